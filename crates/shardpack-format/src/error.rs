@@ -1,0 +1,161 @@
+//! The one error of the libraries: what kind, where, and what to do.
+//!
+//! A layer that knows a fact (the file, the sample, the byte) adds it once, with [`Error::in_file`] and its like; the
+//! kind decides the exit code in the binary.
+
+use std::{fmt, path::Path};
+
+/// What came of a call into the libraries.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What is wrong, in the sense of who has to act.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The bytes are not what they should be: damage, or a sample that was refused.
+    Data,
+    /// The request does not fit: an option, a path, a folder that holds something else.
+    Usage,
+    /// The machine refused: no space, no permission, too few file descriptors, a failing disk.
+    System,
+    /// The person or a signal stopped the work; the same command goes on.
+    Interrupted,
+}
+
+/// Where it is wrong; every part that is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Location {
+    /// File, as the user would type it or relative to the dataset.
+    pub file: Option<String>,
+    /// Key of the sample, and its original path where there is one.
+    pub sample: Option<String>,
+    /// Offset in bytes from the start of `file`.
+    pub byte: Option<u64>,
+}
+
+/// What went wrong, where, and what to do about it.
+#[derive(Debug)]
+pub struct Error {
+    kind: ErrorKind,
+    at: Box<Location>,
+    what: String,
+    help: Option<String>,
+    source: Option<std::io::Error>,
+}
+
+impl Error {
+    /// An error of `kind`; `what` is lower case, one line, no full stop, with what was expected and what was found.
+    pub fn new(kind: ErrorKind, what: impl Into<String>) -> Self {
+        Self { kind, at: Box::default(), what: what.into(), help: None, source: None }
+    }
+
+    /// Bytes that are not what they should be.
+    pub fn data(what: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Data, what)
+    }
+
+    /// A request that does not fit.
+    pub fn usage(what: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Usage, what)
+    }
+
+    /// A call to the system that failed while doing `what` ("cannot read", "cannot create").
+    pub fn io(what: impl Into<String>, source: std::io::Error) -> Self {
+        Self { source: Some(source), ..Self::new(ErrorKind::System, what) }
+    }
+
+    /// Adds the file, unless a deeper layer has named one.
+    #[must_use]
+    pub fn in_file(mut self, file: impl AsRef<Path>) -> Self {
+        self.at.file.get_or_insert_with(|| file.as_ref().display().to_string());
+        self
+    }
+
+    /// Adds the sample, unless a deeper layer has named one.
+    #[must_use]
+    pub fn in_sample(mut self, sample: impl Into<String>) -> Self {
+        self.at.sample.get_or_insert_with(|| sample.into());
+        self
+    }
+
+    /// Adds the offset in bytes from the start of the file, unless a deeper layer has named one.
+    #[must_use]
+    pub fn at_byte(mut self, offset: u64) -> Self {
+        self.at.byte.get_or_insert(offset);
+        self
+    }
+
+    /// Adds what to do: a flag or an action that really helps.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help.get_or_insert_with(|| help.into());
+        self
+    }
+
+    /// Who has to act.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// Where it is wrong.
+    pub fn location(&self) -> &Location {
+        &self.at
+    }
+
+    /// What to do, if there is something.
+    pub fn help_text(&self) -> Option<&str> {
+        self.help.as_deref()
+    }
+
+    /// What is wrong, without the place.
+    pub fn what(&self) -> String {
+        match &self.source {
+            Some(source) => format!("{}: {source}", self.what),
+            None => self.what.clone(),
+        }
+    }
+
+    /// The failed system call, if that is what it was.
+    pub fn io_error(&self) -> Option<&std::io::Error> {
+        self.source.as_ref()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Location { file, sample, byte } = &*self.at;
+        if let Some(file) = file {
+            write!(f, "{file}: ")?;
+        }
+        match (sample, byte) {
+            (Some(sample), Some(byte)) => write!(f, "sample {sample}, byte {byte}: ")?,
+            (Some(sample), None) => write!(f, "sample {sample}: ")?,
+            (None, Some(byte)) => write!(f, "byte {byte}: ")?,
+            (None, None) => {}
+        }
+        f.write_str(&self.what())
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().map(|source| source as _)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_says_where_then_what() {
+        let error = Error::data("payload is 5 bytes, the index says 7").at_byte(512).in_sample("00000003");
+        let error = error.in_file("train-000017.tar").in_file("outer").help("copy it again");
+        assert_eq!(
+            error.to_string(),
+            "train-000017.tar: sample 00000003, byte 512: payload is 5 bytes, the index says 7"
+        );
+        assert_eq!(error.help_text(), Some("copy it again"));
+        assert_eq!(error.kind(), ErrorKind::Data);
+    }
+}

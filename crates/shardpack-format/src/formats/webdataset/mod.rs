@@ -1,0 +1,35 @@
+//! WebDataset: plain tar files in which neighbouring members with one key are a sample.
+//!
+//! # Bytes
+//! ```text
+//! 00000042.cls  header 512 | label in ASCII, zeros to 512
+//! 00000042.jpg  header 512 | the image, zeros to a multiple of 512
+//! 00000042.json header 512 | {"class": …}, zeros to a multiple of 512          (on request)
+//! …
+//! two blocks of 512 zeros, then zeros to a multiple of 10,240
+//! ```
+//! Header: `name` 0/100, `mode` 100/8 `0000644`, `uid` and `gid` 108/8 and 116/8 zero, `size` 124/12 octal, `mtime`
+//! 136/12 zero, `chksum` 148/8, `typeflag` 156 `0`, `magic` and `version` 257/8 `ustar\0` `00`, the rest zero.
+//!
+//! # Specification
+//! POSIX.1-2017, pax, "ustar Interchange Format". The grouping of members: webdataset 1.0.2, `base_plus_ext`.
+//!
+//! # Read by
+//! webdataset, wids, Hugging Face datasets, timm, OpenCLIP, Energon, NVIDIA DALI, torchdata, GNU tar, Python's tarfile.
+//!
+//! # Quirks
+//! - Only plain USTAR headers are written: wids knows neither PAX nor GNU headers.
+//! - Hugging Face takes the components of the first five samples for all, and timm knows `jpg` but not `jpeg`: so one
+//!   extension serves the whole dataset, whatever a stray image is. Decoders go by content.
+//! - Members are in the order of their extensions, as webdataset's own writer has them.
+
+mod layout;
+pub mod reader;
+pub mod samples;
+mod writer;
+
+pub use layout::{BLOCK_BYTES, Options, RECORD_BYTES};
+pub use writer::WebDataset;
+
+/// Name on the command line and in the manifest.
+pub const NAME: &str = "webdataset";

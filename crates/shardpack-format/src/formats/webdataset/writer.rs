@@ -1,0 +1,360 @@
+//! Samples to tar bytes: exactly as long as the layout says, plain USTAR, nothing of the machine or the time.
+
+use serde::Serialize;
+
+use super::{
+    Options,
+    layout::{BLOCK_BYTES, MAX_NAME_BYTES, RECORD_BYTES, member_bytes},
+    reader::{MemberKind, Reader},
+};
+use crate::{
+    Error, Result,
+    formats::{self, Format, Layout},
+    hash,
+    image_header::{Header, Kind},
+    index::RowRef,
+    manifest::BY_KIND,
+    sample::{Extent, Sample},
+};
+
+/// Length in bytes of the longest extension that may come up (`json`, `webp`, `heic`); a key must leave room for it.
+const LONGEST_EXTENSION_BYTES: usize = 4;
+
+/// The format with its options.
+#[derive(Clone, Debug)]
+pub struct WebDataset {
+    options: Options,
+    components: Vec<String>,
+    /// The parts of a record as they lie in it, each with its number among the components.
+    stored: Vec<(Part, usize)>,
+}
+
+/// Which component a member is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    Image,
+    Cls,
+    Json,
+}
+
+#[derive(Serialize)]
+struct Meta<'a> {
+    class: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    class_hex: Option<String>,
+    label: Option<i64>,
+    path: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_hex: Option<String>,
+}
+
+impl WebDataset {
+    /// The format with these options.
+    pub fn new(options: Options) -> Self {
+        let image = options.extension.clone().unwrap_or_else(|| BY_KIND.to_owned());
+        // The layout must not depend on the image: where each has its own extension, `jpg` decides the order.
+        let order = options.extension.clone().unwrap_or_else(|| Kind::Jpeg.extension().to_owned());
+        let all = [
+            (Part::Image, image, order, true),
+            part(Part::Cls, "cls", options.cls),
+            part(Part::Json, "json", options.json),
+        ];
+        let on: Vec<_> = all.into_iter().filter(|(.., on)| *on).collect();
+        let mut stored: Vec<_> =
+            on.iter().enumerate().map(|(number, (part, _, order, _))| (order, *part, number)).collect();
+        stored.sort();
+        let stored = stored.into_iter().map(|(_, part, number)| (part, number)).collect();
+        Self { components: on.into_iter().map(|(_, name, ..)| name).collect(), stored, options }
+    }
+
+    fn extension(&self, part: Part, image: &Header) -> &str {
+        match part {
+            Part::Image => self.options.extension.as_deref().unwrap_or_else(|| image.kind.extension()),
+            Part::Cls => "cls",
+            Part::Json => "json",
+        }
+    }
+
+    /// The bytes of a small component; empty for the image.
+    fn data(&self, part: Part, sample: &Sample<'_>) -> Result<Vec<u8>> {
+        match part {
+            Part::Image => Ok(Vec::new()),
+            Part::Cls => Ok(sample.label.map_or_else(Vec::new, |label| label.to_string().into_bytes())),
+            Part::Json => {
+                let text = |bytes: &[u8]| {
+                    (
+                        String::from_utf8_lossy(bytes).into_owned(),
+                        std::str::from_utf8(bytes).is_err().then(|| hash::hex(bytes)),
+                    )
+                };
+                let ((class, class_hex), (path, path_hex)) = (text(sample.class), text(sample.path));
+                let meta = Meta { class: &class, class_hex, label: sample.label, path: &path, path_hex };
+                serde_json::to_vec(&meta).map_err(|error| Error::data(format!("cannot write json: {error}")))
+            }
+        }
+    }
+}
+
+impl Format for WebDataset {
+    fn name(&self) -> &'static str {
+        super::NAME
+    }
+
+    fn components(&self) -> &[String] {
+        &self.components
+    }
+
+    fn options(&self) -> String {
+        self.components.join(" ")
+    }
+
+    fn layout(&self, sample: &Sample<'_>) -> Result<Layout> {
+        let longest = self.options.extension.as_ref().map_or(0, String::len).max(LONGEST_EXTENSION_BYTES);
+        if sample.key.len() + 1 + longest > MAX_NAME_BYTES || !sample.key.is_ascii() {
+            return Err(Error::usage("a key is ASCII and at most 90 bytes, so that a plain USTAR header holds it")
+                .in_sample(sample.key));
+        }
+        let mut at = 0u64;
+        let mut components = [Extent::ABSENT; formats::MAX_WRITTEN];
+        let too_long = |bytes: u64| Error::usage(format!("image of {bytes} bytes: a record must stay below 4 GiB"));
+        for (part, number) in &self.stored {
+            let bytes = match part {
+                Part::Image => u64::from(sample.payload_bytes),
+                Part::Cls => sample.label.map_or(0, decimal_bytes),
+                Part::Json => self.data(Part::Json, sample)?.len() as u64,
+            };
+            let extent = u32::try_from(at + BLOCK_BYTES).ok().zip(u32::try_from(bytes).ok());
+            let (offset, bytes) = extent.ok_or_else(|| too_long(bytes))?;
+            components[*number] = Extent { offset, bytes };
+            at += member_bytes(u64::from(bytes));
+        }
+        let record_bytes = u32::try_from(at).map_err(|_| too_long(u64::from(sample.payload_bytes)))?;
+        Ok(Layout { record_bytes, components })
+    }
+
+    fn tail_bytes(&self, records_bytes: u64) -> u64 {
+        (records_bytes + 2 * BLOCK_BYTES).next_multiple_of(RECORD_BYTES) - records_bytes
+    }
+
+    fn frame(&self, sample: &Sample<'_>, image: &Header, record: &mut [u8]) -> Result<()> {
+        let short = || Error::data("the record is not as long as its layout").in_sample(sample.key);
+        let mut rest = record;
+        for &(part, _) in &self.stored {
+            let data = self.data(part, sample)?;
+            let data_bytes = if part == Part::Image { sample.payload_bytes as usize } else { data.len() };
+            let (head, after) = rest.split_at_mut_checked(BLOCK_BYTES as usize).ok_or_else(short)?;
+            header(head, sample.key, self.extension(part, image), data_bytes as u64);
+            let padded = data_bytes.next_multiple_of(BLOCK_BYTES as usize);
+            let (body, after) = after.split_at_mut_checked(padded).ok_or_else(short)?;
+            let (filled, padding) = body.split_at_mut(data_bytes);
+            if part != Part::Image {
+                filled.copy_from_slice(&data);
+            }
+            padding.fill(0);
+            rest = after;
+        }
+        if rest.is_empty() { Ok(()) } else { Err(short()) }
+    }
+
+    fn check(&self, row: &RowRef<'_>, record: &[u8]) -> Result<()> {
+        let mut reader = Reader::new(record, Some(record.len() as u64));
+        let mut left: Vec<(&String, Extent)> = self
+            .components
+            .iter()
+            .enumerate()
+            .filter_map(|(number, name)| Some((name, row.component(number)?)))
+            .collect();
+        let mut end = 0;
+        while let Some(member) = reader.next()? {
+            let place = Extent {
+                offset: u32::try_from(member.data_offset).unwrap_or(u32::MAX),
+                bytes: u32::try_from(member.bytes).unwrap_or(u32::MAX),
+            };
+            let found = left.iter().position(|(name, extent)| {
+                *extent == place
+                    && member.name.strip_prefix(row.key).and_then(|rest| rest.strip_prefix(b"."))
+                        == Some(formats::extension(name, row.image.kind).as_bytes())
+            });
+            let Some(found) = found.filter(|_| member.plain && member.kind == MemberKind::File) else {
+                return Err(Error::data(format!(
+                    "member {:?} of {} bytes is none that the index names, or not plain USTAR",
+                    String::from_utf8_lossy(&member.name),
+                    member.bytes
+                ))
+                .at_byte(member.header_offset));
+            };
+            left.swap_remove(found);
+            end = member.data_offset + member.bytes.next_multiple_of(BLOCK_BYTES);
+        }
+        match left.first() {
+            Some((name, _)) => Err(Error::data(format!("component {name} is missing")).at_byte(0)),
+            None if end != record.len() as u64 => {
+                Err(Error::data(format!("its members end at {end}, the record at {}", record.len())).at_byte(end))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn shard_file(&self, name: &str, number: u64) -> String {
+        format!("{name}-{number:06}.tar")
+    }
+}
+
+fn part(part: Part, name: &str, on: bool) -> (Part, String, String, bool) {
+    (part, name.to_owned(), name.to_owned(), on)
+}
+
+/// Length in bytes of `number` in decimal.
+fn decimal_bytes(number: i64) -> u64 {
+    u64::from(number.unsigned_abs().checked_ilog10().unwrap_or(0)) + 1 + u64::from(number < 0)
+}
+
+/// Writes the header of a regular file into the 512 bytes of `out`.
+fn header(out: &mut [u8], key: &str, extension: &str, data_bytes: u64) {
+    out.fill(0);
+    let name_end = key.len() + 1 + extension.len();
+    out[..key.len()].copy_from_slice(key.as_bytes());
+    out[key.len()] = b'.';
+    out[key.len() + 1..name_end].copy_from_slice(extension.as_bytes());
+    octal(&mut out[100..107], 0o644);
+    octal(&mut out[108..115], 0);
+    octal(&mut out[116..123], 0);
+    octal(&mut out[124..135], data_bytes);
+    octal(&mut out[136..147], 0);
+    out[148..156].fill(b' ');
+    out[156] = b'0';
+    out[257..265].copy_from_slice(b"ustar\x0000");
+    let sum: u32 = out.iter().map(|byte| u32::from(*byte)).sum();
+    octal(&mut out[148..154], u64::from(sum));
+    out[154] = 0;
+}
+
+/// `number` in octal with leading zeros over the whole of `out`.
+fn octal(out: &mut [u8], mut number: u64) {
+    for digit in out.iter_mut().rev() {
+        *digit = b'0' + (number & 7) as u8;
+        number >>= 3;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        image_header::Mode,
+        index::{self, Index, Summary},
+        sample::Row,
+    };
+    use proptest::prelude::*;
+
+    fn format(extension: Option<&str>, cls: bool, json: bool) -> WebDataset {
+        WebDataset::new(Options { extension: extension.map(str::to_owned), cls, json })
+    }
+
+    fn sample(payload: &[u8]) -> Sample<'_> {
+        Sample {
+            key: "00000042",
+            label: Some(7),
+            class: b"tench",
+            path: b"tench/a \xff.JPEG",
+            payload_bytes: payload.len() as u32,
+        }
+    }
+
+    fn record(format: &WebDataset, sample: &Sample<'_>, payload: &[u8], kind: Kind) -> (Vec<u8>, Row) {
+        let layout = format.layout(sample).unwrap();
+        // Dirt: every byte but the image must be written.
+        let mut record = vec![0xaa; layout.record_bytes as usize];
+        let image = layout.components[0];
+        record[image.offset as usize..][..payload.len()].copy_from_slice(payload);
+        let header = Header { kind, width: 0, height: 0, mode: Mode::Unknown, depth: 0 };
+        format.frame(sample, &header, &mut record).unwrap();
+        let row = Row {
+            key: sample.key.into(),
+            path: sample.path.into(),
+            label: sample.label,
+            offset: 0,
+            record_bytes: record.len() as u32,
+            components: layout.components[..format.components().len()].to_vec(),
+            content_hash: hash::content(payload),
+            frame_hash: 0,
+            image: header,
+        };
+        (record, row)
+    }
+
+    fn check(format: &WebDataset, row: Row, record: &[u8]) -> Result<()> {
+        let summary = Summary {
+            components: format.components().to_vec(),
+            content_bytes: record.len() as u64,
+            shard_bytes: 0,
+            shard_blake3: [0; 32],
+        };
+        let index = Index::open(index::write(&summary, &[row]).unwrap()).unwrap();
+        format.check(&index.row(0).unwrap(), record)
+    }
+
+    #[test]
+    fn the_tar_crate_reads_every_member() {
+        for (extension, cls, json) in [(Some("jpg"), true, true), (Some("bmp"), true, false), (None, false, true)] {
+            let format = format(extension, cls, json);
+            let payload = vec![5u8; 700];
+            let (mut bytes, row) = record(&format, &sample(&payload), &payload, Kind::Png);
+            check(&format, row, &bytes).unwrap();
+            bytes.resize(bytes.len() + format.tail_bytes(bytes.len() as u64) as usize, 0);
+            assert_eq!(bytes.len() % 10_240, 0);
+            let mut members = Vec::new();
+            for entry in tar::Archive::new(bytes.as_slice()).entries().unwrap() {
+                let mut entry = entry.unwrap();
+                let header = entry.header();
+                assert_eq!((header.mode().unwrap(), header.mtime().unwrap(), header.uid().unwrap()), (0o644, 0, 0));
+                let mut data = Vec::new();
+                std::io::Read::read_to_end(&mut entry, &mut data).unwrap();
+                members.push((String::from_utf8(entry.path_bytes().to_vec()).unwrap(), data));
+            }
+            let names: Vec<_> = members.iter().map(|(name, _)| name.clone()).collect();
+            assert!(names.is_sorted(), "{names:?}");
+            let image = format!("00000042.{}", extension.unwrap_or("png"));
+            assert_eq!(members.iter().find(|(name, _)| *name == image).unwrap().1, payload);
+            if cls {
+                assert_eq!(members.iter().find(|(name, _)| name == "00000042.cls").unwrap().1, b"7");
+            }
+            if json {
+                let data = &members.iter().find(|(name, _)| name == "00000042.json").unwrap().1;
+                let meta: serde_json::Value = serde_json::from_slice(data).unwrap();
+                assert_eq!(meta["label"], 7);
+                assert_eq!(meta["path_hex"], hash::hex(b"tench/a \xff.JPEG"));
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_that_needs_more_than_a_plain_header_is_refused() {
+        let format = format(Some("jpg"), true, false);
+        let long = "1".repeat(95);
+        assert!(format.layout(&Sample { key: &long, ..sample(b"") }).is_err());
+        assert!(format.layout(&Sample { key: "ä", ..sample(b"") }).is_err());
+        assert!(format.layout(&Sample { payload_bytes: u32::MAX - 4096, ..sample(b"") }).is_ok());
+        assert!(format.layout(&Sample { payload_bytes: u32::MAX, ..sample(b"") }).is_err());
+    }
+
+    #[test]
+    fn labels_are_as_long_as_they_print() {
+        for label in [0, 9, 10, 999, 1000, -1, -10, i64::MAX, i64::MIN] {
+            assert_eq!(decimal_bytes(label), label.to_string().len() as u64);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_record_checks_and_no_flip_in_its_framing_passes(length in 0usize..2000, at: prop::sample::Index, bit in 0u8..8) {
+            let format = format(Some("jpg"), true, true);
+            let payload = vec![9u8; length];
+            let (mut bytes, row) = record(&format, &sample(&payload), &payload, Kind::Jpeg);
+            prop_assert!(check(&format, row.clone(), &bytes).is_ok());
+            let at = at.index(512);
+            bytes[at] ^= 1 << bit;
+            prop_assert!(check(&format, row, &bytes).is_err());
+        }
+    }
+}

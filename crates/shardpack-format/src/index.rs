@@ -1,0 +1,517 @@
+//! The index of a shard: fixed-width rows, a heap of strings, a checksum for every block.
+//!
+//! Opening costs the same whatever the size: lengths are checked against the file's once, with checked arithmetic, and
+//! each block's checksum when the block is first touched. `docs/formats/index.md` specifies the bytes.
+//!
+//! ```text
+//! 0    magic "shardpix" | u32 version = 1 | u32 components C | u64 rows N | u64 heap bytes
+//! 32   u64 content bytes (the unpacked shard) | u64 shard bytes (the file) | u32 flags | u32 name bytes
+//! 56   32 bytes: BLAKE3 of the shard file
+//! 88   u64 XXH3-64 of bytes 0..88 and of the names
+//! 96   names: for each component u8 length, bytes; zeros to a multiple of 8
+//!      N rows of 72 + 8 C bytes
+//!      heap: for each row its key, then its path
+//!      checksums: u64 XXH3-64 of each 65,536 bytes of rows and heap, the last shorter
+//! ```
+//! Row: `u64 offset | u64 heap offset | i64 label (i64::MIN: none) | u128 content hash | u64 frame hash | u32 record
+//! bytes | u32 key bytes | u32 path bytes | u32 width | u32 height | u8 kind | u8 mode | u8 depth | u8 0`
+//! and per component `u32 offset in the record | u32 bytes`, both `u32::MAX` where it is absent. All little-endian.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::{
+    Error, Result,
+    hash::{self, FileHash},
+    image_header::{Header, Kind, Mode},
+    sample::{Extent, MAX_COMPONENTS, Row},
+};
+
+/// First bytes of an index.
+pub const MAGIC: &[u8; 8] = b"shardpix";
+/// Version of the format that is written and read.
+pub const VERSION: u32 = 1;
+/// Length in bytes of what one checksum covers.
+pub const BLOCK_BYTES: usize = 64 * 1024;
+
+const HEADER_BYTES: usize = 96;
+const FIXED_ROW_BYTES: usize = 72;
+
+/// The keys of the rows ascend in byte order, so a key can be found by bisection.
+const FLAG_KEYS_ASCEND: u32 = 1;
+const KNOWN_FLAGS: u32 = FLAG_KEYS_ASCEND;
+
+/// What an index says of its shard as a whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// Names of the components, the image's first; an empty name means the extension of each sample's own kind.
+    pub components: Vec<String>,
+    /// Length of the shard in bytes, unpacked if it is compressed: what the offsets of rows count in.
+    pub content_bytes: u64,
+    /// Length of the shard file in bytes.
+    pub shard_bytes: u64,
+    /// BLAKE3 of the shard file.
+    pub shard_blake3: FileHash,
+}
+
+/// The bytes of an index of `rows`.
+///
+/// # Errors
+/// When there are more than [`MAX_COMPONENTS`] component names, one is longer than 255 bytes, or a row has another
+/// number of components.
+pub fn write(summary: &Summary, rows: &[Row]) -> Result<Vec<u8>> {
+    let components = summary.components.len();
+    if components > MAX_COMPONENTS || summary.components.iter().any(|name| name.len() > 255) {
+        return Err(Error::usage("an index holds at most 255 components with names of at most 255 bytes"));
+    }
+    let mut names = Vec::new();
+    for name in &summary.components {
+        names.push(name.len() as u8);
+        names.extend_from_slice(name.as_bytes());
+    }
+    names.resize(names.len().next_multiple_of(8), 0);
+    let row_bytes = FIXED_ROW_BYTES + 8 * components;
+    let heap_bytes: usize = rows.iter().map(|row| row.key.len() + row.path.len()).sum();
+    let body_bytes = rows.len() * row_bytes + heap_bytes;
+    let body_start = HEADER_BYTES + names.len();
+    let mut out = Vec::with_capacity(body_start + body_bytes + body_bytes.div_ceil(BLOCK_BYTES) * 8);
+
+    let ascend = rows.windows(2).all(|pair| pair[0].key < pair[1].key);
+    out.extend_from_slice(MAGIC);
+    out.extend_from_slice(&VERSION.to_le_bytes());
+    out.extend_from_slice(&(components as u32).to_le_bytes());
+    out.extend_from_slice(&(rows.len() as u64).to_le_bytes());
+    out.extend_from_slice(&(heap_bytes as u64).to_le_bytes());
+    out.extend_from_slice(&summary.content_bytes.to_le_bytes());
+    out.extend_from_slice(&summary.shard_bytes.to_le_bytes());
+    out.extend_from_slice(&(if ascend { FLAG_KEYS_ASCEND } else { 0 }).to_le_bytes());
+    out.extend_from_slice(&(names.len() as u32).to_le_bytes());
+    out.extend_from_slice(&summary.shard_blake3);
+    let checksum = header_checksum(&out, &names);
+    out.extend_from_slice(&checksum.to_le_bytes());
+    out.extend_from_slice(&names);
+
+    let mut heap = 0u64;
+    for row in rows {
+        if row.components.len() != components {
+            return Err(Error::usage("every row of an index has the same components").in_sample(row.name()));
+        }
+        let length = |bytes: &[u8]| {
+            u32::try_from(bytes.len()).map_err(|_| Error::usage("key or path over 4 GiB").in_sample(row.name()))
+        };
+        out.extend_from_slice(&row.offset.to_le_bytes());
+        out.extend_from_slice(&heap.to_le_bytes());
+        out.extend_from_slice(&row.label.unwrap_or(i64::MIN).to_le_bytes());
+        out.extend_from_slice(&row.content_hash.to_le_bytes());
+        out.extend_from_slice(&row.frame_hash.to_le_bytes());
+        for number in [row.record_bytes, length(&row.key)?, length(&row.path)?, row.image.width, row.image.height] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        out.extend_from_slice(&[row.image.kind as u8, row.image.mode as u8, row.image.depth, 0]);
+        for extent in &row.components {
+            out.extend_from_slice(&extent.offset.to_le_bytes());
+            out.extend_from_slice(&extent.bytes.to_le_bytes());
+        }
+        heap += (row.key.len() + row.path.len()) as u64;
+    }
+    for row in rows {
+        out.extend_from_slice(&row.key);
+        out.extend_from_slice(&row.path);
+    }
+    let checksums: Vec<u8> =
+        out[body_start..].chunks(BLOCK_BYTES).flat_map(|block| hash::block(block).to_le_bytes()).collect();
+    out.extend_from_slice(&checksums);
+    Ok(out)
+}
+
+fn header_checksum(header: &[u8], names: &[u8]) -> u64 {
+    hash::block(&[header, names].concat())
+}
+
+/// An index that has been opened: whole in memory or in a mapping.
+#[derive(Debug)]
+pub struct Index<B> {
+    bytes: B,
+    summary: Summary,
+    rows: u64,
+    row_bytes: usize,
+    body_start: usize,
+    heap_start: usize,
+    heap_end: usize,
+    keys_ascend: bool,
+    /// One bit a block: its checksum has been found right.
+    checked: Box<[AtomicU64]>,
+}
+
+/// A row as it lies in the index, without copies.
+#[derive(Clone, Copy, Debug)]
+pub struct RowRef<'a> {
+    /// Key.
+    pub key: &'a [u8],
+    /// Original path; see [`crate::sample::Sample::path`].
+    pub path: &'a [u8],
+    /// Number of the class, if it has one.
+    pub label: Option<i64>,
+    /// Where the record starts: bytes from the start of the (unpacked) shard.
+    pub offset: u64,
+    /// Length of the record in bytes.
+    pub record_bytes: u32,
+    /// XXH3-128 of the image.
+    pub content_hash: u128,
+    /// XXH3-64 of the record without the image.
+    pub frame_hash: u64,
+    /// What the image's headers say.
+    pub image: Header,
+    extents: &'a [u8],
+}
+
+impl RowRef<'_> {
+    /// Place of component `number` in the record; `None` where the sample does not have it.
+    pub fn component(&self, number: usize) -> Option<Extent> {
+        let at = number.checked_mul(8)?;
+        let bytes = self.extents.get(at..at + 8)?;
+        let extent = Extent { offset: u32_at(bytes, 0), bytes: u32_at(bytes, 4) };
+        (extent != Extent::ABSENT).then_some(extent)
+    }
+
+    /// The image's place in its shard: offset and length in bytes.
+    pub fn payload(&self) -> (u64, u32) {
+        self.component(0).map_or((self.offset, 0), |image| (self.offset + u64::from(image.offset), image.bytes))
+    }
+
+    /// Key and original path, as messages name a sample.
+    pub fn name(&self) -> String {
+        crate::sample::name(self.key, self.path)
+    }
+
+    /// A copy that stands on its own.
+    pub fn to_row(&self) -> Row {
+        Row {
+            key: self.key.to_vec(),
+            path: self.path.to_vec(),
+            label: self.label,
+            offset: self.offset,
+            record_bytes: self.record_bytes,
+            components: (0..self.extents.len() / 8).map(|n| self.component(n).unwrap_or(Extent::ABSENT)).collect(),
+            content_hash: self.content_hash,
+            frame_hash: self.frame_hash,
+            image: self.image,
+        }
+    }
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let mut word = [0; 4];
+    word.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(word)
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(word)
+}
+
+impl<B: AsRef<[u8]>> Index<B> {
+    /// Opens an index; only its header is read.
+    ///
+    /// # Errors
+    /// When the lengths in it do not add up to the length of `bytes`, or the header's checksum differs.
+    pub fn open(bytes: B) -> Result<Self> {
+        let all = bytes.as_ref();
+        let header = all
+            .get(..HEADER_BYTES)
+            .ok_or_else(|| Error::data(format!("index of {} bytes: its header alone is 96", all.len())))?;
+        if &header[..8] != MAGIC {
+            return Err(Error::data("no index of shardpack: its first bytes are not \"shardpix\"").at_byte(0));
+        }
+        let version = u32_at(header, 8);
+        if version != VERSION {
+            return Err(
+                Error::data(format!("index version {version}, this program reads version {VERSION}")).at_byte(8)
+            );
+        }
+        let components = u32_at(header, 12) as usize;
+        let (rows, heap_bytes) = (u64_at(header, 16), u64_at(header, 24));
+        let (content_bytes, shard_bytes) = (u64_at(header, 32), u64_at(header, 40));
+        let (flags, name_bytes) = (u32_at(header, 48), u32_at(header, 52) as usize);
+        if components > MAX_COMPONENTS || flags & !KNOWN_FLAGS != 0 {
+            return Err(
+                Error::data(format!("{components} components and flags {flags:#x}: damaged header")).at_byte(12)
+            );
+        }
+        let row_bytes = FIXED_ROW_BYTES + 8 * components;
+        let lengths = || {
+            let body_start = HEADER_BYTES.checked_add(name_bytes)?;
+            let heap_start = usize::try_from(rows).ok()?.checked_mul(row_bytes)?.checked_add(body_start)?;
+            let heap_end = usize::try_from(heap_bytes).ok()?.checked_add(heap_start)?;
+            let checksums = (heap_end - body_start).div_ceil(BLOCK_BYTES).checked_mul(8)?;
+            (heap_end.checked_add(checksums)? == all.len()).then_some((body_start, heap_start, heap_end))
+        };
+        let (body_start, heap_start, heap_end) = lengths().ok_or_else(|| {
+            Error::data(format!(
+                "{rows} rows of {row_bytes} bytes and {heap_bytes} bytes of strings do not make this file of {} bytes",
+                all.len()
+            ))
+        })?;
+        let names = &all[HEADER_BYTES..body_start];
+        if header_checksum(&header[..88], names) != u64_at(header, 88) {
+            return Err(Error::data("checksum of the header differs").at_byte(88));
+        }
+        let mut shard_blake3 = FileHash::default();
+        shard_blake3.copy_from_slice(&header[56..88]);
+        let summary = Summary { components: read_names(names, components)?, content_bytes, shard_bytes, shard_blake3 };
+        let blocks = (heap_end - body_start).div_ceil(BLOCK_BYTES);
+        let checked = (0..blocks.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+        let keys_ascend = flags & FLAG_KEYS_ASCEND != 0;
+        Ok(Self { bytes, summary, rows, row_bytes, body_start, heap_start, heap_end, keys_ascend, checked })
+    }
+
+    /// What it says of the shard as a whole.
+    pub fn summary(&self) -> &Summary {
+        &self.summary
+    }
+
+    /// The whole file.
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes.as_ref()
+    }
+
+    /// Number of samples.
+    pub fn len(&self) -> u64 {
+        self.rows
+    }
+
+    /// Whether there are no samples.
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    /// Row `number`, from 0 in shard order.
+    ///
+    /// # Errors
+    /// When there is no such row, a checksum differs, or the row points outside the shard or the heap.
+    pub fn row(&self, number: u64) -> Result<RowRef<'_>> {
+        if number >= self.rows {
+            return Err(Error::usage(format!("sample {number} of a shard of {}", self.rows)));
+        }
+        // In range: `open` checked that all rows lie inside the file.
+        let start = self.body_start + number as usize * self.row_bytes;
+        let row = self.checked(start, start + self.row_bytes)?;
+        let (offset, heap) = (u64_at(row, 0), u64_at(row, 8));
+        let (record_bytes, key_bytes, path_bytes) = (u32_at(row, 48), u32_at(row, 52), u32_at(row, 56));
+        let wrong = |what: &str| Error::data(format!("row {number}: {what}")).at_byte(start as u64);
+        let strings = || {
+            let key = usize::try_from(heap).ok()?.checked_add(self.heap_start)?;
+            let path = key.checked_add(key_bytes as usize)?;
+            let end = path.checked_add(path_bytes as usize)?;
+            (end <= self.heap_end).then_some((key, path, end))
+        };
+        let (key, path, end) = strings().ok_or_else(|| wrong("its strings lie beyond the heap"))?;
+        let strings = self.checked(key, end)?;
+        let (key, path) = strings.split_at(path - key);
+        if offset.checked_add(u64::from(record_bytes)).is_none_or(|end| end > self.summary.content_bytes) {
+            return Err(wrong(&format!(
+                "its record of {record_bytes} bytes at {offset} ends beyond the shard of {} bytes",
+                self.summary.content_bytes
+            )));
+        }
+        let extents = &row[FIXED_ROW_BYTES..];
+        for extent in extents.chunks_exact(8) {
+            let (start, bytes) = (u32_at(extent, 0), u32_at(extent, 4));
+            let absent = start == u32::MAX && bytes == u32::MAX;
+            if !absent && start.checked_add(bytes).is_none_or(|end| end > record_bytes) {
+                return Err(wrong(&format!("a component of {bytes} bytes at {start} ends beyond its record")));
+            }
+        }
+        let label = u64_at(row, 16) as i64;
+        let image = Header {
+            kind: Kind::from_code(row[68]).ok_or_else(|| wrong("unknown kind of image"))?,
+            width: u32_at(row, 60),
+            height: u32_at(row, 64),
+            mode: Mode::from_code(row[69]).ok_or_else(|| wrong("unknown colour mode"))?,
+            depth: row[70],
+        };
+        Ok(RowRef {
+            key,
+            path,
+            label: (label != i64::MIN).then_some(label),
+            offset,
+            record_bytes,
+            content_hash: u128::from(u64_at(row, 24)) | u128::from(u64_at(row, 32)) << 64,
+            frame_hash: u64_at(row, 40),
+            image,
+            extents,
+        })
+    }
+
+    /// All rows in shard order.
+    pub fn iter(&self) -> impl Iterator<Item = Result<RowRef<'_>>> {
+        (0..self.rows).map(|number| self.row(number))
+    }
+
+    /// Number of the row with `key`: by bisection where the keys ascend, else by looking at all.
+    ///
+    /// # Errors
+    /// As [`Index::row`].
+    pub fn find(&self, key: &[u8]) -> Result<Option<u64>> {
+        if !self.keys_ascend {
+            for number in 0..self.rows {
+                if self.row(number)?.key == key {
+                    return Ok(Some(number));
+                }
+            }
+            return Ok(None);
+        }
+        let (mut low, mut high) = (0, self.rows);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.row(middle)?.key.cmp(key) {
+                std::cmp::Ordering::Less => low = middle + 1,
+                std::cmp::Ordering::Greater => high = middle,
+                std::cmp::Ordering::Equal => return Ok(Some(middle)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Bytes `start..end` of the body, once the checksums of their blocks have been found right.
+    fn checked(&self, start: usize, end: usize) -> Result<&[u8]> {
+        let all = self.bytes.as_ref();
+        if start < end {
+            for block in (start - self.body_start) / BLOCK_BYTES..=(end - 1 - self.body_start) / BLOCK_BYTES {
+                let bit = 1u64 << (block % 64);
+                if self.checked[block / 64].load(Ordering::Relaxed) & bit != 0 {
+                    continue;
+                }
+                let at = self.body_start + block * BLOCK_BYTES;
+                let bytes = &all[at..(at + BLOCK_BYTES).min(self.heap_end)];
+                if hash::block(bytes) != u64_at(all, self.heap_end + block * 8) {
+                    return Err(Error::data(format!("checksum of block {block} ({} bytes) differs", bytes.len()))
+                        .at_byte(at as u64)
+                        .help(
+                            "the index was changed after it was sealed; `shardpack verify --repair SRC` rebuilds it",
+                        ));
+                }
+                self.checked[block / 64].fetch_or(bit, Ordering::Relaxed);
+            }
+        }
+        Ok(&all[start..end])
+    }
+}
+
+fn read_names(mut names: &[u8], components: usize) -> Result<Vec<String>> {
+    let wrong = || Error::data("names of the components are damaged").at_byte(HEADER_BYTES as u64);
+    let mut out = Vec::with_capacity(components);
+    for _ in 0..components {
+        let (length, rest) = names.split_first().ok_or_else(wrong)?;
+        let (name, rest) = rest.split_at_checked(usize::from(*length)).ok_or_else(wrong)?;
+        out.push(std::str::from_utf8(name).map_err(|_| wrong())?.to_owned());
+        names = rest;
+    }
+    if names.len() >= 8 || names.iter().any(|byte| *byte != 0) {
+        return Err(wrong());
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn row(number: u32) -> Row {
+        Row {
+            key: format!("{number:08}").into_bytes(),
+            path: vec![b'p', 0xff, number as u8],
+            label: (number % 3 != 0).then_some(i64::from(number)),
+            offset: u64::from(number) * 2048,
+            record_bytes: 2048,
+            components: vec![Extent { offset: 1536, bytes: 500 }, Extent { offset: 512, bytes: 1 }],
+            content_hash: u128::MAX - u128::from(number),
+            frame_hash: u64::from(number) << 32,
+            image: Header { kind: Kind::Jpeg, width: 10, height: number, mode: Mode::Rgb, depth: 8 },
+        }
+    }
+
+    fn summary(rows: u64) -> Summary {
+        Summary {
+            components: vec!["jpg".into(), "cls".into()],
+            content_bytes: rows * 2048,
+            shard_bytes: rows * 2048,
+            shard_blake3: [7; 32],
+        }
+    }
+
+    fn sample_index(rows: u32) -> Vec<u8> {
+        write(&summary(rows.into()), &(0..rows).map(row).collect::<Vec<_>>()).unwrap()
+    }
+
+    #[test]
+    fn rows_come_back_as_they_were() {
+        for rows in [0u32, 1, 2, 3000] {
+            let index = Index::open(sample_index(rows)).unwrap();
+            assert_eq!(index.len(), u64::from(rows));
+            assert_eq!(index.summary(), &summary(rows.into()));
+            for (number, found) in index.iter().enumerate() {
+                assert_eq!(found.unwrap().to_row(), row(number as u32));
+            }
+            assert_eq!(index.find(b"00000001").unwrap(), (rows > 1).then_some(1));
+            assert_eq!(index.find(b"x").unwrap(), None);
+            assert!(index.row(rows.into()).is_err());
+        }
+    }
+
+    #[test]
+    fn keys_that_do_not_ascend_are_found_too() {
+        let rows = [row(5), row(2), row(9)];
+        let index = Index::open(write(&summary(10), &rows).unwrap()).unwrap();
+        assert_eq!(index.find(b"00000009").unwrap(), Some(2));
+        assert_eq!(index.find(b"00000003").unwrap(), None);
+    }
+
+    #[test]
+    fn every_flipped_bit_and_every_cut_is_an_error() {
+        let bytes = sample_index(20);
+        let reads =
+            |bytes: Vec<u8>| Index::open(bytes).and_then(|index| index.iter().try_for_each(|row| row.map(|_| ())));
+        assert!(reads(bytes.clone()).is_ok());
+        for at in 0..bytes.len() {
+            assert!(reads(bytes[..at].to_vec()).is_err(), "cut at {at}");
+            for bit in 0..8 {
+                let mut bytes = bytes.clone();
+                bytes[at] ^= 1 << bit;
+                assert!(reads(bytes).is_err(), "bit {bit} of byte {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_row_that_points_outside_is_refused_though_its_checksum_is_right() {
+        type Change = fn(&mut Row);
+        let changes: [(&str, Change); 4] = [
+            ("offset beyond the shard", |row| row.offset = u64::MAX - 10),
+            ("record beyond the shard", |row| row.record_bytes = 4096),
+            ("component beyond the record", |row| row.components[1] = Extent { offset: 2000, bytes: 49 }),
+            ("component that wraps", |row| row.components[0] = Extent { offset: u32::MAX, bytes: 2 }),
+        ];
+        for (name, change) in changes {
+            let mut wrong = row(0);
+            change(&mut wrong);
+            let index = Index::open(write(&summary(1), &[wrong]).unwrap()).unwrap();
+            assert!(index.row(0).is_err(), "{name}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..300), magic: bool) {
+            if magic && bytes.len() >= 12 {
+                bytes[..8].copy_from_slice(MAGIC);
+                bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+            }
+            if let Ok(index) = Index::open(bytes) {
+                index.iter().for_each(drop);
+            }
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! What shardpack puts on disk, to the byte: shards, their index, the manifest, and the order of samples.
+//!
+//! Nothing here opens a path, starts a thread or reads a clock. Whatever is read is checked before it is used: no
+//! input makes these functions panic, hang, or allocate more than the input is long.
+
+pub mod error;
+pub mod formats;
+pub mod hash;
+pub mod image_header;
+pub mod index;
+pub mod manifest;
+pub mod permutation;
+pub mod sample;
+pub mod seekable;
+
+pub use error::{Error, ErrorKind, Location, Result};

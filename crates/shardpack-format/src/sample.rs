@@ -1,0 +1,84 @@
+//! A sample as every format carries it: key, label, class, original path, and the place of its components.
+
+use crate::image_header;
+
+/// Most components that a sample can have in an index.
+pub const MAX_COMPONENTS: usize = 255;
+
+/// What is known of a sample before its payload is read; all that decides how long its record is.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample<'a> {
+    /// Key: ASCII, unique in the dataset.
+    pub key: &'a str,
+    /// Number of the class, from 0; `None` for a sample without one.
+    pub label: Option<i64>,
+    /// Name of the class: the folder's name, in the bytes that the file system gave.
+    pub class: &'a [u8],
+    /// Original path, relative to the source, with `/` between folders, in the bytes that the file system gave.
+    pub path: &'a [u8],
+    /// Length of the image file in bytes.
+    pub payload_bytes: u32,
+}
+
+/// Part of a record: offset from the record's start and length, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extent {
+    /// Bytes from the start of the record.
+    pub offset: u32,
+    /// Length in bytes.
+    pub bytes: u32,
+}
+
+impl Extent {
+    /// Stands for a component that a sample does not have.
+    pub const ABSENT: Extent = Extent { offset: u32::MAX, bytes: u32::MAX };
+
+    /// The bytes of `record` that this is; `None` where it reaches beyond, or stands for an absent component.
+    pub fn of<'a>(&self, record: &'a [u8]) -> Option<&'a [u8]> {
+        record.get(self.offset as usize..)?.get(..self.bytes as usize)
+    }
+}
+
+/// One sample of a shard, as its index says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Key.
+    pub key: Vec<u8>,
+    /// Original path; see [`Sample::path`].
+    pub path: Vec<u8>,
+    /// Number of the class, if it has one.
+    pub label: Option<i64>,
+    /// Where the record starts: bytes from the start of the shard (of the unpacked shard, where it is compressed).
+    pub offset: u64,
+    /// Length of the record in bytes, framing and padding included.
+    pub record_bytes: u32,
+    /// Where each component lies in the record, in the order of the index's component names; the image is the first.
+    pub components: Vec<Extent>,
+    /// [`crate::hash::content`] of the first component.
+    pub content_hash: u128,
+    /// [`crate::hash::frame`] of the rest of the record.
+    pub frame_hash: u64,
+    /// What the image's headers say.
+    pub image: image_header::Header,
+}
+
+impl Row {
+    /// The first component's place in its shard: offset and length in bytes.
+    pub fn payload(&self) -> (u64, u32) {
+        self.components.first().map_or((self.offset, 0), |image| (self.offset + u64::from(image.offset), image.bytes))
+    }
+
+    /// Key and original path, as messages name a sample.
+    pub fn name(&self) -> String {
+        name(&self.key, &self.path)
+    }
+}
+
+/// Key and original path, as messages name a sample.
+pub fn name(key: &[u8], path: &[u8]) -> String {
+    let key = String::from_utf8_lossy(key);
+    match path {
+        [] => key.into_owned(),
+        _ => format!("{key} ({})", String::from_utf8_lossy(path)),
+    }
+}

@@ -1,0 +1,448 @@
+//! Copy moves the images to the places that the plan has fixed, and hands finished shards to be sealed.
+//!
+//! The unit of work is a span: consecutive samples of one shard, about 8 MiB, so that threads share a shard. Two ways
+//! give the same bytes: *stream* carries each span in plan order through one small buffer that stays in the cache;
+//! *window* reads as many spans as fit the memory budget in physical order, each image into its final place, and then
+//! writes them.
+//!
+//! Holds at all times: at most the memory budget of images in flight; each image is read once and hashed while in
+//! cache; the bytes written do not depend on the number of threads. A shard in which a sample turns out to be bad is
+//! never sealed with a hole: it is packed again without that sample, or not at all.
+
+mod record;
+mod sealer;
+mod sink;
+mod window;
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+        mpsc,
+    },
+};
+
+use rayon::prelude::*;
+use shardpack_format::{Error, Result, sample::Row};
+
+use crate::{
+    monitor::Monitor,
+    plan::{Compression, Plan, Scratch},
+    source::{ReadError, Refusal, Source, medium::ReadOrder},
+    sys,
+};
+use record::Renderer;
+use sink::{Hashed, Sink};
+
+pub(crate) use sealer::index_file;
+pub use sealer::{Sealed, recall};
+
+/// Bytes of records in a span: small against a shard, large against its two ragged ends.
+const SPAN_BYTES: u64 = 8 << 20;
+/// The stream buffer is written out when it holds this much: half of a usual L2 cache.
+const FLUSH_BYTES: usize = 256 << 10;
+
+/// What to do about a sample that cannot be packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnBad {
+    /// Finish all other shards, name them all, seal nothing.
+    Error,
+    /// Leave them out, and say so in the ledger.
+    Skip,
+}
+
+/// A copy of one dataset.
+pub struct Copy<'a> {
+    /// Who goes where.
+    pub plan: &'a Plan,
+    /// Hands out the bytes.
+    pub source: &'a dyn Source,
+    /// Folder of the dataset.
+    pub dst: &'a Path,
+    /// Folder for what is not finished, on the same file system.
+    pub work: &'a Path,
+    /// Order of reading.
+    pub read_order: ReadOrder,
+    /// Threads that frame, hash and write.
+    pub jobs: usize,
+    /// Budget for images in flight, in bytes.
+    pub memory_bytes: u64,
+    /// What to do about bad samples.
+    pub on_bad: OnBad,
+    /// Is told of progress.
+    pub monitor: &'a dyn Monitor,
+}
+
+/// What came of a copy.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Sealed shards by number; all of them, unless a sample was bad and the policy is [`OnBad::Error`].
+    pub shards: BTreeMap<usize, Sealed>,
+    /// Samples that were not packed: number in the listing, and why.
+    pub bad: BTreeMap<u64, Refusal>,
+}
+
+/// Consecutive samples of one shard.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    shard: usize,
+    /// Its place among the spans of its shard.
+    number: usize,
+    /// Position of its first sample.
+    first: u64,
+    samples: u64,
+    /// Where its first record starts in the shard.
+    offset: u64,
+    records_bytes: u64,
+    last: bool,
+}
+
+/// A shard while its spans are copied.
+#[derive(Default)]
+struct Open {
+    file: Option<Arc<File>>,
+    spans_left: usize,
+    parts: BTreeMap<usize, Part>,
+    bad: BTreeMap<u64, Refusal>,
+}
+
+/// What one span came to.
+struct Part {
+    rows: Vec<Row>,
+    hashed: Hashed,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<'a> Copy<'a> {
+    /// Copies all shards but those in `sealed`, which an earlier run has finished.
+    ///
+    /// # Errors
+    /// When the machine is not right. Bad samples are no error here.
+    pub fn run(&self, sealed: BTreeMap<usize, Sealed>) -> Result<Outcome> {
+        let todo: Vec<usize> = (0..self.plan.shards.len()).filter(|shard| !sealed.contains_key(shard)).collect();
+        let spans = todo.par_iter().map(|shard| self.split(*shard)).collect::<Result<Vec<_>>>()?;
+        let opens = spans.iter().map(|spans| Open { spans_left: spans.len(), ..Open::default() });
+        let (send, receive) = mpsc::sync_channel(4);
+        let run = Run {
+            copy: self,
+            opens: todo.iter().copied().zip(opens.map(Mutex::new)).collect(),
+            outcome: Mutex::new(Outcome { shards: sealed, bad: BTreeMap::new() }),
+            failed: Mutex::new(None),
+            stop: AtomicBool::new(false),
+        };
+        let receive = Mutex::new(receive);
+        std::thread::scope(|scope| {
+            for _ in 0..self.jobs.clamp(1, 4) {
+                scope.spawn(|| run.seal_all(&receive));
+            }
+            let spans: Vec<Span> = spans.into_iter().flatten().collect();
+            match self.read_order {
+                ReadOrder::Plan => run.stream_all(&spans, &send),
+                ReadOrder::Physical { reads } => run.window_all(&spans, reads, &send),
+            }
+            // Ends the sealers once they have taken all.
+            drop(send);
+        });
+        match lock(&run.failed).take() {
+            Some(error) => Err(error),
+            None => Ok(run.outcome.into_inner().unwrap_or_else(PoisonError::into_inner)),
+        }
+    }
+
+    /// Cuts a shard into spans. A compressed shard is one: where its bytes go is known only one after the other.
+    fn split(&self, shard: usize) -> Result<Vec<Span>> {
+        let planned = self.plan.shards[shard];
+        let whole = Span {
+            shard,
+            number: 0,
+            first: planned.first,
+            samples: planned.samples,
+            offset: 0,
+            records_bytes: planned.records_bytes,
+            last: true,
+        };
+        if self.plan.options.compression != Compression::None {
+            return Ok(vec![whole]);
+        }
+        let mut scratch = Scratch::default();
+        let mut spans: Vec<Span> = Vec::new();
+        let mut span = Span { samples: 0, records_bytes: 0, last: false, ..whole };
+        for position in planned.positions() {
+            if span.records_bytes >= SPAN_BYTES {
+                spans.push(span);
+                span = Span {
+                    number: span.number + 1,
+                    first: position,
+                    samples: 0,
+                    offset: span.offset + span.records_bytes,
+                    records_bytes: 0,
+                    ..span
+                };
+            }
+            let sample = self.plan.sample(position, &mut scratch);
+            span.samples += 1;
+            span.records_bytes += u64::from(self.plan.format().layout(&sample)?.record_bytes);
+        }
+        spans.push(Span { last: true, ..span });
+        Ok(spans)
+    }
+
+    /// Threads that may each hold a buffer within the budget.
+    fn threads(&self) -> Result<usize> {
+        let buffer = FLUSH_BYTES as u64 + u64::from(self.plan.longest_record_bytes);
+        match self.memory_bytes / buffer {
+            0 => Err(Error::usage(format!(
+                "--memory {}: the longest sample alone takes {buffer} bytes",
+                self.memory_bytes
+            ))
+            .help(format!("use --memory {}MiB or more", buffer.div_ceil(1 << 20)))),
+            fit => Ok(self.jobs.clamp(1, usize::try_from(fit).unwrap_or(usize::MAX))),
+        }
+    }
+
+    fn temporary(&self, shard: usize) -> PathBuf {
+        self.work.join(self.plan.shard_file(shard) + ".part")
+    }
+}
+
+/// What the threads of a copy share.
+struct Run<'c, 'a> {
+    copy: &'c Copy<'a>,
+    opens: BTreeMap<usize, Mutex<Open>>,
+    outcome: Mutex<Outcome>,
+    failed: Mutex<Option<Error>>,
+    stop: AtomicBool,
+}
+
+impl Run<'_, '_> {
+    fn fail(&self, error: Error) {
+        lock(&self.failed).get_or_insert(error);
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether to go on; asks the person too.
+    fn goes_on(&self) -> bool {
+        if self.copy.monitor.interrupted() && !self.stop.load(Ordering::Relaxed) {
+            self.fail(crate::pack::interrupted());
+        }
+        !self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Takes finished shards until there are no more senders.
+    fn seal_all(&self, receive: &Mutex<mpsc::Receiver<sealer::Finished>>) {
+        loop {
+            let next = lock(receive).recv();
+            let Ok(finished) = next else { return };
+            if self.stop.load(Ordering::Relaxed) {
+                continue;
+            }
+            let shard = finished.shard;
+            match sealer::seal(self.copy, finished) {
+                Ok(sealed) => {
+                    lock(&self.outcome).shards.insert(shard, sealed);
+                }
+                Err(error) => self.fail(error),
+            }
+        }
+    }
+
+    fn stream_all(&self, spans: &[Span], send: &mpsc::SyncSender<sealer::Finished>) {
+        let threads = match self.copy.threads() {
+            Ok(threads) => threads,
+            Err(error) => return self.fail(error),
+        };
+        self.in_threads(threads, spans, |span, buffer| {
+            let streamed = self.stream(*span, &BTreeMap::new(), buffer)?;
+            self.spent(*span, streamed, buffer, send)
+        });
+    }
+
+    /// Hands out `items` in order to so many threads, each with a buffer of its own, until all are done or one fails.
+    fn in_threads<T: Sync>(&self, threads: usize, items: &[T], work: impl Fn(&T, &mut Vec<u8>) -> Result<()> + Sync) {
+        let next = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    let mut buffer = Vec::new();
+                    while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        if !self.goes_on() {
+                            return;
+                        }
+                        if let Err(error) = work(item, &mut buffer) {
+                            return self.fail(error);
+                        }
+                    }
+                });
+            }
+        });
+    }
+
+    /// The file of a shard, created by whoever comes first.
+    fn file(&self, shard: usize) -> Result<Arc<File>> {
+        let mut open = lock(&self.opens[&shard]);
+        if let Some(file) = &open.file {
+            return Ok(Arc::clone(file));
+        }
+        let path = self.copy.temporary(shard);
+        let file = Arc::new(File::create(&path).map_err(|e| sys::io_error("cannot create", &path, e))?);
+        Ok(Arc::clone(open.file.insert(file)))
+    }
+
+    /// Carries a span in plan order through `buffer` into its shard, without the positions in `bad`.
+    fn stream(&self, span: Span, bad: &BTreeMap<u64, Refusal>, buffer: &mut Vec<u8>) -> Result<Streamed> {
+        let copy = self.copy;
+        let mut renderer = Renderer::new(copy.plan);
+        let mut refused = BTreeMap::new();
+        // The spans of a shard know their places from the plan; a shard without some of its samples is one span.
+        let content_bytes = span_content_bytes(copy.plan, &span);
+        let path = copy.temporary(span.shard);
+        let mut sink = Sink::new(copy.plan, self.file(span.shard)?, path, span.offset, content_bytes)?;
+        let (mut filled, mut held) = (0, 0);
+        for position in span.first..span.first + span.samples {
+            if !self.goes_on() {
+                return Ok(Streamed { refused, part: None });
+            }
+            if bad.contains_key(&position) {
+                continue;
+            }
+            let place = renderer.place(position)?;
+            let end = filled + place.layout.record_bytes as usize;
+            if buffer.len() < end {
+                buffer.resize(end, 0);
+            }
+            let record = &mut buffer[filled..end];
+            match copy.source.read(place.number, place.payload(record)?) {
+                Ok(()) => {}
+                Err(ReadError::Fatal(error)) => return Err(error),
+                Err(ReadError::Refused(refusal)) => {
+                    refused.insert(position, refusal);
+                    continue;
+                }
+            }
+            if bad.is_empty() {
+                copy.monitor.advance(1, place.payload_bytes());
+            }
+            // A shard with a bad sample is not sealed as it is: what is left to do is to find the others.
+            if !refused.is_empty() {
+                continue;
+            }
+            renderer.render(&place, record)?;
+            (filled, held) = (end, held + 1);
+            if sink.is_full(filled, held) {
+                sink.write(&buffer[..filled])?;
+                (filled, held) = (0, 0);
+            }
+        }
+        if !refused.is_empty() {
+            return Ok(Streamed { refused, part: None });
+        }
+        sink.write(&buffer[..filled])?;
+        if span.last {
+            sink.write(&self.tail(&span))?;
+        }
+        Ok(Streamed { refused, part: Some(Part { rows: renderer.rows, hashed: sink.finish()? }) })
+    }
+
+    /// What follows the last record, which `span` holds.
+    fn tail(&self, span: &Span) -> Vec<u8> {
+        vec![0; self.copy.plan.format().tail_bytes(span.offset + span.records_bytes) as usize]
+    }
+
+    /// Files what a span came to; the last span of a shard sends it off to be sealed.
+    fn spent(
+        &self,
+        span: Span,
+        streamed: Streamed,
+        buffer: &mut Vec<u8>,
+        send: &mpsc::SyncSender<sealer::Finished>,
+    ) -> Result<()> {
+        let open = {
+            let mut open = lock(&self.opens[&span.shard]);
+            open.bad.extend(streamed.refused);
+            open.parts.extend(streamed.part.map(|part| (span.number, part)));
+            open.spans_left -= 1;
+            if open.spans_left > 0 || self.stop.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            std::mem::take(&mut *open)
+        };
+        let numbered = |bad: &BTreeMap<u64, Refusal>| -> Vec<(u64, Refusal)> {
+            bad.iter().map(|(position, refusal)| (self.copy.plan.sample_at(*position), refusal.clone())).collect()
+        };
+        if open.bad.is_empty() {
+            return self.send(span.shard, open.file, open.parts, BTreeMap::new(), send);
+        }
+        lock(&self.outcome).bad.extend(numbered(&open.bad));
+        drop(open.file);
+        if self.copy.on_bad == OnBad::Error {
+            return sys::remove_file(&self.copy.temporary(span.shard));
+        }
+        // Again without them, until a pass finds no more.
+        let mut bad = open.bad;
+        loop {
+            let whole = self.without(span.shard, &bad)?;
+            lock(&self.opens[&span.shard]).file = None;
+            let streamed = self.stream(whole, &bad, buffer)?;
+            if let Some(part) = streamed.part {
+                let file = lock(&self.opens[&span.shard]).file.take();
+                return self.send(span.shard, file, BTreeMap::from([(0, part)]), bad, send);
+            }
+            if streamed.refused.is_empty() {
+                return Ok(());
+            }
+            lock(&self.outcome).bad.extend(numbered(&streamed.refused));
+            bad.extend(streamed.refused);
+        }
+    }
+
+    /// The whole of a shard as one span, its records those that are left.
+    fn without(&self, shard: usize, bad: &BTreeMap<u64, Refusal>) -> Result<Span> {
+        let planned = self.copy.plan.shards[shard];
+        let mut scratch = Scratch::default();
+        let mut records_bytes = planned.records_bytes;
+        for position in bad.keys() {
+            let sample = self.copy.plan.sample(*position, &mut scratch);
+            records_bytes -= u64::from(self.copy.plan.format().layout(&sample)?.record_bytes);
+        }
+        let (first, samples) = (planned.first, planned.samples);
+        Ok(Span { shard, number: 0, first, samples, offset: 0, records_bytes, last: true })
+    }
+
+    fn send(
+        &self,
+        shard: usize,
+        file: Option<Arc<File>>,
+        parts: BTreeMap<usize, Part>,
+        bad: BTreeMap<u64, Refusal>,
+        send: &mpsc::SyncSender<sealer::Finished>,
+    ) -> Result<()> {
+        let file = file.ok_or_else(|| Error::data("a shard without a file").in_file(self.copy.temporary(shard)))?;
+        // The sealers are gone only when all is over.
+        let _ = send.send(sealer::Finished { shard, file, parts: parts.into_values().collect(), bad });
+        Ok(())
+    }
+}
+
+/// Length of the shard that `span` is in: of the plan, or of what is left of it where the span is the whole shard.
+fn span_content_bytes(plan: &Plan, span: &Span) -> u64 {
+    let planned = &plan.shards[span.shard];
+    if span.samples == planned.samples {
+        span.records_bytes + plan.format().tail_bytes(span.records_bytes)
+    } else {
+        plan.content_bytes(planned)
+    }
+}
+
+/// What came of streaming a span.
+struct Streamed {
+    /// By position.
+    refused: BTreeMap<u64, Refusal>,
+    /// `None` when a sample was refused, or all was stopped.
+    part: Option<Part>,
+}

@@ -1,0 +1,74 @@
+//! One record: where its image goes, then all that is written and noted once the image is there.
+
+use shardpack_format::{Error, Result, formats::Layout, hash, image_header::Header, sample::Row};
+
+use crate::plan::{Plan, Scratch};
+
+/// Renders records one after the other and collects their rows.
+pub(super) struct Renderer<'a> {
+    plan: &'a Plan,
+    scratch: Scratch,
+    /// Rows of the records rendered so far; offsets count from the first of them.
+    pub rows: Vec<Row>,
+    at: u64,
+}
+
+/// Where a sample's record and its image go.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub position: u64,
+    /// Number in the listing.
+    pub number: u64,
+    pub layout: Layout,
+}
+
+impl Place {
+    /// The image's part of the record.
+    pub fn payload<'r>(&self, record: &'r mut [u8]) -> Result<&'r mut [u8]> {
+        let image = self.layout.components[0];
+        let (start, end) = (image.offset as usize, image.offset as usize + image.bytes as usize);
+        record.get_mut(start..end).ok_or_else(|| Error::data("an image lies outside its record"))
+    }
+
+    /// Length of the image in bytes.
+    pub fn payload_bytes(&self) -> u64 {
+        self.layout.components[0].bytes.into()
+    }
+}
+
+impl<'a> Renderer<'a> {
+    pub fn new(plan: &'a Plan) -> Self {
+        Self { plan, scratch: Scratch::default(), rows: Vec::new(), at: 0 }
+    }
+
+    /// Where the sample at `position` goes.
+    pub fn place(&mut self, position: u64) -> Result<Place> {
+        let number = self.plan.sample_at(position);
+        let sample = self.plan.sample(position, &mut self.scratch);
+        Ok(Place { position, number, layout: self.plan.format().layout(&sample)? })
+    }
+
+    /// Writes the framing around the image that is in its place, and notes the row. Records come in order.
+    pub fn render(&mut self, place: &Place, record: &mut [u8]) -> Result<()> {
+        let format = self.plan.format();
+        let payload = place.payload(record)?;
+        let (image, content_hash) = (Header::of(payload), hash::content(payload));
+        let sample = self.plan.sample(place.position, &mut self.scratch);
+        format.frame(&sample, &image, record)?;
+        let extent = place.layout.components[0];
+        let frame_hash = hash::frame(record, extent.offset as usize, extent.offset as usize + extent.bytes as usize);
+        self.rows.push(Row {
+            key: sample.key.as_bytes().to_vec(),
+            path: sample.path.to_vec(),
+            label: sample.label,
+            offset: self.at,
+            record_bytes: place.layout.record_bytes,
+            components: place.layout.components[..format.components().len()].to_vec(),
+            content_hash,
+            frame_hash,
+            image,
+        });
+        self.at += u64::from(place.layout.record_bytes);
+        Ok(())
+    }
+}

@@ -1,0 +1,175 @@
+//! Sealing a shard: its file durable under its final name, then its index; and what a later run finds of it.
+//!
+//! A shard is finished when its index has its final name, for that comes last.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use shardpack_format::{
+    Error, Result, hash,
+    image_header::Kind,
+    index::{self, Index, Summary},
+    manifest::{self, Blake3},
+    sample::Row,
+};
+
+use super::{Copy, Part, sink::Hashed};
+use crate::{
+    ledger::{self, Fate, Unpacked},
+    plan::Plan,
+    source::Refusal,
+    sys,
+};
+
+/// Strays that a report names, at most.
+const NAMED_STRAYS: usize = 20;
+
+/// A shard whose spans are all written.
+pub(super) struct Finished {
+    pub shard: usize,
+    pub file: Arc<File>,
+    /// In order.
+    pub parts: Vec<Part>,
+    /// Samples that the plan has and the shard has not, by position.
+    pub bad: BTreeMap<u64, Refusal>,
+}
+
+/// What is known of a sealed shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sealed {
+    /// As the manifest has it.
+    pub entry: manifest::Shard,
+    /// Length of its images together in bytes.
+    pub payload_bytes: u64,
+    /// Images of each kind.
+    pub kinds: BTreeMap<Kind, u64>,
+    /// Images whose kind is not that of the dataset's extension: their paths and kinds, the first few.
+    pub strays: Vec<(Vec<u8>, Kind)>,
+    /// Images of the plan that it does not hold.
+    pub unpacked: Vec<Unpacked>,
+}
+
+/// Makes a shard durable and gives it its name, then its index.
+pub(super) fn seal(copy: &Copy<'_>, finished: Finished) -> Result<Sealed> {
+    let Finished { shard, file, parts, bad } = finished;
+    let plan = copy.plan;
+    let (temporary, path) = (copy.temporary(shard), copy.dst.join(plan.shard_file(shard)));
+    let mut rows: Vec<Row> = Vec::with_capacity(parts.iter().map(|part| part.rows.len()).sum());
+    let (mut spans, mut whole, mut records_bytes) = (Vec::new(), None, 0);
+    for part in parts {
+        let before = records_bytes;
+        for mut row in part.rows {
+            row.offset += before;
+            records_bytes = row.offset + u64::from(row.record_bytes);
+            rows.push(row);
+        }
+        match part.hashed {
+            Hashed::Part(span) => spans.push(span),
+            Hashed::Whole(bytes, hash) => whole = Some((bytes, hash)),
+        }
+    }
+    let content_bytes = records_bytes + plan.format().tail_bytes(records_bytes);
+    let (shard_bytes, shard_blake3) = match whole {
+        Some(whole) => whole,
+        None => hash::join(spans, content_bytes)
+            .map(|hash| (content_bytes, hash))
+            .ok_or_else(|| Error::data("the parts of the shard do not make it whole").in_file(&temporary))?,
+    };
+    let summary = Summary { components: plan.format().components().to_vec(), content_bytes, shard_bytes, shard_blake3 };
+    let index = index::write(&summary, &rows)?;
+
+    let unpacked: Vec<Unpacked> = bad
+        .into_iter()
+        .map(|(position, Refusal(reason))| {
+            let number = plan.sample_at(position);
+            let mut path = Vec::new();
+            plan.listing.path(number, &mut path);
+            Unpacked { path, class: plan.listing.class(number), fate: Fate::Skipped, reason }
+        })
+        .collect();
+    if !unpacked.is_empty() {
+        sys::write_durably(copy.work, &ledger_part(copy.work, plan, shard), &ledger::write(&unpacked)?)?;
+    }
+    sys::finish_durably(&file, &temporary, &path)?;
+    let index_file = index_file(plan, shard);
+    sys::write_durably(copy.work, &copy.dst.join(&index_file), &index)?;
+    let opened = Index::open(index)?;
+    describe(plan, shard, &opened, unpacked)
+}
+
+/// Name of the index of shard `number`, relative to the dataset's folder.
+pub(crate) fn index_file(plan: &Plan, number: usize) -> String {
+    let shard = plan.shard_file(number);
+    let stem = shard.split_once('.').map_or(shard.as_str(), |(stem, _)| stem);
+    format!("{}/{stem}.index", manifest::INDEX_FOLDER)
+}
+
+/// Where the ledger of one shard waits in the work folder.
+fn ledger_part(work: &Path, plan: &Plan, shard: usize) -> PathBuf {
+    work.join(plan.shard_file(shard) + ".ledger")
+}
+
+/// What is known of a shard from its index.
+fn describe(plan: &Plan, shard: usize, index: &Index<Vec<u8>>, unpacked: Vec<Unpacked>) -> Result<Sealed> {
+    let (mut payload_bytes, mut kinds, mut strays) = (0, BTreeMap::new(), Vec::new());
+    for row in index.iter() {
+        let row = row?;
+        payload_bytes += u64::from(row.payload().1);
+        *kinds.entry(row.image.kind).or_default() += 1;
+        let extension = plan.options.format.extension.as_deref();
+        if extension.is_some_and(|extension| extension != row.image.kind.extension()) && strays.len() < NAMED_STRAYS {
+            strays.push((row.path.to_vec(), row.image.kind));
+        }
+    }
+    let bytes = index.bytes();
+    let summary = index.summary();
+    Ok(Sealed {
+        entry: manifest::Shard {
+            file: plan.shard_file(shard),
+            samples: index.len(),
+            bytes: summary.shard_bytes,
+            blake3: Blake3(summary.shard_blake3),
+            index: manifest::File {
+                file: index_file(plan, shard),
+                bytes: bytes.len() as u64,
+                blake3: Blake3(hash::file(bytes)),
+            },
+        },
+        payload_bytes,
+        kinds,
+        strays,
+        unpacked,
+    })
+}
+
+/// What an earlier run of the same plan has sealed, by number of the shard.
+///
+/// Checked cheaply: the index is whole and right by its checksums, the shard is there and as long as its index says, and
+/// both hold the samples of the plan but those that a ledger names. A shard that is not so is packed again.
+pub fn recall(plan: &Plan, dst: &Path, work: &Path) -> Result<BTreeMap<usize, Sealed>> {
+    let mut sealed = BTreeMap::new();
+    for (number, planned) in plan.shards.iter().enumerate() {
+        let path = dst.join(index_file(plan, number));
+        let Some(bytes) = sys::read_if_there(&path)? else { continue };
+        let unpacked = match sys::read_if_there(&ledger_part(work, plan, number))? {
+            Some(lines) => ledger::read(&lines).ok(),
+            None => Some(Vec::new()),
+        };
+        let described = unpacked.zip(Index::open(bytes).ok()).map(|(unpacked, index)| {
+            let same = index.len() + unpacked.len() as u64 == planned.samples;
+            describe(plan, number, &index, unpacked).ok().filter(|_| same)
+        });
+        let shard = fs::metadata(dst.join(plan.shard_file(number)));
+        match described.flatten().filter(|found| shard.is_ok_and(|shard| shard.len() == found.entry.bytes)) {
+            Some(found) => {
+                sealed.insert(number, found);
+            }
+            None => sys::remove_file(&path)?,
+        }
+    }
+    Ok(sealed)
+}

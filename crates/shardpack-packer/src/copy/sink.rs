@@ -1,0 +1,107 @@
+//! Where rendered records go: a part of a plain shard, or a compressed shard from its beginning.
+
+use std::{fs::File, os::unix::fs::FileExt, path::PathBuf, sync::Arc};
+
+use shardpack_format::{
+    Error, Result,
+    hash::{self, FileHash, SpanHasher},
+    seekable::SeekTable,
+};
+
+use super::FLUSH_BYTES;
+use crate::{
+    plan::{Compression, Plan},
+    sys,
+};
+
+/// Takes records in order and writes and hashes them while they are hot.
+pub(super) struct Sink {
+    file: Arc<File>,
+    path: PathBuf,
+    /// Where the next byte goes in the file.
+    at: u64,
+    start: u64,
+    way: Way,
+}
+
+enum Way {
+    Plain(SpanHasher),
+    Zstd { compressor: zstd::bulk::Compressor<'static>, table: SeekTable, block_samples: u64, hasher: blake3::Hasher },
+}
+
+/// What is known of the file of a shard once a part of it is written.
+pub(super) enum Hashed {
+    /// A part of a shard.
+    Part(hash::Span),
+    /// The whole of one: its length in bytes and its BLAKE3.
+    Whole(u64, FileHash),
+}
+
+fn cannot_compress(error: std::io::Error) -> Error {
+    Error::io("cannot compress", error)
+}
+
+impl Sink {
+    /// Begins at byte `offset` of a shard of `content_bytes` before compression.
+    pub fn new(plan: &Plan, file: Arc<File>, path: PathBuf, offset: u64, content_bytes: u64) -> Result<Self> {
+        let way = match plan.options.compression {
+            Compression::None => Way::Plain(SpanHasher::new(offset, content_bytes)),
+            Compression::Zstd(level) => {
+                let mut compressor = zstd::bulk::Compressor::new(level).map_err(cannot_compress)?;
+                compressor.include_checksum(true).map_err(cannot_compress)?;
+                let block_samples = plan.block_samples;
+                Way::Zstd { compressor, table: SeekTable::default(), block_samples, hasher: blake3::Hasher::new() }
+            }
+        };
+        Ok(Self { file, path, at: offset, start: offset, way })
+    }
+
+    /// Whether a buffer with so many bytes and records is to be written out now.
+    pub fn is_full(&self, bytes: usize, records: u64) -> bool {
+        match &self.way {
+            Way::Plain(_) => bytes >= FLUSH_BYTES,
+            Way::Zstd { block_samples, .. } => records >= *block_samples,
+        }
+    }
+
+    /// Writes whole records; nothing happens when there are none.
+    pub fn write(&mut self, records: &[u8]) -> Result<()> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        match &mut self.way {
+            Way::Plain(hasher) => {
+                hasher.update(records);
+                self.put(records)
+            }
+            Way::Zstd { compressor, table, hasher, .. } => {
+                let frame = compressor.compress(records).map_err(cannot_compress)?;
+                table.push(frame.len(), records.len())?;
+                hasher.update(&frame);
+                self.put(&frame)
+            }
+        }
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file.write_all_at(bytes, self.at).map_err(|e| sys::io_error("cannot write", &self.path, e))?;
+        self.at += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Ends the part; the kernel begins to write it to the disk.
+    pub fn finish(mut self) -> Result<Hashed> {
+        let way = std::mem::replace(&mut self.way, Way::Plain(SpanHasher::new(0, 0)));
+        let hashed = match way {
+            Way::Plain(hasher) => Hashed::Part(hasher.finish()),
+            Way::Zstd { table, mut hasher, .. } => {
+                let table = table.to_bytes();
+                hasher.update(&table);
+                self.put(&table)?;
+                Hashed::Whole(self.at, *hasher.finalize().as_bytes())
+            }
+        };
+        sys::start_write_back(&self.file, self.start, self.at - self.start);
+        Ok(hashed)
+    }
+}

@@ -1,0 +1,152 @@
+//! Window: as many spans as fit the budget, read in physical order into their final places, then written.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, mpsc},
+};
+
+use shardpack_format::Result;
+
+use super::{
+    Part, Run, Span, Streamed, lock,
+    record::{Place, Renderer},
+    sealer::Finished,
+    sink::Sink,
+    span_content_bytes,
+};
+use crate::source::{ReadError, Refusal};
+
+/// A span whose images are being read.
+struct Loaded {
+    span: Span,
+    places: Vec<Place>,
+    records: Vec<u8>,
+    refused: Mutex<BTreeMap<u64, Refusal>>,
+}
+
+/// An image to read: where it lies physically, and where it goes.
+struct Read<'w> {
+    inode: u64,
+    place: Place,
+    payload: &'w mut [u8],
+    refused: &'w Mutex<BTreeMap<u64, Refusal>>,
+}
+
+impl Run<'_, '_> {
+    /// Copies `spans` window by window, with so many reads in flight.
+    pub(super) fn window_all(&self, spans: &[Span], reads: usize, send: &mpsc::SyncSender<Finished>) {
+        let threads = match self.copy.threads() {
+            Ok(threads) => threads,
+            Err(error) => return self.fail(error),
+        };
+        let mut rest = spans;
+        while !rest.is_empty() && self.goes_on() {
+            let mut bytes = 0;
+            let fit = rest.iter().take_while(|span| {
+                bytes += span.records_bytes;
+                bytes <= self.copy.memory_bytes
+            });
+            let fit = fit.count();
+            if fit == 0 {
+                // A compressed shard that is longer than the budget.
+                let (span, after) = rest.split_at(1);
+                self.in_threads(1, span, |span, buffer| {
+                    let streamed = self.stream(*span, &BTreeMap::new(), buffer)?;
+                    self.spent(*span, streamed, buffer, send)
+                });
+                rest = after;
+                continue;
+            }
+            let (window, after) = rest.split_at(fit);
+            if let Err(error) = self.window(window, reads, threads, send) {
+                self.fail(error);
+            }
+            rest = after;
+        }
+    }
+
+    fn window(&self, spans: &[Span], reads: usize, threads: usize, send: &mpsc::SyncSender<Finished>) -> Result<()> {
+        let mut loaded = spans.iter().map(|span| self.allocate(*span)).collect::<Result<Vec<_>>>()?;
+        let listing = &self.copy.plan.listing;
+        let mut todo = Vec::with_capacity(loaded.iter().map(|loaded| loaded.places.len()).sum());
+        for Loaded { places, records, refused, .. } in &mut loaded {
+            let mut rest = records.as_mut_slice();
+            for place in places {
+                let (record, after) = rest.split_at_mut(place.layout.record_bytes as usize);
+                rest = after;
+                let inode = listing.entry(place.number).inode;
+                todo.push(Read { inode, place: *place, payload: place.payload(record)?, refused });
+            }
+        }
+        todo.sort_unstable_by_key(|read| read.inode);
+        self.read_all(todo, reads);
+
+        let loaded: Vec<Mutex<Option<Loaded>>> = loaded.into_iter().map(|loaded| Mutex::new(Some(loaded))).collect();
+        self.in_threads(threads, &loaded, |loaded, buffer| match lock(loaded).take() {
+            Some(loaded) => {
+                let (span, streamed) = (loaded.span, self.write(loaded)?);
+                self.spent(span, streamed, buffer, send)
+            }
+            None => Ok(()),
+        });
+        Ok(())
+    }
+
+    fn allocate(&self, span: Span) -> Result<Loaded> {
+        let mut renderer = Renderer::new(self.copy.plan);
+        let places = (span.first..span.first + span.samples).map(|position| renderer.place(position));
+        let places = places.collect::<Result<Vec<_>>>()?;
+        Ok(Loaded { span, places, records: vec![0; span.records_bytes as usize], refused: Mutex::default() })
+    }
+
+    /// Reads all images in the order they stand in.
+    fn read_all(&self, todo: Vec<Read<'_>>, reads: usize) {
+        let queue = Mutex::new(todo.into_iter());
+        std::thread::scope(|scope| {
+            for _ in 0..reads {
+                scope.spawn(|| {
+                    while self.goes_on() {
+                        // The lock is let go of before the read.
+                        let next = lock(&queue).next();
+                        let Some(read) = next else { return };
+                        match self.copy.source.read(read.place.number, read.payload) {
+                            Ok(()) => self.copy.monitor.advance(1, read.place.payload_bytes()),
+                            Err(ReadError::Refused(refusal)) => {
+                                lock(read.refused).insert(read.place.position, refusal);
+                            }
+                            Err(ReadError::Fatal(error)) => return self.fail(error),
+                        }
+                    }
+                });
+            }
+        });
+    }
+
+    /// Frames, hashes and writes a span that has been read.
+    fn write(&self, loaded: Loaded) -> Result<Streamed> {
+        let Loaded { span, places, mut records, refused } = loaded;
+        let refused = std::mem::take(&mut *lock(&refused));
+        if !refused.is_empty() || !self.goes_on() {
+            return Ok(Streamed { refused, part: None });
+        }
+        let plan = self.copy.plan;
+        let (file, path) = (self.file(span.shard)?, self.copy.temporary(span.shard));
+        let mut sink = Sink::new(plan, file, path, span.offset, span_content_bytes(plan, &span))?;
+        let mut renderer = Renderer::new(plan);
+        let (mut start, mut end, mut held) = (0, 0, 0);
+        for place in &places {
+            let next = end + place.layout.record_bytes as usize;
+            renderer.render(place, &mut records[end..next])?;
+            (end, held) = (next, held + 1);
+            if sink.is_full(end - start, held) {
+                sink.write(&records[start..end])?;
+                (start, held) = (end, 0);
+            }
+        }
+        sink.write(&records[start..end])?;
+        if span.last {
+            sink.write(&self.tail(&span))?;
+        }
+        Ok(Streamed { refused, part: Some(Part { rows: renderer.rows, hashed: sink.finish()? }) })
+    }
+}

@@ -1,0 +1,98 @@
+//! The ledger: every image that was found and is not in the shards, with the reason.
+
+use serde::{Deserialize, Serialize};
+use shardpack_format::{Error, Result, hash};
+
+/// Why an image is not in the shards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Fate {
+    /// It could not be packed.
+    Skipped,
+    /// The user asked to leave it out.
+    Filtered,
+}
+
+/// An image that is not in the shards.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unpacked {
+    /// Path relative to the dataset's root.
+    pub path: Vec<u8>,
+    /// Number of its class.
+    pub class: u32,
+    /// In which way it was left out.
+    pub fate: Fate,
+    /// Why, in plain words.
+    pub reason: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    path: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    path_hex: Option<String>,
+    label: u32,
+    fate: Fate,
+    reason: String,
+}
+
+/// The lines of `ledger.jsonl` for `entries`, which the caller has put in order.
+///
+/// # Errors
+/// Never for text; the type is that of the JSON writer.
+pub fn write<'a>(entries: impl IntoIterator<Item = &'a Unpacked>) -> Result<Vec<u8>> {
+    let mut out = Vec::new();
+    for entry in entries {
+        let line = Line {
+            path: String::from_utf8_lossy(&entry.path).into_owned(),
+            path_hex: std::str::from_utf8(&entry.path).is_err().then(|| hash::hex(&entry.path)),
+            label: entry.class,
+            fate: entry.fate,
+            reason: entry.reason.clone(),
+        };
+        serde_json::to_writer(&mut out, &line).map_err(|error| Error::data(format!("cannot write json: {error}")))?;
+        out.push(b'\n');
+    }
+    Ok(out)
+}
+
+/// Reads the lines of a ledger.
+///
+/// # Errors
+/// Names the first line that is none.
+pub fn read(bytes: &[u8]) -> Result<Vec<Unpacked>> {
+    let lines = bytes.split_inclusive(|byte| *byte == b'\n').scan(0u64, |at, line| {
+        let start = *at;
+        *at += line.len() as u64;
+        Some((start, line))
+    });
+    lines
+        .map(|(start, line)| {
+            let line: Line = serde_json::from_slice(line)
+                .map_err(|error| Error::data(format!("not a line of a ledger: {error}")).at_byte(start))?;
+            let path = match &line.path_hex {
+                Some(digits) => {
+                    hash::unhex(digits).ok_or_else(|| Error::data("path_hex is not hexadecimal").at_byte(start))?
+                }
+                None => line.path.into_bytes(),
+            };
+            Ok(Unpacked { path, class: line.label, fate: line.fate, reason: line.reason })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_come_back_as_they_were() {
+        let entry = |path: &[u8], fate| Unpacked { path: path.into(), class: 3, fate, reason: "empty \"file\"".into() };
+        let entries = [entry(b"a/b.jpg", Fate::Skipped), entry(b"a/\xff\n.jpg", Fate::Filtered)];
+        let bytes = write(&entries).unwrap();
+        assert_eq!(bytes.iter().filter(|byte| **byte == b'\n').count(), 2);
+        assert_eq!(read(&bytes).unwrap(), entries);
+        assert_eq!(read(b"{}\n").unwrap_err().location().byte, Some(0));
+    }
+}

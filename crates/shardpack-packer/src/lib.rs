@@ -1,0 +1,20 @@
+//! The work behind each subcommand of `shardpack`: source → plan → copy → seal, and verify and inspect.
+//!
+//! Options go in, a report comes out; nothing here prints. Progress goes to a [`monitor::Monitor`].
+
+pub mod copy;
+//pub mod inspect;
+pub mod ledger;
+pub mod listing;
+//pub mod mix;
+pub mod monitor;
+pub mod pack;
+pub mod plan;
+pub mod plan_file;
+pub mod seal;
+pub mod source;
+pub mod sys;
+//pub mod table;
+//pub mod verify;
+
+pub use shardpack_format::{Error, ErrorKind, Result};

@@ -1,0 +1,260 @@
+//! The listing: every sample of a dataset in canonical order, in 32 bytes beside its name.
+//!
+//! Canonical order is that of torchvision's ImageFolder: by class, then folder path, then file name, each by bytes.
+//! Names are relative to the dataset's root and kept as the file system gave them.
+
+use std::sync::Arc;
+
+use shardpack_format::{Error, Result};
+
+/// A folder that holds samples.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Folder {
+    /// Path relative to the dataset's root, with `/` between folders.
+    pub path: Box<[u8]>,
+    /// Number of its class.
+    pub class: u32,
+}
+
+/// What is kept of a sample beside its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// End of its name in the names.
+    name_end: u64,
+    /// Where it lies physically: the inode; neighbours on disk have neighbouring numbers.
+    pub inode: u64,
+    /// Time of the last change in nanoseconds since 1970: shows that a file is no longer what was planned.
+    pub mtime_ns: i64,
+    /// Length in bytes.
+    pub bytes: u32,
+    /// Number of its folder.
+    pub folder: u32,
+}
+
+impl Entry {
+    /// As a plan file holds it.
+    pub fn to_bytes(&self) -> [u8; 32] {
+        let mut out = [0; 32];
+        out[..8].copy_from_slice(&self.name_end.to_le_bytes());
+        out[8..16].copy_from_slice(&self.inode.to_le_bytes());
+        out[16..24].copy_from_slice(&self.mtime_ns.to_le_bytes());
+        out[24..28].copy_from_slice(&self.bytes.to_le_bytes());
+        out[28..].copy_from_slice(&self.folder.to_le_bytes());
+        out
+    }
+
+    /// From the bytes in a plan file.
+    pub fn from_bytes(bytes: &[u8; 32]) -> Self {
+        let (name_end, rest) = take(bytes);
+        let (inode, rest) = take(rest);
+        let (mtime_ns, rest) = take(rest);
+        let (length, rest) = take(rest);
+        let (folder, _) = take(rest);
+        Self {
+            name_end: u64::from_le_bytes(name_end),
+            inode: u64::from_le_bytes(inode),
+            mtime_ns: i64::from_le_bytes(mtime_ns),
+            bytes: u32::from_le_bytes(length),
+            folder: u32::from_le_bytes(folder),
+        }
+    }
+}
+
+/// The first `N` bytes, and the rest.
+fn take<const N: usize>(bytes: &[u8]) -> ([u8; N], &[u8]) {
+    bytes.split_first_chunk().map_or(([0; N], &[]), |(first, rest)| (*first, rest))
+}
+
+/// All samples of one dataset.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// Names of the classes in the order of their labels; shared by the splits of a source.
+    pub classes: Arc<Vec<Box<[u8]>>>,
+    folders: Vec<Folder>,
+    names: Vec<u8>,
+    entries: Vec<Entry>,
+}
+
+/// Samples of one folder, in order of their names, before they join a listing.
+#[derive(Debug, Default)]
+pub struct FolderSamples {
+    names: Vec<u8>,
+    entries: Vec<Entry>,
+}
+
+impl FolderSamples {
+    /// Adds a sample; the caller keeps them in order of their names.
+    pub fn push(&mut self, name: &[u8], bytes: u32, inode: u64, mtime_ns: i64) {
+        self.names.extend_from_slice(name);
+        self.entries.push(Entry { name_end: self.names.len() as u64, inode, mtime_ns, bytes, folder: 0 });
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Gives back the memory that growing left over.
+    pub fn shrink(&mut self) {
+        self.names.shrink_to_fit();
+        self.entries.shrink_to_fit();
+    }
+}
+
+impl Listing {
+    /// Joins folders that are in canonical order. Each is dropped once it has been taken over, so both are never whole
+    /// in memory at once.
+    pub fn new(classes: Arc<Vec<Box<[u8]>>>, folders: Vec<(Folder, FolderSamples)>) -> Self {
+        let mut listing = Self { classes, ..Self::default() };
+        listing.entries.reserve_exact(folders.iter().map(|(_, samples)| samples.entries.len()).sum());
+        listing.names.reserve_exact(folders.iter().map(|(_, samples)| samples.names.len()).sum());
+        listing.folders.reserve_exact(folders.len());
+        for (folder, samples) in folders {
+            listing.add(folder, samples);
+        }
+        listing
+    }
+
+    fn add(&mut self, folder: Folder, samples: FolderSamples) {
+        let number = self.folders.len() as u32;
+        let before = self.names.len() as u64;
+        self.names.extend_from_slice(&samples.names);
+        self.entries.extend(samples.entries.iter().map(|e| Entry {
+            name_end: before + e.name_end,
+            folder: number,
+            ..*e
+        }));
+        self.folders.push(folder);
+    }
+
+    /// Number of samples.
+    pub fn len(&self) -> u64 {
+        self.entries.len() as u64
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// What is kept of sample `number`, which must be below [`Listing::len`].
+    pub fn entry(&self, number: u64) -> &Entry {
+        &self.entries[number as usize]
+    }
+
+    /// A listing from its parts, as a file held them.
+    ///
+    /// # Errors
+    /// When a number in one part points outside another.
+    pub fn from_parts(
+        classes: Arc<Vec<Box<[u8]>>>,
+        folders: Vec<Folder>,
+        names: Vec<u8>,
+        entries: Vec<Entry>,
+    ) -> Result<Self> {
+        let ends = entries.iter().map(|entry| entry.name_end);
+        let names_fit = ends.clone().is_sorted() && ends.last().unwrap_or(0) == names.len() as u64;
+        let folders_fit = entries.iter().all(|entry| (entry.folder as usize) < folders.len());
+        let classes_fit = folders.iter().all(|folder| (folder.class as usize) < classes.len());
+        if !(names_fit && folders_fit && classes_fit) {
+            return Err(Error::data("a name, folder or class of the listing points outside it"));
+        }
+        Ok(Self { classes, folders, names, entries })
+    }
+
+    /// All names end to end.
+    pub fn names(&self) -> &[u8] {
+        &self.names
+    }
+
+    /// All entries in canonical order.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// File name of sample `number`.
+    pub fn name(&self, number: u64) -> &[u8] {
+        let start = number.checked_sub(1).map_or(0, |before| self.entry(before).name_end);
+        &self.names[start as usize..self.entry(number).name_end as usize]
+    }
+
+    /// Folder of sample `number`.
+    pub fn folder(&self, number: u64) -> &Folder {
+        &self.folders[self.entry(number).folder as usize]
+    }
+
+    /// All folders in canonical order.
+    pub fn folders(&self) -> &[Folder] {
+        &self.folders
+    }
+
+    /// Path of sample `number` relative to the dataset's root, written over `out`.
+    pub fn path(&self, number: u64, out: &mut Vec<u8>) {
+        out.clear();
+        out.extend_from_slice(&self.folder(number).path);
+        out.push(b'/');
+        out.extend_from_slice(self.name(number));
+    }
+
+    /// Class of sample `number`.
+    pub fn class(&self, number: u64) -> u32 {
+        self.folder(number).class
+    }
+
+    /// Bytes that the listing takes in memory, names included.
+    pub fn memory_bytes(&self) -> u64 {
+        let folders: usize = self.folders.iter().map(|folder| folder.path.len() + size_of::<Folder>()).sum();
+        (self.entries.capacity() * size_of::<Entry>() + self.names.capacity() + folders) as u64
+    }
+
+    /// Number of bytes of names alone.
+    pub fn name_bytes(&self) -> u64 {
+        self.names.len() as u64
+    }
+
+    /// The samples of `folder`, by number.
+    pub fn samples_by_folder(&self) -> Vec<std::ops::Range<u64>> {
+        let mut ranges = vec![0..0; self.folders.len()];
+        let mut start = 0;
+        for (number, entry) in self.entries.iter().enumerate() {
+            if number == 0 || self.entries[number - 1].folder != entry.folder {
+                start = number as u64;
+            }
+            ranges[entry.folder as usize] = start..number as u64 + 1;
+        }
+        ranges
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_32_bytes() {
+        assert_eq!(size_of::<Entry>(), 32);
+    }
+
+    #[test]
+    fn samples_are_found_by_number() {
+        let folder = |path: &[u8], class| Folder { path: path.into(), class };
+        let mut first = FolderSamples::default();
+        first.push(b"1.jpg", 10, 100, -5);
+        first.push(b"22.jpg", 20, 99, 5);
+        let mut second = FolderSamples::default();
+        second.push(b"\xff.png", 30, 7, 0);
+        let classes = Arc::new(vec![b"a".as_slice().into(), b"b".as_slice().into()]);
+        let listing = Listing::new(classes, vec![(folder(b"a/x", 0), first), (folder(b"b", 1), second)]);
+        let mut path = Vec::new();
+        let paths: Vec<Vec<u8>> = (0..3)
+            .map(|number| {
+                listing.path(number, &mut path);
+                path.clone()
+            })
+            .collect();
+        assert_eq!(paths, [b"a/x/1.jpg".to_vec(), b"a/x/22.jpg".to_vec(), b"b/\xff.png".to_vec()]);
+        assert_eq!((listing.class(1), listing.class(2)), (0, 1));
+        assert_eq!(listing.samples_by_folder(), [0..2, 2..3]);
+        assert_eq!(listing.entry(2).bytes, 30);
+    }
+}

@@ -1,0 +1,41 @@
+//! How long work tells how far it is, and how it learns that it shall stop.
+
+/// What is being done, for a person who waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The source is walked; `total` is not known.
+    Walking,
+    /// Images are copied into shards.
+    Packing,
+    /// Shards are read and checked.
+    Verifying,
+    /// Shards are compared with the source.
+    Comparing,
+}
+
+/// Is told of progress; called from many threads.
+pub trait Monitor: Sync {
+    /// A phase begins; `samples` and `bytes` are what it will come to, 0 where that is not known.
+    fn begin(&self, phase: Phase, samples: u64, bytes: u64);
+
+    /// So much more has been done.
+    fn advance(&self, samples: u64, bytes: u64);
+
+    /// A line for the person, at once.
+    fn say(&self, line: &str);
+
+    /// Whether the person wants it to stop.
+    fn interrupted(&self) -> bool {
+        false
+    }
+}
+
+/// Tells nobody.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silent;
+
+impl Monitor for Silent {
+    fn begin(&self, _: Phase, _: u64, _: u64) {}
+    fn advance(&self, _: u64, _: u64) {}
+    fn say(&self, _: &str) {}
+}

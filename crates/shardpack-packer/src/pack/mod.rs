@@ -1,0 +1,380 @@
+//! Pack: source → plan → copy → seal.
+
+mod destination;
+
+pub use destination::WORK_FOLDER;
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use shardpack_format::{Error, ErrorKind, Result, image_header::Kind, manifest::Manifest};
+
+use crate::{
+    copy::{self, Copy, OnBad},
+    ledger::{Fate, Unpacked},
+    monitor::{Monitor, Phase},
+    plan::{self, Compression, Plan},
+    plan_file, seal,
+    source::{
+        FolderReader, Found, ReadError, Refusal, image_folder,
+        medium::{self, Medium, ReadOrder, Sniffed},
+    },
+    sys,
+};
+use destination::{Destination, State};
+
+/// The extension of images in the shards.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Extension {
+    /// That of the most common kind, for all.
+    #[default]
+    MostCommon,
+    /// Each its own kind's.
+    Content,
+    /// This one, for all.
+    Fixed(String),
+}
+
+/// What a plan is made from, beside the source.
+#[derive(Clone, Debug)]
+pub struct PlanOptions {
+    /// How the source is walked.
+    pub walk: image_folder::Options,
+    /// What decides the bytes; the extension in it is settled here by [`PlanOptions::extension`].
+    pub bytes: plan::Options,
+    /// See [`Extension`].
+    pub extension: Extension,
+}
+
+/// How a pack is done; nothing of it changes the bytes, but which samples are in them.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Threads that frame, hash and write.
+    pub jobs: usize,
+    /// Budget for images in flight, in bytes.
+    pub memory_bytes: u64,
+    /// What to do about bad samples.
+    pub on_bad: OnBad,
+    /// In which order the source is read; by what it lies on, if `None`.
+    pub read_order: Option<ReadOrderChoice>,
+    /// Replace what DST holds.
+    pub force: bool,
+}
+
+/// `--read-order`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadOrderChoice {
+    /// Each shard in its own order.
+    Plan,
+    /// By inode.
+    Physical,
+}
+
+/// Plans of all datasets of a source, and what is known of the source.
+#[derive(Debug)]
+pub struct Planned {
+    /// Folder of the source.
+    pub source: PathBuf,
+    /// One for each split, or one.
+    pub plans: Vec<Plan>,
+    /// What the source lies on.
+    pub medium: Medium,
+    /// Kinds of the images looked at; none where the plan came from a file.
+    pub kinds: BTreeMap<Kind, u64>,
+    /// Things a person should know before the work starts.
+    pub notes: Vec<String>,
+}
+
+/// What became of a pack.
+#[derive(Debug)]
+pub struct Report {
+    /// The datasets, if they were sealed.
+    pub manifests: Vec<Manifest>,
+    /// The same command had sealed this before: nothing was done.
+    pub already_sealed: bool,
+    /// Images that were found and are not in the shards, because they could not be packed.
+    pub bad: Vec<Unpacked>,
+    /// Whether the policy let the pack go on without them.
+    pub sealed: bool,
+    /// Shards that an earlier run had finished.
+    pub resumed_shards: usize,
+    /// All shards.
+    pub shards: usize,
+    /// Images whose kind is not that of the extension, the first few: path and kind.
+    pub strays: Vec<(Vec<u8>, Kind)>,
+    /// Number of all such images.
+    pub stray_samples: u64,
+    /// How long it took, walk and plan not included.
+    pub elapsed: Duration,
+}
+
+/// The error of a person's Ctrl-C.
+pub fn interrupted() -> Error {
+    Error::new(ErrorKind::Interrupted, "interrupted").help("the same command goes on from the finished shards")
+}
+
+/// Walks `source` and plans its packing.
+///
+/// # Errors
+/// When the source cannot be read or holds nothing to pack.
+pub fn plan(source: &Path, options: &PlanOptions, monitor: &dyn Monitor) -> Result<Planned> {
+    let found = image_folder::discover(source, &options.walk, monitor)?;
+    let mut sniffed = Vec::new();
+    for found in &found {
+        sniffed.push(look(source, found)?);
+    }
+    let sniffed = together(sniffed);
+    let mut bytes = options.bytes.clone();
+    bytes.format.extension = match &options.extension {
+        Extension::Content => None,
+        Extension::Fixed(extension) => Some(extension.clone()),
+        Extension::MostCommon => Some(most_common(&sniffed.kinds).extension().to_owned()),
+    };
+    let plans = found.into_iter().map(|found| Plan::new(found, bytes.clone()));
+    let plans = plans.collect::<Result<Vec<_>>>().map_err(|error| error.in_file(source))?;
+    let medium = medium::medium(source, &sniffed);
+    let notes = plans.iter().flat_map(|plan| notes(plan, &sniffed.kinds)).collect();
+    Ok(Planned { source: source.to_path_buf(), plans, medium, kinds: sniffed.kinds, notes })
+}
+
+/// Takes a plan that was computed before.
+///
+/// # Errors
+/// When the file is damaged, or the source is not there.
+pub fn planned(file: &Path) -> Result<Planned> {
+    let plan_file::PlanFile { source, plans } = plan_file::read(file)?;
+    let mut sniffed = Vec::new();
+    for plan in &plans {
+        let reader = FolderReader::open(&dataset_folder(&source, plan), &plan.listing)?;
+        sniffed.push(medium::sniff(&reader, &plan.listing).map_err(fatal)?);
+    }
+    let sniffed = together(sniffed);
+    let medium = medium::medium(&source, &sniffed);
+    let notes = plans.iter().flat_map(|plan| notes(plan, &sniffed.kinds)).collect();
+    Ok(Planned { source, plans, medium, kinds: sniffed.kinds, notes })
+}
+
+fn look(source: &Path, found: &Found) -> Result<Sniffed> {
+    let root = found.split.as_ref().map_or_else(|| source.to_path_buf(), |split| source.join(split));
+    let reader = FolderReader::open(&root, &found.listing)?;
+    medium::sniff(&reader, &found.listing).map_err(fatal)
+}
+
+fn fatal(error: ReadError) -> Error {
+    match error {
+        ReadError::Fatal(error) => error,
+        ReadError::Refused(Refusal(reason)) => Error::data(reason),
+    }
+}
+
+fn together(looks: Vec<Sniffed>) -> Sniffed {
+    let mut all = Sniffed { kinds: BTreeMap::new(), cached: 1.0, latency: None };
+    for look in looks {
+        for (kind, samples) in look.kinds {
+            *all.kinds.entry(kind).or_default() += samples;
+        }
+        all.cached = all.cached.min(look.cached);
+        all.latency = all.latency.max(look.latency);
+    }
+    all
+}
+
+fn most_common(kinds: &BTreeMap<Kind, u64>) -> Kind {
+    let known = kinds.iter().filter(|(kind, _)| **kind != Kind::Unknown);
+    // The first of equals: the one that the list of kinds has first.
+    known.rev().max_by_key(|(_, samples)| **samples).map_or(Kind::Jpeg, |(kind, _)| *kind)
+}
+
+/// Readers that a training job is likely to have: 8 GPUs with 4 workers each.
+const LIKELY_READERS: usize = 32;
+const MANY_SHARDS: usize = 10_000;
+
+/// What a person should know of a plan before the work starts.
+fn notes(plan: &Plan, kinds: &BTreeMap<Kind, u64>) -> Vec<String> {
+    let mut notes = Vec::new();
+    let shards = plan.shards.len();
+    let mean = plan.shard_bytes() / shards as u64;
+    if shards < LIKELY_READERS && plan.listing.len() >= 10 * LIKELY_READERS as u64 {
+        let size = (plan.shard_bytes() / LIKELY_READERS as u64).max(1 << 20) >> 20;
+        notes.push(format!(
+            "{shards} shards: a job of 8 GPUs with 4 workers each has {LIKELY_READERS} readers, and readers that share out \
+             whole shards leave {} idle; --shard-size {size}MiB gives each one",
+            LIKELY_READERS - shards
+        ));
+    }
+    if shards > MANY_SHARDS {
+        notes.push(format!(
+            "{shards} shards of {} MiB: more than {MANY_SHARDS} files are slow to list on network mounts and in buckets; \
+             --shard-size {}MiB gives {MANY_SHARDS}",
+            mean >> 20,
+            (plan.shard_bytes() / MANY_SHARDS as u64 >> 20) + 1
+        ));
+    }
+    if plan.options.compression != Compression::None
+        && kinds.keys().all(|kind| *kind != Kind::Bmp && *kind != Kind::Pnm)
+    {
+        notes.push("photographs are compressed already: zstd makes them no smaller and reading slower".to_owned());
+    }
+    if plan.options.format.extension.is_none() {
+        notes.push(
+            "--ext content: Hugging Face datasets drops images whose extension the first five samples do not have, and \
+             timm reads only jpg, png and webp"
+                .to_owned(),
+        );
+    }
+    let empty: Vec<String> = plan
+        .counts()
+        .iter()
+        .zip(plan.listing.classes.iter())
+        .filter(|(counts, _)| counts.discovered == 0)
+        .map(|(_, name)| String::from_utf8_lossy(name).into_owned())
+        .collect();
+    if !empty.is_empty() {
+        let split = plan.split.as_ref().map_or_else(String::new, |split| format!(" in {split}"));
+        notes.push(format!(
+            "{} without images{split}, kept in the list of classes: {}",
+            classes(empty.len()),
+            some(&empty)
+        ));
+    }
+    notes
+}
+
+fn classes(count: usize) -> String {
+    if count == 1 { "1 class".to_owned() } else { format!("{count} classes") }
+}
+
+/// The first few of a list.
+fn some(names: &[String]) -> String {
+    const FEW: usize = 5;
+    let mut text = names.iter().take(FEW).cloned().collect::<Vec<_>>().join(", ");
+    if names.len() > FEW {
+        text += &format!(", and {} more", names.len() - FEW);
+    }
+    text
+}
+
+/// Folder below `root` of the dataset that `plan` is of.
+fn dataset_folder(root: &Path, plan: &Plan) -> PathBuf {
+    plan.split.as_ref().map_or_else(|| root.to_path_buf(), |split| root.join(split))
+}
+
+/// Length in bytes that a pack will take on the disk, indexes included.
+pub fn needed_bytes(plans: &[Plan]) -> u64 {
+    plans.iter().map(|plan| plan.shard_bytes() + plan.index_bytes()).sum()
+}
+
+/// Packs what was planned into `dst`, or goes on with it.
+///
+/// # Errors
+/// When the machine is not right, or `dst` holds something else. Bad samples are in the report.
+pub fn pack(planned: &Planned, dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
+    let start = Instant::now();
+    let plans = &planned.plans;
+    let (destination, state) = Destination::open(dst, &planned.source, plans, options.force)?;
+    if let State::Sealed(manifests) = state {
+        return Ok(report(manifests, true, Vec::new(), &[], plans, 0, start));
+    }
+    let mut recalled = Vec::new();
+    for plan in plans {
+        recalled.push(copy::recall(plan, &dataset_folder(dst, plan), &destination.work(plan)?)?);
+    }
+    let resumed_shards = recalled.iter().map(BTreeMap::len).sum();
+    let have: u64 = recalled.iter().flat_map(BTreeMap::values).map(|shard| shard.entry.bytes).sum();
+    let (needed, free) = (needed_bytes(plans).saturating_sub(have), sys::free_bytes(dst)?);
+    if needed > free {
+        return Err(Error::new(ErrorKind::System, format!("needs {needed} bytes, {free} are free"))
+            .in_file(dst)
+            .help("free space, or choose another disk; nothing has been written"));
+    }
+    let total = |of: &dyn Fn(&Plan) -> u64| plans.iter().map(of).sum::<u64>();
+    monitor.begin(Phase::Packing, total(&|plan| plan.listing.len()), total(&Plan::payload_bytes));
+    for shard in recalled.iter().flat_map(BTreeMap::values) {
+        monitor.advance(shard.entry.samples, shard.payload_bytes);
+    }
+
+    let mut outcomes = Vec::new();
+    for (plan, sealed) in plans.iter().zip(recalled) {
+        let source = FolderReader::open(&dataset_folder(&planned.source, plan), &plan.listing)?;
+        let copy = Copy {
+            plan,
+            source: &source,
+            dst: &dataset_folder(dst, plan),
+            work: &destination.work(plan)?,
+            read_order: read_order(options.read_order, planned),
+            jobs: options.jobs,
+            memory_bytes: options.memory_bytes,
+            on_bad: options.on_bad,
+            monitor,
+        };
+        outcomes.push(copy.run(sealed)?);
+    }
+
+    let mut bad: Vec<Unpacked> = Vec::new();
+    for (plan, outcome) in plans.iter().zip(&outcomes) {
+        let prefix = plan.split.as_ref().map_or_else(String::new, |split| format!("{split}/"));
+        let known = plan.unpacked.iter().filter(|entry| entry.fate == Fate::Skipped).cloned();
+        let recalled = outcome.shards.values().flat_map(|shard| &shard.unpacked).cloned();
+        let found = outcome.bad.iter().map(|(number, Refusal(reason))| {
+            let mut path = Vec::new();
+            plan.listing.path(*number, &mut path);
+            Unpacked { path, class: plan.listing.class(*number), fate: Fate::Skipped, reason: reason.clone() }
+        });
+        let mut of_plan: Vec<Unpacked> = known.chain(recalled).chain(found).collect();
+        of_plan.sort_by(image_folder::order);
+        of_plan.dedup_by(|a, b| a.path == b.path);
+        bad.extend(
+            of_plan.into_iter().map(|entry| Unpacked { path: [prefix.as_bytes(), &entry.path].concat(), ..entry }),
+        );
+    }
+    if !bad.is_empty() && options.on_bad == OnBad::Error {
+        return Ok(report(Vec::new(), false, bad, &outcomes, plans, resumed_shards, start));
+    }
+    let mut manifests = Vec::new();
+    for (plan, outcome) in plans.iter().zip(&outcomes) {
+        manifests.push(seal::seal(plan, &outcome.shards, &dataset_folder(dst, plan), &destination.work(plan)?)?);
+    }
+    destination.close()?;
+    Ok(report(manifests, false, bad, &outcomes, plans, resumed_shards, start))
+}
+
+/// The order in which the source will be read.
+pub fn read_order(choice: Option<ReadOrderChoice>, planned: &Planned) -> ReadOrder {
+    match choice {
+        None => planned.medium.read_order,
+        Some(ReadOrderChoice::Plan) => ReadOrder::Plan,
+        Some(ReadOrderChoice::Physical) => medium::physical(&planned.source),
+    }
+}
+
+fn report(
+    manifests: Vec<Manifest>,
+    already_sealed: bool,
+    bad: Vec<Unpacked>,
+    outcomes: &[copy::Outcome],
+    plans: &[Plan],
+    resumed_shards: usize,
+    start: Instant,
+) -> Report {
+    let shards = || outcomes.iter().flat_map(|outcome| outcome.shards.values());
+    let extension = plans.first().and_then(|plan| plan.options.format.extension.clone());
+    let stray_samples = shards()
+        .flat_map(|shard| &shard.kinds)
+        .filter(|(kind, _)| extension.as_ref().is_some_and(|extension| extension != kind.extension()))
+        .map(|(_, samples)| samples)
+        .sum();
+    Report {
+        sealed: !manifests.is_empty(),
+        manifests,
+        already_sealed,
+        bad,
+        resumed_shards,
+        shards: plans.iter().map(|plan| plan.shards.len()).sum(),
+        strays: shards().flat_map(|shard| shard.strays.clone()).collect(),
+        stray_samples,
+        elapsed: start.elapsed(),
+    }
+}

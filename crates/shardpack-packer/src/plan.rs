@@ -1,0 +1,526 @@
+//! The plan: for every sample its shard and its exact byte range, before any image is read.
+//!
+//! Pure: listing, options and seed in, plan out; no I/O, no clock, no number of threads. What is kept is the listing and
+//! the cuts; the order is a bijection and is computed where it is needed.
+
+use std::{collections::BTreeMap, fmt::Write, ops::Range};
+
+use serde::{Deserialize, Serialize};
+use shardpack_format::{
+    Error, Result,
+    formats::{
+        Format, Layout,
+        webdataset::{self, WebDataset},
+    },
+    hash::FileHash,
+    permutation::{self, Permutation},
+    sample::Sample,
+};
+
+use crate::{
+    ledger::{Fate, Unpacked},
+    listing::Listing,
+    source::Found,
+};
+
+/// Length in bytes that a block of consecutive samples should have.
+pub const BLOCK_BYTES: u64 = 512 * 1024;
+/// Digits of a key, at least.
+const KEY_DIGITS: usize = 8;
+
+/// Order of the samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Order {
+    /// By the keyed bijection.
+    Shuffled,
+    /// Canonical order.
+    Source,
+}
+
+/// Where shards are cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cut {
+    /// Shards of at most so many bytes, all of about one size.
+    ShardSize(u64),
+    /// Shards of at most so many samples, all of one count ± 1.
+    ShardSamples(u64),
+    /// So many shards, of one count ± 1.
+    Shards(u64),
+}
+
+/// How a shard is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Compression {
+    /// Not at all.
+    None,
+    /// zstd at this level, a frame a block, with a seek table.
+    Zstd(i32),
+}
+
+impl std::fmt::Display for Compression {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::None => f.write_str("none"),
+            Self::Zstd(level) => write!(f, "zstd:{level}"),
+        }
+    }
+}
+
+/// All that decides the bytes of the shards beside the source.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Options {
+    /// Name of shards where the source has no splits.
+    pub name: String,
+    /// Order of the samples.
+    pub order: Order,
+    /// Seed of the order.
+    pub seed: u64,
+    /// Where shards are cut.
+    pub cut: Cut,
+    /// Components and their names; the extension is settled when the source has been looked at.
+    pub format: webdataset::Options,
+    /// How shards are compressed.
+    pub compression: Compression,
+}
+
+/// A shard of the plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shard {
+    /// Position of its first sample in the order.
+    pub first: u64,
+    /// Number of samples.
+    pub samples: u64,
+    /// Length of their records together in bytes.
+    pub records_bytes: u64,
+}
+
+impl Shard {
+    /// Positions of its samples.
+    pub fn positions(&self) -> Range<u64> {
+        self.first..self.first + self.samples
+    }
+}
+
+/// The plan of one dataset: the whole source, or one split of it.
+#[derive(Debug)]
+pub struct Plan {
+    /// Name of its shards: the split, or [`Options::name`].
+    pub name: String,
+    /// Name of the split, which is also the folder below DST.
+    pub split: Option<String>,
+    /// What decides the bytes.
+    pub options: Options,
+    /// The samples.
+    pub listing: Listing,
+    /// Images that are known not to be packed.
+    pub unpacked: Vec<Unpacked>,
+    /// Files that are no samples, by reason.
+    pub ignored: BTreeMap<String, u64>,
+    /// Shards in order.
+    pub shards: Vec<Shard>,
+    /// Samples in a block.
+    pub block_samples: u64,
+    /// Length of the longest record in bytes.
+    pub longest_record_bytes: u32,
+    key_digits: usize,
+    permutation: Option<Permutation>,
+    format: WebDataset,
+}
+
+/// Key and path of a sample, reused from one to the next.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    key: String,
+    path: Vec<u8>,
+}
+
+impl Plan {
+    /// Plans the packing of what was found.
+    ///
+    /// # Errors
+    /// When there is nothing to pack, or the format cannot hold a sample.
+    pub fn new(found: Found, options: Options) -> Result<Self> {
+        let mut plan = Self::without_cuts(found, options);
+        let samples = plan.listing.len();
+        if samples == 0 {
+            return Err(Error::usage(match &plan.split {
+                Some(split) => format!("no images in split {split}"),
+                None => "no images found".to_owned(),
+            })
+            .help("an ImageFolder is SRC/<class>/<image>, with names that end in .jpg, .jpeg, .png, .webp, …"));
+        }
+        let (mut total, mut longest) = (0u64, 0);
+        let mut scratch = Scratch::default();
+        for number in 0..samples {
+            let record_bytes = plan.layout_of(number, &mut scratch)?.record_bytes;
+            total = total.checked_add(record_bytes.into()).ok_or_else(|| Error::usage("more than 2^64 bytes"))?;
+            longest = longest.max(record_bytes);
+        }
+        plan.longest_record_bytes = longest;
+        plan.block_samples = (BLOCK_BYTES * samples).div_ceil(total.max(1)).clamp(1, samples);
+        let ends = plan.ends(total, longest)?;
+        plan.cut(&ends)?;
+        Ok(plan)
+    }
+
+    /// A plan whose shards are not known yet.
+    fn without_cuts(found: Found, options: Options) -> Self {
+        let samples = found.listing.len();
+        let permutation = (options.order == Order::Shuffled).then(|| Permutation::new(samples, options.seed));
+        Self {
+            name: found.split.clone().unwrap_or_else(|| options.name.clone()),
+            split: found.split,
+            listing: found.listing,
+            unpacked: found.unpacked,
+            ignored: found.ignored,
+            shards: Vec::new(),
+            block_samples: 1,
+            longest_record_bytes: 0,
+            key_digits: samples.saturating_sub(1).max(1).ilog10() as usize + 1,
+            permutation,
+            format: WebDataset::new(options.format.clone()),
+            options,
+        }
+    }
+
+    /// A plan that was computed before: the same as [`Plan::new`] would make, without the passes over all samples.
+    pub(crate) fn restored(
+        found: Found,
+        options: Options,
+        shards: Vec<Shard>,
+        block_samples: u64,
+        longest_record_bytes: u32,
+    ) -> Self {
+        Self { shards, block_samples, longest_record_bytes, ..Self::without_cuts(found, options) }
+    }
+
+    /// How many shards there are, and where they end: as positions, or as shares of the bytes.
+    fn ends(&self, total: u64, longest: u32) -> Result<Ends> {
+        let samples = self.listing.len();
+        let even = |shards: u64| Ends::Positions(shards.clamp(1, samples));
+        match self.options.cut {
+            Cut::Shards(0) | Cut::ShardSamples(0) | Cut::ShardSize(0) => {
+                Err(Error::usage("a shard holds at least one sample"))
+            }
+            Cut::Shards(shards) if shards > samples => {
+                Err(Error::usage(format!("{shards} shards of {samples} samples: some would be empty")))
+            }
+            Cut::Shards(shards) => Ok(even(shards)),
+            Cut::ShardSamples(most) => Ok(even(samples.div_ceil(most))),
+            Cut::ShardSize(most) => {
+                // Cuts fall on the sample nearest to an even share, so a shard is at most one record over its share.
+                let room = most.saturating_sub(self.format.tail_bytes(most) + u64::from(longest)).max(1);
+                let room = if u64::from(longest) * 4 > most { most } else { room };
+                Ok(Ends::Bytes { shards: total.div_ceil(room).clamp(1, samples), total })
+            }
+        }
+    }
+
+    /// Cuts the order into shards in one pass over it.
+    fn cut(&mut self, ends: &Ends) -> Result<()> {
+        let samples = self.listing.len();
+        let mut scratch = Scratch::default();
+        let mut shards = Vec::with_capacity(ends.shards() as usize);
+        let mut shard = Shard { first: 0, samples: 0, records_bytes: 0 };
+        let mut before = 0u64;
+        for position in 0..samples {
+            let record_bytes = u64::from(self.layout_of(self.sample_at(position), &mut scratch)?.record_bytes);
+            let number = shards.len() as u64;
+            let full = match ends {
+                Ends::Positions(count) => position == even_share(samples, number + 1, *count),
+                // Nearest cut: the record goes to the next shard when more than half of it lies beyond the share.
+                Ends::Bytes { shards, total } => before + record_bytes / 2 >= even_share(*total, number + 1, *shards),
+            };
+            // No shard may be empty: neither this one nor those still to come.
+            let left = samples - position;
+            let wanted = ends.shards() - number - 1;
+            if wanted > 0 && shard.samples > 0 && (full || left <= wanted) {
+                shards.push(shard);
+                shard = Shard { first: position, samples: 0, records_bytes: 0 };
+            }
+            shard.samples += 1;
+            shard.records_bytes += record_bytes;
+            before += record_bytes;
+        }
+        shards.push(shard);
+        self.shards = shards;
+        Ok(())
+    }
+
+    /// Number in the listing of the sample at `position` of the order.
+    pub fn sample_at(&self, position: u64) -> u64 {
+        self.permutation.as_ref().map_or(position, |permutation| permutation.sample_at(position))
+    }
+
+    /// Position in the order of sample `number` of the listing.
+    pub fn position_of(&self, number: u64) -> u64 {
+        self.permutation.as_ref().map_or(number, |permutation| permutation.position_of(number))
+    }
+
+    /// Digits of every key.
+    fn key_digits(&self) -> usize {
+        self.key_digits.max(KEY_DIGITS)
+    }
+
+    /// The sample at `position`, as the format wants it.
+    pub fn sample<'s>(&'s self, position: u64, scratch: &'s mut Scratch) -> Sample<'s> {
+        self.sample_with(position, self.sample_at(position), scratch)
+    }
+
+    fn sample_with<'s>(&'s self, position: u64, number: u64, scratch: &'s mut Scratch) -> Sample<'s> {
+        scratch.key.clear();
+        // Writing to a String cannot fail.
+        let _ = write!(scratch.key, "{position:0width$}", width = self.key_digits());
+        self.listing.path(number, &mut scratch.path);
+        let class = self.listing.class(number);
+        Sample {
+            key: &scratch.key,
+            label: Some(i64::from(class)),
+            class: &self.listing.classes[class as usize],
+            path: &scratch.path,
+            payload_bytes: self.listing.entry(number).bytes,
+        }
+    }
+
+    /// Layout of sample `number` of the listing. The key does not matter to it, only its width.
+    fn layout_of(&self, number: u64, scratch: &mut Scratch) -> Result<Layout> {
+        self.format.layout(&self.sample_with(0, number, scratch))
+    }
+
+    /// The format that the shards are written in.
+    pub fn format(&self) -> &dyn Format {
+        &self.format
+    }
+
+    /// File name of shard `number`.
+    pub fn shard_file(&self, number: usize) -> String {
+        let name = self.format.shard_file(&self.name, number as u64);
+        match self.options.compression {
+            Compression::None => name,
+            Compression::Zstd(_) => name + ".zst",
+        }
+    }
+
+    /// Name of the algorithm that orders the samples.
+    pub fn order_algorithm(&self) -> &'static str {
+        if self.permutation.is_some() { permutation::ALGORITHM } else { "source" }
+    }
+
+    /// Length in bytes of shard `number` before compression.
+    pub fn content_bytes(&self, shard: &Shard) -> u64 {
+        shard.records_bytes + self.format.tail_bytes(shard.records_bytes)
+    }
+
+    /// Length in bytes of all images together.
+    pub fn payload_bytes(&self) -> u64 {
+        self.listing.entries().iter().map(|entry| u64::from(entry.bytes)).sum()
+    }
+
+    /// Length in bytes of all shards together before compression.
+    pub fn shard_bytes(&self) -> u64 {
+        self.shards.iter().map(|shard| self.content_bytes(shard)).sum()
+    }
+
+    /// Length in bytes that the indexes will have, to a few parts in a thousand.
+    pub fn index_bytes(&self) -> u64 {
+        let row = 72 + 8 * self.format.components().len() as u64 + self.key_digits() as u64;
+        let folders: u64 = self
+            .listing
+            .samples_by_folder()
+            .iter()
+            .zip(self.listing.folders())
+            .map(|(samples, folder)| (samples.end - samples.start) * (folder.path.len() as u64 + 1))
+            .sum();
+        self.listing.len() * row + self.listing.name_bytes() + folders + self.shards.len() as u64 * 256
+    }
+
+    /// BLAKE3 over all that decides the bytes of the shards, without reading an image: options, classes, and of every
+    /// sample path and length.
+    pub fn hash(&self) -> Result<FileHash> {
+        let mut hasher = blake3::Hasher::new();
+        let options = serde_json::to_vec(&(&self.name, &self.options))
+            .map_err(|error| Error::data(format!("cannot write json: {error}")))?;
+        let mut text = |bytes: &[u8]| {
+            hasher.update(&(bytes.len() as u64).to_le_bytes());
+            hasher.update(bytes);
+        };
+        text(&options);
+        self.listing.classes.iter().for_each(|class| text(class));
+        text(b"");
+        for (folder, samples) in self.listing.folders().iter().zip(self.listing.samples_by_folder()) {
+            text(&folder.path);
+            for number in samples {
+                text(self.listing.name(number));
+                text(&self.listing.entry(number).bytes.to_le_bytes());
+            }
+        }
+        for entry in &self.unpacked {
+            text(&entry.path);
+            text(&[entry.fate as u8]);
+        }
+        Ok(*hasher.finalize().as_bytes())
+    }
+
+    /// Images that were found, of each class: those in the listing and those known not to be packed.
+    pub fn counts(&self) -> Vec<shardpack_format::manifest::Counts> {
+        let mut counts = vec![shardpack_format::manifest::Counts::default(); self.listing.classes.len()];
+        for entry in self.listing.entries() {
+            let class = self.listing.folders()[entry.folder as usize].class;
+            counts[class as usize].discovered += 1;
+            counts[class as usize].packed += 1;
+        }
+        for entry in &self.unpacked {
+            let counts = &mut counts[entry.class as usize];
+            counts.discovered += 1;
+            match entry.fate {
+                Fate::Skipped => counts.skipped += 1,
+                Fate::Filtered => counts.filtered += 1,
+            }
+        }
+        counts
+    }
+}
+
+/// What decides where shards end.
+enum Ends {
+    /// So many shards of equal counts.
+    Positions(u64),
+    /// So many shards of equal bytes.
+    Bytes { shards: u64, total: u64 },
+}
+
+impl Ends {
+    fn shards(&self) -> u64 {
+        match self {
+            Self::Positions(shards) | Self::Bytes { shards, .. } => *shards,
+        }
+    }
+}
+
+/// The first `parts` of `of` equal shares of `total`.
+fn even_share(total: u64, parts: u64, of: u64) -> u64 {
+    // At most `total`, since `parts` is at most `of`.
+    (u128::from(total) * u128::from(parts) / u128::from(of)) as u64
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::listing::{Folder, FolderSamples};
+    use proptest::prelude::*;
+    use std::sync::Arc;
+
+    pub(crate) fn options(cut: Cut) -> Options {
+        Options {
+            name: "shard".into(),
+            order: Order::Shuffled,
+            seed: 0,
+            cut,
+            format: webdataset::Options { extension: Some("jpg".into()), cls: true, json: false },
+            compression: Compression::None,
+        }
+    }
+
+    pub(crate) fn found(sizes: &[u32]) -> Found {
+        let mut samples = FolderSamples::default();
+        for (number, bytes) in sizes.iter().enumerate() {
+            samples.push(format!("{number:06}.jpg").as_bytes(), *bytes, number as u64, 0);
+        }
+        let folder = Folder { path: b"class".as_slice().into(), class: 0 };
+        Found {
+            listing: Listing::new(Arc::new(vec![b"class".as_slice().into()]), vec![(folder, samples)]),
+            ..Found::default()
+        }
+    }
+
+    fn record(bytes: u32) -> u64 {
+        1024 + 512 + u64::from(bytes).next_multiple_of(512)
+    }
+
+    #[test]
+    fn counts_are_even() {
+        for (cut, expected) in [
+            (Cut::Shards(4), vec![2, 3, 2, 3]),
+            (Cut::ShardSamples(4), vec![3, 3, 4]),
+            (Cut::ShardSamples(100), vec![10]),
+            (Cut::Shards(10), vec![1; 10]),
+        ] {
+            let plan = Plan::new(found(&[1000; 10]), options(cut)).unwrap();
+            assert_eq!(plan.shards.iter().map(|shard| shard.samples).collect::<Vec<_>>(), expected, "{cut:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_cut_is_refused() {
+        for cut in [Cut::Shards(0), Cut::ShardSamples(0), Cut::ShardSize(0), Cut::Shards(11)] {
+            assert!(Plan::new(found(&[1000; 10]), options(cut)).is_err(), "{cut:?}");
+        }
+        assert!(Plan::new(found(&[]), options(Cut::Shards(1))).is_err());
+    }
+
+    #[test]
+    fn keys_are_positions_of_one_width() {
+        let plan = Plan::new(found(&[10; 3]), options(Cut::Shards(1))).unwrap();
+        let mut scratch = Scratch::default();
+        assert_eq!(plan.sample(2, &mut scratch).key, "00000002");
+        let number = plan.sample_at(2);
+        assert_eq!(plan.sample(2, &mut scratch).path, format!("class/{number:06}.jpg").as_bytes());
+        assert_eq!(plan.position_of(number), 2);
+    }
+
+    #[test]
+    fn the_hash_sees_options_names_and_sizes() {
+        let hash = |sizes: &[u32], seed| {
+            let options = Options { seed, ..options(Cut::Shards(1)) };
+            Plan::new(found(sizes), options).unwrap().hash().unwrap()
+        };
+        assert_eq!(hash(&[1, 2], 0), hash(&[1, 2], 0));
+        assert_ne!(hash(&[1, 2], 0), hash(&[2, 1], 0));
+        assert_ne!(hash(&[1, 2], 0), hash(&[1, 2], 1));
+        assert_ne!(hash(&[1, 2], 0), hash(&[1, 2, 3], 0));
+    }
+
+    proptest! {
+        #[test]
+        fn every_sample_has_one_place_and_no_shard_is_far_from_the_mean(
+            sizes in prop::collection::vec(1u32..20_000, 1..300), shard_size in 1u64..400_000, seed: u64,
+        ) {
+            let plan = Plan::new(found(&sizes), Options { seed, ..options(Cut::ShardSize(shard_size)) }).unwrap();
+            let total: u64 = sizes.iter().map(|bytes| record(*bytes)).sum();
+            let longest = sizes.iter().map(|bytes| record(*bytes)).max().unwrap();
+            let mut seen = vec![false; sizes.len()];
+            let mut at = 0;
+            for shard in &plan.shards {
+                prop_assert_eq!(shard.first, at);
+                prop_assert!(shard.samples > 0);
+                at += shard.samples;
+                let numbers: Vec<u64> = shard.positions().map(|position| plan.sample_at(position)).collect();
+                numbers.iter().for_each(|n| assert!(!std::mem::replace(&mut seen[*n as usize], true)));
+                let bytes: u64 = numbers.iter().map(|n| record(sizes[*n as usize])).sum();
+                prop_assert_eq!(bytes, shard.records_bytes);
+                let mean = total as f64 / plan.shards.len() as f64;
+                if plan.shards.len() < sizes.len() / 2 {
+                    prop_assert!((bytes as f64 - mean).abs() <= longest as f64 + 1.0, "{bytes} of mean {mean}, longest {longest}");
+                }
+                if longest * 4 <= shard_size && shard_size > 100_000 {
+                    prop_assert!(plan.content_bytes(shard) <= shard_size, "{} over {}", plan.content_bytes(shard), shard_size);
+                }
+            }
+            prop_assert_eq!(at, sizes.len() as u64);
+        }
+
+        #[test]
+        fn counts_differ_by_one_at_most(samples in 1usize..500, shards in 1u64..60) {
+            prop_assume!(shards <= samples as u64);
+            let plan = Plan::new(found(&vec![10; samples]), options(Cut::Shards(shards))).unwrap();
+            let counts: Vec<u64> = plan.shards.iter().map(|shard| shard.samples).collect();
+            prop_assert_eq!(counts.len() as u64, shards);
+            prop_assert_eq!(counts.iter().sum::<u64>(), samples as u64);
+            prop_assert!(counts.iter().max().unwrap() - counts.iter().min().unwrap() <= 1);
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! The plan as a file: what `plan` writes, `pack --plan` takes, and a resumed run compares with.
+//!
+//! ```text
+//! 0   magic "shardpln" | u32 version = 1
+//! 12  zstd: u64 length | JSON header, then for each dataset
+//!       folders: u32 class | u32 length | path
+//!       entries: u64 end of name | u64 inode | i64 mtime | u32 bytes | u32 folder
+//!       names, end to end
+//! end 32 bytes: BLAKE3 of all before
+//! ```
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{self, BufReader, BufWriter, Read, Write},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use serde::{Deserialize, Serialize};
+use shardpack_format::{Error, Result, hash, sample};
+
+use crate::{
+    ledger::{self, Unpacked},
+    listing::{Entry, Folder, Listing},
+    plan::{Options, Plan, Shard},
+    source::Found,
+    sys,
+};
+
+const MAGIC: &[u8; 12] = b"shardpln\x01\0\0\0";
+/// Fast: names shrink tenfold at any level, numbers at none.
+const LEVEL: i32 = 1;
+
+/// Plans of a source, as a file holds them.
+#[derive(Debug)]
+pub struct PlanFile {
+    /// Folder of the source, as it was given.
+    pub source: PathBuf,
+    /// One plan for each dataset.
+    pub plans: Vec<Plan>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Header {
+    /// In hexadecimal: it need not be UTF-8.
+    source: String,
+    datasets: Vec<Dataset>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Dataset {
+    split: Option<String>,
+    options: Options,
+    block_samples: u64,
+    longest_record_bytes: u32,
+    /// In hexadecimal.
+    classes: Vec<String>,
+    /// Lines of a ledger.
+    unpacked: String,
+    ignored: BTreeMap<String, u64>,
+    shards: Vec<Shard>,
+    folders: u64,
+    entries: u64,
+    name_bytes: u64,
+}
+
+/// Writes `plans` to `path`, by way of a temporary name beside it or in `work`.
+pub fn write(path: &Path, work: &Path, source: &Path, plans: &[Plan]) -> Result<()> {
+    let temporary = work.join(format!("{}.part", path.file_name().unwrap_or_default().to_string_lossy()));
+    let file = File::create(&temporary).map_err(|e| sys::io_error("cannot create", &temporary, e))?;
+    let mut out = Hashing { inner: BufWriter::new(&file), hasher: blake3::Hasher::new() };
+    let mut all = || -> io::Result<()> {
+        out.write_all(MAGIC)?;
+        let mut packed = zstd::Encoder::new(&mut out, LEVEL)?;
+        let header = serde_json::to_vec(&header(source, plans)?)?;
+        packed.write_all(&(header.len() as u64).to_le_bytes())?;
+        packed.write_all(&header)?;
+        plans.iter().try_for_each(|plan| write_listing(&mut packed, &plan.listing))?;
+        packed.finish()?;
+        let hash = out.hasher.finalize();
+        out.inner.write_all(hash.as_bytes())?;
+        out.inner.flush()
+    };
+    all().map_err(|e| sys::io_error("cannot write", &temporary, e))?;
+    drop(out);
+    sys::finish_durably(&file, &temporary, path)
+}
+
+fn header(source: &Path, plans: &[Plan]) -> io::Result<Header> {
+    use std::os::unix::ffi::OsStrExt;
+    let dataset = |plan: &Plan| {
+        let unpacked = ledger::write(&plan.unpacked).map_err(io::Error::other)?;
+        Ok(Dataset {
+            split: plan.split.clone(),
+            options: plan.options.clone(),
+            block_samples: plan.block_samples,
+            longest_record_bytes: plan.longest_record_bytes,
+            classes: plan.listing.classes.iter().map(|class| hash::hex(class)).collect(),
+            unpacked: String::from_utf8_lossy(&unpacked).into_owned(),
+            ignored: plan.ignored.clone(),
+            shards: plan.shards.clone(),
+            folders: plan.listing.folders().len() as u64,
+            entries: plan.listing.len(),
+            name_bytes: plan.listing.name_bytes(),
+        })
+    };
+    Ok(Header {
+        source: hash::hex(source.as_os_str().as_bytes()),
+        datasets: plans.iter().map(dataset).collect::<io::Result<_>>()?,
+    })
+}
+
+fn write_listing(out: &mut impl Write, listing: &Listing) -> io::Result<()> {
+    for folder in listing.folders() {
+        out.write_all(&folder.class.to_le_bytes())?;
+        out.write_all(&(folder.path.len() as u32).to_le_bytes())?;
+        out.write_all(&folder.path)?;
+    }
+    for entry in listing.entries() {
+        out.write_all(&entry.to_bytes())?;
+    }
+    out.write_all(listing.names())
+}
+
+struct Hashing<W> {
+    inner: W,
+    hasher: blake3::Hasher,
+}
+
+impl<W: Write> Write for Hashing<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes)?;
+        self.hasher.update(&bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+/// Reads a plan file.
+///
+/// # Errors
+/// When it is damaged, or of another version; whatever is in it is checked before it is used.
+pub fn read(path: &Path) -> Result<PlanFile> {
+    let failed = |e| sys::io_error("cannot read", path, e);
+    let mut file = File::open(path).map_err(failed)?;
+    let length = file.metadata().map_err(failed)?.len();
+    let body = length.checked_sub(32).filter(|body| *body >= MAGIC.len() as u64);
+    let body = body.ok_or_else(|| Error::data("not a plan file: too short").in_file(path))?;
+    let mut hasher = blake3::Hasher::new();
+    io::copy(&mut (&mut file).take(body), &mut hasher).map_err(failed)?;
+    let mut expected = [0; 32];
+    file.read_exact(&mut expected).map_err(failed)?;
+    if *hasher.finalize().as_bytes() != expected {
+        return Err(Error::data("damaged plan file: its hash differs")
+            .in_file(path)
+            .help("run `shardpack plan` again"));
+    }
+    let mut file = BufReader::new(File::open(path).map_err(failed)?.take(body));
+    let mut magic = [0; MAGIC.len()];
+    file.read_exact(&mut magic).map_err(failed)?;
+    if &magic != MAGIC {
+        return Err(Error::data("not a plan file of this version").in_file(path));
+    }
+    let packed = zstd::Decoder::with_buffer(file).map_err(failed)?;
+    read_body(BufReader::new(packed)).map_err(|error| error.in_file(path))
+}
+
+fn read_body(mut input: impl Read) -> Result<PlanFile> {
+    use std::os::unix::ffi::OsStringExt;
+    let header = u64::from_le_bytes(array(&mut input)?);
+    let header: Header = serde_json::from_slice(&bytes(&mut input, header)?)
+        .map_err(|error| Error::data(format!("header of the plan: {error}")))?;
+    let unhex = |text: &String| hash::unhex(text).ok_or_else(|| Error::data("not hexadecimal"));
+    let source = PathBuf::from(std::ffi::OsString::from_vec(unhex(&header.source)?));
+    let plans = header
+        .datasets
+        .into_iter()
+        .map(|dataset| {
+            let classes = dataset.classes.iter().map(unhex).collect::<Result<Vec<_>>>()?;
+            let listing = read_listing(&mut input, &dataset, classes)?;
+            let unpacked: Vec<Unpacked> = ledger::read(dataset.unpacked.as_bytes())?;
+            if unpacked.iter().any(|entry| entry.class as usize >= listing.classes.len()) {
+                return Err(Error::data("an image of a class that there is not"));
+            }
+            let mut at = 0u64;
+            for shard in &dataset.shards {
+                if shard.first != at || shard.samples == 0 {
+                    return Err(Error::data("shards of the plan do not follow each other"));
+                }
+                at = at.saturating_add(shard.samples);
+            }
+            if at != listing.len() || dataset.block_samples == 0 {
+                return Err(Error::data("shards of the plan do not hold its samples"));
+            }
+            let found = Found { split: dataset.split, listing, unpacked, ignored: dataset.ignored };
+            Ok(Plan::restored(
+                found,
+                dataset.options,
+                dataset.shards,
+                dataset.block_samples,
+                dataset.longest_record_bytes,
+            ))
+        })
+        .collect::<Result<_>>()?;
+    Ok(PlanFile { source, plans })
+}
+
+fn read_listing(input: &mut impl Read, dataset: &Dataset, classes: Vec<Vec<u8>>) -> Result<Listing> {
+    let mut folders = Vec::new();
+    for _ in 0..dataset.folders {
+        let class = u32::from_le_bytes(array(input)?);
+        let length = u32::from_le_bytes(array(input)?);
+        folders.push(Folder { path: bytes(input, length.into())?.into(), class });
+    }
+    let mut entries = Vec::new();
+    for _ in 0..dataset.entries {
+        entries.push(Entry::from_bytes(&array(input)?));
+    }
+    let names = bytes(input, dataset.name_bytes)?;
+    let classes = Arc::new(classes.into_iter().map(Into::into).collect());
+    Listing::from_parts(classes, folders, names, entries)
+}
+
+fn cut(error: io::Error) -> Error {
+    Error::data(format!("the plan ends early: {error}"))
+}
+
+fn array<const N: usize>(input: &mut impl Read) -> Result<[u8; N]> {
+    let mut out = [0; N];
+    input.read_exact(&mut out).map_err(cut)?;
+    Ok(out)
+}
+
+/// `length` bytes; memory grows with what is really there.
+fn bytes(input: &mut impl Read, length: u64) -> Result<Vec<u8>> {
+    let mut out = Vec::new();
+    input.take(length).read_to_end(&mut out).map_err(cut)?;
+    if out.len() as u64 != length {
+        return Err(Error::data(format!("the plan ends early: {} of {length} bytes", out.len())));
+    }
+    Ok(out)
+}
+
+/// Says in one line what is different between the plan of an unfinished pack and the plan of now; `None` when nothing is.
+pub fn difference(old: &[Plan], new: &[Plan]) -> Option<String> {
+    let names = |plans: &[Plan]| plans.iter().map(|plan| plan.name.clone()).collect::<Vec<_>>();
+    if names(old) != names(new) {
+        return Some(format!("datasets {:?}, now {:?}", names(old), names(new)));
+    }
+    old.iter().zip(new).find_map(|(old, new)| options(&old.options, &new.options).or_else(|| samples(old, new)))
+}
+
+fn options(old: &Options, new: &Options) -> Option<String> {
+    let changes = [
+        ("order", format!("{:?}", old.order), format!("{:?}", new.order)),
+        ("seed", old.seed.to_string(), new.seed.to_string()),
+        ("cut", format!("{:?}", old.cut), format!("{:?}", new.cut)),
+        ("components", format!("{:?}", old.format), format!("{:?}", new.format)),
+        ("compression", old.compression.to_string(), new.compression.to_string()),
+    ];
+    changes
+        .into_iter()
+        .find(|(_, old, new)| old != new)
+        .map(|(what, old, new)| format!("{what} was {old}, is now {new}"))
+}
+
+/// The first difference between two listings, and how many there are.
+fn samples(old: &Plan, new: &Plan) -> Option<String> {
+    if old.listing.classes != new.listing.classes {
+        return Some(format!("{} classes, now {}", old.listing.classes.len(), new.listing.classes.len()));
+    }
+    let (mut old_at, mut new_at, mut count, mut first) = (0, 0, 0u64, None);
+    let (mut old_path, mut new_path) = (Vec::new(), Vec::new());
+    while old_at < old.listing.len() || new_at < new.listing.len() {
+        let side = |plan: &Plan, at: u64, path: &mut Vec<u8>| {
+            (at < plan.listing.len()).then(|| {
+                plan.listing.path(at, path);
+                (plan.listing.class(at), plan.listing.folder(at).path.clone(), plan.listing.name(at).to_vec())
+            })
+        };
+        let (a, b) = (side(old, old_at, &mut old_path), side(new, new_at, &mut new_path));
+        let order = match (&a, &b) {
+            (Some(a), Some(b)) => a.cmp(b),
+            (Some(_), None) => std::cmp::Ordering::Less,
+            _ => std::cmp::Ordering::Greater,
+        };
+        let change = match order {
+            std::cmp::Ordering::Less => {
+                old_at += 1;
+                Some(("is gone", &old_path))
+            }
+            std::cmp::Ordering::Greater => {
+                new_at += 1;
+                Some(("is new", &new_path))
+            }
+            std::cmp::Ordering::Equal => {
+                let (a, b) = (old.listing.entry(old_at), new.listing.entry(new_at));
+                (old_at, new_at) = (old_at + 1, new_at + 1);
+                ((a.bytes, a.mtime_ns) != (b.bytes, b.mtime_ns)).then_some(("was changed", &new_path))
+            }
+        };
+        if let Some((what, path)) = change {
+            count += 1;
+            first.get_or_insert_with(|| format!("{} {what}", sample::name(path, b"")));
+        }
+    }
+    if let Some(first) = first {
+        return Some(match count {
+            1 => first,
+            _ => format!("{first}, and {} more", count - 1),
+        });
+    }
+    let names = |plan: &Plan| plan.unpacked.iter().map(|entry| (entry.path.clone(), entry.fate)).collect::<Vec<_>>();
+    (names(old) != names(new)).then(|| "other images are left out".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Cut, tests};
+
+    fn plan(sizes: &[u32], seed: u64) -> Plan {
+        Plan::new(tests::found(sizes), Options { seed, ..tests::options(Cut::Shards(2)) }).unwrap()
+    }
+
+    #[test]
+    fn a_plan_comes_back_as_it_was_and_no_flip_goes_unseen() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.plan");
+        let plans = [plan(&[10, 20, 30], 5)];
+        write(&path, folder.path(), Path::new("src"), &plans).unwrap();
+        let back = read(&path).unwrap();
+        assert_eq!(back.source, Path::new("src"));
+        assert_eq!(back.plans[0].hash().unwrap(), plans[0].hash().unwrap());
+        assert_eq!(back.plans[0].shards, plans[0].shards);
+        assert_eq!(difference(&plans, &back.plans), None);
+
+        let bytes = std::fs::read(&path).unwrap();
+        for at in 0..bytes.len() {
+            let mut wrong = bytes.clone();
+            wrong[at] ^= 4;
+            std::fs::write(&path, wrong).unwrap();
+            assert!(read(&path).is_err(), "byte {at}");
+            std::fs::write(&path, &bytes[..at]).unwrap();
+            assert!(read(&path).is_err(), "cut at {at}");
+        }
+    }
+
+    #[test]
+    fn the_difference_is_named() {
+        let old = [plan(&[10, 20, 30], 0)];
+        let says = |new: Plan| difference(&old, &[new]).unwrap();
+        assert_eq!(says(plan(&[10, 20, 30], 1)), "seed was 0, is now 1");
+        assert_eq!(says(plan(&[10, 21, 30], 0)), "class/000001.jpg was changed");
+        assert_eq!(says(plan(&[10, 20], 0)), "class/000002.jpg is gone");
+        assert_eq!(says(plan(&[10, 20, 30, 1, 1], 0)), "class/000003.jpg is new, and 1 more");
+    }
+}

@@ -1,0 +1,85 @@
+//! Seal makes a dataset of sealed shards: ledger, list of hashes, and the manifest last.
+
+use std::{collections::BTreeMap, path::Path};
+
+use shardpack_format::{
+    Result, hash,
+    manifest::{self, BY_KIND, Blake3, Class, Counts, Format, Ledger, Manifest, Order},
+};
+
+use crate::{
+    copy::Sealed,
+    ledger::{self, Fate},
+    plan::Plan,
+    source::image_folder,
+    sys,
+};
+
+/// Writes what makes the shards in `dst` a dataset, the manifest last; all by way of `work`.
+pub fn seal(plan: &Plan, sealed: &BTreeMap<usize, Sealed>, dst: &Path, work: &Path) -> Result<Manifest> {
+    let mut unpacked: Vec<_> =
+        plan.unpacked.iter().chain(sealed.values().flat_map(|shard| &shard.unpacked)).cloned().collect();
+    unpacked.sort_by(image_folder::order);
+    let ledger_bytes = ledger::write(&unpacked)?;
+    let file = (!unpacked.is_empty()).then(|| manifest::File {
+        file: manifest::LEDGER_FILE.to_owned(),
+        bytes: ledger_bytes.len() as u64,
+        blake3: Blake3(hash::file(&ledger_bytes)),
+    });
+    if file.is_some() {
+        sys::write_durably(work, &dst.join(manifest::LEDGER_FILE), &ledger_bytes)?;
+    }
+    let mut manifest = manifest(plan, sealed, file)?;
+    sys::write_durably(work, &dst.join(manifest::SUMS_FILE), manifest.sums().as_bytes())?;
+    sys::sync_folder(&dst.join(manifest::INDEX_FOLDER))?;
+    sys::sync_folder(dst)?;
+    let (bytes, id) = manifest.to_bytes()?;
+    manifest.id = id;
+    sys::write_durably(work, &dst.join(manifest::FILE), &bytes)?;
+    sys::sync_folder(dst)?;
+    Ok(manifest)
+}
+
+fn manifest(plan: &Plan, sealed: &BTreeMap<usize, Sealed>, file: Option<manifest::File>) -> Result<Manifest> {
+    let mut counts = plan.counts();
+    let mut kinds = BTreeMap::new();
+    for shard in sealed.values() {
+        for (kind, samples) in &shard.kinds {
+            *kinds.entry(kind.name().to_owned()).or_default() += samples;
+        }
+        for sample in &shard.unpacked {
+            let counts = &mut counts[sample.class as usize];
+            counts.packed -= 1;
+            match sample.fate {
+                Fate::Skipped => counts.skipped += 1,
+                Fate::Filtered => counts.filtered += 1,
+            }
+        }
+    }
+    let mut total = Counts::default();
+    counts.iter().for_each(|class| total.add(class));
+    let shards: Vec<_> = sealed.values().map(|shard| shard.entry.clone()).collect();
+    let components = plan.format().components().to_vec();
+    debug_assert!(components.iter().all(|name| name == BY_KIND || !name.is_empty()));
+    Ok(Manifest {
+        schema: manifest::SCHEMA.to_owned(),
+        id: Blake3::default(),
+        name: plan.name.clone(),
+        format: Format { name: plan.format().name().to_owned(), compression: plan.options.compression.to_string() },
+        order: Order {
+            algorithm: plan.order_algorithm().to_owned(),
+            seed: if plan.order_algorithm() == "source" { 0 } else { plan.options.seed },
+        },
+        samples: shards.iter().map(|shard| shard.samples).sum(),
+        payload_bytes: sealed.values().map(|shard| shard.payload_bytes).sum(),
+        shard_bytes: shards.iter().map(|shard| shard.bytes).sum(),
+        block_samples: plan.block_samples,
+        components,
+        kinds,
+        ledger: Ledger { counts: total, file },
+        ignored_files: plan.ignored.clone(),
+        plan: Blake3(plan.hash()?),
+        classes: plan.listing.classes.iter().zip(counts).map(|(name, counts)| Class::new(name, counts)).collect(),
+        shards,
+    })
+}

@@ -1,0 +1,147 @@
+//! Reading listed files: opened by the descriptor of their folder and their name, read in one go, closed.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
+
+use rustix::{
+    fs::{Mode, OFlags},
+    io::Errno,
+};
+use shardpack_format::{Error, Result};
+
+use super::{ReadError, Refusal, Source, walk};
+use crate::{listing::Listing, sys};
+
+/// Share of the descriptors that folders may keep; files and shards need the rest.
+const FOLDER_SHARE: u64 = 2;
+
+/// Hands out the bytes of files in folders.
+#[derive(Debug)]
+pub struct FolderReader<'a> {
+    listing: &'a Listing,
+    root: OwnedFd,
+    root_path: PathBuf,
+    /// Descriptors of the first folders; files in others are opened by their path from the root.
+    folders: Box<[OnceLock<OwnedFd>]>,
+}
+
+impl<'a> FolderReader<'a> {
+    /// Serves `listing`, whose paths are relative to `root`.
+    pub fn open(root: &Path, listing: &'a Listing) -> Result<Self> {
+        let fd = walk::open_folder(rustix::fs::CWD, std::os::unix::ffi::OsStrExt::as_bytes(root.as_os_str()))
+            .map_err(|e| sys::io_error("cannot open folder", root, e.into()))?;
+        let kept = (sys::raise_open_files() / FOLDER_SHARE).saturating_sub(64).min(listing.folders().len() as u64);
+        let folders = (0..kept).map(|_| OnceLock::new()).collect();
+        Ok(Self { listing, root: fd, root_path: root.to_path_buf(), folders })
+    }
+
+    /// Opens sample `number`.
+    pub fn file(&self, number: u64) -> Result<File, ReadError> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let opened = match self.folders.get(self.listing.entry(number).folder as usize) {
+            Some(slot) => self
+                .folder(slot, &self.listing.folder(number).path)
+                .and_then(|folder| rustix::fs::openat(folder, self.listing.name(number), flags, Mode::empty())),
+            None => {
+                let mut path = Vec::new();
+                self.listing.path(number, &mut path);
+                rustix::fs::openat(&self.root, path.as_slice(), flags, Mode::empty())
+            }
+        };
+        opened.map(File::from).map_err(|error| self.failed(error.into()))
+    }
+
+    fn folder<'s>(&self, slot: &'s OnceLock<OwnedFd>, path: &[u8]) -> Result<&'s OwnedFd, Errno> {
+        if let Some(folder) = slot.get() {
+            return Ok(folder);
+        }
+        let folder = walk::open_folder(&self.root, path)?;
+        // Another thread may have been first; then this descriptor is closed.
+        Ok(slot.get_or_init(|| folder))
+    }
+
+    /// A file that cannot be read is bad, unless it is this process that has no descriptor or memory left.
+    fn failed(&self, error: io::Error) -> ReadError {
+        match error.raw_os_error().map(Errno::from_raw_os_error) {
+            Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM) => {
+                ReadError::Fatal(sys::io_error("cannot open a file of the source", &self.root_path, error))
+            }
+            _ => ReadError::Refused(Refusal(format!("cannot be read: {error}"))),
+        }
+    }
+}
+
+impl Source for FolderReader<'_> {
+    fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
+        let mut file = self.file(number)?;
+        let mut filled = 0;
+        while filled < payload.len() {
+            match file.read(&mut payload[filled..]) {
+                Ok(0) => {
+                    return Err(ReadError::Refused(Refusal(format!(
+                        "changed since it was planned: {filled} bytes, the plan says {}",
+                        payload.len()
+                    ))));
+                }
+                Ok(more) => filled += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.failed(error)),
+            }
+        }
+        let mut beyond = [0];
+        match file.read(&mut beyond) {
+            Ok(0) => Ok(()),
+            Ok(_) => Err(ReadError::Refused(Refusal(format!(
+                "changed since it was planned: more than the {} bytes of the plan",
+                payload.len()
+            )))),
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+}
+
+impl From<Error> for ReadError {
+    fn from(error: Error) -> Self {
+        Self::Fatal(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::listing::{Folder, FolderSamples};
+    use std::sync::Arc;
+
+    #[test]
+    fn a_file_that_changed_or_went_is_refused_and_the_rest_is_read() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("a")).unwrap();
+        let mut samples = FolderSamples::default();
+        for (name, found) in [("gone", None), ("longer", Some(6)), ("right", Some(5)), ("shorter", Some(4))] {
+            if let Some(bytes) = found {
+                std::fs::write(root.path().join("a").join(name), vec![b'x'; bytes]).unwrap();
+            }
+            samples.push(name.as_bytes(), 5, 0, 0);
+        }
+        let folder = Folder { path: b"a".as_slice().into(), class: 0 };
+        let listing = Listing::new(Arc::new(vec![b"a".as_slice().into()]), vec![(folder, samples)]);
+        let reader = FolderReader::open(root.path(), &listing).unwrap();
+        let mut payload = [0; 5];
+        let mut read = |number| {
+            reader.read(number, &mut payload).map_err(|error| match error {
+                ReadError::Refused(Refusal(reason)) => reason,
+                ReadError::Fatal(error) => error.to_string(),
+            })
+        };
+        assert!(read(0).unwrap_err().starts_with("cannot be read: No such file"));
+        assert_eq!(read(1).unwrap_err(), "changed since it was planned: more than the 5 bytes of the plan");
+        assert_eq!(read(2), Ok(()));
+        assert_eq!(read(3).unwrap_err(), "changed since it was planned: 4 bytes, the plan says 5");
+        assert_eq!(&payload, b"xxxxx");
+    }
+}

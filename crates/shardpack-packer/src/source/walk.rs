@@ -1,0 +1,334 @@
+//! The walk: all folders below the classes, in parallel, links followed, loops refused.
+
+use std::{
+    collections::BTreeMap,
+    ffi::CStr,
+    os::fd::{AsFd, OwnedFd},
+    path::Path,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+};
+
+use rustix::{
+    fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat},
+    io::Errno,
+};
+use shardpack_format::{Error, Result};
+
+use crate::{
+    ledger::{Fate, Unpacked},
+    listing::{Folder, FolderSamples},
+    monitor::Monitor,
+    sys,
+};
+
+/// torchvision's list (0.29, `IMG_EXTENSIONS`).
+pub const EXTENSIONS: [&str; 9] = ["jpg", "jpeg", "png", "ppm", "bmp", "pgm", "tif", "tiff", "webp"];
+
+/// Largest image in bytes: a record with its framing must stay below 4 GiB.
+const MAX_IMAGE_BYTES: u64 = u32::MAX as u64 - (1 << 20);
+
+/// A folder above, to tell a loop.
+#[derive(Debug)]
+pub(super) struct Above {
+    device: u64,
+    inode: u64,
+    above: Option<Arc<Above>>,
+}
+
+impl Above {
+    fn new(stat: &Stat, above: Option<Arc<Above>>) -> Arc<Self> {
+        Arc::new(Self { device: stat.st_dev as u64, inode: stat.st_ino as u64, above })
+    }
+
+    fn holds(&self, stat: &Stat) -> bool {
+        let mut at = Some(self);
+        while let Some(folder) = at {
+            if (folder.device, folder.inode) == (stat.st_dev as u64, stat.st_ino as u64) {
+                return true;
+            }
+            at = folder.above.as_deref();
+        }
+        false
+    }
+}
+
+/// A folder to walk.
+#[derive(Debug)]
+struct Task {
+    path: Vec<u8>,
+    class: u32,
+    above: Arc<Above>,
+}
+
+/// What all threads of a walk share.
+struct Walk<'a> {
+    root: &'a OwnedFd,
+    root_path: &'a Path,
+    keep: &'a (dyn Fn(&[u8]) -> bool + Sync),
+    monitor: &'a dyn Monitor,
+    queue: Mutex<Queue>,
+    changed: Condvar,
+    outcome: Mutex<Outcome>,
+}
+
+#[derive(Default)]
+struct Queue {
+    tasks: Vec<Task>,
+    /// Tasks taken and not yet done.
+    running: usize,
+    failed: Option<Error>,
+}
+
+/// What a walk has found.
+#[derive(Default)]
+pub(super) struct Outcome {
+    /// Folders with samples, in no order.
+    pub folders: Vec<(Folder, FolderSamples)>,
+    /// Images that are no samples.
+    pub unpacked: Vec<Unpacked>,
+    /// Other files by reason.
+    pub ignored: BTreeMap<String, u64>,
+}
+
+impl Outcome {
+    pub(super) fn ignore(&mut self, reason: String) {
+        *self.ignored.entry(reason).or_default() += 1;
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What an entry of a folder is, by its name alone.
+pub(super) enum Name {
+    Hidden,
+    /// Files that systems leave in folders.
+    System,
+    Image,
+    Other,
+}
+
+pub(super) fn classify(name: &[u8]) -> Name {
+    let extension = || {
+        let (_, extension) = name.rsplit_once_byte(b'.')?;
+        Some(EXTENSIONS.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(extension)))
+    };
+    match name {
+        [b'.', ..] => Name::Hidden,
+        _ if [b"thumbs.db".as_slice(), b"desktop.ini"].iter().any(|s| s.eq_ignore_ascii_case(name)) => Name::System,
+        _ if extension() == Some(true) => Name::Image,
+        _ => Name::Other,
+    }
+}
+
+trait RSplitOnce {
+    fn rsplit_once_byte(&self, byte: u8) -> Option<(&[u8], &[u8])>;
+}
+
+impl RSplitOnce for [u8] {
+    fn rsplit_once_byte(&self, byte: u8) -> Option<(&[u8], &[u8])> {
+        let at = self.iter().rposition(|b| *b == byte)?;
+        Some((&self[..at], &self[at + 1..]))
+    }
+}
+
+/// Why a file that is no image is passed over.
+pub(super) fn other_reason(name: &[u8]) -> String {
+    match name.rsplit_once_byte(b'.') {
+        Some((stem, extension)) if !stem.is_empty() && extension.len() <= 16 => {
+            format!("extension .{}", String::from_utf8_lossy(extension).to_lowercase())
+        }
+        _ => "no extension".to_owned(),
+    }
+}
+
+/// Opens a folder by a path relative to `parent`.
+pub(super) fn open_folder(parent: impl AsFd, path: &[u8]) -> Result<OwnedFd, Errno> {
+    let path = if path.is_empty() { b".".as_slice() } else { path };
+    rustix::fs::openat(parent, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// Walks `classes` (path of the folder, number of the class) below `root` with `threads` threads.
+///
+/// `keep` says of a path relative to the root whether the user wants it.
+pub(super) fn walk(
+    root: &OwnedFd,
+    root_path: &Path,
+    classes: Vec<(Vec<u8>, u32)>,
+    keep: &(dyn Fn(&[u8]) -> bool + Sync),
+    threads: usize,
+    monitor: &dyn Monitor,
+) -> Result<Outcome> {
+    let stat = rustix::fs::fstat(root).map_err(|e| sys::io_error("cannot look at", root_path, e.into()))?;
+    let above = Above::new(&stat, None);
+    let tasks = classes.into_iter().map(|(path, class)| Task { path, class, above: Arc::clone(&above) }).collect();
+    let walk = Walk {
+        root,
+        root_path,
+        keep,
+        monitor,
+        queue: Mutex::new(Queue { tasks, ..Queue::default() }),
+        changed: Condvar::new(),
+        outcome: Mutex::default(),
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads.max(1) {
+            scope.spawn(|| walk.work());
+        }
+    });
+    match lock(&walk.queue).failed.take() {
+        Some(error) => Err(error),
+        None => Ok(walk.outcome.into_inner().unwrap_or_else(PoisonError::into_inner)),
+    }
+}
+
+impl Walk<'_> {
+    fn work(&self) {
+        while let Some(task) = self.next() {
+            let done = self.folder(&task);
+            let mut queue = lock(&self.queue);
+            queue.running -= 1;
+            match done {
+                Ok(tasks) => queue.tasks.extend(tasks),
+                Err(error) => {
+                    queue.failed.get_or_insert(error);
+                }
+            }
+            if self.monitor.interrupted() {
+                queue.failed.get_or_insert_with(crate::pack::interrupted);
+            }
+            drop(queue);
+            self.changed.notify_all();
+        }
+    }
+
+    fn next(&self) -> Option<Task> {
+        let mut queue = lock(&self.queue);
+        loop {
+            if queue.failed.is_some() {
+                return None;
+            }
+            if let Some(task) = queue.tasks.pop() {
+                queue.running += 1;
+                return Some(task);
+            }
+            if queue.running == 0 {
+                return None;
+            }
+            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn error(&self, what: &str, path: &[u8], error: Errno) -> Error {
+        sys::io_error(what, &self.root_path.join(as_path(path)), error.into())
+    }
+
+    /// Lists one folder; returns the folders in it.
+    fn folder(&self, task: &Task) -> Result<Vec<Task>> {
+        let fd = open_folder(self.root, &task.path).map_err(|e| self.error("cannot open folder", &task.path, e))?;
+        let stat = rustix::fs::fstat(&fd).map_err(|e| self.error("cannot look at", &task.path, e))?;
+        if task.above.holds(&stat) {
+            return Err(Error::usage("this folder leads back to a folder above it: a loop of symbolic links")
+                .in_file(self.root_path.join(as_path(&task.path)))
+                .help("remove the link"));
+        }
+        let above = Above::new(&stat, Some(Arc::clone(&task.above)));
+
+        let mut found = Outcome::default();
+        let mut names: Vec<(u64, FileType, Box<CStr>)> = Vec::new();
+        for entry in Dir::read_from(&fd).map_err(|e| self.error("cannot read folder", &task.path, e))? {
+            let entry = entry.map_err(|e| self.error("cannot read folder", &task.path, e))?;
+            let name = entry.file_name();
+            if name.to_bytes() != b"." && name.to_bytes() != b".." {
+                names.push((entry.ino(), entry.file_type(), name.into()));
+            }
+        }
+        // A disk that seeks has neighbouring inodes side by side.
+        names.sort_unstable_by_key(|(inode, ..)| *inode);
+
+        let mut tasks = Vec::new();
+        let mut images: Vec<(Box<CStr>, Stat)> = Vec::new();
+        for (_, listed_type, name) in names {
+            let bytes = name.to_bytes();
+            let class_of_name = classify(bytes);
+            if matches!(class_of_name, Name::Hidden | Name::System) {
+                found.ignore(if matches!(class_of_name, Name::Hidden) { "hidden" } else { "system" }.to_owned());
+                continue;
+            }
+            // A file that is no image by its name need not be looked at.
+            if listed_type == FileType::RegularFile && matches!(class_of_name, Name::Other) {
+                found.ignore(other_reason(bytes));
+                continue;
+            }
+            let path = || [&task.path, b"/".as_slice(), bytes].concat();
+            if listed_type != FileType::Directory && matches!(class_of_name, Name::Image) && !(self.keep)(&path()) {
+                found.unpacked.push(unpacked(path(), task.class, Fate::Filtered, "left out by --include or --exclude"));
+                continue;
+            }
+            match rustix::fs::statat(&fd, &*name, AtFlags::empty()) {
+                Ok(stat) => match FileType::from_raw_mode(stat.st_mode) {
+                    FileType::Directory => {
+                        tasks.push(Task { path: path(), class: task.class, above: Arc::clone(&above) })
+                    }
+                    FileType::RegularFile if matches!(class_of_name, Name::Image) => images.push((name, stat)),
+                    _ if matches!(class_of_name, Name::Other) => found.ignore(other_reason(bytes)),
+                    _ => found.unpacked.push(unpacked(path(), task.class, Fate::Skipped, "not a regular file")),
+                },
+                Err(_) if matches!(class_of_name, Name::Other) => found.ignore(other_reason(bytes)),
+                Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM)) => {
+                    return Err(self.error("cannot look at", &path(), error));
+                }
+                Err(Errno::LOOP) => {
+                    return Err(self.error("a loop of symbolic links", &path(), Errno::LOOP).help("remove the link"));
+                }
+                Err(error) => {
+                    let why = format!("cannot be read: {}", std::io::Error::from(error));
+                    found.unpacked.push(unpacked(path(), task.class, Fate::Skipped, &why));
+                }
+            }
+        }
+        images.sort_unstable_by(|(a, _), (b, _)| a.to_bytes().cmp(b.to_bytes()));
+        let mut samples = FolderSamples::default();
+        let (mut count, mut total) = (0, 0);
+        for (name, stat) in images {
+            let path = || [&task.path, b"/".as_slice(), name.to_bytes()].concat();
+            match u64::try_from(stat.st_size).unwrap_or(0) {
+                0 => found.unpacked.push(unpacked(path(), task.class, Fate::Skipped, "empty file")),
+                bytes if bytes > MAX_IMAGE_BYTES => {
+                    let why = format!("{bytes} bytes: a sample must stay below 4 GiB");
+                    found.unpacked.push(unpacked(path(), task.class, Fate::Skipped, &why));
+                }
+                bytes => {
+                    let mtime_ns =
+                        (stat.st_mtime as i64).saturating_mul(1_000_000_000).saturating_add(stat.st_mtime_nsec as i64);
+                    // Checked above: fits 32 bits.
+                    samples.push(name.to_bytes(), bytes as u32, stat.st_ino as u64, mtime_ns);
+                    count += 1;
+                    total += bytes;
+                }
+            }
+        }
+        samples.shrink();
+        self.monitor.advance(count, total);
+        let mut outcome = lock(&self.outcome);
+        if !samples.is_empty() {
+            outcome.folders.push((Folder { path: task.path.as_slice().into(), class: task.class }, samples));
+        }
+        outcome.unpacked.append(&mut found.unpacked);
+        for (reason, count) in found.ignored {
+            *outcome.ignored.entry(reason).or_default() += count;
+        }
+        Ok(tasks)
+    }
+}
+
+fn unpacked(path: Vec<u8>, class: u32, fate: Fate, reason: &str) -> Unpacked {
+    Unpacked { path, class, fate, reason: reason.to_owned() }
+}
+
+/// The path that these bytes are.
+pub(super) fn as_path(bytes: &[u8]) -> &Path {
+    use std::os::unix::ffi::OsStrExt;
+    Path::new(std::ffi::OsStr::from_bytes(bytes))
+}

@@ -1,0 +1,178 @@
+//! What the packer asks of the system beside reading: durable names, one packer a folder, space, descriptors.
+
+use std::{
+    fs::{self, File, TryLockError},
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use shardpack_format::{Error, ErrorKind, Result};
+
+/// Adds what to do to an error of the system, where there is something that helps.
+pub fn io_error(what: &str, path: &Path, error: io::Error) -> Error {
+    let help = match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
+        Some(rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT) => {
+            Some("free space and run the same command again: it goes on from the finished shards")
+        }
+        Some(rustix::io::Errno::ROFS | rustix::io::Errno::ACCESS | rustix::io::Errno::PERM) => {
+            Some("choose a folder that can be written, or change its permissions")
+        }
+        Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) => {
+            Some("too few file descriptors: raise the limit (`ulimit -n 4096`) or use fewer --jobs")
+        }
+        Some(rustix::io::Errno::IO) => Some("the disk failed; run the same command again once it works"),
+        _ => None,
+    };
+    let error = Error::io(what, error).in_file(path);
+    match help {
+        Some(help) => error.help(help),
+        None => error,
+    }
+}
+
+/// Writes a whole small file so that it is either absent or complete, whatever happens: temporary name in `work`,
+/// fsync, rename.
+pub fn write_durably(work: &Path, path: &Path, bytes: &[u8]) -> Result<()> {
+    let name = path.file_name().unwrap_or(path.as_os_str());
+    let temporary = work.join(name);
+    let mut file = File::create(&temporary).map_err(|e| io_error("cannot create", &temporary, e))?;
+    file.write_all(bytes).map_err(|e| io_error("cannot write", &temporary, e))?;
+    finish_durably(&file, &temporary, path)
+}
+
+/// Gives a file that has been written its final name: fsync, then rename.
+pub fn finish_durably(file: &File, temporary: &Path, path: &Path) -> Result<()> {
+    file.sync_data().map_err(|e| io_error("cannot sync", temporary, e))?;
+    fs::rename(temporary, path).map_err(|e| io_error("cannot rename to its final name", path, e))
+}
+
+/// Makes the names in a folder durable.
+pub fn sync_folder(path: &Path) -> Result<()> {
+    File::open(path).and_then(|folder| folder.sync_all()).map_err(|e| io_error("cannot sync folder", path, e))
+}
+
+/// Creates a folder and those above it.
+pub fn create_folder(path: &Path) -> Result<()> {
+    fs::create_dir_all(path).map_err(|e| io_error("cannot create folder", path, e))
+}
+
+/// Removes a file; one that is not there is fine.
+pub fn remove_file(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error("cannot remove", path, error)),
+        _ => Ok(()),
+    }
+}
+
+/// Reads a whole file; `None` where there is none.
+pub fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(io_error("cannot read", path, error)),
+    }
+}
+
+/// Space that an ordinary user can still fill on the file system of `path` or of the nearest folder above it that
+/// exists, in bytes.
+pub fn free_bytes(path: &Path) -> Result<u64> {
+    let path = nearest_existing(path);
+    let stat = rustix::fs::statvfs(&path).map_err(|e| io_error("cannot ask for free space", &path, e.into()))?;
+    Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+}
+
+fn nearest_existing(path: &Path) -> PathBuf {
+    let existing = path.ancestors().find(|above| !above.as_os_str().is_empty() && above.exists());
+    existing.map_or_else(|| PathBuf::from("."), Path::to_path_buf)
+}
+
+/// Memory of the machine in bytes, or what a control group allows of it.
+pub fn memory_bytes() -> u64 {
+    let read = |path: &str| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+    let limits = [read("/sys/fs/cgroup/memory.max"), read("/sys/fs/cgroup/memory/memory.limit_in_bytes")];
+    limits.into_iter().flatten().fold(installed_memory_bytes(), u64::min)
+}
+
+#[cfg(target_os = "linux")]
+fn installed_memory_bytes() -> u64 {
+    let info = rustix::system::sysinfo();
+    // Both are C integers whose width depends on the machine.
+    (info.totalram as u64).saturating_mul(u64::from(info.mem_unit))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn installed_memory_bytes() -> u64 {
+    8 << 30
+}
+
+/// Raises the limit of open files to what the system allows, and returns it.
+pub fn raise_open_files() -> u64 {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // A refusal leaves the limit as it is, which is read again below.
+    let _ = setrlimit(Resource::Nofile, limit);
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// Asks the kernel to begin writing out what was just written, so that the fsync at the end has little left to do.
+///
+/// `DONTNEED` starts the write-back and drops only pages that are clean already, so what was just written stays cached.
+#[cfg(target_os = "linux")]
+pub fn start_write_back(file: &File, offset: u64, bytes: u64) {
+    let _ = rustix::fs::fadvise(file, offset, std::num::NonZeroU64::new(bytes), rustix::fs::Advice::DontNeed);
+}
+
+/// As on Linux; other systems write back on their own.
+#[cfg(not(target_os = "linux"))]
+pub fn start_write_back(_: &File, _: u64, _: u64) {}
+
+/// Held by the one packer that works on a folder; the system lets go of it when the process ends, however it ends.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// Takes the lock at `path`, a file in the work folder.
+    ///
+    /// # Errors
+    /// At once, when another process holds it.
+    pub fn take(path: &Path) -> Result<Self> {
+        let file = File::create(path).map_err(|e| io_error("cannot create", path, e))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self { _file: file }),
+            Err(TryLockError::WouldBlock) => {
+                Err(Error::new(ErrorKind::Usage, "another shardpack is packing into this folder").in_file(path))
+            }
+            Err(TryLockError::Error(error)) => Err(io_error("cannot lock", path, error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_is_held_by_one_and_let_go_of() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let lock = Lock::take(&path).unwrap();
+        assert_eq!(Lock::take(&path).unwrap_err().kind(), ErrorKind::Usage);
+        drop(lock);
+        Lock::take(&path).unwrap();
+    }
+
+    #[test]
+    fn free_space_is_asked_of_the_nearest_folder_that_exists() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(free_bytes(&folder.path().join("not/there")).unwrap() > 0);
+        assert!(free_bytes(Path::new("not/there")).unwrap() > 0);
+    }
+
+    #[test]
+    fn memory_is_known() {
+        assert!(memory_bytes() > 64 << 20);
+    }
+}

@@ -1,0 +1,280 @@
+//! The bytes of one shard, unpacked, by range: read at their place in the file, with no position that is shared.
+
+use std::{fs::File, io, ops::Range, os::unix::fs::FileExt, path::PathBuf};
+
+use shardpack_format::{
+    Error, Result,
+    seekable::{FOOTER_BYTES, Frame, SeekTable},
+};
+
+use crate::{
+    files::{self, COPY_AGAIN},
+    unpack::Unpacker,
+    window::{Window, make_room},
+};
+
+/// How the shards of a dataset are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Compression {
+    None,
+    Zstd,
+}
+
+impl Compression {
+    /// What a manifest's `format.compression` says.
+    ///
+    /// # Errors
+    /// When it is neither `none` nor `zstd:LEVEL`.
+    pub fn parse(text: &str) -> Result<Self> {
+        match text.split_once(':') {
+            None if text == "none" => Ok(Self::None),
+            Some(("zstd", _)) => Ok(Self::Zstd),
+            _ => Err(Error::data(format!("compression {text:?}, this program reads \"none\" and \"zstd:LEVEL\""))
+                .help("use the version of shardpack that wrote it, or a newer one")),
+        }
+    }
+}
+
+/// An open shard.
+pub(crate) struct Content {
+    file: File,
+    path: PathBuf,
+    /// Length of the unpacked shard in bytes.
+    bytes: u64,
+    /// Where its frames are, if it is compressed.
+    frames: Option<SeekTable>,
+}
+
+impl Content {
+    /// Opens the shard at `path`, which is `file_bytes` long and `bytes` when unpacked.
+    ///
+    /// # Errors
+    /// When the file is not as long, or its seek table is not right, or there is no decoder for it.
+    pub fn open(path: PathBuf, file_bytes: u64, bytes: u64, compression: Compression) -> Result<Self> {
+        let file = files::open(&path, file_bytes)?;
+        let frames = match compression {
+            Compression::None => Ok(None),
+            Compression::Zstd => Unpacker::new().and_then(|_| read_table(&file, file_bytes, bytes)).map(Some),
+        };
+        Ok(Self { frames: frames.map_err(|error| error.in_file(&path))?, file, path, bytes })
+    }
+
+    /// Where a read of `needed` may end so that it takes about `wish_bytes`: at least at the end of `needed`.
+    pub fn stretch(&self, needed: &Range<u64>, wish_bytes: usize) -> u64 {
+        let end = match &self.frames {
+            None => needed.start.saturating_add(wish_bytes as u64).min(self.bytes),
+            Some(frames) => frames
+                .frame_at(needed.end.saturating_sub(1))
+                .map_or(needed.end, |frame| frame.offset + u64::from(frame.bytes)),
+        };
+        end.max(needed.end)
+    }
+
+    /// Makes `window`, which holds nothing or bytes of this shard, hold bytes `needed` of it.
+    ///
+    /// # Errors
+    /// When they cannot be read or unpacked; then the window holds nothing.
+    pub fn fill(&self, window: &mut Window, needed: Range<u64>) -> Result<()> {
+        if needed.is_empty() || window.get(needed.clone()).is_some() {
+            return Ok(());
+        }
+        window.clear();
+        if needed.end > self.bytes {
+            return Err(Error::data(format!("bytes {}–{} of {}", needed.start, needed.end, self.bytes)));
+        }
+        let filled = match &self.frames {
+            None => self.read_into(&mut window.bytes, needed.clone()).map(|held| (needed.start, held)),
+            Some(frames) => self.unpack_into(window, frames, needed),
+        };
+        let (start, held) = filled.map_err(|error| error.in_file(&self.path))?;
+        (window.start, window.held) = (start, held);
+        Ok(())
+    }
+
+    /// Reads bytes `range` of the unpacked shard into `out`, whose length becomes theirs.
+    ///
+    /// # Errors
+    /// As [`Content::fill`].
+    pub fn read(&self, range: Range<u64>, out: &mut Vec<u8>) -> Result<()> {
+        if self.frames.is_none() && range.end <= self.bytes {
+            let held = self.read_into(out, range).map_err(|error| error.in_file(&self.path))?;
+            out.truncate(held);
+            return Ok(());
+        }
+        let mut window = Window::default();
+        self.fill(&mut window, range.clone())?;
+        out.clear();
+        out.extend_from_slice(window.get(range).unwrap_or_default());
+        Ok(())
+    }
+
+    fn read_into(&self, out: &mut Vec<u8>, range: Range<u64>) -> Result<usize> {
+        let length = range.end.saturating_sub(range.start);
+        let length = usize::try_from(length).map_err(|_| Error::data(format!("a record of {length} bytes")))?;
+        make_room(out, length)?;
+        read_exact_at(&self.file, out.get_mut(..length).unwrap_or_default(), range.start)?;
+        Ok(length)
+    }
+
+    /// Where the window begins then, and how much it holds.
+    fn unpack_into(&self, window: &mut Window, frames: &SeekTable, needed: Range<u64>) -> Result<(u64, usize)> {
+        let beyond = || Error::data("the seek table has no such frame").at_byte(needed.start);
+        let first = *frames.frame_at(needed.start).ok_or_else(beyond)?;
+        let (mut frame, mut held) = (first, 0);
+        loop {
+            self.unpack_frame(window, &frame, held)
+                .map_err(|error| error.at_byte(frame.packed_offset).help(COPY_AGAIN))?;
+            held += frame.bytes as usize;
+            let end = frame.offset + u64::from(frame.bytes);
+            if end >= needed.end {
+                return Ok((first.offset, held));
+            }
+            frame = *frames.frame_at(end).ok_or_else(beyond)?;
+        }
+    }
+
+    fn unpack_frame(&self, window: &mut Window, frame: &Frame, at: usize) -> Result<()> {
+        let packed_bytes = frame.packed_bytes as usize;
+        make_room(&mut window.packed, packed_bytes)?;
+        let packed = window.packed.get_mut(..packed_bytes).unwrap_or_default();
+        read_exact_at(&self.file, packed, frame.packed_offset)?;
+        let unpacker = match &mut window.unpacker {
+            Some(unpacker) => unpacker,
+            none => none.insert(Unpacker::new()?),
+        };
+        unpacker.unpack(packed, frame.bytes, &mut window.bytes, at)
+    }
+}
+
+/// Reads the seek table of a file of `file_bytes` that unpacks to `bytes`.
+fn read_table(file: &File, file_bytes: u64, bytes: u64) -> Result<SeekTable> {
+    let too_short = || Error::data(format!("{file_bytes} bytes: too short to end in a zstd seek table"));
+    let footer_at = file_bytes.checked_sub(FOOTER_BYTES as u64).ok_or_else(too_short)?;
+    let mut footer = [0; FOOTER_BYTES];
+    read_exact_at(file, &mut footer, footer_at)?;
+    let table_bytes = SeekTable::table_bytes(&footer)?;
+    let table_at = file_bytes.checked_sub(table_bytes).ok_or_else(too_short)?;
+    let mut table = Vec::new();
+    // No longer than the file: that has just been subtracted.
+    make_room(&mut table, usize::try_from(table_bytes).map_err(|_| too_short())?)?;
+    read_exact_at(file, &mut table, table_at)?;
+    let table = SeekTable::read(&table, file_bytes)?;
+    match table.end().1 {
+        end if end == bytes => Ok(table),
+        end => Err(Error::data(format!("zstd seek table: the frames hold {end} bytes, the index says {bytes}"))),
+    }
+}
+
+fn read_exact_at(file: &File, out: &mut [u8], offset: u64) -> Result<()> {
+    file.read_exact_at(out, offset).map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => {
+            Error::data("cut short since it was opened").at_byte(offset).help(COPY_AGAIN)
+        }
+        _ => files::io_error("cannot read", error).at_byte(offset),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(length: usize) -> Vec<u8> {
+        (0..length).map(|n| (n * n / 7) as u8).collect()
+    }
+
+    /// A plain and, where that is built in, a compressed shard of the same bytes; the frames are of 1,000 bytes.
+    fn contents(folder: &std::path::Path, content: &[u8]) -> Vec<Content> {
+        let path = folder.join("plain");
+        std::fs::write(&path, content).unwrap();
+        let length = content.len() as u64;
+        let mut all = vec![Content::open(path, length, length, Compression::None).unwrap()];
+        #[cfg(feature = "zstd")]
+        {
+            let (mut table, mut packed) = (SeekTable::default(), Vec::new());
+            for part in content.chunks(1000) {
+                let frame = zstd::bulk::compress(part, 1).unwrap();
+                table.push(frame.len(), part.len()).unwrap();
+                packed.extend(frame);
+            }
+            packed.extend(table.to_bytes());
+            let path = folder.join("packed");
+            std::fs::write(&path, &packed).unwrap();
+            all.push(Content::open(path, packed.len() as u64, length, Compression::Zstd).unwrap());
+        }
+        all.reverse();
+        all
+    }
+
+    #[test]
+    fn every_range_reads_as_that_of_the_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let whole = bytes(3500);
+        for content in contents(folder.path(), &whole) {
+            let (mut window, mut out) = (Window::default(), vec![1; 5000]);
+            for start in [0u64, 1, 999, 1000, 1001, 2500, 3499] {
+                for end in [start + 1, 1000, 1001, 2000, 3000, 3499, 3500] {
+                    if end <= start {
+                        continue;
+                    }
+                    let expected = &whole[start as usize..end as usize];
+                    content.fill(&mut window, start..end).unwrap();
+                    assert_eq!(window.get(start..end), Some(expected), "{start}..{end}");
+                    content.read(start..end, &mut out).unwrap();
+                    assert_eq!(out, expected, "{start}..{end}");
+                    assert!(content.stretch(&(start..end), 10) >= end);
+                    assert!(content.stretch(&(start..end), usize::MAX) <= 3500);
+                }
+            }
+            content.read(7..7, &mut out).unwrap();
+            assert!(out.is_empty());
+            assert!(content.fill(&mut window, 3000..3501).is_err());
+            assert!(content.read(3501..3502, &mut out).is_err());
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_cut_while_open_is_an_error_and_the_window_is_empty() {
+        let folder = tempfile::tempdir().unwrap();
+        for content in contents(folder.path(), &bytes(3500)) {
+            let mut window = Window::default();
+            content.fill(&mut window, 0..10).unwrap();
+            File::options().write(true).open(&content.path).unwrap().set_len(20).unwrap();
+            let error = content.fill(&mut window, 2000..2010).unwrap_err();
+            assert!(error.to_string().contains("cut short"), "{error}");
+            assert_eq!(window.get(0..10), None);
+        }
+    }
+
+    #[cfg(feature = "zstd")]
+    #[test]
+    fn a_seek_table_that_does_not_fit_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        drop(contents(folder.path(), &bytes(3500)));
+        let path = folder.path().join("packed");
+        let good = std::fs::read(&path).unwrap();
+        let open = |file: &[u8], bytes| {
+            std::fs::write(&path, file).unwrap();
+            Content::open(path.clone(), file.len() as u64, bytes, Compression::Zstd).map(drop)
+        };
+        open(&good, 3500).unwrap();
+        assert!(open(&good, 3501).is_err());
+        for cut in 0..good.len() {
+            assert!(open(&good[..cut], 3500).is_err(), "cut at {cut}");
+        }
+        let many = good.len() - FOOTER_BYTES;
+        for frames in [0u32, 3, 5, u32::MAX] {
+            let mut wrong = good.clone();
+            wrong[many..many + 4].copy_from_slice(&frames.to_le_bytes());
+            assert!(open(&wrong, 3500).is_err(), "{frames} frames");
+        }
+    }
+
+    #[test]
+    fn compression_is_what_the_manifest_calls_it() {
+        assert_eq!(Compression::parse("none").unwrap(), Compression::None);
+        assert_eq!(Compression::parse("zstd:3").unwrap(), Compression::Zstd);
+        for text in ["", "zstd", "lz4:1", "none:1", "NONE"] {
+            assert!(Compression::parse(text).is_err(), "{text:?}");
+        }
+    }
+}

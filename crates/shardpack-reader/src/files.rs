@@ -1,0 +1,68 @@
+//! Opening the files that a manifest names: regular files of the length that it says, or an error that tells which not.
+
+use std::{fs::File, io, path::Path};
+
+use shardpack_format::{Error, Result};
+
+/// What to do about a file that is not as it was sealed.
+pub(crate) const COPY_AGAIN: &str =
+    "the file was changed after it was sealed; copy it again from where this dataset came from";
+
+/// Opens `path`, which the manifest says is `bytes` long.
+///
+/// # Errors
+/// When it is not there, cannot be opened, is no regular file, or has another length.
+pub(crate) fn open(path: &Path, bytes: u64) -> Result<File> {
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound => Error::data("the manifest names this file, and it is not there")
+            .help("copy it again from where this dataset came from"),
+        _ => io_error("cannot open", error),
+    };
+    let open = || {
+        // To open a pipe would wait for its writer.
+        if !std::fs::metadata(path).map_err(failed)?.is_file() {
+            return Err(Error::data("not a regular file"));
+        }
+        let file = File::open(path).map_err(failed)?;
+        match file.metadata().map_err(|error| io_error("cannot look at", error))?.len() {
+            found if found == bytes => Ok(file),
+            found => Err(Error::data(format!("{found} bytes, the manifest says {bytes}")).help(COPY_AGAIN)),
+        }
+    };
+    open().map_err(|error| error.in_file(path))
+}
+
+/// `error` of the system, with the help that there is.
+pub(crate) fn io_error(what: &str, error: io::Error) -> Error {
+    // EMFILE and ENFILE have no name of their own in std; their numbers are the same on every Unix.
+    let too_many_files = matches!(error.raw_os_error(), Some(23 | 24));
+    let error = Error::io(what, error);
+    if too_many_files { error.help("raise the limit of open files: ulimit -n") } else { error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shardpack_format::ErrorKind;
+
+    #[test]
+    fn only_a_regular_file_of_the_right_length_is_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(&path, b"12345").unwrap();
+        assert!(open(&path, 5).is_ok());
+        let cases = [
+            ("too long", path.clone(), 4, "5 bytes, the manifest says 4"),
+            ("too short", path.clone(), 6, "5 bytes, the manifest says 6"),
+            ("missing", folder.path().join("other"), 5, "it is not there"),
+            ("folder", folder.path().to_path_buf(), 5, "not a regular file"),
+            ("device", "/dev/null".into(), 0, "not a regular file"),
+        ];
+        for (name, path, bytes, message) in cases {
+            let error = open(&path, bytes).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Data, "{name}");
+            assert!(error.to_string().ends_with(message), "{name}: {error}");
+            assert_eq!(error.location().file.as_deref(), path.to_str(), "{name}");
+        }
+    }
+}

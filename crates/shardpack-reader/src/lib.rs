@@ -1,0 +1,1 @@
+//! Reads datasets that shardpack packed.

@@ -1,0 +1,78 @@
+//! A window is the part of an unpacked shard that is in memory, in a buffer that is used again and again.
+
+use std::ops::Range;
+
+use shardpack_format::{Error, ErrorKind, Result};
+
+use crate::unpack::Unpacker;
+
+/// Part of one (unpacked) shard, and the buffers that it takes to get there.
+///
+/// The buffers only grow: to the longest record or frame that was asked for.
+#[derive(Default)]
+pub(crate) struct Window {
+    /// Long enough for what is held; bytes from `held` on are of earlier use.
+    pub bytes: Vec<u8>,
+    /// Where `bytes` begins in the unpacked shard.
+    pub start: u64,
+    /// How many of `bytes` belong to the window.
+    pub held: usize,
+    /// The packed frame under way.
+    pub packed: Vec<u8>,
+    /// Made when the first frame is unpacked.
+    pub unpacker: Option<Unpacker>,
+}
+
+impl Window {
+    /// Forgets what is held, as for another shard; the buffers stay.
+    pub fn clear(&mut self) {
+        self.held = 0;
+    }
+
+    /// Bytes `range` of the unpacked shard, if all are held.
+    pub fn get(&self, range: Range<u64>) -> Option<&[u8]> {
+        let from = usize::try_from(range.start.checked_sub(self.start)?).ok()?;
+        let to = usize::try_from(range.end.checked_sub(self.start)?).ok()?;
+        self.bytes.get(..self.held)?.get(from..to)
+    }
+}
+
+/// Makes `buffer` at least `bytes` long; what it held stays.
+///
+/// # Errors
+/// When there is not so much memory.
+pub(crate) fn make_room(buffer: &mut Vec<u8>, bytes: usize) -> Result<()> {
+    if let Some(more) = bytes.checked_sub(buffer.len()).filter(|more| *more > 0) {
+        buffer.try_reserve_exact(more).map_err(|_| {
+            Error::new(ErrorKind::System, format!("no memory for a buffer of {bytes} bytes"))
+        })?;
+        buffer.resize(bytes, 0);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_held_is_handed_out() {
+        let mut window = Window { bytes: vec![0, 1, 2, 3, 4, 5], start: 100, held: 4, ..Window::default() };
+        assert_eq!(window.get(100..104), Some(&[0, 1, 2, 3][..]));
+        assert_eq!(window.get(101..102), Some(&[1][..]));
+        for range in [99..101, 103..105, 104..106] {
+            assert_eq!(window.get(range.clone()), None, "{range:?}");
+        }
+        window.clear();
+        assert_eq!(window.get(100..101), None);
+    }
+
+    #[test]
+    fn room_is_never_taken_back_and_too_much_is_an_error() {
+        let mut buffer = vec![1, 2];
+        make_room(&mut buffer, 4).unwrap();
+        make_room(&mut buffer, 1).unwrap();
+        assert_eq!(buffer, [1, 2, 0, 0]);
+        assert_eq!(make_room(&mut buffer, usize::MAX).unwrap_err().kind(), ErrorKind::System);
+    }
+}

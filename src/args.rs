@@ -1,0 +1,312 @@
+//! The command line: subcommands, the options they share, and how sizes are read.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use shardpack_packer::{
+    pack::{Extension, PlanOptions, ReadOrderChoice},
+    plan::{self, Compression, Cut, Order},
+    source::image_folder::{self, Splits},
+    sys,
+};
+
+use crate::commands::{inspect, pack, plan as plan_command, verify};
+
+/// Pack a tree of images into large sequential shards, prove that nothing was lost, and look inside.
+#[derive(Debug, Parser)]
+#[command(name = "shardpack", version, arg_required_else_help = true, max_term_width = 100)]
+#[command(after_help = "Exit codes: 0 done; 1 the data is not right; 2 the request or the machine is not right; \
+                        130 interrupted (the same command goes on).")]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Pack an ImageFolder into shards with an index and a manifest
+    Pack(pack::Args),
+    /// Show what pack would do, and write the plan file that pack --plan takes
+    Plan(plan_command::Args),
+    /// Check that shards are what their manifest says; names every damaged sample
+    Verify(verify::Args),
+    /// Show what is in a folder of shards, a manifest, or foreign tar files
+    Inspect(inspect::Args),
+    /// Print completions for a shell
+    Completions {
+        /// Shell to complete for
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page
+    Man,
+}
+
+/// How a command talks.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct Talk {
+    /// Print one JSON document on stdout instead of text
+    #[arg(long)]
+    pub json: bool,
+    /// No progress, no notes: only results and errors
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// What a machine may spend.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct Machine {
+    /// Threads [default: all cores]
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub jobs: Option<u16>,
+}
+
+impl Machine {
+    /// Threads to use.
+    pub fn jobs(self) -> usize {
+        self.jobs.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from)
+    }
+}
+
+/// Formats that can be written.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Format {
+    /// Plain tar files for WebDataset
+    #[value(alias = "wds", alias = "tar")]
+    Webdataset,
+}
+
+/// Which kind of order.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum OrderArg {
+    /// One global shuffle, fixed by --seed
+    Shuffled,
+    /// By class, folder and file name
+    Source,
+}
+
+/// What is to be done about the label.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum ClsArg {
+    /// A component `cls` with the number of the class
+    Label,
+    /// No such component
+    None,
+}
+
+/// Metadata components.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum MetaArg {
+    /// None
+    None,
+    /// A component `json` with class, label and original path
+    Json,
+}
+
+/// What decides the bytes of the shards.
+#[derive(Args, Clone, Debug)]
+pub struct PlanArgs {
+    /// Format of the shards
+    #[arg(long, value_enum, default_value = "webdataset")]
+    pub format: Format,
+    /// Order of the samples
+    #[arg(long, value_enum, default_value = "shuffled")]
+    pub order: OrderArg,
+    /// Seed of the shuffle
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub seed: u64,
+    /// Largest shard; shards come out even [default: 256MiB]
+    #[arg(long, value_name = "SIZE", value_parser = size, group = "cut")]
+    pub shard_size: Option<u64>,
+    /// Most samples in a shard; shards come out even
+    #[arg(long, value_name = "N", group = "cut")]
+    pub shard_samples: Option<u64>,
+    /// Number of shards
+    #[arg(long, value_name = "N", group = "cut")]
+    pub shards: Option<u64>,
+    /// What shards are called when the source has no splits: NAME-000000.tar
+    #[arg(long, default_value = "shard", value_parser = name)]
+    pub name: String,
+    /// Folders that are splits: auto (train, val, test, … if there is nothing else), none, or NAMES with commas
+    #[arg(long, default_value = "auto", value_name = "auto|none|NAMES")]
+    pub splits: String,
+    /// Extension of the images: that of the most common kind for all, `content` for each its own, or one to use
+    #[arg(long, value_name = "common|content|EXT", default_value = "common", value_parser = extension)]
+    pub ext: String,
+    /// Label component
+    #[arg(long, value_enum, default_value = "label")]
+    pub cls: ClsArg,
+    /// Metadata component
+    #[arg(long, value_enum, default_value = "none")]
+    pub meta: MetaArg,
+    /// Compress shards: zstd or zstd:LEVEL (photographs do not get smaller)
+    #[arg(long, value_name = "zstd[:LEVEL]", value_parser = compression)]
+    pub compress: Option<Compression>,
+    /// Only images whose path matches; may be given more than once
+    #[arg(long, value_name = "GLOB")]
+    pub include: Vec<String>,
+    /// No images whose path matches; may be given more than once
+    #[arg(long, value_name = "GLOB")]
+    pub exclude: Vec<String>,
+}
+
+impl PlanArgs {
+    /// As the packer takes them.
+    pub fn options(&self, jobs: usize) -> PlanOptions {
+        let cut = match (self.shards, self.shard_samples) {
+            (Some(shards), _) => Cut::Shards(shards),
+            (None, Some(samples)) => Cut::ShardSamples(samples),
+            (None, None) => Cut::ShardSize(self.shard_size.unwrap_or(256 << 20)),
+        };
+        let splits = match self.splits.as_str() {
+            "auto" => Splits::Auto,
+            "none" => Splits::None,
+            names => Splits::Names(names.split(',').map(str::to_owned).collect()),
+        };
+        let extension = match self.ext.as_str() {
+            "common" => Extension::MostCommon,
+            "content" => Extension::Content,
+            fixed => Extension::Fixed(fixed.to_owned()),
+        };
+        PlanOptions {
+            // A walk waits for the disk or the network more than for a core.
+            walk: image_folder::Options {
+                splits,
+                include: self.include.clone(),
+                exclude: self.exclude.clone(),
+                threads: (2 * jobs).max(8),
+            },
+            bytes: plan::Options {
+                name: self.name.clone(),
+                order: match self.order {
+                    OrderArg::Shuffled => Order::Shuffled,
+                    OrderArg::Source => Order::Source,
+                },
+                seed: self.seed,
+                cut,
+                format: shardpack_format::formats::webdataset::Options {
+                    extension: None,
+                    cls: matches!(self.cls, ClsArg::Label),
+                    json: matches!(self.meta, MetaArg::Json),
+                },
+                compression: self.compress.unwrap_or(Compression::None),
+            },
+            extension,
+        }
+    }
+}
+
+/// In which order the source is read.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum ReadOrderArg {
+    /// By what the source lies on
+    Auto,
+    /// Each shard in its own order
+    Plan,
+    /// By inode, in windows of shards that fit --memory
+    Physical,
+}
+
+impl ReadOrderArg {
+    /// As the packer takes it.
+    pub fn choice(self) -> Option<ReadOrderChoice> {
+        match self {
+            Self::Auto => None,
+            Self::Plan => Some(ReadOrderChoice::Plan),
+            Self::Physical => Some(ReadOrderChoice::Physical),
+        }
+    }
+}
+
+/// A quarter of the machine's memory, at most 4 GiB.
+pub fn default_memory() -> u64 {
+    (sys::memory_bytes() / 4).min(4 << 30)
+}
+
+/// Reads `256MiB`, `1.5GB`, `4096`: bytes.
+pub fn size(text: &str) -> Result<u64, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let factor: f64 = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1.0,
+        "k" | "kib" => 1024.0,
+        "kb" => 1e3,
+        "m" | "mib" => 1048576.0,
+        "mb" => 1e6,
+        "g" | "gib" => 1073741824.0,
+        "gb" => 1e9,
+        "t" | "tib" => 1099511627776.0,
+        "tb" => 1e12,
+        _ => return Err(format!("unknown unit {unit:?}; write 256MiB, 1GB or a number of bytes")),
+    };
+    let bytes = number.parse::<f64>().map_err(|_| "write 256MiB, 1GB or a number of bytes".to_owned())? * factor;
+    if (1.0..=u64::MAX as f64 / 2.0).contains(&bytes) { Ok(bytes as u64) } else { Err("out of range".to_owned()) }
+}
+
+fn compression(text: &str) -> Result<Compression, String> {
+    let level = match text.split_once(':') {
+        None if text == "zstd" => Ok(3),
+        Some(("zstd", level)) => level.parse().map_err(|_| ()),
+        _ => Err(()),
+    };
+    match level {
+        Ok(level) if (1..=22).contains(&level) => Ok(Compression::Zstd(level)),
+        _ => Err("write zstd, or zstd:LEVEL with a level from 1 to 22".to_owned()),
+    }
+}
+
+fn name(text: &str) -> Result<String, String> {
+    let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    match text.is_empty() || text.len() > 100 || !text.chars().all(fine) {
+        true => Err("use up to 100 ASCII letters, digits, - and _".to_owned()),
+        false => Ok(text.to_owned()),
+    }
+}
+
+fn extension(text: &str) -> Result<String, String> {
+    let fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let taken = ["cls", "json"].contains(&text);
+    match text.is_empty() || text.len() > 8 || !text.chars().all(fine) || taken {
+        true => Err("use common, content, or up to 8 lower-case letters and digits other than cls and json".to_owned()),
+        false => Ok(text.to_owned()),
+    }
+}
+
+/// A file or folder to look at.
+#[derive(Args, Clone, Debug)]
+pub struct Target {
+    /// Folder of shards, manifest, or tar files
+    #[arg(required = true, value_name = "DST")]
+    pub paths: Vec<PathBuf>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes_are_read_with_their_units() {
+        for (text, bytes) in [("256MiB", 256 << 20), ("1.5GB", 1_500_000_000), ("4096", 4096), ("2k", 2048)] {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "MiB", "-1", "0", "1XB", "1e9", "99999999TB"] {
+            assert!(size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn compression_has_a_level() {
+        assert_eq!(compression("zstd"), Ok(Compression::Zstd(3)));
+        assert_eq!(compression("zstd:19"), Ok(Compression::Zstd(19)));
+        for text in ["gzip", "zstd:0", "zstd:x", "zstd:23"] {
+            assert!(compression(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! `shardpack pack`: an ImageFolder into shards.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+use shardpack_format::hash;
+use shardpack_packer::{
+    Error, Result,
+    copy::OnBad,
+    pack::{self, Planned, Report},
+    source::medium::ReadOrder,
+};
+
+use crate::{
+    Outcome,
+    args::{self, Machine, PlanArgs, ReadOrderArg, Talk},
+    progress::{self, Progress},
+    report,
+};
+
+/// Bad samples and strays that are named; all are in the ledger or with --json.
+const NAMED: usize = 20;
+
+/// Options of `pack`.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  shardpack pack photos/ packed/
+  shardpack pack imagenet/ packed/ --shard-size 512MiB --seed 7
+  shardpack pack photos/ packed/ --on-bad skip --meta json
+  shardpack pack --plan photos.plan packed/")]
+pub struct Args {
+    /// ImageFolder: SRC/<class>/<image>, or SRC/<split>/<class>/<image>; not with --plan
+    #[arg(value_name = "SRC")]
+    first: PathBuf,
+    /// Folder to write to
+    #[arg(value_name = "DST", required_unless_present = "plan_file")]
+    second: Option<PathBuf>,
+    /// Pack what this plan file says, instead of walking SRC
+    #[arg(long = "plan", value_name = "FILE")]
+    plan_file: Option<PathBuf>,
+    #[command(flatten)]
+    plan: PlanArgs,
+    #[command(flatten)]
+    machine: Machine,
+    /// Budget for images in flight [default: a quarter of the machine's, at most 4GiB]
+    #[arg(long, value_name = "SIZE", value_parser = args::size)]
+    memory: Option<u64>,
+    /// Order in which the source is read; the shards are the same either way
+    #[arg(long, value_enum, default_value = "auto")]
+    read_order: ReadOrderArg,
+    /// When an image cannot be packed: finish the others and seal nothing, or leave it out and say so in the ledger
+    #[arg(long, value_enum, default_value = "error")]
+    on_bad: OnBadArg,
+    /// Replace what DST holds
+    #[arg(long)]
+    force: bool,
+    /// Show the plan and stop
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    talk: Talk,
+}
+
+/// `--on-bad`.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum OnBadArg {
+    /// Finish the others, name them all, seal nothing, exit 1
+    Error,
+    /// Leave them out and name them in the ledger
+    Skip,
+}
+
+/// Runs `pack`.
+pub fn run(args: &Args) -> Result<Outcome> {
+    progress::catch_interrupts();
+    let monitor = Progress::new(args.talk.quiet);
+    let jobs = args.machine.jobs();
+    let (planned, dst) = match (&args.plan_file, &args.second) {
+        (Some(file), None) => (pack::planned(file)?, &args.first),
+        (None, Some(dst)) => (pack::plan(&args.first, &args.plan.options(jobs), &monitor)?, dst),
+        (Some(_), Some(_)) => {
+            return Err(Error::usage("--plan FILE names the source already").help("shardpack pack --plan FILE DST"));
+        }
+        (None, None) => return Err(Error::usage("DST is missing").help("shardpack pack SRC DST")),
+    };
+    monitor.finish();
+    if args.dry_run {
+        return super::plan::print(&planned, dst, args.talk).map(|()| Outcome::Done);
+    }
+    let options = pack::Options {
+        jobs,
+        memory_bytes: args.memory.unwrap_or_else(args::default_memory),
+        on_bad: match args.on_bad {
+            OnBadArg::Error => OnBad::Error,
+            OnBadArg::Skip => OnBad::Skip,
+        },
+        read_order: args.read_order.choice(),
+        force: args.force,
+    };
+    if !args.talk.quiet {
+        for line in describe_source(&planned) {
+            say(&line);
+        }
+        say(&describe_reading(&planned, &options));
+        say_notes(&planned);
+    }
+    let result = pack::pack(&planned, dst, &options, &monitor);
+    monitor.finish();
+    let report = result?;
+    if args.talk.json {
+        report::print_json(&as_json(&report))?;
+    } else {
+        report::print(&as_text(&report, &planned, dst, args.talk.quiet))?;
+    }
+    match report.sealed {
+        true => Ok(Outcome::Done),
+        false => Ok(Outcome::Wrong),
+    }
+}
+
+fn say(line: &str) {
+    use std::io::Write;
+    // When stderr is gone there is nobody to tell.
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// What was found, and what the plan is: two lines.
+pub fn describe_source(planned: &Planned) -> Vec<String> {
+    let plans = &planned.plans;
+    let images: u64 = plans.iter().map(|plan| plan.listing.len()).sum();
+    let payload: u64 = plans.iter().map(|plan| plan.payload_bytes()).sum();
+    let classes = plans.first().map_or(0, |plan| plan.listing.classes.len() as u64);
+    let splits: Vec<_> = plans.iter().filter_map(|plan| plan.split.clone()).collect();
+    let mut ignored = std::collections::BTreeMap::<&str, u64>::new();
+    for (reason, files) in plans.iter().flat_map(|plan| &plan.ignored) {
+        *ignored.entry(reason.strip_prefix("extension ").unwrap_or(reason)).or_default() += files;
+    }
+    let mut found = format!(
+        "found   {} in {}, {}",
+        report::counted(images, "image"),
+        report::counted(classes, "class"),
+        report::bytes(payload)
+    );
+    if !splits.is_empty() {
+        found += &format!("; splits {}", splits.join(", "));
+    }
+    if !ignored.is_empty() {
+        let total: u64 = ignored.values().sum();
+        let reasons: Vec<_> =
+            ignored.iter().map(|(reason, files)| format!("{} {reason}", report::count(*files))).collect();
+        found += &format!(" ({} skipped: {})", report::counted(total, "other file"), reasons.join(", "));
+    }
+    let shards: u64 = plans.iter().map(|plan| plan.shards.len() as u64).sum();
+    let bytes: u64 = plans.iter().map(|plan| plan.shard_bytes()).sum();
+    let order = plans.first().map_or_else(String::new, |plan| match plan.order_algorithm() {
+        "source" => "in source order".to_owned(),
+        _ => format!("shuffled with seed {}", plan.options.seed),
+    });
+    let plan = format!(
+        "plan    {} of {}, {order}, {} ({:+.1} % for {})",
+        report::counted(shards, "shard"),
+        report::bytes(bytes / shards.max(1)),
+        report::bytes(bytes),
+        (bytes as f64 / payload.max(1) as f64 - 1.0) * 100.0,
+        plans.first().map_or("", |plan| plan.format().name()),
+    );
+    vec![found, plan]
+}
+
+fn describe_reading(planned: &Planned, options: &pack::Options) -> String {
+    let how = match pack::read_order(options.read_order, planned) {
+        ReadOrder::Plan => format!("reading in plan order with {}", report::counted(options.jobs as u64, "thread")),
+        ReadOrder::Physical { reads } => format!(
+            "reading in physical order, {reads} reads in flight, windows of {}",
+            report::bytes(options.memory_bytes)
+        ),
+    };
+    format!("source  {}: {how}", planned.medium.name)
+}
+
+/// Prints what a person should know beforehand.
+pub fn say_notes(planned: &Planned) {
+    for note in &planned.notes {
+        say(&format!("note    {note}"));
+    }
+}
+
+fn as_text(report: &Report, planned: &Planned, dst: &Path, quiet: bool) -> String {
+    use std::fmt::Write;
+    let mut out = String::new();
+    let packed: u64 = report.manifests.iter().map(|manifest| manifest.samples).sum();
+    let found: u64 = report.manifests.iter().map(|manifest| manifest.ledger.counts.discovered).sum();
+    if !report.sealed {
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            out,
+            "failed  {} could not be packed, nothing is sealed",
+            report::counted(report.bad.len() as u64, "image")
+        );
+        for bad in &report.bad {
+            let _ = writeln!(out, "        {}: {}", report::path(&bad.path), bad.reason);
+        }
+        let _ =
+            writeln!(out, "  help: mend or remove them, or --on-bad skip packs the rest and names them in the ledger");
+        return out;
+    }
+    if report.already_sealed {
+        let _ = writeln!(
+            out,
+            "sealed  {} are packed here already from the same source, nothing to do",
+            report::counted(packed, "image")
+        );
+        return out;
+    }
+    let missing = found - packed;
+    let _ = write!(
+        out,
+        "packed  {} of {} in {}",
+        report::count(packed),
+        report::counted(found, "image"),
+        report::duration(report.elapsed)
+    );
+    let _ = match missing {
+        0 => {
+            writeln!(out, ", {}", report::rate(report.manifests.iter().map(|m| m.payload_bytes).sum(), report.elapsed))
+        }
+        _ => writeln!(out, "; {} not packed, see ledger.jsonl", report::count(missing)),
+    };
+    if report.resumed_shards > 0 {
+        let _ = writeln!(
+            out,
+            "        {} of {} were finished before",
+            report.resumed_shards,
+            report::counted(report.shards as u64, "shard")
+        );
+    }
+    for bad in report.bad.iter().take(NAMED) {
+        let _ = writeln!(out, "        {}: {}", report::path(&bad.path), bad.reason);
+    }
+    let extension = planned.plans.first().and_then(|plan| plan.options.format.extension.clone()).unwrap_or_default();
+    for (path, kind) in report.strays.iter().take(NAMED) {
+        let kind = match kind.name() {
+            "unknown" => "is no image by its first bytes".to_owned(),
+            name => format!("is a {}", name.to_uppercase()),
+        };
+        let _ = writeln!(out, "        {} {kind} (kept; the component stays .{extension})", report::path(path));
+    }
+    if report.stray_samples > NAMED as u64 {
+        let _ = writeln!(
+            out,
+            "        … {} such in all: shardpack inspect {} --samples --strays",
+            report::count(report.stray_samples),
+            dst.display()
+        );
+    }
+    if quiet {
+        return out;
+    }
+    for manifest in &report.manifests {
+        let _ = writeln!(out, "id      {}  {}", hash::hex(&manifest.id.0), manifest.name);
+    }
+    let _ = writeln!(out, "next    shardpack verify {}", dst.display());
+    for (manifest, plan) in report.manifests.iter().zip(&planned.plans) {
+        let folder = plan.split.as_ref().map_or_else(|| dst.to_path_buf(), |split| dst.join(split));
+        let last = manifest.shards.len().saturating_sub(1);
+        let shards = match last {
+            0 => "000000".to_owned(),
+            _ => format!("{{000000..{last:06}}}"),
+        };
+        let suffix =
+            manifest.shards.first().and_then(|shard| shard.file.split_once('.')).map_or("tar", |(_, suffix)| suffix);
+        let _ = writeln!(
+            out,
+            "        webdataset: wds.WebDataset(\"{}/{}-{shards}.{suffix}\")",
+            folder.display(),
+            manifest.name
+        );
+    }
+    out
+}
+
+fn as_json(report: &Report) -> serde_json::Value {
+    let datasets: Vec<_> = report
+        .manifests
+        .iter()
+        .map(|manifest| {
+            json!({
+                "name": manifest.name, "id": hash::hex(&manifest.id.0), "samples": manifest.samples,
+                "shards": manifest.shards.len(), "shard_bytes": manifest.shard_bytes,
+                "payload_bytes": manifest.payload_bytes, "ledger": manifest.ledger.counts, "kinds": manifest.kinds,
+            })
+        })
+        .collect();
+    let bad: Vec<_> =
+        report.bad.iter().map(|bad| json!({"path": report::path(&bad.path), "reason": bad.reason})).collect();
+    let strays: Vec<_> =
+        report.strays.iter().map(|(path, kind)| json!({"path": report::path(path), "kind": kind.name()})).collect();
+    json!({
+        "sealed": report.sealed, "already_sealed": report.already_sealed, "datasets": datasets, "bad": bad,
+        "strays": strays, "stray_samples": report.stray_samples, "shards": report.shards,
+        "resumed_shards": report.resumed_shards, "elapsed_ms": report.elapsed.as_millis() as u64,
+    })
+}

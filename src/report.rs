@@ -1,0 +1,115 @@
+//! How results and errors read: numbers with separators, sizes in binary units, errors in two lines.
+
+use std::{io::Write, time::Duration};
+
+use shardpack_packer::{Error, Result};
+
+/// Prints an error to stderr: where and what, then what to do.
+pub fn error(error: &Error) {
+    let mut out = std::io::stderr().lock();
+    // When stderr is gone there is nobody to tell.
+    let _ = writeln!(out, "error: {error}");
+    if let Some(help) = error.help_text() {
+        let _ = writeln!(out, "  help: {help}");
+    }
+}
+
+/// Prints results to stdout.
+pub fn print(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|e| Error::io("cannot write to stdout", e))
+}
+
+/// Prints one JSON document to stdout.
+pub fn print_json(value: &impl serde::Serialize) -> Result<()> {
+    let text = serde_json::to_string_pretty(value).map_err(|e| Error::data(format!("cannot write json: {e}")))?;
+    print(&(text + "\n"))
+}
+
+/// `1,281,167`.
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// `3 images`, `1 image`.
+pub fn counted(number: u64, noun: &str) -> String {
+    let plural = match noun {
+        "class" => "classes".to_owned(),
+        _ => format!("{noun}s"),
+    };
+    format!("{} {}", count(number), if number == 1 { noun } else { &plural })
+}
+
+/// `137.9 GiB`.
+pub fn bytes(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 999.5 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    match unit {
+        0 => format!("{bytes} B"),
+        _ if value < 9.95 => format!("{value:.2} {}", UNITS[unit]),
+        _ => format!("{value:.1} {}", UNITS[unit]),
+    }
+}
+
+/// `4 min 2 s`, `0.83 s`.
+pub fn duration(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..10 => format!("{:.2} s", time.as_secs_f64()),
+        10..60 => format!("{:.1} s", time.as_secs_f64()),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+/// `612 MiB/s`.
+pub fn rate(total: u64, time: Duration) -> String {
+    let per_second = total as f64 / time.as_secs_f64().max(1e-9);
+    format!("{}/s", bytes(per_second as u64))
+}
+
+/// A path for a person: replacement characters where it is no text, and nothing that a terminal would act on.
+pub fn path(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// The first few of a list, and how many more there are.
+pub fn some<T>(items: &[T], few: usize, text: impl Fn(&T) -> String) -> String {
+    let mut out = items.iter().take(few).map(text).collect::<Vec<_>>().join(", ");
+    if items.len() > few {
+        out += &format!(", and {} more", count((items.len() - few) as u64));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!([0, 999, 1000, 1_281_167].map(count), ["0", "999", "1,000", "1,281,167"]);
+        assert_eq!([0, 1023, 1024, 148_000_000_000].map(bytes), ["0 B", "1.00 KiB", "1.00 KiB", "137.8 GiB"]);
+        assert_eq!(duration(Duration::from_millis(830)), "0.83 s");
+        assert_eq!(duration(Duration::from_secs(242)), "4 min 2 s");
+        assert_eq!(counted(1, "class") + &counted(2, "class"), "1 class2 classes");
+    }
+
+    #[test]
+    fn a_path_cannot_command_the_terminal() {
+        assert_eq!(path(b"a\x1b[2Jb\xff"), "a\u{fffd}[2Jb\u{fffd}");
+    }
+}
