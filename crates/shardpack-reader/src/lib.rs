@@ -1,1 +1,110 @@
-//! Reads datasets that shardpack packed.
+//! Reads datasets that shardpack packed: whole in stored order, by sample number, by key.
+//!
+//! A dataset is a folder with a `manifest.json`, shards, and an index for each shard. [`Dataset::open`] reads the
+//! manifest alone, so it is ready in milliseconds however large the dataset is; indexes and shards are opened when
+//! they are needed. There are no threads, no image codecs and no options on a command line in this crate.
+//!
+//! ```
+//! use shardpack_reader::Dataset;
+//!
+//! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/mod.rs"));
+//! # fn main() -> shardpack_reader::Result<()> {
+//! # let folder = tempfile::tempdir().unwrap();
+//! # Packing::default().pack(folder.path(), &[b"a cat".to_vec(), b"two dogs".to_vec(), b"a cat asleep".to_vec()]);
+//! # let folder = folder.path();
+//! let dataset = Dataset::open(folder)?;
+//! println!("{} samples in {} classes", dataset.len(), dataset.classes().len());
+//!
+//! // All of them in stored order, read in large pieces into one buffer, each compared with its hash.
+//! let mut reader = dataset.reader(..)?.check_content(true);
+//! let mut bytes = 0;
+//! while let Some(sample) = reader.next()? {
+//!     bytes += sample.bytes().len();
+//! }
+//! assert_eq!(bytes, 5 + 8 + 12);
+//!
+//! // One by its number, borrowed from a mapping of its shard.
+//! let sample = dataset.sample(1)?;
+//! assert_eq!(sample.bytes(), b"two dogs");
+//! assert_eq!((sample.label(), sample.class_name()), (Some(1), Some("dogs")));
+//! assert_eq!(sample.path(), b"dogs/1.jpg");
+//!
+//! // One by its key, read into a buffer of one's own.
+//! let number = dataset.find("00000002")?.expect("a sample with this key");
+//! let mut image = Vec::new();
+//! let row = dataset.read(number, &mut image)?;
+//! assert_eq!((image.as_slice(), row.label), (b"a cat asleep".as_slice(), Some(0)));
+//! # Ok(()) }
+//! ```
+//!
+//! # Which way to read
+//!
+//! | | bytes | for |
+//! |---|---|---|
+//! | [`Reader::next`] | borrowed from the reader's buffer until the next call | many samples in order: the fastest |
+//! | [`Dataset::sample`] | borrowed from a mapping of the shard, as long as the dataset | any sample, without a copy |
+//! | [`Dataset::read`] | in a buffer of yours | any sample, with `pread` |
+//! | [`Dataset::row`] | none | label, key, path, size |
+//!
+//! Samples are numbered from 0 in stored order: shard after shard, as the manifest lists them. In a compressed shard
+//! (`--compress zstd`, the default feature `zstd`) the smallest thing that can be read is a block of samples: in order
+//! each block is unpacked once, at random once for each sample.
+//!
+//! # What is checked
+//!
+//! Opening checks the manifest against its own id, and refuses a folder that `shardpack pack` has not finished. Before
+//! an index or a shard is used, its length is compared with the manifest's, and the index's header with both; the
+//! index's rows carry checksums, which are checked when they are first read. No size or offset is used before it is
+//! known to be inside the file. The content of an image is compared with its hash where
+//! [`Dataset::check_content`] or [`Reader::check_content`] asks for it. `shardpack verify` checks all of it.
+//!
+//! Every error is an [`Error`] that says what is wrong, in which file, sample and byte, who has to act
+//! ([`Error::kind`]), and what helps, if something does ([`Error::help_text`]).
+//!
+//! # Mapped files
+//!
+//! Indexes are always mapped (or read into memory, where the system refuses), shards by [`Dataset::sample`] alone.
+//! The bytes of a mapping are the file's: if another process cuts a mapped file short, whoever touches the missing part
+//! is killed by the system (`SIGBUS`), and if it writes into the file, the bytes change under the borrower. Sealed
+//! datasets are not changed, and to replace or delete a file as a whole does no harm. Where files may be cut in use,
+//! [`Dataset::read`] and [`Reader`] do not map shards and report a cut one as an error; the mapped indexes, about 100
+//! bytes a sample, still have to stay.
+//!
+//! # Threads and forks
+//!
+//! [`Dataset`] is `Send` and `Sync`: one can serve all threads of a process, each with [`Reader`]s and buffers of its
+//! own. It can be used by parent and children after a fork, as Python's `DataLoader` does: files are read with `pread`,
+//! which knows no shared position; mappings are read-only; no thread exists that a child would miss; and the lock
+//! around the few shards that [`Dataset::read`] keeps open is never waited for. As always, do not fork while another
+//! thread is just opening an index. A [`Reader`] may be forked as well: each side goes on from the same sample.
+//!
+//! At most 128 shards are kept open for `pread`; mappings need no file descriptor, but each counts against
+//! `vm.max_map_count` (65,530). Beyond that limit indexes are read into memory and samples with `pread`.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
+
+mod content;
+mod dataset;
+mod files;
+mod mapping;
+mod open_shards;
+mod reader;
+mod sample;
+mod shard;
+mod splits;
+mod unpack;
+mod window;
+
+pub use dataset::Dataset;
+pub use mapping::Bytes;
+pub use reader::Reader;
+pub use sample::Sample;
+pub use shard::Shard;
+pub use splits::{Split, WORK_FOLDER, splits};
+
+pub use shardpack_format::{
+    Error, ErrorKind, Location, Result,
+    image_header::Header,
+    index::{Index, RowRef},
+    manifest::{Class, Manifest},
+};

@@ -3,7 +3,8 @@
 //! Holds at all times: a size is checked against the length of the file, where that is known, before it is used; at
 //! most 1 MiB is allocated for a name; each step goes forward by a block or more; a link is reported, never followed.
 //! Where tar readers disagree, it does as Python's tarfile, with which webdataset reads, or it refuses.
-//! Source: POSIX.1-2017, pax, "ustar Interchange Format" and "pax Interchange Format"; GNU tar manual, "Basic Tar Format".
+//! Source: POSIX.1-2017, pax, "ustar Interchange Format" and "pax Interchange Format"; GNU tar manual, "Basic Tar
+//! Format".
 
 use std::{
     fs::File,
@@ -143,7 +144,8 @@ pub enum Ending {
 
 /// Walks the members in file order.
 ///
-/// An error is the last thing it says, but for a limit in [`Reader::read_data`]: where the next member begins is unknown.
+/// An error is the last thing it says, but for a limit in [`Reader::read_data`]: where the next member begins is
+/// unknown then.
 pub struct Reader<R> {
     inner: R,
     total_bytes: Option<u64>,
@@ -1061,7 +1063,7 @@ mod tests {
         Ok(true)
     }
 
-    /// An archive by the `tar` crate, with GNU headers (any name) or USTAR ones (up to 255 bytes), and some PAX headers.
+    /// An archive by the `tar` crate, with GNU headers (for any name) or USTAR ones, and some PAX headers.
     fn archive(members: &[(String, usize, bool, bool)]) -> Vec<u8> {
         let mut builder = tar::Builder::new(Vec::new());
         for (name, bytes, gnu, pax) in members {

@@ -1,0 +1,365 @@
+//! Mix tells how well a stored order is shuffled: the variance of the class mix of batches against independent draws.
+//!
+//! A batch is B = [`BATCH_SAMPLES`] samples, drawn by w readers at evenly spaced places of the stored order of N
+//! samples: reader j, from 0, begins at sample ⌊j N / w⌋ and gives each batch its next r = B / w samples. So batch b,
+//! from 0, holds samples ⌊j N / w⌋ + b r up to ⌊j N / w⌋ + b r + r − 1 of all j. There are ⌊⌊N / w⌋ / r⌋ of them, and
+//! no two share a sample. Where there are more than [`MOST_BATCHES`], that many are looked at, evenly spaced.
+//!
+//! With n_k samples of class k in the whole order, p_k = n_k / N, and c_bk samples of class k in batch b:
+//! ```text
+//!                    Σ_k (c_bk − B p_k)²
+//! DEFF_w = mean over b of ─────────────────────────────────
+//!                    B (1 − Σ_k p_k²) (N − B) / (N − 1)
+//! ```
+//! Below the line stands the mean of what stands above it, if each set of B samples is a batch with equal chance: the
+//! variance of the multivariate hypergeometric distribution, summed over the classes. So a true shuffle gives 1.00 on
+//! average, whatever N and the classes are; batches of one class each give about B. Samples without a class are a class
+//! of their own. [`Mix::spread`] says how far a true shuffle may be from 1.00 by chance: the standard deviation of the
+//! mean, from that of one batch,
+//! ```text
+//! √( 4 B (Σp³ − (Σp²)²) + 2 B (B − 1) (Σp² − 2 Σp³ + (Σp²)²) ) / ( B (1 − Σp²) ) / √batches
+//! ```
+//! which is exact for draws with replacement. An order of one class, or of fewer than [`FEWEST_BATCHES`] batches, is too
+//! small to tell.
+//!
+//! Holds at all times: the labels of at most 3 × 4,096 × 256 samples are kept, 12 MiB.
+
+use std::{
+    ops::Range,
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use serde::Serialize;
+use shardpack_format::Result;
+
+/// Samples of a batch.
+pub const BATCH_SAMPLES: u64 = 256;
+/// Numbers of readers that are tried; each divides [`BATCH_SAMPLES`].
+pub const READERS: [u64; 3] = [1, 8, 64];
+/// Batches that are looked at, at most.
+pub const MOST_BATCHES: u64 = 4096;
+/// With fewer batches chance decides.
+pub const FEWEST_BATCHES: u64 = 8;
+
+/// The place of a label that was not read.
+const UNREAD: u32 = u32::MAX;
+
+/// How well batches of one number of readers are mixed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Mix {
+    /// Number of readers, w.
+    pub readers: u64,
+    /// DEFF_w, see the module; `None` where the order is too small to tell.
+    pub deff: Option<f64>,
+    /// Standard deviation of DEFF_w from 1.00 for a true shuffle.
+    pub spread: Option<f64>,
+    /// Batches that were looked at.
+    pub batches: u64,
+}
+
+/// Which samples are looked at for one number of readers.
+#[derive(Clone, Copy, Debug)]
+struct Places {
+    samples: u64,
+    readers: u64,
+    /// Batches that there are.
+    all: u64,
+    /// Batches that are looked at.
+    batches: u64,
+}
+
+impl Places {
+    fn new(samples: u64, readers: u64) -> Self {
+        let all = samples / readers / (BATCH_SAMPLES / readers);
+        let batches = if all < FEWEST_BATCHES { 0 } else { all.min(MOST_BATCHES) };
+        Self { samples, readers, all, batches }
+    }
+
+    /// Samples that a reader gives to a batch.
+    fn run_samples(&self) -> u64 {
+        BATCH_SAMPLES / self.readers
+    }
+
+    /// First sample that `reader` gives to the batch that is looked at as number `ordinal`.
+    fn run(&self, reader: u64, ordinal: u64) -> u64 {
+        let start = u128::from(reader) * u128::from(self.samples) / u128::from(self.readers);
+        let batch = u128::from(ordinal) * u128::from(self.all) / u128::from(self.batches.max(1));
+        // Less than `samples`.
+        (start + batch * u128::from(self.run_samples())) as u64
+    }
+
+    /// Tells `found` of each sample in `span` that is looked at: its place among the labels, batch by batch, and its
+    /// number.
+    fn each_in(&self, span: Range<u64>, mut found: impl FnMut(usize, u64) -> Result<()>) -> Result<()> {
+        let run_samples = self.run_samples();
+        for reader in 0..self.readers {
+            // The first batch whose run does not end before the span.
+            let (mut low, mut high) = (0, self.batches);
+            while low < high {
+                let middle = low + (high - low) / 2;
+                if self.run(reader, middle) + run_samples > span.start { high = middle } else { low = middle + 1 }
+            }
+            for ordinal in low..self.batches {
+                let run = self.run(reader, ordinal);
+                if run >= span.end {
+                    break;
+                }
+                for number in run.max(span.start)..(run + run_samples).min(span.end) {
+                    let place = ordinal * BATCH_SAMPLES + reader * run_samples + (number - run);
+                    found(place as usize, number)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The labels of the samples that are looked at, filled from any number of threads.
+pub struct Labels {
+    of: [(Places, Vec<AtomicU32>); READERS.len()],
+}
+
+impl Labels {
+    /// For an order of `samples` samples.
+    pub fn new(samples: u64) -> Self {
+        let of = READERS.map(|readers| {
+            let places = Places::new(samples, readers);
+            (places, (0..places.batches * BATCH_SAMPLES).map(|_| AtomicU32::new(UNREAD)).collect())
+        });
+        Self { of }
+    }
+
+    /// Takes what is needed of the samples `span`; `label` gives the class of a sample by its number.
+    ///
+    /// # Errors
+    /// The first of `label`.
+    pub fn take(&self, span: Range<u64>, mut label: impl FnMut(u64) -> Result<u32>) -> Result<()> {
+        for (places, labels) in &self.of {
+            places.each_in(span.clone(), |place, number| {
+                labels[place].store(label(number)?, Ordering::Relaxed);
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// What came of it, where `counts` has the number of samples of each class of the whole order. Batches in which a
+    /// label is not there, or is of no such class, are left out.
+    pub fn mixes(&self, counts: &[u64]) -> Vec<Mix> {
+        let chance = Chance::new(counts);
+        self.of.iter().map(|(places, labels)| chance.mix(places.readers, labels)).collect()
+    }
+}
+
+/// What draws by chance would give.
+struct Chance {
+    shares: Vec<f64>,
+    /// Σp².
+    squares: f64,
+    /// Mean of Σ_k (c_k − B p_k)² over all sets of B samples; 0 where all are of one class.
+    mean: f64,
+    /// Standard deviation of that sum in units of its mean, drawn with replacement.
+    deviation: f64,
+}
+
+impl Chance {
+    fn new(counts: &[u64]) -> Self {
+        let (samples, batch) = (counts.iter().sum::<u64>() as f64, BATCH_SAMPLES as f64);
+        let shares: Vec<f64> = counts.iter().map(|count| *count as f64 / samples.max(1.0)).collect();
+        let power = |n: i32| shares.iter().map(|share| share.powi(n)).sum::<f64>();
+        let (squares, cubes) = (power(2), power(3));
+        let classes = counts.iter().filter(|count| **count > 0).count();
+        let mean = match classes {
+            0 | 1 => 0.0,
+            _ => batch * (1.0 - squares) * (samples - batch).max(0.0) / (samples - 1.0),
+        };
+        let own = 4.0 * batch * (cubes - squares * squares);
+        let pairs = 2.0 * batch * (batch - 1.0) * (squares - 2.0 * cubes + squares * squares);
+        let deviation = (own + pairs).max(0.0).sqrt() / (batch * (1.0 - squares));
+        Self { shares, squares, mean, deviation }
+    }
+
+    fn mix(&self, readers: u64, labels: &[AtomicU32]) -> Mix {
+        let (mut sum, mut batches) = (0.0, 0);
+        let mut counts = vec![0u32; self.shares.len()];
+        let mut classes = Vec::with_capacity(BATCH_SAMPLES as usize);
+        for batch in labels.chunks_exact(BATCH_SAMPLES as usize) {
+            classes.clear();
+            classes.extend(batch.iter().map(|label| label.load(Ordering::Relaxed) as usize));
+            if classes.iter().all(|class| *class < counts.len()) {
+                sum += self.squared(&classes, &mut counts);
+                batches += 1;
+            }
+        }
+        let told = batches >= FEWEST_BATCHES && self.mean > 0.0;
+        Mix {
+            readers,
+            deff: told.then(|| sum / batches as f64 / self.mean),
+            spread: told.then(|| self.deviation / (batches as f64).sqrt()),
+            batches,
+        }
+    }
+
+    /// Σ_k (c_k − B p_k)² of a batch of these classes. `counts` is all zeros before and after.
+    fn squared(&self, classes: &[usize], counts: &mut [u32]) -> f64 {
+        let batch = BATCH_SAMPLES as f64;
+        for class in classes {
+            counts[*class] += 1;
+        }
+        // As if no class were in it, mended for those that are: the time does not grow with the number of classes.
+        let mut sum = batch * batch * self.squares;
+        for class in classes {
+            let count = f64::from(std::mem::take(&mut counts[*class]));
+            sum += count * (count - 2.0 * batch * self.shares[*class]);
+        }
+        sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn count(labels: &[u32]) -> Vec<u64> {
+        let mut counts = vec![0; labels.iter().max().map_or(0, |label| *label as usize + 1)];
+        labels.iter().for_each(|label| counts[*label as usize] += 1);
+        counts
+    }
+
+    fn mixes(labels: &[u32]) -> Vec<Mix> {
+        let kept = Labels::new(labels.len() as u64);
+        kept.take(0..labels.len() as u64, |number| Ok(labels[number as usize])).unwrap();
+        kept.mixes(&count(labels))
+    }
+
+    /// The formula as it stands, over all batches.
+    fn twin(labels: &[u32], readers: usize) -> f64 {
+        let (samples, run) = (labels.len(), 256 / readers);
+        let counts = count(labels);
+        let (n, b) = (samples as f64, 256.0);
+        let p = |k: usize| counts[k] as f64 / n;
+        let (mut sum, mut batches) = (0.0, 0);
+        while (batches + 1) * run <= samples / readers {
+            let mut c = vec![0.0; counts.len()];
+            for j in 0..readers {
+                for i in 0..run {
+                    c[labels[j * samples / readers + batches * run + i] as usize] += 1.0;
+                }
+            }
+            sum += (0..c.len()).map(|k| (c[k] - b * p(k)).powi(2)).sum::<f64>();
+            batches += 1;
+        }
+        let squares: f64 = (0..counts.len()).map(|k| p(k).powi(2)).sum();
+        sum / batches as f64 / (b * (1.0 - squares) * (n - b) / (n - 1.0))
+    }
+
+    fn shuffled(mut labels: Vec<u32>, seed: u64) -> Vec<u32> {
+        let order = shardpack_format::permutation::Permutation::new(labels.len() as u64, seed);
+        let sorted = labels.clone();
+        for (position, label) in labels.iter_mut().enumerate() {
+            *label = sorted[order.sample_at(position as u64) as usize];
+        }
+        labels
+    }
+
+    /// Labels in order, class `k` a little larger than the one before.
+    fn sorted(samples: usize, classes: u32) -> Vec<u32> {
+        let weight = |k: u32| 1.0 + f64::from(k) / f64::from(classes);
+        let total: f64 = (0..classes).map(weight).sum();
+        let mut labels: Vec<u32> =
+            (0..classes).flat_map(|k| vec![k; (weight(k) / total * samples as f64) as usize]).collect();
+        labels.resize(samples, classes - 1);
+        labels
+    }
+
+    #[test]
+    fn a_true_shuffle_gives_one_on_average() {
+        for (samples, classes) in [(2_600, 2), (10_000, 5), (50_000, 1000)] {
+            let runs = 60;
+            let all: Vec<_> = (0..runs).map(|seed| mixes(&shuffled(sorted(samples, classes), seed))).collect();
+            for (at, readers) in READERS.iter().enumerate() {
+                let deffs: Vec<f64> = all.iter().map(|mixes| mixes[at].deff.unwrap()).collect();
+                let (mean, spread) = (deffs.iter().sum::<f64>() / runs as f64, all[0][at].spread.unwrap());
+                let bound = 4.0 * spread / (runs as f64).sqrt();
+                assert!((mean - 1.0).abs() < bound, "{samples} {classes} {readers}: {mean} ± {bound}");
+                let deviation = (deffs.iter().map(|d| (d - 1.0).powi(2)).sum::<f64>() / runs as f64).sqrt();
+                assert!((0.5..1.6).contains(&(deviation / spread)), "{samples} {classes}: {deviation}, said {spread}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_sorted_order_is_far_from_mixed_and_more_readers_mix_it_better() {
+        let found = mixes(&sorted(100_000, 100));
+        let deffs: Vec<f64> = found.iter().map(|mix| mix.deff.unwrap()).collect();
+        assert!(deffs[0] > 200.0 && deffs[1] > 20.0 && deffs[2] > 2.0, "{deffs:?}");
+        assert!(deffs[0] > deffs[1] && deffs[1] > deffs[2], "{deffs:?}");
+        assert!(found.iter().all(|mix| mix.spread.unwrap() < 0.05));
+    }
+
+    #[test]
+    fn what_is_too_small_is_not_told() {
+        let two = |samples: usize| (0..samples).map(|n| n as u32 % 2).collect::<Vec<_>>();
+        assert!(mixes(&[]).iter().all(|mix| mix.deff.is_none() && mix.batches == 0));
+        assert!(mixes(&two(2047)).iter().all(|mix| mix.deff.is_none()));
+        assert!(mixes(&two(2048)).iter().all(|mix| mix.deff.is_some()));
+        assert!(mixes(&vec![0; 10_000]).iter().all(|mix| mix.deff.is_none()), "one class");
+        assert!(mixes(&vec![3; 10_000]).iter().all(|mix| mix.deff.is_none()), "one class of four");
+    }
+
+    #[test]
+    fn of_a_large_order_a_bounded_number_of_batches_is_looked_at() {
+        let samples = 3 * MOST_BATCHES * BATCH_SAMPLES + 77;
+        let kept = Labels::new(samples);
+        let mut asked = 0;
+        kept.take(0..samples, |number| {
+            asked += 1;
+            assert!(number < samples);
+            Ok((number % 5) as u32)
+        })
+        .unwrap();
+        assert_eq!(asked, 3 * MOST_BATCHES * BATCH_SAMPLES);
+        let found = kept.mixes(&[samples / 5; 5]);
+        assert!(found.iter().all(|mix| mix.batches == MOST_BATCHES && mix.deff.unwrap() < 0.1), "{found:?}");
+        // The places of the largest order there is can be computed.
+        let places = Places::new(u64::MAX, 64);
+        places.each_in(u64::MAX - 1000..u64::MAX, |_, _| Ok(())).unwrap();
+    }
+
+    #[test]
+    fn batches_with_a_label_that_was_not_read_are_left_out() {
+        let labels = shuffled(sorted(10_000, 7), 1);
+        let kept = Labels::new(10_000);
+        kept.take(0..5_000, |number| Ok(labels[number as usize])).unwrap();
+        let found = kept.mixes(&count(&labels));
+        assert_eq!(found.iter().map(|mix| mix.batches).collect::<Vec<_>>(), [19, 0, 0]);
+        assert!(found[0].deff.is_some() && found[1].deff.is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_the_formula_however_the_order_is_cut(
+            labels in prop::collection::vec(0u32..6, 2048..6000),
+            sort: bool,
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..5),
+        ) {
+            let mut labels = labels;
+            if sort {
+                labels.sort();
+            }
+            let mut cuts: Vec<u64> = cuts.iter().map(|cut| cut.index(labels.len()) as u64).collect();
+            cuts.extend([0, labels.len() as u64]);
+            cuts.sort();
+            let kept = Labels::new(labels.len() as u64);
+            for cut in cuts.windows(2) {
+                kept.take(cut[0]..cut[1], |number| Ok(labels[number as usize])).unwrap();
+            }
+            for (mix, readers) in kept.mixes(&count(&labels)).into_iter().zip(READERS) {
+                let (found, expected) = (mix.deff.unwrap(), twin(&labels, readers as usize));
+                prop_assert!((found - expected).abs() < 1e-6 * expected, "{} readers: {} {}", readers, found, expected);
+            }
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! A sealed dataset, opened through its manifest: samples by number and by key.
+//!
+//! Opening reads the manifest and nothing else; indexes and shards are opened when a sample of theirs is asked for.
+
+use std::{
+    borrow::Cow,
+    fmt, io,
+    ops::{Bound, Range, RangeBounds},
+    path::{Path, PathBuf},
+};
+
+use shardpack_format::{
+    Error, Result,
+    index::RowRef,
+    manifest::{self, Class, Manifest},
+};
+
+use crate::{
+    Reader, Sample, Shard,
+    content::Compression,
+    files,
+    open_shards::OpenShards,
+    reader, sample,
+    shard::Opened,
+    splits::{no_manifest, refuse_unfinished, splits},
+};
+
+/// A sealed dataset.
+///
+/// It is `Send` and `Sync`, has no threads, and may be used on both sides of a fork; see the crate's page.
+pub struct Dataset {
+    folder: PathBuf,
+    manifest: Manifest,
+    pub(crate) compression: Compression,
+    pub(crate) check_content: bool,
+    /// Number of the first sample of each shard, and of all samples at the end; never descending.
+    pub(crate) starts: Box<[u64]>,
+    /// One for each shard.
+    pub(crate) opened: Box<[Opened]>,
+    pub(crate) open_shards: OpenShards,
+}
+
+impl fmt::Debug for Dataset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dataset")
+            .field("folder", &self.folder)
+            .field("samples", &self.len())
+            .field("shards", &self.manifest.shards.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Dataset {
+    /// Opens the dataset in `folder`: reads its manifest, and checks it against its id.
+    ///
+    /// # Errors
+    /// When there is no dataset, several (the error names them; see [`splits`]) or an unfinished one, when the manifest
+    /// is damaged, or written by a later version.
+    pub fn open(folder: impl AsRef<Path>) -> Result<Self> {
+        let folder = folder.as_ref();
+        refuse_unfinished(folder)?;
+        let path = folder.join(manifest::FILE);
+        let bytes = match std::fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(no_manifest(folder)),
+            Err(error) => return Err(files::io_error("cannot read", error).in_file(&path)),
+        };
+        let read = || {
+            let manifest = Manifest::read(&bytes)?;
+            manifest.check_id(&bytes)?;
+            let compression = Compression::parse(&manifest.format.compression)?;
+            Ok((manifest, compression))
+        };
+        let (manifest, compression) = read().map_err(|error: Error| error.in_file(&path))?;
+        let mut starts = Vec::with_capacity(manifest.shards.len() + 1);
+        starts.push(0);
+        for shard in &manifest.shards {
+            // `Manifest::read` has checked that the sum fits.
+            starts.push(starts.last().unwrap_or(&0) + shard.samples);
+        }
+        Ok(Self {
+            folder: folder.to_path_buf(),
+            compression,
+            check_content: false,
+            starts: starts.into(),
+            opened: manifest.shards.iter().map(|_| Opened::default()).collect(),
+            open_shards: OpenShards::new(manifest.shards.len()),
+            manifest,
+        })
+    }
+
+    /// Opens the dataset in `folder`, or all that its [`splits`] are.
+    ///
+    /// # Errors
+    /// As [`Dataset::open`]; also when there is none.
+    pub fn open_all(folder: impl AsRef<Path>) -> Result<Vec<Self>> {
+        let folder = folder.as_ref();
+        match splits(folder)?.as_slice() {
+            [] => Ok(vec![Self::open(folder)?]),
+            splits => splits.iter().map(|split| Self::open(&split.path)).collect(),
+        }
+    }
+
+    /// Whether every image that is read is compared with its content hash first; it is not, unless told here.
+    #[must_use]
+    pub fn check_content(mut self, on: bool) -> Self {
+        self.check_content = on;
+        self
+    }
+
+    /// The folder, as it was given.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The manifest.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Name of the split, or what `--name` said.
+    pub fn name(&self) -> &str {
+        &self.manifest.name
+    }
+
+    /// Number of samples.
+    pub fn len(&self) -> u64 {
+        self.manifest.samples
+    }
+
+    /// Whether there are no samples.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Classes in the order of their labels.
+    pub fn classes(&self) -> &[Class] {
+        &self.manifest.classes
+    }
+
+    /// The class with this label.
+    pub fn class(&self, label: i64) -> Option<&Class> {
+        self.manifest.classes.get(usize::try_from(label).ok()?)
+    }
+
+    /// Name of the class with this label, with replacement characters where it is not UTF-8.
+    pub fn class_name(&self, label: i64) -> Option<&str> {
+        self.class(label).map(|class| class.name.as_str())
+    }
+
+    /// Shards in order.
+    pub fn shards(&self) -> impl ExactSizeIterator<Item = Shard<'_>> + DoubleEndedIterator {
+        (0..self.manifest.shards.len()).map(|number| Shard { dataset: self, number })
+    }
+
+    /// Shard `number`, from 0.
+    ///
+    /// # Errors
+    /// When there is no such shard.
+    pub fn shard(&self, number: usize) -> Result<Shard<'_>> {
+        match self.manifest.shards.len() {
+            shards if number < shards => Ok(Shard { dataset: self, number }),
+            shards => Err(Error::usage(format!("shard {number} of a dataset of {shards}")).in_file(&self.folder)),
+        }
+    }
+
+    /// The shard that holds sample `number`.
+    ///
+    /// # Errors
+    /// When there is no such sample.
+    pub fn shard_of(&self, number: u64) -> Result<Shard<'_>> {
+        if number >= self.len() {
+            let what = format!("sample {number} of a dataset of {}", self.len());
+            return Err(Error::usage(what).in_file(&self.folder));
+        }
+        // The last of those that begin at or before it: shards without samples are passed over.
+        let after = self.starts.partition_point(|start| *start <= number);
+        Ok(Shard { dataset: self, number: after.saturating_sub(1) })
+    }
+
+    /// What the index says of sample `number`: key, label, path, sizes, hashes. Its shard is not touched.
+    ///
+    /// # Errors
+    /// When there is no such sample, or the index is not right.
+    pub fn row(&self, number: u64) -> Result<RowRef<'_>> {
+        self.locate(number).map(|(_, row)| row)
+    }
+
+    /// Sample `number`, from 0 in stored order.
+    ///
+    /// Its bytes are borrowed from a mapping of its shard. A compressed shard has none: there the block of the sample
+    /// is unpacked at each call, so to read many in order, use [`Dataset::reader`].
+    ///
+    /// # Errors
+    /// When there is no such sample, or its index, shard or content is not right.
+    pub fn sample(&self, number: u64) -> Result<Sample<'_>> {
+        let (shard, row) = self.locate(number)?;
+        let range = reader::record(&row);
+        let mapped = shard.map()?.and_then(|map| {
+            map.get(usize::try_from(range.start).ok()?..usize::try_from(range.end).ok()?)
+        });
+        let record = match mapped {
+            Some(record) => Cow::Borrowed(record),
+            None => {
+                let mut record = Vec::new();
+                shard.read(range, &mut record).map_err(|error| error.in_sample(row.name()))?;
+                Cow::Owned(record)
+            }
+        };
+        let sample = Sample { number, shard, row, record };
+        if self.check_content {
+            sample.check_content()?;
+        }
+        Ok(sample)
+    }
+
+    /// Reads the image of sample `number` into `out`, whose length becomes that of the image; with `pread`, and no
+    /// mapping of the shard. Returns what the index says of the sample.
+    ///
+    /// # Errors
+    /// As [`Dataset::sample`]; what `out` holds then is not defined.
+    pub fn read(&self, number: u64, out: &mut Vec<u8>) -> Result<RowRef<'_>> {
+        let (shard, row) = self.locate(number)?;
+        shard.read(sample::image_range(&row), out).map_err(|error| error.in_sample(row.name()))?;
+        if self.check_content {
+            sample::check_content(&shard, &row, out)?;
+        }
+        Ok(row)
+    }
+
+    /// Number of the sample with `key`.
+    ///
+    /// Where keys ascend from shard to shard, as shardpack packs them, a key that is there is found by bisection,
+    /// opening about log₂ of the shards' indexes. For one that is not there every index is asked.
+    ///
+    /// # Errors
+    /// When an index is not right.
+    pub fn find(&self, key: impl AsRef<[u8]>) -> Result<Option<u64>> {
+        let key = key.as_ref();
+        let likely = self.bisect(key)?;
+        if let Some(found) = likely.map(|shard| find_in(shard, key)).transpose()?.flatten() {
+            return Ok(Some(found));
+        }
+        for shard in self.shards().filter(|shard| Some(shard.number) != likely.map(|shard| shard.number)) {
+            if let Some(found) = find_in(shard, key)? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads `samples` in stored order: `..` for all, `1000..2000`, or what [`Shard::samples`] says.
+    ///
+    /// # Errors
+    /// When they are not all in the dataset.
+    pub fn reader(&self, samples: impl RangeBounds<u64>) -> Result<Reader<'_>> {
+        Ok(Reader::new(self, self.range(samples)?))
+    }
+
+    fn range(&self, samples: impl RangeBounds<u64>) -> Result<Range<u64>> {
+        let start = match samples.start_bound() {
+            Bound::Unbounded => Some(0),
+            Bound::Included(start) => Some(*start),
+            Bound::Excluded(before) => before.checked_add(1),
+        };
+        let end = match samples.end_bound() {
+            Bound::Unbounded => Some(self.len()),
+            Bound::Included(last) => last.checked_add(1),
+            Bound::Excluded(end) => Some(*end),
+        };
+        match start.zip(end) {
+            Some((start, end)) if start <= end && end <= self.len() => Ok(start..end),
+            _ => {
+                let bounds = (samples.start_bound(), samples.end_bound());
+                let what = format!("samples {bounds:?} of a dataset of {}", self.len());
+                Err(Error::usage(what).in_file(&self.folder))
+            }
+        }
+    }
+
+    fn locate(&self, number: u64) -> Result<(Shard<'_>, RowRef<'_>)> {
+        let shard = self.shard_of(number)?;
+        Ok((shard, shard.row(number - shard.samples().start)?))
+    }
+
+    /// The last shard whose first key is at most `key`, if keys ascend from shard to shard.
+    fn bisect(&self, key: &[u8]) -> Result<Option<Shard<'_>>> {
+        let (mut low, mut high, mut found) = (0, self.manifest.shards.len(), None);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let with_samples = (middle..high).map(|number| Shard { dataset: self, number }).find(|s| !s.is_empty());
+            match with_samples {
+                None => high = middle,
+                Some(shard) if shard.row(0)?.key <= key => {
+                    found = Some(shard);
+                    low = shard.number + 1;
+                }
+                Some(_) => high = middle,
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn find_in(shard: Shard<'_>, key: &[u8]) -> Result<Option<u64>> {
+    let found = shard.index()?.find(key).map_err(|error| error.in_file(shard.index_path()))?;
+    Ok(found.map(|row| shard.samples().start + row))
+}
+
+// The promise of the crate's page.
+const _: () = {
+    const fn send_and_sync<T: Send + Sync>() {}
+    send_and_sync::<Dataset>();
+    send_and_sync::<Shard<'_>>();
+    send_and_sync::<Sample<'_>>();
+    const fn send<T: Send>() {}
+    send::<Reader<'_>>();
+};

@@ -1,0 +1,88 @@
+//! The shards that random access keeps open: a fixed number, however many the dataset has.
+//!
+//! A shard has one place, decided by its number; whoever comes there later takes it over. Nobody ever waits: a place
+//! that is being used at this moment is passed by, so a lock that was held while the process forked does no harm.
+
+use std::sync::{Arc, Mutex, TryLockError};
+
+use shardpack_format::Result;
+
+use crate::content::Content;
+
+/// Far below the usual limit of 1,024 open files, of which other libraries in the process want theirs.
+const MOST_OPEN: usize = 128;
+
+/// A shard by its number, open.
+type Place = Mutex<Option<(usize, Arc<Content>)>>;
+
+/// See the module.
+pub(crate) struct OpenShards(Box<[Place]>);
+
+impl OpenShards {
+    /// Room for the open ones of `shards`.
+    pub fn new(shards: usize) -> Self {
+        Self((0..shards.clamp(1, MOST_OPEN)).map(|_| Place::default()).collect())
+    }
+
+    /// Shard `number`: the one that is open, or what `open` makes, which then is kept.
+    pub fn get(&self, number: usize, open: impl FnOnce() -> Result<Content>) -> Result<Arc<Content>> {
+        // `new` makes one place at least.
+        let place = &self.0[number % self.0.len()];
+        let lock = || match place.try_lock() {
+            Ok(kept) => Some(kept),
+            Err(TryLockError::Poisoned(kept)) => Some(kept.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        };
+        if let Some(kept) = lock()
+            && let Some((of, content)) = &*kept
+            && *of == number
+        {
+            return Ok(Arc::clone(content));
+        }
+        let content = Arc::new(open()?);
+        let before = lock().and_then(|mut kept| kept.replace((number, Arc::clone(&content))));
+        // Closing a file may take a while on a network; by now the place is free again.
+        drop(before);
+        Ok(content)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::Cell, path::Path};
+
+    use super::*;
+    use crate::content::Compression;
+
+    #[test]
+    fn a_shard_is_opened_again_only_after_another_took_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("shard");
+        std::fs::write(&path, b"12345").unwrap();
+        let opened = Cell::new(0);
+        let open = |path: &Path| {
+            opened.set(opened.get() + 1);
+            Content::open(path.to_path_buf(), 5, 5, Compression::None)
+        };
+        let shards = OpenShards::new(MOST_OPEN * 3);
+        for (number, opened_by_then) in
+            [(0, 1), (0, 1), (1, 2), (0, 2), (MOST_OPEN, 3), (1, 3), (0, 4), (2 * MOST_OPEN + 1, 5), (1, 6)]
+        {
+            shards.get(number, || open(&path)).unwrap();
+            assert_eq!(opened.get(), opened_by_then, "shard {number}");
+        }
+        assert!(shards.get(7, || open(&folder.path().join("none"))).is_err());
+    }
+
+    #[test]
+    fn a_place_that_is_held_is_passed_by() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("shard");
+        std::fs::write(&path, b"12345").unwrap();
+        let shards = OpenShards::new(1);
+        let _held = shards.0[0].lock().unwrap();
+        for _ in 0..2 {
+            shards.get(0, || Content::open(path.clone(), 5, 5, Compression::None)).unwrap();
+        }
+    }
+}

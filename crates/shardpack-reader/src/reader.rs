@@ -1,0 +1,177 @@
+//! Reading samples in stored order: a run of whole records at a time, into one buffer that is used again and again.
+//!
+//! Holds at all times: one run is in memory, of about `buffer_bytes` or one record; every record is read once; no
+//! record is moved or cut.
+
+use std::ops::Range;
+
+use shardpack_format::{Result, index::RowRef};
+
+use crate::{Dataset, Sample, Shard, content::Content, window::Window};
+
+/// Most records in a run, so that empty ones do not pile up.
+const MOST_ROWS: usize = 1024;
+
+/// What fits the L2 cache of most processors with room to spare: the bytes are still there when they are looked at.
+pub(crate) const BUFFER_BYTES: usize = 512 * 1024;
+
+/// Reads a range of samples in stored order, each borrowed from the reader's buffer until the next is asked for.
+///
+/// It reads with `pread` in large pieces and never from a mapping of a shard. After an error, the next call goes on
+/// behind it: behind the sample that the error names, or behind the shard that could not be opened.
+///
+/// ```no_run
+/// # fn main() -> shardpack_reader::Result<()> {
+/// let dataset = shardpack_reader::Dataset::open("packed/train")?;
+/// let mut reader = dataset.reader(1000..2000)?.check_content(true);
+/// while let Some(sample) = reader.next()? {
+///     println!("{:?} {} bytes", sample.class_name(), sample.bytes().len());
+/// }
+/// # Ok(()) }
+/// ```
+pub struct Reader<'d> {
+    dataset: &'d Dataset,
+    /// Number of the next sample.
+    position: u64,
+    end: u64,
+    check_content: bool,
+    buffer_bytes: usize,
+    /// The shard under way.
+    open: Option<(Shard<'d>, Content)>,
+    window: Window,
+    /// Rows whose records the window holds, of which `taken` have been handed out.
+    run: Vec<RowRef<'d>>,
+    taken: usize,
+}
+
+impl std::fmt::Debug for Reader<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reader").field("position", &self.position).field("end", &self.end).finish_non_exhaustive()
+    }
+}
+
+impl<'d> Reader<'d> {
+    /// `samples` must lie inside the dataset.
+    pub(crate) fn new(dataset: &'d Dataset, samples: Range<u64>) -> Self {
+        Self {
+            dataset,
+            position: samples.start,
+            end: samples.end,
+            check_content: dataset.check_content,
+            buffer_bytes: BUFFER_BYTES,
+            open: None,
+            window: Window::default(),
+            run: Vec::new(),
+            taken: 0,
+        }
+    }
+
+    /// Whether each image is compared with its content hash before it is handed out; as the dataset says at first.
+    #[must_use]
+    pub fn check_content(mut self, on: bool) -> Self {
+        self.check_content = on;
+        self
+    }
+
+    /// How many bytes are read at a time; 512 KiB at first.
+    ///
+    /// A longer record is read as a whole nevertheless, and of a compressed shard at least one frame. Where each read
+    /// travels over a network, a few MiB may be faster.
+    #[must_use]
+    pub fn buffer_bytes(mut self, bytes: usize) -> Self {
+        self.buffer_bytes = bytes;
+        self
+    }
+
+    /// Number of the sample that comes next.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// The next sample; `None` behind the last.
+    ///
+    /// # Errors
+    /// When the index, the shard or the content is not right; the next call goes on with what follows.
+    #[expect(clippy::should_implement_trait, reason = "an Iterator cannot lend from its own buffer")]
+    pub fn next(&mut self) -> Result<Option<Sample<'_>>> {
+        if self.taken == self.run.len() {
+            self.next_run()?;
+        }
+        let (Some(row), Some((shard, _))) = (self.run.get(self.taken), &self.open) else { return Ok(None) };
+        let number = self.position;
+        self.position += 1;
+        self.taken += 1;
+        let record = self.window.get(record(row)).unwrap_or_default();
+        let sample = Sample { number, shard: *shard, row: *row, record: record.into() };
+        if self.check_content {
+            sample.check_content()?;
+        }
+        Ok(Some(sample))
+    }
+
+    /// Reads the records that come next; none behind the last.
+    fn next_run(&mut self) -> Result<()> {
+        self.run.clear();
+        self.taken = 0;
+        if self.position >= self.end {
+            return Ok(());
+        }
+        let (shard, content) = match &mut self.open {
+            Some((shard, content)) if shard.samples().contains(&self.position) => (&*shard, &*content),
+            open => {
+                let shard = self.dataset.shard_of(self.position)?;
+                // The window holds bytes of the shard before.
+                self.window.clear();
+                *open = None;
+                match shard.content() {
+                    Ok(content) => {
+                        let open = open.insert((shard, content));
+                        (&open.0, &open.1)
+                    }
+                    Err(error) => {
+                        self.position = shard.samples().end.min(self.end);
+                        return Err(error);
+                    }
+                }
+            }
+        };
+        let first_row = self.position - shard.samples().start;
+        let first = match shard.row(first_row) {
+            Ok(row) => row,
+            Err(error) => {
+                self.position += 1;
+                return Err(error);
+            }
+        };
+        let needed = record(&first);
+        let limit = content.stretch(&needed, self.buffer_bytes);
+        self.run.push(first);
+        let mut end = needed.end;
+        for row in first_row + 1..shard.len().min(first_row + (self.end - self.position)) {
+            // A row that is not right is reported when its turn comes.
+            let Ok(row) = shard.row(row) else { break };
+            let next = record(&row);
+            if next.start < end || next.end > limit || self.run.len() == MOST_ROWS {
+                break;
+            }
+            end = next.end;
+            self.run.push(row);
+        }
+        if content.fill(&mut self.window, needed.start..end).is_err() {
+            // Only the records that cannot be read are lost, not those beside them.
+            self.run.truncate(1);
+            if let Err(error) = content.fill(&mut self.window, needed) {
+                self.run.clear();
+                self.position += 1;
+                return Err(error.in_sample(first.name()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where the record of `row` lies, in bytes from the start of the (unpacked) shard.
+pub(crate) fn record(row: &RowRef<'_>) -> Range<u64> {
+    // `Index::row` has checked that the sum is no larger than the shard.
+    row.offset..row.offset + u64::from(row.record_bytes)
+}

@@ -1,0 +1,171 @@
+//! A sample as it is handed out: its record's bytes, and what index and manifest say of it.
+
+use std::{borrow::Cow, ops::Range};
+
+use shardpack_format::{
+    Error, Result, formats, hash,
+    image_header::Header,
+    index::RowRef,
+    manifest::Class,
+};
+
+use crate::Shard;
+
+/// A sample: its bytes and all that is known of it.
+///
+/// The bytes are those of a mapping or of a [`Reader`](crate::Reader)'s buffer, borrowed; or its own, where
+/// [`Dataset::sample`](crate::Dataset::sample) had to unpack them.
+#[derive(Clone, Debug)]
+pub struct Sample<'a> {
+    pub(crate) number: u64,
+    pub(crate) shard: Shard<'a>,
+    pub(crate) row: RowRef<'a>,
+    /// As long as the row says.
+    pub(crate) record: Cow<'a, [u8]>,
+}
+
+impl<'a> Sample<'a> {
+    /// Its number in the dataset.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The shard that it is in.
+    pub fn shard(&self) -> Shard<'a> {
+        self.shard
+    }
+
+    /// The image file, byte for byte as it was packed; empty for a sample without one.
+    pub fn bytes(&self) -> &[u8] {
+        self.component_at(0).unwrap_or_default()
+    }
+
+    /// The component with this extension (`jpg`, `cls`, `json`), if the sample has it.
+    pub fn component(&self, extension: &str) -> Option<&[u8]> {
+        self.components().find(|(name, _)| *name == extension).map(|(_, bytes)| bytes)
+    }
+
+    /// The components that the sample has, the image first: extension and bytes.
+    pub fn components(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        let names = &self.shard.dataset.manifest().components;
+        names.iter().enumerate().filter_map(|(number, name)| {
+            Some((formats::extension(name, self.row.image.kind), self.component_at(number)?))
+        })
+    }
+
+    /// All that the shard holds of the sample, framing and padding included.
+    pub fn record(&self) -> &[u8] {
+        &self.record
+    }
+
+    /// Key: ASCII in all that shardpack packs.
+    pub fn key(&self) -> &'a [u8] {
+        self.row.key
+    }
+
+    /// Number of its class, if it has one.
+    pub fn label(&self) -> Option<i64> {
+        self.row.label
+    }
+
+    /// Its class, if it has one that the manifest lists.
+    pub fn class(&self) -> Option<&'a Class> {
+        self.row.label.and_then(|label| self.shard.dataset.class(label))
+    }
+
+    /// Name of its class, with replacement characters where it is not UTF-8; [`Class::name_bytes`] has the bytes.
+    pub fn class_name(&self) -> Option<&'a str> {
+        self.class().map(|class| class.name.as_str())
+    }
+
+    /// Path that it had in the source, with `/` between folders, in the bytes that the file system gave.
+    pub fn path(&self) -> &'a [u8] {
+        self.row.path
+    }
+
+    /// What the image's headers say: kind, size, colour mode.
+    pub fn image(&self) -> Header {
+        self.row.image
+    }
+
+    /// All that the index says.
+    pub fn row(&self) -> &RowRef<'a> {
+        &self.row
+    }
+
+    /// Where the image lies, in bytes from the start of the (unpacked) shard.
+    pub fn image_range(&self) -> Range<u64> {
+        image_range(&self.row)
+    }
+
+    /// Compares the image with its content hash, XXH3-128.
+    ///
+    /// # Errors
+    /// When they differ; the error names the shard, the sample and the bytes.
+    pub fn check_content(&self) -> Result<()> {
+        check_content(&self.shard, &self.row, self.bytes())
+    }
+
+    /// Compares what surrounds the image in the record with the frame hash, XXH3-64.
+    ///
+    /// Together with [`Sample::check_content`] this covers every byte of the record once.
+    ///
+    /// # Errors
+    /// When they differ; the error names the shard, the sample and the bytes.
+    pub fn check_frame(&self) -> Result<()> {
+        let (from, to) = self
+            .row
+            .component(0)
+            .map_or((0, 0), |image| (image.offset as usize, image.offset as usize + image.bytes as usize));
+        let found = hash::frame(&self.record, from, to);
+        if found == self.row.frame_hash {
+            return Ok(());
+        }
+        let (start, end) = (self.row.offset, self.row.offset + u64::from(self.row.record_bytes));
+        Err(differs(&self.shard, &self.row, start..end, "frame hash", hex64(found), hex64(self.row.frame_hash)))
+    }
+
+    fn component_at(&self, number: usize) -> Option<&[u8]> {
+        self.row.component(number)?.of(&self.record)
+    }
+}
+
+/// Where the image of `row` lies, in bytes from the start of the (unpacked) shard.
+pub(crate) fn image_range(row: &RowRef<'_>) -> Range<u64> {
+    // `Index::row` has checked that no sum of these is larger than the shard.
+    let (start, bytes) = row.payload();
+    start..start + u64::from(bytes)
+}
+
+/// Compares `image` with the content hash in `row`.
+pub(crate) fn check_content(shard: &Shard<'_>, row: &RowRef<'_>, image: &[u8]) -> Result<()> {
+    let found = hash::content(image);
+    if found == row.content_hash {
+        return Ok(());
+    }
+    Err(differs(shard, row, image_range(row), "content hash", hex128(found), hex128(row.content_hash)))
+}
+
+fn hex64(hash: u64) -> String {
+    format!("{hash:016x}")
+}
+
+fn hex128(hash: u128) -> String {
+    format!("{hash:032x}")
+}
+
+#[cold]
+fn differs(
+    shard: &Shard<'_>,
+    row: &RowRef<'_>,
+    bytes: Range<u64>,
+    what: &str,
+    found: String,
+    expected: String,
+) -> Error {
+    Error::data(format!("{what} of bytes {}–{} is {found}, the index says {expected}", bytes.start, bytes.end))
+        .in_file(shard.path())
+        .in_sample(row.name())
+        .at_byte(bytes.start)
+        .help("`shardpack verify --repair SRC` rewrites these bytes from the source")
+}

@@ -1,0 +1,172 @@
+//! One shard of an open dataset: what the manifest says of it, its index, its bytes.
+//!
+//! Nothing of a shard is opened before it is asked for. What is opened is compared with the manifest first.
+
+use std::{fs::File, ops::Range, path::PathBuf, sync::OnceLock};
+
+use shardpack_format::{
+    Error, Result,
+    hash,
+    index::{Index, RowRef},
+    manifest,
+};
+
+use crate::{
+    Bytes, Dataset, Reader,
+    content::{Compression, Content},
+    files::{self, COPY_AGAIN},
+};
+
+/// What has been opened of a shard.
+#[derive(Default)]
+pub(crate) struct Opened {
+    index: OnceLock<Index<Bytes>>,
+    /// `None` where the system refused to map.
+    map: OnceLock<Option<Bytes>>,
+}
+
+/// A shard of a [`Dataset`].
+#[derive(Clone, Copy, Debug)]
+pub struct Shard<'d> {
+    pub(crate) dataset: &'d Dataset,
+    /// Less than the number of shards.
+    pub(crate) number: usize,
+}
+
+impl<'d> Shard<'d> {
+    /// Its number in the dataset, from 0.
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
+    /// What the manifest says of it.
+    pub fn entry(&self) -> &'d manifest::Shard {
+        &self.dataset.manifest().shards[self.number]
+    }
+
+    /// Path of its file.
+    pub fn path(&self) -> PathBuf {
+        self.dataset.folder().join(&self.entry().file)
+    }
+
+    /// Path of its index.
+    pub fn index_path(&self) -> PathBuf {
+        self.dataset.folder().join(&self.entry().index.file)
+    }
+
+    /// Numbers of its samples in the dataset.
+    pub fn samples(&self) -> Range<u64> {
+        self.dataset.starts[self.number]..self.dataset.starts[self.number + 1]
+    }
+
+    /// Number of its samples.
+    pub fn len(&self) -> u64 {
+        self.entry().samples
+    }
+
+    /// Whether it has no samples.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Its index, opened at the first call: mapped, or read into memory where the system refuses to map.
+    ///
+    /// The index's own checksums are checked as its rows are read, its BLAKE3 is not.
+    ///
+    /// # Errors
+    /// When the file is missing or damaged, or says something else than the manifest.
+    pub fn index(&self) -> Result<&'d Index<Bytes>> {
+        let opened = &self.dataset.opened[self.number].index;
+        if let Some(index) = opened.get() {
+            return Ok(index);
+        }
+        // Opened outside of the cell: two threads may do so at once, but none waits for another one's disk.
+        let index = self.open_index().map_err(|error| error.in_file(self.index_path()))?;
+        Ok(opened.get_or_init(|| index))
+    }
+
+    /// What the index says of row `row`, from 0 in this shard.
+    ///
+    /// # Errors
+    /// When there is no such row, or the index is not right.
+    pub fn row(&self, row: u64) -> Result<RowRef<'d>> {
+        self.index()?.row(row).map_err(|error| error.in_file(self.index_path()))
+    }
+
+    /// Its file, opened anew. All who have it share its position: read with `read_at`.
+    ///
+    /// # Errors
+    /// When it is missing, cannot be opened, or is not as long as the manifest says.
+    pub fn open(&self) -> Result<File> {
+        files::open(&self.path(), self.entry().bytes)
+    }
+
+    /// Reads bytes `range` of it into `out`, whose length becomes theirs. Of a compressed shard they count unpacked.
+    ///
+    /// # Errors
+    /// When there are no such bytes, or they cannot be read or unpacked.
+    pub fn read(&self, range: Range<u64>, out: &mut Vec<u8>) -> Result<()> {
+        self.dataset.open_shards.get(self.number, || self.content())?.read(range, out)
+    }
+
+    /// Reads its samples in order; the first [`Reader::next`] opens it.
+    pub fn reader(&self) -> Reader<'d> {
+        Reader::new(self.dataset, self.samples())
+    }
+
+    /// Opens its bytes.
+    pub(crate) fn content(&self) -> Result<Content> {
+        let bytes = self.index()?.summary().content_bytes;
+        Content::open(self.path(), self.entry().bytes, bytes, self.dataset.compression)
+    }
+
+    /// The whole of it, mapped; `None` where it is compressed or the system refuses.
+    pub(crate) fn map(&self) -> Result<Option<&'d [u8]>> {
+        if self.dataset.compression != Compression::None {
+            return Ok(None);
+        }
+        let opened = &self.dataset.opened[self.number].map;
+        let map = match opened.get() {
+            Some(map) => map,
+            None => {
+                // That the records are inside is known from the index, whose length of the shard is this one.
+                self.index()?;
+                let map = Bytes::map(&self.open()?, self.entry().bytes).ok();
+                opened.get_or_init(|| map)
+            }
+        };
+        Ok(map.as_ref().map(AsRef::as_ref))
+    }
+
+    fn open_index(&self) -> Result<Index<Bytes>> {
+        let entry = self.entry();
+        let file = files::open(&self.index_path(), entry.index.bytes)?;
+        let bytes = Bytes::map_or_read(&file, entry.index.bytes)
+            .map_err(|error| files::io_error("cannot read", error))?;
+        let index = Index::open(bytes)?;
+        let summary = index.summary();
+        let differs = |what: &str, found: String, expected: String| {
+            Err(Error::data(format!("{what}: {found} in the index, {expected} in the manifest")).help(COPY_AGAIN))
+        };
+        if index.len() != entry.samples {
+            return differs("samples", index.len().to_string(), entry.samples.to_string());
+        }
+        if summary.shard_bytes != entry.bytes {
+            return differs("length of the shard", summary.shard_bytes.to_string(), entry.bytes.to_string());
+        }
+        if summary.shard_blake3 != entry.blake3.0 {
+            return differs("BLAKE3 of the shard", hash::hex(&summary.shard_blake3), hash::hex(&entry.blake3.0));
+        }
+        if summary.components != self.dataset.manifest().components {
+            let names = |names: &[String]| names.join(" ");
+            return differs("components", names(&summary.components), names(&self.dataset.manifest().components));
+        }
+        if self.dataset.compression == Compression::None && summary.content_bytes != summary.shard_bytes {
+            return Err(Error::data(format!(
+                "{} bytes of content in a shard of {} that is not compressed",
+                summary.content_bytes, summary.shard_bytes
+            )));
+        }
+        Ok(index)
+    }
+}
