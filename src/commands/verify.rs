@@ -1,8 +1,181 @@
-//! `shardpack verify`.
-use crate::Outcome;
-use shardpack_packer::Result;
+//! `shardpack verify`: are these shards what their manifest says?
+
+use std::{fmt::Write, path::PathBuf};
+
+use serde_json::json;
+use shardpack_packer::{
+    Error, Result,
+    pack::WORK_FOLDER,
+    verify::{self, Options, Problem, Repaired, Report, foreign},
+};
+
+use crate::{
+    Outcome,
+    args::{Machine, Talk, Target},
+    progress::{self, Progress},
+    report,
+};
+
+/// Options of `verify`.
 #[derive(clap::Args, Debug)]
-pub struct Args {}
-pub fn run(_: &Args) -> Result<Outcome> {
-    Ok(Outcome::Done)
+#[command(after_help = "Examples:
+  shardpack verify packed/                      reads and checks everything
+  shardpack verify packed/ --quick              sizes and structure only
+  shardpack verify packed/ --decode             decodes every image as well
+  shardpack verify packed/ --against photos/    compares with the source, both ways
+  shardpack verify packed/ --repair photos/     mends what is damaged from the source
+  shardpack verify other/*.tar                  tar shards of any writer, without a manifest")]
+pub struct Args {
+    #[command(flatten)]
+    target: Target,
+    /// Sizes and structure only; no shard is read
+    #[arg(long, conflicts_with_all = ["decode", "against", "repair"])]
+    quick: bool,
+    /// Decode every image in full
+    #[arg(long)]
+    decode: bool,
+    /// Compare with the source tree, both ways
+    #[arg(long, value_name = "SRC")]
+    against: Option<PathBuf>,
+    /// Write damaged bytes anew from the source tree, then verify again
+    #[arg(long, value_name = "SRC")]
+    repair: Option<PathBuf>,
+    #[command(flatten)]
+    machine: Machine,
+    #[command(flatten)]
+    talk: Talk,
+}
+
+/// Runs `verify`.
+pub fn run(args: &Args) -> Result<Outcome> {
+    progress::catch_interrupts();
+    let monitor = Progress::new(args.talk.quiet);
+    let jobs = args.machine.jobs();
+    let options = Options { quick: args.quick, decode: args.decode, against: args.against.clone(), jobs };
+    let done = match (dataset(args)?, &args.repair) {
+        (Some(dst), None) => verify::verify(&dst, &options, &monitor).map(|report| (report, Repaired::default())),
+        (Some(dst), Some(source)) => verify::repair(&dst, source, &options, &monitor),
+        (None, None) if args.against.is_none() => foreign::verify(&tar_files(&args.target.paths)?, &options, &monitor)
+            .map(|report| (report, Repaired::default())),
+        (None, _) => Err(Error::usage("tar files without a manifest cannot be compared with a source")),
+    };
+    monitor.finish();
+    let (report, repaired) = done?;
+    if args.talk.json {
+        report::print_json(&as_json(&report, &repaired))?;
+    } else {
+        report::print(&as_text(&report, &repaired, args))?;
+    }
+    Ok(if report.problems.is_empty() { Outcome::Done } else { Outcome::Wrong })
+}
+
+/// The dataset's folder, or `None` for tar files that have no manifest.
+fn dataset(args: &Args) -> Result<Option<PathBuf>> {
+    let [path] = args.target.paths.as_slice() else { return Ok(None) };
+    if path.file_name().is_some_and(|name| name == "manifest.json") {
+        return Ok(Some(path.parent().map_or_else(PathBuf::new, PathBuf::from)));
+    }
+    if !path.is_dir() {
+        return match path.exists() {
+            true => Ok(None),
+            false => Err(Error::usage("no such file or folder").in_file(path)),
+        };
+    }
+    let sealed_or_not = path.join("manifest.json").exists() || path.join(WORK_FOLDER).exists();
+    let is_dataset = sealed_or_not || foreign::tar_files(path)?.is_empty();
+    Ok(is_dataset.then(|| path.clone()))
+}
+
+fn tar_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for path in paths {
+        match path.is_dir() {
+            true => files.extend(foreign::tar_files(path)?),
+            false => files.push(path.clone()),
+        }
+    }
+    Ok(files)
+}
+
+fn line(problem: &Problem) -> String {
+    let mut out = format!("{}: ", problem.file);
+    let mut place = Vec::new();
+    match (&problem.key, &problem.path) {
+        (Some(key), Some(path)) => place.push(format!("sample {key} ({})", report::path(path))),
+        (Some(key), None) => place.push(format!("sample {key}")),
+        (None, Some(path)) => place.push(report::path(path)),
+        (None, None) => {}
+    }
+    match &problem.bytes {
+        Some(bytes) if bytes.end > bytes.start + 1 => place.push(format!("bytes {}–{}", bytes.start, bytes.end)),
+        Some(bytes) => place.push(format!("byte {}", bytes.start)),
+        None => {}
+    }
+    if !place.is_empty() {
+        // Writing to a String cannot fail.
+        let _ = write!(out, "{}: ", place.join(", "));
+    }
+    out + &report::path(problem.what.as_bytes())
+}
+
+fn as_text(report: &Report, repaired: &Repaired, args: &Args) -> String {
+    let mut out = String::new();
+    // Writing to a String cannot fail.
+    for file in &repaired.files {
+        let _ = writeln!(out, "mended  {file}");
+    }
+    for (file, why) in &repaired.failed {
+        let _ = writeln!(out, "cannot mend {file}: {why}");
+    }
+    for problem in &report.problems {
+        let _ = writeln!(out, "{}", line(problem));
+    }
+    let read = match args.quick {
+        true => "sizes and structure only".to_owned(),
+        false => {
+            format!("{} read at {}", report::bytes(report.read_bytes), report::rate(report.read_bytes, report.elapsed))
+        }
+    };
+    if report.problems.is_empty() {
+        let _ = writeln!(
+            out,
+            "ok      {} in {}, {read}",
+            report::counted(report.samples, "sample"),
+            report::counted(report.shards, "shard"),
+        );
+        return out;
+    }
+    if args.repair.is_none() && report.problems.iter().any(|problem| problem.file.contains(".tar")) {
+        let target = args.target.paths.first().map_or_else(String::new, |path| path.display().to_string());
+        let _ =
+            writeln!(out, "  help: shardpack verify {target} --repair SRC writes damaged bytes anew from the source");
+    }
+    let _ = writeln!(
+        out,
+        "{} of {} damaged, in {} of {}; {} ({read})",
+        report::count(report.damaged_samples),
+        report::counted(report.samples, "sample"),
+        report::count(report.damaged_shards),
+        report::counted(report.shards, "shard"),
+        report::counted(report.problems.len() as u64, "problem"),
+    );
+    out
+}
+
+fn as_json(report: &Report, repaired: &Repaired) -> serde_json::Value {
+    let problem = |problem: &Problem| {
+        json!({
+            "file": problem.file, "start": problem.bytes.as_ref().map(|bytes| bytes.start),
+            "end": problem.bytes.as_ref().map(|bytes| bytes.end), "key": problem.key,
+            "path": problem.path.as_ref().map(|path| report::path(path)), "what": problem.what,
+        })
+    };
+    json!({
+        "ok": report.problems.is_empty(),
+        "problems": report.problems.iter().map(problem).collect::<Vec<_>>(),
+        "samples": report.samples, "damaged_samples": report.damaged_samples, "shards": report.shards,
+        "damaged_shards": report.damaged_shards, "read_bytes": report.read_bytes,
+        "elapsed_ms": report.elapsed.as_millis() as u64, "mended": repaired.files,
+        "not_mended": repaired.failed.iter().map(|(file, why)| json!({"file": file, "why": why})).collect::<Vec<_>>(),
+    })
 }

@@ -15,6 +15,6 @@ pub mod seal;
 pub mod source;
 pub mod sys;
 //pub mod table;
-//pub mod verify;
+pub mod verify;
 
 pub use shardpack_format::{Error, ErrorKind, Result};

@@ -196,6 +196,28 @@ impl Listing {
         out.extend_from_slice(self.name(number));
     }
 
+    /// Number of the sample whose path relative to the dataset's root is `path`.
+    pub fn find(&self, path: &[u8]) -> Option<u64> {
+        let at = path.iter().rposition(|byte| *byte == b'/')?;
+        let (folder, name) = (&path[..at], &path[at + 1..]);
+        let class = folder.split(|byte| *byte == b'/').next()?;
+        let class = self.classes.binary_search_by(|known| known[..].cmp(class)).ok()? as u32;
+        let found =
+            self.folders.binary_search_by(|known| (known.class, &known.path[..]).cmp(&(class, folder))).ok()? as u32;
+        let first = self.entries.partition_point(|entry| entry.folder < found);
+        let end = self.entries.partition_point(|entry| entry.folder <= found);
+        let (mut low, mut high) = (first as u64, end as u64);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.name(middle).cmp(name) {
+                std::cmp::Ordering::Less => low = middle + 1,
+                std::cmp::Ordering::Greater => high = middle,
+                std::cmp::Ordering::Equal => return Some(middle),
+            }
+        }
+        None
+    }
+
     /// Class of sample `number`.
     pub fn class(&self, number: u64) -> u32 {
         self.folder(number).class
@@ -256,5 +278,9 @@ mod tests {
         assert_eq!((listing.class(1), listing.class(2)), (0, 1));
         assert_eq!(listing.samples_by_folder(), [0..2, 2..3]);
         assert_eq!(listing.entry(2).bytes, 30);
+        assert_eq!(
+            [b"a/x/22.jpg".as_slice(), b"b/\xff.png", b"a/1.jpg", b"c/x", b"x"].map(|p| listing.find(p)),
+            [Some(1), Some(2), None, None, None]
+        );
     }
 }

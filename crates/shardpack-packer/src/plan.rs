@@ -167,6 +167,31 @@ impl Plan {
         Ok(plan)
     }
 
+    /// A plan whose shards hold these numbers of samples, in order.
+    ///
+    /// # Errors
+    /// When they do not hold all samples, or the format cannot hold one.
+    pub fn with_shards(found: Found, options: Options, samples: &[u64], block_samples: u64) -> Result<Self> {
+        let mut plan = Self::without_cuts(found, options);
+        let total = samples.iter().try_fold(0u64, |sum, samples| sum.checked_add(*samples));
+        if total != Some(plan.listing.len()) {
+            return Err(Error::data("the shards do not hold the samples of the listing"));
+        }
+        let (mut scratch, mut position) = (Scratch::default(), 0);
+        for samples in samples {
+            let mut shard = Shard { first: position, samples: *samples, records_bytes: 0 };
+            for _ in 0..*samples {
+                let record_bytes = plan.layout_of(plan.sample_at(position), &mut scratch)?.record_bytes;
+                shard.records_bytes += u64::from(record_bytes);
+                plan.longest_record_bytes = plan.longest_record_bytes.max(record_bytes);
+                position += 1;
+            }
+            plan.shards.push(shard);
+        }
+        plan.block_samples = block_samples;
+        Ok(plan)
+    }
+
     /// A plan whose shards are not known yet.
     fn without_cuts(found: Found, options: Options) -> Self {
         let samples = found.listing.len();

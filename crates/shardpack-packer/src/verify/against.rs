@@ -1,0 +1,136 @@
+//! A dataset against its source, both ways: is every sample what the source has, and everything of the source here?
+
+use std::{
+    collections::HashSet,
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use rayon::prelude::*;
+use shardpack_format::{Result, hash, index::Index, index::RowRef, manifest};
+
+use super::{Opened, Problem};
+use crate::{
+    ledger,
+    listing::Listing,
+    monitor::{Monitor, Phase},
+    source::{
+        FolderReader, Found, ReadError, Refusal, Source,
+        image_folder::{self, Splits},
+    },
+    sys,
+};
+
+/// Lists `source` as it was listed for these datasets: with their splits, without globs.
+pub(super) fn discover(datasets: &[&Opened], source: &Path, jobs: usize, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+    let names: Vec<String> = datasets.iter().filter_map(|d| d.prefix.strip_suffix('/').map(str::to_owned)).collect();
+    let splits = if names.is_empty() { Splits::None } else { Splits::Names(names) };
+    let options = image_folder::Options { splits, threads: (2 * jobs).max(8), ..image_folder::Options::default() };
+    image_folder::discover(source, &options, monitor)
+}
+
+/// Compares each dataset with its part of `source`.
+pub(super) fn compare(datasets: &[Opened], source: &Path, jobs: usize, monitor: &dyn Monitor) -> Result<Vec<Problem>> {
+    let found = discover(&datasets.iter().collect::<Vec<_>>(), source, jobs, monitor)?;
+    let samples = datasets.iter().map(|dataset| dataset.manifest.samples).sum();
+    monitor.begin(Phase::Comparing, samples, datasets.iter().map(|dataset| dataset.manifest.payload_bytes).sum());
+    let mut problems = Vec::new();
+    for dataset in datasets {
+        let name = dataset.prefix.strip_suffix('/');
+        if let Some(found) = found.iter().find(|found| found.split.as_deref() == name) {
+            let root = name.map_or_else(|| source.to_path_buf(), |name| source.join(name));
+            problems.extend(dataset_against(dataset, found, &root, monitor)?);
+        }
+    }
+    Ok(problems)
+}
+
+fn dataset_against(dataset: &Opened, found: &Found, root: &Path, monitor: &dyn Monitor) -> Result<Vec<Problem>> {
+    let listing = &found.listing;
+    let reader = FolderReader::open(root, listing)?;
+    let seen: Vec<AtomicBool> = (0..listing.len()).map(|_| AtomicBool::new(false)).collect();
+    let per_shard = dataset.manifest.shards.par_iter().map(|shard| {
+        let path = dataset.folder.join(&shard.index.file);
+        // An index that cannot be read has been named already.
+        let Some(index) = sys::read_if_there(&path)?.and_then(|bytes| Index::open(bytes).ok()) else {
+            return Ok(Vec::new());
+        };
+        shard_against(dataset, shard, &index, listing, &reader, &seen, monitor)
+    });
+    let mut problems: Vec<Problem> = per_shard.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
+    let lines = sys::read_if_there(&dataset.folder.join(manifest::LEDGER_FILE))?.unwrap_or_default();
+    let known: HashSet<Vec<u8>> = ledger::read(&lines).unwrap_or_default().into_iter().map(|line| line.path).collect();
+    let mut path = Vec::new();
+    for (number, seen) in seen.iter().enumerate() {
+        if !seen.load(Ordering::Relaxed) {
+            listing.path(number as u64, &mut path);
+            if !known.contains(&path) {
+                problems.push(missing(dataset, path.clone(), "in the source and not in the shards"));
+            }
+        }
+    }
+    for refused in found.unpacked.iter().filter(|refused| !known.contains(&refused.path)) {
+        problems.push(missing(
+            dataset,
+            refused.path.clone(),
+            &format!("in the source and not in the shards: {}", refused.reason),
+        ));
+    }
+    Ok(problems)
+}
+
+fn missing(dataset: &Opened, path: Vec<u8>, what: &str) -> Problem {
+    Problem { path: Some(path), ..dataset.problem(manifest::FILE, what) }
+}
+
+fn shard_against(
+    dataset: &Opened,
+    shard: &manifest::Shard,
+    index: &Index<Vec<u8>>,
+    listing: &Listing,
+    reader: &FolderReader<'_>,
+    seen: &[AtomicBool],
+    monitor: &dyn Monitor,
+) -> Result<Vec<Problem>> {
+    let mut problems = Vec::new();
+    let of_row = |row: &RowRef<'_>, what: String| {
+        let (start, bytes) = row.payload();
+        Problem {
+            bytes: Some(start..start + u64::from(bytes)),
+            key: Some(String::from_utf8_lossy(row.key).into_owned()),
+            path: Some(row.path.to_vec()),
+            ..dataset.problem(&shard.file, what)
+        }
+    };
+    let mut rows = Vec::new();
+    for row in index.iter() {
+        let Ok(row) = row else { continue };
+        match listing.find(row.path) {
+            Some(number) => rows.push((listing.entry(number).inode, number, row)),
+            None => problems.push(of_row(&row, "not in the source".to_owned())),
+        }
+    }
+    rows.sort_unstable_by_key(|(inode, ..)| *inode);
+    let mut payload = Vec::new();
+    for (_, number, row) in rows {
+        if monitor.interrupted() {
+            return Err(crate::pack::interrupted());
+        }
+        seen[number as usize].store(true, Ordering::Relaxed);
+        let bytes = listing.entry(number).bytes;
+        let expected = row.payload().1;
+        if bytes != expected {
+            problems.push(of_row(&row, format!("{expected} bytes, the source has {bytes}")));
+            continue;
+        }
+        payload.resize(bytes as usize, 0);
+        match reader.read(number, &mut payload) {
+            Ok(()) if hash::content(&payload) == row.content_hash => {}
+            Ok(()) => problems.push(of_row(&row, "the source has other bytes".to_owned())),
+            Err(ReadError::Refused(Refusal(reason))) => problems.push(of_row(&row, format!("the source {reason}"))),
+            Err(ReadError::Fatal(error)) => return Err(error),
+        }
+        monitor.advance(1, u64::from(bytes));
+    }
+    Ok(problems)
+}

@@ -1,0 +1,336 @@
+//! Verify: are these shards what their manifest says? Every damage is named, and none stops the search for others.
+//!
+//! Trust goes down from the manifest: its own id, then the BLAKE3 of every file it names, then each record by its row in
+//! the index. The content hash covers the image and the frame hash all else of a record, so each damaged byte of a
+//! shard has a sample, or lies after the last.
+
+mod against;
+mod decode;
+pub mod foreign;
+mod repair;
+mod shard;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    ops::Range,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use shardpack_format::{
+    Error, ErrorKind, Result,
+    formats::{
+        Format,
+        webdataset::{self, WebDataset},
+    },
+    hash,
+    manifest::{self, BY_KIND, Counts, Manifest},
+};
+
+use crate::{
+    ledger::{self, Fate},
+    monitor::{Monitor, Phase},
+    pack::WORK_FOLDER,
+    sys,
+};
+
+pub use repair::Repaired;
+
+/// How far a verification goes.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Sizes and structure only: no shard is read.
+    pub quick: bool,
+    /// Decode every image in full.
+    pub decode: bool,
+    /// Compare with this source, both ways.
+    pub against: Option<PathBuf>,
+    /// Threads.
+    pub jobs: usize,
+}
+
+/// Something that is not as it should be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Problem {
+    /// File, relative to the folder that was verified.
+    pub file: String,
+    /// Which bytes of the file, where that is known (of the unpacked shard, if it is compressed).
+    pub bytes: Option<Range<u64>>,
+    /// Key of the sample.
+    pub key: Option<String>,
+    /// Original path of the sample.
+    pub path: Option<Vec<u8>>,
+    /// What is wrong, with expected and found.
+    pub what: String,
+}
+
+/// What a verification found.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// All problems: of each dataset first its own files, then shards in order.
+    pub problems: Vec<Problem>,
+    /// Samples that the manifests speak of.
+    pub samples: u64,
+    /// Samples among them that are damaged or missing.
+    pub damaged_samples: u64,
+    /// Shards that the manifests speak of.
+    pub shards: u64,
+    /// Shards among them with a problem.
+    pub damaged_shards: u64,
+    /// Bytes of shards that were read.
+    pub read_bytes: u64,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+impl Report {
+    fn add(&mut self, other: Report) {
+        self.problems.extend(other.problems);
+        self.samples += other.samples;
+        self.damaged_samples += other.damaged_samples;
+        self.shards += other.shards;
+        self.damaged_shards += other.damaged_shards;
+        self.read_bytes += other.read_bytes;
+    }
+}
+
+/// A dataset whose manifest could be read.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// How the folder is called from the one that was verified: empty, or `train/`.
+    pub prefix: String,
+    pub manifest: Manifest,
+    /// The manifest's file, byte for byte.
+    bytes: Vec<u8>,
+}
+
+impl Opened {
+    fn problem(&self, file: &str, what: impl Into<String>) -> Problem {
+        Problem { file: format!("{}{file}", self.prefix), what: what.into(), ..Problem::default() }
+    }
+
+    /// The format that the manifest names.
+    fn format(&self) -> Result<Box<dyn Format>> {
+        let Manifest { format, components, .. } = &self.manifest;
+        if format.name != webdataset::NAME {
+            return Err(Error::data(format!("format {:?}, this program knows {:?}", format.name, webdataset::NAME)));
+        }
+        Ok(Box::new(WebDataset::new(options_of(components))))
+    }
+}
+
+/// The options that lead to these components.
+fn options_of(components: &[String]) -> webdataset::Options {
+    let has = |name: &str| components.iter().skip(1).any(|component| component == name);
+    let extension = components.first().filter(|name| *name != BY_KIND).cloned();
+    webdataset::Options { extension, cls: has("cls"), json: has("json") }
+}
+
+/// The datasets of `dst`: itself, or those of its splits; and manifests that cannot be read, as problems.
+///
+/// # Errors
+/// When there is no dataset here at all.
+pub(crate) fn open(dst: &Path) -> Result<(Vec<Opened>, Vec<Problem>)> {
+    if dst.join(WORK_FOLDER).exists() {
+        return Err(Error::new(ErrorKind::Data, "an unfinished pack: it has no manifest yet")
+            .in_file(dst)
+            .help("run the pack command again, it goes on from the finished shards"));
+    }
+    let mut folders = vec![(dst.to_path_buf(), String::new())];
+    if !dst.join(manifest::FILE).exists() {
+        folders = split_folders(dst)?;
+    }
+    let (mut opened, mut problems) = (Vec::new(), Vec::new());
+    for (folder, prefix) in folders {
+        let path = folder.join(manifest::FILE);
+        let bytes = fs::read(&path).map_err(|e| sys::io_error("cannot read", &path, e))?;
+        match Manifest::read(&bytes) {
+            Ok(manifest) => opened.push(Opened { folder, prefix, manifest, bytes }),
+            Err(error) => problems.push(from_error(format!("{prefix}{}", manifest::FILE), &error)),
+        }
+    }
+    Ok((opened, problems))
+}
+
+/// Folders in `dst` that have a manifest.
+fn split_folders(dst: &Path) -> Result<Vec<(PathBuf, String)>> {
+    let entries = fs::read_dir(dst).map_err(|e| sys::io_error("cannot read folder", dst, e))?;
+    let mut folders = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(|e| sys::io_error("cannot read folder", dst, e))?.path();
+        if path.join(manifest::FILE).exists() {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            folders.push((path, name + "/"));
+        }
+    }
+    folders.sort();
+    match folders.is_empty() {
+        true => Err(Error::usage("no manifest.json in here, nor tar files")
+            .in_file(dst)
+            .help("give the folder that `shardpack pack` wrote, or tar files")),
+        false => Ok(folders),
+    }
+}
+
+fn from_error(file: String, error: &Error) -> Problem {
+    let bytes = error.location().byte.map(|byte| byte..byte);
+    Problem { file, bytes, what: error.what(), ..Problem::default() }
+}
+
+/// Verifies the dataset in `dst`, or those of its splits.
+///
+/// # Errors
+/// When there is no dataset, or the machine is not right. Damage is in the report.
+pub fn verify(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
+    let start = Instant::now();
+    let (datasets, problems) = open(dst)?;
+    let mut report = Report { problems, ..Report::default() };
+    if datasets.len() + report.problems.len() > 1 || datasets.iter().any(|dataset| !dataset.prefix.is_empty()) {
+        strangers_beside_splits(dst, &datasets, &mut report)?;
+    }
+    let bytes = |dataset: &Opened| dataset.manifest.shard_bytes;
+    let samples = datasets.iter().map(|dataset| dataset.manifest.samples).sum();
+    monitor.begin(Phase::Verifying, samples, datasets.iter().map(bytes).sum());
+    for dataset in &datasets {
+        report.add(dataset_report(dataset, options, monitor)?);
+    }
+    if let Some(source) = &options.against {
+        report.problems.extend(against::compare(&datasets, source, options.jobs, monitor)?);
+    }
+    report.elapsed = start.elapsed();
+    Ok(report)
+}
+
+/// Verifies, mends what is damaged from `source`, and verifies again.
+///
+/// # Errors
+/// As [`verify`].
+pub fn repair(dst: &Path, source: &Path, options: &Options, monitor: &dyn Monitor) -> Result<(Report, Repaired)> {
+    let (datasets, _) = open(dst)?;
+    let mut repaired = Repaired::default();
+    for dataset in &datasets {
+        let found = dataset_report(dataset, options, monitor)?;
+        repair::repair(dataset, &found.problems, source, options.jobs, monitor, &mut repaired)?;
+    }
+    Ok((verify(dst, options, monitor)?, repaired))
+}
+
+fn dataset_report(dataset: &Opened, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
+    let manifest = &dataset.manifest;
+    let mut report = Report { samples: manifest.samples, shards: manifest.shards.len() as u64, ..Report::default() };
+    if let Err(error) = manifest.check_id(&dataset.bytes) {
+        report.problems.push(from_error(format!("{}{}", dataset.prefix, manifest::FILE), &error));
+    }
+    report.problems.extend(check_sums(dataset)?);
+    report.problems.extend(check_ledger(dataset)?);
+    report.problems.extend(strangers(dataset)?);
+    match dataset.format() {
+        Ok(format) => shard::verify_all(dataset, format.as_ref(), options, monitor, &mut report)?,
+        Err(error) => report.problems.push(dataset.problem(manifest::FILE, error.what())),
+    }
+    Ok(report)
+}
+
+/// `BLAKE3SUMS` says what the manifest says.
+fn check_sums(dataset: &Opened) -> Result<Option<Problem>> {
+    let expected = dataset.manifest.sums();
+    let found = sys::read_if_there(&dataset.folder.join(manifest::SUMS_FILE))?;
+    Ok(match found {
+        None => Some(dataset.problem(manifest::SUMS_FILE, "missing")),
+        Some(found) if found != expected.as_bytes() => {
+            let at = found.iter().zip(expected.as_bytes()).take_while(|(a, b)| a == b).count() as u64;
+            let what = format!("differs from the manifest: {} bytes, expected {}", found.len(), expected.len());
+            Some(Problem { bytes: Some(at..at + 1), ..dataset.problem(manifest::SUMS_FILE, what) })
+        }
+        Some(_) => None,
+    })
+}
+
+/// The ledger is the file that the manifest means, and its lines add up to the manifest's counts.
+fn check_ledger(dataset: &Opened) -> Result<Vec<Problem>> {
+    let Some(expected) = &dataset.manifest.ledger.file else { return Ok(Vec::new()) };
+    let problem = |what: String| dataset.problem(manifest::LEDGER_FILE, what);
+    let Some(bytes) = sys::read_if_there(&dataset.folder.join(manifest::LEDGER_FILE))? else {
+        return Ok(vec![problem("missing".to_owned())]);
+    };
+    let mut problems = Vec::new();
+    if bytes.len() as u64 != expected.bytes || hash::file(&bytes) != expected.blake3.0 {
+        problems.push(problem(format!("BLAKE3 differs: {} bytes, the manifest says {}", bytes.len(), expected.bytes)));
+    }
+    match ledger::read(&bytes) {
+        Err(error) => problems.push(from_error(format!("{}{}", dataset.prefix, manifest::LEDGER_FILE), &error)),
+        Ok(lines) => {
+            let mut counts: BTreeMap<u32, Counts> = BTreeMap::new();
+            for line in lines {
+                let counts = counts.entry(line.class).or_default();
+                match line.fate {
+                    Fate::Skipped => counts.skipped += 1,
+                    Fate::Filtered => counts.filtered += 1,
+                }
+            }
+            for (label, class) in dataset.manifest.classes.iter().enumerate() {
+                let lines = counts.remove(&(label as u32)).unwrap_or_default();
+                if (lines.skipped, lines.filtered) != (class.counts.skipped, class.counts.filtered) {
+                    problems.push(problem(format!(
+                        "class {}: {} skipped and {} filtered, the manifest says {} and {}",
+                        class.name, lines.skipped, lines.filtered, class.counts.skipped, class.counts.filtered
+                    )));
+                }
+            }
+            problems.extend(counts.keys().map(|label| problem(format!("label {label}: there is no such class"))));
+        }
+    }
+    Ok(problems)
+}
+
+/// Files in the dataset's folder that the manifest does not name.
+fn strangers(dataset: &Opened) -> Result<Vec<Problem>> {
+    let mut known: BTreeSet<&str> = BTreeSet::from([manifest::FILE, manifest::SUMS_FILE, manifest::INDEX_FOLDER]);
+    for shard in &dataset.manifest.shards {
+        known.extend([shard.file.as_str(), shard.index.file.as_str()]);
+    }
+    known.extend(dataset.manifest.ledger.file.as_ref().map(|file| file.file.as_str()));
+    let mut problems = Vec::new();
+    for (folder, prefix) in [("", String::new()), (manifest::INDEX_FOLDER, format!("{}/", manifest::INDEX_FOLDER))] {
+        for name in names_in(&dataset.folder.join(folder))? {
+            let name = format!("{prefix}{name}");
+            if !known.contains(name.as_str()) {
+                problems.push(dataset.problem(&name, "a stranger: the manifest does not name this file"));
+            }
+        }
+    }
+    Ok(problems)
+}
+
+/// What stands beside the folders of splits and is none.
+fn strangers_beside_splits(dst: &Path, datasets: &[Opened], report: &mut Report) -> Result<()> {
+    let known = |name: &str| {
+        let prefix = format!("{name}/");
+        datasets.iter().any(|dataset| dataset.prefix == prefix)
+            || report.problems.iter().any(|problem| problem.file.starts_with(&prefix))
+    };
+    let strangers: Vec<Problem> = names_in(dst)?
+        .into_iter()
+        .filter(|name| !known(name))
+        .map(|file| Problem { file, what: "a stranger beside the splits".to_owned(), ..Problem::default() })
+        .collect();
+    report.problems.extend(strangers);
+    Ok(())
+}
+
+fn names_in(folder: &Path) -> Result<Vec<String>> {
+    let failed = |e| sys::io_error("cannot read folder", folder, e);
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        // Missing indexes are reported one by one.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(failed(error)),
+    };
+    let names = entries.map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned()));
+    let mut names = names.collect::<std::io::Result<Vec<_>>>().map_err(failed)?;
+    names.sort();
+    Ok(names)
+}

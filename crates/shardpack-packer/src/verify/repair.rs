@@ -1,0 +1,283 @@
+//! Repair: what is damaged is written anew from the source, beside the damaged file, and takes its place only when its
+//! hash is the one in the manifest.
+//!
+//! Where the index is right, only the damaged records come from the source; else the whole shard and its index do, by
+//! the same plan and engine that packed them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::{self, File},
+    io::Write,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+};
+
+use shardpack_format::{
+    Error, Result, hash,
+    index::{Index, RowRef},
+    manifest, permutation,
+    sample::Sample,
+};
+
+use super::{Opened, Problem, against, options_of};
+use crate::{
+    copy::{self, Copy, OnBad},
+    listing::Listing,
+    monitor::{Monitor, Silent},
+    plan::{Compression, Cut, Options, Order, Plan},
+    source::{FolderReader, Found, ReadError, Refusal, Source, medium::ReadOrder},
+    sys,
+};
+
+/// Budget for the images of a shard that is packed anew, in bytes.
+const MEMORY_BYTES: u64 = 1 << 30;
+
+/// What a repair did.
+#[derive(Debug, Default)]
+pub struct Repaired {
+    /// Files that were written anew.
+    pub files: Vec<String>,
+    /// Files that could not be, and why.
+    pub failed: Vec<(String, String)>,
+}
+
+/// Mends what `problems` name in a dataset.
+pub(super) fn repair(
+    dataset: &Opened,
+    problems: &[Problem],
+    source: &Path,
+    jobs: usize,
+    monitor: &dyn Monitor,
+    repaired: &mut Repaired,
+) -> Result<()> {
+    if problems.is_empty() {
+        return Ok(());
+    }
+    let work = dataset.folder.join(".shardpack-repair");
+    sys::create_folder(&work)?;
+    let _lock = sys::Lock::take(&work.join("lock"))?;
+    let done = Repair { dataset, work: &work, source, jobs, monitor }.all(problems, repaired);
+    let removed = fs::remove_dir_all(&work).map_err(|e| sys::io_error("cannot remove", &work, e));
+    done.and(removed)
+}
+
+struct Repair<'r> {
+    dataset: &'r Opened,
+    work: &'r Path,
+    source: &'r Path,
+    jobs: usize,
+    monitor: &'r dyn Monitor,
+}
+
+impl Repair<'_> {
+    fn all(&self, problems: &[Problem], repaired: &mut Repaired) -> Result<()> {
+        let dataset = self.dataset;
+        let named: BTreeSet<&str> = problems.iter().filter_map(|p| p.file.strip_prefix(&dataset.prefix)).collect();
+        let name = |file: &str| format!("{}{file}", dataset.prefix);
+        if named.contains(manifest::SUMS_FILE) {
+            let sums = dataset.manifest.sums();
+            sys::write_durably(self.work, &dataset.folder.join(manifest::SUMS_FILE), sums.as_bytes())?;
+            repaired.files.push(name(manifest::SUMS_FILE));
+        }
+        for file in [manifest::FILE, manifest::LEDGER_FILE] {
+            if named.contains(file) {
+                repaired.failed.push((name(file), "only packing again makes it anew: pack --force".to_owned()));
+            }
+        }
+        let damaged =
+            |shard: &manifest::Shard| (named.contains(shard.file.as_str()), named.contains(shard.index.file.as_str()));
+        let mut found = None;
+        for (number, shard) in dataset.manifest.shards.iter().enumerate() {
+            let (bad_shard, bad_index) = damaged(shard);
+            if !bad_shard && !bad_index {
+                continue;
+            }
+            let found = match &mut found {
+                Some(found) => found,
+                none => none.insert(self.discover()?),
+            };
+            let plain = !shard.file.ends_with(".zst");
+            let done = match self.index(shard)? {
+                Some(index) if plain && !bad_index => self.patch(shard, &index, &found.listing),
+                _ => self.rebuild(number, shard, found),
+            };
+            match done {
+                Ok(files) => repaired.files.extend(files.iter().map(|file| name(file))),
+                Err(error) if error.kind() == shardpack_format::ErrorKind::Data => {
+                    repaired.failed.push((name(&shard.file), error.to_string()));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        sys::sync_folder(&dataset.folder.join(manifest::INDEX_FOLDER))?;
+        sys::sync_folder(&dataset.folder)
+    }
+
+    fn discover(&self) -> Result<Found> {
+        let name = self.dataset.prefix.strip_suffix('/');
+        let found = against::discover(&[self.dataset], self.source, self.jobs, self.monitor)?;
+        let found = found.into_iter().find(|found| found.split.as_deref() == name);
+        found.ok_or_else(|| Error::usage("the source does not have this split").in_file(self.source))
+    }
+
+    fn root(&self) -> PathBuf {
+        self.source.join(&self.dataset.prefix)
+    }
+
+    fn index(&self, shard: &manifest::Shard) -> Result<Option<Index<Vec<u8>>>> {
+        let bytes = sys::read_if_there(&self.dataset.folder.join(&shard.index.file))?;
+        Ok(bytes.filter(|bytes| hash::file(bytes) == shard.index.blake3.0).and_then(|bytes| Index::open(bytes).ok()))
+    }
+
+    /// Writes a shard anew: each record from the damaged file where it is right, else from the source.
+    fn patch(&self, shard: &manifest::Shard, index: &Index<Vec<u8>>, listing: &Listing) -> Result<Vec<String>> {
+        let format = self.dataset.format()?;
+        let reader = FolderReader::open(&self.root(), listing)?;
+        let path = self.dataset.folder.join(&shard.file);
+        let old = File::open(&path).ok();
+        let temporary = self.work.join(&shard.file);
+        let mut new = File::create(&temporary).map_err(|e| sys::io_error("cannot create", &temporary, e))?;
+        let mut hasher = blake3::Hasher::new();
+        let mut put = |bytes: &[u8]| {
+            hasher.update(bytes);
+            new.write_all(bytes).map_err(|e| sys::io_error("cannot write", &temporary, e))
+        };
+        let (mut record, mut end) = (Vec::new(), 0);
+        for row in index.iter() {
+            let row = row?;
+            record.resize(row.record_bytes as usize, 0);
+            let there = old.as_ref().is_some_and(|old| old.read_exact_at(&mut record, row.offset).is_ok());
+            if !there || !is_right(&row, &record) {
+                self.render(&row, format.as_ref(), listing, &reader, &mut record)?;
+            }
+            put(&record)?;
+            end = row.offset + u64::from(row.record_bytes);
+        }
+        put(&vec![0; format.tail_bytes(end) as usize])?;
+        if *hasher.finalize().as_bytes() != shard.blake3.0 {
+            return Err(
+                Error::data("what the source gives is not what was packed: its BLAKE3 differs").in_file(&shard.file)
+            );
+        }
+        sys::finish_durably(&new, &temporary, &path)?;
+        Ok(vec![shard.file.clone()])
+    }
+
+    /// A record from the source.
+    fn render(
+        &self,
+        row: &RowRef<'_>,
+        format: &dyn shardpack_format::formats::Format,
+        listing: &Listing,
+        reader: &FolderReader<'_>,
+        record: &mut [u8],
+    ) -> Result<()> {
+        let wrong = |what: &str| Error::data(what).in_sample(row.name());
+        let number = listing.find(row.path).ok_or_else(|| wrong("the source does not have this image any more"))?;
+        let payload_bytes = row.payload().1;
+        if listing.entry(number).bytes != payload_bytes {
+            return Err(wrong("the source has another image of this name now"));
+        }
+        let class = listing.class(number) as usize;
+        let sample = Sample {
+            key: std::str::from_utf8(row.key).map_err(|_| wrong("its key is no text"))?,
+            label: row.label,
+            class: &listing.classes[class],
+            path: row.path,
+            payload_bytes,
+        };
+        let layout = format.layout(&sample)?;
+        let image = layout.components[0];
+        if layout.record_bytes as usize != record.len() {
+            return Err(wrong("its record would have another length"));
+        }
+        let payload = &mut record[image.offset as usize..(image.offset + image.bytes) as usize];
+        match reader.read(number, payload) {
+            Ok(()) => {}
+            Err(ReadError::Fatal(error)) => return Err(error),
+            Err(ReadError::Refused(Refusal(reason))) => return Err(wrong(&reason)),
+        }
+        format.frame(&sample, &row.image, record)?;
+        match is_right(row, record) {
+            true => Ok(()),
+            false => Err(wrong("the source has other bytes now")),
+        }
+    }
+
+    /// Packs one shard and its index anew, by the plan that the manifest tells of.
+    fn rebuild(&self, number: usize, shard: &manifest::Shard, found: &Found) -> Result<Vec<String>> {
+        let plan = self.plan(found)?;
+        let source = FolderReader::open(&self.root(), &plan.listing)?;
+        sys::create_folder(&self.work.join(manifest::INDEX_FOLDER))?;
+        let parts = self.work.join("parts");
+        sys::create_folder(&parts)?;
+        // All other shards count as finished.
+        let others = self.dataset.manifest.shards.iter().enumerate().filter(|(other, _)| *other != number);
+        let others: BTreeMap<usize, copy::Sealed> =
+            others.map(|(number, entry)| (number, copy::Sealed::of_entry(entry.clone()))).collect();
+        let copy = Copy {
+            plan: &plan,
+            source: &source,
+            dst: self.work,
+            work: &parts,
+            read_order: ReadOrder::Plan,
+            jobs: self.jobs,
+            memory_bytes: MEMORY_BYTES,
+            on_bad: OnBad::Error,
+            monitor: &Silent,
+        };
+        let mut outcome = copy.run(others)?;
+        let Some(sealed) = outcome.shards.remove(&number) else {
+            let reason = outcome.bad.into_values().next().map_or_else(String::new, |Refusal(reason)| reason);
+            return Err(Error::data(format!("an image of the source {reason}")).in_file(&shard.file));
+        };
+        if sealed.entry != *shard {
+            return Err(
+                Error::data("what the source gives is not what was packed: its BLAKE3 differs").in_file(&shard.file)
+            );
+        }
+        for file in [&shard.file, &shard.index.file] {
+            let path = self.dataset.folder.join(file);
+            sys::create_folder(path.parent().unwrap_or(&self.dataset.folder))?;
+            fs::rename(self.work.join(file), &path)
+                .map_err(|e| sys::io_error("cannot rename to its final name", &path, e))?;
+        }
+        Ok(vec![shard.file.clone(), shard.index.file.clone()])
+    }
+
+    /// The plan as far as the manifest tells: where shards are cut follows from their samples.
+    fn plan(&self, found: &Found) -> Result<Plan> {
+        let manifest = &self.dataset.manifest;
+        let compression = match manifest.format.compression.strip_prefix("zstd:").map(str::parse) {
+            Some(Ok(level)) => Compression::Zstd(level),
+            _ => Compression::None,
+        };
+        let options = Options {
+            name: manifest.name.clone(),
+            order: if manifest.order.algorithm == permutation::ALGORITHM { Order::Shuffled } else { Order::Source },
+            seed: manifest.order.seed,
+            cut: Cut::Shards(manifest.shards.len() as u64),
+            format: options_of(&manifest.components),
+            compression,
+        };
+        if found.listing.len() != manifest.samples {
+            return Err(Error::data(format!(
+                "the source has {} images now, {} were packed: the order cannot be told",
+                found.listing.len(),
+                manifest.samples
+            ))
+            .in_file(self.source));
+        }
+        let found = Found { split: found.split.clone(), listing: found.listing.clone(), ..Found::default() };
+        let counts: Vec<u64> = manifest.shards.iter().map(|shard| shard.samples).collect();
+        Plan::with_shards(found, options, &counts, manifest.block_samples)
+    }
+}
+
+fn is_right(row: &RowRef<'_>, record: &[u8]) -> bool {
+    row.component(0).is_some_and(|image| {
+        let (start, end) = (image.offset as usize, (image.offset + image.bytes) as usize);
+        image.of(record).is_some_and(|payload| hash::content(payload) == row.content_hash)
+            && hash::frame(record, start, end) == row.frame_hash
+    })
+}

@@ -1,0 +1,516 @@
+//! One shard against its index and its entry in the manifest.
+
+use std::{
+    fs::File,
+    io,
+    ops::Range,
+    os::unix::fs::FileExt,
+    path::Path,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use shardpack_format::{
+    Error, Result,
+    formats::Format,
+    hash::{self, FileHash, SpanHasher},
+    index::{Index, RowRef},
+    manifest,
+    seekable::{FOOTER_BYTES, SeekTable},
+};
+
+use super::{Opened, Options, Problem, Report, decode, from_error};
+use crate::{monitor::Monitor, sys};
+
+/// Bytes of records that a thread takes at a time.
+const SPAN_BYTES: u64 = 8 << 20;
+/// Bytes that are read at a time: what stays in the cache while it is hashed twice.
+const READ_BYTES: u64 = 384 << 10;
+
+/// A shard, as far as it could be opened.
+struct Shard<'a> {
+    entry: &'a manifest::Shard,
+    /// `None` when it cannot be used; then the problems say why.
+    index: Option<Index<Vec<u8>>>,
+    file: Option<File>,
+    /// Length of the file that is there, in bytes.
+    bytes: u64,
+    problems: Vec<Problem>,
+}
+
+/// A piece of work: rows of a shard, or the whole shard where rows do not lead the way.
+struct Piece {
+    shard: usize,
+    rows: Range<u64>,
+    bytes: Range<u64>,
+}
+
+/// What a piece came to.
+#[derive(Default)]
+struct Done {
+    problems: Vec<Problem>,
+    span: Option<hash::Span>,
+    whole: Option<FileHash>,
+    read_bytes: u64,
+}
+
+/// Verifies all shards of a dataset; what is found is added to `report`, in shard order.
+pub(super) fn verify_all(
+    dataset: &Opened,
+    format: &dyn Format,
+    options: &Options,
+    monitor: &dyn Monitor,
+    report: &mut Report,
+) -> Result<()> {
+    let entries = &dataset.manifest.shards;
+    let shards: Vec<Shard<'_>> = in_order(entries.len(), options.jobs, |number| {
+        let mut shard = open(dataset, &entries[number])?;
+        check_rows(dataset, format, &mut shard);
+        Ok(shard)
+    })?;
+    let mut pieces = Vec::new();
+    if !options.quick {
+        shards.iter().enumerate().for_each(|(number, shard)| pieces.extend(cut(number, shard)));
+    }
+    let done = in_order(pieces.len(), options.jobs, |number| {
+        if monitor.interrupted() {
+            return Err(crate::pack::interrupted());
+        }
+        let piece = &pieces[number];
+        let done = read(dataset, format, options, &shards[piece.shard], piece)?;
+        monitor.advance(piece.rows.end - piece.rows.start, piece.bytes.end - piece.bytes.start);
+        Ok(done)
+    })?;
+    let mut done = done.into_iter().zip(&pieces).peekable();
+    for (number, mut shard) in shards.into_iter().enumerate() {
+        let (mut spans, mut whole) = (Vec::new(), None);
+        while let Some((done, _)) = done.next_if(|(_, piece)| piece.shard == number) {
+            shard.problems.extend(done.problems);
+            spans.extend(done.span);
+            whole = whole.or(done.whole);
+            report.read_bytes += done.read_bytes;
+        }
+        if !options.quick && shard.file.is_some() {
+            let found = whole.or_else(|| hash::join(spans, shard.bytes));
+            check_hash(dataset, &mut shard, found);
+        }
+        let damaged = shard.problems.iter().filter(|problem| problem.key.is_some());
+        let mut keys: Vec<_> = damaged.map(|problem| &problem.key).collect();
+        keys.dedup();
+        report.damaged_samples += keys.len() as u64;
+        report.damaged_shards += u64::from(!shard.problems.is_empty());
+        report.problems.append(&mut shard.problems);
+    }
+    Ok(())
+}
+
+/// Does `count` things with so many threads; results in order.
+fn in_order<T: Send>(count: usize, jobs: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
+    let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
+    let results: Vec<Mutex<Option<T>>> = (0..count).map(|_| Mutex::new(None)).collect();
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.clamp(1, count.max(1)) {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= count {
+                        return;
+                    }
+                    match work(number) {
+                        Ok(result) => *results[number].lock().unwrap_or_else(PoisonError::into_inner) = Some(result),
+                        Err(error) => {
+                            failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                            next.store(count, Ordering::Relaxed);
+                            return;
+                        }
+                    }
+                }
+            });
+        }
+    });
+    match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(error) => Err(error),
+        None => {
+            Ok(results.into_iter().filter_map(|r| r.into_inner().unwrap_or_else(PoisonError::into_inner)).collect())
+        }
+    }
+}
+
+/// Opens a shard and its index and compares them with the manifest, as far as that needs no reading of the shard.
+fn open<'a>(dataset: &Opened, entry: &'a manifest::Shard) -> Result<Shard<'a>> {
+    let mut problems = Vec::new();
+    let index = open_index(dataset, entry, &mut problems)?;
+    let path = dataset.folder.join(&entry.file);
+    let file = match File::open(&path) {
+        Ok(file) => Some(file),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let what = format!("missing, with its {} samples", entry.samples);
+            problems.push(dataset.problem(&entry.file, what));
+            None
+        }
+        Err(error) => return Err(sys::io_error("cannot open", &path, error)),
+    };
+    let mut bytes = 0;
+    if let Some(file) = &file {
+        bytes = file.metadata().map_err(|e| sys::io_error("cannot look at", &path, e))?.len();
+        if bytes != entry.bytes {
+            let what = format!("{bytes} bytes, the manifest says {}", entry.bytes);
+            let range = bytes.min(entry.bytes)..bytes.max(entry.bytes);
+            problems.push(Problem { bytes: Some(range), ..dataset.problem(&entry.file, what) });
+        }
+    }
+    Ok(Shard { entry, index, file, bytes, problems })
+}
+
+fn open_index(
+    dataset: &Opened,
+    entry: &manifest::Shard,
+    problems: &mut Vec<Problem>,
+) -> Result<Option<Index<Vec<u8>>>> {
+    let name = &entry.index.file;
+    let Some(bytes) = sys::read_if_there(&dataset.folder.join(name))? else {
+        problems.push(dataset.problem(name, "missing"));
+        return Ok(None);
+    };
+    let intact = bytes.len() as u64 == entry.index.bytes && hash::file(&bytes) == entry.index.blake3.0;
+    let length = bytes.len();
+    let before = problems.len();
+    let index = match Index::open(bytes) {
+        Ok(index) => index,
+        Err(error) => {
+            problems.push(from_error(format!("{}{name}", dataset.prefix), &error));
+            return Ok(None);
+        }
+    };
+    // Row by row, so that the samples of a damaged block are named.
+    let mut first_bad: Option<(u64, Error)> = None;
+    let mut close = |first: &mut Option<(u64, Error)>, end: u64| {
+        if let Some((start, error)) = first.take() {
+            let mut problem = from_error(format!("{}{name}", dataset.prefix), &error);
+            problem.what = format!("samples {start} to {} of the shard: {}", end - 1, problem.what);
+            problem.key = Some(format!("{start}–{}", end - 1));
+            problems.push(problem);
+        }
+    };
+    for number in 0..index.len() {
+        match index.row(number) {
+            Ok(_) => close(&mut first_bad, number),
+            Err(error) => {
+                first_bad.get_or_insert((number, error));
+            }
+        }
+    }
+    close(&mut first_bad, index.len());
+    if !intact && problems.len() == before {
+        let what = format!("BLAKE3 differs: {length} bytes, the manifest says {}", entry.index.bytes);
+        problems.push(dataset.problem(name, what));
+    }
+    let summary = index.summary();
+    let fits = index.len() == entry.samples
+        && summary.shard_bytes == entry.bytes
+        && summary.shard_blake3 == entry.blake3.0
+        && summary.components == dataset.manifest.components;
+    if !fits {
+        problems.push(dataset.problem(
+            name,
+            format!(
+                "is the index of another shard: {} samples in {} bytes, the manifest says {} in {}",
+                index.len(),
+                summary.shard_bytes,
+                entry.samples,
+                entry.bytes
+            ),
+        ));
+    }
+    Ok((problems.len() == before).then_some(index))
+}
+
+/// The rows follow each other without a gap, fill the shard, and name classes that there are.
+fn check_rows(dataset: &Opened, format: &dyn Format, shard: &mut Shard<'_>) {
+    let Some(index) = &shard.index else { return };
+    let classes: Vec<Vec<u8>> = dataset.manifest.classes.iter().map(manifest::Class::name_bytes).collect();
+    let mut at = 0;
+    let mut wrong = None;
+    for (number, row) in index.iter().enumerate() {
+        let Ok(row) = row else { return };
+        let class = row.label.and_then(|label| classes.get(usize::try_from(label).ok()?));
+        let in_class =
+            class.is_some_and(|class| row.path.strip_prefix(class.as_slice()).is_some_and(|p| p.starts_with(b"/")));
+        if row.offset != at {
+            wrong = Some((number, format!("its record starts at {}, the one before ends at {at}", row.offset)));
+        } else if !in_class {
+            wrong = Some((number, "its label is not that of the class folder in its path".to_owned()));
+        }
+        if wrong.is_some() {
+            break;
+        }
+        at += u64::from(row.record_bytes);
+    }
+    let end = at + format.tail_bytes(at);
+    if wrong.is_none() && end != index.summary().content_bytes {
+        wrong = Some((
+            0,
+            format!("its records end at {at}, so the shard has {end} bytes, not {}", index.summary().content_bytes),
+        ));
+    }
+    if let Some((number, what)) = wrong {
+        shard.problems.push(dataset.problem(&shard.entry.index.file, format!("row {number}: {what}")));
+        shard.index = None;
+    }
+}
+
+fn is_packed(entry: &manifest::Shard) -> bool {
+    entry.file.ends_with(".zst")
+}
+
+/// Cuts a shard into pieces of work. Without an index it is one, and so is a compressed shard.
+fn cut(number: usize, shard: &Shard<'_>) -> Vec<Piece> {
+    if shard.file.is_none() {
+        return Vec::new();
+    }
+    let Some(index) = shard.index.as_ref().filter(|_| !is_packed(shard.entry)) else {
+        return vec![Piece { shard: number, rows: 0..shard.entry.samples, bytes: 0..shard.bytes }];
+    };
+    let mut pieces = Vec::new();
+    let (mut first, mut start) = (0, 0);
+    for (number_of_row, row) in index.iter().enumerate() {
+        let Ok(row) = row else { break };
+        let end = row.offset + u64::from(row.record_bytes);
+        if end - start >= SPAN_BYTES && end < shard.bytes {
+            let next = number_of_row as u64 + 1;
+            pieces.push(Piece { shard: number, rows: first..next, bytes: start..end });
+            (first, start) = (next, end);
+        }
+    }
+    pieces.push(Piece { shard: number, rows: first..index.len(), bytes: start..shard.bytes.max(start) });
+    pieces
+}
+
+/// Reads a piece and checks what is in it.
+fn read(dataset: &Opened, format: &dyn Format, options: &Options, shard: &Shard<'_>, piece: &Piece) -> Result<Done> {
+    let Some(file) = &shard.file else { return Ok(Done::default()) };
+    let path = dataset.folder.join(&shard.entry.file);
+    let checker = Checker { dataset, format, options, shard };
+    match &shard.index {
+        None => hash_alone(file, &path),
+        Some(index) if is_packed(shard.entry) => checker.packed(index, file, &path),
+        Some(index) => checker.plain(index, file, &path, piece),
+    }
+}
+
+/// The hash of a shard whose index is of no use.
+fn hash_alone(file: &File, path: &Path) -> Result<Done> {
+    let mut hasher = blake3::Hasher::new();
+    let mut file = file;
+    let read_bytes = io::copy(&mut file, &mut hasher).map_err(|e| sys::io_error("cannot read", path, e))?;
+    Ok(Done { whole: Some(*hasher.finalize().as_bytes()), read_bytes, ..Done::default() })
+}
+
+struct Checker<'c> {
+    dataset: &'c Opened,
+    format: &'c dyn Format,
+    options: &'c Options,
+    shard: &'c Shard<'c>,
+}
+
+impl Checker<'_> {
+    /// Reads the rows of a piece, many records at a time.
+    fn plain(&self, index: &Index<Vec<u8>>, file: &File, path: &Path, piece: &Piece) -> Result<Done> {
+        let mut hasher = SpanHasher::new(piece.bytes.start, self.shard.bytes);
+        let mut done = Done { read_bytes: piece.bytes.end - piece.bytes.start, ..Done::default() };
+        let mut buffer = Vec::new();
+        let mut number = piece.rows.start;
+        while number < piece.rows.end {
+            let start = index.row(number)?.offset;
+            let (first, mut end) = (number, start);
+            while number < piece.rows.end && end - start < READ_BYTES {
+                end += u64::from(index.row(number)?.record_bytes);
+                number += 1;
+            }
+            let there = end.min(self.shard.bytes).saturating_sub(start) as usize;
+            if buffer.len() < there {
+                buffer.resize(there, 0);
+            }
+            let bytes = &mut buffer[..there];
+            file.read_exact_at(bytes, start).map_err(|e| sys::io_error("cannot read", path, e))?;
+            hasher.update(bytes);
+            for number in first..number {
+                let row = index.row(number)?;
+                let record = (row.offset - start) as usize..(row.offset - start) as usize + row.record_bytes as usize;
+                done.problems.extend(match buffer[..there].get(record) {
+                    Some(record) => self.record(&row, record),
+                    None => Some(self.problem(
+                        &row,
+                        0,
+                        row.record_bytes,
+                        format!("cut off: the shard ends at byte {}", self.shard.bytes),
+                    )),
+                });
+            }
+        }
+        let records_end =
+            if piece.rows.is_empty() { piece.bytes.start } else { self.end_of(index, piece.rows.end - 1)? };
+        let tail = piece.bytes.end.saturating_sub(records_end);
+        if tail > 0 {
+            done.problems.extend(self.tail(&mut hasher, file, path, records_end..piece.bytes.end)?);
+        }
+        done.span = Some(hasher.finish());
+        Ok(done)
+    }
+
+    fn end_of(&self, index: &Index<Vec<u8>>, number: u64) -> Result<u64> {
+        index.row(number).map(|row| row.offset + u64::from(row.record_bytes))
+    }
+
+    /// What follows the last record is all zeros.
+    fn tail(&self, hasher: &mut SpanHasher, file: &File, path: &Path, range: Range<u64>) -> Result<Option<Problem>> {
+        let mut at = range.start;
+        let mut found = None;
+        let mut buffer = vec![0; (range.end - range.start).min(READ_BYTES) as usize];
+        while at < range.end {
+            let take = (range.end - at).min(buffer.len() as u64) as usize;
+            file.read_exact_at(&mut buffer[..take], at).map_err(|e| sys::io_error("cannot read", path, e))?;
+            hasher.update(&buffer[..take]);
+            let first = buffer[..take].iter().position(|byte| *byte != 0);
+            found = found.or(first.map(|first| at + first as u64));
+            at += take as u64;
+        }
+        Ok(found.map(|at| self.after_the_last(at..range.end)))
+    }
+
+    fn after_the_last(&self, bytes: Range<u64>) -> Problem {
+        let problem = self.dataset.problem(&self.shard.entry.file, "not zero after the last sample");
+        Problem { bytes: Some(bytes), ..problem }
+    }
+
+    /// Unpacks a compressed shard frame by frame.
+    fn packed(&self, index: &Index<Vec<u8>>, file: &File, path: &Path) -> Result<Done> {
+        let mut done = hash_alone(file, path)?;
+        let wrong = |what: String| self.dataset.problem(&self.shard.entry.file, what);
+        let table = match read_table(file, path, self.shard.bytes) {
+            Ok(table) => table,
+            Err(error) => {
+                done.problems.push(wrong(error.what()));
+                return Ok(done);
+            }
+        };
+        if table.end().1 != index.summary().content_bytes {
+            let (found, expected) = (table.end().1, index.summary().content_bytes);
+            done.problems.push(wrong(format!("unpacks to {found} bytes by its seek table, the index says {expected}")));
+            return Ok(done);
+        }
+        let (mut rows, mut packed) = (index.iter().peekable(), Vec::new());
+        for frame in table.frames() {
+            packed.resize(frame.packed_bytes as usize, 0);
+            file.read_exact_at(&mut packed, frame.packed_offset).map_err(|e| sys::io_error("cannot read", path, e))?;
+            let unpacked = unpack(&packed, frame.bytes as usize);
+            let end = frame.offset + u64::from(frame.bytes);
+            let mut rest = frame.offset;
+            while let Some(row) = rows.next_if(|row| row.as_ref().is_ok_and(|row| row.offset < end)) {
+                let row = row?;
+                let start = (row.offset - frame.offset) as usize;
+                rest = row.offset + u64::from(row.record_bytes);
+                done.problems.extend(match &unpacked {
+                    Err(what) => Some(self.problem(&row, 0, row.record_bytes, what.clone())),
+                    Ok(bytes) => match bytes.get(start..start + row.record_bytes as usize) {
+                        Some(record) => self.record(&row, record),
+                        None => Some(self.problem(
+                            &row,
+                            0,
+                            row.record_bytes,
+                            "crosses the end of its zstd frame".to_owned(),
+                        )),
+                    },
+                });
+            }
+            match &unpacked {
+                Ok(bytes)
+                    if bytes[(rest - frame.offset).min(bytes.len() as u64) as usize..]
+                        .iter()
+                        .any(|byte| *byte != 0) =>
+                {
+                    done.problems.push(self.after_the_last(rest..end));
+                }
+                Err(what) if rest == frame.offset => {
+                    done.problems.push(wrong(format!("after the last sample: {what}")))
+                }
+                _ => {}
+            }
+        }
+        Ok(done)
+    }
+
+    /// Checks one record; at most one problem, the first that explains it.
+    fn record(&self, row: &RowRef<'_>, record: &[u8]) -> Option<Problem> {
+        let image = row.component(0)?;
+        let (start, end) = (image.offset as usize, (image.offset + image.bytes) as usize);
+        let payload = record.get(start..end)?;
+        if hash::content(payload) != row.content_hash {
+            return Some(self.problem(row, image.offset, image.bytes, "content hash differs".to_owned()));
+        }
+        if hash::frame(record, start, end) != row.frame_hash {
+            let what = match self.format.check(row, record) {
+                Ok(()) => "framing differs from what was packed".to_owned(),
+                Err(error) => format!("framing: {}", error.what()),
+            };
+            return Some(self.problem(row, 0, row.record_bytes, what));
+        }
+        if let Err(error) = self.format.check(row, record) {
+            return Some(self.problem(row, 0, row.record_bytes, format!("framing: {}", error.what())));
+        }
+        if self.options.decode
+            && let Err(what) = decode::decode(payload)
+        {
+            return Some(self.problem(row, image.offset, image.bytes, what));
+        }
+        None
+    }
+
+    fn problem(&self, row: &RowRef<'_>, offset: u32, bytes: u32, what: String) -> Problem {
+        let start = row.offset + u64::from(offset);
+        Problem {
+            bytes: Some(start..start + u64::from(bytes)),
+            key: Some(String::from_utf8_lossy(row.key).into_owned()),
+            path: Some(row.path.to_vec()),
+            ..self.dataset.problem(&self.shard.entry.file, what)
+        }
+    }
+}
+
+fn unpack(packed: &[u8], bytes: usize) -> std::result::Result<Vec<u8>, String> {
+    match zstd::bulk::decompress(packed, bytes) {
+        Ok(unpacked) if unpacked.len() == bytes => Ok(unpacked),
+        Ok(unpacked) => Err(format!("its zstd frame holds {} bytes, the seek table says {bytes}", unpacked.len())),
+        Err(error) => Err(format!("its zstd frame is damaged: {error}")),
+    }
+}
+
+/// The seek table of a compressed shard.
+pub(super) fn read_table(file: &File, path: &Path, bytes: u64) -> Result<SeekTable> {
+    let failed = |e| sys::io_error("cannot read", path, e);
+    let mut footer = [0; FOOTER_BYTES];
+    let footer_at = bytes.checked_sub(FOOTER_BYTES as u64).ok_or_else(|| Error::data("too short for a seek table"))?;
+    file.read_exact_at(&mut footer, footer_at).map_err(failed)?;
+    let length = SeekTable::table_bytes(&footer)?;
+    let at = bytes.checked_sub(length).ok_or_else(|| Error::data("its seek table is longer than the file"))?;
+    let mut table = vec![0; length as usize];
+    file.read_exact_at(&mut table, at).map_err(failed)?;
+    SeekTable::read(&table, bytes)
+}
+
+/// Compares the hash of the file; where no sample explains a difference, the shard as a whole is named.
+fn check_hash(dataset: &Opened, shard: &mut Shard<'_>, found: Option<FileHash>) {
+    let entry = shard.entry;
+    if found == Some(entry.blake3.0) {
+        return;
+    }
+    let other = dataset.manifest.shards.iter().find(|other| Some(other.blake3.0) == found);
+    if let Some(other) = other {
+        let what = format!("holds the bytes of {}: renamed or copied", other.file);
+        shard.problems = vec![dataset.problem(&entry.file, what)];
+    } else if shard.problems.is_empty() || shard.index.is_none() {
+        shard.problems.push(dataset.problem(&entry.file, "BLAKE3 differs from the manifest"));
+    }
+}
