@@ -3,9 +3,9 @@
 use std::{fmt::Write, path::PathBuf};
 
 use serde_json::json;
+use shardpack_format::manifest::WORK_FOLDER;
 use shardpack_packer::{
     Error, Result,
-    pack::WORK_FOLDER,
     verify::{self, Options, Problem, Repaired, Report, foreign},
 };
 
@@ -52,7 +52,9 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let monitor = Progress::new(args.talk.quiet);
     let jobs = args.machine.jobs();
     let options = Options { quick: args.quick, decode: args.decode, against: args.against.clone(), jobs };
-    let done = match (dataset(args)?, &args.repair) {
+    let dataset = dataset(args)?;
+    let has_manifest = dataset.is_some();
+    let done = match (dataset, &args.repair) {
         (Some(dst), None) => verify::verify(&dst, &options, &monitor).map(|report| (report, Repaired::default())),
         (Some(dst), Some(source)) => verify::repair(&dst, source, &options, &monitor),
         (None, None) if args.against.is_none() => foreign::verify(&tar_files(&args.target.paths)?, &options, &monitor)
@@ -64,7 +66,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     if args.talk.json {
         report::print_json(&as_json(&report, &repaired))?;
     } else {
-        report::print(&as_text(&report, &repaired, args))?;
+        report::print(&as_text(&report, &repaired, args, has_manifest))?;
     }
     Ok(if report.problems.is_empty() { Outcome::Done } else { Outcome::Wrong })
 }
@@ -118,7 +120,7 @@ fn line(problem: &Problem) -> String {
     out + &report::path(problem.what.as_bytes())
 }
 
-fn as_text(report: &Report, repaired: &Repaired, args: &Args) -> String {
+fn as_text(report: &Report, repaired: &Repaired, args: &Args, has_manifest: bool) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail.
     for file in &repaired.files {
@@ -145,7 +147,7 @@ fn as_text(report: &Report, repaired: &Repaired, args: &Args) -> String {
         );
         return out;
     }
-    if args.repair.is_none() && report.problems.iter().any(|problem| problem.file.contains(".tar")) {
+    if args.repair.is_none() && has_manifest {
         let target = args.target.paths.first().map_or_else(String::new, |path| path.display().to_string());
         let _ =
             writeln!(out, "  help: shardpack verify {target} --repair SRC writes damaged bytes anew from the source");

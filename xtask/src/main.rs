@@ -1,1 +1,56 @@
-fn main() {}
+//! Tasks of this repository, as `cargo xtask TASK`: the only task runner there is.
+#![expect(clippy::print_stdout, reason = "a task says what it does")]
+
+mod arguments;
+mod bench;
+mod ci;
+mod command;
+mod docs;
+mod fixtures;
+mod fuzz;
+mod licences;
+mod python;
+
+use std::process::ExitCode;
+
+use arguments::Arguments;
+
+/// What a task comes to; the error is what the person reads.
+type Result<T, E = String> = std::result::Result<T, E>;
+
+const HELP: &str = "\
+cargo xtask test [--fuzz-seconds N] [--full]   all that a change has to pass; sets up what it needs
+cargo xtask check                              the quick part: format and clippy
+cargo xtask fuzz [TARGET] [--seconds N]        fuzz one target or all of them
+cargo xtask fuzz TARGET --replay FILE          run one input
+cargo xtask bench [--quick] [--small K] [ROW…] measure; rows: pack peers cold slow verify read scale listing
+cargo xtask docs [--check]                     write docs/cli.md from --help
+cargo xtask fixtures                           make the fixtures anew and compare
+
+  test: --full installs cargo-deny where it is missing; CI=true fuzzes for 60 seconds a target instead of 5
+  bench: --quick takes 3 rounds instead of 5; --small K makes trees K times as small and leaves docs/ alone
+";
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_command_line();
+    let result = match arguments.word().as_deref() {
+        Some("test" | "ci") => ci::test(arguments),
+        Some("check") => arguments.end().and_then(|()| ci::check()),
+        Some("fuzz") => fuzz::task(arguments),
+        Some("bench") => bench::task(arguments),
+        Some("docs") => docs::task(arguments),
+        Some("fixtures") => arguments.end().and_then(|()| fixtures::task()),
+        Some("help" | "--help" | "-h") | None => {
+            print!("{HELP}");
+            Ok(())
+        }
+        Some(other) => Err(format!("no task {other:?}\n{HELP}")),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

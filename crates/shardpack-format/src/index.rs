@@ -286,6 +286,11 @@ impl<B: AsRef<[u8]>> Index<B> {
         self.rows == 0
     }
 
+    /// Whether the keys ascend in byte order, so that [`Index::find`] need not look at all.
+    pub fn keys_ascend(&self) -> bool {
+        self.keys_ascend
+    }
+
     /// Row `number`, from 0 in shard order.
     ///
     /// # Errors

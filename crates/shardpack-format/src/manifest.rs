@@ -21,6 +21,8 @@ pub const LEDGER_FILE: &str = "ledger.jsonl";
 pub const SUMS_FILE: &str = "BLAKE3SUMS";
 /// Name of the folder of indexes.
 pub const INDEX_FOLDER: &str = "index";
+/// Name of the folder for what is not finished: a folder that has it is an unfinished pack, never a dataset.
+pub const WORK_FOLDER: &str = ".shardpack";
 /// Value of [`Manifest::schema`].
 pub const SCHEMA: &str = "shardpack-manifest/1";
 /// In [`Manifest::components`]: the extension of each sample's own kind of image.

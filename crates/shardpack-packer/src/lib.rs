@@ -3,10 +3,10 @@
 //! Options go in, a report comes out; nothing here prints. Progress goes to a [`monitor::Monitor`].
 
 pub mod copy;
-//pub mod inspect;
+pub mod inspect;
 pub mod ledger;
 pub mod listing;
-//pub mod mix;
+pub mod mix;
 pub mod monitor;
 pub mod pack;
 pub mod plan;
@@ -14,7 +14,7 @@ pub mod plan_file;
 pub mod seal;
 pub mod source;
 pub mod sys;
-//pub mod table;
+pub mod table;
 pub mod verify;
 
 pub use shardpack_format::{Error, ErrorKind, Result};

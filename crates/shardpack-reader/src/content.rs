@@ -167,9 +167,7 @@ fn read_table(file: &File, file_bytes: u64, bytes: u64) -> Result<SeekTable> {
 
 fn read_exact_at(file: &File, out: &mut [u8], offset: u64) -> Result<()> {
     file.read_exact_at(out, offset).map_err(|error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => {
-            Error::data("cut short since it was opened").at_byte(offset).help(COPY_AGAIN)
-        }
+        io::ErrorKind::UnexpectedEof => Error::data("cut short since it was opened").at_byte(offset).help(COPY_AGAIN),
         _ => files::io_error("cannot read", error).at_byte(offset),
     })
 }

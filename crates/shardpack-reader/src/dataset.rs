@@ -196,9 +196,8 @@ impl Dataset {
     pub fn sample(&self, number: u64) -> Result<Sample<'_>> {
         let (shard, row) = self.locate(number)?;
         let range = reader::record(&row);
-        let mapped = shard.map()?.and_then(|map| {
-            map.get(usize::try_from(range.start).ok()?..usize::try_from(range.end).ok()?)
-        });
+        let mapped =
+            shard.map()?.and_then(|map| map.get(usize::try_from(range.start).ok()?..usize::try_from(range.end).ok()?));
         let record = match mapped {
             Some(record) => Cow::Borrowed(record),
             None => {

@@ -81,6 +81,7 @@
 //! At most 128 shards are kept open for `pread`; mappings need no file descriptor, but each counts against
 //! `vm.max_map_count` (65,530). Beyond that limit indexes are read into memory and samples with `pread`.
 
+#![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 mod content;

@@ -12,8 +12,10 @@ use crate::{Dataset, Sample, Shard, content::Content, window::Window};
 /// Most records in a run, so that empty ones do not pile up.
 const MOST_ROWS: usize = 1024;
 
-/// What fits the L2 cache of most processors with room to spare: the bytes are still there when they are looked at.
-pub(crate) const BUFFER_BYTES: usize = 512 * 1024;
+/// Measured with `examples/read_speed.rs` against `cat` of the same shards (EPYC, 2 MiB of L2, 1 GB of 110 KB images in
+/// the page cache): 128 KiB 0.99, 256 KiB 1.03, 512 KiB 1.13, 1 MiB 1.21, 4 MiB 1.18; with the content hash checked
+/// 256 KiB 0.75, 512 KiB 0.79, 1 MiB 0.86.
+pub(crate) const BUFFER_BYTES: usize = 1024 * 1024;
 
 /// Reads a range of samples in stored order, each borrowed from the reader's buffer until the next is asked for.
 ///
@@ -73,7 +75,7 @@ impl<'d> Reader<'d> {
         self
     }
 
-    /// How many bytes are read at a time; 512 KiB at first.
+    /// How many bytes are read at a time; 1 MiB at first.
     ///
     /// A longer record is read as a whole nevertheless, and of a compressed shard at least one frame. Where each read
     /// travels over a network, a few MiB may be faster.

@@ -2,12 +2,7 @@
 
 use std::{borrow::Cow, ops::Range};
 
-use shardpack_format::{
-    Error, Result, formats, hash,
-    image_header::Header,
-    index::RowRef,
-    manifest::Class,
-};
+use shardpack_format::{Error, Result, formats, hash, image_header::Header, index::RowRef, manifest::Class};
 
 use crate::Shard;
 

@@ -5,8 +5,7 @@
 use std::{fs::File, ops::Range, path::PathBuf, sync::OnceLock};
 
 use shardpack_format::{
-    Error, Result,
-    hash,
+    Error, Result, hash,
     index::{Index, RowRef},
     manifest,
 };
@@ -141,8 +140,8 @@ impl<'d> Shard<'d> {
     fn open_index(&self) -> Result<Index<Bytes>> {
         let entry = self.entry();
         let file = files::open(&self.index_path(), entry.index.bytes)?;
-        let bytes = Bytes::map_or_read(&file, entry.index.bytes)
-            .map_err(|error| files::io_error("cannot read", error))?;
+        let bytes =
+            Bytes::map_or_read(&file, entry.index.bytes).map_err(|error| files::io_error("cannot read", error))?;
         let index = Index::open(bytes)?;
         let summary = index.summary();
         let differs = |what: &str, found: String, expected: String| {

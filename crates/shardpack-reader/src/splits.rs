@@ -10,7 +10,7 @@ use shardpack_format::{Error, Result, manifest};
 use crate::files;
 
 /// Name of the folder in which `shardpack pack` keeps what is not finished; it is gone once the pack is.
-pub const WORK_FOLDER: &str = ".shardpack";
+pub use shardpack_format::manifest::WORK_FOLDER;
 
 /// A dataset inside a folder of several.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -43,9 +43,9 @@ impl Window {
 /// When there is not so much memory.
 pub(crate) fn make_room(buffer: &mut Vec<u8>, bytes: usize) -> Result<()> {
     if let Some(more) = bytes.checked_sub(buffer.len()).filter(|more| *more > 0) {
-        buffer.try_reserve_exact(more).map_err(|_| {
-            Error::new(ErrorKind::System, format!("no memory for a buffer of {bytes} bytes"))
-        })?;
+        buffer
+            .try_reserve_exact(more)
+            .map_err(|_| Error::new(ErrorKind::System, format!("no memory for a buffer of {bytes} bytes")))?;
         buffer.resize(bytes, 0);
     }
     Ok(())

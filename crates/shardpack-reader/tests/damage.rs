@@ -20,6 +20,8 @@ fn images() -> Vec<Vec<u8>> {
 struct Packed {
     _folder: tempfile::TempDir,
     path: PathBuf,
+    /// The first shard.
+    shard: PathBuf,
 }
 
 impl Packed {
@@ -28,12 +30,8 @@ impl Packed {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("data");
         Packing { shard_samples: 10, block_samples: 4, zstd, ..Packing::default() }.pack(&path, &images());
-        Self { _folder: folder, path }
-    }
-
-    fn shard(&self) -> PathBuf {
-        let plain = self.path.join("shard-000000.tar");
-        if plain.exists() { plain } else { self.path.join("shard-000000.tar.zst") }
+        let shard = path.join(if zstd.is_some() { "shard-000000.tar.zst" } else { "shard-000000.tar" });
+        Self { _folder: folder, path, shard }
     }
 
     fn index(&self) -> PathBuf {
@@ -104,7 +102,7 @@ fn a_flipped_byte_of_an_image_is_found_when_content_is_checked_and_names_its_pla
     let sample = packed.open();
     let range = sample.sample(3).unwrap().image_range();
     drop(sample);
-    flip(&packed.shard(), range.start as usize + 5);
+    flip(&packed.shard, range.start as usize + 5);
     let dataset = packed.open();
     assert_eq!(read_all(&dataset, false).0, but(|_| false));
     let (numbers, mut errors) = read_all(&dataset, true);
@@ -118,7 +116,7 @@ fn a_flipped_byte_of_an_image_is_found_when_content_is_checked_and_names_its_pla
         assert_eq!(error.kind(), ErrorKind::Data);
         let place = format!(
             "{}: sample 00000003 (dogs/3.jpg), byte {}: content hash of bytes {}–{} is ",
-            packed.shard().display(),
+            packed.shard.display(),
             range.start,
             range.start,
             range.end
@@ -133,7 +131,7 @@ fn a_flipped_byte_of_an_image_is_found_when_content_is_checked_and_names_its_pla
 fn a_flipped_byte_of_a_header_is_found_by_the_frame_hash() {
     let packed = Packed::new(None);
     let offset = packed.open().row(3).unwrap().offset as usize;
-    flip(&packed.shard(), offset + 1);
+    flip(&packed.shard, offset + 1);
     let dataset = packed.open().check_content(true);
     let sample = dataset.sample(3).unwrap();
     assert!(sample.check_frame().unwrap_err().to_string().contains("frame hash"));
@@ -144,10 +142,10 @@ fn a_flipped_byte_of_a_header_is_found_by_the_frame_hash() {
 #[test]
 fn a_damaged_frame_costs_the_samples_in_it_and_no_others() {
     let packed = Packed::new(Some(1));
-    let bytes = fs::read(packed.shard()).unwrap();
+    let bytes = fs::read(&packed.shard).unwrap();
     // The magic of the second frame, of samples 4 to 7: told by its bytes, as the first begins the file.
     let second = (1..bytes.len()).find(|at| bytes[*at..].starts_with(&bytes[..4])).unwrap();
-    flip(&packed.shard(), second);
+    flip(&packed.shard, second);
     let dataset = packed.open();
     let (numbers, errors) = read_all(&dataset, true);
     assert_eq!(numbers, but(|number| (4..8).contains(&number)));
@@ -155,14 +153,15 @@ fn a_damaged_frame_costs_the_samples_in_it_and_no_others() {
     for (error, number) in errors.iter().zip(4..) {
         assert_eq!(error.location().byte, Some(second as u64), "{error}");
         assert!(error.location().sample.as_deref().unwrap().starts_with(&format!("{number:08}")), "{error}");
-        assert_eq!(error.location().file.as_deref(), packed.shard().to_str());
+        assert_eq!(error.location().file.as_deref(), packed.shard.to_str());
     }
     assert!(dataset.sample(5).is_err() && dataset.sample(8).is_ok());
 }
 
 #[test]
 fn a_shard_that_is_cut_long_or_missing_costs_its_samples_and_says_so_once() {
-    let actions: [(&str, fn(&Path)); 4] = [
+    type Action = fn(&Path);
+    let actions: [(&str, Action); 4] = [
         ("cut", |path| cut(path, fs::metadata(path).unwrap().len() - 1)),
         ("empty", |path| cut(path, 0)),
         ("longer", |path| cut(path, fs::metadata(path).unwrap().len() + 1)),
@@ -172,7 +171,7 @@ fn a_shard_that_is_cut_long_or_missing_costs_its_samples_and_says_so_once() {
     for zstd in all {
         for (name, action) in actions {
             let packed = Packed::new(zstd);
-            action(&packed.shard());
+            action(&packed.shard);
             let dataset = packed.open();
             let (numbers, errors) = read_all(&dataset, true);
             assert_eq!((numbers, errors.len()), (but(|number| number < 10), 1), "{name}");
@@ -180,7 +179,7 @@ fn a_shard_that_is_cut_long_or_missing_costs_its_samples_and_says_so_once() {
             let read = dataset.read(0, &mut Vec::new()).map(drop).unwrap_err();
             for error in errors.iter().chain([&sample, &read]) {
                 assert_eq!(error.kind(), ErrorKind::Data, "{name}: {error}");
-                assert_eq!(error.location().file.as_deref(), packed.shard().to_str(), "{name}");
+                assert_eq!(error.location().file.as_deref(), packed.shard.to_str(), "{name}");
             }
         }
     }
@@ -195,7 +194,7 @@ fn a_shard_that_is_cut_while_it_is_read_is_an_error_and_no_signal() {
     let mut out = Vec::new();
     dataset.read(0, &mut out).unwrap();
     let third = dataset.row(2).unwrap().offset;
-    cut(&packed.shard(), third + 5);
+    cut(&packed.shard, third + 5);
     assert_eq!(reader.next().unwrap().unwrap().number(), 1);
     for number in 2..10 {
         let error = reader.next().map(drop).unwrap_err();
@@ -206,22 +205,23 @@ fn a_shard_that_is_cut_while_it_is_read_is_an_error_and_no_signal() {
 }
 
 #[test]
-fn only_the_records_that_cannot_be_read_are_lost() {
+fn of_a_run_only_the_records_that_cannot_be_read_are_lost() {
     let packed = Packed::new(None);
     let dataset = packed.open();
-    let mut reader = dataset.shard(0).unwrap().reader();
-    // The shard is open now, and nothing of it read: the first run would be all of it.
-    let third = dataset.row(2).unwrap().offset;
-    dataset.read(0, &mut Vec::new()).unwrap();
-    let mut one = dataset.reader(0..1).unwrap();
-    one.next().unwrap().unwrap();
-    reader = {
-        reader.next().unwrap().unwrap();
-        reader
-    };
-    cut(&packed.shard(), third + 5);
-    // This run was read before the cut.
-    assert_eq!(reader.next().unwrap().unwrap().number(), 1);
+    let mut reader = dataset.shard(0).unwrap().reader().buffer_bytes(1);
+    reader.next().unwrap().unwrap();
+    let sixth = dataset.row(5).unwrap().offset;
+    cut(&packed.shard, sixth + 5);
+    // The next run would be all that follows.
+    let mut reader = reader.buffer_bytes(usize::MAX);
+    for number in 1..5 {
+        assert_eq!(reader.next().unwrap().unwrap().number(), number);
+    }
+    for number in 5..10 {
+        let error = reader.next().map(drop).unwrap_err();
+        assert!(error.location().sample.as_deref().unwrap().starts_with(&format!("{number:08}")), "{error}");
+    }
+    assert!(reader.next().unwrap().is_none());
 }
 
 #[test]
@@ -301,7 +301,7 @@ fn records_across_frames_and_in_any_order_are_read_as_the_index_says() {
         rows[4].offset -= 700;
     });
     let dataset = packed.open();
-    let twin = zstd::stream::decode_all(fs::read(packed.shard()).unwrap().as_slice()).unwrap();
+    let twin = zstd::stream::decode_all(fs::read(&packed.shard).unwrap().as_slice()).unwrap();
     let mut reader = dataset.shard(0).unwrap().reader();
     while let Some(sample) = reader.next().unwrap() {
         let row = sample.row();
@@ -351,8 +351,8 @@ fn without_zstd_a_compressed_shard_says_what_to_do() -> Result<()> {
 #[test]
 fn a_shard_that_is_no_file_is_not_waited_for() -> Result<()> {
     let packed = Packed::new(None);
-    fs::remove_file(packed.shard()).unwrap();
-    fs::create_dir(packed.shard()).unwrap();
+    fs::remove_file(&packed.shard).unwrap();
+    fs::create_dir(&packed.shard).unwrap();
     let dataset = packed.open();
     assert!(dataset.sample(0).map(drop).unwrap_err().to_string().contains("not a regular file"));
     dataset.sample(10).map(drop)

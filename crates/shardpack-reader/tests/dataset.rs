@@ -97,7 +97,8 @@ fn any_range_is_read_and_nothing_beyond_it() {
 
 #[test]
 fn keys_are_found_whether_they_ascend_or_not() {
-    let orders: [(&str, fn(usize) -> String); 3] = [
+    type Key = fn(usize) -> String;
+    let orders: [(&str, Key); 3] = [
         ("ascending", |n| format!("{n:08}")),
         ("descending", |n| format!("{:08}", 1000 - n)),
         ("neither", |n| format!("{:08}", n * 7919 % 1000)),
@@ -185,7 +186,10 @@ fn splits_are_listed_and_named_where_one_dataset_was_asked_for() {
     assert!(error.to_string().ends_with("holds several datasets: train, val"), "{error}");
     assert_eq!(error.help_text(), Some(format!("open one of them: {}", found[0].path.display()).as_str()));
     let all = Dataset::open_all(folder.path()).unwrap();
-    assert_eq!(all.iter().map(|dataset| (dataset.name(), dataset.len())).collect::<Vec<_>>(), [("train", 5), ("val", 2)]);
+    assert_eq!(
+        all.iter().map(|dataset| (dataset.name(), dataset.len())).collect::<Vec<_>>(),
+        [("train", 5), ("val", 2)]
+    );
     assert_eq!(Dataset::open_all(&found[1].path).unwrap().len(), 1);
 }
 

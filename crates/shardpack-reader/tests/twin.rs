@@ -44,7 +44,14 @@ fn length() -> impl Strategy<Value = usize> {
 
 /// Small ones, those around the lengths of records, and one that holds everything.
 fn buffer() -> impl Strategy<Value = usize> {
-    prop_oneof![Just(0), Just(1), 2000usize..10_000, (1usize..100).prop_map(|n| n * 512), Just(1 << 20), Just(usize::MAX)]
+    prop_oneof![
+        Just(0),
+        Just(1),
+        2000usize..10_000,
+        (1usize..100).prop_map(|n| n * 512),
+        Just(1 << 20),
+        Just(usize::MAX)
+    ]
 }
 
 proptest! {

@@ -53,6 +53,13 @@ pub struct Sealed {
     pub unpacked: Vec<Unpacked>,
 }
 
+impl Sealed {
+    /// A shard of which only the manifest's entry matters.
+    pub(crate) fn of_entry(entry: manifest::Shard) -> Self {
+        Self { entry, payload_bytes: 0, kinds: BTreeMap::new(), strays: Vec::new(), unpacked: Vec::new() }
+    }
+}
+
 /// Makes a shard durable and gives it its name, then its index.
 pub(super) fn seal(copy: &Copy<'_>, finished: Finished) -> Result<Sealed> {
     let Finished { shard, file, parts, bad } = finished;
@@ -153,6 +160,8 @@ fn describe(plan: &Plan, shard: usize, index: &Index<Vec<u8>>, unpacked: Vec<Unp
 pub fn recall(plan: &Plan, dst: &Path, work: &Path) -> Result<BTreeMap<usize, Sealed>> {
     let mut sealed = BTreeMap::new();
     for (number, planned) in plan.shards.iter().enumerate() {
+        // What a run that was stopped left of a shard is written anew, so its space is free.
+        sys::remove_file(&work.join(plan.shard_file(number) + ".part"))?;
         let path = dst.join(index_file(plan, number));
         let Some(bytes) = sys::read_if_there(&path)? else { continue };
         let unpacked = match sys::read_if_there(&ledger_part(work, plan, number))? {

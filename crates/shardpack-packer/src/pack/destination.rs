@@ -10,16 +10,16 @@ use std::{
 
 use shardpack_format::{
     Error, Result,
-    manifest::{self, Blake3, Manifest},
+    manifest::{self, Blake3, Manifest, WORK_FOLDER},
 };
 
 use super::dataset_folder;
 use crate::{copy, plan::Plan, plan_file, sys};
 
-/// Name of the work folder.
-pub const WORK_FOLDER: &str = ".shardpack";
 const PLAN_FILE: &str = "plan";
 const LOCK_FILE: &str = "lock";
+/// The manifest of a dataset that is being replaced.
+const OLD_MANIFEST: &str = "replaced.json";
 
 /// A folder that this process may pack into.
 #[derive(Debug)]
@@ -70,8 +70,8 @@ impl Destination {
         if force {
             let old = old.unwrap_or(None);
             let folders = || old.iter().flatten().chain(plans).map(|plan| dataset_folder(dst, plan));
-            for folder in folders().chain([dst.to_path_buf()]) {
-                clear_sealed(&folder)?;
+            for folder in folders().chain([dst.to_path_buf()]).chain(splits(dst)?) {
+                self.clear_sealed(dst, &folder)?;
             }
             // The plan of before goes first, or a crash here would leave it beside shards that are gone.
             sys::remove_file(&plan_path)?;
@@ -81,7 +81,7 @@ impl Destination {
         }
         if let Some(old) = old.map_err(|error| error.help("--force starts anew"))? {
             return match plan_file::difference(&old, plans) {
-                None => Ok(State::Open),
+                None => create_folders(dst, plans).map(|()| State::Open),
                 Some(what) => Err(Error::usage(format!("holds an unfinished pack of something else: {what}"))
                     .in_file(dst)
                     .help("give the source and options of then to finish it, or --force to start anew")),
@@ -104,14 +104,12 @@ impl Destination {
         }
     }
 
-    /// Makes the folders and the plan, from where on this is an unfinished pack.
+    /// Writes the plan, from where on this is an unfinished pack, and only then makes the folders: without a plan they
+    /// would look like somebody else's.
     fn begin(&self, dst: &Path, source: &Path, plans: &[Plan]) -> Result<()> {
-        for plan in plans {
-            sys::create_folder(&dataset_folder(dst, plan).join(manifest::INDEX_FOLDER))?;
-            self.work(plan)?;
-        }
         plan_file::write(&self.work.join(PLAN_FILE), &self.work, source, plans)?;
-        sys::sync_folder(&self.work)
+        sys::sync_folder(&self.work)?;
+        create_folders(dst, plans)
     }
 
     /// Folder for what is not finished of a dataset.
@@ -126,9 +124,42 @@ impl Destination {
         self.remove_work()
     }
 
+    /// Removes a sealed dataset. Its manifest goes to the work folder first, so that what is left never looks finished,
+    /// and a later run still knows what was in it.
+    fn clear_sealed(&self, dst: &Path, folder: &Path) -> Result<()> {
+        let split = folder.strip_prefix(dst).unwrap_or(Path::new(""));
+        let (path, old) = (folder.join(manifest::FILE), self.work.join(split).join(OLD_MANIFEST));
+        if path.exists() {
+            sys::create_folder(&self.work.join(split))?;
+            fs::rename(&path, &old).map_err(|e| sys::io_error("cannot move", &path, e))?;
+            sys::sync_folder(folder)?;
+        }
+        let Some(bytes) = sys::read_if_there(&old)? else { return Ok(()) };
+        for name in [manifest::SUMS_FILE, manifest::LEDGER_FILE] {
+            sys::remove_file(&folder.join(name))?;
+        }
+        // A manifest that cannot be read names nothing that could be trusted.
+        for shard in Manifest::read(&bytes).map_or(Vec::new(), |manifest| manifest.shards) {
+            sys::remove_file(&folder.join(shard.index.file))?;
+            sys::remove_file(&folder.join(shard.file))?;
+        }
+        sys::remove_file(&old)?;
+        // Folders that are not empty now hold something else, and stay.
+        let _ = fs::remove_dir(folder.join(manifest::INDEX_FOLDER));
+        if folder != dst {
+            let _ = fs::remove_dir(folder);
+        }
+        Ok(())
+    }
+
     fn remove_work(&self) -> Result<()> {
         fs::remove_dir_all(&self.work).map_err(|e| sys::io_error("cannot remove", &self.work, e))
     }
+}
+
+/// Makes the folders of the datasets; what is there stays.
+fn create_folders(dst: &Path, plans: &[Plan]) -> Result<()> {
+    plans.iter().try_for_each(|plan| sys::create_folder(&dataset_folder(dst, plan).join(manifest::INDEX_FOLDER)))
 }
 
 /// A folder of shards inside the source would be a class of it the next time, and the other way round worse.
@@ -160,26 +191,21 @@ fn sealed_here(dst: &Path, plans: &[Plan]) -> Result<Option<Vec<Manifest>>> {
     Ok(Some(manifests))
 }
 
-/// Removes a sealed dataset, its manifest first, so that what is left never looks finished.
-fn clear_sealed(folder: &Path) -> Result<()> {
-    let path = folder.join(manifest::FILE);
-    let Some(bytes) = sys::read_if_there(&path)? else { return Ok(()) };
-    sys::remove_file(&path)?;
-    sys::sync_folder(folder)?;
-    for name in [manifest::SUMS_FILE, manifest::LEDGER_FILE] {
-        sys::remove_file(&folder.join(name))?;
-    }
-    // A manifest that cannot be read names nothing that could be trusted.
-    let Ok(manifest) = Manifest::read(&bytes) else { return Ok(()) };
-    for shard in manifest.shards {
-        sys::remove_file(&folder.join(shard.index.file))?;
-        sys::remove_file(&folder.join(shard.file))?;
-    }
-    Ok(())
+/// Folders in `dst` that hold a dataset called like them: splits, which a pack without them would leave behind.
+fn splits(dst: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(dst).map_err(|e| sys::io_error("cannot read folder", dst, e))?;
+    let folders = entries.filter_map(io::Result::ok).map(|entry| entry.path()).filter(|folder| {
+        let manifest = fs::read(folder.join(manifest::FILE)).ok().and_then(|bytes| Manifest::read(&bytes).ok());
+        manifest.is_some_and(|manifest| folder.file_name().is_some_and(|name| name == manifest.name.as_str()))
+    });
+    Ok(folders.collect())
 }
 
 /// Removes what a plan would write, indexes first: a shard without one is not finished.
 fn clear_planned(plan: &Plan, folder: &Path) -> Result<()> {
+    for name in [manifest::SUMS_FILE, manifest::LEDGER_FILE] {
+        sys::remove_file(&folder.join(name))?;
+    }
     let shards = 0..plan.shards.len();
     shards.clone().try_for_each(|shard| sys::remove_file(&folder.join(copy::index_file(plan, shard))))?;
     shards.into_iter().try_for_each(|shard| sys::remove_file(&folder.join(plan.shard_file(shard))))

@@ -2,8 +2,6 @@
 
 mod destination;
 
-pub use destination::WORK_FOLDER;
-
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},

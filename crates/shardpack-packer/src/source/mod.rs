@@ -16,6 +16,11 @@ use crate::{ledger::Unpacked, listing::Listing};
 
 pub use open::FolderReader;
 
+/// Whether `extension`, in lower case and without its dot, is one of an image.
+pub fn is_image_extension(extension: &[u8]) -> bool {
+    walk::EXTENSIONS.iter().any(|known| known.as_bytes() == extension)
+}
+
 /// Why one sample cannot be had; the policy of `--on-bad` decides what follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal(pub String);

@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{self, Read},
+    io::{self, IoSliceMut, Read},
     os::fd::OwnedFd,
     path::{Path, PathBuf},
     sync::OnceLock,
@@ -79,30 +79,26 @@ impl<'a> FolderReader<'a> {
 impl Source for FolderReader<'_> {
     fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
         let mut file = self.file(number)?;
-        let mut filled = 0;
+        // One byte more than planned: a read that stops short of it has met the end, which saves asking for it.
+        let (mut filled, mut beyond) = (0, [0]);
         while filled < payload.len() {
-            match file.read(&mut payload[filled..]) {
-                Ok(0) => {
-                    return Err(ReadError::Refused(Refusal(format!(
-                        "changed since it was planned: {filled} bytes, the plan says {}",
-                        payload.len()
-                    ))));
-                }
+            let parts = &mut [IoSliceMut::new(&mut payload[filled..]), IoSliceMut::new(&mut beyond)];
+            match file.read_vectored(parts) {
+                Ok(0) => return Err(changed(format!("{filled} bytes"), payload.len())),
                 Ok(more) => filled += more,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(self.failed(error)),
             }
         }
-        let mut beyond = [0];
-        match file.read(&mut beyond) {
-            Ok(0) => Ok(()),
-            Ok(_) => Err(ReadError::Refused(Refusal(format!(
-                "changed since it was planned: more than the {} bytes of the plan",
-                payload.len()
-            )))),
-            Err(error) => Err(self.failed(error)),
+        match filled > payload.len() {
+            true => Err(changed("more bytes".to_owned(), payload.len())),
+            false => Ok(()),
         }
     }
+}
+
+fn changed(found: String, planned: usize) -> ReadError {
+    ReadError::Refused(Refusal(format!("changed since it was planned: {found}, the plan says {planned}")))
 }
 
 impl From<Error> for ReadError {
@@ -139,7 +135,7 @@ mod tests {
             })
         };
         assert!(read(0).unwrap_err().starts_with("cannot be read: No such file"));
-        assert_eq!(read(1).unwrap_err(), "changed since it was planned: more than the 5 bytes of the plan");
+        assert_eq!(read(1).unwrap_err(), "changed since it was planned: more bytes, the plan says 5");
         assert_eq!(read(2), Ok(()));
         assert_eq!(read(3).unwrap_err(), "changed since it was planned: 4 bytes, the plan says 5");
         assert_eq!(&payload, b"xxxxx");

@@ -25,13 +25,12 @@ use shardpack_format::{
         webdataset::{self, WebDataset},
     },
     hash,
-    manifest::{self, BY_KIND, Counts, Manifest},
+    manifest::{self, BY_KIND, Counts, Manifest, WORK_FOLDER},
 };
 
 use crate::{
     ledger::{self, Fate},
     monitor::{Monitor, Phase},
-    pack::WORK_FOLDER,
     sys,
 };
 

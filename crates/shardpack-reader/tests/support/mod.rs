@@ -35,9 +35,12 @@ impl Packing {
     /// Packs each of `shards` as one shard, empty ones too.
     pub fn pack_shards(&self, folder: &std::path::Path, shards: &[&[Vec<u8>]]) {
         use shardpack_format::{formats::Format as _, hash, index, manifest as m};
-        let format = shardpack_format::formats::webdataset::WebDataset::new(
-            shardpack_format::formats::webdataset::Options { extension: Some("jpg".to_owned()), cls: true, json: true },
-        );
+        let format =
+            shardpack_format::formats::webdataset::WebDataset::new(shardpack_format::formats::webdataset::Options {
+                extension: Some("jpg".to_owned()),
+                cls: true,
+                json: true,
+            });
         std::fs::create_dir_all(folder.join(m::INDEX_FOLDER)).unwrap();
         let (mut number, mut packed, mut payload_bytes) = (0, [0u64; 2], 0);
         let mut entries = Vec::new();
@@ -174,10 +177,7 @@ impl Packing {
             ledger: m::Ledger { counts: counts(samples), file: None },
             ignored_files: std::collections::BTreeMap::new(),
             plan: m::Blake3::default(),
-            classes: vec![
-                m::Class::new(b"cats", counts(packed[0])),
-                m::Class::new(b"dogs", counts(packed[1])),
-            ],
+            classes: vec![m::Class::new(b"cats", counts(packed[0])), m::Class::new(b"dogs", counts(packed[1]))],
             shards,
         }
     }

@@ -1,0 +1,214 @@
+//! What the indexes of a dataset say, read side by side, against what its manifest says.
+
+use rayon::prelude::*;
+use shardpack_format::{Error, ErrorKind, Result, hash, manifest::BY_KIND};
+use shardpack_reader::Shard;
+
+use super::{Class, Classes, Component, Overhead, Shards, Spread, Summary, View, What, go_on, images::Counter};
+use crate::{
+    mix,
+    monitor::{Monitor, Phase},
+};
+
+/// Rows after which it is asked whether to go on.
+const ROWS_AT_ONCE: u64 = 4096;
+
+/// What the rows of some shards come to.
+struct Facts {
+    images: Counter,
+    payload_bytes: u64,
+    content_bytes: u64,
+    /// Samples and bytes of each component.
+    components: Vec<(u64, u64)>,
+    /// Samples of each class, and those without one at the end.
+    classes: Vec<u64>,
+    problems: Vec<Error>,
+}
+
+impl Facts {
+    fn new(view: &View) -> Self {
+        let manifest = view.dataset.manifest();
+        Self {
+            images: Counter::default(),
+            payload_bytes: 0,
+            content_bytes: 0,
+            components: vec![(0, 0); manifest.components.len()],
+            classes: vec![0; manifest.classes.len() + 1],
+            problems: Vec::new(),
+        }
+    }
+
+    /// Adds what was counted of later shards.
+    fn merge(mut self, later: Self) -> Self {
+        self.images.merge(later.images);
+        self.payload_bytes += later.payload_bytes;
+        self.content_bytes += later.content_bytes;
+        for (mine, other) in self.components.iter_mut().zip(later.components) {
+            *mine = (mine.0 + other.0, mine.1 + other.1);
+        }
+        for (mine, other) in self.classes.iter_mut().zip(later.classes) {
+            *mine += other;
+        }
+        self.problems.extend(later.problems);
+        self
+    }
+}
+
+/// The extension that all images of a dataset have, if they have one.
+pub(super) fn image_extension(view: &View) -> Option<&str> {
+    view.dataset.manifest().components.first().map(String::as_str).filter(|name| *name != BY_KIND)
+}
+
+/// Looks at a dataset, or at some of its shards.
+pub(super) fn inspect(view: &View, monitor: &dyn Monitor) -> Result<(Summary, Vec<Error>)> {
+    let index_bytes = view.shards().map(|shard| shard.entry().index.bytes).sum();
+    monitor.begin(Phase::Verifying, view.samples(), index_bytes);
+    let labels = mix::Labels::new(view.samples());
+    let firsts = view.shards().scan(0, |next, shard| {
+        let first = *next;
+        *next += shard.len();
+        Some((shard, first))
+    });
+    let parts: Vec<_> = firsts.collect();
+    let facts = parts
+        .par_iter()
+        .try_fold(
+            || Facts::new(view),
+            |mut facts, (shard, first)| {
+                look_at(view, *shard, *first, &labels, &mut facts, monitor)?;
+                Ok(facts)
+            },
+        )
+        // Neighbours are merged in order, so problems are in the order of the shards.
+        .try_reduce(|| Facts::new(view), |earlier, later| Ok(earlier.merge(later)))?;
+    Ok(summary(view, facts, &labels, index_bytes))
+}
+
+/// Adds what is in one shard whose first sample is number `first` of those that are looked at.
+fn look_at(
+    view: &View,
+    shard: Shard<'_>,
+    first: u64,
+    labels: &mix::Labels,
+    facts: &mut Facts,
+    monitor: &dyn Monitor,
+) -> Result<()> {
+    go_on(monitor)?;
+    if let Err(error) = shard.open() {
+        facts.problems.push(error);
+    }
+    match read_rows(view, shard, first, labels, facts, monitor) {
+        Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
+        Err(error) => facts.problems.push(error),
+        Ok(()) => {}
+    }
+    monitor.advance(0, shard.entry().index.bytes);
+    Ok(())
+}
+
+fn read_rows(
+    view: &View,
+    shard: Shard<'_>,
+    first: u64,
+    labels: &mix::Labels,
+    facts: &mut Facts,
+    monitor: &dyn Monitor,
+) -> Result<()> {
+    facts.content_bytes += shard.index()?.summary().content_bytes;
+    let (extension, classes) = (image_extension(view), facts.classes.len() - 1);
+    let mut beyond = None;
+    for number in 0..shard.len() {
+        let row = shard.row(number)?;
+        facts.images.add(&row.image, extension);
+        facts.payload_bytes += u64::from(row.payload().1);
+        for (component, (samples, bytes)) in facts.components.iter_mut().enumerate() {
+            if let Some(extent) = row.component(component) {
+                *samples += 1;
+                *bytes += u64::from(extent.bytes);
+            }
+        }
+        if row.label.is_some() && class(row.label, classes) == classes {
+            beyond.get_or_insert_with(|| {
+                let label = row.label.unwrap_or_default();
+                let what = format!("label {label}, there are {classes} classes");
+                Error::data(what).in_file(shard.index_path()).in_sample(row.name())
+            });
+        }
+        facts.classes[class(row.label, classes)] += 1;
+        if (number + 1).is_multiple_of(ROWS_AT_ONCE) {
+            monitor.advance(ROWS_AT_ONCE, 0);
+            go_on(monitor)?;
+        }
+    }
+    monitor.advance(shard.len() % ROWS_AT_ONCE, 0);
+    labels.take(first..first + shard.len(), |number| {
+        Ok(u32::try_from(class(shard.row(number - first)?.label, classes)).unwrap_or(u32::MAX))
+    })?;
+    beyond.map_or(Ok(()), Err)
+}
+
+/// The place of a label among `classes` classes; `classes` itself where it is none of them.
+fn class(label: Option<i64>, classes: usize) -> usize {
+    label.and_then(|label| usize::try_from(label).ok()).map_or(classes, |label| label.min(classes))
+}
+
+fn summary(view: &View, facts: Facts, labels: &mix::Labels, index_bytes: u64) -> (Summary, Vec<Error>) {
+    let manifest = view.dataset.manifest();
+    let is_whole = view.is_whole();
+    let mut problems = facts.problems;
+    let images = facts.images.finish();
+    let mix = labels.mixes(&facts.classes);
+    let mut counts = facts.classes;
+    let unlabelled = counts.pop().unwrap_or_default();
+    if is_whole && problems.is_empty() {
+        let differs = manifest.classes.iter().zip(&counts).find(|(class, count)| class.counts.packed != **count);
+        let path = || view.dataset.folder().join(shardpack_format::manifest::FILE);
+        if let Some((class, count)) = differs {
+            let packed = class.counts.packed;
+            let what = format!("class {}: {packed} samples, the indexes have {count}", class.name);
+            problems.push(Error::data(what).in_file(path()));
+        }
+        if images.kinds != manifest.kinds {
+            let what = "the kinds of images are not those that the indexes have";
+            problems.push(Error::data(what).in_file(path()));
+        }
+    }
+    let list = manifest.classes.iter().zip(&counts).enumerate().map(|(label, (class, count))| Class {
+        label: label as i64,
+        name: Some(class.name.clone()),
+        samples: *count,
+    });
+    let named = manifest.components.iter().zip(&facts.components);
+    let components: Vec<_> = named
+        .map(|(name, (samples, bytes))| Component { name: name.clone(), samples: *samples, bytes: *bytes })
+        .collect();
+    let shards = Shards {
+        count: view.shards.len() as u64,
+        bytes: view.shards().map(|shard| shard.entry().bytes).sum(),
+        size: Spread::of(view.shards().map(|shard| shard.entry().bytes).collect()),
+        samples: Spread::of(view.shards().map(|shard| shard.len()).collect()),
+    };
+    let payload_bytes = if is_whole { manifest.payload_bytes } else { facts.payload_bytes };
+    let summary = Summary {
+        what: if is_whole { What::Dataset } else { What::Shards },
+        path: view.dataset.folder().display().to_string(),
+        name: manifest.name.clone(),
+        id: Some(hash::hex(&manifest.id.0)),
+        format: manifest.format.name.clone(),
+        compression: manifest.format.compression.clone(),
+        order: Some(manifest.order.clone()),
+        samples: view.samples(),
+        payload_bytes,
+        overhead: Overhead::new(facts.content_bytes, &components, payload_bytes, shards.bytes, index_bytes),
+        shards,
+        block_samples: Some(manifest.block_samples),
+        components,
+        images,
+        classes: Classes::new(list.collect(), unlabelled),
+        mix,
+        ledger: is_whole.then_some(manifest.ledger.counts),
+        ignored_files: if is_whole { manifest.ignored_files.clone() } else { Default::default() },
+        tar: None,
+    };
+    (summary, problems)
+}

@@ -1,0 +1,128 @@
+//! Extract reads one image, found by its key or by the path that it had in the source.
+//!
+//! The name that somebody else gave it is never used as the name of a file here: the caller says where it goes.
+
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use shardpack_format::{
+    Error, Result,
+    formats::webdataset::{reader::MemberKind, samples},
+};
+
+use super::{Target, View, go_on, scan};
+use crate::monitor::Monitor;
+
+/// Rows after which it is asked whether to go on.
+const ROWS_AT_ONCE: u64 = 4096;
+/// No image is longer.
+const MOST_BYTES: u64 = u32::MAX as u64;
+
+/// An image.
+#[derive(Debug)]
+pub struct Extracted {
+    /// Its bytes, as they were packed; compared with their hash, if the dataset has one.
+    pub bytes: Vec<u8>,
+    /// Key and original path, as messages name a sample; the member's name in foreign files.
+    pub name: String,
+    /// Path of the shard.
+    pub shard: PathBuf,
+}
+
+/// Reads the image of the sample whose key, or else whose original path, is `wanted`. Of foreign files, `wanted` is the
+/// key of a sample, whose first image is taken, or the name of a member.
+///
+/// # Errors
+/// When there is no such sample, several datasets have one, or its bytes are not right.
+pub fn extract(targets: &[Target], wanted: &[u8], monitor: &dyn Monitor) -> Result<Extracted> {
+    let find = |by: fn(&View, &[u8], &dyn Monitor) -> Result<Option<u64>>| {
+        let mut found = Vec::new();
+        for target in targets {
+            if let Target::Dataset(view) = target {
+                found.extend(by(view, wanted, monitor)?.map(|number| (view, number)));
+            }
+        }
+        Ok::<_, Error>(found)
+    };
+    let mut found = find(by_key)?;
+    if found.is_empty() {
+        found = find(by_path)?;
+    }
+    match found[..] {
+        [(view, number)] => return read(view, number),
+        [] => {}
+        [(first, _), ..] => {
+            let names: Vec<_> = found.iter().map(|(view, _)| view.dataset.name()).collect();
+            let what = format!("{:?} is in {}", String::from_utf8_lossy(wanted), names.join(" and in "));
+            return Err(Error::usage(what).help(format!("give one of them: {}", first.dataset.folder().display())));
+        }
+    }
+    for target in targets {
+        if let Target::Foreign(files) = target {
+            for path in files {
+                if let Some(found) = in_foreign(path, wanted, monitor)? {
+                    return Ok(found);
+                }
+            }
+        }
+    }
+    Err(Error::usage(format!("no sample with the key or the path {:?}", String::from_utf8_lossy(wanted)))
+        .help("`shardpack inspect DST --samples` lists keys and paths"))
+}
+
+fn read(view: &View, number: u64) -> Result<Extracted> {
+    let mut bytes = Vec::new();
+    // With one `pread`, or one frame unpacked; compared with its hash, for so the dataset was opened.
+    let row = view.dataset.read(number, &mut bytes)?;
+    let shard = view.dataset.shard_of(number)?;
+    Ok(Extracted { bytes, name: row.name(), shard: shard.path() })
+}
+
+fn by_key(view: &View, key: &[u8], _: &dyn Monitor) -> Result<Option<u64>> {
+    if view.is_whole() {
+        return view.dataset.find(key);
+    }
+    for shard in view.shards() {
+        let found = shard.index()?.find(key).map_err(|error| error.in_file(shard.index_path()))?;
+        if let Some(row) = found {
+            return Ok(Some(shard.samples().start + row));
+        }
+    }
+    Ok(None)
+}
+
+/// Goes through all rows, for paths are in no order. The path may begin with the name of the split.
+fn by_path(view: &View, path: &[u8], monitor: &dyn Monitor) -> Result<Option<u64>> {
+    let name = view.dataset.name().as_bytes();
+    let in_split = path.strip_prefix(name).and_then(|rest| rest.strip_prefix(b"/"));
+    let shards: Vec<_> = view.shards().collect();
+    let look = |shard: &shardpack_reader::Shard<'_>| {
+        for number in 0..shard.len() {
+            if number.is_multiple_of(ROWS_AT_ONCE) {
+                go_on(monitor)?;
+            }
+            let row = shard.row(number)?;
+            if row.path == path || in_split == Some(row.path) {
+                return Ok(Some(shard.samples().start + number));
+            }
+        }
+        Ok(None)
+    };
+    shards.par_iter().find_map_first(|shard| look(shard).transpose()).transpose()
+}
+
+fn in_foreign(path: &Path, wanted: &[u8], monitor: &dyn Monitor) -> Result<Option<Extracted>> {
+    let in_file = |error: Error| error.in_file(path);
+    let mut opened = scan::Opened::open(path)?;
+    while let Some(member) = opened.next().map_err(in_file)? {
+        go_on(monitor)?;
+        let of_key = || samples::split(&member.name).filter(|(key, _)| *key == wanted);
+        let is_image = || of_key().is_some_and(|(_, extension)| scan::is_image(extension));
+        if member.kind == MemberKind::File && (member.name == wanted || is_image()) {
+            let bytes = opened.data(MOST_BYTES).map_err(in_file)?;
+            let name = String::from_utf8_lossy(&member.name).into_owned();
+            return Ok(Some(Extracted { bytes, name, shard: path.to_path_buf() }));
+        }
+    }
+    Ok(None)
+}

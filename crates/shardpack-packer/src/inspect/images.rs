@@ -1,0 +1,143 @@
+//! What the headers of many images say, in numbers that do not grow with the images.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use shardpack_format::image_header::{Header, Kind, Mode};
+
+use super::histogram::{Histogram, Spread};
+
+/// Formats and dimensions of images.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Images {
+    /// Images of each kind, by their first bytes.
+    pub kinds: BTreeMap<String, u64>,
+    /// Images of each colour mode.
+    pub modes: BTreeMap<String, u64>,
+    /// Images of each number of bits a channel; 0 where it is not known.
+    pub depths: BTreeMap<u8, u64>,
+    /// Pixels across, of those whose size is known.
+    pub width: Option<Spread>,
+    /// Pixels down, of those whose size is known.
+    pub height: Option<Spread>,
+    /// Images whose headers do not tell their size.
+    pub without_size: u64,
+    /// Images that are not what the extension of their component says.
+    pub strays: u64,
+}
+
+/// Counts images.
+#[derive(Clone, Debug, Default)]
+pub struct Counter {
+    kinds: BTreeMap<Kind, u64>,
+    modes: BTreeMap<Mode, u64>,
+    depths: BTreeMap<u8, u64>,
+    widths: Histogram,
+    heights: Histogram,
+    without_size: u64,
+    strays: u64,
+}
+
+impl Counter {
+    /// Counts an image whose component has this extension; `None` where each image has that of its own kind.
+    pub fn add(&mut self, image: &Header, extension: Option<&str>) {
+        *self.kinds.entry(image.kind).or_default() += 1;
+        *self.modes.entry(image.mode).or_default() += 1;
+        *self.depths.entry(image.depth).or_default() += 1;
+        if image.width == 0 {
+            self.without_size += 1;
+        } else {
+            self.widths.add(image.width);
+            self.heights.add(image.height);
+        }
+        self.strays += u64::from(is_stray(image.kind, extension));
+    }
+
+    /// Counts all that `other` has counted.
+    pub fn merge(&mut self, other: Self) {
+        other.kinds.into_iter().for_each(|(kind, count)| *self.kinds.entry(kind).or_default() += count);
+        other.modes.into_iter().for_each(|(mode, count)| *self.modes.entry(mode).or_default() += count);
+        other.depths.into_iter().for_each(|(depth, count)| *self.depths.entry(depth).or_default() += count);
+        self.widths.merge(other.widths);
+        self.heights.merge(other.heights);
+        self.without_size += other.without_size;
+        self.strays += other.strays;
+    }
+
+    /// What came of it.
+    pub fn finish(self) -> Images {
+        Images {
+            kinds: self.kinds.into_iter().map(|(kind, count)| (kind.name().to_owned(), count)).collect(),
+            modes: self.modes.into_iter().map(|(mode, count)| (mode.name().to_owned(), count)).collect(),
+            depths: self.depths,
+            width: self.widths.spread(),
+            height: self.heights.spread(),
+            without_size: self.without_size,
+            strays: self.strays,
+        }
+    }
+}
+
+/// Whether an image is not what the extension of its component says.
+pub fn is_stray(kind: Kind, extension: Option<&str>) -> bool {
+    extension.is_some_and(|extension| kind_of_extension(extension) != Some(kind) && extension != kind.extension())
+}
+
+/// The kind of image that files of this extension, in lower case, usually are.
+pub fn kind_of_extension(extension: &str) -> Option<Kind> {
+    match extension {
+        "jpeg" | "jpe" | "jfif" => Some(Kind::Jpeg),
+        "dib" => Some(Kind::Bmp),
+        "tiff" => Some(Kind::Tiff),
+        "pbm" | "pgm" | "pnm" => Some(Kind::Pnm),
+        "j2k" | "jpx" => Some(Kind::Jp2),
+        "heif" => Some(Kind::Heif),
+        _ => Kind::ALL.into_iter().find(|kind| *kind != Kind::Unknown && kind.extension() == extension),
+    }
+}
+
+/// The kind that a person names: `jpeg`, or an extension of it.
+pub fn kind_of_name(name: &str) -> Option<Kind> {
+    Kind::ALL.into_iter().find(|kind| kind.name() == name).or_else(|| kind_of_extension(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_is_a_stray_when_its_extension_means_another_kind() {
+        let rows = [
+            (Kind::Jpeg, Some("jpg"), false),
+            (Kind::Jpeg, Some("jpeg"), false),
+            (Kind::Png, Some("jpg"), true),
+            (Kind::Unknown, Some("jpg"), true),
+            (Kind::Unknown, Some("bin"), false),
+            (Kind::Jpeg, Some("img"), true),
+            (Kind::Pnm, Some("pgm"), false),
+            (Kind::Png, None, false),
+        ];
+        for (kind, extension, stray) in rows {
+            assert_eq!(is_stray(kind, extension), stray, "{kind:?} {extension:?}");
+        }
+        assert_eq!(kind_of_name("jpeg"), Some(Kind::Jpeg));
+        assert_eq!(kind_of_name("jpg"), Some(Kind::Jpeg));
+        assert_eq!(kind_of_name("unknown"), Some(Kind::Unknown));
+        assert_eq!(kind_of_name("mp4"), None);
+    }
+
+    #[test]
+    fn counts_of_parts_add_up() {
+        let image = |kind, width, mode| Header { kind, width, height: width / 2, mode, depth: 8 };
+        let (mut first, mut second) = (Counter::default(), Counter::default());
+        first.add(&image(Kind::Jpeg, 100, Mode::Rgb), Some("jpg"));
+        second.add(&image(Kind::Png, 300, Mode::Gray), Some("jpg"));
+        second.add(&image(Kind::Jpeg, 0, Mode::Unknown), Some("jpg"));
+        first.merge(second);
+        let images = first.finish();
+        assert_eq!(images.kinds, BTreeMap::from([("jpeg".to_owned(), 2), ("png".to_owned(), 1)]));
+        assert_eq!(images.width, Some(Spread { smallest: 100, median: 100, largest: 300 }));
+        assert_eq!(images.height, Some(Spread { smallest: 50, median: 50, largest: 150 }));
+        assert_eq!((images.without_size, images.strays), (1, 1));
+    }
+}

@@ -1,0 +1,272 @@
+//! The samples of targets one by one, in stored order, as a table for people has them.
+
+use std::{ops::ControlFlow, path::PathBuf};
+
+use serde::Serialize;
+use shardpack_format::{
+    Error, ErrorKind, Result, hash,
+    image_header::{Header, Kind, Mode},
+    index::RowRef,
+};
+use shardpack_reader::Shard;
+
+use super::{
+    Target, View, dataset, go_on,
+    images::is_stray,
+    scan::{self, Scanned},
+};
+use crate::monitor::Monitor;
+
+/// Samples after which it is asked whether to go on.
+const SAMPLES_AT_ONCE: u64 = 4096;
+/// Classes that are named to a person who asked for another one.
+const NAMED_CLASSES: usize = 5;
+
+/// Which samples are wanted.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// Only of the class of this name or, if there is none, with this label.
+    pub class: Option<String>,
+    /// Only images of this kind.
+    pub kind: Option<Kind>,
+    /// Only images that are not what the extension of their component says.
+    pub strays: bool,
+    /// At most this many; `None` for all.
+    pub limit: Option<u64>,
+}
+
+/// A sample. Fields in the order in which JSON has them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Sample {
+    /// Name of the dataset; `None` in foreign files.
+    pub dataset: Option<String>,
+    /// Name of the shard file.
+    pub shard: String,
+    /// Its number in the dataset, or among the foreign files, from 0.
+    pub number: u64,
+    /// Key, with replacement characters where it is no text.
+    pub key: String,
+    /// Number of its class.
+    pub label: Option<i64>,
+    /// Name of its class.
+    pub class: Option<String>,
+    /// What the image is.
+    pub kind: &'static str,
+    /// Pixels across; 0 if not known.
+    pub width: u32,
+    /// Pixels down; 0 if not known.
+    pub height: u32,
+    /// Colour mode.
+    pub mode: &'static str,
+    /// Bits a channel; 0 if not known.
+    pub depth: u8,
+    /// Length of the image in bytes.
+    pub bytes: u64,
+    /// Original path, with replacement characters where it is no text; `None` in foreign files.
+    pub path: Option<String>,
+    /// The bytes of the path in hexadecimal, where they are no text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path_hex: Option<String>,
+}
+
+/// Tells `found` of the samples of `targets` that `filter` wants, in order. What keeps a shard from being read is
+/// returned, and the others are gone through.
+///
+/// # Errors
+/// When no target has the class, when the person interrupts it, and the first of `found`.
+pub fn samples(
+    targets: &[Target],
+    filter: &Filter,
+    monitor: &dyn Monitor,
+    found: &mut dyn FnMut(&Sample) -> Result<()>,
+) -> Result<Vec<Error>> {
+    let classes = classes(targets, filter)?;
+    let mut walk = Walk { filter, left: filter.limit.unwrap_or(u64::MAX), found, monitor, problems: Vec::new() };
+    for (target, class) in targets.iter().zip(classes) {
+        match (target, class) {
+            (Target::Dataset(view), class) => walk.dataset(view, class)?,
+            (Target::Foreign(files), class) => walk.foreign(files, class)?,
+        }
+    }
+    Ok(walk.problems)
+}
+
+/// Which label is wanted of a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    All,
+    Label(i64),
+    /// It has no such class.
+    Nothing,
+}
+
+impl Wanted {
+    fn takes(self, label: Option<i64>) -> bool {
+        match self {
+            Self::All => true,
+            Self::Label(wanted) => label == Some(wanted),
+            Self::Nothing => false,
+        }
+    }
+}
+
+fn classes(targets: &[Target], filter: &Filter) -> Result<Vec<Wanted>> {
+    let Some(wanted) = &filter.class else { return Ok(vec![Wanted::All; targets.len()]) };
+    let number = wanted.parse::<i64>().ok();
+    let of_target = |target: &Target| match target {
+        Target::Foreign(_) => number.map_or(Wanted::Nothing, Wanted::Label),
+        Target::Dataset(view) => {
+            let classes = view.dataset.classes();
+            let named = classes.iter().position(|class| class.name == *wanted).map(|label| label as i64);
+            let numbered = number.filter(|number| usize::try_from(*number).is_ok_and(|n| n < classes.len()));
+            named.or(numbered).map_or(Wanted::Nothing, Wanted::Label)
+        }
+    };
+    let all: Vec<_> = targets.iter().map(of_target).collect();
+    if all.contains(&Wanted::Nothing) && !all.iter().any(|class| matches!(class, Wanted::Label(_))) {
+        return Err(no_class(targets, wanted));
+    }
+    Ok(all)
+}
+
+fn no_class(targets: &[Target], wanted: &str) -> Error {
+    let names = targets.iter().find_map(|target| match target {
+        Target::Dataset(view) => Some(view.dataset.classes()),
+        Target::Foreign(_) => None,
+    });
+    let error = Error::usage(format!("no class {wanted:?}"));
+    match names {
+        None => error.help("the classes of foreign tar files have numbers only, those of their labels"),
+        Some(classes) => {
+            let mut some: Vec<_> = classes.iter().take(NAMED_CLASSES).map(|class| class.name.as_str()).collect();
+            let more = format!("… ({} in all)", classes.len());
+            if classes.len() > NAMED_CLASSES {
+                some.push(&more);
+            }
+            error.help(format!("the classes are {}", some.join(", ")))
+        }
+    }
+}
+
+struct Walk<'a> {
+    filter: &'a Filter,
+    left: u64,
+    found: &'a mut dyn FnMut(&Sample) -> Result<()>,
+    monitor: &'a dyn Monitor,
+    problems: Vec<Error>,
+}
+
+impl Walk<'_> {
+    fn wants(&self, image: &Header, extension: Option<&str>) -> bool {
+        self.filter.kind.is_none_or(|kind| kind == image.kind)
+            && (!self.filter.strays || is_stray(image.kind, extension))
+    }
+
+    fn tell(&mut self, sample: &Sample) -> Result<()> {
+        self.left -= 1;
+        (self.found)(sample)
+    }
+
+    fn dataset(&mut self, view: &View, class: Wanted) -> Result<()> {
+        for shard in view.shards() {
+            if self.left == 0 || class == Wanted::Nothing {
+                break;
+            }
+            self.shard(view, shard, class)?;
+        }
+        Ok(())
+    }
+
+    fn shard(&mut self, view: &View, shard: Shard<'_>, class: Wanted) -> Result<()> {
+        let extension = dataset::image_extension(view);
+        for number in 0..shard.len() {
+            if self.left == 0 {
+                break;
+            }
+            if number.is_multiple_of(SAMPLES_AT_ONCE) {
+                go_on(self.monitor)?;
+            }
+            let row = match shard.row(number) {
+                Ok(row) => row,
+                Err(error) => {
+                    self.problems.push(error);
+                    break;
+                }
+            };
+            if class.takes(row.label) && self.wants(&row.image, extension) {
+                self.tell(&of_row(view, shard, shard.samples().start + number, &row))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn foreign(&mut self, files: &[PathBuf], class: Wanted) -> Result<()> {
+        let mut number = 0;
+        for path in files {
+            if self.left == 0 || class == Wanted::Nothing {
+                break;
+            }
+            let shard = path.file_name().unwrap_or_default().to_string_lossy();
+            let scanned = scan::scan(path, &mut |scanned| {
+                go_on(self.monitor)?;
+                let (extension, _, header) = scanned.image().unwrap_or((b"", 0, &NO_IMAGE));
+                let extension = std::str::from_utf8(extension).ok().filter(|_| !scanned.images.is_empty());
+                if class.takes(scanned.label) && self.wants(header, extension) {
+                    self.tell(&of_foreign(&shard, number, &scanned))?;
+                }
+                number += 1;
+                Ok(if self.left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            });
+            match scanned {
+                Ok(file) => self.problems.extend(file.problem),
+                // What `found` failed at is no problem of the file.
+                Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::System) => return Err(error),
+                Err(error) => self.problems.push(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Of a sample that has no image.
+const NO_IMAGE: Header = Header { kind: Kind::Unknown, width: 0, height: 0, mode: Mode::Unknown, depth: 0 };
+
+fn of_row(view: &View, shard: Shard<'_>, number: u64, row: &RowRef<'_>) -> Sample {
+    let path_hex = std::str::from_utf8(row.path).is_err().then(|| hash::hex(row.path));
+    Sample {
+        dataset: Some(view.dataset.name().to_owned()),
+        shard: shard.entry().file.clone(),
+        number,
+        key: String::from_utf8_lossy(row.key).into_owned(),
+        label: row.label,
+        class: row.label.and_then(|label| view.dataset.class_name(label)).map(str::to_owned),
+        kind: row.image.kind.name(),
+        width: row.image.width,
+        height: row.image.height,
+        mode: row.image.mode.name(),
+        depth: row.image.depth,
+        bytes: row.payload().1.into(),
+        path: Some(String::from_utf8_lossy(row.path).into_owned()),
+        path_hex,
+    }
+}
+
+fn of_foreign(shard: &str, number: u64, scanned: &Scanned) -> Sample {
+    let (_, bytes, image) = scanned.image().unwrap_or((b"", 0, &NO_IMAGE));
+    Sample {
+        dataset: None,
+        shard: shard.to_owned(),
+        number,
+        key: String::from_utf8_lossy(&scanned.sample.key).into_owned(),
+        label: scanned.label,
+        class: None,
+        kind: image.kind.name(),
+        width: image.width,
+        height: image.height,
+        mode: image.mode.name(),
+        depth: image.depth,
+        bytes,
+        path: None,
+        path_hex: None,
+    }
+}

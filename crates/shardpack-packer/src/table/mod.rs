@@ -1,0 +1,264 @@
+//! Table writes the indexes of datasets as one file that people query: Parquet or CSV, one row a sample in stored order.
+//!
+//! Holds at all times: a row group of 65,536 rows is in memory at most; the file has its name only once it is whole; an
+//! index that cannot be read leaves no table.
+//!
+//! | column | type | |
+//! |---|---|---|
+//! | dataset, shard | text | name of the dataset or split, of the shard file |
+//! | number | u64 | of the sample in its dataset, from 0 |
+//! | key, path | text | path with replacement characters where it is not UTF-8 |
+//! | path_hex | text or null | the bytes of the path in hexadecimal, where it is not UTF-8 |
+//! | label, class | i64, text or null | |
+//! | offset, record_bytes | u64, u32 | the record in the (unpacked) shard |
+//! | image_offset, image_bytes | u64, u32 | the image in the (unpacked) shard |
+//! | content_hash | text | XXH3-128 of the image, 32 hexadecimal digits |
+//! | kind, width, height, mode, depth | text, u32, u32, text, u8 | what the image's headers say; 0: not known |
+
+mod csv;
+mod parquet_file;
+
+use std::{
+    borrow::Cow,
+    fs::{self, File},
+    io::BufWriter,
+    path::{Path, PathBuf},
+};
+
+use shardpack_format::{Error, Result, hash, index::RowRef};
+use shardpack_reader::Shard;
+
+use crate::{
+    inspect::{Target, View, go_on},
+    monitor::{Monitor, Phase},
+    sys,
+};
+
+/// Rows after which it is asked whether to go on.
+const ROWS_AT_ONCE: u64 = 4096;
+
+/// Type of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Type {
+    Text,
+    /// Text, or nothing.
+    TextOrNull,
+    U64,
+    U32,
+    U8,
+    /// A signed number, or nothing.
+    I64OrNull,
+}
+
+/// The columns in order.
+const COLUMNS: [(&str, Type); 18] = [
+    ("dataset", Type::Text),
+    ("shard", Type::Text),
+    ("number", Type::U64),
+    ("key", Type::Text),
+    ("path", Type::Text),
+    ("path_hex", Type::TextOrNull),
+    ("label", Type::I64OrNull),
+    ("class", Type::TextOrNull),
+    ("offset", Type::U64),
+    ("record_bytes", Type::U32),
+    ("image_offset", Type::U64),
+    ("image_bytes", Type::U32),
+    ("content_hash", Type::Text),
+    ("kind", Type::Text),
+    ("width", Type::U32),
+    ("height", Type::U32),
+    ("mode", Type::Text),
+    ("depth", Type::U8),
+];
+
+/// One value of a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Cell<'a> {
+    Text(Cow<'a, str>),
+    Unsigned(u64),
+    Signed(i64),
+    Null,
+}
+
+/// One row: a cell for each of [`COLUMNS`].
+type Row<'a> = [Cell<'a>; COLUMNS.len()];
+
+/// What a table is written to.
+trait Sink {
+    /// Adds a row.
+    fn add(&mut self, row: &Row<'_>) -> Result<()>;
+
+    /// Writes what is left, and hands the file back.
+    fn finish(self: Box<Self>) -> Result<File>;
+}
+
+/// The kind of file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Apache Parquet, compressed with zstd.
+    Parquet,
+    /// Comma-separated values in UTF-8, quoted as RFC 4180 has it; lines end in LF, and what is not known is empty.
+    Csv,
+}
+
+impl Kind {
+    /// What the extension of `path` says.
+    ///
+    /// # Errors
+    /// When it is neither `.parquet` nor `.csv`.
+    pub fn of(path: &Path) -> Result<Self> {
+        match path.extension().map(|extension| extension.to_ascii_lowercase()) {
+            Some(extension) if extension == "parquet" => Ok(Self::Parquet),
+            Some(extension) if extension == "csv" => Ok(Self::Csv),
+            _ => Err(Error::usage("the name of a table ends in .parquet or .csv").in_file(path)),
+        }
+    }
+}
+
+/// Writes the indexes of `targets` to `path`, and returns the number of rows. What `path` holds is replaced only if
+/// `force` says so.
+///
+/// # Errors
+/// When a target has no index, an index cannot be read, or the file cannot be written; then `path` is as it was.
+pub fn write(targets: &[Target], path: &Path, force: bool, monitor: &dyn Monitor) -> Result<u64> {
+    let kind = Kind::of(path)?;
+    let views = targets.iter().map(|target| match target {
+        Target::Dataset(view) => Ok(view),
+        Target::Foreign(files) => Err(Error::usage("a table is made of indexes, and foreign tar files have none")
+            .in_file(files.first().map_or(Path::new(""), PathBuf::as_path))),
+    });
+    let views = views.collect::<Result<Vec<_>>>()?;
+    if !force && path.symlink_metadata().is_ok() {
+        return Err(Error::usage("is there already").in_file(path).help("--force replaces it"));
+    }
+    let temporary = Temporary::create(path)?;
+    let file = temporary.file.try_clone().map_err(|e| sys::io_error("cannot write", &temporary.path, e))?;
+    let mut sink: Box<dyn Sink> = match kind {
+        Kind::Parquet => Box::new(parquet_file::Writer::new(file)?),
+        Kind::Csv => Box::new(csv::Writer::new(BufWriter::with_capacity(1 << 20, file))?),
+    };
+    let rows = views.iter().map(|view| view.samples()).sum();
+    let index_bytes = views.iter().flat_map(|view| view.shards()).map(|shard| shard.entry().index.bytes).sum();
+    monitor.begin(Phase::Verifying, rows, index_bytes);
+    let written = || {
+        for view in views {
+            for shard in view.shards() {
+                add_shard(view, shard, sink.as_mut(), monitor)?;
+            }
+        }
+        sink.finish()
+    };
+    let file = written().map_err(|error: Error| error.in_file(path))?;
+    temporary.finish(&file, path)?;
+    Ok(rows)
+}
+
+fn add_shard(view: &View, shard: Shard<'_>, sink: &mut dyn Sink, monitor: &dyn Monitor) -> Result<()> {
+    for number in 0..shard.len() {
+        if number.is_multiple_of(ROWS_AT_ONCE) {
+            go_on(monitor)?;
+            monitor.advance(ROWS_AT_ONCE.min(shard.len() - number), 0);
+        }
+        sink.add(&cells(view, shard, shard.samples().start + number, &shard.row(number)?))?;
+    }
+    monitor.advance(0, shard.entry().index.bytes);
+    Ok(())
+}
+
+fn cells<'a>(view: &'a View, shard: Shard<'a>, number: u64, row: &RowRef<'a>) -> Row<'a> {
+    let text = |text: &'a str| Cell::Text(Cow::Borrowed(text));
+    let (image_offset, image_bytes) = row.payload();
+    let class = row.label.and_then(|label| view.dataset.class_name(label));
+    [
+        text(view.dataset.name()),
+        text(&shard.entry().file),
+        Cell::Unsigned(number),
+        Cell::Text(String::from_utf8_lossy(row.key)),
+        Cell::Text(String::from_utf8_lossy(row.path)),
+        std::str::from_utf8(row.path).map_or_else(|_| Cell::Text(hash::hex(row.path).into()), |_| Cell::Null),
+        row.label.map_or(Cell::Null, Cell::Signed),
+        class.map_or(Cell::Null, text),
+        Cell::Unsigned(row.offset),
+        Cell::Unsigned(row.record_bytes.into()),
+        Cell::Unsigned(image_offset),
+        Cell::Unsigned(image_bytes.into()),
+        Cell::Text(format!("{:032x}", row.content_hash).into()),
+        text(row.image.kind.name()),
+        Cell::Unsigned(row.image.width.into()),
+        Cell::Unsigned(row.image.height.into()),
+        text(row.image.mode.name()),
+        Cell::Unsigned(row.image.depth.into()),
+    ]
+}
+
+/// A file that goes away again unless it is finished.
+struct Temporary {
+    file: File,
+    path: PathBuf,
+}
+
+impl Temporary {
+    /// Beside `path`, so that it can be renamed to it.
+    fn create(path: &Path) -> Result<Self> {
+        let mut name = path.file_name().unwrap_or_default().to_os_string();
+        name.push(format!(".{}.tmp", std::process::id()));
+        let temporary = path.with_file_name(name);
+        let file = File::create(&temporary).map_err(|e| sys::io_error("cannot create", &temporary, e))?;
+        Ok(Self { file, path: temporary })
+    }
+
+    fn finish(self, file: &File, path: &Path) -> Result<()> {
+        sys::finish_durably(file, &self.path, path)
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // Once it is renamed there is nothing of this name.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_extension_decides_the_kind() {
+        for (name, kind) in [("a.parquet", Kind::Parquet), ("x/b.CSV", Kind::Csv)] {
+            assert_eq!(Kind::of(Path::new(name)).unwrap(), kind, "{name}");
+        }
+        for name in ["a", "a.tsv", "parquet", ".csv"] {
+            assert!(Kind::of(Path::new(name)).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_not_finished_goes_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.csv");
+        drop(Temporary::create(&path).unwrap());
+        assert_eq!(folder.path().read_dir().unwrap().count(), 0);
+        let temporary = Temporary::create(&path).unwrap();
+        let file = temporary.file.try_clone().unwrap();
+        temporary.finish(&file, &path).unwrap();
+        let names: Vec<_> = folder.path().read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["a.csv"]);
+    }
+
+    #[test]
+    fn foreign_files_have_no_table_and_nothing_is_left_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let targets = [Target::Foreign(vec!["x.tar".into()])];
+        let path = folder.path().join("a.parquet");
+        assert!(write(&targets, &path, false, &crate::monitor::Silent).is_err());
+        fs::write(&path, b"mine").unwrap();
+        let error = write(&[], &path, false, &crate::monitor::Silent).unwrap_err();
+        assert_eq!(error.help_text(), Some("--force replaces it"));
+        assert_eq!(fs::read(&path).unwrap(), b"mine");
+        assert_eq!(write(&[], &path, true, &crate::monitor::Silent).unwrap(), 0);
+        assert!(fs::read(&path).unwrap().ends_with(b"PAR1"));
+        assert_eq!(folder.path().read_dir().unwrap().count(), 1);
+    }
+}

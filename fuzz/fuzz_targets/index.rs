@@ -1,0 +1,75 @@
+//! Bytes as an index: as they are, and with their checksums put right, without which few would come past the door.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use shardpack_format::{
+    hash,
+    index::{self, BLOCK_BYTES, Index},
+};
+use shardpack_fuzz::within;
+
+/// `docs/formats/index.md`: the header up to its checksum, and with it.
+const SUMMED_BYTES: usize = 88;
+const HEADER_BYTES: usize = 96;
+
+fuzz_target!(|input: &[u8]| {
+    read(input);
+    if let Some(mended) = mend(input) {
+        read(&mended);
+    }
+});
+
+fn read(bytes: &[u8]) {
+    // Up to 255 names of components, and the message of an error.
+    within(64 << 10, 8, bytes, || {
+        let Ok(index) = Index::open(bytes) else { return };
+        let mut rows = 0;
+        let mut all = Vec::new();
+        for (number, row) in index.iter().enumerate() {
+            let Ok(row) = row else { continue };
+            rows += 1;
+            let end = row.offset + u64::from(row.record_bytes);
+            assert!(end <= index.summary().content_bytes);
+            let (start, length) = row.payload();
+            assert!(row.offset <= start && start + u64::from(length) <= end);
+            if number < 16 {
+                let found = index.find(row.key);
+                if let Ok(Some(found)) = found {
+                    assert_eq!(index.row(found).expect("a row that was found").key, row.key);
+                }
+            }
+            if bytes.len() < 4096 {
+                all.push(row.to_row());
+            }
+        }
+        assert!(rows <= index.len());
+        assert!(index.row(index.len()).is_err());
+        let _ = index.find(b"00000000");
+        // What can be read can be written, and reads the same.
+        if rows == index.len() && all.len() as u64 == rows {
+            let again = index::write(index.summary(), &all).expect("rows with the same components");
+            let again = Index::open(again).expect("what was written");
+            for (row, wanted) in again.iter().zip(&all) {
+                assert_eq!(row.expect("a row that was written").to_row(), *wanted);
+            }
+        }
+    });
+}
+
+/// `input` with the checksums it should have, if its lengths add up.
+fn mend(input: &[u8]) -> Option<Vec<u8>> {
+    let u32_at = |at: usize| input.get(at..at + 4)?.try_into().ok().map(u32::from_le_bytes);
+    let u64_at = |at: usize| input.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes);
+    let row_bytes = 72 + 8 * u64::from(u32_at(12)?);
+    let body_start = HEADER_BYTES.checked_add(u32_at(52)? as usize)?;
+    let body = u64_at(16)?.checked_mul(row_bytes)?.checked_add(u64_at(24)?)?;
+    let body_end = body_start.checked_add(usize::try_from(body).ok()?)?;
+    // Longer or shorter by some checksums is fine: that is put right too.
+    let mut mended = input.get(..body_end)?.to_vec();
+    let sums: Vec<u8> =
+        mended[body_start..].chunks(BLOCK_BYTES).flat_map(|block| hash::block(block).to_le_bytes()).collect();
+    let header = hash::block(&[&mended[..SUMMED_BYTES], &mended[HEADER_BYTES..body_start]].concat());
+    mended[SUMMED_BYTES..HEADER_BYTES].copy_from_slice(&header.to_le_bytes());
+    mended.extend_from_slice(&sums);
+    Some(mended)
+}

@@ -1,0 +1,66 @@
+//! An allocator that counts, so that a few bytes of input cannot ask for much memory unnoticed.
+//!
+//! Holds at all times: inside [`within`] the process aborts as soon as more than the limit is held at once; outside it
+//! nothing is limited.
+
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    io::Write,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+};
+
+static HELD_BYTES: AtomicUsize = AtomicUsize::new(0);
+static LIMIT_BYTES: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+/// The system's allocator, counting.
+pub struct Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Does `work`, which may hold `fixed_bytes` and `factor` times the length of `input` at once, beside what is held now.
+pub fn within<T>(fixed_bytes: usize, factor: usize, input: &[u8], work: impl FnOnce() -> T) -> T {
+    LIMIT_BYTES.store(HELD_BYTES.load(Relaxed) + fixed_bytes + factor * input.len(), Relaxed);
+    let result = work();
+    LIMIT_BYTES.store(usize::MAX, Relaxed);
+    result
+}
+
+fn hold(bytes: usize) {
+    let held = HELD_BYTES.fetch_add(bytes, Relaxed).saturating_add(bytes);
+    if held > LIMIT_BYTES.load(Relaxed) {
+        // Telling may allocate. When stderr is gone there is nobody to tell.
+        LIMIT_BYTES.store(usize::MAX, Relaxed);
+        let _ = writeln!(std::io::stderr(), "an allocation of {bytes} bytes takes it over the limit");
+        std::process::abort();
+    }
+}
+
+// SAFETY: every call goes to the system's allocator as it came; counting does not touch the memory.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        hold(layout.size());
+        // SAFETY: the caller keeps the promises of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        hold(layout.size());
+        // SAFETY: the caller keeps the promises of `alloc_zeroed`.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        // The old and the new are both there while one is copied to the other.
+        hold(new_size);
+        HELD_BYTES.fetch_sub(layout.size(), Relaxed);
+        // SAFETY: the caller keeps the promises of `realloc`.
+        unsafe { System.realloc(pointer, layout, new_size) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        HELD_BYTES.fetch_sub(layout.size(), Relaxed);
+        // SAFETY: the caller keeps the promises of `dealloc`.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}

@@ -1,0 +1,198 @@
+//! The documentation against the program: the schema of the manifest, and the order in `docs/order.md`.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use serde_json::{Value, json};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn shardpack() -> &'static str {
+    env!("CARGO_BIN_EXE_shardpack")
+}
+
+fn schema() -> jsonschema::Validator {
+    let text = fs::read(root().join("docs/manifest.schema.json")).unwrap();
+    let schema: Value = serde_json::from_slice(&text).unwrap();
+    assert!(jsonschema::meta::is_valid(&schema), "the schema itself is not valid");
+    jsonschema::validator_for(&schema).unwrap()
+}
+
+fn pack(source: &Path, dst: &Path, options: &[&str]) {
+    let out = Command::new(shardpack()).arg("pack").arg(source).arg(dst).arg("--quiet").args(options).output().unwrap();
+    assert!(out.status.success(), "pack {options:?}: {}", String::from_utf8_lossy(&out.stderr));
+}
+
+/// All manifests in and right below `dst`.
+fn manifests(dst: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let below = fs::read_dir(dst).unwrap().map(|entry| entry.unwrap().path().join("manifest.json"));
+    let mut files: Vec<PathBuf> = below.chain([dst.join("manifest.json")]).filter(|path| path.is_file()).collect();
+    files.sort();
+    files.into_iter().map(|path| (path.clone(), fs::read(path).unwrap())).collect()
+}
+
+fn copy_tree(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        match entry.file_type().unwrap().is_dir() {
+            true => copy_tree(&entry.path(), &to.join(entry.file_name())),
+            false => drop(fs::copy(entry.path(), to.join(entry.file_name())).unwrap()),
+        }
+    }
+}
+
+#[test]
+fn every_manifest_that_pack_writes_fits_the_schema() {
+    let (schema, photos) = (schema(), root().join("fixtures/photos"));
+    let folder = tempfile::tempdir().unwrap();
+
+    let splits = folder.path().join("splits");
+    for split in ["train", "val"] {
+        copy_tree(&photos, &splits.join(split));
+    }
+    fs::remove_dir_all(splits.join("val/space")).unwrap();
+    fs::write(splits.join("train/notes.txt"), "not an image").unwrap();
+    fs::write(splits.join("train/people/empty.jpg"), "").unwrap();
+
+    let runs: [(&Path, usize, &[&str]); 7] = [
+        (&photos, 1, &[]),
+        (&photos, 1, &["--shards", "5", "--seed", "18446744073709551615", "--name", "My_set-2"]),
+        (&photos, 1, &["--order", "source", "--seed", "3", "--shard-samples", "9"]),
+        (&photos, 1, &["--meta", "json", "--cls", "none", "--ext", "content"]),
+        (&photos, 1, &["--compress", "zstd:19", "--shard-size", "200KiB", "--ext", "bin"]),
+        (&photos, 1, &["--exclude", "**/cat*"]),
+        (&splits, 2, &["--on-bad", "skip", "--meta", "json"]),
+    ];
+    for (number, (source, expected, options)) in runs.into_iter().enumerate() {
+        let dst = folder.path().join(number.to_string());
+        pack(source, &dst, options);
+        let found = manifests(&dst);
+        assert_eq!(found.len(), expected, "{options:?}");
+        for (path, bytes) in found {
+            let manifest: Value = serde_json::from_slice(&bytes).unwrap();
+            let errors: Vec<_> = schema.iter_errors(&manifest).map(|error| error.to_string()).collect();
+            assert!(errors.is_empty(), "{} of {options:?}: {errors:?}", path.display());
+            assert_eq!(id_by_the_rule(&bytes), manifest["id"], "{options:?}");
+        }
+    }
+}
+
+/// The id as docs/manifest.md says: BLAKE3 of the file with its 64 digits replaced by zeros.
+fn id_by_the_rule(bytes: &[u8]) -> String {
+    let key = br#""id": ""#;
+    let start = bytes.windows(key.len()).position(|window| window == key).unwrap() + key.len();
+    let mut bytes = bytes.to_vec();
+    bytes[start..start + 64].fill(b'0');
+    blake3::hash(&bytes).to_hex().to_string()
+}
+
+#[test]
+fn the_schema_refuses_what_the_reader_refuses() {
+    let schema = schema();
+    let folder = tempfile::tempdir().unwrap();
+    let dst = folder.path().join("packed");
+    pack(&root().join("fixtures/photos"), &dst, &["--shards", "2"]);
+    let whole: Value = serde_json::from_slice(&fs::read(dst.join("manifest.json")).unwrap()).unwrap();
+    assert!(schema.is_valid(&whole));
+
+    // Where, and what is put there; `None` takes the key away.
+    let changes: [(&str, &str, Option<Value>); 26] = [
+        ("another schema", "/schema", Some(json!("shardpack-manifest/2"))),
+        ("an extra key", "/extra", Some(json!(1))),
+        ("an extra key in a shard", "/shards/0/extra", Some(json!(1))),
+        ("an extra key in an index", "/shards/0/index/extra", Some(json!(1))),
+        ("an extra key in the counts", "/ledger/counts/extra", Some(json!(1))),
+        ("an extra key in a class", "/classes/0/extra", Some(json!(1))),
+        ("a missing key", "/plan", None),
+        ("a missing key in a shard", "/shards/0/bytes", None),
+        ("a folder above", "/shards/0/file", Some(json!("../shard-000000.tar"))),
+        ("an absolute name", "/shards/0/file", Some(json!("/etc/passwd"))),
+        ("a hidden name", "/shards/0/file", Some(json!(".shard-000000.tar"))),
+        ("an empty name", "/shards/0/file", Some(json!(""))),
+        ("a backslash", "/shards/0/file", Some(json!("a\\b.tar"))),
+        ("a control character", "/shards/0/file", Some(json!("a\u{7}b.tar"))),
+        ("a name that is too long", "/shards/0/file", Some(json!("a".repeat(256)))),
+        ("an index in a folder above", "/shards/0/index/file", Some(json!("index/../../x.index"))),
+        ("an index outside its folder", "/shards/0/index/file", Some(json!("shard-000000.index"))),
+        ("a ledger of another name", "/ledger/file", Some(json!({"file": "x", "bytes": 1, "blake3": "0".repeat(64)}))),
+        ("a negative number", "/samples", Some(json!(-1))),
+        ("a fraction", "/payload_bytes", Some(json!(1.5))),
+        ("a number as text", "/shard_bytes", Some(json!("839680"))),
+        ("a short hash", "/id", Some(json!("0".repeat(63)))),
+        ("a hash in capitals", "/shards/0/blake3", Some(json!("A".repeat(64)))),
+        ("no samples in a block", "/block_samples", Some(json!(0))),
+        ("no components", "/components", Some(json!([]))),
+        ("an unknown compression", "/format/compression", Some(json!("gzip"))),
+    ];
+    for (name, pointer, value) in changes {
+        let mut manifest = whole.clone();
+        let (parent, key) = pointer.rsplit_once('/').unwrap();
+        let object = manifest.pointer_mut(parent).and_then(Value::as_object_mut).unwrap();
+        match value {
+            Some(value) => drop(object.insert(key.to_owned(), value)),
+            None => drop(object.remove(key).unwrap()),
+        }
+        assert!(!schema.is_valid(&manifest), "{name}: the schema takes it");
+        let bytes = serde_json::to_vec(&manifest).unwrap();
+        let read = shardpack_format::manifest::Manifest::read(&bytes).and_then(|read| read.check_id(&bytes));
+        assert!(read.is_err(), "{name}: the reader takes it");
+    }
+}
+
+#[test]
+fn the_order_of_the_documentation_is_the_order_of_a_pack() {
+    let Some(python) = std::env::var_os("SHARDPACK_PYTHON") else {
+        panic!("SHARDPACK_PYTHON is not set: run `cargo xtask test`, which sets up Python");
+    };
+    let out = Command::new(python)
+        .arg(root().join("tests/peers/order.py"))
+        .arg(root().join("docs/order.md"))
+        .arg(shardpack())
+        .arg(root().join("fixtures/photos"))
+        .output()
+        .unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    assert!(out.status.success(), "{stdout}{stderr}");
+}
+
+/// Links between the pages lead somewhere.
+#[test]
+fn every_relative_link_has_a_file() {
+    // Written by `cargo xtask docs`.
+    let generated = ["cli.md"];
+    let mut pages = vec!["README.md", "CHANGELOG.md", "CONTRIBUTING.md"].into_iter().map(|p| root().join(p)).collect();
+    collect(&root().join("docs"), &mut pages);
+    let mut missing = Vec::new();
+    for page in &pages {
+        let text = fs::read_to_string(page).unwrap();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let target = link.split('#').next().unwrap();
+            if target.is_empty() || target.contains("://") || generated.iter().any(|file| target.ends_with(file)) {
+                continue;
+            }
+            if !page.parent().unwrap().join(target).exists() {
+                missing.push(format!("{}: {link}", page.strip_prefix(root()).unwrap().display()));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+}
+
+fn collect(folder: &Path, pages: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.extension() {
+            _ if path.is_dir() => collect(&path, pages),
+            Some(extension) if extension == "md" => pages.push(path),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,98 @@
+"""The order that docs/order.md specifies, run as a reader of the page would run it.
+
+Takes the Python block out of the page, checks it against the test vectors of the page in both directions, then packs a
+tree with several options and compares the shards with what the block says. Only the standard library is needed.
+
+Args:
+    order.md: the page.
+    shardpack: the program.
+    photos: an ImageFolder.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+
+
+def block(text, language):
+    """The text of the only code block in `language`."""
+    blocks = re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 1, f"{len(blocks)} blocks of {language}"
+    return blocks[0]
+
+
+def canonical(root):
+    """Paths below `root` in canonical order: by class, folder, file name, each as bytes."""
+    images = (b".jpg", b".jpeg", b".png")
+    found = []
+    for folder, _, names in os.walk(os.fsencode(root)):
+        path = os.path.relpath(folder, os.fsencode(root))
+        found += [(path.split(b"/")[0], path, name) for name in names if name.lower().endswith(images)]
+    return [path + b"/" + name for _, path, name in sorted(found)]
+
+
+def packed(dst):
+    """Key and path of each sample in stored order, as the shards have them; and the manifest."""
+    with open(os.path.join(dst, "manifest.json")) as file:
+        manifest = json.load(file)
+    samples = []
+    for shard in manifest["shards"]:
+        before = len(samples)
+        with tarfile.open(os.path.join(dst, shard["file"])) as tar:
+            for member in tar:
+                key, extension = member.name.split(".", 1)
+                if extension == "json":
+                    samples.append((key, json.load(tar.extractfile(member))["path"].encode()))
+        assert len(samples) - before == shard["samples"], shard["file"]
+    return samples, manifest
+
+
+def main():
+    page, shardpack, photos = sys.argv[1:]
+    with open(page, encoding="utf-8") as file:
+        text = file.read()
+    names = {}
+    exec(block(text, "python"), names)
+    Order = names["Order"]
+
+    vectors = block(text, "vectors").splitlines()
+    for line in vectors:
+        head, samples = line.split(":")
+        count, seed = map(int, head.split())
+        order = Order(count, seed)
+        for position, sample in enumerate(map(int, samples.split())):
+            assert order.sample_at(position) == sample, line
+            assert order.position_of(sample) == position, line
+    for count in list(range(0, 70)) + [255, 256, 257, 1000]:
+        order = Order(count, 7)
+        assert sorted(map(order.sample_at, range(count))) == list(range(count)), count
+
+    paths = canonical(photos)
+    runs = [[], ["--seed", "1"], ["--seed", str(2**64 - 1), "--shards", "7"], ["--order", "source", "--shard-samples", "5"]]
+    for options in runs:
+        with tempfile.TemporaryDirectory() as folder:
+            dst = os.path.join(folder, "packed")
+            subprocess.run([shardpack, "pack", photos, dst, "--quiet", "--meta", "json", *options], check=True,
+                           stdout=subprocess.DEVNULL)
+            samples, manifest = packed(dst)
+        assert manifest["samples"] == len(samples) == len(paths), options
+        if manifest["order"]["algorithm"] == "source":
+            expected = paths
+        else:
+            assert manifest["order"]["algorithm"] == "feistel-8"
+            order = Order(len(paths), manifest["order"]["seed"])
+            expected = [paths[order.sample_at(position)] for position in range(len(paths))]
+        assert [path for _, path in samples] == expected, options
+        assert [key for key, _ in samples] == [f"{position:08}" for position in range(len(paths))], options
+        # Even counts, as the page says.
+        if "--shards" in options:
+            ends = [(i + 1) * len(paths) // 7 for i in range(7)]
+            assert [shard["samples"] for shard in manifest["shards"]] == [b - a for a, b in zip([0] + ends, ends)]
+    print(f"{len(vectors)} vectors and {len(runs)} packs agree with the page")
+
+
+main()

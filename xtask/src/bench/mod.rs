@@ -1,0 +1,4 @@
+//! bench
+pub fn task(_: crate::arguments::Arguments) -> crate::Result<()> {
+    Ok(())
+}

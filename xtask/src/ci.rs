@@ -1,0 +1,87 @@
+//! `test` and `check`: what a change has to pass.
+
+use std::process::Command;
+
+use crate::{
+    Result,
+    arguments::Arguments,
+    command::{Steps, cargo, command, is_there, output, read, root, run, target},
+    docs, fuzz, licences, python,
+};
+
+/// All that a change has to pass, in the order in which it is likely to fail.
+pub fn test(mut arguments: Arguments) -> Result<()> {
+    let is_ci = std::env::var("CI").is_ok_and(|value| value == "true");
+    let full = arguments.flag("--full") || is_ci;
+    let fuzz_seconds = arguments.number("--fuzz-seconds")?.unwrap_or(if is_ci { 60 } else { 5 });
+    arguments.end()?;
+
+    let mut steps = Steps::default();
+    quick_steps(&mut steps)?;
+    steps.step("licences", || licences::check(full))?;
+    let mut python = None;
+    steps.step("python", || {
+        python = Some(python::environment("peers-venv", "tests/peers/requirements.txt")?);
+        Ok(())
+    })?;
+    steps.step("test", || {
+        let mut test = cargo("test --workspace");
+        if let Some(python) = &python {
+            test.env("SHARDPACK_PYTHON", python);
+        }
+        run(&mut test)
+    })?;
+    steps.step("build --release", || run(&mut cargo("build --release --package shardpack")))?;
+    steps.step("docs/cli.md", || docs::check())?;
+    steps.step("doc", || run(cargo("doc --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings")))?;
+    steps.step("minimum Rust version", minimum_rust_version)?;
+    steps.step("fuzz", || fuzz::all(fuzz_seconds, is_ci))?;
+    steps.finish();
+    Ok(())
+}
+
+/// Format and clippy.
+pub fn check() -> Result<()> {
+    let mut steps = Steps::default();
+    quick_steps(&mut steps)?;
+    steps.finish();
+    Ok(())
+}
+
+fn quick_steps(steps: &mut Steps) -> Result<()> {
+    steps.step("format", || {
+        run(&mut cargo("fmt --all --check"))?;
+        run(&mut cargo("fmt --all --check --manifest-path fuzz/Cargo.toml"))
+    })?;
+    steps.step("clippy", || run(&mut cargo("clippy --workspace --all-targets -- -D warnings")))
+}
+
+/// Builds everything with the oldest Rust that Cargo.toml promises.
+fn minimum_rust_version() -> Result<()> {
+    let manifest = read(&root().join("Cargo.toml"))?;
+    let minimum = manifest.lines().find_map(|line| line.strip_prefix("rust-version = "));
+    let minimum = minimum.ok_or("Cargo.toml states no rust-version")?.trim().trim_matches('"');
+    let current = output(&mut command("rustc", ["--version"]))?;
+    let current = current.split_whitespace().nth(1).unwrap_or_default();
+    let numbers = |version: &str| -> Vec<u32> {
+        version.split(['.', '-']).take(2).map(|number| number.parse().unwrap_or(0)).collect()
+    };
+    if numbers(current) < numbers(minimum) {
+        return Err(format!("rustc is {current}, Cargo.toml says {minimum}"));
+    }
+    if numbers(current) == numbers(minimum) {
+        println!("rustc {current} is the minimum: all steps before this one were done with it");
+        return Ok(());
+    }
+    let toolchain = [format!("{minimum}.0"), minimum.to_owned()]
+        .into_iter()
+        .find(|toolchain| is_there("rustup", &["run", toolchain, "rustc", "--version"]));
+    let Some(toolchain) = toolchain else {
+        println!("rustc is {current} and rustup has no {minimum}: the minimum was NOT tested here");
+        return Ok(());
+    };
+    let mut check: Command = command("rustup", ["run", &toolchain, "cargo", "check", "--workspace", "--all-targets"]);
+    // Cargo set these for the toolchain that runs this task.
+    check.env_remove("CARGO").env_remove("RUSTC").env_remove("RUSTUP_TOOLCHAIN");
+    run(check.env("CARGO_TARGET_DIR", target("minimum-rust")))
+}

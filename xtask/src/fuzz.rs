@@ -1,0 +1,159 @@
+//! `fuzz`: libFuzzer on stable Rust, without cargo-fuzz.
+//!
+//! The compiler's flags are those of cargo-fuzz without a sanitizer: counters and comparisons for libFuzzer, checks on.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::Stdio,
+};
+
+use crate::{
+    Result,
+    arguments::Arguments,
+    command::{cargo, command, is_there, output, remove, root, run, shardpack, target, typed, write},
+    python,
+};
+
+const TARGETS: [&str; 4] = ["tar", "index", "manifest", "seekable"];
+const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+    -Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing -Cdebug-assertions -Coverflow-checks \
+    -Ccodegen-units=1";
+const MAX_BYTES: u64 = 64 << 10;
+const LIMITS: [&str; 4] = ["-timeout=10", "-rss_limit_mb=2048", "-max_len=65536", "-print_final_stats=1"];
+
+/// `fuzz`.
+pub fn task(mut arguments: Arguments) -> Result<()> {
+    let seconds = arguments.number("--seconds")?.unwrap_or(60);
+    let replay = arguments.value("--replay")?;
+    let name = arguments.word();
+    arguments.end()?;
+    if let Some(unknown) = name.as_deref().filter(|name| !TARGETS.contains(name)) {
+        return Err(format!("no target {unknown:?}; there are {}", TARGETS.join(", ")));
+    }
+    let programs = build()?;
+    match (name, replay) {
+        (Some(name), Some(file)) => run(&mut command(programs.join(name), [file])),
+        (None, Some(_)) => Err("--replay needs the target".to_owned()),
+        (Some(name), None) => {
+            run(&mut cargo("build --release --package shardpack"))?;
+            fuzz_one(&programs, &name, seconds)
+        }
+        (None, None) => {
+            run(&mut cargo("build --release --package shardpack"))?;
+            fuzz_all(&programs, seconds)
+        }
+    }
+}
+
+/// Fuzzes every target; the command line must have been built for release. Where there is no C++ compiler, which
+/// libFuzzer needs, that is an error if `required`, else it is said.
+pub fn all(seconds: u64, required: bool) -> Result<()> {
+    let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
+    if !required && !is_there(&compiler, &["--version"]) {
+        println!("there is no C++ compiler, which libFuzzer needs: NOT fuzzed");
+        return Ok(());
+    }
+    fuzz_all(&build()?, seconds)
+}
+
+fn fuzz_all(programs: &Path, seconds: u64) -> Result<()> {
+    TARGETS.iter().try_for_each(|name| fuzz_one(programs, name, seconds))
+}
+
+/// Builds the targets; returns the folder they are in.
+fn build() -> Result<PathBuf> {
+    let version = output(&mut command("rustc", ["--version", "--verbose"]))?;
+    let host = version.lines().find_map(|line| line.strip_prefix("host: ")).ok_or("rustc names no host")?;
+    let folder = target("fuzz");
+    // With --target, RUSTFLAGS are not for build scripts.
+    let mut build = cargo("build --quiet --release --bins --manifest-path fuzz/Cargo.toml --target");
+    run(build.arg(host).env("RUSTFLAGS", FLAGS).env("CARGO_TARGET_DIR", &folder))?;
+    Ok(folder.join(host).join("release"))
+}
+
+fn fuzz_one(programs: &Path, name: &str, seconds: u64) -> Result<()> {
+    let (corpus, artifacts) = (root().join("fuzz/corpus").join(name), root().join("fuzz/artifacts").join(name));
+    seed(name, &corpus)?;
+    fs::create_dir_all(&artifacts).map_err(|error| format!("{}: {error}", artifacts.display()))?;
+    let prefix = format!("-artifact_prefix={}/", artifacts.display());
+    let mut fuzz = command(programs.join(name), LIMITS);
+    fuzz.args([prefix, format!("-max_total_time={seconds}")]).arg(&corpus).stderr(Stdio::piped());
+    let mut child = fuzz.spawn().map_err(|error| format!("cannot run {}: {error}", typed(&fuzz)))?;
+
+    let (mut first, mut last, mut runs, mut log) = (None, 0, String::new(), Vec::new());
+    for line in child.stderr.take().into_iter().flat_map(|stderr| BufReader::new(stderr).lines()) {
+        let line = line.map_err(|error| format!("{name}: {error}"))?;
+        if let Some(coverage) = number_after(&line, "cov: ") {
+            first.get_or_insert(coverage);
+            last = coverage;
+        }
+        if let Some(rest) = line.strip_prefix("stat::number_of_executed_units:") {
+            runs = rest.trim().to_owned();
+        }
+        log.push(line);
+    }
+    let status = child.wait().map_err(|error| format!("{name}: {error}"))?;
+    if !status.success() {
+        log.iter().rev().take(60).rev().for_each(|line| println!("{line}"));
+        let found = log.iter().rev().find_map(|line| line.split("Test unit written to ").nth(1));
+        let replay = found.map_or_else(
+            || format!("no input was written, see {}", artifacts.display()),
+            |file| format!("cargo xtask fuzz {name} --replay {file}"),
+        );
+        return Err(format!("{name}: {status}\n  help: {replay}"));
+    }
+    if last == 0 {
+        return Err(format!("{name}: no coverage was reported, so nothing steered the inputs"));
+    }
+    let inputs = fs::read_dir(&corpus).map_or(0, Iterator::count);
+    let first = first.unwrap_or(0);
+    println!("{name}: {runs} runs in {seconds} s, coverage {first} to {last}, {inputs} inputs kept");
+    Ok(())
+}
+
+fn number_after(line: &str, word: &str) -> Option<u64> {
+    line.split(word).nth(1)?.split_whitespace().next()?.parse().ok()
+}
+
+/// Puts inputs that are well formed, and those that are kept in the repository, into the corpus.
+fn seed(name: &str, corpus: &Path) -> Result<()> {
+    fs::create_dir_all(corpus).map_err(|error| format!("{}: {error}", corpus.display()))?;
+    let packed = target("fuzz-seeds");
+    for (folder, options) in [("plain", ["--cls", "label"]), ("zstd", ["--compress", "zstd"])] {
+        let folder = packed.join(folder);
+        remove(&folder)?;
+        // A few small images: an input has at most 64 KiB.
+        let mut pack = command(shardpack("release"), ["pack", "--quiet", "--include", "textures/*"]);
+        pack.args(["--exclude", "*wood*", "--meta", "json"]).args(options).arg("fixtures/photos").arg(&folder);
+        run(pack.stdout(Stdio::null()))?;
+    }
+    match name {
+        "tar" => {
+            run(command(python::system_python()?, ["fuzz/make_seeds.py"]).arg(corpus))?;
+            copy(&packed.join("plain/shard-000000.tar"), &corpus.join("own.tar"))?;
+        }
+        "index" => copy(&packed.join("plain/index/shard-000000.index"), &corpus.join("own.index"))?,
+        "manifest" => copy(&packed.join("plain/manifest.json"), &corpus.join("own.json"))?,
+        _ => {
+            let shard = packed.join("zstd/shard-000000.tar.zst");
+            let bytes = fs::read(&shard).map_err(|error| format!("{}: {error}", shard.display()))?;
+            write(&corpus.join("own.table"), &bytes[bytes.len().saturating_sub(200)..])?;
+        }
+    }
+    let kept = root().join("fuzz/seeds").join(name);
+    for entry in fs::read_dir(&kept).into_iter().flatten().flatten() {
+        copy(&entry.path(), &corpus.join(entry.file_name()))?;
+    }
+    Ok(())
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    let bytes = fs::copy(from, to).map_err(|error| format!("{}: {error}", from.display()))?;
+    match bytes {
+        0..=MAX_BYTES => Ok(()),
+        _ => Err(format!("{}: {bytes} bytes, the targets take {MAX_BYTES}", from.display())),
+    }
+}

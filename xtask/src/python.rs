@@ -1,0 +1,47 @@
+//! Python environments with pinned packages, made where they are missing or their requirements have changed.
+
+use std::path::{Path, PathBuf};
+
+use crate::{
+    Result,
+    command::{command, output, read, remove, root, run, target, write},
+};
+
+/// The oldest Python that the pinned packages run on.
+const OLDEST: (u32, u32) = (3, 10);
+
+/// The Python of environment `name` in the target folder, with the packages of `requirements` (relative to the root).
+pub fn environment(name: &str, requirements: &str) -> Result<PathBuf> {
+    let folder = target(name);
+    let python = if cfg!(windows) { folder.join("Scripts/python.exe") } else { folder.join("bin/python") };
+    let stamp = folder.join("requirements.stamp");
+    let wanted = read(&root().join(requirements))?;
+    if python.exists() && read(&stamp).is_ok_and(|found| found == wanted) {
+        return Ok(python);
+    }
+    println!("making {} from {requirements}", Path::new("target").join(name).display());
+    remove(&folder)?;
+    run(command(system_python()?, ["-m", "venv"]).arg(&folder))
+        .map_err(|error| format!("{error}\n  help: Debian keeps venv in a package of its own, python3-venv"))?;
+    run(command(&python, ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "-r"])
+        .arg(requirements))?;
+    write(&stamp, wanted)?;
+    Ok(python)
+}
+
+/// A Python that is new enough.
+pub fn system_python() -> Result<&'static str> {
+    let version = "import sys; print(*sys.version_info[:2])";
+    let mut found = Vec::new();
+    for program in ["python3", "python"] {
+        let Ok(text) = output(&mut command(program, ["-c", version])) else { continue };
+        let mut numbers = text.split_whitespace().map(|number| number.parse().unwrap_or(0));
+        let number = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+        if number >= OLDEST {
+            return Ok(program);
+        }
+        found.push(format!("{program} is {}.{}", number.0, number.1));
+    }
+    let found = if found.is_empty() { "there is none".to_owned() } else { found.join(", ") };
+    Err(format!("Python {}.{} or newer is needed, {found}", OLDEST.0, OLDEST.1))
+}
