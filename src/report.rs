@@ -16,8 +16,13 @@ pub fn error(error: &Error) {
 
 /// Prints results to stdout.
 pub fn print(text: &str) -> Result<()> {
+    print_bytes(text.as_bytes())
+}
+
+/// Prints bytes to stdout as they are.
+pub fn print_bytes(bytes: &[u8]) -> Result<()> {
     let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|e| Error::io("cannot write to stdout", e))
+    out.write_all(bytes).and_then(|()| out.flush()).map_err(|e| Error::io("cannot write to stdout", e))
 }
 
 /// Prints one JSON document to stdout.
@@ -86,13 +91,21 @@ pub fn path(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
-/// The first few of a list, and how many more there are.
-pub fn some<T>(items: &[T], few: usize, text: impl Fn(&T) -> String) -> String {
-    let mut out = items.iter().take(few).map(text).collect::<Vec<_>>().join(", ");
-    if items.len() > few {
-        out += &format!(", and {} more", count((items.len() - few) as u64));
+/// `31.3 %` of `whole`; a part that is not all is never 100.0 %, and one that is not nothing never 0.0 %.
+pub fn share(part: u64, whole: u64) -> String {
+    match part as f64 / whole.max(1) as f64 * 100.0 {
+        percent if percent > 99.9 && part < whole => "> 99.9 %".to_owned(),
+        percent if percent < 0.1 && part > 0 => "< 0.1 %".to_owned(),
+        percent => format!("{percent:.1} %"),
     }
-    out
+}
+
+/// `text`, or its beginning with an ellipsis where it is longer than `width` characters.
+pub fn clip(text: &str, width: usize) -> String {
+    match text.char_indices().nth(width) {
+        None => text.to_owned(),
+        Some(_) => text.chars().take(width.saturating_sub(1)).chain(['\u{2026}']).collect(),
+    }
 }
 
 #[cfg(test)]
@@ -106,6 +119,18 @@ mod tests {
         assert_eq!(duration(Duration::from_millis(830)), "0.83 s");
         assert_eq!(duration(Duration::from_secs(242)), "4 min 2 s");
         assert_eq!(counted(1, "class") + &counted(2, "class"), "1 class2 classes");
+    }
+
+    #[test]
+    fn shares_are_never_rounded_to_all_or_nothing() {
+        let shares = [(0, 3), (1, 3), (3, 3), (1, 1_000_000), (999_999, 1_000_000), (0, 0)];
+        let texts = shares.map(|(part, whole)| share(part, whole));
+        assert_eq!(texts, ["0.0 %", "33.3 %", "100.0 %", "< 0.1 %", "> 99.9 %", "0.0 %"]);
+    }
+
+    #[test]
+    fn a_clipped_text_is_as_wide_as_it_may_be() {
+        assert_eq!([clip("äöü", 3), clip("äöüß", 3), clip("", 0)], ["äöü", "äö…", ""]);
     }
 
     #[test]

@@ -162,7 +162,7 @@ fn swapped_renamed_missing_and_extra_files_are_named() {
 /// A manifest whose id is made to fit after an edit is one that a hostile hand wrote.
 #[test]
 fn an_edited_manifest_is_a_clear_error_whether_or_not_its_id_fits() {
-    let edits: [(&str, &str, &str); 9] = [
+    let edits: [(&str, &str, &str); 11] = [
         ("wrong count of samples", "\"samples\": 120", "\"samples\": 121"),
         ("absurd count", "\"samples\": 24", "\"samples\": 18446744073709551615"),
         ("parent folder", "\"file\": \"shard-000000.tar\"", "\"file\": \"../shard-000000.tar\""),
@@ -172,6 +172,8 @@ fn an_edited_manifest_is_a_clear_error_whether_or_not_its_id_fits() {
         ("unknown key", "\"schema\"", "\"more\": 1, \"schema\""),
         ("seed", "\"seed\": 0", "\"seed\": 1"),
         ("no number", "\"block_samples\": ", "\"block_samples\": -"),
+        ("bytes of images", "\"payload_bytes\": ", "\"payload_bytes\": 1"),
+        ("kinds", "\"jpeg\": 120", "\"png\": 120"),
     ];
     let bench = dataset();
     let path = bench.dst().join("manifest.json");
@@ -275,6 +277,13 @@ fn decode_reports_truncated_and_corrupt_images_and_passes_every_photograph() {
         assert!(ran.stdout.contains(name), "{name}:\n{}", ran.stdout);
     }
     assert!(!ran.stdout.contains("a/right.jpg"), "{}", ran.stdout);
+}
+
+#[test]
+fn a_dataset_that_lost_its_manifest_is_not_taken_for_foreign_shards() {
+    let bench = dataset();
+    fs::remove_file(bench.dst().join("manifest.json")).unwrap();
+    verify(&bench.dst(), &[]).code(1).is_clean_error().says("manifest.json is missing");
 }
 
 #[test]

@@ -163,6 +163,38 @@ fn the_order_of_the_documentation_is_the_order_of_a_pack() {
     assert!(out.status.success(), "{stdout}{stderr}");
 }
 
+#[test]
+fn the_index_in_the_documentation_is_the_one_that_pack_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, dst) = (folder.path().join("source"), folder.path().join("packed"));
+    for (name, bytes) in [("cat/a.jpg", "cat one"), ("dog/b.jpg", "dog two!")] {
+        let path = source.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+    pack(&source, &dst, &["--ext", "jpg"]);
+    let expected = fs::read(dst.join("index/shard-000000.index")).unwrap();
+
+    let page = fs::read_to_string(root().join("docs/formats/index.md")).unwrap();
+    let (_, dump) = page.split_once("## A real one").unwrap();
+    let mut found = Vec::new();
+    for line in dump.split("```").nth(1).unwrap().lines().filter(|line| !line.is_empty()) {
+        // Address, then bytes in hexadecimal or text in quotes, then words.
+        let (address, rest) = line.split_once(' ').unwrap();
+        assert_eq!(usize::from_str_radix(address, 16).unwrap(), found.len(), "{line}");
+        let before = found.len();
+        for token in rest.split_whitespace() {
+            match token.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
+                Some(text) if rest.starts_with(" \"") => found.extend(text.bytes()),
+                None if token.len() == 2 => found.push(u8::from_str_radix(token, 16).unwrap()),
+                _ => break,
+            }
+        }
+        assert!(found.len() > before, "{line}");
+    }
+    assert_eq!(found, expected);
+}
+
 /// Links between the pages lead somewhere.
 #[test]
 fn every_relative_link_has_a_file() {

@@ -36,7 +36,10 @@ pub struct Args {
     #[arg(value_name = "DST", required_unless_present = "plan_file")]
     second: Option<PathBuf>,
     /// Pack what this plan file says, instead of walking SRC
-    #[arg(long = "plan", value_name = "FILE")]
+    #[arg(long = "plan", value_name = "FILE", conflicts_with_all = [
+        "format", "order", "seed", "shard_size", "shard_samples", "shards", "name", "splits", "ext", "cls", "meta",
+        "compress", "include", "exclude",
+    ])]
     plan_file: Option<PathBuf>,
     #[command(flatten)]
     plan: PlanArgs,
@@ -269,9 +272,11 @@ fn as_text(report: &Report, planned: &Planned, dst: &Path, quiet: bool) -> Strin
         };
         let suffix =
             manifest.shards.first().and_then(|shard| shard.file.split_once('.')).map_or("tar", |(_, suffix)| suffix);
+        // webdataset does not unpack zstd itself.
+        let pipe = if suffix.ends_with(".zst") { "pipe:zstd -dc " } else { "" };
         let _ = writeln!(
             out,
-            "        webdataset: wds.WebDataset(\"{}/{}-{shards}.{suffix}\")",
+            "        webdataset: wds.WebDataset(\"{pipe}{}/{}-{shards}.{suffix}\")",
             folder.display(),
             manifest.name
         );

@@ -3,7 +3,7 @@
 use std::{fmt::Write, path::PathBuf};
 
 use serde_json::json;
-use shardpack_format::manifest::WORK_FOLDER;
+use shardpack_format::manifest::{INDEX_FOLDER, SUMS_FILE, WORK_FOLDER};
 use shardpack_packer::{
     Error, Result,
     verify::{self, Options, Problem, Repaired, Report, foreign},
@@ -84,6 +84,11 @@ fn dataset(args: &Args) -> Result<Option<PathBuf>> {
         };
     }
     let sealed_or_not = path.join("manifest.json").exists() || path.join(WORK_FOLDER).exists();
+    if !sealed_or_not && [SUMS_FILE, INDEX_FOLDER].iter().any(|name| path.join(name).exists()) {
+        return Err(Error::data("manifest.json is missing, but what belongs to it is here")
+            .in_file(path)
+            .help("copy it again from where this dataset came from, or run the pack command again"));
+    }
     let is_dataset = sealed_or_not || foreign::tar_files(path)?.is_empty();
     Ok(is_dataset.then(|| path.clone()))
 }
@@ -147,7 +152,9 @@ fn as_text(report: &Report, repaired: &Repaired, args: &Args, has_manifest: bool
         );
         return out;
     }
-    if args.repair.is_none() && has_manifest {
+    let mendable =
+        |problem: &Problem| !problem.file.ends_with("manifest.json") && !problem.what.starts_with("a stranger");
+    if args.repair.is_none() && has_manifest && report.problems.iter().any(mendable) {
         let target = args.target.paths.first().map_or_else(String::new, |path| path.display().to_string());
         let _ =
             writeln!(out, "  help: shardpack verify {target} --repair SRC writes damaged bytes anew from the source");

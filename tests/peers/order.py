@@ -36,19 +36,47 @@ def canonical(root):
 
 
 def packed(dst):
-    """Key and path of each sample in stored order, as the shards have them; and the manifest."""
+    """Key, path and length in bytes of the record of each sample in stored order, as the shards have them; and the
+    manifest."""
     with open(os.path.join(dst, "manifest.json")) as file:
         manifest = json.load(file)
     samples = []
     for shard in manifest["shards"]:
         before = len(samples)
         with tarfile.open(os.path.join(dst, shard["file"])) as tar:
+            start = 0
             for member in tar:
                 key, extension = member.name.split(".", 1)
+                # The last member of a sample.
                 if extension == "json":
-                    samples.append((key, json.load(tar.extractfile(member))["path"].encode()))
+                    end = member.offset_data + -(-member.size // 512) * 512
+                    samples.append((key, json.load(tar.extractfile(member))["path"].encode(), end - start))
+                    start = end
         assert len(samples) - before == shard["samples"], shard["file"]
     return samples, manifest
+
+
+def even_ends(shards):
+    """`--shards` and `--shard-samples`."""
+    return lambda records: [(i + 1) * len(records) // shards for i in range(shards)]
+
+
+def byte_ends(most):
+    """`--shard-size`."""
+
+    def cut(records):
+        total, longest = sum(records), max(records)
+        tail = -(-(most + 1024) // 10240) * 10240 - most
+        shards = -(-total // (most if 4 * longest > most else most - tail - longest))
+        shards = min(max(shards, 1), len(records))
+        ends, before = [], 0
+        for position, record in enumerate(records):
+            if len(ends) < shards - 1 and before + record // 2 >= (len(ends) + 1) * total // shards:
+                ends.append(position)
+            before += record
+        return ends + [len(records)]
+
+    return cut
 
 
 def main():
@@ -72,8 +100,16 @@ def main():
         assert sorted(map(order.sample_at, range(count))) == list(range(count)), count
 
     paths = canonical(photos)
-    runs = [[], ["--seed", "1"], ["--seed", str(2**64 - 1), "--shards", "7"], ["--order", "source", "--shard-samples", "5"]]
-    for options in runs:
+    # Options, and where shards end then, as positions.
+    runs = [
+        ([], even_ends(1)),
+        (["--seed", "1"], even_ends(1)),
+        (["--seed", str(2**64 - 1), "--shards", "7"], even_ends(7)),
+        (["--order", "source", "--shard-samples", "5"], even_ends(-(-len(paths) // 5))),
+        (["--seed", "3", "--shard-size", "307200"], byte_ends(307200)),
+        (["--seed", "4", "--shard-size", "204800"], byte_ends(204800)),
+    ]
+    for options, cut in runs:
         with tempfile.TemporaryDirectory() as folder:
             dst = os.path.join(folder, "packed")
             subprocess.run([shardpack, "pack", photos, dst, "--quiet", "--meta", "json", *options], check=True,
@@ -86,12 +122,10 @@ def main():
             assert manifest["order"]["algorithm"] == "feistel-8"
             order = Order(len(paths), manifest["order"]["seed"])
             expected = [paths[order.sample_at(position)] for position in range(len(paths))]
-        assert [path for _, path in samples] == expected, options
-        assert [key for key, _ in samples] == [f"{position:08}" for position in range(len(paths))], options
-        # Even counts, as the page says.
-        if "--shards" in options:
-            ends = [(i + 1) * len(paths) // 7 for i in range(7)]
-            assert [shard["samples"] for shard in manifest["shards"]] == [b - a for a, b in zip([0] + ends, ends)]
+        assert [path for _, path, _ in samples] == expected, options
+        assert [key for key, _, _ in samples] == [f"{position:08}" for position in range(len(paths))], options
+        ends = cut([record for _, _, record in samples])
+        assert [shard["samples"] for shard in manifest["shards"]] == [b - a for a, b in zip([0] + ends, ends)], options
     print(f"{len(vectors)} vectors and {len(runs)} packs agree with the page")
 
 

@@ -32,7 +32,7 @@ pub fn test(mut arguments: Arguments) -> Result<()> {
         run(&mut test)
     })?;
     steps.step("build --release", || run(&mut cargo("build --release --package shardpack")))?;
-    steps.step("docs/cli.md", || docs::check())?;
+    steps.step("docs/cli.md", docs::check)?;
     steps.step("doc", || run(cargo("doc --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings")))?;
     steps.step("minimum Rust version", minimum_rust_version)?;
     steps.step("fuzz", || fuzz::all(fuzz_seconds, is_ci))?;

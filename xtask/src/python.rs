@@ -10,8 +10,18 @@ use crate::{
 /// The oldest Python that the pinned packages run on.
 const OLDEST: (u32, u32) = (3, 10);
 
-/// The Python of environment `name` in the target folder, with the packages of `requirements` (relative to the root).
+/// The Python of environment `name` in the target folder, with the packages of `requirements` (relative to the root)
+/// and no others: they name their dependencies themselves.
 pub fn environment(name: &str, requirements: &str) -> Result<PathBuf> {
+    make(name, requirements, &["--no-deps"])
+}
+
+/// As [`environment`], but with what the packages depend on.
+pub fn environment_with_dependencies(name: &str, requirements: &str) -> Result<PathBuf> {
+    make(name, requirements, &[])
+}
+
+fn make(name: &str, requirements: &str, options: &[&str]) -> Result<PathBuf> {
     let folder = target(name);
     let python = if cfg!(windows) { folder.join("Scripts/python.exe") } else { folder.join("bin/python") };
     let stamp = folder.join("requirements.stamp");
@@ -23,8 +33,9 @@ pub fn environment(name: &str, requirements: &str) -> Result<PathBuf> {
     remove(&folder)?;
     run(command(system_python()?, ["-m", "venv"]).arg(&folder))
         .map_err(|error| format!("{error}\n  help: Debian keeps venv in a package of its own, python3-venv"))?;
-    run(command(&python, ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "-r"])
-        .arg(requirements))?;
+    run(command(&python, ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"])
+        .args(options)
+        .args(["-r", requirements]))?;
     write(&stamp, wanted)?;
     Ok(python)
 }

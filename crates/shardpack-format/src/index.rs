@@ -428,7 +428,7 @@ mod tests {
         Row {
             key: format!("{number:08}").into_bytes(),
             path: vec![b'p', 0xff, number as u8],
-            label: (number % 3 != 0).then_some(i64::from(number)),
+            label: (!number.is_multiple_of(3)).then_some(i64::from(number)),
             offset: u64::from(number) * 2048,
             record_bytes: 2048,
             components: vec![Extent { offset: 1536, bytes: 500 }, Extent { offset: 512, bytes: 1 }],

@@ -152,8 +152,8 @@ impl Listing {
         names: Vec<u8>,
         entries: Vec<Entry>,
     ) -> Result<Self> {
-        let ends = entries.iter().map(|entry| entry.name_end);
-        let names_fit = ends.clone().is_sorted() && ends.last().unwrap_or(0) == names.len() as u64;
+        let mut ends = entries.iter().map(|entry| entry.name_end);
+        let names_fit = ends.clone().is_sorted() && ends.next_back().unwrap_or(0) == names.len() as u64;
         let folders_fit = entries.iter().all(|entry| (entry.folder as usize) < folders.len());
         let classes_fit = folders.iter().all(|folder| (folder.class as usize) < classes.len());
         if !(names_fit && folders_fit && classes_fit) {

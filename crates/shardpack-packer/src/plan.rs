@@ -127,6 +127,8 @@ pub struct Plan {
     /// Length of the longest record in bytes.
     pub longest_record_bytes: u32,
     key_digits: usize,
+    /// A key of the width of all, where only that matters.
+    any_key: String,
     permutation: Option<Permutation>,
     format: WebDataset,
 }
@@ -195,6 +197,7 @@ impl Plan {
     /// A plan whose shards are not known yet.
     fn without_cuts(found: Found, options: Options) -> Self {
         let samples = found.listing.len();
+        let key_digits = (samples.saturating_sub(1).max(1).ilog10() as usize + 1).max(KEY_DIGITS);
         let permutation = (options.order == Order::Shuffled).then(|| Permutation::new(samples, options.seed));
         Self {
             name: found.split.clone().unwrap_or_else(|| options.name.clone()),
@@ -205,7 +208,8 @@ impl Plan {
             shards: Vec::new(),
             block_samples: 1,
             longest_record_bytes: 0,
-            key_digits: samples.saturating_sub(1).max(1).ilog10() as usize + 1,
+            key_digits,
+            any_key: "0".repeat(key_digits),
             permutation,
             format: WebDataset::new(options.format.clone()),
             options,
@@ -286,20 +290,12 @@ impl Plan {
         self.permutation.as_ref().map_or(number, |permutation| permutation.position_of(number))
     }
 
-    /// Digits of every key.
-    fn key_digits(&self) -> usize {
-        self.key_digits.max(KEY_DIGITS)
-    }
-
     /// The sample at `position`, as the format wants it.
     pub fn sample<'s>(&'s self, position: u64, scratch: &'s mut Scratch) -> Sample<'s> {
-        self.sample_with(position, self.sample_at(position), scratch)
-    }
-
-    fn sample_with<'s>(&'s self, position: u64, number: u64, scratch: &'s mut Scratch) -> Sample<'s> {
+        let number = self.sample_at(position);
         scratch.key.clear();
         // Writing to a String cannot fail.
-        let _ = write!(scratch.key, "{position:0width$}", width = self.key_digits());
+        let _ = write!(scratch.key, "{position:0width$}", width = self.key_digits);
         self.listing.path(number, &mut scratch.path);
         let class = self.listing.class(number);
         Sample {
@@ -311,9 +307,21 @@ impl Plan {
         }
     }
 
-    /// Layout of sample `number` of the listing. The key does not matter to it, only its width.
-    fn layout_of(&self, number: u64, scratch: &mut Scratch) -> Result<Layout> {
-        self.format.layout(&self.sample_with(0, number, scratch))
+    /// Layout of sample `number` of the listing. Of the key only the width matters to it, and the path only where it is
+    /// written.
+    pub fn layout_of(&self, number: u64, scratch: &mut Scratch) -> Result<Layout> {
+        let class = self.listing.class(number);
+        scratch.path.clear();
+        if self.options.format.json {
+            self.listing.path(number, &mut scratch.path);
+        }
+        self.format.layout(&Sample {
+            key: &self.any_key,
+            label: Some(i64::from(class)),
+            class: &self.listing.classes[class as usize],
+            path: &scratch.path,
+            payload_bytes: self.listing.entry(number).bytes,
+        })
     }
 
     /// The format that the shards are written in.
@@ -352,7 +360,7 @@ impl Plan {
 
     /// Length in bytes that the indexes will have, to a few parts in a thousand.
     pub fn index_bytes(&self) -> u64 {
-        let row = 72 + 8 * self.format.components().len() as u64 + self.key_digits() as u64;
+        let row = 72 + 8 * self.format.components().len() as u64 + self.key_digits as u64;
         let folders: u64 = self
             .listing
             .samples_by_folder()

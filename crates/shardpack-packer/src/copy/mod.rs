@@ -185,9 +185,9 @@ impl<'a> Copy<'a> {
                     ..span
                 };
             }
-            let sample = self.plan.sample(position, &mut scratch);
+            let layout = self.plan.layout_of(self.plan.sample_at(position), &mut scratch)?;
             span.samples += 1;
-            span.records_bytes += u64::from(self.plan.format().layout(&sample)?.record_bytes);
+            span.records_bytes += u64::from(layout.record_bytes);
         }
         spans.push(Span { last: true, ..span });
         Ok(spans)
@@ -407,8 +407,8 @@ impl Run<'_, '_> {
         let mut scratch = Scratch::default();
         let mut records_bytes = planned.records_bytes;
         for position in bad.keys() {
-            let sample = self.copy.plan.sample(*position, &mut scratch);
-            records_bytes -= u64::from(self.copy.plan.format().layout(&sample)?.record_bytes);
+            let layout = self.copy.plan.layout_of(self.copy.plan.sample_at(*position), &mut scratch)?;
+            records_bytes -= u64::from(layout.record_bytes);
         }
         let (first, samples) = (planned.first, planned.samples);
         Ok(Span { shard, number: 0, first, samples, offset: 0, records_bytes, last: true })

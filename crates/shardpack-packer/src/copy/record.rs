@@ -44,8 +44,7 @@ impl<'a> Renderer<'a> {
     /// Where the sample at `position` goes.
     pub fn place(&mut self, position: u64) -> Result<Place> {
         let number = self.plan.sample_at(position);
-        let sample = self.plan.sample(position, &mut self.scratch);
-        Ok(Place { position, number, layout: self.plan.format().layout(&sample)? })
+        Ok(Place { position, number, layout: self.plan.layout_of(number, &mut self.scratch)? })
     }
 
     /// Writes the framing around the image that is in its place, and notes the row. Records come in order.

@@ -10,13 +10,16 @@ use shardpack_format::{
     formats::webdataset::{reader::MemberKind, samples},
 };
 
-use super::{Target, View, go_on, scan};
+use super::{Target, View, go_on, in_pool, scan};
 use crate::monitor::Monitor;
 
 /// Rows after which it is asked whether to go on.
 const ROWS_AT_ONCE: u64 = 4096;
 /// No image is longer.
 const MOST_BYTES: u64 = u32::MAX as u64;
+
+/// Finds the number of a sample.
+type Find = fn(&View, &[u8], &dyn Monitor) -> Result<Option<u64>>;
 
 /// An image.
 #[derive(Debug)]
@@ -30,12 +33,12 @@ pub struct Extracted {
 }
 
 /// Reads the image of the sample whose key, or else whose original path, is `wanted`. Of foreign files, `wanted` is the
-/// key of a sample, whose first image is taken, or the name of a member.
+/// key of a sample, whose first image is taken, or the name of a member. Paths are looked for with `jobs` threads.
 ///
 /// # Errors
 /// When there is no such sample, several datasets have one, or its bytes are not right.
-pub fn extract(targets: &[Target], wanted: &[u8], monitor: &dyn Monitor) -> Result<Extracted> {
-    let find = |by: fn(&View, &[u8], &dyn Monitor) -> Result<Option<u64>>| {
+pub fn extract(targets: &[Target], wanted: &[u8], jobs: usize, monitor: &dyn Monitor) -> Result<Extracted> {
+    let find = |by: Find| {
         let mut found = Vec::new();
         for target in targets {
             if let Target::Dataset(view) = target {
@@ -46,7 +49,7 @@ pub fn extract(targets: &[Target], wanted: &[u8], monitor: &dyn Monitor) -> Resu
     };
     let mut found = find(by_key)?;
     if found.is_empty() {
-        found = find(by_path)?;
+        found = in_pool(jobs, || find(by_path))?;
     }
     match found[..] {
         [(view, number)] => return read(view, number),

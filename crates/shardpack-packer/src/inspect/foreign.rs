@@ -188,9 +188,17 @@ pub(super) fn inspect(files: &[PathBuf], monitor: &dyn Monitor) -> Result<(Summa
         .try_reduce(Facts::default, |earlier, later| Ok(earlier.merge(later)))?;
     let mut problems = std::mem::take(&mut facts.problems);
     if facts.tar.members == 0 && !problems.is_empty() {
-        return Err(problems.swap_remove(0));
+        return Err(no_tar(problems.swap_remove(0)));
     }
     Ok((summary(files, facts), problems))
+}
+
+/// Says so where a file does not even begin as a tar file.
+fn no_tar(error: Error) -> Error {
+    match error.location().byte {
+        Some(0..512) if error.kind() == ErrorKind::Data => error.help("is this a tar file? others are not read"),
+        _ => error,
+    }
 }
 
 fn look_at(path: &Path, facts: &mut Facts, monitor: &dyn Monitor) -> Result<()> {

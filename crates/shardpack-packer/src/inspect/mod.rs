@@ -201,21 +201,30 @@ impl Overhead {
     }
 }
 
-/// Looks at `targets`, with as many threads as the pool that this is called in has.
+/// Looks at `targets` with `jobs` threads.
 ///
 /// # Errors
 /// When the person interrupts it, or nothing at all can be read. Other problems are in the report.
-pub fn inspect(targets: &[Target], monitor: &dyn Monitor) -> Result<Report> {
-    let mut report = Report { datasets: Vec::new(), problems: Vec::new() };
-    for target in targets {
-        let (summary, problems) = match target {
-            Target::Dataset(view) => dataset::inspect(view, monitor)?,
-            Target::Foreign(files) => foreign::inspect(files, monitor)?,
-        };
-        report.datasets.push(summary);
-        report.problems.extend(problems);
-    }
-    Ok(report)
+pub fn inspect(targets: &[Target], jobs: usize, monitor: &dyn Monitor) -> Result<Report> {
+    in_pool(jobs, || {
+        let mut report = Report { datasets: Vec::new(), problems: Vec::new() };
+        for target in targets {
+            let (summary, problems) = match target {
+                Target::Dataset(view) => dataset::inspect(view, monitor)?,
+                Target::Foreign(files) => foreign::inspect(files, monitor)?,
+            };
+            report.datasets.push(summary);
+            report.problems.extend(problems);
+        }
+        Ok(report)
+    })
+}
+
+/// Does `work` where parallel iterators have `jobs` threads.
+fn in_pool<T: Send>(jobs: usize, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(jobs).build();
+    let failed = |error| Error::new(ErrorKind::System, format!("cannot start {jobs} threads: {error}"));
+    pool.map_err(failed)?.install(work)
 }
 
 /// Fails once the person wants it to stop.

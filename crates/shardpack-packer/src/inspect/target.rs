@@ -20,7 +20,7 @@ const SMALL_PLAN_BYTES: u64 = 4 << 20;
 #[derive(Debug)]
 pub enum Target {
     /// A dataset, or some of its shards.
-    Dataset(View),
+    Dataset(Box<View>),
     /// Tar files without a manifest, in the order in which they were given.
     Foreign(Vec<PathBuf>),
 }
@@ -35,9 +35,9 @@ pub struct View {
 }
 
 impl View {
-    fn whole(folder: &Path) -> Result<Self> {
+    fn whole(folder: &Path) -> Result<Box<Self>> {
         let dataset = open(folder)?;
-        Ok(Self { shards: (0..dataset.manifest().shards.len()).collect(), dataset })
+        Ok(Box::new(Self { shards: (0..dataset.manifest().shards.len()).collect(), dataset }))
     }
 
     /// Whether all shards are meant.
@@ -98,7 +98,7 @@ pub fn resolve(paths: &[PathBuf]) -> Result<Vec<Target>> {
 fn folder(path: &Path) -> Result<Vec<Target>> {
     refuse_unfinished(path)?;
     if path.join(manifest::FILE).exists() {
-        return View::whole(path).map(|view| vec![Target::Dataset(view)]);
+        return Ok(vec![Target::Dataset(View::whole(path)?)]);
     }
     let splits = shardpack_reader::splits(path)?;
     if !splits.is_empty() {
@@ -146,7 +146,7 @@ fn add_file(targets: &mut Vec<Target>, path: &Path) -> Result<()> {
     }
     let folder = folder_of(path);
     if folder.join(manifest::FILE).is_file() {
-        let mut view = View { dataset: open(&folder)?, shards: Vec::new() };
+        let mut view = Box::new(View { dataset: open(&folder)?, shards: Vec::new() });
         if view.add(path) {
             targets.push(Target::Dataset(view));
             return Ok(());

@@ -70,11 +70,10 @@ impl Destination {
         if force {
             let old = old.unwrap_or(None);
             let folders = || old.iter().flatten().chain(plans).map(|plan| dataset_folder(dst, plan));
-            for folder in folders().chain([dst.to_path_buf()]).chain(splits(dst)?) {
+            for folder in folders().chain([dst.to_path_buf()]).chain(self.splits(dst)?) {
                 self.clear_sealed(dst, &folder)?;
             }
-            // The plan of before goes first, or a crash here would leave it beside shards that are gone.
-            sys::remove_file(&plan_path)?;
+            // The plan of before stays until the new one takes its name, so that a later run knows what to remove.
             old.iter().flatten().chain(plans).try_for_each(|plan| clear_planned(plan, &dataset_folder(dst, plan)))?;
             self.begin(dst, source, plans)?;
             return Ok(State::Open);
@@ -119,9 +118,27 @@ impl Destination {
         Ok(folder)
     }
 
-    /// Ends the work: the manifests are in their places.
-    pub fn close(self) -> Result<()> {
-        self.remove_work()
+    /// Ends the work: the manifests are in their places. Makes the names of `dst` and of its splits durable too.
+    pub fn close(self, dst: &Path) -> Result<()> {
+        self.remove_work()?;
+        sys::sync_folder(dst)?;
+        match dst.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => sys::sync_folder(parent),
+            _ => sys::sync_folder(Path::new(".")),
+        }
+    }
+
+    /// Folders in `dst` that hold a dataset called like them: splits, which a pack without them would leave behind.
+    fn splits(&self, dst: &Path) -> Result<Vec<PathBuf>> {
+        let entries = fs::read_dir(dst).map_err(|e| sys::io_error("cannot read folder", dst, e))?;
+        let split = |name: &std::ffi::OsStr| {
+            let manifest = fs::read(dst.join(name).join(manifest::FILE)).ok();
+            let manifest = manifest.and_then(|bytes| Manifest::read(&bytes).ok());
+            manifest.is_some_and(|manifest| name == manifest.name.as_str())
+                || self.work.join(name).join(OLD_MANIFEST).exists()
+        };
+        let names = entries.filter_map(io::Result::ok).map(|entry| entry.file_name());
+        Ok(names.filter(|name| split(name)).map(|name| dst.join(name)).collect())
     }
 
     /// Removes a sealed dataset. Its manifest goes to the work folder first, so that what is left never looks finished,
@@ -189,16 +206,6 @@ fn sealed_here(dst: &Path, plans: &[Plan]) -> Result<Option<Vec<Manifest>>> {
         }
     }
     Ok(Some(manifests))
-}
-
-/// Folders in `dst` that hold a dataset called like them: splits, which a pack without them would leave behind.
-fn splits(dst: &Path) -> Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(dst).map_err(|e| sys::io_error("cannot read folder", dst, e))?;
-    let folders = entries.filter_map(io::Result::ok).map(|entry| entry.path()).filter(|folder| {
-        let manifest = fs::read(folder.join(manifest::FILE)).ok().and_then(|bytes| Manifest::read(&bytes).ok());
-        manifest.is_some_and(|manifest| folder.file_name().is_some_and(|name| name == manifest.name.as_str()))
-    });
-    Ok(folders.collect())
 }
 
 /// Removes what a plan would write, indexes first: a shard without one is not finished.

@@ -208,7 +208,7 @@ fn notes(plan: &Plan, kinds: &BTreeMap<Kind, u64>) -> Vec<String> {
             "{shards} shards of {} MiB: more than {MANY_SHARDS} files are slow to list on network mounts and in buckets; \
              --shard-size {}MiB gives {MANY_SHARDS}",
             mean >> 20,
-            (plan.shard_bytes() / MANY_SHARDS as u64 >> 20) + 1
+            ((plan.shard_bytes() / MANY_SHARDS as u64) >> 20) + 1
         ));
     }
     if plan.options.compression != Compression::None
@@ -313,7 +313,7 @@ pub fn pack(planned: &Planned, dst: &Path, options: &Options, monitor: &dyn Moni
 
     let mut bad: Vec<Unpacked> = Vec::new();
     for (plan, outcome) in plans.iter().zip(&outcomes) {
-        let prefix = plan.split.as_ref().map_or_else(String::new, |split| format!("{split}/"));
+        let prefix = split_prefix(plan);
         let known = plan.unpacked.iter().filter(|entry| entry.fate == Fate::Skipped).cloned();
         let recalled = outcome.shards.values().flat_map(|shard| &shard.unpacked).cloned();
         let found = outcome.bad.iter().map(|(number, Refusal(reason))| {
@@ -335,7 +335,7 @@ pub fn pack(planned: &Planned, dst: &Path, options: &Options, monitor: &dyn Moni
     for (plan, outcome) in plans.iter().zip(&outcomes) {
         manifests.push(seal::seal(plan, &outcome.shards, &dataset_folder(dst, plan), &destination.work(plan)?)?);
     }
-    destination.close()?;
+    destination.close(dst)?;
     Ok(report(manifests, false, bad, &outcomes, plans, resumed_shards, start))
 }
 
@@ -346,6 +346,18 @@ pub fn read_order(choice: Option<ReadOrderChoice>, planned: &Planned) -> ReadOrd
         Some(ReadOrderChoice::Plan) => ReadOrder::Plan,
         Some(ReadOrderChoice::Physical) => medium::physical(&planned.source),
     }
+}
+
+/// The images that a shard of `plan` names as strays, by their paths from the source.
+fn strays(plan: &Plan, outcome: &copy::Outcome) -> Vec<(Vec<u8>, Kind)> {
+    let prefix = split_prefix(plan);
+    let strays = outcome.shards.values().flat_map(|shard| &shard.strays);
+    strays.map(|(path, kind)| ([prefix.as_bytes(), path].concat(), *kind)).collect()
+}
+
+/// How paths of a dataset begin as seen from the source: empty, or `train/`.
+fn split_prefix(plan: &Plan) -> String {
+    plan.split.as_ref().map_or_else(String::new, |split| format!("{split}/"))
 }
 
 fn report(
@@ -371,7 +383,7 @@ fn report(
         bad,
         resumed_shards,
         shards: plans.iter().map(|plan| plan.shards.len()).sum(),
-        strays: shards().flat_map(|shard| shard.strays.clone()).collect(),
+        strays: plans.iter().zip(outcomes).flat_map(|(plan, outcome)| strays(plan, outcome)).collect(),
         stray_samples,
         elapsed: start.elapsed(),
     }

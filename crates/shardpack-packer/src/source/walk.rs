@@ -27,23 +27,43 @@ pub const EXTENSIONS: [&str; 9] = ["jpg", "jpeg", "png", "ppm", "bmp", "pgm", "t
 /// Largest image in bytes: a record with its framing must stay below 4 GiB.
 const MAX_IMAGE_BYTES: u64 = u32::MAX as u64 - (1 << 20);
 
+/// What the walk needs of a file's status, in one width on every system.
+#[derive(Clone, Copy, Debug)]
+struct Facts {
+    device: u64,
+    inode: u64,
+    mtime_ns: i64,
+}
+
+impl Facts {
+    #[allow(clippy::unnecessary_cast, reason = "the widths differ between systems")]
+    fn of(stat: &Stat) -> Self {
+        let seconds = stat.st_mtime as i64;
+        Self {
+            device: stat.st_dev as u64,
+            inode: stat.st_ino as u64,
+            mtime_ns: seconds.saturating_mul(1_000_000_000).saturating_add(stat.st_mtime_nsec as i64),
+        }
+    }
+}
+
 /// A folder above, to tell a loop.
 #[derive(Debug)]
 pub(super) struct Above {
-    device: u64,
-    inode: u64,
+    stat: Facts,
     above: Option<Arc<Above>>,
 }
 
 impl Above {
     fn new(stat: &Stat, above: Option<Arc<Above>>) -> Arc<Self> {
-        Arc::new(Self { device: stat.st_dev as u64, inode: stat.st_ino as u64, above })
+        Arc::new(Self { stat: Facts::of(stat), above })
     }
 
     fn holds(&self, stat: &Stat) -> bool {
+        let here = Facts::of(stat);
         let mut at = Some(self);
         while let Some(folder) = at {
-            if (folder.device, folder.inode) == (stat.st_dev as u64, stat.st_ino as u64) {
+            if (folder.stat.device, folder.stat.inode) == (here.device, here.inode) {
                 return true;
             }
             at = folder.above.as_deref();
@@ -198,8 +218,12 @@ impl Walk<'_> {
             if self.monitor.interrupted() {
                 queue.failed.get_or_insert_with(crate::pack::interrupted);
             }
+            // Others wait only where there was nothing to take.
+            let wake = !queue.tasks.is_empty() || queue.running == 0 || queue.failed.is_some();
             drop(queue);
-            self.changed.notify_all();
+            if wake {
+                self.changed.notify_all();
+            }
         }
     }
 
@@ -300,10 +324,9 @@ impl Walk<'_> {
                     found.unpacked.push(unpacked(path(), task.class, Fate::Skipped, &why));
                 }
                 bytes => {
-                    let mtime_ns =
-                        (stat.st_mtime as i64).saturating_mul(1_000_000_000).saturating_add(stat.st_mtime_nsec as i64);
+                    let facts = Facts::of(&stat);
                     // Checked above: fits 32 bits.
-                    samples.push(name.to_bytes(), bytes as u32, stat.st_ino as u64, mtime_ns);
+                    samples.push(name.to_bytes(), bytes as u32, facts.inode, facts.mtime_ns);
                     count += 1;
                     total += bytes;
                 }

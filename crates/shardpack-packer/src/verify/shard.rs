@@ -1,6 +1,7 @@
 //! One shard against its index and its entry in the manifest.
 
 use std::{
+    collections::BTreeMap,
     fs::File,
     io,
     ops::Range,
@@ -37,7 +38,32 @@ struct Shard<'a> {
     file: Option<File>,
     /// Length of the file that is there, in bytes.
     bytes: u64,
+    /// What the rows add up to; `None` where not all could be read.
+    sums: Option<Sums>,
     problems: Vec<Problem>,
+}
+
+/// What the rows of a shard add up to.
+#[derive(Default, PartialEq, Eq)]
+struct Sums {
+    payload_bytes: u64,
+    kinds: BTreeMap<String, u64>,
+    /// Samples by label.
+    labels: BTreeMap<u64, u64>,
+}
+
+impl Sums {
+    fn row(&mut self, row: &RowRef<'_>) {
+        self.payload_bytes += u64::from(row.payload().1);
+        *self.kinds.entry(row.image.kind.name().to_owned()).or_default() += 1;
+        *self.labels.entry(row.label.unwrap_or(-1) as u64).or_default() += 1;
+    }
+
+    fn add(&mut self, other: &Sums) {
+        self.payload_bytes += other.payload_bytes;
+        other.kinds.iter().for_each(|(kind, samples)| *self.kinds.entry(kind.clone()).or_default() += samples);
+        other.labels.iter().for_each(|(label, samples)| *self.labels.entry(*label).or_default() += samples);
+    }
 }
 
 /// A piece of work: rows of a shard, or the whole shard where rows do not lead the way.
@@ -70,6 +96,7 @@ pub(super) fn verify_all(
         check_rows(dataset, format, &mut shard);
         Ok(shard)
     })?;
+    report.problems.extend(check_totals(dataset, &shards));
     let mut pieces = Vec::new();
     if !options.quick {
         shards.iter().enumerate().for_each(|(number, shard)| pieces.extend(cut(number, shard)));
@@ -161,7 +188,7 @@ fn open<'a>(dataset: &Opened, entry: &'a manifest::Shard) -> Result<Shard<'a>> {
             problems.push(Problem { bytes: Some(range), ..dataset.problem(&entry.file, what) });
         }
     }
-    Ok(Shard { entry, index, file, bytes, problems })
+    Ok(Shard { entry, index, file, bytes, sums: None, problems })
 }
 
 fn open_index(
@@ -231,7 +258,7 @@ fn open_index(
 fn check_rows(dataset: &Opened, format: &dyn Format, shard: &mut Shard<'_>) {
     let Some(index) = &shard.index else { return };
     let classes: Vec<Vec<u8>> = dataset.manifest.classes.iter().map(manifest::Class::name_bytes).collect();
-    let mut at = 0;
+    let (mut at, mut sums) = (0, Sums::default());
     let mut wrong = None;
     for (number, row) in index.iter().enumerate() {
         let Ok(row) = row else { return };
@@ -247,6 +274,7 @@ fn check_rows(dataset: &Opened, format: &dyn Format, shard: &mut Shard<'_>) {
             break;
         }
         at += u64::from(row.record_bytes);
+        sums.row(&row);
     }
     let end = at + format.tail_bytes(at);
     if wrong.is_none() && end != index.summary().content_bytes {
@@ -255,10 +283,34 @@ fn check_rows(dataset: &Opened, format: &dyn Format, shard: &mut Shard<'_>) {
             format!("its records end at {at}, so the shard has {end} bytes, not {}", index.summary().content_bytes),
         ));
     }
-    if let Some((number, what)) = wrong {
-        shard.problems.push(dataset.problem(&shard.entry.index.file, format!("row {number}: {what}")));
-        shard.index = None;
+    match wrong {
+        None => shard.sums = Some(sums),
+        Some((number, what)) => {
+            shard.problems.push(dataset.problem(&shard.entry.index.file, format!("row {number}: {what}")));
+            shard.index = None;
+        }
     }
+}
+
+/// What the manifest says of all samples together is what the rows add up to.
+fn check_totals(dataset: &Opened, shards: &[Shard<'_>]) -> Vec<Problem> {
+    let mut found = Sums::default();
+    for shard in shards {
+        // A shard whose rows cannot be read is a problem of its own.
+        let Some(sums) = &shard.sums else { return Vec::new() };
+        found.add(sums);
+    }
+    let manifest = &dataset.manifest;
+    let classes = manifest.classes.iter().enumerate().filter(|(_, class)| class.counts.packed > 0);
+    let labels: BTreeMap<u64, u64> = classes.map(|(label, class)| (label as u64, class.counts.packed)).collect();
+    let kinds: BTreeMap<String, u64> = manifest.kinds.clone().into_iter().filter(|(_, samples)| *samples > 0).collect();
+    let checks = [
+        (found.payload_bytes == manifest.payload_bytes, "payload_bytes"),
+        (found.kinds == kinds, "kinds"),
+        (found.labels == labels, "samples packed of each class"),
+    ];
+    let wrong = checks.into_iter().filter(|(right, _)| !right);
+    wrong.map(|(_, what)| dataset.problem(manifest::FILE, format!("{what}: not what the indexes add up to"))).collect()
 }
 
 fn is_packed(entry: &manifest::Shard) -> bool {

@@ -1,0 +1,92 @@
+//! What a listing and a plan of very many samples cost: memory beside the names, and time.
+//!
+//! ```text
+//! cargo run --release -p shardpack-packer --example listing_scale -- [SAMPLES]
+//! ```
+//! The default is 100 million. Nothing is read from a disk: names and sizes are made up as ImageNet has them, in 1,000
+//! classes. Memory is the peak that the kernel counts for the process (`VmHWM`), less the bytes of the names.
+#![allow(clippy::print_stdout)]
+
+use std::{fmt::Write, sync::Arc, time::Instant};
+
+use shardpack_format::{Error, Result, formats::webdataset};
+use shardpack_packer::{
+    listing::{Folder, FolderSamples, Listing},
+    plan::{Compression, Cut, Options, Order, Plan},
+    source::Found,
+};
+
+const CLASSES: u64 = 1_000;
+
+fn main() -> Result<()> {
+    let samples: u64 = match std::env::args().nth(1) {
+        Some(text) => text.parse().map_err(|_| Error::usage(format!("{text:?} is not a number of samples")))?,
+        None => 100_000_000,
+    };
+    let start = Instant::now();
+    let listing = listing(samples);
+    let listed = start.elapsed();
+    let name_bytes = listing.name_bytes();
+    let listing_peak = peak_bytes()?;
+
+    let start = Instant::now();
+    let found = Found { listing, ..Found::default() };
+    let options = Options {
+        name: "train".to_owned(),
+        order: Order::Shuffled,
+        seed: 0,
+        cut: Cut::ShardSize(256 << 20),
+        format: webdataset::Options { extension: Some("jpg".to_owned()), cls: true, json: false },
+        compression: Compression::None,
+    };
+    let plan = Plan::new(found, options)?;
+    let planned = start.elapsed();
+    let plan_peak = peak_bytes()?;
+
+    let beside = |peak: u64| peak.saturating_sub(name_bytes) as f64 / samples.max(1) as f64;
+    println!(
+        "{samples} samples: {:.1} bytes of memory a sample beside its name ({:.1} of listing), names {:.1}; \
+         listed in {:.1} s, planned {} shards in {:.1} s",
+        beside(plan_peak),
+        beside(listing_peak),
+        name_bytes as f64 / samples.max(1) as f64,
+        listed.as_secs_f64(),
+        plan.shards.len(),
+        planned.as_secs_f64(),
+    );
+    Ok(())
+}
+
+/// A listing as a walk makes it: folder by folder, each joined once it is whole.
+fn listing(samples: u64) -> Listing {
+    let classes: Vec<Box<[u8]>> = (0..CLASSES).map(|class| class_name(class).into()).collect();
+    let mut folders = Vec::with_capacity(CLASSES as usize);
+    let mut name = String::new();
+    for class in 0..CLASSES {
+        let mut files = FolderSamples::default();
+        for number in class * samples / CLASSES..(class + 1) * samples / CLASSES {
+            name.clear();
+            // Writing to a String cannot fail.
+            let _ = write!(name, "n{class:08}_{number:09}.JPEG");
+            // Spread over 50 to 170 KB.
+            let bytes = 50_000 + (number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as u32 % 120_000;
+            files.push(name.as_bytes(), bytes, number, 0);
+        }
+        files.shrink();
+        folders.push((Folder { path: class_name(class).into(), class: class as u32 }, files));
+    }
+    Listing::new(Arc::new(classes), folders)
+}
+
+fn class_name(class: u64) -> Vec<u8> {
+    format!("n{class:08}").into_bytes()
+}
+
+/// The most memory that this process has had.
+fn peak_bytes() -> Result<u64> {
+    let status =
+        std::fs::read_to_string("/proc/self/status").map_err(|error| Error::io("cannot read status", error))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib: Option<u64> = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+    kib.map(|kib| kib * 1024).ok_or_else(|| Error::usage("the kernel does not say how much memory this takes"))
+}

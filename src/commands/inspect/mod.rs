@@ -1,0 +1,187 @@
+//! `shardpack inspect`: what is in here?
+
+mod samples;
+mod text;
+
+use std::{
+    ffi::OsString,
+    fs::OpenOptions,
+    io::{self, Write},
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+use serde_json::json;
+use shardpack_format::image_header::Kind;
+use shardpack_packer::{
+    Error, Result,
+    inspect::{self, Filter, Target as Found},
+    table,
+};
+
+use crate::{
+    Outcome,
+    args::{Machine, Talk, Target},
+    progress::{self, Progress},
+    report,
+};
+
+/// Samples that are listed unless --limit says otherwise.
+const LISTED: u64 = 20;
+
+/// Options of `inspect`.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  shardpack inspect packed/                          what is in there
+  shardpack inspect packed/train-000017.tar          what is in one shard
+  shardpack inspect other/*.tar                      tar shards of any writer
+  shardpack inspect packed/ --samples --class tench  a table of samples
+  shardpack inspect packed/ --samples --strays       images that are not what their extension says
+  shardpack inspect packed/ --extract 00000042 -o image.jpg
+  shardpack inspect packed/ --table index.parquet    the index for pandas, polars, DuckDB")]
+pub struct Args {
+    #[command(flatten)]
+    target: Target,
+    /// List samples in stored order instead
+    #[arg(long, group = "view")]
+    samples: bool,
+    /// With --samples: only of this class, by name or label
+    #[arg(long, value_name = "CLASS", requires = "samples")]
+    class: Option<String>,
+    /// With --samples: only images of this kind, by their first bytes: jpeg, png, …
+    #[arg(long, value_parser = kind, requires = "samples")]
+    kind: Option<Kind>,
+    /// With --samples: only images that are not what their extension says
+    #[arg(long, requires = "samples")]
+    strays: bool,
+    /// With --samples: list at most N, or all with 0 [default: 20]
+    #[arg(long, value_name = "N", requires = "samples")]
+    limit: Option<u64>,
+    /// Write one image to -o FILE: by its key, or by the path that it had in the source
+    #[arg(long, value_name = "KEY|PATH", requires = "output", group = "view")]
+    extract: Option<OsString>,
+    /// With --extract: file to write, or - for stdout
+    #[arg(long, short, value_name = "FILE", requires = "extract")]
+    output: Option<PathBuf>,
+    /// Write the index as a table, a row a sample: FILE.parquet or FILE.csv
+    #[arg(long, value_name = "FILE", group = "view")]
+    table: Option<PathBuf>,
+    /// With --extract and --table: replace FILE
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    machine: Machine,
+    #[command(flatten)]
+    talk: Talk,
+}
+
+fn kind(name: &str) -> Result<Kind, String> {
+    let names = || Kind::ALL.map(Kind::name).join(", ");
+    inspect::kind_of_name(name).ok_or_else(|| format!("expected one of {}", names()))
+}
+
+/// Runs `inspect`.
+pub fn run(args: &Args) -> Result<Outcome> {
+    progress::catch_interrupts();
+    let monitor = Progress::new(args.talk.quiet);
+    if let Some(path) = &args.table {
+        // What cannot be written is said before anything is read.
+        table::Kind::of(path)?;
+    }
+    let targets = inspect::resolve(&args.target.paths)?;
+    if args.samples {
+        let limit = args.limit.unwrap_or(LISTED);
+        let filter = Filter {
+            class: args.class.clone(),
+            kind: args.kind,
+            strays: args.strays,
+            limit: (limit > 0).then_some(limit),
+        };
+        return samples::list(&targets, filter, args.talk, &monitor);
+    }
+    if let (Some(wanted), Some(output)) = (&args.extract, &args.output) {
+        return extract(args, &targets, wanted, output, &monitor);
+    }
+    if let Some(path) = &args.table {
+        let written = table::write(&targets, path, args.force, &monitor);
+        monitor.finish();
+        let rows = written?;
+        match args.talk.json {
+            true => report::print_json(&json!({"file": shown(path), "rows": rows}))?,
+            false => report::print(&format!("wrote   {}: {}\n", shown(path), report::counted(rows, "row")))?,
+        }
+        return Ok(Outcome::Done);
+    }
+    let result = inspect::inspect(&targets, args.machine.jobs(), &monitor);
+    monitor.finish();
+    let found = result?;
+    match args.talk.json {
+        true => {
+            let problems: Vec<_> = found.problems.iter().map(problem).collect();
+            report::print_json(&json!({"datasets": found.datasets, "problems": problems}))?;
+        }
+        false => report::print(&text::report(&found.datasets, args.talk.quiet))?,
+    }
+    Ok(tell(&found.problems))
+}
+
+/// Prints problems to stderr, and says what they mean for the outcome.
+fn tell(problems: &[Error]) -> Outcome {
+    problems.iter().for_each(report::error);
+    if problems.is_empty() { Outcome::Done } else { Outcome::Wrong }
+}
+
+fn problem(error: &Error) -> serde_json::Value {
+    let at = error.location();
+    json!({
+        "file": at.file, "sample": at.sample, "byte": at.byte, "what": error.what(), "help": error.help_text(),
+    })
+}
+
+fn shown(path: &Path) -> String {
+    report::path(path.as_os_str().as_bytes())
+}
+
+fn extract(args: &Args, targets: &[Found], wanted: &OsString, output: &Path, monitor: &Progress) -> Result<Outcome> {
+    let to_stdout = output.as_os_str() == "-";
+    if !to_stdout && !args.force && output.symlink_metadata().is_ok() {
+        return Err(is_there(output));
+    }
+    let extracted = inspect::extract(targets, wanted.as_bytes(), args.machine.jobs(), monitor);
+    monitor.finish();
+    let extracted = extracted?;
+    if to_stdout {
+        return report::print_bytes(&extracted.bytes).map(|()| Outcome::Done);
+    }
+    write(output, &extracted.bytes, args.force)?;
+    let (bytes, name) = (extracted.bytes.len() as u64, report::path(extracted.name.as_bytes()));
+    if args.talk.json {
+        let shard = shown(&extracted.shard);
+        report::print_json(&json!({"file": shown(output), "bytes": bytes, "sample": name, "shard": shard}))?;
+    } else if !args.talk.quiet {
+        report::print(&format!("wrote   {}: {name}, {} bytes\n", shown(output), report::count(bytes)))?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn is_there(path: &Path) -> Error {
+    Error::usage("is there already").in_file(path).help("--force replaces it")
+}
+
+/// Writes a file, new unless `force` says that it may be there; half of one is removed.
+fn write(path: &Path, bytes: &[u8], force: bool) -> Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true);
+    match force {
+        true => options.create(true).truncate(true),
+        false => options.create_new(true),
+    };
+    let mut file = options.open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => is_there(path),
+        _ => Error::io("cannot create", error).in_file(path),
+    })?;
+    file.write_all(bytes).map_err(|error| {
+        let _ = std::fs::remove_file(path);
+        Error::io("cannot write", error).in_file(path)
+    })
+}

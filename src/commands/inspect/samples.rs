@@ -1,0 +1,173 @@
+//! `--samples`: samples as a table, or as a JSON array with one of them a line.
+
+use shardpack_packer::{
+    Error, Result,
+    inspect::{self, Filter, Sample, Target},
+};
+
+use super::tell;
+use crate::{Outcome, args::Talk, progress::Progress, report};
+
+/// The widths of columns follow from this many samples; a wider one later juts out.
+const MEASURED: usize = 1000;
+/// JSON is printed in pieces of about this length.
+const PIECE_BYTES: usize = 64 << 10;
+/// Widest class name and key.
+const CLASS_WIDTH: usize = 20;
+const KEY_WIDTH: usize = 40;
+
+/// Prints the samples that `filter` wants.
+pub fn list(targets: &[Target], filter: Filter, talk: Talk, monitor: &Progress) -> Result<Outcome> {
+    let limit = filter.limit;
+    // One more, so that it shows whether there are more.
+    let filter = Filter { limit: limit.map(|limit| limit.saturating_add(1)), ..filter };
+    let mut out: Box<dyn Output> = match talk.json {
+        true => Box::new(Array::default()),
+        false => Box::new(Table::new(targets)),
+    };
+    let mut told = 0u64;
+    let mut has_more = false;
+    let problems = inspect::samples(targets, &filter, monitor, &mut |sample| {
+        has_more = limit == Some(told);
+        if has_more {
+            return Ok(());
+        }
+        told += 1;
+        out.add(sample)
+    });
+    monitor.finish();
+    let problems = problems?;
+    out.finish()?;
+    if has_more && !talk.json && !talk.quiet {
+        use std::io::Write;
+        // When stderr is gone there is nobody to tell.
+        let _ = writeln!(std::io::stderr(), "note    there are more than {}; --limit 0 lists all", report::count(told));
+    }
+    Ok(tell(&problems))
+}
+
+/// Where samples go.
+trait Output {
+    fn add(&mut self, sample: &Sample) -> Result<()>;
+    fn finish(&mut self) -> Result<()>;
+}
+
+#[derive(Default)]
+struct Array {
+    piece: String,
+    samples: u64,
+}
+
+impl Output for Array {
+    fn add(&mut self, sample: &Sample) -> Result<()> {
+        self.piece += if self.samples == 0 { "[\n" } else { ",\n" };
+        self.piece += &serde_json::to_string(sample).map_err(|e| Error::data(format!("cannot write json: {e}")))?;
+        self.samples += 1;
+        if self.piece.len() > PIECE_BYTES {
+            report::print(&std::mem::take(&mut self.piece))?;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.piece += if self.samples == 0 { "[]\n" } else { "\n]\n" };
+        report::print(&std::mem::take(&mut self.piece))
+    }
+}
+
+/// A column: its name, and whether it is aligned to the right.
+struct Column {
+    name: &'static str,
+    to_right: bool,
+    width: usize,
+}
+
+struct Table {
+    columns: Vec<Column>,
+    with_dataset: bool,
+    with_path: bool,
+    rows: Vec<Vec<String>>,
+    has_header: bool,
+}
+
+impl Table {
+    /// Foreign files alone have no paths, and one target needs no name.
+    fn new(targets: &[Target]) -> Self {
+        let with_dataset = targets.len() > 1;
+        let with_path = targets.iter().any(|target| matches!(target, Target::Dataset(_)));
+        let mut names = vec![("number", true), ("key", false), ("class", false), ("kind", false)];
+        names.extend([("size", true), ("bytes", true)]);
+        if with_dataset {
+            names.insert(0, ("dataset", false));
+        }
+        if with_path {
+            names.push(("path", false));
+        }
+        let column = |(name, to_right): (&'static str, bool)| Column { name, to_right, width: name.len() };
+        let columns = names.into_iter().map(column).collect();
+        Self { columns, with_dataset, with_path, rows: Vec::new(), has_header: false }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let mut out = String::new();
+        if !self.has_header {
+            self.has_header = true;
+            for row in &self.rows {
+                for (column, cell) in self.columns.iter_mut().zip(row) {
+                    column.width = column.width.max(cell.chars().count());
+                }
+            }
+            line(&mut out, &self.columns, self.columns.iter().map(|column| column.name));
+        }
+        for row in self.rows.drain(..) {
+            line(&mut out, &self.columns, row.iter().map(String::as_str));
+        }
+        report::print(&out)
+    }
+}
+
+impl Output for Table {
+    fn add(&mut self, sample: &Sample) -> Result<()> {
+        let text = |text: &str| report::path(text.as_bytes());
+        let label = || sample.label.map_or_else(|| "-".to_owned(), |label| label.to_string());
+        let size = match sample.width {
+            0 => "-".to_owned(),
+            width => format!("{width}x{}", sample.height),
+        };
+        let mut row = Vec::with_capacity(self.columns.len());
+        if self.with_dataset {
+            row.push(text(sample.dataset.as_deref().unwrap_or(&sample.shard)));
+        }
+        row.extend([
+            sample.number.to_string(),
+            report::clip(&text(&sample.key), KEY_WIDTH),
+            report::clip(&sample.class.as_deref().map_or_else(label, text), CLASS_WIDTH),
+            sample.kind.to_owned(),
+            size,
+            report::count(sample.bytes),
+        ]);
+        if self.with_path {
+            row.push(text(sample.path.as_deref().unwrap_or("-")));
+        }
+        self.rows.push(row);
+        if self.rows.len() >= MEASURED { self.flush() } else { Ok(()) }
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.flush()
+    }
+}
+
+fn line<'a>(out: &mut String, columns: &[Column], cells: impl Iterator<Item = &'a str>) {
+    let start = out.len();
+    for (number, (column, cell)) in columns.iter().zip(cells).enumerate() {
+        let gap = if number == 0 { "" } else { "  " };
+        let width = column.width;
+        *out += &match column.to_right {
+            true => format!("{gap}{cell:>width$}"),
+            false => format!("{gap}{cell:<width$}"),
+        };
+    }
+    out.truncate(start + out[start..].trim_end().len());
+    out.push('\n');
+}

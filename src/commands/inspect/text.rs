@@ -1,0 +1,325 @@
+//! What `inspect` prints for people: a line a subject, classes as a table, 80 columns wide where names allow it.
+
+use std::fmt::Write;
+
+use shardpack_packer::{
+    inspect::{Class, Spread, Summary, What},
+    mix::{BATCH_SAMPLES, FEWEST_BATCHES, Mix},
+};
+
+use crate::report;
+
+/// Up to so many classes are all shown; of more, [`ENDS`] of the largest and of the smallest.
+const SHOWN_CLASSES: usize = 12;
+const ENDS: usize = 5;
+const NAME_WIDTH: usize = 30;
+const BAR_WIDTH: usize = 18;
+/// A DEFF up to here is as good as a true shuffle, up to there nearly, beyond chance.
+const WELL_MIXED: f64 = 1.05;
+const NEARLY_MIXED: f64 = 2.0;
+/// Where a line is broken.
+const WIDTH: usize = 80;
+/// Width of the word that a line begins with.
+const WORD_WIDTH: usize = 8;
+
+/// The whole text; what to do next is left out if `quiet`.
+pub fn report(summaries: &[Summary], quiet: bool) -> String {
+    let mut out = String::new();
+    for (number, summary) in summaries.iter().enumerate() {
+        if number > 0 {
+            out.push('\n');
+        }
+        dataset(&mut out, summary);
+        if !quiet {
+            let next = match summary.what {
+                What::Foreign if summary.shards.count == 1 => summary.path.clone(),
+                What::Foreign => format!("{} …", summary.path),
+                What::Dataset | What::Shards => summary.path.clone(),
+            };
+            out.push('\n');
+            say(&mut out, "next", &[format!("shardpack verify {}", report::path(next.as_bytes()))]);
+        }
+    }
+    out
+}
+
+/// A line that begins with `word`; where it gets too long it goes on below, between two parts.
+fn say(out: &mut String, word: &str, parts: &[String]) {
+    let mut line = format!("{word:<WORD_WIDTH$}");
+    let mut is_first = true;
+    for part in parts.iter().filter(|part| !part.is_empty()) {
+        if !is_first && line.chars().count() + 2 + part.chars().count() > WIDTH {
+            out.push_str(&line);
+            out.push_str(";\n");
+            line = " ".repeat(WORD_WIDTH);
+        } else if !is_first {
+            line += "; ";
+        }
+        line += part;
+        is_first = false;
+    }
+    out.push_str(&line);
+    out.push('\n');
+}
+
+fn dataset(out: &mut String, summary: &Summary) {
+    let shown = |text: String| report::path(text.as_bytes());
+    let (word, parts) = match summary.what {
+        What::Dataset => ("dataset", vec![format!("{} in {}", summary.name, summary.path)]),
+        What::Shards => ("part", vec![format!("of dataset {} in {}", summary.name, summary.path)]),
+        What::Foreign if summary.shards.count == 1 => ("tar", vec![summary.path.clone(), "no manifest".to_owned()]),
+        What::Foreign => ("tar", vec![summary.name.clone(), "no manifest".to_owned()]),
+    };
+    say(out, word, &parts.into_iter().map(shown).collect::<Vec<_>>());
+    if let Some(id) = &summary.id {
+        say(out, "id", std::slice::from_ref(id));
+    }
+    let average = summary.payload_bytes / summary.samples.max(1);
+    let holds = match summary.classes.count {
+        0 => report::counted(summary.samples, "sample"),
+        classes => {
+            let classes = report::counted(classes, "class");
+            format!("{} in {classes}", report::counted(summary.samples, "sample"))
+        }
+    };
+    let images = format!("{} of images, {} on average", report::bytes(summary.payload_bytes), report::bytes(average));
+    say(out, "holds", &[holds, images]);
+    shards(out, summary);
+    components(out, summary);
+    overhead(out, summary);
+    tar(out, summary);
+    images_text(out, summary);
+    mix(out, summary);
+    if let Some(ledger) = &summary.ledger {
+        let part = |count: u64, what: &str| match count {
+            0 => String::new(),
+            _ => format!(", {} {what}", report::count(count)),
+        };
+        let all =
+            [part(ledger.skipped, "skipped"), part(ledger.duplicates, "duplicates"), part(ledger.filtered, "filtered")];
+        let found = report::counted(ledger.discovered, "image");
+        let ignored: u64 = summary.ignored_files.values().sum();
+        let others = (ignored > 0).then(|| format!("{} found that were no images", report::counted(ignored, "file")));
+        let packed = format!("{found} found: {} packed{}", report::count(ledger.packed), all.concat());
+        say(out, "ledger", &[packed, others.unwrap_or_default()]);
+    }
+    classes(out, summary);
+}
+
+/// `256 MiB`, or from where to where; `each` is what there are so many of.
+fn from_to(spread: &Spread, each: &str, text: impl Fn(u64) -> String) -> String {
+    let [smallest, median, largest] = [spread.smallest, spread.median, spread.largest].map(text);
+    match smallest == largest {
+        true => format!("{largest}{each}"),
+        false => format!("{smallest} to {largest}{each}, median {median}"),
+    }
+}
+
+fn shards(out: &mut String, summary: &Summary) {
+    let shards = &summary.shards;
+    let size = shards.size.map_or_else(String::new, |size| format!(" of {}", from_to(&size, "", report::bytes)));
+    let total = if shards.count > 1 { format!("{} in all", report::bytes(shards.bytes)) } else { String::new() };
+    let each = |samples: Spread| from_to(&samples, " samples each", report::count);
+    let samples = shards.samples.filter(|_| shards.count > 1).map_or_else(String::new, each);
+    say(out, "shards", &[format!("{}{size}", report::counted(shards.count, "shard")), total, samples]);
+    let compression = match summary.compression.as_str() {
+        "none" => "not compressed".to_owned(),
+        packed => format!("compressed with {packed}"),
+    };
+    let order = match &summary.order {
+        None => "order unknown".to_owned(),
+        Some(order) if order.algorithm == "source" => "in source order".to_owned(),
+        Some(order) => format!("shuffled with seed {} ({})", order.seed, order.algorithm),
+    };
+    let block =
+        summary.block_samples.map_or_else(String::new, |block| format!("{} a block", report::counted(block, "sample")));
+    say(out, "format", &[summary.format.clone(), compression, order, block]);
+}
+
+fn components(out: &mut String, summary: &Summary) {
+    let parts: Vec<_> = summary
+        .components
+        .iter()
+        .map(|component| {
+            let name = report::path(component.name.as_bytes());
+            let lacking = match component.samples == summary.samples {
+                true => String::new(),
+                false => format!(" in {}", report::counted(component.samples, "sample")),
+            };
+            format!("{} {}{lacking}", report::clip(&name, NAME_WIDTH), report::bytes(component.bytes))
+        })
+        .collect();
+    let hidden = parts.len().saturating_sub(SHOWN_CLASSES);
+    let mut parts: Vec<_> = parts.into_iter().take(SHOWN_CLASSES).collect();
+    if hidden > 0 {
+        parts.push(format!("and {hidden} more (--json has all)"));
+    }
+    if !parts.is_empty() {
+        say(out, "parts", &parts);
+    }
+}
+
+fn overhead(out: &mut String, summary: &Summary) {
+    let overhead = &summary.overhead;
+    let Some(share) = overhead.share else { return };
+    let longer = if share < 0.0 { "shorter" } else { "longer" };
+    let shards = format!("shards are {:.1} % {longer} than the images", share.abs() * 100.0);
+    let framing = format!("{} of tar framing", report::bytes(overhead.framing_bytes));
+    let index = match overhead.index_bytes {
+        0 => String::new(),
+        bytes => format!("{} of index", report::bytes(bytes)),
+    };
+    say(out, "cost", &[shards, framing, index]);
+}
+
+fn tar(out: &mut String, summary: &Summary) {
+    let Some(tar) = &summary.tar else { return };
+    let others = tar.members - tar.plain_members;
+    let plain = match others {
+        0 => "all plain USTAR".to_owned(),
+        _ => format!("{} with PAX or GNU headers, which wids misreads", report::count(others)),
+    };
+    say(out, "members", &[report::count(tar.members), plain]);
+    for (issue, members) in &tar.dropped {
+        say(out, "", &[format!("{}: {issue}", report::counted(*members, "member"))]);
+    }
+    let ends = [
+        (tar.unterminated_files, "without an end marker"),
+        (tar.trailing_files, "with data behind the end, which no reader sees"),
+        (tar.unreadable_files, "not read to the end"),
+    ];
+    for (files, what) in ends.into_iter().filter(|(files, _)| *files > 0) {
+        say(out, "", &[format!("{} {what}", report::counted(files, "file"))]);
+    }
+}
+
+fn images_text(out: &mut String, summary: &Summary) {
+    let images = &summary.images;
+    let total = images.kinds.values().sum();
+    if total == 0 {
+        return;
+    }
+    let mut kinds = shares(&images.kinds, total);
+    if images.strays > 0 {
+        let are = if images.strays == 1 { "stray (--samples --strays)" } else { "strays (--samples --strays)" };
+        kinds.push(format!("{} {are}", report::count(images.strays)));
+    }
+    say(out, "kinds", &kinds);
+    let pixels = |spread: &Spread| from_to(spread, " px", report::count);
+    if let (Some(width), Some(height)) = (&images.width, &images.height) {
+        let unknown = match images.without_size {
+            0 => String::new(),
+            images => format!("{} of unknown size", report::count(images)),
+        };
+        say(out, "size", &[format!("width {}", pixels(width)), format!("height {}", pixels(height)), unknown]);
+    }
+    let mut modes = shares(&images.modes, total);
+    let depths: Vec<_> = images.depths.iter().map(|(depth, count)| (*depth, *count)).collect();
+    match depths[..] {
+        [(0, _)] => {}
+        [(depth, _)] => modes.push(format!("{depth} bits a channel")),
+        _ => {
+            let name = |depth| if depth == 0 { "unknown".to_owned() } else { format!("{depth} bits") };
+            modes.extend(
+                depths.iter().map(|(depth, count)| format!("{} {}", name(*depth), report::share(*count, total))),
+            );
+        }
+    }
+    say(out, "pixels", &modes);
+}
+
+/// The most common first.
+fn shares(counts: &std::collections::BTreeMap<String, u64>, total: u64) -> Vec<String> {
+    let mut counts: Vec<_> = counts.iter().collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    counts
+        .iter()
+        .map(|(name, count)| format!("{name} {} ({})", report::count(**count), report::share(**count, total)))
+        .collect()
+}
+
+fn mix(out: &mut String, summary: &Summary) {
+    let told = summary.mix.iter().map(|mix| Some((mix, mix.deff?, mix.spread?))).collect::<Option<Vec<_>>>();
+    let Some(told) = told.filter(|told| !told.is_empty()) else {
+        let full = summary.classes.count - summary.classes.empty + u64::from(summary.classes.unlabelled_samples > 0);
+        let why = match full {
+            0 => "not known: there are no labels".to_owned(),
+            1 => "nothing to mix: there is one class".to_owned(),
+            _ => format!("too small to tell: fewer than {} samples", report::count(FEWEST_BATCHES * BATCH_SAMPLES)),
+        };
+        return say(out, "mix", &[why]);
+    };
+    let spread = told.iter().map(|(.., spread)| *spread).fold(0.0, f64::max);
+    let worst = told.iter().map(|(_, deff, _)| *deff).fold(0.0, f64::max);
+    let verdict = match worst {
+        deff if deff <= WELL_MIXED.max(1.0 + 3.0 * spread) => "well shuffled",
+        deff if deff <= NEARLY_MIXED => "nearly shuffled",
+        _ => "poorly shuffled",
+    };
+    let deffs: Vec<_> = told.iter().map(|(mix, deff, _)| reading(mix, *deff)).collect();
+    say(out, "mix", &[format!("{verdict}: DEFF {}", deffs.join(", "))]);
+    say(
+        out,
+        "",
+        &[format!("(1.00 ± {spread:.2} is a true shuffle; batches of {BATCH_SAMPLES} drawn by so many readers)")],
+    );
+}
+
+fn reading(mix: &Mix, deff: f64) -> String {
+    let readers = report::counted(mix.readers, "reader");
+    if deff < 10.0 { format!("{deff:.2} with {readers}") } else { format!("{deff:.0} with {readers}") }
+}
+
+fn classes(out: &mut String, summary: &Summary) {
+    let classes = &summary.classes;
+    if classes.list.is_empty() {
+        return;
+    }
+    let imbalance = match classes.imbalance {
+        Some(times) if classes.count - classes.empty > 1 => {
+            format!("the largest has {times:.1} times the samples of the smallest")
+        }
+        _ => String::new(),
+    };
+    let empty = match classes.empty {
+        0 => String::new(),
+        empty => format!("{} empty", report::count(empty)),
+    };
+    let unlabelled = match classes.unlabelled_samples {
+        0 => String::new(),
+        samples => format!("{} without a class", report::counted(samples, "sample")),
+    };
+    say(out, "classes", &[report::count(classes.count), imbalance, empty, unlabelled]);
+    let mut list: Vec<&Class> = classes.list.iter().collect();
+    list.sort_by_key(|class| (std::cmp::Reverse(class.samples), class.label));
+    let most = list.first().map_or(0, |class| class.samples);
+    let _ = writeln!(out, "\n  {:>5}  {:<NAME_WIDTH$} {:>11} {:>8}", "label", "class", "samples", "share");
+    let (first, last) = match list.len() {
+        all if all <= SHOWN_CLASSES => (all, 0),
+        _ => (ENDS, ENDS),
+    };
+    for class in &list[..first] {
+        class_line(out, class, most, summary.samples);
+    }
+    if last > 0 {
+        let between = report::counted((list.len() - first - last) as u64, "class");
+        let _ = writeln!(out, "  {:>5}  {between} between (--json has all)", "…");
+        for class in &list[list.len() - last..] {
+            class_line(out, class, most, summary.samples);
+        }
+    }
+}
+
+fn class_line(out: &mut String, class: &Class, most: u64, samples: u64) {
+    let name = class.name.as_deref().map_or_else(|| "-".to_owned(), |name| report::path(name.as_bytes()));
+    let bar = "━".repeat((class.samples as f64 / most.max(1) as f64 * BAR_WIDTH as f64).round() as usize);
+    let line = format!(
+        "  {:>5}  {:<NAME_WIDTH$} {:>11} {:>8}  {bar}",
+        class.label,
+        report::clip(&name, NAME_WIDTH),
+        report::count(class.samples),
+        report::share(class.samples, samples),
+    );
+    // Writing to a String cannot fail.
+    let _ = writeln!(out, "{}", line.trim_end());
+}

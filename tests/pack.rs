@@ -1,0 +1,702 @@
+//! `shardpack pack`: what is found in a source and what is not, what is packed, and what DST may hold.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod support;
+
+use std::{collections::BTreeMap, fs, os::unix::fs::symlink, path::Path};
+
+use shardpack_packer::ledger::Fate;
+use support::{Bench, Dataset, Ran, contents, jpeg, name, pack, photo, photos, plain, png, run};
+
+/// The sealed dataset in DST, compared with the source.
+fn sealed(bench: &Bench) -> Dataset {
+    let dataset = Dataset::read(&bench.dst());
+    dataset.check_source(&bench.src());
+    dataset
+}
+
+// What a source holds.
+
+#[test]
+fn the_photographs_are_packed_as_they_are() {
+    let bench = Bench::new();
+    let ran = pack(&photos(), &bench.dst(), &["--shards", "4"]).code(0);
+    let ran =
+        ran.says("found   32 images in 5 classes").says("packed  32 of 32 images").says("next    shardpack verify");
+    ran.says("animals/cat-nose.jpg is a PNG (kept; the component stays .jpg)").says("shard-{000000..000003}.tar");
+    let dataset = Dataset::read(&bench.dst());
+    dataset.check_source(&photos());
+    assert_eq!(dataset.classes(), ["animals", "people", "space", "textures", "things"]);
+    assert_eq!(dataset.manifest.kinds, BTreeMap::from([("jpeg".to_owned(), 30), ("png".to_owned(), 2)]));
+    assert_eq!(dataset.manifest.shards.len(), 4);
+    assert!(dataset.paths().contains(&"space/galaxies/blue.jpg".to_owned()));
+    assert!(dataset.paths().contains(&"things/SAUCER.JPG".to_owned()));
+}
+
+#[test]
+fn keys_ascend_over_all_shards_and_are_plain_numbers() {
+    let bench = Bench::of(50, 100);
+    bench.pack(&["--shards", "6"]).code(0);
+    let keys: Vec<String> = sealed(&bench).samples.into_iter().map(|sample| sample.key).collect();
+    let expected: Vec<String> = (0..50).map(|number| format!("{number:08}")).collect();
+    assert_eq!(keys, expected);
+}
+
+#[test]
+fn classes_are_numbered_as_torchvision_does() {
+    // sorted(["b", "a", "B", "10", "9", "é", "_", "a b", "ａ"]) of Python: by code point.
+    let bench = Bench::with(&[
+        "b/1.jpg",
+        "a/1.jpg",
+        "B/1.jpg",
+        "10/1.jpg",
+        "9/1.jpg",
+        "é/1.jpg",
+        "_/1.jpg",
+        "a b/1.jpg",
+        "ａ/1.jpg",
+    ]);
+    bench.pack(&[]).code(0);
+    assert_eq!(sealed(&bench).classes(), ["10", "9", "B", "_", "a", "a b", "b", "é", "ａ"]);
+}
+
+#[test]
+fn folders_may_nest_and_the_class_is_the_first() {
+    let bench = Bench::with(&["a/1.jpg", "a/b/2.jpg", "a/b/c/d/e/3.jpg", "b/a/4.jpg"]);
+    bench.pack(&["--order", "source"]).code(0);
+    let dataset = sealed(&bench);
+    assert_eq!(dataset.classes(), ["a", "b"]);
+    let order: Vec<_> =
+        dataset.samples.iter().map(|sample| (String::from_utf8_lossy(&sample.path), sample.label)).collect();
+    let expected = [("a/1.jpg", 0), ("a/b/2.jpg", 0), ("a/b/c/d/e/3.jpg", 0), ("b/a/4.jpg", 1)];
+    assert_eq!(order, expected.map(|(path, label)| (path.into(), label)));
+}
+
+#[test]
+fn the_nine_extensions_of_torchvision_count_in_any_case_and_no_other() {
+    let known =
+        ["jpg", "jpeg", "png", "ppm", "bmp", "pgm", "tif", "tiff", "webp", "JPG", "Jpeg", "PNG", "WebP", "tIFF"];
+    let bench = Bench::new();
+    for (number, extension) in known.iter().enumerate() {
+        bench.file(format!("a/{number}.{extension}"), &photo());
+    }
+    for other in ["a.gif", "b.txt", "c.TXT", "jpg", "d.jpg.part", "e.jpgx", "f", "g.", "h.jpg~"] {
+        bench.file(format!("a/{other}"), b"other");
+    }
+    bench.pack(&[]).code(0).says("found   14 images");
+    let dataset = sealed(&bench);
+    assert_eq!(dataset.samples.len(), 14);
+    let ignored: u64 = dataset.manifest.ignored_files.values().sum();
+    assert_eq!(ignored, 9);
+    assert_eq!(dataset.manifest.ignored_files.get("extension .gif"), Some(&1));
+    assert_eq!(dataset.manifest.ignored_files.get("extension .txt"), Some(&2), "{:?}", dataset.manifest.ignored_files);
+    assert!(dataset.ledger.is_empty(), "files that are no images by their names are counted, not named");
+}
+
+#[test]
+fn hidden_and_system_files_are_counted_and_left_alone() {
+    let bench = Bench::with(&["a/1.jpg", "b/2.jpg"]);
+    for hidden in ["a/.hidden.jpg", "a/._1.jpg", "a/.DS_Store", ".DS_Store", ".git/x/1.jpg", "b/.cache/1.jpg"] {
+        bench.file(hidden, &photo());
+    }
+    for system in ["a/Thumbs.db", "b/thumbs.db", "b/desktop.ini", "Thumbs.db"] {
+        bench.file(system, b"x");
+    }
+    bench.file("README.md", b"x");
+    bench.file("stray.jpg", &photo());
+    let ran = bench.pack(&[]).code(0);
+    ran.says("12 other files skipped")
+        .says("6 hidden")
+        .says("4 system")
+        .says("1 .md")
+        .says("1 image outside a class folder");
+    let dataset = sealed(&bench);
+    assert_eq!(
+        (dataset.paths(), dataset.classes()),
+        (vec!["a/1.jpg".to_owned(), "b/2.jpg".to_owned()], vec!["a", "b"])
+    );
+    let ignored: Vec<(&str, u64)> = dataset.manifest.ignored_files.iter().map(|(k, v)| (k.as_str(), *v)).collect();
+    assert_eq!(ignored, [("extension .md", 1), ("hidden", 6), ("image outside a class folder", 1), ("system", 4)]);
+}
+
+#[test]
+fn an_empty_class_keeps_its_label_and_is_noted() {
+    let bench = Bench::with(&["a/1.jpg", "c/2.jpg"]);
+    bench.folder("b");
+    bench.file("d/notes.txt", b"x");
+    bench.pack(&[]).code(0).says("note    2 classes without images, kept in the list of classes: b, d");
+    let dataset = sealed(&bench);
+    assert_eq!(dataset.classes(), ["a", "b", "c", "d"]);
+    assert_eq!(dataset.manifest.classes.iter().map(|class| class.counts.packed).collect::<Vec<_>>(), [1, 0, 1, 0]);
+}
+
+#[test]
+fn a_source_without_images_or_classes_is_refused_and_nothing_is_left() {
+    let rows: [(&str, &[&str], &[&str], &str); 4] = [
+        ("empty", &[], &[], "no class folders in here"),
+        ("files only", &[], &["1.jpg"], "no class folders in here"),
+        ("empty classes", &["a", "b"], &[], "no images found"),
+        ("no image by name", &[], &["a/1.txt"], "no images found"),
+    ];
+    for (row, folders, files, says) in rows {
+        let bench = Bench::with(files);
+        folders.iter().for_each(|folder| bench.folder(folder));
+        bench.pack(&[]).code(2).is_clean_error().says(says).says(bench.src().to_str().unwrap());
+        assert!(!bench.dst().exists(), "{row}");
+    }
+    let bench = Bench::new();
+    pack(&bench.at("missing"), &bench.dst(), &[]).code(2).is_clean_error().says("missing: cannot open folder");
+    pack(&bench.at("missing"), &bench.dst(), &["--json"]).code(2);
+}
+
+#[test]
+fn links_to_files_and_folders_are_followed() {
+    let bench = Bench::with(&["a/1.jpg"]);
+    fs::create_dir_all(bench.at("elsewhere/deep")).unwrap();
+    fs::write(bench.at("elsewhere/x.jpg"), jpeg(8, 6000)).unwrap();
+    fs::write(bench.at("elsewhere/deep/y.png"), png()).unwrap();
+    bench.link("a/2.jpg", bench.at("elsewhere/x.jpg"));
+    bench.link("a/relative.jpg", "1.jpg");
+    bench.link("b", bench.at("elsewhere"));
+    bench.link("c/more", "../../elsewhere/deep");
+    // Named like an image, and a folder all the same.
+    bench.link("c/folder.jpg", bench.at("elsewhere/deep"));
+    bench.pack(&[]).code(0);
+    let expected =
+        ["a/1.jpg", "a/2.jpg", "a/relative.jpg", "b/deep/y.png", "b/x.jpg", "c/folder.jpg/y.png", "c/more/y.png"];
+    assert_eq!(sealed(&bench).paths(), expected);
+}
+
+#[test]
+fn links_that_lead_in_a_circle_are_refused_by_name() {
+    for (row, link, to, said) in [
+        ("to the folder itself", "a/again", ".", "a/again"),
+        ("to a folder above", "a/b/up", "../..", "a/b/up"),
+        ("to the class above", "a/b/c/up", "../..", "a/b/c/up"),
+        ("a file to itself", "a/self.jpg", "self.jpg", "a/self.jpg"),
+    ] {
+        let bench = Bench::with(&["a/b/c/1.jpg", "d/2.jpg"]);
+        bench.link(link, to);
+        let ran = bench.pack(&[]).code(2).is_clean_error().says(bench.src().join(said).to_str().unwrap());
+        ran.says("a loop of symbolic links").says("help: remove the link");
+        assert!(!bench.dst().exists(), "{row}");
+    }
+    let bench = Bench::with(&["a/1.jpg", "b/2.jpg"]);
+    bench.link("a/other", "../b");
+    bench.link("b/other", "../a");
+    bench.pack(&[]).code(2).is_clean_error().says("a loop of symbolic links");
+}
+
+#[test]
+fn paths_that_differ_by_case_or_unicode_form_alone_are_all_packed() {
+    // An é in one code point and in two.
+    let paths = ["a/x.jpg", "a/X.jpg", "a/x.JPG", "a/caf\u{e9}.jpg", "a/cafe\u{301}.jpg", "A/x.jpg"];
+    let bench = Bench::with(&paths);
+    if contents(&bench.src()).len() != paths.len() + 2 {
+        println!("this file system takes some of these names for one: not tried");
+        return;
+    }
+    bench.pack(&["--meta", "json"]).code(0);
+    let mut expected = paths.map(str::to_owned);
+    expected.sort();
+    assert_eq!(sealed(&bench).paths(), expected);
+}
+
+#[test]
+fn names_that_are_no_utf_8_are_packed_and_kept_to_the_byte() {
+    let bench = Bench::with(&["a/1.jpg"]);
+    bench.file(name(b"a/\xff\xfe.jpg"), &jpeg(1, 6000));
+    bench.file(name(b"caf\xe9/\x80\n\t\".jpg"), &jpeg(2, 6000));
+    bench.file(name(b"caf\xe9/empty-\xf0.jpg"), b"");
+    bench.pack(&["--on-bad", "skip", "--meta", "json"]).code(0);
+    let dataset = sealed(&bench);
+    let mut paths: Vec<&[u8]> = dataset.samples.iter().map(|sample| sample.path.as_slice()).collect();
+    paths.sort();
+    assert_eq!(paths, [b"a/1.jpg".as_slice(), b"a/\xff\xfe.jpg", b"caf\xe9/\x80\n\t\".jpg"]);
+    assert_eq!(dataset.ledger[0].path, b"caf\xe9/empty-\xf0.jpg");
+    assert_eq!(dataset.manifest.classes[1].name_bytes(), b"caf\xe9");
+    let text = fs::read_to_string(bench.dst().join("ledger.jsonl")).unwrap();
+    assert!(text.contains("path_hex"), "{text}");
+    // And the name of DST and SRC themselves.
+    let (src, dst) = (bench.at("x").with_file_name(name(b"src-\xff")), bench.at("x").with_file_name(name(b"dst-\xff")));
+    fs::rename(bench.src(), &src).unwrap();
+    pack(&src, &dst, &["--on-bad", "skip", "--meta", "json"]).code(0);
+    assert_eq!(contents(&dst), contents(&bench.dst()));
+}
+
+#[test]
+fn splits_become_datasets_that_share_one_list_of_classes() {
+    let bench = Bench::with(&["train/b/1.jpg", "train/a/2.jpg", "val/b/3.jpg", "val/c/4.jpg", "test/a/5.jpg"]);
+    bench.file("train/notes.txt", b"x");
+    let ran = bench.pack(&[]).code(0).says("found   5 images in 3 classes").says("splits train, val, test");
+    ran.says("1 class without images in train, kept in the list of classes: c").says("train-000000.tar");
+    for (split, paths) in
+        [("train", vec!["a/2.jpg", "b/1.jpg"]), ("val", vec!["b/3.jpg", "c/4.jpg"]), ("test", vec!["a/5.jpg"])]
+    {
+        let dataset = Dataset::read(&bench.dst().join(split));
+        dataset.check_source(&bench.src().join(split));
+        assert_eq!((dataset.classes(), dataset.manifest.name.as_str()), (vec!["a", "b", "c"], split));
+        assert_eq!(dataset.paths(), paths);
+        assert!(dataset.manifest.shards[0].file.starts_with(split));
+    }
+    let mut left: Vec<_> = fs::read_dir(bench.dst()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["test", "train", "val"]);
+    bench.pack(&[]).code(0).says("nothing to do");
+}
+
+#[test]
+fn what_is_a_split_is_recognised_or_said() {
+    let rows: [(&str, &[&str], &str, Option<&[&str]>); 7] = [
+        ("all known names", &["training/a/1.jpg", "validation/a/2.jpg"], "auto", Some(&["training", "validation"])),
+        ("one that is not known", &["train/a/1.jpg", "cats/a/2.jpg"], "auto", None),
+        ("a class that is called train", &["train/1.jpg", "test/2.jpg"], "auto", None),
+        ("classes by decree", &["train/a/1.jpg", "val/a/2.jpg"], "none", None),
+        ("names by decree", &["one/a/1.jpg", "two/a/2.jpg", "rest/a/3.jpg"], "one,two", Some(&["one", "two"])),
+        ("one alone", &["train/a/1.jpg"], "auto", Some(&["train"])),
+        ("another case", &["Train/a/1.jpg", "Val/a/1.jpg"], "auto", None),
+    ];
+    for (row, files, splits, expected) in rows {
+        let bench = Bench::with(files);
+        bench.pack(&["--splits", splits]).code(0);
+        match expected {
+            None => drop(sealed(&bench)),
+            Some(names) => names.iter().for_each(|split| {
+                Dataset::read(&bench.dst().join(split)).check_source(&bench.src().join(split));
+            }),
+        }
+        assert_eq!(bench.dst().join("manifest.json").exists(), expected.is_none(), "{row}");
+    }
+    let bench = Bench::with(&["train/a/1.jpg"]);
+    bench.pack(&["--splits", "train,dev"]).code(2).is_clean_error().says("no folder \"dev\", which --splits names");
+}
+
+#[test]
+fn include_and_exclude_leave_images_out_and_the_ledger_names_them() {
+    let bench = Bench::with(&["a/1.jpg", "a/2.jpg", "a/deep/3.jpg", "b/1.jpg", "b/4.jpg"]);
+    bench.pack(&["--include", "**/[1-3].jpg", "--exclude", "a/2*", "--exclude", "**/deep/*"]).code(0);
+    let dataset = sealed(&bench);
+    assert_eq!(dataset.paths(), ["a/1.jpg", "b/1.jpg"]);
+    let left_out: Vec<_> = dataset.unpacked().into_iter().map(|(path, fate, _)| (path, fate)).collect();
+    let expected = ["a/2.jpg", "a/deep/3.jpg", "b/4.jpg"].map(|path| (path.to_owned(), Fate::Filtered));
+    assert_eq!(left_out, expected);
+    bench.pack(&["--include", "[", "--force"]).code(2).is_clean_error().says("--include");
+    // A refusal leaves what was there.
+    sealed(&bench);
+    bench.pack(&["--exclude", "**", "--force"]).code(2).is_clean_error().says("no images found");
+    sealed(&bench);
+}
+
+// What cannot be packed.
+
+/// Three good images and four that are not; what is said of them.
+fn bad() -> (Bench, [(&'static str, &'static str); 4]) {
+    let bench = Bench::with(&["a/1.jpg", "b/2.jpg", "b/3.jpg"]);
+    bench.file("a/empty.jpg", b"");
+    bench.link("a/dangling.jpg", "nowhere");
+    bench.link("b/device.png", "/dev/null");
+    assert!(std::process::Command::new("mkfifo").arg(bench.src().join("b/pipe.jpg")).status().unwrap().success());
+    bench.folder("b/folder.jpg");
+    let said = [
+        ("a/dangling.jpg", "cannot be read: No such file or directory"),
+        ("a/empty.jpg", "empty file"),
+        ("b/device.png", "not a regular file"),
+        ("b/pipe.jpg", "not a regular file"),
+    ];
+    (bench, said)
+}
+
+#[test]
+fn bad_images_are_all_named_the_others_finished_and_nothing_sealed() {
+    let (bench, said) = bad();
+    let mut ran =
+        bench.pack(&["--shards", "3"]).code(1).says("failed  4 images could not be packed, nothing is sealed");
+    for (path, reason) in said {
+        ran = ran.says(&format!("{path}: {reason}"));
+    }
+    ran.says("help: mend or remove them, or --on-bad skip");
+    assert!(!bench.dst().join("manifest.json").exists());
+    assert!(bench.dst().join("shard-000002.tar").exists());
+    let ran = bench.pack(&["--shards", "3", "--json"]).code(1);
+    let json = ran.json();
+    assert_eq!((json["sealed"].as_bool(), json["resumed_shards"].as_u64()), (Some(false), Some(3)));
+    assert_eq!(json["bad"].as_array().unwrap().len(), 4);
+
+    // The shards that are finished are those of the pack without the bad ones.
+    bench.pack(&["--shards", "3", "--on-bad", "skip"]).code(0).says("3 of 3 shards were finished before");
+    sealed(&bench);
+}
+
+#[test]
+fn bad_images_are_skipped_on_request_and_the_ledger_says_why() {
+    let (bench, said) = bad();
+    let mut ran =
+        bench.pack(&["--on-bad", "skip"]).code(0).says("packed  3 of 7 images").says("4 not packed, see ledger.jsonl");
+    for (path, reason) in said {
+        ran = ran.says(&format!("{path}: {reason}"));
+    }
+    let dataset = sealed(&bench);
+    assert_eq!(dataset.paths(), ["a/1.jpg", "b/2.jpg", "b/3.jpg"]);
+    for ((path, fate, reason), (expected, why)) in dataset.unpacked().iter().zip(said) {
+        assert_eq!((path.as_str(), *fate), (expected, Fate::Skipped));
+        assert!(reason.starts_with(why), "{reason}");
+    }
+    let counts: Vec<_> =
+        dataset.manifest.classes.iter().map(|class| (class.counts.packed, class.counts.skipped)).collect();
+    assert_eq!(counts, [(1, 2), (2, 2)]);
+}
+
+/// A tree, its plan in a file, and then the tree changed under it.
+fn changed_under_its_plan() -> (Bench, String) {
+    let bench = Bench::of(40, 500);
+    for path in ["a/gone.jpg", "a/longer.jpg", "a/shorter.jpg", "a/link.jpg", "b/folder.jpg"] {
+        bench.file(path, &jpeg(3, 6000));
+    }
+    let plan = bench.at("tree.plan").to_str().unwrap().to_owned();
+    let (src, dst) = (bench.src(), bench.dst());
+    run(&["plan", src.to_str().unwrap(), dst.to_str().unwrap(), "--shards", "9", "-o", &plan]).code(0);
+    let remove = |path| fs::remove_file(bench.src().join(path)).unwrap();
+    remove("a/gone.jpg");
+    bench.file("a/longer.jpg", &jpeg(3, 6100));
+    bench.file("a/shorter.jpg", &jpeg(3, 5900));
+    remove("a/link.jpg");
+    bench.link("a/link.jpg", "nowhere");
+    remove("b/folder.jpg");
+    bench.folder("b/folder.jpg");
+    (bench, plan)
+}
+
+#[test]
+fn images_that_vanish_or_change_after_the_plan_are_bad() {
+    let (bench, plan) = changed_under_its_plan();
+    let dst = bench.dst();
+    let args = ["pack", "--plan", &plan, dst.to_str().unwrap()];
+    let mut ran = run(&args).code(1).says("failed  5 images could not be packed, nothing is sealed");
+    for said in [
+        "a/gone.jpg: cannot be read: No such file",
+        "a/link.jpg: cannot be read: No such file",
+        "a/longer.jpg: changed since it was planned: more bytes, the plan says 6000",
+        "a/shorter.jpg: changed since it was planned: 5900 bytes, the plan says 6000",
+        "b/folder.jpg: cannot be read: Is a directory",
+    ] {
+        ran = ran.says(said);
+    }
+    assert!(!dst.join("manifest.json").exists());
+    run(&[&args[..], &["--on-bad", "skip"]].concat()).code(0).says("packed  40 of 45 images");
+    let dataset = sealed(&bench);
+    assert_eq!((dataset.samples.len(), dataset.ledger.len()), (40, 5));
+    // And in one go, to the same bytes.
+    let other = bench.at("other");
+    run(&["pack", "--plan", &plan, other.to_str().unwrap(), "--on-bad", "skip"]).code(0);
+    assert_eq!(contents(&other), contents(&dst));
+}
+
+#[test]
+fn a_shard_of_which_no_image_is_left_is_still_sealed() {
+    let bench = Bench::with(&["a/1.jpg", "a/2.jpg", "b/3.jpg", "b/4.jpg"]);
+    let plan = bench.at("tree.plan").to_str().unwrap().to_owned();
+    let (src, dst) = (bench.src(), bench.dst());
+    let cut = ["--shard-samples", "2", "--order", "source"];
+    run(&[&["plan", src.to_str().unwrap(), "x", "-o", &plan][..], &cut].concat()).code(0);
+    for path in ["b/3.jpg", "b/4.jpg"] {
+        fs::remove_file(src.join(path)).unwrap();
+    }
+    for order in ["plan", "physical"] {
+        run(&["pack", "--plan", &plan, dst.to_str().unwrap(), "--on-bad", "skip", "--read-order", order]).code(0);
+        let dataset = sealed(&bench);
+        assert_eq!((dataset.samples.len(), dataset.ledger.len(), dataset.manifest.shards.len()), (2, 2, 2));
+        fs::remove_dir_all(&dst).unwrap();
+    }
+}
+
+// What is in a sample.
+
+#[test]
+fn an_image_of_another_kind_keeps_the_common_extension_and_is_named() {
+    let bench = Bench::with(&["a/1.jpg", "a/2.jpg", "b/3.jpg"]);
+    bench.file("b/png-inside.jpg", &png());
+    bench.file("b/text-inside.jpg", b"no image at all");
+    let ran = bench.pack(&[]).code(0).says("b/png-inside.jpg is a PNG (kept; the component stays .jpg)");
+    ran.says("b/text-inside.jpg is no image by its first bytes (kept; the component stays .jpg)");
+    let dataset = sealed(&bench);
+    assert!(dataset.samples.iter().all(|sample| sample.components.keys().eq(["cls", "jpg"])));
+    assert_eq!(dataset.manifest.kinds["png"], 1);
+    let json = bench.pack(&["--json", "--force"]).code(0).json();
+    assert_eq!(json["stray_samples"], 2);
+    assert_eq!(json["strays"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn the_common_extension_is_that_of_the_most_images() {
+    let bench = Bench::with(&["a/1.jpg"]);
+    bench.file("a/2.png", &png());
+    bench.file("a/3.jpg", &png());
+    bench.pack(&[]).code(0).says("a/1.jpg is a JPEG (kept; the component stays .png)");
+    assert!(sealed(&bench).samples.iter().all(|sample| sample.components.contains_key("png")));
+    bench.pack(&["--ext", "jpg", "--force"]).code(0);
+    assert!(sealed(&bench).samples.iter().all(|sample| sample.components.contains_key("jpg")));
+}
+
+#[test]
+fn options_decide_the_components() {
+    let rows: [(&str, &[&str], &[&str]); 5] = [
+        ("common", &[], &["cls", "jpg"]),
+        ("no label", &["--cls", "none"], &["jpg"]),
+        ("json", &["--meta", "json"], &["cls", "jpg", "json"]),
+        ("json alone", &["--meta", "json", "--cls", "none"], &["jpg", "json"]),
+        ("fixed", &["--ext", "jpeg"], &["cls", "jpeg"]),
+    ];
+    let bench = Bench::with(&["a/1.jpg", "b/\u{e9} \"x\"/2.jpg"]);
+    bench.file("b/3.jpg", &png());
+    for (row, options, expected) in rows {
+        bench.pack(&[options, &["--force"]].concat()).code(0);
+        for sample in sealed(&bench).samples {
+            assert_eq!(sample.components.keys().collect::<Vec<_>>(), expected, "{row}");
+            if let Some(bytes) = sample.components.get("json") {
+                let json: serde_json::Value = serde_json::from_slice(bytes).unwrap();
+                assert_eq!(json["path"].as_str().unwrap().as_bytes(), sample.path);
+                assert_eq!(json["label"].as_i64(), Some(sample.label));
+                assert_eq!(json["class"], ["a", "b"][sample.label as usize]);
+            }
+        }
+    }
+    bench.pack(&["--ext", "content", "--force"]).code(0).says("note    --ext content");
+    for sample in sealed(&bench).samples {
+        let expected = if sample.path == b"b/3.jpg" { "png" } else { "jpg" };
+        assert!(sample.components.contains_key(expected));
+    }
+}
+
+#[test]
+fn shards_come_out_even_and_within_the_size() {
+    let bench = Bench::of(200, 30_000);
+    for size in [60_000u64, 200_000, 1_000_000, 5_000_000] {
+        bench.pack(&["--shard-size", &size.to_string(), "--force"]).code(0);
+        let dataset = sealed(&bench);
+        let bytes: Vec<u64> = dataset.manifest.shards.iter().map(|shard| shard.bytes).collect();
+        let (least, most) = (*bytes.iter().min().unwrap(), *bytes.iter().max().unwrap());
+        // A sample takes up to 36 KB: where four do not fit, a shard may be longer by one.
+        assert!(most <= size + if size < 150_000 { 60_000 } else { 0 }, "{size}: {bytes:?}");
+        assert!(most - least <= 80_000, "{size}: {bytes:?}");
+    }
+    bench.pack(&["--shard-samples", "64", "--force"]).code(0);
+    assert_eq!(sealed(&bench).manifest.shards.iter().map(|shard| shard.samples).collect::<Vec<_>>(), [50; 4]);
+    bench.pack(&["--shards", "200", "--force"]).code(0);
+    assert_eq!(sealed(&bench).manifest.shards.len(), 200);
+    bench.pack(&["--shards", "201", "--force"]).code(2).is_clean_error().says("201 shards of 200 samples");
+    bench.pack(&["--shards", "0", "--force"]).code(2).is_clean_error().says("at least one sample");
+    bench.pack(&["--shards", "2", "--shard-size", "1MiB", "--force"]).code(2);
+    sealed(&bench);
+}
+
+// What DST may hold.
+
+#[test]
+fn the_same_command_on_a_sealed_folder_has_nothing_to_do() {
+    let bench = Bench::of(30, 500);
+    bench.pack(&["--shards", "3"]).code(0);
+    let before = contents(&bench.dst());
+    let times = |path: &Path| fs::metadata(path.join("manifest.json")).unwrap().modified().unwrap();
+    let time = times(&bench.dst());
+    bench
+        .pack(&["--shards", "3", "--jobs", "1"])
+        .code(0)
+        .says("30 images are packed here already")
+        .says("nothing to do");
+    let json = bench.pack(&["--shards", "3", "--json"]).code(0).json();
+    assert_eq!((json["already_sealed"].as_bool(), json["datasets"][0]["samples"].as_u64()), (Some(true), Some(30)));
+    assert_eq!((contents(&bench.dst()), times(&bench.dst())), (before, time));
+}
+
+#[test]
+fn a_folder_that_holds_something_else_is_refused_and_stays_as_it_was() {
+    let other = Bench::with(&["x/1.jpg"]);
+    let split = Bench::with(&["train/x/1.jpg", "val/x/2.jpg"]);
+    let bench = Bench::with(&["a/1.jpg", "b/2.jpg"]);
+    let rows: [(&str, &dyn Fn(&Path), &str); 5] = [
+        ("another dataset", &|dst| drop(other.pack_to(dst, &[]).code(0)), "holds another dataset"),
+        ("other options", &|dst| drop(bench.pack_to(dst, &["--seed", "1"]).code(0)), "holds another dataset"),
+        ("splits", &|dst| drop(split.pack_to(dst, &[]).code(0)), "is not empty"),
+        (
+            "a file",
+            &|dst| fs::create_dir(dst).and_then(|()| fs::write(dst.join("thesis.tex"), b"x")).unwrap(),
+            "thesis.tex",
+        ),
+        (
+            "a broken manifest",
+            &|dst| fs::create_dir(dst).and_then(|()| fs::write(dst.join("manifest.json"), b"{")).unwrap(),
+            "holds another dataset",
+        ),
+    ];
+    for (number, (row, prepare, says)) in rows.into_iter().enumerate() {
+        let dst = bench.at(&format!("dst-{number}"));
+        prepare(&dst);
+        let before = contents(&dst);
+        bench.pack_to(&dst, &[]).code(2).is_clean_error().says(says).says("--force").says(dst.to_str().unwrap());
+        assert_eq!(contents(&dst), before, "{row}");
+    }
+}
+
+#[test]
+fn force_replaces_a_dataset_and_leaves_no_strangers() {
+    let many = Bench::of(40, 100);
+    let split = Bench::with(&["train/x/1.jpg", "val/x/2.jpg"]);
+    let (bad, _) = bad();
+    let bench = Bench::with(&["a/1.jpg", "b/2.jpg"]);
+    let whole = bench.at("whole");
+    bench.pack_to(&whole, &[]).code(0);
+    let rows: [(&str, &dyn Fn(&Path)); 5] = [
+        ("more shards", &|dst| drop(many.pack_to(dst, &["--shards", "20"]).code(0))),
+        ("another name", &|dst| drop(many.pack_to(dst, &["--name", "other"]).code(0))),
+        ("compressed", &|dst| drop(many.pack_to(dst, &["--compress", "zstd"]).code(0))),
+        ("a ledger", &|dst| drop(bad.pack_to(dst, &["--on-bad", "skip"]).code(0))),
+        ("unfinished", &|dst| drop(bad.pack_to(dst, &["--shards", "3"]).code(1))),
+    ];
+    for (number, (row, prepare)) in rows.into_iter().enumerate() {
+        let dst = bench.at(&format!("dst-{number}"));
+        prepare(&dst);
+        bench.pack_to(&dst, &["--force"]).code(0);
+        assert_eq!(contents(&dst), contents(&whole), "{row}");
+    }
+    // Splits by none, and none by splits.
+    let (dst, whole_split) = (bench.at("dst-split"), bench.at("whole-split"));
+    split.pack_to(&whole_split, &[]).code(0);
+    split.pack_to(&dst, &[]).code(0);
+    bench.pack_to(&dst, &["--force"]).code(0);
+    assert_eq!(contents(&dst), contents(&whole), "splits before");
+    split.pack_to(&dst, &["--force"]).code(0);
+    assert_eq!(contents(&dst), contents(&whole_split), "none before");
+    // What is no dataset stays, whatever is packed beside it.
+    fs::write(dst.join("thesis.tex"), b"x").unwrap();
+    bench.pack_to(&dst.join("train"), &["--force"]).code(0);
+    split.pack_to(&bench.at("sets/one"), &["--splits", "none"]).code(0);
+    bench.pack_to(&bench.at("sets"), &["--force"]).code(0);
+    Dataset::read(&bench.at("sets/one"));
+    assert_eq!(fs::read(dst.join("thesis.tex")).unwrap(), b"x");
+}
+
+#[test]
+fn an_unfinished_pack_is_refused_to_other_options_and_another_source_with_what_changed() {
+    let (bench, _) = bad();
+    bench.file("a/4.jpg", &photo());
+    bench.pack(&["--shards", "3"]).code(1);
+    let before = contents(&bench.dst());
+    let refused = |ran: Ran, what: &str| {
+        ran.code(2).is_clean_error().says("holds an unfinished pack of something else").says(what).says("--force");
+        assert_eq!(contents(&bench.dst()), before);
+    };
+    refused(bench.pack(&["--shards", "3", "--seed", "5"]), "seed was 0, is now 5");
+    refused(bench.pack(&["--shards", "2"]), "cut was Shards(3), is now Shards(2)");
+    refused(bench.pack(&["--shards", "3", "--meta", "json"]), "components");
+    refused(bench.pack(&["--shards", "3", "--compress", "zstd"]), "compression was none, is now zstd:3");
+    refused(bench.pack(&["--shards", "3", "--order", "source"]), "order");
+    refused(bench.pack(&["--shards", "3", "--name", "x"]), "datasets");
+    bench.file("b/new.jpg", &photo());
+    refused(bench.pack(&["--shards", "3"]), "b/new.jpg is new");
+    fs::remove_file(bench.src().join("b/new.jpg")).unwrap();
+    let (changed, kept) = (bench.src().join("b/2.jpg"), bench.at("kept"));
+    fs::rename(&changed, &kept).unwrap();
+    refused(bench.pack(&["--shards", "3"]), "b/2.jpg is gone");
+    bench.file("b/2.jpg", &photo());
+    refused(bench.pack(&["--shards", "3"]), "b/2.jpg was changed");
+    fs::rename(&kept, &changed).unwrap();
+    fs::remove_file(bench.src().join("a/empty.jpg")).unwrap();
+    refused(bench.pack(&["--shards", "3"]), "other images are left out");
+    bench.pack(&["--shards", "3", "--on-bad", "skip", "--force"]).code(0);
+    sealed(&bench);
+}
+
+#[test]
+fn a_destination_inside_the_source_is_refused() {
+    let bench = Bench::with(&["a/1.jpg"]);
+    symlink(bench.src(), bench.at("link")).unwrap();
+    let before = contents(&bench.src());
+    for dst in [
+        bench.src().join("packed"),
+        bench.src(),
+        bench.src().join("a"),
+        bench.src().join("x/y/z"),
+        bench.at("link/packed"),
+    ] {
+        let ran = bench.pack_to(&dst, &[]).code(2).is_clean_error().says("lies inside the source");
+        ran.says(dst.to_str().unwrap());
+        bench.pack_to(&dst, &["--force"]).code(2).is_clean_error();
+        assert_eq!(contents(&bench.src()), before);
+    }
+    // Beside it, and with a name that begins like it, is fine.
+    bench.pack_to(&bench.at("src-packed"), &[]).code(0);
+}
+
+#[test]
+fn a_destination_may_be_relative_and_deep() {
+    let bench = Bench::with(&["a/1.jpg"]);
+    let mut command = assert_cmd::Command::new(support::binary());
+    let ran: Ran = command.current_dir(bench.at("")).args(["pack", "src", "x/y/packed"]).output().unwrap().into();
+    ran.code(0).says("wds.WebDataset(\"x/y/packed/shard-000000.tar\")");
+    Dataset::read(&bench.at("x/y/packed")).check_source(&bench.src());
+}
+
+// What it says.
+
+#[test]
+fn results_go_to_stdout_and_all_else_to_stderr() {
+    let bench = Bench::with(&["a/1.jpg", "b/2.jpg"]);
+    let ran = bench.pack(&[]).code(0);
+    assert!(ran.stdout.starts_with("packed  2 of 2 images"), "{}", ran.stdout);
+    assert!(ran.stderr.starts_with("found   2 images"), "{}", ran.stderr);
+    let ran = bench.pack(&["--force", "--quiet"]).code(0);
+    assert_eq!((ran.stderr.as_str(), ran.stdout.lines().count()), ("", 1));
+    let ran = bench.pack(&["--force", "--json", "--quiet"]).code(0);
+    let json = ran.json();
+    assert_eq!(ran.stderr, "");
+    let dataset = sealed(&bench);
+    assert_eq!(json["datasets"][0]["id"], shardpack_format::hash::hex(&dataset.manifest.id.0));
+    assert_eq!(json["datasets"][0]["samples"], 2);
+    assert_eq!(json["sealed"], true);
+}
+
+#[test]
+fn a_dry_run_shows_the_plan_and_writes_nothing() {
+    let bench = Bench::with(&["a/1.jpg", "b/2.jpg"]);
+    bench.pack(&["--dry-run"]).code(0).says("found   2 images").says("largest files").says("space ");
+    assert!(!bench.dst().exists());
+    assert_eq!(bench.pack(&["--dry-run", "--json"]).code(0).json()["datasets"][0]["images"], 2);
+}
+
+#[test]
+fn wrong_usage_is_refused_with_2() {
+    let bench = Bench::with(&["a/1.jpg"]);
+    let src = bench.src();
+    let src = src.to_str().unwrap();
+    let rows: [(&str, &[&str], &str); 8] = [
+        ("no destination", &["pack", src], "DST"),
+        ("unknown format", &["pack", src, "x", "--format", "zip"], "webdataset"),
+        ("a size without sense", &["pack", src, "x", "--shard-size", "big"], "--shard-size"),
+        ("no threads", &["pack", src, "x", "--jobs", "0"], "--jobs"),
+        ("an extension that is taken", &["pack", src, "x", "--ext", "cls"], "--ext"),
+        ("a name with a slash", &["pack", src, "x", "--name", "a/b"], "--name"),
+        ("a plan and a source", &["pack", "--plan", "f", src, "x"], "--plan FILE names the source already"),
+        ("a plan that is not there", &["pack", "--plan", "missing.plan", "x"], "missing.plan"),
+    ];
+    for (row, args, says) in rows {
+        run(args).code(2).says(says);
+        assert!(!Path::new("x").exists(), "{row}");
+    }
+}
+
+#[test]
+fn what_is_unpacked_from_a_plain_shard_is_what_tar_unpacks() {
+    let bench = Bench::of(20, 3000);
+    bench.pack(&["--shards", "1", "--meta", "json"]).code(0);
+    let shard = bench.dst().join("shard-000000.tar");
+    assert_eq!(plain(&shard).len() % 10_240, 0);
+    let out = bench.at("out");
+    fs::create_dir(&out).unwrap();
+    let tar = std::process::Command::new("tar").arg("-xf").arg(&shard).arg("-C").arg(&out).status();
+    let Ok(status) = tar else { return println!("no tar command here: only the tar crate was asked") };
+    assert!(status.success());
+    for (name, bytes) in support::members(&shard) {
+        assert!(fs::read(out.join(&name)).unwrap() == bytes, "{name}");
+    }
+}

@@ -1,0 +1,18 @@
+"""Unpack zstd to stdout: from the file that is named, or from stdin. GNU tar runs it as `-I`, webdataset as `pipe:`."""
+
+import shutil
+import sys
+
+import pyarrow
+
+
+def main() -> None:
+    # tar adds -d.
+    files = [argument for argument in sys.argv[1:] if argument != "-d"]
+    source = files[0] if files else pyarrow.PythonFile(sys.stdin.buffer, mode="r")
+    with pyarrow.input_stream(source, compression="zstd") as stream:
+        shutil.copyfileobj(stream, sys.stdout.buffer, 1 << 20)
+
+
+if __name__ == "__main__":
+    main()

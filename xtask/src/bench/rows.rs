@@ -1,0 +1,315 @@
+//! What is measured: one function a table.
+
+use std::{
+    fmt::Write,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use super::{
+    Scale,
+    cold::Cold,
+    contest::{Contender, Results, contest, median, spread},
+    folder, process,
+    slow::{self, SlowDisk},
+    trees::Tree,
+};
+use crate::{
+    Result,
+    command::{cargo, command, output, remove, run, shardpack, target},
+    python,
+};
+
+const B3SUM: &str = "1.8.7";
+const PHOTO_BYTES: u64 = 110_000;
+const TINY_BYTES: u64 = 3_000;
+
+/// Builds what is measured.
+pub fn build() -> Result<()> {
+    run(&mut cargo("build --release --package shardpack"))
+}
+
+/// Trees of photographs and of tiny images.
+fn trees(scale: &Scale) -> [Tree; 2] {
+    [
+        Tree { files: 10_000 / scale.smaller, mean_bytes: PHOTO_BYTES },
+        Tree { files: 200_000 / scale.smaller, mean_bytes: TINY_BYTES },
+    ]
+}
+
+/// Where a contender writes; what the last run left there is removed.
+fn fresh(name: &str) -> Result<PathBuf> {
+    let out = folder("out").join(name);
+    remove(&out)?;
+    std::fs::create_dir_all(folder("out")).map_err(|error| format!("cannot make target/bench/out: {error}"))?;
+    Ok(out)
+}
+
+/// `shardpack pack` with `options`.
+fn pack_command(tree: &Path, name: &str, options: &[&str]) -> Result<Command> {
+    let mut pack = command(shardpack("release"), ["pack", "--quiet"]);
+    pack.args(options).arg(tree).arg(fresh(name)?);
+    Ok(pack)
+}
+
+fn tar_command(tree: &Path) -> Result<Command> {
+    let mut tar = command("sh", ["-c", "tar -cf \"$1\" -C \"$0\" . && sync \"$1\""]);
+    tar.arg(tree).arg(fresh("all.tar")?);
+    Ok(tar)
+}
+
+/// Everything that has been written is on the disk, so that nobody pays for what another wrote.
+fn settle() -> Result<()> {
+    run(&mut command("sync", [""; 0]))
+}
+
+/// Reads all of `tree` into the page cache.
+fn warm(tree: &Path) -> Result<()> {
+    run(command("sh", ["-c", "find \"$0\" -type f -print0 | xargs -0 cat > /dev/null"]).arg(tree))
+}
+
+fn clear() -> Result<()> {
+    remove(&folder("out"))
+}
+
+/// pack against tar, from the page cache.
+pub fn pack(scale: &Scale) -> Result<String> {
+    let mut text = "From the page cache. shardpack shuffles, hashes, writes index and manifest, and syncs all of it:\n\
+                    `shardpack pack SRC DST` and `tar -cf X -C SRC . && sync X`.\n"
+        .to_owned();
+    for tree in trees(scale) {
+        let path = tree.make()?;
+        warm(&path)?;
+        let results = contest(
+            scale.rounds,
+            &[
+                Contender::new("shardpack pack", || pack_command(&path, "shards", &[])),
+                Contender::new("GNU tar and sync", || tar_command(&path)),
+            ],
+            settle,
+        )?;
+        text += &format!("\n{}, {} rounds:\n\n{}", tree.describe(), scale.rounds, results.table());
+    }
+    clear().map(|()| text)
+}
+
+/// pack against the writers of webdataset and MosaicML.
+pub fn peers(scale: &Scale) -> Result<String> {
+    let python = python::environment_with_dependencies("bench-venv", "benches/requirements.txt")?;
+    let peer = |name: &'static str, how: &'static str, tree: &Path| {
+        let (tree, python) = (tree.to_path_buf(), python.clone());
+        let command = move || {
+            let mut write = command(&python, ["benches/peers/write.py", how]);
+            write.arg(&tree).arg(fresh(how)?);
+            Ok(write)
+        };
+        Contender { counts_itself: true, ..Contender::new(name, command) }
+    };
+    let mut text =
+        "From the page cache. The peers shuffle too, write shards of 256 MiB and sync them; they neither hash \
+                    nor index, but for what their format needs. Of them, seconds and CPU seconds are without the time \
+                    for imports: `benches/peers/write.py`.\n"
+            .to_owned();
+    for tree in trees(scale) {
+        let path = tree.make()?;
+        warm(&path)?;
+        let contenders = [
+            Contender::new("shardpack pack", || pack_command(&path, "shards", &[])),
+            peer("webdataset 1.0.2 ShardWriter", "webdataset", &path),
+            peer("mosaicml-streaming 0.13.0 MDSWriter", "mds", &path),
+        ];
+        let results = contest(scale.rounds, &contenders, settle)?;
+        text += &format!("\n{}, {} rounds:\n\n{}", tree.describe(), scale.rounds, results.table());
+    }
+    clear().map(|()| text)
+}
+
+/// pack against tar, from the disk.
+pub fn cold(scale: &Scale) -> Result<String> {
+    let cold = Cold::best();
+    let mut text = format!("From the disk: {}.\n", cold.describe());
+    for tree in trees(scale) {
+        let path = tree.make()?;
+        let results = contest(
+            scale.rounds,
+            &[
+                Contender::new("shardpack pack", || pack_command(&path, "shards", &[])),
+                Contender::new("shardpack pack --read-order physical", || {
+                    pack_command(&path, "shards", &["--read-order", "physical"])
+                }),
+                Contender::new("GNU tar and sync", || tar_command(&path)),
+            ],
+            || settle().and_then(|()| cold.forget(&path)),
+        )?;
+        text += &format!("\n{}, {} rounds:\n\n{}", tree.describe(), scale.rounds, results.table());
+    }
+    clear().map(|()| text)
+}
+
+/// pack against tar, from a disk that the kernel slows down.
+pub fn slow(scale: &Scale) -> Result<String> {
+    let tree = Tree { files: 600 / scale.smaller.min(20), mean_bytes: PHOTO_BYTES };
+    let path = tree.make()?;
+    let slow = match (SlowDisk::new(&path), Cold::best()) {
+        (Ok(slow), Cold::DropCaches) => slow,
+        (Err(why), _) => return Ok(format!("Not measured: the disk cannot be slowed down here: {why}.\n")),
+        (_, Cold::Advise) => return Ok("Not measured: the page cache cannot be emptied here.\n".to_owned()),
+    };
+    let one = folder("one-file");
+    run(command("sh", ["-c", "find \"$0\" -type f -print0 | xargs -0 cat > \"$1\""]).arg(&path).arg(&one))?;
+    let packed = |order: &'static str| {
+        let path = path.clone();
+        move || pack_command(&path, "shards", &["--read-order", order])
+    };
+    let enter = |name: &str, inner: Box<dyn Fn() -> Result<Command>>| {
+        let slow = &slow;
+        Contender::new(name, move || Ok(slow.enter(&inner()?)))
+    };
+    let (tar_path, one_path) = (path.clone(), one.clone());
+    let contenders = [
+        enter("shardpack pack --read-order physical", Box::new(packed("physical"))),
+        enter("shardpack pack --read-order plan", Box::new(packed("plan"))),
+        enter("GNU tar and sync", Box::new(move || tar_command(&tar_path))),
+        enter(
+            "the same bytes in one file, cat",
+            Box::new(move || {
+                let mut cat = command("sh", ["-c", "cat \"$0\" > /dev/null"]);
+                cat.arg(&one_path);
+                Ok(cat)
+            }),
+        ),
+    ];
+    let results = contest(scale.rounds, &contenders, || settle().and_then(|()| Cold::DropCaches.forget(&path)))?;
+    remove(&one)?;
+    clear()?;
+    Ok(format!(
+        "A disk of {} reads and {} MB a second, by the kernel's own limit on a control group; page cache emptied before \
+         each run. Writes are not slowed down.\n\n{}, {} rounds:\n\n{}",
+        slow::READS,
+        slow::BYTES / 1_000_000,
+        tree.describe(),
+        scale.rounds,
+        results.table()
+    ))
+}
+
+/// verify against b3sum.
+pub fn verify(scale: &Scale) -> Result<String> {
+    let tools = target("bench-tools");
+    let b3sum = tools.join("bin/b3sum");
+    let version = format!("b3sum {B3SUM}");
+    if !output(&mut command(&b3sum, ["--version"])).is_ok_and(|found| found.trim() == version) {
+        run(cargo(&format!("install b3sum --locked --version {B3SUM} --root")).arg(&tools))?;
+    }
+    let mut text = "From the page cache, all cores: `shardpack verify DST`, which also checks every sample, index and \
+                    header, and `b3sum DST/*.tar`.\n"
+        .to_owned();
+    for tree in trees(scale) {
+        let path = tree.make()?;
+        let shards = packed(&path)?;
+        warm(&shards)?;
+        let results = contest(
+            scale.rounds,
+            &[
+                Contender::new("shardpack verify", || {
+                    Ok(command(shardpack("release"), ["verify".as_ref(), "--quiet".as_ref(), shards.as_os_str()]))
+                }),
+                Contender::new(&version, || {
+                    let mut sum = command("sh", ["-c", "exec \"$0\" \"$1\"/*.tar"]);
+                    sum.arg(&b3sum).arg(&shards);
+                    Ok(sum)
+                }),
+            ],
+            settle,
+        )?;
+        text += &format!("\nShards of {}, {} rounds:\n\n{}", tree.describe(), scale.rounds, results.table());
+    }
+    clear().map(|()| text)
+}
+
+fn packed(tree: &Path) -> Result<PathBuf> {
+    run(&mut pack_command(tree, "shards", &[])?)?;
+    Ok(folder("out/shards"))
+}
+
+/// The reader against cat.
+pub fn read(scale: &Scale) -> Result<String> {
+    run(&mut cargo("build --release --package shardpack-reader --examples"))?;
+    let example = |name: &str| target("release/examples").join(name);
+    let mut text = "From the page cache, one thread: `cat DST/*.tar > /dev/null`, and the example `read_speed` of \
+                    shardpack-reader, which reads all images of all shards.\n"
+        .to_owned();
+    for tree in trees(scale) {
+        let path = tree.make()?;
+        let shards = packed(&path)?;
+        warm(&shards)?;
+        let reader = |options: &'static [&'static str]| {
+            let (program, shards) = (example("read_speed"), shards.clone());
+            move || {
+                let mut read = command(&program, options);
+                read.arg(&shards);
+                Ok(read)
+            }
+        };
+        let results = contest(
+            scale.rounds,
+            &[
+                Contender::new("cat", || {
+                    Ok(command("sh", ["-c".as_ref(), "cat \"$0\"/*.tar > /dev/null".as_ref(), shards.as_os_str()]))
+                }),
+                Contender::new("shardpack-reader", reader(&[])),
+                Contender::new("shardpack-reader, each image's hash checked", reader(&["--check"])),
+            ],
+            settle,
+        )?;
+        text += &format!("\nShards of {}, {} rounds:\n\n{}", tree.describe(), scale.rounds, results.table());
+    }
+    let (_, opened) = process::measure(&mut command(example("open_time"), [""; 0]))?;
+    text += &format!("\nOpening, the example `open_time`: {}.\n", opened.trim());
+    clear().map(|()| text)
+}
+
+/// pack at three sizes: the time for a file must not grow with their number.
+pub fn scale(scale: &Scale) -> Result<String> {
+    let sizes = [10_000, 50_000, 200_000].map(|files| (files / scale.smaller).max(1));
+    let mut contenders = Vec::new();
+    for files in sizes {
+        let path = Tree { files, mean_bytes: TINY_BYTES }.make()?;
+        warm(&path)?;
+        contenders.push(Contender::new(&files.to_string(), move || pack_command(&path, "shards", &[])));
+    }
+    let Results(results) = contest(scale.rounds, &contenders, settle)?;
+    let per_file = |number: usize| -> Vec<f64> {
+        results[number].1.iter().map(|usage| usage.seconds * 1e6 / sizes[number] as f64).collect()
+    };
+    let mut text = format!(
+        "`shardpack pack` of {TINY_BYTES}-byte files from the page cache, {} rounds:\n\n\
+         | files | seconds | µs a file | µs a file ÷ first, median (least to most) | CPU µs a file | peak memory |\n\
+         |---:|---:|---:|---:|---:|---:|\n",
+        scale.rounds
+    );
+    for (number, (name, usages)) in results.iter().enumerate() {
+        let ratios = per_file(number).iter().zip(per_file(0)).map(|(time, first)| time / first).collect();
+        let cpu = median(usages.iter().map(|usage| usage.cpu_seconds * 1e6 / sizes[number] as f64).collect());
+        let peak = usages.iter().map(|usage| usage.peak_bytes).max().unwrap_or(0) / 1_000_000;
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "| {name} | {} | {} | {} | {cpu:.1} | {peak} MB |",
+            spread(usages.iter().map(|usage| usage.seconds).collect(), 2),
+            spread(per_file(number), 1),
+            spread(ratios, 2),
+        );
+    }
+    clear().map(|()| text)
+}
+
+/// Listing and plan of 100 million samples.
+pub fn listing(scale: &Scale) -> Result<String> {
+    run(&mut cargo("build --release --package shardpack-packer --example listing_scale"))?;
+    let samples = 100_000_000 / scale.smaller;
+    let program = target("release/examples/listing_scale");
+    let (usage, printed) = process::measure(&mut command(program, [samples.to_string()]))?;
+    let peak = usage.peak_bytes as f64 / 1e9;
+    Ok(format!("The example `listing_scale` of shardpack-packer, peak {peak:.2} GB: {}.\n", printed.trim()))
+}
