@@ -196,6 +196,23 @@ impl Listing {
         out.extend_from_slice(self.name(number));
     }
 
+    /// The samples whose path `keep` says yes to.
+    pub fn filtered(&self, keep: impl Fn(&[u8]) -> bool) -> Self {
+        let mut path = Vec::new();
+        let folders = self.folders.iter().zip(self.samples_by_folder()).map(|(folder, numbers)| {
+            let mut samples = FolderSamples::default();
+            for number in numbers {
+                self.path(number, &mut path);
+                if keep(&path) {
+                    let Entry { bytes, inode, mtime_ns, .. } = *self.entry(number);
+                    samples.push(self.name(number), bytes, inode, mtime_ns);
+                }
+            }
+            (folder.clone(), samples)
+        });
+        Self::new(Arc::clone(&self.classes), folders.filter(|(_, samples)| !samples.is_empty()).collect())
+    }
+
     /// Number of the sample whose path relative to the dataset's root is `path`.
     pub fn find(&self, path: &[u8]) -> Option<u64> {
         let at = path.iter().rposition(|byte| *byte == b'/')?;

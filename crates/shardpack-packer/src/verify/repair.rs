@@ -5,7 +5,7 @@
 //! the same plan and engine that packed them.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     fs::{self, File},
     io::Write,
     os::unix::fs::FileExt,
@@ -22,6 +22,7 @@ use shardpack_format::{
 use super::{Opened, Problem, against, options_of};
 use crate::{
     copy::{self, Copy, OnBad},
+    ledger::{self, Fate},
     listing::Listing,
     monitor::{Monitor, Silent},
     plan::{Compression, Cut, Options, Order, Plan},
@@ -117,7 +118,16 @@ impl Repair<'_> {
         let name = self.dataset.prefix.strip_suffix('/');
         let found = against::discover(&[self.dataset], self.source, self.jobs, self.monitor)?;
         let found = found.into_iter().find(|found| found.split.as_deref() == name);
-        found.ok_or_else(|| Error::usage("the source does not have this split").in_file(self.source))
+        let mut found =
+            found.ok_or_else(|| Error::usage("the source does not have this split").in_file(self.source))?;
+        // What was left out by a glob is known from the ledger; the globs themselves are not.
+        let lines = sys::read_if_there(&self.dataset.folder.join(manifest::LEDGER_FILE))?.unwrap_or_default();
+        let lines = ledger::read(&lines).unwrap_or_default().into_iter().filter(|line| line.fate == Fate::Filtered);
+        let left_out: HashSet<Vec<u8>> = lines.map(|line| line.path).collect();
+        if !left_out.is_empty() {
+            found.listing = found.listing.filtered(|path| !left_out.contains(path));
+        }
+        Ok(found)
     }
 
     fn root(&self) -> PathBuf {
