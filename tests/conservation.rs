@@ -3,7 +3,7 @@
 //!
 //! The expected fate of each file comes from how the tree was made, not from the packer.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr, clippy::type_complexity)]
 
 mod support;
 

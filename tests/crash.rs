@@ -1,7 +1,7 @@
 //! Whatever ends a pack — a kill, Ctrl-C, a full disk, too few descriptors — nothing looks finished that is not, and the
 //! same command goes on to the same bytes.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr, clippy::type_complexity)]
 
 mod support;
 
@@ -222,7 +222,6 @@ fn ctrl_c_ends_with_130_and_the_same_command_goes_on() {
 }
 
 #[test]
-#[ignore = "ctrlc is built without its feature `termination`, so SIGTERM just ends the process"]
 fn sigterm_ends_with_130_as_ctrl_c_does() {
     ends_in_good_order(Signal::TERM);
 }
@@ -239,7 +238,7 @@ fn ends_in_good_order(which: Signal) {
         assert!(wait_for(&mut child, || finished(&dst) > 2));
         signal(&child, which);
         let ran = Ran::from(child.wait_with_output().unwrap());
-        ran.code(130).is_clean_error().says("interrupted").says("help: the same command goes on");
+        ran.code(130).clean_error().says("interrupted").says("help: the same command goes on");
         assert!(!dst.join("manifest.json").exists());
         nothing_looks_finished(&dst, &whole);
         pack(&bench.src(), &dst, &options).code(0).says("shards were finished before");
@@ -268,8 +267,8 @@ fn two_packers_at_once_the_second_is_refused_and_the_first_goes_on() {
     assert!(wait_for(&mut child, || finished(&dst) > 0));
     // Stopped, it holds the lock for as long as it takes.
     signal(&child, Signal::STOP);
-    bench.pack(&SHARDS).code(2).is_clean_error().says("another shardpack is packing into this folder");
-    bench.pack(&["--force"]).code(2).is_clean_error().says("another shardpack is packing into this folder");
+    bench.pack(&SHARDS).code(2).clean_error().says("another shardpack is packing into this folder");
+    bench.pack(&["--force"]).code(2).clean_error().says("another shardpack is packing into this folder");
     signal(&child, Signal::CONT);
     Ran::from(child.wait_with_output().unwrap()).code(0);
     Dataset::read(&dst).check_source(&bench.src());
@@ -320,7 +319,7 @@ fn a_write_that_the_system_refuses_names_the_file_and_the_same_command_goes_on()
     let (src, dst) = (bench.src(), bench.dst());
     let args = [&["pack", src.to_str().unwrap(), dst.to_str().unwrap()][..], &options].concat();
     // 512,000 bytes in dash, 1,024,000 in bash; the last shard has 1.2 MB. Ignored, the signal becomes an error.
-    let ran = run_after("trap '' XFSZ && ulimit -f 1000", &args).code(2).is_clean_error();
+    let ran = run_after("trap '' XFSZ && ulimit -f 1000", &args).code(2).clean_error();
     ran.says("shard-000003.tar").says("File too large");
     nothing_looks_finished(&dst, &contents(&whole_dst));
     assert!(!dst.join("manifest.json").exists());
@@ -343,7 +342,7 @@ fn too_few_file_descriptors_are_named_and_the_same_command_goes_on() {
             done += 1;
         } else {
             refused += 1;
-            ran.code(2).is_clean_error().says("too few file descriptors").says(bench.at("").to_str().unwrap());
+            ran.code(2).clean_error().says("too few file descriptors").says(bench.at("").to_str().unwrap());
             nothing_looks_finished(&dst, &whole);
             run(&args).code(0);
         }
@@ -364,11 +363,10 @@ fn more_than_there_is_space_for_is_refused_at_once() {
         bench.link(&format!("a/{number:06}.jpg"), bench.at("hole"));
     }
     let start = Instant::now();
-    let ran = bench.pack(&["--quiet"]).code(2).is_clean_error();
+    let ran = bench.pack(&["--quiet"]).code(2).clean_error();
     ran.says("needs ").says(" are free").says("help: free space, or choose another disk");
     assert!(start.elapsed() < Duration::from_secs(20));
-    let left: Vec<_> = contents(&bench.dst()).into_iter().filter(|(path, _)| !path.starts_with(WORK)).collect();
-    assert!(left.iter().all(|(_, hash)| hash.is_empty()), "{left:?}");
+    assert!(!bench.dst().exists(), "a refusal leaves nothing behind");
     let (src, dst) = (bench.src(), bench.dst());
     run(&["plan", src.to_str().unwrap(), dst.to_str().unwrap()]).code(0).says("NOT ENOUGH");
 }
@@ -377,11 +375,11 @@ fn more_than_there_is_space_for_is_refused_at_once() {
 fn a_folder_that_cannot_be_written_is_refused_by_name() {
     let bench = Bench::with(&["a/1.jpg"]);
     // Not even root makes a folder there.
-    let ran = bench.pack_to(Path::new("/proc/self/packed"), &[]).code(2).is_clean_error();
+    let ran = bench.pack_to(Path::new("/proc/self/packed"), &[]).code(2).clean_error();
     ran.says("/proc/self/packed").says("cannot create folder");
     bench.file("b/2.jpg", &jpeg(5, 6000));
     fs::write(bench.at("file"), b"").unwrap();
-    let ran = bench.pack_to(&bench.at("file"), &[]).code(2).is_clean_error();
+    let ran = bench.pack_to(&bench.at("file"), &[]).code(2).clean_error();
     ran.says(bench.at("file").to_str().unwrap());
     if !mounts_work() {
         // Nothing more can be shown here but by a user whom permissions stop.
@@ -391,11 +389,7 @@ fn a_folder_that_cannot_be_written_is_refused_by_name() {
     let dst = bench.at("mounted");
     fs::create_dir(&dst).unwrap();
     let ran = on_tmpfs(&dst, "ro", "exec \"$@\"", &bench, &[]);
-    ran.code(2)
-        .is_clean_error()
-        .says(dst.to_str().unwrap())
-        .says("Read-only file system")
-        .says("help: choose a folder");
+    ran.code(2).clean_error().says(dst.to_str().unwrap()).says("Read-only file system").says("help: choose a folder");
 }
 
 /// Runs `script` with a tmpfs at `dst` in a mount namespace; its arguments are those of a pack.

@@ -238,10 +238,10 @@ fn against_the_source_both_ways() {
     let first = support::Dataset::read(&bench.dst()).samples;
     let path = |number: usize| String::from_utf8(first[number].path.clone()).unwrap();
     fs::remove_file(bench.src().join(path(0))).unwrap();
-    bench.file(&path(1), b"shorter");
+    bench.file(path(1), b"shorter");
     let mut other = first[2].image().to_vec();
     *other.last_mut().unwrap() ^= 1;
-    bench.file(&path(2), &other);
+    bench.file(path(2), &other);
     bench.file("class-1/new.jpg", b"new");
     let ran = against(&bench).code(1);
     for (file, what) in [
@@ -285,12 +285,12 @@ fn decode_reports_truncated_and_corrupt_images_and_passes_every_photograph() {
 fn a_dataset_that_lost_its_manifest_is_not_taken_for_foreign_shards() {
     let bench = dataset();
     fs::remove_file(bench.dst().join("manifest.json")).unwrap();
-    verify(&bench.dst(), &[]).code(1).is_clean_error().says("manifest.json is missing");
+    verify(&bench.dst(), &[]).code(1).clean_error().says("manifest.json is missing");
 }
 
 #[test]
 fn an_unfinished_pack_is_no_dataset() {
     let bench = dataset();
     fs::create_dir(bench.dst().join(".shardpack")).unwrap();
-    verify(&bench.dst(), &[]).code(1).is_clean_error().says("unfinished");
+    verify(&bench.dst(), &[]).code(1).clean_error().says("unfinished");
 }

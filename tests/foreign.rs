@@ -85,5 +85,5 @@ fn a_file_that_is_no_tar_is_said_to_be_none() {
     let path = bench.src().join("x.tar");
     fs::write(&path, vec![b'x'; 5000]).unwrap();
     verify(&path).code(1).says("byte");
-    run(&["verify", "not/there"]).code(2).is_clean_error().says("no such file");
+    run(&["verify", "not/there"]).code(2).clean_error().says("no such file");
 }

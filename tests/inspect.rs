@@ -210,7 +210,7 @@ fn samples_are_listed_in_order_and_as_the_filters_say() {
     assert_eq!(table.stdout, expected);
     inspect(&[bench.dst()], &["--samples", "--limit", "31"]).code(0).says("there are more than 31");
     inspect(&[bench.dst()], &["--samples", "--limit", "32"]).code(0).says_not("there are more");
-    let none = inspect(&[bench.dst()], &["--samples", "--class", "dogs"]).code(2).is_clean_error();
+    let none = inspect(&[bench.dst()], &["--samples", "--class", "dogs"]).code(2).clean_error();
     none.says("no class \"dogs\"").says("the classes are animals, people, space, textures, things");
 }
 
@@ -253,9 +253,9 @@ fn extract_writes_what_it_was_told_to_and_nothing_else() {
     let bench = photos(&[]);
     let (dst, output) = (bench.dst(), bench.at("image.jpg"));
     fs::write(&output, b"mine").unwrap();
-    extract(&[&dst], "00000003", &output, &[]).code(2).is_clean_error().says("--force replaces it");
+    extract(&[&dst], "00000003", &output, &[]).code(2).clean_error().says("--force replaces it");
     assert_eq!(fs::read(&output).unwrap(), b"mine");
-    let none = extract(&[&dst], "00000099", &bench.at("none"), &[]).code(2).is_clean_error();
+    let none = extract(&[&dst], "00000099", &bench.at("none"), &[]).code(2).clean_error();
     none.says("no sample with the key or the path \"00000099\"").says("--samples");
     assert!(!bench.at("none").exists());
     let args = [
@@ -309,7 +309,7 @@ fn damage_is_named_and_the_rest_is_looked_at() {
     let text = inspect(&[bench.dst()], &[]).code(1).says("holds   32 samples");
     assert_eq!(text.stderr.lines().filter(|line| line.starts_with("error: ")).count(), 2, "{}", text.stderr);
     let table = bench.at("table.csv");
-    inspect(&[bench.dst()], &["--table", table.to_str().unwrap()]).code(1).is_clean_error();
+    inspect(&[bench.dst()], &["--table", table.to_str().unwrap()]).code(1).clean_error();
     assert!(!table.exists(), "half a table");
     let listed = inspect(&[bench.dst()], &["--samples", "--limit", "0", "--json"]).code(1).json();
     assert_eq!(listed.as_array().unwrap().len() as u64, 32 - manifest.shards[1].samples);
@@ -322,7 +322,7 @@ fn a_damaged_image_is_not_extracted() {
         let shard = bench.dst().join(&Dataset::read(&bench.dst()).manifest.shards[0].file);
         flip(&shard, 3000);
         let output = bench.at("out");
-        extract(&[bench.dst()], "00000000", &output, &[]).code(1).is_clean_error().says("00000000");
+        extract(&[bench.dst()], "00000000", &output, &[]).code(1).clean_error().says("00000000");
         assert!(!output.exists());
     }
 }
@@ -332,10 +332,10 @@ fn an_unfinished_pack_is_said_to_be_one() {
     let bench = photos(&["--shards", "3"]);
     fs::remove_file(bench.dst().join("manifest.json")).unwrap();
     fs::create_dir(bench.dst().join(".shardpack")).unwrap();
-    let out = inspect(&[bench.dst()], &[]).code(2).is_clean_error();
+    let out = inspect(&[bench.dst()], &[]).code(2).clean_error();
     out.says("an unfinished pack; shards that are finished: 3").says("the same pack command goes on");
-    inspect(&[bench.at("none")], &[]).code(2).is_clean_error().says("not found");
-    inspect(&[bench.src()], &[]).code(2).is_clean_error().says("no tar files");
+    inspect(&[bench.at("none")], &[]).code(2).clean_error().says("not found");
+    inspect(&[bench.src()], &[]).code(2).clean_error().says("no tar files");
 }
 
 #[test]
@@ -373,7 +373,7 @@ fn without_the_manifest_the_same_is_found_in_the_shards() {
                 assert_eq!(row[field], own[field], "{field}");
             }
         }
-        inspect(&shards, &["--table", "x.csv"]).code(2).is_clean_error().says("foreign tar files have none");
+        inspect(&shards, &["--table", "x.csv"]).code(2).clean_error().says("foreign tar files have none");
     }
 }
 
@@ -456,7 +456,7 @@ fn what_is_no_tar_file_is_refused() {
     for (name, bytes, code, text) in rows {
         let path = bench.at(name);
         fs::write(&path, bytes).unwrap();
-        inspect(&[path], &[]).code(code).is_clean_error().says(text);
+        inspect(&[path], &[]).code(code).clean_error().says(text);
     }
     let empty = bench.at("empty.tar");
     fs::write(&empty, [0; 10240]).unwrap();
@@ -477,6 +477,11 @@ fn a_shuffled_pack_is_well_mixed_and_one_in_source_order_is_not() {
         )
     };
     let (text, shuffled) = deffs("shuffled");
+    assert!(
+        text.stdout.lines().all(|line| line.chars().count() <= 80 || line.starts_with("dataset ")),
+        "{}",
+        text.stdout
+    );
     text.says("well shuffled: DEFF ");
     for (deff, spread) in shuffled {
         assert!((deff - 1.0).abs() < 4.0 * spread && spread < 0.3, "{deff} ± {spread}");
@@ -495,7 +500,7 @@ fn a_table_is_replaced_only_when_told() {
     let text = fs::read_to_string(&table).unwrap();
     assert_eq!(text.lines().count(), 33);
     fs::write(&table, b"mine").unwrap();
-    write(&[]).code(2).is_clean_error().says("--force");
+    write(&[]).code(2).clean_error().says("--force");
     assert_eq!(fs::read(&table).unwrap(), b"mine");
     assert_eq!(write(&["--force", "--json"]).code(0).json()["rows"], 32);
     assert_eq!(fs::read_to_string(&table).unwrap(), text);

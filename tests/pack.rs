@@ -1,6 +1,6 @@
 //! `shardpack pack`: what is found in a source and what is not, what is packed, and what DST may hold.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr, clippy::type_complexity)]
 
 mod support;
 
@@ -142,11 +142,11 @@ fn a_source_without_images_or_classes_is_refused_and_nothing_is_left() {
     for (row, folders, files, says) in rows {
         let bench = Bench::with(files);
         folders.iter().for_each(|folder| bench.folder(folder));
-        bench.pack(&[]).code(2).is_clean_error().says(says).says(bench.src().to_str().unwrap());
+        bench.pack(&[]).code(2).clean_error().says(says).says(bench.src().to_str().unwrap());
         assert!(!bench.dst().exists(), "{row}");
     }
     let bench = Bench::new();
-    pack(&bench.at("missing"), &bench.dst(), &[]).code(2).is_clean_error().says("missing: cannot open folder");
+    pack(&bench.at("missing"), &bench.dst(), &[]).code(2).clean_error().says("missing: cannot open folder");
     pack(&bench.at("missing"), &bench.dst(), &["--json"]).code(2);
 }
 
@@ -178,14 +178,14 @@ fn links_that_lead_in_a_circle_are_refused_by_name() {
     ] {
         let bench = Bench::with(&["a/b/c/1.jpg", "d/2.jpg"]);
         bench.link(link, to);
-        let ran = bench.pack(&[]).code(2).is_clean_error().says(bench.src().join(said).to_str().unwrap());
+        let ran = bench.pack(&[]).code(2).clean_error().says(bench.src().join(said).to_str().unwrap());
         ran.says("a loop of symbolic links").says("help: remove the link");
         assert!(!bench.dst().exists(), "{row}");
     }
     let bench = Bench::with(&["a/1.jpg", "b/2.jpg"]);
     bench.link("a/other", "../b");
     bench.link("b/other", "../a");
-    bench.pack(&[]).code(2).is_clean_error().says("a loop of symbolic links");
+    bench.pack(&[]).code(2).clean_error().says("a loop of symbolic links");
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn what_is_a_split_is_recognised_or_said() {
         assert_eq!(bench.dst().join("manifest.json").exists(), expected.is_none(), "{row}");
     }
     let bench = Bench::with(&["train/a/1.jpg"]);
-    bench.pack(&["--splits", "train,dev"]).code(2).is_clean_error().says("no folder \"dev\", which --splits names");
+    bench.pack(&["--splits", "train,dev"]).code(2).clean_error().says("no folder \"dev\", which --splits names");
 }
 
 #[test]
@@ -281,10 +281,10 @@ fn include_and_exclude_leave_images_out_and_the_ledger_names_them() {
     let left_out: Vec<_> = dataset.unpacked().into_iter().map(|(path, fate, _)| (path, fate)).collect();
     let expected = ["a/2.jpg", "a/deep/3.jpg", "b/4.jpg"].map(|path| (path.to_owned(), Fate::Filtered));
     assert_eq!(left_out, expected);
-    bench.pack(&["--include", "[", "--force"]).code(2).is_clean_error().says("--include");
+    bench.pack(&["--include", "[", "--force"]).code(2).clean_error().says("--include");
     // A refusal leaves what was there.
     sealed(&bench);
-    bench.pack(&["--exclude", "**", "--force"]).code(2).is_clean_error().says("no images found");
+    bench.pack(&["--exclude", "**", "--force"]).code(2).clean_error().says("no images found");
     sealed(&bench);
 }
 
@@ -484,8 +484,8 @@ fn shards_come_out_even_and_within_the_size() {
     assert_eq!(sealed(&bench).manifest.shards.iter().map(|shard| shard.samples).collect::<Vec<_>>(), [50; 4]);
     bench.pack(&["--shards", "200", "--force"]).code(0);
     assert_eq!(sealed(&bench).manifest.shards.len(), 200);
-    bench.pack(&["--shards", "201", "--force"]).code(2).is_clean_error().says("201 shards of 200 samples");
-    bench.pack(&["--shards", "0", "--force"]).code(2).is_clean_error().says("at least one sample");
+    bench.pack(&["--shards", "201", "--force"]).code(2).clean_error().says("201 shards of 200 samples");
+    bench.pack(&["--shards", "0", "--force"]).code(2).clean_error().says("at least one sample");
     bench.pack(&["--shards", "2", "--shard-size", "1MiB", "--force"]).code(2);
     sealed(&bench);
 }
@@ -533,7 +533,7 @@ fn a_folder_that_holds_something_else_is_refused_and_stays_as_it_was() {
         let dst = bench.at(&format!("dst-{number}"));
         prepare(&dst);
         let before = contents(&dst);
-        bench.pack_to(&dst, &[]).code(2).is_clean_error().says(says).says("--force").says(dst.to_str().unwrap());
+        bench.pack_to(&dst, &[]).code(2).clean_error().says(says).says("--force").says(dst.to_str().unwrap());
         assert_eq!(contents(&dst), before, "{row}");
     }
 }
@@ -583,7 +583,7 @@ fn an_unfinished_pack_is_refused_to_other_options_and_another_source_with_what_c
     bench.pack(&["--shards", "3"]).code(1);
     let before = contents(&bench.dst());
     let refused = |ran: Ran, what: &str| {
-        ran.code(2).is_clean_error().says("holds an unfinished pack of something else").says(what).says("--force");
+        ran.code(2).clean_error().says("holds an unfinished pack of something else").says(what).says("--force");
         assert_eq!(contents(&bench.dst()), before);
     };
     refused(bench.pack(&["--shards", "3", "--seed", "5"]), "seed was 0, is now 5");
@@ -619,9 +619,9 @@ fn a_destination_inside_the_source_is_refused() {
         bench.src().join("x/y/z"),
         bench.at("link/packed"),
     ] {
-        let ran = bench.pack_to(&dst, &[]).code(2).is_clean_error().says("lies inside the source");
+        let ran = bench.pack_to(&dst, &[]).code(2).clean_error().says("lies inside the source");
         ran.says(dst.to_str().unwrap());
-        bench.pack_to(&dst, &["--force"]).code(2).is_clean_error();
+        bench.pack_to(&dst, &["--force"]).code(2).clean_error();
         assert_eq!(contents(&bench.src()), before);
     }
     // Beside it, and with a name that begins like it, is fine.

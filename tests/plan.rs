@@ -1,6 +1,6 @@
 //! `shardpack plan`: what pack would do, in numbers, and the plan as a file.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr, clippy::type_complexity)]
 
 mod support;
 
@@ -157,7 +157,7 @@ fn a_damaged_plan_file_is_refused_by_name() {
     ] {
         fs::write(&file, damaged).unwrap();
         let ran = run(&["pack", "--plan", file.to_str().unwrap(), bench.dst().to_str().unwrap()]);
-        ran.code(1).is_clean_error().says("tree.plan").says("plan file");
+        ran.code(1).clean_error().says("tree.plan").says("plan file");
         assert!(!bench.dst().exists(), "{row}");
     }
 }
@@ -169,7 +169,7 @@ fn a_plan_file_whose_source_is_gone_is_refused_by_name() {
     plan(&bench, &["-o", file.to_str().unwrap()]).code(0);
     fs::rename(bench.src(), bench.at("moved")).unwrap();
     let ran = run(&["pack", "--plan", file.to_str().unwrap(), bench.dst().to_str().unwrap()]);
-    ran.code(2).is_clean_error().says("cannot open folder").says(bench.src().to_str().unwrap());
+    ran.code(2).clean_error().says("cannot open folder").says(bench.src().to_str().unwrap());
 }
 
 #[test]

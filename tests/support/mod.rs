@@ -110,7 +110,7 @@ impl Bench {
         let mut rng = Rng::new(files);
         for number in 0..files {
             let bytes = 5000 + rng.below(spread.max(1)) as usize;
-            bench.file(&format!("class-{}/{number:06}.jpg", rng.below(7)), &jpeg(number, bytes));
+            bench.file(format!("class-{}/{number:06}.jpg", rng.below(7)), &jpeg(number, bytes));
         }
         bench
     }
@@ -224,7 +224,7 @@ impl Ran {
 
     /// Fails the test unless stderr is an error as the project writes them: one line, perhaps a second with help.
     #[track_caller]
-    pub fn is_clean_error(self) -> Self {
+    pub fn clean_error(self) -> Self {
         let lines: Vec<&str> = self.stderr.lines().skip_while(|line| !line.starts_with("error: ")).collect();
         let fine = matches!(lines.as_slice(), [_] | [_, _]) && lines[1..].iter().all(|l| l.starts_with("  help: "));
         assert!(fine, "no clean error:\n{}", self.stderr);

@@ -1,10 +1,9 @@
 //! What a listing and a plan of very many samples cost: memory beside the names, and time.
 //!
 //! ```text
-//! cargo run --release -p shardpack-packer --example listing_scale -- [SAMPLES]
+//! cargo run --release -p shardpack-packer --example listing_scale -- [SAMPLES [CLASSES]]
 //! ```
-//! The default is 100 million. Nothing is read from a disk: names and sizes are made up as ImageNet has them, in 1,000
-//! classes. Memory is the peak that the kernel counts for the process (`VmHWM`), less the bytes of the names.
+//! The default is 100 million in 1,000. Nothing is read from a disk: names and sizes are made up as ImageNet has them. Memory is the peak that the kernel counts for the process (`VmHWM`), less the bytes of the names.
 #![allow(clippy::print_stdout)]
 
 use std::{fmt::Write, sync::Arc, time::Instant};
@@ -16,15 +15,10 @@ use shardpack_packer::{
     source::Found,
 };
 
-const CLASSES: u64 = 1_000;
-
 fn main() -> Result<()> {
-    let samples: u64 = match std::env::args().nth(1) {
-        Some(text) => text.parse().map_err(|_| Error::usage(format!("{text:?} is not a number of samples")))?,
-        None => 100_000_000,
-    };
+    let (samples, classes) = (argument(1, 100_000_000)?, argument(2, 1_000)?);
     let start = Instant::now();
-    let listing = listing(samples);
+    let listing = listing(samples, classes);
     let listed = start.elapsed();
     let name_bytes = listing.name_bytes();
     let listing_peak = peak_bytes()?;
@@ -43,13 +37,13 @@ fn main() -> Result<()> {
     let planned = start.elapsed();
     let plan_peak = peak_bytes()?;
 
-    let beside = |peak: u64| peak.saturating_sub(name_bytes) as f64 / samples.max(1) as f64;
+    let beside = |peak: u64| peak.saturating_sub(name_bytes) as f64 / samples as f64;
     println!(
-        "{samples} samples: {:.1} bytes of memory a sample beside its name ({:.1} of listing), names {:.1}; \
+        "{samples} samples in {classes} classes: {:.1} bytes of memory a sample beside its name ({:.1} of listing), names {:.1}; \
          listed in {:.1} s, planned {} shards in {:.1} s",
         beside(plan_peak),
         beside(listing_peak),
-        name_bytes as f64 / samples.max(1) as f64,
+        name_bytes as f64 / samples as f64,
         listed.as_secs_f64(),
         plan.shards.len(),
         planned.as_secs_f64(),
@@ -57,14 +51,23 @@ fn main() -> Result<()> {
     Ok(())
 }
 
+/// Argument `number`, or `default` where it is not given.
+fn argument(number: usize, default: u64) -> Result<u64> {
+    let Some(text) = std::env::args().nth(number) else { return Ok(default) };
+    text.parse()
+        .ok()
+        .filter(|given| *given > 0)
+        .ok_or_else(|| Error::usage(format!("{text:?} is not a number of them")))
+}
+
 /// A listing as a walk makes it: folder by folder, each joined once it is whole.
-fn listing(samples: u64) -> Listing {
-    let classes: Vec<Box<[u8]>> = (0..CLASSES).map(|class| class_name(class).into()).collect();
-    let mut folders = Vec::with_capacity(CLASSES as usize);
+fn listing(samples: u64, classes: u64) -> Listing {
+    let names: Vec<Box<[u8]>> = (0..classes).map(|class| class_name(class).into()).collect();
+    let mut folders = Vec::with_capacity(classes as usize);
     let mut name = String::new();
-    for class in 0..CLASSES {
+    for class in 0..classes {
         let mut files = FolderSamples::default();
-        for number in class * samples / CLASSES..(class + 1) * samples / CLASSES {
+        for number in class * samples / classes..(class + 1) * samples / classes {
             name.clear();
             // Writing to a String cannot fail.
             let _ = write!(name, "n{class:08}_{number:09}.JPEG");
@@ -75,7 +78,7 @@ fn listing(samples: u64) -> Listing {
         files.shrink();
         folders.push((Folder { path: class_name(class).into(), class: class as u32 }, files));
     }
-    Listing::new(Arc::new(classes), folders)
+    Listing::new(Arc::new(names), folders)
 }
 
 fn class_name(class: u64) -> Vec<u8> {

@@ -242,7 +242,7 @@ impl Plan {
             Cut::ShardSamples(most) => Ok(even(samples.div_ceil(most))),
             Cut::ShardSize(most) => {
                 // Cuts fall on the sample nearest to an even share, so a shard is at most one record over its share.
-                let room = most.saturating_sub(self.format.tail_bytes(most) + u64::from(longest)).max(1);
+                let room = self.format.room_bytes(most).saturating_sub(longest.into()).max(1);
                 let room = if u64::from(longest) * 4 > most { most } else { room };
                 Ok(Ends::Bytes { shards: total.div_ceil(room).clamp(1, samples), total })
             }

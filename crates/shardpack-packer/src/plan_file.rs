@@ -273,7 +273,14 @@ fn options(old: &Options, new: &Options) -> Option<String> {
 /// The first difference between two listings, and how many there are.
 fn samples(old: &Plan, new: &Plan) -> Option<String> {
     if old.listing.classes != new.listing.classes {
-        return Some(format!("{} classes, now {}", old.listing.classes.len(), new.listing.classes.len()));
+        let name = |plan: &Plan, other: &Plan| {
+            let class = plan.listing.classes.iter().find(|class| !other.listing.classes.contains(class));
+            class.map(|class| sample::name(class, b""))
+        };
+        return Some(match (name(new, old), name(old, new)) {
+            (Some(class), _) => format!("class {class} is new"),
+            (None, class) => format!("class {} is gone", class.unwrap_or_default()),
+        });
     }
     let (mut old_at, mut new_at, mut count, mut first) = (0, 0, 0u64, None);
     let (mut old_path, mut new_path) = (Vec::new(), Vec::new());

@@ -30,14 +30,10 @@ pub fn report(summaries: &[Summary], quiet: bool) -> String {
             out.push('\n');
         }
         dataset(&mut out, summary);
-        if !quiet {
-            let next = match summary.what {
-                What::Foreign if summary.shards.count == 1 => summary.path.clone(),
-                What::Foreign => format!("{} …", summary.path),
-                What::Dataset | What::Shards => summary.path.clone(),
-            };
+        let is_one_path = summary.what != What::Foreign || summary.shards.count == 1;
+        if !quiet && is_one_path {
             out.push('\n');
-            say(&mut out, "next", &[format!("shardpack verify {}", report::path(next.as_bytes()))]);
+            say(&mut out, "next", &[format!("shardpack verify {}", report::path(summary.path.as_bytes()))]);
         }
     }
     out
@@ -257,17 +253,17 @@ fn mix(out: &mut String, summary: &Summary) {
         _ => "poorly shuffled",
     };
     let deffs: Vec<_> = told.iter().map(|(mix, deff, _)| reading(mix, *deff)).collect();
-    say(out, "mix", &[format!("{verdict}: DEFF {}", deffs.join(", "))]);
-    say(
-        out,
-        "",
-        &[format!("(1.00 ± {spread:.2} is a true shuffle; batches of {BATCH_SAMPLES} drawn by so many readers)")],
-    );
+    let explained =
+        format!("1.00 ± {spread:.2} is a true shuffle: batches of {BATCH_SAMPLES} drawn by so many readers");
+    say(out, "mix", &[format!("{verdict}: DEFF {}", deffs.join(", ")), explained]);
 }
 
 fn reading(mix: &Mix, deff: f64) -> String {
-    let readers = report::counted(mix.readers, "reader");
-    if deff < 10.0 { format!("{deff:.2} with {readers}") } else { format!("{deff:.0} with {readers}") }
+    let readers = match mix.readers {
+        1 => "1 reader".to_owned(),
+        readers => report::count(readers),
+    };
+    if deff < 10.0 { format!("{deff:.2} ({readers})") } else { format!("{deff:.0} ({readers})") }
 }
 
 fn classes(out: &mut String, summary: &Summary) {
@@ -276,6 +272,7 @@ fn classes(out: &mut String, summary: &Summary) {
         return;
     }
     let imbalance = match classes.imbalance {
+        Some(1.0) if classes.count - classes.empty > 1 => "all of one size".to_owned(),
         Some(times) if classes.count - classes.empty > 1 => {
             format!("the largest has {times:.1} times the samples of the smallest")
         }

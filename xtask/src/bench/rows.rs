@@ -309,7 +309,12 @@ pub fn listing(scale: &Scale) -> Result<String> {
     run(&mut cargo("build --release --package shardpack-packer --example listing_scale"))?;
     let samples = 100_000_000 / scale.smaller;
     let program = target("release/examples/listing_scale");
-    let (usage, printed) = process::measure(&mut command(program, [samples.to_string()]))?;
-    let peak = usage.peak_bytes as f64 / 1e9;
-    Ok(format!("The example `listing_scale` of shardpack-packer, peak {peak:.2} GB: {}.\n", printed.trim()))
+    let mut text = "The example `listing_scale` of shardpack-packer:\n".to_owned();
+    // Large folders and small ones.
+    for classes in [1_000, 100_000 / scale.smaller] {
+        let arguments = [samples, classes].map(|number| number.to_string());
+        let (usage, printed) = process::measure(&mut command(&program, arguments))?;
+        text += &format!("- {}; peak {:.2} GB\n", printed.trim(), usage.peak_bytes as f64 / 1e9);
+    }
+    Ok(text)
 }

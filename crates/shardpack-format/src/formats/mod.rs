@@ -45,6 +45,9 @@ pub trait Format: Send + Sync {
     /// Length in bytes of what follows the records, when these are `records_bytes` long: all zeros.
     fn tail_bytes(&self, records_bytes: u64) -> u64;
 
+    /// Length in bytes of the records that fit a shard of `shard_bytes` together with what follows them.
+    fn room_bytes(&self, shard_bytes: u64) -> u64;
+
     /// Writes all of `record` but the image, which is in its place already. `record` is as long as the layout says.
     ///
     /// # Errors

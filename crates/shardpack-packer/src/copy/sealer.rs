@@ -160,25 +160,31 @@ fn describe(plan: &Plan, shard: usize, index: &Index<Vec<u8>>, unpacked: Vec<Unp
 pub fn recall(plan: &Plan, dst: &Path, work: &Path) -> Result<BTreeMap<usize, Sealed>> {
     let mut sealed = BTreeMap::new();
     for (number, planned) in plan.shards.iter().enumerate() {
+        let (shard, index) = (dst.join(plan.shard_file(number)), dst.join(index_file(plan, number)));
         // What a run that was stopped left of a shard is written anew, so its space is free.
         sys::remove_file(&work.join(plan.shard_file(number) + ".part"))?;
-        let path = dst.join(index_file(plan, number));
-        let Some(bytes) = sys::read_if_there(&path)? else { continue };
-        let unpacked = match sys::read_if_there(&ledger_part(work, plan, number))? {
-            Some(lines) => ledger::read(&lines).ok(),
-            None => Some(Vec::new()),
+        let found = match sys::read_if_there(&index)? {
+            Some(bytes) => recall_one(plan, number, bytes, &ledger_part(work, plan, number))?,
+            None => None,
         };
-        let described = unpacked.zip(Index::open(bytes).ok()).map(|(unpacked, index)| {
-            let same = index.len() + unpacked.len() as u64 == planned.samples;
-            describe(plan, number, &index, unpacked).ok().filter(|_| same)
-        });
-        let shard = fs::metadata(dst.join(plan.shard_file(number)));
-        match described.flatten().filter(|found| shard.is_ok_and(|shard| shard.len() == found.entry.bytes)) {
+        let there = fs::metadata(&shard).map_or(0, |shard| shard.len());
+        match found.filter(|found| {
+            found.entry.bytes == there && found.entry.samples + found.unpacked.len() as u64 == planned.samples
+        }) {
             Some(found) => {
                 sealed.insert(number, found);
             }
-            None => sys::remove_file(&path)?,
+            None => [index, shard].iter().try_for_each(|path| sys::remove_file(path))?,
         }
     }
     Ok(sealed)
+}
+
+/// A shard by its index and its part of the ledger; `None` where one of them is not right.
+fn recall_one(plan: &Plan, number: usize, index: Vec<u8>, ledger_part: &Path) -> Result<Option<Sealed>> {
+    let lines = sys::read_if_there(ledger_part)?.unwrap_or_default();
+    let unpacked = ledger::read(&lines).ok();
+    let described =
+        unpacked.zip(Index::open(index).ok()).map(|(unpacked, index)| describe(plan, number, &index, unpacked));
+    Ok(described.and_then(Result::ok))
 }

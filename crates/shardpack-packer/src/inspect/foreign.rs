@@ -271,3 +271,33 @@ fn summary(files: &[PathBuf], facts: Facts) -> Summary {
         tar: Some(facts.tar),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn labels_of_parts_are_those_of_the_whole(
+            all in prop::collection::vec(prop::option::of(prop_oneof![-2i64..6, any::<i64>()]), 0..60),
+            cut: prop::sample::Index,
+        ) {
+            let count = |all: &[Option<i64>]| {
+                let mut labels = Labels::default();
+                all.iter().for_each(|label| labels.add(*label));
+                labels
+            };
+            let (first, second) = all.split_at(if all.is_empty() { 0 } else { cut.index(all.len()) });
+            let mut merged = count(first);
+            merged.merge(count(second), true);
+            let order = |labels: &Labels| -> Vec<Option<i64>> {
+                labels.order.iter().map(|number| labels.counts.get(*number as usize).map(|(label, _)| *label)).collect()
+            };
+            prop_assert_eq!(order(&merged), all.clone());
+            prop_assert_eq!(merged.classes().list, count(&all).classes().list);
+            prop_assert_eq!(merged.without, all.iter().filter(|label| label.is_none()).count() as u64);
+        }
+    }
+}

@@ -146,6 +146,7 @@ fn add_file(targets: &mut Vec<Target>, path: &Path) -> Result<()> {
     }
     let folder = folder_of(path);
     if folder.join(manifest::FILE).is_file() {
+        refuse_unfinished(&folder)?;
         let mut view = Box::new(View { dataset: open(&folder)?, shards: Vec::new() });
         if view.add(path) {
             targets.push(Target::Dataset(view));

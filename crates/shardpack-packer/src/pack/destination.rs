@@ -25,6 +25,8 @@ const OLD_MANIFEST: &str = "replaced.json";
 #[derive(Debug)]
 pub(super) struct Destination {
     work: PathBuf,
+    /// No pack was under way here before this one.
+    fresh: bool,
     _lock: sys::Lock,
 }
 
@@ -42,14 +44,14 @@ impl Destination {
     pub fn open(dst: &Path, source: &Path, plans: &[Plan], force: bool) -> Result<(Self, State)> {
         refuse_inside(dst, source)?;
         let (dst_is_new, work) = (!dst.exists(), dst.join(WORK_FOLDER));
-        let work_is_new = !work.exists();
+        let fresh = !work.exists();
         sys::create_folder(&work)?;
-        let destination = Self { _lock: sys::Lock::take(&work.join(LOCK_FILE))?, work };
+        let destination = Self { _lock: sys::Lock::take(&work.join(LOCK_FILE))?, work, fresh };
         let state = destination.take(dst, source, plans, force);
         match &state {
             Ok(State::Open) => {}
             Ok(State::Sealed(_)) => destination.remove_work()?,
-            Err(_) if work_is_new => {
+            Err(_) if fresh => {
                 // The refusal matters, not what is left of an empty folder.
                 let _ = destination.remove_work();
                 if dst_is_new {
@@ -93,9 +95,11 @@ impl Destination {
             None => self.begin(dst, source, plans).map(|()| State::Open),
             Some(other) => match sealed_here(dst, plans)? {
                 Some(manifests) => Ok(State::Sealed(manifests)),
-                None if dst.join(manifest::FILE).exists() => Err(Error::usage("holds another dataset")
-                    .in_file(dst)
-                    .help("choose another folder, or --force to replace it")),
+                None if dst.join(manifest::FILE).exists() || !self.splits(dst)?.is_empty() => {
+                    Err(Error::usage("holds another dataset")
+                        .in_file(dst)
+                        .help("choose another folder, or --force to replace it"))
+                }
                 None => Err(Error::usage(format!("is not empty: {:?} is in it", other.file_name()))
                     .in_file(dst)
                     .help("choose another folder, or --force to pack beside what is there")),
@@ -116,6 +120,21 @@ impl Destination {
         let folder = plan.split.as_ref().map_or_else(|| self.work.clone(), |split| self.work.join(split));
         sys::create_folder(&folder)?;
         Ok(folder)
+    }
+
+    /// Leaves `dst` as if this pack had never begun, unless an earlier run had.
+    pub fn abandon(self, dst: &Path, plans: &[Plan]) {
+        if !self.fresh {
+            return;
+        }
+        // The reason to give up matters, not what is left of empty folders.
+        let _ = self.remove_work();
+        for plan in plans {
+            let folder = dataset_folder(dst, plan);
+            let _ = fs::remove_dir(folder.join(manifest::INDEX_FOLDER));
+            let _ = fs::remove_dir(folder);
+        }
+        let _ = fs::remove_dir(dst);
     }
 
     /// Ends the work: the manifests are in their places. Makes the names of `dst` and of its splits durable too.

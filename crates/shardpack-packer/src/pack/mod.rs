@@ -265,6 +265,16 @@ pub fn needed_bytes(plans: &[Plan]) -> u64 {
     plans.iter().map(|plan| plan.shard_bytes() + plan.index_bytes()).sum()
 }
 
+fn check_space(dst: &Path, needed: u64) -> Result<()> {
+    let free = sys::free_bytes(dst)?;
+    if needed > free {
+        return Err(Error::new(ErrorKind::System, format!("needs {needed} bytes, {free} are free"))
+            .in_file(dst)
+            .help("free space, or choose another disk"));
+    }
+    Ok(())
+}
+
 /// Packs what was planned into `dst`, or goes on with it.
 ///
 /// # Errors
@@ -282,11 +292,9 @@ pub fn pack(planned: &Planned, dst: &Path, options: &Options, monitor: &dyn Moni
     }
     let resumed_shards = recalled.iter().map(BTreeMap::len).sum();
     let have: u64 = recalled.iter().flat_map(BTreeMap::values).map(|shard| shard.entry.bytes).sum();
-    let (needed, free) = (needed_bytes(plans).saturating_sub(have), sys::free_bytes(dst)?);
-    if needed > free {
-        return Err(Error::new(ErrorKind::System, format!("needs {needed} bytes, {free} are free"))
-            .in_file(dst)
-            .help("free space, or choose another disk; nothing has been written"));
+    if let Err(error) = check_space(dst, needed_bytes(plans).saturating_sub(have)) {
+        destination.abandon(dst, plans);
+        return Err(error);
     }
     let total = |of: &dyn Fn(&Plan) -> u64| plans.iter().map(of).sum::<u64>();
     monitor.begin(Phase::Packing, total(&|plan| plan.listing.len()), total(&Plan::payload_bytes));

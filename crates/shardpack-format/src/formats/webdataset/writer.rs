@@ -136,6 +136,10 @@ impl Format for WebDataset {
         (records_bytes + 2 * BLOCK_BYTES).next_multiple_of(RECORD_BYTES) - records_bytes
     }
 
+    fn room_bytes(&self, shard_bytes: u64) -> u64 {
+        (shard_bytes - shard_bytes % RECORD_BYTES).saturating_sub(2 * BLOCK_BYTES)
+    }
+
     fn frame(&self, sample: &Sample<'_>, image: &Header, record: &mut [u8]) -> Result<()> {
         let short = || Error::data("the record is not as long as its layout").in_sample(sample.key);
         let mut rest = record;
