@@ -5,6 +5,7 @@
 //! shard has a sample, or lies after the last.
 
 mod against;
+mod content;
 mod decode;
 pub mod foreign;
 mod repair;

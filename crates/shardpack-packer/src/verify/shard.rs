@@ -4,9 +4,6 @@ use std::{
     collections::BTreeMap,
     fs::File,
     io,
-    ops::Range,
-    os::unix::fs::FileExt,
-    path::Path,
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -16,19 +13,20 @@ use std::{
 use shardpack_format::{
     Error, Result,
     formats::Format,
-    hash::{self, FileHash, SpanHasher},
+    hash::{self, FileHash},
     index::{Index, RowRef},
     manifest,
-    seekable::{FOOTER_BYTES, SeekTable},
 };
 
-use super::{Opened, Options, Problem, Report, decode, from_error};
+use super::{
+    Opened, Options, Problem, Report,
+    content::{Checker, Done, Piece, hash_alone},
+    from_error,
+};
 use crate::{monitor::Monitor, sys};
 
 /// Bytes of records that a thread takes at a time.
 const SPAN_BYTES: u64 = 8 << 20;
-/// Bytes that are read at a time: what stays in the cache while it is hashed twice.
-const READ_BYTES: u64 = 384 << 10;
 
 /// A shard, as far as it could be opened.
 struct Shard<'a> {
@@ -64,22 +62,6 @@ impl Sums {
         other.kinds.iter().for_each(|(kind, samples)| *self.kinds.entry(kind.clone()).or_default() += samples);
         other.labels.iter().for_each(|(label, samples)| *self.labels.entry(*label).or_default() += samples);
     }
-}
-
-/// A piece of work: rows of a shard, or the whole shard where rows do not lead the way.
-struct Piece {
-    shard: usize,
-    rows: Range<u64>,
-    bytes: Range<u64>,
-}
-
-/// What a piece came to.
-#[derive(Default)]
-struct Done {
-    problems: Vec<Problem>,
-    span: Option<hash::Span>,
-    whole: Option<FileHash>,
-    read_bytes: u64,
 }
 
 /// Verifies all shards of a dataset; what is found is added to `report`, in shard order.
@@ -344,212 +326,12 @@ fn cut(number: usize, shard: &Shard<'_>) -> Vec<Piece> {
 fn read(dataset: &Opened, format: &dyn Format, options: &Options, shard: &Shard<'_>, piece: &Piece) -> Result<Done> {
     let Some(file) = &shard.file else { return Ok(Done::default()) };
     let path = dataset.folder.join(&shard.entry.file);
-    let checker = Checker { dataset, format, options, shard };
+    let checker = Checker { dataset, format, decode: options.decode, file_name: &shard.entry.file, bytes: shard.bytes };
     match &shard.index {
         None => hash_alone(file, &path),
         Some(index) if is_packed(shard.entry) => checker.packed(index, file, &path),
         Some(index) => checker.plain(index, file, &path, piece),
     }
-}
-
-/// The hash of a shard whose index is of no use.
-fn hash_alone(file: &File, path: &Path) -> Result<Done> {
-    let mut hasher = blake3::Hasher::new();
-    let mut file = file;
-    let read_bytes = io::copy(&mut file, &mut hasher).map_err(|e| sys::io_error("cannot read", path, e))?;
-    Ok(Done { whole: Some(*hasher.finalize().as_bytes()), read_bytes, ..Done::default() })
-}
-
-struct Checker<'c> {
-    dataset: &'c Opened,
-    format: &'c dyn Format,
-    options: &'c Options,
-    shard: &'c Shard<'c>,
-}
-
-impl Checker<'_> {
-    /// Reads the rows of a piece, many records at a time.
-    fn plain(&self, index: &Index<Vec<u8>>, file: &File, path: &Path, piece: &Piece) -> Result<Done> {
-        let mut hasher = SpanHasher::new(piece.bytes.start, self.shard.bytes);
-        let mut done = Done { read_bytes: piece.bytes.end - piece.bytes.start, ..Done::default() };
-        let mut buffer = Vec::new();
-        let mut number = piece.rows.start;
-        while number < piece.rows.end {
-            let start = index.row(number)?.offset;
-            let (first, mut end) = (number, start);
-            while number < piece.rows.end && end - start < READ_BYTES {
-                end += u64::from(index.row(number)?.record_bytes);
-                number += 1;
-            }
-            let there = end.min(self.shard.bytes).saturating_sub(start) as usize;
-            if buffer.len() < there {
-                buffer.resize(there, 0);
-            }
-            let bytes = &mut buffer[..there];
-            file.read_exact_at(bytes, start).map_err(|e| sys::io_error("cannot read", path, e))?;
-            hasher.update(bytes);
-            for number in first..number {
-                let row = index.row(number)?;
-                let record = (row.offset - start) as usize..(row.offset - start) as usize + row.record_bytes as usize;
-                done.problems.extend(match buffer[..there].get(record) {
-                    Some(record) => self.record(&row, record),
-                    None => Some(self.problem(
-                        &row,
-                        0,
-                        row.record_bytes,
-                        format!("cut off: the shard ends at byte {}", self.shard.bytes),
-                    )),
-                });
-            }
-        }
-        let records_end =
-            if piece.rows.is_empty() { piece.bytes.start } else { self.end_of(index, piece.rows.end - 1)? };
-        let tail = piece.bytes.end.saturating_sub(records_end);
-        if tail > 0 {
-            done.problems.extend(self.tail(&mut hasher, file, path, records_end..piece.bytes.end)?);
-        }
-        done.span = Some(hasher.finish());
-        Ok(done)
-    }
-
-    fn end_of(&self, index: &Index<Vec<u8>>, number: u64) -> Result<u64> {
-        index.row(number).map(|row| row.offset + u64::from(row.record_bytes))
-    }
-
-    /// What follows the last record is all zeros.
-    fn tail(&self, hasher: &mut SpanHasher, file: &File, path: &Path, range: Range<u64>) -> Result<Option<Problem>> {
-        let mut at = range.start;
-        let mut found = None;
-        let mut buffer = vec![0; (range.end - range.start).min(READ_BYTES) as usize];
-        while at < range.end {
-            let take = (range.end - at).min(buffer.len() as u64) as usize;
-            file.read_exact_at(&mut buffer[..take], at).map_err(|e| sys::io_error("cannot read", path, e))?;
-            hasher.update(&buffer[..take]);
-            let first = buffer[..take].iter().position(|byte| *byte != 0);
-            found = found.or(first.map(|first| at + first as u64));
-            at += take as u64;
-        }
-        Ok(found.map(|at| self.after_the_last(at..range.end)))
-    }
-
-    fn after_the_last(&self, bytes: Range<u64>) -> Problem {
-        let problem = self.dataset.problem(&self.shard.entry.file, "not zero after the last sample");
-        Problem { bytes: Some(bytes), ..problem }
-    }
-
-    /// Unpacks a compressed shard frame by frame.
-    fn packed(&self, index: &Index<Vec<u8>>, file: &File, path: &Path) -> Result<Done> {
-        let mut done = hash_alone(file, path)?;
-        let wrong = |what: String| self.dataset.problem(&self.shard.entry.file, what);
-        let table = match read_table(file, path, self.shard.bytes) {
-            Ok(table) => table,
-            Err(error) => {
-                done.problems.push(wrong(error.what()));
-                return Ok(done);
-            }
-        };
-        if table.end().1 != index.summary().content_bytes {
-            let (found, expected) = (table.end().1, index.summary().content_bytes);
-            done.problems.push(wrong(format!("unpacks to {found} bytes by its seek table, the index says {expected}")));
-            return Ok(done);
-        }
-        let (mut rows, mut packed) = (index.iter().peekable(), Vec::new());
-        for frame in table.frames() {
-            packed.resize(frame.packed_bytes as usize, 0);
-            file.read_exact_at(&mut packed, frame.packed_offset).map_err(|e| sys::io_error("cannot read", path, e))?;
-            let unpacked = unpack(&packed, frame.bytes as usize);
-            let end = frame.offset + u64::from(frame.bytes);
-            let mut rest = frame.offset;
-            while let Some(row) = rows.next_if(|row| row.as_ref().is_ok_and(|row| row.offset < end)) {
-                let row = row?;
-                let start = (row.offset - frame.offset) as usize;
-                rest = row.offset + u64::from(row.record_bytes);
-                done.problems.extend(match &unpacked {
-                    Err(what) => Some(self.problem(&row, 0, row.record_bytes, what.clone())),
-                    Ok(bytes) => match bytes.get(start..start + row.record_bytes as usize) {
-                        Some(record) => self.record(&row, record),
-                        None => Some(self.problem(
-                            &row,
-                            0,
-                            row.record_bytes,
-                            "crosses the end of its zstd frame".to_owned(),
-                        )),
-                    },
-                });
-            }
-            match &unpacked {
-                Ok(bytes)
-                    if bytes[(rest - frame.offset).min(bytes.len() as u64) as usize..]
-                        .iter()
-                        .any(|byte| *byte != 0) =>
-                {
-                    done.problems.push(self.after_the_last(rest..end));
-                }
-                Err(what) if rest == frame.offset => {
-                    done.problems.push(wrong(format!("after the last sample: {what}")))
-                }
-                _ => {}
-            }
-        }
-        Ok(done)
-    }
-
-    /// Checks one record; at most one problem, the first that explains it.
-    fn record(&self, row: &RowRef<'_>, record: &[u8]) -> Option<Problem> {
-        let image = row.component(0)?;
-        let (start, end) = (image.offset as usize, (image.offset + image.bytes) as usize);
-        let payload = record.get(start..end)?;
-        if hash::content(payload) != row.content_hash {
-            return Some(self.problem(row, image.offset, image.bytes, "content hash differs".to_owned()));
-        }
-        if hash::frame(record, start, end) != row.frame_hash {
-            let what = match self.format.check(row, record) {
-                Ok(()) => "framing differs from what was packed".to_owned(),
-                Err(error) => format!("framing: {}", error.what()),
-            };
-            return Some(self.problem(row, 0, row.record_bytes, what));
-        }
-        if let Err(error) = self.format.check(row, record) {
-            return Some(self.problem(row, 0, row.record_bytes, format!("framing: {}", error.what())));
-        }
-        if self.options.decode
-            && let Err(what) = decode::decode(payload)
-        {
-            return Some(self.problem(row, image.offset, image.bytes, what));
-        }
-        None
-    }
-
-    fn problem(&self, row: &RowRef<'_>, offset: u32, bytes: u32, what: String) -> Problem {
-        let start = row.offset + u64::from(offset);
-        Problem {
-            bytes: Some(start..start + u64::from(bytes)),
-            key: Some(String::from_utf8_lossy(row.key).into_owned()),
-            path: Some(row.path.to_vec()),
-            ..self.dataset.problem(&self.shard.entry.file, what)
-        }
-    }
-}
-
-fn unpack(packed: &[u8], bytes: usize) -> std::result::Result<Vec<u8>, String> {
-    match zstd::bulk::decompress(packed, bytes) {
-        Ok(unpacked) if unpacked.len() == bytes => Ok(unpacked),
-        Ok(unpacked) => Err(format!("its zstd frame holds {} bytes, the seek table says {bytes}", unpacked.len())),
-        Err(error) => Err(format!("its zstd frame is damaged: {error}")),
-    }
-}
-
-/// The seek table of a compressed shard.
-pub(super) fn read_table(file: &File, path: &Path, bytes: u64) -> Result<SeekTable> {
-    let failed = |e| sys::io_error("cannot read", path, e);
-    let mut footer = [0; FOOTER_BYTES];
-    let footer_at = bytes.checked_sub(FOOTER_BYTES as u64).ok_or_else(|| Error::data("too short for a seek table"))?;
-    file.read_exact_at(&mut footer, footer_at).map_err(failed)?;
-    let length = SeekTable::table_bytes(&footer)?;
-    let at = bytes.checked_sub(length).ok_or_else(|| Error::data("its seek table is longer than the file"))?;
-    let mut table = vec![0; length as usize];
-    file.read_exact_at(&mut table, at).map_err(failed)?;
-    SeekTable::read(&table, bytes)
 }
 
 /// Compares the hash of the file; where no sample explains a difference, the shard as a whole is named.

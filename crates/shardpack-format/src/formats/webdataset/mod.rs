@@ -23,6 +23,7 @@
 //!   extension serves the whole dataset, whatever a stray image is. Decoders go by content.
 //! - Members are in the order of their extensions, as webdataset's own writer has them.
 
+mod header;
 mod layout;
 pub mod reader;
 pub mod samples;

@@ -1,0 +1,246 @@
+//! What a shard holds, record by record, against its index.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    ops::Range,
+    os::unix::fs::FileExt,
+    path::Path,
+};
+
+use shardpack_format::{
+    Error, Result,
+    formats::Format,
+    hash::{self, FileHash, SpanHasher},
+    index::{Index, RowRef},
+    seekable::{FOOTER_BYTES, SeekTable},
+};
+
+use super::{Opened, Problem, decode};
+use crate::sys;
+
+/// Bytes that are read at a time: what stays in the cache while it is hashed twice.
+const READ_BYTES: u64 = 384 << 10;
+
+/// A piece of work: rows of a shard, or the whole shard where rows do not lead the way.
+pub(super) struct Piece {
+    pub shard: usize,
+    pub rows: Range<u64>,
+    pub bytes: Range<u64>,
+}
+
+/// What a piece came to.
+#[derive(Default)]
+pub(super) struct Done {
+    pub problems: Vec<Problem>,
+    pub span: Option<hash::Span>,
+    pub whole: Option<FileHash>,
+    pub read_bytes: u64,
+}
+
+pub(super) fn hash_alone(file: &File, path: &Path) -> Result<Done> {
+    let mut hasher = blake3::Hasher::new();
+    let mut file = file;
+    let read_bytes = io::copy(&mut file, &mut hasher).map_err(|e| sys::io_error("cannot read", path, e))?;
+    Ok(Done { whole: Some(*hasher.finalize().as_bytes()), read_bytes, ..Done::default() })
+}
+
+/// Checks the content of one shard.
+pub(super) struct Checker<'c> {
+    pub dataset: &'c Opened,
+    pub format: &'c dyn Format,
+    /// Decode every image as well.
+    pub decode: bool,
+    /// Name of its file.
+    pub file_name: &'c str,
+    /// Length of the file that is there, in bytes.
+    pub bytes: u64,
+}
+
+impl Checker<'_> {
+    /// Reads the rows of a piece, many records at a time.
+    pub fn plain(&self, index: &Index<Vec<u8>>, file: &File, path: &Path, piece: &Piece) -> Result<Done> {
+        let mut hasher = SpanHasher::new(piece.bytes.start, self.bytes);
+        let mut done = Done { read_bytes: piece.bytes.end - piece.bytes.start, ..Done::default() };
+        let mut buffer = Vec::new();
+        let mut number = piece.rows.start;
+        while number < piece.rows.end {
+            let start = index.row(number)?.offset;
+            let (first, mut end) = (number, start);
+            while number < piece.rows.end && end - start < READ_BYTES {
+                end += u64::from(index.row(number)?.record_bytes);
+                number += 1;
+            }
+            let there = end.min(self.bytes).saturating_sub(start) as usize;
+            if buffer.len() < there {
+                buffer.resize(there, 0);
+            }
+            let bytes = &mut buffer[..there];
+            file.read_exact_at(bytes, start).map_err(|e| sys::io_error("cannot read", path, e))?;
+            hasher.update(bytes);
+            for number in first..number {
+                let row = index.row(number)?;
+                let record = (row.offset - start) as usize..(row.offset - start) as usize + row.record_bytes as usize;
+                done.problems.extend(match buffer[..there].get(record) {
+                    Some(record) => self.record(&row, record),
+                    None => Some(self.problem(
+                        &row,
+                        0,
+                        row.record_bytes,
+                        format!("cut off: the shard ends at byte {}", self.bytes),
+                    )),
+                });
+            }
+        }
+        let records_end =
+            if piece.rows.is_empty() { piece.bytes.start } else { self.end_of(index, piece.rows.end - 1)? };
+        let tail = piece.bytes.end.saturating_sub(records_end);
+        if tail > 0 {
+            done.problems.extend(self.tail(&mut hasher, file, path, records_end..piece.bytes.end)?);
+        }
+        done.span = Some(hasher.finish());
+        Ok(done)
+    }
+
+    fn end_of(&self, index: &Index<Vec<u8>>, number: u64) -> Result<u64> {
+        index.row(number).map(|row| row.offset + u64::from(row.record_bytes))
+    }
+
+    /// What follows the last record is all zeros.
+    fn tail(&self, hasher: &mut SpanHasher, file: &File, path: &Path, range: Range<u64>) -> Result<Option<Problem>> {
+        let mut at = range.start;
+        let mut found = None;
+        let mut buffer = vec![0; (range.end - range.start).min(READ_BYTES) as usize];
+        while at < range.end {
+            let take = (range.end - at).min(buffer.len() as u64) as usize;
+            file.read_exact_at(&mut buffer[..take], at).map_err(|e| sys::io_error("cannot read", path, e))?;
+            hasher.update(&buffer[..take]);
+            let first = buffer[..take].iter().position(|byte| *byte != 0);
+            found = found.or(first.map(|first| at + first as u64));
+            at += take as u64;
+        }
+        Ok(found.map(|at| self.after_the_last(at..range.end)))
+    }
+
+    fn after_the_last(&self, bytes: Range<u64>) -> Problem {
+        let problem = self.dataset.problem(self.file_name, "not zero after the last sample");
+        Problem { bytes: Some(bytes), ..problem }
+    }
+
+    /// Unpacks a compressed shard frame by frame.
+    pub fn packed(&self, index: &Index<Vec<u8>>, file: &File, path: &Path) -> Result<Done> {
+        let mut done = hash_alone(file, path)?;
+        let wrong = |what: String| self.dataset.problem(self.file_name, what);
+        let table = match read_table(file, path, self.bytes) {
+            Ok(table) => table,
+            Err(error) => {
+                done.problems.push(wrong(error.what()));
+                return Ok(done);
+            }
+        };
+        if table.end().1 != index.summary().content_bytes {
+            let (found, expected) = (table.end().1, index.summary().content_bytes);
+            done.problems.push(wrong(format!("unpacks to {found} bytes by its seek table, the index says {expected}")));
+            return Ok(done);
+        }
+        let (mut rows, mut packed) = (index.iter().peekable(), Vec::new());
+        for frame in table.frames() {
+            packed.resize(frame.packed_bytes as usize, 0);
+            file.read_exact_at(&mut packed, frame.packed_offset).map_err(|e| sys::io_error("cannot read", path, e))?;
+            let unpacked = unpack(&packed, frame.bytes.into());
+            let end = frame.offset + u64::from(frame.bytes);
+            let mut rest = frame.offset;
+            while let Some(row) = rows.next_if(|row| row.as_ref().is_ok_and(|row| row.offset < end)) {
+                let row = row?;
+                let start = (row.offset - frame.offset) as usize;
+                rest = row.offset + u64::from(row.record_bytes);
+                done.problems.extend(match &unpacked {
+                    Err(what) => Some(self.problem(&row, 0, row.record_bytes, what.clone())),
+                    Ok(bytes) => match bytes.get(start..start + row.record_bytes as usize) {
+                        Some(record) => self.record(&row, record),
+                        None => Some(self.problem(
+                            &row,
+                            0,
+                            row.record_bytes,
+                            "crosses the end of its zstd frame".to_owned(),
+                        )),
+                    },
+                });
+            }
+            match &unpacked {
+                Ok(bytes)
+                    if bytes[(rest - frame.offset).min(bytes.len() as u64) as usize..]
+                        .iter()
+                        .any(|byte| *byte != 0) =>
+                {
+                    done.problems.push(self.after_the_last(rest..end));
+                }
+                Err(what) if rest == frame.offset => {
+                    done.problems.push(wrong(format!("after the last sample: {what}")))
+                }
+                _ => {}
+            }
+        }
+        Ok(done)
+    }
+
+    /// Checks one record; at most one problem, the first that explains it.
+    fn record(&self, row: &RowRef<'_>, record: &[u8]) -> Option<Problem> {
+        let image = row.component(0)?;
+        let (start, end) = (image.offset as usize, (image.offset + image.bytes) as usize);
+        let payload = record.get(start..end)?;
+        if hash::content(payload) != row.content_hash {
+            return Some(self.problem(row, image.offset, image.bytes, "content hash differs".to_owned()));
+        }
+        if hash::frame(record, start, end) != row.frame_hash {
+            let what = match self.format.check(row, record) {
+                Ok(()) => "framing differs from what was packed".to_owned(),
+                Err(error) => format!("framing: {}", error.what()),
+            };
+            return Some(self.problem(row, 0, row.record_bytes, what));
+        }
+        if let Err(error) = self.format.check(row, record) {
+            return Some(self.problem(row, 0, row.record_bytes, format!("framing: {}", error.what())));
+        }
+        if self.decode
+            && let Err(what) = decode::decode(payload)
+        {
+            return Some(self.problem(row, image.offset, image.bytes, what));
+        }
+        None
+    }
+
+    fn problem(&self, row: &RowRef<'_>, offset: u32, bytes: u32, what: String) -> Problem {
+        let start = row.offset + u64::from(offset);
+        Problem {
+            bytes: Some(start..start + u64::from(bytes)),
+            key: Some(String::from_utf8_lossy(row.key).into_owned()),
+            path: Some(row.path.to_vec()),
+            ..self.dataset.problem(self.file_name, what)
+        }
+    }
+}
+
+/// The content of a zstd frame. Memory grows with what comes out, not with what the seek table promises.
+fn unpack(packed: &[u8], bytes: u64) -> std::result::Result<Vec<u8>, String> {
+    let mut out = Vec::new();
+    let decoder = zstd::Decoder::with_buffer(packed).map(zstd::Decoder::single_frame);
+    match decoder.and_then(|decoder| decoder.take(bytes + 1).read_to_end(&mut out)) {
+        Ok(found) if found as u64 == bytes => Ok(out),
+        Ok(_) => Err(format!("its zstd frame does not hold {bytes} bytes, as the seek table says")),
+        Err(error) => Err(format!("its zstd frame is damaged: {error}")),
+    }
+}
+
+/// The seek table of a compressed shard.
+fn read_table(file: &File, path: &Path, bytes: u64) -> Result<SeekTable> {
+    let failed = |e| sys::io_error("cannot read", path, e);
+    let mut footer = [0; FOOTER_BYTES];
+    let footer_at = bytes.checked_sub(FOOTER_BYTES as u64).ok_or_else(|| Error::data("too short for a seek table"))?;
+    file.read_exact_at(&mut footer, footer_at).map_err(failed)?;
+    let length = SeekTable::table_bytes(&footer)?;
+    let at = bytes.checked_sub(length).ok_or_else(|| Error::data("its seek table is longer than the file"))?;
+    let mut table = vec![0; length as usize];
+    file.read_exact_at(&mut table, at).map_err(failed)?;
+    SeekTable::read(&table, bytes)
+}
