@@ -25,7 +25,7 @@ pub fn test(mut arguments: Arguments) -> Result<()> {
         Ok(())
     })?;
     steps.step("test", || {
-        let mut test = cargo("test --workspace");
+        let mut test = cargo("test --workspace --no-fail-fast");
         if let Some(python) = &python {
             test.env("SHARDPACK_PYTHON", python);
         }
