@@ -3,14 +3,15 @@
 //! ```text
 //! cargo run --release -p shardpack-packer --example listing_scale -- [SAMPLES [CLASSES]]
 //! ```
-//! The default is 100 million in 1,000. Nothing is read from a disk: names and sizes are made up as ImageNet has them. Memory is the peak that the kernel counts for the process (`VmHWM`), less the bytes of the names.
+//! The default is 100 million in 1,000. Nothing is read from a disk: names and sizes are made up as ImageNet has them.
+//! Memory is the peak that the kernel counts for the process (`VmHWM`), less the bytes of the names.
 #![allow(clippy::print_stdout)]
 
 use std::{fmt::Write, sync::Arc, time::Instant};
 
-use shardpack_format::{Error, Result, formats::webdataset};
+use shardpack_format::{Error, Result, formats::webdataset, permutation::Permutation};
 use shardpack_packer::{
-    listing::{Folder, FolderSamples, Listing},
+    listing::{Builder, Folder, FolderSamples, Listing},
     plan::{Compression, Cut, Options, Order, Plan},
     source::Found,
 };
@@ -63,9 +64,11 @@ fn argument(number: usize, default: u64) -> Result<u64> {
 /// A listing as a walk makes it: folder by folder, each joined once it is whole.
 fn listing(samples: u64, classes: u64) -> Listing {
     let names: Vec<Box<[u8]>> = (0..classes).map(|class| class_name(class).into()).collect();
-    let mut folders = Vec::with_capacity(classes as usize);
+    let mut builder = Builder::default();
     let mut name = String::new();
-    for class in 0..classes {
+    // A walk meets folders in no order.
+    let order = Permutation::new(classes, 0);
+    for class in (0..classes).map(|position| order.sample_at(position)) {
         let mut files = FolderSamples::default();
         for number in class * samples / classes..(class + 1) * samples / classes {
             name.clear();
@@ -75,10 +78,9 @@ fn listing(samples: u64, classes: u64) -> Listing {
             let bytes = 50_000 + (number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as u32 % 120_000;
             files.push(name.as_bytes(), bytes, number, 0);
         }
-        files.shrink();
-        folders.push((Folder { path: class_name(class).into(), class: class as u32 }, files));
+        builder.add(Folder { path: class_name(class).into(), class: class as u32 }, &files);
     }
-    Listing::new(Arc::new(names), folders)
+    builder.finish(Arc::new(names))
 }
 
 fn class_name(class: u64) -> Vec<u8> {

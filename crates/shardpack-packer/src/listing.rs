@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use rayon::prelude::*;
 use shardpack_format::{Error, Result};
 
 /// A folder that holds samples.
@@ -19,8 +20,8 @@ pub struct Folder {
 /// What is kept of a sample beside its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// End of its name in the names.
-    name_end: u64,
+    /// Where its name starts in the names, times 2^16, plus the length of the name.
+    name: u64,
     /// Where it lies physically: the inode; neighbours on disk have neighbouring numbers.
     pub inode: u64,
     /// Time of the last change in nanoseconds since 1970: shows that a file is no longer what was planned.
@@ -32,10 +33,19 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// As a plan file holds it.
-    pub fn to_bytes(&self) -> [u8; 32] {
+    fn name_start(&self) -> u64 {
+        self.name >> 16
+    }
+
+    fn name_bytes(&self) -> u64 {
+        self.name & 0xffff
+    }
+
+    /// As a plan file holds it, whose names stand end to end in canonical order; `name_end` is moved on.
+    pub fn to_bytes(&self, name_end: &mut u64) -> [u8; 32] {
+        *name_end += self.name_bytes();
         let mut out = [0; 32];
-        out[..8].copy_from_slice(&self.name_end.to_le_bytes());
+        out[..8].copy_from_slice(&name_end.to_le_bytes());
         out[8..16].copy_from_slice(&self.inode.to_le_bytes());
         out[16..24].copy_from_slice(&self.mtime_ns.to_le_bytes());
         out[24..28].copy_from_slice(&self.bytes.to_le_bytes());
@@ -43,21 +53,27 @@ impl Entry {
         out
     }
 
-    /// From the bytes in a plan file.
-    pub fn from_bytes(bytes: &[u8; 32]) -> Self {
+    /// From the bytes in a plan file; `name_start` is moved on. `None` where the name is not one.
+    pub fn from_bytes(bytes: &[u8; 32], name_start: &mut u64) -> Option<Self> {
         let (name_end, rest) = take(bytes);
         let (inode, rest) = take(rest);
         let (mtime_ns, rest) = take(rest);
         let (length, rest) = take(rest);
         let (folder, _) = take(rest);
-        Self {
-            name_end: u64::from_le_bytes(name_end),
+        let start = std::mem::replace(name_start, u64::from_le_bytes(name_end));
+        Some(Self {
+            name: packed_name(start, name_start.checked_sub(start)?)?,
             inode: u64::from_le_bytes(inode),
             mtime_ns: i64::from_le_bytes(mtime_ns),
             bytes: u32::from_le_bytes(length),
             folder: u32::from_le_bytes(folder),
-        }
+        })
     }
+}
+
+/// Start and length of a name in one number; `None` where they do not fit: no file system has such names.
+fn packed_name(start: u64, bytes: u64) -> Option<u64> {
+    (start < 1 << 48 && bytes < 1 << 16).then_some(start << 16 | bytes)
 }
 
 /// The first `N` bytes, and the rest.
@@ -66,12 +82,14 @@ fn take<const N: usize>(bytes: &[u8]) -> ([u8; N], &[u8]) {
 }
 
 /// All samples of one dataset.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Listing {
     /// Names of the classes in the order of their labels; shared by the splits of a source.
     pub classes: Arc<Vec<Box<[u8]>>>,
     folders: Vec<Folder>,
+    /// In the order in which folders came.
     names: Vec<u8>,
+    /// In canonical order.
     entries: Vec<Entry>,
 }
 
@@ -85,46 +103,61 @@ pub struct FolderSamples {
 impl FolderSamples {
     /// Adds a sample; the caller keeps them in order of their names.
     pub fn push(&mut self, name: &[u8], bytes: u32, inode: u64, mtime_ns: i64) {
+        // A name is a component of a path that the system gave: far below 2^16 bytes.
+        let name_at = packed_name(self.names.len() as u64, name.len() as u64).unwrap_or(0);
         self.names.extend_from_slice(name);
-        self.entries.push(Entry { name_end: self.names.len() as u64, inode, mtime_ns, bytes, folder: 0 });
+        self.entries.push(Entry { name: name_at, inode, mtime_ns, bytes, folder: 0 });
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
+}
 
-    /// Gives back the memory that growing left over.
-    pub fn shrink(&mut self) {
-        self.names.shrink_to_fit();
-        self.entries.shrink_to_fit();
+/// Collects folders in the order in which a walk meets them, and puts the samples in order where they are: nothing is
+/// in memory twice.
+#[derive(Debug, Default)]
+pub struct Builder {
+    folders: Vec<Folder>,
+    names: Vec<u8>,
+    entries: Vec<Entry>,
+}
+
+impl Builder {
+    /// Takes over the samples of a folder.
+    pub fn add(&mut self, folder: Folder, samples: &FolderSamples) {
+        let (number, before) = (self.folders.len() as u32, self.names.len() as u64);
+        self.names.extend_from_slice(&samples.names);
+        let moved = |entry: &Entry| Entry { name: entry.name + (before << 16), folder: number, ..*entry };
+        self.entries.extend(samples.entries.iter().map(moved));
+        self.folders.push(folder);
+    }
+
+    /// The listing of all folders that were taken over.
+    pub fn finish(self, classes: Arc<Vec<Box<[u8]>>>) -> Listing {
+        let Self { folders, names, mut entries } = self;
+        let mut order: Vec<u32> = (0..folders.len() as u32).collect();
+        let key = |number: &u32| (folders[*number as usize].class, &folders[*number as usize].path);
+        order.sort_unstable_by(|a, b| key(a).cmp(&key(b)));
+        let mut places = vec![0; order.len()];
+        order.iter().enumerate().for_each(|(place, number)| places[*number as usize] = place as u32);
+        entries.par_iter_mut().for_each(|entry| entry.folder = places[entry.folder as usize]);
+        // In a folder the names came in order, and so did their places.
+        entries.par_sort_unstable_by_key(|entry| (entry.folder, entry.name));
+        let mut folders: Vec<Option<Folder>> = folders.into_iter().map(Some).collect();
+        let folders = order.iter().filter_map(|number| folders[*number as usize].take()).collect();
+        entries.shrink_to_fit();
+        Listing { classes, folders, names, entries }
     }
 }
 
 impl Listing {
-    /// Joins folders that are in canonical order. Each is dropped once it has been taken over, so both are never whole
-    /// in memory at once.
+    /// A listing of these folders.
     pub fn new(classes: Arc<Vec<Box<[u8]>>>, folders: Vec<(Folder, FolderSamples)>) -> Self {
-        let mut listing = Self { classes, ..Self::default() };
-        listing.entries.reserve_exact(folders.iter().map(|(_, samples)| samples.entries.len()).sum());
-        listing.names.reserve_exact(folders.iter().map(|(_, samples)| samples.names.len()).sum());
-        listing.folders.reserve_exact(folders.len());
-        for (folder, samples) in folders {
-            listing.add(folder, samples);
-        }
-        listing
-    }
-
-    fn add(&mut self, folder: Folder, samples: FolderSamples) {
-        let number = self.folders.len() as u32;
-        let before = self.names.len() as u64;
-        self.names.extend_from_slice(&samples.names);
-        self.entries.extend(samples.entries.iter().map(|e| Entry {
-            name_end: before + e.name_end,
-            folder: number,
-            ..*e
-        }));
-        self.folders.push(folder);
+        let mut builder = Builder::default();
+        folders.into_iter().for_each(|(folder, samples)| builder.add(folder, &samples));
+        builder.finish(classes)
     }
 
     /// Number of samples.
@@ -152,19 +185,14 @@ impl Listing {
         names: Vec<u8>,
         entries: Vec<Entry>,
     ) -> Result<Self> {
-        let mut ends = entries.iter().map(|entry| entry.name_end);
-        let names_fit = ends.clone().is_sorted() && ends.next_back().unwrap_or(0) == names.len() as u64;
+        let end = |entry: &Entry| entry.name_start() + entry.name_bytes();
+        let names_fit = entries.iter().all(|entry| end(entry) <= names.len() as u64);
         let folders_fit = entries.iter().all(|entry| (entry.folder as usize) < folders.len());
         let classes_fit = folders.iter().all(|folder| (folder.class as usize) < classes.len());
         if !(names_fit && folders_fit && classes_fit) {
             return Err(Error::data("a name, folder or class of the listing points outside it"));
         }
         Ok(Self { classes, folders, names, entries })
-    }
-
-    /// All names end to end.
-    pub fn names(&self) -> &[u8] {
-        &self.names
     }
 
     /// All entries in canonical order.
@@ -174,8 +202,8 @@ impl Listing {
 
     /// File name of sample `number`.
     pub fn name(&self, number: u64) -> &[u8] {
-        let start = number.checked_sub(1).map_or(0, |before| self.entry(before).name_end);
-        &self.names[start as usize..self.entry(number).name_end as usize]
+        let entry = self.entry(number);
+        &self.names[entry.name_start() as usize..(entry.name_start() + entry.name_bytes()) as usize]
     }
 
     /// Folder of sample `number`.

@@ -119,10 +119,11 @@ fn write_listing(out: &mut impl Write, listing: &Listing) -> io::Result<()> {
         out.write_all(&(folder.path.len() as u32).to_le_bytes())?;
         out.write_all(&folder.path)?;
     }
+    let mut name_end = 0;
     for entry in listing.entries() {
-        out.write_all(&entry.to_bytes())?;
+        out.write_all(&entry.to_bytes(&mut name_end))?;
     }
-    out.write_all(listing.names())
+    (0..listing.len()).try_for_each(|number| out.write_all(listing.name(number)))
 }
 
 struct Hashing<W> {
@@ -218,9 +219,10 @@ fn read_listing(input: &mut impl Read, dataset: &Dataset, classes: Vec<Vec<u8>>)
         let length = u32::from_le_bytes(array(input)?);
         folders.push(Folder { path: bytes(input, length.into())?.into(), class });
     }
-    let mut entries = Vec::new();
+    let (mut entries, mut name_start) = (Vec::new(), 0);
     for _ in 0..dataset.entries {
-        entries.push(Entry::from_bytes(&array(input)?));
+        let entry = Entry::from_bytes(&array(input)?, &mut name_start);
+        entries.push(entry.ok_or_else(|| Error::data("names of the plan do not follow each other"))?);
     }
     let names = bytes(input, dataset.name_bytes)?;
     let classes = Arc::new(classes.into_iter().map(Into::into).collect());

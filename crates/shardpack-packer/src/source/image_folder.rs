@@ -19,7 +19,6 @@ use super::{
 };
 use crate::{
     ledger::Unpacked,
-    listing::Listing,
     monitor::{Monitor, Phase},
     sys,
 };
@@ -101,9 +100,8 @@ pub fn discover(root: &Path, options: &Options, monitor: &dyn Monitor) -> Result
 }
 
 fn finish(split: Option<String>, classes: &Arc<Vec<Box<[u8]>>>, mut outcome: Outcome) -> Found {
-    outcome.folders.sort_unstable_by(|(a, _), (b, _)| (a.class, &a.path).cmp(&(b.class, &b.path)));
     outcome.unpacked.sort_unstable_by(order);
-    let listing = Listing::new(Arc::clone(classes), outcome.folders);
+    let listing = outcome.samples.finish(Arc::clone(classes));
     Found { split, listing, unpacked: outcome.unpacked, ignored: outcome.ignored }
 }
 

@@ -16,7 +16,7 @@ use shardpack_format::{Error, Result};
 
 use crate::{
     ledger::{Fate, Unpacked},
-    listing::{Folder, FolderSamples},
+    listing::{self, Folder, FolderSamples},
     monitor::Monitor,
     sys,
 };
@@ -102,8 +102,8 @@ struct Queue {
 /// What a walk has found.
 #[derive(Default)]
 pub(super) struct Outcome {
-    /// Folders with samples, in no order.
-    pub folders: Vec<(Folder, FolderSamples)>,
+    /// Folders with samples.
+    pub samples: listing::Builder,
     /// Images that are no samples.
     pub unpacked: Vec<Unpacked>,
     /// Other files by reason.
@@ -332,11 +332,10 @@ impl Walk<'_> {
                 }
             }
         }
-        samples.shrink();
         self.monitor.advance(count, total);
         let mut outcome = lock(&self.outcome);
         if !samples.is_empty() {
-            outcome.folders.push((Folder { path: task.path.as_slice().into(), class: task.class }, samples));
+            outcome.samples.add(Folder { path: task.path.as_slice().into(), class: task.class }, &samples);
         }
         outcome.unpacked.append(&mut found.unpacked);
         for (reason, count) in found.ignored {
