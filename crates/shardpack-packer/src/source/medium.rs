@@ -1,7 +1,7 @@
 //! What the source lies on, and so in which order it is read best.
 //!
-//! A disk that seeks wants its files in physical order with many reads in flight; the page cache and flash do not care,
-//! and there the plan's own order costs the least memory. The bytes of the shards are the same either way.
+//! A disk wants its files in physical order with many reads in flight, the more so if it seeks; the page cache does not
+//! care, and there the plan's own order costs the least memory and time. The bytes of the shards are the same either way.
 
 use std::{
     io::IoSliceMut,
@@ -51,7 +51,7 @@ pub struct Sniffed {
 const LOOKS: u64 = 512;
 /// A device that says it rotates is believed when its median read takes longer than this; virtual disks say so too.
 const SEEK: Duration = Duration::from_millis(2);
-const ROTATING_READS: usize = 16;
+const DISK_READS: usize = 16;
 const NETWORK_READS: usize = 64;
 
 /// Looks at the first bytes of up to 512 samples, spread evenly over the listing, in physical order.
@@ -120,21 +120,16 @@ pub fn medium(root: &Path, sniffed: &Sniffed) -> Medium {
             read_order: ReadOrder::Physical { reads: NETWORK_READS },
         };
     }
+    // Even a disk that does not seek gains from many reads in flight and from neighbours read together (measured:
+    // docs/performance.md, cold source).
     let slow = sniffed.latency.is_some_and(|latency| latency >= SEEK);
-    match rotates(root) {
-        Some(true) if slow => {
-            Medium { name: "rotating disk".to_owned(), read_order: ReadOrder::Physical { reads: ROTATING_READS } }
-        }
-        None if slow => {
-            Medium { name: "slow disk".to_owned(), read_order: ReadOrder::Physical { reads: ROTATING_READS } }
-        }
-        _ => Medium { name: "disk that does not seek".to_owned(), read_order: ReadOrder::Plan },
-    }
+    let name = if slow && rotates(root) != Some(false) { "rotating disk" } else { "disk" };
+    Medium { name: name.to_owned(), read_order: ReadOrder::Physical { reads: DISK_READS } }
 }
 
 /// Reads in flight for `--read-order physical`.
 pub fn physical(root: &Path) -> ReadOrder {
-    ReadOrder::Physical { reads: if network_mount(root).is_some() { NETWORK_READS } else { ROTATING_READS } }
+    ReadOrder::Physical { reads: if network_mount(root).is_some() { NETWORK_READS } else { DISK_READS } }
 }
 
 /// Name of the network file system that `root` is on. Source of the numbers: statfs(2), and the Lustre, BeeGFS and
@@ -190,6 +185,6 @@ mod tests {
     #[test]
     fn what_is_in_the_page_cache_is_read_in_plan_order_wherever_it_lies() {
         assert_eq!(medium(Path::new("/"), &sniffed(1.0, None)).read_order, ReadOrder::Plan);
-        assert_eq!(medium(Path::new("/"), &sniffed(0.0, Some(0))).read_order, ReadOrder::Plan);
+        assert_ne!(medium(Path::new("/"), &sniffed(0.0, Some(0))).read_order, ReadOrder::Plan);
     }
 }

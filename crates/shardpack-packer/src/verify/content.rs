@@ -20,7 +20,7 @@ use super::{Opened, Problem, decode};
 use crate::sys;
 
 /// Bytes that are read at a time: what stays in the cache while it is hashed twice.
-const READ_BYTES: u64 = 384 << 10;
+const READ_BYTES: u64 = 512 << 10;
 
 /// A piece of work: rows of a shard, or the whole shard where rows do not lead the way.
 pub(super) struct Piece {
@@ -64,11 +64,15 @@ impl Checker<'_> {
         let mut done = Done { read_bytes: piece.bytes.end - piece.bytes.start, ..Done::default() };
         let mut buffer = Vec::new();
         let mut number = piece.rows.start;
+        let mut rows: Vec<RowRef<'_>> = Vec::new();
         while number < piece.rows.end {
-            let start = index.row(number)?.offset;
-            let (first, mut end) = (number, start);
+            rows.clear();
+            let (mut start, mut end) = (0, 0);
             while number < piece.rows.end && end - start < READ_BYTES {
-                end += u64::from(index.row(number)?.record_bytes);
+                let row = index.row(number)?;
+                start = if rows.is_empty() { row.offset } else { start };
+                end = row.offset + u64::from(row.record_bytes);
+                rows.push(row);
                 number += 1;
             }
             let there = end.min(self.bytes).saturating_sub(start) as usize;
@@ -78,13 +82,12 @@ impl Checker<'_> {
             let bytes = &mut buffer[..there];
             file.read_exact_at(bytes, start).map_err(|e| sys::io_error("cannot read", path, e))?;
             hasher.update(bytes);
-            for number in first..number {
-                let row = index.row(number)?;
+            for row in &rows {
                 let record = (row.offset - start) as usize..(row.offset - start) as usize + row.record_bytes as usize;
                 done.problems.extend(match buffer[..there].get(record) {
-                    Some(record) => self.record(&row, record),
+                    Some(record) => self.record(row, record),
                     None => Some(self.problem(
-                        &row,
+                        row,
                         0,
                         row.record_bytes,
                         format!("cut off: the shard ends at byte {}", self.bytes),

@@ -203,7 +203,8 @@ fn open_index(
             problems.push(problem);
         }
     };
-    for number in 0..index.len() {
+    // One that is intact is gone through row by row all the same, by `check_rows`.
+    for number in if intact { 0..0 } else { 0..index.len() } {
         match index.row(number) {
             Ok(_) => close(&mut first_bad, number),
             Err(error) => {
@@ -243,7 +244,13 @@ fn check_rows(dataset: &Opened, format: &dyn Format, shard: &mut Shard<'_>) {
     let (mut at, mut sums) = (0, Sums::default());
     let mut wrong = None;
     for (number, row) in index.iter().enumerate() {
-        let Ok(row) = row else { return };
+        let row = match row {
+            Ok(row) => row,
+            Err(error) => {
+                wrong = Some((number, error.what()));
+                break;
+            }
+        };
         let class = row.label.and_then(|label| classes.get(usize::try_from(label).ok()?));
         let in_class =
             class.is_some_and(|class| row.path.strip_prefix(class.as_slice()).is_some_and(|p| p.starts_with(b"/")));
@@ -307,16 +314,21 @@ fn cut(number: usize, shard: &Shard<'_>) -> Vec<Piece> {
     let Some(index) = shard.index.as_ref().filter(|_| !is_packed(shard.entry)) else {
         return vec![Piece { shard: number, rows: 0..shard.entry.samples, bytes: 0..shard.bytes }];
     };
+    // Offsets ascend: `check_rows` has seen to that.
+    let offset = |number| index.row(number).map_or(u64::MAX, |row| row.offset);
     let mut pieces = Vec::new();
     let (mut first, mut start) = (0, 0);
-    for (number_of_row, row) in index.iter().enumerate() {
-        let Ok(row) = row else { break };
-        let end = row.offset + u64::from(row.record_bytes);
-        if end - start >= SPAN_BYTES && end < shard.bytes {
-            let next = number_of_row as u64 + 1;
-            pieces.push(Piece { shard: number, rows: first..next, bytes: start..end });
-            (first, start) = (next, end);
+    loop {
+        let (mut low, mut high) = (first, index.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if offset(middle) < start + SPAN_BYTES { low = middle + 1 } else { high = middle }
         }
+        if low >= index.len() || offset(low) >= shard.bytes {
+            break;
+        }
+        pieces.push(Piece { shard: number, rows: first..low, bytes: start..offset(low) });
+        (first, start) = (low, offset(low));
     }
     pieces.push(Piece { shard: number, rows: first..index.len(), bytes: start..shard.bytes.max(start) });
     pieces
