@@ -134,8 +134,8 @@ pub fn cold(scale: &Scale) -> Result<String> {
             scale.rounds,
             &[
                 Contender::new("shardpack pack", || pack_command(&path, "shards", &[])),
-                Contender::new("shardpack pack --read-order physical", || {
-                    pack_command(&path, "shards", &["--read-order", "physical"])
+                Contender::new("shardpack pack --read-order plan", || {
+                    pack_command(&path, "shards", &["--read-order", "plan"])
                 }),
                 Contender::new("GNU tar and sync", || tar_command(&path)),
             ],
