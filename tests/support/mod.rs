@@ -160,6 +160,30 @@ impl Bench {
     }
 }
 
+/// Three good images and four that are not; what is said of them.
+pub fn bad() -> (Bench, [(&'static str, &'static str); 4]) {
+    let bench = Bench::with(&["a/1.jpg", "b/2.jpg", "b/3.jpg"]);
+    bench.file("a/empty.jpg", b"");
+    bench.link("a/dangling.jpg", "nowhere");
+    bench.link("b/device.png", "/dev/null");
+    assert!(Command::new("mkfifo").arg(bench.src().join("b/pipe.jpg")).status().unwrap().success());
+    bench.folder("b/folder.jpg");
+    let said = [
+        ("a/dangling.jpg", "cannot be read: No such file or directory"),
+        ("a/empty.jpg", "empty file"),
+        ("b/device.png", "not a regular file"),
+        ("b/pipe.jpg", "not a regular file"),
+    ];
+    (bench, said)
+}
+
+/// The sealed dataset in DST, compared with the source.
+pub fn sealed(bench: &Bench) -> Dataset {
+    let dataset = Dataset::read(&bench.dst());
+    dataset.check_source(&bench.src());
+    dataset
+}
+
 /// Bytes of a name as a path.
 pub fn name(bytes: &[u8]) -> OsString {
     OsString::from_vec(bytes.to_vec())
