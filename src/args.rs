@@ -1,9 +1,14 @@
 //! The command line: subcommands, the options they share, and how sizes are read.
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{
+    Args, Parser, Subcommand, ValueEnum,
+    builder::{PossibleValue, PossibleValuesParser},
+};
+use shardpack_format::formats::{self, Choice};
 use shardpack_packer::{
+    Error,
     pack::{Extension, PlanOptions, ReadOrderChoice},
     plan::{self, Compression, Cut, Order},
     source::image_folder::{self, Splits},
@@ -69,12 +74,16 @@ impl Machine {
     }
 }
 
-/// Formats that can be written.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum Format {
-    /// Plain tar files for WebDataset
-    #[value(alias = "wds", alias = "tar")]
-    Webdataset,
+/// Names of the formats that can be written.
+fn formats() -> PossibleValuesParser {
+    let value = |entry: &formats::Entry| PossibleValue::new(entry.name).aliases(entry.aliases).help(entry.about);
+    PossibleValuesParser::new(formats::ALL.iter().map(value))
+}
+
+/// `NAME=VALUE`.
+fn setting(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or_else(|| "write NAME=VALUE".to_owned())?;
+    Ok((name.replace('-', "_"), value.to_owned()))
 }
 
 /// Which kind of order.
@@ -108,15 +117,27 @@ pub enum MetaArg {
 #[derive(Args, Clone, Debug)]
 pub struct PlanArgs {
     /// Format of the shards
-    #[arg(long, value_enum, default_value = "webdataset")]
-    pub format: Format,
+    #[arg(long, value_parser = formats(), default_value = "webdataset")]
+    pub format: String,
+    /// With tfrecord: the label of the first class; 1 where 0 stands for the background, as in TF-Slim [default: 0]
+    #[arg(long, value_name = "N")]
+    pub label_offset: Option<u64>,
+    /// With tfrecord: only these features, with commas [default: all]
+    #[arg(long, value_name = "KEYS")]
+    pub features: Option<String>,
+    /// With mds: encoding of the image column, jpeg, png or bytes [default: jpeg]
+    #[arg(long, value_name = "ENCODING")]
+    pub mds_encoding: Option<String>,
+    /// Any setting of the format: docs/formats/ lists them; may be given more than once
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = setting)]
+    pub settings: Vec<(String, String)>,
     /// Order of the samples
     #[arg(long, value_enum, default_value = "shuffled")]
     pub order: OrderArg,
     /// Seed of the shuffle
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub seed: u64,
-    /// Largest shard; shards come out even [default: 256MiB]
+    /// Largest shard; shards come out even [default: 256MiB, for mds 64MiB]
     #[arg(long, value_name = "SIZE", value_parser = size, group = "cut")]
     pub shard_size: Option<u64>,
     /// Most samples in a shard; shards come out even
@@ -153,11 +174,18 @@ pub struct PlanArgs {
 
 impl PlanArgs {
     /// As the packer takes them.
-    pub fn options(&self, jobs: usize) -> PlanOptions {
+    ///
+    /// # Errors
+    /// When an option is none of the format's.
+    pub fn options(&self, jobs: usize) -> Result<PlanOptions, Error> {
+        let format = self.choice()?;
         let cut = match (self.shards, self.shard_samples) {
             (Some(shards), _) => Cut::Shards(shards),
             (None, Some(samples)) => Cut::ShardSamples(samples),
-            (None, None) => Cut::ShardSize(self.shard_size.unwrap_or(256 << 20)),
+            (None, None) => Cut::ShardSize(match self.shard_size {
+                Some(bytes) => bytes,
+                None => formats::open(&format)?.usual_shard_bytes(),
+            }),
         };
         let splits = match self.splits.as_str() {
             "auto" => Splits::Auto,
@@ -169,7 +197,7 @@ impl PlanArgs {
             "content" => Extension::Content,
             fixed => Extension::Fixed(fixed.to_owned()),
         };
-        PlanOptions {
+        Ok(PlanOptions {
             // A walk waits for the disk or the network more than for a core.
             walk: image_folder::Options {
                 splits,
@@ -185,15 +213,32 @@ impl PlanArgs {
                 },
                 seed: self.seed,
                 cut,
-                format: shardpack_format::formats::webdataset::Options {
-                    extension: None,
-                    cls: matches!(self.cls, ClsArg::Label),
-                    json: matches!(self.meta, MetaArg::Json),
-                },
+                format,
                 compression: self.compress.unwrap_or(Compression::None),
             },
             extension,
+        })
+    }
+
+    /// The format and its settings.
+    fn choice(&self) -> Result<Choice, Error> {
+        let entry = formats::entry(&self.format)?;
+        let (cls, json) = (matches!(self.cls, ClsArg::Label), matches!(self.meta, MetaArg::Json));
+        if !entry.has_extensions && (self.ext != "common" || !cls || json) {
+            return Err(Error::usage(format!(
+                "--ext, --cls and --meta: the records of {} have no components to choose",
+                entry.name
+            ))
+            .help("they are for --format webdataset"));
         }
+        let mut settings: BTreeMap<String, String> = self.settings.iter().cloned().collect();
+        let named = [
+            ("label_offset", self.label_offset.map(|number| number.to_string())),
+            ("features", self.features.clone()),
+            ("encoding", self.mds_encoding.clone()),
+        ];
+        settings.extend(named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+        Ok(Choice { cls, json, settings, ..Choice::of(entry.name) })
     }
 }
 

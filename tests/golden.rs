@@ -47,7 +47,7 @@ fn the_photographs_have_the_bytes_of_the_first_release() {
     let mut lines = String::new();
     for (way, options) in ways {
         let bench = Bench::new();
-        pack(&photos(), &bench.dst(), options).code(0);
+        pack(&photos(), &bench.dst(), &[options, &["--sidecars", "none"]].concat()).code(0);
         let dataset = Dataset::read(&bench.dst());
         dataset.check_source(&photos());
         lines += &format!("# {way}: shardpack pack fixtures/photos DST {}\n", options.join(" "));
@@ -74,7 +74,7 @@ fn a_tiny_dataset_has_the_very_bytes_of_the_first_release() {
     bench.file("bee/notes.txt", b"no image");
     bench.folder("cow");
     let options = ["--shards", "2", "--meta", "json", "--seed", "11", "--name", "tiny", "--on-bad", "skip"];
-    bench.pack(&[&options[..], &["--exclude", "bee/left*"]].concat()).code(0);
+    bench.pack(&[&options[..], &["--exclude", "bee/left*", "--sidecars", "none"]].concat()).code(0);
     Dataset::read(&bench.dst()).check_source(&bench.src());
     let files: Vec<_> = contents(&bench.dst()).into_iter().filter(|(_, hash)| !hash.is_empty()).collect();
     assert_eq!(files.len(), 7);

@@ -53,7 +53,10 @@ fn flip(path: &Path, at: u64) {
 fn without_manifest(bench: &Bench) -> Vec<PathBuf> {
     let folder = bench.at("foreign");
     fs::create_dir(&folder).unwrap();
-    let shards = support::contents(&bench.dst()).into_keys().filter(|path| path.to_string_lossy().contains(".tar"));
+    let shards = support::contents(&bench.dst()).into_keys().filter(|path| {
+        let name = path.to_string_lossy();
+        name.contains(".tar") && !name.ends_with(".idx")
+    });
     let copy = |path: PathBuf| {
         let copy = folder.join(path.file_name().unwrap());
         fs::copy(bench.dst().join(path), &copy).unwrap();

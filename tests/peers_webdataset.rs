@@ -68,7 +68,9 @@ fn check_sums(folder: &Path) {
         assert_eq!(digits, blake3::hash(&fs::read(folder.join(file)).unwrap()).to_hex().as_str(), "{file}");
         named += 1;
     }
-    assert_eq!(named, 2 * shards(folder).len(), "each shard and its index");
+    let manifest = fs::read(folder.join("manifest.json")).unwrap();
+    let sidecars = shardpack_format::manifest::Manifest::read(&manifest).unwrap().sidecars.len();
+    assert_eq!(named, 2 * shards(folder).len() + sidecars, "each shard, its index, and each sidecar");
     match Command::new("b3sum").args(["--check", "--quiet", "BLAKE3SUMS"]).current_dir(folder).output() {
         Ok(output) => assert!(output.status.success(), "{output:?}"),
         Err(_) => eprintln!("b3sum is not installed: only the crate blake3 was asked"),

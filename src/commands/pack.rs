@@ -8,6 +8,7 @@ use shardpack_packer::{
     Error, Result,
     copy::OnBad,
     pack::{self, Planned, Report},
+    sidecars,
     source::medium::ReadOrder,
 };
 
@@ -38,7 +39,7 @@ pub struct Args {
     /// Pack what this plan file says, instead of walking SRC
     #[arg(long = "plan", value_name = "FILE", conflicts_with_all = [
         "format", "order", "seed", "shard_size", "shard_samples", "shards", "name", "splits", "ext", "cls", "meta",
-        "compress", "include", "exclude",
+        "compress", "include", "exclude", "label_offset", "features", "mds_encoding", "settings",
     ])]
     plan_file: Option<PathBuf>,
     #[command(flatten)]
@@ -54,6 +55,9 @@ pub struct Args {
     /// When an image cannot be packed: finish the others and seal nothing, or leave it out and say so in the ledger
     #[arg(long, value_enum, default_value = "error")]
     on_bad: OnBadArg,
+    /// Files for this or that reader beside the shards: auto, none, or NAMES with commas (docs/formats/)
+    #[arg(long, default_value = "auto", value_name = "auto|none|NAMES")]
+    sidecars: String,
     /// Replace what DST holds
     #[arg(long)]
     force: bool,
@@ -80,7 +84,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let jobs = args.machine.jobs();
     let (planned, dst) = match (&args.plan_file, &args.second) {
         (Some(file), None) => (pack::planned(file)?, &args.first),
-        (None, Some(dst)) => (pack::plan(&args.first, &args.plan.options(jobs), &monitor)?, dst),
+        (None, Some(dst)) => (pack::plan(&args.first, &args.plan.options(jobs)?, &monitor)?, dst),
         (Some(_), Some(_)) => {
             return Err(Error::usage("--plan FILE names the source already").help("shardpack pack --plan FILE DST"));
         }
@@ -99,6 +103,11 @@ pub fn run(args: &Args) -> Result<Outcome> {
         },
         read_order: args.read_order.choice(),
         force: args.force,
+        sidecars: match args.sidecars.as_str() {
+            "auto" => sidecars::Choice::Auto,
+            "none" => sidecars::Choice::None,
+            names => sidecars::Choice::Names(names.split(',').map(str::to_owned).collect()),
+        },
     };
     if !args.talk.quiet {
         for line in describe_source(&planned) {
@@ -265,21 +274,11 @@ fn as_text(report: &Report, planned: &Planned, dst: &Path, quiet: bool) -> Strin
     let _ = writeln!(out, "next    shardpack verify {}", dst.display());
     for (manifest, plan) in report.manifests.iter().zip(&planned.plans) {
         let folder = plan.split.as_ref().map_or_else(|| dst.to_path_buf(), |split| dst.join(split));
-        let last = manifest.shards.len().saturating_sub(1);
-        let shards = match last {
-            0 => "000000".to_owned(),
-            _ => format!("{{000000..{last:06}}}"),
-        };
-        let suffix =
-            manifest.shards.first().and_then(|shard| shard.file.split_once('.')).map_or("tar", |(_, suffix)| suffix);
-        // webdataset does not unpack zstd itself.
-        let pipe = if suffix.ends_with(".zst") { "pipe:zstd -dc " } else { "" };
-        let _ = writeln!(
-            out,
-            "        webdataset: wds.WebDataset(\"{pipe}{}/{}-{shards}.{suffix}\")",
-            folder.display(),
-            manifest.name
-        );
+        let (shards, is_compressed) = (manifest.shards.len() as u64, manifest.format.compression != "none");
+        let folder = folder.display().to_string();
+        for (reader, line) in plan.format().recipes(&folder, &manifest.name, shards, is_compressed) {
+            let _ = writeln!(out, "        {reader}: {line}");
+        }
     }
     out
 }

@@ -48,7 +48,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<Outcome> {
     progress::catch_interrupts();
     let monitor = Progress::new(args.talk.quiet);
-    let planned = pack::plan(&args.src, &args.plan.options(args.machine.jobs()), &monitor)?;
+    let planned = pack::plan(&args.src, &args.plan.options(args.machine.jobs())?, &monitor)?;
     monitor.finish();
     if let Some(output) = &args.output {
         let folder = match output.parent() {

@@ -374,6 +374,12 @@ impl Dataset {
         assert_eq!(fs::read_to_string(dst.join(manifest::SUMS_FILE)).unwrap(), manifest.sums());
         let mut expected =
             BTreeSet::from([manifest::FILE, manifest::SUMS_FILE, manifest::INDEX_FOLDER].map(str::to_owned));
+        for sidecar in &manifest.sidecars {
+            let found = fs::read(dst.join(&sidecar.file)).unwrap();
+            assert_eq!((sidecar.bytes, sidecar.blake3.0), (found.len() as u64, hash::file(&found)), "{}", sidecar.file);
+            expected.insert(sidecar.file.clone());
+            expected.extend(sidecar.file.split_once('/').map(|(folder, _)| folder.to_owned()));
+        }
         let mut samples = Vec::new();
         for shard in &manifest.shards {
             expected.extend([shard.file.clone(), shard.index.file.clone()]);

@@ -19,16 +19,25 @@ pub fn test(mut arguments: Arguments) -> Result<()> {
     let mut steps = Steps::default();
     quick_steps(&mut steps)?;
     steps.step("licences", || licences::check(full))?;
-    let mut python = None;
+    let mut pythons = Vec::new();
     steps.step("python", || {
-        python = Some(python::environment("peers-venv", "tests/peers/requirements.txt")?);
+        pythons.push(("SHARDPACK_PYTHON", python::environment("peers-venv", "tests/peers/requirements.txt")?));
+        if !full {
+            println!("TensorFlow and MXNet are asked with --full only: they are some 3 GB");
+            return Ok(());
+        }
+        let tensorflow = python::environment_with_dependencies("peers-tensorflow", "tests/peers/tensorflow.txt")?;
+        pythons.push(("SHARDPACK_PYTHON_TENSORFLOW", tensorflow));
+        // MXNet's last release is of 2022: it runs on some machines only.
+        match python::environment_with_dependencies("peers-mxnet", "tests/peers/mxnet.txt") {
+            Ok(mxnet) => pythons.push(("SHARDPACK_PYTHON_MXNET", mxnet)),
+            Err(error) => println!("MXNet does not install here, and is NOT asked: {error}"),
+        }
         Ok(())
     })?;
     steps.step("test", || {
         let mut test = cargo("test --workspace --no-fail-fast");
-        if let Some(python) = &python {
-            test.env("SHARDPACK_PYTHON", python);
-        }
+        test.envs(pythons.iter().map(|(name, python)| (name, python)));
         run(&mut test)
     })?;
     steps.step("build --release", || run(&mut cargo("build --release --package shardpack")))?;

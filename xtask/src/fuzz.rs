@@ -16,7 +16,7 @@ use crate::{
     python,
 };
 
-const TARGETS: [&str; 4] = ["tar", "index", "manifest", "seekable"];
+const TARGETS: [&str; 7] = ["tar", "tfrecord", "recordio", "mds", "index", "manifest", "seekable"];
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing -Cdebug-assertions -Coverflow-checks \
@@ -122,12 +122,19 @@ fn number_after(line: &str, word: &str) -> Option<u64> {
 fn seed(name: &str, corpus: &Path) -> Result<()> {
     fs::create_dir_all(corpus).map_err(|error| format!("{}: {error}", corpus.display()))?;
     let packed = target("fuzz-seeds");
-    for (folder, options) in [("plain", ["--cls", "label"]), ("zstd", ["--compress", "zstd"])] {
+    let ways: [(&str, &[&str]); 5] = [
+        ("plain", &["--meta", "json"]),
+        ("zstd", &["--meta", "json", "--compress", "zstd"]),
+        ("tfrecord", &["--format", "tfrecord"]),
+        ("recordio", &["--format", "recordio"]),
+        ("mds", &["--format", "mds"]),
+    ];
+    for (folder, options) in ways {
         let folder = packed.join(folder);
         remove(&folder)?;
         // A few small images: an input has at most 64 KiB.
         let mut pack = command(shardpack("release"), ["pack", "--quiet", "--include", "textures/*"]);
-        pack.args(["--exclude", "*wood*", "--meta", "json"]).args(options).arg("fixtures/photos").arg(&folder);
+        pack.args(["--exclude", "*wood*", "--sidecars", "none"]).args(options).arg("fixtures/photos").arg(&folder);
         run(pack.stdout(Stdio::null()))?;
     }
     match name {
@@ -135,6 +142,9 @@ fn seed(name: &str, corpus: &Path) -> Result<()> {
             run(command(python::system_python()?, ["fuzz/make_seeds.py"]).arg(corpus))?;
             copy(&packed.join("plain/shard-000000.tar"), &corpus.join("own.tar"))?;
         }
+        "tfrecord" => copy(&packed.join("tfrecord/shard-00000-of-00001"), &corpus.join("own.tfrecord"))?,
+        "recordio" => copy(&packed.join("recordio/shard-000000.rec"), &corpus.join("own.rec"))?,
+        "mds" => copy(&packed.join("mds/shard.00000.mds"), &corpus.join("own.mds"))?,
         "index" => copy(&packed.join("plain/index/shard-000000.index"), &corpus.join("own.index"))?,
         "manifest" => copy(&packed.join("plain/manifest.json"), &corpus.join("own.json"))?,
         _ => {

@@ -5,6 +5,10 @@
 //! units in it, and the raw bytes of the two ragged ends.
 //! Source: BLAKE3 specification (2021-11-05), 2.1 and 5.1; XXH3 as in xxHash 0.8.
 
+mod named;
+
+pub use named::Named;
+
 use blake3::hazmat::{self, ChainingValue, HasherExt, Mode};
 
 /// BLAKE3 of a file: 32 bytes.

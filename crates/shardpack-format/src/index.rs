@@ -14,10 +14,14 @@
 //!      checksums: u64 XXH3-64 of each 65,536 bytes of rows and heap, the last shorter
 //! ```
 //! Row: `u64 offset | u64 heap offset | i64 label (i64::MIN: none) | u128 content hash | u64 frame hash | u32 record
-//! bytes | u32 key bytes | u32 path bytes | u32 width | u32 height | u8 kind | u8 mode | u8 depth | u8 0`
-//! and per component `u32 offset in the record | u32 bytes`, both `u32::MAX` where it is absent. All little-endian.
+//! bytes | u32 key bytes | u32 path bytes | u32 width | u32 height | u8 kind | u8 mode | u8 depth | u8 flags`
+//! and per component `u32 offset in the record | u32 bytes`, both `u32::MAX` where it is absent. Bit 0 of the flags: the
+//! image is stored in parts. All little-endian.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    ops::Range,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use crate::{
     Error, Result,
@@ -106,7 +110,7 @@ pub fn write(summary: &Summary, rows: &[Row]) -> Result<Vec<u8>> {
         for number in [row.record_bytes, length(&row.key)?, length(&row.path)?, row.image.width, row.image.height] {
             out.extend_from_slice(&number.to_le_bytes());
         }
-        out.extend_from_slice(&[row.image.kind as u8, row.image.mode as u8, row.image.depth, 0]);
+        out.extend_from_slice(&[row.image.kind as u8, row.image.mode as u8, row.image.depth, u8::from(row.in_parts)]);
         for extent in &row.components {
             out.extend_from_slice(&extent.offset.to_le_bytes());
             out.extend_from_slice(&extent.bytes.to_le_bytes());
@@ -161,6 +165,8 @@ pub struct RowRef<'a> {
     pub frame_hash: u64,
     /// What the image's headers say.
     pub image: Header,
+    /// See [`Row::in_parts`].
+    pub in_parts: bool,
     extents: &'a [u8],
 }
 
@@ -176,6 +182,15 @@ impl RowRef<'_> {
     /// The image's place in its shard: offset and length in bytes.
     pub fn payload(&self) -> (u64, u32) {
         self.component(0).map_or((self.offset, 0), |image| (self.offset + u64::from(image.offset), image.bytes))
+    }
+
+    /// The bytes of the record that the content hash covers; the frame hash covers the others. None of them where the
+    /// image is stored in parts.
+    pub fn covered(&self) -> Range<usize> {
+        match self.component(0) {
+            Some(image) if !self.in_parts => image.offset as usize..(image.offset + image.bytes) as usize,
+            _ => 0..0,
+        }
     }
 
     /// Key and original path, as messages name a sample.
@@ -195,6 +210,7 @@ impl RowRef<'_> {
             content_hash: self.content_hash,
             frame_hash: self.frame_hash,
             image: self.image,
+            in_parts: self.in_parts,
         }
     }
 }
@@ -336,6 +352,9 @@ impl<B: AsRef<[u8]>> Index<B> {
             mode: Mode::from_code(row[69]).ok_or_else(|| wrong("unknown colour mode"))?,
             depth: row[70],
         };
+        if row[71] > 1 {
+            return Err(wrong("unknown flags"));
+        }
         Ok(RowRef {
             key,
             path,
@@ -345,6 +364,7 @@ impl<B: AsRef<[u8]>> Index<B> {
             content_hash: u128::from(u64_at(row, 24)) | u128::from(u64_at(row, 32)) << 64,
             frame_hash: u64_at(row, 40),
             image,
+            in_parts: row[71] == 1,
             extents,
         })
     }
@@ -435,6 +455,7 @@ mod tests {
             content_hash: u128::MAX - u128::from(number),
             frame_hash: u64::from(number) << 32,
             image: Header { kind: Kind::Jpeg, width: 10, height: number, mode: Mode::Rgb, depth: 8 },
+            in_parts: number % 5 == 3,
         }
     }
 

@@ -84,16 +84,22 @@ pub struct Manifest {
     pub classes: Vec<Class>,
     /// Shards in order.
     pub shards: Vec<Shard>,
+    /// Files that this or that reader looks for beside the shards.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sidecars: Vec<File>,
 }
 
 /// The format of the shards, and the options that decided their bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Format {
-    /// Name of the format: `webdataset`.
+    /// Name of the format: one of [`crate::formats::ALL`].
     pub name: String,
     /// `none`, or `zstd:LEVEL`.
     pub compression: String,
+    /// What only this format has, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: BTreeMap<String, String>,
 }
 
 /// How the samples were ordered.
@@ -293,6 +299,17 @@ impl Manifest {
                 return wrong(format!("shard {:?} is listed twice", shard.file));
             }
         }
+        for sidecar in &self.sidecars {
+            // `.nv-meta/` is what one reader calls its folder.
+            let name = sidecar
+                .file
+                .strip_prefix(".nv-meta/")
+                .map_or(sidecar.file.as_str(), |name| name.trim_start_matches('.'));
+            let own = [FILE, SUMS_FILE, LEDGER_FILE, INDEX_FOLDER, WORK_FOLDER].contains(&sidecar.file.as_str());
+            if !is_plain_name(name) || own || !names.insert(sidecar.file.as_str()) {
+                return wrong(format!("sidecar {:?}: not a plain file name, or listed twice", sidecar.file));
+            }
+        }
         match &self.ledger.file {
             Some(ledger) if ledger.file != LEDGER_FILE => wrong(format!("ledger {:?}: not {LEDGER_FILE}", ledger.file)),
             None if total.packed != total.discovered => {
@@ -309,7 +326,12 @@ impl Manifest {
             .shards
             .iter()
             .flat_map(|shard| [(&shard.file, &shard.blake3), (&shard.index.file, &shard.index.blake3)]);
-        shards.chain(ledger).map(|(file, blake3)| format!("{}  {file}\n", hash::hex(&blake3.0))).collect()
+        let sidecars = self.sidecars.iter().map(|file| (&file.file, &file.blake3));
+        shards
+            .chain(ledger)
+            .chain(sidecars)
+            .map(|(file, blake3)| format!("{}  {file}\n", hash::hex(&blake3.0)))
+            .collect()
     }
 }
 
@@ -340,7 +362,7 @@ pub(crate) mod tests {
             schema: SCHEMA.into(),
             id: Blake3::default(),
             name: "train".into(),
-            format: Format { name: "webdataset".into(), compression: "none".into() },
+            format: Format { name: "webdataset".into(), compression: "none".into(), settings: BTreeMap::new() },
             order: Order { algorithm: "source".into(), seed: 0 },
             samples: 3,
             payload_bytes: 100,
@@ -365,6 +387,7 @@ pub(crate) mod tests {
                     index: file(&format!("index/train-{n:06}.index")),
                 })
                 .collect(),
+            sidecars: vec![],
         }
     }
 

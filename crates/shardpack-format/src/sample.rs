@@ -60,6 +60,9 @@ pub struct Row {
     pub frame_hash: u64,
     /// What the image's headers say.
     pub image: image_header::Header,
+    /// The image is stored in parts, from its offset to the end of the record: [`crate::formats::whole`] joins them. Its
+    /// extent tells the length of the image, and [`Row::frame_hash`] covers all of the record.
+    pub in_parts: bool,
 }
 
 impl Row {

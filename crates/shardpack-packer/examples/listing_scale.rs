@@ -9,7 +9,7 @@
 
 use std::{fmt::Write, sync::Arc, time::Instant};
 
-use shardpack_format::{Error, Result, formats::webdataset, permutation::Permutation};
+use shardpack_format::{Error, Result, formats::Choice, permutation::Permutation};
 use shardpack_packer::{
     listing::{Builder, Folder, FolderSamples, Listing},
     plan::{Compression, Cut, Options, Order, Plan},
@@ -31,7 +31,7 @@ fn main() -> Result<()> {
         order: Order::Shuffled,
         seed: 0,
         cut: Cut::ShardSize(256 << 20),
-        format: webdataset::Options { extension: Some("jpg".to_owned()), cls: true, json: false },
+        format: Choice { extension: Some("jpg".to_owned()), ..Choice::of("webdataset") },
         compression: Compression::None,
     };
     let plan = Plan::new(found, options)?;

@@ -12,6 +12,7 @@ pub mod pack;
 pub mod plan;
 pub mod plan_file;
 pub mod seal;
+pub mod sidecars;
 pub mod source;
 pub mod sys;
 pub mod table;

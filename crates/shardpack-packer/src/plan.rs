@@ -8,10 +8,7 @@ use std::{collections::BTreeMap, fmt::Write, ops::Range};
 use serde::{Deserialize, Serialize};
 use shardpack_format::{
     Error, Result,
-    formats::{
-        Format, Layout,
-        webdataset::{self, WebDataset},
-    },
+    formats::{self, Choice, Format, Layout},
     hash::FileHash,
     permutation::{self, Permutation},
     sample::Sample,
@@ -81,8 +78,8 @@ pub struct Options {
     pub seed: u64,
     /// Where shards are cut.
     pub cut: Cut,
-    /// Components and their names; the extension is settled when the source has been looked at.
-    pub format: webdataset::Options,
+    /// The format; the extension in it is settled when the source has been looked at.
+    pub format: Choice,
     /// How shards are compressed.
     pub compression: Compression,
 }
@@ -130,7 +127,16 @@ pub struct Plan {
     /// A key of the width of all, where only that matters.
     any_key: String,
     permutation: Option<Permutation>,
-    format: WebDataset,
+    format: Chosen,
+}
+
+/// The format that shards are written in.
+struct Chosen(Box<dyn Format>);
+
+impl std::fmt::Debug for Chosen {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.0.name())
+    }
 }
 
 /// Key and path of a sample, reused from one to the next.
@@ -146,7 +152,7 @@ impl Plan {
     /// # Errors
     /// When there is nothing to pack, or the format cannot hold a sample.
     pub fn new(found: Found, options: Options) -> Result<Self> {
-        let mut plan = Self::without_cuts(found, options);
+        let mut plan = Self::without_cuts(found, options)?;
         let samples = plan.listing.len();
         if samples == 0 {
             return Err(Error::usage(match &plan.split {
@@ -174,7 +180,7 @@ impl Plan {
     /// # Errors
     /// When they do not hold all samples, or the format cannot hold one.
     pub fn with_shards(found: Found, options: Options, samples: &[u64], block_samples: u64) -> Result<Self> {
-        let mut plan = Self::without_cuts(found, options);
+        let mut plan = Self::without_cuts(found, options)?;
         let total = samples.iter().try_fold(0u64, |sum, samples| sum.checked_add(*samples));
         if total != Some(plan.listing.len()) {
             return Err(Error::data("the shards do not hold the samples of the listing"));
@@ -195,11 +201,15 @@ impl Plan {
     }
 
     /// A plan whose shards are not known yet.
-    fn without_cuts(found: Found, options: Options) -> Self {
+    fn without_cuts(found: Found, options: Options) -> Result<Self> {
+        let format = formats::open(&options.format)?;
+        if options.compression != Compression::None && format.zstd_extension().is_none() {
+            return Err(Error::usage(format!("--compress: readers of {} know no zstd", format.name())));
+        }
         let samples = found.listing.len();
         let key_digits = (samples.saturating_sub(1).max(1).ilog10() as usize + 1).max(KEY_DIGITS);
         let permutation = (options.order == Order::Shuffled).then(|| Permutation::new(samples, options.seed));
-        Self {
+        Ok(Self {
             name: found.split.clone().unwrap_or_else(|| options.name.clone()),
             split: found.split,
             listing: found.listing,
@@ -211,9 +221,9 @@ impl Plan {
             key_digits,
             any_key: "0".repeat(key_digits),
             permutation,
-            format: WebDataset::new(options.format.clone()),
+            format: Chosen(format),
             options,
-        }
+        })
     }
 
     /// A plan that was computed before: the same as [`Plan::new`] would make, without the passes over all samples.
@@ -223,8 +233,8 @@ impl Plan {
         shards: Vec<Shard>,
         block_samples: u64,
         longest_record_bytes: u32,
-    ) -> Self {
-        Self { shards, block_samples, longest_record_bytes, ..Self::without_cuts(found, options) }
+    ) -> Result<Self> {
+        Ok(Self { shards, block_samples, longest_record_bytes, ..Self::without_cuts(found, options)? })
     }
 
     /// How many shards there are, and where they end: as positions, or as shares of the bytes.
@@ -242,9 +252,11 @@ impl Plan {
             Cut::ShardSamples(most) => Ok(even(samples.div_ceil(most))),
             Cut::ShardSize(most) => {
                 // Cuts fall on the sample nearest to an even share, so a shard is at most one record over its share.
-                let room = self.format.room_bytes(most).saturating_sub(longest.into()).max(1);
+                let format = self.format();
+                let heads = format.head_bytes(samples) - format.head_bytes(0);
+                let room = format.room_bytes(most).saturating_sub(format.head_bytes(0) + u64::from(longest)).max(1);
                 let room = if u64::from(longest) * 4 > most { most } else { room };
-                Ok(Ends::Bytes { shards: total.div_ceil(room).clamp(1, samples), total })
+                Ok(Ends::Bytes { shards: (total + heads).div_ceil(room).clamp(1, samples), total })
             }
         }
     }
@@ -277,7 +289,15 @@ impl Plan {
         }
         shards.push(shard);
         self.shards = shards;
-        Ok(())
+        let most = self.format.0.most_shard_bytes();
+        match self.shards.iter().map(|shard| self.content_bytes(shard)).find(|bytes| *bytes > most) {
+            Some(bytes) => Err(Error::usage(format!(
+                "a shard of {bytes} bytes: {} holds at most {most} in one",
+                self.format.0.name()
+            ))
+            .help("choose smaller shards with --shard-size")),
+            None => Ok(()),
+        }
     }
 
     /// Number in the listing of the sample at `position` of the order.
@@ -312,30 +332,46 @@ impl Plan {
     pub fn layout_of(&self, number: u64, scratch: &mut Scratch) -> Result<Layout> {
         let class = self.listing.class(number);
         scratch.path.clear();
-        if self.options.format.json {
+        if self.format.0.needs_path() {
             self.listing.path(number, &mut scratch.path);
         }
-        self.format.layout(&Sample {
+        let sample = Sample {
             key: &self.any_key,
             label: Some(i64::from(class)),
             class: &self.listing.classes[class as usize],
             path: &scratch.path,
             payload_bytes: self.listing.entry(number).bytes,
+        };
+        self.format.0.layout(&sample).map_err(|error| {
+            let mut path = Vec::new();
+            self.listing.path(number, &mut path);
+            error.in_sample(String::from_utf8_lossy(&path))
         })
     }
 
     /// The format that the shards are written in.
     pub fn format(&self) -> &dyn Format {
-        &self.format
+        self.format.0.as_ref()
     }
 
     /// File name of shard `number`.
     pub fn shard_file(&self, number: usize) -> String {
-        let name = self.format.shard_file(&self.name, number as u64);
+        let name = self.plain_file(number);
         match self.options.compression {
             Compression::None => name,
-            Compression::Zstd(_) => name + ".zst",
+            Compression::Zstd(_) => name + self.format.0.zstd_extension().unwrap_or_default(),
         }
+    }
+
+    /// File name that shard `number` has where it is not compressed.
+    fn plain_file(&self, number: usize) -> String {
+        self.format.0.shard_file(&self.name, number as u64, self.shards.len() as u64)
+    }
+
+    /// File name of the index of shard `number`.
+    pub fn index_file(&self, number: usize) -> String {
+        let name = self.plain_file(number);
+        format!("{}.index", name.strip_suffix(self.format.0.extension()).unwrap_or(&name))
     }
 
     /// Name of the algorithm that orders the samples.
@@ -345,7 +381,13 @@ impl Plan {
 
     /// Length in bytes of shard `number` before compression.
     pub fn content_bytes(&self, shard: &Shard) -> u64 {
-        shard.records_bytes + self.format.tail_bytes(shard.records_bytes)
+        self.whole_bytes(shard.samples, shard.records_bytes)
+    }
+
+    /// Length in bytes of a shard of so many samples whose records are `records_bytes` long together.
+    pub fn whole_bytes(&self, samples: u64, records_bytes: u64) -> u64 {
+        let end = self.format.0.head_bytes(samples) + records_bytes;
+        end + self.format.0.tail_bytes(end)
     }
 
     /// Length in bytes of all images together.
@@ -360,7 +402,7 @@ impl Plan {
 
     /// Length in bytes that the indexes will have, to a few parts in a thousand.
     pub fn index_bytes(&self) -> u64 {
-        let row = 72 + 8 * self.format.components().len() as u64 + self.key_digits as u64;
+        let row = 72 + 8 * self.format.0.components().len() as u64 + self.key_digits as u64;
         let folders: u64 = self
             .listing
             .samples_by_folder()
@@ -453,7 +495,7 @@ pub(crate) mod tests {
             order: Order::Shuffled,
             seed: 0,
             cut,
-            format: webdataset::Options { extension: Some("jpg".into()), cls: true, json: false },
+            format: Choice { extension: Some("jpg".into()), ..Choice::of("webdataset") },
             compression: Compression::None,
         }
     }

@@ -200,13 +200,7 @@ fn read_body(mut input: impl Read) -> Result<PlanFile> {
                 return Err(Error::data("shards of the plan do not hold its samples"));
             }
             let found = Found { split: dataset.split, listing, unpacked, ignored: dataset.ignored };
-            Ok(Plan::restored(
-                found,
-                dataset.options,
-                dataset.shards,
-                dataset.block_samples,
-                dataset.longest_record_bytes,
-            ))
+            Plan::restored(found, dataset.options, dataset.shards, dataset.block_samples, dataset.longest_record_bytes)
         })
         .collect::<Result<_>>()?;
     Ok(PlanFile { source, plans })

@@ -15,8 +15,15 @@ use crate::{
     sys,
 };
 
-/// Writes what makes the shards in `dst` a dataset, the manifest last; all by way of `work`.
-pub fn seal(plan: &Plan, sealed: &BTreeMap<usize, Sealed>, dst: &Path, work: &Path) -> Result<Manifest> {
+/// Writes what makes the shards in `dst` a dataset, with the sidecars called `sidecars`, the manifest last; all by way of
+/// `work`.
+pub fn seal(
+    plan: &Plan,
+    sealed: &BTreeMap<usize, Sealed>,
+    sidecars: &[&str],
+    dst: &Path,
+    work: &Path,
+) -> Result<Manifest> {
     let mut unpacked: Vec<_> =
         plan.unpacked.iter().chain(sealed.values().flat_map(|shard| &shard.unpacked)).cloned().collect();
     unpacked.sort_by(image_folder::order);
@@ -30,6 +37,7 @@ pub fn seal(plan: &Plan, sealed: &BTreeMap<usize, Sealed>, dst: &Path, work: &Pa
         sys::write_durably(work, &dst.join(manifest::LEDGER_FILE), &ledger_bytes)?;
     }
     let mut manifest = manifest(plan, sealed, file)?;
+    manifest.sidecars = crate::sidecars::write(plan.format(), &manifest, sidecars, None, dst, work)?;
     sys::write_durably(work, &dst.join(manifest::SUMS_FILE), manifest.sums().as_bytes())?;
     sys::sync_folder(&dst.join(manifest::INDEX_FOLDER))?;
     sys::sync_folder(dst)?;
@@ -65,7 +73,11 @@ fn manifest(plan: &Plan, sealed: &BTreeMap<usize, Sealed>, file: Option<manifest
         schema: manifest::SCHEMA.to_owned(),
         id: Blake3::default(),
         name: plan.name.clone(),
-        format: Format { name: plan.format().name().to_owned(), compression: plan.options.compression.to_string() },
+        format: Format {
+            name: plan.format().name().to_owned(),
+            compression: plan.options.compression.to_string(),
+            settings: plan.format().settings(),
+        },
         order: Order {
             algorithm: plan.order_algorithm().to_owned(),
             seed: if plan.order_algorithm() == "source" { 0 } else { plan.options.seed },
@@ -81,5 +93,6 @@ fn manifest(plan: &Plan, sealed: &BTreeMap<usize, Sealed>, file: Option<manifest
         plan: Blake3(plan.hash()?),
         classes: plan.listing.classes.iter().zip(counts).map(|(name, counts)| Class::new(name, counts)).collect(),
         shards,
+        sidecars: Vec::new(),
     })
 }

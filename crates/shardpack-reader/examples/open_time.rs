@@ -59,7 +59,7 @@ fn manifest() -> Manifest {
         schema: SCHEMA.to_owned(),
         id: Blake3::default(),
         name: "train".to_owned(),
-        format: Format { name: "webdataset".to_owned(), compression: "none".to_owned() },
+        format: Format { name: "webdataset".to_owned(), compression: "none".to_owned(), settings: BTreeMap::new() },
         order: Order { algorithm: "source".to_owned(), seed: 0 },
         samples: SAMPLES,
         payload_bytes: 11_500_000_000_000,
@@ -74,5 +74,6 @@ fn manifest() -> Manifest {
             .map(|number| Class::new(format!("n{number:08}").as_bytes(), counts(SAMPLES / CLASSES)))
             .collect(),
         shards,
+        sidecars: Vec::new(),
     }
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use shardpack_format::{
-    Error, Result,
+    Error, Result, formats,
     index::RowRef,
     manifest::{self, Class, Manifest},
 };
@@ -206,7 +206,7 @@ impl Dataset {
                 Cow::Owned(record)
             }
         };
-        let sample = Sample { number, shard, row, record };
+        let sample = Sample::new(number, shard, row, record);
         if self.check_content {
             sample.check_content()?;
         }
@@ -220,7 +220,11 @@ impl Dataset {
     /// As [`Dataset::sample`]; what `out` holds then is not defined.
     pub fn read(&self, number: u64, out: &mut Vec<u8>) -> Result<RowRef<'_>> {
         let (shard, row) = self.locate(number)?;
-        shard.read(sample::image_range(&row), out).map_err(|error| error.in_sample(row.name()))?;
+        let range = if row.in_parts { reader::record(&row) } else { sample::image_range(&row) };
+        shard.read(range, out).map_err(|error| error.in_sample(row.name()))?;
+        if row.in_parts {
+            *out = formats::whole(&row, out).map(Cow::into_owned).unwrap_or_default();
+        }
         if self.check_content {
             sample::check_content(&shard, &row, out)?;
         }

@@ -104,7 +104,7 @@ impl<'d> Reader<'d> {
         self.position += 1;
         self.taken += 1;
         let record = self.window.get(record(row)).unwrap_or_default();
-        let sample = Sample { number, shard: *shard, row: *row, record: record.into() };
+        let sample = Sample::new(number, *shard, *row, record.into());
         if self.check_content {
             sample.check_content()?;
         }

@@ -17,9 +17,16 @@ pub struct Sample<'a> {
     pub(crate) row: RowRef<'a>,
     /// As long as the row says.
     pub(crate) record: Cow<'a, [u8]>,
+    /// The image, where it is stored in parts.
+    pub(crate) joined: Option<Vec<u8>>,
 }
 
 impl<'a> Sample<'a> {
+    pub(crate) fn new(number: u64, shard: Shard<'a>, row: RowRef<'a>, record: Cow<'a, [u8]>) -> Self {
+        let joined = row.in_parts.then(|| formats::whole(&row, &record).map(Cow::into_owned).unwrap_or_default());
+        Self { number, shard, row, record, joined }
+    }
+
     /// Its number in the dataset.
     pub fn number(&self) -> u64 {
         self.number
@@ -32,7 +39,7 @@ impl<'a> Sample<'a> {
 
     /// The image file, byte for byte as it was packed; empty for a sample without one.
     pub fn bytes(&self) -> &[u8] {
-        self.component_at(0).unwrap_or_default()
+        self.joined.as_deref().or_else(|| self.component_at(0)).unwrap_or_default()
     }
 
     /// The component with this extension (`jpg`, `cls`, `json`), if the sample has it.
@@ -44,7 +51,9 @@ impl<'a> Sample<'a> {
     pub fn components(&self) -> impl Iterator<Item = (&str, &[u8])> {
         let names = &self.shard.dataset.manifest().components;
         names.iter().enumerate().filter_map(|(number, name)| {
-            Some((formats::extension(name, self.row.image.kind), self.component_at(number)?))
+            let bytes =
+                if number == 0 { self.component_at(0).map(|_| self.bytes()) } else { self.component_at(number) };
+            Some((formats::extension(name, self.row.image.kind), bytes?))
         })
     }
 
@@ -108,11 +117,8 @@ impl<'a> Sample<'a> {
     /// # Errors
     /// When they differ; the error names the shard, the sample and the bytes.
     pub fn check_frame(&self) -> Result<()> {
-        let (from, to) = self
-            .row
-            .component(0)
-            .map_or((0, 0), |image| (image.offset as usize, image.offset as usize + image.bytes as usize));
-        let found = hash::frame(&self.record, from, to);
+        let covered = self.row.covered();
+        let found = hash::frame(&self.record, covered.start, covered.end);
         if found == self.row.frame_hash {
             return Ok(());
         }

@@ -160,7 +160,7 @@ fn overhead(out: &mut String, summary: &Summary) {
     let Some(share) = overhead.share else { return };
     let longer = if share < 0.0 { "shorter" } else { "longer" };
     let shards = format!("shards are {:.1} % {longer} than the images", share.abs() * 100.0);
-    let framing = format!("{} of tar framing", report::bytes(overhead.framing_bytes));
+    let framing = format!("{} of framing", report::bytes(overhead.framing_bytes));
     let index = match overhead.index_bytes {
         0 => String::new(),
         bytes => format!("{} of index", report::bytes(bytes)),

@@ -26,7 +26,7 @@ use std::{
 };
 
 use rayon::prelude::*;
-use shardpack_format::{Error, Result, sample::Row};
+use shardpack_format::{Error, Result, formats::Format, index::Index, sample::Row};
 
 use crate::{
     monitor::Monitor,
@@ -97,7 +97,31 @@ struct Span {
     /// Where its first record starts in the shard.
     offset: u64,
     records_bytes: u64,
+    /// Length of the whole shard.
+    content_bytes: u64,
     last: bool,
+}
+
+impl Span {
+    /// Where its first byte lies in the shard: what stands before the first record belongs to the first span.
+    fn start(&self) -> u64 {
+        if self.number == 0 { 0 } else { self.offset }
+    }
+}
+
+/// What an earlier pass over a shard has found out about its samples, by position.
+#[derive(Default)]
+struct Known {
+    /// Those that cannot be packed.
+    bad: BTreeMap<u64, Refusal>,
+    /// By how many bytes records are longer than their layout.
+    grown: BTreeMap<u64, u32>,
+}
+
+impl Known {
+    fn is_empty(&self) -> bool {
+        self.bad.is_empty() && self.grown.is_empty()
+    }
 }
 
 /// A shard while its spans are copied.
@@ -106,13 +130,24 @@ struct Open {
     file: Option<Arc<File>>,
     spans_left: usize,
     parts: BTreeMap<usize, Part>,
-    bad: BTreeMap<u64, Refusal>,
+    known: Known,
 }
 
 /// What one span came to.
 struct Part {
     rows: Vec<Row>,
     hashed: Hashed,
+}
+
+/// What stands before the first record of a shard with this index.
+pub(crate) fn head_of(format: &dyn Format, index: &Index<Vec<u8>>) -> Result<Vec<u8>> {
+    let mut head = vec![0; format.head_bytes(index.len()) as usize];
+    if !head.is_empty() {
+        // A row that cannot be read has been found before, and makes a head that does not fit here.
+        let mut lengths = index.iter().map(|row| row.map_or(0, |row| row.record_bytes));
+        format.head(&mut lengths, &mut head)?;
+    }
+    Ok(head)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -163,8 +198,9 @@ impl<'a> Copy<'a> {
             number: 0,
             first: planned.first,
             samples: planned.samples,
-            offset: 0,
+            offset: self.plan.format().head_bytes(planned.samples),
             records_bytes: planned.records_bytes,
+            content_bytes: self.plan.content_bytes(&planned),
             last: true,
         };
         if self.plan.options.compression != Compression::None {
@@ -258,7 +294,7 @@ impl Run<'_, '_> {
             Err(error) => return self.fail(error),
         };
         self.in_threads(threads, spans, |span, buffer| {
-            let streamed = self.stream(*span, &BTreeMap::new(), buffer)?;
+            let streamed = self.stream(*span, &Known::default(), buffer)?;
             self.spent(*span, streamed, buffer, send)
         });
     }
@@ -294,25 +330,26 @@ impl Run<'_, '_> {
         Ok(Arc::clone(open.file.insert(file)))
     }
 
-    /// Carries a span in plan order through `buffer` into its shard, without the positions in `bad`.
-    fn stream(&self, span: Span, bad: &BTreeMap<u64, Refusal>, buffer: &mut Vec<u8>) -> Result<Streamed> {
+    /// Carries a span in plan order through `buffer` into its shard, given what is known of the shard. Where anything
+    /// is known, the span is the whole shard.
+    fn stream(&self, span: Span, known: &Known, buffer: &mut Vec<u8>) -> Result<Streamed> {
         let copy = self.copy;
         let mut renderer = Renderer::new(copy.plan);
-        let mut refused = BTreeMap::new();
-        // The spans of a shard know their places from the plan; a shard without some of its samples is one span.
-        let content_bytes = span_content_bytes(copy.plan, &span);
+        let mut found = Streamed::default();
         let path = copy.temporary(span.shard);
-        let mut sink = Sink::new(copy.plan, self.file(span.shard)?, path, span.offset, content_bytes)?;
+        let mut sink = Sink::new(copy.plan, self.file(span.shard)?, path, span.start(), span.content_bytes)?;
+        sink.write_head(&self.head(&span, known)?)?;
         let (mut filled, mut held) = (0, 0);
         for position in span.first..span.first + span.samples {
             if !self.goes_on() {
-                return Ok(Streamed { refused, part: None });
+                return Ok(found);
             }
-            if bad.contains_key(&position) {
+            if known.bad.contains_key(&position) {
                 continue;
             }
-            let place = renderer.place(position)?;
-            let end = filled + place.layout.record_bytes as usize;
+            let growth = known.grown.get(&position).copied().unwrap_or(0);
+            let place = renderer.place(position, growth)?;
+            let end = filled + place.record_bytes() as usize;
             if buffer.len() < end {
                 buffer.resize(end, 0);
             }
@@ -321,15 +358,19 @@ impl Run<'_, '_> {
                 Ok(()) => {}
                 Err(ReadError::Fatal(error)) => return Err(error),
                 Err(ReadError::Refused(refusal)) => {
-                    refused.insert(position, refusal);
+                    found.refused.insert(position, refusal);
                     continue;
                 }
             }
-            if bad.is_empty() {
+            if known.is_empty() {
                 copy.monitor.advance(1, place.payload_bytes());
             }
+            let grows = copy.plan.format().growth(place.payload(record)?);
+            if grows != growth {
+                found.grown.insert(position, grows);
+            }
             // A shard with a bad sample is not sealed as it is: what is left to do is to find the others.
-            if !refused.is_empty() {
+            if !found.is_whole() {
                 continue;
             }
             renderer.render(&place, record)?;
@@ -339,14 +380,42 @@ impl Run<'_, '_> {
                 (filled, held) = (0, 0);
             }
         }
-        if !refused.is_empty() {
-            return Ok(Streamed { refused, part: None });
+        if !found.is_whole() {
+            return Ok(found);
         }
         sink.write(&buffer[..filled])?;
         if span.last {
             sink.write(&self.tail(&span))?;
         }
-        Ok(Streamed { refused, part: Some(Part { rows: renderer.rows, hashed: sink.finish()? }) })
+        found.part = Some(Part { rows: renderer.rows, hashed: sink.finish()? });
+        Ok(found)
+    }
+
+    /// What stands before the first record of the shard that `span` begins; nothing for other spans.
+    fn head(&self, span: &Span, known: &Known) -> Result<Vec<u8>> {
+        let (plan, planned) = (self.copy.plan, self.copy.plan.shards[span.shard]);
+        let format = plan.format();
+        let samples = planned.samples - known.bad.len() as u64;
+        let head_bytes = format.head_bytes(samples);
+        if span.number > 0 || head_bytes == 0 {
+            return Ok(Vec::new());
+        }
+        let (mut renderer, mut failed) = (Renderer::new(plan), None);
+        let positions = planned.positions().filter(|position| !known.bad.contains_key(position));
+        let mut lengths = positions.map(|position| {
+            let growth = known.grown.get(&position).copied().unwrap_or(0);
+            match renderer.place(position, growth) {
+                Ok(place) => place.record_bytes(),
+                Err(error) => {
+                    failed.get_or_insert(error);
+                    0
+                }
+            }
+        });
+        let mut head = vec![0; head_bytes as usize];
+        format.head(&mut lengths, &mut head)?;
+        drop(lengths);
+        failed.map_or(Ok(head), Err)
     }
 
     /// What follows the last record, which `span` holds.
@@ -364,7 +433,8 @@ impl Run<'_, '_> {
     ) -> Result<()> {
         let open = {
             let mut open = lock(&self.opens[&span.shard]);
-            open.bad.extend(streamed.refused);
+            open.known.bad.extend(streamed.refused);
+            open.known.grown.extend(streamed.grown);
             open.parts.extend(streamed.part.map(|part| (span.number, part)));
             open.spans_left -= 1;
             if open.spans_left > 0 || self.stop.load(Ordering::Relaxed) {
@@ -375,43 +445,53 @@ impl Run<'_, '_> {
         let numbered = |bad: &BTreeMap<u64, Refusal>| -> Vec<(u64, Refusal)> {
             bad.iter().map(|(position, refusal)| (self.copy.plan.sample_at(*position), refusal.clone())).collect()
         };
-        if open.bad.is_empty() {
+        if open.known.is_empty() {
             return self.send(span.shard, open.file, open.parts, BTreeMap::new(), send);
         }
-        lock(&self.outcome).bad.extend(numbered(&open.bad));
+        lock(&self.outcome).bad.extend(numbered(&open.known.bad));
         drop(open.file);
-        if self.copy.on_bad == OnBad::Error {
+        if self.copy.on_bad == OnBad::Error && !open.known.bad.is_empty() {
             return sys::remove_file(&self.copy.temporary(span.shard));
         }
-        // Again without them, until a pass finds no more.
-        let mut bad = open.bad;
+        // Again with what is known now, until a pass finds no more.
+        let mut known = open.known;
         loop {
-            let whole = self.without(span.shard, &bad)?;
+            let whole = self.knowing(span.shard, &known)?;
             lock(&self.opens[&span.shard]).file = None;
-            let streamed = self.stream(whole, &bad, buffer)?;
+            let streamed = self.stream(whole, &known, buffer)?;
             if let Some(part) = streamed.part {
                 let file = lock(&self.opens[&span.shard]).file.take();
-                return self.send(span.shard, file, BTreeMap::from([(0, part)]), bad, send);
+                return self.send(span.shard, file, BTreeMap::from([(0, part)]), known.bad, send);
             }
-            if streamed.refused.is_empty() {
+            if streamed.is_whole() {
                 return Ok(());
             }
             lock(&self.outcome).bad.extend(numbered(&streamed.refused));
-            bad.extend(streamed.refused);
+            if self.copy.on_bad == OnBad::Error && !streamed.refused.is_empty() {
+                return sys::remove_file(&self.copy.temporary(span.shard));
+            }
+            known.bad.extend(streamed.refused);
+            known.grown.extend(streamed.grown);
         }
     }
 
-    /// The whole of a shard as one span, its records those that are left.
-    fn without(&self, shard: usize, bad: &BTreeMap<u64, Refusal>) -> Result<Span> {
+    /// The whole of a shard as one span, its records those that are left, as long as they really are.
+    fn knowing(&self, shard: usize, known: &Known) -> Result<Span> {
         let planned = self.copy.plan.shards[shard];
         let mut scratch = Scratch::default();
         let mut records_bytes = planned.records_bytes;
-        for position in bad.keys() {
+        for (_, growth) in known.grown.iter().filter(|(position, _)| !known.bad.contains_key(position)) {
+            records_bytes += u64::from(*growth);
+        }
+        for position in known.bad.keys() {
             let layout = self.copy.plan.layout_of(self.copy.plan.sample_at(*position), &mut scratch)?;
             records_bytes -= u64::from(layout.record_bytes);
         }
         let (first, samples) = (planned.first, planned.samples);
-        Ok(Span { shard, number: 0, first, samples, offset: 0, records_bytes, last: true })
+        let left = samples - known.bad.len() as u64;
+        let content_bytes = self.copy.plan.whole_bytes(left, records_bytes);
+        let offset = self.copy.plan.format().head_bytes(left);
+        Ok(Span { shard, number: 0, first, samples, offset, records_bytes, content_bytes, last: true })
     }
 
     fn send(
@@ -429,20 +509,20 @@ impl Run<'_, '_> {
     }
 }
 
-/// Length of the shard that `span` is in: of the plan, or of what is left of it where the span is the whole shard.
-fn span_content_bytes(plan: &Plan, span: &Span) -> u64 {
-    let planned = &plan.shards[span.shard];
-    if span.samples == planned.samples {
-        span.records_bytes + plan.format().tail_bytes(span.records_bytes)
-    } else {
-        plan.content_bytes(planned)
-    }
-}
-
 /// What came of streaming a span.
+#[derive(Default)]
 struct Streamed {
     /// By position.
     refused: BTreeMap<u64, Refusal>,
+    /// Growth that was not known, by position.
+    grown: BTreeMap<u64, u32>,
     /// `None` when a sample was refused, or all was stopped.
     part: Option<Part>,
+}
+
+impl Streamed {
+    /// Whether nothing has come up that asks for another pass.
+    fn is_whole(&self) -> bool {
+        self.refused.is_empty() && self.grown.is_empty()
+    }
 }

@@ -20,6 +20,8 @@ pub(super) struct Place {
     /// Number in the listing.
     pub number: u64,
     pub layout: Layout,
+    /// By how many bytes the record is longer than its layout.
+    pub growth: u32,
 }
 
 impl Place {
@@ -28,6 +30,11 @@ impl Place {
         let image = self.layout.components[0];
         let (start, end) = (image.offset as usize, image.offset as usize + image.bytes as usize);
         record.get_mut(start..end).ok_or_else(|| Error::data("an image lies outside its record"))
+    }
+
+    /// Length of the record in bytes.
+    pub fn record_bytes(&self) -> u32 {
+        self.layout.record_bytes + self.growth
     }
 
     /// Length of the image in bytes.
@@ -41,10 +48,10 @@ impl<'a> Renderer<'a> {
         Self { plan, scratch: Scratch::default(), rows: Vec::new(), at: 0 }
     }
 
-    /// Where the sample at `position` goes.
-    pub fn place(&mut self, position: u64) -> Result<Place> {
+    /// Where the sample at `position` goes, whose record is `growth` bytes longer than its layout.
+    pub fn place(&mut self, position: u64, growth: u32) -> Result<Place> {
         let number = self.plan.sample_at(position);
-        Ok(Place { position, number, layout: self.plan.layout_of(number, &mut self.scratch)? })
+        Ok(Place { position, number, layout: self.plan.layout_of(number, &mut self.scratch)?, growth })
     }
 
     /// Writes the framing around the image that is in its place, and notes the row. Records come in order.
@@ -54,20 +61,22 @@ impl<'a> Renderer<'a> {
         let (image, content_hash) = (Header::of(payload), hash::content(payload));
         let sample = self.plan.sample(place.position, &mut self.scratch);
         format.frame(&sample, &image, record)?;
-        let extent = place.layout.components[0];
-        let frame_hash = hash::frame(record, extent.offset as usize, extent.offset as usize + extent.bytes as usize);
+        let (extent, in_parts) = (place.layout.components[0], place.growth > 0);
+        let covered = if in_parts { 0..0 } else { extent.offset as usize..(extent.offset + extent.bytes) as usize };
+        let frame_hash = hash::frame(record, covered.start, covered.end);
         self.rows.push(Row {
             key: sample.key.as_bytes().to_vec(),
             path: sample.path.to_vec(),
             label: sample.label,
             offset: self.at,
-            record_bytes: place.layout.record_bytes,
+            record_bytes: place.record_bytes(),
             components: place.layout.components[..format.components().len()].to_vec(),
             content_hash,
             frame_hash,
             image,
+            in_parts,
         });
-        self.at += u64::from(place.layout.record_bytes);
+        self.at += u64::from(place.record_bytes());
         Ok(())
     }
 }

@@ -66,12 +66,13 @@ pub(super) fn seal(copy: &Copy<'_>, finished: Finished) -> Result<Sealed> {
     let plan = copy.plan;
     let (temporary, path) = (copy.temporary(shard), copy.dst.join(plan.shard_file(shard)));
     let mut rows: Vec<Row> = Vec::with_capacity(parts.iter().map(|part| part.rows.len()).sum());
-    let (mut spans, mut whole, mut records_bytes) = (Vec::new(), None, 0);
+    let head_bytes = plan.format().head_bytes(parts.iter().map(|part| part.rows.len() as u64).sum());
+    let (mut spans, mut whole, mut end) = (Vec::new(), None, head_bytes);
     for part in parts {
-        let before = records_bytes;
+        let before = end;
         for mut row in part.rows {
             row.offset += before;
-            records_bytes = row.offset + u64::from(row.record_bytes);
+            end = row.offset + u64::from(row.record_bytes);
             rows.push(row);
         }
         match part.hashed {
@@ -79,7 +80,7 @@ pub(super) fn seal(copy: &Copy<'_>, finished: Finished) -> Result<Sealed> {
             Hashed::Whole(bytes, hash) => whole = Some((bytes, hash)),
         }
     }
-    let content_bytes = records_bytes + plan.format().tail_bytes(records_bytes);
+    let content_bytes = end + plan.format().tail_bytes(end);
     let (shard_bytes, shard_blake3) = match whole {
         Some(whole) => whole,
         None => hash::join(spans, content_bytes)
@@ -110,9 +111,7 @@ pub(super) fn seal(copy: &Copy<'_>, finished: Finished) -> Result<Sealed> {
 
 /// Name of the index of shard `number`, relative to the dataset's folder.
 pub(crate) fn index_file(plan: &Plan, number: usize) -> String {
-    let shard = plan.shard_file(number);
-    let stem = shard.split_once('.').map_or(shard.as_str(), |(stem, _)| stem);
-    format!("{}/{stem}.index", manifest::INDEX_FOLDER)
+    format!("{}/{}", manifest::INDEX_FOLDER, plan.index_file(number))
 }
 
 /// Where the ledger of one shard waits in the work folder.

@@ -26,7 +26,14 @@ pub(super) struct Sink {
 
 enum Way {
     Plain(SpanHasher),
-    Zstd { compressor: zstd::bulk::Compressor<'static>, table: SeekTable, block_samples: u64, hasher: blake3::Hasher },
+    Zstd {
+        compressor: zstd::bulk::Compressor<'static>,
+        table: SeekTable,
+        block_samples: u64,
+        hasher: blake3::Hasher,
+        /// What the next frame begins with.
+        head: Vec<u8>,
+    },
 }
 
 /// What is known of the file of a shard once a part of it is written.
@@ -50,7 +57,13 @@ impl Sink {
                 let mut compressor = zstd::bulk::Compressor::new(level).map_err(cannot_compress)?;
                 compressor.include_checksum(true).map_err(cannot_compress)?;
                 let block_samples = plan.block_samples;
-                Way::Zstd { compressor, table: SeekTable::default(), block_samples, hasher: blake3::Hasher::new() }
+                Way::Zstd {
+                    compressor,
+                    table: SeekTable::default(),
+                    block_samples,
+                    hasher: blake3::Hasher::new(),
+                    head: Vec::new(),
+                }
             }
         };
         Ok(Self { file, path, at: offset, start: offset, way })
@@ -64,6 +77,17 @@ impl Sink {
         }
     }
 
+    /// Writes what stands before the first record. Of a compressed shard it is in the frame of the first block.
+    pub fn write_head(&mut self, head: &[u8]) -> Result<()> {
+        match &mut self.way {
+            Way::Zstd { head: held, .. } => {
+                held.extend_from_slice(head);
+                Ok(())
+            }
+            Way::Plain(_) => self.write(head),
+        }
+    }
+
     /// Writes whole records; nothing happens when there are none.
     pub fn write(&mut self, records: &[u8]) -> Result<()> {
         if records.is_empty() {
@@ -74,7 +98,15 @@ impl Sink {
                 hasher.update(records);
                 self.put(records)
             }
-            Way::Zstd { compressor, table, hasher, .. } => {
+            Way::Zstd { compressor, table, hasher, head, .. } => {
+                let with_head;
+                let records = match head.is_empty() {
+                    true => records,
+                    false => {
+                        with_head = [std::mem::take(head).as_slice(), records].concat();
+                        with_head.as_slice()
+                    }
+                };
                 let frame = compressor.compress(records).map_err(cannot_compress)?;
                 table.push(frame.len(), records.len())?;
                 hasher.update(&frame);

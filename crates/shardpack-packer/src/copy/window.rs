@@ -8,11 +8,10 @@ use std::{
 use shardpack_format::Result;
 
 use super::{
-    Part, Run, Span, Streamed, lock,
+    Known, Part, Run, Span, Streamed, lock,
     record::{Place, Renderer},
     sealer::Finished,
     sink::Sink,
-    span_content_bytes,
 };
 use crate::source::{ReadError, Refusal};
 
@@ -51,7 +50,7 @@ impl Run<'_, '_> {
                 // A compressed shard that is longer than the budget.
                 let (span, after) = rest.split_at(1);
                 self.in_threads(1, span, |span, buffer| {
-                    let streamed = self.stream(*span, &BTreeMap::new(), buffer)?;
+                    let streamed = self.stream(*span, &Known::default(), buffer)?;
                     self.spent(*span, streamed, buffer, send)
                 });
                 rest = after;
@@ -94,7 +93,7 @@ impl Run<'_, '_> {
 
     fn allocate(&self, span: Span) -> Result<Loaded> {
         let mut renderer = Renderer::new(self.copy.plan);
-        let places = (span.first..span.first + span.samples).map(|position| renderer.place(position));
+        let places = (span.first..span.first + span.samples).map(|position| renderer.place(position, 0));
         let places = places.collect::<Result<Vec<_>>>()?;
         Ok(Loaded { span, places, records: vec![0; span.records_bytes as usize], refused: Mutex::default() })
     }
@@ -127,11 +126,16 @@ impl Run<'_, '_> {
         let Loaded { span, places, mut records, refused } = loaded;
         let refused = std::mem::take(&mut *lock(&refused));
         if !refused.is_empty() || !self.goes_on() {
-            return Ok(Streamed { refused, part: None });
+            return Ok(Streamed { refused, ..Streamed::default() });
         }
         let plan = self.copy.plan;
         let (file, path) = (self.file(span.shard)?, self.copy.temporary(span.shard));
-        let mut sink = Sink::new(plan, file, path, span.offset, span_content_bytes(plan, &span))?;
+        let grown = self.grown(&places, &records)?;
+        if !grown.is_empty() {
+            return Ok(Streamed { grown, ..Streamed::default() });
+        }
+        let mut sink = Sink::new(plan, file, path, span.start(), span.content_bytes)?;
+        sink.write_head(&self.head(&span, &Known::default())?)?;
         let mut renderer = Renderer::new(plan);
         let (mut start, mut end, mut held) = (0, 0, 0);
         for place in &places {
@@ -147,6 +151,21 @@ impl Run<'_, '_> {
         if span.last {
             sink.write(&self.tail(&span))?;
         }
-        Ok(Streamed { refused, part: Some(Part { rows: renderer.rows, hashed: sink.finish()? }) })
+        Ok(Streamed { part: Some(Part { rows: renderer.rows, hashed: sink.finish()? }), ..Streamed::default() })
+    }
+
+    /// The images among `records` whose records are longer than their layout, by position.
+    fn grown(&self, places: &[Place], mut records: &[u8]) -> Result<BTreeMap<u64, u32>> {
+        let mut grown = BTreeMap::new();
+        for place in places {
+            let (record, rest) = records.split_at(place.layout.record_bytes as usize);
+            records = rest;
+            let payload = place.layout.components[0].of(record);
+            let growth = self.copy.plan.format().growth(payload.unwrap_or_default());
+            if growth > 0 {
+                grown.insert(place.position, growth);
+            }
+        }
+        Ok(grown)
     }
 }

@@ -1,7 +1,7 @@
 //! What the indexes of a dataset say, read side by side, against what its manifest says.
 
 use rayon::prelude::*;
-use shardpack_format::{Error, ErrorKind, Result, hash, manifest::BY_KIND};
+use shardpack_format::{Error, ErrorKind, Result, formats, hash, manifest::BY_KIND};
 use shardpack_reader::Shard;
 
 use super::{Class, Classes, Component, Overhead, Shards, Spread, Summary, View, What, go_on, images::Counter};
@@ -56,7 +56,10 @@ impl Facts {
 
 /// The extension that all images of a dataset have, if they have one.
 pub(super) fn image_extension(view: &View) -> Option<&str> {
-    view.dataset.manifest().components.first().map(String::as_str).filter(|name| *name != BY_KIND)
+    let manifest = view.dataset.manifest();
+    // Where components are features or columns, no extension says what the images are.
+    formats::entry(&manifest.format.name).ok().filter(|entry| entry.has_extensions)?;
+    manifest.components.first().map(String::as_str).filter(|name| *name != BY_KIND)
 }
 
 /// Looks at a dataset, or at some of its shards.

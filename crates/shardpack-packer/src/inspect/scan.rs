@@ -14,9 +14,12 @@ use std::{
 
 use shardpack_format::{
     Error, Result,
-    formats::webdataset::{
-        reader::{Ending, Member, MemberKind, Reader, Sequential, Skip},
-        samples::{self, ForeignSample, Grouper},
+    formats::{
+        foreign::{Sequential, Skip},
+        webdataset::{
+            reader::{Ending, Member, MemberKind, Reader},
+            samples::{self, ForeignSample, Grouper},
+        },
     },
     image_header::{Header, SNIFF_BYTES},
 };

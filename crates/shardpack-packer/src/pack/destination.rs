@@ -14,7 +14,7 @@ use shardpack_format::{
 };
 
 use super::dataset_folder;
-use crate::{copy, plan::Plan, plan_file, sys};
+use crate::{copy, plan::Plan, plan_file, sidecars, sys};
 
 const PLAN_FILE: &str = "plan";
 const LOCK_FILE: &str = "lock";
@@ -76,7 +76,10 @@ impl Destination {
                 self.clear_sealed(dst, &folder)?;
             }
             // The plan of before stays until the new one takes its name, so that a later run knows what to remove.
-            old.iter().flatten().chain(plans).try_for_each(|plan| clear_planned(plan, &dataset_folder(dst, plan)))?;
+            for plan in old.iter().flatten().chain(plans) {
+                sidecars::clear(&dataset_folder(dst, plan), &self.work(plan)?)?;
+                clear_planned(plan, &dataset_folder(dst, plan))?;
+            }
             self.begin(dst, source, plans)?;
             return Ok(State::Open);
         }
@@ -175,7 +178,10 @@ impl Destination {
             sys::remove_file(&folder.join(name))?;
         }
         // A manifest that cannot be read names nothing that could be trusted.
-        for shard in Manifest::read(&bytes).map_or(Vec::new(), |manifest| manifest.shards) {
+        let (shards, files) =
+            Manifest::read(&bytes).map_or_else(|_| Default::default(), |old| (old.shards, old.sidecars));
+        files.iter().try_for_each(|file| sidecars::remove(folder, &file.file))?;
+        for shard in shards {
             sys::remove_file(&folder.join(shard.index.file))?;
             sys::remove_file(&folder.join(shard.file))?;
         }

@@ -8,14 +8,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use shardpack_format::{Error, ErrorKind, Result, image_header::Kind, manifest::Manifest};
+use shardpack_format::{
+    Error, ErrorKind, Result, formats,
+    image_header::Kind,
+    manifest::{BY_KIND, Manifest},
+};
 
 use crate::{
     copy::{self, Copy, OnBad},
     ledger::{Fate, Unpacked},
     monitor::{Monitor, Phase},
     plan::{self, Compression, Plan},
-    plan_file, seal,
+    plan_file, seal, sidecars,
     source::{
         FolderReader, Found, ReadError, Refusal, image_folder,
         medium::{self, Medium, ReadOrder, Sniffed},
@@ -60,6 +64,8 @@ pub struct Options {
     pub read_order: Option<ReadOrderChoice>,
     /// Replace what DST holds.
     pub force: bool,
+    /// Which sidecars are written.
+    pub sidecars: sidecars::Choice,
 }
 
 /// `--read-order`.
@@ -127,6 +133,7 @@ pub fn plan(source: &Path, options: &PlanOptions, monitor: &dyn Monitor) -> Resu
     let sniffed = together(sniffed);
     let mut bytes = options.bytes.clone();
     bytes.format.extension = match &options.extension {
+        _ if !formats::entry(&bytes.format.name)?.has_extensions => None,
         Extension::Content => None,
         Extension::Fixed(extension) => Some(extension.clone()),
         Extension::MostCommon => Some(most_common(&sniffed.kinds).extension().to_owned()),
@@ -216,7 +223,7 @@ fn notes(plan: &Plan, kinds: &BTreeMap<Kind, u64>) -> Vec<String> {
     {
         notes.push("photographs are compressed already: zstd makes them no smaller and reading slower".to_owned());
     }
-    if plan.options.format.extension.is_none() {
+    if plan.format().components().first().is_some_and(|name| name == BY_KIND) {
         notes.push(
             "--ext content: Hugging Face datasets drops images whose extension the first five samples do not have, and \
              timm reads only jpg, png and webp"
@@ -282,6 +289,8 @@ fn check_space(dst: &Path, needed: u64) -> Result<()> {
 pub fn pack(planned: &Planned, dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
     let start = Instant::now();
     let plans = &planned.plans;
+    // What cannot be done is said before anything is written.
+    plans.iter().try_for_each(|plan| options.sidecars.names(plan.format().name()).map(drop))?;
     let (destination, state) = Destination::open(dst, &planned.source, plans, options.force)?;
     if let State::Sealed(manifests) = state {
         return Ok(report(manifests, true, Vec::new(), &[], plans, 0, start));
@@ -341,7 +350,9 @@ pub fn pack(planned: &Planned, dst: &Path, options: &Options, monitor: &dyn Moni
     }
     let mut manifests = Vec::new();
     for (plan, outcome) in plans.iter().zip(&outcomes) {
-        manifests.push(seal::seal(plan, &outcome.shards, &dataset_folder(dst, plan), &destination.work(plan)?)?);
+        let sidecars = options.sidecars.names(plan.format().name())?;
+        let (folder, work) = (dataset_folder(dst, plan), destination.work(plan)?);
+        manifests.push(seal::seal(plan, &outcome.shards, &sidecars, &folder, &work)?);
     }
     destination.close(dst)?;
     Ok(report(manifests, false, bad, &outcomes, plans, resumed_shards, start))

@@ -10,14 +10,14 @@ use std::{
 
 use shardpack_format::{
     Error, Result,
-    formats::Format,
+    formats::{self, Format},
     hash::{self, FileHash, SpanHasher},
     index::{Index, RowRef},
     seekable::{FOOTER_BYTES, SeekTable},
 };
 
 use super::{Opened, Problem, decode};
-use crate::sys;
+use crate::{copy, sys};
 
 /// Bytes that are read at a time: what stays in the cache while it is hashed twice.
 const READ_BYTES: u64 = 512 << 10;
@@ -65,6 +65,13 @@ impl Checker<'_> {
         let mut buffer = Vec::new();
         let mut number = piece.rows.start;
         let mut rows: Vec<RowRef<'_>> = Vec::new();
+        if number == 0 {
+            let head = copy::head_of(self.format, index)?;
+            let mut found = vec![0; (head.len() as u64).min(self.bytes) as usize];
+            file.read_exact_at(&mut found, 0).map_err(|e| sys::io_error("cannot read", path, e))?;
+            hasher.update(&found);
+            done.problems.extend(self.head(&found, &head));
+        }
         while number < piece.rows.end {
             rows.clear();
             let (mut start, mut end) = (0, 0);
@@ -95,14 +102,25 @@ impl Checker<'_> {
                 });
             }
         }
-        let records_end =
-            if piece.rows.is_empty() { piece.bytes.start } else { self.end_of(index, piece.rows.end - 1)? };
+        let records_end = if piece.rows.is_empty() {
+            piece.bytes.start.max(self.format.head_bytes(index.len()) * u64::from(piece.rows.start == 0))
+        } else {
+            self.end_of(index, piece.rows.end - 1)?
+        };
         let tail = piece.bytes.end.saturating_sub(records_end);
         if tail > 0 {
             done.problems.extend(self.tail(&mut hasher, file, path, records_end..piece.bytes.end)?);
         }
         done.span = Some(hasher.finish());
         Ok(done)
+    }
+
+    /// What stands before the first record is what follows from the lengths of the records.
+    fn head(&self, found: &[u8], expected: &[u8]) -> Option<Problem> {
+        let at = found.iter().zip(expected).position(|(found, expected)| found != expected);
+        let at = at.or((found.len() < expected.len()).then_some(found.len()))? as u64;
+        let problem = self.dataset.problem(self.file_name, "the head differs from what the records make");
+        Some(Problem { bytes: Some(at..expected.len() as u64), ..problem })
     }
 
     fn end_of(&self, index: &Index<Vec<u8>>, number: u64) -> Result<u64> {
@@ -146,6 +164,7 @@ impl Checker<'_> {
             done.problems.push(wrong(format!("unpacks to {found} bytes by its seek table, the index says {expected}")));
             return Ok(done);
         }
+        let head = copy::head_of(self.format, index)?;
         let (mut rows, mut packed) = (index.iter().peekable(), Vec::new());
         for frame in table.frames() {
             packed.resize(frame.packed_bytes as usize, 0);
@@ -153,6 +172,12 @@ impl Checker<'_> {
             let unpacked = unpack(&packed, frame.bytes.into());
             let end = frame.offset + u64::from(frame.bytes);
             let mut rest = frame.offset;
+            if rest == 0 && !head.is_empty() {
+                rest = head.len() as u64;
+                done.problems.extend(
+                    unpacked.as_ref().ok().and_then(|bytes| self.head(&bytes[..head.len().min(bytes.len())], &head)),
+                );
+            }
             while let Some(row) = rows.next_if(|row| row.as_ref().is_ok_and(|row| row.offset < end)) {
                 let row = row?;
                 let start = (row.offset - frame.offset) as usize;
@@ -190,12 +215,12 @@ impl Checker<'_> {
     /// Checks one record; at most one problem, the first that explains it.
     fn record(&self, row: &RowRef<'_>, record: &[u8]) -> Option<Problem> {
         let image = row.component(0)?;
-        let (start, end) = (image.offset as usize, (image.offset + image.bytes) as usize);
-        let payload = record.get(start..end)?;
-        if hash::content(payload) != row.content_hash {
+        let whole = formats::whole(row, record);
+        let Some(payload) = whole.as_deref().filter(|payload| hash::content(payload) == row.content_hash) else {
             return Some(self.problem(row, image.offset, image.bytes, "content hash differs".to_owned()));
-        }
-        if hash::frame(record, start, end) != row.frame_hash {
+        };
+        let covered = row.covered();
+        if hash::frame(record, covered.start, covered.end) != row.frame_hash {
             let what = match self.format.check(row, record) {
                 Ok(()) => "framing differs from what was packed".to_owned(),
                 Err(error) => format!("framing: {}", error.what()),

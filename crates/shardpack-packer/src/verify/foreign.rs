@@ -11,9 +11,12 @@ use std::{
 use rayon::prelude::*;
 use shardpack_format::{
     Error, Result,
-    formats::webdataset::{
-        reader::{Ending, Reader, Sequential, Skip},
-        samples::{ForeignSample, Grouper},
+    formats::{
+        foreign::{Sequential, Skip},
+        webdataset::{
+            reader::{Ending, Reader},
+            samples::{ForeignSample, Grouper},
+        },
     },
     hash,
 };

@@ -21,10 +21,7 @@ use std::{
 
 use shardpack_format::{
     Error, ErrorKind, Result,
-    formats::{
-        Format,
-        webdataset::{self, WebDataset},
-    },
+    formats::{self, Choice, Format},
     hash,
     manifest::{self, BY_KIND, Counts, Manifest, WORK_FOLDER},
 };
@@ -114,19 +111,21 @@ impl Opened {
 
     /// The format that the manifest names.
     fn format(&self) -> Result<Box<dyn Format>> {
-        let Manifest { format, components, .. } = &self.manifest;
-        if format.name != webdataset::NAME {
-            return Err(Error::data(format!("format {:?}, this program knows {:?}", format.name, webdataset::NAME)));
-        }
-        Ok(Box::new(WebDataset::new(options_of(components))))
+        formats::open(&self.choice())
     }
-}
 
-/// The options that lead to these components.
-fn options_of(components: &[String]) -> webdataset::Options {
-    let has = |name: &str| components.iter().skip(1).any(|component| component == name);
-    let extension = components.first().filter(|name| *name != BY_KIND).cloned();
-    webdataset::Options { extension, cls: has("cls"), json: has("json") }
+    /// The choice that led to this dataset.
+    fn choice(&self) -> Choice {
+        let Manifest { format, components, .. } = &self.manifest;
+        let has = |name: &str| components.iter().skip(1).any(|component| component == name);
+        Choice {
+            name: format.name.clone(),
+            extension: components.first().filter(|name| *name != BY_KIND).cloned(),
+            cls: has("cls"),
+            json: has("json"),
+            settings: format.settings.clone(),
+        }
+    }
 }
 
 /// The datasets of `dst`: itself, or those of its splits; and manifests that cannot be read, as problems.
@@ -226,6 +225,7 @@ fn dataset_report(dataset: &Opened, options: &Options, monitor: &dyn Monitor) ->
     }
     report.problems.extend(check_sums(dataset)?);
     report.problems.extend(check_ledger(dataset)?);
+    report.problems.extend(check_sidecars(dataset)?);
     report.problems.extend(strangers(dataset)?);
     match dataset.format() {
         Ok(format) => shard::verify_all(dataset, format.as_ref(), options, monitor, &mut report)?,
@@ -247,6 +247,22 @@ fn check_sums(dataset: &Opened) -> Result<Option<Problem>> {
         }
         Some(_) => None,
     })
+}
+
+/// Each sidecar is the file that the manifest means.
+fn check_sidecars(dataset: &Opened) -> Result<Vec<Problem>> {
+    let mut problems = Vec::new();
+    for expected in &dataset.manifest.sidecars {
+        let what = match sys::read_if_there(&dataset.folder.join(&expected.file))? {
+            None => "missing".to_owned(),
+            Some(found) if found.len() as u64 != expected.bytes || hash::file(&found) != expected.blake3.0 => {
+                format!("BLAKE3 differs: {} bytes, the manifest says {}", found.len(), expected.bytes)
+            }
+            Some(_) => continue,
+        };
+        problems.push(dataset.problem(&expected.file, what));
+    }
+    Ok(problems)
 }
 
 /// The ledger is the file that the manifest means, and its lines add up to the manifest's counts.
@@ -293,6 +309,8 @@ fn strangers(dataset: &Opened) -> Result<Vec<Problem>> {
         known.extend([shard.file.as_str(), shard.index.file.as_str()]);
     }
     known.extend(dataset.manifest.ledger.file.as_ref().map(|file| file.file.as_str()));
+    // A sidecar's folder is as well known as the sidecar.
+    known.extend(dataset.manifest.sidecars.iter().map(|file| file.file.split('/').next().unwrap_or_default()));
     let mut problems = Vec::new();
     for (folder, prefix) in [("", String::new()), (manifest::INDEX_FOLDER, format!("{}/", manifest::INDEX_FOLDER))] {
         for name in names_in(&dataset.folder.join(folder))? {

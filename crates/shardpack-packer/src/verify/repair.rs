@@ -13,19 +13,20 @@ use std::{
 };
 
 use shardpack_format::{
-    Error, Result, hash,
+    Error, Result, formats, hash,
     index::{Index, RowRef},
     manifest, permutation,
     sample::Sample,
 };
 
-use super::{Opened, Problem, against, options_of};
+use super::{Opened, Problem, against};
 use crate::{
     copy::{self, Copy, OnBad},
     ledger::{self, Fate},
     listing::Listing,
     monitor::{Monitor, Silent},
     plan::{Compression, Cut, Options, Order, Plan},
+    sidecars,
     source::{FolderReader, Found, ReadError, Refusal, Source, medium::ReadOrder},
     sys,
 };
@@ -97,7 +98,7 @@ impl Repair<'_> {
                 Some(found) => found,
                 none => none.insert(self.discover()?),
             };
-            let plain = !shard.file.ends_with(".zst");
+            let plain = dataset.manifest.format.compression == "none";
             let done = match self.index(shard)? {
                 Some(index) if plain && !bad_index => self.patch(shard, &index, &found.listing),
                 _ => self.rebuild(number, shard, found),
@@ -108,6 +109,18 @@ impl Repair<'_> {
                     repaired.failed.push((name(&shard.file), error.to_string()));
                 }
                 Err(error) => return Err(error),
+            }
+        }
+        let sidecars = dataset.manifest.sidecars.iter().map(|sidecar| sidecar.file.as_str());
+        let sidecars: BTreeSet<&str> = sidecars.filter(|sidecar| named.contains(sidecar)).collect();
+        if !sidecars.is_empty() {
+            // They follow from shards, indexes and manifest alone. Whether they came out right is verified after this.
+            let format = dataset.format()?;
+            let kinds: Vec<&str> = formats::entry(format.name())?.sidecars.iter().map(|kind| kind.name).collect();
+            let (folder, manifest) = (&dataset.folder, &dataset.manifest);
+            match sidecars::write(format.as_ref(), manifest, &kinds, Some(&sidecars), folder, self.work) {
+                Ok(files) => repaired.files.extend(files.iter().map(|file| name(&file.file))),
+                Err(error) => repaired.failed.push((name("sidecars"), error.to_string())),
             }
         }
         sys::sync_folder(&dataset.folder.join(manifest::INDEX_FOLDER))?;
@@ -152,7 +165,9 @@ impl Repair<'_> {
             hasher.update(bytes);
             new.write_all(bytes).map_err(|e| sys::io_error("cannot write", &temporary, e))
         };
-        let (mut record, mut end) = (Vec::new(), 0);
+        let head = copy::head_of(format.as_ref(), index)?;
+        put(&head)?;
+        let (mut record, mut end) = (Vec::new(), head.len() as u64);
         for row in index.iter() {
             let row = row?;
             record.resize(row.record_bytes as usize, 0);
@@ -177,7 +192,7 @@ impl Repair<'_> {
     fn render(
         &self,
         row: &RowRef<'_>,
-        format: &dyn shardpack_format::formats::Format,
+        format: &dyn formats::Format,
         listing: &Listing,
         reader: &FolderReader<'_>,
         record: &mut [u8],
@@ -198,7 +213,7 @@ impl Repair<'_> {
         };
         let layout = format.layout(&sample)?;
         let image = layout.components[0];
-        if layout.record_bytes as usize != record.len() {
+        if layout.record_bytes as usize > record.len() {
             return Err(wrong("its record would have another length"));
         }
         let payload = &mut record[image.offset as usize..(image.offset + image.bytes) as usize];
@@ -206,6 +221,9 @@ impl Repair<'_> {
             Ok(()) => {}
             Err(ReadError::Fatal(error)) => return Err(error),
             Err(ReadError::Refused(Refusal(reason))) => return Err(wrong(&reason)),
+        }
+        if layout.record_bytes as usize + format.growth(payload) as usize != record.len() {
+            return Err(wrong("its record would have another length"));
         }
         format.frame(&sample, &row.image, record)?;
         match is_right(row, record) {
@@ -267,7 +285,7 @@ impl Repair<'_> {
             order: if manifest.order.algorithm == permutation::ALGORITHM { Order::Shuffled } else { Order::Source },
             seed: manifest.order.seed,
             cut: Cut::Shards(manifest.shards.len() as u64),
-            format: options_of(&manifest.components),
+            format: self.dataset.choice(),
             compression,
         };
         if found.listing.len() != manifest.samples {
@@ -285,9 +303,7 @@ impl Repair<'_> {
 }
 
 fn is_right(row: &RowRef<'_>, record: &[u8]) -> bool {
-    row.component(0).is_some_and(|image| {
-        let (start, end) = (image.offset as usize, (image.offset + image.bytes) as usize);
-        image.of(record).is_some_and(|payload| hash::content(payload) == row.content_hash)
-            && hash::frame(record, start, end) == row.frame_hash
-    })
+    let covered = row.covered();
+    formats::whole(row, record).is_some_and(|image| hash::content(&image) == row.content_hash)
+        && hash::frame(record, covered.start, covered.end) == row.frame_hash
 }

@@ -241,7 +241,7 @@ fn open_index(
 fn check_rows(dataset: &Opened, format: &dyn Format, shard: &mut Shard<'_>) {
     let Some(index) = &shard.index else { return };
     let classes: Vec<Vec<u8>> = dataset.manifest.classes.iter().map(manifest::Class::name_bytes).collect();
-    let (mut at, mut sums) = (0, Sums::default());
+    let (mut at, mut sums) = (format.head_bytes(index.len()), Sums::default());
     let mut wrong = None;
     for (number, row) in index.iter().enumerate() {
         let row = match row {
@@ -303,7 +303,7 @@ fn check_totals(dataset: &Opened, shards: &[Shard<'_>]) -> Vec<Problem> {
 }
 
 fn is_packed(entry: &manifest::Shard) -> bool {
-    entry.file.ends_with(".zst")
+    [".zst", ".zstd"].iter().any(|end| entry.file.ends_with(end))
 }
 
 /// Cuts a shard into pieces of work. Without an index it is one, and so is a compressed shard.

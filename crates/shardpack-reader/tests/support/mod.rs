@@ -35,12 +35,11 @@ impl Packing {
     /// Packs each of `shards` as one shard, empty ones too.
     pub fn pack_shards(&self, folder: &std::path::Path, shards: &[&[Vec<u8>]]) {
         use shardpack_format::{formats::Format as _, hash, index, manifest as m};
-        let format =
-            shardpack_format::formats::webdataset::WebDataset::new(shardpack_format::formats::webdataset::Options {
-                extension: Some("jpg".to_owned()),
-                cls: true,
-                json: true,
-            });
+        let format = shardpack_format::formats::webdataset::WebDataset::new(shardpack_format::formats::Choice {
+            extension: Some("jpg".to_owned()),
+            json: true,
+            ..shardpack_format::formats::Choice::of("webdataset")
+        });
         std::fs::create_dir_all(folder.join(m::INDEX_FOLDER)).unwrap();
         let (mut number, mut packed, mut payload_bytes) = (0, [0u64; 2], 0);
         let mut entries = Vec::new();
@@ -57,7 +56,7 @@ impl Packing {
             content.resize(content.len() + tail as usize, 0);
             let bytes = self.compress(&content, &rows);
             let extension = if self.zstd.is_some() { ".zst" } else { "" };
-            let file = format.shard_file(&self.name, shard as u64) + extension;
+            let file = format.shard_file(&self.name, shard as u64, shards.len() as u64) + extension;
             let summary = index::Summary {
                 components: format.components().to_vec(),
                 content_bytes: content.len() as u64,
@@ -120,6 +119,7 @@ impl Packing {
             content_hash: hash::content(image),
             frame_hash: hash::frame(record, start, start + image.len()),
             image: header,
+            in_parts: false,
         }
     }
 
@@ -166,6 +166,7 @@ impl Packing {
             format: m::Format {
                 name: "webdataset".to_owned(),
                 compression: self.zstd.map_or_else(|| "none".to_owned(), |level| format!("zstd:{level}")),
+                settings: std::collections::BTreeMap::new(),
             },
             order: m::Order { algorithm: "source".to_owned(), seed: 0 },
             samples,
@@ -179,6 +180,7 @@ impl Packing {
             plan: m::Blake3::default(),
             classes: vec![m::Class::new(b"cats", counts(packed[0])), m::Class::new(b"dogs", counts(packed[1]))],
             shards,
+            sidecars: Vec::new(),
         }
     }
 }

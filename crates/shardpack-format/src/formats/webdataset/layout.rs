@@ -1,24 +1,11 @@
 //! Lengths and constants of a tar shard, shared by writer and reader.
 
-use serde::{Deserialize, Serialize};
-
 /// Length in bytes of a tar block.
 pub const BLOCK_BYTES: u64 = 512;
 /// A tar file is padded to a multiple of this many bytes, as GNU tar and Python do.
 pub const RECORD_BYTES: u64 = 10_240;
 /// Longest name of a member in bytes that is written: what fits the `name` field with its terminator.
 pub const MAX_NAME_BYTES: usize = 99;
-
-/// What decides the components of a sample.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Options {
-    /// Extension of the image, or `None` to name each by its own kind.
-    pub extension: Option<String>,
-    /// Write the label as a component `cls`.
-    pub cls: bool,
-    /// Write class, label and path as a component `json`.
-    pub json: bool,
-}
 
 /// Length in bytes of a member: its header, and its data padded to whole blocks.
 pub fn member_bytes(data_bytes: u64) -> u64 {

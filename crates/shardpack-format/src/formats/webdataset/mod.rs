@@ -23,14 +23,28 @@
 //!   extension serves the whole dataset, whatever a stray image is. Decoders go by content.
 //! - Members are in the order of their extensions, as webdataset's own writer has them.
 
+mod foreign;
 mod header;
 mod layout;
 pub mod reader;
 pub mod samples;
+mod sidecars;
 mod writer;
 
-pub use layout::{BLOCK_BYTES, Options, RECORD_BYTES};
+pub use layout::{BLOCK_BYTES, RECORD_BYTES};
 pub use writer::WebDataset;
 
 /// Name on the command line and in the manifest.
 pub const NAME: &str = "webdataset";
+
+/// The format in the list of all.
+pub(super) const ENTRY: super::Entry = super::Entry {
+    name: NAME,
+    aliases: &["wds", "tar"],
+    about: "plain tar files for WebDataset",
+    has_extensions: true,
+    settings: &[],
+    sidecars: sidecars::KINDS,
+    open: |choice| Ok(Box::new(WebDataset::new(choice.clone()))),
+    foreign: &foreign::Tar,
+};

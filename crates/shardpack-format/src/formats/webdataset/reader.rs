@@ -6,80 +6,20 @@
 //! Source: POSIX.1-2017, pax, "ustar Interchange Format" and "pax Interchange Format"; GNU tar manual, "Basic Tar
 //! Format".
 
-use std::{
-    fs::File,
-    io::{self, BufReader, Cursor, Read, Seek, SeekFrom},
-};
+use std::io::{self, Read};
 
 use super::header::{
     BLOCK_BYTES, Block, MAGIC, NAME, Pax, SIZE, TYPE, check_numbers, check_sum, header_name, size_field, sparse,
     until_nul,
 };
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    formats::foreign::{Skip, fill, unreadable},
+};
 
 const EXTENSION_LIMIT_BYTES: u64 = 1 << 20;
 const COPY_BYTES: usize = 256 << 10;
 const SHOWN_BYTES: usize = 200;
-
-/// Bytes that can be passed over without being looked at.
-pub trait Skip: Read {
-    /// Goes forward by `bytes`. This default reads them and fails with `UnexpectedEof` where they end early; a file
-    /// seeks, which succeeds beyond its end too, so its length has to be checked before.
-    fn skip(&mut self, bytes: u64) -> io::Result<()> {
-        let passed = io::copy(&mut Read::take(&mut *self, bytes), &mut io::sink())?;
-        if passed == bytes { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
-    }
-}
-
-impl Skip for &[u8] {
-    fn skip(&mut self, bytes: u64) -> io::Result<()> {
-        let at = usize::try_from(bytes).unwrap_or(usize::MAX);
-        let (_, rest) = self.split_at_checked(at).ok_or(io::ErrorKind::UnexpectedEof)?;
-        *self = rest;
-        Ok(())
-    }
-}
-
-impl<T: AsRef<[u8]>> Skip for Cursor<T> {
-    fn skip(&mut self, bytes: u64) -> io::Result<()> {
-        let end = self.position().checked_add(bytes).filter(|end| *end <= self.get_ref().as_ref().len() as u64);
-        self.set_position(end.ok_or(io::ErrorKind::UnexpectedEof)?);
-        Ok(())
-    }
-}
-
-impl Skip for File {
-    fn skip(&mut self, bytes: u64) -> io::Result<()> {
-        self.seek(SeekFrom::Current(seekable(bytes)?)).map(|_| ())
-    }
-}
-
-impl Skip for BufReader<File> {
-    fn skip(&mut self, bytes: u64) -> io::Result<()> {
-        self.seek_relative(seekable(bytes)?)
-    }
-}
-
-impl<S: Skip + ?Sized> Skip for Box<S> {
-    fn skip(&mut self, bytes: u64) -> io::Result<()> {
-        (**self).skip(bytes)
-    }
-}
-
-fn seekable(bytes: u64) -> io::Result<i64> {
-    i64::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput.into())
-}
-
-/// A source that can only be read through, such as a decompressor.
-pub struct Sequential<R>(pub R);
-
-impl<R: Read> Read for Sequential<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.read(buffer)
-    }
-}
-
-impl<R: Read> Skip for Sequential<R> {}
 
 /// What a member is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -449,28 +389,6 @@ fn set_once<T>(slot: &mut Option<T>, value: T, what: &str, offset: u64) -> Resul
 
 fn first_nonzero(bytes: &[u8]) -> Option<usize> {
     bytes.iter().position(|byte| *byte != 0)
-}
-
-/// Fills `buffer` as far as `inner` goes; says how far.
-fn fill(inner: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match inner.read(&mut buffer[filled..]) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(filled)
-}
-
-/// A decompressor says by an error without a number from the system that its input is damaged.
-fn unreadable(error: io::Error, offset: u64) -> Error {
-    match error.raw_os_error() {
-        Some(_) => Error::io("cannot read", error).at_byte(offset),
-        None => Error::data(format!("cannot read: {error}")).at_byte(offset),
-    }
 }
 
 /// `name` for a message: on one line, without what a terminal would obey, and not too long.

@@ -143,6 +143,11 @@ impl Grouper {
         Ok(former)
     }
 
+    /// The sample that the next member may still belong to.
+    pub fn current(&self) -> Option<&ForeignSample> {
+        self.sample.as_ref()
+    }
+
     /// The last sample: the end of the file ends it.
     pub fn finish(self) -> Option<ForeignSample> {
         self.sample

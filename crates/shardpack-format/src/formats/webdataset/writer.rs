@@ -3,13 +3,15 @@
 use serde::Serialize;
 
 use super::{
-    Options,
     layout::{BLOCK_BYTES, MAX_NAME_BYTES, RECORD_BYTES, member_bytes},
     reader::{MemberKind, Reader},
 };
 use crate::{
     Error, Result,
-    formats::{self, Format, Layout},
+    formats::{
+        self, Choice, Format, Layout,
+        sidecars::{Dataset, Files},
+    },
     hash,
     image_header::{Header, Kind},
     index::RowRef,
@@ -23,7 +25,7 @@ const LONGEST_EXTENSION_BYTES: usize = 4;
 /// The format with its options.
 #[derive(Clone, Debug)]
 pub struct WebDataset {
-    options: Options,
+    choice: Choice,
     components: Vec<String>,
     /// The parts of a record as they lie in it, each with its number among the components.
     stored: Vec<(Part, usize)>,
@@ -49,27 +51,27 @@ struct Meta<'a> {
 }
 
 impl WebDataset {
-    /// The format with these options.
-    pub fn new(options: Options) -> Self {
-        let image = options.extension.clone().unwrap_or_else(|| BY_KIND.to_owned());
+    /// The format that was chosen.
+    pub fn new(choice: Choice) -> Self {
+        let image = choice.extension.clone().unwrap_or_else(|| BY_KIND.to_owned());
         // The layout must not depend on the image: where each has its own extension, `jpg` decides the order.
-        let order = options.extension.clone().unwrap_or_else(|| Kind::Jpeg.extension().to_owned());
+        let order = choice.extension.clone().unwrap_or_else(|| Kind::Jpeg.extension().to_owned());
         let all = [
             (Part::Image, image, order, true),
-            part(Part::Cls, "cls", options.cls),
-            part(Part::Json, "json", options.json),
+            part(Part::Cls, "cls", choice.cls),
+            part(Part::Json, "json", choice.json),
         ];
         let on: Vec<_> = all.into_iter().filter(|(.., on)| *on).collect();
         let mut stored: Vec<_> =
             on.iter().enumerate().map(|(number, (part, _, order, _))| (order, *part, number)).collect();
         stored.sort();
         let stored = stored.into_iter().map(|(_, part, number)| (part, number)).collect();
-        Self { components: on.into_iter().map(|(_, name, ..)| name).collect(), stored, options }
+        Self { components: on.into_iter().map(|(_, name, ..)| name).collect(), stored, choice }
     }
 
     fn extension(&self, part: Part, image: &Header) -> &str {
         match part {
-            Part::Image => self.options.extension.as_deref().unwrap_or_else(|| image.kind.extension()),
+            Part::Image => self.choice.extension.as_deref().unwrap_or_else(|| image.kind.extension()),
             Part::Cls => "cls",
             Part::Json => "json",
         }
@@ -124,12 +126,12 @@ impl Format for WebDataset {
         &self.components
     }
 
-    fn options(&self) -> String {
-        self.components.join(" ")
+    fn needs_path(&self) -> bool {
+        self.choice.json
     }
 
     fn layout(&self, sample: &Sample<'_>) -> Result<Layout> {
-        let longest = self.options.extension.as_ref().map_or(0, String::len).max(LONGEST_EXTENSION_BYTES);
+        let longest = self.choice.extension.as_ref().map_or(0, String::len).max(LONGEST_EXTENSION_BYTES);
         if sample.key.len() + 1 + longest > MAX_NAME_BYTES || !sample.key.is_ascii() {
             return Err(Error::usage("a key is ASCII and at most 90 bytes, so that a plain USTAR header holds it")
                 .in_sample(sample.key));
@@ -222,8 +224,30 @@ impl Format for WebDataset {
         }
     }
 
-    fn shard_file(&self, name: &str, number: u64) -> String {
+    fn shard_file(&self, name: &str, number: u64, _: u64) -> String {
         format!("{name}-{number:06}.tar")
+    }
+
+    fn extension(&self) -> &'static str {
+        ".tar"
+    }
+
+    fn zstd_extension(&self) -> Option<&'static str> {
+        Some(".zst")
+    }
+
+    fn sidecar(&self, name: &str, dataset: &Dataset<'_>, out: &mut dyn Files) -> Result<()> {
+        super::sidecars::write(name, dataset, out)
+    }
+
+    fn recipes(&self, folder: &str, name: &str, shards: u64, compressed: bool) -> Vec<(&'static str, String)> {
+        let numbers = match shards {
+            0 | 1 => "000000".to_owned(),
+            _ => format!("{{000000..{:06}}}", shards - 1),
+        };
+        // webdataset does not unpack zstd itself.
+        let (pipe, end) = if compressed { ("pipe:zstd -dc ", ".zst") } else { ("", "") };
+        vec![("webdataset", format!("wds.WebDataset(\"{pipe}{folder}/{name}-{numbers}.tar{end}\")"))]
     }
 }
 
@@ -277,7 +301,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn format(extension: Option<&str>, cls: bool, json: bool) -> WebDataset {
-        WebDataset::new(Options { extension: extension.map(str::to_owned), cls, json })
+        WebDataset::new(Choice { extension: extension.map(str::to_owned), cls, json, ..Choice::of("webdataset") })
     }
 
     fn sample(payload: &[u8]) -> Sample<'_> {
@@ -308,6 +332,7 @@ mod tests {
             content_hash: hash::content(payload),
             frame_hash: 0,
             image: header,
+            in_parts: false,
         };
         (record, row)
     }

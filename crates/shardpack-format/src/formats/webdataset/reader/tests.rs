@@ -1,10 +1,15 @@
 //! The reader on byte literals, cuts, flips, and against the `tar` crate.
 
+use std::{
+    fs::File,
+    io::{BufReader, Cursor},
+};
+
 use proptest::prelude::*;
 
 use super::super::header::{PREFIX, SUM, number};
 use super::*;
-use crate::error::ErrorKind;
+use crate::{error::ErrorKind, formats::foreign::Sequential};
 
 const END: [u8; 1024] = [0; 1024];
 

@@ -1,0 +1,224 @@
+//! Shards that anybody may have written: told by their first bytes, walked record by record, trusting nothing.
+//!
+//! Holds at all times: a length is checked against what is left of the file before anything is allocated for it; each
+//! step goes forward; names in a file are names and never opened; what is wrong with one record is in that record, and
+//! the walk goes on; an error ends it, for where the next record begins is unknown then.
+
+use std::{
+    borrow::Cow,
+    fs::File,
+    io::{self, BufReader, Cursor, Read, Seek, SeekFrom},
+    ops::Range,
+};
+
+use crate::{Error, Result};
+
+/// Bytes that can be passed over without being looked at.
+pub trait Skip: Read {
+    /// Goes forward by `bytes`. This default reads them and fails with `UnexpectedEof` where they end early; a file
+    /// seeks, which succeeds beyond its end too, so its length has to be checked before.
+    fn skip(&mut self, bytes: u64) -> io::Result<()> {
+        let passed = io::copy(&mut Read::take(&mut *self, bytes), &mut io::sink())?;
+        if passed == bytes { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    }
+}
+
+impl Skip for &[u8] {
+    fn skip(&mut self, bytes: u64) -> io::Result<()> {
+        let at = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let (_, rest) = self.split_at_checked(at).ok_or(io::ErrorKind::UnexpectedEof)?;
+        *self = rest;
+        Ok(())
+    }
+}
+
+impl<T: AsRef<[u8]>> Skip for Cursor<T> {
+    fn skip(&mut self, bytes: u64) -> io::Result<()> {
+        let end = self.position().checked_add(bytes).filter(|end| *end <= self.get_ref().as_ref().len() as u64);
+        self.set_position(end.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+}
+
+impl Skip for File {
+    fn skip(&mut self, bytes: u64) -> io::Result<()> {
+        self.seek(SeekFrom::Current(seekable(bytes)?)).map(|_| ())
+    }
+}
+
+impl Skip for BufReader<File> {
+    fn skip(&mut self, bytes: u64) -> io::Result<()> {
+        self.seek_relative(seekable(bytes)?)
+    }
+}
+
+impl<S: Skip + ?Sized> Skip for Box<S> {
+    fn skip(&mut self, bytes: u64) -> io::Result<()> {
+        (**self).skip(bytes)
+    }
+}
+
+fn seekable(bytes: u64) -> io::Result<i64> {
+    i64::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput.into())
+}
+
+/// A source that can only be read through, such as a decompressor.
+pub struct Sequential<R>(pub R);
+
+impl<R: Read> Read for Sequential<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
+    }
+}
+
+impl<R: Read> Skip for Sequential<R> {}
+
+/// Where a file's bytes come from.
+pub struct Input {
+    /// The bytes, unpacked, from the first on; offsets count from there.
+    pub bytes: Box<dyn Skip>,
+    /// Their number, where it is known: nothing is read or believed beyond it. It may be `None` only where
+    /// [`Skip::skip`] notices the end, which that of a file does not.
+    pub total_bytes: Option<u64>,
+}
+
+impl std::fmt::Debug for Input {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Input").field("total_bytes", &self.total_bytes).finish_non_exhaustive()
+    }
+}
+
+/// What a user said of records whose fields have names: features, columns, extensions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Name of the field that holds the image; found by looking, if `None`.
+    pub image: Option<String>,
+    /// Name of the field that holds the label; found by looking, if `None`.
+    pub label: Option<String>,
+    /// Which label of several is taken, from 0.
+    pub label_number: usize,
+}
+
+/// What a record says of the class of its sample.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Label {
+    /// Nothing.
+    Missing,
+    /// A whole number.
+    Number(i64),
+    /// A word: the class's name, or a label that is text.
+    Text(Vec<u8>),
+    /// Something else; says what, for a message.
+    Unfit(String),
+}
+
+/// An image in a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    /// Name of its field: feature, column or extension; empty where fields have no names.
+    pub name: String,
+    /// The bytes of the unpacked file that [`Foreign::image`] makes the image of.
+    pub fetch: Range<u64>,
+    /// Length of the image in bytes.
+    pub bytes: u32,
+    /// Where its first byte lies in the unpacked file.
+    pub offset: u64,
+    /// Whether it does not lie there in one piece, as it is.
+    pub in_parts: bool,
+}
+
+/// A record of a shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Where it lies in the unpacked file, framing and padding included.
+    pub range: Range<u64>,
+    /// What its format calls it: key, id, or the record's number in its file, from 0.
+    pub key: Vec<u8>,
+    /// Whether `key` should be unique in a dataset.
+    pub key_is_unique: bool,
+    /// Name of the image file that it was made of, if it says so.
+    pub filename: Option<Vec<u8>>,
+    /// Name of its class, if it says so.
+    pub class: Option<Vec<u8>>,
+    /// Its label.
+    pub label: Label,
+    /// How many labels it has, where a record may have several.
+    pub labels: usize,
+    /// Its image, or why it has none that can be had: it is damaged, or of another kind.
+    pub image: Result<Image, String>,
+    /// Other fields, each with the length of its content in bytes.
+    pub others: Vec<(String, u64)>,
+}
+
+/// Walks the records of a shard in the order in which they lie.
+pub trait Walk {
+    /// The next record, its checksums compared; `None` behind the last.
+    ///
+    /// # Errors
+    /// When the file cannot be followed further: says at which byte.
+    fn next(&mut self) -> Result<Option<Record>>;
+
+    /// The image of the record that [`Walk::next`] gave last.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    fn image(&mut self, out: &mut Vec<u8>) -> Result<()>;
+
+    /// What is wrong with the file as a whole, after the last record: each with the byte where it begins.
+    fn remarks(&mut self) -> Vec<Error> {
+        Vec::new()
+    }
+}
+
+/// A format, as far as shards of others are concerned.
+pub trait Foreign: Send + Sync {
+    /// Whether a file may be of this format, by its first bytes (4 KiB, or all it has, unpacked), its length where it is
+    /// not compressed, and its name in lower case. Sure signs only: a checksum or magic, not the name alone.
+    fn is(&self, first: &[u8], total_bytes: Option<u64>, name: &str) -> bool;
+
+    /// Begins to walk a file.
+    ///
+    /// # Errors
+    /// When its first bytes cannot be read, or are none of this format.
+    fn walk(&self, input: Input, wanted: &Wanted) -> Result<Box<dyn Walk>>;
+
+    /// The image in the bytes of [`Image::fetch`]; the record's own checksum, where it has one, is compared.
+    ///
+    /// # Errors
+    /// Says why they are damaged.
+    fn image<'r>(&self, fetched: &'r [u8], wanted: &Wanted) -> Result<Cow<'r, [u8]>>;
+}
+
+/// Fills `buffer` as far as `inner` goes; says how far.
+///
+/// # Errors
+/// The first of `inner` that is no interruption.
+pub fn fill(inner: &mut (impl Read + ?Sized), buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match inner.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+/// Appends up to `bytes` to `out`, which grows with what comes, not with what is promised; says how many came.
+///
+/// # Errors
+/// The first of `inner`.
+pub fn append(inner: &mut (impl Read + ?Sized), bytes: u64, out: &mut Vec<u8>) -> io::Result<u64> {
+    Read::take(inner, bytes).read_to_end(out).map(|read| read as u64)
+}
+
+/// What an error while reading at `offset` says: a decompressor tells by an error without a number from the system that
+/// its input is damaged.
+pub fn unreadable(error: io::Error, offset: u64) -> Error {
+    match error.raw_os_error() {
+        Some(_) => Error::io("cannot read", error).at_byte(offset),
+        None => Error::data(format!("cannot read: {error}")).at_byte(offset),
+    }
+}

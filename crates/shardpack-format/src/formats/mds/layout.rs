@@ -1,0 +1,99 @@
+//! The columns of a shard that is written, lengths, and JSON as Python writes it: shared by writer and sidecar.
+
+use std::fmt::Write;
+
+/// Length in bytes of a length or an offset.
+pub(super) const WORD_BYTES: u64 = 4;
+/// Length in bytes of a label.
+pub(super) const LABEL_BYTES: u64 = 8;
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    Image,
+    Label,
+    Filename,
+}
+
+/// A column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Column {
+    pub name: String,
+    pub encoding: &'static str,
+    pub role: Role,
+}
+
+impl Column {
+    /// Length of each value in bytes; `None` where a sample says it itself.
+    pub fn fixed_bytes(&self) -> Option<u64> {
+        (self.role == Role::Label).then_some(LABEL_BYTES)
+    }
+}
+
+/// Length in bytes of what stands before the first sample of `samples`, with a config that is so long.
+pub(super) fn head_bytes(samples: u64, config_bytes: u64) -> u64 {
+    samples.saturating_add(2).saturating_mul(WORD_BYTES).saturating_add(config_bytes)
+}
+
+/// The fields that come first in the config of a shard and in its entry in `index.json`, without brackets.
+pub(super) fn first_fields(columns: &[Column], compression: Option<&str>, hashes: &[String]) -> String {
+    let encodings = list(columns.iter().map(|column| text(column.encoding)));
+    let names = list(columns.iter().map(|column| text(&column.name)));
+    let sizes = list(columns.iter().map(|column| {
+        let bytes = column.fixed_bytes();
+        bytes.map_or_else(|| "null".to_owned(), |bytes| bytes.to_string())
+    }));
+    let compression = compression.map_or_else(|| "null".to_owned(), text);
+    let hashes = list(hashes.iter().map(|hash| text(hash)));
+    format!(
+        "\"column_encodings\": {encodings}, \"column_names\": {names}, \"column_sizes\": {sizes}, \
+         \"compression\": {compression}, \"format\": \"mds\", \"hashes\": {hashes}"
+    )
+}
+
+/// The config that stands in every shard.
+pub(super) fn config(columns: &[Column], hashes: &[String]) -> String {
+    format!("{{{}, \"size_limit\": null, \"version\": 2}}", first_fields(columns, None, hashes))
+}
+
+/// Values that are JSON, as a list.
+fn list(values: impl Iterator<Item = String>) -> String {
+    format!("[{}]", values.collect::<Vec<_>>().join(", "))
+}
+
+/// A string in JSON as Python's `json.dumps` spells it: in ASCII.
+pub(super) fn text(string: &str) -> String {
+    let mut out = String::with_capacity(string.len() + 2);
+    out.push('"');
+    for char in string.chars() {
+        match char {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            ' '..='~' => out.push(char),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            _ => {
+                for unit in char.encode_utf16(&mut [0; 2]) {
+                    // Writing to a string does not fail.
+                    let _ = write!(out, "\\u{unit:04x}");
+                }
+            }
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_spelled_as_python_does() {
+        // json.dumps('a"\\/\n\x00\x1f\x7fé😀')
+        assert_eq!(text("a\"\\/\n\0\x1f\x7fé😀"), r#""a\"\\/\n\u0000\u001f\u007f\u00e9\ud83d\ude00""#);
+    }
+}

@@ -1,0 +1,184 @@
+//! Reader walks an MDS shard by its table, trusting nothing in it.
+//!
+//! Holds at all times: the table and each record grow with the bytes that come, never with what a number promises; a
+//! record lies between two offsets that ascend, so each step goes forward; a pickle is named and never opened.
+
+mod columns;
+
+use std::{borrow::Cow, ops::Range};
+
+use columns::Columns;
+
+use super::layout::WORD_BYTES;
+use crate::{
+    Error, Result,
+    formats::foreign::{Foreign, Input, Record, Skip, Walk, Wanted, append, unreadable},
+};
+
+/// Longest config that is read, in bytes: some hundred for each column.
+const CONFIG_LIMIT_BYTES: u64 = 1 << 20;
+/// First bytes of a config: its keys are in alphabetical order.
+const CONFIG_START: &[u8] = b"{\"column_";
+/// In every config of this format.
+const CONFIG_FORMAT: &[u8] = b"\"format\": \"mds\"";
+
+/// MDS shards of any writer.
+pub(super) struct Mds;
+
+impl Foreign for Mds {
+    fn is(&self, first: &[u8], _: Option<u64>, _: &str) -> bool {
+        is(first) == Some(true)
+    }
+
+    fn walk(&self, input: Input, wanted: &Wanted) -> Result<Box<dyn Walk>> {
+        Ok(Box::new(Shard::open(input, wanted)?))
+    }
+
+    fn image<'r>(&self, fetched: &'r [u8], _: &Wanted) -> Result<Cow<'r, [u8]>> {
+        // What is fetched is the image alone, as a file has it: other encodings are refused by the walk.
+        Ok(Cow::Borrowed(fetched))
+    }
+}
+
+/// Whether a file begins as a shard does: the number of samples and the first offset agree, the offsets ascend, and the
+/// config is one, as far as it is there. `None` where too little is there to tell.
+fn is(first: &[u8]) -> Option<bool> {
+    let (words, _) = first.as_chunks::<4>();
+    let mut words = words.iter().map(|word| u64::from(u32::from_le_bytes(*word)));
+    let samples = words.next()?;
+    let table_end = table_end(samples);
+    let start = *words.clone().peekable().peek()?;
+    let config_bytes = start.checked_sub(table_end)?;
+    let in_table = words.take(usize::try_from(samples).ok()?.saturating_add(1));
+    if config_bytes < (CONFIG_START.len() + CONFIG_FORMAT.len()) as u64
+        || config_bytes > CONFIG_LIMIT_BYTES
+        || !in_table.is_sorted()
+    {
+        return Some(false);
+    }
+    let seen = first.len().min(usize::try_from(start).ok()?);
+    match first.get(usize::try_from(table_end).ok()?..seen) {
+        // Hundreds of offsets that ascend from where the number of samples says are sign enough.
+        None => Some(first.len() >= 4096),
+        Some(config) => {
+            let shown = config.len().min(CONFIG_START.len());
+            let whole = config.len() as u64 == config_bytes;
+            let says = || config.windows(CONFIG_FORMAT.len()).any(|window| window == CONFIG_FORMAT);
+            Some(config[..shown] == CONFIG_START[..shown] && if whole { says() } else { first.len() >= 4096 })
+        }
+    }
+}
+
+/// Where the table ends, in bytes from the start of the file.
+fn table_end(samples: u64) -> u64 {
+    WORD_BYTES * (samples + 2)
+}
+
+/// A shard that is walked.
+struct Shard {
+    bytes: Box<dyn Skip>,
+    total_bytes: Option<u64>,
+    /// The offsets as they lie in the file, each of four bytes.
+    table: Vec<u8>,
+    columns: Columns,
+    /// Number of the next sample.
+    number: usize,
+    /// The record that came last.
+    record: Vec<u8>,
+    /// Where the image lies in it.
+    image: Option<Range<usize>>,
+    trailing: Option<u64>,
+}
+
+impl Shard {
+    fn open(input: Input, wanted: &Wanted) -> Result<Self> {
+        let Input { mut bytes, total_bytes } = input;
+        let mut read = |at: u64, length: u64, what: &str| {
+            let ends =
+                |end| Error::data(format!("{what} of {length} bytes reaches beyond the end at {end}")).at_byte(at);
+            if let Some(total) = total_bytes.filter(|total| total.saturating_sub(at) < length) {
+                return Err(ends(total));
+            }
+            let mut out = Vec::new();
+            let came = append(&mut *bytes, length, &mut out).map_err(|error| unreadable(error, at))?;
+            if came == length { Ok(out) } else { Err(ends(at + came)) }
+        };
+        let samples = u64::from(word(&read(0, WORD_BYTES, "the number of samples")?, 0).unwrap_or(0));
+        let table = read(WORD_BYTES, table_end(samples) - WORD_BYTES, "the table of offsets")?;
+        let start = u64::from(word(&table, 0).unwrap_or(0));
+        let config_bytes = start.checked_sub(table_end(samples)).filter(|bytes| *bytes <= CONFIG_LIMIT_BYTES);
+        let Some(config_bytes) = config_bytes else {
+            return Err(Error::data(format!("the first of {samples} samples at byte {start}: not an MDS shard"))
+                .at_byte(WORD_BYTES));
+        };
+        let config = read(table_end(samples), config_bytes, "the config")?;
+        let columns = Columns::of(&config, wanted).map_err(|error| error.at_byte(table_end(samples)))?;
+        let record = Vec::new();
+        Ok(Self { bytes, total_bytes, table, columns, number: 0, record, image: None, trailing: None })
+    }
+
+    /// Looks for bytes behind the last sample; none are read beyond the known length.
+    fn end(&mut self, at: u64) -> Result<()> {
+        let mut one = Vec::new();
+        let more = match self.total_bytes {
+            Some(total) => at < total,
+            None => append(&mut *self.bytes, 1, &mut one).map_err(|error| unreadable(error, at))? > 0,
+        };
+        self.trailing = more.then_some(at);
+        Ok(())
+    }
+}
+
+impl Walk for Shard {
+    fn next(&mut self) -> Result<Option<Record>> {
+        self.image = None;
+        let offset = |number| word(&self.table, number).map(u64::from);
+        let Some(start) = offset(self.number) else { return Ok(None) };
+        let Some(end) = offset(self.number + 1) else {
+            self.number += 1;
+            self.end(start)?;
+            return Ok(None);
+        };
+        let number = self.number;
+        let Some(length) = end.checked_sub(start) else {
+            let at = WORD_BYTES * (number as u64 + 2);
+            return Err(Error::data(format!("sample {number} begins at {start} and ends at {end}")).at_byte(at));
+        };
+        let cut = |total| {
+            Error::data(format!("sample {number} of {length} bytes reaches beyond the end at {total}")).at_byte(start)
+        };
+        if let Some(total) = self.total_bytes.filter(|total| *total < end) {
+            return Err(cut(total));
+        }
+        self.record.clear();
+        let came = append(&mut *self.bytes, length, &mut self.record).map_err(|error| unreadable(error, start))?;
+        if came < length {
+            return Err(cut(start + came));
+        }
+        self.number += 1;
+        let record = self.columns.record(&self.record, start, number);
+        if let Ok(image) = &record.image {
+            let place = |offset: u64| usize::try_from(offset - start).ok();
+            self.image = place(image.fetch.start).zip(place(image.fetch.end)).map(|(start, end)| start..end);
+        }
+        Ok(Some(record))
+    }
+
+    fn image(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        let image = self.image.clone().and_then(|image| self.record.get(image));
+        out.clear();
+        out.extend_from_slice(image.ok_or_else(|| Error::usage("the sample has no image that can be read"))?);
+        Ok(())
+    }
+
+    fn remarks(&mut self) -> Vec<Error> {
+        let remark = |at| Error::data("bytes behind the last sample, which no reader looks at").at_byte(at);
+        self.trailing.map(remark).into_iter().collect()
+    }
+}
+
+/// Word `number` of `bytes`.
+fn word(bytes: &[u8], number: usize) -> Option<u32> {
+    let (words, _) = bytes.as_chunks::<4>();
+    words.get(number).map(|word| u32::from_le_bytes(*word))
+}

@@ -1,0 +1,423 @@
+//! The columns of a shard of any writer: which holds the image, which the label, and how values are read.
+//!
+//! What is wrong inside of a sample is said in its record: the next one begins where the table says.
+
+use std::ops::Range;
+
+use serde::Deserialize;
+
+use super::{CONFIG_START, word};
+use crate::{
+    Error, Result,
+    formats::foreign::{Image, Label, Record, Wanted},
+    image_header::Kind,
+};
+
+/// Names of label columns, the likeliest first.
+const LABELS: [&str; 5] = ["label", "class", "cls", "target", "y"];
+/// Names of text columns that name the image's file, the likeliest first.
+const FILENAMES: [&str; 8] = ["filename", "file_name", "filepath", "file_path", "path", "image_path", "key", "__key__"];
+/// Names of text columns that name the class.
+const CLASSES: [&str; 3] = ["class_name", "classname", "class"];
+
+/// Longest name of a column in bytes. With it, and no column of no bytes, a sample costs no more than its length allows.
+const NAME_LIMIT_BYTES: usize = 255;
+
+/// The config of a shard, as far as it matters here.
+#[derive(Deserialize)]
+struct Config {
+    column_names: Vec<String>,
+    column_encodings: Vec<String>,
+    column_sizes: Vec<Option<u32>>,
+    format: String,
+}
+
+struct Column {
+    name: String,
+    encoding: String,
+    fixed_bytes: Option<u32>,
+}
+
+/// The columns, and what each is for.
+pub(super) struct Columns {
+    columns: Vec<Column>,
+    /// How many of them have a length in each sample.
+    variable: usize,
+    /// `None` until a column of bytes begins like an image, where no encoding tells.
+    image: Option<usize>,
+    label: Option<usize>,
+    class: Option<usize>,
+    filename: Option<usize>,
+}
+
+impl Columns {
+    pub fn of(config: &[u8], wanted: &Wanted) -> Result<Self> {
+        if !config.starts_with(CONFIG_START) {
+            return Err(Error::data("no config of an MDS shard"));
+        }
+        let config: Config = serde_json::from_slice(config)
+            .map_err(|error| Error::data(format!("the config cannot be read: {error}")))?;
+        let Config { column_names, column_encodings, column_sizes, format } = config;
+        if format != "mds" {
+            return Err(Error::data(format!("shards of format {format:?}, expected \"mds\"")));
+        }
+        if column_names.len() != column_encodings.len() || column_names.len() != column_sizes.len() {
+            return Err(Error::data(format!(
+                "{} names, {} encodings and {} sizes of columns",
+                column_names.len(),
+                column_encodings.len(),
+                column_sizes.len()
+            )));
+        }
+        if let Some(name) = column_names.iter().find(|name| name.len() > NAME_LIMIT_BYTES) {
+            let limit = format!("a column's name of {} bytes, at most {NAME_LIMIT_BYTES} are read", name.len());
+            return Err(Error::data(limit));
+        }
+        if column_sizes.contains(&Some(0)) {
+            return Err(Error::data("a column whose every value is 0 bytes long"));
+        }
+        let columns: Vec<_> = column_names
+            .into_iter()
+            .zip(column_encodings)
+            .zip(column_sizes)
+            .map(|((name, encoding), fixed_bytes)| Column { name, encoding, fixed_bytes })
+            .collect();
+        let find = |name: &str| columns.iter().position(|column| column.name == name);
+        let asked = |name: &String| {
+            find(name).ok_or_else(|| {
+                let names: Vec<_> = columns.iter().map(|column| column.name.as_str()).collect();
+                Error::usage(format!("no column {name:?}, the shard has {}", names.join(", ")))
+            })
+        };
+        let image = match &wanted.image {
+            Some(name) => Some(asked(name)?),
+            None => {
+                let by = |of: fn(&str) -> bool| columns.iter().position(|column| of(&column.encoding));
+                by(is_image).or_else(|| by(holds_images))
+            }
+        };
+        let label = match &wanted.label {
+            Some(name) => Some(asked(name)?),
+            None => {
+                LABELS.into_iter().filter_map(find).find(|found| is_label(&columns[*found].encoding)).or_else(|| {
+                    let mut integers =
+                        (0..columns.len()).filter(|number| integer(&columns[*number].encoding).is_some());
+                    integers.next().filter(|_| integers.next().is_none())
+                })
+            }
+        };
+        let text = |names: &[&str]| {
+            let mut found = names.iter().filter_map(|name| find(name));
+            found.find(|found| columns[*found].encoding == "str" && Some(*found) != label && Some(*found) != image)
+        };
+        let (class, filename) = (text(&CLASSES), text(&FILENAMES));
+        let variable = columns.iter().filter(|column| column.fixed_bytes.is_none()).count();
+        Ok(Self { variable, image, label, class, filename, columns })
+    }
+
+    /// The record of the sample `bytes`, which begins at `start`.
+    pub fn record(&mut self, bytes: &[u8], start: u64, number: usize) -> Record {
+        let mut record = Record {
+            range: start..start + bytes.len() as u64,
+            key: number.to_string().into_bytes(),
+            key_is_unique: false,
+            filename: None,
+            class: None,
+            label: Label::Missing,
+            labels: 0,
+            image: Err(String::new()),
+            others: Vec::new(),
+        };
+        let places = match self.places(bytes) {
+            Ok(places) => places,
+            Err(reason) => {
+                record.label = Label::Unfit(reason.clone());
+                record.image = Err(reason);
+                return record;
+            }
+        };
+        let of = |number: usize| bytes.get(places[number].clone()).unwrap_or_default();
+        if self.image.is_none() {
+            let mut numbers = 0..self.columns.len();
+            self.image = numbers
+                .find(|number| self.columns[*number].encoding == "bytes" && Kind::of(of(*number)) != Kind::Unknown);
+        }
+        record.image = match self.image {
+            None => Err("no column has the encoding of an image, or bytes that begin like one".to_owned()),
+            Some(number) => self.columns[number].image(of(number)).map(|inner| {
+                let offset = start + (places[number].start + inner.start) as u64;
+                let bytes = inner.len() as u64;
+                Image {
+                    name: self.columns[number].name.clone(),
+                    fetch: offset..offset + bytes,
+                    // A record is shorter than 4 GiB, for its offsets have 32 bits.
+                    bytes: bytes as u32,
+                    offset,
+                    in_parts: false,
+                }
+            }),
+        };
+        if let Some(number) = self.label {
+            record.label = label(&self.columns[number].encoding, of(number));
+            record.labels = 1;
+        }
+        record.class = self.class.map(|number| of(number).to_vec());
+        record.filename = self.filename.map(|number| of(number).to_vec());
+        let told = [self.image, self.label, self.class, self.filename];
+        let others = self.columns.iter().zip(&places).enumerate().filter(|(number, _)| !told.contains(&Some(*number)));
+        record.others = others.map(|(_, (column, place))| (column.name.clone(), place.len() as u64)).collect();
+        record
+    }
+
+    /// Where each column lies in a sample.
+    fn places(&self, bytes: &[u8]) -> Result<Vec<Range<usize>>, String> {
+        let mut at = 4 * self.variable;
+        let mut lengths = (0..self.variable).map(|number| word(bytes, number));
+        let mut places = Vec::new();
+        for Column { name, fixed_bytes, .. } in &self.columns {
+            let length = fixed_bytes.or_else(|| lengths.next().flatten());
+            let end = length.and_then(|length| at.checked_add(usize::try_from(length).ok()?));
+            let Some(end) = end.filter(|end| *end <= bytes.len()) else {
+                return Err(format!("column {name:?} reaches beyond the {} bytes of its sample", bytes.len()));
+            };
+            places.push(at..end);
+            at = end;
+        }
+        if at == bytes.len() {
+            Ok(places)
+        } else {
+            Err(format!("the columns end at byte {at} of a sample of {}", bytes.len()))
+        }
+    }
+}
+
+impl Column {
+    /// Where the file of the image lies in the value `bytes`, or why there is none.
+    fn image(&self, bytes: &[u8]) -> Result<Range<usize>, String> {
+        let Self { name, encoding, .. } = self;
+        match encoding.as_str() {
+            encoding if is_image(encoding) || encoding == "bytes" => Ok(0..bytes.len()),
+            "jpeg_array" | "jpegarray" => only(bytes, 0),
+            "list[jpeg]" | "list[png]" => only(bytes, 4),
+            "pil" | "list[pil]" => Err(format!("raw pixels ({encoding}) in column {name:?} are not supported")),
+            "pkl" => Err(format!("column {name:?} is a pickle (pkl), which is a program and is never run")),
+            _ => Err(format!("column {name:?} of encoding {encoding:?} is no image")),
+        }
+    }
+}
+
+/// Whether a value of this encoding is the file of an image.
+fn is_image(encoding: &str) -> bool {
+    matches!(encoding, "jpeg" | "png")
+}
+
+/// Whether a value of this encoding is pixels, or files of images.
+fn holds_images(encoding: &str) -> bool {
+    matches!(encoding, "jpeg_array" | "jpegarray" | "pil" | "list[jpeg]" | "list[png]" | "list[pil]")
+}
+
+/// Whether a column that is called like a label may be one.
+fn is_label(encoding: &str) -> bool {
+    !is_image(encoding) && !holds_images(encoding) && encoding != "bytes"
+}
+
+/// Width of a whole number in bytes, and whether it has a sign.
+fn integer(encoding: &str) -> Option<(usize, bool)> {
+    Some(match encoding {
+        "int" | "int64" => (8, true),
+        "int32" => (4, true),
+        "int16" => (2, true),
+        "int8" => (1, true),
+        "uint64" => (8, false),
+        "uint32" => (4, false),
+        "uint16" => (2, false),
+        "uint8" => (1, false),
+        _ => return None,
+    })
+}
+
+/// The label that a value says.
+fn label(encoding: &str, bytes: &[u8]) -> Label {
+    let unfit = || Label::Unfit(format!("{} bytes of encoding {encoding:?}", bytes.len()));
+    let whole = |number: f64| {
+        // Up to 2^53 a float says exactly one whole number.
+        let fits = number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_992.0;
+        if fits { Label::Number(number as i64) } else { Label::Unfit(format!("{number} is no whole number")) }
+    };
+    let text = || std::str::from_utf8(bytes).map(str::trim).ok();
+    if let Some((width, signed)) = integer(encoding) {
+        if bytes.len() != width {
+            return unfit();
+        }
+        let negative = signed && bytes.last().is_some_and(|last| last & 0x80 != 0);
+        let mut wide = [if negative { 0xff } else { 0 }; 8];
+        wide[..width].copy_from_slice(bytes);
+        return match i64::from_le_bytes(wide) {
+            number if !signed && number < 0 => Label::Unfit(format!("{} is beyond 63 bits", number as u64)),
+            number => Label::Number(number),
+        };
+    }
+    match encoding {
+        "float16" => {
+            <[u8; 2]>::try_from(bytes).map_or_else(|_| unfit(), |bytes| whole(half(u16::from_le_bytes(bytes))))
+        }
+        "float32" => {
+            <[u8; 4]>::try_from(bytes).map_or_else(|_| unfit(), |bytes| whole(f32::from_le_bytes(bytes).into()))
+        }
+        "float64" => <[u8; 8]>::try_from(bytes).map_or_else(|_| unfit(), |bytes| whole(f64::from_le_bytes(bytes))),
+        "str_int" => text().and_then(|text| text.parse().ok()).map_or_else(unfit, Label::Number),
+        "str_float" | "str_decimal" => text().and_then(|text| text.parse().ok()).map_or_else(unfit, whole),
+        "str" => Label::Text(bytes.to_vec()),
+        "json" => match serde_json::from_slice(bytes) {
+            Ok(serde_json::Value::Number(number)) => number.as_i64().map_or_else(unfit, Label::Number),
+            Ok(serde_json::Value::String(text)) => Label::Text(text.into_bytes()),
+            _ => unfit(),
+        },
+        _ => unfit(),
+    }
+}
+
+/// A number of 16 bits. Source: IEEE 754-2019, binary16.
+fn half(bits: u16) -> f64 {
+    let (exponent, fraction) = (i32::from(bits >> 10 & 31), f64::from(bits & 1023));
+    let size = match exponent {
+        31 if fraction == 0.0 => f64::INFINITY,
+        31 => f64::NAN,
+        0 => fraction * 2f64.powi(-24),
+        _ => (1024.0 + fraction) * 2f64.powi(exponent - 25),
+    };
+    if bits >> 15 == 0 { size } else { -size }
+}
+
+/// Where the one image of a list lies: behind `at` bytes, how many there are, the length of each, and all of them.
+fn only(bytes: &[u8], at: usize) -> Result<Range<usize>, String> {
+    let list = bytes.get(at..).unwrap_or_default();
+    match (word(list, 0), word(list, 1)) {
+        (Some(1), Some(length)) => {
+            let start = at + 8;
+            let end = usize::try_from(length).ok().and_then(|length| start.checked_add(length));
+            let end = end.filter(|end| *end <= bytes.len());
+            end.map(|end| start..end).ok_or_else(|| "the image of a list reaches beyond its column".to_owned())
+        }
+        (Some(1) | None, _) => Err("a list of images that ends early".to_owned()),
+        (Some(images), _) => Err(format!("a list of {images} images, expected one")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn columns(list: &[(&str, &str, Option<u32>)], wanted: &Wanted) -> Result<Columns> {
+        let names: Vec<_> = list.iter().map(|column| column.0).collect();
+        let encodings: Vec<_> = list.iter().map(|column| column.1).collect();
+        let sizes: Vec<_> = list.iter().map(|column| column.2).collect();
+        let json = serde_json::json!({
+            "column_encodings": encodings, "column_names": names, "column_sizes": sizes, "format": "mds"
+        });
+        Columns::of(json.to_string().as_bytes(), wanted)
+    }
+
+    /// Variable columns of these values.
+    fn sample(values: &[&[u8]]) -> Vec<u8> {
+        let lengths = values.iter().flat_map(|value| (value.len() as u32).to_le_bytes());
+        lengths.chain(values.concat()).collect()
+    }
+
+    #[test]
+    fn labels_are_read_from_every_encoding_that_can_say_one() {
+        let number = |encoding: &str, bytes: &[u8]| label(encoding, bytes);
+        assert_eq!(number("int", &(-2i64).to_le_bytes()), Label::Number(-2));
+        assert_eq!(number("uint8", &[200]), Label::Number(200));
+        assert_eq!(number("int8", &[200]), Label::Number(-56));
+        assert_eq!(number("int16", &[0xfe, 0xff]), Label::Number(-2));
+        assert_eq!(number("uint32", &[1, 0, 0, 0x80]), Label::Number(0x8000_0001));
+        assert_eq!(number("uint64", &[1, 0, 0, 0, 0, 0, 0, 0]), Label::Number(1));
+        assert!(matches!(number("uint64", &[0xff; 8]), Label::Unfit(_)));
+        assert!(matches!(number("int", &[1, 2]), Label::Unfit(_)));
+        assert_eq!(number("float32", &3f32.to_le_bytes()), Label::Number(3));
+        assert_eq!(number("float64", &(-3f64).to_le_bytes()), Label::Number(-3));
+        assert_eq!(number("float16", &0x4900u16.to_le_bytes()), Label::Number(10));
+        assert_eq!(number("float16", &0xc000u16.to_le_bytes()), Label::Number(-2));
+        for (encoding, bytes) in [("float32", &0.5f32.to_le_bytes()[..]), ("float64", &f64::NAN.to_le_bytes())] {
+            assert!(matches!(number(encoding, bytes), Label::Unfit(_)), "{encoding}");
+        }
+        assert!(matches!(number("float16", &0x7c00u16.to_le_bytes()), Label::Unfit(_)));
+        assert_eq!(number("str_int", b"-17"), Label::Number(-17));
+        assert_eq!(number("str_float", b"4.0"), Label::Number(4));
+        assert_eq!(number("json", b"4"), Label::Number(4));
+        assert_eq!(number("json", b"\"cat\""), Label::Text(b"cat".to_vec()));
+        assert_eq!(number("str", b"cat"), Label::Text(b"cat".to_vec()));
+        assert!(matches!(number("pkl", b"\x80\x04N."), Label::Unfit(_)));
+        assert!(matches!(number("ndarray:int64:1", &[0; 8]), Label::Unfit(_)));
+    }
+
+    #[test]
+    fn columns_are_found_by_encoding_name_and_content() {
+        let wanted = Wanted::default();
+        let jpeg = b"\xff\xd8\xff\xe0";
+        let list = [("a", "bytes", None), ("b", "bytes", None), ("key", "str", None), ("n", "uint8", Some(1))];
+        let mut found = columns(&list, &wanted).unwrap();
+        let bytes = [sample(&[b"no image", jpeg, b"x/1.jpg"]), vec![9]].concat();
+        let record = found.record(&bytes, 100, 3);
+        let image = record.image.unwrap();
+        assert_eq!((image.name.as_str(), image.offset, image.bytes), ("b", 100 + 12 + 8, 4));
+        assert_eq!((record.label, record.labels), (Label::Number(9), 1));
+        assert_eq!(record.filename.as_deref(), Some(&b"x/1.jpg"[..]));
+        assert_eq!((record.key, record.key_is_unique), (b"3".to_vec(), false));
+        assert_eq!(record.others, [("a".to_owned(), 8)]);
+        let record = found.record(&bytes[..bytes.len() - 1], 100, 3);
+        assert!(record.image.unwrap_err().contains("\"n\" reaches beyond the 31 bytes"));
+        assert!(found.record(&[&bytes[..], b"x"].concat(), 0, 0).image.unwrap_err().contains("end at byte 32"));
+
+        let wanted = Wanted { image: Some("a".to_owned()), label: Some("key".to_owned()), ..wanted };
+        let record = columns(&list, &wanted).unwrap().record(&bytes, 0, 0);
+        assert_eq!(record.image.unwrap().bytes, 8);
+        assert_eq!((record.label, record.filename), (Label::Text(b"x/1.jpg".to_vec()), None));
+        let error = columns(&list, &Wanted { image: Some("c".to_owned()), ..Wanted::default() }).err().unwrap();
+        assert!(error.to_string().contains("a, b, key, n"), "{error}");
+    }
+
+    #[test]
+    fn lists_of_one_image_give_it_and_what_is_no_file_says_so() {
+        let word = |number: u32| number.to_le_bytes();
+        let one = [&word(1)[..], &word(3), b"abc"].concat();
+        let list = [&word(0)[..], &one].concat();
+        let two = [&word(2)[..], &word(1), &word(1), b"ab"].concat();
+        let cases: [(&str, &[u8], Result<u64, &str>); 9] = [
+            ("jpeg_array", &one, Ok(8)),
+            ("list[jpeg]", &list, Ok(12)),
+            ("list[png]", &list[..list.len() - 1], Err("beyond its column")),
+            ("list[png]", b"", Err("ends early")),
+            ("jpegarray", &two, Err("2 images")),
+            ("pil", &list, Err("raw pixels (pil)")),
+            ("list[pil]", &list, Err("raw pixels")),
+            ("pkl", b"\x80\x04N.", Err("never run")),
+            ("str", b"text", Err("no image")),
+        ];
+        for (encoding, value, expected) in cases {
+            let wanted = Wanted { image: Some("image".to_owned()), ..Wanted::default() };
+            let mut columns = columns(&[("image", encoding, None)], &wanted).unwrap();
+            let found = columns.record(&sample(&[value]), 0, 0).image;
+            match expected {
+                Ok(offset) => assert_eq!(found.unwrap().fetch, 4 + offset..4 + offset + 3, "{encoding}"),
+                Err(reason) => assert!(found.unwrap_err().contains(reason), "{encoding}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_config_that_contradicts_itself_is_refused() {
+        let wanted = Wanted::default();
+        for config in [
+            &b"{\"format\": \"mds\"}"[..],
+            br#"{"column_encodings": ["int"], "column_names": [], "column_sizes": [], "format": "mds"}"#,
+            br#"{"column_encodings": [], "column_names": [], "column_sizes": [], "format": "csv"}"#,
+            br#"{"column_encodings": [1], "column_names": [], "column_sizes": [], "format": "mds"}"#,
+            br#"{"column_encodings": ["int"], "column_names": ["a"], "column_sizes": [0], "format": "mds"}"#,
+            br#"{"column_encodings"#,
+        ] {
+            assert!(Columns::of(config, &wanted).is_err(), "{}", String::from_utf8_lossy(config));
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! Samples to MDS bytes: exactly as long as the layout says, columns in the order of their names.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use super::{
+    layout::{Column, LABEL_BYTES, Role, WORD_BYTES, config, head_bytes},
+    sidecars::{self, ZSTD_EXTENSION},
+};
+use crate::{
+    Error, Result,
+    formats::{Choice, Format, Layout, MAX_WRITTEN, Setting},
+    hash::Named,
+    image_header::Header,
+    index::RowRef,
+    sample::{Extent, Sample},
+};
+
+/// Length in bytes of shards unless the user says otherwise: streaming's own default.
+const USUAL_SHARD_BYTES: u64 = 1 << 26;
+/// How streaming calls file formats of images, and bytes that it hands on as they are.
+const ENCODINGS: [&str; 3] = ["jpeg", "png", "bytes"];
+
+/// The settings that only this format has.
+pub(super) const SETTINGS: &[Setting] = &[
+    Setting {
+        name: "encoding",
+        about: "encoding of the image column: jpeg (default) or png, which streaming decodes whatever the file is, or bytes",
+    },
+    Setting { name: "image_column", about: "column of the image; default image" },
+    Setting { name: "label_column", about: "column of the label; default label, empty for none" },
+    Setting { name: "filename_column", about: "column of the original path; default filename, empty for none" },
+    Setting {
+        name: "hashes",
+        about: "hashes in index.json, with commas: md5, sha1, sha256, xxh32, xxh64, xxh3_64, xxh128; default xxh64, \
+                empty for none",
+    },
+];
+
+/// The format with its options.
+#[derive(Clone, Debug)]
+pub struct Mds {
+    /// In the order in which they are stored.
+    columns: Vec<Column>,
+    /// Name of the image's column, alone.
+    components: Vec<String>,
+    /// Names, in alphabetical order.
+    hashes: Vec<String>,
+    /// What stands in the head of every shard.
+    config: String,
+}
+
+/// A column's value that is small, or the image's length.
+enum Value<'a> {
+    Image,
+    Label([u8; LABEL_BYTES as usize]),
+    Filename(Cow<'a, str>),
+}
+
+impl Mds {
+    /// The format that was chosen.
+    ///
+    /// # Errors
+    /// When a setting has a value that the format does not know, or two columns have one name.
+    pub fn new(choice: &Choice) -> Result<Self> {
+        let setting = |name: &str, default| choice.settings.get(name).map_or(default, String::as_str);
+        let encoding = setting("encoding", ENCODINGS[0]);
+        let encoding = ENCODINGS.into_iter().find(|known| *known == encoding).ok_or_else(|| {
+            Error::usage(format!("encoding {encoding:?}, an image column is one of {}", ENCODINGS.join(", ")))
+        })?;
+        let image = setting("image_column", "image");
+        if image.is_empty() {
+            return Err(Error::usage("the image column needs a name"));
+        }
+        let column = |name: &str, encoding, role| Column { name: name.to_owned(), encoding, role };
+        let mut columns = vec![
+            column(setting("filename_column", "filename"), "str", Role::Filename),
+            column(image, encoding, Role::Image),
+            column(setting("label_column", "label"), "int", Role::Label),
+        ];
+        columns.retain(|column| !column.name.is_empty());
+        columns.sort_by(|a, b| a.name.cmp(&b.name));
+        if let Some(pair) = columns.windows(2).find(|pair| pair[0].name == pair[1].name) {
+            return Err(Error::usage(format!("two columns are called {:?}", pair[0].name)));
+        }
+        let mut hashes: Vec<String> = Vec::new();
+        for name in setting("hashes", "xxh64").split(',').map(str::trim).filter(|name| !name.is_empty()) {
+            Named::new(name)?;
+            hashes.push(name.to_owned());
+        }
+        hashes.sort();
+        hashes.dedup();
+        let config = config(&columns, &hashes);
+        Ok(Self { components: vec![image.to_owned()], columns, hashes, config })
+    }
+
+    fn column(&self, role: Role) -> Option<&Column> {
+        self.columns.iter().find(|column| column.role == role)
+    }
+
+    fn name_of(&self, role: Role) -> &str {
+        self.column(role).map_or("", |column| &column.name)
+    }
+
+    /// The values of a sample in the order of the columns.
+    fn values<'a>(&self, label: Option<i64>, path: &'a [u8]) -> Result<Vec<Value<'a>>> {
+        let value = |column: &Column| match column.role {
+            Role::Image => Ok(Value::Image),
+            Role::Filename => Ok(Value::Filename(String::from_utf8_lossy(path))),
+            Role::Label => match label {
+                Some(label) => Ok(Value::Label(label.to_le_bytes())),
+                None => Err(Error::usage("it has no label, and every sample of an mds shard has each column")
+                    .help("leave the label out with --set label_column=")),
+            },
+        };
+        self.columns.iter().map(value).collect()
+    }
+
+    /// Where things lie in a record of these values with an image of so many bytes.
+    fn place(&self, values: &[Value<'_>], image_bytes: u32) -> Result<Layout> {
+        let variable = self.columns.iter().filter(|column| column.fixed_bytes().is_none()).count() as u64;
+        let mut at = WORD_BYTES * variable;
+        let mut image = None;
+        for value in values {
+            at += match value {
+                Value::Image => {
+                    image = u32::try_from(at).ok().map(|offset| Extent { offset, bytes: image_bytes });
+                    u64::from(image_bytes)
+                }
+                Value::Label(label) => label.len() as u64,
+                Value::Filename(name) => name.len() as u64,
+            };
+        }
+        let (Some(image), Ok(record_bytes)) = (image, u32::try_from(at)) else {
+            return Err(Error::usage(format!("image of {image_bytes} bytes: a record must stay below 4 GiB")));
+        };
+        let mut components = [Extent::ABSENT; MAX_WRITTEN];
+        components[0] = image;
+        Ok(Layout { record_bytes, components })
+    }
+
+    /// The lengths that stand at the start of a record: of each column of variable length.
+    fn lengths(values: &[Value<'_>], image_bytes: u32) -> impl Iterator<Item = u32> {
+        values.iter().filter_map(move |value| match value {
+            Value::Image => Some(image_bytes),
+            // A path is shorter than a record, which has been checked to be below 4 GiB.
+            Value::Filename(name) => Some(name.len() as u32),
+            Value::Label(_) => None,
+        })
+    }
+}
+
+impl Format for Mds {
+    fn name(&self) -> &'static str {
+        super::NAME
+    }
+
+    fn components(&self) -> &[String] {
+        &self.components
+    }
+
+    fn settings(&self) -> BTreeMap<String, String> {
+        let encoding = self.column(Role::Image).map_or("", |column| column.encoding);
+        [
+            ("encoding", encoding),
+            ("image_column", self.name_of(Role::Image)),
+            ("label_column", self.name_of(Role::Label)),
+            ("filename_column", self.name_of(Role::Filename)),
+            ("hashes", &self.hashes.join(",")),
+        ]
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
+    }
+
+    fn needs_path(&self) -> bool {
+        self.column(Role::Filename).is_some()
+    }
+
+    fn layout(&self, sample: &Sample<'_>) -> Result<Layout> {
+        let values = self.values(sample.label, sample.path);
+        values.and_then(|values| self.place(&values, sample.payload_bytes)).map_err(|error| error.in_sample(sample.key))
+    }
+
+    fn head_bytes(&self, samples: u64) -> u64 {
+        head_bytes(samples, self.config.len() as u64)
+    }
+
+    fn head(&self, record_bytes: &mut dyn Iterator<Item = u32>, head: &mut [u8]) -> Result<()> {
+        let short = || Error::data("the head of the shard is not as long as its number of samples asks for");
+        let too_long = || Error::usage("MDS stores offsets in 32 bits, so a shard must be below 4 GiB");
+        let mut offset = u32::try_from(head.len()).map_err(|_| too_long())?;
+        let table_bytes = head.len().checked_sub(self.config.len()).ok_or_else(short)?;
+        let (table, config) = head.split_at_mut_checked(table_bytes).ok_or_else(short)?;
+        config.copy_from_slice(self.config.as_bytes());
+        let (words, []) = table.as_chunks_mut::<4>() else { return Err(short()) };
+        let [samples, first, ends @ ..] = words else { return Err(short()) };
+        *samples = u32::try_from(ends.len()).map_err(|_| too_long())?.to_le_bytes();
+        *first = offset.to_le_bytes();
+        for end in ends {
+            let bytes = record_bytes.next().ok_or_else(short)?;
+            offset = offset.checked_add(bytes).ok_or_else(too_long)?;
+            *end = offset.to_le_bytes();
+        }
+        if record_bytes.next().is_some() { Err(short()) } else { Ok(()) }
+    }
+
+    fn most_shard_bytes(&self) -> u64 {
+        u32::MAX.into()
+    }
+
+    fn usual_shard_bytes(&self) -> u64 {
+        USUAL_SHARD_BYTES
+    }
+
+    fn frame(&self, sample: &Sample<'_>, _: &Header, record: &mut [u8]) -> Result<()> {
+        let short = || Error::data("the record is not as long as its layout").in_sample(sample.key);
+        let values = self.values(sample.label, sample.path).map_err(|error| error.in_sample(sample.key))?;
+        let mut rest = record;
+        let mut put = |length: usize, bytes: Option<&[u8]>| {
+            let (place, after) = std::mem::take(&mut rest).split_at_mut_checked(length).ok_or_else(short)?;
+            if let Some(bytes) = bytes {
+                place.copy_from_slice(bytes);
+            }
+            rest = after;
+            Ok(())
+        };
+        for length in Self::lengths(&values, sample.payload_bytes) {
+            put(WORD_BYTES as usize, Some(&length.to_le_bytes()))?;
+        }
+        for value in &values {
+            match value {
+                Value::Image => put(sample.payload_bytes as usize, None)?,
+                Value::Label(label) => put(label.len(), Some(label))?,
+                Value::Filename(name) => put(name.len(), Some(name.as_bytes()))?,
+            }
+        }
+        if rest.is_empty() { Ok(()) } else { Err(short()) }
+    }
+
+    fn check(&self, row: &RowRef<'_>, record: &[u8]) -> Result<()> {
+        let values = self.values(row.label, row.path)?;
+        let image = row.component(0).ok_or_else(|| Error::data("the index names no image").at_byte(0))?;
+        let layout = self.place(&values, image.bytes)?;
+        if layout.components[0] != image || layout.record_bytes as usize != record.len() {
+            let Layout { record_bytes, components: [Extent { offset, .. }, ..] } = layout;
+            return Err(Error::data(format!(
+                "an image of {} bytes lies at {offset} of {record_bytes} bytes, the index says at {} of {}",
+                image.bytes,
+                image.offset,
+                record.len()
+            ))
+            .at_byte(0));
+        }
+        let mut at = 0;
+        let mut expect = |what: &str, length: usize, expected: Option<&[u8]>| {
+            let found = record.get(at..at + length).unwrap_or_default();
+            if expected.is_some_and(|expected| expected != found) {
+                return Err(Error::data(format!("{what} is not what the index says")).at_byte(at as u64));
+            }
+            at += length;
+            Ok(())
+        };
+        for length in Self::lengths(&values, image.bytes) {
+            expect("the length of a column", WORD_BYTES as usize, Some(&length.to_le_bytes()))?;
+        }
+        for (value, column) in values.iter().zip(&self.columns) {
+            let what = format!("column {:?}", column.name);
+            match value {
+                Value::Image => expect(&what, image.bytes as usize, None)?,
+                Value::Label(label) => expect(&what, label.len(), Some(label))?,
+                Value::Filename(name) => expect(&what, name.len(), Some(name.as_bytes()))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn shard_file(&self, name: &str, number: u64, _: u64) -> String {
+        format!("{name}.{number:05}.mds")
+    }
+
+    fn extension(&self) -> &'static str {
+        ".mds"
+    }
+
+    fn zstd_extension(&self) -> Option<&'static str> {
+        Some(ZSTD_EXTENSION)
+    }
+
+    fn file_hashes(&self) -> &[String] {
+        &self.hashes
+    }
+
+    fn sidecar(
+        &self,
+        name: &str,
+        dataset: &crate::formats::sidecars::Dataset<'_>,
+        out: &mut dyn crate::formats::sidecars::Files,
+    ) -> Result<()> {
+        match name {
+            "index" => sidecars::write_index(&self.columns, &self.hashes, dataset, out),
+            _ => Err(Error::usage(format!("{} has no sidecar {name:?}", self.name()))),
+        }
+    }
+
+    fn recipes(&self, folder: &str, _: &str, _: u64, _: bool) -> Vec<(&'static str, String)> {
+        vec![("streaming", format!("StreamingDataset(local=\"{folder}\", shuffle=False, batch_size=1)"))]
+    }
+}

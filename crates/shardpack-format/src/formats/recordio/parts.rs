@@ -1,0 +1,54 @@
+//! An image that holds the magic at a multiple of four is stored in parts, and put together again.
+//!
+//! A part ends before each magic, which is left out, and the next part begins with the magic of its own header: so in
+//! the stored bytes each such magic stays where it is, and behind it stands one word more, the length of the part that
+//! follows. Parts that end so are multiples of four long and not padded.
+//! Source: dmlc-core, `recordio.cc` (`RecordIOWriter::WriteRecord`), read; mxnet 1.9.1, run.
+
+/// First word of every part, little-endian.
+pub const MAGIC: u32 = 0xced7_230a;
+/// Length in bytes of a word; only magics at a multiple of it count.
+pub const WORD_BYTES: usize = 4;
+
+/// Places in `payload`, which begins at a multiple of four, where the magic stands; ascending.
+pub fn magics(payload: &[u8]) -> impl Iterator<Item = usize> + '_ {
+    let first = MAGIC.to_le_bytes();
+    payload.chunks_exact(WORD_BYTES).enumerate().filter(move |(_, word)| **word == first).map(|(n, _)| n * WORD_BYTES)
+}
+
+/// The payload whose stored bytes, from its first byte to the end of its record, are `stored`; `None` where they are
+/// not enough for `bytes`.
+pub fn join(stored: &[u8], bytes: usize) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(bytes.min(stored.len()));
+    let mut from = 0;
+    for at in magics(stored) {
+        // The word behind a magic is a length, whatever it looks like.
+        if at < from {
+            continue;
+        }
+        out.extend_from_slice(&stored[from..at + WORD_BYTES]);
+        from = at + 2 * WORD_BYTES;
+    }
+    out.extend_from_slice(stored.get(from..).unwrap_or_default());
+    (out.len() >= bytes).then(|| {
+        out.truncate(bytes);
+        out
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_come_together_whatever_their_lengths_look_like() {
+        let magic = MAGIC.to_le_bytes();
+        let stored = [b"abcd".as_slice(), &magic, &magic, b"efgh", &magic, b"\x05\0\0\x60", b"ijklm\0\0\0"].concat();
+        let image = [b"abcd".as_slice(), &magic, b"efgh", &magic, b"ijklm"].concat();
+        assert_eq!(join(&stored, image.len()), Some(image.clone()));
+        assert_eq!(join(&stored, image.len() + 4), None);
+        assert_eq!(magics(&stored).collect::<Vec<_>>(), [4, 8, 16]);
+        assert_eq!(join(&magic, 4), Some(magic.to_vec()));
+        assert_eq!(join(b"", 0), Some(Vec::new()));
+    }
+}

@@ -1,0 +1,284 @@
+//! RecordIO files of any writer, record by record.
+//!
+//! Holds at all times: a part is checked against what is left of the file before it is read; parts of a record come in
+//! order, and all but the last are multiples of four long; a record in parts is held whole, its payload below 4 GiB; of
+//! one in a single part only the header is read, until its image is asked for.
+
+use std::borrow::Cow;
+
+use super::{
+    layout::{IMAGE_HEADER_BYTES, ImageHeader, LABEL_BYTES, PART_HEADER_BYTES, PartHeader, Place},
+    parts::{MAGIC, WORD_BYTES},
+};
+use crate::{
+    Error, Result,
+    formats::foreign::{self, Foreign, Image, Input, Label, Record, Skip, Walk, Wanted},
+};
+
+/// RecordIO files, as shards of others.
+pub(super) struct RecordIo;
+
+impl Foreign for RecordIo {
+    fn is(&self, first: &[u8], total_bytes: Option<u64>, _: &str) -> bool {
+        let Some(part) = first.first_chunk().and_then(|head| PartHeader::read(head).ok()) else { return false };
+        let end = PART_HEADER_BYTES as u64 + u64::from(part.padded_bytes());
+        part.place.follows(None) && is_aligned(part) && total_bytes.is_none_or(|total| end <= total)
+    }
+
+    fn walk(&self, input: Input, wanted: &Wanted) -> Result<Box<dyn Walk>> {
+        Ok(Box::new(Records::new(input.bytes, input.total_bytes, wanted.label_number)))
+    }
+
+    fn image<'r>(&self, fetched: &'r [u8], wanted: &Wanted) -> Result<Cow<'r, [u8]>> {
+        let mut records = Records::new(fetched, Some(fetched.len() as u64), wanted.label_number);
+        let record = records.next()?.ok_or_else(|| Error::data("no record where one was").at_byte(0))?;
+        if record.range.end != fetched.len() as u64 {
+            let what = format!("the record ends here, not at {}", fetched.len());
+            return Err(Error::data(what).at_byte(record.range.end));
+        }
+        let image = record.image.map_err(|why| Error::data(why).at_byte(0))?;
+        if !image.in_parts {
+            let whole = fetched.get(image.offset as usize..).and_then(|rest| rest.get(..image.bytes as usize));
+            return whole.map(Cow::Borrowed).ok_or_else(|| cut(image.offset, u64::from(image.bytes)));
+        }
+        let mut out = Vec::new();
+        records.image(&mut out)?;
+        Ok(Cow::Owned(out))
+    }
+}
+
+/// Key and offset of each record, from the bytes of an index.
+///
+/// # Errors
+/// Names the byte where a line begins that is none of `key TAB offset`: MXNet refuses such an index too.
+pub fn read_idx(bytes: &[u8]) -> Result<Vec<(u64, u64)>> {
+    let (mut entries, mut at) = (Vec::new(), 0);
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        let text = std::str::from_utf8(line).ok().and_then(|line| line.trim_end_matches(['\r', '\n']).split_once('\t'));
+        let numbers = text.and_then(|(key, offset)| Some((number(key)?, number(offset)?)));
+        entries.push(numbers.ok_or_else(|| {
+            let shown: String = String::from_utf8_lossy(line).trim_end().chars().take(40).collect();
+            Error::data(format!("a line of an index is a number, a tab, an offset; here is {shown:?}")).at_byte(at)
+        })?);
+        at += line.len() as u64;
+    }
+    Ok(entries)
+}
+
+fn number(text: &str) -> Option<u64> {
+    // `parse` alone would take a sign.
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+}
+
+/// A walk through a file.
+struct Records<R> {
+    inner: R,
+    total_bytes: Option<u64>,
+    /// Where `inner` stands.
+    at: u64,
+    /// Number of records that were given.
+    given: u64,
+    label_number: usize,
+    /// The payload of the record that was given last, as far as it was read.
+    payload: Vec<u8>,
+    /// Bytes of that payload that were not read yet, and of the padding behind it.
+    unread: (u32, u32),
+    /// Where the image begins in `payload`; `None` where there is none.
+    image_at: Option<usize>,
+}
+
+impl<R: Skip> Records<R> {
+    fn new(inner: R, total_bytes: Option<u64>, label_number: usize) -> Self {
+        let (payload, unread, image_at) = (Vec::new(), (0, 0), None);
+        Self { inner, total_bytes, at: 0, given: 0, label_number, payload, unread, image_at }
+    }
+
+    /// Reads the header of a part that may follow one of place `before`; `None` at the end of the file, which may be
+    /// between records only.
+    fn part(&mut self, before: Option<Place>) -> Result<Option<PartHeader>> {
+        let start = self.at;
+        let left = self.total_bytes.map_or(u64::MAX, |total| total.saturating_sub(start));
+        let mut head = [0; PART_HEADER_BYTES];
+        let room = usize::try_from(left).unwrap_or(usize::MAX).min(head.len());
+        let filled = foreign::fill(&mut self.inner, &mut head[..room]);
+        let filled = filled.map_err(|error| foreign::unreadable(error, start))?;
+        self.at += filled as u64;
+        if filled == 0 && before.is_none() && room != 0 && self.total_bytes.is_some() {
+            return Err(cut(start, left));
+        }
+        match filled {
+            0 if before.is_none() => return Ok(None),
+            PART_HEADER_BYTES => {}
+            _ => return Err(cut(start, PART_HEADER_BYTES as u64)),
+        }
+        let part = PartHeader::read(&head).map_err(|what| Error::data(what).at_byte(start))?;
+        if !part.place.follows(before) {
+            let flag = part.place as u32;
+            let expected =
+                if before.is_some() { "2 or 3 to go on with the record" } else { "0 or 1 to begin a record" };
+            return Err(Error::data(format!("a part of flag {flag}, expected {expected}")).at_byte(start));
+        }
+        if !is_aligned(part) {
+            let what = format!("a part of {} bytes is followed by others, and no multiple of 4", part.bytes);
+            return Err(Error::data(what).at_byte(start));
+        }
+        if u64::from(part.padded_bytes()) > left.saturating_sub(PART_HEADER_BYTES as u64) {
+            return Err(cut(start, u64::from(part.padded_bytes()) + PART_HEADER_BYTES as u64));
+        }
+        Ok(Some(part))
+    }
+
+    /// Reads on in the payload until `bytes` of it are there, or all.
+    fn read_until(&mut self, bytes: usize) -> Result<()> {
+        let wanted = bytes.saturating_sub(self.payload.len()).min(self.unread.0 as usize);
+        let read = foreign::append(&mut self.inner, wanted as u64, &mut self.payload);
+        let read = read.map_err(|error| foreign::unreadable(error, self.at))?;
+        self.at += read;
+        // At most what is unread.
+        self.unread.0 -= read as u32;
+        if read == wanted as u64 { Ok(()) } else { Err(cut(self.at, wanted as u64 - read)) }
+    }
+
+    /// Passes over what was not read.
+    fn pass(&mut self) -> Result<()> {
+        let bytes = u64::from(self.unread.0) + u64::from(self.unread.1);
+        self.unread = (0, 0);
+        if bytes > 0 {
+            self.inner.skip(bytes).map_err(|error| match error.kind() {
+                std::io::ErrorKind::UnexpectedEof => cut(self.at, bytes),
+                _ => foreign::unreadable(error, self.at),
+            })?;
+            self.at += bytes;
+        }
+        Ok(())
+    }
+
+    /// Reads the data of `part`, the first of several, and all others, and says how many of their headers lie before
+    /// the image.
+    fn join(&mut self, mut part: PartHeader) -> Result<u64> {
+        let (start, mut before_image) = (self.at, 0);
+        loop {
+            self.unread = (part.bytes, part.padded_bytes() - part.bytes);
+            if u32::try_from(self.payload.len() as u64 + u64::from(part.bytes)).is_err() {
+                return Err(Error::data("a record of 4 GiB or more").at_byte(start));
+            }
+            self.read_until(usize::MAX)?;
+            self.pass()?;
+            if part.place.ends() {
+                return Ok(before_image);
+            }
+            let next = self.part(Some(part.place))?;
+            part = next.ok_or_else(|| cut(self.at, PART_HEADER_BYTES as u64))?;
+            self.payload.extend_from_slice(&MAGIC.to_le_bytes());
+            if self.payload.len() as u64 <= image_at(&self.payload) {
+                before_image += 1;
+            }
+        }
+    }
+
+    fn label(&self, header: &ImageHeader) -> Label {
+        let values = header.flag.max(1) as usize;
+        if self.label_number >= values {
+            return Label::Unfit(format!("it has {values} labels, number {} is wanted", self.label_number));
+        }
+        let value = match header.flag {
+            0 => header.label,
+            _ => {
+                let at = IMAGE_HEADER_BYTES + self.label_number * LABEL_BYTES;
+                let bytes = self.payload.get(at..).and_then(<[u8]>::first_chunk);
+                bytes.map_or(f32::NAN, |bytes| f32::from_le_bytes(*bytes))
+            }
+        };
+        // Beyond 2^63 a number is none that a label can be.
+        match value.fract() == 0.0 && value.abs() < i64::MAX as f32 {
+            true => Label::Number(value as i64),
+            false => Label::Unfit(format!("{value} is no whole number")),
+        }
+    }
+}
+
+impl<R: Skip> Walk for Records<R> {
+    fn next(&mut self) -> Result<Option<Record>> {
+        self.pass()?;
+        self.payload.clear();
+        self.image_at = None;
+        let start = self.at;
+        let Some(part) = self.part(None)? else { return Ok(None) };
+        let in_parts = !part.place.ends();
+        let parts_before_image = match in_parts {
+            true => self.join(part)?,
+            false => {
+                self.unread = (part.bytes, part.padded_bytes() - part.bytes);
+                // Where the end of the file is not known, it shows only by reading, and a cut record must not be given.
+                self.read_until(if self.total_bytes.is_some() { IMAGE_HEADER_BYTES } else { usize::MAX })?;
+                if self.total_bytes.is_none() {
+                    self.pass()?;
+                }
+                0
+            }
+        };
+        let payload_bytes = self.payload.len() as u64 + u64::from(self.unread.0);
+        let mut record = Record {
+            range: start..self.at + u64::from(self.unread.0) + u64::from(self.unread.1),
+            key: self.given.to_string().into_bytes(),
+            key_is_unique: false,
+            filename: None,
+            class: None,
+            label: Label::Missing,
+            labels: 0,
+            image: Err(format!("a record of {payload_bytes} bytes has no room for a header of {IMAGE_HEADER_BYTES}")),
+            others: Vec::new(),
+        };
+        self.given += 1;
+        let Some(header) = ImageHeader::read(&self.payload) else { return Ok(Some(record)) };
+        record.key = header.id.to_string().into_bytes();
+        let image_at = image_at(&self.payload);
+        let Some(image_bytes) = payload_bytes.checked_sub(image_at) else {
+            let left = payload_bytes - IMAGE_HEADER_BYTES as u64;
+            record.image = Err(format!("its header promises {} labels, {left} bytes follow", header.flag));
+            return Ok(Some(record));
+        };
+        // Both are at most the payload's length, which has 32 bits.
+        self.image_at = Some(image_at as usize);
+        if self.label_number < header.flag as usize {
+            self.read_until(IMAGE_HEADER_BYTES + (self.label_number + 1) * LABEL_BYTES)?;
+        }
+        record.label = self.label(&header);
+        record.labels = header.flag.max(1) as usize;
+        record.image = Ok(Image {
+            name: String::new(),
+            fetch: record.range.clone(),
+            bytes: image_bytes as u32,
+            offset: start + PART_HEADER_BYTES as u64 + image_at + parts_before_image * WORD_BYTES as u64,
+            in_parts,
+        });
+        Ok(Some(record))
+    }
+
+    fn image(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        self.read_until(usize::MAX)?;
+        let image = self.image_at.and_then(|at| self.payload.get(at..));
+        let image = image.ok_or_else(|| Error::data("the record has no image").at_byte(self.at))?;
+        out.clear();
+        out.extend_from_slice(image);
+        Ok(())
+    }
+}
+
+/// Where the image begins in a payload that begins with these bytes, behind header and labels.
+fn image_at(payload: &[u8]) -> u64 {
+    let flag = payload.first_chunk().map_or(0, |flag| u32::from_le_bytes(*flag));
+    IMAGE_HEADER_BYTES as u64 + u64::from(flag) * LABEL_BYTES as u64
+}
+
+/// Whether the data of `part` may be as long as it is: no padding may come between it and the magic that was left out.
+fn is_aligned(part: PartHeader) -> bool {
+    part.place.ends() || part.bytes == part.padded_bytes()
+}
+
+fn cut(at: u64, bytes: u64) -> Error {
+    Error::data(format!("the file ends within these {bytes} bytes")).at_byte(at)
+}
+
+#[cfg(test)]
+mod tests;

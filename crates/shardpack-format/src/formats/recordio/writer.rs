@@ -1,0 +1,235 @@
+//! Samples to records: exactly as long as the layout says, and longer by one word for each magic in the image.
+
+use super::{
+    layout::{IMAGE_HEADER_BYTES, IMAGE_OFFSET, ImageHeader, PART_HEADER_BYTES, PART_LIMIT_BYTES, PartHeader, Place},
+    parts::{MAGIC, WORD_BYTES, magics},
+    sidecars,
+};
+use crate::{
+    Error, Result,
+    formats::{self, Format, Layout, sidecars as beside},
+    image_header::Header,
+    index::RowRef,
+    sample::{Extent, Sample},
+};
+
+/// What the names of shards end in.
+pub(super) const EXTENSION: &str = ".rec";
+
+/// Largest whole number below which an f32 holds every one.
+const MOST_LABEL: u64 = 1 << f32::MANTISSA_DIGITS;
+
+/// The format; it has no options.
+#[derive(Clone, Debug)]
+pub struct RecordIo {
+    components: Vec<String>,
+}
+
+impl Default for RecordIo {
+    fn default() -> Self {
+        Self { components: vec!["image".to_owned()] }
+    }
+}
+
+impl Format for RecordIo {
+    fn name(&self) -> &'static str {
+        super::NAME
+    }
+
+    fn components(&self) -> &[String] {
+        &self.components
+    }
+
+    fn needs_path(&self) -> bool {
+        false
+    }
+
+    fn layout(&self, sample: &Sample<'_>) -> Result<Layout> {
+        id(sample.key.as_bytes())?;
+        label(sample.label).map_err(|error| error.in_sample(sample.key))?;
+        let payload_bytes = u64::from(sample.payload_bytes) + IMAGE_HEADER_BYTES as u64;
+        if payload_bytes >= u64::from(PART_LIMIT_BYTES) {
+            return Err(Error::usage(format!(
+                "image of {} bytes: RecordIO stores lengths in 29 bits, so image and header must be below 512 MiB",
+                sample.payload_bytes
+            ))
+            .in_sample(sample.key));
+        }
+        let mut components = [Extent::ABSENT; formats::MAX_WRITTEN];
+        components[0] = Extent { offset: IMAGE_OFFSET as u32, bytes: sample.payload_bytes };
+        let record_bytes = IMAGE_OFFSET as u32 + sample.payload_bytes.next_multiple_of(WORD_BYTES as u32);
+        Ok(Layout { record_bytes, components })
+    }
+
+    fn growth(&self, image: &[u8]) -> u32 {
+        // The image begins at a multiple of four in the payload. At most twice its length, which is below 2^29.
+        (magics(image).count() * WORD_BYTES) as u32
+    }
+
+    fn frame(&self, sample: &Sample<'_>, _: &Header, record: &mut [u8]) -> Result<()> {
+        let id = id(sample.key.as_bytes())?;
+        if [id as u32, (id >> 32) as u32].contains(&MAGIC) {
+            return Err(Error::usage(format!(
+                "id {id} holds the magic {MAGIC:#010x}, which splits the header of its record, and DALI misreads that"
+            ))
+            .in_sample(sample.key));
+        }
+        let label = label(sample.label).map_err(|error| error.in_sample(sample.key))?;
+        let short = || Error::data("the record is not as long as its layout").in_sample(sample.key);
+        let layout_bytes = self.layout(sample)?.record_bytes as usize;
+        let growth_bytes = record.len().checked_sub(layout_bytes).ok_or_else(short)?;
+        let (head, body) = record.split_at_mut_checked(IMAGE_OFFSET).ok_or_else(short)?;
+        let image_bytes = sample.payload_bytes as usize;
+        let (place, first_bytes) = match growth_bytes {
+            0 => (Place::Whole, image_bytes),
+            _ if growth_bytes.is_multiple_of(WORD_BYTES) => {
+                (Place::First, escape(body, image_bytes, growth_bytes / WORD_BYTES).ok_or_else(short)?)
+            }
+            _ => return Err(short()),
+        };
+        body[image_bytes + growth_bytes..].fill(0);
+        let part = PartHeader { place, bytes: (IMAGE_HEADER_BYTES + first_bytes) as u32 };
+        head[..PART_HEADER_BYTES].copy_from_slice(&part.to_bytes());
+        head[PART_HEADER_BYTES..].copy_from_slice(&ImageHeader { flag: 0, label, id, id2: 0 }.to_bytes());
+        Ok(())
+    }
+
+    fn check(&self, row: &RowRef<'_>, record: &[u8]) -> Result<()> {
+        let wrong = |at: usize, what: String| Err(Error::data(what).at_byte(at as u64));
+        let (mut at, mut before, mut payload_bytes) = (0, None, 0);
+        while !before.is_some_and(Place::ends) {
+            let head = record.get(at..).and_then(<[u8]>::first_chunk);
+            let Some(head) = head else { return wrong(at, "the record ends before its last part".to_owned()) };
+            let part = PartHeader::read(head).map_err(|what| Error::data(what).at_byte(at as u64))?;
+            if !part.place.follows(before) {
+                return wrong(at, format!("parts out of order: a part of flag {}", part.place as u32));
+            }
+            let (start, bytes) = (at + PART_HEADER_BYTES, part.bytes as usize);
+            // Only an escaped image is in parts: no word of the header that is written is the magic.
+            if before.is_none() && bytes < IMAGE_HEADER_BYTES {
+                return wrong(at, format!("a part of {bytes} bytes has no room for the header of an image"));
+            }
+            let padded = record.get(start..).and_then(|rest| rest.get(..part.padded_bytes() as usize));
+            let Some((data, padding)) = padded.and_then(|padded| padded.split_at_checked(bytes)) else {
+                return wrong(at, format!("a part of {bytes} bytes ends beyond its record of {}", record.len()));
+            };
+            if !part.place.ends() && !padding.is_empty() {
+                return wrong(at, format!("a part of {bytes} bytes is followed by others, and no multiple of 4"));
+            }
+            if padding.iter().any(|byte| *byte != 0) {
+                return wrong(start + bytes, "its padding is not zero".to_owned());
+            }
+            if let Some(hit) = magics(data).next() {
+                return wrong(start + hit, format!("the magic {MAGIC:#010x} stands in a part"));
+            }
+            // What separates two parts is left out of both.
+            payload_bytes += bytes + if before.is_some() { WORD_BYTES } else { 0 };
+            at = start + part.padded_bytes() as usize;
+            before = Some(part.place);
+        }
+        if at != record.len() {
+            return wrong(at, format!("its parts end at {at}, the record at {}", record.len()));
+        }
+        if row.in_parts != (before == Some(Place::Last)) {
+            let (found, told) = if row.in_parts { ("in one part", "several") } else { ("in parts", "one") };
+            return wrong(0, format!("the image is stored {found}, the index says {told}"));
+        }
+        let image_bytes = payload_bytes - IMAGE_HEADER_BYTES;
+        let (id, label) = (id(row.key)?, label(row.label)?);
+        let expected = ImageHeader { flag: 0, label, id, id2: 0 }.to_bytes();
+        // As bytes: a zero has two signs.
+        if record[PART_HEADER_BYTES..IMAGE_OFFSET] != expected {
+            let found = ImageHeader::read(&record[PART_HEADER_BYTES..]);
+            let found = found.map_or_else(String::new, |found| {
+                format!("flag {}, label {:?}, id {}, id2 {}", found.flag, found.label, found.id, found.id2)
+            });
+            let what = format!("its header says {found}; expected flag 0, label {label:?}, id {id}, id2 0");
+            return wrong(PART_HEADER_BYTES, what);
+        }
+        let extent = row.component(0).unwrap_or(Extent::ABSENT);
+        if (extent.offset as usize, extent.bytes as usize) != (IMAGE_OFFSET, image_bytes) {
+            return wrong(
+                IMAGE_OFFSET,
+                format!(
+                    "an image of {image_bytes} bytes at {IMAGE_OFFSET}, the index says {} at {}",
+                    extent.bytes, extent.offset
+                ),
+            );
+        }
+        Ok(())
+    }
+
+    fn shard_file(&self, name: &str, number: u64, _: u64) -> String {
+        format!("{name}-{number:06}{EXTENSION}")
+    }
+
+    fn extension(&self) -> &'static str {
+        EXTENSION
+    }
+
+    fn sidecar(&self, name: &str, dataset: &beside::Dataset<'_>, out: &mut dyn beside::Files) -> Result<()> {
+        sidecars::write(name, dataset, out)
+    }
+
+    fn recipes(&self, folder: &str, name: &str, shards: u64, _: bool) -> Vec<(&'static str, String)> {
+        let first = format!("{folder}/{name}-000000");
+        let files = match shards {
+            0 | 1 => format!("\"{first}.rec\""),
+            _ => format!("f\"{folder}/{name}-{{i:06}}.rec\" for i in range({shards})"),
+        };
+        let mxnet = format!(
+            "mx.io.ImageRecordIter(path_imgrec=\"{first}.rec\", path_imgidx=\"{first}.idx\", \
+             data_shape=(3, 224, 224), batch_size=256)"
+        );
+        let dali = format!("fn.readers.mxnet(path=[{files}], index_path=[\"{folder}/{name}-dali.idx\"])");
+        vec![("MXNet", mxnet), ("DALI", dali)]
+    }
+}
+
+/// The id that `key` spells.
+///
+/// # Errors
+/// When it is no decimal number of 64 bits.
+pub(super) fn id(key: &[u8]) -> Result<u64> {
+    let digits = std::str::from_utf8(key).ok().filter(|key| key.bytes().all(|byte| byte.is_ascii_digit()));
+    digits.and_then(|digits| digits.parse().ok()).ok_or_else(|| {
+        let key = String::from_utf8_lossy(key).into_owned();
+        Error::usage("RecordIO stores ids of 64 bits, so a key must be a decimal number below 2^64").in_sample(key)
+    })
+}
+
+/// The label as it is stored.
+fn label(label: Option<i64>) -> Result<f32> {
+    match label {
+        None => Err(Error::usage("RecordIO has a label in every record, and the sample has none")),
+        Some(label) if label.unsigned_abs() > MOST_LABEL => Err(Error::usage(format!(
+            "label {label}: RecordIO stores labels as f32, which is exact to {MOST_LABEL} only"
+        ))),
+        Some(label) => Ok(label as f32),
+    }
+}
+
+/// Stores the image of `image_bytes` at the start of `body` in parts, where it is, and says how long the first is;
+/// `None` where it does not hold `count` magics, or there are none.
+///
+/// From the back: each piece moves by a word for every magic before it, over bytes that have moved already.
+fn escape(body: &mut [u8], image_bytes: usize, count: usize) -> Option<usize> {
+    let (mut left, mut end, mut place) = (count, image_bytes, Place::Last);
+    for at in (0..image_bytes / WORD_BYTES).rev().map(|word| word * WORD_BYTES) {
+        if body.get(at..at + WORD_BYTES)? != MAGIC.to_le_bytes() {
+            continue;
+        }
+        let from = at + WORD_BYTES;
+        let to = from + left * WORD_BYTES;
+        left = left.checked_sub(1)?;
+        body.get(..to + (end - from))?;
+        body.copy_within(from..end, to);
+        let part = PartHeader { place, bytes: (end - from) as u32 };
+        body[to - PART_HEADER_BYTES..to].copy_from_slice(&part.to_bytes());
+        (end, place) = (at, Place::Middle);
+    }
+    (left == 0 && count > 0).then_some(end)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,205 @@
+//! Sidecars: small files beside the shards that this or that reader looks for, written when all shards are sealed.
+//!
+//! Each format knows its own; those that name the classes are here, for every format may offer them.
+
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use serde::{Serialize, Serializer, ser::SerializeMap as _};
+
+use crate::{Error, Result, index::Index, manifest};
+
+/// A kind of sidecar.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// Who reads it, and what it is, for help texts.
+    pub about: &'static str,
+    /// Whether `--sidecars auto` writes it.
+    pub auto: bool,
+}
+
+/// A sealed dataset, as its sidecars see it.
+pub struct Dataset<'a> {
+    /// Name of the dataset: the split, or what `--name` said.
+    pub name: &'a str,
+    /// Its shards in order.
+    pub shards: &'a [manifest::Shard],
+    /// Its classes in the order of their labels.
+    pub classes: &'a [manifest::Class],
+    /// Number of its samples.
+    pub samples: u64,
+    /// Names of the components, as in the manifest.
+    pub components: &'a [String],
+    /// `none`, or what the shards are compressed with.
+    pub compression: &'a str,
+    /// Hashes of each shard file by name, in lower-case hexadecimal: those of [`super::Format::file_hashes`].
+    pub hashes: &'a [BTreeMap<String, String>],
+    /// Length in bytes and hashes of each shard before compression; empty where there is none.
+    pub unpacked: &'a [(u64, BTreeMap<String, String>)],
+    /// Opens the index of a shard.
+    pub index: &'a (dyn Fn(usize) -> Result<Index<Vec<u8>>> + Sync),
+}
+
+/// Takes the bytes of sidecars, file by file.
+pub trait Files {
+    /// Ends the file before, and begins one; `name` is relative to the dataset's folder, with `/` between folders.
+    ///
+    /// # Errors
+    /// When it cannot be created.
+    fn begin(&mut self, name: &str) -> Result<()>;
+
+    /// Appends to the file that was begun last.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    fn write(&mut self, bytes: &[u8]) -> Result<()>;
+}
+
+/// What [`classes`] writes.
+pub const CLASSES: Kind =
+    Kind { name: "classes", about: "names of the classes in the order of their labels: classes.txt", auto: true };
+
+/// What [`labels`] writes.
+pub const LABELS: Kind = Kind { name: "labels", about: "label of each class by its name: labels.json", auto: false };
+
+/// Writes `classes.txt`: line n, from 0, is the name of the class with label n. Nothing, where there are no classes.
+///
+/// What would break a line, and bytes that are not UTF-8, are escaped as `\n`, `\u{85}`, `\xff`.
+///
+/// # Errors
+/// When `files` fails.
+pub fn classes(dataset: &Dataset<'_>, files: &mut dyn Files) -> Result<()> {
+    if dataset.classes.is_empty() {
+        return Ok(());
+    }
+    files.begin("classes.txt")?;
+    let lines: String = dataset.classes.iter().map(|class| readable(&class.name_bytes(), true) + "\n").collect();
+    files.write(lines.as_bytes())
+}
+
+/// Writes `labels.json`: an object that gives each class's name its label. Nothing, where there are no classes.
+///
+/// Bytes that are not UTF-8 are escaped as `\xff`.
+///
+/// # Errors
+/// When `files` fails.
+pub fn labels(dataset: &Dataset<'_>, files: &mut dyn Files) -> Result<()> {
+    if dataset.classes.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<_> = dataset.classes.iter().map(|class| readable(&class.name_bytes(), false)).collect();
+    json("labels.json", &Pairs::new(names.iter().map(String::as_str).zip(0..)), files)
+}
+
+/// `name` as text, and on one line if `is_line`: as Python's `splitlines` sees lines.
+fn readable(name: &[u8], is_line: bool) -> String {
+    let mut text = String::with_capacity(name.len());
+    for chunk in name.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            match character {
+                '\u{2028}' | '\u{2029}' if is_line => text.extend(character.escape_default()),
+                _ if is_line && character.is_control() => text.extend(character.escape_default()),
+                _ => text.push(character),
+            }
+        }
+        for byte in chunk.invalid() {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "\\x{byte:02x}");
+        }
+    }
+    text
+}
+
+/// An object of JSON with numbers, its keys in the order given.
+pub(crate) struct Pairs<'a>(Vec<(&'a str, u64)>);
+
+impl<'a> Pairs<'a> {
+    /// The object of these.
+    pub(crate) fn new(pairs: impl Iterator<Item = (&'a str, u64)>) -> Self {
+        Self(pairs.collect())
+    }
+}
+
+impl Serialize for Pairs<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (key, value) in &self.0 {
+            map.serialize_entry(key, value)?;
+        }
+        map.end()
+    }
+}
+
+/// Writes the file `name`: `value` as JSON for people, and a newline.
+pub(crate) fn json(name: &str, value: &impl Serialize, files: &mut dyn Files) -> Result<()> {
+    let mut bytes =
+        serde_json::to_vec_pretty(value).map_err(|error| Error::data(format!("cannot write {name}: {error}")))?;
+    bytes.push(b'\n');
+    files.begin(name)?;
+    files.write(&bytes)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Files in memory, in the order in which they were begun.
+    #[derive(Default)]
+    pub(crate) struct Memory(pub Vec<(String, Vec<u8>)>);
+
+    impl Memory {
+        pub(crate) fn text(&self) -> Vec<(&str, &str)> {
+            self.0.iter().map(|(name, bytes)| (name.as_str(), std::str::from_utf8(bytes).unwrap())).collect()
+        }
+    }
+
+    impl Files for Memory {
+        fn begin(&mut self, name: &str) -> Result<()> {
+            assert!(self.0.iter().all(|(known, _)| known != name), "{name} twice");
+            self.0.push((name.to_owned(), Vec::new()));
+            Ok(())
+        }
+
+        fn write(&mut self, bytes: &[u8]) -> Result<()> {
+            self.0.last_mut().unwrap().1.extend_from_slice(bytes);
+            Ok(())
+        }
+    }
+
+    fn dataset(classes: &[manifest::Class]) -> Dataset<'_> {
+        Dataset {
+            name: "train",
+            shards: &[],
+            classes,
+            samples: 0,
+            components: &[],
+            compression: "none",
+            hashes: &[],
+            unpacked: &[],
+            index: &|_| Err(Error::usage("not asked for")),
+        }
+    }
+
+    #[test]
+    fn classes_are_one_a_line_whatever_they_are_called() {
+        let names: [&[u8]; 4] = [b"tench", b"two\nlines\x7f", b"\xffx", "ä b\u{2028}\u{85}".as_bytes()];
+        let classes: Vec<_> =
+            names.iter().map(|name| manifest::Class::new(name, manifest::Counts::default())).collect();
+        let mut files = Memory::default();
+        super::classes(&dataset(&classes), &mut files).unwrap();
+        labels(&dataset(&classes), &mut files).unwrap();
+        let lines = "tench\ntwo\\nlines\\u{7f}\n\\xffx\nä b\\u{2028}\\u{85}\n";
+        let object =
+            "{\n  \"tench\": 0,\n  \"two\\nlines\x7f\": 1,\n  \"\\\\xffx\": 2,\n  \"ä b\u{2028}\u{85}\": 3\n}\n";
+        assert_eq!(files.text(), [("classes.txt", lines), ("labels.json", object)]);
+    }
+
+    #[test]
+    fn without_classes_there_is_nothing_to_write() {
+        let mut files = Memory::default();
+        classes(&dataset(&[]), &mut files).unwrap();
+        labels(&dataset(&[]), &mut files).unwrap();
+        assert!(files.0.is_empty());
+    }
+}

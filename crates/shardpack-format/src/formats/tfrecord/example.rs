@@ -1,0 +1,386 @@
+//! `tf.train.Example` on the wire: features by key, each with its list of values, trusting nothing.
+//!
+//! Holds at all times: everything found is a range of the data, within it; nothing is allocated but a small entry for
+//! each feature, of which there are at most [`MOST_FEATURES`]; messages are three deep and so are the loops.
+
+use std::{collections::BTreeMap, ops::Range};
+
+use super::layout::Fault;
+
+/// Most features that an example may have here: far more than any has, few enough to keep in memory.
+pub(super) const MOST_FEATURES: usize = 4096;
+
+type Result<T> = std::result::Result<T, Fault>;
+
+/// The features of an example.
+#[derive(Debug)]
+pub(super) struct Example<'a> {
+    data: &'a [u8],
+    features: BTreeMap<&'a [u8], List>,
+}
+
+/// What the values of a list are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// No list at all.
+    Nothing,
+    Bytes,
+    Floats,
+    Ints,
+}
+
+/// The values of a feature.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct List {
+    pub(super) kind: Kind,
+    /// Number of values.
+    pub(super) values: usize,
+    /// Length of the values in bytes: their own, 4 for each float, 8 for each integer.
+    pub(super) bytes: u64,
+    range: Range<usize>,
+}
+
+/// A value of a list.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Value {
+    /// Where it lies in the data.
+    Bytes(Range<usize>),
+    Float(f32),
+    Int(i64),
+}
+
+impl<'a> Example<'a> {
+    /// The example that `data` is, from its first byte to its last; every list is looked through.
+    pub(super) fn parse(data: &'a [u8]) -> Result<Self> {
+        let mut features = BTreeMap::new();
+        let mut example = Wire::new(data, 0..data.len());
+        while let Some(field) = example.next()? {
+            let Some(range) = field.bytes(1) else { continue };
+            let mut entries = Wire::new(data, range);
+            while let Some(field) = entries.next()? {
+                let Some(range) = field.bytes(1) else { continue };
+                let at = range.start;
+                let (key, list) = entry(data, range)?;
+                // Of two entries with one key the last counts.
+                features.insert(key, list);
+                if features.len() > MOST_FEATURES {
+                    return Err(Fault::new(at, format!("more than {MOST_FEATURES} features")));
+                }
+            }
+        }
+        Ok(Self { data, features })
+    }
+
+    pub(super) fn list(&self, key: &[u8]) -> Option<&List> {
+        self.features.get(key)
+    }
+
+    /// All features in the order of their keys.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&'a [u8], &List)> {
+        self.features.iter().map(|(key, list)| (*key, list))
+    }
+
+    /// Value `number` of `list`, from 0.
+    pub(super) fn value(&self, list: &List, number: usize) -> Option<Value> {
+        let mut left = number;
+        let mut found = None;
+        // The list was looked through when the example was parsed: it has no fault any more.
+        let _ = each(self.data, list.range.clone(), list.kind, &mut |value| {
+            if left == 0 {
+                found = Some(value);
+                return false;
+            }
+            left -= 1;
+            true
+        });
+        found
+    }
+
+    /// Where the one value of a list of bytes lies in the data; `None` where it is another list or has not one value.
+    pub(super) fn only_bytes(&self, list: &List) -> Option<Range<usize>> {
+        match (list.values, self.value(list, 0)) {
+            (1, Some(Value::Bytes(range))) => Some(range),
+            _ => None,
+        }
+    }
+}
+
+/// Key and list of the entry that lies at `range`.
+fn entry(data: &[u8], range: Range<usize>) -> Result<(&[u8], List)> {
+    let (mut key, mut feature) = (None, None);
+    let mut fields = Wire::new(data, range.clone());
+    while let Some(field) = fields.next()? {
+        match (field.number, field.bytes(field.number)) {
+            (1, Some(range)) => key = Some(range),
+            (2, Some(range)) => once(&mut feature, range.clone(), range.start, "value")?,
+            _ => {}
+        }
+    }
+    // Absent is empty: so it is with all fields of Protocol Buffers 3.
+    let key = &data[key.unwrap_or(range.end..range.end)];
+    let mut lists = Wire::new(data, feature.unwrap_or(range.end..range.end));
+    let mut list = None;
+    while let Some(field) = lists.next()? {
+        let kind = match field.number {
+            1 => Kind::Bytes,
+            2 => Kind::Floats,
+            3 => Kind::Ints,
+            _ => continue,
+        };
+        if let Some(range) = field.bytes(field.number) {
+            once(&mut list, (kind, range.clone()), range.start, "list")?;
+        }
+    }
+    let (kind, range) = list.unwrap_or((Kind::Nothing, range.end..range.end));
+    let (mut values, mut bytes) = (0, 0);
+    each(data, range.clone(), kind, &mut |value| {
+        values += 1;
+        bytes += match value {
+            Value::Bytes(range) => range.len() as u64,
+            Value::Float(_) => 4,
+            Value::Int(_) => 8,
+        };
+        true
+    })?;
+    Ok((key, List { kind, values, bytes, range }))
+}
+
+/// Keeps `found`. Parts of a message that stand twice are to be merged, which no writer asks for and readers do in
+/// different ways.
+fn once<T>(kept: &mut Option<T>, found: T, at: usize, what: &str) -> Result<()> {
+    match kept.replace(found) {
+        Some(_) => Err(Fault::new(at, format!("a feature has its {what} twice"))),
+        None => Ok(()),
+    }
+}
+
+/// Gives the values of a list to `take`, until it says `false`.
+fn each(data: &[u8], range: Range<usize>, kind: Kind, take: &mut dyn FnMut(Value) -> bool) -> Result<()> {
+    let mut fields = Wire::new(data, range);
+    while let Some(field) = fields.next()? {
+        if field.number != 1 {
+            continue;
+        }
+        let goes_on = match (kind, field.content) {
+            (Kind::Bytes, Content::Bytes(range)) => take(Value::Bytes(range)),
+            // Packed, as writers do.
+            (Kind::Ints, Content::Bytes(range)) => {
+                let (mut numbers, mut goes_on) = (Wire::new(data, range), true);
+                while goes_on && numbers.at < numbers.end {
+                    goes_on = take(Value::Int(numbers.varint()?.cast_signed()));
+                }
+                goes_on
+            }
+            (Kind::Floats, Content::Bytes(range)) => {
+                let (floats, rest) = data[range.clone()].as_chunks::<4>();
+                if !rest.is_empty() {
+                    return Err(Fault::new(range.start, format!("floats in {} bytes", range.len())));
+                }
+                floats.iter().all(|float| take(Value::Float(f32::from_le_bytes(*float))))
+            }
+            // One by one, as readers take them too.
+            (Kind::Ints, Content::Varint(number)) => take(Value::Int(number.cast_signed())),
+            (Kind::Floats, Content::Fixed32(bytes)) => take(Value::Float(f32::from_le_bytes(bytes))),
+            // A field of another type than its number has is an unknown one.
+            _ => true,
+        };
+        if !goes_on {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// A field of a message.
+struct Field {
+    number: u64,
+    content: Content,
+}
+
+enum Content {
+    Varint(u64),
+    Fixed64,
+    Bytes(Range<usize>),
+    Fixed32([u8; 4]),
+}
+
+impl Field {
+    /// Where its bytes lie, if it is field `number` and has some.
+    fn bytes(&self, number: u64) -> Option<Range<usize>> {
+        match &self.content {
+            Content::Bytes(range) if self.number == number => Some(range.clone()),
+            _ => None,
+        }
+    }
+}
+
+/// A message that is gone through field by field.
+struct Wire<'a> {
+    data: &'a [u8],
+    at: usize,
+    /// Never beyond the data.
+    end: usize,
+}
+
+impl<'a> Wire<'a> {
+    fn new(data: &'a [u8], range: Range<usize>) -> Self {
+        Self { data, at: range.start, end: range.end }
+    }
+
+    fn next(&mut self) -> Result<Option<Field>> {
+        if self.at >= self.end {
+            return Ok(None);
+        }
+        let start = self.at;
+        let tag = self.varint()?;
+        let (number, wire_type) = (tag >> 3, tag & 7);
+        if number == 0 || u32::try_from(tag).is_err() {
+            return Err(Fault::new(start, format!("field number {number}")));
+        }
+        let content = match wire_type {
+            0 => Content::Varint(self.varint()?),
+            1 => self.take(8).map(|_| Content::Fixed64)?,
+            2 => {
+                let bytes = self.varint()?;
+                Content::Bytes(self.take(bytes)?)
+            }
+            5 => {
+                let range = self.take(4)?;
+                let bytes = self.data.get(range).and_then(|bytes| bytes.first_chunk().copied());
+                Content::Fixed32(bytes.ok_or_else(|| Fault::new(start, "a cut number"))?)
+            }
+            other => return Err(Fault::new(start, format!("wire type {other}"))),
+        };
+        Ok(Some(Field { number, content }))
+    }
+
+    fn take(&mut self, bytes: u64) -> Result<Range<usize>> {
+        let left = self.end - self.at;
+        match usize::try_from(bytes) {
+            Ok(bytes) if bytes <= left => {
+                let start = self.at;
+                self.at += bytes;
+                Ok(start..self.at)
+            }
+            _ => Err(Fault::new(self.at, format!("a field of {bytes} bytes, {left} are left"))),
+        }
+    }
+
+    fn varint(&mut self) -> Result<u64> {
+        let (start, mut number) = (self.at, 0);
+        for (place, byte) in self.data[self.at..self.end].iter().take(10).enumerate() {
+            // What the tenth byte has beyond 64 bits is dropped, as the readers of Protocol Buffers do.
+            number |= u64::from(byte & 0x7f) << (7 * place);
+            if byte & 0x80 == 0 {
+                self.at = start + place + 1;
+                return Ok(number);
+            }
+        }
+        let what = if self.end - start < 10 { "a cut varint" } else { "a varint of more than 10 bytes" };
+        Err(Fault::new(start, what))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn field(tag: u8, content: &[u8]) -> Vec<u8> {
+        assert!(content.len() < 128);
+        [&[tag, content.len() as u8], content].concat()
+    }
+
+    fn example(features: &[(&[u8], &[u8])]) -> Vec<u8> {
+        let entries: Vec<u8> = features
+            .iter()
+            .flat_map(|(key, feature)| field(0x0a, &[field(0x0a, key), field(0x12, feature)].concat()))
+            .collect();
+        field(0x0a, &entries)
+    }
+
+    fn values(feature: &[u8]) -> Vec<Value> {
+        let data = example(&[(b"k", feature)]);
+        let example = Example::parse(&data).unwrap();
+        let list = example.list(b"k").unwrap();
+        let values: Vec<_> = (0..).map_while(|number| example.value(list, number)).collect();
+        assert_eq!(values.len(), list.values);
+        values
+    }
+
+    #[test]
+    fn integers_are_read_packed_and_one_by_one() {
+        let minus_one = [&[0xff; 9][..], &[1]].concat();
+        let packed = field(0x1a, &field(0x0a, &[&[5, 0x80, 1], &minus_one[..]].concat()));
+        assert_eq!(values(&packed), [Value::Int(5), Value::Int(128), Value::Int(-1)]);
+        let single = field(0x1a, &[&[8, 5, 8, 0x80, 1, 8], &minus_one[..]].concat());
+        assert_eq!(values(&single), values(&packed));
+        let longer_than_need_be = field(0x1a, &field(0x0a, &[0x85, 0x80, 0x80, 0x80, 0]));
+        assert_eq!(values(&longer_than_need_be), [Value::Int(5)]);
+    }
+
+    #[test]
+    fn floats_are_read_packed_and_one_by_one() {
+        let packed = field(0x12, &field(0x0a, &[1.5f32.to_le_bytes(), 2f32.to_le_bytes()].concat()));
+        assert_eq!(values(&packed), [Value::Float(1.5), Value::Float(2.0)]);
+        let single = field(0x12, &[&[0x0d][..], &1.5f32.to_le_bytes(), &[0x0d], &2f32.to_le_bytes()].concat());
+        assert_eq!(values(&single), values(&packed));
+        assert!(Example::parse(&example(&[(b"k", &field(0x12, &field(0x0a, b"odd")))])).is_err());
+    }
+
+    #[test]
+    fn the_last_of_two_entries_counts_and_unknown_fields_do_not() {
+        let (one, two) = (field(0x1a, &field(0x0a, &[1])), field(0x1a, &field(0x0a, &[2])));
+        let unknown = [0x20, 7, 0x29, 0, 0, 0, 0, 0, 0, 0, 0, 0x32, 1, 0, 0x3d, 0, 0, 0, 0];
+        let data = [&unknown[..], &example(&[(b"k", &one), (b"k", &[&unknown, &two[..]].concat())])].concat();
+        let example = Example::parse(&data).unwrap();
+        assert_eq!(example.value(example.list(b"k").unwrap(), 0), Some(Value::Int(2)));
+        assert_eq!(example.iter().count(), 1);
+    }
+
+    #[test]
+    fn what_no_message_holds_is_refused() {
+        let twice = [field(0x1a, &field(0x0a, &[1])), field(0x0a, &field(0x0a, b"x"))].concat();
+        let rows: [(&str, &[u8]); 6] = [
+            ("length beyond the end", &[0x0a, 5, 0]),
+            ("length of 2^63", &[0x0a, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 1]),
+            ("field number 0", &[2, 0]),
+            ("group", &[0x0b, 0x0c]),
+            ("varint of 11 bytes", &[8, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0]),
+            ("two lists", &example(&[(b"k", &twice)])),
+        ];
+        for (name, data) in rows {
+            assert!(Example::parse(data).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn too_many_features_are_refused_and_one_repeated_is_not() {
+        let many = |count: u16, same: bool| {
+            let entries: Vec<u8> = (0..count)
+                .flat_map(|number| field(0x0a, &field(0x0a, &if same { 0 } else { number }.to_le_bytes())))
+                .collect();
+            // Features may come in parts, which are put together.
+            entries.chunks(60).flat_map(|entries| field(0x0a, entries)).collect::<Vec<u8>>()
+        };
+        assert_eq!(Example::parse(&many(4096, false)).unwrap().iter().count(), 4096);
+        assert!(Example::parse(&many(4097, false)).is_err());
+        assert_eq!(Example::parse(&many(5000, true)).unwrap().iter().count(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn random_bytes_are_read_without_harm(
+            bytes in prop::collection::vec(prop_oneof![any::<u8>(), Just(0x12), Just(0x1a), 0u8..16], 0..60),
+        ) {
+            if let Ok(example) = Example::parse(&bytes) {
+                for (_, list) in example.iter() {
+                    prop_assert!(example.value(list, list.values).is_none());
+                    for number in 0..list.values {
+                        prop_assert!(example.value(list, number).is_some());
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Lengths and constants of a TFRecord, shared by writer and reader: the framing, and how long a feature is.
+
+/// Length in bytes of what stands before a record's data: its length, and the CRC of that.
+pub(super) const HEAD_BYTES: usize = 12;
+/// Length in bytes of what stands behind a record's data: its CRC.
+pub(super) const FOOT_BYTES: usize = 4;
+/// Length in bytes of a record's framing.
+pub(super) const FRAME_BYTES: usize = HEAD_BYTES + FOOT_BYTES;
+/// Longest message that Protocol Buffers know: lengths are signed 32-bit numbers.
+pub(super) const MOST_DATA_BYTES: u64 = i32::MAX as u64;
+/// Length in bytes of a varint that holds every `u32`, and of the slot for `image/format`, its length and letters.
+pub(super) const SLOT_BYTES: u64 = 5;
+
+/// Tag of field 1 of length-delimited content: everything but what follows.
+pub(super) const TAG_FIRST: u8 = 0x0a;
+/// Tag of the value in an entry of a map.
+pub(super) const TAG_VALUE: u8 = 0x12;
+/// Tag of the list of integers in a feature.
+pub(super) const TAG_INTS: u8 = 0x1a;
+
+/// A feature that is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Feature {
+    Label,
+    Text,
+    Encoded,
+    Filename,
+    Format,
+    Height,
+    Width,
+}
+
+impl Feature {
+    /// All, in the order of their keys, which is that in the record.
+    pub(super) const ALL: [Feature; 7] = [
+        Feature::Label,
+        Feature::Text,
+        Feature::Encoded,
+        Feature::Filename,
+        Feature::Format,
+        Feature::Height,
+        Feature::Width,
+    ];
+
+    pub(super) fn key(self) -> &'static str {
+        match self {
+            Feature::Label => "image/class/label",
+            Feature::Text => "image/class/text",
+            Feature::Encoded => "image/encoded",
+            Feature::Filename => "image/filename",
+            Feature::Format => "image/format",
+            Feature::Height => "image/height",
+            Feature::Width => "image/width",
+        }
+    }
+}
+
+/// How long the one value of a feature is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Value {
+    /// So many bytes.
+    Bytes(u64),
+    /// [`SLOT_BYTES`] for a length and the bytes that it tells.
+    Slot,
+    /// A number whose varint has so many bytes.
+    Varint(u64),
+}
+
+/// Lengths in bytes of the messages around a value, from the inside out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Nest {
+    pub(super) list: u64,
+    pub(super) feature: u64,
+    pub(super) entry: u64,
+    /// The entry with tag and length before it.
+    pub(super) whole: u64,
+}
+
+impl Nest {
+    pub(super) fn of(feature: Feature, value: Value) -> Self {
+        let list = match value {
+            Value::Bytes(bytes) | Value::Varint(bytes) => field_bytes(bytes),
+            Value::Slot => 1 + SLOT_BYTES,
+        };
+        let feature_bytes = field_bytes(list);
+        let entry = field_bytes(feature.key().len() as u64) + field_bytes(feature_bytes);
+        Self { list, feature: feature_bytes, entry, whole: field_bytes(entry) }
+    }
+}
+
+/// Length in bytes of a field of so many bytes: tag, length, content.
+pub(super) fn field_bytes(content_bytes: u64) -> u64 {
+    1 + varint_bytes(content_bytes) + content_bytes
+}
+
+/// Length in bytes of the shortest varint of `number`.
+pub(super) fn varint_bytes(number: u64) -> u64 {
+    u64::from(number.checked_ilog2().unwrap_or(0)) / 7 + 1
+}
+
+/// CRC-32C, masked so that the CRC of bytes that hold CRCs is still a good one.
+///
+/// Source: TensorFlow 2.21, `core/lib/hash/crc32c.h`.
+pub(super) fn masked_crc(bytes: &[u8]) -> u32 {
+    crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
+}
+
+/// What is wrong with a record, and at which of its bytes (or of its data's, where only the data is looked at).
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Fault {
+    pub(super) at: usize,
+    pub(super) what: String,
+}
+
+impl Fault {
+    pub(super) fn new(at: usize, what: impl Into<String>) -> Self {
+        Self { at, what: what.into() }
+    }
+}
+
+/// Length of the data that `head` promises.
+pub(super) fn data_bytes(head: [u8; HEAD_BYTES]) -> Result<u64, Fault> {
+    let [a, b, c, d, e, f, g, h, crc @ ..] = head;
+    let length = [a, b, c, d, e, f, g, h];
+    same_crc("length", 8, &length, crc).map(|()| u64::from_le_bytes(length))
+}
+
+/// The data of a whole record, lengths and checksums compared.
+pub(super) fn data(record: &[u8]) -> Result<&[u8], Fault> {
+    let (head, rest) = record
+        .split_first_chunk::<HEAD_BYTES>()
+        .ok_or_else(|| Fault::new(record.len(), format!("record of {} bytes, its head alone has 12", record.len())))?;
+    let promised = data_bytes(*head)?;
+    let (data, crc) = rest
+        .split_last_chunk::<FOOT_BYTES>()
+        .filter(|(data, _)| data.len() as u64 == promised)
+        .ok_or_else(|| Fault::new(0, format!("record of {} bytes, its head says {promised} + 16", record.len())))?;
+    same_crc("data", HEAD_BYTES + data.len(), data, *crc).map(|()| data)
+}
+
+fn same_crc(of: &str, at: usize, bytes: &[u8], stored: [u8; 4]) -> Result<(), Fault> {
+    let (stored, computed) = (u32::from_le_bytes(stored), masked_crc(bytes));
+    if stored == computed {
+        return Ok(());
+    }
+    Err(Fault::new(at, format!("{of} CRC differs: stored {stored:08x}, computed {computed:08x}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn varints_are_as_long_as_their_bits_ask() {
+        for (number, bytes) in [(0, 1), (1, 1), (127, 1), (128, 2), (16383, 2), (16384, 3), (u64::MAX, 10)] {
+            assert_eq!(varint_bytes(number), bytes, "{number}");
+        }
+    }
+
+    #[test]
+    fn crc_of_the_specification() {
+        // RFC 3720, B.4: 32 bytes of zeros.
+        assert_eq!(crc32c::crc32c(&[0; 32]), 0x8a91_36aa);
+        assert_eq!(crc32c::crc32c(b"123456789"), 0xe306_9283);
+    }
+
+    #[test]
+    fn keys_are_in_the_order_of_their_bytes() {
+        assert!(Feature::ALL.map(Feature::key).is_sorted());
+        assert!(Feature::ALL.is_sorted());
+    }
+
+    #[test]
+    fn a_record_cut_or_made_longer_is_refused() {
+        let mut record = vec![3, 0, 0, 0, 0, 0, 0, 0];
+        record.extend(masked_crc(&record.clone()).to_le_bytes());
+        record.extend(b"abc");
+        record.extend(masked_crc(b"abc").to_le_bytes());
+        assert_eq!(data(&record), Ok(&b"abc"[..]));
+        for cut in 0..record.len() {
+            assert!(data(&record[..cut]).is_err(), "cut at {cut}");
+        }
+        for bit in 0..record.len() * 8 {
+            let mut flipped = record.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(data(&flipped).is_err(), "bit {bit}");
+        }
+        record.push(0);
+        assert!(data(&record).is_err());
+    }
+}

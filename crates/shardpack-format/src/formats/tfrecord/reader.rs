@@ -1,0 +1,557 @@
+//! TFRecord files of any writer: records to images and labels, trusting nothing.
+//!
+//! Holds at all times: one record in memory, in a buffer that is used again and grows no further than the file is long;
+//! a record whose data is damaged is told as such, one whose length is damaged ends the walk.
+
+use std::{borrow::Cow, io, ops::Range};
+
+use super::{
+    example::{Example, Kind as ListKind, List, Value},
+    layout::{self, FOOT_BYTES, FRAME_BYTES, HEAD_BYTES, MOST_DATA_BYTES},
+};
+use crate::{
+    Error, Result,
+    formats::foreign::{self, Foreign, Image, Input, Label, Record, Skip, Walk, Wanted},
+    image_header::{Kind, SNIFF_BYTES},
+};
+
+/// Where the image is looked for, in this order, before all lists of bytes are looked at.
+const IMAGES: &[&str] = &["image/encoded", "image", "image_raw", "jpeg", "png"];
+/// Where the label is looked for, in this order.
+const LABELS: &[&str] = &["image/class/label", "label", "labels", "class", "cls", "target", "image/label"];
+/// Where the name of the class is looked for, in this order.
+const CLASSES: &[&str] = &["image/class/text", "image/class/synset"];
+/// Where the name of the image file is looked for, in this order.
+const FILENAMES: &[&str] = &["image/filename", "filename"];
+
+/// TFRecord files, as shards of others.
+pub(super) struct TfRecords;
+
+impl Foreign for TfRecords {
+    fn is(&self, first: &[u8], total_bytes: Option<u64>, _: &str) -> bool {
+        let Some(head) = first.first_chunk() else { return false };
+        layout::data_bytes(*head).is_ok_and(|bytes| {
+            let end = bytes.checked_add(FRAME_BYTES as u64);
+            end.is_some_and(|end| total_bytes.is_none_or(|total| end <= total))
+        })
+    }
+
+    fn walk(&self, input: Input, wanted: &Wanted) -> Result<Box<dyn Walk>> {
+        Ok(Box::new(Records {
+            input: input.bytes,
+            total_bytes: input.total_bytes,
+            at: 0,
+            number: 0,
+            has_ended: false,
+            record: Vec::new(),
+            image: None,
+            wanted: wanted.clone(),
+        }))
+    }
+
+    fn image<'r>(&self, fetched: &'r [u8], wanted: &Wanted) -> Result<Cow<'r, [u8]>> {
+        let data = layout::data(fetched).map_err(|fault| Error::data(fault.what))?;
+        let example = parse(data).map_err(Error::data)?;
+        let (_, range) = image(&example, data, wanted).map_err(Error::data)?;
+        Ok(Cow::Borrowed(&data[range]))
+    }
+}
+
+/// A walk through a file.
+struct Records {
+    input: Box<dyn Skip>,
+    total_bytes: Option<u64>,
+    /// Where the next record begins.
+    at: u64,
+    /// Number of the next record.
+    number: u64,
+    has_ended: bool,
+    /// The record that was read last, whole.
+    record: Vec<u8>,
+    /// Where the image lies in it.
+    image: Option<Range<usize>>,
+    wanted: Wanted,
+}
+
+impl Records {
+    /// Reads the record whose head is at `at`; its length, and whether it is in memory. `None` at the end.
+    fn read(&mut self) -> Result<Option<(u64, bool)>> {
+        let at = self.at;
+        let left = self.total_bytes.map(|total| total.saturating_sub(at));
+        let mut head = [0; HEAD_BYTES];
+        let room = left.map_or(HEAD_BYTES, |left| usize::try_from(left).unwrap_or(HEAD_BYTES).min(HEAD_BYTES));
+        let came = foreign::fill(&mut self.input, &mut head[..room]).map_err(|error| foreign::unreadable(error, at))?;
+        match came {
+            0 if left.is_none_or(|left| left == 0) => return Ok(None),
+            HEAD_BYTES => {}
+            _ => {
+                let what = format!("cut header: the file ends after {came} bytes of a record, 12 begin one");
+                return Err(Error::data(what).at_byte(at));
+            }
+        }
+        let data_bytes = layout::data_bytes(head).map_err(|fault| Error::data(fault.what).at_byte(at))?;
+        let rest_bytes = data_bytes.checked_add(FOOT_BYTES as u64).filter(|rest| {
+            // The place behind it must be a number, too.
+            rest.checked_add(at).is_some_and(|end| end.checked_add(HEAD_BYTES as u64).is_some())
+        });
+        let cut = |came: u64| {
+            Error::data(format!("truncated: a record of {data_bytes} bytes and its CRC, the file has {came} more"))
+                .at_byte(at)
+        };
+        let left = left.map(|left| left.saturating_sub(HEAD_BYTES as u64));
+        let rest_bytes = match (rest_bytes, left) {
+            (Some(rest), Some(left)) if rest > left => return Err(cut(left)),
+            (Some(rest), _) => rest,
+            (None, _) => return Err(Error::data(format!("a record of {data_bytes} bytes")).at_byte(at)),
+        };
+        let record_bytes = HEAD_BYTES as u64 + rest_bytes;
+        if data_bytes > MOST_DATA_BYTES {
+            self.input.skip(rest_bytes).map_err(|error| match error.kind() {
+                io::ErrorKind::UnexpectedEof => {
+                    Error::data(format!("truncated: a record of {data_bytes} bytes")).at_byte(at)
+                }
+                _ => foreign::unreadable(error, at),
+            })?;
+            return Ok(Some((record_bytes, false)));
+        }
+        self.record.clear();
+        self.record.extend_from_slice(&head);
+        let came = match left {
+            // The file is known to be so long: one read, without growing on the way.
+            Some(_) => {
+                self.record.resize(record_bytes as usize, 0);
+                foreign::fill(&mut self.input, &mut self.record[HEAD_BYTES..]).map(|came| came as u64)
+            }
+            None => foreign::append(&mut self.input, rest_bytes, &mut self.record),
+        };
+        let came = came.map_err(|error| foreign::unreadable(error, at))?;
+        if came == rest_bytes { Ok(Some((record_bytes, true))) } else { Err(cut(came)) }
+    }
+
+    fn step(&mut self) -> Result<Option<Record>> {
+        self.image = None;
+        let Some((record_bytes, is_read)) = self.read()? else { return Ok(None) };
+        let range = self.at..self.at + record_bytes;
+        let mut record = Record {
+            range: range.clone(),
+            key: self.number.to_string().into_bytes(),
+            key_is_unique: false,
+            filename: None,
+            class: None,
+            label: Label::Missing,
+            labels: 0,
+            image: Err("a record of 2 GiB or more: protobuf messages must be below that".to_owned()),
+            others: Vec::new(),
+        };
+        self.at = range.end;
+        self.number += 1;
+        if !is_read {
+            return Ok(Some(record));
+        }
+        let data = match layout::data(&self.record) {
+            Ok(data) => data,
+            // What it seems to say is not to be believed.
+            Err(fault) => {
+                record.image = Err(fault.what);
+                return Ok(Some(record));
+            }
+        };
+        match parse(data) {
+            Ok(example) => {
+                let found = image(&example, data, &self.wanted);
+                describe(&mut record, &example, data, found.as_ref().ok().map(|(key, _)| *key), &self.wanted);
+                record.image = found.and_then(|(key, place)| {
+                    let offset = HEAD_BYTES + place.start;
+                    let bytes = u32::try_from(place.len()).map_err(|_| "an image of 4 GiB or more".to_owned())?;
+                    self.image = Some(offset..offset + place.len());
+                    Ok(Image {
+                        name: lossy(key),
+                        fetch: range.clone(),
+                        bytes,
+                        offset: range.start + offset as u64,
+                        in_parts: false,
+                    })
+                });
+            }
+            Err(what) => record.image = Err(what),
+        }
+        Ok(Some(record))
+    }
+}
+
+impl Walk for Records {
+    fn next(&mut self) -> Result<Option<Record>> {
+        if self.has_ended {
+            return Ok(None);
+        }
+        let step = self.step();
+        self.has_ended = !matches!(step, Ok(Some(_)));
+        step
+    }
+
+    fn image(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        let image = self.image.clone().and_then(|range| self.record.get(range));
+        let image = image.ok_or_else(|| Error::data("the record has no image that can be had"))?;
+        out.clear();
+        out.extend_from_slice(image);
+        Ok(())
+    }
+}
+
+fn parse(data: &[u8]) -> Result<Example<'_>, String> {
+    Example::parse(data)
+        .map_err(|fault| format!("not a tf.train.Example: byte {} of its data: {}", fault.at, fault.what))
+}
+
+/// Key and place in the data of the image; text says why there is none.
+fn image<'a>(example: &Example<'a>, data: &[u8], wanted: &Wanted) -> Result<(&'a [u8], Range<usize>), String> {
+    let named = |name: &str| example.iter().find(|(key, _)| *key == name.as_bytes());
+    let found = match &wanted.image {
+        Some(name) => Some(named(name).ok_or_else(|| format!("no feature {name:?}: {}", keys(example)))?),
+        None => IMAGES.iter().filter_map(|name| named(name)).find(|(_, list)| is_bytes(list)),
+    };
+    if let Some((key, list)) = found {
+        let place = example.only_bytes(list).ok_or_else(|| match list.kind {
+            ListKind::Bytes => format!("feature {:?} has {} values, not one", lossy(key), list.values),
+            _ => format!("feature {:?} holds no bytes", lossy(key)),
+        })?;
+        return Ok((key, place));
+    }
+    let mut like_images = example.iter().filter_map(|(key, list)| {
+        let place = example.only_bytes(list)?;
+        let start = data.get(place.clone())?;
+        (Kind::of(&start[..start.len().min(SNIFF_BYTES)]) != Kind::Unknown).then_some((key, place))
+    });
+    match (like_images.next(), like_images.next()) {
+        (Some(found), None) => Ok(found),
+        (None, _) => Err(format!("no feature holds an image: {}", keys(example))),
+        (Some((one, _)), Some((two, _))) => {
+            Err(format!("features {:?} and {:?} both look like the image", lossy(one), lossy(two)))
+        }
+    }
+}
+
+/// Fills in what an example says beside its image, which is the feature `image`.
+fn describe(record: &mut Record, example: &Example<'_>, data: &[u8], image: Option<&[u8]>, wanted: &Wanted) {
+    let mut used: Vec<&[u8]> = image.into_iter().collect();
+    let label = match &wanted.label {
+        Some(name) => Some(name.as_str()),
+        None => LABELS.iter().copied().find(|name| example.list(name.as_bytes()).is_some_and(|list| list.values > 0)),
+    };
+    if let Some((name, list)) = label.and_then(|name| Some((name, example.list(name.as_bytes())?))) {
+        record.label = label_of(example, data, list, wanted.label_number);
+        record.labels = list.values;
+        used.push(name.as_bytes());
+    }
+    let mut text = |names: &[&'static str]| {
+        let (name, place) = names.iter().find_map(|name| {
+            let place = example.list(name.as_bytes()).and_then(|list| example.only_bytes(list))?;
+            (!place.is_empty()).then_some((name, place))
+        })?;
+        used.push(name.as_bytes());
+        Some(data[place].to_vec())
+    };
+    record.class = text(CLASSES);
+    record.filename = text(FILENAMES);
+    let others = example.iter().filter(|(key, _)| !used.contains(key));
+    record.others = others.map(|(key, list)| (lossy(key), list.bytes)).collect();
+}
+
+fn label_of(example: &Example<'_>, data: &[u8], list: &List, number: usize) -> Label {
+    match example.value(list, number) {
+        None if list.values == 0 => Label::Missing,
+        None => Label::Unfit(format!("label number {number} of {}, counted from 0", list.values)),
+        Some(Value::Int(label)) => Label::Number(label),
+        Some(Value::Bytes(place)) => Label::Text(data[place].to_vec()),
+        // 2^63, the first number that is too large, is a float.
+        Some(Value::Float(label)) if label.fract() == 0.0 && label.abs() < i64::MAX as f32 => {
+            Label::Number(label as i64)
+        }
+        Some(Value::Float(label)) => Label::Unfit(format!("label {label} is not a whole number")),
+    }
+}
+
+fn is_bytes(list: &List) -> bool {
+    list.kind == ListKind::Bytes && list.values > 0
+}
+
+/// The keys of an example, for a message.
+fn keys(example: &Example<'_>) -> String {
+    const TOLD: usize = 12;
+    let count = example.iter().count();
+    let told: Vec<_> = example.iter().take(TOLD).map(|(key, _)| lossy(key)).collect();
+    match count {
+        0 => "it has none".to_owned(),
+        _ if count > TOLD => format!("it has {} and {} more", told.join(", "), count - TOLD),
+        _ => format!("it has {}", told.join(", ")),
+    }
+}
+
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use super::*;
+    use crate::formats::{
+        Format,
+        foreign::Sequential,
+        tfrecord::{
+            layout::{field_bytes, masked_crc, varint_bytes},
+            writer::tests as writer,
+        },
+    };
+    use proptest::prelude::*;
+
+    const JPEG: &[u8] = b"\xff\xd8\xff\xe0 not much of an image";
+
+    fn framed(data: &[u8]) -> Vec<u8> {
+        let length = (data.len() as u64).to_le_bytes();
+        [&length[..], &masked_crc(&length).to_le_bytes(), data, &masked_crc(data).to_le_bytes()].concat()
+    }
+
+    fn field(tag: u8, content: &[u8]) -> Vec<u8> {
+        let mut out = vec![tag];
+        let (mut left, bytes) = (content.len(), varint_bytes(content.len() as u64));
+        for _ in 1..bytes {
+            out.push(left as u8 & 0x7f | 0x80);
+            left >>= 7;
+        }
+        out.push(left as u8);
+        out.extend_from_slice(content);
+        assert_eq!(out.len() as u64, field_bytes(content.len() as u64));
+        out
+    }
+
+    fn text(value: &[u8]) -> Vec<u8> {
+        field(0x0a, &field(0x0a, value))
+    }
+
+    fn small(values: &[u8]) -> Vec<u8> {
+        field(0x1a, &field(0x0a, values))
+    }
+
+    fn float(value: f32) -> Vec<u8> {
+        field(0x12, &field(0x0a, &value.to_le_bytes()))
+    }
+
+    fn example(features: &[(&str, Vec<u8>)]) -> Vec<u8> {
+        let entries: Vec<u8> = features
+            .iter()
+            .flat_map(|(key, feature)| field(0x0a, &[field(0x0a, key.as_bytes()), field(0x12, feature)].concat()))
+            .collect();
+        framed(&field(0x0a, &entries))
+    }
+
+    /// All records with their images, and the error that ended the walk.
+    fn walk(file: &[u8], is_known: bool, wanted: &Wanted) -> (Vec<(Record, Vec<u8>)>, Option<Error>) {
+        let bytes: Box<dyn Skip> = match is_known {
+            true => Box::new(Cursor::new(file.to_vec())),
+            false => Box::new(Sequential(Cursor::new(file.to_vec()))),
+        };
+        let input = Input { bytes, total_bytes: is_known.then_some(file.len() as u64) };
+        let mut walk = TfRecords.walk(input, wanted).unwrap();
+        let mut records = Vec::new();
+        loop {
+            match walk.next() {
+                Ok(Some(record)) => {
+                    let mut image = Vec::new();
+                    assert_eq!(walk.image(&mut image).is_ok(), record.image.is_ok());
+                    if let Ok(place) = &record.image {
+                        assert_eq!(file[place.offset as usize..][..place.bytes as usize], image);
+                        let fetched = &file[place.fetch.start as usize..place.fetch.end as usize];
+                        assert_eq!(TfRecords.image(fetched, wanted).unwrap(), image);
+                    }
+                    records.push((record, image));
+                }
+                Ok(None) => return (records, None),
+                Err(error) => {
+                    assert!(walk.next().unwrap().is_none(), "an error ends the walk");
+                    return (records, Some(error));
+                }
+            }
+        }
+    }
+
+    fn both(file: &[u8]) -> (Vec<(Record, Vec<u8>)>, Option<Error>) {
+        let (known, error) = walk(file, true, &Wanted::default());
+        let (unknown, other) = walk(file, false, &Wanted::default());
+        assert_eq!(known, unknown);
+        assert_eq!(error.is_some(), other.is_some());
+        (known, error)
+    }
+
+    fn one(features: &[(&str, Vec<u8>)], wanted: &Wanted) -> Record {
+        let (mut records, error) = walk(&example(features), true, wanted);
+        assert!(error.is_none() && records.len() == 1);
+        records.remove(0).0
+    }
+
+    #[test]
+    fn a_head_that_tensorflow_wrote_is_known() {
+        // TensorFlow 2.21, TFRecordWriter: the first bytes of a record of 1793.
+        let head = b"\x01\x07\x00\x00\x00\x00\x00\x00\xba\x9c\xcc\xa0";
+        assert!(TfRecords.is(head, Some(1809), "train"));
+        assert!(TfRecords.is(head, None, "train"));
+        assert!(!TfRecords.is(head, Some(1808), "train"));
+        assert!(!TfRecords.is(&head[..11], None, "train"));
+        assert!(!TfRecords.is(&[0; 12], None, "train.tfrecord"));
+    }
+
+    #[test]
+    fn what_the_writer_wrote_is_read() {
+        let format = writer::format(&[("label_offset", "1")]);
+        let header = writer::header(Kind::Jpeg, 640, 480);
+        let images = [JPEG.to_vec(), vec![], vec![7; 70_000]];
+        let file: Vec<u8> =
+            images.iter().flat_map(|image| writer::record(&format, &writer::sample(image), image, header)).collect();
+        let (records, error) = both(&file);
+        assert!(error.is_none());
+        assert_eq!(records.iter().map(|(_, image)| image.clone()).collect::<Vec<_>>(), images);
+        let (record, _) = &records[2];
+        assert_eq!((record.key.as_slice(), record.key_is_unique), (&b"2"[..], false));
+        assert_eq!((&record.label, record.labels), (&Label::Number(8), 1));
+        assert_eq!((record.class.as_deref(), record.filename.as_deref()), (Some(&b"tench"[..]), Some(&b"a.JPEG"[..])));
+        assert_eq!(record.image.as_ref().unwrap().name, "image/encoded");
+        let others = ["image/format", "image/height", "image/width"].into_iter().zip([4, 8, 8]);
+        assert_eq!(record.others, others.map(|(key, bytes)| (key.to_owned(), bytes)).collect::<Vec<_>>());
+        assert_eq!(record.range.end, file.len() as u64);
+    }
+
+    #[test]
+    fn labels_of_every_kind_are_told() {
+        let rows = [
+            ("integer", small(&[9]), Label::Number(9)),
+            ("whole float", float(9.0), Label::Number(9)),
+            ("broken float", float(9.5), Label::Unfit("label 9.5 is not a whole number".to_owned())),
+            ("no number", float(f32::NAN), Label::Unfit("label NaN is not a whole number".to_owned())),
+            ("text", text(b"cat"), Label::Text(b"cat".to_vec())),
+            ("empty list", small(&[]), Label::Missing),
+            ("no list", Vec::new(), Label::Missing),
+        ];
+        for (name, feature, expected) in rows {
+            let record = one(&[("label", feature), ("image", text(JPEG))], &Wanted::default());
+            assert_eq!(record.label, expected, "{name}");
+        }
+        let two = [("target", small(&[5])), ("class", small(&[3, 4])), ("x", text(JPEG))];
+        assert_eq!(one(&two, &Wanted::default()).label, Label::Number(3));
+        let wanted = |label: &str, label_number| Wanted { label: Some(label.to_owned()), label_number, image: None };
+        assert_eq!(one(&two, &wanted("target", 0)).label, Label::Number(5));
+        assert_eq!(one(&two, &wanted("class", 1)).label, Label::Number(4));
+        assert_eq!(one(&two, &wanted("class", 1)).labels, 2);
+        assert!(matches!(one(&two, &wanted("class", 2)).label, Label::Unfit(_)));
+        assert_eq!(one(&two, &wanted("other", 0)).label, Label::Missing);
+    }
+
+    #[test]
+    fn images_are_found_by_name_or_by_their_first_bytes() {
+        let found = |features: &[(&str, Vec<u8>)], wanted: Option<&str>| {
+            let wanted = Wanted { image: wanted.map(str::to_owned), ..Wanted::default() };
+            one(features, &wanted).image.map(|image| image.name)
+        };
+        let some = [("a", text(b"words")), ("b", text(JPEG)), ("image", small(&[3])), ("z", text(b"GIF89a"))];
+        assert_eq!(found(&some[..3], None).unwrap(), "b");
+        assert!(found(&some, None).unwrap_err().contains("\"b\" and \"z\" both"));
+        assert_eq!(found(&some, Some("a")).unwrap(), "a");
+        assert_eq!(found(&some, Some("other")).unwrap_err(), "no feature \"other\": it has a, b, image, z");
+        assert_eq!(found(&some, Some("image")).unwrap_err(), "feature \"image\" holds no bytes");
+        assert!(found(&some[..1], None).is_err() && found(&[], None).is_err());
+        let frames = field(0x0a, &[field(0x0a, JPEG), field(0x0a, JPEG)].concat());
+        assert_eq!(found(&[("jpeg", frames)], None).unwrap_err(), "feature \"jpeg\" has 2 values, not one");
+        let many: Vec<_> = "abcdefghijklmnop".split("").map(|key| (key, small(&[1]))).collect();
+        assert!(found(&many, None).unwrap_err().ends_with(", k and 5 more"), "{:?}", found(&many, None));
+    }
+
+    #[test]
+    fn a_file_cut_at_any_byte_gives_its_whole_records_and_an_error() {
+        let records = [example(&[("image", text(JPEG))]), framed(b""), example(&[("label", small(&[1]))])];
+        let ends: Vec<_> = (0..=3).map(|count| records[..count].concat().len()).collect();
+        let file = records.concat();
+        for cut in 0..=file.len() {
+            let (found, error) = both(&file[..cut]);
+            assert_eq!(found.len(), ends.iter().filter(|end| **end <= cut).count() - 1, "cut at {cut}");
+            assert_eq!(error.is_none(), ends.contains(&cut), "cut at {cut}");
+            let start = ends.iter().rfind(|end| **end <= cut).unwrap();
+            assert!(error.is_none_or(|error| error.location().byte == Some(*start as u64)));
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_is_noticed_and_one_in_the_data_spares_the_next_record() {
+        let (first, second) = (example(&[("image", text(JPEG))]), example(&[("image", text(b"BM"))]));
+        for bit in 0..first.len() * 8 {
+            let mut file = [&first[..], &second].concat();
+            file[bit / 8] ^= 1 << (bit % 8);
+            let (found, error) = both(&file);
+            if bit / 8 < HEAD_BYTES {
+                assert!(found.is_empty() && error.is_some(), "bit {bit}");
+            } else {
+                assert!(found[0].0.image.as_ref().unwrap_err().starts_with("data CRC differs: "), "bit {bit}");
+                assert!(found[1].0.image.is_ok() && error.is_none(), "bit {bit}");
+            }
+        }
+        let mut stray = first.clone();
+        stray.extend([0; 11]);
+        assert!(both(&stray).1.unwrap().to_string().contains("cut header"));
+    }
+
+    #[test]
+    fn a_promised_length_is_not_believed() {
+        for length in [1u64 << 31, 1 << 40, u64::MAX - 20, u64::MAX] {
+            let mut file = length.to_le_bytes().to_vec();
+            file.extend(masked_crc(&file.clone()).to_le_bytes());
+            file.extend([0; 100]);
+            assert!(!TfRecords.is(&file, Some(file.len() as u64), ""));
+            let (found, error) = both(&file);
+            assert!(found.is_empty() && error.is_some(), "{length}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_example_is_a_record_without_an_image() {
+        let (found, error) = both(&[framed(b"words"), framed(b""), example(&[("image", text(JPEG))])].concat());
+        assert!(error.is_none());
+        assert!(found[0].0.image.as_ref().unwrap_err().starts_with("not a tf.train.Example: byte "));
+        assert_eq!(found[1].0.image.as_ref().unwrap_err(), "no feature holds an image: it has none");
+        assert!(found[2].0.image.is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_written_is_read(
+            images in prop::collection::vec((0usize..400, any::<u8>(), any::<i32>()), 0..6),
+            class in "[a-z]{0,12}",
+        ) {
+            let format = writer::format(&[]);
+            let mut file = Vec::new();
+            for (length, byte, label) in &images {
+                let image = vec![*byte; *length];
+                let sample = crate::sample::Sample {
+                    label: Some((*label).into()),
+                    class: class.as_bytes(),
+                    ..writer::sample(&image)
+                };
+                let record = writer::record(&format, &sample, &image, writer::header(Kind::Unknown, 0, 0));
+                prop_assert_eq!(record.len(), format.layout(&sample).unwrap().record_bytes as usize);
+                file.extend(record);
+            }
+            let (found, error) = both(&file);
+            prop_assert!(error.is_none());
+            prop_assert_eq!(found.len(), images.len());
+            for ((record, image), (length, byte, label)) in found.iter().zip(&images) {
+                prop_assert_eq!(image, &vec![*byte; *length]);
+                prop_assert_eq!(&record.label, &Label::Number((*label).into()));
+            }
+        }
+
+        #[test]
+        fn random_examples_are_walked_without_harm(
+            data in prop::collection::vec(prop_oneof![any::<u8>(), Just(0x0a), Just(0x12), 0u8..16], 0..60),
+        ) {
+            prop_assert!(both(&framed(&data)).1.is_none());
+        }
+    }
+}

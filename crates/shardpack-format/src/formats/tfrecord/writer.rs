@@ -1,0 +1,579 @@
+//! Samples to TFRecords: exactly as long as the layout says, features in the order of their keys.
+
+use std::collections::BTreeMap;
+
+use super::{
+    example::{self, Example},
+    layout::{
+        self, FRAME_BYTES, Fault, Feature, HEAD_BYTES, MOST_DATA_BYTES, Nest, SLOT_BYTES, TAG_FIRST, TAG_INTS,
+        TAG_VALUE, Value, field_bytes, masked_crc, varint_bytes,
+    },
+    sidecars,
+};
+use crate::{
+    Error, Result,
+    formats::{self, Choice, Format, Layout, sidecars as all_sidecars},
+    image_header::{Header, Kind},
+    index::RowRef,
+    sample::{Extent, Sample},
+};
+
+/// Name of the setting for the number that is added to every label.
+pub(super) const LABEL_OFFSET: &str = "label_offset";
+/// Name of the setting for the features to write.
+pub(super) const FEATURES: &str = "features";
+
+/// The format with its options.
+#[derive(Clone, Debug)]
+pub struct TfRecord {
+    label_offset: i64,
+    /// What is written, in the order of keys.
+    features: Vec<Feature>,
+    components: Vec<String>,
+}
+
+impl TfRecord {
+    /// The format that was chosen.
+    ///
+    /// # Errors
+    /// When a setting is not right.
+    pub fn new(choice: &Choice) -> Result<Self> {
+        let label_offset = match choice.settings.get(LABEL_OFFSET) {
+            None => 0,
+            Some(text) => text.parse().ok().filter(|offset| *offset >= 0).ok_or_else(|| {
+                Error::usage(format!("{LABEL_OFFSET} {text:?}: a whole number that is added to labels, 0 or more"))
+            })?,
+        };
+        let mut features = match choice.settings.get(FEATURES) {
+            None => Feature::ALL.to_vec(),
+            Some(text) => {
+                text.split(',').map(str::trim).filter(|key| !key.is_empty()).map(feature).collect::<Result<_>>()?
+            }
+        };
+        features.push(Feature::Encoded);
+        features.sort_unstable();
+        features.dedup();
+        Ok(Self { label_offset, features, components: vec![Feature::Encoded.key().to_owned()] })
+    }
+
+    fn writes(&self, feature: Feature) -> bool {
+        self.features.contains(&feature)
+    }
+
+    /// The number that is written for `label`.
+    fn label(&self, label: Option<i64>) -> Result<i64> {
+        let label = label.ok_or_else(|| {
+            Error::usage("a sample without a label: tf.data and DALI stop at an example without image/class/label")
+                .help("leave image/class/label out of the features")
+        })?;
+        label.checked_add(self.label_offset).ok_or_else(|| {
+            Error::usage(format!("label {label} with {LABEL_OFFSET} {} is beyond 64 bits", self.label_offset))
+        })
+    }
+
+    /// How long the value of `feature` is.
+    fn value(&self, feature: Feature, sample: &Sample<'_>) -> Result<Value> {
+        Ok(match feature {
+            Feature::Label => Value::Varint(varint_bytes(self.label(sample.label)?.cast_unsigned())),
+            Feature::Text => Value::Bytes(sample.class.len() as u64),
+            Feature::Encoded => Value::Bytes(sample.payload_bytes.into()),
+            Feature::Filename => Value::Bytes(filename(sample).len() as u64),
+            Feature::Format => Value::Slot,
+            Feature::Height | Feature::Width => Value::Varint(SLOT_BYTES),
+        })
+    }
+
+    /// Length of all features in bytes, and where the image lies among them.
+    fn features_bytes(&self, sample: &Sample<'_>) -> Result<(u64, u64)> {
+        let (mut at, mut image) = (0, 0);
+        for &feature in &self.features {
+            at += Nest::of(feature, self.value(feature, sample)?).whole;
+            if feature == Feature::Encoded {
+                // The image is the last of its entry.
+                image = at - u64::from(sample.payload_bytes);
+            }
+        }
+        Ok((at, image))
+    }
+
+    /// What `feature` has to be in the example of `row`; text says what is wrong.
+    fn same(&self, feature: Feature, row: &RowRef<'_>, example: &Example<'_>, data: &[u8]) -> Result<(), String> {
+        let key = feature.key();
+        let list = example.list(key.as_bytes()).ok_or_else(|| format!("{key} is missing"))?;
+        let value = example.value(list, 0).filter(|_| list.values == 1);
+        let expected_number = match feature {
+            Feature::Label => Some(self.label(row.label).map_err(|error| error.what())?),
+            Feature::Height => Some(row.image.height.into()),
+            Feature::Width => Some(row.image.width.into()),
+            _ => None,
+        };
+        let value = value.ok_or_else(|| format!("{key} has {} values, not one", list.values))?;
+        match (value, expected_number) {
+            (example::Value::Int(found), Some(expected)) if found == expected => Ok(()),
+            (found, Some(expected)) => Err(format!("{key} is {found:?}, the index says {expected}")),
+            (example::Value::Bytes(range), None) => {
+                let bytes = data.get(range.clone()).unwrap_or_default();
+                let place = (Some(range.start + HEAD_BYTES), Some(range.len()));
+                let image = row.component(0);
+                match feature {
+                    Feature::Encoded
+                        if place != (image.map(|at| at.offset as usize), image.map(|at| at.bytes as usize)) =>
+                    {
+                        Err(format!("{key} is at {}, not where the index says", HEAD_BYTES + range.start))
+                    }
+                    Feature::Format if bytes != format_name(row.image.kind).as_bytes() => {
+                        Err(format!("{key} is {:?}, the index says {}", lossy(bytes), row.image.kind.name()))
+                    }
+                    Feature::Filename if !row.path.ends_with(bytes) => {
+                        Err(format!("{key} is {:?}, the index says {:?}", lossy(bytes), lossy(row.path)))
+                    }
+                    _ => Ok(()),
+                }
+            }
+            (_, None) => Err(format!("{key} holds no bytes")),
+        }
+    }
+}
+
+impl Format for TfRecord {
+    fn name(&self) -> &'static str {
+        super::NAME
+    }
+
+    fn components(&self) -> &[String] {
+        &self.components
+    }
+
+    fn settings(&self) -> BTreeMap<String, String> {
+        let keys: Vec<_> = self.features.iter().map(|feature| feature.key()).collect();
+        BTreeMap::from([
+            (LABEL_OFFSET.to_owned(), self.label_offset.to_string()),
+            (FEATURES.to_owned(), keys.join(",")),
+        ])
+    }
+
+    fn needs_path(&self) -> bool {
+        self.writes(Feature::Filename)
+    }
+
+    fn layout(&self, sample: &Sample<'_>) -> Result<Layout> {
+        let (features_bytes, image) = self.features_bytes(sample).map_err(|error| error.in_sample(sample.key))?;
+        let data_bytes = field_bytes(features_bytes);
+        let record = u32::try_from(data_bytes + FRAME_BYTES as u64);
+        let offset = u32::try_from(HEAD_BYTES as u64 + data_bytes - features_bytes + image);
+        let (Ok(record_bytes), Ok(offset), true) = (record, offset, data_bytes <= MOST_DATA_BYTES) else {
+            return Err(Error::usage(format!(
+                "image of {} bytes: protobuf messages must be below 2 GiB",
+                sample.payload_bytes
+            ))
+            .in_sample(sample.key));
+        };
+        let mut components = [Extent::ABSENT; formats::MAX_WRITTEN];
+        components[0] = Extent { offset, bytes: sample.payload_bytes };
+        Ok(Layout { record_bytes, components })
+    }
+
+    fn frame(&self, sample: &Sample<'_>, image: &Header, record: &mut [u8]) -> Result<()> {
+        let short = || Error::data("the record is not as long as its layout").in_sample(sample.key);
+        let data_bytes = record.len().checked_sub(FRAME_BYTES).ok_or_else(short)?;
+        let (head, rest) = record.split_first_chunk_mut::<HEAD_BYTES>().ok_or_else(short)?;
+        let (data, foot) = rest.split_at_mut_checked(data_bytes).ok_or_else(short)?;
+        let mut out = Out { rest: &mut *data, is_short: false };
+        out.tagged(TAG_FIRST, self.features_bytes(sample)?.0);
+        for &feature in &self.features {
+            let nest = Nest::of(feature, self.value(feature, sample)?);
+            out.tagged(TAG_FIRST, nest.entry);
+            out.bytes(feature.key().as_bytes());
+            out.tagged(TAG_VALUE, nest.feature);
+            match feature {
+                Feature::Label | Feature::Height | Feature::Width => out.tagged(TAG_INTS, nest.list),
+                _ => out.tagged(TAG_FIRST, nest.list),
+            }
+            match feature {
+                Feature::Label => {
+                    let label = self.label(sample.label)?.cast_unsigned();
+                    out.tagged(TAG_FIRST, varint_bytes(label));
+                    out.varint(label, varint_bytes(label));
+                }
+                Feature::Text => out.bytes(sample.class),
+                Feature::Encoded => {
+                    out.tagged(TAG_FIRST, sample.payload_bytes.into());
+                    out.skip(sample.payload_bytes as usize);
+                }
+                Feature::Filename => out.bytes(filename(sample)),
+                Feature::Format => {
+                    let name = format_name(image.kind);
+                    out.put(&[TAG_FIRST]);
+                    out.varint(name.len() as u64, SLOT_BYTES - name.len() as u64);
+                    out.put(name.as_bytes());
+                }
+                Feature::Height | Feature::Width => {
+                    let number = if feature == Feature::Height { image.height } else { image.width };
+                    out.tagged(TAG_FIRST, SLOT_BYTES);
+                    out.varint(number.into(), SLOT_BYTES);
+                }
+            }
+        }
+        if out.is_short || !out.rest.is_empty() {
+            return Err(short());
+        }
+        let length = (data_bytes as u64).to_le_bytes();
+        head[..length.len()].copy_from_slice(&length);
+        head[length.len()..].copy_from_slice(&masked_crc(&length).to_le_bytes());
+        foot.copy_from_slice(&masked_crc(data).to_le_bytes());
+        Ok(())
+    }
+
+    fn check(&self, row: &RowRef<'_>, record: &[u8]) -> Result<()> {
+        let wrong = |fault: Fault| Error::data(fault.what).at_byte(fault.at as u64);
+        let data = layout::data(record).map_err(wrong)?;
+        let in_data = |fault: Fault| wrong(Fault { at: fault.at + HEAD_BYTES, ..fault });
+        let example = Example::parse(data).map_err(in_data)?;
+        if let Some((key, _)) =
+            example.iter().find(|(key, _)| !self.features.iter().any(|own| own.key().as_bytes() == *key))
+        {
+            return Err(Error::data(format!("feature {:?} is none that is written", lossy(key))).at_byte(0));
+        }
+        for &feature in &self.features {
+            self.same(feature, row, &example, data).map_err(|what| Error::data(what).at_byte(0))?;
+        }
+        Ok(())
+    }
+
+    fn shard_file(&self, name: &str, number: u64, shards: u64) -> String {
+        format!("{name}-{number:05}-of-{shards:05}")
+    }
+
+    fn extension(&self) -> &'static str {
+        ""
+    }
+
+    fn sidecar(
+        &self,
+        name: &str,
+        dataset: &all_sidecars::Dataset<'_>,
+        out: &mut dyn all_sidecars::Files,
+    ) -> Result<()> {
+        match name {
+            sidecars::DALI => sidecars::dali(dataset, out),
+            _ => Err(Error::usage(format!("{} has no sidecar {name:?}", super::NAME))),
+        }
+    }
+
+    fn recipes(&self, folder: &str, name: &str, shards: u64, _: bool) -> Vec<(&'static str, String)> {
+        let files = format!("{folder}/{name}-*-of-{shards:05}");
+        let mut features = vec!["\"image/encoded\": tfrec.FixedLenFeature((), tfrec.string, \"\")"];
+        if self.writes(Feature::Label) {
+            features.push("\"image/class/label\": tfrec.FixedLenFeature([1], tfrec.int64, -1)");
+        }
+        vec![
+            ("tf.data", format!("tf.data.TFRecordDataset(tf.io.gfile.glob(\"{files}\"))")),
+            (
+                "DALI",
+                format!(
+                    "fn.readers.tfrecord(path=sorted(glob.glob(\"{files}\")), \
+                     index_path=sorted(glob.glob(\"{files}.idx\")), features={{{}}})",
+                    features.join(", ")
+                ),
+            ),
+        ]
+    }
+}
+
+fn feature(key: &str) -> Result<Feature> {
+    Feature::ALL.into_iter().find(|feature| feature.key() == key).ok_or_else(|| {
+        Error::usage(format!("feature {key:?}, {} writes {}", super::NAME, Feature::ALL.map(Feature::key).join(", ")))
+    })
+}
+
+/// The path below the folder of the class, or all of it where the class is not its folder.
+fn filename<'a>(sample: &Sample<'a>) -> &'a [u8] {
+    let below = sample.path.strip_prefix(sample.class).and_then(|rest| rest.strip_prefix(b"/"));
+    below.unwrap_or(sample.path)
+}
+
+/// What `image/format` says: at most four letters, so that its slot holds them.
+fn format_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Unknown => "",
+        Kind::Jpeg => "JPEG",
+        Kind::Png => "PNG",
+        Kind::Webp => "WEBP",
+        Kind::Gif => "GIF",
+        Kind::Bmp => "BMP",
+        Kind::Tiff => "TIFF",
+        Kind::Pnm => "PNM",
+        Kind::Jp2 => "JP2",
+        Kind::Jxl => "JXL",
+        Kind::Avif => "AVIF",
+        Kind::Heif => "HEIF",
+    }
+}
+
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The data of a record, filled from its start; what does not fit is remembered and left out.
+struct Out<'r> {
+    rest: &'r mut [u8],
+    is_short: bool,
+}
+
+impl Out<'_> {
+    fn skip(&mut self, bytes: usize) {
+        match std::mem::take(&mut self.rest).split_at_mut_checked(bytes) {
+            Some((_, rest)) => self.rest = rest,
+            None => self.is_short = true,
+        }
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        match self.rest.get_mut(..bytes.len()) {
+            Some(room) => room.copy_from_slice(bytes),
+            None => self.is_short = true,
+        }
+        self.skip(bytes.len());
+    }
+
+    /// A tag, and the length of what follows.
+    fn tagged(&mut self, tag: u8, content_bytes: u64) {
+        self.put(&[tag]);
+        self.varint(content_bytes, varint_bytes(content_bytes));
+    }
+
+    /// The first field of a message: these bytes.
+    fn bytes(&mut self, content: &[u8]) {
+        self.tagged(TAG_FIRST, content.len() as u64);
+        self.put(content);
+    }
+
+    /// `number` as a varint of so many bytes, which are enough for it.
+    fn varint(&mut self, mut number: u64, bytes: u64) {
+        for left in (0..bytes).rev() {
+            let more = if left > 0 { 0x80 } else { 0 };
+            self.put(&[(number & 0x7f) as u8 | more]);
+            number >>= 7;
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::{
+        hash,
+        image_header::Mode,
+        index::{self, Index, Summary},
+        sample::Row,
+    };
+    use proptest::prelude::*;
+
+    pub(in super::super) fn format(settings: &[(&str, &str)]) -> TfRecord {
+        let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        TfRecord::new(&Choice { settings, ..Choice::of("tfrecord") }).unwrap()
+    }
+
+    pub(in super::super) fn sample(payload: &[u8]) -> Sample<'_> {
+        Sample {
+            key: "00000042",
+            label: Some(7),
+            class: b"tench",
+            path: b"tench/a.JPEG",
+            payload_bytes: payload.len() as u32,
+        }
+    }
+
+    pub(in super::super) fn record(format: &TfRecord, sample: &Sample<'_>, payload: &[u8], header: Header) -> Vec<u8> {
+        let layout = format.layout(sample).unwrap();
+        // Dirt: every byte but the image must be written.
+        let mut record = vec![0xaa; layout.record_bytes as usize];
+        record[layout.components[0].offset as usize..][..payload.len()].copy_from_slice(payload);
+        format.frame(sample, &header, &mut record).unwrap();
+        record
+    }
+
+    pub(in super::super) const fn header(kind: Kind, width: u32, height: u32) -> Header {
+        Header { kind, width, height, mode: Mode::Rgb, depth: 8 }
+    }
+
+    fn index(format: &TfRecord, sample: &Sample<'_>, image: Header, records: u64) -> Index<Vec<u8>> {
+        let layout = format.layout(sample).unwrap();
+        let row = |number| Row {
+            key: format!("{number:08}").into_bytes(),
+            path: sample.path.into(),
+            label: sample.label,
+            offset: number * u64::from(layout.record_bytes),
+            record_bytes: layout.record_bytes,
+            components: layout.components[..1].to_vec(),
+            content_hash: 0,
+            frame_hash: 0,
+            image,
+            in_parts: false,
+        };
+        let summary = Summary {
+            components: format.components().to_vec(),
+            content_bytes: records * u64::from(layout.record_bytes),
+            shard_bytes: 0,
+            shard_blake3: [0; 32],
+        };
+        Index::open(index::write(&summary, &(0..records).map(row).collect::<Vec<_>>()).unwrap()).unwrap()
+    }
+
+    fn check(format: &TfRecord, sample: &Sample<'_>, image: Header, record: &[u8]) -> Result<()> {
+        format.check(&index(format, sample, image, 1).row(0).unwrap(), record)
+    }
+
+    #[test]
+    fn a_record_has_these_bytes() {
+        let payload = [0xff, 0xd8, 0xff, 9];
+        let expected = b"\x0a\xc5\x01\
+            \x0a\x1c\x0a\x11image/class/label\x12\x07\x1a\x05\x0a\x03\x80\x80\x01\
+            \x0a\x1d\x0a\x10image/class/text\x12\x09\x0a\x07\x0a\x05tench\
+            \x0a\x19\x0a\x0dimage/encoded\x12\x08\x0a\x06\x0a\x04\xff\xd8\xff\x09\
+            \x0a\x1c\x0a\x0eimage/filename\x12\x0a\x0a\x08\x0a\x06a.JPEG\
+            \x0a\x18\x0a\x0cimage/format\x12\x08\x0a\x06\x0a\x83\x00PNG\
+            \x0a\x19\x0a\x0cimage/height\x12\x09\x1a\x07\x0a\x05\x81\x80\x80\x80\x00\
+            \x0a\x18\x0a\x0bimage/width\x12\x09\x1a\x07\x0a\x05\xac\x82\x80\x80\x00";
+        let sample = Sample { label: Some(16383), ..sample(&payload) };
+        let bytes = record(&format(&[("label_offset", "1")]), &sample, &payload, header(Kind::Png, 300, 1));
+        let data = &bytes[12..bytes.len() - 4];
+        assert_eq!(data.escape_ascii().to_string(), expected.escape_ascii().to_string());
+        assert_eq!(bytes[..12], [&200u64.to_le_bytes()[..], &masked_crc(&200u64.to_le_bytes()).to_le_bytes()].concat());
+        assert_eq!(bytes[bytes.len() - 4..], masked_crc(data).to_le_bytes());
+    }
+
+    #[test]
+    fn no_image_and_no_size_changes_the_layout() {
+        let format = format(&[]);
+        let lengths: Vec<_> = Kind::ALL
+            .iter()
+            .flat_map(|kind| [0, 1, 300, u32::MAX].map(|size| header(*kind, size, size)))
+            .map(|header| {
+                let bytes = record(&format, &sample(b"abc"), b"abc", header);
+                check(&format, &sample(b"abc"), header, &bytes).unwrap();
+                bytes.len()
+            })
+            .collect();
+        assert!(lengths.iter().all(|length| *length == lengths[0]));
+    }
+
+    #[test]
+    fn settings_lead_back_to_the_same_format_and_wrong_ones_are_refused() {
+        let some = format(&[("label_offset", "1"), ("features", "image/width, image/class/label")]);
+        assert_eq!(some.settings()["features"], "image/class/label,image/encoded,image/width");
+        let again = TfRecord::new(&Choice { settings: some.settings(), ..Choice::of("tfrecord") }).unwrap();
+        assert_eq!((&again.features, again.label_offset), (&some.features, 1));
+        assert!(!some.needs_path() && format(&[]).needs_path());
+        for (name, value) in [("label_offset", "-1"), ("label_offset", "x"), ("features", "image/colour")] {
+            let settings = BTreeMap::from([(name.to_owned(), value.to_owned())]);
+            assert!(TfRecord::new(&Choice { settings, ..Choice::of("tfrecord") }).is_err(), "{name} {value}");
+        }
+        assert!(formats::open(&Choice::of("tf")).is_ok());
+    }
+
+    #[test]
+    fn what_no_example_holds_is_refused() {
+        let shifted = format(&[("label_offset", "1")]);
+        assert!(shifted.layout(&Sample { label: None, ..sample(b"") }).is_err());
+        assert!(shifted.layout(&Sample { label: Some(i64::MAX), ..sample(b"") }).is_err());
+        assert!(shifted.layout(&Sample { payload_bytes: i32::MAX as u32 - 400, ..sample(b"") }).is_ok());
+        let error = shifted.layout(&Sample { payload_bytes: i32::MAX as u32 - 100, ..sample(b"") }).unwrap_err();
+        assert!(error.to_string().contains("below 2 GiB"), "{error}");
+        assert!(shifted.layout(&Sample { payload_bytes: u32::MAX, ..sample(b"") }).is_err());
+        let without = format(&[("features", "image/filename")]);
+        assert!(without.layout(&Sample { label: None, ..sample(b"") }).is_ok());
+        let mut short = vec![0; shifted.layout(&sample(b"abc")).unwrap().record_bytes as usize - 1];
+        assert!(shifted.frame(&sample(b"abc"), &header(Kind::Jpeg, 1, 1), &mut short).is_err());
+    }
+
+    #[test]
+    fn a_row_that_says_something_else_is_noticed() {
+        let (all, least) = (format(&[]), format(&[("features", "")]));
+        let (of, image) = (sample(b"abc"), header(Kind::Jpeg, 3, 4));
+        let bytes = record(&all, &of, b"abc", image);
+        check(&all, &of, image, &bytes).unwrap();
+        assert!(check(&all, &Sample { label: Some(8), ..of }, image, &bytes).is_err());
+        assert!(check(&all, &Sample { path: b"tench/b.JPEG", ..of }, image, &bytes).is_err());
+        assert!(check(&all, &of, header(Kind::Png, 3, 4), &bytes).is_err());
+        assert!(check(&all, &of, header(Kind::Jpeg, 4, 4), &bytes).is_err());
+        assert!(check(&least, &of, image, &bytes).is_err());
+        let longer = Sample { class: b"tenches", path: b"tenches/a.JPEG", ..of };
+        assert!(check(&all, &longer, image, &bytes).is_err(), "the image is elsewhere");
+    }
+
+    #[test]
+    fn the_index_for_dali_has_a_line_a_record() {
+        struct Texts(Vec<(String, Vec<u8>)>);
+        impl all_sidecars::Files for Texts {
+            fn begin(&mut self, name: &str) -> Result<()> {
+                self.0.push((name.to_owned(), Vec::new()));
+                Ok(())
+            }
+            fn write(&mut self, bytes: &[u8]) -> Result<()> {
+                self.0.last_mut().unwrap().1.extend_from_slice(bytes);
+                Ok(())
+            }
+        }
+        let format = format(&[("features", "")]);
+        let shards = [2, 1].map(|samples| crate::manifest::Shard {
+            file: format.shard_file("train", 2 - samples, 2),
+            samples,
+            bytes: 0,
+            blake3: crate::manifest::Blake3([0; 32]),
+            index: crate::manifest::File { file: String::new(), bytes: 0, blake3: crate::manifest::Blake3([0; 32]) },
+        });
+        let open = |number: usize| Ok(index(&format, &sample(b"abc"), header(Kind::Jpeg, 1, 1), 2 - number as u64));
+        let dataset = all_sidecars::Dataset {
+            name: "train",
+            shards: &shards,
+            classes: &[],
+            samples: 3,
+            components: format.components(),
+            compression: "none",
+            hashes: &[],
+            unpacked: &[],
+            index: &open,
+        };
+        let mut texts = Texts(Vec::new());
+        format.sidecar("dali", &dataset, &mut texts).unwrap();
+        let expected = [("train-00000-of-00002.idx", "0 44\n44 44\n"), ("train-00001-of-00002.idx", "0 44\n")];
+        assert_eq!(texts.0, expected.map(|(name, text)| (name.to_owned(), text.as_bytes().to_vec())));
+        assert!(format.sidecar("other", &dataset, &mut texts).is_err());
+    }
+
+    #[test]
+    fn every_flipped_bit_is_noticed() {
+        let (format, image) = (format(&[]), header(Kind::Jpeg, 3, 4));
+        let bytes = record(&format, &sample(b"abc"), b"abc", image);
+        let index = index(&format, &sample(b"abc"), image, 1);
+        for bit in 0..bytes.len() * 8 {
+            let mut flipped = bytes.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(format.check(&index.row(0).unwrap(), &flipped).is_err(), "bit {bit}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_layout_holds_what_is_written(
+            length in prop_oneof![0usize..300, 16_200usize..16_500],
+            label in prop_oneof![any::<i64>(), -2i64..300],
+            class in prop::collection::vec(any::<u8>(), 0..200),
+            name in prop::collection::vec(any::<u8>(), 0..200),
+            in_class: bool,
+            chosen in 0u8..128,
+        ) {
+            let is_chosen = |feature: &Feature| chosen >> *feature as u8 & 1 == 1;
+            let keys: Vec<_> = Feature::ALL.into_iter().filter(is_chosen).map(Feature::key).collect();
+            let format = format(&[("features", &keys.join(","))]);
+            let payload: Vec<u8> = hash::file(&name).iter().copied().cycle().take(length).collect();
+            let path = if in_class { [&class[..], b"/", &name].concat() } else { name };
+            let sample = Sample { label: Some(label), class: &class, path: &path, ..sample(&payload) };
+            let image = header(Kind::Tiff, 70_000, 1);
+            let bytes = record(&format, &sample, &payload, image);
+            prop_assert!(check(&format, &sample, image, &bytes).is_ok());
+            prop_assert_eq!(format.layout(&sample).unwrap().components[0].of(&bytes), Some(&payload[..]));
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! Tar files of any writer as shards: a record is a sample as webdataset groups members.
+//!
+//! Holds at all times: a member is read only while the walk stands at it, so a file is read once, forwards; of what is
+//! no image at most 1 MiB a member is read; a sample is given when the member that ends it has been seen.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{
+    header,
+    reader::{Ending, Reader, shown},
+    samples::{Component, ForeignSample, Grouper},
+};
+use crate::{
+    Error, Result,
+    formats::foreign::{Foreign, Image, Input, Label, Record, Skip, Walk, Wanted},
+    hash,
+};
+
+/// Longest label or metadata in bytes that is looked at.
+const TEXT_BYTES: u64 = 1 << 20;
+/// Most names that a message lists.
+const LISTED: usize = 4;
+/// Last parts of extensions that are images.
+const IMAGES: [&str; 17] = [
+    "jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff", "ppm", "pgm", "pnm", "avif", "heic", "jp2", "jxl",
+    "img", "image",
+];
+/// Extensions that are labels unless the user says otherwise, the first before the second.
+const LABELS: [&str; 2] = ["cls", "label"];
+
+/// Tar files, as shards of others.
+pub(super) struct Tar;
+
+impl Foreign for Tar {
+    fn is(&self, first: &[u8], _: Option<u64>, name: &str) -> bool {
+        let Some(block) = first.first_chunk::<{ header::BLOCK_BYTES }>() else { return false };
+        if block.iter().all(|byte| *byte == 0) {
+            // A tar without members is all zeros, as are other files: here the name has to help.
+            return first.len() >= 2 * header::BLOCK_BYTES && first.iter().all(|byte| *byte == 0) && is_named_tar(name);
+        }
+        header::check_sum(block, 0).is_ok()
+    }
+
+    fn walk(&self, input: Input, wanted: &Wanted) -> Result<Box<dyn Walk>> {
+        let lower = |name: &Option<String>| name.as_ref().map(|name| name.to_lowercase());
+        Ok(Box::new(Samples {
+            reader: Reader::new(input.bytes, input.total_bytes),
+            grouper: Grouper::default(),
+            // Extensions of samples are in lower case.
+            wanted: Wanted { image: lower(&wanted.image), label: lower(&wanted.label), ..*wanted },
+            read: Read::default(),
+            image: None,
+            is_at_member: false,
+            is_over: false,
+            remarks: Vec::new(),
+        }))
+    }
+
+    fn image<'r>(&self, fetched: &'r [u8], _: &Wanted) -> Result<Cow<'r, [u8]>> {
+        Ok(Cow::Borrowed(fetched))
+    }
+}
+
+fn is_named_tar(name: &str) -> bool {
+    name.split('.').skip(1).any(|part| part == "tar")
+}
+
+/// What has been read of the components of a sample; `None` for what it does not have or is too long.
+#[derive(Default)]
+struct Read {
+    /// Offset of the data of the first image, and the data.
+    image: Option<(u64, Vec<u8>)>,
+    labels: [Option<Vec<u8>>; 2],
+    json: Option<Vec<u8>>,
+}
+
+struct Samples {
+    reader: Reader<Box<dyn Skip>>,
+    grouper: Grouper,
+    wanted: Wanted,
+    /// Of the sample that [`Grouper::current`] is.
+    read: Read,
+    /// The image of the record that was given last.
+    image: Option<Vec<u8>>,
+    /// Whether the reader stands at a member that began a sample and is not read yet.
+    is_at_member: bool,
+    is_over: bool,
+    remarks: Vec<Error>,
+}
+
+impl Walk for Samples {
+    fn next(&mut self) -> Result<Option<Record>> {
+        // The buffer serves the next image.
+        let buffer = self.image.take();
+        if self.is_over {
+            return Ok(None);
+        }
+        self.is_over = true;
+        self.read_sample(buffer.unwrap_or_default())
+    }
+
+    fn image(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        let image = self.image.as_ref().ok_or_else(|| Error::usage("the last record has no image"))?;
+        out.clear();
+        out.extend_from_slice(image);
+        Ok(())
+    }
+
+    fn remarks(&mut self) -> Vec<Error> {
+        std::mem::take(&mut self.remarks)
+    }
+}
+
+impl Samples {
+    /// The next sample; `buffer` is for its image.
+    fn read_sample(&mut self, mut buffer: Vec<u8>) -> Result<Option<Record>> {
+        if std::mem::take(&mut self.is_at_member) {
+            self.read_component(&mut buffer)?;
+        }
+        while let Some(member) = self.reader.next()? {
+            let data_offset = member.data_offset;
+            match self.grouper.add(member) {
+                Err(dropped) => {
+                    self.remarks.push(Error::data(dropped.to_string()).at_byte(dropped.header_offset));
+                }
+                Ok(Some(sample)) => {
+                    (self.is_at_member, self.is_over) = (true, false);
+                    return Ok(Some(self.record(sample)));
+                }
+                // Folders and meta members are taken without being part of a sample.
+                Ok(None) if self.last_component().is_some_and(|last| last.offset == data_offset) => {
+                    self.read_component(&mut buffer)?;
+                }
+                Ok(None) => {}
+            }
+        }
+        let end = self.reader.end_offset();
+        if self.reader.ending() == Ending::Missing {
+            self.remarks
+                .push(Error::data("no end marker: it was written without one, or cut behind a member").at_byte(end));
+        }
+        if let Some(offset) = self.reader.trailing_offset() {
+            let what = format!("bytes behind the end marker at byte {end}, where no reader looks");
+            self.remarks.push(Error::data(what).at_byte(offset));
+        }
+        Ok(std::mem::take(&mut self.grouper).finish().map(|sample| self.record(sample)))
+    }
+
+    fn last_component(&self) -> Option<&Component> {
+        self.grouper.current()?.components.last()
+    }
+
+    /// Reads the component that the reader stands at, if it is one that is looked at.
+    fn read_component(&mut self, buffer: &mut Vec<u8>) -> Result<()> {
+        let Some(Component { extension, offset, bytes }) = self.last_component().cloned() else { return Ok(()) };
+        if self.read.image.is_none() && is_image(&extension, &self.wanted) && u32::try_from(bytes).is_ok() {
+            let mut image = std::mem::take(buffer);
+            self.reader.read_data(&mut image, bytes)?;
+            self.read.image = Some((offset, image));
+            return Ok(());
+        }
+        let slot = match label_number(&extension, &self.wanted) {
+            Some(number) => &mut self.read.labels[number],
+            None if extension == b"json" => &mut self.read.json,
+            None => return Ok(()),
+        };
+        if bytes <= TEXT_BYTES {
+            self.reader.read_data(slot.insert(Vec::new()), TEXT_BYTES)?;
+        }
+        Ok(())
+    }
+
+    /// What [`Walk::next`] gives of a sample, all of whose components have been passed.
+    fn record(&mut self, sample: ForeignSample) -> Record {
+        let read = std::mem::take(&mut self.read);
+        let meta = read.json.as_deref().and_then(|json| serde_json::from_slice::<Meta>(json).ok()).unwrap_or_default();
+        let image = image(&sample.components, &self.wanted);
+        self.image = read
+            .image
+            .filter(|(offset, _)| image.as_ref().is_ok_and(|image| image.offset == *offset))
+            .map(|(_, bytes)| bytes);
+        let of_label = |component: &Component| label_number(&component.extension, &self.wanted);
+        let label_component = sample
+            .components
+            .iter()
+            .filter(|component| of_label(component).is_some())
+            .min_by_key(|component| of_label(component));
+        let label = match label_component {
+            Some(component) => match of_label(component).and_then(|number| read.labels[number].as_deref()) {
+                Some(text) => label(text),
+                None => Label::Unfit(format!("{} of {} bytes", shown(&component.extension), component.bytes)),
+            },
+            None => meta.label(),
+        };
+        let labels = usize::from(label != Label::Missing);
+        let label = match self.wanted.label_number {
+            number if number >= 1 && labels == 1 => Label::Unfit(format!("a single label, there is no label {number}")),
+            _ => label,
+        };
+        let end = sample.components.last().map_or(sample.offset, |last| last.offset + last.bytes.next_multiple_of(512));
+        let image_offset = image.as_ref().ok().map(|image| image.offset);
+        let label_offset = label_component.map(|component| component.offset);
+        let others = sample
+            .components
+            .iter()
+            .filter(|component| ![image_offset, label_offset].contains(&Some(component.offset)))
+            .map(|component| (text(&component.extension), component.bytes))
+            .collect();
+        Record {
+            range: sample.offset..end,
+            key: sample.key,
+            key_is_unique: true,
+            filename: meta.filename(),
+            class: meta.class(),
+            label,
+            labels,
+            image,
+            others,
+        }
+    }
+}
+
+/// The parts of a `json` component that are looked at.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Meta {
+    class: Value,
+    class_hex: Value,
+    label: Value,
+    path: Value,
+    path_hex: Value,
+    filename: Value,
+}
+
+impl Meta {
+    fn class(&self) -> Option<Vec<u8>> {
+        bytes(&self.class, &self.class_hex)
+    }
+
+    fn filename(&self) -> Option<Vec<u8>> {
+        bytes(&self.path, &self.path_hex).or_else(|| bytes(&self.filename, &Value::Null))
+    }
+
+    fn label(&self) -> Label {
+        self.label.as_i64().map_or(Label::Missing, Label::Number)
+    }
+}
+
+/// A name as text, or its bytes in hexadecimal where they are not UTF-8.
+fn bytes(name: &Value, hex: &Value) -> Option<Vec<u8>> {
+    hex.as_str().and_then(hash::unhex).or_else(|| name.as_str().map(|name| name.as_bytes().to_vec()))
+}
+
+fn is_image(extension: &[u8], wanted: &Wanted) -> bool {
+    match &wanted.image {
+        Some(wanted) => extension == wanted.as_bytes(),
+        None => {
+            let last = extension.rsplit(|byte| *byte == b'.').next().unwrap_or_default();
+            IMAGES.iter().any(|image| image.as_bytes() == last)
+        }
+    }
+}
+
+/// Which of the labels a component is; the lowest of a sample counts.
+fn label_number(extension: &[u8], wanted: &Wanted) -> Option<usize> {
+    match &wanted.label {
+        Some(wanted) => (extension == wanted.as_bytes()).then_some(0),
+        None => LABELS.iter().position(|label| label.as_bytes() == extension),
+    }
+}
+
+fn image(components: &[Component], wanted: &Wanted) -> Result<Image, String> {
+    let images: Vec<_> = components.iter().filter(|component| is_image(&component.extension, wanted)).collect();
+    match (images.as_slice(), &wanted.image) {
+        ([image], _) => {
+            let too_long = |_| format!("image of {} bytes: expected less than 4 GiB", image.bytes);
+            Ok(Image {
+                name: text(&image.extension),
+                fetch: image.offset..image.offset + image.bytes,
+                bytes: u32::try_from(image.bytes).map_err(too_long)?,
+                offset: image.offset,
+                in_parts: false,
+            })
+        }
+        ([], Some(wanted)) => Err(format!("no {wanted}, there is {}", listed(components.iter()))),
+        ([], None) => Err(format!("no image, there is {}", listed(components.iter()))),
+        (images, _) => {
+            let names = listed(images.iter().copied());
+            Err(format!("{} images: {names}; choose one with --image-feature", images.len()))
+        }
+    }
+}
+
+/// Extensions for a message: `cls, jpg and json`.
+fn listed<'a>(components: impl ExactSizeIterator<Item = &'a Component>) -> String {
+    let all = components.len();
+    let mut names: Vec<_> = components.take(LISTED).map(|component| shown(&component.extension)).collect();
+    if all > LISTED {
+        names.push(format!("{} more", all - LISTED));
+    }
+    match names.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, names)) => format!("{} and {last}", names.join(", ")),
+        None => "nothing".to_owned(),
+    }
+}
+
+fn text(extension: &[u8]) -> String {
+    String::from_utf8_lossy(extension).into_owned()
+}
+
+/// The label that a component says, as Python's `int` reads it, with which webdataset decodes `cls`.
+fn label(text: &[u8]) -> Label {
+    // As `bytes.strip` has it.
+    let is_space = |byte: &u8| matches!(byte, b' ' | 0x09..=0x0d);
+    let start = text.iter().position(|byte| !is_space(byte)).unwrap_or(text.len());
+    let end = text.iter().rposition(|byte| !is_space(byte)).map_or(start, |last| last + 1);
+    let text = &text[start..end];
+    let (is_negative, digits) = match text {
+        [] => return Label::Missing,
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] | digits => (false, digits),
+    };
+    // Single underscores may stand between digits.
+    let is_number =
+        digits.split(|byte| *byte == b'_').all(|part| !part.is_empty() && part.iter().all(u8::is_ascii_digit));
+    if !is_number {
+        return Label::Text(text.to_vec());
+    }
+    let add = |value: i64, digit: &u8| {
+        let digit = i64::from(digit - b'0');
+        value.checked_mul(10)?.checked_add(if is_negative { -digit } else { digit })
+    };
+    let number = digits.iter().filter(|byte| **byte != b'_').try_fold(0, add);
+    number.map_or_else(|| Label::Unfit(format!("{}, a number of more than 64 bits", shown(text))), Label::Number)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,229 @@
+//! Sidecars, written when all shards of a dataset are sealed and before its manifest, which names them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::{self, File},
+    io::{BufWriter, Read, Write},
+    path::{Path, PathBuf},
+};
+
+use rayon::prelude::*;
+use shardpack_format::{
+    Error, Result,
+    formats::{self, Format, sidecars},
+    hash::Named,
+    index::Index,
+    manifest::{self, Blake3, Manifest},
+};
+
+use crate::sys;
+
+/// Bytes that are read at a time to be hashed.
+const READ_BYTES: usize = 256 << 10;
+/// In the work folder: the names of sidecars that were begun, a line each, so that they can be removed again.
+const BEGUN: &str = "sidecars";
+
+/// Which sidecars are written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// All that the format has for readers that need them.
+    #[default]
+    Auto,
+    /// None.
+    None,
+    /// These, by name.
+    Names(Vec<String>),
+}
+
+impl Choice {
+    /// The names that this means for the format called `format`.
+    ///
+    /// # Errors
+    /// When the format has no sidecar of a name.
+    pub fn names(&self, format: &str) -> Result<Vec<&'static str>> {
+        let kinds = formats::entry(format)?.sidecars;
+        match self {
+            Self::Auto => Ok(kinds.iter().filter(|kind| kind.auto).map(|kind| kind.name).collect()),
+            Self::None => Ok(Vec::new()),
+            Self::Names(names) => names
+                .iter()
+                .map(|name| {
+                    kinds.iter().find(|kind| kind.name == name).map(|kind| kind.name).ok_or_else(|| {
+                        let known: Vec<_> = kinds.iter().map(|kind| kind.name).collect();
+                        Error::usage(format!("--sidecars {name}: {format} has {}", known.join(", ")))
+                    })
+                })
+                .collect(),
+        }
+    }
+}
+
+/// Writes the sidecars `names` of the dataset that `manifest` is to be of, in `dst`, by way of `work`, or only those of
+/// their files that are in `only`; tells the files by name.
+pub(crate) fn write(
+    format: &dyn Format,
+    manifest: &Manifest,
+    names: &[&str],
+    only: Option<&BTreeSet<&str>>,
+    dst: &Path,
+    work: &Path,
+) -> Result<Vec<manifest::File>> {
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    let index = |number: usize| {
+        let path = dst.join(&manifest.shards[number].index.file);
+        let bytes = fs::read(&path).map_err(|e| sys::io_error("cannot read", &path, e))?;
+        Index::open(bytes).map_err(|error| error.in_file(&path))
+    };
+    let is_packed = manifest.format.compression != "none";
+    let (mut hashes, mut unpacked) = (Vec::new(), Vec::new());
+    if !format.file_hashes().is_empty() || is_packed {
+        let per_shard = manifest.shards.par_iter().map(|shard| {
+            let path = dst.join(&shard.file);
+            let hashes = hash_file(&path, format.file_hashes(), false)?;
+            let unpacked = if is_packed { hash_file(&path, format.file_hashes(), true)? } else { (0, BTreeMap::new()) };
+            Ok((hashes.1, unpacked))
+        });
+        (hashes, unpacked) = per_shard.collect::<Result<Vec<_>>>()?.into_iter().unzip();
+    }
+    let dataset = sidecars::Dataset {
+        name: &manifest.name,
+        shards: &manifest.shards,
+        classes: &manifest.classes,
+        samples: manifest.samples,
+        components: &manifest.components,
+        compression: &manifest.format.compression,
+        hashes: &hashes,
+        unpacked: if is_packed { &unpacked } else { &[] },
+        index: &index,
+    };
+    let written = names.par_iter().map(|name| {
+        let mut files = Files {
+            dst,
+            work,
+            only,
+            part: format!("sidecar-{name}.part"),
+            open: None,
+            passed_over: false,
+            done: Vec::new(),
+        };
+        format.sidecar(name, &dataset, &mut files)?;
+        files.finish()
+    });
+    let mut files: Vec<_> = written.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
+    files.sort_by(|a: &manifest::File, b| a.file.cmp(&b.file));
+    let mut folders: Vec<&Path> = files.iter().filter_map(|file| Path::new(&file.file).parent()).collect();
+    folders.dedup();
+    folders.into_iter().try_for_each(|folder| sys::sync_folder(&dst.join(folder)))?;
+    Ok(files)
+}
+
+/// Removes what an unfinished pack has begun of sidecars in `dst`.
+pub(crate) fn clear(dst: &Path, work: &Path) -> Result<()> {
+    let names = sys::read_if_there(&work.join(BEGUN))?.unwrap_or_default();
+    for name in String::from_utf8_lossy(&names).lines() {
+        remove(dst, name)?;
+    }
+    Ok(())
+}
+
+/// Removes a sidecar, and its folder once it is empty.
+pub(crate) fn remove(dst: &Path, name: &str) -> Result<()> {
+    sys::remove_file(&dst.join(name))?;
+    if let Some((folder, _)) = name.split_once('/') {
+        // A folder that is not empty now holds something else, and stays.
+        let _ = fs::remove_dir(dst.join(folder));
+    }
+    Ok(())
+}
+
+/// Length in bytes of a file, unpacked where it is so wished, and its hashes.
+fn hash_file(path: &Path, names: &[String], unpack: bool) -> Result<(u64, BTreeMap<String, String>)> {
+    let failed = |e| sys::io_error("cannot read", path, e);
+    let file = File::open(path).map_err(failed)?;
+    let mut inner: Box<dyn Read> =
+        if unpack { Box::new(zstd::Decoder::new(file).map_err(failed)?) } else { Box::new(file) };
+    let mut hashers = names.iter().map(|name| Named::new(name)).collect::<Result<Vec<_>>>()?;
+    let (mut buffer, mut bytes) = (vec![0; READ_BYTES], 0);
+    loop {
+        let read = formats::foreign::fill(&mut inner, &mut buffer).map_err(failed)?;
+        if read == 0 {
+            break;
+        }
+        hashers.iter_mut().for_each(|hasher| hasher.update(&buffer[..read]));
+        bytes += read as u64;
+    }
+    Ok((bytes, names.iter().cloned().zip(hashers.into_iter().map(Named::finish)).collect()))
+}
+
+/// Writes sidecars under a temporary name, one after the other.
+struct Files<'a> {
+    dst: &'a Path,
+    work: &'a Path,
+    only: Option<&'a BTreeSet<&'a str>>,
+    part: String,
+    open: Option<Open>,
+    /// The file under way is not wanted.
+    passed_over: bool,
+    done: Vec<manifest::File>,
+}
+
+struct Open {
+    name: String,
+    temporary: PathBuf,
+    out: BufWriter<File>,
+    hasher: blake3::Hasher,
+    bytes: u64,
+}
+
+impl Files<'_> {
+    fn end(&mut self) -> Result<()> {
+        let Some(Open { name, temporary, out, hasher, bytes }) = self.open.take() else { return Ok(()) };
+        let file = out.into_inner().map_err(|e| sys::io_error("cannot write", &temporary, e.into_error()))?;
+        let path = self.dst.join(&name);
+        if let Some(folder) = path.parent() {
+            sys::create_folder(folder)?;
+        }
+        let list = self.work.join(BEGUN);
+        let mut begun = File::options().create(true).append(true).open(&list);
+        begun
+            .as_mut()
+            .map_err(|e| std::io::Error::from(e.kind()))
+            .and_then(|begun| writeln!(begun, "{name}"))
+            .map_err(|e| sys::io_error("cannot write", &list, e))?;
+        sys::finish_durably(&file, &temporary, &path)?;
+        self.done.push(manifest::File { file: name, bytes, blake3: Blake3(*hasher.finalize().as_bytes()) });
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Vec<manifest::File>> {
+        self.end()?;
+        Ok(self.done)
+    }
+}
+
+impl sidecars::Files for Files<'_> {
+    fn begin(&mut self, name: &str) -> Result<()> {
+        self.end()?;
+        self.passed_over = self.only.is_some_and(|only| !only.contains(name));
+        if self.passed_over {
+            return Ok(());
+        }
+        let temporary = self.work.join(&self.part);
+        let file = File::create(&temporary).map_err(|e| sys::io_error("cannot create", &temporary, e))?;
+        let out = BufWriter::with_capacity(READ_BYTES, file);
+        self.open = Some(Open { name: name.to_owned(), temporary, out, hasher: blake3::Hasher::new(), bytes: 0 });
+        Ok(())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        if self.passed_over {
+            return Ok(());
+        }
+        let Some(open) = &mut self.open else { return Err(Error::usage("a sidecar is begun before it is written")) };
+        open.hasher.update(bytes);
+        open.bytes += bytes.len() as u64;
+        open.out.write_all(bytes).map_err(|e| sys::io_error("cannot write", &open.temporary, e))
+    }
+}

@@ -1,0 +1,79 @@
+//! Other people's readers on our TFRecord, RecordIO and MDS shards: see `tests/peers/read_records.py` for which they are.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
+
+use std::{fs, path::Path, process::Command};
+
+const PHOTOS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/photos");
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/read_records.py");
+
+fn copy_folders(from: &Path, to: &Path) {
+    for path in fs::read_dir(from).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
+        let folder = to.join(path.file_name().unwrap());
+        fs::create_dir(&folder).unwrap();
+        for file in fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file()) {
+            fs::copy(&file, folder.join(file.file_name().unwrap())).unwrap();
+        }
+        copy_folders(&path, &folder);
+    }
+}
+
+/// The photographs, and a class of images that hold the magic of RecordIO, behind their end where decoders do not look.
+fn source() -> tempfile::TempDir {
+    let source = tempfile::tempdir().unwrap();
+    copy_folders(Path::new(PHOTOS), source.path());
+    let photo = fs::read(Path::new(PHOTOS).join("things/spoon.png")).unwrap();
+    fs::create_dir(source.path().join("zebra")).unwrap();
+    for gap in 0..8 {
+        let magic = [0x0a, 0x23, 0xd7, 0xce];
+        let image = [&photo, &vec![b'x'; gap], &magic[..], &magic, b"abcd", &magic].concat();
+        fs::write(source.path().join(format!("zebra/{gap}.png")), image).unwrap();
+    }
+    source
+}
+
+/// Has the Python that `variable` names read shards of `format` with `how`; nothing where it names none.
+fn read_with(variable: &str, format: &str, how: &str) {
+    let Some(python) = std::env::var_os(variable) else {
+        assert_ne!(
+            variable, "SHARDPACK_PYTHON",
+            "not set: run `cargo xtask test`, which makes the environment it names"
+        );
+        eprintln!("{variable} is not set: {how} was NOT asked");
+        return;
+    };
+    let source = source();
+    for options in [&["--shards", "1"][..], &["--shards", "5", "--seed", "3"]] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut pack = Command::new(env!("CARGO_BIN_EXE_shardpack"));
+        pack.args(["pack", "--quiet", "--format", format]).args(options).arg(source.path()).arg(folder.path());
+        assert!(pack.output().unwrap().status.success());
+        let read = Command::new(&python).args([SCRIPT, how]).args([source.path(), folder.path()]).output().unwrap();
+        let text = String::from_utf8_lossy(&read.stdout).trim().to_owned();
+        assert_eq!(text, "40", "{how} {options:?}: {}", String::from_utf8_lossy(&read.stderr));
+    }
+}
+
+#[test]
+fn the_tfrecord_package_reads_every_sample_as_it_was() {
+    read_with("SHARDPACK_PYTHON", "tfrecord", "tfrecord");
+}
+
+#[test]
+fn tensorflow_reads_every_sample_as_it_was() {
+    read_with("SHARDPACK_PYTHON_TENSORFLOW", "tfrecord", "tensorflow");
+}
+
+#[test]
+fn recordio_reads_as_its_document_says() {
+    read_with("SHARDPACK_PYTHON", "recordio", "recordio");
+}
+
+#[test]
+fn mxnet_reads_every_sample_as_it_was() {
+    read_with("SHARDPACK_PYTHON_MXNET", "recordio", "mxnet");
+}
+
+#[test]
+fn mds_reads_by_its_index_alone() {
+    read_with("SHARDPACK_PYTHON", "mds", "mds");
+}
