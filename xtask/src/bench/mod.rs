@@ -28,9 +28,10 @@ pub struct Scale {
 /// A table, by the name it is asked for with.
 type Row = (&'static str, fn(&Scale) -> Result<String>);
 
-const ROWS: [Row; 8] = [
+const ROWS: [Row; 9] = [
     ("pack", rows::pack),
     ("peers", rows::peers),
+    ("formats", rows::formats),
     ("cold", rows::cold),
     ("slow", rows::slow),
     ("verify", rows::verify),

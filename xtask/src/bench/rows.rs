@@ -124,6 +124,48 @@ pub fn peers(scale: &Scale) -> Result<String> {
     clear().map(|()| text)
 }
 
+/// Formats that are written, tar first, each with what `cat` is given to read its shards.
+const FORMATS: [(&str, &str); 4] = [
+    ("webdataset", "cat \"$0\"/*.tar > /dev/null"),
+    ("tfrecord", "cat \"$0\"/shard-*-of-????? > /dev/null"),
+    ("recordio", "cat \"$0\"/*.rec > /dev/null"),
+    ("mds", "cat \"$0\"/*.mds > /dev/null"),
+];
+
+/// pack in each format against pack in tar, and reading each against cat.
+pub fn formats(scale: &Scale) -> Result<String> {
+    run(&mut cargo("build --release --package shardpack-reader --examples"))?;
+    let mut text =
+        "From the page cache: `shardpack pack --format FORMAT SRC DST`, sidecars included; then `cat` of the \
+                    shards, and the example `read_speed` of shardpack-reader on them.\n"
+            .to_owned();
+    for tree in trees(scale) {
+        let path = tree.make()?;
+        warm(&path)?;
+        let packs = FORMATS.map(|(format, _)| {
+            let path = path.clone();
+            Contender::new(format, move || pack_command(&path, "shards", &["--format", format]))
+        });
+        let results = contest(scale.rounds, &packs, settle)?;
+        text += &format!("\n{}, {} rounds:\n\n{}", tree.describe(), scale.rounds, results.table());
+        for (format, cat) in FORMATS {
+            run(&mut pack_command(&path, "shards", &["--format", format])?)?;
+            let shards = folder("out/shards");
+            warm(&shards)?;
+            let reads = [
+                Contender::new(&format!("cat, {format}"), || {
+                    Ok(command("sh", ["-c".as_ref(), cat.as_ref(), shards.as_os_str()]))
+                }),
+                Contender::new(&format!("shardpack-reader, {format}"), || {
+                    Ok(command(target("release/examples/read_speed"), [&shards]))
+                }),
+            ];
+            text += &format!("\n{}", contest(scale.rounds, &reads, settle)?.table());
+        }
+    }
+    clear().map(|()| text)
+}
+
 /// pack against tar, from the disk.
 pub fn cold(scale: &Scale) -> Result<String> {
     let cold = Cold::best();
