@@ -6,9 +6,12 @@
 use std::io::{Cursor, Read};
 
 use libfuzzer_sys::fuzz_target;
-use shardpack_format::formats::webdataset::{
-    reader::{Member, MemberKind, Reader, Sequential, Skip},
-    samples::{ForeignSample, Grouper},
+use shardpack_format::formats::{
+    foreign::{Sequential, Skip},
+    webdataset::{
+        reader::{Member, MemberKind, Reader},
+        samples::{ForeignSample, Grouper},
+    },
 };
 use shardpack_fuzz::within;
 
