@@ -122,7 +122,7 @@ pub(crate) fn write(
 /// Removes what an unfinished pack has begun of sidecars in `dst`.
 pub(crate) fn clear(dst: &Path, work: &Path) -> Result<()> {
     let names = sys::read_if_there(&work.join(BEGUN))?.unwrap_or_default();
-    for name in String::from_utf8_lossy(&names).lines() {
+    for name in String::from_utf8_lossy(&names).lines().filter(|name| !name.is_empty()) {
         remove(dst, name)?;
     }
     Ok(())
@@ -190,7 +190,8 @@ impl Files<'_> {
         begun
             .as_mut()
             .map_err(|e| std::io::Error::from(e.kind()))
-            .and_then(|begun| writeln!(begun, "{name}"))
+            // In one write: others append to the list at the same time.
+            .and_then(|begun| begun.write_all(format!("{name}\n").as_bytes()))
             .map_err(|e| sys::io_error("cannot write", &list, e))?;
         sys::finish_durably(&file, &temporary, &path)?;
         self.done.push(manifest::File { file: name, bytes, blake3: Blake3(*hasher.finalize().as_bytes()) });
