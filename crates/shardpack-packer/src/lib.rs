@@ -3,6 +3,7 @@
 //! Options go in, a report comes out; nothing here prints. Progress goes to a [`monitor::Monitor`].
 
 pub mod copy;
+pub mod foreign;
 pub mod inspect;
 pub mod ledger;
 pub mod listing;

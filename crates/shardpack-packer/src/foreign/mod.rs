@@ -1,0 +1,169 @@
+//! Files that may be shards of any writer: told by their content, unpacked, walked.
+//!
+//! Knows every format through [`formats::foreign`] and Hugging Face parquet beside them; `convert`, `verify` and
+//! `inspect` all come to foreign shards this way. Nothing here trusts a name: an extension only says how a file is
+//! compressed where the bytes themselves cannot.
+
+pub mod files;
+mod unpack;
+
+use std::{
+    borrow::Cow,
+    fs::File,
+    io::BufReader,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+use shardpack_format::{
+    Error, Result,
+    formats::{
+        self,
+        foreign::{Input, Walk, Wanted, fill},
+        mds,
+    },
+};
+
+use crate::sys;
+pub use unpack::Packed;
+
+/// Bytes of a file that its format is told by.
+const LOOK_BYTES: usize = 4096;
+/// A seek costs a system call; small records are passed over within the buffer.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// What a file holds.
+#[derive(Clone, Copy)]
+pub struct Kind(&'static formats::Entry);
+
+impl std::fmt::Debug for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl PartialEq for Kind {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for Kind {}
+
+impl Kind {
+    /// The kind called `name`, as `--from` takes it.
+    ///
+    /// # Errors
+    /// When there is none; lists all.
+    pub fn of(name: &str) -> Result<Self> {
+        formats::entry(name).map(Self)
+    }
+
+    /// Name of the format.
+    pub fn name(self) -> &'static str {
+        self.0.name
+    }
+}
+
+/// A file of a known format.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShardFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Length in bytes.
+    pub bytes: u64,
+    /// Time of the last change in nanoseconds since 1970.
+    pub mtime_ns: i64,
+    /// Its format.
+    pub kind: Kind,
+    /// How it is compressed, if it is.
+    pub packed: Option<Packed>,
+    /// What an index beside it says of it, if there is one.
+    pub expected: Option<mds::Shard>,
+}
+
+impl ShardFile {
+    /// Looks at a file: `None` where it is of no known format.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is no regular file.
+    pub fn recognise(path: &Path) -> Result<Option<Self>> {
+        let (bytes, mtime_ns) = facts(path)?;
+        let packed = Packed::of(path)?;
+        let mut first = vec![0; LOOK_BYTES];
+        // What cannot be unpacked from its first byte on is none of ours.
+        let Ok(input) = input(path, bytes, packed) else { return Ok(None) };
+        let mut inner = input.bytes;
+        let Ok(filled) = fill(&mut inner, &mut first) else { return Ok(None) };
+        first.truncate(filled);
+        let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+        let entry = formats::ALL.iter().find(|entry| entry.foreign.is(&first, input.total_bytes, &name));
+        Ok(entry.map(|entry| Self {
+            path: path.to_path_buf(),
+            bytes,
+            mtime_ns,
+            kind: Kind(entry),
+            packed,
+            expected: None,
+        }))
+    }
+
+    /// The file as one of `kind`, which a person has said.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is no regular file.
+    pub fn of_kind(path: &Path, kind: Kind) -> Result<Self> {
+        let (bytes, mtime_ns) = facts(path)?;
+        let packed = Packed::of(path)?;
+        Ok(Self { path: path.to_path_buf(), bytes, mtime_ns, kind, packed, expected: None })
+    }
+
+    /// Whether images can be read where they lie in it: it is not compressed.
+    pub fn is_plain(&self) -> bool {
+        self.packed.is_none()
+    }
+
+    /// Its bytes, unpacked, from the first on.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn input(&self) -> Result<Input> {
+        input(&self.path, self.bytes, self.packed)
+    }
+
+    /// Begins to walk it.
+    ///
+    /// # Errors
+    /// As [`formats::foreign::Foreign::walk`].
+    pub fn walk(&self, wanted: &Wanted) -> Result<Box<dyn Walk>> {
+        self.kind.0.foreign.walk(self.input()?, wanted).map_err(|error| error.in_file(&self.path))
+    }
+
+    /// Makes the image of what was fetched of a record.
+    ///
+    /// # Errors
+    /// As [`formats::foreign::Foreign::image`].
+    pub fn image<'r>(&self, fetched: &'r [u8], wanted: &Wanted) -> Result<Cow<'r, [u8]>> {
+        self.kind.0.foreign.image(fetched, wanted)
+    }
+}
+
+/// Length and time of the last change of a file.
+fn facts(path: &Path) -> Result<(u64, i64)> {
+    let meta = path.metadata().map_err(|e| sys::io_error("cannot look at", path, e))?;
+    if !meta.is_file() {
+        return Err(Error::usage("not a regular file").in_file(path));
+    }
+    Ok((meta.len(), meta.mtime().saturating_mul(1_000_000_000).saturating_add(meta.mtime_nsec())))
+}
+
+fn input(path: &Path, bytes: u64, packed: Option<Packed>) -> Result<Input> {
+    let file = File::open(path).map_err(|e| sys::io_error("cannot open", path, e))?;
+    match packed {
+        None => Ok(Input { bytes: Box::new(BufReader::with_capacity(BUFFER_BYTES, file)), total_bytes: Some(bytes) }),
+        Some(packed) => {
+            let inner = packed.open(file, bytes).map_err(|error| error.in_file(path))?;
+            Ok(Input { bytes: inner, total_bytes: None })
+        }
+    }
+}

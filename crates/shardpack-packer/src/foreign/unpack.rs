@@ -1,0 +1,107 @@
+//! How files are compressed, told by magic, and by name where a format has none; and their bytes unpacked.
+//!
+//! Sources: RFC 1952 (gzip), RFC 8878 (zstd), the bzip2 manual, and mosaicml-streaming's `compression.py` for the names
+//! of what has no magic: `.br` and `.snappy`, the latter one block of the raw format.
+
+use std::{
+    fs::File,
+    io::{BufReader, Cursor, Read},
+    os::unix::fs::FileExt,
+    path::Path,
+};
+
+use serde::{Deserialize, Serialize};
+use shardpack_format::{
+    Error, Result,
+    formats::foreign::{Sequential, Skip},
+};
+
+use crate::sys;
+
+/// A block of snappy is at most so many times longer than what it is packed into: each copy of 64 bytes takes 3.
+const SNAPPY_RATIO: u64 = 24;
+/// Bytes that are read from the compressed file at a time.
+const READ_BYTES: usize = 256 << 10;
+
+/// How a file is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Packed {
+    /// RFC 1952, any number of members.
+    Gzip,
+    /// RFC 8878, any number of frames.
+    Zstd,
+    /// bzip2, any number of streams.
+    Bzip2,
+    /// RFC 7932.
+    Brotli,
+    /// One block of the raw format.
+    Snappy,
+}
+
+impl Packed {
+    /// How the file at `path` is compressed.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is compressed in a way that is known and not read.
+    pub fn of(path: &Path) -> Result<Option<Self>> {
+        let failed = |e| sys::io_error("cannot open", path, e);
+        let mut first = [0; 6];
+        let file = File::open(path).map_err(failed)?;
+        let read = file.read_at(&mut first, 0).map_err(failed)?;
+        let name = path.extension().unwrap_or_default();
+        Ok(match &first[..read] {
+            [0x1f, 0x8b, ..] => Some(Self::Gzip),
+            // A frame, or a skippable frame before it.
+            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Self::Zstd),
+            [b'B', b'Z', b'h', b'1'..=b'9', b'1' | 0x17, ..] => Some(Self::Bzip2),
+            [0xfd, b'7', b'z', b'X', b'Z', 0] => {
+                return Err(Error::usage("compressed with xz: gzip, zstd and bzip2 are read")
+                    .in_file(path)
+                    .help("unpack it with xz -dk and give what comes out"));
+            }
+            _ if name == "br" => Some(Self::Brotli),
+            _ if name == "snappy" => Some(Self::Snappy),
+            _ => None,
+        })
+    }
+
+    /// For a person.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gzip => "gzip",
+            Self::Zstd => "zstd",
+            Self::Bzip2 => "bzip2",
+            Self::Brotli => "brotli",
+            Self::Snappy => "snappy",
+        }
+    }
+
+    /// What `file`, of so many bytes, holds.
+    ///
+    /// # Errors
+    /// When it cannot be read, or promises what it cannot hold.
+    pub(super) fn open(self, file: File, bytes: u64) -> Result<Box<dyn Skip>> {
+        let mut file = BufReader::with_capacity(READ_BYTES, file);
+        Ok(match self {
+            Self::Gzip => Box::new(Sequential(flate2::bufread::MultiGzDecoder::new(file))),
+            Self::Zstd => {
+                let inner = zstd::Decoder::with_buffer(file).map_err(|e| Error::io("cannot unpack", e))?;
+                Box::new(Sequential(inner))
+            }
+            Self::Bzip2 => Box::new(Sequential(bzip2::bufread::MultiBzDecoder::new(file))),
+            Self::Brotli => Box::new(Sequential(brotli_decompressor::Decompressor::new(file, READ_BYTES))),
+            Self::Snappy => {
+                let mut packed = Vec::new();
+                file.read_to_end(&mut packed).map_err(|e| Error::io("cannot read", e))?;
+                let wrong = |error: snap::Error| Error::data(format!("damaged snappy: {error}"));
+                let promised = snap::raw::decompress_len(&packed).map_err(wrong)? as u64;
+                if promised > bytes.saturating_mul(SNAPPY_RATIO) {
+                    let what = format!("damaged snappy: {bytes} bytes cannot hold the {promised} that it promises");
+                    return Err(Error::data(what).at_byte(0));
+                }
+                Box::new(Cursor::new(snap::raw::Decoder::new().decompress_vec(&packed).map_err(wrong)?))
+            }
+        })
+    }
+}
