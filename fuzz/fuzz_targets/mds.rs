@@ -54,7 +54,7 @@ fn walk(input: &[u8]) {
             assert!(record.range.start <= place.fetch.start && place.fetch.end <= record.range.end);
             let fetched = &input[place.fetch.start as usize..place.fetch.end as usize];
             known.image(&mut image).expect("an image that the record has");
-            assert_eq!(foreign.image(fetched, &wanted).expect("the image as it is"), image);
+            assert_eq!(foreign.image(fetched, place.recipe, &wanted).expect("the same image"), image);
             assert_eq!(image.len(), place.bytes as usize);
         }
     }

@@ -49,7 +49,7 @@ fn walk(input: &[u8], bytes: Input, wanted: &Wanted) -> (Vec<Record>, bool) {
             walk.image(&mut image).expect("an image that was promised");
             assert_eq!(image.len(), place.bytes as usize);
             let fetched = &input[place.fetch.start as usize..place.fetch.end as usize];
-            assert_eq!(entry.foreign.image(fetched, wanted).expect("the same image"), image);
+            assert_eq!(entry.foreign.image(fetched, place.recipe, wanted).expect("the same image"), image);
             if !place.in_parts {
                 assert_eq!(input[place.offset as usize..][..image.len()], image);
             }

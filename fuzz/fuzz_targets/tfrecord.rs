@@ -54,7 +54,7 @@ fn walk(foreign: &dyn Foreign, file: &[u8], is_known: bool) -> (Vec<Record>, boo
             let start = place.offset as usize;
             assert_eq!(file[start..start + place.bytes as usize], image);
             let fetched = &file[place.fetch.start as usize..place.fetch.end as usize];
-            assert_eq!(foreign.image(fetched, &wanted).expect("the image again"), image);
+            assert_eq!(foreign.image(fetched, place.recipe, &wanted).expect("the image again"), image);
         }
         records.push(record);
     }

@@ -76,17 +76,19 @@ pub(crate) fn write(
         let bytes = fs::read(&path).map_err(|e| sys::io_error("cannot read", &path, e))?;
         Index::open(bytes).map_err(|error| error.in_file(&path))
     };
-    let is_packed = manifest.format.compression != "none";
-    let (mut hashes, mut unpacked) = (Vec::new(), Vec::new());
-    if !format.file_hashes().is_empty() || is_packed {
-        let per_shard = manifest.shards.par_iter().map(|shard| {
-            let path = dst.join(&shard.file);
-            let hashes = hash_file(&path, format.file_hashes(), false)?;
-            let unpacked = if is_packed { hash_file(&path, format.file_hashes(), true)? } else { (0, BTreeMap::new()) };
-            Ok((hashes.1, unpacked))
-        });
-        (hashes, unpacked) = per_shard.collect::<Result<Vec<_>>>()?.into_iter().unzip();
-    }
+    let per_shard =
+        manifest.shards.par_iter().map(|shard| hash_file(&dst.join(&shard.file), format.file_hashes(), false));
+    let hashes = per_shard.collect::<Result<Vec<_>>>()?;
+    let unpacked = match manifest.format.compression.as_str() {
+        "none" => Vec::new(),
+        _ => {
+            let per_shard = manifest.shards.par_iter().enumerate().map(|(number, shard)| {
+                let bytes = index(number)?.summary().content_bytes;
+                Ok((bytes, hash_file(&dst.join(&shard.file), format.file_hashes(), true)?))
+            });
+            per_shard.collect::<Result<Vec<_>>>()?
+        }
+    };
     let dataset = sidecars::Dataset {
         name: &manifest.name,
         shards: &manifest.shards,
@@ -95,7 +97,7 @@ pub(crate) fn write(
         components: &manifest.components,
         compression: &manifest.format.compression,
         hashes: &hashes,
-        unpacked: if is_packed { &unpacked } else { &[] },
+        unpacked: &unpacked,
         index: &index,
     };
     let written = names.par_iter().map(|name| {
@@ -138,23 +140,25 @@ pub(crate) fn remove(dst: &Path, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Length in bytes of a file, unpacked where it is so wished, and its hashes.
-fn hash_file(path: &Path, names: &[String], unpack: bool) -> Result<(u64, BTreeMap<String, String>)> {
+/// The hashes of a file, unpacked where it is so wished; it is not read where there are none.
+fn hash_file(path: &Path, names: &[String], unpack: bool) -> Result<BTreeMap<String, String>> {
+    if names.is_empty() {
+        return Ok(BTreeMap::new());
+    }
     let failed = |e| sys::io_error("cannot read", path, e);
     let file = File::open(path).map_err(failed)?;
     let mut inner: Box<dyn Read> =
         if unpack { Box::new(zstd::Decoder::new(file).map_err(failed)?) } else { Box::new(file) };
     let mut hashers = names.iter().map(|name| Named::new(name)).collect::<Result<Vec<_>>>()?;
-    let (mut buffer, mut bytes) = (vec![0; READ_BYTES], 0);
+    let mut buffer = vec![0; READ_BYTES];
     loop {
         let read = formats::foreign::fill(&mut inner, &mut buffer).map_err(failed)?;
         if read == 0 {
             break;
         }
         hashers.iter_mut().for_each(|hasher| hasher.update(&buffer[..read]));
-        bytes += read as u64;
     }
-    Ok((bytes, names.iter().cloned().zip(hashers.into_iter().map(Named::finish)).collect()))
+    Ok(names.iter().cloned().zip(hashers.into_iter().map(Named::finish)).collect())
 }
 
 /// Writes sidecars under a temporary name, one after the other.

@@ -11,6 +11,8 @@ use std::{
     ops::Range,
 };
 
+use serde::{Deserialize, Serialize};
+
 use crate::{Error, Result};
 
 /// Bytes that can be passed over without being looked at.
@@ -89,7 +91,8 @@ impl std::fmt::Debug for Input {
 }
 
 /// What a user said of records whose fields have names: features, columns, extensions.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Wanted {
     /// Name of the field that holds the image; found by looking, if `None`.
     pub image: Option<String>,
@@ -121,10 +124,12 @@ pub struct Image {
     pub fetch: Range<u64>,
     /// Length of the image in bytes.
     pub bytes: u32,
-    /// Where its first byte lies in the unpacked file.
+    /// Where its first byte lies in the unpacked file, or that of what it is made of.
     pub offset: u64,
     /// Whether it does not lie there in one piece, as it is.
     pub in_parts: bool,
+    /// How the format makes the image of what is fetched; means something to that format alone; 0 where there is one way.
+    pub recipe: u8,
 }
 
 /// A record of a shard.
@@ -158,7 +163,7 @@ pub trait Walk {
     /// When the file cannot be followed further: says at which byte.
     fn next(&mut self) -> Result<Option<Record>>;
 
-    /// The image of the record that [`Walk::next`] gave last.
+    /// The image of the record that [`Walk::next`] gave last; it replaces what `out` holds.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -182,11 +187,12 @@ pub trait Foreign: Send + Sync {
     /// When its first bytes cannot be read, or are none of this format.
     fn walk(&self, input: Input, wanted: &Wanted) -> Result<Box<dyn Walk>>;
 
-    /// The image in the bytes of [`Image::fetch`]; the record's own checksum, where it has one, is compared.
+    /// The image that [`Image::recipe`] makes of the bytes of [`Image::fetch`]; the record's own checksum, where it has
+    /// one, is compared.
     ///
     /// # Errors
     /// Says why they are damaged.
-    fn image<'r>(&self, fetched: &'r [u8], wanted: &Wanted) -> Result<Cow<'r, [u8]>>;
+    fn image<'r>(&self, fetched: &'r [u8], recipe: u8, wanted: &Wanted) -> Result<Cow<'r, [u8]>>;
 }
 
 /// Fills `buffer` as far as `inner` goes; says how far.

@@ -193,8 +193,7 @@ pub trait Format: Send + Sync {
     /// # Errors
     /// When an index cannot be read, or `out` fails.
     fn sidecar(&self, name: &str, dataset: &sidecars::Dataset<'_>, out: &mut dyn sidecars::Files) -> Result<()> {
-        let _ = (dataset, out);
-        Err(Error::usage(format!("{} has no sidecar {name:?}", self.name())))
+        sidecars::write(self.name(), name, dataset, out)
     }
 
     /// How a person reads these shards, for each reader its name and a line to paste. `folder` is where they are.
@@ -261,5 +260,49 @@ pub fn whole<'r>(row: &RowRef<'_>, record: &'r [u8]) -> Option<Cow<'r, [u8]>> {
             let stored = record.get(image.offset as usize..)?;
             recordio::parts::join(stored, image.bytes as usize).map(Cow::Owned)
         }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::{
+        hash,
+        index::{self, Index, Summary},
+        sample::Row,
+    };
+
+    /// The record that `format` makes of a sample with this payload, and its row, as if it were the first of its shard.
+    pub(crate) fn record(
+        format: &dyn Format,
+        sample: &Sample<'_>,
+        payload: &[u8],
+        image: Header,
+    ) -> Result<(Vec<u8>, Row)> {
+        let (layout, growth) = (format.layout(sample)?, format.growth(payload));
+        // Dirt: every byte but the image must be written.
+        let mut record = vec![0xaa; (layout.record_bytes + growth) as usize];
+        record[layout.components[0].offset as usize..][..payload.len()].copy_from_slice(payload);
+        format.frame(sample, &image, &mut record)?;
+        let row = Row {
+            key: sample.key.into(),
+            path: sample.path.into(),
+            label: sample.label,
+            offset: 0,
+            record_bytes: record.len() as u32,
+            components: layout.components[..format.components().len()].to_vec(),
+            content_hash: hash::content(payload),
+            frame_hash: 0,
+            image,
+            in_parts: growth > 0,
+        };
+        Ok((record, row))
+    }
+
+    /// An index of these rows; it knows nothing of the shard.
+    pub(crate) fn index(format: &dyn Format, rows: &[Row]) -> Index<Vec<u8>> {
+        let components = format.components().to_vec();
+        let summary = Summary { components, content_bytes: u64::MAX, shard_bytes: 0, shard_blake3: [0; 32] };
+        Index::open(index::write(&summary, rows).unwrap()).unwrap()
     }
 }

@@ -1,6 +1,6 @@
 //! Sidecars: small files beside the shards that this or that reader looks for, written when all shards are sealed.
 //!
-//! Each format knows its own; those that name the classes are here, for every format may offer them.
+//! Each format knows its own; those that name the classes are here, for every format offers them.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -56,38 +56,36 @@ pub trait Files {
     fn write(&mut self, bytes: &[u8]) -> Result<()>;
 }
 
-/// What [`classes`] writes.
-pub const CLASSES: Kind =
-    Kind { name: "classes", about: "names of the classes in the order of their labels: classes.txt", auto: true };
+/// `classes.txt`: line n, from 0, is the name of the class with label n.
+pub(super) const CLASSES: Kind =
+    Kind { name: "classes", about: "names of the classes in the order of their labels: classes.txt", auto: false };
 
-/// What [`labels`] writes.
-pub const LABELS: Kind = Kind { name: "labels", about: "label of each class by its name: labels.json", auto: false };
+/// `labels.json`: an object that gives each class's name its label.
+pub(super) const LABELS: Kind =
+    Kind { name: "labels", about: "label of each class by its name: labels.json", auto: false };
 
-/// Writes `classes.txt`: line n, from 0, is the name of the class with label n. Nothing, where there are no classes.
-///
-/// What would break a line, and bytes that are not UTF-8, are escaped as `\n`, `\u{85}`, `\xff`.
+/// Writes [`CLASSES`] or [`LABELS`]; nothing, where there are no classes.
 ///
 /// # Errors
-/// When `files` fails.
-pub fn classes(dataset: &Dataset<'_>, files: &mut dyn Files) -> Result<()> {
-    if dataset.classes.is_empty() {
-        return Ok(());
-    }
+/// When `format` has no other sidecar called `name` either, or `files` fails.
+pub(super) fn write(format: &str, name: &str, dataset: &Dataset<'_>, files: &mut dyn Files) -> Result<()> {
+    let write = match name {
+        "classes" => classes,
+        "labels" => labels,
+        _ => return Err(Error::usage(format!("{format} has no sidecar {name:?}"))),
+    };
+    if dataset.classes.is_empty() { Ok(()) } else { write(dataset, files) }
+}
+
+/// What would break a line, and bytes that are not UTF-8, are escaped as `\n`, `\u{85}`, `\xff`.
+fn classes(dataset: &Dataset<'_>, files: &mut dyn Files) -> Result<()> {
     files.begin("classes.txt")?;
     let lines: String = dataset.classes.iter().map(|class| readable(&class.name_bytes(), true) + "\n").collect();
     files.write(lines.as_bytes())
 }
 
-/// Writes `labels.json`: an object that gives each class's name its label. Nothing, where there are no classes.
-///
 /// Bytes that are not UTF-8 are escaped as `\xff`.
-///
-/// # Errors
-/// When `files` fails.
-pub fn labels(dataset: &Dataset<'_>, files: &mut dyn Files) -> Result<()> {
-    if dataset.classes.is_empty() {
-        return Ok(());
-    }
+fn labels(dataset: &Dataset<'_>, files: &mut dyn Files) -> Result<()> {
     let names: Vec<_> = dataset.classes.iter().map(|class| readable(&class.name_bytes(), false)).collect();
     json("labels.json", &Pairs::new(names.iter().map(String::as_str).zip(0..)), files)
 }
@@ -143,6 +141,7 @@ pub(crate) fn json(name: &str, value: &impl Serialize, files: &mut dyn Files) ->
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::formats;
 
     /// Files in memory, in the order in which they were begun.
     #[derive(Default)]
@@ -187,8 +186,9 @@ pub(crate) mod tests {
         let classes: Vec<_> =
             names.iter().map(|name| manifest::Class::new(name, manifest::Counts::default())).collect();
         let mut files = Memory::default();
-        super::classes(&dataset(&classes), &mut files).unwrap();
-        labels(&dataset(&classes), &mut files).unwrap();
+        for kind in [CLASSES, LABELS] {
+            write("any", kind.name, &dataset(&classes), &mut files).unwrap();
+        }
         let lines = "tench\ntwo\\nlines\\u{7f}\n\\xffx\nä b\\u{2028}\\u{85}\n";
         let object =
             "{\n  \"tench\": 0,\n  \"two\\nlines\x7f\": 1,\n  \"\\\\xffx\": 2,\n  \"ä b\u{2028}\u{85}\": 3\n}\n";
@@ -198,8 +198,41 @@ pub(crate) mod tests {
     #[test]
     fn without_classes_there_is_nothing_to_write() {
         let mut files = Memory::default();
-        classes(&dataset(&[]), &mut files).unwrap();
-        labels(&dataset(&[]), &mut files).unwrap();
+        for kind in [CLASSES, LABELS] {
+            write("any", kind.name, &dataset(&[]), &mut files).unwrap();
+        }
         assert!(files.0.is_empty());
+    }
+
+    #[test]
+    fn every_format_names_the_classes_and_refuses_what_it_does_not_know() {
+        let classes = [manifest::Class::new(b"tench", manifest::Counts::default())];
+        for entry in formats::ALL {
+            let format = formats::open(&formats::Choice::of(entry.name)).unwrap();
+            let mut files = Memory::default();
+            for kind in [CLASSES, LABELS] {
+                assert!(entry.sidecars.iter().any(|known| known.name == kind.name), "{}", entry.name);
+                format.sidecar(kind.name, &dataset(&classes), &mut files).unwrap();
+            }
+            let labels = "{\n  \"tench\": 0\n}\n";
+            assert_eq!(files.text(), [("classes.txt", "tench\n"), ("labels.json", labels)], "{}", entry.name);
+            let error = format.sidecar("other", &dataset(&classes), &mut files).unwrap_err();
+            assert_eq!(error.to_string(), format!("{} has no sidecar \"other\"", entry.name));
+        }
+    }
+
+    #[test]
+    fn auto_means_what_each_format_s_readers_need() {
+        let auto = |entry: &formats::Entry| {
+            let names = entry.sidecars.iter().filter(|kind| kind.auto).map(|kind| kind.name);
+            (entry.name, names.collect::<Vec<_>>())
+        };
+        let expected = [
+            ("webdataset", vec!["dali", "wids", "energon", "timm", "openclip", "classes"]),
+            ("tfrecord", vec!["dali"]),
+            ("recordio", vec!["idx", "dali", "lst"]),
+            ("mds", vec!["index"]),
+        ];
+        assert_eq!(formats::ALL.iter().map(auto).collect::<Vec<_>>(), expected);
     }
 }

@@ -25,6 +25,8 @@
 //! - A column of encoding `jpeg` may hold an image of any kind: the reader opens it by its content.
 //! - The reader takes the path as text, so one that is not UTF-8 is written with replacement characters.
 //! - The config in a shard says that there is no compression, whatever was done to the file afterwards.
+//! - A `pil` column holds raw pixels behind width, height and mode. Those of mode `RGB` and `L` are read, as the PNM file
+//!   of the same pixels.
 //! - Hashes are compared only if the reader is told `validate_hash`, and never those of a local file that is not
 //!   compressed. A compressed shard is unpacked into the folder in which it lies.
 

@@ -4,12 +4,14 @@
 //! record lies between two offsets that ascend, so each step goes forward; a pickle is named and never opened.
 
 mod columns;
+mod pixels;
 
 use std::{borrow::Cow, ops::Range};
 
 use columns::Columns;
+use pixels::Pixels;
 
-use super::layout::WORD_BYTES;
+use super::{NAME, layout::WORD_BYTES};
 use crate::{
     Error, Result,
     formats::foreign::{Foreign, Input, Record, Skip, Walk, Wanted, append, unreadable},
@@ -21,6 +23,11 @@ const CONFIG_LIMIT_BYTES: u64 = 1 << 20;
 const CONFIG_START: &[u8] = b"{\"column_";
 /// In every config of this format.
 const CONFIG_FORMAT: &[u8] = b"\"format\": \"mds\"";
+
+/// What is fetched is the image, as a file has it.
+const AS_IT_IS: u8 = 0;
+/// What is fetched are pixels, for which [`Pixels`] has a file.
+const OF_PIXELS: u8 = 1;
 
 /// MDS shards of any writer.
 pub(super) struct Mds;
@@ -34,9 +41,17 @@ impl Foreign for Mds {
         Ok(Box::new(Shard::open(input, wanted)?))
     }
 
-    fn image<'r>(&self, fetched: &'r [u8], _: &Wanted) -> Result<Cow<'r, [u8]>> {
-        // What is fetched is the image alone, as a file has it: other encodings are refused by the walk.
-        Ok(Cow::Borrowed(fetched))
+    fn image<'r>(&self, fetched: &'r [u8], recipe: u8, _: &Wanted) -> Result<Cow<'r, [u8]>> {
+        made(fetched, recipe)
+    }
+}
+
+/// The image that `recipe` makes of what is fetched.
+fn made(fetched: &[u8], recipe: u8) -> Result<Cow<'_, [u8]>> {
+    match recipe {
+        AS_IT_IS => Ok(Cow::Borrowed(fetched)),
+        OF_PIXELS => Pixels::of(fetched).map(|pixels| Cow::Owned(pixels.file())).map_err(Error::data),
+        _ => Err(Error::usage(format!("recipe {recipe} for an image, {NAME} knows {AS_IT_IS} and {OF_PIXELS}"))),
     }
 }
 
@@ -85,8 +100,8 @@ struct Shard {
     number: usize,
     /// The record that came last.
     record: Vec<u8>,
-    /// Where the image lies in it.
-    image: Option<Range<usize>>,
+    /// Where what its image is made of lies in it, and the recipe.
+    image: Option<(Range<usize>, u8)>,
     trailing: Option<u64>,
 }
 
@@ -159,15 +174,18 @@ impl Walk for Shard {
         let record = self.columns.record(&self.record, start, number);
         if let Ok(image) = &record.image {
             let place = |offset: u64| usize::try_from(offset - start).ok();
-            self.image = place(image.fetch.start).zip(place(image.fetch.end)).map(|(start, end)| start..end);
+            let found = place(image.fetch.start).zip(place(image.fetch.end));
+            self.image = found.map(|(start, end)| (start..end, image.recipe));
         }
         Ok(Some(record))
     }
 
     fn image(&mut self, out: &mut Vec<u8>) -> Result<()> {
-        let image = self.image.clone().and_then(|image| self.record.get(image));
+        let found = self.image.clone().and_then(|(place, recipe)| Some((self.record.get(place)?, recipe)));
+        let (fetched, recipe) = found.ok_or_else(|| Error::usage("the sample has no image that can be read"))?;
+        let image = made(fetched, recipe)?;
         out.clear();
-        out.extend_from_slice(image.ok_or_else(|| Error::usage("the sample has no image that can be read"))?);
+        out.extend_from_slice(&image);
         Ok(())
     }
 

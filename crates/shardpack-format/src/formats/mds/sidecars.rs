@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::layout::{Column, first_fields, text};
 use crate::{
     Error, Result,
-    formats::sidecars::{Dataset, Files, Kind},
+    formats::sidecars::{CLASSES, Dataset, Files, Kind, LABELS},
     manifest,
 };
 
@@ -22,7 +22,7 @@ const NAMED_LEVELS: std::ops::RangeInclusive<u32> = 1..=22;
 
 /// All of them.
 pub(super) const KINDS: &[Kind] =
-    &[Kind { name: "index", about: "index.json, without which streaming reads nothing", auto: true }];
+    &[Kind { name: "index", about: "index.json, without which streaming reads nothing", auto: true }, CLASSES, LABELS];
 
 /// Writes `index.json`.
 ///
@@ -136,24 +136,9 @@ pub fn read_index(bytes: &[u8]) -> Result<IndexJson> {
 mod tests {
     use super::*;
     use crate::{
-        formats::{self, Choice},
+        formats::{self, Choice, sidecars::tests::Memory},
         index::Index,
     };
-
-    #[derive(Default)]
-    struct Kept(Vec<(String, Vec<u8>)>);
-
-    impl Files for Kept {
-        fn begin(&mut self, name: &str) -> Result<()> {
-            self.0.push((name.to_owned(), Vec::new()));
-            Ok(())
-        }
-
-        fn write(&mut self, bytes: &[u8]) -> Result<()> {
-            self.0.last_mut().unwrap().1.extend_from_slice(bytes);
-            Ok(())
-        }
-    }
 
     fn shard(file: &str, bytes: u64, samples: u64) -> manifest::Shard {
         let blake3 = manifest::Blake3([0; 32]);
@@ -181,12 +166,11 @@ mod tests {
             unpacked: &[(18926, hashes("aa33", "4944"))],
             index: &no_index,
         };
-        let mut out = Kept::default();
+        let mut out = Memory::default();
         format.sidecar("index", &dataset, &mut out).unwrap();
         assert!(format.sidecar("other", &dataset, &mut out).is_err());
-        let [(name, bytes)] = &out.0[..] else { panic!() };
-        assert_eq!(name, "index.json");
-        String::from_utf8(bytes.clone()).unwrap()
+        let [("index.json", text)] = out.text()[..] else { panic!() };
+        text.to_owned()
     }
 
     #[test]

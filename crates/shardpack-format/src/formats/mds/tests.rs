@@ -10,10 +10,10 @@ use crate::{
     formats::{
         self, Choice, Format,
         foreign::{Foreign, Input, Label, Record, Sequential, Skip, Wanted},
+        tests as shared,
     },
     hash,
     image_header::{Header, Kind, Mode},
-    index::{self, Index, Summary},
     sample::{Row, Sample},
 };
 
@@ -32,30 +32,15 @@ fn format(settings: &[(&str, &str)]) -> Result<Box<dyn Format>> {
 /// What stands for a sample: label, path, image.
 type Plain<'a> = (Option<i64>, &'a [u8], &'a [u8]);
 
-/// The shard that the format makes of these samples, and the rows of its index; everything but the images is dirty
-/// before it is framed.
+/// The shard that the format makes of these samples, and the rows of its index.
 fn shard(format: &dyn Format, samples: &[Plain<'_>]) -> Result<(Vec<u8>, Vec<Row>)> {
     let (mut records, mut rows): (Vec<Vec<u8>>, Vec<Row>) = (Vec::new(), Vec::new());
     let mut offset = format.head_bytes(samples.len() as u64);
     for (number, &(label, path, image)) in samples.iter().enumerate() {
         let key = format!("{number:08}");
         let sample = Sample { key: &key, label, class: b"", path, payload_bytes: image.len() as u32 };
-        let layout = format.layout(&sample)?;
-        let mut record = vec![0xaa; layout.record_bytes as usize];
-        record[layout.components[0].offset as usize..][..image.len()].copy_from_slice(image);
-        format.frame(&sample, &IMAGE, &mut record)?;
-        rows.push(Row {
-            key: key.into_bytes(),
-            path: path.to_vec(),
-            label,
-            offset,
-            record_bytes: layout.record_bytes,
-            components: layout.components[..1].to_vec(),
-            content_hash: hash::content(image),
-            frame_hash: 0,
-            image: IMAGE,
-            in_parts: false,
-        });
+        let (record, row) = shared::record(format, &sample, image, IMAGE)?;
+        rows.push(Row { offset, ..row });
         offset += record.len() as u64;
         records.push(record);
     }
@@ -66,10 +51,7 @@ fn shard(format: &dyn Format, samples: &[Plain<'_>]) -> Result<(Vec<u8>, Vec<Row
 }
 
 fn check(format: &dyn Format, row: &Row, record: &[u8]) -> Result<()> {
-    let components = format.components().to_vec();
-    let summary = Summary { components, content_bytes: u64::MAX, shard_bytes: 0, shard_blake3: [0; 32] };
-    let index = Index::open(index::write(&summary, std::slice::from_ref(row))?)?;
-    format.check(&index.row(0)?, record)
+    format.check(&shared::index(format, std::slice::from_ref(row)).row(0)?, record)
 }
 
 /// All records with their images, and the remarks.
@@ -78,13 +60,18 @@ type Walked = (Vec<(Record, Vec<u8>)>, Vec<String>);
 fn walk(bytes: &[u8], known: bool) -> Result<Walked> {
     let total_bytes = known.then_some(bytes.len() as u64);
     let cursor = Cursor::new(bytes.to_vec());
-    let bytes: Box<dyn Skip> = if known { Box::new(cursor) } else { Box::new(Sequential(cursor)) };
-    let mut walk = reader::Mds.walk(Input { bytes, total_bytes }, &Wanted::default())?;
+    let inner: Box<dyn Skip> = if known { Box::new(cursor) } else { Box::new(Sequential(cursor)) };
+    let mut walk = reader::Mds.walk(Input { bytes: inner, total_bytes }, &Wanted::default())?;
     let mut records = Vec::new();
     while let Some(record) = walk.next()? {
-        let mut image = Vec::new();
+        let mut image = b"dirt".to_vec();
         match &record.image {
-            Ok(_) => walk.image(&mut image)?,
+            Ok(place) => {
+                walk.image(&mut image)?;
+                let fetched = &bytes[place.fetch.start as usize..place.fetch.end as usize];
+                assert_eq!(reader::Mds.image(fetched, place.recipe, &Wanted::default())?, image);
+                assert_eq!(image.len(), place.bytes as usize);
+            }
             Err(_) => assert!(walk.image(&mut image).is_err()),
         }
         records.push((record, image));
@@ -130,6 +117,52 @@ fn two_samples_are_these_bytes_and_are_read_back() {
         }
         assert_eq!(records[1].0.key, b"1");
     }
+}
+
+/// A shard of a column `x` of this encoding, with these values.
+fn column(encoding: &str, values: &[&[u8]]) -> Vec<u8> {
+    let config = format!(
+        r#"{{"column_encodings": ["{encoding}"], "column_names": ["x"], "column_sizes": [null], "format": "mds"}}"#
+    );
+    let mut table = vec![values.len() as u32, (4 * (values.len() + 2) + config.len()) as u32];
+    for value in values {
+        table.push(table[table.len() - 1] + 4 + value.len() as u32);
+    }
+    let samples = values.iter().flat_map(|value| [&(value.len() as u32).to_le_bytes()[..], value].concat());
+    table.iter().flat_map(|word| word.to_le_bytes()).chain(config.into_bytes()).chain(samples).collect()
+}
+
+#[test]
+fn raw_pixels_come_back_as_a_file() {
+    // What streaming 0.13.0 makes of `Image.new(mode, (2, 1), 7)`.
+    let rgb = b"\x02\0\0\0\x01\0\0\0\x03\0\0\0RGB\x07\0\0\x07\0\0";
+    let gray = b"\x02\0\0\0\x01\0\0\0\x01\0\0\0L\x07\x07";
+    let bits = b"\x02\0\0\0\x01\0\0\0\x01\0\0\x001\xc0";
+    let (rgb_file, gray_file) = (b"P6\n2 1\n255\n\x07\0\0\x07\0\0".to_vec(), b"P5\n2 1\n255\n\x07\x07".to_vec());
+    let values: [&[u8]; 4] = [rgb, bits, gray, &gray[..14]];
+    let bytes = column("pil", &values);
+    assert!(reader::Mds.is(&bytes, None, ""));
+    for known in [true, false] {
+        let (records, remarks) = walk(&bytes, known).unwrap();
+        assert!(remarks.is_empty());
+        let [rgb, bits, gray, cut] = &records[..] else { panic!() };
+        assert_eq!((&rgb.1, &gray.1), (&rgb_file, &gray_file));
+        assert!(bits.0.image.as_ref().unwrap_err().contains("mode \"1\" are not supported"));
+        assert!(cut.0.image.as_ref().unwrap_err().contains("1 bytes do not make 2 x 1 of mode L"));
+    }
+    for bit in 0..bytes.len() * 8 {
+        let mut flipped = bytes.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        match (walk(&flipped, true), walk(&flipped, false)) {
+            (Ok(known), Ok(unknown)) => assert_eq!(known, unknown, "bit {bit}"),
+            (known, unknown) => assert_eq!(known.is_err(), unknown.is_err(), "bit {bit}"),
+        }
+    }
+    let listed = |value: &[u8]| [&[0, 0, 0, 0, 1, 0, 0, 0][..], &(value.len() as u32).to_le_bytes(), value].concat();
+    let (records, _) = walk(&column("list[pil]", &[&listed(gray), &listed(rgb)]), true).unwrap();
+    assert_eq!((&records[0].1, &records[1].1), (&gray_file, &rgb_file));
+    assert!(reader::Mds.image(rgb, 2, &Wanted::default()).is_err());
+    assert!(reader::Mds.image(bits, records[0].0.image.as_ref().unwrap().recipe, &Wanted::default()).is_err());
 }
 
 #[test]

@@ -4,11 +4,14 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use super::{
     layout::{Column, LABEL_BYTES, Role, WORD_BYTES, config, head_bytes},
-    sidecars::{self, ZSTD_EXTENSION},
+    sidecars::{ZSTD_EXTENSION, write_index},
 };
 use crate::{
     Error, Result,
-    formats::{Choice, Format, Layout, MAX_WRITTEN, Setting},
+    formats::{
+        Choice, Format, Layout, MAX_WRITTEN, Setting,
+        sidecars::{self, Dataset, Files},
+    },
     hash::Named,
     image_header::Header,
     index::RowRef,
@@ -290,15 +293,10 @@ impl Format for Mds {
         &self.hashes
     }
 
-    fn sidecar(
-        &self,
-        name: &str,
-        dataset: &crate::formats::sidecars::Dataset<'_>,
-        out: &mut dyn crate::formats::sidecars::Files,
-    ) -> Result<()> {
+    fn sidecar(&self, name: &str, dataset: &Dataset<'_>, out: &mut dyn Files) -> Result<()> {
         match name {
-            "index" => sidecars::write_index(&self.columns, &self.hashes, dataset, out),
-            _ => Err(Error::usage(format!("{} has no sidecar {name:?}", self.name()))),
+            "index" => write_index(&self.columns, &self.hashes, dataset, out),
+            _ => sidecars::write(super::NAME, name, dataset, out),
         }
     }
 

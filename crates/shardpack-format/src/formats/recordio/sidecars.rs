@@ -5,7 +5,7 @@ use std::io::Write;
 use super::writer::id;
 use crate::{
     Error, Result,
-    formats::sidecars::{Dataset, Files, Kind},
+    formats::sidecars::{self, Dataset, Files, Kind},
 };
 
 /// Index of each shard.
@@ -20,6 +20,8 @@ pub(super) const KINDS: &[Kind] = &[
     Kind { name: IDX, about: "MXNet: NAME-000000.idx beside each shard, id and offset", auto: true },
     Kind { name: DALI, about: "DALI: NAME-dali.idx, id and offset in all shards together", auto: true },
     Kind { name: LST, about: "im2rec: NAME.lst, id, label and path", auto: true },
+    sidecars::CLASSES,
+    sidecars::LABELS,
 ];
 
 /// Writes the sidecar `kind`.
@@ -31,7 +33,7 @@ pub(super) fn write(kind: &str, dataset: &Dataset<'_>, out: &mut dyn Files) -> R
         IDX => indexes(dataset, out),
         DALI => one_index(dataset, out),
         LST => list(dataset, out),
-        _ => Err(Error::usage(format!("{} has no sidecar {kind:?}", super::NAME))),
+        _ => sidecars::write(super::NAME, kind, dataset, out),
     }
 }
 
@@ -94,27 +96,12 @@ fn line(lines: &mut Vec<u8>, text: std::fmt::Arguments<'_>) -> Result<()> {
 mod tests {
     use super::*;
     use crate::{
-        formats::recordio::read_idx,
+        formats::{recordio::read_idx, sidecars::tests::Memory},
         image_header::{Header, Kind, Mode},
         index::{Index, Summary, write as write_index},
         manifest::Shard,
         sample::{Extent, Row},
     };
-
-    #[derive(Default)]
-    struct Memory(Vec<(String, Vec<u8>)>);
-
-    impl Files for Memory {
-        fn begin(&mut self, name: &str) -> Result<()> {
-            self.0.push((name.to_owned(), Vec::new()));
-            Ok(())
-        }
-
-        fn write(&mut self, bytes: &[u8]) -> Result<()> {
-            self.0.last_mut().unwrap().1.extend(bytes);
-            Ok(())
-        }
-    }
 
     fn row(number: u64, offset: u64, path: &[u8]) -> Row {
         Row {

@@ -49,7 +49,7 @@ impl Foreign for TfRecords {
         }))
     }
 
-    fn image<'r>(&self, fetched: &'r [u8], wanted: &Wanted) -> Result<Cow<'r, [u8]>> {
+    fn image<'r>(&self, fetched: &'r [u8], _: u8, wanted: &Wanted) -> Result<Cow<'r, [u8]>> {
         let data = layout::data(fetched).map_err(|fault| Error::data(fault.what))?;
         let example = parse(data).map_err(Error::data)?;
         let (_, range) = image(&example, data, wanted).map_err(Error::data)?;
@@ -170,6 +170,7 @@ impl Records {
                         bytes,
                         offset: range.start + offset as u64,
                         in_parts: false,
+                        recipe: 0,
                     })
                 });
             }
@@ -363,7 +364,7 @@ mod tests {
                     if let Ok(place) = &record.image {
                         assert_eq!(file[place.offset as usize..][..place.bytes as usize], image);
                         let fetched = &file[place.fetch.start as usize..place.fetch.end as usize];
-                        assert_eq!(TfRecords.image(fetched, wanted).unwrap(), image);
+                        assert_eq!(TfRecords.image(fetched, place.recipe, wanted).unwrap(), image);
                     }
                     records.push((record, image));
                 }

@@ -2,18 +2,22 @@
 
 use crate::{
     Result,
-    formats::sidecars::{Dataset, Files, Kind},
+    formats::sidecars::{CLASSES, Dataset, Files, Kind, LABELS},
 };
 
 /// Name of the index for DALI.
 pub(super) const DALI: &str = "dali";
 
 /// All of them.
-pub(super) const KINDS: &[Kind] = &[Kind {
-    name: DALI,
-    about: "<shard>.idx for NVIDIA DALI and the package tfrecord: offset and length of each record",
-    auto: true,
-}];
+pub(super) const KINDS: &[Kind] = &[
+    Kind {
+        name: DALI,
+        about: "<shard>.idx for NVIDIA DALI and the package tfrecord: offset and length of each record",
+        auto: true,
+    },
+    CLASSES,
+    LABELS,
+];
 
 /// Text is handed on in pieces of about this many bytes.
 const PIECE_BYTES: usize = 64 * 1024;

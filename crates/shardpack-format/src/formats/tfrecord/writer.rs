@@ -256,7 +256,7 @@ impl Format for TfRecord {
     ) -> Result<()> {
         match name {
             sidecars::DALI => sidecars::dali(dataset, out),
-            _ => Err(Error::usage(format!("{} has no sidecar {name:?}", super::NAME))),
+            _ => all_sidecars::write(super::NAME, name, dataset, out),
         }
     }
 
@@ -362,9 +362,10 @@ impl Out<'_> {
 pub(super) mod tests {
     use super::*;
     use crate::{
+        formats::{sidecars::tests::Memory, tests as shared},
         hash,
         image_header::Mode,
-        index::{self, Index, Summary},
+        index::Index,
         sample::Row,
     };
     use proptest::prelude::*;
@@ -385,12 +386,7 @@ pub(super) mod tests {
     }
 
     pub(in super::super) fn record(format: &TfRecord, sample: &Sample<'_>, payload: &[u8], header: Header) -> Vec<u8> {
-        let layout = format.layout(sample).unwrap();
-        // Dirt: every byte but the image must be written.
-        let mut record = vec![0xaa; layout.record_bytes as usize];
-        record[layout.components[0].offset as usize..][..payload.len()].copy_from_slice(payload);
-        format.frame(sample, &header, &mut record).unwrap();
-        record
+        shared::record(format, sample, payload, header).unwrap().0
     }
 
     pub(in super::super) const fn header(kind: Kind, width: u32, height: u32) -> Header {
@@ -398,26 +394,10 @@ pub(super) mod tests {
     }
 
     fn index(format: &TfRecord, sample: &Sample<'_>, image: Header, records: u64) -> Index<Vec<u8>> {
-        let layout = format.layout(sample).unwrap();
-        let row = |number| Row {
-            key: format!("{number:08}").into_bytes(),
-            path: sample.path.into(),
-            label: sample.label,
-            offset: number * u64::from(layout.record_bytes),
-            record_bytes: layout.record_bytes,
-            components: layout.components[..1].to_vec(),
-            content_hash: 0,
-            frame_hash: 0,
-            image,
-            in_parts: false,
-        };
-        let summary = Summary {
-            components: format.components().to_vec(),
-            content_bytes: records * u64::from(layout.record_bytes),
-            shard_bytes: 0,
-            shard_blake3: [0; 32],
-        };
-        Index::open(index::write(&summary, &(0..records).map(row).collect::<Vec<_>>()).unwrap()).unwrap()
+        let payload = vec![0; sample.payload_bytes as usize];
+        let (_, row) = shared::record(format, sample, &payload, image).unwrap();
+        let row = |number| Row { offset: number * u64::from(row.record_bytes), ..row.clone() };
+        shared::index(format, &(0..records).map(row).collect::<Vec<_>>())
     }
 
     fn check(format: &TfRecord, sample: &Sample<'_>, image: Header, record: &[u8]) -> Result<()> {
@@ -504,17 +484,6 @@ pub(super) mod tests {
 
     #[test]
     fn the_index_for_dali_has_a_line_a_record() {
-        struct Texts(Vec<(String, Vec<u8>)>);
-        impl all_sidecars::Files for Texts {
-            fn begin(&mut self, name: &str) -> Result<()> {
-                self.0.push((name.to_owned(), Vec::new()));
-                Ok(())
-            }
-            fn write(&mut self, bytes: &[u8]) -> Result<()> {
-                self.0.last_mut().unwrap().1.extend_from_slice(bytes);
-                Ok(())
-            }
-        }
         let format = format(&[("features", "")]);
         let shards = [2, 1].map(|samples| crate::manifest::Shard {
             file: format.shard_file("train", 2 - samples, 2),
@@ -535,11 +504,11 @@ pub(super) mod tests {
             unpacked: &[],
             index: &open,
         };
-        let mut texts = Texts(Vec::new());
-        format.sidecar("dali", &dataset, &mut texts).unwrap();
+        let mut files = Memory::default();
+        format.sidecar("dali", &dataset, &mut files).unwrap();
         let expected = [("train-00000-of-00002.idx", "0 44\n44 44\n"), ("train-00001-of-00002.idx", "0 44\n")];
-        assert_eq!(texts.0, expected.map(|(name, text)| (name.to_owned(), text.as_bytes().to_vec())));
-        assert!(format.sidecar("other", &dataset, &mut texts).is_err());
+        assert_eq!(files.text(), expected);
+        assert!(format.sidecar("other", &dataset, &mut files).is_err());
     }
 
     #[test]

@@ -59,7 +59,7 @@ impl Foreign for Tar {
         }))
     }
 
-    fn image<'r>(&self, fetched: &'r [u8], _: &Wanted) -> Result<Cow<'r, [u8]>> {
+    fn image<'r>(&self, fetched: &'r [u8], _: u8, _: &Wanted) -> Result<Cow<'r, [u8]>> {
         Ok(Cow::Borrowed(fetched))
     }
 }
@@ -283,6 +283,7 @@ fn image(components: &[Component], wanted: &Wanted) -> Result<Image, String> {
                 bytes: u32::try_from(image.bytes).map_err(too_long)?,
                 offset: image.offset,
                 in_parts: false,
+                recipe: 0,
             })
         }
         ([], Some(wanted)) => Err(format!("no {wanted}, there is {}", listed(components.iter()))),

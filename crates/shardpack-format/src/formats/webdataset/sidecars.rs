@@ -18,7 +18,7 @@ use crate::{
         self,
         sidecars::{self, Dataset, Files, Kind},
     },
-    index::RowRef,
+    index::{Index, RowRef},
     manifest::Shard,
     sample::Extent,
 };
@@ -34,7 +34,7 @@ pub(super) const KINDS: &[Kind] = &[
     },
     Kind { name: "timm", about: "shards and their lengths, for timm: _info.json", auto: true },
     Kind { name: "openclip", about: "number of samples in each shard, for OpenCLIP: sizes.json", auto: true },
-    sidecars::CLASSES,
+    Kind { auto: true, ..sidecars::CLASSES },
     sidecars::LABELS,
 ];
 
@@ -54,9 +54,7 @@ pub(super) fn write(name: &str, dataset: &Dataset<'_>, files: &mut dyn Files) ->
             let sizes = dataset.shards.iter().map(|shard| (shard.file.as_str(), shard.samples));
             sidecars::json("sizes.json", &sidecars::Pairs::new(sizes), files)
         }
-        "classes" => sidecars::classes(dataset, files),
-        "labels" => sidecars::labels(dataset, files),
-        _ => Err(Error::usage(format!("{} has no sidecar {name:?}", super::NAME))),
+        _ => sidecars::write(super::NAME, name, dataset, files),
     }
 }
 
@@ -65,34 +63,38 @@ pub(super) fn write(name: &str, dataset: &Dataset<'_>, files: &mut dyn Files) ->
 fn dali(dataset: &Dataset<'_>, files: &mut dyn Files) -> Result<()> {
     for (number, shard) in dataset.shards.iter().enumerate() {
         let index = (dataset.index)(number)?;
-        let mut has_space = false;
-        for row in index.iter() {
-            has_space |= row?.key.iter().any(|byte| byte.is_ascii_whitespace() || *byte == 0x0b);
-        }
-        // DALI reads word by word, so a name with a space would break its line; v1.1 has no names.
-        let version = if has_space { "v1.1" } else { "v1.2" };
+        let text = match dali_text(&index, dataset.components, true)? {
+            None => dali_text(&index, dataset.components, false)?,
+            named => named,
+        };
         files.begin(&format!("{}.idx", shard.file.strip_suffix(".tar").unwrap_or(&shard.file)))?;
-        let mut text = format!("{version} {}\n", index.len());
-        for row in index.iter() {
-            let row = row?;
-            let key = String::from_utf8_lossy(row.key);
-            for (place, (extension, extent)) in stored(&row, dataset.components).into_iter().enumerate() {
-                let (space, offset) = (if place == 0 { "" } else { " " }, row.offset + u64::from(extent.offset));
-                // Writing to a string cannot fail.
-                let _ = write!(text, "{space}{extension} {offset} {}", extent.bytes);
-                if !has_space {
-                    let _ = write!(text, " {key}.{extension}");
-                }
-            }
-            text.push('\n');
-            if text.len() >= PIECE_BYTES {
-                files.write(text.as_bytes())?;
-                text.clear();
-            }
-        }
-        files.write(text.as_bytes())?;
+        files.write(text.unwrap_or_default().as_bytes())?;
     }
     Ok(())
+}
+
+/// What [`dali`] writes for one shard, in v1.2 with names or in v1.1 without.
+///
+/// `None` where a name that is wanted has a space: DALI reads word by word, so it would break its line.
+fn dali_text(index: &Index<Vec<u8>>, components: &[String], has_names: bool) -> Result<Option<String>> {
+    let mut text = format!("{} {}\n", if has_names { "v1.2" } else { "v1.1" }, index.len());
+    for row in index.iter() {
+        let row = row?;
+        if has_names && row.key.iter().any(|byte| byte.is_ascii_whitespace() || *byte == 0x0b) {
+            return Ok(None);
+        }
+        let key = String::from_utf8_lossy(row.key);
+        for (place, (extension, extent)) in stored(&row, components).into_iter().enumerate() {
+            let (space, offset) = (if place == 0 { "" } else { " " }, row.offset + u64::from(extent.offset));
+            // Writing to a string cannot fail.
+            let _ = write!(text, "{space}{extension} {offset} {}", extent.bytes);
+            if has_names {
+                let _ = write!(text, " {key}.{extension}");
+            }
+        }
+        text.push('\n');
+    }
+    Ok(Some(text))
 }
 
 /// The components that a sample has, each with its extension, in the order in which they lie in the record.

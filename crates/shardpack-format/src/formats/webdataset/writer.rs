@@ -293,11 +293,7 @@ fn octal(out: &mut [u8], mut number: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        image_header::Mode,
-        index::{self, Index, Summary},
-        sample::Row,
-    };
+    use crate::{formats::tests as shared, image_header::Mode, sample::Row};
     use proptest::prelude::*;
 
     fn format(extension: Option<&str>, cls: bool, json: bool) -> WebDataset {
@@ -315,37 +311,12 @@ mod tests {
     }
 
     fn record(format: &WebDataset, sample: &Sample<'_>, payload: &[u8], kind: Kind) -> (Vec<u8>, Row) {
-        let layout = format.layout(sample).unwrap();
-        // Dirt: every byte but the image must be written.
-        let mut record = vec![0xaa; layout.record_bytes as usize];
-        let image = layout.components[0];
-        record[image.offset as usize..][..payload.len()].copy_from_slice(payload);
         let header = Header { kind, width: 0, height: 0, mode: Mode::Unknown, depth: 0 };
-        format.frame(sample, &header, &mut record).unwrap();
-        let row = Row {
-            key: sample.key.into(),
-            path: sample.path.into(),
-            label: sample.label,
-            offset: 0,
-            record_bytes: record.len() as u32,
-            components: layout.components[..format.components().len()].to_vec(),
-            content_hash: hash::content(payload),
-            frame_hash: 0,
-            image: header,
-            in_parts: false,
-        };
-        (record, row)
+        shared::record(format, sample, payload, header).unwrap()
     }
 
     fn check(format: &WebDataset, row: Row, record: &[u8]) -> Result<()> {
-        let summary = Summary {
-            components: format.components().to_vec(),
-            content_bytes: record.len() as u64,
-            shard_bytes: 0,
-            shard_blake3: [0; 32],
-        };
-        let index = Index::open(index::write(&summary, &[row]).unwrap()).unwrap();
-        format.check(&index.row(0).unwrap(), record)
+        format.check(&shared::index(format, &[row]).row(0).unwrap(), record)
     }
 
     #[test]

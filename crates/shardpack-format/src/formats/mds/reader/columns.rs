@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use serde::Deserialize;
 
-use super::{CONFIG_START, word};
+use super::{AS_IT_IS, CONFIG_START, OF_PIXELS, pixels::Pixels, word};
 use crate::{
     Error, Result,
     formats::foreign::{Image, Label, Record, Wanted},
@@ -144,16 +144,15 @@ impl Columns {
         }
         record.image = match self.image {
             None => Err("no column has the encoding of an image, or bytes that begin like one".to_owned()),
-            Some(number) => self.columns[number].image(of(number)).map(|inner| {
-                let offset = start + (places[number].start + inner.start) as u64;
-                let bytes = inner.len() as u64;
+            Some(number) => self.columns[number].image(of(number)).map(|Found { place, bytes, recipe }| {
+                let offset = start + (places[number].start + place.start) as u64;
                 Image {
                     name: self.columns[number].name.clone(),
-                    fetch: offset..offset + bytes,
-                    // A record is shorter than 4 GiB, for its offsets have 32 bits.
-                    bytes: bytes as u32,
+                    fetch: offset..offset + place.len() as u64,
+                    bytes,
                     offset,
-                    in_parts: false,
+                    in_parts: recipe == OF_PIXELS,
+                    recipe,
                 }
             }),
         };
@@ -191,15 +190,31 @@ impl Columns {
     }
 }
 
+/// The image in a value.
+struct Found {
+    /// Where what it is made of lies in the value.
+    place: Range<usize>,
+    /// Length of its file in bytes.
+    bytes: u32,
+    recipe: u8,
+}
+
 impl Column {
-    /// Where the file of the image lies in the value `bytes`, or why there is none.
-    fn image(&self, bytes: &[u8]) -> Result<Range<usize>, String> {
+    /// The image in the value `bytes`, or why there is none.
+    fn image(&self, bytes: &[u8]) -> Result<Found, String> {
         let Self { name, encoding, .. } = self;
+        // A record is shorter than 4 GiB, for its offsets have 32 bits.
+        let file = |place: Range<usize>| Found { bytes: place.len() as u32, place, recipe: AS_IT_IS };
+        let pixels = |place: Range<usize>| {
+            let pixels = Pixels::of(bytes.get(place.clone()).unwrap_or_default())?;
+            Ok(Found { place, bytes: pixels.file_bytes()?, recipe: OF_PIXELS })
+        };
         match encoding.as_str() {
-            encoding if is_image(encoding) || encoding == "bytes" => Ok(0..bytes.len()),
-            "jpeg_array" | "jpegarray" => only(bytes, 0),
-            "list[jpeg]" | "list[png]" => only(bytes, 4),
-            "pil" | "list[pil]" => Err(format!("raw pixels ({encoding}) in column {name:?} are not supported")),
+            encoding if is_image(encoding) || encoding == "bytes" => Ok(file(0..bytes.len())),
+            "jpeg_array" | "jpegarray" => only(bytes, 0).map(file),
+            "list[jpeg]" | "list[png]" => only(bytes, 4).map(file),
+            "pil" => pixels(0..bytes.len()),
+            "list[pil]" => only(bytes, 4).and_then(pixels),
             "pkl" => Err(format!("column {name:?} is a pickle (pkl), which is a program and is never run")),
             _ => Err(format!("column {name:?} of encoding {encoding:?} is no image")),
         }
@@ -306,7 +321,7 @@ fn only(bytes: &[u8], at: usize) -> Result<Range<usize>, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::pixels::tests::value, *};
 
     fn columns(list: &[(&str, &str, Option<u32>)], wanted: &Wanted) -> Result<Columns> {
         let names: Vec<_> = list.iter().map(|column| column.0).collect();
@@ -379,19 +394,34 @@ mod tests {
     }
 
     #[test]
+    fn pixels_are_found_and_their_file_is_promised() {
+        let pixels = value(2, 1, "RGB", b"abcdef");
+        let list = [&[0, 0, 0, 0, 1, 0, 0, 0][..], &(pixels.len() as u32).to_le_bytes(), &pixels].concat();
+        for (encoding, value, inner) in [("pil", &pixels, 0), ("list[pil]", &list, 12)] {
+            let columns = columns(&[("key", "str", None), ("x", encoding, None)], &Wanted::default());
+            let image = columns.unwrap().record(&sample(&[b"k", value]), 100, 0).image.unwrap();
+            let start = 100 + 8 + 1 + inner;
+            assert_eq!((image.offset, image.fetch.clone()), (start, start..start + pixels.len() as u64), "{encoding}");
+            assert_eq!((image.in_parts, image.recipe, image.bytes), (true, OF_PIXELS, 11 + 6), "{encoding}");
+        }
+    }
+
+    #[test]
     fn lists_of_one_image_give_it_and_what_is_no_file_says_so() {
         let word = |number: u32| number.to_le_bytes();
         let one = [&word(1)[..], &word(3), b"abc"].concat();
         let list = [&word(0)[..], &one].concat();
         let two = [&word(2)[..], &word(1), &word(1), b"ab"].concat();
-        let cases: [(&str, &[u8], Result<u64, &str>); 9] = [
+        let two_behind = [&word(0)[..], &two].concat();
+        let cases: [(&str, &[u8], Result<u64, &str>); 10] = [
             ("jpeg_array", &one, Ok(8)),
             ("list[jpeg]", &list, Ok(12)),
             ("list[png]", &list[..list.len() - 1], Err("beyond its column")),
             ("list[png]", b"", Err("ends early")),
             ("jpegarray", &two, Err("2 images")),
-            ("pil", &list, Err("raw pixels (pil)")),
-            ("list[pil]", &list, Err("raw pixels")),
+            ("pil", &list, Err("mode \"abc\"")),
+            ("list[pil]", &list, Err("raw pixels in 3 bytes")),
+            ("list[pil]", &two_behind, Err("2 images")),
             ("pkl", b"\x80\x04N.", Err("never run")),
             ("str", b"text", Err("no image")),
         ];

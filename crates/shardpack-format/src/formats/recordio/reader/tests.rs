@@ -36,7 +36,7 @@ fn walk(bytes: &[u8], known: bool, label_number: usize) -> (Vec<(Record, Vec<u8>
                 if let Ok(place) = &record.image {
                     assert_eq!(place.bytes as usize, image.len());
                     let fetched = &bytes[place.fetch.start as usize..place.fetch.end as usize];
-                    assert_eq!(RecordIo.image(fetched, &wanted).unwrap(), image);
+                    assert_eq!(RecordIo.image(fetched, place.recipe, &wanted).unwrap(), image);
                 }
                 found.push((record, image));
             }
@@ -154,7 +154,7 @@ fn a_file_cut_anywhere_gives_its_whole_records_and_an_error() {
             assert!(record.is_some(), "cut at {end}");
             let _ = walk.image(&mut image);
         }
-        let _ = RecordIo.image(&bytes[..end], &Wanted::default());
+        let _ = RecordIo.image(&bytes[..end], 0, &Wanted::default());
     }
 }
 
@@ -191,10 +191,10 @@ fn a_recordio_file_is_told_by_its_first_part() {
 #[test]
 fn what_is_fetched_must_be_the_record() {
     let one = part(0, &payload(0, 1.0, 1, b"image"));
-    assert!(matches!(RecordIo.image(&one, &Wanted::default()), Ok(Cow::Borrowed(b"image"))));
-    assert!(RecordIo.image(&[&one[..], &one].concat(), &Wanted::default()).is_err());
-    assert!(RecordIo.image(b"", &Wanted::default()).is_err());
-    assert!(RecordIo.image(&part(0, b"abc"), &Wanted::default()).is_err());
+    assert!(matches!(RecordIo.image(&one, 0, &Wanted::default()), Ok(Cow::Borrowed(b"image"))));
+    assert!(RecordIo.image(&[&one[..], &one].concat(), 0, &Wanted::default()).is_err());
+    assert!(RecordIo.image(b"", 0, &Wanted::default()).is_err());
+    assert!(RecordIo.image(&part(0, b"abc"), 0, &Wanted::default()).is_err());
 }
 
 #[test]

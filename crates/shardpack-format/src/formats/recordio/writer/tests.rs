@@ -7,10 +7,11 @@ use crate::{
     formats::{
         foreign::{Foreign, Input, Label, Wanted},
         recordio::reader,
+        tests as shared,
     },
     hash,
     image_header::{Kind, Mode},
-    index::{self, Index, Summary},
+    index::Index,
     sample::Row,
 };
 
@@ -22,32 +23,11 @@ fn sample(image: &[u8]) -> Sample<'_> {
 
 /// The record of `image`, and its row.
 fn record(sample: &Sample<'_>, image: &[u8]) -> (Vec<u8>, Row) {
-    let format = RecordIo::default();
-    let (layout, growth) = (format.layout(sample).unwrap(), format.growth(image));
-    // Dirt: every byte but the image must be written.
-    let mut record = vec![0xaa; (layout.record_bytes + growth) as usize];
-    record[IMAGE_OFFSET..][..image.len()].copy_from_slice(image);
-    format.frame(sample, &IMAGE, &mut record).unwrap();
-    let row = Row {
-        key: sample.key.into(),
-        path: sample.path.into(),
-        label: sample.label,
-        offset: 0,
-        record_bytes: record.len() as u32,
-        components: layout.components[..1].to_vec(),
-        content_hash: hash::content(image),
-        frame_hash: 0,
-        image: IMAGE,
-        in_parts: growth > 0,
-    };
-    (record, row)
+    shared::record(&RecordIo::default(), sample, image, IMAGE).unwrap()
 }
 
 fn index(row: Row) -> Index<Vec<u8>> {
-    let content_bytes = row.record_bytes.into();
-    let summary =
-        Summary { components: vec!["image".to_owned()], content_bytes, shard_bytes: 0, shard_blake3: [0; 32] };
-    Index::open(index::write(&summary, &[row]).unwrap()).unwrap()
+    shared::index(&RecordIo::default(), &[row])
 }
 
 /// The obvious twin of writing: the payload as a whole, looked at word by word, each part copied.
@@ -272,6 +252,6 @@ proptest! {
         prop_assert_eq!(&read, &image);
         prop_assert!(walk.next().unwrap().is_none());
         let fetched = &shard[place.fetch.start as usize..place.fetch.end as usize];
-        prop_assert_eq!(&reader::RecordIo.image(fetched, &Wanted::default()).unwrap()[..], &image[..]);
+        prop_assert_eq!(&reader::RecordIo.image(fetched, place.recipe, &Wanted::default()).unwrap()[..], &image[..]);
     }
 }

@@ -93,7 +93,7 @@ fn every_sample_is_a_record_with_its_image() {
         class: Some(b"tench".to_vec()),
         label: Label::Number(7),
         labels: 1,
-        image: Ok(Image { name: "jpg".into(), fetch: 1536..1541, bytes: 5, offset: 1536, in_parts: false }),
+        image: Ok(Image { name: "jpg".into(), fetch: 1536..1541, bytes: 5, offset: 1536, in_parts: false, recipe: 0 }),
         others: vec![("json".into(), json.len() as u64)],
     };
     assert_eq!(*a, expected);

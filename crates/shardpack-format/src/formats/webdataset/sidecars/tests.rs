@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    formats::{Choice, Format as _, sidecars::tests::Memory, webdataset::WebDataset},
+    formats::{Choice, Format as _, sidecars::tests::Memory, tests::record, webdataset::WebDataset},
     image_header::{Header, Mode},
     index::{self, Index, Summary},
     manifest::{self, Blake3, Class, Counts},
@@ -208,23 +208,9 @@ fn offsets_point_at_the_bytes_of_real_records() {
         for (key, payload, kind) in payloads {
             let (class, path, payload_bytes) = (b"tench", b"tench/a.jpg", payload.len() as u32);
             let sample = Sample { key, label: Some(42), class, path, payload_bytes };
-            let layout = format.layout(&sample).unwrap();
             let image = Header { kind, width: 0, height: 0, mode: Mode::Unknown, depth: 0 };
-            let mut record = vec![0xaa; layout.record_bytes as usize];
-            record[layout.components[0].offset as usize..][..payload.len()].copy_from_slice(payload);
-            format.frame(&sample, &image, &mut record).unwrap();
-            rows.push(Row {
-                key: key.into(),
-                path: Vec::new(),
-                label: Some(42),
-                offset: tar.len() as u64,
-                record_bytes: layout.record_bytes,
-                components: layout.components.to_vec(),
-                content_hash: 0,
-                frame_hash: 0,
-                image,
-                in_parts: false,
-            });
+            let (record, row) = record(&format, &sample, payload, image).unwrap();
+            rows.push(Row { offset: tar.len() as u64, ..row });
             tar.extend(record);
         }
         let end = tar.len();

@@ -1,0 +1,115 @@
+//! Pixels without a file, and the file that holds the same pixels: a PNM, which adds a header and changes nothing.
+//!
+//! ```text
+//! 0    u32 width | u32 height | u32 length of the mode
+//! 12   the mode, a word of Pillow's
+//! 12+n the pixels, row by row, nothing padded
+//! ```
+//! Source: mosaicml-streaming 0.13.0, `streaming/base/format/mds/encodings.py`, `PIL`; Netpbm, pgm(5) and ppm(5).
+
+use super::word;
+
+/// Where the mode begins.
+const MODE_START: usize = 12;
+/// Of a mode that is not read, so much is shown.
+const SHOWN_BYTES: usize = 16;
+
+/// A value of encoding `pil`; its pixels are as many as it says.
+#[derive(Clone, Debug)]
+pub(super) struct Pixels<'a> {
+    /// All before the pixels in the file.
+    header: String,
+    pixels: &'a [u8],
+}
+
+impl<'a> Pixels<'a> {
+    /// What the value `bytes` holds, or why it is none that can be read.
+    pub fn of(bytes: &'a [u8]) -> Result<Self, String> {
+        let words = (word(bytes, 0), word(bytes, 1), word(bytes, 2));
+        let (Some(width), Some(height), Some(mode_bytes)) = words else {
+            return Err(format!("raw pixels in {} bytes: width, height and mode alone are longer", bytes.len()));
+        };
+        let split = usize::try_from(mode_bytes).ok().and_then(|length| bytes[MODE_START..].split_at_checked(length));
+        let (mode, pixels) = split.ok_or_else(|| {
+            format!("raw pixels whose mode of {mode_bytes} bytes reaches beyond its value of {}", bytes.len())
+        })?;
+        let (magic, channels) = match mode {
+            b"L" => ("P5", 1),
+            b"RGB" => ("P6", 3),
+            _ => {
+                let shown = String::from_utf8_lossy(&mode[..mode.len().min(SHOWN_BYTES)]);
+                return Err(format!("raw pixels of mode {shown:?} are not supported, those of L and RGB are"));
+            }
+        };
+        let expected = (u64::from(width) * u64::from(height)).checked_mul(channels);
+        if width == 0 || height == 0 || expected != Some(pixels.len() as u64) {
+            let mode = String::from_utf8_lossy(mode);
+            return Err(format!("raw pixels: {} bytes do not make {width} x {height} of mode {mode}", pixels.len()));
+        }
+        Ok(Self { header: format!("{magic}\n{width} {height}\n255\n"), pixels })
+    }
+
+    /// Length of the file in bytes.
+    pub fn file_bytes(&self) -> Result<u32, String> {
+        let bytes = self.header.len() + self.pixels.len();
+        u32::try_from(bytes).map_err(|_| format!("raw pixels that make a file of {bytes} bytes, 4 GiB or more"))
+    }
+
+    /// The file.
+    pub fn file(&self) -> Vec<u8> {
+        [self.header.as_bytes(), self.pixels].concat()
+    }
+}
+
+#[cfg(test)]
+pub(in super::super) mod tests {
+    use super::*;
+    use crate::image_header::{Header, Kind, Mode};
+
+    /// What streaming stores of an image.
+    pub fn value(width: u32, height: u32, mode: &str, pixels: &[u8]) -> Vec<u8> {
+        let words = [width, height, mode.len() as u32].map(u32::to_le_bytes);
+        [words.as_flattened(), mode.as_bytes(), pixels].concat()
+    }
+
+    #[test]
+    fn the_file_holds_the_same_pixels() {
+        let pixels: Vec<u8> = (0..18).collect();
+        for (width, height, mode, magic, header) in
+            [(3, 2, "RGB", "P6\n3 2\n255\n", Mode::Rgb), (18, 1, "L", "P5\n18 1\n255\n", Mode::Gray)]
+        {
+            let value = value(width, height, mode, &pixels);
+            let read = Pixels::of(&value).unwrap();
+            let file = read.file();
+            assert_eq!(file, [magic.as_bytes(), &pixels].concat());
+            assert_eq!(read.file_bytes(), Ok(file.len() as u32));
+            assert_eq!(Header::of(&file), Header { kind: Kind::Pnm, width, height, mode: header, depth: 8 });
+        }
+    }
+
+    #[test]
+    fn what_is_no_such_image_says_why() {
+        let mode_of = |length: u32| [&[0; 8][..], &length.to_le_bytes(), b"L"].concat();
+        let cases: [(&str, Vec<u8>, &str); 14] = [
+            ("nothing", vec![], "in 0 bytes"),
+            ("cut before the mode", vec![0; 11], "in 11 bytes"),
+            ("mode beyond the end", mode_of(2), "mode of 2 bytes"),
+            ("mode beyond all", mode_of(u32::MAX), "mode of 4294967295 bytes"),
+            ("bits", value(8, 1, "1", &[0xff]), "mode \"1\" are not supported"),
+            ("alpha", value(1, 1, "RGBA", &[0; 4]), "mode \"RGBA\""),
+            ("no mode", value(1, 1, "", &[0]), "mode \"\""),
+            ("a long mode", value(1, 1, &"x".repeat(99), &[0]), "mode \"xxxxxxxxxxxxxxxx\" are"),
+            ("one too few", value(2, 2, "L", &[0; 3]), "3 bytes do not make 2 x 2 of mode L"),
+            ("one too many", value(2, 2, "L", &[0; 5]), "5 bytes"),
+            ("gray for colours", value(2, 2, "RGB", &[0; 4]), "of mode RGB"),
+            ("no pixels", value(0, 5, "RGB", b""), "0 x 5"),
+            ("the largest", value(u32::MAX, u32::MAX, "RGB", &[0; 3]), "do not make"),
+            // 2^64 + 26 bytes.
+            ("a product that wraps", value(2_154_230_017, 2_854_344_542, "RGB", &[0; 26]), "do not make"),
+        ];
+        for (name, value, reason) in cases {
+            let found = Pixels::of(&value).unwrap_err();
+            assert!(found.contains(reason), "{name}: {found}");
+        }
+    }
+}
