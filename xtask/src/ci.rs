@@ -26,10 +26,8 @@ pub fn test(mut arguments: Arguments) -> Result<()> {
             println!("TensorFlow and MXNet are asked with --full only: they are some 3 GB");
             return Ok(());
         }
-        let tensorflow = python::environment_with_dependencies("peers-tensorflow", "tests/peers/tensorflow.txt")?;
-        pythons.push(("SHARDPACK_PYTHON_TENSORFLOW", tensorflow));
-        // MXNet's last release is of 2022: it runs on some machines only.
-        match python::environment_with_dependencies("peers-mxnet", "tests/peers/mxnet.txt") {
+        pythons.push(("SHARDPACK_PYTHON_TENSORFLOW", python::tensorflow()?));
+        match python::mxnet() {
             Ok(mxnet) => pythons.push(("SHARDPACK_PYTHON_MXNET", mxnet)),
             Err(error) => println!("MXNet does not install here, and is NOT asked: {error}"),
         }

@@ -23,12 +23,13 @@ cargo xtask test [--fuzz-seconds N] [--full]   all that a change has to pass; se
 cargo xtask check                              the quick part: format and clippy
 cargo xtask fuzz [TARGET] [--seconds N]        fuzz one target or all of them
 cargo xtask fuzz TARGET --replay FILE          run one input
-cargo xtask bench [--quick] [--small K] [ROW…] measure; rows: pack peers cold slow verify read scale listing
+cargo xtask bench [--quick] [--small K] [ROW…] measure; no ROW: all of them
 cargo xtask docs [--check]                     write docs/cli.md from --help
 cargo xtask fixtures                           make the fixtures anew and compare
 
   test: --full installs cargo-deny where it is missing; CI=true fuzzes for 40 seconds a target instead of 5
-  bench: --quick takes 3 rounds instead of 5; --small K makes trees K times as small and leaves docs/ alone
+  bench: --quick takes 3 rounds instead of 5; --small K makes trees K times as small and leaves docs/ alone;
+         rows: pack peers formats format-peers cold slow verify read scale listing
 ";
 
 fn main() -> ExitCode {

@@ -21,6 +21,16 @@ pub fn environment_with_dependencies(name: &str, requirements: &str) -> Result<P
     make(name, requirements, &[])
 }
 
+/// TensorFlow: some 2 GB, so it has an environment of its own, made where it is asked for.
+pub fn tensorflow() -> Result<PathBuf> {
+    environment_with_dependencies("peers-tensorflow", "tests/peers/tensorflow.txt")
+}
+
+/// MXNet, whose last release is of 2022: it runs on some machines only.
+pub fn mxnet() -> Result<PathBuf> {
+    environment_with_dependencies("peers-mxnet", "tests/peers/mxnet.txt")
+}
+
 fn make(name: &str, requirements: &str, options: &[&str]) -> Result<PathBuf> {
     let folder = target(name);
     let python = if cfg!(windows) { folder.join("Scripts/python.exe") } else { folder.join("bin/python") };

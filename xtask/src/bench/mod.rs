@@ -28,10 +28,11 @@ pub struct Scale {
 /// A table, by the name it is asked for with.
 type Row = (&'static str, fn(&Scale) -> Result<String>);
 
-const ROWS: [Row; 9] = [
+const ROWS: [Row; 10] = [
     ("pack", rows::pack),
     ("peers", rows::peers),
     ("formats", rows::formats),
+    ("format-peers", rows::format_peers),
     ("cold", rows::cold),
     ("slow", rows::slow),
     ("verify", rows::verify),

@@ -93,18 +93,23 @@ pub fn pack(scale: &Scale) -> Result<String> {
     clear().map(|()| text)
 }
 
+fn bench_python() -> Result<PathBuf> {
+    python::environment_with_dependencies("bench-venv", "benches/requirements.txt")
+}
+
+/// What `how` stands for in benches/peers/write.py, run by `python`.
+fn peer<'a>(name: &str, how: &'a str, python: &'a Path, tree: &'a Path) -> Contender<'a> {
+    let command = move || {
+        let mut write = command(python, ["benches/peers/write.py", how]);
+        write.arg(tree).arg(fresh(how)?);
+        Ok(write)
+    };
+    Contender { counts_itself: true, ..Contender::new(name, command) }
+}
+
 /// pack against the writers of webdataset and MosaicML.
 pub fn peers(scale: &Scale) -> Result<String> {
-    let python = python::environment_with_dependencies("bench-venv", "benches/requirements.txt")?;
-    let peer = |name: &'static str, how: &'static str, tree: &Path| {
-        let (tree, python) = (tree.to_path_buf(), python.clone());
-        let command = move || {
-            let mut write = command(&python, ["benches/peers/write.py", how]);
-            write.arg(&tree).arg(fresh(how)?);
-            Ok(write)
-        };
-        Contender { counts_itself: true, ..Contender::new(name, command) }
-    };
+    let python = bench_python()?;
     let mut text =
         "From the page cache. The peers shuffle too, write shards of 256 MiB and sync them; they neither hash \
                     nor index, but for what their format needs. Of them, seconds and CPU seconds are without the time \
@@ -115,8 +120,8 @@ pub fn peers(scale: &Scale) -> Result<String> {
         warm(&path)?;
         let contenders = [
             Contender::new("shardpack pack", || pack_command(&path, "shards", &[])),
-            peer("webdataset 1.0.2 ShardWriter", "webdataset", &path),
-            peer("mosaicml-streaming 0.13.0 MDSWriter", "mds", &path),
+            peer("webdataset 1.0.2 ShardWriter", "webdataset", &python, &path),
+            peer("mosaicml-streaming 0.13.0 MDSWriter", "mds", &python, &path),
         ];
         let results = contest(scale.rounds, &contenders, settle)?;
         text += &format!("\n{}, {} rounds:\n\n{}", tree.describe(), scale.rounds, results.table());
@@ -162,6 +167,52 @@ pub fn formats(scale: &Scale) -> Result<String> {
             ];
             text += &format!("\n{}", contest(scale.rounds, &reads, settle)?.table());
         }
+    }
+    clear().map(|()| text)
+}
+
+/// What shardpack is given, and whom it meets: name, `how` of the script, and where its Python comes from.
+type FormatPeer = (&'static [&'static str], &'static str, &'static str, fn() -> Result<PathBuf>);
+
+const FORMAT_PEERS: [FormatPeer; 3] = [
+    (&["--format", "tfrecord"], "TensorFlow 2.21.0 TFRecordWriter", "tfrecord", python::tensorflow),
+    (&["--format", "recordio"], "MXNet 1.9.1 MXIndexedRecordIO", "recordio", python::mxnet),
+    (
+        &["--format", "mds", "--set", "hashes=sha1"],
+        "mosaicml-streaming 0.13.0 MDSWriter(hashes=['sha1'])",
+        "mds-sha1",
+        bench_python,
+    ),
+];
+
+/// pack in each format against the writer that the format comes from.
+pub fn format_peers(scale: &Scale) -> Result<String> {
+    let [tree, _] = trees(scale);
+    let path = tree.make()?;
+    let mut text = format!(
+        "From the page cache: `shardpack pack OPTIONS SRC DST`, whole process, all hashes, index, manifest and sidecars \
+         included, against a plain Python loop over each format's own writer: `benches/peers/write.py`, which shuffles \
+         and syncs too. Of the loops, seconds and CPU seconds are without the time for imports.\n\n\
+         {}, {} rounds:\n",
+        tree.describe(),
+        scale.rounds
+    );
+    for (options, name, how, python) in FORMAT_PEERS {
+        let python = match python() {
+            Ok(python) => python,
+            // Not each of them installs everywhere.
+            Err(why) => {
+                println!("{why}");
+                text += &format!("\n{name}: not measured, for it does not install here.\n");
+                continue;
+            }
+        };
+        warm(&path)?;
+        let contenders = [
+            Contender::new(&format!("shardpack pack {}", options.join(" ")), || pack_command(&path, "shards", options)),
+            peer(name, how, &python, &path),
+        ];
+        text += &format!("\n{}", contest(scale.rounds, &contenders, settle)?.table());
     }
     clear().map(|()| text)
 }
