@@ -15,7 +15,7 @@ use shardpack_packer::{
     sys,
 };
 
-use crate::commands::{inspect, pack, plan as plan_command, verify};
+use crate::commands::{convert, inspect, pack, plan as plan_command, verify};
 
 /// Pack a tree of images into large sequential shards, prove that nothing was lost, and look inside.
 #[derive(Debug, Parser)]
@@ -33,6 +33,8 @@ pub struct Cli {
 pub enum Command {
     /// Pack an ImageFolder into shards with an index and a manifest
     Pack(pack::Args),
+    /// Pack shards of any format and writer into shards of another
+    Convert(convert::Args),
     /// Show what pack would do, and write the plan file that pack --plan takes
     Plan(plan_command::Args),
     /// Check that shards are what their manifest says; names every damaged sample
@@ -91,7 +93,7 @@ fn setting(text: &str) -> Result<(String, String), String> {
 pub enum OrderArg {
     /// One global shuffle, fixed by --seed
     Shuffled,
-    /// By class, folder and file name
+    /// Of a tree by class, folder and file name; of shards as they are stored
     Source,
 }
 
@@ -116,9 +118,9 @@ pub enum MetaArg {
 /// What decides the bytes of the shards.
 #[derive(Args, Clone, Debug)]
 pub struct PlanArgs {
-    /// Format of the shards
+    /// Format of the shards; given more than once, each goes to DST/FORMAT, and the source is read once
     #[arg(long, value_parser = formats(), default_value = "webdataset")]
-    pub format: String,
+    pub format: Vec<String>,
     /// With tfrecord: the label of the first class; 1 where 0 stands for the background, as in TF-Slim [default: 0]
     #[arg(long, value_name = "N")]
     pub label_offset: Option<u64>,
@@ -173,39 +175,32 @@ pub struct PlanArgs {
 }
 
 impl PlanArgs {
-    /// As the packer takes them.
+    /// As the packer takes them, for each format.
     ///
     /// # Errors
-    /// When an option is none of the format's.
-    pub fn options(&self, jobs: usize) -> Result<PlanOptions, Error> {
-        let format = self.choice()?;
-        let cut = match (self.shards, self.shard_samples) {
-            (Some(shards), _) => Cut::Shards(shards),
-            (None, Some(samples)) => Cut::ShardSamples(samples),
-            (None, None) => Cut::ShardSize(match self.shard_size {
-                Some(bytes) => bytes,
-                None => formats::open(&format)?.usual_shard_bytes(),
-            }),
-        };
-        let splits = match self.splits.as_str() {
-            "auto" => Splits::Auto,
-            "none" => Splits::None,
-            names => Splits::Names(names.split(',').map(str::to_owned).collect()),
-        };
+    /// When an option is none of the formats'.
+    pub fn options(&self, jobs: usize) -> Result<Vec<PlanOptions>, Error> {
+        let choices = self.choices()?;
+        let splits = self.splits();
         let extension = match self.ext.as_str() {
             "common" => Extension::MostCommon,
             "content" => Extension::Content,
             fixed => Extension::Fixed(fixed.to_owned()),
         };
-        Ok(PlanOptions {
-            // A walk waits for the disk or the network more than for a core.
-            walk: image_folder::Options {
-                splits,
-                include: self.include.clone(),
-                exclude: self.exclude.clone(),
-                threads: (2 * jobs).max(8),
-            },
-            bytes: plan::Options {
+        // A walk waits for the disk or the network more than for a core.
+        let threads = (2 * jobs).max(8);
+        let walk =
+            image_folder::Options { splits, include: self.include.clone(), exclude: self.exclude.clone(), threads };
+        let of_format = |format: Choice| {
+            let cut = match (self.shards, self.shard_samples) {
+                (Some(shards), _) => Cut::Shards(shards),
+                (None, Some(samples)) => Cut::ShardSamples(samples),
+                (None, None) => Cut::ShardSize(match self.shard_size {
+                    Some(bytes) => bytes,
+                    None => formats::open(&format)?.usual_shard_bytes(),
+                }),
+            };
+            let bytes = plan::Options {
                 name: self.name.clone(),
                 order: match self.order {
                     OrderArg::Shuffled => Order::Shuffled,
@@ -215,19 +210,31 @@ impl PlanArgs {
                 cut,
                 format,
                 compression: self.compress.unwrap_or(Compression::None),
-            },
-            extension,
-        })
+            };
+            Ok(PlanOptions { walk: walk.clone(), bytes, extension: extension.clone() })
+        };
+        choices.into_iter().map(of_format).collect()
     }
 
-    /// The format and its settings.
-    fn choice(&self) -> Result<Choice, Error> {
-        let entry = formats::entry(&self.format)?;
+    /// Which folders or files are splits.
+    pub fn splits(&self) -> Splits {
+        match self.splits.as_str() {
+            "auto" => Splits::Auto,
+            "none" => Splits::None,
+            names => Splits::Names(names.split(',').map(str::to_owned).collect()),
+        }
+    }
+
+    /// The formats and their settings: each setting goes to all that have it.
+    fn choices(&self) -> Result<Vec<Choice>, Error> {
+        let mut entries = self.format.iter().map(|name| formats::entry(name)).collect::<Result<Vec<_>, _>>()?;
+        entries.dedup_by_key(|entry| entry.name);
         let (cls, json) = (matches!(self.cls, ClsArg::Label), matches!(self.meta, MetaArg::Json));
-        if !entry.has_extensions && (self.ext != "common" || !cls || json) {
+        let names = || entries.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", ");
+        if !entries.iter().any(|entry| entry.has_extensions) && (self.ext != "common" || !cls || json) {
             return Err(Error::usage(format!(
                 "--ext, --cls and --meta: the records of {} have no components to choose",
-                entry.name
+                names()
             ))
             .help("they are for --format webdataset"));
         }
@@ -238,7 +245,19 @@ impl PlanArgs {
             ("encoding", self.mds_encoding.clone()),
         ];
         settings.extend(named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
-        Ok(Choice { cls, json, settings, ..Choice::of(entry.name) })
+        let has = |entry: &formats::Entry, name: &str| entry.settings.iter().any(|setting| setting.name == name);
+        if let Some(name) = settings.keys().find(|name| !entries.iter().any(|entry| has(entry, name))) {
+            return Err(Error::usage(format!("{} has no setting {name:?}", names())));
+        }
+        let choice = |entry: &&formats::Entry| {
+            let own = settings.iter().filter(|(name, _)| has(entry, name));
+            let settings = own.map(|(name, value)| (name.clone(), value.clone())).collect();
+            match entry.has_extensions {
+                true => Choice { cls, json, settings, ..Choice::of(entry.name) },
+                false => Choice { settings, ..Choice::of(entry.name) },
+            }
+        };
+        Ok(entries.iter().map(choice).collect())
     }
 }
 

@@ -1,5 +1,6 @@
 //! The subcommands: each takes its options, makes one call, and prints what came of it.
 
+pub mod convert;
 pub mod inspect;
 pub mod pack;
 pub mod plan;
@@ -18,6 +19,7 @@ use crate::{
 pub fn run(cli: Cli) -> Result<Outcome> {
     match cli.command {
         Command::Pack(args) => pack::run(&args),
+        Command::Convert(args) => convert::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Inspect(args) => inspect::run(&args),

@@ -9,7 +9,7 @@ use shardpack_packer::{
     copy::OnBad,
     pack::{self, Planned, Report},
     sidecars,
-    source::medium::ReadOrder,
+    source::{Origin, medium::ReadOrder},
 };
 
 use crate::{
@@ -45,7 +45,14 @@ pub struct Args {
     #[command(flatten)]
     plan: PlanArgs,
     #[command(flatten)]
-    machine: Machine,
+    run: RunArgs,
+}
+
+/// How the work is done, whatever is packed.
+#[derive(clap::Args, Debug)]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub machine: Machine,
     /// Budget for images in flight [default: a quarter of the machine's, at most 4GiB]
     #[arg(long, value_name = "SIZE", value_parser = args::size)]
     memory: Option<u64>,
@@ -63,9 +70,9 @@ pub struct Args {
     force: bool,
     /// Show the plan and stop
     #[arg(long)]
-    dry_run: bool,
+    pub dry_run: bool,
     #[command(flatten)]
-    talk: Talk,
+    pub talk: Talk,
 }
 
 /// `--on-bad`.
@@ -80,57 +87,88 @@ enum OnBadArg {
 /// Runs `pack`.
 pub fn run(args: &Args) -> Result<Outcome> {
     progress::catch_interrupts();
-    let monitor = Progress::new(args.talk.quiet);
-    let jobs = args.machine.jobs();
+    let monitor = Progress::new(args.run.talk.quiet);
     let (planned, dst) = match (&args.plan_file, &args.second) {
-        (Some(file), None) => (pack::planned(file)?, &args.first),
-        (None, Some(dst)) => (pack::plan(&args.first, &args.plan.options(jobs)?, &monitor)?, dst),
+        (Some(file), None) => (vec![pack::planned(file)?], &args.first),
+        (None, Some(dst)) => {
+            let options = args.plan.options(args.run.machine.jobs())?;
+            (pack::plan_all(Origin::Folder(args.first.clone()), &options, &monitor)?, dst)
+        }
         (Some(_), Some(_)) => {
             return Err(Error::usage("--plan FILE names the source already").help("shardpack pack --plan FILE DST"));
         }
         (None, None) => return Err(Error::usage("DST is missing").help("shardpack pack SRC DST")),
     };
+    go(&planned, dst, &args.run, &monitor)
+}
+
+/// Packs what was planned, for each format one plan, and says what came of it.
+pub fn go(planned: &[Planned], dst: &Path, run: &RunArgs, monitor: &Progress) -> Result<Outcome> {
     monitor.finish();
-    if args.dry_run {
-        return super::plan::print(&planned, dst, args.talk).map(|()| Outcome::Done);
+    let folder = |one: &Planned| match (planned, one.plans.first()) {
+        ([_, _, ..], Some(plan)) => dst.join(plan.format().name()),
+        _ => dst.to_path_buf(),
+    };
+    if run.dry_run {
+        let mut all = planned.iter();
+        return all.try_for_each(|one| super::plan::print(one, &folder(one), run.talk)).map(|()| Outcome::Done);
     }
     let options = pack::Options {
-        jobs,
-        memory_bytes: args.memory.unwrap_or_else(args::default_memory),
-        on_bad: match args.on_bad {
+        jobs: run.machine.jobs(),
+        memory_bytes: run.memory.unwrap_or_else(args::default_memory),
+        on_bad: match run.on_bad {
             OnBadArg::Error => OnBad::Error,
             OnBadArg::Skip => OnBad::Skip,
         },
-        read_order: args.read_order.choice(),
-        force: args.force,
-        sidecars: match args.sidecars.as_str() {
+        read_order: run.read_order.choice(),
+        force: run.force,
+        sidecars: match run.sidecars.as_str() {
             "auto" => sidecars::Choice::Auto,
             "none" => sidecars::Choice::None,
             names => sidecars::Choice::Names(names.split(',').map(str::to_owned).collect()),
         },
     };
-    if !args.talk.quiet {
-        for line in describe_source(&planned) {
-            say(&line);
+    let mut reports = Vec::new();
+    for (number, one) in planned.iter().enumerate() {
+        if !run.talk.quiet {
+            let lines = describe_source(one);
+            // What was found is the same for all.
+            lines.iter().skip(usize::from(number > 0)).for_each(|line| say(line));
+            if number == 0 {
+                say(&describe_reading(one, &options));
+            }
+            say_notes(one);
         }
-        say(&describe_reading(&planned, &options));
-        say_notes(&planned);
+        // The source is read once: what follows is made of the first.
+        let relay = planned.first().filter(|_| number > 0).map(|first| (first, folder(first)));
+        let relay = relay.as_ref().map(|(first, folder)| (*first, folder.as_path()));
+        let result = pack::pack(one, relay, &folder(one), &options, monitor);
+        monitor.finish();
+        let report = result?;
+        if !run.talk.json {
+            report::print(&as_text(&report, one, &folder(one), run.talk.quiet))?;
+        }
+        let is_sealed = report.sealed;
+        reports.push(report);
+        if !is_sealed {
+            break;
+        }
     }
-    let result = pack::pack(&planned, dst, &options, &monitor);
-    monitor.finish();
-    let report = result?;
-    if args.talk.json {
-        report::print_json(&as_json(&report))?;
-    } else {
-        report::print(&as_text(&report, &planned, dst, args.talk.quiet))?;
+    if run.talk.json {
+        let documents: Vec<_> = reports.iter().map(as_json).collect();
+        match documents.as_slice() {
+            [one] => report::print_json(one)?,
+            all => report::print_json(&json!({ "formats": all }))?,
+        }
     }
-    match report.sealed {
+    match reports.iter().all(|report| report.sealed) {
         true => Ok(Outcome::Done),
         false => Ok(Outcome::Wrong),
     }
 }
 
-fn say(line: &str) {
+/// Says a line to the person.
+pub fn say(line: &str) {
     use std::io::Write;
     // When stderr is gone there is nobody to tell.
     let _ = writeln!(std::io::stderr(), "{line}");
@@ -144,7 +182,9 @@ pub fn describe_source(planned: &Planned) -> Vec<String> {
     let classes = plans.first().map_or(0, |plan| plan.listing.classes.len() as u64);
     let splits: Vec<_> = plans.iter().filter_map(|plan| plan.split.clone()).collect();
     let mut ignored = std::collections::BTreeMap::<&str, u64>::new();
-    for (reason, files) in plans.iter().flat_map(|plan| &plan.ignored) {
+    // Fields of records that are left out are no files, and have been shown.
+    let files = |(reason, _): &(&String, &u64)| !reason.starts_with("component ");
+    for (reason, files) in plans.iter().flat_map(|plan| &plan.ignored).filter(files) {
         *ignored.entry(reason.strip_prefix("extension ").unwrap_or(reason)).or_default() += files;
     }
     let mut found = format!(
@@ -222,6 +262,10 @@ fn as_text(report: &Report, planned: &Planned, dst: &Path, quiet: bool) -> Strin
             "sealed  {} are packed here already from the same source, nothing to do",
             report::counted(packed, "image")
         );
+        if report.other_sidecars {
+            let _ =
+                writeln!(out, "        its sidecars are those of then, not those of --sidecars: --force packs it anew");
+        }
         return out;
     }
     let missing = found - packed;

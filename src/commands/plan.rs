@@ -7,7 +7,9 @@ use shardpack_packer::{
     Error, Result,
     pack::{self, Planned},
     plan::Plan,
-    plan_file, sys,
+    plan_file,
+    source::Origin,
+    sys,
 };
 
 use super::pack::{describe_source, say_notes};
@@ -48,18 +50,23 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<Outcome> {
     progress::catch_interrupts();
     let monitor = Progress::new(args.talk.quiet);
-    let planned = pack::plan(&args.src, &args.plan.options(args.machine.jobs())?, &monitor)?;
+    let options = args.plan.options(args.machine.jobs())?;
+    let all = pack::plan_all(Origin::Folder(args.src.clone()), &options, &monitor)?;
     monitor.finish();
+    let [planned] = all.as_slice() else {
+        if args.output.is_some() {
+            return Err(Error::usage("a plan file is of one format").help("give --format once, or leave --output out"));
+        }
+        return all.iter().try_for_each(|planned| print(planned, &args.dst, args.talk)).map(|()| Outcome::Done);
+    };
     if let Some(output) = &args.output {
         let folder = match output.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
             _ => std::path::Path::new("."),
         };
-        let source =
-            planned.source.canonicalize().map_err(|e| Error::io("cannot resolve", e).in_file(&planned.source))?;
-        plan_file::write(output, folder, &source, &planned.plans)?;
+        plan_file::write(output, folder, &planned.source.resolved()?, &planned.plans)?;
     }
-    print(&planned, &args.dst, args.talk)?;
+    print(planned, &args.dst, args.talk)?;
     if let (Some(output), false) = (&args.output, args.talk.quiet) {
         monitor_line(&format!("next    shardpack pack --plan {} {}", output.display(), args.dst.display()));
     }

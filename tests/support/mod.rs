@@ -410,7 +410,7 @@ impl Dataset {
     /// Discovered = packed + skipped + duplicates + filtered in each class, by counting samples and lines.
     fn check_conservation(&self) {
         let mut counted = vec![Counts::default(); self.manifest.classes.len()];
-        let mut paths = BTreeSet::new();
+        let (mut paths, mut unclassified) = (BTreeSet::new(), Counts::default());
         for sample in &self.samples {
             assert!(paths.insert(&sample.path), "packed twice: {}", String::from_utf8_lossy(&sample.path));
             counted[sample.label as usize].packed += 1;
@@ -418,13 +418,15 @@ impl Dataset {
         for line in &self.ledger {
             assert!(paths.insert(&line.path), "twice: {}", String::from_utf8_lossy(&line.path));
             assert!(!line.reason.is_empty());
-            let class = &mut counted[line.class as usize];
+            let class = line.class.map_or(&mut unclassified, |class| &mut counted[class as usize]);
             match line.fate {
                 Fate::Skipped => class.skipped += 1,
                 Fate::Filtered => class.filtered += 1,
             }
         }
-        let mut total = Counts::default();
+        unclassified.discovered = unclassified.skipped + unclassified.filtered;
+        assert_eq!(self.manifest.ledger.unclassified, unclassified);
+        let mut total = unclassified;
         for (class, mut counts) in self.manifest.classes.iter().zip(counted) {
             counts.discovered = counts.packed + counts.skipped + counts.duplicates + counts.filtered;
             assert_eq!(class.counts, counts, "class {}", class.name);

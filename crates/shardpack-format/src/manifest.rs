@@ -129,6 +129,11 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// Whether nothing was found.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// Whether everything that was found is accounted for.
     pub fn balance(&self) -> bool {
         [self.packed, self.skipped, self.duplicates, self.filtered]
@@ -151,8 +156,11 @@ impl Counts {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ledger {
-    /// Sum over the classes.
+    /// Sum over the classes, and over what has none.
     pub counts: Counts,
+    /// What became of records of a source of shards whose class cannot be told: none of them is packed.
+    #[serde(default, skip_serializing_if = "Counts::is_empty")]
+    pub unclassified: Counts,
     /// `ledger.jsonl`, if any image is not in the shards.
     pub file: Option<File>,
 }
@@ -270,7 +278,10 @@ impl Manifest {
         if self.block_samples == 0 || self.components.is_empty() {
             return wrong("block_samples is 0, or there are no components".to_owned());
         }
-        let mut total = Counts::default();
+        let mut total = self.ledger.unclassified;
+        if !total.balance() || total.packed > 0 {
+            return wrong("unclassified: discovered is not skipped + filtered".to_owned());
+        }
         for class in &self.classes {
             if !class.counts.balance() {
                 return wrong(format!(
@@ -370,7 +381,7 @@ pub(crate) mod tests {
             block_samples: 2,
             components: vec!["jpg".into(), "cls".into()],
             kinds: BTreeMap::from([("jpeg".into(), 3)]),
-            ledger: Ledger { counts: counts(3, 1), file: Some(file(LEDGER_FILE)) },
+            ledger: Ledger { counts: counts(3, 1), unclassified: Counts::default(), file: Some(file(LEDGER_FILE)) },
             ignored_files: BTreeMap::new(),
             plan: Blake3([9; 32]),
             classes: vec![
@@ -420,13 +431,14 @@ pub(crate) mod tests {
     #[test]
     fn contradictions_are_refused() {
         type Change = fn(&mut Manifest);
-        let changes: [(&str, Change); 12] = [
+        let changes: [(&str, Change); 13] = [
             ("schema", |m| m.schema = "shardpack-manifest/2".into()),
             ("samples", |m| m.samples = 4),
             ("samples that overflow", |m| m.shards.iter_mut().for_each(|shard| shard.samples = u64::MAX)),
             ("bytes", |m| m.shard_bytes += 1),
             ("kinds", |m| m.kinds.clear()),
             ("class counts", |m| m.classes[0].counts.packed += 1),
+            ("unclassified", |m| m.ledger.unclassified.packed = 1),
             ("ledger counts", |m| m.ledger.counts.skipped += 1),
             ("no ledger", |m| m.ledger.file = None),
             ("parent folder", |m| m.shards[0].file = "../train-000000.tar".into()),

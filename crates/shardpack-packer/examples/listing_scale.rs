@@ -25,7 +25,7 @@ fn main() -> Result<()> {
     let listing_peak = peak_bytes()?;
 
     let start = Instant::now();
-    let found = Found { listing, ..Found::default() };
+    let found = Found { listing: Arc::new(listing), ..Found::default() };
     let options = Options {
         name: "train".to_owned(),
         order: Order::Shuffled,

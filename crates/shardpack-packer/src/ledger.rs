@@ -18,8 +18,8 @@ pub enum Fate {
 pub struct Unpacked {
     /// Path relative to the dataset's root.
     pub path: Vec<u8>,
-    /// Number of its class.
-    pub class: u32,
+    /// Number of its class; `None` where that cannot be told, or what could not be read may be more than one image.
+    pub class: Option<u32>,
     /// In which way it was left out.
     pub fate: Fate,
     /// Why, in plain words.
@@ -32,7 +32,8 @@ struct Line {
     path: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     path_hex: Option<String>,
-    label: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    label: Option<u32>,
     fate: Fate,
     reason: String,
 }
@@ -88,7 +89,12 @@ mod tests {
 
     #[test]
     fn lines_come_back_as_they_were() {
-        let entry = |path: &[u8], fate| Unpacked { path: path.into(), class: 3, fate, reason: "empty \"file\"".into() };
+        let entry = |path: &[u8], fate| Unpacked {
+            path: path.into(),
+            class: (fate == Fate::Skipped).then_some(3),
+            fate,
+            reason: "empty \"file\"".into(),
+        };
         let entries = [entry(b"a/b.jpg", Fate::Skipped), entry(b"a/\xff\n.jpg", Fate::Filtered)];
         let bytes = write(&entries).unwrap();
         assert_eq!(bytes.iter().filter(|byte| **byte == b'\n').count(), 2);

@@ -19,4 +19,4 @@ pub mod sys;
 pub mod table;
 pub mod verify;
 
-pub use shardpack_format::{Error, ErrorKind, Result};
+pub use shardpack_format::{Error, ErrorKind, Result, formats};

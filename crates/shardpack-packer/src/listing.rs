@@ -22,10 +22,11 @@ pub struct Folder {
 pub struct Entry {
     /// Where its name starts in the names, times 2^16, plus the length of the name.
     name: u64,
-    /// Where it lies physically: the inode; neighbours on disk have neighbouring numbers.
-    pub inode: u64,
-    /// Time of the last change in nanoseconds since 1970: shows that a file is no longer what was planned.
-    pub mtime_ns: i64,
+    /// Where it lies physically; neighbours on disk have neighbouring numbers. A file: its inode. What a sample of
+    /// shards has here, its source knows.
+    pub place: u64,
+    /// Shows that it is no longer what was planned. A file: the time of its last change in nanoseconds since 1970.
+    pub stamp: i64,
     /// Length in bytes.
     pub bytes: u32,
     /// Number of its folder.
@@ -46,8 +47,8 @@ impl Entry {
         *name_end += self.name_bytes();
         let mut out = [0; 32];
         out[..8].copy_from_slice(&name_end.to_le_bytes());
-        out[8..16].copy_from_slice(&self.inode.to_le_bytes());
-        out[16..24].copy_from_slice(&self.mtime_ns.to_le_bytes());
+        out[8..16].copy_from_slice(&self.place.to_le_bytes());
+        out[16..24].copy_from_slice(&self.stamp.to_le_bytes());
         out[24..28].copy_from_slice(&self.bytes.to_le_bytes());
         out[28..].copy_from_slice(&self.folder.to_le_bytes());
         out
@@ -56,15 +57,15 @@ impl Entry {
     /// From the bytes in a plan file; `name_start` is moved on. `None` where the name is not one.
     pub fn from_bytes(bytes: &[u8; 32], name_start: &mut u64) -> Option<Self> {
         let (name_end, rest) = take(bytes);
-        let (inode, rest) = take(rest);
-        let (mtime_ns, rest) = take(rest);
+        let (place, rest) = take(rest);
+        let (stamp, rest) = take(rest);
         let (length, rest) = take(rest);
         let (folder, _) = take(rest);
         let start = std::mem::replace(name_start, u64::from_le_bytes(name_end));
         Some(Self {
             name: packed_name(start, name_start.checked_sub(start)?)?,
-            inode: u64::from_le_bytes(inode),
-            mtime_ns: i64::from_le_bytes(mtime_ns),
+            place: u64::from_le_bytes(place),
+            stamp: i64::from_le_bytes(stamp),
             bytes: u32::from_le_bytes(length),
             folder: u32::from_le_bytes(folder),
         })
@@ -91,6 +92,8 @@ pub struct Listing {
     names: Vec<u8>,
     /// In canonical order.
     entries: Vec<Entry>,
+    /// The source has an order of its own, that of the places; `--order source` means it.
+    is_stored: bool,
 }
 
 /// Samples of one folder, in order of their names, before they join a listing.
@@ -102,11 +105,11 @@ pub struct FolderSamples {
 
 impl FolderSamples {
     /// Adds a sample; the caller keeps them in order of their names.
-    pub fn push(&mut self, name: &[u8], bytes: u32, inode: u64, mtime_ns: i64) {
+    pub fn push(&mut self, name: &[u8], bytes: u32, place: u64, stamp: i64) {
         // A name is a component of a path that the system gave: far below 2^16 bytes.
         let name_at = packed_name(self.names.len() as u64, name.len() as u64).unwrap_or(0);
         self.names.extend_from_slice(name);
-        self.entries.push(Entry { name: name_at, inode, mtime_ns, bytes, folder: 0 });
+        self.entries.push(Entry { name: name_at, place, stamp, bytes, folder: 0 });
     }
 
     /// Whether there are none.
@@ -122,6 +125,8 @@ pub struct Builder {
     folders: Vec<Folder>,
     names: Vec<u8>,
     entries: Vec<Entry>,
+    /// Samples came one by one, in the order of a source that has one.
+    is_stored: bool,
 }
 
 impl Builder {
@@ -134,22 +139,55 @@ impl Builder {
         self.folders.push(folder);
     }
 
-    /// The listing of all folders that were taken over.
+    /// Takes a folder whose samples will come one by one; says its number.
+    pub fn add_folder(&mut self, folder: Folder) -> u32 {
+        self.folders.push(folder);
+        self.folders.len() as u32 - 1
+    }
+
+    /// Takes a sample of folder `folder`, in any order of names. From then on the listing is one of a source whose own
+    /// order is that of the places.
+    ///
+    /// # Errors
+    /// When the name is too long.
+    pub fn add_sample(&mut self, folder: u32, name: &[u8], bytes: u32, place: u64, stamp: i64) -> Result<()> {
+        let too_long = || Error::data(format!("a name of {} bytes", name.len()));
+        let at = packed_name(self.names.len() as u64, name.len() as u64).ok_or_else(too_long)?;
+        self.names.extend_from_slice(name);
+        self.entries.push(Entry { name: at, place, stamp, bytes, folder });
+        self.is_stored = true;
+        Ok(())
+    }
+
+    /// The listing of all that was taken over.
     pub fn finish(self, classes: Arc<Vec<Box<[u8]>>>) -> Listing {
-        let Self { folders, names, mut entries } = self;
+        let Self { folders, names, mut entries, is_stored } = self;
         let mut order: Vec<u32> = (0..folders.len() as u32).collect();
         let key = |number: &u32| (folders[*number as usize].class, &folders[*number as usize].path);
         order.sort_unstable_by(|a, b| key(a).cmp(&key(b)));
         let mut places = vec![0; order.len()];
         order.iter().enumerate().for_each(|(place, number)| places[*number as usize] = place as u32);
         entries.par_iter_mut().for_each(|entry| entry.folder = places[entry.folder as usize]);
-        // In a folder the names came in order, and so did their places.
-        entries.par_sort_unstable_by_key(|entry| (entry.folder, entry.name));
+        match is_stored {
+            true => sort_by_name(&names, &mut entries),
+            // In a folder the names came in order, and so they stand.
+            false => entries.par_sort_unstable_by_key(|entry| (entry.folder, entry.name)),
+        }
         let mut folders: Vec<Option<Folder>> = folders.into_iter().map(Some).collect();
         let folders = order.iter().filter_map(|number| folders[*number as usize].take()).collect();
         entries.shrink_to_fit();
-        Listing { classes, folders, names, entries }
+        Listing { classes, folders, names, entries, is_stored }
     }
+}
+
+fn name_of<'n>(names: &'n [u8], entry: &Entry) -> &'n [u8] {
+    &names[entry.name_start() as usize..(entry.name_start() + entry.name_bytes()) as usize]
+}
+
+fn sort_by_name(names: &[u8], entries: &mut [Entry]) {
+    entries.par_sort_unstable_by(|a, b| {
+        a.folder.cmp(&b.folder).then_with(|| name_of(names, a).cmp(name_of(names, b))).then(a.place.cmp(&b.place))
+    });
 }
 
 impl Listing {
@@ -184,6 +222,7 @@ impl Listing {
         folders: Vec<Folder>,
         names: Vec<u8>,
         entries: Vec<Entry>,
+        is_stored: bool,
     ) -> Result<Self> {
         let end = |entry: &Entry| entry.name_start() + entry.name_bytes();
         let names_fit = entries.iter().all(|entry| end(entry) <= names.len() as u64);
@@ -192,7 +231,7 @@ impl Listing {
         if !(names_fit && folders_fit && classes_fit) {
             return Err(Error::data("a name, folder or class of the listing points outside it"));
         }
-        Ok(Self { classes, folders, names, entries })
+        Ok(Self { classes, folders, names, entries, is_stored })
     }
 
     /// All entries in canonical order.
@@ -202,8 +241,7 @@ impl Listing {
 
     /// File name of sample `number`.
     pub fn name(&self, number: u64) -> &[u8] {
-        let entry = self.entry(number);
-        &self.names[entry.name_start() as usize..(entry.name_start() + entry.name_bytes()) as usize]
+        name_of(&self.names, self.entry(number))
     }
 
     /// Folder of sample `number`.
@@ -232,21 +270,62 @@ impl Listing {
             for number in numbers {
                 self.path(number, &mut path);
                 if keep(&path) {
-                    let Entry { bytes, inode, mtime_ns, .. } = *self.entry(number);
-                    samples.push(self.name(number), bytes, inode, mtime_ns);
+                    let Entry { bytes, place, stamp, .. } = *self.entry(number);
+                    samples.push(self.name(number), bytes, place, stamp);
                 }
             }
             (folder.clone(), samples)
         });
-        Self::new(Arc::clone(&self.classes), folders.filter(|(_, samples)| !samples.is_empty()).collect())
+        let listing =
+            Self::new(Arc::clone(&self.classes), folders.filter(|(_, samples)| !samples.is_empty()).collect());
+        Self { is_stored: self.is_stored, ..listing }
     }
 
-    /// Number of the sample whose path relative to the dataset's root is `path`.
-    pub fn find(&self, path: &[u8]) -> Option<u64> {
-        let at = path.iter().rposition(|byte| *byte == b'/')?;
-        let (folder, name) = (&path[..at], &path[at + 1..]);
-        let class = folder.split(|byte| *byte == b'/').next()?;
-        let class = self.classes.binary_search_by(|known| known[..].cmp(class)).ok()? as u32;
+    /// Whether the source has an order of its own, that of the places of its samples, which is not canonical order.
+    pub fn is_stored(&self) -> bool {
+        self.is_stored
+    }
+
+    /// The samples in the order of the source.
+    pub fn stored_order(&self) -> Vec<u64> {
+        let mut order: Vec<u64> = (0..self.len()).collect();
+        order.par_sort_unstable_by_key(|number| self.entry(*number).place);
+        order
+    }
+
+    /// Gives samples that share folder and name a name that `unlike` makes of their place and the one they have.
+    ///
+    /// # Errors
+    /// When a name comes out too long.
+    pub fn part_namesakes(&mut self, unlike: impl Fn(u64, &[u8]) -> Vec<u8>) -> Result<()> {
+        let same = |a: &Entry, b: &Entry| a.folder == b.folder && name_of(&self.names, a) == name_of(&self.names, b);
+        let groups = self.entries.chunk_by(same).scan(0, |at, group| {
+            *at += group.len();
+            Some((*at - group.len()..*at, group.len()))
+        });
+        let namesakes: Vec<_> = groups.filter(|(_, count)| *count > 1).flat_map(|(range, _)| range).collect();
+        for number in &namesakes {
+            let entry = self.entries[*number];
+            let name = unlike(entry.place, name_of(&self.names, &entry));
+            let too_long = || Error::data(format!("a name of {} bytes", name.len()));
+            self.entries[*number].name =
+                packed_name(self.names.len() as u64, name.len() as u64).ok_or_else(too_long)?;
+            self.names.extend_from_slice(&name);
+        }
+        if !namesakes.is_empty() {
+            sort_by_name(&self.names, &mut self.entries);
+        }
+        Ok(())
+    }
+
+    /// Number of the sample of class number `class` whose path relative to the dataset's root is `path`.
+    pub fn find(&self, class: u32, path: &[u8]) -> Option<u64> {
+        // A name of a sample of shards may have a `/` in it, that of a file never.
+        let cuts = path.iter().enumerate().rev().filter(|(_, byte)| **byte == b'/');
+        cuts.map(|(at, _)| (&path[..at], &path[at + 1..])).find_map(|(folder, name)| self.find_in(class, folder, name))
+    }
+
+    fn find_in(&self, class: u32, folder: &[u8], name: &[u8]) -> Option<u64> {
         let found =
             self.folders.binary_search_by(|known| (known.class, &known.path[..]).cmp(&(class, folder))).ok()? as u32;
         let first = self.entries.partition_point(|entry| entry.folder < found);
@@ -298,6 +377,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn samples_of_a_source_with_an_order_are_listed_by_name_and_namesakes_are_parted() {
+        let mut builder = Builder::default();
+        let folder = builder.add_folder(Folder { path: b"a".as_slice().into(), class: 0 });
+        for (name, place) in [(b"x".as_slice(), 7), (b"b", 5), (b"x", 3)] {
+            builder.add_sample(folder, name, 1, place, 0).unwrap();
+        }
+        let mut listing = builder.finish(Arc::new(vec![b"a".as_slice().into()]));
+        listing.part_namesakes(|place, name| [format!("{place}/").as_bytes(), name].concat()).unwrap();
+        let names: Vec<_> = (0..3).map(|number| listing.name(number)).collect();
+        assert_eq!(names, [b"3/x".as_slice(), b"7/x", b"b"]);
+        assert_eq!(listing.stored_order(), [0, 2, 1]);
+        assert_eq!([b"a/3/x".as_slice(), b"a/x"].map(|path| listing.find(0, path)), [Some(0), None]);
+    }
+
+    #[test]
     fn an_entry_is_32_bytes() {
         assert_eq!(size_of::<Entry>(), 32);
     }
@@ -324,7 +418,8 @@ mod tests {
         assert_eq!(listing.samples_by_folder(), [0..2, 2..3]);
         assert_eq!(listing.entry(2).bytes, 30);
         assert_eq!(
-            [b"a/x/22.jpg".as_slice(), b"b/\xff.png", b"a/1.jpg", b"c/x", b"x"].map(|p| listing.find(p)),
+            [(0, b"a/x/22.jpg".as_slice()), (1, b"b/\xff.png"), (1, b"a/x/22.jpg"), (0, b"a/1.jpg"), (2, b"x")]
+                .map(|(class, path)| listing.find(class, path)),
             [Some(1), Some(2), None, None, None]
         );
     }

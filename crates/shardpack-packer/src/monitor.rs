@@ -5,6 +5,8 @@
 pub enum Phase {
     /// The source is walked; `total` is not known.
     Walking,
+    /// Compressed shards are unpacked, to be read from; `samples` are files here.
+    Unpacking,
     /// Images are copied into shards.
     Packing,
     /// Shards are read and checked.

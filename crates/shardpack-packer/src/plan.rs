@@ -3,13 +3,14 @@
 //! Pure: listing, options and seed in, plan out; no I/O, no clock, no number of threads. What is kept is the listing and
 //! the cuts; the order is a bijection and is computed where it is needed.
 
-use std::{collections::BTreeMap, fmt::Write, ops::Range};
+use std::{collections::BTreeMap, fmt::Write, ops::Range, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use shardpack_format::{
     Error, Result,
     formats::{self, Choice, Format, Layout},
     hash::FileHash,
+    manifest::Counts,
     permutation::{self, Permutation},
     sample::Sample,
 };
@@ -31,7 +32,7 @@ const KEY_DIGITS: usize = 8;
 pub enum Order {
     /// By the keyed bijection.
     Shuffled,
-    /// Canonical order.
+    /// That of the source: canonical order of files, stored order of shards.
     Source,
 }
 
@@ -112,7 +113,7 @@ pub struct Plan {
     /// What decides the bytes.
     pub options: Options,
     /// The samples.
-    pub listing: Listing,
+    pub listing: Arc<Listing>,
     /// Images that are known not to be packed.
     pub unpacked: Vec<Unpacked>,
     /// Files that are no samples, by reason.
@@ -126,8 +127,19 @@ pub struct Plan {
     key_digits: usize,
     /// A key of the width of all, where only that matters.
     any_key: String,
-    permutation: Option<Permutation>,
+    arrangement: Arrangement,
     format: Chosen,
+}
+
+/// Which sample of the listing stands at a position of the order.
+#[derive(Debug)]
+enum Arrangement {
+    /// Canonical order.
+    Canonical,
+    /// The order of a source that has one: number in the listing by position.
+    Stored(Vec<u64>),
+    /// By the keyed bijection.
+    Shuffled(Permutation),
 }
 
 /// The format that shards are written in.
@@ -208,7 +220,11 @@ impl Plan {
         }
         let samples = found.listing.len();
         let key_digits = (samples.saturating_sub(1).max(1).ilog10() as usize + 1).max(KEY_DIGITS);
-        let permutation = (options.order == Order::Shuffled).then(|| Permutation::new(samples, options.seed));
+        let arrangement = match options.order {
+            Order::Shuffled => Arrangement::Shuffled(Permutation::new(samples, options.seed)),
+            Order::Source if found.listing.is_stored() => Arrangement::Stored(found.listing.stored_order()),
+            Order::Source => Arrangement::Canonical,
+        };
         Ok(Self {
             name: found.split.clone().unwrap_or_else(|| options.name.clone()),
             split: found.split,
@@ -220,7 +236,7 @@ impl Plan {
             longest_record_bytes: 0,
             key_digits,
             any_key: "0".repeat(key_digits),
-            permutation,
+            arrangement,
             format: Chosen(format),
             options,
         })
@@ -302,12 +318,11 @@ impl Plan {
 
     /// Number in the listing of the sample at `position` of the order.
     pub fn sample_at(&self, position: u64) -> u64 {
-        self.permutation.as_ref().map_or(position, |permutation| permutation.sample_at(position))
-    }
-
-    /// Position in the order of sample `number` of the listing.
-    pub fn position_of(&self, number: u64) -> u64 {
-        self.permutation.as_ref().map_or(number, |permutation| permutation.position_of(number))
+        match &self.arrangement {
+            Arrangement::Canonical => position,
+            Arrangement::Stored(order) => order[position as usize],
+            Arrangement::Shuffled(permutation) => permutation.sample_at(position),
+        }
     }
 
     /// The sample at `position`, as the format wants it.
@@ -376,7 +391,10 @@ impl Plan {
 
     /// Name of the algorithm that orders the samples.
     pub fn order_algorithm(&self) -> &'static str {
-        if self.permutation.is_some() { permutation::ALGORITHM } else { "source" }
+        match self.arrangement {
+            Arrangement::Shuffled(_) => permutation::ALGORITHM,
+            _ => "source",
+        }
     }
 
     /// Length in bytes of shard `number` before compression.
@@ -437,26 +455,34 @@ impl Plan {
             text(&entry.path);
             text(&[entry.fate as u8]);
         }
+        if let Arrangement::Stored(order) = &self.arrangement {
+            order.iter().for_each(|number| text(&number.to_le_bytes()));
+        }
         Ok(*hasher.finalize().as_bytes())
     }
 
-    /// Images that were found, of each class: those in the listing and those known not to be packed.
-    pub fn counts(&self) -> Vec<shardpack_format::manifest::Counts> {
-        let mut counts = vec![shardpack_format::manifest::Counts::default(); self.listing.classes.len()];
+    /// Images that were found, of each class: those in the listing and those known not to be packed; and those without
+    /// a class.
+    pub fn counts(&self) -> (Vec<Counts>, Counts) {
+        let mut counts = vec![Counts::default(); self.listing.classes.len()];
         for entry in self.listing.entries() {
             let class = self.listing.folders()[entry.folder as usize].class;
             counts[class as usize].discovered += 1;
             counts[class as usize].packed += 1;
         }
+        let mut unclassified = Counts::default();
         for entry in &self.unpacked {
-            let counts = &mut counts[entry.class as usize];
+            let counts = match entry.class {
+                Some(class) => &mut counts[class as usize],
+                None => &mut unclassified,
+            };
             counts.discovered += 1;
             match entry.fate {
                 Fate::Skipped => counts.skipped += 1,
                 Fate::Filtered => counts.filtered += 1,
             }
         }
-        counts
+        (counts, unclassified)
     }
 }
 

@@ -4,7 +4,7 @@
 //! 0   magic "shardpln" | u32 version = 1
 //! 12  zstd: u64 length | JSON header, then for each dataset
 //!       folders: u32 class | u32 length | path
-//!       entries: u64 end of name | u64 inode | i64 mtime | u32 bytes | u32 folder
+//!       entries: u64 end of name | u64 place | i64 stamp | u32 bytes | u32 folder
 //!       names, end to end
 //! end 32 bytes: BLAKE3 of all before
 //! ```
@@ -24,7 +24,7 @@ use crate::{
     ledger::{self, Unpacked},
     listing::{Entry, Folder, Listing},
     plan::{Options, Plan, Shard},
-    source::Found,
+    source::{Found, Origin, Shards, shards},
     sys,
 };
 
@@ -35,8 +35,8 @@ const LEVEL: i32 = 1;
 /// Plans of a source, as a file holds them.
 #[derive(Debug)]
 pub struct PlanFile {
-    /// Folder of the source, as it was given.
-    pub source: PathBuf,
+    /// The source, as it was given.
+    pub source: Origin,
     /// One plan for each dataset.
     pub plans: Vec<Plan>,
 }
@@ -44,9 +44,18 @@ pub struct PlanFile {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Header {
-    /// In hexadecimal: it need not be UTF-8.
-    source: String,
+    source: StoredOrigin,
     datasets: Vec<Dataset>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum StoredOrigin {
+    /// Path in hexadecimal: it need not be UTF-8.
+    Folder(String),
+    /// The same.
+    Dataset(String),
+    Shards(shards::Stored),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -65,10 +74,11 @@ struct Dataset {
     folders: u64,
     entries: u64,
     name_bytes: u64,
+    is_stored: bool,
 }
 
 /// Writes `plans` to `path`, by way of a temporary name beside it or in `work`.
-pub fn write(path: &Path, work: &Path, source: &Path, plans: &[Plan]) -> Result<()> {
+pub fn write(path: &Path, work: &Path, source: &Origin, plans: &[Plan]) -> Result<()> {
     let temporary = work.join(format!("{}.part", path.file_name().unwrap_or_default().to_string_lossy()));
     let file = File::create(&temporary).map_err(|e| sys::io_error("cannot create", &temporary, e))?;
     let mut out = Hashing { inner: BufWriter::new(&file), hasher: blake3::Hasher::new() };
@@ -89,8 +99,9 @@ pub fn write(path: &Path, work: &Path, source: &Path, plans: &[Plan]) -> Result<
     sys::finish_durably(&file, &temporary, path)
 }
 
-fn header(source: &Path, plans: &[Plan]) -> io::Result<Header> {
+fn header(source: &Origin, plans: &[Plan]) -> io::Result<Header> {
     use std::os::unix::ffi::OsStrExt;
+    let hex = |path: &Path| hash::hex(path.as_os_str().as_bytes());
     let dataset = |plan: &Plan| {
         let unpacked = ledger::write(&plan.unpacked).map_err(io::Error::other)?;
         Ok(Dataset {
@@ -105,10 +116,15 @@ fn header(source: &Path, plans: &[Plan]) -> io::Result<Header> {
             folders: plan.listing.folders().len() as u64,
             entries: plan.listing.len(),
             name_bytes: plan.listing.name_bytes(),
+            is_stored: plan.listing.is_stored(),
         })
     };
     Ok(Header {
-        source: hash::hex(source.as_os_str().as_bytes()),
+        source: match source {
+            Origin::Folder(root) => StoredOrigin::Folder(hex(root)),
+            Origin::Dataset(root) => StoredOrigin::Dataset(hex(root)),
+            Origin::Shards(shards) => StoredOrigin::Shards(shards.stored()),
+        },
         datasets: plans.iter().map(dataset).collect::<io::Result<_>>()?,
     })
 }
@@ -178,15 +194,20 @@ fn read_body(mut input: impl Read) -> Result<PlanFile> {
     let header: Header = serde_json::from_slice(&bytes(&mut input, header)?)
         .map_err(|error| Error::data(format!("header of the plan: {error}")))?;
     let unhex = |text: &String| hash::unhex(text).ok_or_else(|| Error::data("not hexadecimal"));
-    let source = PathBuf::from(std::ffi::OsString::from_vec(unhex(&header.source)?));
+    let path = |hex: &String| Ok::<_, Error>(PathBuf::from(std::ffi::OsString::from_vec(unhex(hex)?)));
+    let source = match header.source {
+        StoredOrigin::Folder(root) => Origin::Folder(path(&root)?),
+        StoredOrigin::Dataset(root) => Origin::Dataset(path(&root)?),
+        StoredOrigin::Shards(stored) => Origin::Shards(Shards::restored(stored)?),
+    };
     let plans = header
         .datasets
         .into_iter()
         .map(|dataset| {
             let classes = dataset.classes.iter().map(unhex).collect::<Result<Vec<_>>>()?;
-            let listing = read_listing(&mut input, &dataset, classes)?;
+            let listing = Arc::new(read_listing(&mut input, &dataset, classes)?);
             let unpacked: Vec<Unpacked> = ledger::read(dataset.unpacked.as_bytes())?;
-            if unpacked.iter().any(|entry| entry.class as usize >= listing.classes.len()) {
+            if unpacked.iter().filter_map(|entry| entry.class).any(|class| class as usize >= listing.classes.len()) {
                 return Err(Error::data("an image of a class that there is not"));
             }
             let mut at = 0u64;
@@ -199,7 +220,7 @@ fn read_body(mut input: impl Read) -> Result<PlanFile> {
             if at != listing.len() || dataset.block_samples == 0 {
                 return Err(Error::data("shards of the plan do not hold its samples"));
             }
-            let found = Found { split: dataset.split, listing, unpacked, ignored: dataset.ignored };
+            let found = Found { split: dataset.split, listing, unpacked, ignored: dataset.ignored, ..Found::default() };
             Plan::restored(found, dataset.options, dataset.shards, dataset.block_samples, dataset.longest_record_bytes)
         })
         .collect::<Result<_>>()?;
@@ -220,7 +241,7 @@ fn read_listing(input: &mut impl Read, dataset: &Dataset, classes: Vec<Vec<u8>>)
     }
     let names = bytes(input, dataset.name_bytes)?;
     let classes = Arc::new(classes.into_iter().map(Into::into).collect());
-    Listing::from_parts(classes, folders, names, entries)
+    Listing::from_parts(classes, folders, names, entries, dataset.is_stored)
 }
 
 fn cut(error: io::Error) -> Error {
@@ -244,7 +265,14 @@ fn bytes(input: &mut impl Read, length: u64) -> Result<Vec<u8>> {
 }
 
 /// Says in one line what is different between the plan of an unfinished pack and the plan of now; `None` when nothing is.
-pub fn difference(old: &[Plan], new: &[Plan]) -> Option<String> {
+pub fn difference(old: &PlanFile, source: &Origin, new: &[Plan]) -> Option<String> {
+    if let (Origin::Shards(old), Origin::Shards(new)) = (&old.source, source)
+        && let Some(what) = old.difference(new)
+    {
+        return Some(what);
+    }
+    let old = &old.plans;
+
     let names = |plans: &[Plan]| plans.iter().map(|plan| plan.name.clone()).collect::<Vec<_>>();
     if names(old) != names(new) {
         return Some(format!("datasets {:?}, now {:?}", names(old), names(new)));
@@ -305,7 +333,7 @@ fn samples(old: &Plan, new: &Plan) -> Option<String> {
             std::cmp::Ordering::Equal => {
                 let (a, b) = (old.listing.entry(old_at), new.listing.entry(new_at));
                 (old_at, new_at) = (old_at + 1, new_at + 1);
-                ((a.bytes, a.mtime_ns) != (b.bytes, b.mtime_ns)).then_some(("was changed", &new_path))
+                ((a.bytes, a.stamp) != (b.bytes, b.stamp)).then_some(("was changed", &new_path))
             }
         };
         if let Some((what, path)) = change {
@@ -337,12 +365,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.plan");
         let plans = [plan(&[10, 20, 30], 5)];
-        write(&path, folder.path(), Path::new("src"), &plans).unwrap();
+        let source = Origin::Folder("src".into());
+        write(&path, folder.path(), &source, &plans).unwrap();
         let back = read(&path).unwrap();
-        assert_eq!(back.source, Path::new("src"));
+        assert_eq!(back.source.path(), Path::new("src"));
         assert_eq!(back.plans[0].hash().unwrap(), plans[0].hash().unwrap());
         assert_eq!(back.plans[0].shards, plans[0].shards);
-        assert_eq!(difference(&plans, &back.plans), None);
+        assert_eq!(difference(&back, &source, &plans), None);
 
         let bytes = std::fs::read(&path).unwrap();
         for at in 0..bytes.len() {
@@ -357,8 +386,9 @@ mod tests {
 
     #[test]
     fn the_difference_is_named() {
-        let old = [plan(&[10, 20, 30], 0)];
-        let says = |new: Plan| difference(&old, &[new]).unwrap();
+        let source = Origin::Folder("src".into());
+        let old = PlanFile { source: source.clone(), plans: vec![plan(&[10, 20, 30], 0)] };
+        let says = |new: Plan| difference(&old, &source, &[new]).unwrap();
         assert_eq!(says(plan(&[10, 20, 30], 1)), "seed was 0, is now 1");
         assert_eq!(says(plan(&[10, 21, 30], 0)), "class/000001.jpg was changed");
         assert_eq!(says(plan(&[10, 20], 0)), "class/000002.jpg is gone");

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use shardpack_format::{
     Result, hash,
-    manifest::{self, BY_KIND, Blake3, Class, Counts, Format, Ledger, Manifest, Order},
+    manifest::{self, BY_KIND, Blake3, Class, Format, Ledger, Manifest, Order},
 };
 
 use crate::{
@@ -49,14 +49,15 @@ pub fn seal(
 }
 
 fn manifest(plan: &Plan, sealed: &BTreeMap<usize, Sealed>, file: Option<manifest::File>) -> Result<Manifest> {
-    let mut counts = plan.counts();
+    let (mut counts, unclassified) = plan.counts();
     let mut kinds = BTreeMap::new();
     for shard in sealed.values() {
         for (kind, samples) in &shard.kinds {
             *kinds.entry(kind.name().to_owned()).or_default() += samples;
         }
         for sample in &shard.unpacked {
-            let counts = &mut counts[sample.class as usize];
+            let Some(class) = sample.class else { continue };
+            let counts = &mut counts[class as usize];
             counts.packed -= 1;
             match sample.fate {
                 Fate::Skipped => counts.skipped += 1,
@@ -64,7 +65,7 @@ fn manifest(plan: &Plan, sealed: &BTreeMap<usize, Sealed>, file: Option<manifest
             }
         }
     }
-    let mut total = Counts::default();
+    let mut total = unclassified;
     counts.iter().for_each(|class| total.add(class));
     let shards: Vec<_> = sealed.values().map(|shard| shard.entry.clone()).collect();
     let components = plan.format().components().to_vec();
@@ -88,7 +89,7 @@ fn manifest(plan: &Plan, sealed: &BTreeMap<usize, Sealed>, file: Option<manifest
         block_samples: plan.block_samples,
         components,
         kinds,
-        ledger: Ledger { counts: total, file },
+        ledger: Ledger { counts: total, unclassified, file },
         ignored_files: plan.ignored.clone(),
         plan: Blake3(plan.hash()?),
         classes: plan.listing.classes.iter().zip(counts).map(|(name, counts)| Class::new(name, counts)).collect(),

@@ -30,6 +30,14 @@ pub fn io_error(what: &str, path: &Path, error: io::Error) -> Error {
     }
 }
 
+/// The path that `path` is, without links.
+///
+/// # Errors
+/// When nothing is there.
+pub fn resolved(path: &Path) -> Result<PathBuf> {
+    path.canonicalize().map_err(|e| io_error("cannot resolve", path, e))
+}
+
 /// Writes a whole small file so that it is either absent or complete, whatever happens: temporary name in `work`,
 /// fsync, rename.
 pub fn write_durably(work: &Path, path: &Path, bytes: &[u8]) -> Result<()> {

@@ -67,7 +67,7 @@ fn manifest() -> Manifest {
         block_samples: 4,
         components: vec!["jpg".to_owned(), "cls".to_owned()],
         kinds: BTreeMap::from([("jpeg".to_owned(), SAMPLES)]),
-        ledger: Ledger { counts: counts(SAMPLES), file: None },
+        ledger: Ledger { counts: counts(SAMPLES), unclassified: Counts::default(), file: None },
         ignored_files: BTreeMap::new(),
         plan: hash(7),
         classes: (0..CLASSES)

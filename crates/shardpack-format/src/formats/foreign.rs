@@ -145,6 +145,8 @@ pub struct Record {
     pub filename: Option<Vec<u8>>,
     /// Name of its class, if it says so.
     pub class: Option<Vec<u8>>,
+    /// Name of the field that holds its label; empty where fields have no names, or there is none.
+    pub label_name: String,
     /// Its label.
     pub label: Label,
     /// How many labels it has, where a record may have several.

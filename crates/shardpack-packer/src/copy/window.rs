@@ -25,7 +25,7 @@ struct Loaded {
 
 /// An image to read: where it lies physically, and where it goes.
 struct Read<'w> {
-    inode: u64,
+    lies_at: u64,
     place: Place,
     payload: &'w mut [u8],
     refused: &'w Mutex<BTreeMap<u64, Refusal>>,
@@ -73,11 +73,11 @@ impl Run<'_, '_> {
             for place in places {
                 let (record, after) = rest.split_at_mut(place.layout.record_bytes as usize);
                 rest = after;
-                let inode = listing.entry(place.number).inode;
-                todo.push(Read { inode, place: *place, payload: place.payload(record)?, refused });
+                let lies_at = listing.entry(place.number).place;
+                todo.push(Read { lies_at, place: *place, payload: place.payload(record)?, refused });
             }
         }
-        todo.sort_unstable_by_key(|read| read.inode);
+        todo.sort_unstable_by_key(|read| read.lies_at);
         self.read_all(todo, reads);
 
         let loaded: Vec<Mutex<Option<Loaded>>> = loaded.into_iter().map(|loaded| Mutex::new(Some(loaded))).collect();

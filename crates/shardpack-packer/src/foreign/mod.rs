@@ -5,12 +5,13 @@
 //! compressed where the bytes themselves cannot.
 
 pub mod files;
+pub mod parquet;
 mod unpack;
 
 use std::{
     borrow::Cow,
     fs::File,
-    io::BufReader,
+    io::{self, BufReader, Read},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
@@ -32,9 +33,17 @@ const LOOK_BYTES: usize = 4096;
 /// A seek costs a system call; small records are passed over within the buffer.
 const BUFFER_BYTES: usize = 64 << 10;
 
+/// Name of Hugging Face parquet, which is read and not written.
+const PARQUET: &str = "parquet";
+
 /// What a file holds.
 #[derive(Clone, Copy)]
-pub struct Kind(&'static formats::Entry);
+pub enum Kind {
+    /// Shards of a format that is written too.
+    Format(&'static formats::Entry),
+    /// Rows with images, as Hugging Face datasets have them. What offsets count in are the images end to end.
+    Parquet,
+}
 
 impl std::fmt::Debug for Kind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -56,12 +65,23 @@ impl Kind {
     /// # Errors
     /// When there is none; lists all.
     pub fn of(name: &str) -> Result<Self> {
-        formats::entry(name).map(Self)
+        match name {
+            PARQUET => Ok(Self::Parquet),
+            name => formats::entry(name).map(Self::Format),
+        }
+    }
+
+    /// Names of all, for [`Kind::of`].
+    pub fn names() -> Vec<&'static str> {
+        formats::ALL.iter().map(|entry| entry.name).chain([PARQUET]).collect()
     }
 
     /// Name of the format.
     pub fn name(self) -> &'static str {
-        self.0.name
+        match self {
+            Self::Format(entry) => entry.name,
+            Self::Parquet => PARQUET,
+        }
     }
 }
 
@@ -97,15 +117,10 @@ impl ShardFile {
         let Ok(filled) = fill(&mut inner, &mut first) else { return Ok(None) };
         first.truncate(filled);
         let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+        let is_parquet = packed.is_none() && parquet::is(&first);
         let entry = formats::ALL.iter().find(|entry| entry.foreign.is(&first, input.total_bytes, &name));
-        Ok(entry.map(|entry| Self {
-            path: path.to_path_buf(),
-            bytes,
-            mtime_ns,
-            kind: Kind(entry),
-            packed,
-            expected: None,
-        }))
+        let kind = is_parquet.then_some(Kind::Parquet).or(entry.map(Kind::Format));
+        Ok(kind.map(|kind| Self { path: path.to_path_buf(), bytes, mtime_ns, kind, packed, expected: None }))
     }
 
     /// The file as one of `kind`, which a person has said.
@@ -118,9 +133,9 @@ impl ShardFile {
         Ok(Self { path: path.to_path_buf(), bytes, mtime_ns, kind, packed, expected: None })
     }
 
-    /// Whether images can be read where they lie in it: it is not compressed.
+    /// Whether images can be read where they lie in it: neither it nor a part of it is compressed.
     pub fn is_plain(&self) -> bool {
-        self.packed.is_none()
+        self.packed.is_none() && self.kind != Kind::Parquet
     }
 
     /// Its bytes, unpacked, from the first on.
@@ -136,16 +151,82 @@ impl ShardFile {
     /// # Errors
     /// As [`formats::foreign::Foreign::walk`].
     pub fn walk(&self, wanted: &Wanted) -> Result<Box<dyn Walk>> {
-        self.kind.0.foreign.walk(self.input()?, wanted).map_err(|error| error.in_file(&self.path))
+        let walk = match self.kind {
+            Kind::Format(entry) => self.input().and_then(|input| entry.foreign.walk(input, wanted)),
+            Kind::Parquet => parquet::walk(open(&self.path)?, wanted),
+        };
+        walk.map_err(|error| error.in_file(&self.path))
     }
 
-    /// Makes the image of what was fetched of a record.
+    /// Makes the image of what was fetched of a record, as [`formats::foreign::Image::recipe`] says.
     ///
     /// # Errors
     /// As [`formats::foreign::Foreign::image`].
-    pub fn image<'r>(&self, fetched: &'r [u8], wanted: &Wanted) -> Result<Cow<'r, [u8]>> {
-        self.kind.0.foreign.image(fetched, wanted)
+    pub fn image<'r>(&self, fetched: &'r [u8], recipe: u8, wanted: &Wanted) -> Result<Cow<'r, [u8]>> {
+        match self.kind {
+            Kind::Format(entry) => entry.foreign.image(fetched, recipe, wanted),
+            Kind::Parquet => Ok(Cow::Borrowed(fetched)),
+        }
     }
+
+    /// What records' offsets count in, as a stream: what it holds, unpacked.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn unpacked(&self, wanted: &Wanted) -> Result<Box<dyn Read>> {
+        Ok(match self.kind {
+            Kind::Format(_) => Box::new(self.input()?.bytes),
+            Kind::Parquet => Box::new(Images { walk: self.walk(wanted)?, image: Vec::new(), read: 0 }),
+        })
+    }
+
+    /// Names of the classes in the order of labels, where the file tells them.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn classes(&self, wanted: &Wanted) -> Result<Vec<Vec<u8>>> {
+        match self.kind {
+            Kind::Format(_) => Ok(Vec::new()),
+            Kind::Parquet => parquet::classes(&open(&self.path)?, wanted).map_err(|error| error.in_file(&self.path)),
+        }
+    }
+
+    /// The first hash of the index beside it that is not that of the file, for a message.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn wrong_hash(&self) -> Result<Option<String>> {
+        Ok(None)
+    }
+}
+
+/// The images of a walk, end to end.
+struct Images {
+    walk: Box<dyn Walk>,
+    image: Vec<u8>,
+    /// How much of `image` has been read.
+    read: usize,
+}
+
+impl Read for Images {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        while self.read == self.image.len() {
+            match self.walk.next().map_err(io::Error::other)? {
+                None => return Ok(0),
+                Some(record) if record.image.is_ok() => self.walk.image(&mut self.image).map_err(io::Error::other)?,
+                Some(_) => self.image.clear(),
+            }
+            self.read = 0;
+        }
+        let bytes = out.len().min(self.image.len() - self.read);
+        out[..bytes].copy_from_slice(&self.image[self.read..self.read + bytes]);
+        self.read += bytes;
+        Ok(bytes)
+    }
+}
+
+fn open(path: &Path) -> Result<File> {
+    File::open(path).map_err(|e| sys::io_error("cannot open", path, e))
 }
 
 /// Length and time of the last change of a file.
@@ -158,7 +239,7 @@ fn facts(path: &Path) -> Result<(u64, i64)> {
 }
 
 fn input(path: &Path, bytes: u64, packed: Option<Packed>) -> Result<Input> {
-    let file = File::open(path).map_err(|e| sys::io_error("cannot open", path, e))?;
+    let file = open(path)?;
     match packed {
         None => Ok(Input { bytes: Box::new(BufReader::with_capacity(BUFFER_BYTES, file)), total_bytes: Some(bytes) }),
         Some(packed) => {

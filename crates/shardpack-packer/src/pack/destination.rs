@@ -14,7 +14,7 @@ use shardpack_format::{
 };
 
 use super::dataset_folder;
-use crate::{copy, plan::Plan, plan_file, sidecars, sys};
+use crate::{copy, plan::Plan, plan_file, sidecars, source::Origin, sys};
 
 const PLAN_FILE: &str = "plan";
 const LOCK_FILE: &str = "lock";
@@ -41,7 +41,7 @@ pub(super) enum State {
 
 impl Destination {
     /// Takes `dst` for `plans`, after clearing it where `force` says so. A refusal leaves `dst` as it was.
-    pub fn open(dst: &Path, source: &Path, plans: &[Plan], force: bool) -> Result<(Self, State)> {
+    pub fn open(dst: &Path, source: &Origin, plans: &[Plan], force: bool) -> Result<(Self, State)> {
         refuse_inside(dst, source)?;
         let (dst_is_new, work) = (!dst.exists(), dst.join(WORK_FOLDER));
         let fresh = !work.exists();
@@ -63,20 +63,21 @@ impl Destination {
         state.map(|state| (destination, state))
     }
 
-    fn take(&self, dst: &Path, source: &Path, plans: &[Plan], force: bool) -> Result<State> {
+    fn take(&self, dst: &Path, source: &Origin, plans: &[Plan], force: bool) -> Result<State> {
         let plan_path = self.work.join(PLAN_FILE);
         let old = match plan_path.exists() {
-            true => plan_file::read(&plan_path).map(|file| Some(file.plans)),
+            true => plan_file::read(&plan_path).map(Some),
             false => Ok(None),
         };
         if force {
             let old = old.unwrap_or(None);
-            let folders = || old.iter().flatten().chain(plans).map(|plan| dataset_folder(dst, plan));
+            let of_before = || old.iter().flat_map(|old| &old.plans);
+            let folders = || of_before().chain(plans).map(|plan| dataset_folder(dst, plan));
             for folder in folders().chain([dst.to_path_buf()]).chain(self.splits(dst)?) {
                 self.clear_sealed(dst, &folder)?;
             }
             // The plan of before stays until the new one takes its name, so that a later run knows what to remove.
-            for plan in old.iter().flatten().chain(plans) {
+            for plan in of_before().chain(plans) {
                 sidecars::clear(&dataset_folder(dst, plan), &self.work(plan)?)?;
                 clear_planned(plan, &dataset_folder(dst, plan))?;
             }
@@ -84,7 +85,7 @@ impl Destination {
             return Ok(State::Open);
         }
         if let Some(old) = old.map_err(|error| error.help("--force starts anew"))? {
-            return match plan_file::difference(&old, plans) {
+            return match plan_file::difference(&old, source, plans) {
                 None => create_folders(dst, plans).map(|()| State::Open),
                 Some(what) => Err(Error::usage(format!("holds an unfinished pack of something else: {what}"))
                     .in_file(dst)
@@ -112,7 +113,7 @@ impl Destination {
 
     /// Writes the plan, from where on this is an unfinished pack, and only then makes the folders: without a plan they
     /// would look like somebody else's.
-    fn begin(&self, dst: &Path, source: &Path, plans: &[Plan]) -> Result<()> {
+    fn begin(&self, dst: &Path, source: &Origin, plans: &[Plan]) -> Result<()> {
         plan_file::write(&self.work.join(PLAN_FILE), &self.work, source, plans)?;
         sys::sync_folder(&self.work)?;
         create_folders(dst, plans)
@@ -204,18 +205,22 @@ fn create_folders(dst: &Path, plans: &[Plan]) -> Result<()> {
     plans.iter().try_for_each(|plan| sys::create_folder(&dataset_folder(dst, plan).join(manifest::INDEX_FOLDER)))
 }
 
-/// A folder of shards inside the source would be a class of it the next time, and the other way round worse.
-fn refuse_inside(dst: &Path, source: &Path) -> Result<()> {
-    let Ok(source_path) = source.canonicalize() else { return Ok(()) };
+/// A folder of shards inside the source would be a class of it the next time, and the other way round worse. Files of a
+/// source of shards may lie in a folder above, but not in `dst` itself.
+fn refuse_inside(dst: &Path, source: &Origin) -> Result<()> {
     let existing = dst.ancestors().find_map(|above| {
-        let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
-        above.canonicalize().ok()
+        let path = if above.as_os_str().is_empty() { Path::new(".") } else { above };
+        path.canonicalize().ok().map(|path| (path, above == dst))
     });
-    match existing {
-        Some(existing) if existing.starts_with(&source_path) => {
-            Err(Error::usage("lies inside the source").in_file(dst).help("choose a folder beside the source"))
-        }
-        _ => Ok(()),
+    let Some((existing, is_dst)) = existing else { return Ok(()) };
+    let is_tree = !matches!(source, Origin::Shards(_));
+    let is_inside = source.roots().into_iter().filter_map(|root| root.canonicalize().ok()).any(|root| match is_tree {
+        true => existing.starts_with(&root),
+        false => is_dst && existing == root,
+    });
+    match is_inside {
+        true => Err(Error::usage("lies inside the source").in_file(dst).help("choose a folder beside the source")),
+        false => Ok(()),
     }
 }
 

@@ -17,11 +17,12 @@ use shardpack_format::{
 use crate::{
     copy::{self, Copy, OnBad},
     ledger::{Fate, Unpacked},
+    listing::Listing,
     monitor::{Monitor, Phase},
     plan::{self, Compression, Plan},
     plan_file, seal, sidecars,
     source::{
-        FolderReader, Found, ReadError, Refusal, image_folder,
+        Origin, ReadError, Refusal, SealedReader, Source, image_folder,
         medium::{self, Medium, ReadOrder, Sniffed},
     },
     sys,
@@ -80,8 +81,8 @@ pub enum ReadOrderChoice {
 /// Plans of all datasets of a source, and what is known of the source.
 #[derive(Debug)]
 pub struct Planned {
-    /// Folder of the source.
-    pub source: PathBuf,
+    /// The source.
+    pub source: Origin,
     /// One for each split, or one.
     pub plans: Vec<Plan>,
     /// What the source lies on.
@@ -99,6 +100,8 @@ pub struct Report {
     pub manifests: Vec<Manifest>,
     /// The same command had sealed this before: nothing was done.
     pub already_sealed: bool,
+    /// It has other sidecars than those that were asked for now.
+    pub other_sidecars: bool,
     /// Images that were found and are not in the shards, because they could not be packed.
     pub bad: Vec<Unpacked>,
     /// Whether the policy let the pack go on without them.
@@ -120,29 +123,40 @@ pub fn interrupted() -> Error {
     Error::new(ErrorKind::Interrupted, "interrupted").help("the same command goes on from the finished shards")
 }
 
-/// Walks `source` and plans its packing.
+/// Lists `source` and plans its packing with each of `options`, which differ in the format.
 ///
 /// # Errors
-/// When the source cannot be read or holds nothing to pack.
-pub fn plan(source: &Path, options: &PlanOptions, monitor: &dyn Monitor) -> Result<Planned> {
-    let found = image_folder::discover(source, &options.walk, monitor)?;
+/// When the source cannot be read or holds nothing to pack, or a format cannot hold it.
+pub fn plan_all(source: Origin, options: &[PlanOptions], monitor: &dyn Monitor) -> Result<Vec<Planned>> {
+    let Some(walk) = options.first().map(|options| &options.walk) else { return Ok(Vec::new()) };
+    let mut found = source.discover(walk, monitor)?;
     let mut sniffed = Vec::new();
     for found in &found {
-        sniffed.push(look(source, found)?);
+        let look = look(&source, found.split.as_deref(), &found.listing)?;
+        // What was looked into on the way is known better.
+        let kinds = if found.kinds.is_empty() { look.kinds } else { found.kinds.clone() };
+        sniffed.push(Sniffed { kinds, ..look });
     }
     let sniffed = together(sniffed);
-    let mut bytes = options.bytes.clone();
-    bytes.format.extension = match &options.extension {
-        _ if !formats::entry(&bytes.format.name)?.has_extensions => None,
-        Extension::Content => None,
-        Extension::Fixed(extension) => Some(extension.clone()),
-        Extension::MostCommon => Some(most_common(&sniffed.kinds).extension().to_owned()),
-    };
-    let plans = found.into_iter().map(|found| Plan::new(found, bytes.clone()));
-    let plans = plans.collect::<Result<Vec<_>>>().map_err(|error| error.in_file(source))?;
-    let medium = medium::medium(source, &sniffed);
-    let notes = plans.iter().flat_map(|plan| notes(plan, &sniffed.kinds)).collect();
-    Ok(Planned { source: source.to_path_buf(), plans, medium, kinds: sniffed.kinds, notes })
+    let medium = medium::medium(source.path(), &sniffed);
+    let mut of_source: Vec<String> = found.iter_mut().flat_map(|found| std::mem::take(&mut found.notes)).collect();
+    let mut all = Vec::new();
+    for options in options {
+        let mut bytes = options.bytes.clone();
+        bytes.format.extension = match &options.extension {
+            _ if !formats::entry(&bytes.format.name)?.has_extensions => None,
+            Extension::Content => None,
+            Extension::Fixed(extension) => Some(extension.clone()),
+            Extension::MostCommon => Some(most_common(&sniffed.kinds).extension().to_owned()),
+        };
+        let plans = found.iter().map(|found| Plan::new(found.clone(), bytes.clone()));
+        let plans = plans.collect::<Result<Vec<_>>>().map_err(|error| error.in_file(source.path()))?;
+        let mut notes_of = std::mem::take(&mut of_source);
+        notes_of.extend(plans.iter().flat_map(|plan| notes(plan, &sniffed.kinds)));
+        let (source, medium, kinds) = (source.clone(), medium.clone(), sniffed.kinds.clone());
+        all.push(Planned { source, plans, medium, kinds, notes: notes_of });
+    }
+    Ok(all)
 }
 
 /// Takes a plan that was computed before.
@@ -151,21 +165,19 @@ pub fn plan(source: &Path, options: &PlanOptions, monitor: &dyn Monitor) -> Resu
 /// When the file is damaged, or the source is not there.
 pub fn planned(file: &Path) -> Result<Planned> {
     let plan_file::PlanFile { source, plans } = plan_file::read(file)?;
-    let mut sniffed = Vec::new();
-    for plan in &plans {
-        let reader = FolderReader::open(&dataset_folder(&source, plan), &plan.listing)?;
-        sniffed.push(medium::sniff(&reader, &plan.listing).map_err(fatal)?);
-    }
-    let sniffed = together(sniffed);
-    let medium = medium::medium(&source, &sniffed);
+    let sniffed = plans.iter().map(|plan| look(&source, plan.split.as_deref(), &plan.listing));
+    let sniffed = together(sniffed.collect::<Result<_>>()?);
+    let medium = medium::medium(source.path(), &sniffed);
     let notes = plans.iter().flat_map(|plan| notes(plan, &sniffed.kinds)).collect();
     Ok(Planned { source, plans, medium, kinds: sniffed.kinds, notes })
 }
 
-fn look(source: &Path, found: &Found) -> Result<Sniffed> {
-    let root = found.split.as_ref().map_or_else(|| source.to_path_buf(), |split| source.join(split));
-    let reader = FolderReader::open(&root, &found.listing)?;
-    medium::sniff(&reader, &found.listing).map_err(fatal)
+/// Looks at a few samples where they lie.
+fn look(source: &Origin, split: Option<&str>, listing: &Listing) -> Result<Sniffed> {
+    source.peeker(split, listing)?.map_or_else(
+        || Ok(Sniffed { kinds: BTreeMap::new(), cached: 0.0, latency: None }),
+        |reader| medium::sniff(reader.as_ref(), listing).map_err(fatal),
+    )
 }
 
 fn fatal(error: ReadError) -> Error {
@@ -232,6 +244,7 @@ fn notes(plan: &Plan, kinds: &BTreeMap<Kind, u64>) -> Vec<String> {
     }
     let empty: Vec<String> = plan
         .counts()
+        .0
         .iter()
         .zip(plan.listing.classes.iter())
         .filter(|(counts, _)| counts.discovered == 0)
@@ -282,18 +295,26 @@ fn check_space(dst: &Path, needed: u64) -> Result<()> {
     Ok(())
 }
 
-/// Packs what was planned into `dst`, or goes on with it.
+/// Packs what was planned into `dst`, or goes on with it. With `relay`, images are read from what was packed into that
+/// folder by a plan of the same source, so that the source is read once for several formats.
 ///
 /// # Errors
 /// When the machine is not right, or `dst` holds something else. Bad samples are in the report.
-pub fn pack(planned: &Planned, dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
+pub fn pack(
+    planned: &Planned,
+    relay: Option<(&Planned, &Path)>,
+    dst: &Path,
+    options: &Options,
+    monitor: &dyn Monitor,
+) -> Result<Report> {
     let start = Instant::now();
     let plans = &planned.plans;
     // What cannot be done is said before anything is written.
     plans.iter().try_for_each(|plan| options.sidecars.names(plan.format().name()).map(drop))?;
     let (destination, state) = Destination::open(dst, &planned.source, plans, options.force)?;
     if let State::Sealed(manifests) = state {
-        return Ok(report(manifests, true, Vec::new(), &[], plans, 0, start));
+        let other_sidecars = other_sidecars(&manifests, plans, &options.sidecars)?;
+        return Ok(Report { other_sidecars, ..report(manifests, true, Vec::new(), &[], plans, 0, start) });
     }
     let mut recalled = Vec::new();
     for plan in plans {
@@ -312,14 +333,21 @@ pub fn pack(planned: &Planned, dst: &Path, options: &Options, monitor: &dyn Moni
     }
 
     let mut outcomes = Vec::new();
-    for (plan, sealed) in plans.iter().zip(recalled) {
-        let source = FolderReader::open(&dataset_folder(&planned.source, plan), &plan.listing)?;
+    for (number, (plan, sealed)) in plans.iter().zip(recalled).enumerate() {
+        let work = destination.work(plan)?;
+        let source: Box<dyn Source> = match relay {
+            Some((first, folder)) => {
+                Box::new(SealedReader::relay(&dataset_folder(folder, plan), &first.plans[number])?)
+            }
+            None => planned.source.open(plan.split.as_deref(), &plan.listing, Some(&work), monitor)?,
+        };
         let copy = Copy {
             plan,
-            source: &source,
+            source: source.as_ref(),
             dst: &dataset_folder(dst, plan),
-            work: &destination.work(plan)?,
-            read_order: read_order(options.read_order, planned),
+            work: &work,
+            // What was just written is in the page cache, or lies in this order.
+            read_order: if relay.is_some() { ReadOrder::Plan } else { read_order(options.read_order, planned) },
             jobs: options.jobs,
             memory_bytes: options.memory_bytes,
             on_bad: options.on_bad,
@@ -336,7 +364,7 @@ pub fn pack(planned: &Planned, dst: &Path, options: &Options, monitor: &dyn Moni
         let found = outcome.bad.iter().map(|(number, Refusal(reason))| {
             let mut path = Vec::new();
             plan.listing.path(*number, &mut path);
-            Unpacked { path, class: plan.listing.class(*number), fate: Fate::Skipped, reason: reason.clone() }
+            Unpacked { path, class: Some(plan.listing.class(*number)), fate: Fate::Skipped, reason: reason.clone() }
         });
         let mut of_plan: Vec<Unpacked> = known.chain(recalled).chain(found).collect();
         of_plan.sort_by(image_folder::order);
@@ -358,12 +386,21 @@ pub fn pack(planned: &Planned, dst: &Path, options: &Options, monitor: &dyn Moni
     Ok(report(manifests, false, bad, &outcomes, plans, resumed_shards, start))
 }
 
+/// Whether sealed datasets have sidecars where none are wanted now, or lack some that are named.
+fn other_sidecars(manifests: &[Manifest], plans: &[Plan], choice: &sidecars::Choice) -> Result<bool> {
+    let other = |(manifest, plan): (&Manifest, &Plan)| {
+        let wanted = choice.names(plan.format().name())?;
+        Ok(wanted.is_empty() != manifest.sidecars.is_empty())
+    };
+    manifests.iter().zip(plans).map(other).try_fold(false, |any, one: Result<bool>| Ok(any | one?))
+}
+
 /// The order in which the source will be read.
 pub fn read_order(choice: Option<ReadOrderChoice>, planned: &Planned) -> ReadOrder {
     match choice {
         None => planned.medium.read_order,
         Some(ReadOrderChoice::Plan) => ReadOrder::Plan,
-        Some(ReadOrderChoice::Physical) => medium::physical(&planned.source),
+        Some(ReadOrderChoice::Physical) => medium::physical(planned.source.path()),
     }
 }
 
@@ -399,6 +436,7 @@ fn report(
         sealed: !manifests.is_empty(),
         manifests,
         already_sealed,
+        other_sidecars: false,
         bad,
         resumed_shards,
         shards: plans.iter().map(|plan| plan.shards.len()).sum(),

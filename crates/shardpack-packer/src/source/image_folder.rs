@@ -101,8 +101,8 @@ pub fn discover(root: &Path, options: &Options, monitor: &dyn Monitor) -> Result
 
 fn finish(split: Option<String>, classes: &Arc<Vec<Box<[u8]>>>, mut outcome: Outcome) -> Found {
     outcome.unpacked.sort_unstable_by(order);
-    let listing = outcome.samples.finish(Arc::clone(classes));
-    Found { split, listing, unpacked: outcome.unpacked, ignored: outcome.ignored }
+    let listing = Arc::new(outcome.samples.finish(Arc::clone(classes)));
+    Found { split, listing, unpacked: outcome.unpacked, ignored: outcome.ignored, ..Found::default() }
 }
 
 /// Order of the ledger: by class, then path.
@@ -186,17 +186,18 @@ fn recognise(root: &Path, top: &Level, splits: &Splits) -> Result<Option<Vec<Str
 }
 
 /// The globs of `--include` and `--exclude`.
-struct Keep {
+pub(super) struct Keep {
     include: GlobSet,
     exclude: GlobSet,
 }
 
 impl Keep {
-    fn new(options: &Options) -> Result<Self> {
+    pub fn new(options: &Options) -> Result<Self> {
         Ok(Self { include: globs("--include", &options.include)?, exclude: globs("--exclude", &options.exclude)? })
     }
 
-    fn wants(&self, path: &[u8]) -> bool {
+    /// Whether the person wants the sample at `path`.
+    pub fn wants(&self, path: &[u8]) -> bool {
         let path = walk::as_path(path);
         (self.include.is_empty() || self.include.is_match(path)) && !self.exclude.is_match(path)
     }

@@ -4,7 +4,8 @@
 //! care, and there the plan's own order costs the least memory and time. The bytes of the shards are the same either way.
 
 use std::{
-    io::IoSliceMut,
+    fs::File,
+    io::{self, IoSliceMut},
     path::Path,
     time::{Duration, Instant},
 };
@@ -12,7 +13,7 @@ use std::{
 use rustix::io::{Errno, ReadWriteFlags};
 use shardpack_format::image_header::{Kind, SNIFF_BYTES};
 
-use super::{FolderReader, ReadError};
+use super::{ReadError, Source};
 use crate::listing::Listing;
 
 /// The order in which the source is read.
@@ -58,31 +59,27 @@ const NETWORK_READS: usize = 64;
 ///
 /// # Errors
 /// Only when nothing can go on; a sample that cannot be read is passed over here and found again by the copy.
-pub fn sniff(reader: &FolderReader<'_>, listing: &Listing) -> Result<Sniffed, ReadError> {
+pub fn sniff(source: &dyn Source, listing: &Listing) -> Result<Sniffed, ReadError> {
     let count = listing.len().min(LOOKS);
     // In 128 bits: a listing can be longer than 2^64 / 512.
     let mut looks: Vec<u64> =
         (0..count).map(|n| (u128::from(n) * u128::from(listing.len()) / u128::from(count)) as u64).collect();
-    looks.sort_unstable_by_key(|number| listing.entry(*number).inode);
+    looks.sort_unstable_by_key(|number| listing.entry(*number).place);
     let (mut kinds, mut cached, mut latencies) = (std::collections::BTreeMap::new(), 0u64, Vec::new());
     for number in looks {
-        let file = match reader.file(number) {
-            Ok(file) => file,
-            Err(ReadError::Refused(_)) => continue,
-            Err(fatal) => return Err(fatal),
-        };
         let mut first = [0; SNIFF_BYTES];
-        let mut read = |flags| read_start(&file, &mut first, flags);
-        let mut bytes = read(NOWAIT);
-        if bytes.is_ok() {
+        let mut bytes = source.peek(number, &mut first, false);
+        if let Ok(Some(_)) = bytes {
             cached += 1;
-        } else {
+        } else if let Ok(None) = bytes {
             let start = Instant::now();
-            bytes = read(ReadWriteFlags::empty());
+            bytes = source.peek(number, &mut first, true);
             latencies.push(start.elapsed());
         }
-        if let Ok(bytes) = bytes {
-            *kinds.entry(Kind::of(&first[..bytes])).or_default() += 1;
+        match bytes {
+            Ok(bytes) => *kinds.entry(Kind::of(&first[..bytes.unwrap_or(0)])).or_default() += 1,
+            Err(ReadError::Refused(_)) => {}
+            Err(fatal) => return Err(fatal),
         }
     }
     latencies.sort_unstable();
@@ -94,19 +91,29 @@ pub fn sniff(reader: &FolderReader<'_>, listing: &Listing) -> Result<Sniffed, Re
     })
 }
 
+/// Reads the bytes of `file` at `offset` into `out` and says how many; `None` where that would have to wait for the disk
+/// and `wait` does not allow it, or the system cannot tell.
+///
+/// # Errors
+/// When they cannot be read.
 #[cfg(target_os = "linux")]
-const NOWAIT: ReadWriteFlags = ReadWriteFlags::NOWAIT;
-#[cfg(not(target_os = "linux"))]
-const NOWAIT: ReadWriteFlags = ReadWriteFlags::empty();
-
-#[cfg(target_os = "linux")]
-fn read_start(file: &std::fs::File, out: &mut [u8], flags: ReadWriteFlags) -> Result<usize, Errno> {
-    rustix::io::preadv2(file, &mut [IoSliceMut::new(out)], 0, flags)
+pub fn peek(file: &File, offset: u64, out: &mut [u8], wait: bool) -> io::Result<Option<usize>> {
+    let flags = if wait { ReadWriteFlags::empty() } else { ReadWriteFlags::NOWAIT };
+    match rustix::io::preadv2(file, &mut [IoSliceMut::new(out)], offset, flags) {
+        Ok(read) => Ok(Some(read)),
+        // Some file systems know no such flag.
+        Err(Errno::AGAIN | Errno::OPNOTSUPP) if !wait => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
+/// Reads the bytes of `file` at `offset` into `out` and says how many.
+///
+/// # Errors
+/// When they cannot be read.
 #[cfg(not(target_os = "linux"))]
-fn read_start(file: &std::fs::File, out: &mut [u8], _: ReadWriteFlags) -> Result<usize, Errno> {
-    rustix::io::pread(file, out, 0)
+pub fn peek(file: &File, offset: u64, out: &mut [u8], _: bool) -> io::Result<Option<usize>> {
+    rustix::io::pread(file, out, offset).map(Some).map_err(Into::into)
 }
 
 /// What `root` lies on, given what a look at its samples showed.

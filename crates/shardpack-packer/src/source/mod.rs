@@ -1,20 +1,40 @@
 //! Sources: what is there, and its bytes.
 //!
-//! A source lists its samples once ([`Found`]) and then hands out their bytes in any order, to many threads. `pack`
-//! knows nothing else of where images come from.
+//! A source lists its samples once ([`Found`]) and then hands out their bytes in any order, to many threads. The packing
+//! engine knows nothing else of where images come from: [`Origin`] is the list of all kinds of source.
 
+mod classes;
+mod dataset;
 pub mod image_folder;
 pub mod medium;
 mod open;
+pub mod shards;
 mod walk;
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
-use shardpack_format::{Error, Result};
+use shardpack_format::{
+    Error, Result,
+    image_header::Kind,
+    manifest::{self, INDEX_FOLDER, SUMS_FILE},
+};
 
-use crate::{ledger::Unpacked, listing::Listing};
+use crate::{
+    foreign::files,
+    ledger::Unpacked,
+    listing::Listing,
+    monitor::{Monitor, Silent},
+    source::image_folder::{Options, Splits},
+    sys,
+};
 
+pub use dataset::SealedReader;
 pub use open::FolderReader;
+pub use shards::Shards;
 
 /// Whether `extension`, in lower case and without its dot, is one of an image.
 pub fn is_image_extension(extension: &[u8]) -> bool {
@@ -41,17 +61,132 @@ pub trait Source: Sync {
     /// # Errors
     /// [`ReadError::Refused`] when it cannot be read, or is no longer as long as listed.
     fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError>;
+
+    /// Reads the first stored bytes of sample `number` into `first` and says how many; `None` where that would have to
+    /// wait for the disk, and `wait` does not allow it.
+    ///
+    /// # Errors
+    /// As [`Source::read`].
+    fn peek(&self, number: u64, first: &mut [u8], wait: bool) -> Result<Option<usize>, ReadError>;
 }
 
-/// What a walk found of one dataset.
-#[derive(Debug, Default)]
+/// What was found of one dataset.
+#[derive(Clone, Debug, Default)]
 pub struct Found {
     /// Name of the split; `None` for a source without splits.
     pub split: Option<String>,
-    /// The samples.
-    pub listing: Listing,
+    /// The samples; plans of several formats share them.
+    pub listing: Arc<Listing>,
     /// Images that are no samples: unreadable, empty, too large, or filtered.
     pub unpacked: Vec<Unpacked>,
     /// Other files by the reason why they are no samples.
     pub ignored: BTreeMap<String, u64>,
+    /// Kinds of the images that were looked into on the way, if any were.
+    pub kinds: BTreeMap<Kind, u64>,
+    /// What a person should know.
+    pub notes: Vec<String>,
+}
+
+/// What is packed.
+#[derive(Clone, Debug)]
+pub enum Origin {
+    /// An ImageFolder tree in this folder.
+    Folder(PathBuf),
+    /// A dataset that was sealed in this folder, or those of its splits.
+    Dataset(PathBuf),
+    /// Shards of any writer.
+    Shards(Shards),
+}
+
+impl Origin {
+    /// What `path` is, as something that a dataset can be compared with.
+    ///
+    /// # Errors
+    /// When there is nothing, or shards among it cannot be read.
+    pub fn of(path: &Path) -> Result<Self> {
+        if is_dataset(path) {
+            return Ok(Self::Dataset(path.to_path_buf()));
+        }
+        if path.is_dir() && files::of_folder(path, None)?.shards.is_empty() && !shards::has_splits(path)? {
+            return Ok(Self::Folder(path.to_path_buf()));
+        }
+        Shards::find(&[path.to_path_buf()], None, Default::default(), &Splits::Auto).map(Self::Shards)
+    }
+
+    /// Paths that nothing may be written into or over: folders of the source, or files.
+    pub fn roots(&self) -> Vec<&Path> {
+        match self {
+            Self::Folder(root) | Self::Dataset(root) => vec![root],
+            Self::Shards(shards) => shards.folders(),
+        }
+    }
+
+    /// A path that tells what the source lies on, and that names it in messages.
+    pub fn path(&self) -> &Path {
+        self.roots().first().copied().unwrap_or(Path::new("."))
+    }
+
+    /// The same with paths that hold wherever the program is called from.
+    ///
+    /// # Errors
+    /// When something of it is not there.
+    pub fn resolved(&self) -> Result<Self> {
+        Ok(match self {
+            Self::Folder(root) => Self::Folder(sys::resolved(root)?),
+            Self::Dataset(root) => Self::Dataset(sys::resolved(root)?),
+            Self::Shards(shards) => Self::Shards(shards.resolved()?),
+        })
+    }
+
+    /// Lists it: one [`Found`] for each split, or one for all.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is not what it has to be. What is wrong with single samples is in what is found.
+    pub fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+        match self {
+            Self::Folder(root) => image_folder::discover(root, options, monitor),
+            Self::Dataset(root) => dataset::discover(root, options, monitor),
+            Self::Shards(shards) => shards.discover(options, monitor),
+        }
+    }
+
+    /// Serves the samples of `listing`, which is that of `split`. What has to be unpacked first is unpacked into `work`.
+    ///
+    /// # Errors
+    /// When it cannot be opened, or is not what it was when it was listed.
+    pub fn open<'a>(
+        &'a self,
+        split: Option<&str>,
+        listing: &'a Listing,
+        work: Option<&Path>,
+        monitor: &dyn Monitor,
+    ) -> Result<Box<dyn Source + 'a>> {
+        let of_split = |root: &Path| split.map_or_else(|| root.to_path_buf(), |split| root.join(split));
+        Ok(match self {
+            Self::Folder(root) => Box::new(FolderReader::open(&of_split(root), listing)?),
+            Self::Dataset(root) => Box::new(SealedReader::open(&of_split(root), listing)?),
+            Self::Shards(shards) => Box::new(shards.open(listing, work, monitor)?),
+        })
+    }
+
+    /// As [`Origin::open`], to [`Source::peek`] only: nothing is unpacked. `None` where samples do not lie as they are.
+    ///
+    /// # Errors
+    /// As [`Origin::open`].
+    pub fn peeker<'a>(&'a self, split: Option<&str>, listing: &'a Listing) -> Result<Option<Box<dyn Source + 'a>>> {
+        match self {
+            Self::Shards(shards) if !shards.is_plain() => Ok(None),
+            _ => self.open(split, listing, None, &Silent).map(Some),
+        }
+    }
+}
+
+/// Whether a dataset of ours is here, or several that are splits.
+fn is_dataset(path: &Path) -> bool {
+    let is_one = |path: &Path| path.join(manifest::FILE).exists();
+    let is_split = |name: &&str| {
+        let folder = path.join(name);
+        is_one(&folder) && (folder.join(SUMS_FILE).exists() || folder.join(INDEX_FOLDER).exists())
+    };
+    is_one(path) || image_folder::SPLITS.iter().any(is_split)
 }

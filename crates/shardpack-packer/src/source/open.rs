@@ -14,7 +14,7 @@ use rustix::{
 };
 use shardpack_format::{Error, Result};
 
-use super::{ReadError, Refusal, Source, walk};
+use super::{ReadError, Refusal, Source, medium, walk};
 use crate::{listing::Listing, sys};
 
 /// Share of the descriptors that folders may keep; files and shards need the rest.
@@ -41,7 +41,7 @@ impl<'a> FolderReader<'a> {
     }
 
     /// Opens sample `number`.
-    pub fn file(&self, number: u64) -> Result<File, ReadError> {
+    fn file(&self, number: u64) -> Result<File, ReadError> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let opened = match self.folders.get(self.listing.entry(number).folder as usize) {
             Some(slot) => self
@@ -94,6 +94,10 @@ impl Source for FolderReader<'_> {
             true => Err(changed("more bytes".to_owned(), payload.len())),
             false => Ok(()),
         }
+    }
+
+    fn peek(&self, number: u64, first: &mut [u8], wait: bool) -> Result<Option<usize>, ReadError> {
+        medium::peek(&self.file(number)?, 0, first, wait).map_err(|error| self.failed(error))
     }
 }
 

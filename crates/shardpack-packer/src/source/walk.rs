@@ -346,7 +346,7 @@ impl Walk<'_> {
 }
 
 fn unpacked(path: Vec<u8>, class: u32, fate: Fate, reason: &str) -> Unpacked {
-    Unpacked { path, class, fate, reason: reason.to_owned() }
+    Unpacked { path, class: Some(class), fate, reason: reason.to_owned() }
 }
 
 /// The path that these bytes are.

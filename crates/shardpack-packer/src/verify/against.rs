@@ -1,7 +1,7 @@
 //! A dataset against its source, both ways: is every sample what the source has, and everything of the source here?
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     path::Path,
     sync::atomic::{AtomicBool, Ordering},
 };
@@ -12,42 +12,70 @@ use shardpack_format::{Result, hash, index::Index, index::RowRef, manifest};
 use super::{Opened, Problem};
 use crate::{
     ledger,
-    listing::Listing,
     monitor::{Monitor, Phase},
     source::{
-        FolderReader, Found, ReadError, Refusal, Source,
+        Found, Origin, ReadError, Refusal, Source,
         image_folder::{self, Splits},
     },
     sys,
 };
 
 /// Lists `source` as it was listed for these datasets: with their splits, without globs.
-pub(super) fn discover(datasets: &[&Opened], source: &Path, jobs: usize, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+pub(super) fn discover(
+    datasets: &[&Opened],
+    source: &Origin,
+    jobs: usize,
+    monitor: &dyn Monitor,
+) -> Result<Vec<Found>> {
     let names: Vec<String> = datasets.iter().filter_map(|d| d.prefix.strip_suffix('/').map(str::to_owned)).collect();
     let splits = if names.is_empty() { Splits::None } else { Splits::Names(names) };
     let options = image_folder::Options { splits, threads: (2 * jobs).max(8), ..image_folder::Options::default() };
-    image_folder::discover(source, &options, monitor)
+    source.discover(&options, monitor)
+}
+
+/// What the source has of a dataset, and who reads it.
+pub(super) struct Original<'a> {
+    pub found: &'a Found,
+    pub reader: &'a dyn Source,
+    /// Number in the listing of each class of the dataset, by label: classes are the same where their names are.
+    classes: Vec<Option<u32>>,
+}
+
+impl<'a> Original<'a> {
+    pub fn new(dataset: &Opened, found: &'a Found, reader: &'a dyn Source) -> Self {
+        let classes = found.listing.classes.iter().enumerate();
+        let numbers: HashMap<&[u8], u32> = classes.map(|(number, name)| (&name[..], number as u32)).collect();
+        let classes = dataset.manifest.classes.iter().map(|class| numbers.get(&class.name_bytes()[..]).copied());
+        Self { found, reader, classes: classes.collect() }
+    }
+
+    /// Number in the listing of the sample that `row` is of.
+    pub fn find(&self, row: &RowRef<'_>) -> Option<u64> {
+        let class = usize::try_from(row.label?).ok().and_then(|label| *self.classes.get(label)?)?;
+        self.found.listing.find(class, row.path)
+    }
 }
 
 /// Compares each dataset with its part of `source`.
 pub(super) fn compare(datasets: &[Opened], source: &Path, jobs: usize, monitor: &dyn Monitor) -> Result<Vec<Problem>> {
-    let found = discover(&datasets.iter().collect::<Vec<_>>(), source, jobs, monitor)?;
-    let samples = datasets.iter().map(|dataset| dataset.manifest.samples).sum();
-    monitor.begin(Phase::Comparing, samples, datasets.iter().map(|dataset| dataset.manifest.payload_bytes).sum());
+    let source = Origin::of(source)?;
+    let found = discover(&datasets.iter().collect::<Vec<_>>(), &source, jobs, monitor)?;
     let mut problems = Vec::new();
     for dataset in datasets {
         let name = dataset.prefix.strip_suffix('/');
         if let Some(found) = found.iter().find(|found| found.split.as_deref() == name) {
-            let root = name.map_or_else(|| source.to_path_buf(), |name| source.join(name));
-            problems.extend(dataset_against(dataset, found, &root, monitor)?);
+            let reader = source.open(name, &found.listing, None, monitor)?;
+            monitor.begin(Phase::Comparing, dataset.manifest.samples, dataset.manifest.payload_bytes);
+            let original = Original::new(dataset, found, reader.as_ref());
+            problems.extend(dataset_against(dataset, &original, monitor)?);
         }
     }
     Ok(problems)
 }
 
-fn dataset_against(dataset: &Opened, found: &Found, root: &Path, monitor: &dyn Monitor) -> Result<Vec<Problem>> {
+fn dataset_against(dataset: &Opened, original: &Original<'_>, monitor: &dyn Monitor) -> Result<Vec<Problem>> {
+    let Original { found, .. } = original;
     let listing = &found.listing;
-    let reader = FolderReader::open(root, listing)?;
     let seen: Vec<AtomicBool> = (0..listing.len()).map(|_| AtomicBool::new(false)).collect();
     let per_shard = dataset.manifest.shards.par_iter().map(|shard| {
         let path = dataset.folder.join(&shard.index.file);
@@ -55,7 +83,7 @@ fn dataset_against(dataset: &Opened, found: &Found, root: &Path, monitor: &dyn M
         let Some(index) = sys::read_if_there(&path)?.and_then(|bytes| Index::open(bytes).ok()) else {
             return Ok(Vec::new());
         };
-        shard_against(dataset, shard, &index, listing, &reader, &seen, monitor)
+        shard_against(dataset, shard, &index, original, &seen, monitor)
     });
     let mut problems: Vec<Problem> = per_shard.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
     let lines = sys::read_if_there(&dataset.folder.join(manifest::LEDGER_FILE))?.unwrap_or_default();
@@ -87,12 +115,11 @@ fn shard_against(
     dataset: &Opened,
     shard: &manifest::Shard,
     index: &Index<Vec<u8>>,
-    listing: &Listing,
-    reader: &FolderReader<'_>,
+    original: &Original<'_>,
     seen: &[AtomicBool],
     monitor: &dyn Monitor,
 ) -> Result<Vec<Problem>> {
-    let mut problems = Vec::new();
+    let (mut problems, listing) = (Vec::new(), &original.found.listing);
     let of_row = |row: &RowRef<'_>, what: String| {
         let (start, bytes) = row.payload();
         Problem {
@@ -105,12 +132,12 @@ fn shard_against(
     let mut rows = Vec::new();
     for row in index.iter() {
         let Ok(row) = row else { continue };
-        match listing.find(row.path) {
-            Some(number) => rows.push((listing.entry(number).inode, number, row)),
+        match original.find(&row) {
+            Some(number) => rows.push((listing.entry(number).place, number, row)),
             None => problems.push(of_row(&row, "not in the source".to_owned())),
         }
     }
-    rows.sort_unstable_by_key(|(inode, ..)| *inode);
+    rows.sort_unstable_by_key(|(place, ..)| *place);
     let mut payload = Vec::new();
     for (_, number, row) in rows {
         if monitor.interrupted() {
@@ -124,7 +151,7 @@ fn shard_against(
             continue;
         }
         payload.resize(bytes as usize, 0);
-        match reader.read(number, &mut payload) {
+        match original.reader.read(number, &mut payload) {
             Ok(()) if hash::content(&payload) == row.content_hash => {}
             Ok(()) => problems.push(of_row(&row, "the source has other bytes".to_owned())),
             Err(ReadError::Refused(Refusal(reason))) => problems.push(of_row(&row, format!("the source {reason}"))),

@@ -279,7 +279,7 @@ fn check_ledger(dataset: &Opened) -> Result<Vec<Problem>> {
     match ledger::read(&bytes) {
         Err(error) => problems.push(from_error(format!("{}{}", dataset.prefix, manifest::LEDGER_FILE), &error)),
         Ok(lines) => {
-            let mut counts: BTreeMap<u32, Counts> = BTreeMap::new();
+            let mut counts: BTreeMap<Option<u32>, Counts> = BTreeMap::new();
             for line in lines {
                 let counts = counts.entry(line.class).or_default();
                 match line.fate {
@@ -287,16 +287,19 @@ fn check_ledger(dataset: &Opened) -> Result<Vec<Problem>> {
                     Fate::Filtered => counts.filtered += 1,
                 }
             }
-            for (label, class) in dataset.manifest.classes.iter().enumerate() {
-                let lines = counts.remove(&(label as u32)).unwrap_or_default();
-                if (lines.skipped, lines.filtered) != (class.counts.skipped, class.counts.filtered) {
+            let classes = dataset.manifest.classes.iter().enumerate();
+            let classes = classes.map(|(label, class)| (Some(label as u32), &*class.name, class.counts));
+            for (label, class, expected) in classes.chain([(None, "unknown", dataset.manifest.ledger.unclassified)]) {
+                let lines = counts.remove(&label).unwrap_or_default();
+                if (lines.skipped, lines.filtered) != (expected.skipped, expected.filtered) {
                     problems.push(problem(format!(
-                        "class {}: {} skipped and {} filtered, the manifest says {} and {}",
-                        class.name, lines.skipped, lines.filtered, class.counts.skipped, class.counts.filtered
+                        "class {class}: {} skipped and {} filtered, the manifest says {} and {}",
+                        lines.skipped, lines.filtered, expected.skipped, expected.filtered
                     )));
                 }
             }
-            problems.extend(counts.keys().map(|label| problem(format!("label {label}: there is no such class"))));
+            let strange = counts.keys().flatten();
+            problems.extend(strange.map(|label| problem(format!("label {label}: there is no such class"))));
         }
     }
     Ok(problems)

@@ -9,7 +9,8 @@ use std::{
     fs::{self, File},
     io::Write,
     os::unix::fs::FileExt,
-    path::{Path, PathBuf},
+    path::Path,
+    sync::Arc,
 };
 
 use shardpack_format::{
@@ -19,15 +20,17 @@ use shardpack_format::{
     sample::Sample,
 };
 
-use super::{Opened, Problem, against};
+use super::{
+    Opened, Problem,
+    against::{self, Original},
+};
 use crate::{
     copy::{self, Copy, OnBad},
     ledger::{self, Fate},
-    listing::Listing,
     monitor::{Monitor, Silent},
     plan::{Compression, Cut, Options, Order, Plan},
     sidecars,
-    source::{FolderReader, Found, ReadError, Refusal, Source, medium::ReadOrder},
+    source::{Found, Origin, ReadError, Refusal, medium::ReadOrder},
     sys,
 };
 
@@ -58,7 +61,8 @@ pub(super) fn repair(
     let work = dataset.folder.join(".shardpack-repair");
     sys::create_folder(&work)?;
     let _lock = sys::Lock::take(&work.join("lock"))?;
-    let done = Repair { dataset, work: &work, source, jobs, monitor }.all(problems, repaired);
+    let done = Origin::of(source)
+        .and_then(|source| Repair { dataset, work: &work, source: &source, jobs, monitor }.all(problems, repaired));
     let removed = fs::remove_dir_all(&work).map_err(|e| sys::io_error("cannot remove", &work, e));
     done.and(removed)
 }
@@ -66,7 +70,7 @@ pub(super) fn repair(
 struct Repair<'r> {
     dataset: &'r Opened,
     work: &'r Path,
-    source: &'r Path,
+    source: &'r Origin,
     jobs: usize,
     monitor: &'r dyn Monitor,
 }
@@ -88,20 +92,21 @@ impl Repair<'_> {
         }
         let damaged =
             |shard: &manifest::Shard| (named.contains(shard.file.as_str()), named.contains(shard.index.file.as_str()));
-        let mut found = None;
-        for (number, shard) in dataset.manifest.shards.iter().enumerate() {
-            let (bad_shard, bad_index) = damaged(shard);
-            if !bad_shard && !bad_index {
-                continue;
-            }
-            let found = match &mut found {
-                Some(found) => found,
-                none => none.insert(self.discover()?),
-            };
+        let shards = dataset.manifest.shards.iter().enumerate();
+        let todo: Vec<_> = shards.filter(|(_, shard)| damaged(shard) != (false, false)).collect();
+        let found = if todo.is_empty() { Found::default() } else { self.discover()? };
+        let from = match todo.is_empty() {
+            true => None,
+            false => Some(self.source.open(self.split(), &found.listing, Some(self.work), self.monitor)?),
+        };
+        let original = from.as_deref().map(|reader| Original::new(dataset, &found, reader));
+        for (number, shard) in todo {
+            let Some(original) = &original else { break };
+            let (_, bad_index) = damaged(shard);
             let plain = dataset.manifest.format.compression == "none";
             let done = match self.index(shard)? {
-                Some(index) if plain && !bad_index => self.patch(shard, &index, &found.listing),
-                _ => self.rebuild(number, shard, found),
+                Some(index) if plain && !bad_index => self.patch(shard, &index, original),
+                _ => self.rebuild(number, shard, original),
             };
             match done {
                 Ok(files) => repaired.files.extend(files.iter().map(|file| name(file))),
@@ -128,23 +133,23 @@ impl Repair<'_> {
     }
 
     fn discover(&self) -> Result<Found> {
-        let name = self.dataset.prefix.strip_suffix('/');
         let found = against::discover(&[self.dataset], self.source, self.jobs, self.monitor)?;
-        let found = found.into_iter().find(|found| found.split.as_deref() == name);
+        let found = found.into_iter().find(|found| found.split.as_deref() == self.split());
         let mut found =
-            found.ok_or_else(|| Error::usage("the source does not have this split").in_file(self.source))?;
+            found.ok_or_else(|| Error::usage("the source does not have this split").in_file(self.source.path()))?;
         // What was left out by a glob is known from the ledger; the globs themselves are not.
         let lines = sys::read_if_there(&self.dataset.folder.join(manifest::LEDGER_FILE))?.unwrap_or_default();
         let lines = ledger::read(&lines).unwrap_or_default().into_iter().filter(|line| line.fate == Fate::Filtered);
         let left_out: HashSet<Vec<u8>> = lines.map(|line| line.path).collect();
         if !left_out.is_empty() {
-            found.listing = found.listing.filtered(|path| !left_out.contains(path));
+            found.listing = Arc::new(found.listing.filtered(|path| !left_out.contains(path)));
         }
         Ok(found)
     }
 
-    fn root(&self) -> PathBuf {
-        self.source.join(&self.dataset.prefix)
+    /// Name of the split that the dataset is.
+    fn split(&self) -> Option<&str> {
+        self.dataset.prefix.strip_suffix('/')
     }
 
     fn index(&self, shard: &manifest::Shard) -> Result<Option<Index<Vec<u8>>>> {
@@ -153,9 +158,8 @@ impl Repair<'_> {
     }
 
     /// Writes a shard anew: each record from the damaged file where it is right, else from the source.
-    fn patch(&self, shard: &manifest::Shard, index: &Index<Vec<u8>>, listing: &Listing) -> Result<Vec<String>> {
+    fn patch(&self, shard: &manifest::Shard, index: &Index<Vec<u8>>, original: &Original<'_>) -> Result<Vec<String>> {
         let format = self.dataset.format()?;
-        let reader = FolderReader::open(&self.root(), listing)?;
         let path = self.dataset.folder.join(&shard.file);
         let old = File::open(&path).ok();
         let temporary = self.work.join(&shard.file);
@@ -173,7 +177,7 @@ impl Repair<'_> {
             record.resize(row.record_bytes as usize, 0);
             let there = old.as_ref().is_some_and(|old| old.read_exact_at(&mut record, row.offset).is_ok());
             if !there || !is_right(&row, &record) {
-                self.render(&row, format.as_ref(), listing, &reader, &mut record)?;
+                self.render(&row, format.as_ref(), original, &mut record)?;
             }
             put(&record)?;
             end = row.offset + u64::from(row.record_bytes);
@@ -193,12 +197,12 @@ impl Repair<'_> {
         &self,
         row: &RowRef<'_>,
         format: &dyn formats::Format,
-        listing: &Listing,
-        reader: &FolderReader<'_>,
+        original: &Original<'_>,
         record: &mut [u8],
     ) -> Result<()> {
         let wrong = |what: &str| Error::data(what).in_sample(row.name());
-        let number = listing.find(row.path).ok_or_else(|| wrong("the source does not have this image any more"))?;
+        let listing = &original.found.listing;
+        let number = original.find(row).ok_or_else(|| wrong("the source does not have this image any more"))?;
         let payload_bytes = row.payload().1;
         if listing.entry(number).bytes != payload_bytes {
             return Err(wrong("the source has another image of this name now"));
@@ -217,7 +221,7 @@ impl Repair<'_> {
             return Err(wrong("its record would have another length"));
         }
         let payload = &mut record[image.offset as usize..(image.offset + image.bytes) as usize];
-        match reader.read(number, payload) {
+        match original.reader.read(number, payload) {
             Ok(()) => {}
             Err(ReadError::Fatal(error)) => return Err(error),
             Err(ReadError::Refused(Refusal(reason))) => return Err(wrong(&reason)),
@@ -233,9 +237,8 @@ impl Repair<'_> {
     }
 
     /// Packs one shard and its index anew, by the plan that the manifest tells of.
-    fn rebuild(&self, number: usize, shard: &manifest::Shard, found: &Found) -> Result<Vec<String>> {
-        let plan = self.plan(found)?;
-        let source = FolderReader::open(&self.root(), &plan.listing)?;
+    fn rebuild(&self, number: usize, shard: &manifest::Shard, original: &Original<'_>) -> Result<Vec<String>> {
+        let plan = self.plan(original.found)?;
         sys::create_folder(&self.work.join(manifest::INDEX_FOLDER))?;
         let parts = self.work.join("parts");
         sys::create_folder(&parts)?;
@@ -245,7 +248,7 @@ impl Repair<'_> {
             others.map(|(number, entry)| (number, copy::Sealed::of_entry(entry.clone()))).collect();
         let copy = Copy {
             plan: &plan,
-            source: &source,
+            source: original.reader,
             dst: self.work,
             work: &parts,
             read_order: ReadOrder::Plan,
@@ -294,7 +297,7 @@ impl Repair<'_> {
                 found.listing.len(),
                 manifest.samples
             ))
-            .in_file(self.source));
+            .in_file(self.source.path()));
         }
         let found = Found { split: found.split.clone(), listing: found.listing.clone(), ..Found::default() };
         let counts: Vec<u64> = manifest.shards.iter().map(|shard| shard.samples).collect();

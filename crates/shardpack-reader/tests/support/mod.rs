@@ -175,7 +175,7 @@ impl Packing {
             block_samples: self.block_samples as u64,
             components,
             kinds: std::collections::BTreeMap::from([("unknown".to_owned(), samples)]),
-            ledger: m::Ledger { counts: counts(samples), file: None },
+            ledger: m::Ledger { counts: counts(samples), unclassified: m::Counts::default(), file: None },
             ignored_files: std::collections::BTreeMap::new(),
             plan: m::Blake3::default(),
             classes: vec![m::Class::new(b"cats", counts(packed[0])), m::Class::new(b"dogs", counts(packed[1]))],

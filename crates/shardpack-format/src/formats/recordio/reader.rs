@@ -224,6 +224,7 @@ impl<R: Skip> Walk for Records<R> {
             key_is_unique: false,
             filename: None,
             class: None,
+            label_name: String::new(),
             label: Label::Missing,
             labels: 0,
             image: Err(format!("a record of {payload_bytes} bytes has no room for a header of {IMAGE_HEADER_BYTES}")),

@@ -138,6 +138,7 @@ impl Records {
             key_is_unique: false,
             filename: None,
             class: None,
+            label_name: String::new(),
             label: Label::Missing,
             labels: 0,
             image: Err("a record of 2 GiB or more: protobuf messages must be below that".to_owned()),
@@ -241,6 +242,7 @@ fn describe(record: &mut Record, example: &Example<'_>, data: &[u8], image: Opti
     };
     if let Some((name, list)) = label.and_then(|name| Some((name, example.list(name.as_bytes())?))) {
         record.label = label_of(example, data, list, wanted.label_number);
+        record.label_name = name.to_owned();
         record.labels = list.values;
         used.push(name.as_bytes());
     }

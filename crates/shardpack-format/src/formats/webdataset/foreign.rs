@@ -215,6 +215,7 @@ impl Samples {
             key_is_unique: true,
             filename: meta.filename(),
             class: meta.class(),
+            label_name: label_component.map(|component| text(&component.extension)).unwrap_or_default(),
             label,
             labels,
             image,

@@ -123,6 +123,7 @@ impl Columns {
             key_is_unique: false,
             filename: None,
             class: None,
+            label_name: String::new(),
             label: Label::Missing,
             labels: 0,
             image: Err(String::new()),
@@ -158,6 +159,7 @@ impl Columns {
         };
         if let Some(number) = self.label {
             record.label = label(&self.columns[number].encoding, of(number));
+            record.label_name = self.columns[number].name.clone();
             record.labels = 1;
         }
         record.class = self.class.map(|number| of(number).to_vec());

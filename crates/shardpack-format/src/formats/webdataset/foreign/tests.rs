@@ -91,6 +91,7 @@ fn every_sample_is_a_record_with_its_image() {
         key_is_unique: true,
         filename: Some(b"tench/a.JPEG".to_vec()),
         class: Some(b"tench".to_vec()),
+        label_name: "cls".into(),
         label: Label::Number(7),
         labels: 1,
         image: Ok(Image { name: "jpg".into(), fetch: 1536..1541, bytes: 5, offset: 1536, in_parts: false, recipe: 0 }),

@@ -1,0 +1,350 @@
+//! Parquet files with a column of images, as the `datasets` library of Hugging Face writes them: rows to images and
+//! labels, trusting nothing.
+//!
+//! A row is a record. The unpacked file that offsets speak of is all images end to end, in the order of the rows; rows
+//! without one take no bytes of it.
+//!
+//! Holds at all times: of each column that is looked at, one page and the dictionary are in memory; lengths, counts and
+//! places are checked before they are used; a panic of the parquet crate, which some damage causes, is an error here.
+//!
+//! Not read: encrypted files, columns in other files, the codecs Brotli, LZO and LZ4 with Hadoop's framing, bytes in one
+//! of the encodings `DELTA_*`, images in lists or deeper in structures.
+//!
+//! Specification: <https://github.com/apache/parquet-format>, 2.12. Written by: `datasets` 4.8, pyarrow 26.
+
+mod cells;
+mod columns;
+mod footer;
+mod pages;
+mod thrift;
+
+use std::{
+    any::Any,
+    cell::Cell as Flag,
+    fs::File,
+    panic::{self, AssertUnwindSafe},
+    sync::{Arc, Once},
+};
+
+use parquet::errors::ParquetError;
+use shardpack_format::{
+    Error, Result,
+    formats::foreign::{Image, Label, Record, Walk, Wanted},
+    image_header::{Kind, SNIFF_BYTES},
+};
+
+use self::{
+    cells::{Cells, Value},
+    columns::{Columns, Labels, Length},
+    footer::Footer,
+    pages::Pages,
+};
+
+/// Rows that are looked at for the first value of a column that may hold images.
+const SNIFFED_ROWS: u64 = 1000;
+
+/// Whether a file begins as parquet does.
+pub fn is(first: &[u8]) -> bool {
+    first.starts_with(footer::MAGIC)
+}
+
+/// Begins to walk a file.
+///
+/// # Errors
+/// When its footer is damaged, no column holds images, or it has none of those that are wanted.
+pub fn walk(file: File, wanted: &Wanted) -> Result<Box<dyn Walk>> {
+    let footer = Footer::read(&file)?;
+    let file = Arc::new(file);
+    let columns = contained(|| Columns::of(&footer, wanted, |leaf| begins_like_image(&file, &footer, leaf)))?;
+    Ok(Box::new(Records {
+        file,
+        footer,
+        columns,
+        group: 0,
+        open: None,
+        number: 0,
+        at: 0,
+        image: None,
+        has_ended: false,
+        label_number: wanted.label_number,
+    }))
+}
+
+/// Names of the classes in the order of their labels; none where the file does not tell them.
+///
+/// # Errors
+/// When its footer is damaged, or it has no column of labels with the wanted name.
+pub fn classes(file: &File, wanted: &Wanted) -> Result<Vec<Vec<u8>>> {
+    let footer = Footer::read(file)?;
+    let label = contained(|| Labels::of(&footer, wanted))?;
+    Ok(label.and_then(|label| label.names).unwrap_or_default())
+}
+
+/// A walk through a file.
+struct Records {
+    file: Arc<File>,
+    footer: Footer,
+    columns: Columns,
+    /// Number of the next row group.
+    group: usize,
+    /// The row group that is being read.
+    open: Option<Group>,
+    /// Number of the next row.
+    number: u64,
+    /// Where the next image begins in the unpacked file.
+    at: u64,
+    /// Image of the row that was read last.
+    image: Option<Value>,
+    has_ended: bool,
+    label_number: usize,
+}
+
+/// The columns of a row group, as far as they are looked at, all before the same row.
+struct Group {
+    number: usize,
+    rows_left: u64,
+    image: Cells,
+    path: Option<Cells>,
+    label: Option<Cells>,
+    class: Option<Cells>,
+    filename: Option<Cells>,
+    others: Vec<Option<Cells>>,
+}
+
+impl Group {
+    fn open(file: &Arc<File>, footer: &Footer, columns: &Columns, number: usize) -> Result<Self> {
+        let cells = |leaf: usize| open(file, footer, number, leaf);
+        let others = columns.others.iter().map(|(_, length)| match length {
+            Length::Of(leaf) => cells(*leaf).map(Some),
+            Length::Fixed(_) => Ok(None),
+        });
+        Ok(Self {
+            number,
+            rows_left: rows(footer, number),
+            image: cells(columns.image.bytes)?,
+            path: columns.image.path.map(cells).transpose()?,
+            label: columns.label.as_ref().map(|label| cells(label.leaf)).transpose()?,
+            class: columns.class.map(cells).transpose()?,
+            filename: columns.filename.map(cells).transpose()?,
+            others: others.collect::<Result<_>>()?,
+        })
+    }
+}
+
+impl Records {
+    fn step(&mut self) -> Result<Option<Record>> {
+        self.image = None;
+        while self.open.as_ref().is_none_or(|group| group.rows_left == 0) {
+            if self.group == self.footer.metadata.num_row_groups() {
+                return Ok(None);
+            }
+            // The pages of the last one make room first.
+            self.open = None;
+            // What an empty one tells of its columns need not make sense.
+            if rows(&self.footer, self.group) > 0 {
+                self.open = Some(Group::open(&self.file, &self.footer, &self.columns, self.group)?);
+            }
+            self.group += 1;
+        }
+        let Some(group) = &mut self.open else { return Ok(None) };
+        let number = group.number;
+        let one = |cells: &mut Cells| cells.next_one().map_err(|error| in_column(error, number, cells));
+        let text = |cells: &mut Option<Cells>| -> Result<Option<Vec<u8>>> {
+            let value = cells.as_mut().map(one).transpose()?.flatten();
+            let bytes = value.as_ref().and_then(bytes_of).filter(|bytes| !bytes.is_empty());
+            Ok(bytes.map(<[u8]>::to_vec))
+        };
+        let image = one(&mut group.image)?;
+        let (path, filename) = (text(&mut group.path)?, text(&mut group.filename)?);
+        let class = text(&mut group.class)?;
+        let label = match &mut group.label {
+            Some(cells) => Some(cells.next().map_err(|error| in_column(error, number, cells))?),
+            None => None,
+        };
+        let mut others = Vec::with_capacity(self.columns.others.len());
+        for ((name, length), cells) in self.columns.others.iter().zip(&mut group.others) {
+            let bytes = match (length, cells) {
+                (Length::Fixed(bytes), _) => *bytes,
+                (Length::Of(_), Some(cells)) => one(cells)?.as_ref().and_then(bytes_of).map_or(0, <[u8]>::len) as u64,
+                (Length::Of(_), None) => 0,
+            };
+            others.push((name.clone(), bytes));
+        }
+        group.rows_left -= 1;
+
+        let labels = self.columns.label.as_ref().zip(label);
+        let (label, labels, class_of_label) = match labels {
+            Some((column, cell)) => {
+                let (label, labels) = column.label(&cell, self.label_number);
+                let class = column.class(&label).map(<[u8]>::to_vec);
+                (label, labels, class)
+            }
+            None => (Label::Missing, 0, None),
+        };
+        let start = self.at;
+        let place = match (image.as_ref().and_then(bytes_of), &path) {
+            (Some(bytes), _) => {
+                let length = bytes.len() as u64;
+                let end = start.checked_add(length);
+                self.at = end.ok_or_else(|| Error::data("images of more than 64 bits of bytes"))?;
+                // Pages are shorter than that.
+                let bytes = u32::try_from(length).map_err(|_| "an image of 4 GiB or more".to_owned());
+                let name = self.columns.image.name.clone();
+                bytes.map(|bytes| Image {
+                    name,
+                    fetch: start..self.at,
+                    bytes,
+                    offset: start,
+                    in_parts: false,
+                    recipe: 0,
+                })
+            }
+            (None, Some(path)) => {
+                Err(format!("the file holds only a path, {:?}, not the image", String::from_utf8_lossy(path)))
+            }
+            (None, None) => Err("the row has no image".to_owned()),
+        };
+        self.image = image;
+        let number = self.number;
+        self.number += 1;
+        Ok(Some(Record {
+            range: start..self.at,
+            key: number.to_string().into_bytes(),
+            key_is_unique: false,
+            filename: path.or(filename),
+            class: class_of_label.or(class),
+            label_name: self.columns.label.as_ref().map(|column| column.name.clone()).unwrap_or_default(),
+            label,
+            labels,
+            image: place,
+            others,
+        }))
+    }
+}
+
+impl Walk for Records {
+    fn next(&mut self) -> Result<Option<Record>> {
+        if self.has_ended {
+            return Ok(None);
+        }
+        let step = contained(|| self.step());
+        self.has_ended = !matches!(step, Ok(Some(_)));
+        if self.has_ended {
+            (self.open, self.image) = (None, None);
+        }
+        step
+    }
+
+    fn image(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        let image = self.image.as_ref().and_then(bytes_of);
+        let image = image.ok_or_else(|| Error::data("the row has no image that can be had"))?;
+        out.clear();
+        out.extend_from_slice(image);
+        Ok(())
+    }
+}
+
+fn bytes_of(value: &Value) -> Option<&[u8]> {
+    match value {
+        Value::Bytes(bytes) => Some(bytes.data()),
+        _ => None,
+    }
+}
+
+/// Rows of a row group.
+fn rows(footer: &Footer, group: usize) -> u64 {
+    // The footer has been checked: none is negative.
+    footer.metadata.row_group(group).num_rows().try_into().unwrap_or_default()
+}
+
+/// The cells of a leaf in a row group.
+fn open(file: &Arc<File>, footer: &Footer, group: usize, leaf: usize) -> Result<Cells> {
+    let meta = footer.metadata.row_group(group).column(leaf);
+    let pages = Pages::open(Arc::clone(file), footer.start, rows(footer, group), meta);
+    let column = meta.column_descr_ptr();
+    let pages = pages.map_err(|error| in_place(error, group, &column.path().string()))?;
+    Ok(Cells::new(column, pages))
+}
+
+/// Whether the first value of a leaf begins like an image.
+fn begins_like_image(file: &Arc<File>, footer: &Footer, leaf: usize) -> Result<bool> {
+    let mut left = SNIFFED_ROWS;
+    for group in (0..footer.metadata.num_row_groups()).filter(|group| rows(footer, *group) > 0) {
+        let mut cells = open(file, footer, group, leaf)?;
+        for _ in 0..rows(footer, group).min(left) {
+            let value = cells.next_one().map_err(|error| in_column(error, group, &cells))?;
+            if let Some(bytes) = value.as_ref().and_then(bytes_of) {
+                return Ok(Kind::of(&bytes[..bytes.len().min(SNIFF_BYTES)]) != Kind::Unknown);
+            }
+            left -= 1;
+        }
+        if left == 0 {
+            break;
+        }
+    }
+    Ok(false)
+}
+
+fn in_column(error: ParquetError, group: usize, cells: &Cells) -> Error {
+    in_place(error, group, &cells.name())
+}
+
+fn in_place(error: ParquetError, group: usize, column: &str) -> Error {
+    match told(error) {
+        Ok(what) => Error::data(format!("row group {group}, column {column:?}: {what}")),
+        Err(error) => error,
+    }
+}
+
+/// What an error of the parquet crate says of the file.
+fn failed(error: ParquetError) -> Error {
+    told(error).map_or_else(|error| error, |what| Error::data(format!("damaged parquet file: {what}")))
+}
+
+/// What is wrong with the file; an error if it is the system that failed.
+fn told(error: ParquetError) -> Result<String> {
+    match error {
+        ParquetError::General(what) | ParquetError::EOF(what) | ParquetError::NYI(what) => Ok(what),
+        ParquetError::External(inner) => match inner.downcast::<std::io::Error>() {
+            Ok(error) => Err(Error::io("cannot read", *error)),
+            Err(other) => Ok(other.to_string()),
+        },
+        other => Ok(other.to_string()),
+    }
+}
+
+thread_local! {
+    /// Whether panics of this thread are errors about to be told, so that nothing is printed of them.
+    static IS_CONTAINED: Flag<bool> = const { Flag::new(false) };
+}
+
+/// Calls into the parquet crate; a panic in there says that the file is damaged. What it was doing must not be used
+/// again. It has no effect where a program is built to abort on panic.
+///
+/// The first call puts a hook before the one that prints panics, for good. It changes nothing outside of these calls.
+fn contained<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |panic| {
+            if !IS_CONTAINED.try_with(Flag::get).unwrap_or(false) {
+                before(panic);
+            }
+        }));
+    });
+    let was = IS_CONTAINED.replace(true);
+    let outcome = panic::catch_unwind(AssertUnwindSafe(call));
+    IS_CONTAINED.set(was);
+    outcome.unwrap_or_else(|panic| Err(Error::data(format!("damaged parquet file: {}", message(&*panic)))))
+}
+
+fn message(panic: &(dyn Any + Send)) -> &str {
+    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+        (Some(text), _) => text,
+        (None, Some(text)) => text,
+        (None, None) => "its content contradicts itself",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,257 @@
+//! The columns of a parquet file: which holds the image, which the label, and how values are read.
+
+use parquet::{
+    basic::Type as Physical,
+    schema::types::{ColumnDescriptor, SchemaDescriptor, Type},
+};
+use shardpack_format::{
+    Error, Result,
+    formats::foreign::{Label, Wanted},
+};
+
+use super::{
+    cells::{Cell, Value, is_number, is_readable, is_text},
+    footer::Footer,
+};
+
+/// Names of image columns, the likeliest first, where there are several.
+const IMAGES: [&str; 6] = ["image", "img", "jpg", "jpeg", "png", "webp"];
+/// Names of label columns, the likeliest first.
+const LABELS: [&str; 6] = ["label", "labels", "class", "cls", "target", "y"];
+/// Names of text columns that name the image's file, the likeliest first.
+const FILENAMES: [&str; 8] = ["filename", "file_name", "filepath", "file_path", "path", "image_path", "key", "__key__"];
+/// Names of text columns that name the class.
+const CLASSES: [&str; 3] = ["class_name", "classname", "class"];
+
+/// What the columns are for. Those that have values are told by their number among the leaves of the schema.
+#[derive(Clone, Debug)]
+pub(super) struct Columns {
+    pub image: Images,
+    pub label: Option<Labels>,
+    pub class: Option<usize>,
+    pub filename: Option<usize>,
+    /// Name of each other column, and how long its values are.
+    pub others: Vec<(String, Length)>,
+}
+
+/// A column of images.
+#[derive(Clone, Debug)]
+pub(super) struct Images {
+    pub name: String,
+    pub bytes: usize,
+    /// Where the images' paths are told.
+    pub path: Option<usize>,
+    is_plain: bool,
+}
+
+/// A column of labels.
+#[derive(Clone, Debug)]
+pub(super) struct Labels {
+    pub name: String,
+    pub leaf: usize,
+    pub is_list: bool,
+    /// Names of the classes.
+    pub names: Option<Vec<Vec<u8>>>,
+}
+
+/// How long the values of a column are, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Length {
+    Fixed(u64),
+    /// As that of the leaf of this number.
+    Of(usize),
+}
+
+impl Columns {
+    /// The columns; `begins_like_image` says of a leaf whether its first value does.
+    pub fn of(footer: &Footer, wanted: &Wanted, begins_like_image: impl FnMut(usize) -> Result<bool>) -> Result<Self> {
+        let schema = footer.metadata.file_metadata().schema_descr();
+        let image = Images::of(footer, wanted, begins_like_image)?;
+        let label = Labels::of(footer, wanted)?;
+        let told = |root: &str| root == image.name || label.as_ref().is_some_and(|label| label.name == root);
+        let text = |names: &[&str]| {
+            let mut found = names.iter().filter(|name| !told(name)).filter_map(|name| flat(schema, name));
+            found.find(|leaf| is_text(&schema.column(*leaf)))
+        };
+        let (class, filename) = (text(&CLASSES), text(&FILENAMES));
+        let others = schema.root_schema().get_fields().iter().map(|root| root.name()).filter(|root| !told(root));
+        let others = others.filter_map(|root| {
+            let leaf = flat(schema, root);
+            let is_told = leaf.is_some() && (leaf == class || leaf == filename);
+            (!is_told).then(|| (root.to_owned(), leaf.map_or(Length::Fixed(0), |leaf| length(schema, leaf))))
+        });
+        let others = others.collect();
+        Ok(Self { class, filename, others, image, label })
+    }
+}
+
+impl Images {
+    fn of(footer: &Footer, wanted: &Wanted, mut begins_like_image: impl FnMut(usize) -> Result<bool>) -> Result<Self> {
+        let schema = footer.metadata.file_metadata().schema_descr();
+        if let Some(name) = &wanted.image {
+            asked(schema, name)?;
+            return Self::in_column(schema, name)
+                .ok_or_else(|| Error::usage(format!("column {name:?} holds no images, but {}", kind(schema, name))));
+        }
+        let all = schema.root_schema().get_fields().iter();
+        let all: Vec<_> = all.filter_map(|root| Self::in_column(schema, root.name())).collect();
+        let mut found: Vec<_> = all.iter().filter(|column| footer.is_of_type(&column.name, "Image")).collect();
+        if found.is_empty() {
+            found = all.iter().filter(|column| !column.is_plain).collect();
+        }
+        if found.is_empty() {
+            for column in all.iter().filter(|column| !is_text(&schema.column(column.bytes))) {
+                if begins_like_image(column.bytes)? {
+                    found.push(column);
+                }
+            }
+        }
+        let likeliest = IMAGES.iter().find_map(|name| found.iter().find(|column| column.name == *name));
+        match (likeliest, &*found) {
+            (Some(column), _) => Ok((*column).clone()),
+            (None, [column]) => Ok((*column).clone()),
+            (None, []) => Err(Error::data(format!("no column holds images: {}", names(schema)))),
+            (None, [one, two, ..]) => {
+                let what = format!("columns {:?} and {:?} both hold images: say which is meant", one.name, two.name);
+                Err(Error::usage(what))
+            }
+        }
+    }
+
+    /// The images in a column: bytes, or a structure of bytes and path as `datasets` writes it.
+    fn in_column(schema: &SchemaDescriptor, name: &str) -> Option<Self> {
+        let is_of_bytes = |leaf: &usize| {
+            let column = schema.column(*leaf);
+            column.physical_type() == Physical::BYTE_ARRAY && column.max_rep_level() == 0
+        };
+        if let Some(bytes) = flat(schema, name) {
+            let column = Self { name: name.to_owned(), bytes, path: None, is_plain: true };
+            return is_of_bytes(&bytes).then_some(column);
+        }
+        let leaf = |child: &str| {
+            let leaf = schema.columns().iter().position(|column| column.path().parts() == [name, child]);
+            leaf.filter(is_of_bytes)
+        };
+        Some(Self { name: name.to_owned(), bytes: leaf("bytes")?, path: leaf("path"), is_plain: false })
+    }
+}
+
+impl Labels {
+    /// The column that holds the label, if one is asked for or found.
+    pub fn of(footer: &Footer, wanted: &Wanted) -> Result<Option<Self>> {
+        let schema = footer.metadata.file_metadata().schema_descr();
+        if let Some(name) = &wanted.label {
+            asked(schema, name)?;
+            return match Self::in_column(footer, name) {
+                Some(label) => Ok(Some(label)),
+                None => Err(Error::usage(format!("column {name:?} holds no labels, but {}", kind(schema, name)))),
+            };
+        }
+        let is_label = |label: &Self| {
+            let column = schema.column(label.leaf);
+            is_number(&column) || is_text(&column)
+        };
+        let mut named = LABELS.iter().filter_map(|name| Self::in_column(footer, name)).filter(is_label);
+        Ok(named.next().or_else(|| {
+            let roots = schema.root_schema().get_fields().iter();
+            let mut classes = roots.filter_map(|root| Self::in_column(footer, root.name()));
+            let mut classes = classes.by_ref().filter(|label| label.names.is_some() && is_label(label));
+            classes.next().filter(|_| classes.next().is_none())
+        }))
+    }
+
+    fn in_column(footer: &Footer, name: &str) -> Option<Self> {
+        let schema = footer.metadata.file_metadata().schema_descr();
+        let (leaf, is_list) = match flat(schema, name) {
+            Some(leaf) => (leaf, false),
+            None => (list(schema, name)?, true),
+        };
+        Some(Self { name: name.to_owned(), leaf, is_list, names: footer.names(name) })
+    }
+
+    /// The label in a cell, and how many it has.
+    pub fn label(&self, cell: &Cell, number: usize) -> (Label, usize) {
+        // A null that is no list is no label at all.
+        let count = if self.is_list { cell.len() } else { cell.iter().flatten().count() };
+        let label = match cell.get(number) {
+            None if count == 0 => Label::Missing,
+            None => Label::Unfit(format!("label number {number} of {count}, counted from 0")),
+            Some(None) => Label::Missing,
+            Some(Some(value)) => label(value),
+        };
+        (label, count)
+    }
+
+    /// The class that has the label.
+    pub fn class(&self, label: &Label) -> Option<&[u8]> {
+        let Label::Number(number) = label else { return None };
+        let names = self.names.as_ref()?;
+        usize::try_from(*number).ok().and_then(|number| names.get(number)).map(Vec::as_slice)
+    }
+}
+
+fn label(value: &Value) -> Label {
+    match value {
+        Value::Number(number) => Label::Number(*number),
+        Value::Large(number) => Label::Unfit(format!("{number} is beyond 63 bits")),
+        // Up to 2^53 a float says exactly one whole number.
+        Value::Real(number) if number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_992.0 => {
+            Label::Number(*number as i64)
+        }
+        Value::Real(number) => Label::Unfit(format!("{number} is no whole number")),
+        Value::Bytes(text) => Label::Text(text.data().to_vec()),
+        Value::Other => Label::Unfit("a value that is neither a number nor text".to_owned()),
+    }
+}
+
+fn length(schema: &SchemaDescriptor, leaf: usize) -> Length {
+    let column = schema.column(leaf);
+    Length::Fixed(match column.physical_type() {
+        Physical::BYTE_ARRAY => return Length::Of(leaf),
+        Physical::BOOLEAN => 1,
+        Physical::INT32 | Physical::FLOAT => 4,
+        Physical::INT64 | Physical::DOUBLE => 8,
+        Physical::INT96 => 12,
+        Physical::FIXED_LEN_BYTE_ARRAY => u64::try_from(column.type_length()).unwrap_or(0),
+    })
+}
+
+/// The leaf that a column is, if it is neither a structure nor a list.
+fn flat(schema: &SchemaDescriptor, name: &str) -> Option<usize> {
+    let is_flat = |column: &ColumnDescriptor| column.path().parts() == [name] && column.max_rep_level() == 0;
+    schema.columns().iter().position(|column| is_flat(column))
+}
+
+/// The leaf with the values of a column that is a list.
+fn list(schema: &SchemaDescriptor, name: &str) -> Option<usize> {
+    let is_inside = |column: &ColumnDescriptor| column.path().parts().first().is_some_and(|root| root == name);
+    let mut leaves = schema.columns().iter().enumerate().filter(|(_, column)| is_inside(column));
+    let (leaf, column) = leaves.next()?;
+    let is_list = leaves.next().is_none() && column.max_rep_level() == 1 && is_readable(column);
+    is_list.then_some(leaf)
+}
+
+fn asked<'s>(schema: &'s SchemaDescriptor, name: &str) -> Result<&'s Type> {
+    let found = schema.root_schema().get_fields().iter().find(|root| root.name() == name);
+    found.map(|root| &**root).ok_or_else(|| Error::usage(format!("no column {name:?}: {}", names(schema))))
+}
+
+/// What a column is, for a message.
+fn kind(schema: &SchemaDescriptor, name: &str) -> String {
+    match flat(schema, name) {
+        Some(leaf) => format!("values of type {}", schema.column(leaf).physical_type()),
+        None => "lists or structures of something else".to_owned(),
+    }
+}
+
+/// The names of the columns, for a message.
+fn names(schema: &SchemaDescriptor) -> String {
+    const TOLD: usize = 12;
+    let columns = schema.root_schema().get_fields();
+    let told: Vec<_> = columns.iter().take(TOLD).map(|root| root.name()).collect();
+    match columns.len() {
+        0 => "it has none".to_owned(),
+        count if count > TOLD => format!("it has {} and {} more", told.join(", "), count - TOLD),
+        _ => format!("it has {}", told.join(", ")),
+    }
+}

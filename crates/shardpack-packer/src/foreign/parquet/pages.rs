@@ -1,0 +1,465 @@
+//! The pages of a column chunk, one after another, unpacked.
+//!
+//! Holds at all times: one page in memory; nothing is allocated for a length before it has been compared with what is
+//! left of the chunk and with the limits below; what is unpacked is exactly as long as the page's header says. The
+//! parquet crate's own reader of pages does not keep this: it follows gzip as far as it goes, and makes a dictionary of
+//! as many entries as a page claims.
+//!
+//! Specification: <https://github.com/apache/parquet-format>, 2.12, `parquet.thrift`.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    os::unix::fs::FileExt,
+    sync::Arc,
+};
+
+use parquet::{
+    basic::{Compression, Encoding, Type as Physical},
+    column::page::{Page, PageMetadata, PageReader},
+    errors::{ParquetError, Result},
+    file::metadata::ColumnChunkMetaData,
+};
+
+use super::{
+    footer::MAGIC,
+    thrift::{Kind, Thrift},
+};
+
+/// Longest page that is unpacked. Writers begin a new one after 1 MiB, but some look only every 1024 rows.
+const LIMIT_BYTES: u64 = 1 << 30;
+/// Most entries of a dictionary, of which each takes some 40 bytes in memory.
+const ENTRIES_LIMIT: u64 = 1 << 22;
+/// Most values in a chunk of lists: those of one list are in memory at once.
+const LISTED_LIMIT: u64 = 1 << 24;
+/// How much is read in search of the end of a page's header: with most, and with all that hold statistics.
+const HEADER_BYTES: [u64; 2] = [4 << 10, 4 << 20];
+
+/// Reads the pages of a chunk.
+pub(super) struct Pages {
+    file: Arc<File>,
+    /// Where the next page's header, or its content where that has been read, begins in the file.
+    at: u64,
+    /// Where the chunk ends in the file.
+    end: u64,
+    /// Values that pages may still have.
+    values_left: u64,
+    /// Least bytes that an entry of the dictionary takes.
+    entry_bytes: u64,
+    codec: Codec,
+    /// Header of the next page, if it has been read.
+    header: Option<Header>,
+}
+
+enum Codec {
+    None,
+    Snappy(snap::raw::Decoder),
+    Zstd(zstd::bulk::Decompressor<'static>),
+    Gzip,
+    Lz4,
+}
+
+#[derive(Clone, Copy)]
+struct Header {
+    what: What,
+    unpacked_bytes: u64,
+    packed_bytes: u64,
+    crc: Option<u32>,
+    values: u32,
+    encoding: Encoding,
+}
+
+#[derive(Clone, Copy)]
+enum What {
+    Data { of_definitions: Encoding, of_repetitions: Encoding },
+    Data2 { rows: u32, nulls: u32, definition_bytes: u32, repetition_bytes: u32, is_packed: bool },
+    Dictionary { is_sorted: bool },
+    Index,
+}
+
+impl Pages {
+    /// The pages of the chunk `meta` in `file`, whose chunks end at `footer`; `rows` is how many its row group has.
+    pub fn open(file: Arc<File>, footer: u64, rows: u64, meta: &ColumnChunkMetaData) -> Result<Self> {
+        if let Some(path) = meta.file_path() {
+            return Err(failed(format!("it lies in another file, {path:?}, which is not supported")));
+        }
+        // Some writers tell 0 for a dictionary that is not there.
+        let dictionary = meta.dictionary_page_offset().filter(|at| (1..meta.data_page_offset()).contains(at));
+        let at = dictionary.unwrap_or(meta.data_page_offset());
+        let (at, bytes) = (u64::try_from(at).ok(), u64::try_from(meta.compressed_size()).ok());
+        let end = at.zip(bytes).and_then(|(at, bytes)| at.checked_add(bytes)).filter(|end| *end <= footer);
+        let (Some(at), Some(end)) = (at.filter(|at| *at >= MAGIC.len() as u64), end) else {
+            let (at, bytes) = (meta.data_page_offset(), meta.compressed_size());
+            return Err(failed(format!("{bytes} bytes at byte {at}, the footer begins at byte {footer}")));
+        };
+        let column = meta.column_descr();
+        let is_listed = column.max_rep_level() > 0;
+        let values = u64::try_from(meta.num_values()).unwrap_or(u64::MAX);
+        if !is_listed && values != rows {
+            return Err(failed(format!("{} values, expected {rows}", meta.num_values())));
+        }
+        if is_listed && values > LISTED_LIMIT {
+            let found = meta.num_values();
+            return Err(failed(format!("lists of {found} values, at most {LISTED_LIMIT} in a row group are read")));
+        }
+        let codec = match meta.compression() {
+            Compression::UNCOMPRESSED => Codec::None,
+            Compression::SNAPPY => Codec::Snappy(snap::raw::Decoder::new()),
+            Compression::ZSTD(_) => Codec::Zstd(zstd::bulk::Decompressor::new().map_err(external)?),
+            Compression::GZIP(_) => Codec::Gzip,
+            Compression::LZ4_RAW => Codec::Lz4,
+            other => return Err(failed(format!("compressed with {other}, which is not supported"))),
+        };
+        let entry_bytes = match column.physical_type() {
+            Physical::BOOLEAN => 1,
+            Physical::INT32 | Physical::FLOAT | Physical::BYTE_ARRAY => 4,
+            Physical::INT64 | Physical::DOUBLE => 8,
+            Physical::INT96 => 12,
+            Physical::FIXED_LEN_BYTE_ARRAY => u64::try_from(column.type_length()).unwrap_or(1).max(1),
+        };
+        Ok(Self { file, at, end, values_left: values, entry_bytes, codec, header: None })
+    }
+
+    /// The header of the next page; `None` behind the last.
+    fn header(&mut self) -> Result<Option<Header>> {
+        while self.header.is_none() && self.at < self.end {
+            let (header, header_bytes) = self.read_header()?;
+            let at = self.at + header_bytes;
+            let left = self.end.saturating_sub(at);
+            if header.packed_bytes > left {
+                let found = header.packed_bytes;
+                return Err(failed(format!("page at byte {}: {found} bytes, {left} are left", self.at)));
+            }
+            if header.unpacked_bytes > LIMIT_BYTES {
+                let found = header.unpacked_bytes;
+                let what = format!("page at byte {}: {found} bytes unpacked, at most 1 GiB is read", self.at);
+                return Err(failed(what));
+            }
+            match header.what {
+                What::Index => self.at = at + header.packed_bytes,
+                _ => (self.at, self.header) = (at, Some(header)),
+            }
+        }
+        Ok(self.header)
+    }
+
+    /// The header at `at`, and its length.
+    fn read_header(&self) -> Result<(Header, u64)> {
+        let left = self.end - self.at;
+        for most in HEADER_BYTES {
+            let mut bytes = vec![0; most.min(left) as usize];
+            self.file.read_exact_at(&mut bytes, self.at).map_err(external)?;
+            let mut thrift = Thrift::new(&bytes);
+            if let Some(header) = Header::read(&mut thrift) {
+                let header = header.map_err(|what| failed(format!("page at byte {}: {what}", self.at)))?;
+                return Ok((header, (bytes.len() - thrift.left()) as u64));
+            }
+            if most >= left {
+                break;
+            }
+        }
+        Err(failed(format!("page at byte {}: its header cannot be read", self.at)))
+    }
+
+    /// The page whose header has been read.
+    fn content(&mut self, header: &Header) -> Result<Vec<u8>> {
+        let at = self.at;
+        self.at += header.packed_bytes;
+        let mut packed = room(header.packed_bytes)?;
+        packed.resize(header.packed_bytes as usize, 0);
+        self.file.read_exact_at(&mut packed, at).map_err(external)?;
+        let damaged = |what: String| failed(format!("page at byte {at}: {what}"));
+        if let Some(expected) = header.crc {
+            let mut crc = flate2::Crc::new();
+            crc.update(&packed);
+            if crc.sum() != expected {
+                return Err(damaged(format!("its CRC is {:08x}, expected {expected:08x}", crc.sum())));
+            }
+        }
+        let (levels, is_packed) = match header.what {
+            What::Data2 { definition_bytes, repetition_bytes, is_packed, .. } => {
+                (definition_bytes as usize + repetition_bytes as usize, is_packed)
+            }
+            _ => (0, true),
+        };
+        let unpacked_bytes = header.unpacked_bytes as usize;
+        let Some((before, content)) = packed.split_at_checked(levels).filter(|_| levels <= unpacked_bytes) else {
+            return Err(damaged(format!("levels of {levels} bytes in a page of {unpacked_bytes}")));
+        };
+        let expected = unpacked_bytes - levels;
+        let out = match &mut self.codec {
+            codec if is_packed && !matches!(codec, Codec::None) => {
+                codec.unpack(content, expected).map_err(|error| damaged(format!("cannot be unpacked: {error}")))?
+            }
+            _ if content.len() == expected => return Ok(packed),
+            _ => return Err(damaged(format!("{} bytes, expected {expected}", content.len()))),
+        };
+        if out.len() != expected {
+            return Err(damaged(format!("{} bytes unpacked, expected {expected}", out.len())));
+        }
+        Ok(if levels == 0 { out } else { [before, &out].concat() })
+    }
+
+    fn next_page(&mut self) -> Result<Option<Page>> {
+        let Some(header) = self.header()? else { return Ok(None) };
+        let at = self.at;
+        let content = self.content(&header)?;
+        self.header = None;
+        let Header { values: num_values, encoding, .. } = header;
+        let buf = content.into();
+        if let What::Dictionary { is_sorted } = header.what {
+            let entries = ENTRIES_LIMIT.min(header.unpacked_bytes / self.entry_bytes);
+            if u64::from(num_values) > entries {
+                let what = format!("page at byte {at}: a dictionary of {num_values}, at most {entries} are possible");
+                return Err(failed(what));
+            }
+            return Ok(Some(Page::DictionaryPage { buf, num_values, encoding, is_sorted }));
+        }
+        let left = self.values_left.checked_sub(num_values.into());
+        self.values_left =
+            left.ok_or_else(|| failed(format!("page at byte {at}: more values than the chunk should have")))?;
+        Ok(Some(match header.what {
+            What::Data { of_definitions, of_repetitions } => Page::DataPage {
+                buf,
+                num_values,
+                encoding,
+                def_level_encoding: of_definitions,
+                rep_level_encoding: of_repetitions,
+                statistics: None,
+            },
+            What::Data2 { rows, nulls, definition_bytes, repetition_bytes, .. } => Page::DataPageV2 {
+                buf,
+                num_values,
+                encoding,
+                num_nulls: nulls,
+                num_rows: rows,
+                def_levels_byte_len: definition_bytes,
+                rep_levels_byte_len: repetition_bytes,
+                is_compressed: false,
+                statistics: None,
+            },
+            What::Dictionary { .. } | What::Index => return Ok(None),
+        }))
+    }
+}
+
+impl PageReader for Pages {
+    fn get_next_page(&mut self) -> Result<Option<Page>> {
+        self.next_page()
+    }
+
+    fn peek_next_page(&mut self) -> Result<Option<PageMetadata>> {
+        Ok(self.header()?.map(|header| PageMetadata {
+            num_rows: match header.what {
+                What::Data2 { rows, .. } => Some(rows as usize),
+                _ => None,
+            },
+            num_levels: Some(header.values as usize),
+            is_dict: matches!(header.what, What::Dictionary { .. }),
+        }))
+    }
+
+    fn skip_next_page(&mut self) -> Result<()> {
+        if let Some(header) = self.header()? {
+            self.at += header.packed_bytes;
+            self.header = None;
+        }
+        Ok(())
+    }
+}
+
+impl Iterator for Pages {
+    type Item = Result<Page>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_page().transpose()
+    }
+}
+
+impl Codec {
+    /// What is packed in `content`, which should be `expected` bytes; not many more of them are unpacked.
+    fn unpack(&mut self, content: &[u8], expected: usize) -> io::Result<Vec<u8>> {
+        // Some writers leave out the content where there is none.
+        if expected == 0 {
+            return Ok(Vec::new());
+        }
+        let mut out = room(expected as u64).map_err(io::Error::other)?;
+        match self {
+            Self::None => out.extend_from_slice(content),
+            Self::Snappy(decoder) => {
+                out.resize(expected, 0);
+                let unpacked = decoder.decompress(content, &mut out).map_err(io::Error::other)?;
+                out.truncate(unpacked);
+            }
+            Self::Zstd(decoder) => {
+                decoder.decompress_to_buffer(content, &mut out)?;
+            }
+            Self::Gzip => {
+                flate2::read::MultiGzDecoder::new(content).take(expected as u64 + 1).read_to_end(&mut out)?;
+            }
+            Self::Lz4 => {
+                out.resize(expected, 0);
+                let unpacked = lz4_flex::block::decompress_into(content, &mut out).map_err(io::Error::other)?;
+                out.truncate(unpacked);
+            }
+        }
+        Ok(out)
+    }
+}
+
+impl Header {
+    /// `None` if it is cut or no header; text if it is one of a page that cannot be read.
+    fn read(thrift: &mut Thrift<'_>) -> Option<Result<Self, String>> {
+        let mut own = [None; 5];
+        let (mut data, mut dictionary, mut data2) = ([None; 8], [None; 8], [None; 8]);
+        thrift.fields(|thrift, field, kind| match field {
+            5 => numbers(thrift, kind, &mut data),
+            7 => numbers(thrift, kind, &mut dictionary),
+            8 => numbers(thrift, kind, &mut data2),
+            field => {
+                let value = thrift.value(kind)?;
+                if let Some(place) = usize::try_from(field).ok().and_then(|field| own.get_mut(field)) {
+                    *place = value;
+                }
+                Some(())
+            }
+        })?;
+        Some(Self::of(own, data, dictionary, data2))
+    }
+
+    /// The header with these numbers, each in the place of its field's number; the encodings' are in `parquet.thrift`.
+    fn of(
+        own: [Option<i64>; 5],
+        data: [Option<i64>; 8],
+        dictionary: [Option<i64>; 8],
+        data2: [Option<i64>; 8],
+    ) -> Result<Self, String> {
+        let number = |value: Option<i64>| {
+            let number = value.and_then(|value| i32::try_from(value).ok()).and_then(|value| u32::try_from(value).ok());
+            number.ok_or_else(|| "a number in its header is missing or too large".to_owned())
+        };
+        let of_values = |value| match number(value)? {
+            0 => Ok(Encoding::PLAIN),
+            2 => Ok(Encoding::PLAIN_DICTIONARY),
+            3 => Ok(Encoding::RLE),
+            5 => Ok(Encoding::DELTA_BINARY_PACKED),
+            8 => Ok(Encoding::RLE_DICTIONARY),
+            6 => Err("the encoding DELTA_LENGTH_BYTE_ARRAY is not supported".to_owned()),
+            7 => Err("the encoding DELTA_BYTE_ARRAY is not supported".to_owned()),
+            9 => Err("the encoding BYTE_STREAM_SPLIT is not supported".to_owned()),
+            other => Err(format!("the encoding with the number {other} is not supported")),
+        };
+        let of_levels = |value| match number(value)? {
+            3 => Ok(Encoding::RLE),
+            // What Java writes where there are none; the others have ceased to.
+            #[expect(deprecated)]
+            4 => Ok(Encoding::BIT_PACKED),
+            other => Err(format!("levels in the encoding with the number {other} are not supported")),
+        };
+        let (what, values, encoding) = match number(own[1])? {
+            0 => {
+                let what = What::Data { of_definitions: of_levels(data[3])?, of_repetitions: of_levels(data[4])? };
+                (what, data[1], of_values(data[2])?)
+            }
+            1 => (What::Index, Some(0), Encoding::PLAIN),
+            2 => {
+                let what = What::Dictionary { is_sorted: dictionary[3] == Some(1) };
+                (what, dictionary[1], of_values(dictionary[2])?)
+            }
+            3 => {
+                let what = What::Data2 {
+                    rows: number(data2[3])?,
+                    nulls: number(data2[2])?,
+                    definition_bytes: number(data2[5])?,
+                    repetition_bytes: number(data2[6])?,
+                    is_packed: data2[7] != Some(0),
+                };
+                (what, data2[1], of_values(data2[4])?)
+            }
+            other => return Err(format!("a page of the type with the number {other}")),
+        };
+        Ok(Self {
+            what,
+            unpacked_bytes: number(own[2])?.into(),
+            packed_bytes: number(own[3])?.into(),
+            // Its 32 bits are kept in a signed number.
+            crc: own[4].map(|crc| crc as u32),
+            values: number(values)?,
+            encoding,
+        })
+    }
+}
+
+/// Reads the numbers of a structure, each to the place of its field's number.
+fn numbers(thrift: &mut Thrift<'_>, kind: Kind, out: &mut [Option<i64>]) -> Option<()> {
+    if !kind.is_structure() {
+        return thrift.skip(kind);
+    }
+    thrift.fields(|thrift, field, kind| {
+        let value = thrift.value(kind)?;
+        if let Some(place) = usize::try_from(field).ok().and_then(|field| out.get_mut(field)) {
+            *place = value;
+        }
+        Some(())
+    })
+}
+
+/// Room for `bytes`, if the machine has as much.
+fn room(bytes: u64) -> Result<Vec<u8>> {
+    let mut out = Vec::new();
+    out.try_reserve_exact(bytes as usize)
+        .map_err(|_| external(io::Error::new(io::ErrorKind::OutOfMemory, format!("a page of {bytes} bytes"))))?;
+    Ok(out)
+}
+
+fn failed(what: String) -> ParquetError {
+    ParquetError::General(what)
+}
+
+fn external(error: io::Error) -> ParquetError {
+    ParquetError::External(Box::new(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn no_codec_unpacks_much_more_than_is_expected() {
+        let zeros = vec![0; 1 << 20];
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        gzip.write_all(&zeros).unwrap();
+        let cases = [
+            (Codec::Snappy(snap::raw::Decoder::new()), snap::raw::Encoder::new().compress_vec(&zeros).unwrap()),
+            (Codec::Zstd(zstd::bulk::Decompressor::new().unwrap()), zstd::bulk::compress(&zeros, 3).unwrap()),
+            (Codec::Gzip, gzip.finish().unwrap()),
+            (Codec::Lz4, lz4_flex::block::compress(&zeros)),
+        ];
+        for (number, (mut codec, packed)) in cases.into_iter().enumerate() {
+            assert!(codec.unpack(&packed, zeros.len()).unwrap() == zeros, "{number}");
+            if let Ok(out) = codec.unpack(&packed, 1000) {
+                assert_eq!(out.len(), 1001, "{number}");
+            }
+            assert!(codec.unpack(&packed[..packed.len() / 2], zeros.len()).is_err(), "{number}");
+        }
+    }
+
+    #[test]
+    fn a_dictionary_has_no_more_entries_than_its_bytes_can_hold() {
+        for (entries, expected) in [(1, None), (2, Some("a dictionary of 2, at most 1 are possible"))] {
+            // Type 2, 4 bytes unpacked, 4 packed; field 7: its entries, encoding 0.
+            let page = [0x15, 4, 0x15, 8, 0x15, 8, 0x4c, 0x15, 2 * entries, 0x15, 0, 0, 0, 1, 2, 3, 4];
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(&page).unwrap();
+            let (at, end, file) = (0, page.len() as u64, Arc::new(file));
+            let mut pages = Pages { file, at, end, values_left: 9, entry_bytes: 4, codec: Codec::None, header: None };
+            match (pages.next_page(), expected) {
+                (Ok(Some(Page::DictionaryPage { buf, num_values: 1, .. })), None) => assert_eq!(*buf, [1, 2, 3, 4]),
+                (Err(error), Some(expected)) => assert!(error.to_string().ends_with(expected), "{error}"),
+                (found, _) => panic!("{entries}: {}", found.is_ok()),
+            }
+        }
+    }
+}

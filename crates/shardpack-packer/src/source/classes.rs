@@ -1,0 +1,281 @@
+//! From what records say of their labels to the list of classes, and to a listing.
+//!
+//! Labels that are numbers stay the numbers they are: class 7 is the eighth of the list, whether there is a sample of
+//! class 6 or not. Labels that are words become numbers by the order of the words, as folders do in an ImageFolder.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use shardpack_format::{Result, formats::foreign::Label, sample};
+
+use crate::listing::{Builder, Folder, Listing};
+
+/// Name of the one class of samples of which none has a label.
+const UNLABELLED: &[u8] = b"unlabelled";
+/// A label is believed up to so many times the number of samples, or up to [`FEW_CLASSES`].
+const CLASSES_PER_SAMPLE: u64 = 16;
+const FEW_CLASSES: u64 = 1 << 16;
+/// More classes than anybody has; each takes memory whether it has a sample or not.
+const MOST_CLASSES: u64 = 1 << 24;
+
+/// What a record says of its class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Said {
+    /// Its label, if that is a number.
+    pub number: Option<i64>,
+    /// Its class or its label, if that is a word: number in [`Words`].
+    pub word: Option<u32>,
+}
+
+/// Words, each once.
+#[derive(Debug, Default)]
+pub(super) struct Words {
+    list: Vec<Box<[u8]>>,
+    numbers: HashMap<Box<[u8]>, u32>,
+}
+
+impl Words {
+    /// Number of `word`.
+    pub fn intern(&mut self, word: &[u8]) -> u32 {
+        if let Some(number) = self.numbers.get(word) {
+            return *number;
+        }
+        let number = self.list.len() as u32;
+        self.list.push(word.into());
+        self.numbers.insert(word.into(), number);
+        number
+    }
+
+    /// Takes over words that may come up.
+    pub fn intern_all(&mut self, words: &[Vec<u8>]) {
+        for word in words {
+            self.intern(word);
+        }
+    }
+
+    /// What a record with this label and this class says, or why it says nothing that can be used.
+    pub fn said(&mut self, label: &Label, class: Option<&[u8]>) -> Result<Said, String> {
+        let class = class.filter(|class| !class.is_empty());
+        match label {
+            Label::Number(number) if *number < 0 => Err(format!("label {number}: no class has a number below 0")),
+            Label::Number(number) => Ok(Said { number: Some(*number), word: class.map(|class| self.intern(class)) }),
+            Label::Text(text) => Ok(Said { number: None, word: Some(self.intern(class.unwrap_or(text))) }),
+            Label::Missing => Ok(Said { number: None, word: class.map(|class| self.intern(class)) }),
+            Label::Unfit(reason) => Err(format!("label: {reason}")),
+        }
+    }
+
+    /// Takes over the words of `other`; gives the number here of each of them.
+    pub fn merge(&mut self, other: &Self) -> Vec<u32> {
+        other.list.iter().map(|word| self.intern(word)).collect()
+    }
+}
+
+/// The list of classes, once it is settled.
+#[derive(Debug)]
+pub(super) struct Classes {
+    /// Names in the order of labels.
+    pub names: Arc<Vec<Box<[u8]>>>,
+    /// Whether labels are numbers.
+    is_numbered: bool,
+    /// Whether nothing says anything: all samples are of one class.
+    pub is_unlabelled: bool,
+    /// Class by word.
+    by_word: HashMap<u32, u32>,
+}
+
+impl Classes {
+    /// Settles the classes of samples that say what `said` says; `known` are names that the source tells beside.
+    pub fn settle(said: impl Iterator<Item = Said> + Clone, words: &Words, known: &[Vec<u8>]) -> Self {
+        let (mut samples, mut numbered, mut worded) = (0u64, false, false);
+        for said in said.clone() {
+            samples += 1;
+            numbered |= said.number.is_some();
+            worded |= said.word.is_some();
+        }
+        let is_unlabelled = !numbered && !worded && known.is_empty();
+        let names: Vec<Box<[u8]>> = if is_unlabelled {
+            vec![UNLABELLED.into()]
+        } else if numbered || !known.is_empty() {
+            numbered_names(said, samples, words, known)
+        } else {
+            let used: std::collections::BTreeSet<u32> = said.filter_map(|said| said.word).collect();
+            let mut names: Vec<Box<[u8]>> = used.into_iter().map(|word| words.list[word as usize].clone()).collect();
+            names.sort_unstable();
+            names
+        };
+        let numbers = names.iter().enumerate();
+        let by_word = numbers.filter_map(|(number, name)| Some((*words.numbers.get(name)?, number as u32))).collect();
+        Self { names: Arc::new(names), is_numbered: numbered, is_unlabelled, by_word }
+    }
+
+    /// Number of the class that `said` means.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn number(&self, said: Said, words: &Words) -> Result<u32, String> {
+        let of_word = |word: u32| {
+            self.by_word.get(&word).copied().ok_or_else(|| {
+                let word = sample::name(&words.list[word as usize], b"");
+                match self.is_numbered {
+                    true => format!("label {word:?} is no number, as those of others are"),
+                    false => format!("label {word:?} is none of the known classes"),
+                }
+            })
+        };
+        match (said.number, said.word) {
+            _ if self.is_unlabelled => Ok(0),
+            (Some(number), _) => {
+                let number = u32::try_from(number).ok().filter(|number| (*number as usize) < self.names.len());
+                number.ok_or_else(|| {
+                    format!("label {}: too large for the number of a class", said.number.unwrap_or_default())
+                })
+            }
+            (None, Some(word)) => of_word(word),
+            (None, None) => Err("no label".to_owned()),
+        }
+    }
+}
+
+/// Names by label: what the source tells, the word that all samples of the label have, or the number itself.
+fn numbered_names(said: impl Iterator<Item = Said>, samples: u64, words: &Words, known: &[Vec<u8>]) -> Vec<Box<[u8]>> {
+    let most = samples.saturating_mul(CLASSES_PER_SAMPLE).clamp(FEW_CLASSES, MOST_CLASSES);
+    // `None` where samples of one label have different words.
+    let mut word_of: BTreeMap<u64, Option<u32>> = BTreeMap::new();
+    let mut count = known.len() as u64;
+    for said in said {
+        let Some(number) = said.number.map(|number| number as u64).filter(|number| *number < most) else { continue };
+        count = count.max(number + 1);
+        let word = word_of.entry(number).or_insert(said.word);
+        if *word != said.word {
+            *word = None;
+        }
+    }
+    let mut uses: HashMap<u32, u64> = HashMap::new();
+    word_of.values().flatten().for_each(|word| *uses.entry(*word).or_default() += 1);
+    let name = |number: u64| -> Box<[u8]> {
+        if let Some(name) = known.get(number as usize) {
+            return name.as_slice().into();
+        }
+        match word_of.get(&number) {
+            Some(Some(word)) if uses[word] == 1 => words.list[*word as usize].clone(),
+            _ => number.to_string().into_bytes().into(),
+        }
+    };
+    (0..count).map(name).collect()
+}
+
+/// Makes a listing of samples that come in any order.
+pub(super) struct Collector {
+    classes: Arc<Vec<Box<[u8]>>>,
+    builder: Builder,
+    folders: HashMap<(u32, Box<[u8]>), u32>,
+    path: Vec<u8>,
+}
+
+impl Collector {
+    pub fn new(classes: &Arc<Vec<Box<[u8]>>>) -> Self {
+        Self { classes: Arc::clone(classes), builder: Builder::default(), folders: HashMap::new(), path: Vec::new() }
+    }
+
+    /// The path of a sample of `class` that is called `name`: below the folder of its class, as in an ImageFolder.
+    pub fn path(&mut self, class: u32, name: &[u8]) -> &[u8] {
+        path_of(&self.classes[class as usize], name, &mut self.path);
+        &self.path
+    }
+
+    /// Takes a sample.
+    ///
+    /// # Errors
+    /// When its name is too long.
+    pub fn add(&mut self, class: u32, name: &[u8], bytes: u32, place: u64, stamp: i64) -> Result<()> {
+        path_of(&self.classes[class as usize], name, &mut self.path);
+        let at = self.path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+        let (folder, name) = (&self.path[..at], &self.path[at + 1..]);
+        let key = (class, folder.into());
+        let folder = match self.folders.get(&key) {
+            Some(number) => *number,
+            None => {
+                let number = self.builder.add_folder(Folder { path: folder.into(), class });
+                self.folders.insert(key, number);
+                number
+            }
+        };
+        self.builder.add_sample(folder, name, bytes, place, stamp)
+    }
+
+    pub fn finish(self) -> Listing {
+        self.builder.finish(self.classes)
+    }
+}
+
+fn path_of(class: &[u8], name: &[u8], out: &mut Vec<u8>) {
+    let inside = name.strip_prefix(class).and_then(|rest| rest.strip_prefix(b"/"));
+    out.clear();
+    out.extend_from_slice(class);
+    out.push(b'/');
+    out.extend_from_slice(inside.unwrap_or(name));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settle(labels: &[(Label, Option<&str>)], known: &[&str]) -> (Vec<String>, Vec<Result<u32, String>>) {
+        let mut words = Words::default();
+        let said: Vec<_> =
+            labels.iter().map(|(label, class)| words.said(label, class.map(str::as_bytes)).unwrap()).collect();
+        let known: Vec<_> = known.iter().map(|name| name.as_bytes().to_vec()).collect();
+        let classes = Classes::settle(said.iter().copied(), &words, &known);
+        let names = classes.names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+        (names, said.iter().map(|said| classes.number(*said, &words)).collect())
+    }
+
+    #[test]
+    fn numbers_stay_and_take_the_names_that_all_agree_on() {
+        let number = Label::Number;
+        let (names, numbers) = settle(
+            &[(number(3), Some("cat")), (number(1), None), (number(3), Some("cat")), (number(2), Some("x"))],
+            &[],
+        );
+        assert_eq!(names, ["0", "1", "x", "cat"]);
+        assert_eq!(numbers, [Ok(3), Ok(1), Ok(3), Ok(2)]);
+        // Two labels of one name, and one label of two: the number is what tells them apart.
+        let two = [(number(0), Some("a")), (number(1), Some("a")), (number(2), Some("b")), (number(2), Some("c"))];
+        assert_eq!(settle(&two, &[]).0, ["0", "1", "2"]);
+        assert_eq!(settle(&[(number(1), None)], &["cat", "dog", "eel"]).0, ["cat", "dog", "eel"]);
+    }
+
+    #[test]
+    fn words_are_numbered_in_their_order_and_nothing_is_one_class() {
+        let text = |text: &str| Label::Text(text.as_bytes().to_vec());
+        let (names, numbers) = settle(&[(text("dog"), None), (text("cat"), None), (Label::Missing, None)], &[]);
+        assert_eq!(names, ["cat", "dog"]);
+        assert_eq!(numbers, [Ok(1), Ok(0), Err("no label".to_owned())]);
+        assert_eq!(settle(&[(Label::Missing, None)], &[]), (vec!["unlabelled".to_owned()], vec![Ok(0)]));
+        let mixed = settle(&[(text("dog"), None), (Label::Number(0), None)], &[]);
+        assert!(mixed.1[0].as_ref().unwrap_err().contains("is no number"), "{mixed:?}");
+    }
+
+    #[test]
+    fn a_label_that_no_dataset_can_have_takes_no_memory() {
+        let (names, numbers) = settle(&[(Label::Number(1 << 40), None), (Label::Number(1), None)], &[]);
+        assert_eq!(names, ["0", "1"]);
+        assert!(numbers[0].as_ref().unwrap_err().contains("too large"));
+        assert!(Words::default().said(&Label::Number(-1), None).is_err());
+    }
+
+    #[test]
+    fn paths_begin_with_the_class_once() {
+        let classes = Arc::new(vec![b"cat".as_slice().into()]);
+        let mut collector = Collector::new(&classes);
+        assert_eq!(collector.path(0, b"cat/1.jpg"), b"cat/1.jpg");
+        assert_eq!(collector.path(0, b"cats/1.jpg"), b"cat/cats/1.jpg");
+        collector.add(0, b"cat/x/2.jpg", 1, 0, 0).unwrap();
+        collector.add(0, b"1.jpg", 1, 1, 0).unwrap();
+        let listing = collector.finish();
+        assert_eq!([b"cat/1.jpg".as_slice(), b"cat/x/2.jpg"].map(|path| listing.find(0, path)), [Some(0), Some(1)]);
+    }
+}

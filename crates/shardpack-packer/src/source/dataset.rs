@@ -1,0 +1,198 @@
+//! A dataset that this program sealed, as a source: its manifest and indexes tell all, and every image is compared with
+//! its content hash when it is read.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::Path,
+    sync::Arc,
+};
+
+use rustix::io::Errno;
+use shardpack_format::{
+    Error, ErrorKind, Result,
+    formats::foreign::Label,
+    manifest::{self, Class, Manifest},
+};
+use shardpack_reader::Dataset;
+
+use super::{
+    Found, ReadError, Refusal, Source,
+    classes::{Classes, Collector, Words},
+    image_folder::{Keep, Options, Splits, order},
+    medium,
+};
+use crate::{
+    ledger::{self, Fate, Unpacked},
+    listing::Listing,
+    monitor::{Monitor, Phase},
+    plan::Plan,
+    sys,
+};
+
+/// Lists the dataset in `root`, or those of its splits.
+pub(super) fn discover(root: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+    let keep = Keep::new(options)?;
+    monitor.begin(Phase::Walking, 0, 0);
+    let datasets = Dataset::open_all(root)?;
+    let is_split = |dataset: &Dataset| dataset.folder() != root;
+    let wanted = |dataset: &&Dataset| match &options.splits {
+        Splits::Names(names) => names.iter().any(|name| is_split(dataset) && name == dataset.name()),
+        _ => true,
+    };
+    if let Splits::Names(names) = &options.splits
+        && let Some(missing) = names.iter().find(|name| !datasets.iter().any(|dataset| dataset.name() == **name))
+    {
+        return Err(Error::usage(format!("no split {missing:?}, which --splits names")).in_file(root));
+    }
+    let datasets: Vec<_> = datasets.iter().filter(wanted).collect();
+    datasets.iter().map(|dataset| of_dataset(dataset, is_split(dataset), &keep, monitor)).collect()
+}
+
+fn of_dataset(dataset: &Dataset, is_split: bool, keep: &Keep, monitor: &dyn Monitor) -> Result<Found> {
+    let manifest: &Manifest = dataset.manifest();
+    let known: Vec<Vec<u8>> = dataset.classes().iter().map(Class::name_bytes).collect();
+    let mut words = Words::default();
+    words.intern_all(&known);
+    let classes = Classes::settle(std::iter::empty(), &words, &known);
+    let mut collector = Collector::new(&classes.names);
+    let (mut unpacked, mut kinds) = (Vec::new(), BTreeMap::new());
+    for number in 0..dataset.len() {
+        if number % 4096 == 0 && monitor.interrupted() {
+            return Err(crate::pack::interrupted());
+        }
+        let row = dataset.row(number)?;
+        let bytes = row.payload().1;
+        let label = row.label.map_or(Label::Missing, Label::Number);
+        let mut refuse = |class, fate, reason: String| {
+            unpacked.push(Unpacked { path: row.path.to_vec(), class, fate, reason });
+        };
+        let class = words.said(&label, None).and_then(|said| classes.number(said, &words));
+        match class {
+            Err(reason) => refuse(None, Fate::Skipped, reason),
+            Ok(class) if !keep.wants(row.path) => {
+                refuse(Some(class), Fate::Filtered, "left out by --include or --exclude".to_owned());
+            }
+            Ok(class) => {
+                *kinds.entry(row.image.kind).or_default() += 1;
+                collector.add(class, row.path, bytes, number, 0)?;
+                monitor.advance(1, bytes.into());
+            }
+        }
+    }
+    unpacked.sort_unstable_by(order);
+    let mut listing = collector.finish();
+    listing.part_namesakes(|number, name| [format!("{number}/").as_bytes(), name].concat())?;
+    let split = is_split.then(|| dataset.name().to_owned());
+    let mut notes = Vec::new();
+    let left_out = manifest.ledger.counts.discovered - manifest.ledger.counts.packed;
+    if left_out > 0 {
+        notes
+            .push(format!("{left_out} images were left out when this dataset was packed: its ledger.jsonl names them"));
+    }
+    Ok(Found { split, listing: Arc::new(listing), unpacked, ignored: BTreeMap::new(), kinds, notes })
+}
+
+/// Hands out the images of a sealed dataset.
+#[derive(Debug)]
+pub struct SealedReader<'a> {
+    listing: &'a Listing,
+    dataset: Dataset,
+    relayed: Option<Relayed>,
+}
+
+/// How the samples of a listing went into a dataset.
+#[derive(Debug)]
+struct Relayed {
+    /// Number in stored order by number in the listing; [`NOWHERE`] for what could not be packed.
+    places: Vec<u64>,
+    /// Why, by path.
+    refused: HashMap<Vec<u8>, String>,
+}
+
+const NOWHERE: u64 = u64::MAX;
+
+impl<'a> SealedReader<'a> {
+    /// Serves `listing`, which was made of the dataset in `folder`: the place of a sample is its number in stored order.
+    ///
+    /// # Errors
+    /// When it cannot be opened, or holds fewer samples than were listed.
+    pub fn open(folder: &Path, listing: &'a Listing) -> Result<Self> {
+        let dataset = Dataset::open(folder)?.check_content(true);
+        let last = listing.entries().iter().map(|entry| entry.place).max();
+        if last.is_some_and(|last| last >= dataset.len()) {
+            return Err(Error::data("holds fewer samples than were listed").in_file(folder));
+        }
+        Ok(Self { listing, dataset, relayed: None })
+    }
+
+    /// Serves the listing of `plan` from the dataset in `folder` that was packed by it.
+    ///
+    /// # Errors
+    /// When it cannot be opened, or is not what `plan` says.
+    pub fn relay(folder: &Path, plan: &'a Plan) -> Result<Self> {
+        let dataset = Dataset::open(folder)?.check_content(true);
+        let mut places = vec![NOWHERE; plan.listing.len() as usize];
+        for stored in 0..dataset.len() {
+            let row = dataset.row(stored)?;
+            let position = std::str::from_utf8(row.key).ok().and_then(|key| key.parse().ok());
+            let position = position.filter(|position| *position < plan.listing.len());
+            let not_ours = || Error::data("not the dataset of this plan").in_file(folder).in_sample(row.name());
+            places[plan.sample_at(position.ok_or_else(not_ours)?) as usize] = stored;
+        }
+        let lines = sys::read_if_there(&folder.join(manifest::LEDGER_FILE))?.unwrap_or_default();
+        let refused = ledger::read(&lines)?.into_iter().map(|line| (line.path, line.reason)).collect();
+        Ok(Self { listing: &plan.listing, dataset, relayed: Some(Relayed { places, refused }) })
+    }
+
+    /// Number in stored order of sample `number` of the listing.
+    fn place(&self, number: u64) -> Result<u64, ReadError> {
+        let Some(Relayed { places, refused }) = &self.relayed else { return Ok(self.listing.entry(number).place) };
+        match places[number as usize] {
+            NOWHERE => {
+                let mut path = Vec::new();
+                self.listing.path(number, &mut path);
+                let reason = refused.get(&path).cloned();
+                Err(ReadError::Refused(Refusal(reason.unwrap_or_else(|| "could not be packed before".to_owned()))))
+            }
+            place => Ok(place),
+        }
+    }
+}
+
+/// Damage is of one sample; a machine without memory or descriptors is not.
+pub(super) fn refused(error: Error) -> ReadError {
+    match error.kind() {
+        ErrorKind::Data => ReadError::Refused(Refusal(error.to_string())),
+        _ => match error.io_error().and_then(|e| e.raw_os_error()).map(Errno::from_raw_os_error) {
+            Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM) | None => ReadError::Fatal(error),
+            Some(_) => ReadError::Refused(Refusal(error.to_string())),
+        },
+    }
+}
+
+impl Source for SealedReader<'_> {
+    fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
+        let mut image = Vec::with_capacity(payload.len());
+        self.dataset.read(self.place(number)?, &mut image).map_err(refused)?;
+        if image.len() != payload.len() {
+            return Err(ReadError::Refused(Refusal(format!(
+                "changed since it was planned: {} bytes, the plan says {}",
+                image.len(),
+                payload.len()
+            ))));
+        }
+        payload.copy_from_slice(&image);
+        Ok(())
+    }
+
+    fn peek(&self, number: u64, first: &mut [u8], wait: bool) -> Result<Option<usize>, ReadError> {
+        let number = self.place(number)?;
+        let row = self.dataset.row(number).map_err(refused)?;
+        let shard = self.dataset.shard_of(number).map_err(refused)?;
+        let file = shard.open().map_err(refused)?;
+        // Where it is in a compressed shard, roughly: this tells of the disk, not of the image.
+        let at = row.payload().0.min(shard.entry().bytes.saturating_sub(1));
+        medium::peek(&file, at, first, wait)
+            .map_err(|error| ReadError::Refused(Refusal(format!("cannot be read: {error}"))))
+    }
+}

@@ -1,0 +1,125 @@
+//! A first look at shards: what they are and what their first records say, before anything is done.
+
+use serde::Serialize;
+use shardpack_format::{Result, formats::foreign::Label, image_header::Header, sample};
+
+use super::Shards;
+
+/// Samples that are shown.
+const SHOWN: usize = 3;
+
+/// What shards are.
+#[derive(Clone, Debug, Serialize)]
+pub struct Look {
+    /// Formats of the files, each with how many there are, compression included: `("tfrecord, gzip", 3)`.
+    pub formats: Vec<(String, u64)>,
+    /// How many files there are.
+    pub files: u64,
+    /// Length of all files together in bytes.
+    pub bytes: u64,
+    /// Names of the splits, if there are any.
+    pub splits: Vec<String>,
+    /// Name of the first file.
+    pub first: String,
+    /// Name of the last file.
+    pub last: String,
+    /// Name of the field that holds the image; empty where fields have no names.
+    pub image: String,
+    /// Name of the field that holds the label; empty where fields have no names, or there is none.
+    pub label: String,
+    /// Other fields of the first sample, those for label, class and file name not among them.
+    pub others: Vec<String>,
+    /// The first samples of the first file.
+    pub samples: Vec<LookedAt>,
+}
+
+/// A sample that was looked at.
+#[derive(Clone, Debug, Serialize)]
+pub struct LookedAt {
+    /// Key, id, or number in its file.
+    pub key: String,
+    /// What it says of its label.
+    pub label: String,
+    /// Name of its class, if it says so.
+    pub class: Option<String>,
+    /// Kind of the image.
+    pub kind: String,
+    /// Pixels across; 0 where that is not known.
+    pub width: u32,
+    /// Pixels down.
+    pub height: u32,
+    /// Length of the image in bytes.
+    pub bytes: u64,
+    /// Why it cannot be packed, if so.
+    pub problem: Option<String>,
+}
+
+impl Shards {
+    /// Looks at the first samples.
+    ///
+    /// # Errors
+    /// When a field that was asked for is not there. Damage is left to the walk to tell.
+    pub fn look(&self) -> Result<Look> {
+        let mut formats: Vec<(String, u64)> = Vec::new();
+        for file in &self.files {
+            let packed = file.shard.packed.map_or_else(String::new, |packed| format!(", {}", packed.name()));
+            let name = format!("{}{packed}", file.shard.kind.name());
+            match formats.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, files)) => *files += 1,
+                None => formats.push((name, 1)),
+            }
+        }
+        let name = |file: Option<&super::File>| file.map_or_else(String::new, |file| file.name.clone());
+        let mut look = Look {
+            formats,
+            files: self.files.len() as u64,
+            bytes: self.files.iter().map(|file| file.shard.bytes).sum(),
+            splits: self.splits().into_iter().flatten().collect(),
+            first: name(self.files.first()),
+            last: name(self.files.last()),
+            image: String::new(),
+            label: String::new(),
+            others: Vec::new(),
+            samples: Vec::new(),
+        };
+        let Some(file) = self.files.first() else { return Ok(look) };
+        let mut walk = match file.shard.walk(&self.wanted) {
+            Err(error) if error.kind() == shardpack_format::ErrorKind::Usage => return Err(error),
+            Err(_) => return Ok(look),
+            Ok(walk) => walk,
+        };
+        let mut bytes = Vec::new();
+        while look.samples.len() < SHOWN
+            && let Ok(Some(record)) = walk.next()
+        {
+            let (image, problem) = match &record.image {
+                Ok(_) => match walk.image(&mut bytes) {
+                    Ok(()) => (Header::of(&bytes), None),
+                    Err(error) => (Header::of(&[]), Some(error.what())),
+                },
+                Err(reason) => (Header::of(&[]), Some(reason.clone())),
+            };
+            if look.samples.is_empty() {
+                look.image = record.image.as_ref().map_or_else(|_| String::new(), |image| image.name.clone());
+                look.label = record.label_name.clone();
+                look.others = record.others.iter().map(|(name, _)| name.clone()).collect();
+            }
+            look.samples.push(LookedAt {
+                key: sample::name(&record.key, b""),
+                label: match &record.label {
+                    Label::Missing => "none".to_owned(),
+                    Label::Number(number) => number.to_string(),
+                    Label::Text(text) => sample::name(text, b""),
+                    Label::Unfit(reason) => reason.clone(),
+                },
+                class: record.class.as_ref().map(|class| sample::name(class, b"")),
+                kind: image.kind.name().to_owned(),
+                width: image.width,
+                height: image.height,
+                bytes: record.image.as_ref().map_or(0, |image| u64::from(image.bytes)),
+                problem,
+            });
+        }
+        Ok(look)
+    }
+}

@@ -1,0 +1,377 @@
+//! Shards of any writer as a source.
+//!
+//! Each file is walked once and its samples are listed: by class, then by what they are called, with the place of their
+//! record. Images are read from those places afterwards, in whatever order the copy wants, and the record's own checksum
+//! is compared again then. What is compressed is unpacked into the work folder first, for it has no places.
+
+mod look;
+mod open;
+mod scan;
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use shardpack_format::{Error, Result, formats::foreign::Wanted};
+
+use super::{
+    Found,
+    classes::{Classes, Collector, Said, Words},
+    image_folder::{Keep, Options, SPLITS, Splits, order},
+};
+use crate::{
+    foreign::{Kind, Packed, ShardFile, files},
+    ledger::{Fate, Unpacked},
+    monitor::{Monitor, Phase},
+    sys,
+};
+pub use look::{Look, LookedAt};
+pub use open::ShardReader;
+use scan::Scanned;
+
+/// Notes on single files that are shown.
+const NOTES: usize = 5;
+
+/// Shards that were found, and how their records are read.
+#[derive(Clone, Debug)]
+pub struct Shards {
+    files: Vec<File>,
+    wanted: Wanted,
+    ignored: BTreeMap<String, u64>,
+}
+
+#[derive(Clone, Debug)]
+struct File {
+    shard: ShardFile,
+    /// How it is called: its path from the folder that all are in.
+    name: String,
+    split: Option<String>,
+}
+
+impl Shards {
+    /// Finds what `sources` stand for: files, folders, globs, brace patterns.
+    ///
+    /// # Errors
+    /// When a source stands for nothing, or for what is of no known format.
+    pub fn find(sources: &[PathBuf], from: Option<Kind>, wanted: Wanted, splits: &Splits) -> Result<Self> {
+        let mut found = files::Files::default();
+        let mut split_of = Vec::new();
+        for source in sources {
+            let mut add = |path: &Path, split: Option<&str>| -> Result<()> {
+                let more = files::find(&[path.to_path_buf()], from)?;
+                split_of.extend(more.shards.iter().map(|_| split.map(str::to_owned)));
+                found.shards.extend(more.shards);
+                for (reason, files) in more.ignored {
+                    *found.ignored.entry(reason).or_default() += files;
+                }
+                Ok(())
+            };
+            match folders_of_splits(source, from, splits)? {
+                Some(folders) => folders.iter().try_for_each(|(name, path)| add(path, Some(name)))?,
+                None => add(source, None)?,
+            }
+        }
+        let mut seen = std::collections::BTreeSet::new();
+        if let Some(twice) = found.shards.iter().find(|shard| !seen.insert(&shard.path)) {
+            return Err(Error::usage("is given twice").in_file(&twice.path));
+        }
+        if found.shards.is_empty() {
+            let ignored: u64 = found.ignored.values().sum();
+            return Err(Error::usage(match ignored {
+                0 => "no shards in here".to_owned(),
+                files => format!("none of the {files} files in here is a shard"),
+            })
+            .in_file(sources.first().cloned().unwrap_or_default())
+            .help(
+                "shards are webdataset tar, TFRecord, RecordIO, MDS or parquet files; a tree of images is for pack",
+            ));
+        }
+        let common = common_folder(&found.shards);
+        let mut files: Vec<File> = found
+            .shards
+            .into_iter()
+            .zip(split_of)
+            .map(|(shard, split)| {
+                let name = shard.path.strip_prefix(&common).unwrap_or(&shard.path).to_string_lossy().into_owned();
+                File { shard, name, split }
+            })
+            .collect();
+        splits_by_name(&mut files, splits)?;
+        if files.len() > open::MOST_FILES || files.iter().any(|file| file.shard.bytes > open::MOST_FILE_BYTES) {
+            return Err(Error::usage("more than 16 million files, or one of more than 1 TiB"));
+        }
+        Ok(Self { files, wanted, ignored: found.ignored })
+    }
+
+    /// Folders that the files are in.
+    pub fn folders(&self) -> Vec<&Path> {
+        let mut folders: Vec<&Path> = self.files.iter().filter_map(|file| file.shard.path.parent()).collect();
+        folders.sort_unstable();
+        folders.dedup();
+        folders
+    }
+
+    /// The same with paths that hold wherever the program is called from.
+    pub(crate) fn resolved(&self) -> Result<Self> {
+        let mut resolved = self.clone();
+        for file in &mut resolved.files {
+            file.shard.path = sys::resolved(&file.shard.path)?;
+        }
+        Ok(resolved)
+    }
+
+    /// Whether all images can be read where they lie.
+    pub fn is_plain(&self) -> bool {
+        self.files.iter().all(|file| file.shard.is_plain())
+    }
+
+    /// Names of the splits, in order; one `None` where there are none.
+    fn splits(&self) -> Vec<Option<String>> {
+        let place = |split: &Option<String>| {
+            let known = split.as_ref().and_then(|name| SPLITS.iter().position(|known| known == name));
+            (known.unwrap_or(SPLITS.len()), split.clone())
+        };
+        let mut splits: Vec<_> = self.files.iter().map(|file| file.split.clone()).collect();
+        splits.sort_by_key(place);
+        splits.dedup();
+        splits
+    }
+
+    /// Walks all files and lists their samples: one [`Found`] for each split, or one for all.
+    ///
+    /// # Errors
+    /// When a field that was asked for is not there, or a name is too long. What is wrong with single records is in what
+    /// is found.
+    pub fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+        let keep = Keep::new(options)?;
+        monitor.begin(Phase::Walking, 0, 0);
+        let looks = (scan::LOOKS / self.files.len()).max(1);
+        let scanned = self.files.par_iter().map(|file| {
+            if monitor.interrupted() {
+                return Err(crate::pack::interrupted());
+            }
+            scan::scan(&file.shard, &file.name, &self.wanted, looks, monitor)
+        });
+        let mut scanned: Vec<Scanned> = scanned.collect::<Result<_>>()?;
+        let (mut words, mut known) = (Words::default(), Vec::new());
+        for file in &mut scanned {
+            let numbers = words.merge(&file.words);
+            file.rows.iter_mut().for_each(|row| row.said = renumbered(row.said, &numbers));
+            file.refused
+                .iter_mut()
+                .for_each(|refused| refused.said = refused.said.map(|said| renumbered(said, &numbers)));
+            if file.known.len() > known.len() {
+                known = std::mem::take(&mut file.known);
+            }
+        }
+        words.intern_all(&known);
+        let said = scanned.iter().flat_map(|file| file.rows.iter().map(|row| row.said));
+        let classes = Classes::settle(said, &words, &known);
+        let mut scanned: Vec<Option<Scanned>> = scanned.into_iter().map(Some).collect();
+        let mut found = Vec::new();
+        for split in self.splits() {
+            let mut one = Found { split, ..Found::default() };
+            let mut collector = Collector::new(&classes.names);
+            let mut notes = Vec::new();
+            let of_split =
+                self.files.iter().zip(&mut scanned).enumerate().filter(|(_, (file, _))| file.split == one.split);
+            for (number, (file, scanned)) in of_split {
+                let Some(scanned) = scanned.take() else { continue };
+                let refuse = |class: Option<u32>, name: &[u8], fate, reason: String| Unpacked {
+                    path: [file.name.as_bytes(), b"/", name].concat(),
+                    class,
+                    fate,
+                    reason,
+                };
+                for row in &scanned.rows {
+                    let name = scanned.name(row);
+                    match classes.number(row.said, &words) {
+                        Err(reason) => {
+                            let reason = format!("{reason} ({}, byte {})", file.name, row.offset);
+                            one.unpacked.push(refuse(None, name, Fate::Skipped, reason));
+                        }
+                        Ok(class) if !keep.wants(collector.path(class, name)) => {
+                            let why = "left out by --include or --exclude".to_owned();
+                            one.unpacked.push(refuse(Some(class), name, Fate::Filtered, why));
+                        }
+                        Ok(class) => {
+                            let place = open::place(number, row.offset);
+                            collector.add(class, name, row.bytes, place, open::stamp(row.fetch_bytes, row.recipe))?;
+                        }
+                    }
+                }
+                for scan::Refused { name, said, offset, reason } in scanned.refused {
+                    let class = said.and_then(|said| classes.number(said, &words).ok());
+                    let reason = format!("{reason} ({}, byte {offset})", file.name);
+                    one.unpacked.push(refuse(class, &name, Fate::Skipped, reason));
+                }
+                for (kind, images) in scanned.kinds {
+                    *one.kinds.entry(kind).or_default() += images;
+                }
+                for (field, samples) in scanned.others {
+                    *one.ignored.entry(format!("component {field}")).or_default() += samples;
+                }
+                notes.extend(scanned.remarks.into_iter().map(|remark| format!("{}: {remark}", file.name)));
+            }
+            let mut listing = collector.finish();
+            listing.part_namesakes(|place, name| {
+                let (file, offset) = open::of_place(place);
+                [format!("{}@{offset}/", self.files[file].name).as_bytes(), name].concat()
+            })?;
+            one.listing = Arc::new(listing);
+            one.unpacked.sort_unstable_by(order);
+            if classes.is_unlabelled && !one.listing.is_empty() {
+                one.notes.push("no record has a label: all samples are of one class, \"unlabelled\"".to_owned());
+            }
+            if notes.len() > NOTES {
+                let more = notes.len() - NOTES;
+                notes.truncate(NOTES);
+                notes.push(format!("… {more} such notes more: shardpack verify names them all"));
+            }
+            one.notes.append(&mut notes);
+            found.push(one);
+        }
+        if let Some(first) = found.first_mut() {
+            for (reason, files) in &self.ignored {
+                *first.ignored.entry(reason.clone()).or_default() += files;
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn renumbered(said: Said, numbers: &[u32]) -> Said {
+    Said { word: said.word.map(|word| numbers[word as usize]), ..said }
+}
+
+/// Whether folders in `path` are splits that hold shards.
+///
+/// # Errors
+/// When they cannot be read.
+pub(super) fn has_splits(path: &Path) -> Result<bool> {
+    folders_of_splits(path, None, &Splits::Auto).map(|folders| folders.is_some())
+}
+
+/// The folders in `source` that are splits: those called like splits or like `splits` says, if there are shards in them
+/// and none beside them.
+fn folders_of_splits(source: &Path, from: Option<Kind>, splits: &Splits) -> Result<Option<Vec<(String, PathBuf)>>> {
+    let names: Vec<String> = match splits {
+        Splits::None => return Ok(None),
+        Splits::Auto => SPLITS.iter().map(|name| (*name).to_owned()).collect(),
+        Splits::Names(names) => names.clone(),
+    };
+    if !source.is_dir() || !files::of_folder(source, from)?.shards.is_empty() {
+        return Ok(None);
+    }
+    let mut folders = Vec::new();
+    for name in names {
+        let folder = source.join(&name);
+        if folder.is_dir() && !files::of_folder(&folder, from)?.shards.is_empty() {
+            folders.push((name, folder));
+        }
+    }
+    Ok((!folders.is_empty()).then_some(folders))
+}
+
+/// Files called `train-…` and `val-…` are splits, if all are called so and there is more than one; or as `splits` says.
+fn splits_by_name(files: &mut [File], splits: &Splits) -> Result<()> {
+    if files.iter().any(|file| file.split.is_some()) || *splits == Splits::None {
+        return Ok(());
+    }
+    let prefix = |file: &File| {
+        let name = file.shard.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        name.split(['-', '_', '.']).next().unwrap_or_default().to_owned()
+    };
+    let prefixes: Vec<String> = files.iter().map(prefix).collect();
+    let is_known = |name: &String| match splits {
+        Splits::Names(names) => names.contains(name),
+        _ => SPLITS.contains(&name.as_str()),
+    };
+    if let Splits::Names(names) = splits {
+        if let Some(missing) = names.iter().find(|name| !prefixes.contains(name)) {
+            return Err(Error::usage(format!("no shards of a split {missing:?}, which --splits names")));
+        }
+    } else if !prefixes.iter().all(is_known) || prefixes.windows(2).all(|two| two[0] == two[1]) {
+        return Ok(());
+    }
+    for (file, prefix) in files.iter_mut().zip(prefixes) {
+        if !is_known(&prefix) {
+            return Err(Error::usage(format!("belongs to no split that --splits names, but to {prefix:?}"))
+                .in_file(&file.shard.path));
+        }
+        file.split = Some(prefix);
+    }
+    Ok(())
+}
+
+/// The folder that all files are in.
+fn common_folder(shards: &[ShardFile]) -> PathBuf {
+    let mut folders = shards.iter().map(|shard| shard.path.parent().unwrap_or(Path::new("")));
+    let first = folders.next().unwrap_or(Path::new(""));
+    folders.fold(first.to_path_buf(), |common, folder| {
+        common.components().zip(folder.components()).take_while(|(a, b)| a == b).map(|(a, _)| a).collect()
+    })
+}
+
+/// A source of shards as a plan file holds it.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Stored {
+    files: Vec<StoredFile>,
+    wanted: Wanted,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredFile {
+    path: PathBuf,
+    name: String,
+    split: Option<String>,
+    bytes: u64,
+    mtime_ns: i64,
+    kind: String,
+    packed: Option<Packed>,
+}
+
+impl Shards {
+    pub(crate) fn stored(&self) -> Stored {
+        let file = |File { shard, name, split }: &File| StoredFile {
+            path: shard.path.clone(),
+            name: name.clone(),
+            split: split.clone(),
+            bytes: shard.bytes,
+            mtime_ns: shard.mtime_ns,
+            kind: shard.kind.name().to_owned(),
+            packed: shard.packed,
+        };
+        Stored { files: self.files.iter().map(file).collect(), wanted: self.wanted.clone() }
+    }
+
+    pub(crate) fn restored(stored: Stored) -> Result<Self> {
+        let file = |file: StoredFile| {
+            let StoredFile { path, name, split, bytes, mtime_ns, kind, packed } = file;
+            let kind = Kind::of(&kind)?;
+            Ok(File { shard: ShardFile { path, bytes, mtime_ns, kind, packed, expected: None }, name, split })
+        };
+        let files = stored.files.into_iter().map(file).collect::<Result<_>>()?;
+        Ok(Self { files, wanted: stored.wanted, ignored: BTreeMap::new() })
+    }
+
+    /// The first file that is not what it is in `now`, if any.
+    pub(crate) fn difference(&self, now: &Self) -> Option<String> {
+        let facts = |file: &File| (file.name.clone(), file.shard.bytes, file.shard.mtime_ns);
+        let differs = self.files.iter().zip(&now.files).find(|(old, new)| facts(old) != facts(new));
+        match differs {
+            Some((old, new)) if old.name == new.name => Some(format!("{} was changed", old.name)),
+            Some((old, new)) => Some(format!("a shard was {}, is now {}", old.name, new.name)),
+            None if self.files.len() != now.files.len() => {
+                Some(format!("{} shards, now {}", self.files.len(), now.files.len()))
+            }
+            None => None,
+        }
+    }
+}

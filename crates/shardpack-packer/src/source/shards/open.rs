@@ -1,0 +1,208 @@
+//! The images of listed records, from the places where they lie.
+
+use std::{
+    cell::RefCell,
+    fs,
+    io::{self, Write},
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    sync::{Arc, OnceLock},
+};
+
+use rayon::prelude::*;
+use shardpack_format::{
+    Error, ErrorKind, Result,
+    formats::foreign::{Wanted, fill},
+};
+
+use super::{File, Shards};
+use crate::{
+    foreign::ShardFile,
+    listing::Listing,
+    monitor::{Monitor, Phase},
+    source::{ReadError, Refusal, Source, dataset::refused, medium},
+    sys,
+};
+
+/// Bits of a place that are an offset in a file; the others are the number of the file.
+const OFFSET_BITS: u32 = 40;
+/// Most files.
+pub(super) const MOST_FILES: usize = 1 << (64 - OFFSET_BITS);
+/// Longest file in bytes.
+pub(super) const MOST_FILE_BYTES: u64 = 1 << OFFSET_BITS;
+/// Share of the descriptors that shards of the source may keep open.
+const FILE_SHARE: u64 = 2;
+/// Bytes that are unpacked at a time.
+const UNPACK_BYTES: usize = 1 << 20;
+
+/// The place of what lies at `offset` of file `number`.
+pub(super) fn place(number: usize, offset: u64) -> u64 {
+    (number as u64) << OFFSET_BITS | offset
+}
+
+/// File and offset of a place.
+pub(super) fn of_place(place: u64) -> (usize, u64) {
+    ((place >> OFFSET_BITS) as usize, place & (MOST_FILE_BYTES - 1))
+}
+
+/// What is kept of how a sample is fetched.
+pub(super) fn stamp(fetch_bytes: u32, recipe: u8) -> i64 {
+    i64::from(recipe) << 32 | i64::from(fetch_bytes)
+}
+
+fn of_stamp(stamp: i64) -> (usize, u8) {
+    (stamp as u32 as usize, (stamp >> 32) as u8)
+}
+
+/// Hands out the images of records.
+#[derive(Debug)]
+pub struct ShardReader<'a> {
+    listing: &'a Listing,
+    files: &'a [File],
+    wanted: &'a Wanted,
+    /// Where each file is read: itself, or what it was unpacked to.
+    paths: Vec<PathBuf>,
+    /// Descriptors of the first files; others are opened when they are needed.
+    open: Box<[OnceLock<Arc<fs::File>>]>,
+    _unpacked: Option<Unpacked>,
+}
+
+/// A folder of unpacked shards, which goes when it is no longer needed.
+#[derive(Debug)]
+struct Unpacked(PathBuf);
+
+impl Drop for Unpacked {
+    fn drop(&mut self) {
+        // What is left is in a work folder, and goes with it.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Shards {
+    /// Serves the samples of `listing`, which was made of these files; unpacks those that are compressed into `work`, or
+    /// where the system has temporary files.
+    ///
+    /// # Errors
+    /// When a file is not what it was when it was listed, or cannot be unpacked.
+    pub fn open<'a>(
+        &'a self,
+        listing: &'a Listing,
+        work: Option<&Path>,
+        monitor: &dyn Monitor,
+    ) -> Result<ShardReader<'a>> {
+        for file in &self.files {
+            let now = ShardFile::of_kind(&file.shard.path, file.shard.kind)?;
+            if (now.bytes, now.mtime_ns) != (file.shard.bytes, file.shard.mtime_ns) {
+                return Err(Error::data("was changed since it was listed").in_file(&file.shard.path));
+            }
+        }
+        // Only files that have samples in the listing: others may be of another split.
+        let mut used = vec![false; self.files.len()];
+        for entry in listing.entries() {
+            let used = used.get_mut(of_place(entry.place).0);
+            *used.ok_or_else(|| Error::data("a sample of a shard that is not in the source"))? = true;
+        }
+        let mut paths: Vec<PathBuf> = self.files.iter().map(|file| file.shard.path.clone()).collect();
+        let to_unpack: Vec<usize> =
+            (0..self.files.len()).filter(|number| used[*number] && !self.files[*number].shard.is_plain()).collect();
+        let unpacked = (!to_unpack.is_empty()).then(|| {
+            let folder = work.map_or_else(
+                || std::env::temp_dir().join(format!("shardpack-{}", std::process::id())),
+                |work| work.join("unpacked"),
+            );
+            Unpacked(folder)
+        });
+        if let Some(Unpacked(folder)) = &unpacked {
+            sys::create_folder(folder)?;
+            let bytes = to_unpack.iter().map(|number| self.files[*number].shard.bytes).sum();
+            monitor.begin(Phase::Unpacking, to_unpack.len() as u64, bytes);
+            for number in &to_unpack {
+                paths[*number] = folder.join(number.to_string());
+            }
+            to_unpack
+                .par_iter()
+                .try_for_each(|number| unpack(&self.files[*number].shard, &self.wanted, &paths[*number], monitor))?;
+        }
+        let kept = (sys::raise_open_files() / FILE_SHARE).saturating_sub(64).min(self.files.len() as u64);
+        let open = (0..kept).map(|_| OnceLock::new()).collect();
+        Ok(ShardReader { listing, files: &self.files, wanted: &self.wanted, paths, open, _unpacked: unpacked })
+    }
+}
+
+/// Writes what `shard` holds, as far as it can be unpacked: what was listed lies before that.
+fn unpack(shard: &ShardFile, wanted: &Wanted, path: &Path, monitor: &dyn Monitor) -> Result<()> {
+    let failed = |e| sys::io_error("cannot write", path, e);
+    let mut out = fs::File::create(path).map_err(failed)?;
+    let mut buffer = vec![0; UNPACK_BYTES];
+    let mut inner = shard.unpacked(wanted)?;
+    // Damage ends it; samples beyond were not listed.
+    while let Ok(filled @ 1..) = fill(&mut inner, &mut buffer) {
+        if monitor.interrupted() {
+            return Err(crate::pack::interrupted());
+        }
+        out.write_all(&buffer[..filled]).map_err(failed)?;
+    }
+    monitor.advance(1, shard.bytes);
+    Ok(())
+}
+
+impl ShardReader<'_> {
+    fn file(&self, number: usize) -> Result<Arc<fs::File>, ReadError> {
+        let open = || {
+            let path = &self.paths[number];
+            fs::File::open(path).map(Arc::new).map_err(|e| refused(sys::io_error("cannot open", path, e)))
+        };
+        match self.open.get(number) {
+            None => open(),
+            Some(slot) => match slot.get() {
+                Some(file) => Ok(Arc::clone(file)),
+                None => {
+                    let file = open()?;
+                    // Another thread may have been first; then this descriptor is closed.
+                    Ok(Arc::clone(slot.get_or_init(|| file)))
+                }
+            },
+        }
+    }
+
+    fn refuse(&self, number: usize, offset: u64, what: &str) -> ReadError {
+        ReadError::Refused(Refusal(format!("{what} ({}, byte {offset})", self.files[number].name)))
+    }
+}
+
+thread_local! {
+    /// What was fetched last; images are as long as each other, and memory that is there already is faster.
+    static FETCHED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Source for ShardReader<'_> {
+    fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
+        let entry = self.listing.entry(number);
+        let ((number, offset), (bytes, recipe)) = (of_place(entry.place), of_stamp(entry.stamp));
+        let file = self.file(number)?;
+        FETCHED.with_borrow_mut(|fetched| {
+            fetched.resize(bytes, 0);
+            file.read_exact_at(fetched, offset).map_err(|error| match error.kind() {
+                io::ErrorKind::UnexpectedEof => self.refuse(number, offset, "the file ends before the record does"),
+                _ => refused(sys::io_error("cannot read", &self.paths[number], error)),
+            })?;
+            let image =
+                self.files[number].shard.image(fetched, recipe, self.wanted).map_err(|error| match error.kind() {
+                    ErrorKind::Data => self.refuse(number, offset, &error.what()),
+                    _ => ReadError::Fatal(error),
+                })?;
+            if image.len() != payload.len() {
+                let what = format!("{} bytes, {} were listed", image.len(), payload.len());
+                return Err(self.refuse(number, offset, &what));
+            }
+            payload.copy_from_slice(&image);
+            Ok(())
+        })
+    }
+
+    fn peek(&self, number: u64, first: &mut [u8], wait: bool) -> Result<Option<usize>, ReadError> {
+        let (number, offset) = of_place(self.listing.entry(number).place);
+        medium::peek(&*self.file(number)?, offset, first, wait)
+            .map_err(|error| self.refuse(number, offset, &format!("cannot be read: {error}")))
+    }
+}

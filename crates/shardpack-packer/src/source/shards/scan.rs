@@ -1,0 +1,223 @@
+//! One file walked: where its samples are, what they are called, what they say of their class, and what is wrong.
+
+use std::collections::{BTreeMap, HashMap};
+
+use shardpack_format::{
+    Error, ErrorKind, Result,
+    formats::foreign::{Label, Record, Wanted},
+    hash,
+    image_header::Kind,
+};
+
+use super::super::classes::{Said, Words};
+use crate::{foreign::ShardFile, monitor::Monitor};
+
+/// Images that are looked into to tell which kind is the most common, over all files.
+pub(super) const LOOKS: usize = 512;
+/// Longest key or file name in bytes; more are no names that a reader could use.
+const NAME_BYTES: usize = 4096;
+/// How often progress is told, in samples.
+const TELL: u64 = 256;
+
+/// A sample that can be packed, if its class can be told.
+pub(super) struct Row {
+    pub said: Said,
+    name_end: u64,
+    /// Where what is to be fetched begins in the unpacked file.
+    pub offset: u64,
+    pub fetch_bytes: u32,
+    /// See [`shardpack_format::formats::foreign::Image::recipe`].
+    pub recipe: u8,
+    /// Length of the image in bytes.
+    pub bytes: u32,
+}
+
+/// A record that cannot be packed, or bytes that cannot be read.
+pub(super) struct Refused {
+    pub name: Vec<u8>,
+    pub said: Option<Said>,
+    pub offset: u64,
+    pub reason: String,
+}
+
+/// What one file came to.
+#[derive(Default)]
+pub(super) struct Scanned {
+    pub rows: Vec<Row>,
+    names: Vec<u8>,
+    pub refused: Vec<Refused>,
+    pub words: Words,
+    /// Names of the classes, where the file tells them.
+    pub known: Vec<Vec<u8>>,
+    pub kinds: BTreeMap<Kind, u64>,
+    /// Fields of samples that are not packed, and of how many samples.
+    pub others: BTreeMap<String, u64>,
+    /// What is odd about the file as a whole.
+    pub remarks: Vec<String>,
+}
+
+impl Scanned {
+    /// What the sample of `row` is called.
+    pub fn name(&self, row: &Row) -> &[u8] {
+        // Both ends were written down when the name was.
+        let start = row.name_end >> 16;
+        &self.names[start as usize..(start + (row.name_end & 0xffff)) as usize]
+    }
+}
+
+/// Walks `file`, which is called `name`, and looks into its first `looks` images.
+///
+/// # Errors
+/// When a field that was asked for is not there, or the person interrupts it.
+pub(super) fn scan(
+    file: &ShardFile,
+    name: &str,
+    wanted: &Wanted,
+    looks: usize,
+    monitor: &dyn Monitor,
+) -> Result<Scanned> {
+    let mut scanned = Scanned::default();
+    let (mut walk, known) = match file.walk(wanted).and_then(|walk| Ok((walk, file.classes(wanted)?))) {
+        Ok(opened) => opened,
+        Err(error) if error.kind() == ErrorKind::Usage => return Err(error),
+        Err(error) => {
+            scanned.refuse_region(0, &error);
+            return Ok(scanned);
+        }
+    };
+    scanned.known = known;
+    let mut keys = HashMap::new();
+    let (mut image, mut samples, mut bytes, mut looked) = (Vec::new(), 0, 0, 0);
+    loop {
+        let record = match walk.next() {
+            Ok(Some(record)) => record,
+            Ok(None) => break,
+            Err(error) => {
+                scanned.refuse_region(error.location().byte.unwrap_or(0), &error);
+                break;
+            }
+        };
+        for (field, _) in &record.others {
+            match scanned.others.get_mut(field) {
+                Some(samples) => *samples += 1,
+                None => drop(scanned.others.insert(field.clone(), 1)),
+            }
+        }
+        let taken = scanned.take(&record, name, &mut keys);
+        if taken && looked < looks {
+            looked += 1;
+            if walk.image(&mut image).is_ok() {
+                *scanned.kinds.entry(Kind::of(&image)).or_default() += 1;
+            }
+        }
+        samples += 1;
+        bytes += record.range.end - record.range.start;
+        if samples == TELL {
+            monitor.advance(samples, bytes);
+            (samples, bytes) = (0, 0);
+            if monitor.interrupted() {
+                return Err(crate::pack::interrupted());
+            }
+        }
+    }
+    monitor.advance(samples, bytes);
+    scanned.remarks.extend(walk.remarks().iter().map(ToString::to_string));
+    if let Some(expected) = &file.expected {
+        let found = (scanned.rows.len() + scanned.refused.len()) as u64;
+        if found != expected.samples {
+            scanned.remarks.push(format!("{found} samples, index.json says {}", expected.samples));
+        }
+        if let Some(wrong) = file.wrong_hash()? {
+            scanned.refuse_all(&wrong);
+        }
+    }
+    Ok(scanned)
+}
+
+impl Scanned {
+    /// Notes a record; whether it can be packed.
+    fn take(&mut self, record: &Record, file: &str, keys: &mut HashMap<u128, u64>) -> bool {
+        let offset = record.range.start;
+        let name = name_of(record, file);
+        // Where a file's name has a folder that is its class's, as in an ImageFolder, all samples of the label show it.
+        let folder = || record.filename.as_deref()?.split(|byte| *byte == b'/').next().filter(|first| *first != name);
+        let class = match &record.label {
+            Label::Number(_) => record.class.as_deref().or_else(folder),
+            _ => record.class.as_deref(),
+        };
+        let said = self.words.said(&record.label, class);
+        let reason = match (&record.image, &said) {
+            (Err(reason), _) => Err(reason.clone()),
+            (Ok(image), _) if image.bytes == 0 => Err("empty image".to_owned()),
+            (Ok(_), Err(reason)) => Err(reason.clone()),
+            (Ok(image), Ok(_)) => {
+                u32::try_from(image.fetch.end - image.fetch.start).map_err(|_| "a record of 4 GiB or more".to_owned())
+            }
+        };
+        let reason = reason.and_then(|fetch_bytes| {
+            if record.key.len() > NAME_BYTES {
+                return Err(format!("a key of {} bytes", record.key.len()));
+            }
+            if !record.key_is_unique {
+                return Ok(fetch_bytes);
+            }
+            match keys.insert(hash::content(&record.key), offset) {
+                Some(first) => Err(format!("its key stands at byte {first} already")),
+                None => Ok(fetch_bytes),
+            }
+        });
+        match (&record.image, reason, &said) {
+            (Ok(image), Ok(fetch_bytes), Ok(said)) => {
+                let name_end = (self.names.len() as u64) << 16 | name.len() as u64;
+                self.names.extend_from_slice(&name);
+                self.rows.push(Row {
+                    said: *said,
+                    name_end,
+                    offset: image.fetch.start,
+                    fetch_bytes,
+                    recipe: image.recipe,
+                    bytes: image.bytes,
+                });
+                true
+            }
+            (_, reason, _) => {
+                let reason = reason.err().unwrap_or_default();
+                self.refused.push(Refused { name, said: said.ok(), offset, reason });
+                false
+            }
+        }
+    }
+
+    /// From `offset` on nothing can be read.
+    fn refuse_region(&mut self, offset: u64, error: &Error) {
+        let name = format!("@{offset}").into_bytes();
+        let reason = format!("cannot be read from here on: {}", error.what());
+        self.refused.push(Refused { name, said: None, offset, reason });
+    }
+
+    /// The file is not what it should be, and nobody can say which of its samples are.
+    fn refuse_all(&mut self, reason: &str) {
+        let (names, rows) = (std::mem::take(&mut self.names), std::mem::take(&mut self.rows));
+        for row in rows {
+            let start = (row.name_end >> 16) as usize;
+            let name = names[start..start + (row.name_end & 0xffff) as usize].to_vec();
+            self.refused.push(Refused { name, said: Some(row.said), offset: row.offset, reason: reason.to_owned() });
+        }
+    }
+}
+
+/// What a sample is called: as its record says, by its key, or by its file and number.
+fn name_of(record: &Record, file: &str) -> Vec<u8> {
+    let filename = record.filename.as_deref().filter(|name| !name.is_empty() && name.len() <= NAME_BYTES);
+    if let Some(name) = filename.filter(|name| !name.ends_with(b"/")) {
+        return name.to_vec();
+    }
+    let key = &record.key[..record.key.len().min(NAME_BYTES)];
+    if !record.key_is_unique {
+        return [file.as_bytes(), b"/", key].concat();
+    }
+    match &record.image {
+        Ok(image) if !image.name.is_empty() => [key, b".", image.name.as_bytes()].concat(),
+        _ => key.to_vec(),
+    }
+}

@@ -1,0 +1,142 @@
+//! `shardpack convert`: shards of any writer into shards of ours.
+
+use std::path::PathBuf;
+
+use clap::builder::PossibleValuesParser;
+use shardpack_packer::{
+    Error, Result,
+    foreign::Kind,
+    formats::foreign::Wanted,
+    pack,
+    source::{
+        Origin, Shards,
+        shards::{Look, LookedAt},
+    },
+};
+
+use super::pack::{RunArgs, go};
+use crate::{
+    Outcome,
+    args::PlanArgs,
+    progress::{self, Progress},
+    report,
+};
+
+/// Options of `convert`.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  shardpack convert old/ packed/                                    a folder of shards, or a dataset of ours
+  shardpack convert 'old/train-{000000..000146}.tar' packed/ --format mds
+  shardpack convert old/*.tfrecord packed/ --label-feature label    shuffled again
+  shardpack convert train.rec packed/ --format tfrecord --order source
+  shardpack convert parquet/ packed/ --on-bad skip")]
+pub struct Args {
+    /// Shards: files, folders, globs or brace patterns; and the folder to write to
+    #[arg(value_names = ["SRC", "DST"], num_args = 2.., required = true)]
+    paths: Vec<PathBuf>,
+    /// Format of SRC, where its files do not tell
+    #[arg(long, value_parser = sources())]
+    from: Option<String>,
+    /// Extension, feature or column that holds the image [default: found by looking]
+    #[arg(long, value_name = "NAME", visible_alias = "image-column")]
+    image_feature: Option<String>,
+    /// Extension, feature or column that holds the label [default: found by looking]
+    #[arg(long, value_name = "NAME", visible_alias = "label-column")]
+    label_feature: Option<String>,
+    /// Which label to take of records that have several, from 0
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    label_index: usize,
+    #[command(flatten)]
+    plan: PlanArgs,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+/// Names of what can be read.
+fn sources() -> PossibleValuesParser {
+    PossibleValuesParser::new(Kind::names())
+}
+
+/// Runs `convert`.
+pub fn run(args: &Args) -> Result<Outcome> {
+    progress::catch_interrupts();
+    let monitor = Progress::new(args.run.talk.quiet);
+    let Some((dst, sources)) = args.paths.split_last() else {
+        return Err(Error::usage("DST is missing").help("shardpack convert SRC DST"));
+    };
+    let options = args.plan.options(args.run.machine.jobs())?;
+    let origin = match (sources, &args.from) {
+        ([one], None) => match Origin::of(one)? {
+            Origin::Folder(_) => {
+                return Err(Error::usage("no shards in here")
+                    .in_file(one)
+                    .help("a tree of images is packed with shardpack pack SRC DST"));
+            }
+            Origin::Dataset(root) => Origin::Dataset(root),
+            Origin::Shards(_) => shards(args, sources)?,
+        },
+        _ => shards(args, sources)?,
+    };
+    let first = match &origin {
+        Origin::Shards(shards) => describe(&shards.look()?),
+        _ => vec![format!("shards  a sealed dataset: {}", origin.path().display())],
+    };
+    if !args.run.talk.quiet {
+        first.iter().for_each(|line| super::pack::say(line));
+    }
+    let planned = pack::plan_all(origin, &options, &monitor)?;
+    go(&planned, dst, &args.run, &monitor)
+}
+
+fn shards(args: &Args, sources: &[PathBuf]) -> Result<Origin> {
+    let from = args.from.as_deref().map(Kind::of).transpose()?;
+    let wanted =
+        Wanted { image: args.image_feature.clone(), label: args.label_feature.clone(), label_number: args.label_index };
+    Shards::find(sources, from, wanted, &args.plan.splits()).map(Origin::Shards)
+}
+
+/// What was recognised, the fields, and the first samples.
+fn describe(look: &Look) -> Vec<String> {
+    let formats: Vec<_> = match look.formats.as_slice() {
+        [(name, _)] => vec![name.clone()],
+        all => all.iter().map(|(name, files)| format!("{files} {name}")).collect(),
+    };
+    let mut shards = format!(
+        "shards  {} of {}, {}: {}",
+        report::counted(look.files, "file"),
+        formats.join(", "),
+        report::bytes(look.bytes),
+        look.first
+    );
+    if look.files > 1 {
+        shards += &format!(" to {}", look.last);
+    }
+    if !look.splits.is_empty() {
+        shards += &format!("; splits {}", look.splits.join(", "));
+    }
+    let mut lines = vec![shards];
+    let mut fields = Vec::new();
+    if !look.image.is_empty() {
+        fields.push(format!("image {}", look.image));
+    }
+    if !look.label.is_empty() {
+        fields.push(format!("label {}", look.label));
+    }
+    if !look.others.is_empty() {
+        fields.push(format!("left out: {}", look.others.join(", ")));
+    }
+    if !fields.is_empty() {
+        lines.push(format!("fields  {}", fields.join("; ")));
+    }
+    lines.extend(look.samples.iter().map(|sample| format!("        {}", describe_sample(sample))));
+    lines
+}
+
+fn describe_sample(sample: &LookedAt) -> String {
+    let class = sample.class.as_ref().map_or_else(String::new, |class| format!(" ({class})"));
+    let image = match &sample.problem {
+        Some(problem) => problem.clone(),
+        None => format!("{} {}×{}, {}", sample.kind, sample.width, sample.height, report::bytes(sample.bytes)),
+    };
+    format!("{}: label {}{class}, {image}", sample.key, sample.label)
+}
