@@ -15,7 +15,7 @@ use shardpack_packer::{
     sys,
 };
 
-use crate::commands::{convert, inspect, pack, plan as plan_command, verify};
+use crate::commands::{adopt, convert, inspect, pack, plan as plan_command, verify};
 
 /// Pack a tree of images into large sequential shards, prove that nothing was lost, and look inside.
 #[derive(Debug, Parser)]
@@ -35,6 +35,8 @@ pub enum Command {
     Pack(pack::Args),
     /// Pack shards of any format and writer into shards of another
     Convert(convert::Args),
+    /// Write manifest and index beside shards of any writer, which stay as they are
+    Adopt(adopt::Args),
     /// Show what pack would do, and write the plan file that pack --plan takes
     Plan(plan_command::Args),
     /// Check that shards are what their manifest says; names every damaged sample
@@ -320,7 +322,8 @@ fn compression(text: &str) -> Result<Compression, String> {
     }
 }
 
-fn name(text: &str) -> Result<String, String> {
+/// Reads the name of a dataset.
+pub fn name(text: &str) -> Result<String, String> {
     let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     match text.is_empty() || text.len() > 100 || !text.chars().all(fine) {
         true => Err("use up to 100 ASCII letters, digits, - and _".to_owned()),

@@ -53,7 +53,7 @@ pub struct Args {
 }
 
 /// Names of what can be read.
-fn sources() -> PossibleValuesParser {
+pub fn sources() -> PossibleValuesParser {
     PossibleValuesParser::new(Kind::names())
 }
 

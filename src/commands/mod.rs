@@ -1,5 +1,6 @@
 //! The subcommands: each takes its options, makes one call, and prints what came of it.
 
+pub mod adopt;
 pub mod convert;
 pub mod inspect;
 pub mod pack;
@@ -20,6 +21,7 @@ pub fn run(cli: Cli) -> Result<Outcome> {
     match cli.command {
         Command::Pack(args) => pack::run(&args),
         Command::Convert(args) => convert::run(&args),
+        Command::Adopt(args) => adopt::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Inspect(args) => inspect::run(&args),

@@ -77,11 +77,21 @@ pub struct RunArgs {
 
 /// `--on-bad`.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum OnBadArg {
+pub enum OnBadArg {
     /// Finish the others, name them all, seal nothing, exit 1
     Error,
     /// Leave them out and name them in the ledger
     Skip,
+}
+
+impl OnBadArg {
+    /// As the packer takes it.
+    pub fn policy(self) -> OnBad {
+        match self {
+            Self::Error => OnBad::Error,
+            Self::Skip => OnBad::Skip,
+        }
+    }
 }
 
 /// Runs `pack`.
@@ -116,10 +126,7 @@ pub fn go(planned: &[Planned], dst: &Path, run: &RunArgs, monitor: &Progress) ->
     let options = pack::Options {
         jobs: run.machine.jobs(),
         memory_bytes: run.memory.unwrap_or_else(args::default_memory),
-        on_bad: match run.on_bad {
-            OnBadArg::Error => OnBad::Error,
-            OnBadArg::Skip => OnBad::Skip,
-        },
+        on_bad: run.on_bad.policy(),
         read_order: run.read_order.choice(),
         force: run.force,
         sidecars: match run.sidecars.as_str() {

@@ -2,6 +2,7 @@
 //!
 //! Options go in, a report comes out; nothing here prints. Progress goes to a [`monitor::Monitor`].
 
+pub mod adopt;
 pub mod copy;
 pub mod foreign;
 pub mod inspect;

@@ -8,6 +8,7 @@
 //!
 //! Each format is a folder here and a line in [`ALL`]; nothing else knows how many there are.
 
+pub mod adopted;
 pub mod foreign;
 pub mod mds;
 pub mod recordio;
@@ -240,6 +241,9 @@ pub fn entry(name: &str) -> Result<&'static Entry> {
 /// When there is no such format, or a setting is not one of its own or not right.
 pub fn open(choice: &Choice) -> Result<Box<dyn Format>> {
     let entry = entry(&choice.name)?;
+    if choice.settings.contains_key(adopted::SETTING) {
+        return Ok(Box::new(adopted::Adopted::new(entry, choice)));
+    }
     choice.check_settings(entry.settings)?;
     (entry.open)(choice)
 }
@@ -258,7 +262,7 @@ pub fn whole<'r>(row: &RowRef<'_>, record: &'r [u8]) -> Option<Cow<'r, [u8]>> {
         false => image.of(record).map(Cow::Borrowed),
         true => {
             let stored = record.get(image.offset as usize..)?;
-            recordio::parts::join(stored, image.bytes as usize).map(Cow::Owned)
+            recordio::join(stored, image.bytes as usize).map(Cow::Owned)
         }
     }
 }

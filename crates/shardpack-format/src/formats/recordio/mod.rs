@@ -11,7 +11,7 @@
 //!         16  u64   id2                                                                                  (0 written)
 //!         24        flag × f32, then the image
 //! ```
-//! All little-endian. A payload is one part, unless the magic stands in it at a multiple of 4: see [`parts`].
+//! All little-endian. A payload is one part, unless the magic stands in it at a multiple of 4.
 //!
 //! # Specification
 //! dmlc-core, `recordio.h` and `recordio.cc`; mxnet 1.9.1, `python/mxnet/recordio.py` (`IRHeader`,
@@ -29,11 +29,12 @@
 //!   their concatenation: that is `NAME-dali.idx`.
 
 mod layout;
-pub mod parts;
+mod parts;
 mod reader;
 mod sidecars;
 mod writer;
 
+pub use parts::join;
 pub use reader::read_idx;
 pub use writer::RecordIo;
 

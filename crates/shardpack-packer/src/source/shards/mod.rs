@@ -124,6 +124,16 @@ impl Shards {
         Ok(resolved)
     }
 
+    /// The files, in order.
+    pub(crate) fn shard_files(&self) -> Vec<&ShardFile> {
+        self.files.iter().map(|file| &file.shard).collect()
+    }
+
+    /// Number of the file and offset in it that a place in a listing of these shards means.
+    pub(crate) fn of_place(&self, place: u64) -> (usize, u64) {
+        open::of_place(place)
+    }
+
     /// Whether all images can be read where they lie.
     pub fn is_plain(&self) -> bool {
         self.files.iter().all(|file| file.shard.is_plain())

@@ -1,0 +1,74 @@
+//! Shards that somebody else wrote and that stay as they are: an index tells where their images lie, and hashes cover
+//! every byte; nothing is known of how their records are made.
+//!
+//! Records tile the shard: the first begins at its first byte, each goes on to where the next begins, the last ends
+//! with the file.
+
+use std::collections::BTreeMap;
+
+use super::{Choice, Entry, Format, Layout};
+use crate::{Error, Result, image_header::Header, index::RowRef, sample::Sample};
+
+/// The setting in a manifest that says so.
+pub const SETTING: &str = "adopted";
+
+/// Shards of the format `entry` that were not written by this program.
+pub(super) struct Adopted {
+    entry: &'static Entry,
+    components: Vec<String>,
+}
+
+impl Adopted {
+    pub fn new(entry: &'static Entry, choice: &Choice) -> Self {
+        let image = choice.extension.clone().unwrap_or_else(|| crate::manifest::BY_KIND.to_owned());
+        Self { entry, components: vec![image] }
+    }
+
+    fn no_writer(&self) -> Error {
+        Error::usage("these shards were adopted: they are read and checked, and never written")
+            .help("copy a damaged shard again from where it came from")
+    }
+}
+
+impl Format for Adopted {
+    fn name(&self) -> &'static str {
+        self.entry.name
+    }
+
+    fn components(&self) -> &[String] {
+        &self.components
+    }
+
+    fn settings(&self) -> BTreeMap<String, String> {
+        BTreeMap::from([(SETTING.to_owned(), "true".to_owned())])
+    }
+
+    fn needs_path(&self) -> bool {
+        false
+    }
+
+    fn layout(&self, _: &Sample<'_>) -> Result<Layout> {
+        Err(self.no_writer())
+    }
+
+    fn frame(&self, _: &Sample<'_>, _: &Header, _: &mut [u8]) -> Result<()> {
+        Err(self.no_writer())
+    }
+
+    /// The hashes have been compared, and they are all that is known.
+    fn check(&self, _: &RowRef<'_>, _: &[u8]) -> Result<()> {
+        Ok(())
+    }
+
+    fn shard_file(&self, name: &str, number: u64, _: u64) -> String {
+        format!("{name}-{number}")
+    }
+
+    fn extension(&self) -> &'static str {
+        ""
+    }
+
+    fn recipes(&self, _: &str, _: &str, _: u64, _: bool) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,386 @@
+//! Adopt writes manifest and index beside shards that somebody else wrote, which are read and never touched.
+//!
+//! What makes it a dataset of ours is made in the work folder and gets its name when it is whole, the manifest last. Other
+//! files in the folder, such as indexes of other readers, are named by the manifest as they are.
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    fs::File,
+    os::unix::fs::FileExt,
+    path::Path,
+};
+
+use rayon::prelude::*;
+use shardpack_format::{
+    Error, ErrorKind, Result,
+    formats::{
+        self, Choice, adopted,
+        foreign::{Record, Wanted},
+        recordio,
+    },
+    hash,
+    image_header::Header,
+    index::{self, Index, Summary},
+    manifest::{self, BY_KIND, Blake3, Class, Counts, Ledger, Manifest, Order, WORK_FOLDER},
+    sample::{Extent, Row},
+};
+
+use crate::{
+    copy::OnBad,
+    foreign::{Kind, ShardFile},
+    ledger::{self, Unpacked},
+    listing::Listing,
+    monitor::{Monitor, Phase},
+    pack,
+    plan::BLOCK_BYTES,
+    source::{
+        Found, Origin, Shards,
+        image_folder::{self, Splits},
+    },
+    sys,
+};
+
+/// What is to be adopted, and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Format of the shards, where they do not tell.
+    pub from: Option<Kind>,
+    /// Which fields hold image and label.
+    pub wanted: Wanted,
+    /// Name of the dataset.
+    pub name: String,
+    /// What to do about records that are no samples.
+    pub on_bad: OnBad,
+    /// Replace a manifest that is there.
+    pub force: bool,
+}
+
+/// What became of it.
+#[derive(Debug)]
+pub struct Report {
+    /// The dataset, unless a record was bad and the policy is [`OnBad::Error`].
+    pub manifest: Option<Manifest>,
+    /// Records that are no samples of it.
+    pub bad: Vec<Unpacked>,
+}
+
+/// Adopts the shards in `folder`.
+///
+/// # Errors
+/// When they are compressed, of several formats, or lie in several folders; and when the machine is not right.
+pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
+    let sealed = folder.join(manifest::FILE);
+    if sealed.exists() && !options.force {
+        return Err(Error::usage("has a manifest already").in_file(folder).help("--force replaces it"));
+    }
+    let shards = Shards::find(&[folder.to_path_buf()], options.from, options.wanted.clone(), &Splits::None)?;
+    let files = shards.shard_files();
+    let (first, format) = fit(folder, &files)?;
+    let origin = Origin::Shards(shards.clone());
+    let found = origin.discover(&image_folder::Options { splits: Splits::None, ..Default::default() }, monitor)?;
+    let Some(mut found) = found.into_iter().next() else { return Err(Error::usage("no shards").in_file(folder)) };
+    if found.listing.is_empty() {
+        return Err(Error::data("no sample in these shards").in_file(folder));
+    }
+    if !found.unpacked.is_empty() && options.on_bad == OnBad::Error {
+        return Ok(Report { manifest: None, bad: found.unpacked });
+    }
+
+    let work = folder.join(WORK_FOLDER);
+    sys::create_folder(&work)?;
+    let lock = sys::Lock::take(&work.join("lock"))?;
+    sys::remove_file(&sealed)?;
+    sys::create_folder(&folder.join(manifest::INDEX_FOLDER))?;
+    let samples = by_file(&found.listing, &shards, files.len());
+    let extension = common_extension(first, &options.wanted, &found)?;
+    let bytes = files.iter().map(|file| file.bytes).sum();
+    monitor.begin(Phase::Packing, found.listing.len(), bytes);
+    let adopter = Adopter { folder, work: &work, listing: &found.listing, extension: &extension, options, monitor };
+    let done = files.par_iter().zip(&samples).map(|(file, samples)| adopter.shard(file, samples));
+    let done: Vec<Done> = done.collect::<Result<_>>()?;
+
+    let choice =
+        Choice { extension, settings: [(adopted::SETTING.to_owned(), "true".to_owned())].into(), ..Choice::of(format) };
+    let bad = std::mem::take(&mut found.unpacked);
+    let manifest = write_manifest(folder, &work, &choice, options, &found, &bad, done)?;
+    drop(lock);
+    std::fs::remove_dir_all(&work).map_err(|e| sys::io_error("cannot remove", &work, e))?;
+    sys::sync_folder(folder)?;
+    Ok(Report { manifest: Some(manifest), bad })
+}
+
+/// The first of the files, and their format's name, if they are such as can be adopted.
+fn fit<'f>(folder: &Path, files: &[&'f ShardFile]) -> Result<(&'f ShardFile, &'static str)> {
+    let Some(first) = files.first() else { return Err(Error::usage("no shards").in_file(folder)) };
+    let convert = "shardpack convert packs them anew";
+    for file in files {
+        if file.kind == Kind::Parquet {
+            return Err(Error::usage("parquet has no places that images could be read from")
+                .in_file(&file.path)
+                .help(convert));
+        }
+        if let Some(packed) = file.packed {
+            let what = format!("compressed with {}: its images have no places", packed.name());
+            return Err(Error::usage(what).in_file(&file.path).help(convert));
+        }
+        if file.kind != first.kind {
+            let what = format!("is {}, others are {}", file.kind.name(), first.kind.name());
+            return Err(Error::usage(what).in_file(&file.path).help("adopt a folder of one format"));
+        }
+        if file.path.parent() != Some(folder) {
+            return Err(Error::usage("lies in a folder below").in_file(&file.path).help("adopt that folder"));
+        }
+    }
+    Ok((first, first.kind.name()))
+}
+
+/// Numbers in the listing of the samples of each file, in stored order; with the place of what is fetched.
+fn by_file(listing: &Listing, shards: &Shards, files: usize) -> Vec<Vec<(u64, u64)>> {
+    let mut samples = vec![Vec::new(); files];
+    for number in listing.stored_order() {
+        let (file, offset) = shards.of_place(listing.entry(number).place);
+        samples[file].push((number, offset));
+    }
+    samples
+}
+
+/// The extension of all images, where components have extensions and all have the same.
+fn common_extension(first: &ShardFile, wanted: &Wanted, found: &Found) -> Result<Option<String>> {
+    if !formats::entry(first.kind.name())?.has_extensions {
+        let mut walk = first.walk(wanted)?;
+        let image = walk.next()?.and_then(|record| record.image.ok());
+        return Ok(image.map(|image| image.name).filter(|name| !name.is_empty()));
+    }
+    let mut extensions = BTreeSet::new();
+    for number in 0..found.listing.len() {
+        let name = found.listing.name(number);
+        extensions.insert(name.rsplit(|byte| *byte == b'.').next().unwrap_or_default());
+        if extensions.len() > 1 {
+            return Ok(None);
+        }
+    }
+    Ok(extensions.first().and_then(|extension| std::str::from_utf8(extension).ok()).map(str::to_owned))
+}
+
+struct Adopter<'a> {
+    folder: &'a Path,
+    work: &'a Path,
+    listing: &'a Listing,
+    extension: &'a Option<String>,
+    options: &'a Options,
+    monitor: &'a dyn Monitor,
+}
+
+/// A shard that has its index.
+struct Done {
+    entry: manifest::Shard,
+    payload_bytes: u64,
+    kinds: BTreeMap<String, u64>,
+}
+
+impl Adopter<'_> {
+    /// Reads a shard and writes its index. `samples` are those of its records that are samples.
+    fn shard(&self, shard: &ShardFile, samples: &[(u64, u64)]) -> Result<Done> {
+        let records = self.records(shard, samples)?;
+        let file = File::open(&shard.path).map_err(|e| sys::io_error("cannot open", &shard.path, e))?;
+        let (mut hasher, mut stored, mut rows) = (blake3::Hasher::new(), Vec::new(), Vec::with_capacity(records.len()));
+        let mut done = Done { entry: entry(shard)?, payload_bytes: 0, kinds: BTreeMap::new() };
+        for (number, (record, sample)) in records.iter().enumerate() {
+            if self.monitor.interrupted() {
+                return Err(pack::interrupted());
+            }
+            // Records tile the file: what is between two belongs to the first of them.
+            let start = if number == 0 { 0 } else { record.range.start };
+            let end = records.get(number + 1).map_or(shard.bytes, |(next, _)| next.range.start);
+            let bytes = u32::try_from(end - start)
+                .map_err(|_| Error::data("a record of 4 GiB or more").in_file(&shard.path).at_byte(start))?;
+            stored.resize(bytes as usize, 0);
+            file.read_exact_at(&mut stored, start).map_err(|e| sys::io_error("cannot read", &shard.path, e))?;
+            hasher.update(&stored);
+            let row = self.row(shard, record, *sample, start, &stored)?;
+            done.payload_bytes += u64::from(row.payload().1);
+            *done.kinds.entry(row.image.kind.name().to_owned()).or_default() += 1;
+            rows.push(row);
+            self.monitor.advance(1, bytes.into());
+        }
+        done.entry.samples = rows.len() as u64;
+        done.entry.blake3 = Blake3(*hasher.finalize().as_bytes());
+        let summary = Summary {
+            components: vec![self.extension.clone().unwrap_or_else(|| BY_KIND.to_owned())],
+            content_bytes: shard.bytes,
+            shard_bytes: shard.bytes,
+            shard_blake3: done.entry.blake3.0,
+        };
+        let index = index::write(&summary, &rows)?;
+        done.entry.index.bytes = index.len() as u64;
+        done.entry.index.blake3 = Blake3(hash::file(&index));
+        sys::write_durably(self.work, &self.folder.join(&done.entry.index.file), &index)?;
+        Index::open(index).map(|_| done)
+    }
+
+    /// The records of a shard that are samples, each with its number in the listing.
+    fn records(&self, shard: &ShardFile, samples: &[(u64, u64)]) -> Result<Vec<(Record, u64)>> {
+        let changed = || Error::data("was changed while it was adopted").in_file(&shard.path);
+        let mut walk = shard.walk(&self.options.wanted)?;
+        let (mut records, mut left) = (Vec::with_capacity(samples.len()), samples.iter().peekable());
+        while left.peek().is_some() {
+            let Some(record) = walk.next().map_err(|error| error.in_file(&shard.path))? else { return Err(changed()) };
+            let is_next =
+                |(_, offset): &&(u64, u64)| record.image.as_ref().is_ok_and(|image| image.fetch.start == *offset);
+            if let Some((number, _)) = left.next_if(is_next) {
+                records.push((record, *number));
+            }
+        }
+        match records.is_empty() {
+            true => Err(Error::data("has no sample that can be read: a shard holds at least one").in_file(&shard.path)),
+            false => Ok(records),
+        }
+    }
+
+    fn row(&self, shard: &ShardFile, record: &Record, number: u64, start: u64, stored: &[u8]) -> Result<Row> {
+        let wrong = |what: &str| Error::data(what).in_file(&shard.path).at_byte(record.range.start);
+        let Ok(image) = &record.image else { return Err(wrong("has no image")) };
+        if image.recipe != 0 {
+            return Err(Error::usage("raw pixels: no reader takes them for an image as they lie there")
+                .in_file(&shard.path)
+                .help("shardpack convert makes lossless images of them"));
+        }
+        let offset = image.offset.checked_sub(start).and_then(|offset| u32::try_from(offset).ok());
+        let extent = Extent { offset: offset.ok_or_else(|| wrong("its image lies before it"))?, bytes: image.bytes };
+        let mut path = Vec::new();
+        self.listing.path(number, &mut path);
+        // As a reader will take it.
+        let content = match image.in_parts {
+            false => extent.of(stored).map(Cow::Borrowed),
+            true => stored
+                .get(extent.offset as usize..)
+                .and_then(|parts| recordio::join(parts, extent.bytes as usize))
+                .map(Cow::Owned),
+        };
+        let content = content.ok_or_else(|| wrong("its image reaches beyond it"))?;
+        let covered =
+            if image.in_parts { 0..0 } else { extent.offset as usize..(extent.offset + extent.bytes) as usize };
+        Ok(Row {
+            // Keys that need not be unique are of no use to find a sample by.
+            key: if record.key_is_unique { record.key.clone() } else { path.clone() },
+            path,
+            label: Some(i64::from(self.listing.class(number))),
+            offset: start,
+            record_bytes: stored.len() as u32,
+            components: vec![extent],
+            content_hash: hash::content(&content),
+            frame_hash: hash::frame(stored, covered.start, covered.end),
+            image: Header::of(&content),
+            in_parts: image.in_parts,
+        })
+    }
+}
+
+/// The manifest's entry of a shard, as far as its name goes.
+fn entry(shard: &ShardFile) -> Result<manifest::Shard> {
+    let name = shard.path.file_name().and_then(|name| name.to_str());
+    let name = name.ok_or_else(|| Error::usage("its name is no text").in_file(&shard.path))?.to_owned();
+    let index = manifest::File { file: format!("{}/{name}.index", manifest::INDEX_FOLDER), ..Default::default() };
+    Ok(manifest::Shard { file: name, samples: 0, bytes: shard.bytes, blake3: Blake3::default(), index })
+}
+
+fn write_manifest(
+    folder: &Path,
+    work: &Path,
+    choice: &Choice,
+    options: &Options,
+    found: &Found,
+    bad: &[Unpacked],
+    done: Vec<Done>,
+) -> Result<Manifest> {
+    let format = formats::open(choice)?;
+    let (mut kinds, mut payload_bytes) = (BTreeMap::new(), 0);
+    let mut classes = vec![Counts::default(); found.listing.classes.len()];
+    for entry in found.listing.entries() {
+        let counts = &mut classes[found.listing.folders()[entry.folder as usize].class as usize];
+        (counts.discovered, counts.packed) = (counts.discovered + 1, counts.packed + 1);
+    }
+    let mut unclassified = Counts::default();
+    for line in bad {
+        let counts = line.class.map_or(&mut unclassified, |class| &mut classes[class as usize]);
+        (counts.discovered, counts.skipped) = (counts.discovered + 1, counts.skipped + 1);
+    }
+    let mut counts = unclassified;
+    classes.iter().for_each(|class| counts.add(class));
+    for one in &done {
+        payload_bytes += one.payload_bytes;
+        one.kinds.iter().for_each(|(kind, samples)| *kinds.entry(kind.clone()).or_default() += samples);
+    }
+    let shards: Vec<manifest::Shard> = done.into_iter().map(|one| one.entry).collect();
+    let (samples, shard_bytes): (u64, u64) = (found.listing.len(), shards.iter().map(|shard| shard.bytes).sum());
+    let mut what = blake3::Hasher::new();
+    for shard in &shards {
+        what.update(&shard.blake3.0);
+    }
+    let ledger_bytes = ledger::write(bad)?;
+    let file = (!bad.is_empty()).then(|| manifest::File {
+        file: manifest::LEDGER_FILE.to_owned(),
+        bytes: ledger_bytes.len() as u64,
+        blake3: Blake3(hash::file(&ledger_bytes)),
+    });
+    if file.is_some() {
+        sys::write_durably(work, &folder.join(manifest::LEDGER_FILE), &ledger_bytes)?;
+    }
+    let mut manifest = Manifest {
+        schema: manifest::SCHEMA.to_owned(),
+        id: Blake3::default(),
+        name: options.name.clone(),
+        format: manifest::Format {
+            name: format.name().to_owned(),
+            compression: "none".to_owned(),
+            settings: format.settings(),
+        },
+        order: Order { algorithm: "source".to_owned(), seed: 0 },
+        samples,
+        payload_bytes,
+        shard_bytes,
+        block_samples: (BLOCK_BYTES * samples).div_ceil(shard_bytes.max(1)).clamp(1, samples),
+        components: format.components().to_vec(),
+        kinds,
+        ledger: Ledger { counts, unclassified, file },
+        ignored_files: found.ignored.clone(),
+        plan: Blake3(*what.finalize().as_bytes()),
+        classes: found.listing.classes.iter().zip(classes).map(|(name, counts)| Class::new(name, counts)).collect(),
+        sidecars: beside(folder, &shards)?,
+        shards,
+    };
+    sys::write_durably(work, &folder.join(manifest::SUMS_FILE), manifest.sums().as_bytes())?;
+    sys::sync_folder(&folder.join(manifest::INDEX_FOLDER))?;
+    let (bytes, id) = manifest.to_bytes()?;
+    manifest.id = id;
+    // What cannot be read back is not written.
+    Manifest::read(&bytes).map_err(|error| Error::new(ErrorKind::Usage, error.what()).in_file(folder))?;
+    sys::write_durably(work, &folder.join(manifest::FILE), &bytes)?;
+    sys::sync_folder(folder)?;
+    Ok(manifest)
+}
+
+/// Other files in the folder, which the manifest names as they are.
+fn beside(folder: &Path, shards: &[manifest::Shard]) -> Result<Vec<manifest::File>> {
+    let ours = [manifest::FILE, manifest::SUMS_FILE, manifest::LEDGER_FILE, manifest::INDEX_FOLDER, WORK_FOLDER];
+    let known: BTreeSet<&str> = shards.iter().map(|shard| shard.file.as_str()).chain(ours).collect();
+    let failed = |e| sys::io_error("cannot read folder", folder, e);
+    let mut files = Vec::new();
+    for item in std::fs::read_dir(folder).map_err(failed)? {
+        let path = item.map_err(failed)?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if known.contains(name.as_str()) {
+            continue;
+        }
+        if !path.is_file() || name.starts_with('.') {
+            return Err(Error::usage(format!("{name:?} is beside the shards: verify would call it a stranger"))
+                .in_file(folder)
+                .help("move it elsewhere"));
+        }
+        let bytes = std::fs::read(&path).map_err(|e| sys::io_error("cannot read", &path, e))?;
+        files.push(manifest::File { file: name, bytes: bytes.len() as u64, blake3: Blake3(hash::file(&bytes)) });
+    }
+    files.sort_by(|a, b| a.file.cmp(&b.file));
+    Ok(files)
+}

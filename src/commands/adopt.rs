@@ -1,0 +1,98 @@
+//! `shardpack adopt`: manifest and index beside shards that stay as they are.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+use shardpack_format::hash;
+use shardpack_packer::{Result, adopt, foreign::Kind, formats::foreign::Wanted};
+
+use super::{convert::sources, pack::OnBadArg};
+use crate::{
+    Outcome,
+    args::{self, Talk},
+    progress::{self, Progress},
+    report,
+};
+
+/// Options of `adopt`.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  shardpack adopt old/              manifest.json, BLAKE3SUMS and index/ beside the shards in old/
+  shardpack verify old/             from then on: every flipped bit is found, and its sample named
+  shardpack adopt old/ --on-bad skip --label-feature label")]
+pub struct Args {
+    /// Folder of uncompressed shards of one format: webdataset tar, TFRecord, RecordIO or MDS
+    folder: PathBuf,
+    /// Format of the shards, where their bytes do not tell
+    #[arg(long, value_parser = sources())]
+    from: Option<String>,
+    /// Extension, feature or column that holds the image [default: found by looking]
+    #[arg(long, value_name = "NAME", visible_alias = "image-column")]
+    image_feature: Option<String>,
+    /// Extension, feature or column that holds the label [default: found by looking]
+    #[arg(long, value_name = "NAME", visible_alias = "label-column")]
+    label_feature: Option<String>,
+    /// Which label to take of records that have several, from 0
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    label_index: usize,
+    /// Name of the dataset
+    #[arg(long, default_value = "shard", value_parser = args::name)]
+    name: String,
+    /// When a record is no sample: name all such and write nothing, or leave it out and say so in the ledger
+    #[arg(long, value_enum, default_value = "error")]
+    on_bad: OnBadArg,
+    /// Replace a manifest that is there
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    talk: Talk,
+}
+
+/// Runs `adopt`.
+pub fn run(args: &Args) -> Result<Outcome> {
+    progress::catch_interrupts();
+    let monitor = Progress::new(args.talk.quiet);
+    let options = adopt::Options {
+        from: args.from.as_deref().map(Kind::of).transpose()?,
+        wanted: Wanted {
+            image: args.image_feature.clone(),
+            label: args.label_feature.clone(),
+            label_number: args.label_index,
+        },
+        name: args.name.clone(),
+        on_bad: args.on_bad.policy(),
+        force: args.force,
+    };
+    let result = adopt::adopt(&args.folder, &options, &monitor);
+    monitor.finish();
+    let found = result?;
+    if args.talk.json {
+        let bad = found.bad.iter().map(|bad| json!({"path": report::path(&bad.path), "reason": bad.reason}));
+        report::print_json(&json!({
+            "sealed": found.manifest.is_some(), "bad": bad.collect::<Vec<_>>(),
+            "id": found.manifest.as_ref().map(|manifest| hash::hex(&manifest.id.0)),
+            "samples": found.manifest.as_ref().map(|manifest| manifest.samples),
+            "shards": found.manifest.as_ref().map(|manifest| manifest.shards.len()),
+        }))?;
+    } else {
+        let mut out: String =
+            found.bad.iter().map(|bad| format!("        {}: {}\n", report::path(&bad.path), bad.reason)).collect();
+        out += &match &found.manifest {
+            Some(manifest) => format!(
+                "adopted {} in {} of {}\nid      {}\nnext    shardpack verify {}\n",
+                report::counted(manifest.samples, "sample"),
+                report::counted(manifest.shards.len() as u64, "shard"),
+                manifest.format.name,
+                hash::hex(&manifest.id.0),
+                args.folder.display()
+            ),
+            None => format!(
+                "failed  {} cannot be read as samples, nothing is written\n  help: --on-bad skip leaves them out and \
+                 names them in the ledger\n",
+                report::counted(found.bad.len() as u64, "record")
+            ),
+        };
+        report::print(&out)?;
+    }
+    Ok(if found.manifest.is_some() { Outcome::Done } else { Outcome::Wrong })
+}
