@@ -41,7 +41,7 @@ pub enum Command {
     Plan(plan_command::Args),
     /// Check that shards are what their manifest says; names every damaged sample
     Verify(verify::Args),
-    /// Show what is in a folder of shards, a manifest, or foreign tar files
+    /// Show what is in a folder of shards, a manifest, or shards of any writer
     Inspect(inspect::Args),
     /// Print completions for a shell
     Completions {
@@ -343,7 +343,7 @@ fn extension(text: &str) -> Result<String, String> {
 /// A file or folder to look at.
 #[derive(Args, Clone, Debug)]
 pub struct Target {
-    /// Folder of shards, manifest, or tar files
+    /// Folder of shards, manifest, or shards of any writer: files, globs, brace patterns
     #[arg(required = true, value_name = "DST")]
     pub paths: Vec<PathBuf>,
 }

@@ -6,6 +6,7 @@ use serde_json::json;
 use shardpack_format::manifest::{INDEX_FOLDER, SUMS_FILE, WORK_FOLDER};
 use shardpack_packer::{
     Error, Result,
+    foreign::look::{Looked, look},
     verify::{self, Options, Problem, Repaired, Report, foreign},
 };
 
@@ -24,7 +25,8 @@ use crate::{
   shardpack verify packed/ --decode             decodes every image as well
   shardpack verify packed/ --against photos/    compares with the source, both ways
   shardpack verify packed/ --repair photos/     mends what is damaged from the source
-  shardpack verify other/*.tar                  tar shards of any writer, without a manifest")]
+  shardpack verify other/                       tar, TFRecord, RecordIO or MDS files of any writer
+  shardpack verify 'other/{00000..00146}.tar'   the same: files, globs, brace patterns")]
 pub struct Args {
     #[command(flatten)]
     target: Target,
@@ -52,14 +54,17 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let monitor = Progress::new(args.talk.quiet);
     let jobs = args.machine.jobs();
     let options = Options { quick: args.quick, decode: args.decode, against: args.against.clone(), jobs };
-    let dataset = dataset(args)?;
-    let has_manifest = dataset.is_some();
-    let done = match (dataset, &args.repair) {
-        (Some(dst), None) => verify::verify(&dst, &options, &monitor).map(|report| (report, Repaired::default())),
-        (Some(dst), Some(source)) => verify::repair(&dst, source, &options, &monitor),
-        (None, None) if args.against.is_none() => foreign::verify(&tar_files(&args.target.paths)?, &options, &monitor)
-            .map(|report| (report, Repaired::default())),
-        (None, _) => Err(Error::usage("tar files without a manifest cannot be compared with a source")),
+    let subject = subject(&args.target.paths)?;
+    let has_manifest = matches!(subject, Subject::Dataset(_));
+    let done = match (subject, &args.repair) {
+        (Subject::Dataset(dst), None) => {
+            verify::verify(&dst, &options, &monitor).map(|report| (report, Repaired::default()))
+        }
+        (Subject::Dataset(dst), Some(source)) => verify::repair(&dst, source, &options, &monitor),
+        (Subject::Foreign(looked), None) if args.against.is_none() => {
+            foreign::verify(looked, &options, &monitor).map(|report| (report, Repaired::default()))
+        }
+        (Subject::Foreign(_), _) => Err(Error::usage("shards without a manifest cannot be compared with a source")),
     };
     monitor.finish();
     let (report, repaired) = done?;
@@ -71,37 +76,38 @@ pub fn run(args: &Args) -> Result<Outcome> {
     Ok(if report.problems.is_empty() { Outcome::Done } else { Outcome::Wrong })
 }
 
-/// The dataset's folder, or `None` for tar files that have no manifest.
-fn dataset(args: &Args) -> Result<Option<PathBuf>> {
-    let [path] = args.target.paths.as_slice() else { return Ok(None) };
+/// What is verified.
+enum Subject {
+    /// The dataset in this folder, or those of its splits.
+    Dataset(PathBuf),
+    /// Shards without a manifest.
+    Foreign(Looked),
+}
+
+fn subject(paths: &[PathBuf]) -> Result<Subject> {
+    let foreign = || look(paths)?.some(paths).map(Subject::Foreign);
+    let [path] = paths else { return foreign() };
     if path.file_name().is_some_and(|name| name == "manifest.json") {
-        return Ok(Some(path.parent().map_or_else(PathBuf::new, PathBuf::from)));
+        return Ok(Subject::Dataset(path.parent().map_or_else(PathBuf::new, PathBuf::from)));
     }
     if !path.is_dir() {
-        return match path.exists() {
-            true => Ok(None),
-            false => Err(Error::usage("no such file or folder").in_file(path)),
-        };
+        return foreign();
     }
     let sealed_or_not = path.join("manifest.json").exists() || path.join(WORK_FOLDER).exists();
-    if !sealed_or_not && [SUMS_FILE, INDEX_FOLDER].iter().any(|name| path.join(name).exists()) {
+    if sealed_or_not {
+        return Ok(Subject::Dataset(path.clone()));
+    }
+    if [SUMS_FILE, INDEX_FOLDER].iter().any(|name| path.join(name).exists()) {
         return Err(Error::data("manifest.json is missing, but what belongs to it is here")
             .in_file(path)
             .help("copy it again from where this dataset came from, or run the pack command again"));
     }
-    let is_dataset = sealed_or_not || foreign::tar_files(path)?.is_empty();
-    Ok(is_dataset.then(|| path.clone()))
-}
-
-fn tar_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for path in paths {
-        match path.is_dir() {
-            true => files.extend(foreign::tar_files(path)?),
-            false => files.push(path.clone()),
-        }
-    }
-    Ok(files)
+    let looked = look(paths)?;
+    Ok(match looked.shards.is_empty() && looked.problems.is_empty() {
+        // It may have splits.
+        true => Subject::Dataset(path.clone()),
+        false => Subject::Foreign(looked),
+    })
 }
 
 fn line(problem: &Problem) -> String {
@@ -136,6 +142,9 @@ fn as_text(report: &Report, repaired: &Repaired, args: &Args, has_manifest: bool
     }
     for problem in &report.problems {
         let _ = writeln!(out, "{}", line(problem));
+    }
+    for note in report.notes.iter().filter(|_| !args.talk.quiet) {
+        let _ = writeln!(out, "note    {}", report::path(note.as_bytes()));
     }
     let read = match args.quick {
         true => "sizes and structure only".to_owned(),
@@ -181,7 +190,7 @@ fn as_json(report: &Report, repaired: &Repaired) -> serde_json::Value {
     };
     json!({
         "ok": report.problems.is_empty(),
-        "problems": report.problems.iter().map(problem).collect::<Vec<_>>(),
+        "problems": report.problems.iter().map(problem).collect::<Vec<_>>(), "notes": report.notes,
         "samples": report.samples, "damaged_samples": report.damaged_samples, "shards": report.shards,
         "damaged_shards": report.damaged_shards, "read_bytes": report.read_bytes,
         "elapsed_ms": report.elapsed.as_millis() as u64, "mended": repaired.files,

@@ -4,6 +4,7 @@
 
 pub mod adopt;
 pub mod copy;
+mod digest;
 pub mod foreign;
 pub mod inspect;
 pub mod ledger;

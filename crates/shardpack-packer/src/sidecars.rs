@@ -11,15 +11,14 @@ use rayon::prelude::*;
 use shardpack_format::{
     Error, Result,
     formats::{self, Format, sidecars},
-    hash::Named,
     index::Index,
     manifest::{self, Blake3, Manifest},
 };
 
-use crate::sys;
+use crate::{digest::digest, monitor::Silent, sys};
 
-/// Bytes that are read at a time to be hashed.
-const READ_BYTES: usize = 256 << 10;
+/// Bytes that are written at a time.
+const WRITE_BYTES: usize = 256 << 10;
 /// In the work folder: the names of sidecars that were begun, a line each, so that they can be removed again.
 const BEGUN: &str = "sidecars";
 
@@ -149,16 +148,8 @@ fn hash_file(path: &Path, names: &[String], unpack: bool) -> Result<BTreeMap<Str
     let file = File::open(path).map_err(failed)?;
     let mut inner: Box<dyn Read> =
         if unpack { Box::new(zstd::Decoder::new(file).map_err(failed)?) } else { Box::new(file) };
-    let mut hashers = names.iter().map(|name| Named::new(name)).collect::<Result<Vec<_>>>()?;
-    let mut buffer = vec![0; READ_BYTES];
-    loop {
-        let read = formats::foreign::fill(&mut inner, &mut buffer).map_err(failed)?;
-        if read == 0 {
-            break;
-        }
-        hashers.iter_mut().for_each(|hasher| hasher.update(&buffer[..read]));
-    }
-    Ok(names.iter().cloned().zip(hashers.into_iter().map(Named::finish)).collect())
+    let names = names.iter().map(String::as_str);
+    Ok(digest(&mut inner, names, &Silent).map_err(|error| error.in_file(path))?.1)
 }
 
 /// Writes sidecars under a temporary name, one after the other.
@@ -217,7 +208,7 @@ impl sidecars::Files for Files<'_> {
         }
         let temporary = self.work.join(&self.part);
         let file = File::create(&temporary).map_err(|e| sys::io_error("cannot create", &temporary, e))?;
-        let out = BufWriter::with_capacity(READ_BYTES, file);
+        let out = BufWriter::with_capacity(WRITE_BYTES, file);
         self.open = Some(Open { name: name.to_owned(), temporary, out, hasher: blake3::Hasher::new(), bytes: 0 });
         Ok(())
     }

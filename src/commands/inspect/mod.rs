@@ -34,7 +34,7 @@ const LISTED: u64 = 20;
 #[command(after_help = "Examples:
   shardpack inspect packed/                          what is in there
   shardpack inspect packed/train-000017.tar          what is in one shard
-  shardpack inspect other/*.tar                      tar shards of any writer
+  shardpack inspect other/                           tar, TFRecord, RecordIO or MDS of any writer
   shardpack inspect packed/ --samples --class tench  a table of samples
   shardpack inspect packed/ --samples --strays       images that are not what their extension says
   shardpack inspect packed/ --extract 00000042 -o image.jpg
@@ -88,7 +88,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         // What cannot be written is said before anything is read.
         table::Kind::of(path)?;
     }
-    let targets = inspect::resolve(&args.target.paths)?;
+    let inspect::Resolved { targets, problems } = inspect::resolve(&args.target.paths)?;
     if args.samples {
         let limit = args.limit.unwrap_or(LISTED);
         let filter = Filter {
@@ -97,7 +97,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
             strays: args.strays,
             limit: (limit > 0).then_some(limit),
         };
-        return samples::list(&targets, filter, args.talk, &monitor);
+        return samples::list(&targets, problems, filter, args.talk, &monitor);
     }
     if let (Some(wanted), Some(output)) = (&args.extract, &args.output) {
         return extract(args, &targets, wanted, output, &monitor);
@@ -114,7 +114,9 @@ pub fn run(args: &Args) -> Result<Outcome> {
     }
     let result = inspect::inspect(&targets, args.machine.jobs(), &monitor);
     monitor.finish();
-    let found = result?;
+    let mut found = result?;
+    // What is missing comes before what is wrong with what is there.
+    found.problems.splice(0..0, problems);
     match args.talk.json {
         true => {
             let problems: Vec<_> = found.problems.iter().map(problem).collect();

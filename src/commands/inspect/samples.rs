@@ -16,8 +16,14 @@ const PIECE_BYTES: usize = 64 << 10;
 const CLASS_WIDTH: usize = 20;
 const KEY_WIDTH: usize = 40;
 
-/// Prints the samples that `filter` wants.
-pub fn list(targets: &[Target], filter: Filter, talk: Talk, monitor: &Progress) -> Result<Outcome> {
+/// Prints the samples that `filter` wants, and `problems` with those that come up.
+pub fn list(
+    targets: &[Target],
+    mut problems: Vec<Error>,
+    filter: Filter,
+    talk: Talk,
+    monitor: &Progress,
+) -> Result<Outcome> {
     let limit = filter.limit;
     // One more, so that it shows whether there are more.
     let filter = Filter { limit: limit.map(|limit| limit.saturating_add(1)), ..filter };
@@ -27,7 +33,7 @@ pub fn list(targets: &[Target], filter: Filter, talk: Talk, monitor: &Progress) 
     };
     let mut told = 0u64;
     let mut has_more = false;
-    let problems = inspect::samples(targets, &filter, monitor, &mut |sample| {
+    let result = inspect::samples(targets, &filter, monitor, &mut |sample| {
         has_more = limit == Some(told);
         if has_more {
             return Ok(());
@@ -36,7 +42,7 @@ pub fn list(targets: &[Target], filter: Filter, talk: Talk, monitor: &Progress) 
         out.add(sample)
     });
     monitor.finish();
-    let problems = problems?;
+    problems.extend(result?);
     out.finish()?;
     if has_more && !talk.json && !talk.quiet {
         use std::io::Write;

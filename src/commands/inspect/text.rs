@@ -63,8 +63,8 @@ fn dataset(out: &mut String, summary: &Summary) {
     let (word, parts) = match summary.what {
         What::Dataset => ("dataset", vec![format!("{} in {}", summary.name, summary.path)]),
         What::Shards => ("part", vec![format!("of dataset {} in {}", summary.name, summary.path)]),
-        What::Foreign if summary.shards.count == 1 => ("tar", vec![summary.path.clone(), "no manifest".to_owned()]),
-        What::Foreign => ("tar", vec![summary.name.clone(), "no manifest".to_owned()]),
+        What::Foreign if summary.shards.count == 1 => ("foreign", vec![summary.path.clone(), "no manifest".to_owned()]),
+        What::Foreign => ("foreign", vec![summary.name.clone(), "no manifest".to_owned()]),
     };
     say(out, word, &parts.into_iter().map(shown).collect::<Vec<_>>());
     if let Some(id) = &summary.id {

@@ -18,7 +18,7 @@ use crate::sys;
 /// Most files that a brace pattern may stand for.
 const MOST_EXPANDED: usize = 1 << 20;
 /// Name of the index of an MDS dataset.
-const INDEX_JSON: &str = "index.json";
+pub(super) const INDEX_JSON: &str = "index.json";
 /// Extensions of files that lie beside shards and are none, however they begin.
 const BESIDE: [&str; 7] = ["idx", "lst", "index", "json", "txt", "csv", "md"];
 
@@ -55,8 +55,16 @@ fn of_source(source: &Path, from: Option<Kind>) -> Result<Files> {
     if source.is_dir() {
         return of_folder(source, from);
     }
+    Ok(Files { shards: recognised(&expanded(source)?, from)?, ..Files::default() })
+}
+
+/// What `source` stands for: itself if it is there, or all that a glob or brace pattern matches.
+///
+/// # Errors
+/// When that is nothing, or something that is not there.
+pub(crate) fn expanded(source: &Path) -> Result<Vec<PathBuf>> {
     if source.exists() {
-        return Ok(Files { shards: recognised(&[source.to_path_buf()], from)?, ..Files::default() });
+        return Ok(vec![source.to_path_buf()]);
     }
     let text = source.to_string_lossy();
     let mut paths = Vec::new();
@@ -70,10 +78,10 @@ fn of_source(source: &Path, from: Option<Kind>) -> Result<Files> {
             return Err(Error::usage("no file matches this pattern").in_file(pattern));
         }
     }
-    if let Some(missing) = paths.iter().find(|path| !path.exists()) {
-        return Err(Error::usage("no such file or folder").in_file(missing));
+    match paths.iter().find(|path| !path.exists()) {
+        Some(missing) => Err(Error::usage("no such file or folder").in_file(missing)),
+        None => Ok(paths),
     }
-    Ok(Files { shards: recognised(&paths, from)?, ..Files::default() })
 }
 
 /// Files that a person named: each has to be a shard.
@@ -101,19 +109,9 @@ pub fn of_folder(folder: &Path, from: Option<Kind>) -> Result<Files> {
     {
         return of_index(folder, index);
     }
-    let failed = |e| sys::io_error("cannot read folder", folder, e);
-    let mut paths = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        let is_hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
-        if !is_hidden && path.is_file() {
-            paths.push(path);
-        }
-    }
-    paths.sort();
+    let paths = files_in(folder)?;
     let looked = paths.par_iter().map(|path| {
-        let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
-        if BESIDE.contains(&extension.as_str()) {
+        if let Some(extension) = beside(path) {
             return Ok(Err(format!("extension .{extension}")));
         }
         let shard = ShardFile::recognise(path)?.filter(|shard| from.is_none_or(|kind| kind == shard.kind));
@@ -127,6 +125,27 @@ pub fn of_folder(folder: &Path, from: Option<Kind>) -> Result<Files> {
         }
     }
     Ok(files)
+}
+
+/// The files right in `folder`, hidden ones left out, by name.
+pub(super) fn files_in(folder: &Path) -> Result<Vec<PathBuf>> {
+    let failed = |e| sys::io_error("cannot read folder", folder, e);
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let is_hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+        if !is_hidden && path.is_file() {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+/// The extension of a file that lies beside shards and is none.
+pub(super) fn beside(path: &Path) -> Option<String> {
+    let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+    BESIDE.contains(&extension.as_str()).then_some(extension)
 }
 
 /// The shards that an `index.json` in `folder` names; of each the compressed file, unless only the other is there.

@@ -5,6 +5,7 @@
 //! compressed where the bytes themselves cannot.
 
 pub mod files;
+pub mod look;
 pub mod parquet;
 mod unpack;
 
@@ -25,7 +26,7 @@ use shardpack_format::{
     },
 };
 
-use crate::sys;
+use crate::{digest::digest, monitor::Monitor, sys};
 pub use unpack::Packed;
 
 /// Bytes of a file that its format is told by.
@@ -191,11 +192,31 @@ impl ShardFile {
         }
     }
 
-    /// The first hash of the index beside it that is not that of the file, for a message.
+    /// The first hash or length in an `index.json` beside that is not that of the file, for a message.
     ///
     /// # Errors
     /// When it cannot be read.
-    pub fn wrong_hash(&self) -> Result<Option<String>> {
+    pub fn difference(&self, monitor: &dyn Monitor) -> Result<Option<String>> {
+        let Some(expected) = &self.expected else { return Ok(None) };
+        let raw = (&expected.raw_data, self.packed.is_some());
+        let zip = expected.zip_data.as_ref().filter(|_| self.packed.is_some()).map(|zip| (zip, false));
+        for (file, is_unpacked) in zip.into_iter().chain([raw]) {
+            let (names, _) = file.known_hashes();
+            if names.is_empty() {
+                continue;
+            }
+            let mut input: Box<dyn Read> =
+                if is_unpacked { Box::new(self.input()?.bytes) } else { Box::new(open(&self.path)?) };
+            // The walk tells what keeps it from being unpacked.
+            let Ok((bytes, found)) = digest(&mut input, names, monitor) else { continue };
+            if bytes != file.bytes {
+                return Ok(Some(format!("{bytes} bytes, index.json says {}", file.bytes)));
+            }
+            let mut known = found.iter().map(|(name, hash)| (name, hash, &file.hashes[name]));
+            if let Some((name, found, said)) = known.find(|(_, found, said)| !found.eq_ignore_ascii_case(said)) {
+                return Ok(Some(format!("the {name} of its shard is {found}, index.json says {said}")));
+            }
+        }
         Ok(None)
     }
 }

@@ -2,16 +2,19 @@
 //!
 //! The name that somebody else gave it is never used as the name of a file here: the caller says where it goes.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use rayon::prelude::*;
 use shardpack_format::{
     Error, Result,
-    formats::webdataset::{reader::MemberKind, samples},
+    formats::{
+        foreign::Wanted,
+        webdataset::{self, reader::MemberKind, samples},
+    },
 };
 
 use super::{Target, View, go_on, in_pool, scan};
-use crate::monitor::Monitor;
+use crate::{foreign::ShardFile, monitor::Monitor};
 
 /// Rows after which it is asked whether to go on.
 const ROWS_AT_ONCE: u64 = 4096;
@@ -26,14 +29,14 @@ type Find = fn(&View, &[u8], &dyn Monitor) -> Result<Option<u64>>;
 pub struct Extracted {
     /// Its bytes, as they were packed; compared with their hash, if the dataset has one.
     pub bytes: Vec<u8>,
-    /// Key and original path, as messages name a sample; the member's name in foreign files.
+    /// Key and original path, as messages name a sample; the member's name in foreign tar files.
     pub name: String,
     /// Path of the shard.
     pub shard: PathBuf,
 }
 
 /// Reads the image of the sample whose key, or else whose original path, is `wanted`. Of foreign files, `wanted` is the
-/// key of a sample, whose first image is taken, or the name of a member. Paths are looked for with `jobs` threads.
+/// key of a sample, whose first image is taken, or the name of a member or of the file that the image was made of. Paths are looked for with `jobs` threads.
 ///
 /// # Errors
 /// When there is no such sample, several datasets have one, or its bytes are not right.
@@ -60,14 +63,30 @@ pub fn extract(targets: &[Target], wanted: &[u8], jobs: usize, monitor: &dyn Mon
             return Err(Error::usage(what).help(format!("give one of them: {}", first.dataset.folder().display())));
         }
     }
-    for target in targets {
-        if let Target::Foreign(files) = target {
-            for path in files {
-                if let Some(found) = in_foreign(path, wanted, monitor)? {
-                    return Ok(found);
-                }
+    let foreign = targets.iter().filter_map(|target| match target {
+        Target::Foreign(files) => Some(files),
+        Target::Dataset(_) => None,
+    });
+    // Of a record that others may be called as well, it is told if there is another.
+    let mut first: Option<Extracted> = None;
+    for file in foreign.flatten() {
+        let found = match file.kind.name() {
+            webdataset::NAME => in_tar(file, wanted, monitor)?.map(|found| (found, true)),
+            _ => in_records(file, wanted, monitor)?,
+        };
+        match (found, &first) {
+            (None, _) => {}
+            (Some((found, true)), _) => return Ok(found),
+            (Some((found, false)), None) => first = Some(found),
+            (Some((found, false)), Some(first)) => {
+                let (one, other) = (first.shard.display(), found.shard.display());
+                let what = format!("{:?} is in {one} and in {other}", String::from_utf8_lossy(wanted));
+                return Err(Error::usage(what).help(format!("give one of them: {one}")));
             }
         }
+    }
+    if let Some(found) = first {
+        return Ok(found);
     }
     Err(Error::usage(format!("no sample with the key or the path {:?}", String::from_utf8_lossy(wanted)))
         .help("`shardpack inspect DST --samples` lists keys and paths"))
@@ -114,9 +133,9 @@ fn by_path(view: &View, path: &[u8], monitor: &dyn Monitor) -> Result<Option<u64
     shards.par_iter().find_map_first(|shard| look(shard).transpose()).transpose()
 }
 
-fn in_foreign(path: &Path, wanted: &[u8], monitor: &dyn Monitor) -> Result<Option<Extracted>> {
-    let in_file = |error: Error| error.in_file(path);
-    let mut opened = scan::Opened::open(path)?;
+fn in_tar(file: &ShardFile, wanted: &[u8], monitor: &dyn Monitor) -> Result<Option<Extracted>> {
+    let in_file = |error: Error| error.in_file(&file.path);
+    let mut opened = scan::Opened::open(file)?;
     while let Some(member) = opened.next().map_err(in_file)? {
         go_on(monitor)?;
         let of_key = || samples::split(&member.name).filter(|(key, _)| *key == wanted);
@@ -124,8 +143,29 @@ fn in_foreign(path: &Path, wanted: &[u8], monitor: &dyn Monitor) -> Result<Optio
         if member.kind == MemberKind::File && (member.name == wanted || is_image()) {
             let bytes = opened.data(MOST_BYTES).map_err(in_file)?;
             let name = String::from_utf8_lossy(&member.name).into_owned();
-            return Ok(Some(Extracted { bytes, name, shard: path.to_path_buf() }));
+            return Ok(Some(Extracted { bytes, name, shard: file.path.clone() }));
         }
+    }
+    Ok(None)
+}
+
+/// The image of a record, and whether no other is called so.
+fn in_records(file: &ShardFile, wanted: &[u8], monitor: &dyn Monitor) -> Result<Option<(Extracted, bool)>> {
+    let in_file = |error: Error| error.in_file(&file.path);
+    let mut walk = file.walk(&Wanted::default())?;
+    while let Some(record) = walk.next().map_err(in_file)? {
+        go_on(monitor)?;
+        let is_file = record.filename.as_deref() == Some(wanted);
+        if record.key != wanted && !is_file {
+            continue;
+        }
+        let name = String::from_utf8_lossy(&record.key).into_owned();
+        if let Err(why) = record.image {
+            return Err(in_file(Error::data(why).at_byte(record.range.start).in_sample(name)));
+        }
+        let mut bytes = Vec::new();
+        walk.image(&mut bytes).map_err(in_file)?;
+        return Ok(Some((Extracted { bytes, name, shard: file.path.clone() }, is_file || record.key_is_unique)));
     }
     Ok(None)
 }

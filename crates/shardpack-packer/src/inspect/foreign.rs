@@ -1,14 +1,12 @@
-//! What is in tar files that somebody else wrote: all that their headers, labels and images' first bytes say.
+//! What is in shards that somebody else wrote: all that their framing, labels and images' first bytes say.
 
 use std::{
     collections::{BTreeMap, HashMap},
-    fs,
     ops::ControlFlow,
-    path::{Path, PathBuf},
 };
 
 use rayon::prelude::*;
-use shardpack_format::{Error, ErrorKind, Result, formats::webdataset, formats::webdataset::reader::Ending};
+use shardpack_format::{Error, ErrorKind, Result, formats::webdataset};
 
 use super::{
     Class, Classes, Component, Overhead, Shards, Spread, Summary, Tar, What, go_on,
@@ -16,6 +14,7 @@ use super::{
     scan::{self, FileFacts, Scanned},
 };
 use crate::{
+    foreign::ShardFile,
     mix,
     monitor::{Monitor, Phase},
 };
@@ -33,11 +32,13 @@ struct Facts {
     images: Counter,
     payload_bytes: u64,
     content_bytes: u64,
-    components: BTreeMap<Vec<u8>, (u64, u64)>,
+    components: BTreeMap<String, (u64, u64)>,
     labels: Labels,
+    /// Length and number of samples of each file.
     files: Vec<(u64, u64)>,
-    compressed_files: u64,
-    tar: Tar,
+    /// Files by what they are compressed with.
+    packed: BTreeMap<&'static str, u64>,
+    tar: Option<Tar>,
     problems: Vec<Error>,
 }
 
@@ -47,6 +48,8 @@ struct Labels {
     /// Each label that came up, and how often.
     counts: Vec<(i64, u64)>,
     number: HashMap<i64, u32>,
+    /// Names of their classes, as the first sample of each has it.
+    names: HashMap<i64, String>,
     without: u64,
     /// Of the first samples; shorter than they are once it holds [`KEPT_LABELS`].
     order: Vec<u32>,
@@ -63,7 +66,12 @@ impl Labels {
         number
     }
 
-    fn add(&mut self, label: Option<i64>) {
+    fn add(&mut self, label: Option<i64>, class: Option<&str>) {
+        if let (Some(label), Some(class)) = (label, class)
+            && !self.names.contains_key(&label)
+        {
+            self.names.insert(label, class.to_owned());
+        }
         let number = match label {
             Some(label) => self.intern(label, 1),
             None => {
@@ -80,6 +88,9 @@ impl Labels {
     fn merge(&mut self, later: Self, is_whole: bool) {
         let numbers: Vec<u32> = later.counts.iter().map(|(label, count)| self.intern(*label, *count)).collect();
         self.without += later.without;
+        for (label, name) in later.names {
+            self.names.entry(label).or_insert(name);
+        }
         if is_whole {
             let room = KEPT_LABELS.saturating_sub(self.order.len());
             let number = |own: &u32| numbers.get(*own as usize).copied().unwrap_or(NONE);
@@ -101,48 +112,43 @@ impl Labels {
     fn classes(&self) -> Classes {
         // Without labels there are no classes, and so no samples that lack one.
         let unlabelled = if self.counts.is_empty() { 0 } else { self.without };
-        let mut list: Vec<_> =
-            self.counts.iter().map(|(label, samples)| Class { label: *label, name: None, samples: *samples }).collect();
+        let class = |(label, samples): &(i64, u64)| {
+            let name = self.names.get(label).cloned();
+            Class { label: *label, name, samples: *samples }
+        };
+        let mut list: Vec<_> = self.counts.iter().map(class).collect();
         list.sort_by_key(|class| class.label);
         Classes::new(list, unlabelled)
     }
 }
 
 impl Facts {
-    fn add(&mut self, scanned: &Scanned) {
+    fn add(&mut self, scanned: Scanned) {
         self.samples += 1;
-        for component in &scanned.sample.components {
-            let counts = self.components.entry(component.extension.clone()).or_default();
-            *counts = (counts.0 + 1, counts.1 + component.bytes);
+        for (name, bytes) in scanned.components {
+            let counts = self.components.entry(name).or_default();
+            *counts = (counts.0 + 1, counts.1 + bytes);
         }
-        for (number, header) in &scanned.images {
-            let Some(component) = scanned.sample.components.get(*number) else { continue };
-            let extension = scan::last_extension(&component.extension);
-            self.images.add(header, std::str::from_utf8(extension).ok());
-            self.payload_bytes += component.bytes;
+        for image in &scanned.images {
+            self.images.add(&image.header, image.extension.as_deref());
+            self.payload_bytes += image.bytes;
         }
-        self.labels.add(scanned.label);
+        self.labels.add(scanned.label, scanned.class.as_deref());
     }
 
-    fn add_file(&mut self, file: FileFacts, samples: u64) {
+    fn add_file(&mut self, file: &ShardFile, of_file: FileFacts, samples: u64) {
         self.files.push((file.bytes, samples));
-        self.content_bytes += file.content_bytes;
-        self.compressed_files += u64::from(file.is_compressed);
-        let is_terminated = file.ending.is_none_or(|ending| ending == Ending::Marker);
-        let of_file = Tar {
-            members: file.members,
-            plain_members: file.plain_members,
-            dropped: file.dropped,
-            unterminated_files: u64::from(!is_terminated),
-            trailing_files: u64::from(file.has_trailing),
-            unreadable_files: u64::from(file.problem.is_some()),
-        };
-        self.add_tar(of_file);
-        self.problems.extend(file.problem);
+        self.content_bytes += of_file.content_bytes;
+        if let Some(packed) = file.packed {
+            *self.packed.entry(packed.name()).or_default() += 1;
+        }
+        self.add_tar(of_file.tar);
+        self.problems.extend(of_file.problem);
     }
 
-    fn add_tar(&mut self, tar: Tar) {
-        let mine = &mut self.tar;
+    fn add_tar(&mut self, tar: Option<Tar>) {
+        let Some(tar) = tar else { return };
+        let mine = self.tar.get_or_insert_default();
         mine.members += tar.members;
         mine.plain_members += tar.plain_members;
         mine.unterminated_files += tar.unterminated_files;
@@ -164,67 +170,81 @@ impl Facts {
             *counts = (counts.0 + samples, counts.1 + bytes);
         }
         self.files.extend(later.files);
-        self.compressed_files += later.compressed_files;
+        for (name, files) in later.packed {
+            *self.packed.entry(name).or_default() += files;
+        }
         self.add_tar(later.tar);
         self.problems.extend(later.problems);
         self
     }
 }
 
-/// Looks at foreign tar files, side by side.
+/// Looks at foreign files of one format, side by side.
 ///
 /// # Errors
-/// When the person interrupts it, or no file is a tar file that can be read.
-pub(super) fn inspect(files: &[PathBuf], monitor: &dyn Monitor) -> Result<(Summary, Vec<Error>)> {
-    let length = |path: &PathBuf| fs::metadata(path).map_or(0, |meta| meta.len());
-    monitor.begin(Phase::Verifying, 0, files.iter().map(length).sum());
+/// When the person interrupts it, or nothing of any file can be read.
+pub(super) fn inspect(files: &[ShardFile], monitor: &dyn Monitor) -> Result<(Summary, Vec<Error>)> {
+    monitor.begin(Phase::Verifying, 0, files.iter().map(|file| file.bytes).sum());
     let mut facts = files
         .par_iter()
-        .try_fold(Facts::default, |mut facts, path| {
-            look_at(path, &mut facts, monitor)?;
+        .try_fold(Facts::default, |mut facts, file| {
+            look_at(file, &mut facts, monitor)?;
             Ok(facts)
         })
         // Neighbours are merged in order, so samples and problems are in the order of the files.
         .try_reduce(Facts::default, |earlier, later| Ok(earlier.merge(later)))?;
     let mut problems = std::mem::take(&mut facts.problems);
-    if facts.tar.members == 0 && !problems.is_empty() {
-        return Err(no_tar(problems.swap_remove(0)));
+    let has_members = facts.tar.as_ref().is_some_and(|tar| tar.members > 0);
+    if facts.samples == 0 && !has_members && !problems.is_empty() {
+        return Err(no_shard(problems.swap_remove(0), files));
     }
     Ok((summary(files, facts), problems))
 }
 
-/// Says so where a file does not even begin as a tar file.
-fn no_tar(error: Error) -> Error {
+/// Says so where a file does not even begin as its name says.
+fn no_shard(error: Error, files: &[ShardFile]) -> Error {
+    let is_tar = files.first().is_some_and(|file| file.kind.name() == webdataset::NAME);
     match error.location().byte {
-        Some(0..512) if error.kind() == ErrorKind::Data => error.help("is this a tar file? others are not read"),
+        Some(0..512) if error.kind() == ErrorKind::Data && is_tar => error.help("is this a tar file? its name says so"),
         _ => error,
     }
 }
 
-fn look_at(path: &Path, facts: &mut Facts, monitor: &dyn Monitor) -> Result<()> {
+fn look_at(file: &ShardFile, facts: &mut Facts, monitor: &dyn Monitor) -> Result<()> {
     let (mut samples, mut told) = (0, 0);
-    let length = fs::metadata(path).map_or(0, |meta| meta.len());
-    let scanned = scan::scan(path, &mut |scanned| {
+    let scanned = scan::scan(file, &mut |scanned| {
         go_on(monitor)?;
-        facts.add(&scanned);
         samples += 1;
         // Offsets in a compressed file count unpacked, so they may go beyond its length.
-        let at = scanned.sample.offset.min(length);
+        let at = scanned.offset.min(file.bytes).max(told);
         monitor.advance(1, at - told);
         told = at;
+        facts.add(scanned);
         Ok(ControlFlow::Continue(()))
     });
-    monitor.advance(0, length - told);
+    monitor.advance(0, file.bytes - told);
     match scanned {
-        Ok(file) => facts.add_file(file, samples),
+        Ok(of_file) => facts.add_file(file, of_file, samples),
         Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
         Err(error) => facts.problems.push(error),
     }
     Ok(())
 }
 
-fn summary(files: &[PathBuf], facts: Facts) -> Summary {
-    let name = |path: &PathBuf| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+/// `none`, or what so many of `files` are compressed with.
+fn compression(packed: &BTreeMap<&str, u64>, files: u64) -> String {
+    match packed.iter().next() {
+        None => "none".to_owned(),
+        Some((name, all)) if *all == files => (*name).to_owned(),
+        Some(_) => {
+            let some = packed.iter().map(|(name, some)| format!("{name}, {some} of {files} files"));
+            some.collect::<Vec<_>>().join("; ")
+        }
+    }
+}
+
+fn summary(files: &[ShardFile], facts: Facts) -> Summary {
+    let name = |file: &ShardFile| file.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let name = match files {
         [] => String::new(),
         [one] => name(one),
@@ -233,11 +253,7 @@ fn summary(files: &[PathBuf], facts: Facts) -> Summary {
     let components: Vec<_> = facts
         .components
         .iter()
-        .map(|(name, (samples, bytes))| Component {
-            name: String::from_utf8_lossy(name).into_owned(),
-            samples: *samples,
-            bytes: *bytes,
-        })
+        .map(|(name, (samples, bytes))| Component { name: name.clone(), samples: *samples, bytes: *bytes })
         .collect();
     let shards = Shards {
         count: facts.files.len() as u64,
@@ -247,15 +263,11 @@ fn summary(files: &[PathBuf], facts: Facts) -> Summary {
     };
     Summary {
         what: What::Foreign,
-        path: files.first().map_or_else(String::new, |path| path.display().to_string()),
+        path: files.first().map_or_else(String::new, |file| file.path.display().to_string()),
         name,
         id: None,
-        format: webdataset::NAME.to_owned(),
-        compression: match facts.compressed_files {
-            0 => "none".to_owned(),
-            all if all == shards.count => "zstd".to_owned(),
-            some => format!("zstd, {some} of {} files", shards.count),
-        },
+        format: files.first().map_or("", |file| file.kind.name()).to_owned(),
+        compression: compression(&facts.packed, shards.count),
         order: None,
         samples: facts.samples,
         payload_bytes: facts.payload_bytes,
@@ -268,7 +280,7 @@ fn summary(files: &[PathBuf], facts: Facts) -> Summary {
         classes: facts.labels.classes(),
         ledger: None,
         ignored_files: BTreeMap::new(),
-        tar: Some(facts.tar),
+        tar: facts.tar,
     }
 }
 
@@ -286,7 +298,7 @@ mod tests {
         ) {
             let count = |all: &[Option<i64>]| {
                 let mut labels = Labels::default();
-                all.iter().for_each(|label| labels.add(*label));
+                all.iter().for_each(|label| labels.add(*label, None));
                 labels
             };
             let (first, second) = all.split_at(if all.is_empty() { 0 } else { cut.index(all.len()) });

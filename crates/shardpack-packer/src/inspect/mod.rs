@@ -1,4 +1,4 @@
-//! Inspect tells what is in a dataset, in some shards of it, or in tar files that somebody else wrote.
+//! Inspect tells what is in a dataset, in some shards of it, or in shards that somebody else wrote.
 //!
 //! Holds at all times: nothing is written but by [`crate::table`]; what is kept does not grow with the number of samples
 //! of a dataset, and by 4 bytes a sample for foreign files; a problem is noted and the rest is looked at, one problem a
@@ -27,7 +27,7 @@ pub use extract::{Extracted, extract};
 pub use histogram::Spread;
 pub use images::{Images, kind_of_name};
 pub use samples::{Filter, Sample, samples};
-pub use target::{Target, View, resolve};
+pub use target::{Resolved, Target, View, resolve};
 
 /// What was found.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ pub enum What {
     Dataset,
     /// Some shards of a dataset.
     Shards,
-    /// Tar files without a manifest.
+    /// Shards without a manifest, all of one format.
     Foreign,
 }
 
@@ -77,7 +77,7 @@ pub struct Summary {
     pub overhead: Overhead,
     /// Samples of a block, of a dataset.
     pub block_samples: Option<u64>,
-    /// Components of samples, the image first in a dataset, by name in foreign files.
+    /// Components of samples, the image first in a dataset, by name in foreign files, where labels may be left out.
     pub components: Vec<Component>,
     /// Formats and dimensions.
     pub images: Images,
@@ -123,7 +123,7 @@ pub struct Overhead {
 /// One component of samples.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Component {
-    /// Extension.
+    /// Extension, feature or column.
     pub name: String,
     /// Samples that have it.
     pub samples: u64,
@@ -221,7 +221,7 @@ pub fn inspect(targets: &[Target], jobs: usize, monitor: &dyn Monitor) -> Result
 }
 
 /// Does `work` where parallel iterators have `jobs` threads.
-fn in_pool<T: Send>(jobs: usize, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+pub(crate) fn in_pool<T: Send>(jobs: usize, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(jobs).build();
     let failed = |error| Error::new(ErrorKind::System, format!("cannot start {jobs} threads: {error}"));
     pool.map_err(failed)?.install(work)

@@ -1,10 +1,12 @@
 //! The samples of targets one by one, in stored order, as a table for people has them.
 
-use std::{ops::ControlFlow, path::PathBuf};
+use std::ops::ControlFlow;
 
 use serde::Serialize;
 use shardpack_format::{
-    Error, ErrorKind, Result, hash,
+    Error, ErrorKind, Result,
+    formats::webdataset,
+    hash,
     image_header::{Header, Kind, Mode},
     index::RowRef,
 };
@@ -15,7 +17,7 @@ use super::{
     images::is_stray,
     scan::{self, Scanned},
 };
-use crate::monitor::Monitor;
+use crate::{foreign::ShardFile, monitor::Monitor};
 
 /// Samples after which it is asked whether to go on.
 const SAMPLES_AT_ONCE: u64 = 4096;
@@ -62,7 +64,8 @@ pub struct Sample {
     pub depth: u8,
     /// Length of the image in bytes.
     pub bytes: u64,
-    /// Original path, with replacement characters where it is no text; `None` in foreign files.
+    /// Original path, with replacement characters where it is no text; in foreign files the name of the image file, where
+    /// they say one.
     pub path: Option<String>,
     /// The bytes of the path in hexadecimal, where they are no text.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -93,28 +96,34 @@ pub fn samples(
 
 /// Which label is wanted of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wanted {
+enum Wanted<'f> {
     All,
     Label(i64),
+    /// The samples themselves say what their class is called.
+    Named(&'f str),
     /// It has no such class.
     Nothing,
 }
 
-impl Wanted {
-    fn takes(self, label: Option<i64>) -> bool {
+impl Wanted<'_> {
+    fn takes(self, label: Option<i64>, class: Option<&str>) -> bool {
         match self {
             Self::All => true,
             Self::Label(wanted) => label == Some(wanted),
+            Self::Named(wanted) => class == Some(wanted),
             Self::Nothing => false,
         }
     }
 }
 
-fn classes(targets: &[Target], filter: &Filter) -> Result<Vec<Wanted>> {
+fn classes<'f>(targets: &[Target], filter: &'f Filter) -> Result<Vec<Wanted<'f>>> {
     let Some(wanted) = &filter.class else { return Ok(vec![Wanted::All; targets.len()]) };
     let number = wanted.parse::<i64>().ok();
     let of_target = |target: &Target| match target {
-        Target::Foreign(_) => number.map_or(Wanted::Nothing, Wanted::Label),
+        Target::Foreign(files) if files.first().is_some_and(|file| file.kind.name() == webdataset::NAME) => {
+            number.map_or(Wanted::Nothing, Wanted::Label)
+        }
+        Target::Foreign(_) => number.map_or(Wanted::Named(wanted), Wanted::Label),
         Target::Dataset(view) => {
             let classes = view.dataset.classes();
             let named = classes.iter().position(|class| class.name == *wanted).map(|label| label as i64);
@@ -123,7 +132,7 @@ fn classes(targets: &[Target], filter: &Filter) -> Result<Vec<Wanted>> {
         }
     };
     let all: Vec<_> = targets.iter().map(of_target).collect();
-    if all.contains(&Wanted::Nothing) && !all.iter().any(|class| matches!(class, Wanted::Label(_))) {
+    if all.contains(&Wanted::Nothing) && !all.iter().any(|class| matches!(class, Wanted::Label(_) | Wanted::Named(_))) {
         return Err(no_class(targets, wanted));
     }
     Ok(all)
@@ -136,7 +145,7 @@ fn no_class(targets: &[Target], wanted: &str) -> Error {
     });
     let error = Error::usage(format!("no class {wanted:?}"));
     match names {
-        None => error.help("the classes of foreign tar files have numbers only, those of their labels"),
+        None => error.help("the classes of tar files without a manifest have numbers only, those of their labels"),
         Some(classes) => {
             let mut some: Vec<_> = classes.iter().take(NAMED_CLASSES).map(|class| class.name.as_str()).collect();
             let more = format!("… ({} in all)", classes.len());
@@ -167,7 +176,7 @@ impl Walk<'_> {
         (self.found)(sample)
     }
 
-    fn dataset(&mut self, view: &View, class: Wanted) -> Result<()> {
+    fn dataset(&mut self, view: &View, class: Wanted<'_>) -> Result<()> {
         for shard in view.shards() {
             if self.left == 0 || class == Wanted::Nothing {
                 break;
@@ -177,7 +186,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn shard(&mut self, view: &View, shard: Shard<'_>, class: Wanted) -> Result<()> {
+    fn shard(&mut self, view: &View, shard: Shard<'_>, class: Wanted<'_>) -> Result<()> {
         let extension = dataset::image_extension(view);
         for number in 0..shard.len() {
             if self.left == 0 {
@@ -193,25 +202,26 @@ impl Walk<'_> {
                     break;
                 }
             };
-            if class.takes(row.label) && self.wants(&row.image, extension) {
+            if class.takes(row.label, None) && self.wants(&row.image, extension) {
                 self.tell(&of_row(view, shard, shard.samples().start + number, &row))?;
             }
         }
         Ok(())
     }
 
-    fn foreign(&mut self, files: &[PathBuf], class: Wanted) -> Result<()> {
+    fn foreign(&mut self, files: &[ShardFile], class: Wanted<'_>) -> Result<()> {
         let mut number = 0;
-        for path in files {
+        for file in files {
             if self.left == 0 || class == Wanted::Nothing {
                 break;
             }
-            let shard = path.file_name().unwrap_or_default().to_string_lossy();
-            let scanned = scan::scan(path, &mut |scanned| {
+            let shard = file.path.file_name().unwrap_or_default().to_string_lossy();
+            let scanned = scan::scan(file, &mut |scanned| {
                 go_on(self.monitor)?;
-                let (extension, _, header) = scanned.image().unwrap_or((b"", 0, &NO_IMAGE));
-                let extension = std::str::from_utf8(extension).ok().filter(|_| !scanned.images.is_empty());
-                if class.takes(scanned.label) && self.wants(header, extension) {
+                let image = scanned.images.first();
+                let header = image.map_or(&NO_IMAGE, |image| &image.header);
+                let extension = image.and_then(|image| image.extension.as_deref());
+                if class.takes(scanned.label, scanned.class.as_deref()) && self.wants(header, extension) {
                     self.tell(&of_foreign(&shard, number, &scanned))?;
                 }
                 number += 1;
@@ -252,21 +262,22 @@ fn of_row(view: &View, shard: Shard<'_>, number: u64, row: &RowRef<'_>) -> Sampl
 }
 
 fn of_foreign(shard: &str, number: u64, scanned: &Scanned) -> Sample {
-    let (_, bytes, image) = scanned.image().unwrap_or((b"", 0, &NO_IMAGE));
+    let (bytes, image) = scanned.images.first().map_or((0, &NO_IMAGE), |image| (image.bytes, &image.header));
+    let path = scanned.filename.as_deref();
     Sample {
         dataset: None,
         shard: shard.to_owned(),
         number,
-        key: String::from_utf8_lossy(&scanned.sample.key).into_owned(),
+        key: String::from_utf8_lossy(&scanned.key).into_owned(),
         label: scanned.label,
-        class: None,
+        class: scanned.class.clone(),
         kind: image.kind.name(),
         width: image.width,
         height: image.height,
         mode: image.mode.name(),
         depth: image.depth,
         bytes,
-        path: None,
-        path_hex: None,
+        path: path.map(|path| String::from_utf8_lossy(path).into_owned()),
+        path_hex: path.filter(|path| std::str::from_utf8(path).is_err()).map(hash::hex),
     }
 }

@@ -1,7 +1,7 @@
-//! Target tells what the paths on a command line are: datasets, some shards of one, or tar files that somebody else
-//! wrote.
+//! Target tells what the paths on a command line are: datasets, some shards of one, or files that somebody else wrote.
 //!
-//! Only names and manifests are looked at. A shard of a dataset is known by the manifest beside it.
+//! Only manifests, names and the first bytes of foreign files are looked at. A shard of a dataset is known by the manifest
+//! beside it.
 
 use std::{
     fs, io,
@@ -11,7 +11,14 @@ use std::{
 use shardpack_format::{Error, Result, manifest};
 use shardpack_reader::{Dataset, Shard, WORK_FOLDER};
 
-use crate::{plan_file, sys};
+use crate::{
+    foreign::{
+        ShardFile,
+        files::expanded,
+        look::{Looked, look},
+    },
+    plan_file, sys,
+};
 
 /// A plan file beyond this is not read just to say how many shards there will be.
 const SMALL_PLAN_BYTES: u64 = 4 << 20;
@@ -21,8 +28,17 @@ const SMALL_PLAN_BYTES: u64 = 4 << 20;
 pub enum Target {
     /// A dataset, or some of its shards.
     Dataset(Box<View>),
-    /// Tar files without a manifest, in the order in which they were given.
-    Foreign(Vec<PathBuf>),
+    /// Shards of one format without a manifest, in the order in which they were given.
+    Foreign(Vec<ShardFile>),
+}
+
+/// What some paths are.
+#[derive(Debug, Default)]
+pub struct Resolved {
+    /// What there is.
+    pub targets: Vec<Target>,
+    /// Files that are none, or that are missing; there is something beside them.
+    pub problems: Vec<Error>,
 }
 
 /// A dataset, and which of its shards are meant.
@@ -73,60 +89,82 @@ fn open(folder: &Path) -> Result<Dataset> {
     Ok(Dataset::open(folder)?.check_content(true))
 }
 
-/// What `paths` are; neighbours that belong together are one target.
+/// What `paths` are; neighbours that belong together are one target. Globs and brace patterns stand for files.
 ///
 /// # Errors
-/// When a path is not there, is none of these, or holds an unfinished pack.
-pub fn resolve(paths: &[PathBuf]) -> Result<Vec<Target>> {
-    let mut targets: Vec<Target> = Vec::new();
+/// When a path is not there, there is nothing in it, or it holds an unfinished pack.
+pub fn resolve(paths: &[PathBuf]) -> Result<Resolved> {
+    let mut resolved = Resolved::default();
+    // Files that are of no dataset: looked at together, so that many are looked at side by side.
+    let mut foreign: Vec<PathBuf> = Vec::new();
+    let mut all = Vec::new();
     for path in paths {
+        let is_pattern = path.to_string_lossy().contains(['*', '?', '[', '{']) && !path.exists();
+        if is_pattern { all.extend(expanded(path)?) } else { all.push(path.clone()) }
+    }
+    for path in &all {
         let kind = fs::metadata(path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => Error::usage("not found").in_file(path),
             _ => sys::io_error("cannot look at", path, error),
         })?;
-        if kind.is_dir() {
-            targets.extend(folder(path)?);
-        } else if path.extension().is_some_and(|extension| extension == "json") {
-            targets.push(Target::Dataset(View::whole(&of_manifest(path)?)?));
-        } else {
-            add_file(&mut targets, path)?;
+        let found = match kind.is_dir() {
+            true => folder(path)?,
+            false if path.extension().is_some_and(|extension| extension == "json") => {
+                Some(vec![Target::Dataset(View::whole(&of_manifest(path)?)?)])
+            }
+            false => of_dataset(&mut resolved.targets, foreign.is_empty(), path)?,
+        };
+        match found {
+            Some(found) => {
+                resolved.add_foreign(&mut foreign)?;
+                resolved.targets.extend(found);
+            }
+            None => foreign.push(path.clone()),
         }
     }
-    Ok(targets)
+    resolved.add_foreign(&mut foreign)?;
+    Ok(resolved)
 }
 
-fn folder(path: &Path) -> Result<Vec<Target>> {
+impl Resolved {
+    fn add_foreign(&mut self, sources: &mut Vec<PathBuf>) -> Result<()> {
+        if sources.is_empty() {
+            return Ok(());
+        }
+        let Looked { shards, problems } = look(sources)?.some(sources)?;
+        sources.clear();
+        self.problems.extend(problems);
+        let before = self.targets.len();
+        for shard in shards {
+            let group = self.targets[before..].iter_mut().find_map(|target| match target {
+                Target::Foreign(files) => files.first().is_some_and(|file| file.kind == shard.kind).then_some(files),
+                Target::Dataset(_) => None,
+            });
+            match group {
+                Some(files) => files.push(shard),
+                None => self.targets.push(Target::Foreign(vec![shard])),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The datasets in a folder; `None` where there are foreign shards, or nothing.
+fn folder(path: &Path) -> Result<Option<Vec<Target>>> {
     refuse_unfinished(path)?;
     if path.join(manifest::FILE).exists() {
-        return Ok(vec![Target::Dataset(View::whole(path)?)]);
+        return Ok(Some(vec![Target::Dataset(View::whole(path)?)]));
     }
     let splits = shardpack_reader::splits(path)?;
-    if !splits.is_empty() {
-        return splits.iter().map(|split| View::whole(&split.path).map(Target::Dataset)).collect();
-    }
-    let failed = |error| sys::io_error("cannot read folder", path, error);
-    let entries = path.read_dir().map_err(failed)?.collect::<io::Result<Vec<_>>>().map_err(failed)?;
-    let mut tars: Vec<PathBuf> = entries.iter().map(fs::DirEntry::path).filter(|path| is_tar(path)).collect();
-    tars.sort();
-    if tars.is_empty() {
-        let what = format!("no {} in it, nor in its folders, and no tar files", manifest::FILE);
-        return Err(Error::usage(what).in_file(path).help("give a folder that `shardpack pack` wrote, or tar files"));
-    }
-    Ok(vec![Target::Foreign(tars)])
-}
-
-/// Whether the name is one of a tar file that can be read, and the file no folder.
-fn is_tar(path: &Path) -> bool {
-    let name = path.file_name().unwrap_or_default().as_encoded_bytes();
-    let hidden = name.starts_with(b".");
-    !hidden && [&b".tar"[..], b".tar.zst", b".tzst"].iter().any(|end| name.ends_with(end)) && path.is_file()
+    let views = splits.iter().map(|split| View::whole(&split.path).map(Target::Dataset));
+    if splits.is_empty() { Ok(None) } else { views.collect::<Result<_>>().map(Some) }
 }
 
 /// The folder of a file that was given as a manifest.
 fn of_manifest(path: &Path) -> Result<PathBuf> {
     if path.file_name().is_none_or(|name| name != manifest::FILE) {
         let what = format!("a manifest is called {}", manifest::FILE);
-        return Err(Error::usage(what).in_file(path).help("give the folder, its manifest, or tar files"));
+        return Err(Error::usage(what).in_file(path).help("give the folder, its manifest, or shards"));
     }
     let folder = folder_of(path);
     refuse_unfinished(&folder)?;
@@ -137,27 +175,23 @@ fn folder_of(path: &Path) -> PathBuf {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_path_buf()
 }
 
-/// Adds a file: to the shards of the dataset that it belongs to, or to the foreign files before it.
-fn add_file(targets: &mut Vec<Target>, path: &Path) -> Result<()> {
-    if let Some(Target::Dataset(view)) = targets.last_mut()
+/// A file as a shard of its dataset, which is the last of `targets` where `is_next` and it belongs there; `None` where it
+/// is of none.
+fn of_dataset(targets: &mut [Target], is_next: bool, path: &Path) -> Result<Option<Vec<Target>>> {
+    if let Some(Target::Dataset(view)) = targets.last_mut().filter(|_| is_next)
         && view.add(path)
     {
-        return Ok(());
+        return Ok(Some(Vec::new()));
     }
     let folder = folder_of(path);
     if folder.join(manifest::FILE).is_file() {
         refuse_unfinished(&folder)?;
         let mut view = Box::new(View { dataset: open(&folder)?, shards: Vec::new() });
         if view.add(path) {
-            targets.push(Target::Dataset(view));
-            return Ok(());
+            return Ok(Some(vec![Target::Dataset(view)]));
         }
     }
-    match targets.last_mut() {
-        Some(Target::Foreign(files)) => files.push(path.to_path_buf()),
-        _ => targets.push(Target::Foreign(vec![path.to_path_buf()])),
-    }
-    Ok(())
+    Ok(None)
 }
 
 /// Fails where `folder`, or the one that it is a split of, holds a pack that is not finished; says how far that is.
@@ -209,21 +243,22 @@ mod tests {
             fs::write(folder.path().join(name), b"").unwrap();
         }
         fs::create_dir(folder.path().join("d.tar")).unwrap();
-        let targets = resolve(&[folder.path().to_path_buf()]).unwrap();
+        let targets = resolve(&[folder.path().to_path_buf()]).unwrap().targets;
         let [Target::Foreign(files)] = &targets[..] else { panic!("{targets:?}") };
-        let names: Vec<_> = files.iter().map(|file| file.file_name().unwrap().to_str().unwrap()).collect();
+        let names: Vec<_> = files.iter().map(|file| file.path.file_name().unwrap().to_str().unwrap()).collect();
         assert_eq!(names, ["a.tar", "b.tar", "c.tar.zst"]);
         let given = [folder.path().join("b.tar"), folder.path().join("a.tar")];
-        let targets = resolve(&given).unwrap();
+        let targets = resolve(&given).unwrap().targets;
         let [Target::Foreign(files)] = &targets[..] else { panic!("{targets:?}") };
-        assert_eq!(files, &given, "files stay in the order in which they were given");
+        let paths: Vec<_> = files.iter().map(|file| &file.path).collect();
+        assert_eq!(paths, given.iter().collect::<Vec<_>>(), "files stay in the order in which they were given");
     }
 
     #[test]
     fn what_is_nothing_is_said_to_be_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let message = |path: PathBuf| resolve(&[path]).unwrap_err().to_string();
-        assert!(message(folder.path().to_path_buf()).ends_with("no tar files"));
+        assert!(message(folder.path().to_path_buf()).ends_with("no shards"));
         assert!(message(folder.path().join("none")).ends_with("none: not found"));
         fs::write(folder.path().join("x.json"), b"{}").unwrap();
         assert!(message(folder.path().join("x.json")).ends_with("a manifest is called manifest.json"));

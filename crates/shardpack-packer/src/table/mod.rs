@@ -1,11 +1,12 @@
 //! Table writes the indexes of datasets as one file that people query: Parquet or CSV, one row a sample in stored order.
+//! Foreign shards have no index: they are read instead.
 //!
 //! Holds at all times: a row group of 65,536 rows is in memory at most; the file has its name only once it is whole; an
-//! index that cannot be read leaves no table.
+//! index or foreign shard that cannot be read leaves no table.
 //!
 //! | column | type | |
 //! |---|---|---|
-//! | dataset, shard | text | name of the dataset or split, of the shard file |
+//! | dataset, shard | text | name of the dataset or split (empty for foreign shards), of the shard file |
 //! | number | u64 | of the sample in its dataset, from 0 |
 //! | key, path | text | path with replacement characters where it is not UTF-8 |
 //! | path_hex | text or null | the bytes of the path in hexadecimal, where it is not UTF-8 |
@@ -14,8 +15,11 @@
 //! | image_offset, image_bytes | u64, u32 | the image in the (unpacked) shard |
 //! | content_hash | text | XXH3-128 of the image, 32 hexadecimal digits |
 //! | kind, width, height, mode, depth | text, u32, u32, text, u8 | what the image's headers say; 0: not known |
+//!
+//! A foreign record without an image has `image_bytes` 0 and an empty `content_hash`.
 
 mod csv;
+mod foreign;
 mod parquet_file;
 
 use std::{
@@ -120,15 +124,9 @@ impl Kind {
 /// `force` says so.
 ///
 /// # Errors
-/// When a target has no index, an index cannot be read, or the file cannot be written; then `path` is as it was.
+/// When an index or a foreign shard cannot be read, or the file cannot be written; then `path` is as it was.
 pub fn write(targets: &[Target], path: &Path, force: bool, monitor: &dyn Monitor) -> Result<u64> {
     let kind = Kind::of(path)?;
-    let views = targets.iter().map(|target| match target {
-        Target::Dataset(view) => Ok(view),
-        Target::Foreign(files) => Err(Error::usage("a table is made of indexes, and foreign tar files have none")
-            .in_file(files.first().map_or(Path::new(""), PathBuf::as_path))),
-    });
-    let views = views.collect::<Result<Vec<_>>>()?;
     if !force && path.symlink_metadata().is_ok() {
         return Err(Error::usage("is there already").in_file(path).help("--force replaces it"));
     }
@@ -138,13 +136,26 @@ pub fn write(targets: &[Target], path: &Path, force: bool, monitor: &dyn Monitor
         Kind::Parquet => Box::new(parquet_file::Writer::new(file)?),
         Kind::Csv => Box::new(csv::Writer::new(BufWriter::with_capacity(1 << 20, file))?),
     };
-    let rows = views.iter().map(|view| view.samples()).sum();
-    let index_bytes = views.iter().flat_map(|view| view.shards()).map(|shard| shard.entry().index.bytes).sum();
-    monitor.begin(Phase::Verifying, rows, index_bytes);
+    let (mut rows, mut bytes) = (0, 0);
+    for target in targets {
+        match target {
+            Target::Dataset(view) => {
+                rows += view.samples();
+                bytes += view.shards().map(|shard| shard.entry().index.bytes).sum::<u64>();
+            }
+            Target::Foreign(files) => bytes += files.iter().map(|file| file.bytes).sum::<u64>(),
+        }
+    }
+    monitor.begin(Phase::Verifying, rows, bytes);
     let written = || {
-        for view in views {
-            for shard in view.shards() {
-                add_shard(view, shard, sink.as_mut(), monitor)?;
+        for target in targets {
+            match target {
+                Target::Dataset(view) => {
+                    for shard in view.shards() {
+                        add_shard(view, shard, sink.as_mut(), monitor)?;
+                    }
+                }
+                Target::Foreign(files) => rows += foreign::add(files, sink.as_mut(), monitor)?,
             }
         }
         sink.finish()
@@ -248,9 +259,12 @@ mod tests {
     }
 
     #[test]
-    fn foreign_files_have_no_table_and_nothing_is_left_behind() {
+    fn what_cannot_be_read_leaves_nothing_behind() {
         let folder = tempfile::tempdir().unwrap();
-        let targets = [Target::Foreign(vec!["x.tar".into()])];
+        let shard = folder.path().join("x.tar");
+        fs::write(&shard, [b'x'; 512]).unwrap();
+        let kind = crate::foreign::Kind::of("webdataset").unwrap();
+        let targets = [Target::Foreign(vec![crate::foreign::ShardFile::of_kind(&shard, kind).unwrap()])];
         let path = folder.path().join("a.parquet");
         assert!(write(&targets, &path, false, &crate::monitor::Silent).is_err());
         fs::write(&path, b"mine").unwrap();
@@ -259,6 +273,6 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"mine");
         assert_eq!(write(&[], &path, true, &crate::monitor::Silent).unwrap(), 0);
         assert!(fs::read(&path).unwrap().ends_with(b"PAR1"));
-        assert_eq!(folder.path().read_dir().unwrap().count(), 1);
+        assert_eq!(folder.path().read_dir().unwrap().count(), 2);
     }
 }

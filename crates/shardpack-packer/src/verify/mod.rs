@@ -67,6 +67,8 @@ pub struct Problem {
 pub struct Report {
     /// All problems: of each dataset first its own files, then shards in order.
     pub problems: Vec<Problem>,
+    /// What could not be checked, though nothing seems wrong; each with its file.
+    pub notes: Vec<String>,
     /// Samples that the manifests speak of.
     pub samples: u64,
     /// Samples among them that are damaged or missing.
@@ -84,6 +86,7 @@ pub struct Report {
 impl Report {
     fn add(&mut self, other: Report) {
         self.problems.extend(other.problems);
+        self.notes.extend(other.notes);
         self.samples += other.samples;
         self.damaged_samples += other.damaged_samples;
         self.shards += other.shards;
@@ -167,9 +170,9 @@ fn split_folders(dst: &Path) -> Result<Vec<(PathBuf, String)>> {
     }
     folders.sort();
     match folders.is_empty() {
-        true => Err(Error::usage("no manifest.json in here, nor tar files")
+        true => Err(Error::usage("no manifest.json in here, nor shards")
             .in_file(dst)
-            .help("give the folder that `shardpack pack` wrote, or tar files")),
+            .help("give the folder that `shardpack pack` wrote, or shards: tar, TFRecord, RecordIO or MDS files")),
         false => Ok(folders),
     }
 }

@@ -10,6 +10,7 @@ use super::layout::{Column, first_fields, text};
 use crate::{
     Error, Result,
     formats::sidecars::{CLASSES, Dataset, Files, Kind, LABELS},
+    hash::Named,
     manifest,
 };
 
@@ -111,6 +112,13 @@ pub struct File {
     /// Hashes by name, in lower-case hexadecimal.
     #[serde(default)]
     pub hashes: BTreeMap<String, String>,
+}
+
+impl File {
+    /// Names of its hashes that are known here, and of those that are not.
+    pub fn known_hashes(&self) -> (Vec<&str>, Vec<&str>) {
+        self.hashes.keys().map(String::as_str).partition(|name| Named::new(name).is_ok())
+    }
 }
 
 /// Reads an `index.json`. Fields that are not known, here or to streaming, are passed over.

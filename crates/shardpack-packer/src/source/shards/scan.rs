@@ -127,7 +127,7 @@ pub(super) fn scan(
         if found != expected.samples {
             scanned.remarks.push(format!("{found} samples, index.json says {}", expected.samples));
         }
-        if let Some(wrong) = file.wrong_hash()? {
+        if let Some(wrong) = file.difference(monitor)? {
             scanned.refuse_all(&wrong);
         }
     }

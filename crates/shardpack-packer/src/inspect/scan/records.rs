@@ -1,0 +1,98 @@
+//! A file of records, through the walk of its format.
+
+use shardpack_format::{
+    Error, Result,
+    formats::foreign::{Image, Label, Record, Walk, Wanted},
+    image_header::Header,
+};
+
+use super::{FileFacts, Found, HEAD_BYTES, Heads, Picture, Scanned};
+use crate::foreign::ShardFile;
+
+/// Longest name of a class that is taken for one.
+const CLASS_BYTES: usize = 256;
+/// What an image is called whose field has no name.
+const IMAGE: &str = "image";
+
+/// See [`super::scan`].
+pub(super) fn scan(file: &ShardFile, found: &mut Found<'_>) -> Result<FileFacts> {
+    let mut facts = FileFacts::default();
+    let heads = if file.is_plain() { Some(Heads::open(&file.path)?) } else { None };
+    let mut walk = match file.walk(&Wanted::default()) {
+        Ok(walk) => walk,
+        Err(error) => {
+            facts.problem = Some(error);
+            return Ok(facts);
+        }
+    };
+    // The first record without an image, and how many there are.
+    let (mut lacking, mut first) = (0u64, None);
+    let mut bytes = Vec::new();
+    let ended = loop {
+        let record = match walk.next() {
+            Ok(Some(record)) => record,
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(error),
+        };
+        facts.content_bytes = record.range.end;
+        let header = match &record.image {
+            Ok(image) => match header(&mut *walk, image, heads.as_ref(), &mut bytes) {
+                Ok(header) => Some(header),
+                Err(error) => break Err(error),
+            },
+            Err(why) => {
+                lacking += 1;
+                let error = || Error::data(why).at_byte(record.range.start);
+                first.get_or_insert_with(|| error().in_sample(String::from_utf8_lossy(&record.key)));
+                None
+            }
+        };
+        if found(scanned(record, header))?.is_break() {
+            return Ok(facts);
+        }
+    };
+    let mut problem = match ended {
+        Err(error) => Some(error),
+        Ok(()) => {
+            if file.is_plain() {
+                facts.content_bytes = file.bytes;
+            }
+            first.or_else(|| walk.remarks().into_iter().next())
+        }
+    };
+    if lacking > 1 {
+        problem = problem.map(|error| error.help(format!("{lacking} records in this file have no image")));
+    }
+    facts.problem = problem.map(|error| error.in_file(&file.path));
+    Ok(facts)
+}
+
+fn header(walk: &mut dyn Walk, image: &Image, heads: Option<&Heads>, bytes: &mut Vec<u8>) -> Result<Header> {
+    match heads.filter(|_| !image.in_parts) {
+        Some(heads) => heads.header(image.offset, image.bytes.into()),
+        None => {
+            walk.image(bytes)?;
+            Ok(Header::of(&bytes[..bytes.len().min(HEAD_BYTES)]))
+        }
+    }
+}
+
+fn scanned(record: Record, header: Option<Header>) -> Scanned {
+    let (mut components, mut images) = (Vec::new(), Vec::new());
+    if let (Ok(image), Some(header)) = (record.image, header) {
+        let name = if image.name.is_empty() { IMAGE.to_owned() } else { image.name };
+        components.push((name, image.bytes.into()));
+        images.push(Picture { extension: None, bytes: image.bytes.into(), header });
+    }
+    components.extend(record.others);
+    let class = record.class.filter(|class| class.len() <= CLASS_BYTES);
+    Scanned {
+        key: record.key,
+        offset: record.range.start,
+        components,
+        images,
+        label: if let Label::Number(label) = record.label { Some(label) } else { None },
+        class: class.map(|class| String::from_utf8_lossy(&class).into_owned()),
+        filename: record.filename,
+    }
+}

@@ -1,0 +1,189 @@
+//! A tar file, member by member: of a plain one only headers, labels and the heads of images are read.
+
+use std::{collections::VecDeque, fs::File, io::BufReader};
+
+use shardpack_format::{
+    Result,
+    formats::{
+        foreign::Skip,
+        webdataset::{
+            reader::{Ending, Member, MemberKind, Reader},
+            samples::{self, ForeignSample, Grouper},
+        },
+    },
+    image_header::Header,
+};
+
+use super::{FIRST_BYTES, FileFacts, Found, HEAD_BYTES, Heads, Picture, Scanned};
+use crate::{
+    foreign::ShardFile,
+    inspect::{Tar, images::kind_of_extension},
+    sys,
+};
+
+/// Longest label that is read; Python's `int` takes spaces around it.
+const LABEL_BYTES: u64 = 64;
+
+/// What is read of a member while the reader stands at it.
+enum Look {
+    Image(Header),
+    Label(i64),
+}
+
+/// A file that can be walked, and where images can be looked into without disturbing that.
+pub(in crate::inspect) struct Opened {
+    reader: Reader<Box<dyn Skip>>,
+    /// The same file again, if it is not compressed.
+    heads: Option<Heads>,
+}
+
+impl Opened {
+    pub fn open(file: &ShardFile) -> Result<Self> {
+        if !file.is_plain() {
+            let input = file.input()?;
+            return Ok(Self { reader: Reader::new(input.bytes, input.total_bytes), heads: None });
+        }
+        let opened = File::open(&file.path).map_err(|error| sys::io_error("cannot open", &file.path, error))?;
+        // A small buffer: most of what follows a header is passed over.
+        let inner: Box<dyn Skip> = Box::new(BufReader::with_capacity(FIRST_BYTES, opened));
+        Ok(Self { reader: Reader::new(inner, Some(file.bytes)), heads: Some(Heads::open(&file.path)?) })
+    }
+
+    /// The next member.
+    pub fn next(&mut self) -> Result<Option<Member>> {
+        self.reader.next()
+    }
+
+    /// The data of the member that [`Opened::next`] gave last.
+    pub fn data(&mut self, max: u64) -> Result<Vec<u8>> {
+        let mut data = Vec::new();
+        self.reader.read_data(&mut data, max).map(|()| data)
+    }
+
+    /// What the headers of the image that `member` holds say.
+    fn image(&mut self, member: &Member) -> Result<Header> {
+        if let Some(heads) = &self.heads {
+            // The reader knows that the member is inside the file.
+            return heads.header(member.data_offset, member.bytes);
+        }
+        let mut head = Vec::new();
+        self.reader.copy_data(&mut |piece| {
+            let room = HEAD_BYTES - head.len();
+            head.extend_from_slice(&piece[..piece.len().min(room)]);
+        })?;
+        Ok(Header::of(&head))
+    }
+}
+
+/// What comes after the last dot: `seg.png` is an image.
+fn last_extension(extension: &[u8]) -> &[u8] {
+    extension.rsplit(|byte| *byte == b'.').next().unwrap_or(extension)
+}
+
+/// Whether images have this extension; `img` and `image` are some people's word for any.
+pub(in crate::inspect) fn is_image(extension: &[u8]) -> bool {
+    let last = last_extension(extension).to_ascii_lowercase();
+    matches!(&*last, b"img" | b"image")
+        || std::str::from_utf8(&last).is_ok_and(|last| kind_of_extension(last).is_some())
+}
+
+/// See [`super::scan`].
+pub(super) fn scan(file: &ShardFile, found: &mut Found<'_>) -> Result<FileFacts> {
+    let mut opened = Opened::open(file)?;
+    let (mut facts, mut tar) = (FileFacts::default(), Tar::default());
+    let mut grouper = Grouper::default();
+    let mut seen: VecDeque<(u64, Look)> = VecDeque::new();
+    loop {
+        let member = match opened.next() {
+            Ok(Some(member)) => member,
+            Ok(None) => break,
+            Err(error) => {
+                facts.problem = Some(error);
+                break;
+            }
+        };
+        tar.members += 1;
+        tar.plain_members += u64::from(member.plain);
+        facts.content_bytes = member.data_offset + member.bytes.next_multiple_of(512);
+        match look(&mut opened, &member) {
+            Ok(Some(read)) => seen.push_back((member.data_offset, read)),
+            Ok(None) => {}
+            Err(error) => {
+                facts.problem = Some(error);
+                break;
+            }
+        }
+        match grouper.add(member) {
+            Ok(Some(sample)) => {
+                if found(gather(sample, &mut seen))?.is_break() {
+                    return Ok(facts);
+                }
+            }
+            Ok(None) => {}
+            Err(dropped) => *tar.dropped.entry(dropped.issue.to_string()).or_default() += 1,
+        }
+    }
+    if let Some(sample) = grouper.finish() {
+        let _ = found(gather(sample, &mut seen))?;
+    }
+    match facts.problem.take() {
+        Some(error) => {
+            tar.unreadable_files = 1;
+            facts.problem = Some(error.in_file(&file.path));
+        }
+        None => {
+            tar.unterminated_files = u64::from(opened.reader.ending() != Ending::Marker);
+            tar.trailing_files = u64::from(opened.reader.trailing_offset().is_some());
+            facts.content_bytes = if file.is_plain() { file.bytes } else { opened.reader.end_offset() };
+        }
+    }
+    facts.tar = Some(tar);
+    Ok(facts)
+}
+
+fn look(opened: &mut Opened, member: &Member) -> Result<Option<Look>> {
+    let extension = match samples::split(&member.name) {
+        Some((_, extension)) if member.kind == MemberKind::File => extension,
+        _ => return Ok(None),
+    };
+    if extension.eq_ignore_ascii_case(b"cls") && member.bytes <= LABEL_BYTES {
+        let text = opened.data(LABEL_BYTES)?;
+        return Ok(std::str::from_utf8(&text).ok().and_then(|text| text.trim().parse().ok()).map(Look::Label));
+    }
+    is_image(extension).then(|| opened.image(member).map(Look::Image)).transpose()
+}
+
+/// Puts together what was read of the components of a sample. Members come in order, and so do samples.
+fn gather(sample: ForeignSample, seen: &mut VecDeque<(u64, Look)>) -> Scanned {
+    let (mut images, mut label) = (Vec::new(), None);
+    for component in &sample.components {
+        // What comes before belongs to members that are in no sample.
+        while seen.front().is_some_and(|(offset, _)| *offset < component.offset) {
+            seen.pop_front();
+        }
+        if let Some((_, read)) = seen.pop_front_if(|(offset, _)| *offset == component.offset) {
+            match read {
+                Look::Image(header) => {
+                    let extension = std::str::from_utf8(last_extension(&component.extension)).ok();
+                    let extension = extension.map(str::to_owned);
+                    images.push(Picture { extension, bytes: component.bytes, header });
+                }
+                Look::Label(number) => label = Some(number),
+            }
+        }
+    }
+    let name = |extension: Vec<u8>| match String::from_utf8(extension) {
+        Ok(name) => name,
+        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+    };
+    let components = sample.components.into_iter().map(|component| (name(component.extension), component.bytes));
+    Scanned {
+        key: sample.key,
+        offset: sample.offset,
+        components: components.collect(),
+        images,
+        label,
+        class: None,
+        filename: None,
+    }
+}

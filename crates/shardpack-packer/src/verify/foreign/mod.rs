@@ -1,0 +1,230 @@
+//! Shards of any writer and format without a manifest: structure, checksums, what lies beside, duplicate keys, samples
+//! that lack what the others have.
+//!
+//! Holds at all times: one image is in memory for each thread; of a sample, a hash of its key and its offset are kept.
+
+mod beside;
+mod records;
+mod tar;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    time::Instant,
+};
+
+use rayon::prelude::*;
+use shardpack_format::{
+    Error, ErrorKind, Result,
+    formats::{foreign::Wanted, webdataset},
+};
+
+use super::{Options, Problem, Report, decode, from_error};
+use crate::{
+    foreign::{ShardFile, look::Looked},
+    inspect::in_pool,
+    monitor::{Monitor, Phase},
+};
+
+/// Most problems that are listed of one file; the rest is counted.
+const LISTED: usize = 10_000;
+
+/// What one file came to.
+#[derive(Default)]
+struct Walked {
+    problems: Vec<Problem>,
+    /// Problems beyond [`LISTED`].
+    unlisted: u64,
+    damaged_samples: u64,
+    notes: Vec<String>,
+    /// Hash and offset of each key that should be unique.
+    keys: Vec<(u128, u64)>,
+    /// Samples by what they have; of each the number, and the key and offset of the first.
+    shapes: BTreeMap<Shape, (u64, Vec<u8>, u64)>,
+    samples: u64,
+    /// Where each record begins, and where the last ends; only where that is compared with an index.
+    starts: Option<Vec<u64>>,
+}
+
+/// Names of what a sample has.
+type Shape = Vec<Vec<u8>>;
+
+impl Walked {
+    fn add(&mut self, problem: Problem) {
+        self.damaged_samples += u64::from(problem.key.is_some());
+        match self.problems.len() < LISTED {
+            true => self.problems.push(problem),
+            false => self.unlisted += 1,
+        }
+    }
+
+    /// Adds a problem of the file, or of some of its bytes.
+    fn add_error(&mut self, file: &ShardFile, error: &Error) {
+        self.add(from_error(shown(file), error));
+    }
+
+    /// Counts a sample that has what `shape` says.
+    fn note(&mut self, mut shape: Shape, key: &[u8], offset: u64) {
+        shape.sort();
+        self.shapes.entry(shape).or_insert_with(|| (0, key.to_vec(), offset)).0 += 1;
+    }
+}
+
+/// Verifies shards that nothing is known of but what they say themselves, and what lies beside them.
+///
+/// # Errors
+/// When the person interrupts it. What is wrong in a file is in the report.
+pub fn verify(looked: Looked, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
+    let start = Instant::now();
+    let files = looked.shards;
+    let read_bytes = files.iter().map(|file| file.bytes).sum();
+    monitor.begin(Phase::Verifying, 0, read_bytes);
+    let walk = |file: &ShardFile| {
+        let walked = walk(file, options, monitor)?;
+        monitor.advance(walked.samples, file.bytes);
+        Ok(walked)
+    };
+    let walked: Vec<Walked> = in_pool(options.jobs, || files.par_iter().map(walk).collect::<Result<_>>())?;
+    let of_path = |error: &Error| from_error(error.location().file.clone().unwrap_or_default(), error);
+    let mut report = Report {
+        problems: looked.problems.iter().map(of_path).collect(),
+        samples: walked.iter().map(|walked| walked.samples).sum(),
+        shards: files.len() as u64,
+        read_bytes,
+        ..Report::default()
+    };
+    let usual = usual_shapes(&files, &walked);
+    let mut seen = HashMap::new();
+    for (number, (file, mut walked)) in files.iter().zip(walked).enumerate() {
+        find_twice(&files, number, &mut walked, &mut seen);
+        for (shape, (samples, key, offset)) in std::mem::take(&mut walked.shapes) {
+            if let Some(usual) = usual.get(file.kind.name())
+                && shape != *usual
+            {
+                let what = format!("{samples} samples with components {}, others have {}", list(&shape), list(usual));
+                walked.add(of_sample(file, &key, offset, what));
+            }
+        }
+        report.damaged_shards += u64::from(!walked.problems.is_empty());
+        report.damaged_samples += walked.damaged_samples;
+        report.problems.append(&mut walked.problems);
+        if walked.unlisted > 0 {
+            let what = format!("{} more problems, the first {LISTED} are listed", walked.unlisted);
+            report.problems.push(Problem { file: shown(file), what, ..Problem::default() });
+        }
+        report.notes.append(&mut walked.notes);
+    }
+    report.elapsed = start.elapsed();
+    Ok(report)
+}
+
+/// Names the keys of file `number` that are in `seen`, which says in which file, or that come up twice. Keys of different
+/// formats are of different datasets.
+fn find_twice<'f>(
+    files: &'f [ShardFile],
+    number: usize,
+    walked: &mut Walked,
+    seen: &mut HashMap<(&'f str, u128), usize>,
+) {
+    let file = &files[number];
+    let mut twice = BTreeMap::new();
+    for (key, offset) in std::mem::take(&mut walked.keys) {
+        if let Some(first) = seen.insert((file.kind.name(), key), number) {
+            twice.insert(offset, first);
+        }
+    }
+    if twice.is_empty() {
+        return;
+    }
+    let mut keys = keys_at(file, twice.keys().copied().collect());
+    for (offset, first) in twice {
+        let at = match first == number {
+            true => "earlier in this file".to_owned(),
+            false => format!("in {}", files[first].path.display()),
+        };
+        let what = format!("the key stands {at} too: readers mix up or drop one of them");
+        walked.add(of_sample(file, &keys.remove(&offset).unwrap_or_default(), offset, what));
+    }
+}
+
+fn list(shape: &[Vec<u8>]) -> String {
+    match shape {
+        [] => "none".to_owned(),
+        _ => shape.iter().map(|name| String::from_utf8_lossy(name)).collect::<Vec<_>>().join("+"),
+    }
+}
+
+fn shown(file: &ShardFile) -> String {
+    file.path.display().to_string()
+}
+
+fn of_sample(file: &ShardFile, key: &[u8], offset: u64, what: String) -> Problem {
+    let key = Some(String::from_utf8_lossy(key).into_owned());
+    Problem { file: shown(file), bytes: Some(offset..offset), key, path: None, what }
+}
+
+/// What most samples of each format have.
+fn usual_shapes<'f>(files: &'f [ShardFile], walked: &[Walked]) -> BTreeMap<&'f str, Shape> {
+    let mut counts: BTreeMap<&str, BTreeMap<&Shape, u64>> = BTreeMap::new();
+    for (file, walked) in files.iter().zip(walked) {
+        let of_kind = counts.entry(file.kind.name()).or_default();
+        walked.shapes.iter().for_each(|(shape, (samples, ..))| *of_kind.entry(shape).or_default() += samples);
+    }
+    let usual = counts.into_iter().filter_map(|(kind, shapes)| {
+        let (shape, _) = shapes.into_iter().max_by_key(|(_, samples)| *samples)?;
+        Some((kind, shape.clone()))
+    });
+    usual.collect()
+}
+
+/// The keys of the records at `offsets`. They are read again, for few stand twice and all of them would be much memory.
+fn keys_at(file: &ShardFile, mut offsets: BTreeSet<u64>) -> BTreeMap<u64, Vec<u8>> {
+    let mut keys = BTreeMap::new();
+    let Ok(mut walk) = file.walk(&Wanted::default()) else { return keys };
+    // What cannot be read was told by the first walk.
+    while !offsets.is_empty()
+        && let Ok(Some(record)) = walk.next()
+    {
+        if offsets.remove(&record.range.start) {
+            keys.insert(record.range.start, record.key);
+        }
+    }
+    keys
+}
+
+fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor) -> Result<Walked> {
+    let mut walked = Walked::default();
+    let index = beside::index_of(file);
+    walked.starts = index.is_some().then(Vec::new);
+    let told = match file.kind.name() {
+        // Its members say more than a record has room for.
+        webdataset::NAME => tar::walk(file, options, monitor, &mut walked),
+        _ => records::walk(file, options, monitor, &mut walked),
+    };
+    match told {
+        Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
+        Err(error) => {
+            let mut problem = from_error(shown(file), &error);
+            problem.bytes = error.location().byte.map(|at| at..file.bytes.max(at));
+            walked.add(problem);
+        }
+        Ok(()) => {
+            if let Some(index) = &index {
+                beside::compare_index(file, index, &mut walked);
+            }
+            if let Some(expected) = &file.expected
+                && expected.samples != walked.samples
+            {
+                let what = format!("{} samples, index.json says {}", walked.samples, expected.samples);
+                walked.add_error(file, &Error::data(what));
+            }
+        }
+    }
+    if let Some(expected) = &file.expected {
+        beside::compare_files(file, expected, options, monitor, &mut walked)?;
+    }
+    Ok(walked)
+}
+
+fn go_on(monitor: &dyn Monitor) -> Result<()> {
+    if monitor.interrupted() { Err(crate::pack::interrupted()) } else { Ok(()) }
+}

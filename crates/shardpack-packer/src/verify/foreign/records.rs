@@ -1,0 +1,58 @@
+//! A file of records: each with its checksums compared, its image there, and decoded if that is wanted.
+
+use shardpack_format::{
+    Error, Result,
+    formats::foreign::{Label, Wanted},
+    hash,
+};
+
+use super::{Options, Walked, decode, go_on, of_sample};
+use crate::{foreign::ShardFile, monitor::Monitor};
+
+/// What a label, or an image whose field has no name, is called in messages.
+const LABEL: &[u8] = b"label";
+const IMAGE: &[u8] = b"image";
+
+/// Adds to `walked` what the file says; an error is where it cannot be followed.
+pub(super) fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor, walked: &mut Walked) -> Result<()> {
+    let mut walk = file.walk(&Wanted::default())?;
+    let mut bytes = Vec::new();
+    let mut end = 0;
+    while let Some(record) = walk.next()? {
+        go_on(monitor)?;
+        walked.samples += 1;
+        end = record.range.end;
+        if let Some(starts) = &mut walked.starts {
+            starts.push(record.range.start);
+        }
+        if record.key_is_unique {
+            walked.keys.push((hash::content(&record.key), record.range.start));
+        }
+        let damaged = |what: String| {
+            let mut problem = of_sample(file, &record.key, record.range.start, what);
+            problem.bytes = Some(record.range.clone());
+            problem
+        };
+        match &record.image {
+            Err(why) => walked.add(damaged(why.clone())),
+            Ok(image) => {
+                let mut shape = vec![if image.name.is_empty() { IMAGE } else { image.name.as_bytes() }.to_vec()];
+                if record.label != Label::Missing {
+                    shape.push(LABEL.to_vec());
+                }
+                walked.note(shape, &record.key, record.range.start);
+                if options.decode {
+                    walk.image(&mut bytes)?;
+                    if let Err(what) = decode::decode(&bytes) {
+                        walked.add(damaged(what));
+                    }
+                }
+            }
+        }
+    }
+    if let Some(starts) = &mut walked.starts {
+        starts.push(end);
+    }
+    walk.remarks().iter().for_each(|remark| walked.add_error(file, remark));
+    if walked.samples == 0 { Err(Error::data("no sample in it")) } else { Ok(()) }
+}

@@ -1,0 +1,82 @@
+//! A tar file, member by member: a sample's components, what readers drop, how the file ends.
+
+use std::ops::Range;
+
+use shardpack_format::{
+    Error, Result,
+    formats::webdataset::{
+        reader::{Ending, Member, Reader},
+        samples::{ForeignSample, Grouper},
+    },
+    hash,
+};
+
+use super::{Options, Problem, Walked, decode, go_on, shown};
+use crate::{foreign::ShardFile, monitor::Monitor};
+
+/// Longest image that is decoded.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// Adds to `walked` what the file says; an error is where it cannot be followed, or how it ends.
+pub(super) fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor, walked: &mut Walked) -> Result<()> {
+    let input = file.input()?;
+    let mut reader = Reader::new(input.bytes, input.total_bytes);
+    let mut grouper = Grouper::default();
+    let mut data = Vec::new();
+    let of_bytes =
+        |bytes: Range<u64>, what: String| Problem { file: shown(file), bytes: Some(bytes), what, ..Problem::default() };
+    loop {
+        go_on(monitor)?;
+        let member = match reader.next() {
+            Ok(Some(member)) => member,
+            Ok(None) => break,
+            Err(error) => {
+                // The last sample may be whole, or lack what was cut off: it is counted, the error says the rest.
+                walked.sample(grouper.finish());
+                return Err(error);
+            }
+        };
+        if options.decode && is_image(&member) {
+            data.clear();
+            reader.read_data(&mut data, MOST_BYTES)?;
+            if let Err(what) = decode::decode(&data) {
+                let what = format!("{}: {what}", String::from_utf8_lossy(&member.name));
+                walked.add(of_bytes(member.data_offset..member.data_offset + member.bytes, what));
+            }
+        }
+        match grouper.add(member) {
+            Ok(sample) => walked.sample(sample),
+            Err(dropped) => {
+                let name = String::from_utf8_lossy(&dropped.name);
+                let what = format!("member {name:?} is not read: {}", dropped.issue);
+                walked.add(of_bytes(dropped.header_offset..dropped.header_offset + 512, what));
+            }
+        }
+    }
+    walked.sample(grouper.finish());
+    match reader.ending() {
+        Ending::Marker => {}
+        Ending::OneBlock => return Err(Error::data("ends in one block of zeros, not two: cut short?")),
+        Ending::Missing => return Err(Error::data("ends without two blocks of zeros: cut short?")),
+    }
+    match reader.trailing_offset() {
+        Some(at) => Err(Error::data("more bytes follow the end of the archive: readers do not see them").at_byte(at)),
+        None if walked.samples == 0 => Err(Error::data("no sample in it")),
+        None => Ok(()),
+    }
+}
+
+fn is_image(member: &Member) -> bool {
+    let extension = member.name.rsplit(|byte| *byte == b'.').next().unwrap_or_default().to_ascii_lowercase();
+    crate::source::is_image_extension(&extension)
+}
+
+impl Walked {
+    fn sample(&mut self, sample: Option<ForeignSample>) {
+        let Some(sample) = sample else { return };
+        self.samples += 1;
+        self.keys.push((hash::content(&sample.key), sample.offset));
+        let components = sample.components.into_iter().map(|component| component.extension).collect();
+        self.note(components, &sample.key, sample.offset);
+    }
+}
