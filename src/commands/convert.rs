@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
+use serde_json::json;
 use shardpack_packer::{
     Error, Result,
     foreign::Kind,
@@ -77,15 +78,18 @@ pub fn run(args: &Args) -> Result<Outcome> {
         },
         _ => shards(args, sources)?,
     };
-    let first = match &origin {
-        Origin::Shards(shards) => describe(&shards.look()?),
-        _ => vec![format!("shards  a sealed dataset: {}", origin.path().display())],
+    let look = match &origin {
+        Origin::Shards(shards) => Some(shards.look()?),
+        _ => None,
     };
     if !args.run.talk.quiet {
-        first.iter().for_each(|line| super::pack::say(line));
+        match &look {
+            Some(look) => describe(look).iter().for_each(|line| super::pack::say(line)),
+            None => super::pack::say(&format!("shards  a sealed dataset: {}", origin.path().display())),
+        }
     }
     let planned = pack::plan_all(origin, &options, &monitor)?;
-    go(&planned, dst, &args.run, &monitor)
+    go(&planned, dst, &args.run, &monitor, look.map(|look| json!(look)))
 }
 
 fn shards(args: &Args, sources: &[PathBuf]) -> Result<Origin> {

@@ -109,11 +109,18 @@ pub fn run(args: &Args) -> Result<Outcome> {
         }
         (None, None) => return Err(Error::usage("DST is missing").help("shardpack pack SRC DST")),
     };
-    go(&planned, dst, &args.run, &monitor)
+    go(&planned, dst, &args.run, &monitor, None)
 }
 
-/// Packs what was planned, for each format one plan, and says what came of it.
-pub fn go(planned: &[Planned], dst: &Path, run: &RunArgs, monitor: &Progress) -> Result<Outcome> {
+/// Packs what was planned, for each format one plan, and says what came of it. `recognised` is what the source was
+/// taken for, where that is said.
+pub fn go(
+    planned: &[Planned],
+    dst: &Path,
+    run: &RunArgs,
+    monitor: &Progress,
+    recognised: Option<serde_json::Value>,
+) -> Result<Outcome> {
     monitor.finish();
     let folder = |one: &Planned| match (planned, one.plans.first()) {
         ([_, _, ..], Some(plan)) => dst.join(plan.format().name()),
@@ -162,11 +169,15 @@ pub fn go(planned: &[Planned], dst: &Path, run: &RunArgs, monitor: &Progress) ->
         }
     }
     if run.talk.json {
-        let documents: Vec<_> = reports.iter().map(as_json).collect();
-        match documents.as_slice() {
-            [one] => report::print_json(one)?,
-            all => report::print_json(&json!({ "formats": all }))?,
+        let mut documents: Vec<_> = reports.iter().map(as_json).collect();
+        let mut document = match documents.len() {
+            1 => documents.swap_remove(0),
+            _ => json!({ "formats": documents }),
+        };
+        if let (Some(recognised), Some(fields)) = (recognised, document.as_object_mut()) {
+            fields.insert("recognised".to_owned(), recognised);
         }
+        report::print_json(&document)?;
     }
     match reports.iter().all(|report| report.sealed) {
         true => Ok(Outcome::Done),

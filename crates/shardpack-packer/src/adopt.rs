@@ -8,7 +8,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs::File,
     os::unix::fs::FileExt,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use rayon::prelude::*;
@@ -70,9 +70,15 @@ pub struct Report {
 /// # Errors
 /// When they are compressed, of several formats, or lie in several folders; and when the machine is not right.
 pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
-    let sealed = folder.join(manifest::FILE);
-    if sealed.exists() && !options.force {
-        return Err(Error::usage("has a manifest already").in_file(folder).help("--force replaces it"));
+    let ours = [manifest::FILE, manifest::SUMS_FILE, manifest::LEDGER_FILE, manifest::INDEX_FOLDER];
+    if folder.join(WORK_FOLDER).join("plan").exists() {
+        return Err(Error::usage("an unfinished pack").in_file(folder).help("run the pack command again to finish it"));
+    }
+    // An adoption that was stopped left its work folder, and may begin again.
+    let begun = folder.join(WORK_FOLDER).exists() && !folder.join(manifest::FILE).exists();
+    if let Some(name) = ours.iter().find(|name| !begun && !options.force && folder.join(name).exists()) {
+        let what = format!("{name} is here already, from this program");
+        return Err(Error::usage(what).in_file(folder).help("--force replaces what a manifest needs; shards stay"));
     }
     let shards = Shards::find(&[folder.to_path_buf()], options.from, options.wanted.clone(), &Splits::None)?;
     let files = shards.shard_files();
@@ -87,11 +93,20 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
         return Ok(Report { manifest: None, bad: found.unpacked });
     }
 
+    // What cannot be named is said before anything is written.
+    let others = beside(folder, &files)?;
     let work = folder.join(WORK_FOLDER);
     sys::create_folder(&work)?;
     let lock = sys::Lock::take(&work.join("lock"))?;
-    sys::remove_file(&sealed)?;
-    sys::create_folder(&folder.join(manifest::INDEX_FOLDER))?;
+    // The manifest goes first: what is left then does not look finished.
+    [manifest::FILE, manifest::SUMS_FILE, manifest::LEDGER_FILE]
+        .iter()
+        .try_for_each(|name| sys::remove_file(&folder.join(name)))?;
+    let indexes = folder.join(manifest::INDEX_FOLDER);
+    if indexes.exists() {
+        std::fs::remove_dir_all(&indexes).map_err(|e| sys::io_error("cannot remove", &indexes, e))?;
+    }
+    sys::create_folder(&indexes)?;
     let samples = by_file(&found.listing, &shards, files.len());
     let extension = common_extension(first, &options.wanted, &found)?;
     let bytes = files.iter().map(|file| file.bytes).sum();
@@ -103,7 +118,7 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
     let choice =
         Choice { extension, settings: [(adopted::SETTING.to_owned(), "true".to_owned())].into(), ..Choice::of(format) };
     let bad = std::mem::take(&mut found.unpacked);
-    let manifest = write_manifest(folder, &work, &choice, options, &found, &bad, done)?;
+    let manifest = write_manifest(folder, &work, &choice, options, &found, &bad, done, &others)?;
     drop(lock);
     std::fs::remove_dir_all(&work).map_err(|e| sys::io_error("cannot remove", &work, e))?;
     sys::sync_folder(folder)?;
@@ -293,6 +308,7 @@ fn write_manifest(
     found: &Found,
     bad: &[Unpacked],
     done: Vec<Done>,
+    others: &[PathBuf],
 ) -> Result<Manifest> {
     let format = formats::open(choice)?;
     let (mut kinds, mut payload_bytes) = (BTreeMap::new(), 0);
@@ -344,10 +360,11 @@ fn write_manifest(
         components: format.components().to_vec(),
         kinds,
         ledger: Ledger { counts, unclassified, file },
-        ignored_files: found.ignored.clone(),
+        // Other files are named below.
+        ignored_files: fields_left_out(found),
         plan: Blake3(*what.finalize().as_bytes()),
         classes: found.listing.classes.iter().zip(classes).map(|(name, counts)| Class::new(name, counts)).collect(),
-        sidecars: beside(folder, &shards)?,
+        sidecars: others.iter().map(|path| as_it_is(path)).collect::<Result<_>>()?,
         shards,
     };
     sys::write_durably(work, &folder.join(manifest::SUMS_FILE), manifest.sums().as_bytes())?;
@@ -361,16 +378,21 @@ fn write_manifest(
     Ok(manifest)
 }
 
-/// Other files in the folder, which the manifest names as they are.
-fn beside(folder: &Path, shards: &[manifest::Shard]) -> Result<Vec<manifest::File>> {
+fn fields_left_out(found: &Found) -> BTreeMap<String, u64> {
+    let fields = found.ignored.iter().filter(|(reason, _)| reason.starts_with("component "));
+    fields.map(|(reason, samples)| (reason.clone(), *samples)).collect()
+}
+
+/// Other files in the folder, in the order of their names.
+fn beside(folder: &Path, shards: &[&ShardFile]) -> Result<Vec<PathBuf>> {
     let ours = [manifest::FILE, manifest::SUMS_FILE, manifest::LEDGER_FILE, manifest::INDEX_FOLDER, WORK_FOLDER];
-    let known: BTreeSet<&str> = shards.iter().map(|shard| shard.file.as_str()).chain(ours).collect();
+    let shards: BTreeSet<&Path> = shards.iter().map(|shard| shard.path.as_path()).collect();
     let failed = |e| sys::io_error("cannot read folder", folder, e);
     let mut files = Vec::new();
     for item in std::fs::read_dir(folder).map_err(failed)? {
         let path = item.map_err(failed)?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if known.contains(name.as_str()) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if shards.contains(path.as_path()) || ours.contains(&&*name) {
             continue;
         }
         if !path.is_file() || name.starts_with('.') {
@@ -378,9 +400,15 @@ fn beside(folder: &Path, shards: &[manifest::Shard]) -> Result<Vec<manifest::Fil
                 .in_file(folder)
                 .help("move it elsewhere"));
         }
-        let bytes = std::fs::read(&path).map_err(|e| sys::io_error("cannot read", &path, e))?;
-        files.push(manifest::File { file: name, bytes: bytes.len() as u64, blake3: Blake3(hash::file(&bytes)) });
+        files.push(path);
     }
-    files.sort_by(|a, b| a.file.cmp(&b.file));
+    files.sort();
     Ok(files)
+}
+
+/// A file that the manifest names as it is.
+fn as_it_is(path: &Path) -> Result<manifest::File> {
+    let bytes = std::fs::read(path).map_err(|e| sys::io_error("cannot read", path, e))?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    Ok(manifest::File { file: name, bytes: bytes.len() as u64, blake3: Blake3(hash::file(&bytes)) })
 }

@@ -28,11 +28,12 @@ pub struct Scale {
 /// A table, by the name it is asked for with.
 type Row = (&'static str, fn(&Scale) -> Result<String>);
 
-const ROWS: [Row; 10] = [
+const ROWS: [Row; 11] = [
     ("pack", rows::pack),
     ("peers", rows::peers),
     ("formats", rows::formats),
     ("format-peers", rows::format_peers),
+    ("convert", rows::convert),
     ("cold", rows::cold),
     ("slow", rows::slow),
     ("verify", rows::verify),

@@ -362,6 +362,42 @@ pub fn read(scale: &Scale) -> Result<String> {
     clear().map(|()| text)
 }
 
+/// Shards of each format as a source, against the tree of images.
+pub fn convert(scale: &Scale) -> Result<String> {
+    let [tree, _] = trees(scale);
+    let path = tree.make()?;
+    let mut sources = Vec::new();
+    for format in ["webdataset", "tfrecord", "recordio", "mds"] {
+        let source = format!("from-{format}");
+        run(&mut pack_command(&path, &source, &["--format", format])?)?;
+        let folder = folder("out").join(&source);
+        // Without them these are the shards of anybody.
+        for ours in ["manifest.json", "BLAKE3SUMS", "index"] {
+            remove(&folder.join(ours))?;
+        }
+        warm(&folder)?;
+        sources.push((format, folder));
+    }
+    warm(&path)?;
+    let mut contenders = vec![Contender::new("pack of the tree", || pack_command(&path, "shards", &[]))];
+    for (format, source) in &sources {
+        contenders.push(Contender::new(&format!("convert from {format}"), move || {
+            let mut convert = command(shardpack("release"), ["convert", "--quiet"]);
+            convert.arg(source).arg(fresh("shards")?);
+            Ok(convert)
+        }));
+    }
+    let results = contest(scale.rounds, &contenders, settle)?;
+    let text = format!(
+        "From the page cache, to webdataset, shuffled anew: `shardpack pack SRC DST`, and `shardpack convert SHARDS DST` of the \
+         same images in shards without manifest and index. {}, {} rounds:\n\n{}",
+        tree.describe(),
+        scale.rounds,
+        results.table()
+    );
+    clear().map(|()| text)
+}
+
 /// pack at three sizes: the time for a file must not grow with their number.
 pub fn scale(scale: &Scale) -> Result<String> {
     let sizes = [10_000, 50_000, 200_000].map(|files| (files / scale.smaller).max(1));

@@ -1,0 +1,33 @@
+//! Bytes as a parquet file of images.
+//!
+//! Panics of the crate `parquet` are contained by unwinding, which libFuzzer turns into aborts; so this target is built with
+//! unwinding and its own hook stands aside inside of the walk.
+#![no_main]
+
+use std::io::{Seek, SeekFrom, Write};
+
+use libfuzzer_sys::fuzz_target;
+use shardpack_format::formats::foreign::Wanted;
+use shardpack_fuzz::within;
+use shardpack_packer::foreign::parquet;
+
+fuzz_target!(|input: &[u8]| {
+    let mut file = tempfile::tempfile().expect("a temporary file");
+    file.write_all(input).expect("room for a few bytes");
+    file.seek(SeekFrom::Start(0)).expect("a file that seeks");
+    // A page may be unpacked to a thousand times its length.
+    within(64 << 20, 4096, input, || {
+        let wanted = Wanted::default();
+        let _ = parquet::classes(&file, &wanted);
+        let Ok(mut walk) = parquet::walk(file, &wanted) else { return };
+        let (mut end, mut image) = (0, Vec::new());
+        while let Ok(Some(record)) = walk.next() {
+            assert_eq!(record.range.start, end);
+            end = record.range.end;
+            if let Ok(place) = record.image {
+                walk.image(&mut image).expect("the image of a row that has one");
+                assert_eq!(image.len(), place.bytes as usize);
+            }
+        }
+    });
+});

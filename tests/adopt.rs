@@ -1,0 +1,182 @@
+//! Adopt: shards of any writer become a dataset that the reader and `verify` serve, and none of their bytes is touched.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod support;
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use shardpack_format::formats;
+use shardpack_reader::Dataset;
+use support::{Bench, Ran, jpeg, pack, photos, run};
+
+/// The photographs as shards of `format` that know nothing of us.
+fn foreign(bench: &Bench, format: &str, options: &[&str]) -> PathBuf {
+    let dst = bench.at(&format!("foreign-{format}"));
+    pack(&photos(), &dst, &[&["--format", format, "--shards", "3", "--quiet"], options].concat()).code(0);
+    for file in ["manifest.json", "BLAKE3SUMS"] {
+        fs::remove_file(dst.join(file)).unwrap();
+    }
+    fs::remove_dir_all(dst.join("index")).unwrap();
+    let _ = fs::remove_dir_all(dst.join(".nv-meta"));
+    let _ = fs::remove_file(dst.join("ledger.jsonl"));
+    dst
+}
+
+fn adopt(folder: &Path, options: &[&str]) -> Ran {
+    run(&[&["adopt", folder.to_str().unwrap()], options].concat())
+}
+
+fn verify(folder: &Path, options: &[&str]) -> Ran {
+    run(&[&["verify", "--quiet", folder.to_str().unwrap()], options].concat())
+}
+
+fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
+    entries.map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), fs::read(path).unwrap())).collect()
+}
+
+/// Class and bytes of every image, in order of both.
+fn images(folder: &Path) -> Vec<(i64, Vec<u8>)> {
+    let dataset = Dataset::open(folder).unwrap();
+    let mut reader = dataset.reader(..).unwrap().check_content(true);
+    let mut images = Vec::new();
+    while let Some(sample) = reader.next().unwrap() {
+        images.push((sample.label().unwrap(), sample.bytes().to_vec()));
+    }
+    images.sort();
+    images
+}
+
+#[test]
+fn shards_of_every_format_are_served_as_they_are() {
+    let bench = Bench::new();
+    pack(&photos(), &bench.dst(), &["--quiet"]).code(0);
+    let expected = images(&bench.dst());
+    for format in formats::ALL.iter().map(|entry| entry.name) {
+        let folder = foreign(&bench, format, &[]);
+        let before = files(&folder);
+        adopt(&folder, &[]).code(0);
+        let after = files(&folder);
+        assert!(before.iter().all(|(name, bytes)| after.get(name) == Some(bytes)), "{format}: a file was changed");
+        let more: Vec<_> = after.keys().filter(|name| !before.contains_key(*name)).collect();
+        assert_eq!(more, ["BLAKE3SUMS", "manifest.json"], "{format}");
+        assert!(!folder.join(".shardpack").exists());
+        assert_eq!(images(&folder), expected, "{format}");
+        verify(&folder, &["--decode"]).code(0);
+        verify(&folder, &["--against", folder.to_str().unwrap()]).code(0);
+        // Single samples by key.
+        let dataset = Dataset::open(&folder).unwrap();
+        for number in [0, 7, 31] {
+            let key = dataset.row(number).unwrap().key.to_vec();
+            assert_eq!(dataset.find(&key).unwrap(), Some(number), "{format}");
+        }
+        let again = adopt(&folder, &[]).code(2);
+        assert!(again.stderr.contains("manifest.json is here already"), "{}", again.stderr);
+        let id = fs::read_to_string(folder.join("manifest.json")).unwrap();
+        adopt(&folder, &["--force"]).code(0);
+        assert_eq!(
+            fs::read_to_string(folder.join("manifest.json")).unwrap(),
+            id,
+            "{format}: adopted twice, it is the same"
+        );
+    }
+}
+
+#[test]
+fn every_flipped_byte_is_found_and_has_a_sample() {
+    let bench = Bench::new();
+    for format in formats::ALL.iter().map(|entry| entry.name) {
+        let folder = foreign(&bench, format, &["--include", "textures/*"]);
+        adopt(&folder, &[]).code(0);
+        let dataset = Dataset::open(&folder).unwrap();
+        let shard = folder.join(&dataset.manifest().shards[1].file);
+        let bytes = fs::read(&shard).unwrap();
+        for at in (0..bytes.len()).step_by(bytes.len() / 9).chain([bytes.len() - 1]) {
+            let mut wrong = bytes.clone();
+            wrong[at] ^= 0x10;
+            fs::write(&shard, wrong).unwrap();
+            let said = verify(&folder, &["--json"]).code(1);
+            let said: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
+            assert_eq!(said["damaged_samples"], 1, "{format}, byte {at}: {said}");
+            assert!(said["problems"][0]["path"].is_string(), "{format}, byte {at}: {said}");
+        }
+        fs::write(&shard, &bytes).unwrap();
+        verify(&folder, &[]).code(0);
+        // What lies beside is known too.
+        if let Some(name) = dataset.manifest().sidecars.first().map(|file| file.file.clone()) {
+            fs::write(folder.join(&name), b"other").unwrap();
+            assert!(verify(&folder, &[]).code(1).stdout.contains(&name), "{format}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_adopted_is_refused_before_anything_is_written() {
+    let bench = Bench::new();
+    let folder = foreign(&bench, "webdataset", &[]);
+    let before = files(&folder);
+    fs::create_dir(folder.join("more")).unwrap();
+    let said = adopt(&folder, &[]).code(2);
+    assert!(said.stderr.contains("\"more\" is beside the shards"), "{}", said.stderr);
+    fs::remove_dir(folder.join("more")).unwrap();
+    assert_eq!(files(&folder), before);
+    assert!(!folder.join("manifest.json").exists() && !folder.join(".shardpack").exists());
+
+    let other = foreign(&bench, "recordio", &[]);
+    fs::copy(other.join("shard-000000.rec"), folder.join("x.rec")).unwrap();
+    assert!(adopt(&folder, &[]).code(2).stderr.contains("is recordio, others are webdataset"));
+    fs::remove_file(folder.join("x.rec")).unwrap();
+
+    let tar = fs::read(folder.join("shard-000000.tar")).unwrap();
+    fs::write(folder.join("z.tar.zst"), zstd::bulk::compress(&tar, 1).unwrap()).unwrap();
+    assert!(adopt(&folder, &[]).code(2).stderr.contains("compressed with zstd"));
+    fs::remove_file(folder.join("z.tar.zst")).unwrap();
+    adopt(&folder, &[]).code(0);
+}
+
+#[test]
+fn records_that_are_no_samples_are_named_or_left_out() {
+    let bench = Bench::new();
+    let folder = bench.at("shards");
+    fs::create_dir(&folder).unwrap();
+    let mut tar = tar::Builder::new(fs::File::create(folder.join("a.tar")).unwrap());
+    let mut add = |name: &str, bytes: &[u8]| {
+        let mut header = tar::Header::new_ustar();
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o644);
+        tar.append_data(&mut header, name, bytes).unwrap();
+    };
+    for (key, label) in [("0", "3"), ("1", ""), ("2", "5")] {
+        add(&format!("{key}.cls"), label.as_bytes());
+        add(&format!("{key}.jpg"), &jpeg(1, 5000));
+        add(&format!("{key}.txt"), b"a caption");
+    }
+    add("3.txt", b"a caption alone");
+    tar.finish().unwrap();
+    drop(tar);
+
+    let said = adopt(&folder, &[]).code(1);
+    assert!(said.stdout.contains("a.tar/1.jpg: no label (a.tar, byte "), "{}", said.stdout);
+    assert!(said.stdout.contains("no image, there is txt"), "{}", said.stdout);
+    assert!(!folder.join("manifest.json").exists());
+
+    adopt(&folder, &["--on-bad", "skip"]).code(0);
+    verify(&folder, &[]).code(0);
+    let dataset = Dataset::open(&folder).unwrap();
+    let counts = dataset.manifest().ledger.counts;
+    assert_eq!((counts.discovered, counts.packed, counts.skipped), (4, 2, 2));
+    assert_eq!(dataset.classes().len(), 6);
+    assert_eq!(images(&folder), [(3, jpeg(1, 5000)), (5, jpeg(1, 5000))]);
+    // A byte of what was left out is somebody's all the same.
+    let path = folder.join("a.tar");
+    let mut bytes = fs::read(&path).unwrap();
+    let at = bytes.windows(9).position(|window| window == b"caption a").unwrap();
+    bytes[at] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    assert!(verify(&folder, &[]).code(1).stdout.contains("1 of 2 samples damaged"));
+}
