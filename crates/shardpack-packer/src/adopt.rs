@@ -118,7 +118,7 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
     let choice =
         Choice { extension, settings: [(adopted::SETTING.to_owned(), "true".to_owned())].into(), ..Choice::of(format) };
     let bad = std::mem::take(&mut found.unpacked);
-    let manifest = write_manifest(folder, &work, &choice, options, &found, &bad, done, &others)?;
+    let manifest = write_manifest(folder, &choice, options, &found, &bad, done, &others)?;
     drop(lock);
     std::fs::remove_dir_all(&work).map_err(|e| sys::io_error("cannot remove", &work, e))?;
     sys::sync_folder(folder)?;
@@ -302,7 +302,6 @@ fn entry(shard: &ShardFile) -> Result<manifest::Shard> {
 
 fn write_manifest(
     folder: &Path,
-    work: &Path,
     choice: &Choice,
     options: &Options,
     found: &Found,
@@ -310,7 +309,7 @@ fn write_manifest(
     done: Vec<Done>,
     others: &[PathBuf],
 ) -> Result<Manifest> {
-    let format = formats::open(choice)?;
+    let (format, work) = (formats::open(choice)?, &folder.join(WORK_FOLDER));
     let (mut kinds, mut payload_bytes) = (BTreeMap::new(), 0);
     let mut classes = vec![Counts::default(); found.listing.classes.len()];
     for entry in found.listing.entries() {
