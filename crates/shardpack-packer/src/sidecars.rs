@@ -15,7 +15,7 @@ use shardpack_format::{
     manifest::{self, Blake3, Manifest},
 };
 
-use crate::{digest::digest, monitor::Silent, sys};
+use crate::{digest::digest, monitor::Silent, plan::Plan, sys};
 
 /// Bytes that are written at a time.
 const WRITE_BYTES: usize = 256 << 10;
@@ -55,6 +55,21 @@ impl Choice {
                 .collect(),
         }
     }
+}
+
+/// Fails where one of the sidecars that `choice` means cannot tell a sample of `plan`.
+pub(crate) fn check(choice: &Choice, plan: &Plan) -> Result<()> {
+    let format = plan.format().name();
+    let names = choice.names(format)?;
+    let wanted = formats::entry(format)?.sidecars.iter().filter(|kind| names.contains(&kind.name));
+    let mut path = Vec::new();
+    for fits in wanted.filter_map(|kind| kind.path_fits) {
+        for number in 0..plan.listing.len() {
+            plan.listing.path(number, &mut path);
+            fits(&path).map_err(|error| error.in_sample(String::from_utf8_lossy(&path)))?;
+        }
+    }
+    Ok(())
 }
 
 /// Writes the sidecars `names` of the dataset that `manifest` is to be of, in `dst`, by way of `work`, or only those of

@@ -17,6 +17,8 @@ pub struct Kind {
     pub about: &'static str,
     /// Whether `--sidecars auto` writes it.
     pub auto: bool,
+    /// Fails for a sample's path that it cannot tell, where there are such: asked before anything is packed.
+    pub path_fits: Option<fn(&[u8]) -> Result<()>>,
 }
 
 /// A sealed dataset, as its sidecars see it.
@@ -57,12 +59,16 @@ pub trait Files {
 }
 
 /// `classes.txt`: line n, from 0, is the name of the class with label n.
-pub(super) const CLASSES: Kind =
-    Kind { name: "classes", about: "names of the classes in the order of their labels: classes.txt", auto: false };
+pub(super) const CLASSES: Kind = Kind {
+    name: "classes",
+    about: "names of the classes in the order of their labels: classes.txt",
+    auto: false,
+    path_fits: None,
+};
 
 /// `labels.json`: an object that gives each class's name its label.
 pub(super) const LABELS: Kind =
-    Kind { name: "labels", about: "label of each class by its name: labels.json", auto: false };
+    Kind { name: "labels", about: "label of each class by its name: labels.json", auto: false, path_fits: None };
 
 /// Writes [`CLASSES`] or [`LABELS`]; nothing, where there are no classes.
 ///

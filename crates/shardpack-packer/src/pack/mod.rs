@@ -310,7 +310,7 @@ pub fn pack(
     let start = Instant::now();
     let plans = &planned.plans;
     // What cannot be done is said before anything is written.
-    plans.iter().try_for_each(|plan| options.sidecars.names(plan.format().name()).map(drop))?;
+    plans.iter().try_for_each(|plan| sidecars::check(&options.sidecars, plan))?;
     let (destination, state) = Destination::open(dst, &planned.source, plans, options.force)?;
     if let State::Sealed(manifests) = state {
         let other_sidecars = other_sidecars(&manifests, plans, &options.sidecars)?;

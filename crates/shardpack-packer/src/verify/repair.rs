@@ -121,12 +121,19 @@ impl Repair<'_> {
         if !sidecars.is_empty() {
             // They follow from shards, indexes and manifest alone. Whether they came out right is verified after this.
             let format = dataset.format()?;
-            let kinds: Vec<&str> = formats::entry(format.name())?.sidecars.iter().map(|kind| kind.name).collect();
             let (folder, manifest) = (&dataset.folder, &dataset.manifest);
-            match sidecars::write(format.as_ref(), manifest, &kinds, Some(&sidecars), folder, self.work) {
-                Ok(files) => repaired.files.extend(files.iter().map(|file| name(&file.file))),
-                Err(error) => repaired.failed.push((name("sidecars"), error.to_string())),
+            let (mut mended, mut why) = (BTreeSet::new(), None);
+            for kind in formats::entry(format.name())?.sidecars {
+                match sidecars::write(format.as_ref(), manifest, &[kind.name], Some(&sidecars), folder, self.work) {
+                    Ok(files) => mended.extend(files.into_iter().map(|file| file.file)),
+                    // It may be one that the dataset does not have.
+                    Err(error) => why = Some(error.to_string()),
+                }
             }
+            let why = why.unwrap_or_else(|| "nothing known here makes it".to_owned());
+            let lost = sidecars.iter().filter(|sidecar| !mended.contains(**sidecar));
+            repaired.failed.extend(lost.map(|sidecar| (name(sidecar), why.clone())));
+            repaired.files.extend(mended.iter().map(|file| name(file)));
         }
         sys::sync_folder(&dataset.folder.join(manifest::INDEX_FOLDER))?;
         sys::sync_folder(&dataset.folder)

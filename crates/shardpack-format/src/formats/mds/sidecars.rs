@@ -22,8 +22,11 @@ pub(super) const ZSTD_EXTENSION: &str = ".zstd";
 const NAMED_LEVELS: std::ops::RangeInclusive<u32> = 1..=22;
 
 /// All of them.
-pub(super) const KINDS: &[Kind] =
-    &[Kind { name: "index", about: "index.json, without which streaming reads nothing", auto: true }, CLASSES, LABELS];
+pub(super) const KINDS: &[Kind] = &[
+    Kind { name: "index", about: "index.json, without which streaming reads nothing", auto: true, path_fits: None },
+    CLASSES,
+    LABELS,
+];
 
 /// Writes `index.json`.
 ///

@@ -17,9 +17,14 @@ const LST: &str = "lst";
 
 /// All of them.
 pub(super) const KINDS: &[Kind] = &[
-    Kind { name: IDX, about: "MXNet: NAME-000000.idx beside each shard, id and offset", auto: true },
-    Kind { name: DALI, about: "DALI: NAME-dali.idx, id and offset in all shards together", auto: true },
-    Kind { name: LST, about: "im2rec: NAME.lst, id, label and path", auto: true },
+    Kind { name: IDX, about: "MXNet: NAME-000000.idx beside each shard, id and offset", auto: true, path_fits: None },
+    Kind {
+        name: DALI,
+        about: "DALI: NAME-dali.idx, id and offset in all shards together",
+        auto: true,
+        path_fits: None,
+    },
+    Kind { name: LST, about: "im2rec: NAME.lst, id, label and path", auto: true, path_fits: Some(path_fits) },
     sidecars::CLASSES,
     sidecars::LABELS,
 ];
@@ -73,12 +78,7 @@ fn list(dataset: &Dataset<'_>, out: &mut dyn Files) -> Result<()> {
         let mut lines = Vec::new();
         for row in (dataset.index)(number)?.iter() {
             let row = row?;
-            // im2rec takes the last column and strips what is white, so there is no way to write such a path.
-            if row.path.iter().any(|byte| matches!(byte, b'\t' | b'\n' | b'\r')) {
-                return Err(Error::data("its path holds a tab or a line break, which a .lst file cannot tell")
-                    .in_sample(row.name())
-                    .help("--sidecars idx,dali writes the indexes without the list"));
-            }
+            path_fits(row.path).map_err(|error| error.in_sample(row.name()))?;
             line(&mut lines, format_args!("{}\t{}.000000\t", id(row.key)?, row.label.unwrap_or(0)))?;
             lines.extend_from_slice(row.path);
             lines.push(b'\n');
@@ -86,6 +86,15 @@ fn list(dataset: &Dataset<'_>, out: &mut dyn Files) -> Result<()> {
         out.write(&lines)?;
     }
     Ok(())
+}
+
+/// im2rec takes the last column and strips what is white, so there is no way to write some paths.
+fn path_fits(path: &[u8]) -> Result<()> {
+    match path.iter().any(|byte| matches!(byte, b'\t' | b'\n' | b'\r')) {
+        true => Err(Error::data("its path holds a tab or a line break, which a .lst file cannot tell")
+            .help("--sidecars idx,dali writes the indexes without the list")),
+        false => Ok(()),
+    }
 }
 
 fn line(lines: &mut Vec<u8>, text: std::fmt::Arguments<'_>) -> Result<()> {

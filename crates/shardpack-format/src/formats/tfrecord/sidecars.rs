@@ -14,6 +14,7 @@ pub(super) const KINDS: &[Kind] = &[
         name: DALI,
         about: "<shard>.idx for NVIDIA DALI and the package tfrecord: offset and length of each record",
         auto: true,
+        path_fits: None,
     },
     CLASSES,
     LABELS,

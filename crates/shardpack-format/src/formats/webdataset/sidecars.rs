@@ -25,15 +25,26 @@ use crate::{
 
 /// All of them.
 pub(super) const KINDS: &[Kind] = &[
-    Kind { name: "dali", about: "offsets of all components, for NVIDIA DALI: one .idx for each shard", auto: true },
-    Kind { name: "wids", about: "list of shards, for random access with wids: wids.json", auto: true },
+    Kind {
+        name: "dali",
+        about: "offsets of all components, for NVIDIA DALI: one .idx for each shard",
+        auto: true,
+        path_fits: None,
+    },
+    Kind { name: "wids", about: "list of shards, for random access with wids: wids.json", auto: true, path_fits: None },
     Kind {
         name: "energon",
         about: "offsets of all samples and .nv-meta, for Megatron Energon; without its index.sqlite",
         auto: true,
+        path_fits: None,
     },
-    Kind { name: "timm", about: "shards and their lengths, for timm: _info.json", auto: true },
-    Kind { name: "openclip", about: "number of samples in each shard, for OpenCLIP: sizes.json", auto: true },
+    Kind { name: "timm", about: "shards and their lengths, for timm: _info.json", auto: true, path_fits: None },
+    Kind {
+        name: "openclip",
+        about: "number of samples in each shard, for OpenCLIP: sizes.json",
+        auto: true,
+        path_fits: None,
+    },
     Kind { auto: true, ..sidecars::CLASSES },
     sidecars::LABELS,
 ];
