@@ -62,7 +62,14 @@ fn every_manifest_that_pack_writes_fits_the_schema() {
     fs::write(splits.join("train/notes.txt"), "not an image").unwrap();
     fs::write(splits.join("train/people/empty.jpg"), "").unwrap();
 
-    let runs: [(&Path, usize, &[&str]); 7] = [
+    let all = |format| match format {
+        "tfrecord" => "dali,classes,labels",
+        "recordio" => "idx,dali,lst,classes,labels",
+        "mds" => "index,classes,labels",
+        _ => "dali,wids,energon,timm,openclip,classes,labels",
+    };
+    let [webdataset, tfrecord, recordio, mds] = ["webdataset", "tfrecord", "recordio", "mds"].map(all);
+    let runs: [(&Path, usize, &[&str]); 17] = [
         (&photos, 1, &[]),
         (&photos, 1, &["--shards", "5", "--seed", "18446744073709551615", "--name", "My_set-2"]),
         (&photos, 1, &["--order", "source", "--seed", "3", "--shard-samples", "9"]),
@@ -70,6 +77,20 @@ fn every_manifest_that_pack_writes_fits_the_schema() {
         (&photos, 1, &["--compress", "zstd:19", "--shard-size", "200KiB", "--ext", "bin"]),
         (&photos, 1, &["--exclude", "**/cat*"]),
         (&splits, 2, &["--on-bad", "skip", "--meta", "json"]),
+        (&photos, 1, &["--sidecars", webdataset, "--shards", "2"]),
+        (&photos, 1, &["--sidecars", "none", "--ext", "png", "--cls", "none"]),
+        (&photos, 1, &["--format", "tfrecord"]),
+        (&photos, 1, &["--format", "tfrecord", "--sidecars", tfrecord, "--set", "label-offset=1", "--shards", "2"]),
+        (&photos, 1, &["--format", "tfrecord", "--features", "image/class/label,image/format", "--sidecars", "none"]),
+        (&photos, 1, &["--format", "recordio", "--sidecars", recordio, "--shards", "3"]),
+        (&splits, 2, &["--format", "recordio", "--on-bad", "skip"]),
+        (&photos, 1, &["--format", "mds", "--sidecars", mds, "--mds-encoding", "png", "--compress", "zstd:3"]),
+        (&photos, 1, &["--format", "mds", "--set", "image-column=x", "--set", "label-column=y", "--set", "hashes="]),
+        (
+            &splits,
+            2,
+            &["--format", "mds", "--on-bad", "skip", "--set", "filename-column=", "--set", "hashes=md5,xxh128"],
+        ),
     ];
     for (number, (source, expected, options)) in runs.into_iter().enumerate() {
         let dst = folder.path().join(number.to_string());
@@ -81,6 +102,17 @@ fn every_manifest_that_pack_writes_fits_the_schema() {
             let errors: Vec<_> = schema.iter_errors(&manifest).map(|error| error.to_string()).collect();
             assert!(errors.is_empty(), "{} of {options:?}: {errors:?}", path.display());
             assert_eq!(id_by_the_rule(&bytes), manifest["id"], "{options:?}");
+        }
+    }
+    for vector in ["mds-str", "parquet", "recordio", "tfrecord-int64", "webdataset"] {
+        let dst = folder.path().join(vector);
+        let source = root().join("fixtures/vectors").join(vector);
+        let out = Command::new(shardpack()).arg("convert").arg(source).arg(&dst).arg("--quiet").output().unwrap();
+        assert!(out.status.success(), "convert {vector}: {}", String::from_utf8_lossy(&out.stderr));
+        for (_, bytes) in manifests(&dst) {
+            let manifest: Value = serde_json::from_slice(&bytes).unwrap();
+            let errors: Vec<_> = schema.iter_errors(&manifest).map(|error| error.to_string()).collect();
+            assert!(errors.is_empty(), "{vector}: {errors:?}");
         }
     }
 }

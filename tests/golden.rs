@@ -1,9 +1,11 @@
 //! The bytes that a release has written are the bytes that every later one writes.
 //!
-//! `fixtures/golden/webdataset/v1/` holds them: `photos.txt` the hashes of all files of the photographs packed in a few
+//! `fixtures/golden/FORMAT/v1/` holds them: `photos.txt` the hashes of all files of the photographs packed in a few
 //! ways, `tiny/` a whole tiny dataset. `SHARDPACK_UPDATE_GOLDEN=1 cargo test --test golden` writes them anew. That is
 //! right only before a release; afterwards changed bytes get a folder `v2/`, a line marked **on disk** in the CHANGELOG
 //! and a reason. Compressed shards are not here: their bytes are those of one version of the zstd library.
+//!
+//! The files of webdataset are older than sidecars, which have a list of their own there.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr, clippy::type_complexity)]
 
@@ -14,26 +16,65 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use support::{Bench, Dataset, contents, pack, photos};
+use shardpack_format::manifest::Manifest;
+use support::{Bench, Dataset, contents, pack, photos, run};
 
-fn golden() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/golden/webdataset/v1")
-}
+/// All sidecars of each format, those too that are written only where they are asked for.
+const SIDECARS: [(&str, &str); 4] = [
+    ("webdataset", "dali,wids,energon,timm,openclip,classes,labels"),
+    ("tfrecord", "dali,classes,labels"),
+    ("recordio", "idx,dali,lst,classes,labels"),
+    ("mds", "index,classes,labels"),
+];
+/// A header that says what it is and how large, and then nothing: no image is decoded to be packed.
+const JPEG: &[u8] = b"\xff\xd8\xff\xc0\0\x0b\x08\0\x02\0\x03\x01\x01\x11\0\xff\xd9";
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x05\0\0\0\x04\x08\x02\0\0\0";
+/// First word of every part of a RecordIO file: images that hold it are stored in parts.
+const MAGIC: &[u8] = &[0x0a, 0x23, 0xd7, 0xce];
 
 /// Fails the test unless `bytes` are those of the golden file; writes them there where that is asked for.
-fn check(file: &str, bytes: &[u8]) {
-    let path = golden().join(file);
+fn check(format: &str, file: &str, bytes: &[u8]) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/golden").join(format).join("v1").join(file);
     if std::env::var_os("SHARDPACK_UPDATE_GOLDEN").is_some() {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, bytes).unwrap();
     }
     let expected = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     if let (Ok(bytes), Ok(expected)) = (std::str::from_utf8(bytes), std::str::from_utf8(&expected)) {
-        assert_eq!(bytes, expected, "{file}");
+        assert_eq!(bytes, expected, "{format}: {file}");
     }
     let differs = bytes.iter().zip(&expected).position(|(a, b)| a != b);
-    assert_eq!(differs, None, "{file}: first byte that differs");
-    assert_eq!(bytes.len(), expected.len(), "{file}");
+    assert_eq!(differs, None, "{format}: {file}: first byte that differs");
+    assert_eq!(bytes.len(), expected.len(), "{format}: {file}");
+}
+
+fn files(dst: &Path) -> Vec<(PathBuf, String)> {
+    contents(dst).into_iter().filter(|(_, hash)| !hash.is_empty()).collect()
+}
+
+/// Fails the test unless the dataset is right and holds what the source does.
+fn verify(dst: &Path, source: &Path) {
+    run(&["verify", dst.to_str().unwrap(), "--against", source.to_str().unwrap(), "--quiet"]).code(0);
+}
+
+/// The lines of a golden list: the photographs packed in some ways, each with a name.
+fn list(ways: &[(&str, &[&str])], sidecars: &str) -> String {
+    let mut lines = String::new();
+    for (way, options) in ways {
+        let bench = Bench::new();
+        pack(&photos(), &bench.dst(), &[options, &["--sidecars", sidecars][..]].concat()).code(0);
+        verify(&bench.dst(), &photos());
+        let manifest = Manifest::read(&fs::read(bench.dst().join("manifest.json")).unwrap()).unwrap();
+        if manifest.format.name == "webdataset" {
+            Dataset::read(&bench.dst()).check_source(&photos());
+        }
+        lines += &format!("# {way}: shardpack pack fixtures/photos DST {}\n", options.join(" "));
+        lines += &format!("id {}\n", shardpack_format::hash::hex(&manifest.id.0));
+        for (path, hash) in files(&bench.dst()) {
+            lines += &format!("{hash}  {}\n", path.display());
+        }
+    }
+    lines
 }
 
 #[test]
@@ -44,44 +85,92 @@ fn the_photographs_have_the_bytes_of_the_first_release() {
         ("content-json", &["--ext", "content", "--meta", "json", "--shard-samples", "10"]),
         ("source-bare", &["--order", "source", "--cls", "none", "--shards", "1", "--exclude", "textures/**"]),
     ];
-    let mut lines = String::new();
-    for (way, options) in ways {
-        let bench = Bench::new();
-        pack(&photos(), &bench.dst(), &[options, &["--sidecars", "none"]].concat()).code(0);
-        let dataset = Dataset::read(&bench.dst());
-        dataset.check_source(&photos());
-        lines += &format!("# {way}: shardpack pack fixtures/photos DST {}\n", options.join(" "));
-        lines += &format!("id {}\n", shardpack_format::hash::hex(&dataset.manifest.id.0));
-        for (path, hash) in contents(&bench.dst()).into_iter().filter(|(_, hash)| !hash.is_empty()) {
-            lines += &format!("{hash}  {}\n", path.display());
-        }
-    }
-    check("photos.txt", lines.as_bytes());
+    check("webdataset", "photos.txt", list(&ways, "none").as_bytes());
 }
 
 #[test]
-fn a_tiny_dataset_has_the_very_bytes_of_the_first_release() {
+fn the_photographs_have_the_bytes_of_the_first_release_in_every_other_format() {
+    let settings: [(&str, &[&str]); 4] = [
+        ("webdataset", &["--meta", "json"]),
+        ("tfrecord", &["--label-offset", "1", "--features", "image/class/label,image/filename"]),
+        ("recordio", &[]),
+        ("mds", &["--mds-encoding", "bytes", "--set", "label-column=class", "--set", "hashes=sha1,md5,xxh3_64"]),
+    ];
+    for ((format, sidecars), (_, settings)) in SIDECARS.into_iter().zip(settings) {
+        let named = ["--format", format];
+        let default = [&named[..], &["--shards", "3"]].concat();
+        let by_size = [&named[..], &["--shard-size", "256KiB", "--seed", "7", "--name", "photos"], settings].concat();
+        let source = [&named[..], &["--order", "source", "--shards", "1", "--exclude", "textures/**"]].concat();
+        let ways = [("default", &default[..]), ("by-size", &by_size), ("source", &source)];
+        let file = if format == "webdataset" { "sidecars.txt" } else { "photos.txt" };
+        check(format, file, list(&ways, sidecars).as_bytes());
+    }
+}
+
+/// Packs a tiny tree.
+fn tiny(options: &[&str]) -> Bench {
     let bench = Bench::new();
-    // Headers that say what they are and how large, and then nothing: no image is decoded to be packed.
-    let jpeg = b"\xff\xd8\xff\xc0\0\x0b\x08\0\x02\0\x03\x01\x01\x11\0\xff\xd9";
-    let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x05\0\0\0\x04\x08\x02\0\0\0";
-    bench.file("ant/1.jpg", jpeg);
-    bench.file("ant/deep/2.JPEG", &[jpeg.as_slice(), &[7; 495]].concat());
-    bench.file("bee/3.jpg", png);
+    bench.file("ant/1.jpg", JPEG);
+    bench.file("ant/deep/2.JPEG", &[JPEG, &[7; 495]].concat());
+    bench.file("bee/3.jpg", PNG);
     bench.file("bee/4.ppm", b"P6 1 1 255\nabc");
     bench.file("bee/empty.jpg", b"");
-    bench.file("bee/left-out.png", png);
+    bench.file("bee/left-out.png", PNG);
     bench.file("bee/notes.txt", b"no image");
     bench.folder("cow");
-    let options = ["--shards", "2", "--meta", "json", "--seed", "11", "--name", "tiny", "--on-bad", "skip"];
-    bench.pack(&[&options[..], &["--exclude", "bee/left*", "--sidecars", "none"]].concat()).code(0);
-    Dataset::read(&bench.dst()).check_source(&bench.src());
-    let files: Vec<_> = contents(&bench.dst()).into_iter().filter(|(_, hash)| !hash.is_empty()).collect();
-    assert_eq!(files.len(), 7);
+    let all = ["--shards", "2", "--seed", "11", "--name", "tiny", "--on-bad", "skip", "--exclude", "bee/left*"];
+    bench.pack(&[&all[..], options].concat()).code(0);
+    bench
+}
+
+/// Compares all files of a tiny dataset, whose number is known.
+fn check_tiny(format: &str, bench: &Bench, expected: usize) {
+    let files = files(&bench.dst());
+    assert_eq!(files.len(), expected, "{format}: {files:?}");
     for (path, _) in files {
         let name = path.file_name().unwrap().to_str().unwrap();
         let bytes = fs::read(bench.dst().join(&path)).unwrap();
         assert!(bytes.len() <= 20 << 10, "{name}: {} bytes", bytes.len());
-        check(&format!("tiny/{name}"), &bytes);
+        check(format, &format!("tiny/{name}"), &bytes);
     }
+}
+
+#[test]
+fn a_tiny_dataset_has_the_very_bytes_of_the_first_release() {
+    let bench = tiny(&["--meta", "json", "--sidecars", "none"]);
+    Dataset::read(&bench.dst()).check_source(&bench.src());
+    check_tiny("webdataset", &bench, 7);
+}
+
+#[test]
+fn a_tiny_dataset_has_the_very_bytes_of_the_first_release_in_every_other_format() {
+    // Manifest, sums, ledger, two shards and two indexes; and the sidecars.
+    let files = [("tfrecord", 7 + 4), ("recordio", 7 + 6), ("mds", 7 + 3)];
+    for ((format, sidecars), (_, expected)) in SIDECARS.into_iter().skip(1).zip(files) {
+        let bench = tiny(&["--format", format, "--sidecars", sidecars]);
+        verify(&bench.dst(), &bench.src());
+        check_tiny(format, &bench, expected);
+    }
+}
+
+#[test]
+fn an_image_that_holds_the_magic_is_stored_in_the_parts_of_the_first_release() {
+    let bench = Bench::new();
+    // Behind 24 bytes of header, at a multiple of 4 and not, two in a row, and at the end.
+    let image = [JPEG, b"xyz", MAGIC, b"abcd", MAGIC, MAGIC, b"e", MAGIC, b"fgh", MAGIC].concat();
+    bench.file("ant/magic.jpg", &image);
+    bench.file("bee/plain.jpg", JPEG);
+    bench.pack(&["--format", "recordio", "--shards", "1", "--name", "magic", "--order", "source"]).code(0);
+    verify(&bench.dst(), &bench.src());
+    for (file, _) in files(&bench.dst()) {
+        let bytes = fs::read(bench.dst().join(&file)).unwrap();
+        check("recordio", &format!("magic/{}", file.file_name().unwrap().to_str().unwrap()), &bytes);
+    }
+    let shard = fs::read(bench.dst().join("magic-000000.rec")).unwrap();
+    let flags: Vec<u32> = (0..shard.len() - 7)
+        .step_by(4)
+        .filter(|at| &shard[*at..at + 4] == MAGIC)
+        .map(|at| u32::from_le_bytes(shard[at + 4..at + 8].try_into().unwrap()) >> 29)
+        .collect();
+    assert_eq!(flags, [1, 2, 2, 2, 3, 0]);
 }

@@ -42,7 +42,11 @@ fn read_with(variable: &str, format: &str, how: &str) {
         return;
     };
     let source = source();
-    for options in [&["--shards", "1"][..], &["--shards", "5", "--seed", "3"]] {
+    let mut runs = vec![&["--shards", "1"][..], &["--shards", "5", "--seed", "3"]];
+    if how == "streaming" {
+        runs.push(&["--shards", "3", "--compress", "zstd"]);
+    }
+    for options in runs {
         let folder = tempfile::tempdir().unwrap();
         let mut pack = Command::new(env!("CARGO_BIN_EXE_shardpack"));
         pack.args(["pack", "--quiet", "--format", format]).args(options).arg(source.path()).arg(folder.path());
@@ -64,6 +68,12 @@ fn tensorflow_reads_every_sample_as_it_was() {
 }
 
 #[test]
+fn dali_reads_tfrecord_and_recordio_by_their_indexes() {
+    read_with("SHARDPACK_PYTHON_DALI", "tfrecord", "dali_tfrecord");
+    read_with("SHARDPACK_PYTHON_DALI", "recordio", "dali_recordio");
+}
+
+#[test]
 fn recordio_reads_as_its_document_says() {
     read_with("SHARDPACK_PYTHON", "recordio", "recordio");
 }
@@ -76,4 +86,9 @@ fn mxnet_reads_every_sample_as_it_was() {
 #[test]
 fn mds_reads_by_its_index_alone() {
     read_with("SHARDPACK_PYTHON", "mds", "mds");
+}
+
+#[test]
+fn streaming_reads_every_sample_as_it_was() {
+    read_with("SHARDPACK_PYTHON_STREAMING", "mds", "streaming");
 }

@@ -1,4 +1,5 @@
-//! Other people's readers on our shards: webdataset, Python's tarfile, GNU tar, b3sum.
+//! Other people's readers on our shards and sidecars: webdataset, Python's tarfile, GNU tar, b3sum; wids, Hugging Face
+//! datasets and NVIDIA DALI where their environments are.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
 
 use std::{
@@ -41,8 +42,12 @@ fn shards(folder: &Path) -> Vec<PathBuf> {
 
 /// Reads `paths` with `how` and compares with `src`; returns the number of samples.
 fn read(how: &str, src: &Path, paths: &[PathBuf]) -> u64 {
+    read_with(&python(), how, src, paths)
+}
+
+fn read_with(python: &Path, how: &str, src: &Path, paths: &[PathBuf]) -> u64 {
     let script = Path::new(SCRIPTS).join("read_shards.py");
-    let output = succeed(Command::new(python()).arg(script).arg(how).arg(src).args(paths));
+    let output = succeed(Command::new(python).arg(script).arg(how).arg(src).args(paths));
     String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
 }
 
@@ -122,5 +127,40 @@ fn splits_are_datasets_of_their_own_with_one_list_of_classes() {
     for (split, samples) in [("train", 20), ("val", 14)] {
         // A path in the metadata is relative to the split.
         read_by_all(&source.path().join(split), &packed.path().join(split), samples);
+    }
+}
+
+/// The Python that `variable` names, if it is set.
+fn other_python(variable: &str) -> Option<PathBuf> {
+    let python = std::env::var_os(variable).map(PathBuf::from);
+    if python.is_none() {
+        eprintln!("{variable} is not set: its readers were NOT asked");
+    }
+    python
+}
+
+#[test]
+fn wids_reads_every_sample_by_its_number() {
+    let Some(python) = other_python("SHARDPACK_PYTHON_SIDECARS") else { return };
+    for options in [&["--shards", "1"][..], &["--shards", "3", "--meta", "json", "--name", "photos"]] {
+        let packed = pack(Path::new(PHOTOS), options);
+        let list = [packed.path().join("wids.json")];
+        assert_eq!(read_with(&python, "wids", Path::new(PHOTOS), &list), 32, "{options:?}");
+    }
+}
+
+#[test]
+fn hugging_face_datasets_reads_every_sample() {
+    let Some(python) = other_python("SHARDPACK_PYTHON_SIDECARS") else { return };
+    let packed = pack(Path::new(PHOTOS), &["--shards", "3"]);
+    assert_eq!(read_with(&python, "datasets", Path::new(PHOTOS), &shards(packed.path())), 32);
+}
+
+#[test]
+fn dali_reads_every_sample_by_the_indexes() {
+    let Some(python) = other_python("SHARDPACK_PYTHON_DALI") else { return };
+    for options in [&["--shards", "1"][..], &["--shards", "3", "--meta", "json"]] {
+        let packed = pack(Path::new(PHOTOS), options);
+        assert_eq!(read_with(&python, "dali", Path::new(PHOTOS), &shards(packed.path())), 32, "{options:?}");
     }
 }

@@ -1,16 +1,18 @@
 """Read shards of TFRecord, RecordIO or MDS, and hold every sample against the ImageFolder it was packed from.
 
-    read_records.py tfrecord|tensorflow|recordio|mxnet|mds SOURCE FOLDER
+    read_records.py tfrecord|tensorflow|dali_tfrecord|recordio|mxnet|dali_recordio|mds|streaming SOURCE FOLDER
 
 TFRecord is read by the `tfrecord` package (which compares no CRC: they are compared here with `crc32c`) and by TensorFlow,
-RecordIO by MXNet, and by a few lines below where MXNet does not install. MDS is read by the few lines below, written from
-what mosaicml-streaming 0.13.0 does, for that package needs some 6 GB. Of the source nothing is used but the folder itself. Prints the number of samples;
-exits with 1 and one line at the first that is wrong.
+RecordIO by MXNet, and by a few lines below where MXNet does not install; both by NVIDIA DALI too. MDS is read by the few
+lines below, written from what mosaicml-streaming 0.13.0 does, for that package needs some 6 GB, and by itself where it is
+there. Of the source nothing is used but the folder itself. Prints the number of samples; exits with 1 and one line at the
+first that is wrong.
 """
 
 import json
 import struct
 import sys
+import tempfile
 from pathlib import Path
 from typing import Iterator
 
@@ -154,6 +156,68 @@ def with_mds(folder: Path) -> Iterator[Sample]:
                 at += size
             assert at == len(sample), f"{raw['basename']}: a sample of {len(sample)} bytes, its columns take {at}"
             yield values["label"], values["image"], values["filename"].decode()
+
+
+def with_streaming(folder: Path) -> Iterator[Sample]:
+    """Label, image and file name, as StreamingDataset gives them: copied with hashes compared, and right in the folder
+    where nothing is compressed, for it unpacks beside the shards."""
+    from streaming import StreamingDataset
+
+    def read(**options) -> list[Sample]:
+        dataset = StreamingDataset(batch_size=1, shuffle=False, **options)
+        # Pillow has opened the image and decoded nothing yet: this is the file that it was handed.
+        return [(sample["label"], sample["image"].fp.getvalue(), sample["filename"]) for sample in dataset]
+
+    with tempfile.TemporaryDirectory() as local:
+        samples = read(remote=str(folder), local=local, validate_hash="xxh64")
+    if not list(folder.glob("*.zstd")):
+        assert samples == read(local=str(folder)), "copied shards have other samples than those in their place"
+    yield from samples
+
+
+def run_dali(read) -> Iterator[list]:
+    """Outputs of the pipeline that `read` defines, a sample at a time, on the CPU."""
+    from nvidia.dali import pipeline_def
+
+    pipeline = pipeline_def(read, batch_size=1, num_threads=1, device_id=None)()
+    pipeline.build()
+    for _ in range(pipeline.reader_meta("reader")["epoch_size"]):
+        yield [output.at(0) for output in pipeline.run()]
+
+
+def with_dali_tfrecord(folder: Path) -> Iterator[Sample]:
+    """Label, image and file name, as DALI reads them by the .idx of each shard."""
+    from nvidia.dali import fn, tfrecord
+
+    shards = sorted(str(path) for path in folder.iterdir() if "-of-" in path.name and path.suffix == "")
+    names = ["image/encoded", "image/class/text", "image/filename"]
+    features = {name: tfrecord.FixedLenFeature((), tfrecord.string, "") for name in names}
+    features["image/class/label"] = tfrecord.FixedLenFeature([1], tfrecord.int64, -1)
+
+    def read():
+        index_path = [f"{shard}.idx" for shard in shards]
+        found = fn.readers.tfrecord(path=shards, index_path=index_path, features=features, name="reader")
+        return tuple(found[name] for name in ["image/class/label", *names])
+
+    for label, image, class_name, name in run_dali(read):
+        yield int(label[0]), image.tobytes(), f"{class_name.tobytes().decode()}/{name.tobytes().decode()}"
+
+
+def with_dali_recordio(folder: Path) -> Iterator[Sample]:
+    """Label and image, as DALI reads them by the one index of all shards; the .lst has their paths in that order."""
+    from nvidia.dali import fn
+
+    index = str(next(folder.glob("*-dali.idx")))
+
+    def read():
+        image, label = fn.readers.mxnet(
+            path=sorted(map(str, folder.glob("*.rec"))), index_path=[index], name="reader"
+        )
+        return label, image
+
+    paths = [line.split("\t")[2] for line in next(folder.glob("*.lst")).read_text().splitlines()]
+    for path, (label, image) in zip(paths, run_dali(read), strict=True):
+        yield int(label[0]), image.tobytes(), path
 
 
 def main() -> None:

@@ -1,20 +1,24 @@
-"""Read shards with webdataset or tarfile, and hold every sample against the ImageFolder it was packed from.
+"""Read shards with the readers of others, and hold every sample against the ImageFolder it was packed from.
 
-    read_shards.py webdataset|tarfile|tree SOURCE SHARD...
+    read_shards.py webdataset|tarfile|datasets|dali|tree|wids SOURCE SHARD...
 
-`tree` takes folders into which shards have been extracted. Of the source nothing is used but the folder itself: its
+`datasets` is that of Hugging Face. `dali` finds samples by the index beside each shard; it gives no keys, so what it gives
+is numbered. `tree` takes folders into which shards have been extracted, `wids` the wids.json. Of the source nothing is used but the folder itself: its
 classes are numbered here, as torchvision's ImageFolder numbers them. Prints the number of samples; exits with 1 and one
 line at the first that is wrong.
 """
 
 import io
 import json
+import os
 import subprocess
 import sys
 import tarfile
+import tempfile
 from collections import Counter
 from pathlib import Path
-from typing import Iterator
+from types import ModuleType
+from typing import Generic, Iterator, TypeVar
 
 IMAGES = {".jpg", ".jpeg", ".png"}
 UNZSTD = [sys.executable, str(Path(__file__).with_name("unzstd.py"))]
@@ -62,9 +66,74 @@ def with_tree(folders: list[str]) -> Iterator[tuple[str, Sample]]:
         yield from grouped((file.name, file.read_bytes()) for file in files)
 
 
+def with_wids(files: list[str]) -> Iterator[tuple[str, Sample]]:
+    """Key and components of each sample, as wids gives them by its number, the last first.
+
+    wids imports torch, for names that are not used here: empty modules stand in for it.
+    """
+
+    class Dataset(Generic[TypeVar("T")]):
+        pass
+
+    for name in ("torch", "torch.distributed", "torch.utils", "torch.utils.data"):
+        sys.modules[name] = ModuleType(name)
+        parent, _, own = name.rpartition(".")
+        if parent:
+            setattr(sys.modules[parent], own, sys.modules[name])
+    sys.modules["torch.utils.data"].Dataset, sys.modules["torch.utils.data"].Sampler = Dataset, object
+    import wids
+
+    found = []
+    with tempfile.TemporaryDirectory() as cache:
+        for file in files:
+            dataset = wids.ShardListDataset(file, cache_dir=cache, transformations=[])
+            for number in reversed(range(len(dataset))):
+                sample = {name: data.read() for name, data in dataset[number].items() if name.startswith(".")}
+                found.append((dataset[number]["__key__"], {name[1:]: data for name, data in sample.items()}))
+    yield from reversed(found)
+
+
+def with_datasets(shards: list[str]) -> Iterator[tuple[str, Sample]]:
+    """Components of each sample, as Hugging Face datasets gives them, as a stream and from its cache, which must agree."""
+    os.environ.update(HF_HUB_OFFLINE="1", HF_DATASETS_DISABLE_PROGRESS_BARS="1")
+    import datasets
+
+    def load(cache: str, streaming: bool) -> list[dict]:
+        rows = datasets.load_dataset(
+            "webdataset", data_files=shards, split="train", streaming=streaming, cache_dir=cache
+        )
+        images = [name for name, feature in rows.features.items() if isinstance(feature, datasets.Image)]
+        assert len(images) == 1, f"columns of images: {images}"
+        rows = rows.cast_column(images[0], datasets.Image(decode=False))
+        return [{"image": row[images[0]]["bytes"], **{k: v for k, v in row.items() if k != images[0]}} for row in rows]
+
+    with tempfile.TemporaryDirectory() as cache:
+        streamed, cached = load(cache, True), load(cache, False)
+    assert streamed == cached, "the stream has other samples than the cache"
+    for row in streamed:
+        yield row["__key__"], {"image": row["image"], "cls": str(row["cls"]).encode()}
+
+
+def with_dali(shards: list[str]) -> Iterator[tuple[str, Sample]]:
+    """Components of each sample, as NVIDIA DALI gives them on the CPU by the index of each shard."""
+    from nvidia.dali import fn, pipeline_def
+
+    @pipeline_def(batch_size=1, num_threads=1, device_id=None)
+    def read():
+        index_paths = [str(Path(shard).with_suffix(".idx")) for shard in shards]
+        image, label = fn.readers.webdataset(paths=shards, index_paths=index_paths, ext=["jpg", "cls"], name="reader")
+        return image, label
+
+    pipeline = read()
+    pipeline.build()
+    for number in range(pipeline.reader_meta("reader")["epoch_size"]):
+        image, label = pipeline.run()
+        yield f"{number:08}", {"jpg": image.at(0).tobytes(), "cls": label.at(0).tobytes()}
+
+
 def main() -> None:
     how, source, shards = sys.argv[1], Path(sys.argv[2]), sys.argv[3:]
-    read = {"webdataset": with_webdataset, "tarfile": with_tarfile, "tree": with_tree}[how]
+    read = globals()[f"with_{how}"]
     classes = sorted(entry.name for entry in source.iterdir() if entry.is_dir())
     files = [path for path in source.rglob("*") if path.suffix.lower() in IMAGES]
     expected = Counter(

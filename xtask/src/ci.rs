@@ -1,6 +1,6 @@
 //! `test` and `check`: what a change has to pass.
 
-use std::process::Command;
+use std::{path::PathBuf, process::Command};
 
 use crate::{
     Result,
@@ -22,14 +22,25 @@ pub fn test(mut arguments: Arguments) -> Result<()> {
     let mut pythons = Vec::new();
     steps.step("python", || {
         pythons.push(("SHARDPACK_PYTHON", python::environment("peers-venv", "tests/peers/requirements.txt")?));
+        let found = |who: &str, python: Result<PathBuf>| match python {
+            Ok(python) => Some(python),
+            Err(error) => {
+                println!("{who} does not install here, and is NOT asked: {error}");
+                None
+            }
+        };
+        let sidecars = found("wids or datasets", python::sidecars());
+        pythons.extend(sidecars.map(|python| ("SHARDPACK_PYTHON_SIDECARS", python)));
         if !full {
-            println!("TensorFlow and MXNet are asked with --full only: they are some 3 GB");
+            println!("TensorFlow, MXNet, DALI and streaming are asked with --full only: they are some 10 GB");
             return Ok(());
         }
         pythons.push(("SHARDPACK_PYTHON_TENSORFLOW", python::tensorflow()?));
-        match python::mxnet() {
-            Ok(mxnet) => pythons.push(("SHARDPACK_PYTHON_MXNET", mxnet)),
-            Err(error) => println!("MXNet does not install here, and is NOT asked: {error}"),
+        pythons.extend(found("MXNet", python::mxnet()).map(|python| ("SHARDPACK_PYTHON_MXNET", python)));
+        pythons.extend(found("DALI", python::dali()).map(|python| ("SHARDPACK_PYTHON_DALI", python)));
+        match python::streaming() {
+            Some(python) => pythons.push(("SHARDPACK_PYTHON_STREAMING", python)),
+            None => println!("streaming is NOT asked: `cargo xtask bench` makes its environment"),
         }
         Ok(())
     })?;

@@ -31,9 +31,28 @@ pub fn mxnet() -> Result<PathBuf> {
     environment_with_dependencies("peers-mxnet", "tests/peers/mxnet.txt")
 }
 
+/// wids and Hugging Face datasets, which need a newer Python than the others.
+pub fn sidecars() -> Result<PathBuf> {
+    environment("peers-sidecars", "tests/peers/sidecars.txt")
+}
+
+/// NVIDIA DALI: some 1 GB.
+pub fn dali() -> Result<PathBuf> {
+    environment_with_dependencies("peers-dali", "tests/peers/dali.txt")
+}
+
+/// The environment of `cargo xtask bench`, if it has been made: mosaicml-streaming is in it, and some 6 GB.
+pub fn streaming() -> Option<PathBuf> {
+    Some(interpreter(&target("bench-venv"))).filter(|python| python.exists())
+}
+
+fn interpreter(folder: &Path) -> PathBuf {
+    folder.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" })
+}
+
 fn make(name: &str, requirements: &str, options: &[&str]) -> Result<PathBuf> {
     let folder = target(name);
-    let python = if cfg!(windows) { folder.join("Scripts/python.exe") } else { folder.join("bin/python") };
+    let python = interpreter(&folder);
     let stamp = folder.join("requirements.stamp");
     let wanted = read(&root().join(requirements))?;
     if python.exists() && read(&stamp).is_ok_and(|found| found == wanted) {

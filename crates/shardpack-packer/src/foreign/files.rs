@@ -12,7 +12,7 @@ use globset::{GlobBuilder, GlobMatcher};
 use rayon::prelude::*;
 use shardpack_format::{Error, Result, formats::mds};
 
-use super::{Kind, ShardFile};
+use super::{Kind, ShardFile, look::recognise};
 use crate::sys;
 
 /// Most files that a brace pattern may stand for.
@@ -88,7 +88,7 @@ pub(crate) fn expanded(source: &Path) -> Result<Vec<PathBuf>> {
 fn recognised(paths: &[PathBuf], from: Option<Kind>) -> Result<Vec<ShardFile>> {
     let shards = paths.par_iter().map(|path| match from {
         Some(kind) => ShardFile::of_kind(path, kind),
-        None => ShardFile::recognise(path)?.ok_or_else(|| unknown(path)),
+        None => recognise(path)?.ok_or_else(|| unknown(path)),
     });
     shards.collect()
 }
@@ -114,7 +114,13 @@ pub fn of_folder(folder: &Path, from: Option<Kind>) -> Result<Files> {
         if let Some(extension) = beside(path) {
             return Ok(Err(format!("extension .{extension}")));
         }
-        let shard = ShardFile::recognise(path)?.filter(|shard| from.is_none_or(|kind| kind == shard.kind));
+        let shard = match (recognise(path)?, from) {
+            // `_SUCCESS` is what some writers leave behind.
+            (None, Some(kind)) if !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('_')) => {
+                Some(ShardFile::of_kind(path, kind)?)
+            }
+            (shard, from) => shard.filter(|shard| from.is_none_or(|kind| kind == shard.kind)),
+        };
         Ok(shard.ok_or_else(|| "no shard by its first bytes".to_owned()))
     });
     let mut files = Files::default();
@@ -298,10 +304,15 @@ mod tests {
     #[test]
     fn what_is_named_has_to_be_there_and_known() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("x.tar");
+        let path = folder.path().join("x.bin");
         assert!(find(std::slice::from_ref(&path), None).unwrap_err().to_string().contains("no such file"));
         std::fs::write(&path, b"text").unwrap();
         assert!(find(std::slice::from_ref(&path), None).unwrap_err().to_string().contains("no format"));
-        assert_eq!(find(&[folder.path().to_path_buf()], None).unwrap().ignored.len(), 1);
+        let all = [folder.path().to_path_buf()];
+        assert_eq!(find(&all, None).unwrap().ignored.len(), 1);
+        // One that is called a shard is one, damaged or not; and one that a person says is.
+        std::fs::write(folder.path().join("x.tar"), b"text").unwrap();
+        assert_eq!(find(&all, None).unwrap().shards.len(), 1);
+        assert_eq!(find(&all, Some(Kind::of("recordio").unwrap())).unwrap().shards.len(), 1);
     }
 }

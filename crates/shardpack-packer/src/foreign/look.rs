@@ -165,7 +165,7 @@ fn read_index(folder: &Path) -> Result<Option<Result<mds::IndexJson>>> {
 }
 
 /// The file as a shard, by its content or else by its name; `None` where neither tells.
-fn recognise(path: &Path) -> Result<Option<ShardFile>> {
+pub(super) fn recognise(path: &Path) -> Result<Option<ShardFile>> {
     match (ShardFile::recognise(path)?, kind_by_name(path)) {
         (None, Some(kind)) => ShardFile::of_kind(path, kind).map(Some),
         (found, _) => Ok(found),

@@ -110,18 +110,9 @@ impl ShardFile {
     /// When it cannot be read, or is no regular file.
     pub fn recognise(path: &Path) -> Result<Option<Self>> {
         let (bytes, mtime_ns) = facts(path)?;
-        let packed = Packed::of(path)?;
-        let mut first = vec![0; LOOK_BYTES];
-        // What cannot be unpacked from its first byte on is none of ours.
-        let Ok(input) = input(path, bytes, packed) else { return Ok(None) };
-        let mut inner = input.bytes;
-        let Ok(filled) = fill(&mut inner, &mut first) else { return Ok(None) };
-        first.truncate(filled);
-        let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-        let is_parquet = packed.is_none() && parquet::is(&first);
-        let entry = formats::ALL.iter().find(|entry| entry.foreign.is(&first, input.total_bytes, &name));
-        let kind = is_parquet.then_some(Kind::Parquet).or(entry.map(Kind::Format));
-        Ok(kind.map(|kind| Self { path: path.to_path_buf(), bytes, mtime_ns, kind, packed, expected: None }))
+        let found = ways(path)?.into_iter().find_map(|packed| Some((told(path, bytes, packed)?, packed)));
+        let file = |(kind, packed)| Self { path: path.to_path_buf(), bytes, mtime_ns, kind, packed, expected: None };
+        Ok(found.map(file))
     }
 
     /// The file as one of `kind`, which a person has said.
@@ -130,7 +121,9 @@ impl ShardFile {
     /// When it cannot be read, or is no regular file.
     pub fn of_kind(path: &Path, kind: Kind) -> Result<Self> {
         let (bytes, mtime_ns) = facts(path)?;
-        let packed = Packed::of(path)?;
+        let ways = ways(path)?;
+        let told = ways.iter().find(|packed| told(path, bytes, **packed) == Some(kind)).or(ways.first());
+        let packed = told.copied().flatten();
         Ok(Self { path: path.to_path_buf(), bytes, mtime_ns, kind, packed, expected: None })
     }
 
@@ -248,6 +241,28 @@ impl Read for Images {
 
 fn open(path: &Path) -> Result<File> {
     File::open(path).map_err(|e| sys::io_error("cannot open", path, e))
+}
+
+/// How a file may be compressed, the likeliest first.
+fn ways(path: &Path) -> Result<Vec<Option<Packed>>> {
+    Ok(match Packed::of(path)? {
+        Some(Packed::Zlib) => vec![None, Some(Packed::Zlib)],
+        packed => vec![packed],
+    })
+}
+
+/// What a file is, by its first bytes, unpacked.
+fn told(path: &Path, bytes: u64, packed: Option<Packed>) -> Option<Kind> {
+    let mut first = vec![0; LOOK_BYTES];
+    // What cannot be unpacked from its first byte on is none of ours.
+    let Input { bytes: mut inner, total_bytes } = input(path, bytes, packed).ok()?;
+    let filled = fill(&mut inner, &mut first).ok()?;
+    first.truncate(filled);
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    if packed.is_none() && parquet::is(&first) {
+        return Some(Kind::Parquet);
+    }
+    formats::ALL.iter().find(|entry| entry.foreign.is(&first, total_bytes, &name)).map(Kind::Format)
 }
 
 /// Length and time of the last change of a file.

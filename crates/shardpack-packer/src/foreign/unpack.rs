@@ -1,6 +1,6 @@
 //! How files are compressed, told by magic, and by name where a format has none; and their bytes unpacked.
 //!
-//! Sources: RFC 1952 (gzip), RFC 8878 (zstd), the bzip2 manual, and mosaicml-streaming's `compression.py` for the names
+//! Sources: RFC 1952 (gzip), RFC 1950 (zlib), RFC 8878 (zstd), the bzip2 manual, and mosaicml-streaming's `compression.py` for the names
 //! of what has no magic: `.br` and `.snappy`, the latter one block of the raw format.
 
 use std::{
@@ -29,6 +29,9 @@ const READ_BYTES: usize = 256 << 10;
 pub enum Packed {
     /// RFC 1952, any number of members.
     Gzip,
+    /// RFC 1950, as TensorFlow's `ZLIB` has it. Its two first bytes may be those of a record, so it counts only where
+    /// the plain file is nothing.
+    Zlib,
     /// RFC 8878, any number of frames.
     Zstd,
     /// bzip2, any number of streams.
@@ -60,6 +63,7 @@ impl Packed {
                     .in_file(path)
                     .help("unpack it with xz -dk and give what comes out"));
             }
+            [0x78, flags, ..] if (0x7800 + u32::from(*flags)) % 31 == 0 => Some(Self::Zlib),
             _ if name == "br" => Some(Self::Brotli),
             _ if name == "snappy" => Some(Self::Snappy),
             _ => None,
@@ -70,6 +74,7 @@ impl Packed {
     pub fn name(self) -> &'static str {
         match self {
             Self::Gzip => "gzip",
+            Self::Zlib => "zlib",
             Self::Zstd => "zstd",
             Self::Bzip2 => "bzip2",
             Self::Brotli => "brotli",
@@ -85,6 +90,7 @@ impl Packed {
         let mut file = BufReader::with_capacity(READ_BYTES, file);
         Ok(match self {
             Self::Gzip => Box::new(Sequential(flate2::bufread::MultiGzDecoder::new(file))),
+            Self::Zlib => Box::new(Sequential(flate2::bufread::ZlibDecoder::new(file))),
             Self::Zstd => {
                 let inner = zstd::Decoder::with_buffer(file).map_err(|e| Error::io("cannot unpack", e))?;
                 Box::new(Sequential(inner))

@@ -67,8 +67,24 @@ pub(super) fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor, w
 }
 
 fn is_image(member: &Member) -> bool {
-    let extension = member.name.rsplit(|byte| *byte == b'.').next().unwrap_or_default().to_ascii_lowercase();
-    crate::source::is_image_extension(&extension)
+    is_image_extension(last(&member.name))
+}
+
+fn is_image_extension(extension: &[u8]) -> bool {
+    crate::source::is_image_extension(&extension.to_ascii_lowercase())
+}
+
+fn last(name: &[u8]) -> &[u8] {
+    name.rsplit(|byte| *byte == b'.').next().unwrap_or_default()
+}
+
+/// What a component is among others: images of different kinds stand for each other.
+fn part(extension: Vec<u8>) -> Vec<u8> {
+    let last = last(&extension);
+    match is_image_extension(last) {
+        true => [&extension[..extension.len() - last.len()], b"image"].concat(),
+        false => extension,
+    }
 }
 
 impl Walked {
@@ -76,7 +92,7 @@ impl Walked {
         let Some(sample) = sample else { return };
         self.samples += 1;
         self.keys.push((hash::content(&sample.key), sample.offset));
-        let components = sample.components.into_iter().map(|component| component.extension).collect();
+        let components = sample.components.into_iter().map(|component| part(component.extension)).collect();
         self.note(components, &sample.key, sample.offset);
     }
 }
