@@ -16,7 +16,7 @@ use crate::{
     python,
 };
 
-const TARGETS: [&str; 7] = ["tar", "tfrecord", "recordio", "mds", "index", "manifest", "seekable"];
+const TARGETS: [&str; 8] = ["tar", "tfrecord", "recordio", "mds", "parquet", "index", "manifest", "seekable"];
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing -Cdebug-assertions -Coverflow-checks \
@@ -145,6 +145,7 @@ fn seed(name: &str, corpus: &Path) -> Result<()> {
         "tfrecord" => copy(&packed.join("tfrecord/shard-00000-of-00001"), &corpus.join("own.tfrecord"))?,
         "recordio" => copy(&packed.join("recordio/shard-000000.rec"), &corpus.join("own.rec"))?,
         "mds" => copy(&packed.join("mds/shard.00000.mds"), &corpus.join("own.mds"))?,
+        "parquet" => copy(&root().join("fixtures/vectors/parquet/train-00000-of-00001.parquet"), &corpus.join("datasets.parquet"))?,
         "index" => copy(&packed.join("plain/index/shard-000000.index"), &corpus.join("own.index"))?,
         "manifest" => copy(&packed.join("plain/manifest.json"), &corpus.join("own.json"))?,
         _ => {
