@@ -145,7 +145,10 @@ fn seed(name: &str, corpus: &Path) -> Result<()> {
         "tfrecord" => copy(&packed.join("tfrecord/shard-00000-of-00001"), &corpus.join("own.tfrecord"))?,
         "recordio" => copy(&packed.join("recordio/shard-000000.rec"), &corpus.join("own.rec"))?,
         "mds" => copy(&packed.join("mds/shard.00000.mds"), &corpus.join("own.mds"))?,
-        "parquet" => copy(&root().join("fixtures/vectors/parquet/train-00000-of-00001.parquet"), &corpus.join("datasets.parquet"))?,
+        "parquet" => copy(
+            &root().join("fixtures/vectors/parquet/train-00000-of-00001.parquet"),
+            &corpus.join("datasets.parquet"),
+        )?,
         "index" => copy(&packed.join("plain/index/shard-000000.index"), &corpus.join("own.index"))?,
         "manifest" => copy(&packed.join("plain/manifest.json"), &corpus.join("own.json"))?,
         _ => {

@@ -22,6 +22,9 @@ pub(super) const INDEX_JSON: &str = "index.json";
 /// Extensions of files that lie beside shards and are none, however they begin.
 const BESIDE: [&str; 7] = ["idx", "lst", "index", "json", "txt", "csv", "md"];
 
+/// Why a file of a folder is passed over.
+const UNKNOWN: &str = "no shard by its first bytes";
+
 /// The files that some sources stand for.
 #[derive(Clone, Debug, Default)]
 pub struct Files {
@@ -110,25 +113,30 @@ pub fn of_folder(folder: &Path, from: Option<Kind>) -> Result<Files> {
         return of_index(folder, index);
     }
     let paths = files_in(folder)?;
-    let looked = paths.par_iter().map(|path| {
-        if let Some(extension) = beside(path) {
-            return Ok(Err(format!("extension .{extension}")));
+    let looked = paths.par_iter().map(|path| match beside(path) {
+        Some(extension) => Ok(Err(format!("extension .{extension}"))),
+        None => {
+            let shard = recognise(path)?.filter(|shard| from.is_none_or(|kind| kind == shard.kind));
+            Ok(shard.ok_or_else(|| UNKNOWN.to_owned()))
         }
-        let shard = match (recognise(path)?, from) {
-            // `_SUCCESS` is what some writers leave behind.
-            (None, Some(kind)) if !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('_')) => {
-                Some(ShardFile::of_kind(path, kind)?)
-            }
-            (shard, from) => shard.filter(|shard| from.is_none_or(|kind| kind == shard.kind)),
-        };
-        Ok(shard.ok_or_else(|| "no shard by its first bytes".to_owned()))
     });
     let mut files = Files::default();
-    for looked in looked.collect::<Result<Vec<_>>>()? {
+    let mut unknown = Vec::new();
+    for (path, looked) in paths.iter().zip(looked.collect::<Result<Vec<_>>>()?) {
         match looked {
             Ok(shard) => files.shards.push(shard),
-            Err(reason) => *files.ignored.entry(reason).or_default() += 1,
+            Err(reason) => {
+                if reason == UNKNOWN {
+                    unknown.push(path.clone());
+                }
+                *files.ignored.entry(reason).or_default() += 1;
+            }
         }
+    }
+    if files.shards.is_empty() && from.is_some() && !unknown.is_empty() {
+        // A person says what the files themselves do not.
+        files.shards = recognised(&unknown, from)?;
+        files.ignored.remove(UNKNOWN);
     }
     Ok(files)
 }
@@ -311,8 +319,9 @@ mod tests {
         let all = [folder.path().to_path_buf()];
         assert_eq!(find(&all, None).unwrap().ignored.len(), 1);
         // One that is called a shard is one, damaged or not; and one that a person says is.
+        assert_eq!(find(&all, Some(Kind::of("recordio").unwrap())).unwrap().shards.len(), 1);
         std::fs::write(folder.path().join("x.tar"), b"text").unwrap();
         assert_eq!(find(&all, None).unwrap().shards.len(), 1);
-        assert_eq!(find(&all, Some(Kind::of("recordio").unwrap())).unwrap().shards.len(), 1);
+        assert_eq!(find(&all, Some(Kind::of("webdataset").unwrap())).unwrap().shards.len(), 1);
     }
 }

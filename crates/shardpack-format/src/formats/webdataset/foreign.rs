@@ -54,6 +54,7 @@ impl Foreign for Tar {
             read: Read::default(),
             image: None,
             is_at_member: false,
+            failed: None,
             is_over: false,
             remarks: Vec::new(),
         }))
@@ -87,6 +88,8 @@ struct Samples {
     image: Option<Vec<u8>>,
     /// Whether the reader stands at a member that began a sample and is not read yet.
     is_at_member: bool,
+    /// What ends the walk, once the sample before it has been given.
+    failed: Option<Error>,
     is_over: bool,
     remarks: Vec<Error>,
 }
@@ -115,8 +118,24 @@ impl Walk for Samples {
 }
 
 impl Samples {
-    /// The next sample; `buffer` is for its image.
-    fn read_sample(&mut self, mut buffer: Vec<u8>) -> Result<Option<Record>> {
+    /// The next sample; `buffer` is for its image. Where members cannot be followed further, those before are a sample.
+    fn read_sample(&mut self, buffer: Vec<u8>) -> Result<Option<Record>> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        let read = self.read_members(buffer);
+        let Err(error) = read else { return read };
+        let Some(mut sample) = std::mem::take(&mut self.grouper).finish() else { return Err(error) };
+        // The last component may be what could not be read.
+        sample.components.pop_if(|last| self.reader.position() < last.offset + last.bytes);
+        if sample.components.is_empty() {
+            return Err(error);
+        }
+        (self.failed, self.is_over) = (Some(error), false);
+        Ok(Some(self.record(sample)))
+    }
+
+    fn read_members(&mut self, mut buffer: Vec<u8>) -> Result<Option<Record>> {
         if std::mem::take(&mut self.is_at_member) {
             self.read_component(&mut buffer)?;
         }

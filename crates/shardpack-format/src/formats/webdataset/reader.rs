@@ -159,6 +159,11 @@ impl<R: Skip> Reader<R> {
         Ok(())
     }
 
+    /// How far the file has been read or passed over.
+    pub(super) fn position(&self) -> u64 {
+        self.position
+    }
+
     /// How the file ends; `Missing` as long as [`Reader::next`] has not come there.
     pub fn ending(&self) -> Ending {
         self.ending

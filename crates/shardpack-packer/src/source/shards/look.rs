@@ -1,7 +1,7 @@
 //! A first look at shards: what they are and what their first records say, before anything is done.
 
 use serde::Serialize;
-use shardpack_format::{Result, formats::foreign::Label, image_header::Header, sample};
+use shardpack_format::{Result, formats::foreign::Label, image_header::Header};
 
 use super::Shards;
 
@@ -100,19 +100,19 @@ impl Shards {
                 Err(reason) => (Header::of(&[]), Some(reason.clone())),
             };
             if look.samples.is_empty() {
-                look.image = record.image.as_ref().map_or_else(|_| String::new(), |image| image.name.clone());
-                look.label = record.label_name.clone();
-                look.others = record.others.iter().map(|(name, _)| name.clone()).collect();
+                look.image = record.image.as_ref().map_or_else(|_| String::new(), |image| shown(image.name.as_bytes()));
+                look.label = shown(record.label_name.as_bytes());
+                look.others = record.others.iter().map(|(name, _)| shown(name.as_bytes())).collect();
             }
             look.samples.push(LookedAt {
-                key: sample::name(&record.key, b""),
+                key: shown(&record.key),
                 label: match &record.label {
                     Label::Missing => "none".to_owned(),
                     Label::Number(number) => number.to_string(),
-                    Label::Text(text) => sample::name(text, b""),
+                    Label::Text(text) => shown(text),
                     Label::Unfit(reason) => reason.clone(),
                 },
-                class: record.class.as_ref().map(|class| sample::name(class, b"")),
+                class: record.class.as_ref().map(|class| shown(class)),
                 kind: image.kind.name().to_owned(),
                 width: image.width,
                 height: image.height,
@@ -122,4 +122,9 @@ impl Shards {
         }
         Ok(look)
     }
+}
+
+/// What somebody else wrote, on one line and without what a terminal would obey.
+fn shown(text: &[u8]) -> String {
+    String::from_utf8_lossy(text).chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

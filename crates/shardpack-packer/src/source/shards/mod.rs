@@ -9,7 +9,7 @@ mod open;
 mod scan;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -75,7 +75,7 @@ impl Shards {
                 None => add(source, None)?,
             }
         }
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = BTreeSet::new();
         if let Some(twice) = found.shards.iter().find(|shard| !seen.insert(&shard.path)) {
             return Err(Error::usage("is given twice").in_file(&twice.path));
         }
@@ -109,7 +109,7 @@ impl Shards {
 
     /// Folders that the files are in.
     pub fn folders(&self) -> Vec<&Path> {
-        let mut folders: Vec<&Path> = self.files.iter().filter_map(|file| file.shard.path.parent()).collect();
+        let mut folders: Vec<&Path> = self.files.iter().map(folder_of).collect();
         folders.sort_unstable();
         folders.dedup();
         folders
@@ -179,6 +179,7 @@ impl Shards {
             }
         }
         words.intern_all(&known);
+        self.check_label(&scanned)?;
         let said = scanned.iter().flat_map(|file| file.rows.iter().map(|row| row.said));
         let classes = Classes::settle(said, &words, &known);
         let mut scanned: Vec<Option<Scanned>> = scanned.into_iter().map(Some).collect();
@@ -243,6 +244,7 @@ impl Shards {
                 notes.push(format!("… {more} such notes more: shardpack verify names them all"));
             }
             one.notes.append(&mut notes);
+            self.check_any(&one)?;
             found.push(one);
         }
         if let Some(first) = found.first_mut() {
@@ -251,6 +253,49 @@ impl Shards {
             }
         }
         Ok(found)
+    }
+}
+
+impl Shards {
+    /// Fails when the field that was asked for is no label of any sample: they would all be of one class.
+    fn check_label(&self, scanned: &[Scanned]) -> Result<()> {
+        let Some(wanted) = &self.wanted.label else { return Ok(()) };
+        // Extensions of tar members are in lower case.
+        let is_wanted = |field: &String| field == wanted || *field == wanted.to_lowercase();
+        if scanned.iter().all(|file| file.rows.is_empty()) || scanned.iter().any(|file| file.used.iter().any(is_wanted))
+        {
+            return Ok(());
+        }
+        let fields: BTreeSet<&str> =
+            scanned.iter().flat_map(|file| file.used.iter().chain(file.others.keys())).map(String::as_str).collect();
+        let have = match fields.is_empty() {
+            true => "their fields have no names".to_owned(),
+            false => format!("they have {}", fields.into_iter().collect::<Vec<_>>().join(", ")),
+        };
+        Err(Error::usage(format!("no record has a label {wanted:?}: {have}"))
+            .in_file(self.files[0].shard.path.as_path()))
+    }
+
+    /// Fails when there is nothing that can be packed.
+    fn check_any(&self, found: &Found) -> Result<()> {
+        if !found.listing.is_empty() {
+            return Ok(());
+        }
+        let mut skipped = found.unpacked.iter().filter(|unpacked| unpacked.fate == Fate::Skipped);
+        let error = match (skipped.next(), skipped.count()) {
+            (None, _) if found.unpacked.is_empty() => Error::usage("no samples in here"),
+            (None, _) => Error::usage("--include and --exclude leave no samples"),
+            (Some(first), others) => {
+                let what = match others {
+                    0 => first.reason.clone(),
+                    _ => format!("none of {} records can be packed, the first: {}", others + 1, first.reason),
+                };
+                // Records are not to blame for what a person has asked for.
+                if self.wanted == Wanted::default() { Error::data(what) } else { Error::usage(what) }
+            }
+        };
+        let file = self.files.iter().find(|file| file.split == found.split);
+        Err(error.in_file(file.map_or(Path::new(""), |file| &file.shard.path)))
     }
 }
 
@@ -316,6 +361,11 @@ fn splits_by_name(files: &mut [File], splits: &Splits) -> Result<()> {
         file.split = Some(prefix);
     }
     Ok(())
+}
+
+/// The folder that a file is in; a bare name is of the one that the program is called from.
+fn folder_of(file: &File) -> &Path {
+    file.shard.path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// The folder that all files are in.

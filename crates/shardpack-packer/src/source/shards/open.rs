@@ -3,17 +3,14 @@
 use std::{
     cell::RefCell,
     fs,
-    io::{self, Write},
+    io::{self, Read, Write},
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
 };
 
 use rayon::prelude::*;
-use shardpack_format::{
-    Error, ErrorKind, Result,
-    formats::foreign::{Wanted, fill},
-};
+use shardpack_format::{Error, ErrorKind, Result, formats::foreign::Wanted};
 
 use super::{File, Shards};
 use crate::{
@@ -135,12 +132,16 @@ fn unpack(shard: &ShardFile, wanted: &Wanted, path: &Path, monitor: &dyn Monitor
     let mut out = fs::File::create(path).map_err(failed)?;
     let mut buffer = vec![0; UNPACK_BYTES];
     let mut inner = shard.unpacked(wanted)?;
-    // Damage ends it; samples beyond were not listed.
-    while let Ok(filled @ 1..) = fill(&mut inner, &mut buffer) {
+    loop {
         if monitor.interrupted() {
             return Err(crate::pack::interrupted());
         }
-        out.write_all(&buffer[..filled]).map_err(failed)?;
+        match inner.read(&mut buffer) {
+            Ok(read @ 1..) => out.write_all(&buffer[..read]).map_err(failed)?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // Damage ends it as the end does; samples beyond were not listed.
+            Ok(0) | Err(_) => break,
+        }
     }
     monitor.advance(1, shard.bytes);
     Ok(())

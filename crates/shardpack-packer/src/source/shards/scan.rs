@@ -1,6 +1,6 @@
 //! One file walked: where its samples are, what they are called, what they say of their class, and what is wrong.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use shardpack_format::{
     Error, ErrorKind, Result,
@@ -52,6 +52,8 @@ pub(super) struct Scanned {
     pub kinds: BTreeMap<Kind, u64>,
     /// Fields of samples that are not packed, and of how many samples.
     pub others: BTreeMap<String, u64>,
+    /// Fields of samples that are: their images and labels.
+    pub used: BTreeSet<String>,
     /// What is odd about the file as a whole.
     pub remarks: Vec<String>,
 }
@@ -101,6 +103,11 @@ pub(super) fn scan(
             match scanned.others.get_mut(field) {
                 Some(samples) => *samples += 1,
                 None => drop(scanned.others.insert(field.clone(), 1)),
+            }
+        }
+        for field in [record.image.as_ref().map_or("", |image| image.name.as_str()), &record.label_name] {
+            if !field.is_empty() && !scanned.used.contains(field) {
+                scanned.used.insert(field.to_owned());
             }
         }
         let taken = scanned.take(&record, name, &mut keys);

@@ -29,7 +29,11 @@ type Walked = (Vec<(Record, Option<Vec<u8>>)>, Vec<String>, Option<String>);
 
 /// All records with their images, then remarks, and the error that ended the walk.
 fn walk(bytes: &[u8], wanted: &Wanted) -> Walked {
-    let input = Input { bytes: Box::new(Cursor::new(bytes.to_vec())), total_bytes: Some(bytes.len() as u64) };
+    walk_input(bytes, Some(bytes.len() as u64), wanted)
+}
+
+fn walk_input(bytes: &[u8], total_bytes: Option<u64>, wanted: &Wanted) -> Walked {
+    let input = Input { bytes: Box::new(Cursor::new(bytes.to_vec())), total_bytes };
     let mut walk = Tar.walk(input, wanted).unwrap();
     let mut records = Vec::new();
     let error = loop {
@@ -214,16 +218,20 @@ fn own_records_are_walked_as_their_layout_says() {
 fn a_cut_file_gives_its_whole_samples_then_an_error() {
     let bytes = tar(&[("a.jpg", &[1; 10]), ("b.jpg", &[2; 10]), ("c.jpg", &[3; 10])]);
     for cut in 0..bytes.len() {
-        let (records, remarks, error) = walk(&bytes[..cut], &Wanted::default());
-        // A sample ends where the next one begins.
-        let expected = match cut {
-            0..1546 => 0..=1,
-            1546..3072 => 1..=2,
-            _ => 3..=3,
-        };
-        assert!(expected.contains(&records.len()), "{cut}: {}", records.len());
-        assert!(error.is_some() || !remarks.is_empty() || cut >= 3072 + 512, "{cut}");
+        for total_bytes in [Some(cut as u64), None] {
+            let (records, remarks, error) = walk_input(&bytes[..cut], total_bytes, &Wanted::default());
+            // One for each member whose data is there: 10 bytes behind each second block.
+            let expected = (cut + 1024 - 522).div_euclid(1024).min(3);
+            assert_eq!(records.len(), expected, "{cut}");
+            assert!(records.iter().all(|(record, image)| record.image.is_ok() && image.is_some()), "{cut}");
+            assert!(error.is_some() || !remarks.is_empty() || cut >= 3072 + 512, "{cut}");
+        }
     }
+    // Of a sample that breaks off, what is there.
+    let pairs = tar(&[("a.cls", b"1"), ("a.jpg", &[1; 10]), ("b.cls", b"1"), ("b.jpg", &[2; 10])]);
+    let (records, _, error) = walk(&pairs[..3590], &Wanted::default());
+    assert_eq!(records[1].0.image, Err("no image, there is cls".to_owned()));
+    assert_eq!((records.len(), error.is_some()), (2, true));
     let twice = [bytes.as_slice(), &bytes].concat();
     let (records, remarks, _) = walk(&twice, &Wanted::default());
     assert_eq!(records.len(), 3);
