@@ -91,6 +91,11 @@ pub fn path(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
+/// An image that is left out, and why.
+pub fn left_out(image: &[u8], reason: &str) -> String {
+    format!("{}: {}", path(image), path(reason.as_bytes()))
+}
+
 /// `31.3 %` of `whole`; a part that is not all is never 100.0 %, and one that is not nothing never 0.0 %.
 pub fn share(part: u64, whole: u64) -> String {
     match part as f64 / whole.max(1) as f64 * 100.0 {

@@ -76,7 +76,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         }))?;
     } else {
         let mut out: String =
-            found.bad.iter().map(|bad| format!("        {}: {}\n", report::path(&bad.path), bad.reason)).collect();
+            found.bad.iter().map(|bad| format!("        {}\n", report::left_out(&bad.path, &bad.reason))).collect();
         out += &match &found.manifest {
             Some(manifest) => format!(
                 "adopted {} in {} of {}\nid      {}\nnext    shardpack verify {}\n",

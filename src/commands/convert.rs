@@ -53,6 +53,13 @@ pub struct Args {
     run: RunArgs,
 }
 
+impl Args {
+    /// Whether the person says where image or label are.
+    fn chooses_fields(&self) -> bool {
+        self.image_feature.is_some() || self.label_feature.is_some() || self.label_index > 0
+    }
+}
+
 /// Names of what can be read.
 pub fn sources() -> PossibleValuesParser {
     PossibleValuesParser::new(Kind::names())
@@ -72,6 +79,11 @@ pub fn run(args: &Args) -> Result<Outcome> {
                 return Err(Error::usage("no shards in here")
                     .in_file(one)
                     .help("a tree of images is packed with shardpack pack SRC DST"));
+            }
+            Origin::Dataset(_) if args.chooses_fields() => {
+                return Err(Error::usage("a sealed dataset: its index tells image and label").in_file(one).help(
+                    "leave out --image-feature, --label-feature and --label-index, or name the shards: 'SRC/*'",
+                ));
             }
             Origin::Dataset(root) => Origin::Dataset(root),
             Origin::Shards(_) => shards(args, sources)?,

@@ -251,7 +251,7 @@ fn describe_reading(planned: &Planned, options: &pack::Options) -> String {
 /// Prints what a person should know beforehand.
 pub fn say_notes(planned: &Planned) {
     for note in &planned.notes {
-        say(&format!("note    {note}"));
+        say(&format!("note    {}", report::path(note.as_bytes())));
     }
 }
 
@@ -268,7 +268,7 @@ fn as_text(report: &Report, planned: &Planned, dst: &Path, quiet: bool) -> Strin
             report::counted(report.bad.len() as u64, "image")
         );
         for bad in &report.bad {
-            let _ = writeln!(out, "        {}: {}", report::path(&bad.path), bad.reason);
+            let _ = writeln!(out, "        {}", report::left_out(&bad.path, &bad.reason));
         }
         let _ =
             writeln!(out, "  help: mend or remove them, or --on-bad skip packs the rest and names them in the ledger");
@@ -309,7 +309,7 @@ fn as_text(report: &Report, planned: &Planned, dst: &Path, quiet: bool) -> Strin
         );
     }
     for bad in report.bad.iter().take(NAMED) {
-        let _ = writeln!(out, "        {}: {}", report::path(&bad.path), bad.reason);
+        let _ = writeln!(out, "        {}", report::left_out(&bad.path, &bad.reason));
     }
     let extension = planned.plans.first().and_then(|plan| plan.options.format.extension.clone()).unwrap_or_default();
     for (path, kind) in report.strays.iter().take(NAMED) {

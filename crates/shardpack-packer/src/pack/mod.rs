@@ -376,6 +376,12 @@ pub fn pack(
     if !bad.is_empty() && options.on_bad == OnBad::Error {
         return Ok(report(Vec::new(), false, bad, &outcomes, plans, resumed_shards, start));
     }
+    // A dataset of nothing would look like one.
+    if let Some((plan, _)) = plans.iter().zip(&outcomes).find(|(_, outcome)| samples_of(outcome) == 0) {
+        let reason = bad.first().map_or_else(String::new, |first| format!(", the first: {}", first.reason));
+        let what = format!("none of {} images could be packed{reason}", plan.listing.len());
+        return Err(Error::data(what).in_file(dataset_folder(dst, plan)));
+    }
     let mut manifests = Vec::new();
     for (plan, outcome) in plans.iter().zip(&outcomes) {
         let sidecars = options.sidecars.names(plan.format().name())?;
@@ -384,6 +390,10 @@ pub fn pack(
     }
     destination.close(dst)?;
     Ok(report(manifests, false, bad, &outcomes, plans, resumed_shards, start))
+}
+
+fn samples_of(outcome: &copy::Outcome) -> u64 {
+    outcome.shards.values().map(|shard| shard.entry.samples).sum()
 }
 
 /// Whether sealed datasets have sidecars where none are wanted now, or lack some that are named.
