@@ -229,8 +229,13 @@ impl PlanArgs {
 
     /// The formats and their settings: each setting goes to all that have it.
     fn choices(&self) -> Result<Vec<Choice>, Error> {
-        let mut entries = self.format.iter().map(|name| formats::entry(name)).collect::<Result<Vec<_>, _>>()?;
-        entries.dedup_by_key(|entry| entry.name);
+        let mut entries: Vec<&formats::Entry> = Vec::new();
+        for name in &self.format {
+            let entry = formats::entry(name)?;
+            if !entries.iter().any(|known| known.name == entry.name) {
+                entries.push(entry);
+            }
+        }
         let (cls, json) = (matches!(self.cls, ClsArg::Label), matches!(self.meta, MetaArg::Json));
         let names = || entries.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", ");
         if !entries.iter().any(|entry| entry.has_extensions) && (self.ext != "common" || !cls || json) {

@@ -14,7 +14,7 @@ use std::{
 
 use shards::{
     Feature, Sample, Tar, check_sealed, classes, convert, gzip, manifest, mds_index, mds_shard, names, odd_images,
-    parquet_file, rec_record, samples, sha1, skipped, sorted, tf_record, written_by_hand,
+    parquet_file, rec_record, samples, sha1, skipped, sorted, tf_record, written_by_hand, zlib,
 };
 use support::{Bench, contents, jpeg, png};
 use tar::EntryType;
@@ -279,6 +279,9 @@ fn features_of_any_name_are_found_or_chosen_in_tfrecord_packed_or_not() {
             &expected,
         );
     }
+    let bench = Bench::new();
+    let path = written(&bench, "x.tfrecord", &zlib(&file("image", "label")));
+    good("zlib", &bench, &path, &[], &expected);
     let bench = Bench::new();
     let path = written(&bench, "x.tfrecord", &file("image", "label"));
     good("the other label", &bench, &path, &["--label-index", "1"], &[(7, one), (7, two)]);

@@ -124,6 +124,15 @@ fn short_file() -> Option<PathBuf> {
 }
 
 #[test]
+fn a_dataset_of_nothing_is_not_sealed() {
+    let Some(short) = short_file() else { return println!("no file here is shorter than it says: not run") };
+    let bench = Bench::new();
+    bench.link("a/1.jpg", short);
+    bench.pack(&["--on-bad", "skip"]).code(1).clean_error().says("none of 1 images could be packed");
+    assert!(!bench.dst().join("manifest.json").exists());
+}
+
+#[test]
 fn several_formats_of_one_run_are_each_what_a_run_of_its_own_makes() {
     let bench = Bench::of(60, 2000);
     let split = with_splits();

@@ -10,7 +10,7 @@ use shardpack_packer::{
     formats::foreign::Wanted,
     pack,
     source::{
-        Origin, Shards,
+        self, Origin, Shards,
         shards::{Look, LookedAt},
     },
 };
@@ -73,21 +73,15 @@ pub fn run(args: &Args) -> Result<Outcome> {
         return Err(Error::usage("DST is missing").help("shardpack convert SRC DST"));
     };
     let options = args.plan.options(args.run.machine.jobs())?;
-    let origin = match (sources, &args.from) {
-        ([one], None) => match Origin::of(one)? {
-            Origin::Folder(_) => {
-                return Err(Error::usage("no shards in here")
-                    .in_file(one)
-                    .help("a tree of images is packed with shardpack pack SRC DST"));
-            }
-            Origin::Dataset(_) if args.chooses_fields() => {
+    let origin = match sources {
+        [one] if args.from.is_none() && source::is_dataset(one) => {
+            if args.chooses_fields() {
                 return Err(Error::usage("a sealed dataset: its index tells image and label").in_file(one).help(
                     "leave out --image-feature, --label-feature and --label-index, or name the shards: 'SRC/*'",
                 ));
             }
-            Origin::Dataset(root) => Origin::Dataset(root),
-            Origin::Shards(_) => shards(args, sources)?,
-        },
+            Origin::Dataset(one.clone())
+        }
         _ => shards(args, sources)?,
     };
     let look = match &origin {

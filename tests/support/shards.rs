@@ -155,6 +155,13 @@ pub fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
+/// As TensorFlow's `ZLIB` has it.
+pub fn zlib(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
 /// A tar file, member by member. Names go into the headers as they are: the `tar` crate alone would refuse some.
 pub struct Tar(tar::Builder<Vec<u8>>);
 

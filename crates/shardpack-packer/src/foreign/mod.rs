@@ -127,6 +127,14 @@ impl ShardFile {
         Ok(Self { path: path.to_path_buf(), bytes, mtime_ns, kind, packed, expected: None })
     }
 
+    /// Whether it has the length and the time of change that it had.
+    ///
+    /// # Errors
+    /// When it cannot be looked at.
+    pub fn is_unchanged(&self) -> Result<bool> {
+        Ok(facts(&self.path)? == (self.bytes, self.mtime_ns))
+    }
+
     /// Whether images can be read where they lie in it: neither it nor a part of it is compressed.
     pub fn is_plain(&self) -> bool {
         self.packed.is_none() && self.kind != Kind::Parquet

@@ -322,7 +322,13 @@ pub fn pack(
     }
     let resumed_shards = recalled.iter().map(BTreeMap::len).sum();
     let have: u64 = recalled.iter().flat_map(BTreeMap::values).map(|shard| shard.entry.bytes).sum();
-    if let Err(error) = check_space(dst, needed_bytes(plans).saturating_sub(have)) {
+    // One after the other: what is unpacked of one split is gone before the next.
+    let unpacked = plans.iter().map(|plan| match relay {
+        Some(_) => Ok(0),
+        None => planned.source.unpacked_bytes(&plan.listing),
+    });
+    let unpacked = unpacked.collect::<Result<Vec<_>>>()?.into_iter().max().unwrap_or(0);
+    if let Err(error) = check_space(dst, needed_bytes(plans).saturating_sub(have) + unpacked) {
         destination.abandon(dst, plans);
         return Err(error);
     }

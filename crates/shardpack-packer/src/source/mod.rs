@@ -24,7 +24,6 @@ use shardpack_format::{
 };
 
 use crate::{
-    foreign::files,
     ledger::Unpacked,
     listing::Listing,
     monitor::{Monitor, Silent},
@@ -107,7 +106,7 @@ impl Origin {
         if is_dataset(path) {
             return Ok(Self::Dataset(path.to_path_buf()));
         }
-        if path.is_dir() && files::of_folder(path, None)?.shards.is_empty() && !shards::has_splits(path)? {
+        if path.is_dir() && !shards::holds(path)? {
             return Ok(Self::Folder(path.to_path_buf()));
         }
         Shards::find(&[path.to_path_buf()], None, Default::default(), &Splits::Auto).map(Self::Shards)
@@ -169,6 +168,17 @@ impl Origin {
         })
     }
 
+    /// Room in bytes that [`Origin::open`] takes in the work folder for `listing`.
+    ///
+    /// # Errors
+    /// When the listing is of something else.
+    pub fn unpacked_bytes(&self, listing: &Listing) -> Result<u64> {
+        match self {
+            Self::Shards(shards) => shards.unpacked_bytes(listing),
+            Self::Folder(_) | Self::Dataset(_) => Ok(0),
+        }
+    }
+
     /// As [`Origin::open`], to [`Source::peek`] only: nothing is unpacked. `None` where samples do not lie as they are.
     ///
     /// # Errors
@@ -182,7 +192,7 @@ impl Origin {
 }
 
 /// Whether a dataset of ours is here, or several that are splits.
-fn is_dataset(path: &Path) -> bool {
+pub fn is_dataset(path: &Path) -> bool {
     let is_one = |path: &Path| path.join(manifest::FILE).exists();
     let is_split = |name: &&str| {
         let folder = path.join(name);

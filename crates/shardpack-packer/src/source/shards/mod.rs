@@ -7,6 +7,8 @@
 mod look;
 mod open;
 mod scan;
+mod splits;
+mod stored;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,7 +17,6 @@ use std::{
 };
 
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
 use shardpack_format::{Error, Result, formats::foreign::Wanted};
 
 use super::{
@@ -24,14 +25,15 @@ use super::{
     image_folder::{Keep, Options, SPLITS, Splits, order},
 };
 use crate::{
-    foreign::{Kind, Packed, ShardFile, files},
+    foreign::{Kind, ShardFile, files},
     ledger::{Fate, Unpacked},
     monitor::{Monitor, Phase},
-    sys,
 };
 pub use look::{Look, LookedAt};
 pub use open::ShardReader;
 use scan::Scanned;
+pub(super) use splits::holds;
+pub(crate) use stored::Stored;
 
 /// Notes on single files that are shown.
 const NOTES: usize = 5;
@@ -61,18 +63,12 @@ impl Shards {
         let mut found = files::Files::default();
         let mut split_of = Vec::new();
         for source in sources {
-            let mut add = |path: &Path, split: Option<&str>| -> Result<()> {
-                let more = files::find(&[path.to_path_buf()], from)?;
-                split_of.extend(more.shards.iter().map(|_| split.map(str::to_owned)));
+            for (split, more) in splits::of_source(source, from, splits)? {
+                split_of.extend(more.shards.iter().map(|_| split.clone()));
                 found.shards.extend(more.shards);
                 for (reason, files) in more.ignored {
                     *found.ignored.entry(reason).or_default() += files;
                 }
-                Ok(())
-            };
-            match folders_of_splits(source, from, splits)? {
-                Some(folders) => folders.iter().try_for_each(|(name, path)| add(path, Some(name)))?,
-                None => add(source, None)?,
             }
         }
         let mut seen = BTreeSet::new();
@@ -87,7 +83,8 @@ impl Shards {
             })
             .in_file(sources.first().cloned().unwrap_or_default())
             .help(
-                "shards are webdataset tar, TFRecord, RecordIO, MDS or parquet files; a tree of images is for pack",
+                "shards are webdataset tar, TFRecord, RecordIO, MDS or parquet files; a tree of images is packed with \
+                 `shardpack pack SRC DST`",
             ));
         }
         let common = common_folder(&found.shards);
@@ -100,7 +97,7 @@ impl Shards {
                 File { shard, name, split }
             })
             .collect();
-        splits_by_name(&mut files, splits)?;
+        splits::by_name(&mut files, splits)?;
         if files.len() > open::MOST_FILES || files.iter().any(|file| file.shard.bytes > open::MOST_FILE_BYTES) {
             return Err(Error::usage("more than 16 million files, or one of more than 1 TiB"));
         }
@@ -113,15 +110,6 @@ impl Shards {
         folders.sort_unstable();
         folders.dedup();
         folders
-    }
-
-    /// The same with paths that hold wherever the program is called from.
-    pub(crate) fn resolved(&self) -> Result<Self> {
-        let mut resolved = self.clone();
-        for file in &mut resolved.files {
-            file.shard.path = sys::resolved(&file.shard.path)?;
-        }
-        Ok(resolved)
     }
 
     /// The files, in order.
@@ -303,66 +291,6 @@ fn renumbered(said: Said, numbers: &[u32]) -> Said {
     Said { word: said.word.map(|word| numbers[word as usize]), ..said }
 }
 
-/// Whether folders in `path` are splits that hold shards.
-///
-/// # Errors
-/// When they cannot be read.
-pub(super) fn has_splits(path: &Path) -> Result<bool> {
-    folders_of_splits(path, None, &Splits::Auto).map(|folders| folders.is_some())
-}
-
-/// The folders in `source` that are splits: those called like splits or like `splits` says, if there are shards in them
-/// and none beside them.
-fn folders_of_splits(source: &Path, from: Option<Kind>, splits: &Splits) -> Result<Option<Vec<(String, PathBuf)>>> {
-    let names: Vec<String> = match splits {
-        Splits::None => return Ok(None),
-        Splits::Auto => SPLITS.iter().map(|name| (*name).to_owned()).collect(),
-        Splits::Names(names) => names.clone(),
-    };
-    if !source.is_dir() || !files::of_folder(source, from)?.shards.is_empty() {
-        return Ok(None);
-    }
-    let mut folders = Vec::new();
-    for name in names {
-        let folder = source.join(&name);
-        if folder.is_dir() && !files::of_folder(&folder, from)?.shards.is_empty() {
-            folders.push((name, folder));
-        }
-    }
-    Ok((!folders.is_empty()).then_some(folders))
-}
-
-/// Files called `train-…` and `val-…` are splits, if all are called so and there is more than one; or as `splits` says.
-fn splits_by_name(files: &mut [File], splits: &Splits) -> Result<()> {
-    if files.iter().any(|file| file.split.is_some()) || *splits == Splits::None {
-        return Ok(());
-    }
-    let prefix = |file: &File| {
-        let name = file.shard.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        name.split(['-', '_', '.']).next().unwrap_or_default().to_owned()
-    };
-    let prefixes: Vec<String> = files.iter().map(prefix).collect();
-    let is_known = |name: &String| match splits {
-        Splits::Names(names) => names.contains(name),
-        _ => SPLITS.contains(&name.as_str()),
-    };
-    if let Splits::Names(names) = splits {
-        if let Some(missing) = names.iter().find(|name| !prefixes.contains(name)) {
-            return Err(Error::usage(format!("no shards of a split {missing:?}, which --splits names")));
-        }
-    } else if !prefixes.iter().all(is_known) || prefixes.windows(2).all(|two| two[0] == two[1]) {
-        return Ok(());
-    }
-    for (file, prefix) in files.iter_mut().zip(prefixes) {
-        if !is_known(&prefix) {
-            return Err(Error::usage(format!("belongs to no split that --splits names, but to {prefix:?}"))
-                .in_file(&file.shard.path));
-        }
-        file.split = Some(prefix);
-    }
-    Ok(())
-}
-
 /// The folder that a file is in; a bare name is of the one that the program is called from.
 fn folder_of(file: &File) -> &Path {
     file.shard.path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
@@ -375,63 +303,4 @@ fn common_folder(shards: &[ShardFile]) -> PathBuf {
     folders.fold(first.to_path_buf(), |common, folder| {
         common.components().zip(folder.components()).take_while(|(a, b)| a == b).map(|(a, _)| a).collect()
     })
-}
-
-/// A source of shards as a plan file holds it.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Stored {
-    files: Vec<StoredFile>,
-    wanted: Wanted,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct StoredFile {
-    path: PathBuf,
-    name: String,
-    split: Option<String>,
-    bytes: u64,
-    mtime_ns: i64,
-    kind: String,
-    packed: Option<Packed>,
-}
-
-impl Shards {
-    pub(crate) fn stored(&self) -> Stored {
-        let file = |File { shard, name, split }: &File| StoredFile {
-            path: shard.path.clone(),
-            name: name.clone(),
-            split: split.clone(),
-            bytes: shard.bytes,
-            mtime_ns: shard.mtime_ns,
-            kind: shard.kind.name().to_owned(),
-            packed: shard.packed,
-        };
-        Stored { files: self.files.iter().map(file).collect(), wanted: self.wanted.clone() }
-    }
-
-    pub(crate) fn restored(stored: Stored) -> Result<Self> {
-        let file = |file: StoredFile| {
-            let StoredFile { path, name, split, bytes, mtime_ns, kind, packed } = file;
-            let kind = Kind::of(&kind)?;
-            Ok(File { shard: ShardFile { path, bytes, mtime_ns, kind, packed, expected: None }, name, split })
-        };
-        let files = stored.files.into_iter().map(file).collect::<Result<_>>()?;
-        Ok(Self { files, wanted: stored.wanted, ignored: BTreeMap::new() })
-    }
-
-    /// The first file that is not what it is in `now`, if any.
-    pub(crate) fn difference(&self, now: &Self) -> Option<String> {
-        let facts = |file: &File| (file.name.clone(), file.shard.bytes, file.shard.mtime_ns);
-        let differs = self.files.iter().zip(&now.files).find(|(old, new)| facts(old) != facts(new));
-        match differs {
-            Some((old, new)) if old.name == new.name => Some(format!("{} was changed", old.name)),
-            Some((old, new)) => Some(format!("a shard was {}, is now {}", old.name, new.name)),
-            None if self.files.len() != now.files.len() => {
-                Some(format!("{} shards, now {}", self.files.len(), now.files.len()))
-            }
-            None => None,
-        }
-    }
 }

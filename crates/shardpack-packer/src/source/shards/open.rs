@@ -4,7 +4,7 @@ use std::{
     cell::RefCell,
     fs,
     io::{self, Read, Write},
-    os::unix::fs::FileExt,
+    os::unix::fs::{DirBuilderExt, FileExt},
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
 };
@@ -68,6 +68,26 @@ pub struct ShardReader<'a> {
 #[derive(Debug)]
 struct Unpacked(PathBuf);
 
+impl Unpacked {
+    /// A folder in `work`, or one of its own where the system has temporary files.
+    fn create(work: Option<&Path>) -> Result<Self> {
+        if let Some(work) = work {
+            let folder = work.join("unpacked");
+            return sys::create_folder(&folder).map(|()| Self(folder));
+        }
+        let mut number = 0;
+        loop {
+            let folder = std::env::temp_dir().join(format!("shardpack-{}-{number}", std::process::id()));
+            // New, and nobody else's: the place is everybody's.
+            match fs::DirBuilder::new().mode(0o700).create(&folder) {
+                Ok(()) => return Ok(Self(folder)),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+                Err(error) => return Err(sys::io_error("cannot create folder", &folder, error)),
+            }
+        }
+    }
+}
+
 impl Drop for Unpacked {
     fn drop(&mut self) {
         // What is left is in a work folder, and goes with it.
@@ -88,29 +108,16 @@ impl Shards {
         monitor: &dyn Monitor,
     ) -> Result<ShardReader<'a>> {
         for file in &self.files {
-            let now = ShardFile::of_kind(&file.shard.path, file.shard.kind)?;
-            if (now.bytes, now.mtime_ns) != (file.shard.bytes, file.shard.mtime_ns) {
+            if !file.shard.is_unchanged()? {
                 return Err(Error::data("was changed since it was listed").in_file(&file.shard.path));
             }
         }
-        // Only files that have samples in the listing: others may be of another split.
-        let mut used = vec![false; self.files.len()];
-        for entry in listing.entries() {
-            let used = used.get_mut(of_place(entry.place).0);
-            *used.ok_or_else(|| Error::data("a sample of a shard that is not in the source"))? = true;
-        }
+        let ends = self.ends(listing)?;
         let mut paths: Vec<PathBuf> = self.files.iter().map(|file| file.shard.path.clone()).collect();
         let to_unpack: Vec<usize> =
-            (0..self.files.len()).filter(|number| used[*number] && !self.files[*number].shard.is_plain()).collect();
-        let unpacked = (!to_unpack.is_empty()).then(|| {
-            let folder = work.map_or_else(
-                || std::env::temp_dir().join(format!("shardpack-{}", std::process::id())),
-                |work| work.join("unpacked"),
-            );
-            Unpacked(folder)
-        });
+            (0..self.files.len()).filter(|number| ends[*number] > 0 && !self.files[*number].shard.is_plain()).collect();
+        let unpacked = (!to_unpack.is_empty()).then(|| Unpacked::create(work)).transpose()?;
         if let Some(Unpacked(folder)) = &unpacked {
-            sys::create_folder(folder)?;
             let bytes = to_unpack.iter().map(|number| self.files[*number].shard.bytes).sum();
             monitor.begin(Phase::Unpacking, to_unpack.len() as u64, bytes);
             for number in &to_unpack {
@@ -123,6 +130,29 @@ impl Shards {
         let kept = (sys::raise_open_files() / FILE_SHARE).saturating_sub(64).min(self.files.len() as u64);
         let open = (0..kept).map(|_| OnceLock::new()).collect();
         Ok(ShardReader { listing, files: &self.files, wanted: &self.wanted, paths, open, _unpacked: unpacked })
+    }
+}
+
+impl Shards {
+    /// Where what is fetched of each file for `listing` ends; 0 for a file that has no sample in it.
+    fn ends(&self, listing: &Listing) -> Result<Vec<u64>> {
+        let mut ends = vec![0; self.files.len()];
+        for entry in listing.entries() {
+            let (file, offset) = of_place(entry.place);
+            let end: Option<&mut u64> = ends.get_mut(file);
+            let end = end.ok_or_else(|| Error::data("a sample of a shard that is not in the source"))?;
+            *end = (*end).max(offset + of_stamp(entry.stamp).0 as u64);
+        }
+        Ok(ends)
+    }
+
+    /// Room in bytes that it takes to unpack what [`Shards::open`] serves `listing` from.
+    ///
+    /// # Errors
+    /// When the listing is of other shards.
+    pub fn unpacked_bytes(&self, listing: &Listing) -> Result<u64> {
+        let ends = self.ends(listing)?;
+        Ok(self.files.iter().zip(ends).filter(|(file, _)| !file.shard.is_plain()).map(|(_, end)| end).sum())
     }
 }
 

@@ -22,7 +22,8 @@ const TELL: u64 = 256;
 /// A sample that can be packed, if its class can be told.
 pub(super) struct Row {
     pub said: Said,
-    name_end: u64,
+    /// Where its name starts in the names, times 2^16, plus the length of the name.
+    name: u64,
     /// Where what is to be fetched begins in the unpacked file.
     pub offset: u64,
     pub fetch_bytes: u32,
@@ -62,8 +63,8 @@ impl Scanned {
     /// What the sample of `row` is called.
     pub fn name(&self, row: &Row) -> &[u8] {
         // Both ends were written down when the name was.
-        let start = row.name_end >> 16;
-        &self.names[start as usize..(start + (row.name_end & 0xffff)) as usize]
+        let start = row.name >> 16;
+        &self.names[start as usize..(start + (row.name & 0xffff)) as usize]
     }
 }
 
@@ -175,11 +176,11 @@ impl Scanned {
         });
         match (&record.image, reason, &said) {
             (Ok(image), Ok(fetch_bytes), Ok(said)) => {
-                let name_end = (self.names.len() as u64) << 16 | name.len() as u64;
+                let name_at = (self.names.len() as u64) << 16 | name.len() as u64;
                 self.names.extend_from_slice(&name);
                 self.rows.push(Row {
                     said: *said,
-                    name_end,
+                    name: name_at,
                     offset: image.fetch.start,
                     fetch_bytes,
                     recipe: image.recipe,
@@ -206,8 +207,8 @@ impl Scanned {
     fn refuse_all(&mut self, reason: &str) {
         let (names, rows) = (std::mem::take(&mut self.names), std::mem::take(&mut self.rows));
         for row in rows {
-            let start = (row.name_end >> 16) as usize;
-            let name = names[start..start + (row.name_end & 0xffff) as usize].to_vec();
+            let start = (row.name >> 16) as usize;
+            let name = names[start..start + (row.name & 0xffff) as usize].to_vec();
             self.refused.push(Refused { name, said: Some(row.said), offset: row.offset, reason: reason.to_owned() });
         }
     }

@@ -1,0 +1,80 @@
+//! Which shards are of which split: by the folders they lie in, or by how they are called.
+
+use std::path::Path;
+
+use shardpack_format::{Error, Result};
+
+use super::{
+    super::image_folder::{SPLITS, Splits},
+    File,
+};
+use crate::foreign::{Kind, files};
+
+/// What `source` stands for: the shards of each split where its folders are splits, or all of it. Folders are splits that
+/// are called so, or as `splits` says, if there are shards in them and none beside them.
+///
+/// # Errors
+/// When it stands for nothing, or a file cannot be read.
+pub(super) fn of_source(
+    source: &Path,
+    from: Option<Kind>,
+    splits: &Splits,
+) -> Result<Vec<(Option<String>, files::Files)>> {
+    let names: Vec<String> = match splits {
+        Splits::None => Vec::new(),
+        Splits::Auto => SPLITS.iter().map(|name| (*name).to_owned()).collect(),
+        Splits::Names(names) => names.clone(),
+    };
+    let all = files::find(&[source.to_path_buf()], from)?;
+    if !all.shards.is_empty() || !source.is_dir() {
+        return Ok(vec![(None, all)]);
+    }
+    let mut found = Vec::new();
+    for name in names {
+        let folder = source.join(&name);
+        if folder.is_dir() {
+            let files = files::of_folder(&folder, from)?;
+            found.extend((!files.shards.is_empty()).then_some((Some(name), files)));
+        }
+    }
+    Ok(if found.is_empty() { vec![(None, all)] } else { found })
+}
+
+/// Whether there are shards in the folder `path`, or in folders of it that are called like splits.
+///
+/// # Errors
+/// When a file cannot be read.
+pub(in crate::source) fn holds(path: &Path) -> Result<bool> {
+    Ok(of_source(path, None, &Splits::Auto)?.iter().any(|(_, files)| !files.shards.is_empty()))
+}
+
+/// Files called `train-…` and `val-…` are splits, if all are called so and there is more than one; or as `splits` says.
+pub(super) fn by_name(files: &mut [File], splits: &Splits) -> Result<()> {
+    if files.iter().any(|file| file.split.is_some()) || *splits == Splits::None {
+        return Ok(());
+    }
+    let prefix = |file: &File| {
+        let name = file.shard.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        name.split(['-', '_', '.']).next().unwrap_or_default().to_owned()
+    };
+    let prefixes: Vec<String> = files.iter().map(prefix).collect();
+    let is_known = |name: &String| match splits {
+        Splits::Names(names) => names.contains(name),
+        _ => SPLITS.contains(&name.as_str()),
+    };
+    if let Splits::Names(names) = splits {
+        if let Some(missing) = names.iter().find(|name| !prefixes.contains(name)) {
+            return Err(Error::usage(format!("no shards of a split {missing:?}, which --splits names")));
+        }
+    } else if !prefixes.iter().all(is_known) || prefixes.windows(2).all(|two| two[0] == two[1]) {
+        return Ok(());
+    }
+    for (file, prefix) in files.iter_mut().zip(prefixes) {
+        if !is_known(&prefix) {
+            return Err(Error::usage(format!("belongs to no split that --splits names, but to {prefix:?}"))
+                .in_file(&file.shard.path));
+        }
+        file.split = Some(prefix);
+    }
+    Ok(())
+}

@@ -1,0 +1,80 @@
+//! A source of shards as a plan file holds it, and what is different between two.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use serde::{Deserialize, Serialize};
+use shardpack_format::{Result, formats::foreign::Wanted};
+
+use super::{File, Shards};
+use crate::{
+    foreign::{Kind, Packed, ShardFile},
+    sys,
+};
+
+/// A source of shards as a plan file holds it.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Stored {
+    files: Vec<StoredFile>,
+    wanted: Wanted,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredFile {
+    path: PathBuf,
+    name: String,
+    split: Option<String>,
+    bytes: u64,
+    mtime_ns: i64,
+    kind: String,
+    packed: Option<Packed>,
+}
+
+impl Shards {
+    /// The same with paths that hold wherever the program is called from.
+    pub(crate) fn resolved(&self) -> Result<Self> {
+        let mut resolved = self.clone();
+        for file in &mut resolved.files {
+            file.shard.path = sys::resolved(&file.shard.path)?;
+        }
+        Ok(resolved)
+    }
+
+    pub(crate) fn stored(&self) -> Stored {
+        let file = |File { shard, name, split }: &File| StoredFile {
+            path: shard.path.clone(),
+            name: name.clone(),
+            split: split.clone(),
+            bytes: shard.bytes,
+            mtime_ns: shard.mtime_ns,
+            kind: shard.kind.name().to_owned(),
+            packed: shard.packed,
+        };
+        Stored { files: self.files.iter().map(file).collect(), wanted: self.wanted.clone() }
+    }
+
+    pub(crate) fn restored(stored: Stored) -> Result<Self> {
+        let file = |file: StoredFile| {
+            let StoredFile { path, name, split, bytes, mtime_ns, kind, packed } = file;
+            let kind = Kind::of(&kind)?;
+            Ok(File { shard: ShardFile { path, bytes, mtime_ns, kind, packed, expected: None }, name, split })
+        };
+        let files = stored.files.into_iter().map(file).collect::<Result<_>>()?;
+        Ok(Self { files, wanted: stored.wanted, ignored: BTreeMap::new() })
+    }
+
+    /// The first file that is not what it is in `now`, if any.
+    pub(crate) fn difference(&self, now: &Self) -> Option<String> {
+        let facts = |file: &File| (file.name.clone(), file.shard.bytes, file.shard.mtime_ns);
+        let differs = self.files.iter().zip(&now.files).find(|(old, new)| facts(old) != facts(new));
+        match differs {
+            Some((old, new)) if old.name == new.name => Some(format!("{} was changed", old.name)),
+            Some((old, new)) => Some(format!("a shard was {}, is now {}", old.name, new.name)),
+            None if self.files.len() != now.files.len() => {
+                Some(format!("{} shards, now {}", self.files.len(), now.files.len()))
+            }
+            None => None,
+        }
+    }
+}
