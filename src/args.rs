@@ -6,9 +6,10 @@ use clap::{
     Args, Parser, Subcommand, ValueEnum,
     builder::{PossibleValue, PossibleValuesParser},
 };
-use shardpack_format::formats::{self, Choice};
+use shardpack_format::formats::{self, Choice, foreign::Wanted};
 use shardpack_packer::{
     Error,
+    foreign::Kind,
     pack::{Extension, PlanOptions, ReadOrderChoice},
     plan::{self, Compression, Cut, Order},
     source::image_folder::{self, Splits},
@@ -265,6 +266,43 @@ impl PlanArgs {
             }
         };
         Ok(entries.iter().map(choice).collect())
+    }
+}
+
+/// How records of shards are read.
+#[derive(Args, Clone, Debug)]
+pub struct Records {
+    /// Format of the shards, where they do not tell themselves
+    #[arg(long, value_parser = PossibleValuesParser::new(Kind::names()))]
+    pub from: Option<String>,
+    /// Extension, feature or column that holds the image [default: found by looking]
+    #[arg(long, value_name = "NAME", visible_alias = "image-column")]
+    image_feature: Option<String>,
+    /// Extension, feature or column that holds the label [default: found by looking]
+    #[arg(long, value_name = "NAME", visible_alias = "label-column")]
+    label_feature: Option<String>,
+    /// Which label to take of records that have several, from 0
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    label_index: usize,
+}
+
+impl Records {
+    /// The format that was said.
+    ///
+    /// # Errors
+    /// When there is no such format.
+    pub fn kind(&self) -> Result<Option<Kind>, Error> {
+        self.from.as_deref().map(Kind::of).transpose()
+    }
+
+    /// The fields that were said.
+    pub fn wanted(&self) -> Wanted {
+        Wanted { image: self.image_feature.clone(), label: self.label_feature.clone(), label_number: self.label_index }
+    }
+
+    /// Whether any field was said.
+    pub fn chooses_fields(&self) -> bool {
+        self.wanted() != Wanted::default()
     }
 }
 

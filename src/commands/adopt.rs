@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use serde_json::json;
 use shardpack_format::hash;
-use shardpack_packer::{Result, adopt, foreign::Kind, formats::foreign::Wanted};
+use shardpack_packer::{Result, adopt};
 
-use super::{convert::sources, pack::OnBadArg};
+use super::pack::OnBadArg;
 use crate::{
     Outcome,
-    args::{self, Talk},
+    args::{self, Records, Talk},
     progress::{self, Progress},
     report,
 };
@@ -23,18 +23,8 @@ use crate::{
 pub struct Args {
     /// Folder of uncompressed shards of one format: webdataset tar, TFRecord, RecordIO or MDS
     folder: PathBuf,
-    /// Format of the shards, where their bytes do not tell
-    #[arg(long, value_parser = sources())]
-    from: Option<String>,
-    /// Extension, feature or column that holds the image [default: found by looking]
-    #[arg(long, value_name = "NAME", visible_alias = "image-column")]
-    image_feature: Option<String>,
-    /// Extension, feature or column that holds the label [default: found by looking]
-    #[arg(long, value_name = "NAME", visible_alias = "label-column")]
-    label_feature: Option<String>,
-    /// Which label to take of records that have several, from 0
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    label_index: usize,
+    #[command(flatten)]
+    records: Records,
     /// Name of the dataset
     #[arg(long, default_value = "shard", value_parser = args::name)]
     name: String,
@@ -53,12 +43,8 @@ pub fn run(args: &Args) -> Result<Outcome> {
     progress::catch_interrupts();
     let monitor = Progress::new(args.talk.quiet);
     let options = adopt::Options {
-        from: args.from.as_deref().map(Kind::of).transpose()?,
-        wanted: Wanted {
-            image: args.image_feature.clone(),
-            label: args.label_feature.clone(),
-            label_number: args.label_index,
-        },
+        from: args.records.kind()?,
+        wanted: args.records.wanted(),
         name: args.name.clone(),
         on_bad: args.on_bad.policy(),
         force: args.force,

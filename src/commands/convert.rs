@@ -2,13 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::builder::PossibleValuesParser;
 use serde_json::json;
 use shardpack_packer::{
-    Error, Result,
-    foreign::Kind,
-    formats::foreign::Wanted,
-    pack,
+    Error, Result, pack,
     source::{
         self, Origin, Shards,
         shards::{Look, LookedAt},
@@ -18,7 +14,7 @@ use shardpack_packer::{
 use super::pack::{RunArgs, go};
 use crate::{
     Outcome,
-    args::PlanArgs,
+    args::{PlanArgs, Records},
     progress::{self, Progress},
     report,
 };
@@ -35,34 +31,12 @@ pub struct Args {
     /// Shards: files, folders, globs or brace patterns; and the folder to write to
     #[arg(value_names = ["SRC", "DST"], num_args = 2.., required = true)]
     paths: Vec<PathBuf>,
-    /// Format of SRC, where its files do not tell
-    #[arg(long, value_parser = sources())]
-    from: Option<String>,
-    /// Extension, feature or column that holds the image [default: found by looking]
-    #[arg(long, value_name = "NAME", visible_alias = "image-column")]
-    image_feature: Option<String>,
-    /// Extension, feature or column that holds the label [default: found by looking]
-    #[arg(long, value_name = "NAME", visible_alias = "label-column")]
-    label_feature: Option<String>,
-    /// Which label to take of records that have several, from 0
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    label_index: usize,
+    #[command(flatten)]
+    records: Records,
     #[command(flatten)]
     plan: PlanArgs,
     #[command(flatten)]
     run: RunArgs,
-}
-
-impl Args {
-    /// Whether the person says where image or label are.
-    fn chooses_fields(&self) -> bool {
-        self.image_feature.is_some() || self.label_feature.is_some() || self.label_index > 0
-    }
-}
-
-/// Names of what can be read.
-pub fn sources() -> PossibleValuesParser {
-    PossibleValuesParser::new(Kind::names())
 }
 
 /// Runs `convert`.
@@ -74,8 +48,8 @@ pub fn run(args: &Args) -> Result<Outcome> {
     };
     let options = args.plan.options(args.run.machine.jobs())?;
     let origin = match sources {
-        [one] if args.from.is_none() && source::is_dataset(one) => {
-            if args.chooses_fields() {
+        [one] if args.records.from.is_none() && source::is_dataset(one) => {
+            if args.records.chooses_fields() {
                 return Err(Error::usage("a sealed dataset: its index tells image and label").in_file(one).help(
                     "leave out --image-feature, --label-feature and --label-index, or name the shards: 'SRC/*'",
                 ));
@@ -99,10 +73,8 @@ pub fn run(args: &Args) -> Result<Outcome> {
 }
 
 fn shards(args: &Args, sources: &[PathBuf]) -> Result<Origin> {
-    let from = args.from.as_deref().map(Kind::of).transpose()?;
-    let wanted =
-        Wanted { image: args.image_feature.clone(), label: args.label_feature.clone(), label_number: args.label_index };
-    Shards::find(sources, from, wanted, &args.plan.splits()).map(Origin::Shards)
+    let Args { records, plan, .. } = args;
+    Shards::find(sources, records.kind()?, records.wanted(), &plan.splits()).map(Origin::Shards)
 }
 
 /// What was recognised, the fields, and the first samples.

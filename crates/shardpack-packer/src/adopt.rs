@@ -333,15 +333,7 @@ fn write_manifest(
     for shard in &shards {
         what.update(&shard.blake3.0);
     }
-    let ledger_bytes = ledger::write(bad)?;
-    let file = (!bad.is_empty()).then(|| manifest::File {
-        file: manifest::LEDGER_FILE.to_owned(),
-        bytes: ledger_bytes.len() as u64,
-        blake3: Blake3(hash::file(&ledger_bytes)),
-    });
-    if file.is_some() {
-        sys::write_durably(work, &folder.join(manifest::LEDGER_FILE), &ledger_bytes)?;
-    }
+    let file = ledger::seal(bad, folder, work)?;
     let mut manifest = Manifest {
         schema: manifest::SCHEMA.to_owned(),
         id: Blake3::default(),

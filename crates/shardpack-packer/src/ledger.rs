@@ -1,7 +1,14 @@
 //! The ledger: every image that was found and is not in the shards, with the reason.
 
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
-use shardpack_format::{Error, Result, hash};
+use shardpack_format::{
+    Error, Result, hash,
+    manifest::{self, Blake3},
+};
+
+use crate::sys;
 
 /// Why an image is not in the shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,6 +63,23 @@ pub fn write<'a>(entries: impl IntoIterator<Item = &'a Unpacked>) -> Result<Vec<
         out.push(b'\n');
     }
     Ok(out)
+}
+
+/// Writes `ledger.jsonl` of a dataset in `dst`, by way of `work`, for `entries` in order; nothing where there are none.
+///
+/// # Errors
+/// When it cannot be written.
+pub(crate) fn seal(entries: &[Unpacked], dst: &Path, work: &Path) -> Result<Option<manifest::File>> {
+    if entries.is_empty() {
+        return Ok(None);
+    }
+    let bytes = write(entries)?;
+    sys::write_durably(work, &dst.join(manifest::LEDGER_FILE), &bytes)?;
+    Ok(Some(manifest::File {
+        file: manifest::LEDGER_FILE.to_owned(),
+        bytes: bytes.len() as u64,
+        blake3: Blake3(hash::file(&bytes)),
+    }))
 }
 
 /// Reads the lines of a ledger.

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use shardpack_format::{
-    Result, hash,
+    Result,
     manifest::{self, BY_KIND, Blake3, Class, Format, Ledger, Manifest, Order},
 };
 
@@ -27,15 +27,7 @@ pub fn seal(
     let mut unpacked: Vec<_> =
         plan.unpacked.iter().chain(sealed.values().flat_map(|shard| &shard.unpacked)).cloned().collect();
     unpacked.sort_by(image_folder::order);
-    let ledger_bytes = ledger::write(&unpacked)?;
-    let file = (!unpacked.is_empty()).then(|| manifest::File {
-        file: manifest::LEDGER_FILE.to_owned(),
-        bytes: ledger_bytes.len() as u64,
-        blake3: Blake3(hash::file(&ledger_bytes)),
-    });
-    if file.is_some() {
-        sys::write_durably(work, &dst.join(manifest::LEDGER_FILE), &ledger_bytes)?;
-    }
+    let file = ledger::seal(&unpacked, dst, work)?;
     let mut manifest = manifest(plan, sealed, file)?;
     manifest.sidecars = crate::sidecars::write(plan.format(), &manifest, sidecars, None, dst, work)?;
     sys::write_durably(work, &dst.join(manifest::SUMS_FILE), manifest.sums().as_bytes())?;
