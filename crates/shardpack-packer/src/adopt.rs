@@ -32,7 +32,6 @@ use crate::{
     ledger::{self, Unpacked},
     listing::Listing,
     monitor::{Monitor, Phase},
-    pack,
     plan::BLOCK_BYTES,
     source::{
         Found, Origin, Shards,
@@ -202,9 +201,7 @@ impl Adopter<'_> {
         let (mut hasher, mut stored, mut rows) = (blake3::Hasher::new(), Vec::new(), Vec::with_capacity(records.len()));
         let mut done = Done { entry: entry(shard)?, payload_bytes: 0, kinds: BTreeMap::new() };
         for (number, (record, sample)) in records.iter().enumerate() {
-            if self.monitor.interrupted() {
-                return Err(pack::interrupted());
-            }
+            self.monitor.go_on()?;
             // Records tile the file: what is between two belongs to the first of them.
             let start = if number == 0 { 0 } else { record.range.start };
             let end = records.get(number + 1).map_or(shard.bytes, |(next, _)| next.range.start);

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, io::Read};
 
 use shardpack_format::{Error, Result, formats::foreign::fill, hash::Named};
 
-use crate::{monitor::Monitor, pack};
+use crate::monitor::Monitor;
 
 /// Bytes that are read at a time to be hashed.
 const READ_BYTES: usize = 256 << 10;
@@ -22,9 +22,7 @@ pub(crate) fn digest<'n>(
     let mut hashes = hashes.collect::<Result<Vec<_>>>()?;
     let (mut piece, mut bytes) = (vec![0; READ_BYTES], 0);
     loop {
-        if monitor.interrupted() {
-            return Err(pack::interrupted());
-        }
+        monitor.go_on()?;
         let read = fill(input, &mut piece).map_err(|error| Error::io("cannot read", error).at_byte(bytes))?;
         if read == 0 {
             break;

@@ -1,5 +1,7 @@
 //! How long work tells how far it is, and how it learns that it shall stop.
 
+use shardpack_format::{Error, ErrorKind, Result};
+
 /// What is being done, for a person who waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
@@ -29,6 +31,17 @@ pub trait Monitor: Sync {
     /// Whether the person wants it to stop.
     fn interrupted(&self) -> bool {
         false
+    }
+
+    /// Fails when the person wants it to stop.
+    ///
+    /// # Errors
+    /// With [`ErrorKind::Interrupted`].
+    fn go_on(&self) -> Result<()> {
+        match self.interrupted() {
+            true => Err(Error::new(ErrorKind::Interrupted, "interrupted")),
+            false => Ok(()),
+        }
     }
 }
 

@@ -264,8 +264,10 @@ impl Run<'_, '_> {
 
     /// Whether to go on; asks the person too.
     fn goes_on(&self) -> bool {
-        if self.copy.monitor.interrupted() && !self.stop.load(Ordering::Relaxed) {
-            self.fail(crate::pack::interrupted());
+        if let Err(error) = self.copy.monitor.go_on()
+            && !self.stop.load(Ordering::Relaxed)
+        {
+            self.fail(error);
         }
         !self.stop.load(Ordering::Relaxed)
     }

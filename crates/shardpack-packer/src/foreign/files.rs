@@ -12,7 +12,7 @@ use globset::{GlobBuilder, GlobMatcher};
 use rayon::prelude::*;
 use shardpack_format::{Error, Result, formats::mds};
 
-use super::{Kind, ShardFile, look::recognise};
+use super::{Kind, ShardFile, recognise::recognise};
 use crate::sys;
 
 /// Most files that a brace pattern may stand for.

@@ -7,6 +7,7 @@
 pub mod files;
 pub mod look;
 pub mod parquet;
+mod recognise;
 mod unpack;
 
 use std::{

@@ -4,7 +4,7 @@ use rayon::prelude::*;
 use shardpack_format::{Error, ErrorKind, Result, formats, hash, manifest::BY_KIND};
 use shardpack_reader::Shard;
 
-use super::{Class, Classes, Component, Overhead, Shards, Spread, Summary, View, What, go_on, images::Counter};
+use super::{Class, Classes, Component, Overhead, Shards, Spread, Summary, View, What, images::Counter};
 use crate::{
     mix,
     monitor::{Monitor, Phase},
@@ -96,7 +96,7 @@ fn look_at(
     facts: &mut Facts,
     monitor: &dyn Monitor,
 ) -> Result<()> {
-    go_on(monitor)?;
+    monitor.go_on()?;
     if let Err(error) = shard.open() {
         facts.problems.push(error);
     }
@@ -140,7 +140,7 @@ fn read_rows(
         facts.classes[class(row.label, classes)] += 1;
         if (number + 1).is_multiple_of(ROWS_AT_ONCE) {
             monitor.advance(ROWS_AT_ONCE, 0);
-            go_on(monitor)?;
+            monitor.go_on()?;
         }
     }
     monitor.advance(shard.len() % ROWS_AT_ONCE, 0);

@@ -13,7 +13,7 @@ use shardpack_format::{
     },
 };
 
-use super::{Target, View, go_on, in_pool, scan};
+use super::{Target, View, in_pool, scan};
 use crate::{foreign::ShardFile, monitor::Monitor};
 
 /// Rows after which it is asked whether to go on.
@@ -121,7 +121,7 @@ fn by_path(view: &View, path: &[u8], monitor: &dyn Monitor) -> Result<Option<u64
     let look = |shard: &shardpack_reader::Shard<'_>| {
         for number in 0..shard.len() {
             if number.is_multiple_of(ROWS_AT_ONCE) {
-                go_on(monitor)?;
+                monitor.go_on()?;
             }
             let row = shard.row(number)?;
             if row.path == path || in_split == Some(row.path) {
@@ -137,7 +137,7 @@ fn in_tar(file: &ShardFile, wanted: &[u8], monitor: &dyn Monitor) -> Result<Opti
     let in_file = |error: Error| error.in_file(&file.path);
     let mut opened = scan::Opened::open(file)?;
     while let Some(member) = opened.next().map_err(in_file)? {
-        go_on(monitor)?;
+        monitor.go_on()?;
         let of_key = || samples::split(&member.name).filter(|(key, _)| *key == wanted);
         let is_image = || of_key().is_some_and(|(_, extension)| scan::is_image(extension));
         if member.kind == MemberKind::File && (member.name == wanted || is_image()) {
@@ -154,7 +154,7 @@ fn in_records(file: &ShardFile, wanted: &[u8], monitor: &dyn Monitor) -> Result<
     let in_file = |error: Error| error.in_file(&file.path);
     let mut walk = file.walk(&Wanted::default())?;
     while let Some(record) = walk.next().map_err(in_file)? {
-        go_on(monitor)?;
+        monitor.go_on()?;
         let is_file = record.filename.as_deref() == Some(wanted);
         if record.key != wanted && !is_file {
             continue;

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use shardpack_format::{Error, ErrorKind, Result, formats::webdataset};
 
 use super::{
-    Class, Classes, Component, Overhead, Shards, Spread, Summary, Tar, What, go_on,
+    Class, Classes, Component, Overhead, Shards, Spread, Summary, Tar, What,
     images::Counter,
     scan::{self, FileFacts, Scanned},
 };
@@ -213,7 +213,7 @@ fn no_shard(error: Error, files: &[ShardFile]) -> Error {
 fn look_at(file: &ShardFile, facts: &mut Facts, monitor: &dyn Monitor) -> Result<()> {
     let (mut samples, mut told) = (0, 0);
     let scanned = scan::scan(file, &mut |scanned| {
-        go_on(monitor)?;
+        monitor.go_on()?;
         samples += 1;
         // Offsets in a compressed file count unpacked, so they may go beyond its length.
         let at = scanned.offset.min(file.bytes).max(told);

@@ -226,11 +226,3 @@ pub(crate) fn in_pool<T: Send>(jobs: usize, work: impl FnOnce() -> Result<T> + S
     let failed = |error| Error::new(ErrorKind::System, format!("cannot start {jobs} threads: {error}"));
     pool.map_err(failed)?.install(work)
 }
-
-/// Fails once the person wants it to stop.
-pub(crate) fn go_on(monitor: &dyn Monitor) -> Result<()> {
-    match monitor.interrupted() {
-        true => Err(Error::new(ErrorKind::Interrupted, "interrupted")),
-        false => Ok(()),
-    }
-}

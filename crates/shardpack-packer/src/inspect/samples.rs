@@ -13,7 +13,7 @@ use shardpack_format::{
 use shardpack_reader::Shard;
 
 use super::{
-    Target, View, dataset, go_on,
+    Target, View, dataset,
     images::is_stray,
     scan::{self, Scanned},
 };
@@ -193,7 +193,7 @@ impl Walk<'_> {
                 break;
             }
             if number.is_multiple_of(SAMPLES_AT_ONCE) {
-                go_on(self.monitor)?;
+                self.monitor.go_on()?;
             }
             let row = match shard.row(number) {
                 Ok(row) => row,
@@ -217,7 +217,7 @@ impl Walk<'_> {
             }
             let shard = file.path.file_name().unwrap_or_default().to_string_lossy();
             let scanned = scan::scan(file, &mut |scanned| {
-                go_on(self.monitor)?;
+                self.monitor.go_on()?;
                 let image = scanned.images.first();
                 let header = image.map_or(&NO_IMAGE, |image| &image.header);
                 let extension = image.and_then(|image| image.extension.as_deref());

@@ -1,6 +1,7 @@
 //! Pack: source → plan → copy → seal.
 
 mod destination;
+mod relay;
 
 use std::{
     collections::BTreeMap,
@@ -22,12 +23,13 @@ use crate::{
     plan::{self, Compression, Plan},
     plan_file, seal, sidecars,
     source::{
-        Origin, ReadError, Refusal, SealedReader, Source, image_folder,
+        Origin, ReadError, Refusal, Source, image_folder,
         medium::{self, Medium, ReadOrder, Sniffed},
     },
     sys,
 };
 use destination::{Destination, State};
+use relay::Relay;
 
 /// The extension of images in the shards.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -116,11 +118,6 @@ pub struct Report {
     pub stray_samples: u64,
     /// How long it took, walk and plan not included.
     pub elapsed: Duration,
-}
-
-/// The error of a person's Ctrl-C.
-pub fn interrupted() -> Error {
-    Error::new(ErrorKind::Interrupted, "interrupted").help("the same command goes on from the finished shards")
 }
 
 /// Lists `source` and plans its packing with each of `options`, which differ in the format.
@@ -307,6 +304,19 @@ pub fn pack(
     options: &Options,
     monitor: &dyn Monitor,
 ) -> Result<Report> {
+    run(planned, relay, dst, options, monitor).map_err(|error| match error.kind() {
+        ErrorKind::Interrupted => error.help("the same command goes on from the finished shards"),
+        _ => error,
+    })
+}
+
+fn run(
+    planned: &Planned,
+    relay: Option<(&Planned, &Path)>,
+    dst: &Path,
+    options: &Options,
+    monitor: &dyn Monitor,
+) -> Result<Report> {
     let start = Instant::now();
     let plans = &planned.plans;
     // What cannot be done is said before anything is written.
@@ -342,9 +352,7 @@ pub fn pack(
     for (number, (plan, sealed)) in plans.iter().zip(recalled).enumerate() {
         let work = destination.work(plan)?;
         let source: Box<dyn Source> = match relay {
-            Some((first, folder)) => {
-                Box::new(SealedReader::relay(&dataset_folder(folder, plan), &first.plans[number])?)
-            }
+            Some((first, folder)) => Box::new(Relay::open(&dataset_folder(folder, plan), &first.plans[number])?),
             None => planned.source.open(plan.split.as_deref(), &plan.listing, Some(&work), monitor)?,
         };
         let copy = Copy {

@@ -1,17 +1,13 @@
 //! A dataset that this program sealed, as a source: its manifest and indexes tell all, and every image is compared with
 //! its content hash when it is read.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    path::Path,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use rustix::io::Errno;
 use shardpack_format::{
     Error, ErrorKind, Result,
     formats::foreign::Label,
-    manifest::{self, Class, Manifest},
+    manifest::{Class, Manifest},
 };
 use shardpack_reader::Dataset;
 
@@ -22,11 +18,9 @@ use super::{
     medium,
 };
 use crate::{
-    ledger::{self, Fate, Unpacked},
+    ledger::{Fate, Unpacked},
     listing::Listing,
     monitor::{Monitor, Phase},
-    plan::Plan,
-    sys,
 };
 
 /// Lists the dataset in `root`, or those of its splits.
@@ -57,8 +51,8 @@ fn of_dataset(dataset: &Dataset, is_split: bool, keep: &Keep, monitor: &dyn Moni
     let mut collector = Collector::new(&classes.names);
     let (mut unpacked, mut kinds) = (Vec::new(), BTreeMap::new());
     for number in 0..dataset.len() {
-        if number % 4096 == 0 && monitor.interrupted() {
-            return Err(crate::pack::interrupted());
+        if number % 4096 == 0 {
+            monitor.go_on()?;
         }
         let row = dataset.row(number)?;
         let bytes = row.payload().1;
@@ -92,27 +86,15 @@ fn of_dataset(dataset: &Dataset, is_split: bool, keep: &Keep, monitor: &dyn Moni
     Ok(Found { split, listing: Arc::new(listing), unpacked, ignored: BTreeMap::new(), kinds, notes })
 }
 
-/// Hands out the images of a sealed dataset.
+/// Hands out the images of a sealed dataset: the place of a sample is its number in stored order.
 #[derive(Debug)]
 pub struct SealedReader<'a> {
     listing: &'a Listing,
     dataset: Dataset,
-    relayed: Option<Relayed>,
 }
-
-/// How the samples of a listing went into a dataset.
-#[derive(Debug)]
-struct Relayed {
-    /// Number in stored order by number in the listing; [`NOWHERE`] for what could not be packed.
-    places: Vec<u64>,
-    /// Why, by path.
-    refused: HashMap<Vec<u8>, String>,
-}
-
-const NOWHERE: u64 = u64::MAX;
 
 impl<'a> SealedReader<'a> {
-    /// Serves `listing`, which was made of the dataset in `folder`: the place of a sample is its number in stored order.
+    /// Serves `listing`, which was made of the dataset in `folder`.
     ///
     /// # Errors
     /// When it cannot be opened, or holds fewer samples than were listed.
@@ -122,40 +104,7 @@ impl<'a> SealedReader<'a> {
         if last.is_some_and(|last| last >= dataset.len()) {
             return Err(Error::data("holds fewer samples than were listed").in_file(folder));
         }
-        Ok(Self { listing, dataset, relayed: None })
-    }
-
-    /// Serves the listing of `plan` from the dataset in `folder` that was packed by it.
-    ///
-    /// # Errors
-    /// When it cannot be opened, or is not what `plan` says.
-    pub fn relay(folder: &Path, plan: &'a Plan) -> Result<Self> {
-        let dataset = Dataset::open(folder)?.check_content(true);
-        let mut places = vec![NOWHERE; plan.listing.len() as usize];
-        for stored in 0..dataset.len() {
-            let row = dataset.row(stored)?;
-            let position = std::str::from_utf8(row.key).ok().and_then(|key| key.parse().ok());
-            let position = position.filter(|position| *position < plan.listing.len());
-            let not_ours = || Error::data("not the dataset of this plan").in_file(folder).in_sample(row.name());
-            places[plan.sample_at(position.ok_or_else(not_ours)?) as usize] = stored;
-        }
-        let lines = sys::read_if_there(&folder.join(manifest::LEDGER_FILE))?.unwrap_or_default();
-        let refused = ledger::read(&lines)?.into_iter().map(|line| (line.path, line.reason)).collect();
-        Ok(Self { listing: &plan.listing, dataset, relayed: Some(Relayed { places, refused }) })
-    }
-
-    /// Number in stored order of sample `number` of the listing.
-    fn place(&self, number: u64) -> Result<u64, ReadError> {
-        let Some(Relayed { places, refused }) = &self.relayed else { return Ok(self.listing.entry(number).place) };
-        match places[number as usize] {
-            NOWHERE => {
-                let mut path = Vec::new();
-                self.listing.path(number, &mut path);
-                let reason = refused.get(&path).cloned();
-                Err(ReadError::Refused(Refusal(reason.unwrap_or_else(|| "could not be packed before".to_owned()))))
-            }
-            place => Ok(place),
-        }
+        Ok(Self { listing, dataset })
     }
 }
 
@@ -172,27 +121,34 @@ pub(super) fn refused(error: Error) -> ReadError {
 
 impl Source for SealedReader<'_> {
     fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
-        let mut image = Vec::with_capacity(payload.len());
-        self.dataset.read(self.place(number)?, &mut image).map_err(refused)?;
-        if image.len() != payload.len() {
-            return Err(ReadError::Refused(Refusal(format!(
-                "changed since it was planned: {} bytes, the plan says {}",
-                image.len(),
-                payload.len()
-            ))));
-        }
-        payload.copy_from_slice(&image);
-        Ok(())
+        read(&self.dataset, self.listing.entry(number).place, payload)
     }
 
     fn peek(&self, number: u64, first: &mut [u8], wait: bool) -> Result<Option<usize>, ReadError> {
-        let number = self.place(number)?;
-        let row = self.dataset.row(number).map_err(refused)?;
-        let shard = self.dataset.shard_of(number).map_err(refused)?;
-        let file = shard.open().map_err(refused)?;
-        // Where it is in a compressed shard, roughly: this tells of the disk, not of the image.
-        let at = row.payload().0.min(shard.entry().bytes.saturating_sub(1));
-        medium::peek(&file, at, first, wait)
-            .map_err(|error| ReadError::Refused(Refusal(format!("cannot be read: {error}"))))
+        peek(&self.dataset, self.listing.entry(number).place, first, wait)
     }
+}
+
+/// As [`Source::read`], of the sample that is number `stored` of `dataset`.
+pub(crate) fn read(dataset: &Dataset, stored: u64, payload: &mut [u8]) -> Result<(), ReadError> {
+    let mut image = Vec::with_capacity(payload.len());
+    dataset.read(stored, &mut image).map_err(refused)?;
+    if image.len() != payload.len() {
+        let (found, planned) = (image.len(), payload.len());
+        let what = format!("changed since it was planned: {found} bytes, the plan says {planned}");
+        return Err(ReadError::Refused(Refusal(what)));
+    }
+    payload.copy_from_slice(&image);
+    Ok(())
+}
+
+/// As [`Source::peek`], of the sample that is number `stored` of `dataset`.
+pub(crate) fn peek(dataset: &Dataset, stored: u64, first: &mut [u8], wait: bool) -> Result<Option<usize>, ReadError> {
+    let row = dataset.row(stored).map_err(refused)?;
+    let shard = dataset.shard_of(stored).map_err(refused)?;
+    let file = shard.open().map_err(refused)?;
+    // Where it is in a compressed shard, roughly: this tells of the disk, not of the image.
+    let at = row.payload().0.min(shard.entry().bytes.saturating_sub(1));
+    medium::peek(&file, at, first, wait)
+        .map_err(|error| ReadError::Refused(Refusal(format!("cannot be read: {error}"))))
 }

@@ -4,7 +4,7 @@
 //! engine knows nothing else of where images come from: [`Origin`] is the list of all kinds of source.
 
 mod classes;
-mod dataset;
+pub(crate) mod dataset;
 pub mod image_folder;
 pub mod medium;
 mod open;

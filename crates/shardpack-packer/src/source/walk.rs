@@ -215,8 +215,8 @@ impl Walk<'_> {
                     queue.failed.get_or_insert(error);
                 }
             }
-            if self.monitor.interrupted() {
-                queue.failed.get_or_insert_with(crate::pack::interrupted);
+            if let Err(error) = self.monitor.go_on() {
+                queue.failed.get_or_insert(error);
             }
             // Others wait only where there was nothing to take.
             let wake = !queue.tasks.is_empty() || queue.running == 0 || queue.failed.is_some();

@@ -10,7 +10,7 @@ use shardpack_format::{
 };
 
 use super::{Cell, Row, Sink};
-use crate::{foreign::ShardFile, inspect::go_on, monitor::Monitor};
+use crate::{foreign::ShardFile, monitor::Monitor};
 
 /// Most bytes of an image that are looked at for its headers.
 const HEAD_BYTES: usize = 64 << 10;
@@ -25,7 +25,7 @@ pub(super) fn add(files: &[ShardFile], sink: &mut dyn Sink, monitor: &dyn Monito
         let shard = file.path.file_name().unwrap_or_default().to_string_lossy();
         let mut walk = file.walk(&Wanted::default())?;
         while let Some(record) = walk.next().map_err(in_file)? {
-            go_on(monitor)?;
+            monitor.go_on()?;
             let image = match &record.image {
                 Ok(image) => {
                     walk.image(&mut bytes).map_err(in_file)?;

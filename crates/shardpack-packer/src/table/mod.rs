@@ -33,7 +33,7 @@ use shardpack_format::{Error, Result, hash, index::RowRef};
 use shardpack_reader::Shard;
 
 use crate::{
-    inspect::{Target, View, go_on},
+    inspect::{Target, View},
     monitor::{Monitor, Phase},
     sys,
 };
@@ -168,7 +168,7 @@ pub fn write(targets: &[Target], path: &Path, force: bool, monitor: &dyn Monitor
 fn add_shard(view: &View, shard: Shard<'_>, sink: &mut dyn Sink, monitor: &dyn Monitor) -> Result<()> {
     for number in 0..shard.len() {
         if number.is_multiple_of(ROWS_AT_ONCE) {
-            go_on(monitor)?;
+            monitor.go_on()?;
             monitor.advance(ROWS_AT_ONCE.min(shard.len() - number), 0);
         }
         sink.add(&cells(view, shard, shard.samples().start + number, &shard.row(number)?))?;

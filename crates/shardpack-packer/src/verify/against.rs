@@ -140,9 +140,7 @@ fn shard_against(
     rows.sort_unstable_by_key(|(place, ..)| *place);
     let mut payload = Vec::new();
     for (_, number, row) in rows {
-        if monitor.interrupted() {
-            return Err(crate::pack::interrupted());
-        }
+        monitor.go_on()?;
         seen[number as usize].store(true, Ordering::Relaxed);
         let bytes = listing.entry(number).bytes;
         let expected = row.payload().1;

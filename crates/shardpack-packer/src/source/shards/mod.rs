@@ -149,9 +149,7 @@ impl Shards {
         monitor.begin(Phase::Walking, 0, 0);
         let looks = (scan::LOOKS / self.files.len()).max(1);
         let scanned = self.files.par_iter().map(|file| {
-            if monitor.interrupted() {
-                return Err(crate::pack::interrupted());
-            }
+            monitor.go_on()?;
             scan::scan(&file.shard, &file.name, &self.wanted, looks, monitor)
         });
         let mut scanned: Vec<Scanned> = scanned.collect::<Result<_>>()?;

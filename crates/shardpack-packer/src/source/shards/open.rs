@@ -163,9 +163,7 @@ fn unpack(shard: &ShardFile, wanted: &Wanted, path: &Path, monitor: &dyn Monitor
     let mut buffer = vec![0; UNPACK_BYTES];
     let mut inner = shard.unpacked(wanted)?;
     loop {
-        if monitor.interrupted() {
-            return Err(crate::pack::interrupted());
-        }
+        monitor.go_on()?;
         match inner.read(&mut buffer) {
             Ok(read @ 1..) => out.write_all(&buffer[..read]).map_err(failed)?,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -123,9 +123,7 @@ pub(super) fn scan(
         if samples == TELL {
             monitor.advance(samples, bytes);
             (samples, bytes) = (0, 0);
-            if monitor.interrupted() {
-                return Err(crate::pack::interrupted());
-            }
+            monitor.go_on()?;
         }
     }
     monitor.advance(samples, bytes);

@@ -224,7 +224,3 @@ fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor) -> Result<Wa
     }
     Ok(walked)
 }
-
-fn go_on(monitor: &dyn Monitor) -> Result<()> {
-    if monitor.interrupted() { Err(crate::pack::interrupted()) } else { Ok(()) }
-}

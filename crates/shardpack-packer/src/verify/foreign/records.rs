@@ -6,7 +6,7 @@ use shardpack_format::{
     hash,
 };
 
-use super::{Options, Walked, decode, go_on, of_sample};
+use super::{Options, Walked, decode, of_sample};
 use crate::{foreign::ShardFile, monitor::Monitor};
 
 /// What a label, or an image whose field has no name, is called in messages.
@@ -19,7 +19,7 @@ pub(super) fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor, w
     let mut bytes = Vec::new();
     let mut end = 0;
     while let Some(record) = walk.next()? {
-        go_on(monitor)?;
+        monitor.go_on()?;
         walked.samples += 1;
         end = record.range.end;
         if let Some(starts) = &mut walked.starts {

@@ -11,7 +11,7 @@ use shardpack_format::{
     hash,
 };
 
-use super::{Options, Problem, Walked, decode, go_on, shown};
+use super::{Options, Problem, Walked, decode, shown};
 use crate::{foreign::ShardFile, monitor::Monitor};
 
 /// Longest image that is decoded.
@@ -26,7 +26,7 @@ pub(super) fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor, w
     let of_bytes =
         |bytes: Range<u64>, what: String| Problem { file: shown(file), bytes: Some(bytes), what, ..Problem::default() };
     loop {
-        go_on(monitor)?;
+        monitor.go_on()?;
         let member = match reader.next() {
             Ok(Some(member)) => member,
             Ok(None) => break,

@@ -1,0 +1,66 @@
+//! What a file is: by its content, or else by its name, for a shard may be damaged in its first bytes.
+
+use std::path::Path;
+
+use shardpack_format::{
+    Result,
+    formats::{self, Choice, tfrecord, webdataset},
+};
+
+use super::{Kind, ShardFile};
+
+/// The file as a shard, by its content or else by its name; `None` where neither tells.
+pub(super) fn recognise(path: &Path) -> Result<Option<ShardFile>> {
+    match (ShardFile::recognise(path)?, kind_by_name(path)) {
+        (None, Some(kind)) => ShardFile::of_kind(path, kind).map(Some),
+        (found, _) => Ok(found),
+    }
+}
+
+/// What a file of this name should be.
+pub(super) fn kind_by_name(path: &Path) -> Option<Kind> {
+    let name = path.file_name()?.to_string_lossy().to_lowercase();
+    let mut parts = name.split('.');
+    let stem = parts.next()?;
+    let of_part = |part: &str| match part {
+        "tgz" | "tzst" | "tbz2" => Some(webdataset::NAME),
+        "tfrecord" | "tfrecords" => Some(tfrecord::NAME),
+        "parquet" => Some("parquet"),
+        _ => formats::ALL.iter().map(|entry| entry.name).find(|name| {
+            let format = formats::open(&Choice::of(name));
+            format.is_ok_and(|format| format.extension().strip_prefix('.') == Some(part))
+        }),
+    };
+    // `train-00000-of-01024`, as TensorFlow's own tools call them.
+    let is_numbered = stem.rsplit_once("-of-").is_some_and(|(before, shards)| {
+        let is_number = |text: &str| text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_digit());
+        is_number(shards) && before.rsplit_once('-').is_some_and(|(_, number)| is_number(number))
+    });
+    let found = parts.find_map(of_part).or(is_numbered.then_some(tfrecord::NAME))?;
+    Kind::of(found).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_tells_where_the_first_bytes_are_damaged() {
+        let rows = [
+            ("a.tar", Some("webdataset")),
+            ("A.TAR.GZ", Some("webdataset")),
+            ("a.tgz", Some("webdataset")),
+            ("shard.00000.mds.zstd", Some("mds")),
+            ("train.rec", Some("recordio")),
+            ("a.tfrecord", Some("tfrecord")),
+            ("train-00000-of-01024", Some("tfrecord")),
+            ("train-00000-of-01024.gz", Some("tfrecord")),
+            ("out-of-space", None),
+            ("tar", None),
+            ("README", None),
+        ];
+        for (name, kind) in rows {
+            assert_eq!(kind_by_name(Path::new(name)).map(Kind::name), kind, "{name}");
+        }
+    }
+}

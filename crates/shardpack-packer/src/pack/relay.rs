@@ -1,0 +1,73 @@
+//! The second format of a run: its images come from what the first has just been packed into.
+//!
+//! Both plans are of one listing, so a sample is found by its position in the first. What the first could not pack, this
+//! refuses with the same words, so that both ledgers are the same.
+
+use std::{collections::HashMap, path::Path};
+
+use shardpack_format::{Error, Result, manifest};
+use shardpack_reader::Dataset;
+
+use crate::{
+    ledger,
+    plan::Plan,
+    source::{ReadError, Refusal, Source, dataset},
+    sys,
+};
+
+/// Stands for what is nowhere in the first.
+const NOWHERE: u64 = u64::MAX;
+
+/// Hands out the images of a listing from the dataset that it was packed into.
+#[derive(Debug)]
+pub(super) struct Relay<'a> {
+    plan: &'a Plan,
+    dataset: Dataset,
+    /// Number in stored order by number in the listing, or [`NOWHERE`].
+    places: Vec<u64>,
+    /// Why it is nowhere, by path.
+    refused: HashMap<Vec<u8>, String>,
+}
+
+impl<'a> Relay<'a> {
+    /// Serves the listing of `plan` from the dataset in `folder` that was packed by it.
+    ///
+    /// # Errors
+    /// When it cannot be opened, or is not what `plan` says.
+    pub fn open(folder: &Path, plan: &'a Plan) -> Result<Self> {
+        let dataset = Dataset::open(folder)?.check_content(true);
+        let mut places = vec![NOWHERE; plan.listing.len() as usize];
+        for stored in 0..dataset.len() {
+            let row = dataset.row(stored)?;
+            let position = std::str::from_utf8(row.key).ok().and_then(|key| key.parse().ok());
+            let position = position.filter(|position| *position < plan.listing.len());
+            let not_ours = || Error::data("not the dataset of this plan").in_file(folder).in_sample(row.name());
+            places[plan.sample_at(position.ok_or_else(not_ours)?) as usize] = stored;
+        }
+        let lines = sys::read_if_there(&folder.join(manifest::LEDGER_FILE))?.unwrap_or_default();
+        let refused = ledger::read(&lines)?.into_iter().map(|line| (line.path, line.reason)).collect();
+        Ok(Self { plan, dataset, places, refused })
+    }
+
+    fn place(&self, number: u64) -> Result<u64, ReadError> {
+        match self.places[number as usize] {
+            NOWHERE => {
+                let mut path = Vec::new();
+                self.plan.listing.path(number, &mut path);
+                let reason = self.refused.get(&path).map_or("could not be packed before", String::as_str);
+                Err(ReadError::Refused(Refusal(reason.to_owned())))
+            }
+            stored => Ok(stored),
+        }
+    }
+}
+
+impl Source for Relay<'_> {
+    fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
+        dataset::read(&self.dataset, self.place(number)?, payload)
+    }
+
+    fn peek(&self, number: u64, first: &mut [u8], wait: bool) -> Result<Option<usize>, ReadError> {
+        dataset::peek(&self.dataset, self.place(number)?, first, wait)
+    }
+}
