@@ -129,8 +129,8 @@ fn fit<'f>(folder: &Path, files: &[&'f ShardFile]) -> Result<(&'f ShardFile, &'s
     let Some(first) = files.first() else { return Err(Error::usage("no shards").in_file(folder)) };
     let convert = "shardpack convert packs them anew";
     for file in files {
-        if file.kind == Kind::Parquet {
-            return Err(Error::usage("parquet has no places that images could be read from")
+        if !matches!(file.kind, Kind::Format(_)) {
+            return Err(Error::usage(format!("{} is no format that the reader serves", file.kind.name()))
                 .in_file(&file.path)
                 .help(convert));
         }

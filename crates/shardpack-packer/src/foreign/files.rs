@@ -12,7 +12,7 @@ use globset::{GlobBuilder, GlobMatcher};
 use rayon::prelude::*;
 use shardpack_format::{Error, Result, formats::mds};
 
-use super::{Kind, ShardFile, recognise::recognise};
+use super::{Kind, ShardFile, lmdb::DATA_FILE, recognise::recognise};
 use crate::sys;
 
 /// Most files that a brace pattern may stand for.
@@ -148,8 +148,12 @@ pub(super) fn files_in(folder: &Path) -> Result<Vec<PathBuf>> {
     for entry in std::fs::read_dir(folder).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
         let is_hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+        // The folder of an LMDB is as good as its file.
+        let data = path.join(DATA_FILE);
         if !is_hidden && path.is_file() {
             paths.push(path);
+        } else if !is_hidden && data.is_file() {
+            paths.push(data);
         }
     }
     paths.sort();

@@ -5,8 +5,10 @@
 //! compressed where the bytes themselves cannot.
 
 pub mod files;
+pub mod lmdb;
 pub mod look;
 pub mod parquet;
+pub mod plain;
 mod recognise;
 mod unpack;
 
@@ -37,6 +39,8 @@ const BUFFER_BYTES: usize = 64 << 10;
 
 /// Name of Hugging Face parquet, which is read and not written.
 const PARQUET: &str = "parquet";
+/// Name of LMDB, which is read and not written.
+const LMDB: &str = "lmdb";
 
 /// What a file holds.
 #[derive(Clone, Copy)]
@@ -45,6 +49,8 @@ pub enum Kind {
     Format(&'static formats::Entry),
     /// Rows with images, as Hugging Face datasets have them. What offsets count in are the images end to end.
     Parquet,
+    /// Keys and values in an environment.
+    Lmdb,
 }
 
 impl std::fmt::Debug for Kind {
@@ -69,13 +75,14 @@ impl Kind {
     pub fn of(name: &str) -> Result<Self> {
         match name {
             PARQUET => Ok(Self::Parquet),
+            LMDB => Ok(Self::Lmdb),
             name => formats::entry(name).map(Self::Format),
         }
     }
 
     /// Names of all, for [`Kind::of`].
     pub fn names() -> Vec<&'static str> {
-        formats::ALL.iter().map(|entry| entry.name).chain([PARQUET]).collect()
+        formats::ALL.iter().map(|entry| entry.name).chain([PARQUET, LMDB]).collect()
     }
 
     /// Name of the format.
@@ -83,6 +90,7 @@ impl Kind {
         match self {
             Self::Format(entry) => entry.name,
             Self::Parquet => PARQUET,
+            Self::Lmdb => LMDB,
         }
     }
 }
@@ -157,6 +165,7 @@ impl ShardFile {
         let walk = match self.kind {
             Kind::Format(entry) => self.input().and_then(|input| entry.foreign.walk(input, wanted)),
             Kind::Parquet => parquet::walk(open(&self.path)?, wanted),
+            Kind::Lmdb => lmdb::walk(&self.path, wanted),
         };
         walk.map_err(|error| error.in_file(&self.path))
     }
@@ -169,6 +178,7 @@ impl ShardFile {
         match self.kind {
             Kind::Format(entry) => entry.foreign.image(fetched, recipe, wanted),
             Kind::Parquet => Ok(Cow::Borrowed(fetched)),
+            Kind::Lmdb => lmdb::image(fetched, recipe),
         }
     }
 
@@ -178,7 +188,7 @@ impl ShardFile {
     /// When it cannot be opened.
     pub fn unpacked(&self, wanted: &Wanted) -> Result<Box<dyn Read>> {
         Ok(match self.kind {
-            Kind::Format(_) => Box::new(self.input()?.bytes),
+            Kind::Format(_) | Kind::Lmdb => Box::new(self.input()?.bytes),
             Kind::Parquet => Box::new(Images { walk: self.walk(wanted)?, image: Vec::new(), read: 0 }),
         })
     }
@@ -189,7 +199,7 @@ impl ShardFile {
     /// When it cannot be read.
     pub fn classes(&self, wanted: &Wanted) -> Result<Vec<Vec<u8>>> {
         match self.kind {
-            Kind::Format(_) => Ok(Vec::new()),
+            Kind::Format(_) | Kind::Lmdb => Ok(Vec::new()),
             Kind::Parquet => parquet::classes(&open(&self.path)?, wanted).map_err(|error| error.in_file(&self.path)),
         }
     }
@@ -270,6 +280,9 @@ fn told(path: &Path, bytes: u64, packed: Option<Packed>) -> Option<Kind> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     if packed.is_none() && parquet::is(&first) {
         return Some(Kind::Parquet);
+    }
+    if packed.is_none() && lmdb::Environment::is(&first) {
+        return Some(Kind::Lmdb);
     }
     formats::ALL.iter().find(|entry| entry.foreign.is(&first, total_bytes, &name)).map(Kind::Format)
 }

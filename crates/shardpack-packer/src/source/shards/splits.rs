@@ -8,7 +8,7 @@ use super::{
     super::image_folder::{SPLITS, Splits},
     File,
 };
-use crate::foreign::{Kind, files};
+use crate::foreign::{Kind, files, lmdb::DATA_FILE};
 
 /// What `source` stands for: the shards of each split where its folders are splits, or all of it. Folders are splits that
 /// are called so, or as `splits` says, if there are shards in them and none beside them.
@@ -54,7 +54,10 @@ pub(super) fn by_name(files: &mut [File], splits: &Splits) -> Result<()> {
         return Ok(());
     }
     let prefix = |file: &File| {
-        let name = file.shard.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        // An LMDB is called as its folder is.
+        let path = file.shard.path.as_path();
+        let path = if path.ends_with(DATA_FILE) { path.parent().unwrap_or(path) } else { path };
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         name.split(['-', '_', '.']).next().unwrap_or_default().to_owned()
     };
     let prefixes: Vec<String> = files.iter().map(prefix).collect();

@@ -1,0 +1,243 @@
+//! LMDB environments, as liblmdb 0.9 writes them on 64-bit little-endian machines: keys to where their values lie.
+//!
+//! Holds at all times: the file is read with `pread` and never mapped, because a mapping of a truncated file kills the
+//! process with SIGBUS; no lock file is made, looked for or written; every number is checked against its page and the
+//! file before it is used, and nothing is allocated by what a number claims; a walk refers to no more pages than the
+//! file has, so it ends; pages that are free and bytes after the last page are never looked at.
+//!
+//! Not seen: a writer that goes on while the file is read. It may use pages again that a long walk has yet to come to;
+//! what it then finds is checked as all else.
+//!
+//! # Bytes
+//! A folder with `data.mdb`, or one file (`subdir=False`), of pages of 512 to 32768 bytes. Each page begins
+//!
+//! ```text
+//! 0 u64 its number   8 u16 size of items, if of one size   10 u16 flags   12 u16 lower, u16 upper; overflow: u32 pages
+//! ```
+//!
+//! Pages 0 and 1 are metas, see `meta.rs`; the one with the higher transaction counts. Of the others see `pages.rs`.
+//!
+//! # Specification
+//! None but `mdb.c` of liblmdb 0.9.36, data version 1. Version 3, of LMDB 1.0, has longer page headers and is refused.
+//!
+//! # Quirks
+//! - The file may be shorter than its last page says, if the pages that it lacks are free: a transaction that frees
+//!   pages which it has just taken does not write them.
+//! - Counts of pages in databases with duplicates are wrong before 0.9.36 (ITS#9388), so they are not compared there.
+//! - The first key of a branch page is never compared: it is empty, or what it was before.
+
+mod meta;
+mod pages;
+mod samples;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod walk;
+
+use std::{
+    fs::File,
+    io,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use shardpack_format::{Error, Result};
+
+use self::{
+    meta::{Meta, Record},
+    pages::{Damage, Kind, Layout},
+};
+pub use self::{
+    samples::{image, walk},
+    tree::Database,
+    walk::{Entry, Walk},
+};
+use crate::sys;
+
+/// Name of the data file in the folder of an environment.
+pub const DATA_FILE: &str = "data.mdb";
+/// The first page that is no meta.
+const FIRST_PAGE: u64 = 2;
+/// Most named databases that are listed. liblmdb keeps an array of those it may open, so writers have a few.
+const NAMES_LIMIT: usize = 1 << 16;
+
+/// A data file, opened for reading.
+#[derive(Debug)]
+pub struct Environment {
+    file: File,
+    path: PathBuf,
+    file_bytes: u64,
+    meta: Meta,
+    remarks: Vec<String>,
+}
+
+impl Environment {
+    /// Opens the file at `path`, or `data.mdb` in the folder there.
+    ///
+    /// # Errors
+    /// When it cannot be read, is truncated, both metas are damaged, or another kind of machine or library wrote it.
+    pub fn open(path: &Path) -> Result<Arc<Self>> {
+        let path = if path.is_dir() { path.join(DATA_FILE) } else { path.to_path_buf() };
+        let facts = path.metadata().map_err(|e| sys::io_error("cannot look at", &path, e))?;
+        // Opening a pipe would wait for its writer.
+        if !facts.is_file() {
+            return Err(Error::usage("not a regular file").in_file(&path));
+        }
+        let file = File::open(&path).map_err(|e| sys::io_error("cannot open", &path, e))?;
+        let file_bytes = file.metadata().map_err(|e| sys::io_error("cannot look at", &path, e))?.len();
+        let (meta, remarks) = meta::choose(&file, file_bytes).map_err(|error| error.in_file(&path))?;
+        let environment = Arc::new(Self { file, path, file_bytes, meta, remarks });
+        environment.check_length()?;
+        Ok(environment)
+    }
+
+    /// Whether a file begins as an environment does; those that [`Environment::open`] refuses for their writer
+    /// included. Where page 0 is damaged, page 1 tells as far as it is within `first`.
+    pub fn is(first: &[u8]) -> bool {
+        meta::is(first)
+    }
+
+    /// Number of entries in the main database, named databases included, as its record says.
+    pub fn entries(&self) -> u64 {
+        self.meta.main.entries
+    }
+
+    /// Bytes of a page.
+    pub fn page_bytes(&self) -> u64 {
+        self.meta.page_bytes
+    }
+
+    /// The file that is read.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What is wrong and could be read around, a line each.
+    pub fn remarks(&self) -> &[String] {
+        &self.remarks
+    }
+
+    /// The main database, or the one with this name.
+    ///
+    /// # Errors
+    /// When there is none, its record is damaged, or it has flags that are not known.
+    pub fn database(self: &Arc<Self>, name: Option<&[u8]>) -> Result<Database> {
+        Database::open(self, name)
+    }
+
+    /// Names of the named databases, in the order of keys.
+    ///
+    /// # Errors
+    /// When the main database is damaged, or there are more than 65536.
+    pub fn names(&self) -> Result<Vec<Vec<u8>>> {
+        let (mut names, mut page) = (Vec::new(), Vec::new());
+        let mut room = self.room();
+        for number in self.leaves(&self.meta.main, walk::Order::Keys, &mut room)? {
+            self.page(number, &mut page)?;
+            let layout = self.layout(number, &page, Kind::Leaf)?;
+            pages::check(&page, &layout).map_err(|damage| self.damaged(number, damage))?;
+            for index in 0..layout.count {
+                let node = pages::node(&page, &layout, index).map_err(|damage| self.damaged(number, damage))?;
+                if node.flags != pages::DATABASE {
+                    continue;
+                }
+                if names.len() == NAMES_LIMIT {
+                    return Err(self.damaged(
+                        number,
+                        Damage::new(node.at, format!("more than {NAMES_LIMIT} named databases, which are not read")),
+                    ));
+                }
+                names.push(page[node.key].to_vec());
+            }
+        }
+        Ok(names)
+    }
+
+    /// How many pages a walk may refer to.
+    fn room(&self) -> u64 {
+        (self.meta.last_page + 1).saturating_sub(FIRST_PAGE)
+    }
+
+    /// Checks that the file has every page, or lacks only free ones.
+    fn check_length(self: &Arc<Self>) -> Result<()> {
+        let Meta { page_bytes, last_page, .. } = self.meta;
+        let expected = last_page.checked_add(1).and_then(|pages| pages.checked_mul(page_bytes));
+        if expected.is_some_and(|expected| self.file_bytes >= expected) {
+            return Ok(());
+        }
+        let pages = self.file_bytes / page_bytes;
+        if self.free_pages_from(pages).is_ok_and(|free| free == last_page + 1 - pages) {
+            return Ok(());
+        }
+        let expected = expected.map_or_else(|| "more than there can be".to_owned(), |bytes| bytes.to_string());
+        let bytes = self.file_bytes;
+        let of = format!("its last page is {last_page}, with pages of {page_bytes} bytes it has {expected}");
+        let what = format!("truncated LMDB file: {bytes} bytes; {of}");
+        Err(Error::data(what).at_byte(self.file_bytes).in_file(&self.path))
+    }
+
+    /// How many free pages there are from page `first` on.
+    fn free_pages_from(self: &Arc<Self>, first: u64) -> Result<u64> {
+        let database = Database::of_free(self);
+        let (mut walk, mut list, mut count) = (database.walk()?, Vec::new(), 0);
+        while let Some(entry) = walk.next()? {
+            database.read(entry.value, &mut list)?;
+            // The first number says how many follow.
+            let pages = list.chunks_exact(8).skip(1).map(|bytes| pages::u64_at(bytes, 0));
+            count += pages.filter(|page| (first..=self.meta.last_page).contains(page)).count() as u64;
+        }
+        Ok(count)
+    }
+
+    /// Reads a page whole, and checks that it is the one that it should be.
+    fn page(&self, number: u64, page: &mut Vec<u8>) -> Result<()> {
+        page.resize(self.meta.page_bytes as usize, 0);
+        self.read_at(number, page)
+    }
+
+    /// Reads the beginning of a page, and checks that it is the one that it should be.
+    fn read_at(&self, number: u64, bytes: &mut [u8]) -> Result<()> {
+        let at = number.saturating_mul(self.meta.page_bytes);
+        let is_there = (FIRST_PAGE..=self.meta.last_page).contains(&number)
+            && at.checked_add(self.meta.page_bytes).is_some_and(|end| end <= self.file_bytes);
+        if !is_there {
+            let last = self.meta.last_page.min((self.file_bytes / self.meta.page_bytes).saturating_sub(1));
+            let what = format!("damaged LMDB file: page {number} is referred to, pages are 2 to {last}");
+            return Err(Error::data(what).in_file(&self.path));
+        }
+        match self.file.read_exact_at(bytes, at) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                return Err(self.damaged(number, Damage::new(0, "the file has become shorter while it was read")));
+            }
+            Err(error) => return Err(sys::io_error("cannot read", &self.path, error).at_byte(at)),
+        }
+        let said = pages::u64_at(bytes, 0);
+        if said != number {
+            return Err(self.damaged(number, Damage::new(0, format!("it says that it is page {said}"))));
+        }
+        Ok(())
+    }
+
+    /// What a page of nodes is made of.
+    fn layout(&self, number: u64, page: &[u8], expected: Kind) -> Result<Layout> {
+        let layout = pages::layout(page).and_then(|layout| match layout.kind == expected {
+            true => Ok(layout),
+            false => Err(Damage::new(10, format!("{expected} was expected, this is {}", layout.kind))),
+        });
+        layout.map_err(|damage| self.damaged(number, damage))
+    }
+
+    /// The error of what is wrong in a page.
+    fn damaged(&self, number: u64, damage: Damage) -> Error {
+        let at = number.saturating_mul(self.meta.page_bytes).saturating_add(damage.at as u64);
+        Error::data(format!("damaged LMDB file: page {number}: {}", damage.what)).at_byte(at).in_file(&self.path)
+    }
+
+    /// Checks a record, which stands in a page or a meta.
+    fn check(&self, record: &Record) -> Result<()> {
+        let checked = record.check(self.meta.last_page).and_then(|()| record.check_flags());
+        checked.map_err(|what| self.damaged(record.page, Damage::new(record.at, what)))
+    }
+}

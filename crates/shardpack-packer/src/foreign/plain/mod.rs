@@ -1,0 +1,251 @@
+//! Serialised plain data from anyone, as values of databases hold it: pickles, msgpack, Caffe's `Datum` and what
+//! `pyarrow.serialize` wrote.
+//!
+//! Holds at all times: nothing is executed and nothing is looked up by name outside of a short list; a value is at
+//! most [`MAX_DEPTH`] deep and, shared parts counted as often as they appear, not of many more values than the input
+//! has bytes; long parts are not copied but told by where they lie; lengths are checked before they are used.
+
+mod arrow;
+mod cursor;
+mod datum;
+mod dtype;
+mod msgpack;
+mod pickle;
+
+use std::{borrow::Cow, ops::Range, sync::Arc};
+
+use self::dtype::Number;
+pub use self::{
+    arrow::arrow,
+    datum::{Datum, datum},
+    msgpack::msgpack,
+    pickle::pickle,
+};
+
+/// Deepest nesting of values; images with labels are three or four deep.
+pub const MAX_DEPTH: usize = 64;
+/// Values that even the shortest input may stand for.
+const FREE_VALUES: usize = 4096;
+
+/// A value; its long parts lie in the input, which is not kept.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// Nothing.
+    None,
+    /// Yes or no.
+    Bool(bool),
+    /// A whole number of 64 bits.
+    Int(i64),
+    /// A whole number that 64 bits, signed, do not hold.
+    Huge,
+    /// A number of at most 64 bits.
+    Float(f64),
+    /// Text in UTF-8.
+    Text(Part),
+    /// Bytes.
+    Bytes(Part),
+    /// A list or a tuple.
+    List(Vec<Self>),
+    /// Keys and values, in the order they were given; of the same key the last one counts.
+    Map(Vec<(Self, Self)>),
+    /// An array of numbers.
+    Array(Arc<Array>),
+}
+
+/// Where bytes are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// In the input, as they are.
+    Plain(Range<usize>),
+    /// In the input, each as a character of UTF-8: how pickles of protocol 2 and below hold bytes.
+    Latin1 {
+        /// Where the text lies.
+        range: Range<usize>,
+        /// Its characters, each of which is a byte.
+        bytes: usize,
+    },
+    /// Here: they were escaped in the input.
+    Owned(Arc<[u8]>),
+}
+
+/// A numpy array of numbers or of strings of one length.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Array {
+    /// Type of an item as numpy writes it: `|u1`, `<f4`.
+    pub dtype: String,
+    /// Length of each axis.
+    pub shape: Vec<u64>,
+    /// Whether the first axis is the one that changes fastest.
+    pub is_fortran: bool,
+    /// Its items, exactly as many as `shape` says.
+    pub data: Part,
+}
+
+impl Part {
+    /// Length in bytes.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Plain(range) => range.len(),
+            Self::Latin1 { bytes, .. } => *bytes,
+            Self::Owned(bytes) => bytes.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Where they lie in the input as they are, if they do.
+    pub fn range(&self) -> Option<Range<usize>> {
+        match self {
+            Self::Plain(range) => Some(range.clone()),
+            Self::Latin1 { .. } | Self::Owned(_) => None,
+        }
+    }
+
+    /// The bytes; `input` is what the value was read from.
+    pub fn read<'a>(&'a self, input: &'a [u8]) -> Cow<'a, [u8]> {
+        match self {
+            Self::Plain(range) => Cow::Borrowed(input.get(range.clone()).unwrap_or_default()),
+            Self::Latin1 { range, bytes } => {
+                let mut out = Vec::with_capacity(*bytes);
+                let mut first = None;
+                for byte in input.get(range.clone()).unwrap_or_default() {
+                    // A character from U+0080 to U+00FF is two bytes: 110000ab 10cdefgh.
+                    match first.take() {
+                        Some(first) => out.push((first << 6) | (byte & 0x3f)),
+                        None if *byte < 0x80 => out.push(*byte),
+                        None => first = Some(*byte),
+                    }
+                }
+                Cow::Owned(out)
+            }
+            Self::Owned(bytes) => Cow::Borrowed(bytes),
+        }
+    }
+}
+
+impl Value {
+    /// Bytes, or a flat array of bytes, which is how some keep a JPEG.
+    pub fn as_bytes(&self) -> Option<&Part> {
+        match self {
+            Self::Bytes(part) => Some(part),
+            Self::Array(array) if array.dtype == "|u1" && array.shape.len() == 1 => Some(&array.data),
+            _ => None,
+        }
+    }
+
+    /// A whole number.
+    pub fn as_int(&self) -> Option<i64> {
+        match self {
+            Self::Int(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// Text, or bytes that are UTF-8; `input` is what the value was read from.
+    pub fn as_text<'a>(&'a self, input: &'a [u8]) -> Option<Cow<'a, str>> {
+        let (Self::Text(part) | Self::Bytes(part)) = self else { return None };
+        match part.read(input) {
+            Cow::Borrowed(bytes) => str::from_utf8(bytes).ok().map(Cow::Borrowed),
+            Cow::Owned(bytes) => String::from_utf8(bytes).ok().map(Cow::Owned),
+        }
+    }
+
+    /// What a list holds.
+    pub fn items(&self) -> Option<&[Self]> {
+        match self {
+            Self::List(items) => Some(items),
+            _ => None,
+        }
+    }
+
+    /// What a map holds.
+    pub fn entries(&self) -> Option<&[(Self, Self)]> {
+        match self {
+            Self::Map(entries) => Some(entries),
+            _ => None,
+        }
+    }
+
+    /// The value of the key `name` in a map; `input` is what the map was read from.
+    pub fn get(&self, input: &[u8], name: &str) -> Option<&Self> {
+        // Of bytes as UTF-8 as well: a key of Python 2 is of bytes.
+        let is_it = |key: &Self| match key {
+            Self::Text(part) | Self::Bytes(part) => part.len() == name.len() && *part.read(input) == *name.as_bytes(),
+            _ => false,
+        };
+        self.entries()?.iter().rev().find(|(key, _)| is_it(key)).map(|(_, value)| value)
+    }
+
+    /// What it is, for a message.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::None => "nothing",
+            Self::Bool(_) => "a yes or no",
+            Self::Int(_) => "a whole number",
+            Self::Huge => "a whole number beyond 64 bits",
+            Self::Float(_) => "a number with a fraction",
+            Self::Text(_) => "text",
+            Self::Bytes(_) => "bytes",
+            Self::List(_) => "a list",
+            Self::Map(_) => "a map",
+            Self::Array(_) => "an array",
+        }
+    }
+}
+
+impl From<Number> for Value {
+    fn from(number: Number) -> Self {
+        match number {
+            Number::Bool(yes) => Self::Bool(yes),
+            Number::Int(number) => Self::Int(number),
+            Number::Huge => Self::Huge,
+            Number::Float(number) => Self::Float(number),
+        }
+    }
+}
+
+/// How many values may still be made, and what may be looked at more than once: a few bytes that refer to others again
+/// and again cost no more than bytes that say it all.
+struct Room {
+    left: usize,
+    all: usize,
+    work_bytes: usize,
+}
+
+impl Room {
+    fn of(input: &[u8]) -> Self {
+        let all = input.len().saturating_add(FREE_VALUES);
+        Self { left: all, all, work_bytes: all.saturating_mul(4) }
+    }
+
+    fn take(&mut self, values: usize) -> Result<(), String> {
+        let left = self.left.checked_sub(values);
+        self.left = left.ok_or_else(|| format!("it stands for more than {} values", self.all))?;
+        Ok(())
+    }
+
+    fn work(&mut self, bytes: usize) -> Result<(), String> {
+        let left = self.work_bytes.checked_sub(bytes);
+        self.work_bytes = left.ok_or("it refers to the same parts too often")?;
+        Ok(())
+    }
+}
+
+/// So many values, made one after the other; room for them has been taken.
+fn made<T>(count: usize, make: impl FnMut(usize) -> Result<T, String>) -> Result<Vec<T>, String> {
+    let mut values = Vec::with_capacity(count);
+    for value in (0..count).map(make) {
+        values.push(value?);
+    }
+    Ok(values)
+}
+
+fn too_deep() -> String {
+    format!("values are nested more than {MAX_DEPTH} deep")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,424 @@
+//! Pickles of plain data: an interpreter of the opcodes that numbers, text, bytes, containers and numpy arrays need.
+//!
+//! Holds at all times: nothing is executed, and the only names that mean anything are those of [`Global`]; a container
+//! is a number into a list of all, so what is shared or contains itself costs no more than its opcodes, until
+//! [`Machine::value`] writes it out under limits. As with `pickle.loads`, what follows the end of a pickle is not
+//! looked at.
+//!
+//! Specification: `Lib/pickletools.py` of Python 3.11, protocols 0 to 5. Written by: Python 2.7 and 3, numpy 1 and 2.
+//!
+//! Refused: every other name, sets, persistent ids, the extension registry, buffers kept elsewhere, arrays of objects,
+//! structures or dates.
+
+mod build;
+mod global;
+mod text;
+
+use std::{ops::Range, sync::Arc};
+
+use self::global::Global;
+use super::{Array, MAX_DEPTH, Part, Room, Value, cursor::Cursor, dtype::Dtype, too_deep};
+
+/// Values on the stack where no mark says that a container of any length is to come; each level has its key, its
+/// function and its arguments there at most.
+const MAX_UNMARKED: usize = 16 * MAX_DEPTH;
+
+/// A value on the stack or in the memo. Places are of 32 bits: there may be many of these.
+#[derive(Clone, Copy, Debug)]
+enum Slot {
+    None,
+    Bool(bool),
+    Int(i64),
+    Huge,
+    Float(f64),
+    Text(u32, u32),
+    Bytes(u32, u32),
+    Global(Global),
+    /// A number into [`Machine::objects`].
+    Object(u32),
+}
+
+/// What slots share.
+#[derive(Debug)]
+enum Object {
+    Tuple(Box<[Slot]>),
+    List(Vec<Slot>),
+    Map(Vec<(Slot, Slot)>),
+    /// Bytes that lie in the input as characters: start, end, length.
+    Latin1(u32, u32, u32),
+    Text(Arc<[u8]>),
+    Bytes(Arc<[u8]>),
+    Dtype(Dtype),
+    /// An array that has not been told its content.
+    Unfilled,
+    Array(Arc<Array>),
+}
+
+struct Machine<'b> {
+    cursor: Cursor<'b>,
+    room: Room,
+    stack: Vec<Slot>,
+    /// Length of the stack at each mark.
+    marks: Vec<usize>,
+    memo: Vec<Option<Slot>>,
+    objects: Vec<Object>,
+    /// How deep each object is at least: it may have been filled after it was put into another.
+    depths: Vec<u8>,
+}
+
+/// Reads a pickle of any protocol.
+///
+/// # Errors
+/// When it is damaged, or asks for something that is no plain data; names it.
+pub fn pickle(bytes: &[u8]) -> Result<Value, String> {
+    if u32::try_from(bytes.len()).is_err() {
+        return Err("a pickle of 4 GiB or more".to_owned());
+    }
+    let mut machine = Machine {
+        cursor: Cursor::new(bytes),
+        room: Room::of(bytes),
+        stack: Vec::new(),
+        marks: Vec::new(),
+        memo: Vec::new(),
+        objects: Vec::new(),
+        depths: Vec::new(),
+    };
+    let mut start = 0;
+    let root = loop {
+        match machine.step() {
+            Ok(None) => start = machine.cursor.at,
+            Ok(Some(root)) => break root,
+            Err(what) => return Err(format!("pickle, byte {start}: {what}")),
+        }
+    };
+    // What is written out takes as much room again.
+    (machine.stack, machine.memo) = (Vec::new(), Vec::new());
+    machine.value(root).map_err(|what| format!("pickle: {what}"))
+}
+
+impl Machine<'_> {
+    /// Does one opcode; returns what the pickle is of at its end.
+    fn step(&mut self) -> Result<Option<Slot>, String> {
+        let opcode = self.cursor.byte()?;
+        match opcode {
+            0x80 => match self.cursor.byte()? {
+                0..=5 => {}
+                protocol => return Err(format!("protocol {protocol}, the last one known is 5")),
+            },
+            // FRAME: what it holds is read when its turn comes.
+            0x95 => {
+                let bytes = u64::from_le_bytes(self.cursor.array()?);
+                let start = self.cursor.at;
+                self.cursor.range(bytes)?;
+                self.cursor.at = start;
+            }
+            b'.' => {
+                let root = self.pop()?;
+                if !self.stack.is_empty() || !self.marks.is_empty() {
+                    return Err("it ends in the middle of a value".to_owned());
+                }
+                return Ok(Some(root));
+            }
+
+            b'N' => self.push(Slot::None)?,
+            0x88 => self.push(Slot::Bool(true))?,
+            0x89 => self.push(Slot::Bool(false))?,
+            b'I' => {
+                let number = match self.cursor.line()? {
+                    b"00" => Slot::Bool(false),
+                    b"01" => Slot::Bool(true),
+                    line => text::int(line)?,
+                };
+                self.push(number)?;
+            }
+            b'J' => {
+                let number = i32::from_le_bytes(self.cursor.array()?);
+                self.push(Slot::Int(number.into()))?;
+            }
+            b'K' | b'M' => {
+                let number = self.length(opcode)?.cast_signed();
+                self.push(Slot::Int(number))?;
+            }
+            b'L' => {
+                let line = self.cursor.line()?;
+                self.push(text::int(line.strip_suffix(b"L").unwrap_or(line))?)?;
+            }
+            0x8a | 0x8b => {
+                let bytes = self.length(opcode)?;
+                let number = text::long(self.cursor.slice(bytes)?);
+                self.push(number)?;
+            }
+            b'F' => {
+                let number = text::float(self.cursor.line()?)?;
+                self.push(Slot::Float(number))?;
+            }
+            b'G' => {
+                let number = f64::from_be_bytes(self.cursor.array()?);
+                self.push(Slot::Float(number))?;
+            }
+
+            // BINBYTES …, BYTEARRAY8; BINSTRING: what Python 2 calls a string is bytes.
+            b'B' | b'C' | 0x8e | 0x96 | b'T' | b'U' => {
+                let bytes = self.length(opcode)?;
+                let (start, end) = place(self.cursor.range(bytes)?)?;
+                self.push(Slot::Bytes(start, end))?;
+            }
+            b'X' | 0x8c | 0x8d => {
+                let bytes = self.length(opcode)?;
+                let range = self.cursor.range(bytes)?;
+                str::from_utf8(&self.cursor.bytes[range.clone()]).map_err(|_| "text that is not UTF-8")?;
+                let (start, end) = place(range)?;
+                self.push(Slot::Text(start, end))?;
+            }
+            b'S' => {
+                let bytes = text::string(self.cursor.line()?)?;
+                self.push_object(Object::Bytes(bytes.into()), 0)?;
+            }
+            b'V' => {
+                let text = text::unicode(self.cursor.line()?)?;
+                self.push_object(Object::Text(text.into_bytes().into()), 0)?;
+            }
+
+            b')' => self.push_object(Object::Tuple(Box::default()), 0)?,
+            b']' => self.push_object(Object::List(Vec::new()), 0)?,
+            b'}' => self.push_object(Object::Map(Vec::new()), 0)?,
+            0x85..=0x87 => {
+                let items = self.split(self.stack.len().wrapping_sub(usize::from(opcode - 0x84)))?;
+                self.push_items(items, |items| Object::Tuple(items.into()))?;
+            }
+            b't' | b'l' | b'd' => {
+                let items = self.marked()?;
+                match opcode {
+                    b't' => self.push_items(items, |items| Object::Tuple(items.into()))?,
+                    b'l' => self.push_items(items, Object::List)?,
+                    _ => {
+                        self.push_object(Object::Map(Vec::new()), 0)?;
+                        self.extend(&items)?;
+                    }
+                }
+            }
+            b'a' | b'e' | b's' | b'u' => {
+                let count = if opcode == b'a' { 1 } else { 2 };
+                let items = match opcode {
+                    b'a' | b's' => self.split(self.stack.len().wrapping_sub(count))?,
+                    _ => self.marked()?,
+                };
+                let Slot::Object(number) = self.top()? else { return Err(no_container()) };
+                // APPEND is for lists, SETITEM for dicts.
+                match (opcode, self.object(number)) {
+                    (b'a' | b'e', Object::List(_)) | (b's' | b'u', Object::Map(_)) => self.extend(&items)?,
+                    _ => return Err(no_container()),
+                }
+            }
+
+            b'(' => {
+                // Each container that is not yet whole has a mark, its key or its arguments may have another.
+                if self.marks.len() >= 4 * MAX_DEPTH {
+                    return Err(too_deep());
+                }
+                self.marks.push(self.stack.len());
+            }
+            b'0' => match self.marks.pop_if(|mark| *mark == self.stack.len()) {
+                Some(_) => {}
+                None => drop(self.pop()?),
+            },
+            b'1' => drop(self.marked()?),
+            b'2' => {
+                let top = self.top()?;
+                self.push(top)?;
+            }
+
+            b'p' | b'q' | b'r' | 0x94 => {
+                let number = match opcode {
+                    b'p' => text::number(self.cursor.line()?)?,
+                    0x94 => self.memo.len(),
+                    _ => self.memo_number(opcode)?,
+                };
+                let top = self.top()?;
+                // Numbers are given one after the other, and each takes an opcode.
+                if number >= self.memo.len().max(self.cursor.bytes.len()) {
+                    return Err(format!("number {number} in a memo of {}", self.memo.len()));
+                }
+                if number >= self.memo.len() {
+                    self.memo.resize(number + 1, None);
+                }
+                self.memo[number] = Some(top);
+            }
+            b'g' | b'h' | b'j' => {
+                let number = match opcode {
+                    b'g' => text::number(self.cursor.line()?)?,
+                    _ => self.memo_number(opcode)?,
+                };
+                let value = self.memo.get(number).copied().flatten();
+                self.push(value.ok_or_else(|| format!("number {number} is not in the memo"))?)?;
+            }
+
+            b'c' | b'i' => {
+                let (module, name) = (self.cursor.line()?, self.cursor.line()?);
+                let global = Global::of(module, name)?;
+                if opcode == b'i' {
+                    return Err("opcode INST, which is no plain data".to_owned());
+                }
+                self.push(Slot::Global(global))?;
+            }
+            0x93 => {
+                let (name, module) = (self.pop()?, self.pop()?);
+                let (Some(name), Some(module)) = (self.bytes(name), self.bytes(module)) else {
+                    return Err("STACK_GLOBAL without names".to_owned());
+                };
+                let input = self.cursor.bytes;
+                self.room.work(name.len().saturating_add(module.len()))?;
+                let global = Global::of(&module.read(input), &name.read(input))?;
+                self.push(Slot::Global(global))?;
+            }
+            b'R' | 0x81 => {
+                let (arguments, function) = (self.pop()?, self.pop()?);
+                self.reduce(function, arguments)?;
+            }
+            b'b' => {
+                let state = self.pop()?;
+                let object = self.top()?;
+                self.build(object, state)?;
+            }
+            other => return Err(refused(other)),
+        }
+        Ok(None)
+    }
+
+    /// A length or a number that follows an opcode.
+    fn length(&mut self, opcode: u8) -> Result<u64, String> {
+        Ok(match opcode {
+            b'C' | b'U' | b'K' | 0x8a | 0x8c | b'q' | b'h' => self.cursor.byte()?.into(),
+            b'M' => u16::from_le_bytes(self.cursor.array()?).into(),
+            b'B' | b'X' | b'r' | b'j' => u32::from_le_bytes(self.cursor.array()?).into(),
+            b'T' | 0x8b => {
+                let length = i32::from_le_bytes(self.cursor.array()?);
+                length.try_into().map_err(|_| format!("a length of {length}"))?
+            }
+            _ => u64::from_le_bytes(self.cursor.array()?),
+        })
+    }
+
+    fn memo_number(&mut self, opcode: u8) -> Result<usize, String> {
+        let number = self.length(opcode)?;
+        usize::try_from(number).map_err(|_| format!("number {number} is not in the memo"))
+    }
+
+    /// Where the last mark lies; what is below it is not to be touched.
+    fn floor(&self) -> usize {
+        self.marks.last().copied().unwrap_or(0)
+    }
+
+    fn push(&mut self, slot: Slot) -> Result<(), String> {
+        if self.marks.is_empty() && self.stack.len() >= MAX_UNMARKED {
+            return Err(too_deep());
+        }
+        self.stack.push(slot);
+        Ok(())
+    }
+
+    fn push_object(&mut self, object: Object, depth: u8) -> Result<(), String> {
+        let number = u32::try_from(self.objects.len()).map_err(|_| "too many values")?;
+        self.objects.push(object);
+        self.depths.push(depth);
+        self.push(Slot::Object(number))
+    }
+
+    fn push_items(&mut self, items: Vec<Slot>, object: impl FnOnce(Vec<Slot>) -> Object) -> Result<(), String> {
+        let depth = self.depth_around(&items)?;
+        self.push_object(object(items), depth)
+    }
+
+    /// How deep a container of these is.
+    fn depth_around(&self, items: &[Slot]) -> Result<u8, String> {
+        let depth = |slot: &Slot| match slot {
+            Slot::Object(number) => self.depths[*number as usize] + 1,
+            _ => 0,
+        };
+        let depth = items.iter().map(depth).max().unwrap_or(0);
+        if usize::from(depth) >= MAX_DEPTH { Err(too_deep()) } else { Ok(depth) }
+    }
+
+    /// Puts items into the list or the map on top of the stack.
+    fn extend(&mut self, items: &[Slot]) -> Result<(), String> {
+        let depth = self.depth_around(items)?;
+        let Slot::Object(number) = self.top()? else { return Err(no_container()) };
+        match &mut self.objects[number as usize] {
+            Object::List(list) => list.extend(items),
+            Object::Map(map) => {
+                let (pairs, rest) = items.as_chunks();
+                if !rest.is_empty() {
+                    return Err("a key without a value".to_owned());
+                }
+                map.extend(pairs.iter().map(|[key, value]| (*key, *value)));
+            }
+            _ => return Err(no_container()),
+        }
+        let known = &mut self.depths[number as usize];
+        *known = depth.max(*known);
+        Ok(())
+    }
+
+    fn object(&self, number: u32) -> &Object {
+        &self.objects[number as usize]
+    }
+
+    fn top(&self) -> Result<Slot, String> {
+        self.stack.get(self.floor()..).and_then(|values| values.last()).copied().ok_or_else(underflow)
+    }
+
+    fn pop(&mut self) -> Result<Slot, String> {
+        let top = self.top()?;
+        self.stack.pop();
+        Ok(top)
+    }
+
+    /// Takes what lies from `at` on.
+    fn split(&mut self, at: usize) -> Result<Vec<Slot>, String> {
+        match at {
+            at if at >= self.floor() && at <= self.stack.len() => Ok(self.stack.drain(at..).collect()),
+            _ => Err(underflow()),
+        }
+    }
+
+    /// Takes what lies above the last mark, and the mark.
+    fn marked(&mut self) -> Result<Vec<Slot>, String> {
+        let at = self.marks.pop().ok_or("there is no mark")?;
+        Ok(self.stack.drain(at..).collect())
+    }
+}
+
+fn place(range: Range<usize>) -> Result<(u32, u32), String> {
+    let place = |at: usize| u32::try_from(at).map_err(|_| "a pickle of 4 GiB or more".to_owned());
+    Ok((place(range.start)?, place(range.end)?))
+}
+
+fn underflow() -> String {
+    "a value is wanted and there is none".to_owned()
+}
+
+fn no_container() -> String {
+    "values are put into what is no container".to_owned()
+}
+
+fn refused(opcode: u8) -> String {
+    let name = match opcode {
+        b'P' => "PERSID",
+        b'Q' => "BINPERSID",
+        0x82 => "EXT1",
+        0x83 => "EXT2",
+        0x84 => "EXT4",
+        0x97 => "NEXT_BUFFER",
+        0x98 => "READONLY_BUFFER",
+        b'o' => "OBJ",
+        0x92 => "NEWOBJ_EX",
+        0x8f => "EMPTY_SET",
+        0x90 => "ADDITEMS",
+        0x91 => "FROZENSET",
+        _ => return format!("{opcode:#04x} is no opcode"),
+    };
+    format!("opcode {name}, which is no plain data")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,265 @@
+//! What the known names make of their arguments, and objects written out as values.
+
+use std::sync::Arc;
+
+use super::{
+    super::{
+        dtype::{MAX_AXES, Number},
+        made,
+    },
+    Dtype, Global, MAX_DEPTH, Machine, Object, Part, Room, Slot, Value, place, too_deep, underflow,
+};
+
+/// Bytes of the longest name of a type, order, codec.
+const MAX_NAME_BYTES: usize = 32;
+
+impl Machine<'_> {
+    /// Calls `function`, which is one that is known.
+    pub(super) fn reduce(&mut self, function: Slot, arguments: Slot) -> Result<(), String> {
+        let Slot::Global(function) = function else { return Err("something is called that is no function".to_owned()) };
+        let wrong = || Err(format!("{function:?} is called with the wrong arguments"));
+        let Some(arguments) = self.tuple(arguments) else { return wrong() };
+        match (function, arguments) {
+            (Global::Reconstruct, [Slot::Global(Global::Ndarray), _, _]) => self.push_object(Object::Unfilled, 0),
+            (Global::Dtype, &[name, _, _] | &[name]) => {
+                let name = self.name(name).ok_or("the name of a type is no text")?;
+                self.push_object(Object::Dtype(Dtype::parse(&name)?), 0)
+            }
+            (Global::Scalar, &[dtype, item]) => {
+                let (Some(dtype), Some(item)) = (self.dtype(dtype), self.bytes(item)) else { return wrong() };
+                self.scalar(dtype, item)
+            }
+            (Global::FromBuffer, &[data, dtype, shape, order]) => {
+                let (Some(dtype), Some(data)) = (self.dtype(dtype), self.bytes(data)) else { return wrong() };
+                let is_fortran = match self.name(order).as_deref() {
+                    Some(b"C") => false,
+                    Some(b"F") => true,
+                    _ => return wrong(),
+                };
+                let array = dtype.array(self.shape(shape)?, is_fortran, data)?;
+                self.push_object(Object::Array(Arc::new(array)), 0)
+            }
+            (Global::Encode, &[text, codec]) | (Global::Bytearray, &[text, codec]) => {
+                match self.name(codec).as_deref() {
+                    Some(b"latin1" | b"latin-1") => self.encode(text),
+                    _ => wrong(),
+                }
+            }
+            (Global::Bytes | Global::Bytearray, []) => self.push(Slot::Bytes(0, 0)),
+            (Global::Bytearray, &[bytes]) if self.bytes(bytes).is_some() && !self.is_text(bytes) => self.push(bytes),
+            (Global::OrderedDict, []) => self.push_object(Object::Map(Vec::new()), 0),
+            (Global::OrderedDict, &[pairs]) => {
+                // As Python 2 has it: a list of lists of two.
+                let Some(pairs) = self.sequence(pairs) else { return wrong() };
+                let bytes = size_of_val(pairs).saturating_mul(2);
+                let both = |pair: &Slot| match self.sequence(*pair) {
+                    Some(&[key, value]) => Some([key, value]),
+                    _ => None,
+                };
+                let items = pairs.iter().map(both).collect::<Option<Vec<_>>>();
+                // What is held at once is no more than the list; how often that may be is limited.
+                self.room.work(bytes)?;
+                let Some(items) = items else { return wrong() };
+                self.push_object(Object::Map(Vec::new()), 0)?;
+                self.extend(items.as_flattened())
+            }
+            _ => wrong(),
+        }
+    }
+
+    /// Tells an object what it holds.
+    pub(super) fn build(&mut self, object: Slot, state: Slot) -> Result<(), String> {
+        let Slot::Object(number) = object else { return Err("a state for what has none".to_owned()) };
+        let state = self.tuple(state).ok_or("a state that is no tuple")?;
+        let built = match (self.object(number), state) {
+            (Object::Dtype(dtype), &[Slot::Int(_), order, subtype, names, fields, ..]) => {
+                if !matches!((subtype, names, fields), (Slot::None, Slot::None, Slot::None)) {
+                    return Err("an array of structures, which are no numbers".to_owned());
+                }
+                match self.name(order).as_deref() {
+                    Some([order @ (b'<' | b'>' | b'|' | b'=')]) => Object::Dtype(dtype.in_order(*order)),
+                    _ => return Err("an order of bytes that is unknown".to_owned()),
+                }
+            }
+            (Object::Unfilled, &[Slot::Int(_), shape, dtype, is_fortran, data]) => {
+                let dtype = self.dtype(dtype).ok_or("an array without a type")?;
+                let is_fortran = match is_fortran {
+                    Slot::Bool(yes) => yes,
+                    Slot::Int(number) => number != 0,
+                    _ => return Err("an array of no order".to_owned()),
+                };
+                let data = self.bytes(data).ok_or("an array whose items are no bytes")?;
+                Object::Array(Arc::new(dtype.array(self.shape(shape)?, is_fortran, data)?))
+            }
+            _ => return Err("a state for what has none".to_owned()),
+        };
+        self.objects[number as usize] = built;
+        Ok(())
+    }
+
+    fn scalar(&mut self, dtype: Dtype, item: Part) -> Result<(), String> {
+        if dtype.item_bytes() != item.len() as u64 {
+            return Err(format!("a number of {dtype} has {} bytes", item.len()));
+        }
+        self.room.work(item.len())?;
+        let bytes = item.read(self.cursor.bytes);
+        if dtype.is_bytes() {
+            let bytes = Arc::from(&*bytes);
+            return self.push_object(Object::Bytes(bytes), 0);
+        }
+        if dtype.is_text() {
+            let code =
+                |code: [u8; 4]| if dtype.is_big_endian() { u32::from_be_bytes(code) } else { u32::from_le_bytes(code) };
+            let characters = bytes.as_chunks().0.iter().map(|bytes| char::from_u32(code(*bytes)));
+            let text: String = characters.collect::<Option<_>>().ok_or("text that is not Unicode")?;
+            return self.push_object(Object::Text(text.into_bytes().into()), 0);
+        }
+        let number = match dtype.number(&bytes) {
+            Some(Number::Bool(yes)) => Slot::Bool(yes),
+            Some(Number::Int(number)) => Slot::Int(number),
+            Some(Number::Huge) => Slot::Huge,
+            Some(Number::Float(number)) => Slot::Float(number),
+            None => return Err(format!("a number of {dtype} is none of 64 bits")),
+        };
+        self.push(number)
+    }
+
+    /// Bytes of text whose characters are bytes.
+    fn encode(&mut self, text: Slot) -> Result<(), String> {
+        let part = self.bytes(text).filter(|_| self.is_text(text)).ok_or("what is no text is encoded")?;
+        self.room.work(part.len())?;
+        let bytes = part.read(self.cursor.bytes);
+        let characters = str::from_utf8(&bytes).map_err(|_| "text that is not UTF-8")?.chars();
+        let mut count = 0;
+        for character in characters.clone() {
+            if u8::try_from(character).is_err() {
+                return Err(format!("{character:?} in text that stands for bytes"));
+            }
+            count += 1;
+        }
+        let object = match part.range() {
+            Some(range) => {
+                let (start, end) = place(range)?;
+                Object::Latin1(start, end, count)
+            }
+            None => Object::Bytes(characters.filter_map(|character| u8::try_from(character).ok()).collect()),
+        };
+        self.push_object(object, 0)
+    }
+
+    fn is_text(&self, slot: Slot) -> bool {
+        match slot {
+            Slot::Text(..) => true,
+            Slot::Object(number) => matches!(self.object(number), Object::Text(_)),
+            _ => false,
+        }
+    }
+
+    /// The bytes of text or bytes.
+    pub(super) fn bytes(&self, slot: Slot) -> Option<Part> {
+        match slot {
+            Slot::Text(start, end) | Slot::Bytes(start, end) => Some(Part::Plain(start as usize..end as usize)),
+            Slot::Object(number) => match self.object(number) {
+                &Object::Latin1(start, end, bytes) => {
+                    Some(Part::Latin1 { range: start as usize..end as usize, bytes: bytes as usize })
+                }
+                Object::Text(bytes) | Object::Bytes(bytes) => Some(Part::Owned(Arc::clone(bytes))),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// A short name.
+    fn name(&self, slot: Slot) -> Option<Vec<u8>> {
+        let part = self.bytes(slot).filter(|part| part.len() <= MAX_NAME_BYTES)?;
+        Some(part.read(self.cursor.bytes).into_owned())
+    }
+
+    fn dtype(&self, slot: Slot) -> Option<Dtype> {
+        match slot {
+            Slot::Object(number) => match self.object(number) {
+                Object::Dtype(dtype) => Some(*dtype),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn shape(&self, slot: Slot) -> Result<Vec<u64>, String> {
+        let axes = self.tuple(slot).ok_or("a shape that is no tuple")?;
+        if axes.len() > MAX_AXES {
+            return Err(format!("an array of {} axes", axes.len()));
+        }
+        let axis = |axis: &Slot| match axis {
+            Slot::Int(axis) => u64::try_from(*axis).map_err(|_| format!("an axis of length {axis}")),
+            _ => Err("a shape that is not of sizes".to_owned()),
+        };
+        axes.iter().map(axis).collect()
+    }
+
+    fn tuple(&self, slot: Slot) -> Option<&[Slot]> {
+        match slot {
+            Slot::Object(number) => match self.object(number) {
+                Object::Tuple(items) => Some(items),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn sequence(&self, slot: Slot) -> Option<&[Slot]> {
+        match slot {
+            Slot::Object(number) => match self.object(number) {
+                Object::Tuple(items) => Some(items),
+                Object::List(items) => Some(items),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Writes a value out. What contains itself is found to be too deep.
+    pub(super) fn value(&self, slot: Slot) -> Result<Value, String> {
+        self.written(slot, 0, &mut Room::of(self.cursor.bytes))
+    }
+
+    fn written(&self, slot: Slot, depth: usize, room: &mut Room) -> Result<Value, String> {
+        if depth >= MAX_DEPTH {
+            return Err(too_deep());
+        }
+        let number = match slot {
+            Slot::None => return Ok(Value::None),
+            Slot::Bool(yes) => return Ok(Value::Bool(yes)),
+            Slot::Int(number) => return Ok(Value::Int(number)),
+            Slot::Huge => return Ok(Value::Huge),
+            Slot::Float(number) => return Ok(Value::Float(number)),
+            Slot::Text(start, end) => return Ok(Value::Text(Part::Plain(start as usize..end as usize))),
+            Slot::Bytes(start, end) => return Ok(Value::Bytes(Part::Plain(start as usize..end as usize))),
+            Slot::Global(global) => return Err(format!("{global:?} itself is no plain data")),
+            Slot::Object(number) => number,
+        };
+        Ok(match self.object(number) {
+            Object::Tuple(items) => self.list(items, depth, room)?,
+            Object::List(items) => self.list(items, depth, room)?,
+            Object::Map(entries) => {
+                room.take(2 * entries.len())?;
+                let entry = |at: usize| {
+                    let (key, value) = entries[at];
+                    Ok((self.written(key, depth + 1, room)?, self.written(value, depth + 1, room)?))
+                };
+                Value::Map(made(entries.len(), entry)?)
+            }
+            Object::Text(text) => Value::Text(Part::Owned(Arc::clone(text))),
+            Object::Latin1(..) | Object::Bytes(_) => Value::Bytes(self.bytes(slot).ok_or_else(underflow)?),
+            Object::Dtype(dtype) => return Err(format!("the type {dtype} itself is no plain data")),
+            Object::Unfilled => return Err("an array without content".to_owned()),
+            Object::Array(array) => Value::Array(Arc::clone(array)),
+        })
+    }
+
+    fn list(&self, items: &[Slot], depth: usize, room: &mut Room) -> Result<Value, String> {
+        room.take(items.len())?;
+        made(items.len(), |at| self.written(items[at], depth + 1, room)).map(Value::List)
+    }
+}

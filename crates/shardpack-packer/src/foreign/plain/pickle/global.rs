@@ -1,0 +1,51 @@
+//! The names that plain data asks for; they are known here and looked up nowhere.
+
+/// A name that means something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Global {
+    /// Makes an array that is to be filled.
+    Reconstruct,
+    /// The type of arrays.
+    Ndarray,
+    /// Makes the type of an item.
+    Dtype,
+    /// Makes a number of an array.
+    Scalar,
+    /// Makes an array of bytes: protocol 5.
+    FromBuffer,
+    /// Makes bytes of text: protocol 2 and below.
+    Encode,
+    /// Makes bytes of nothing, likewise.
+    Bytes,
+    /// Makes an array of bytes of bytes.
+    Bytearray,
+    /// Makes a map.
+    OrderedDict,
+}
+
+/// Of the name of a module and of what is in it, so many bytes are told.
+const MAX_TOLD: usize = 100;
+
+impl Global {
+    /// What `module` has under `name`, if it is plain data.
+    pub(super) fn of(module: &[u8], name: &[u8]) -> Result<Self, String> {
+        Ok(match (module, name) {
+            (b"numpy.core.multiarray" | b"numpy._core.multiarray", b"_reconstruct") => Self::Reconstruct,
+            (b"numpy.core.multiarray" | b"numpy._core.multiarray", b"scalar") => Self::Scalar,
+            (b"numpy.core.numeric" | b"numpy._core.numeric", b"_frombuffer") => Self::FromBuffer,
+            (b"numpy", b"ndarray") => Self::Ndarray,
+            (b"numpy", b"dtype") => Self::Dtype,
+            (b"_codecs", b"encode") => Self::Encode,
+            (b"builtins" | b"__builtin__", b"bytes") => Self::Bytes,
+            (b"builtins" | b"__builtin__", b"bytearray") => Self::Bytearray,
+            (b"collections", b"OrderedDict") => Self::OrderedDict,
+            _ => return Err(format!("it asks for {}.{}, which is no plain data", told(module), told(name))),
+        })
+    }
+}
+
+fn told(name: &[u8]) -> String {
+    let shown = String::from_utf8_lossy(&name[..name.len().min(MAX_TOLD)]);
+    let rest = if name.len() > MAX_TOLD { "…" } else { "" };
+    format!("{}{rest}", shown.escape_debug())
+}

@@ -1,0 +1,287 @@
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::foreign::plain::tests::{HWC, IMAGE, cuts_and_flips, fixture, text};
+
+fn ints(numbers: &[i64]) -> Value {
+    Value::List(numbers.iter().copied().map(Value::Int).collect())
+}
+
+#[test]
+fn images_with_labels_are_read_in_every_protocol() {
+    for protocol in 0..=5 {
+        let bytes = fixture(&format!("tuple-{protocol}.pickle"));
+        let value = pickle(&bytes).unwrap();
+        let [image, label] = value.items().unwrap() else { panic!("{value:?}") };
+        let part = image.as_bytes().unwrap();
+        assert_eq!(*part.read(&bytes), *IMAGE, "protocol {protocol}");
+        assert_eq!(part.len(), IMAGE.len(), "protocol {protocol}");
+        assert_eq!(part.range().is_some(), protocol > 2, "it is where it is: protocol {protocol}");
+        assert_eq!(label.as_int(), Some(7));
+    }
+    let bytes = fixture("list-4.pickle");
+    assert_eq!(pickle(&bytes).unwrap().items().unwrap()[1], Value::Int(7));
+}
+
+#[test]
+fn many_keys_are_read() {
+    let bytes = fixture("keys-4.pickle");
+    let value = pickle(&bytes).unwrap();
+    let keys: Vec<_> = value.items().unwrap().iter().map(|key| key.as_text(&bytes).unwrap()).collect();
+    assert_eq!(keys, (0..1100).map(|number| number.to_string()).collect::<Vec<_>>());
+}
+
+#[test]
+fn every_plain_type_is_read_in_every_protocol() {
+    for protocol in 0..=5 {
+        let bytes = fixture(&format!("all-{protocol}.pickle"));
+        let value = pickle(&bytes).unwrap();
+        let get = |name| value.get(&bytes, name).unwrap_or_else(|| panic!("{name} of protocol {protocol}"));
+        assert_eq!(*get("image").as_bytes().unwrap().read(&bytes), *IMAGE);
+        assert_eq!(get("label").as_int(), Some(7));
+        let (min, max) = (i64::MIN, i64::MAX);
+        let numbers = [0, 255, 256, 65535, 65536, 1 << 31, 1 << 40, -1, -(1 << 31), min, max];
+        assert_eq!(get("ints"), &ints(&numbers));
+        assert_eq!(get("huge"), &Value::List(vec![Value::Huge; 3]));
+        assert_eq!(get("floats"), &Value::List(vec![Value::Float(0.5), Value::Float(-1e300)]));
+        assert_eq!(get("flags"), &Value::List(vec![Value::Bool(true), Value::Bool(false), Value::None]));
+        assert_eq!(get("text").as_text(&bytes).unwrap(), text());
+        assert_eq!(get("long").as_text(&bytes).unwrap(), "x".repeat(300));
+        let [no_bytes, no_text, list, tuple, map] = get("empty").items().unwrap() else {
+            panic!("protocol {protocol}")
+        };
+        assert!(no_bytes.as_bytes().unwrap().is_empty());
+        assert!(matches!(no_text, Value::Text(part) if part.is_empty()));
+        assert_eq!((list, tuple, map), (&ints(&[]), &ints(&[]), &Value::Map(Vec::new())));
+        let tuples = [&[1][..], &[1, 2], &[1, 2, 3], &[1, 2, 3, 4]];
+        assert_eq!(get("tuples"), &Value::List(tuples.map(ints).to_vec()));
+        let [some, none] = get("bytearray").items().unwrap() else { panic!("protocol {protocol}") };
+        assert_eq!(*some.as_bytes().unwrap().read(&bytes), *b"\x80a");
+        assert!(none.as_bytes().unwrap().is_empty());
+        assert_eq!(get("ordered").get(&bytes, "a"), Some(&Value::Int(2)));
+        let [first, second] = get("shared").items().unwrap() else { panic!("protocol {protocol}") };
+        assert_eq!(first.items().unwrap()[1].as_text(&bytes).unwrap(), "two");
+        assert_eq!(first, second);
+        assert_eq!(
+            value.entries().unwrap().last(),
+            Some(&(Value::Int(3), Value::Map(vec![(Value::Int(4), Value::Int(5))])))
+        );
+    }
+}
+
+#[test]
+fn arrays_of_numpy_1_and_2_are_read_in_every_protocol() {
+    for (name, protocol) in (0..=5).flat_map(|protocol| [("numpy1", protocol), ("numpy2", protocol)]) {
+        let name = format!("{name}-{protocol}.pickle");
+        let bytes = fixture(&name);
+        let value = pickle(&bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let get = |key| value.get(&bytes, key).unwrap_or_else(|| panic!("{key} of {name}"));
+        let array = |key| match get(key) {
+            Value::Array(array) => array,
+            other => panic!("{name}: {other:?}"),
+        };
+        let fortran: Vec<u8> = (0..18).map(|at| HWC[(at % 2) * 9 + (at / 2 % 3) * 3 + at / 6]).collect();
+        let part: Vec<u8> = HWC.iter().enumerate().filter(|(at, _)| at % 3 != 1).map(|(_, byte)| *byte).collect();
+        let rows: [(&str, &str, &[u64], bool, &[u8]); 7] = [
+            ("hwc", "|u1", &[2, 3, 3], false, &HWC),
+            ("fortran", "|u1", &[2, 3, 3], true, &fortran),
+            ("part", "|u1", &[2, 3, 2], false, &part),
+            ("jpeg", "|u1", &[282], false, IMAGE),
+            ("big", ">i4", &[2], false, &[0, 0, 0, 1, 255, 255, 255, 254]),
+            ("zero", "<f4", &[], false, &[0, 0, 0, 0x3f]),
+            ("words", "<U2", &[2], false, &[97, 0, 0, 0, 98, 0, 0, 0, 0xe4, 0, 0, 0, 0, 0, 0, 0]),
+        ];
+        for (key, dtype, shape, is_fortran, data) in rows {
+            let array = array(key);
+            let found = (array.dtype.as_str(), &*array.shape, array.is_fortran);
+            assert_eq!(found, (dtype, shape, is_fortran), "{key} of {name}");
+            assert_eq!(*array.data.read(&bytes), *data, "{key} of {name}");
+        }
+        assert_eq!((&*array("none").dtype, &*array("none").shape), ("<f8", &[0, 3][..]), "{name}");
+        assert_eq!(*get("jpeg").as_bytes().unwrap().read(&bytes), *IMAGE);
+        let numbers =
+            [Value::Int(7), Value::Int(200), Value::Int(-2), Value::Float(0.5), Value::Float(1.5), Value::Bool(true)];
+        assert_eq!(get("scalars"), &Value::List(numbers.to_vec()), "{name}");
+        assert_eq!(get("huge"), &Value::Huge);
+        assert_eq!(get("word").as_text(&bytes).unwrap(), text(), "{name}");
+        assert_eq!(*get("code").as_bytes().unwrap().read(&bytes), *b"n01440764");
+    }
+}
+
+#[test]
+fn pickles_of_python_2_are_read() {
+    for (name, protocol) in (0..=2).flat_map(|protocol| [("py2", protocol), ("py2c", protocol)]) {
+        let name = format!("{name}-{protocol}.pickle");
+        let bytes = fixture(&name);
+        let both = pickle(&bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let [value, ordered] = both.items().unwrap() else { panic!("{name}") };
+        let get = |key| value.get(&bytes, key).unwrap_or_else(|| panic!("{key} of {name}"));
+        for key in ["image", "bytearray"] {
+            assert_eq!(*get(key).as_bytes().unwrap().read(&bytes), *IMAGE, "{key} of {name}");
+        }
+        assert_eq!(get("text").as_text(&bytes).unwrap(), text());
+        assert_eq!((get("long"), get("scalar")), (&Value::Int(1 << 40), &Value::Int(-7)));
+        let flags = [Value::Bool(true), Value::Bool(false), Value::None, Value::Float(0.5)];
+        assert_eq!(get("flags"), &Value::List(flags.to_vec()));
+        let Value::Array(array) = get("array") else { panic!("{name}") };
+        assert_eq!((array.dtype.as_str(), &*array.shape), ("|u1", &[2, 3, 3][..]));
+        assert_eq!(*array.data.read(&bytes), HWC, "{name}");
+        assert_eq!(ordered.get(&bytes, "b"), Some(&Value::Int(1)));
+        assert_eq!(ordered.get(&bytes, "a"), Some(&Value::List(vec![Value::Int(2), ints(&[3])])));
+    }
+}
+
+#[test]
+fn what_is_not_plain_is_refused_by_name() {
+    let long = [b"c".as_slice(), &b"a".repeat(300), b"\nx\n."].concat();
+    let long_told = format!("byte 0: it asks for {}….x, which is no plain data", "a".repeat(100));
+    let rows: [(&[u8], &str); 25] = [
+        (b"cos\nsystem\n(S'true'\ntR.", "byte 0: it asks for os.system, which is no plain data"),
+        (
+            b"\x80\x02cposix\nsystem\nq\0X\x04\0\0\0trueq\x01\x85q\x02Rq\x03.",
+            "byte 2: it asks for posix.system, which is no plain data",
+        ),
+        (
+            b"\x80\x04\x8c\x02os\x94\x8c\x06system\x94\x93\x94\x8c\x04true\x85R.",
+            "byte 16: it asks for os.system, which is no plain data",
+        ),
+        (b"(S'true'\nios\nsystem\n.", "byte 9: it asks for os.system, which is no plain data"),
+        (
+            b"cnumpy.core.multiarray\n_reconstruct\x00\n.",
+            "byte 0: it asks for numpy.core.multiarray._reconstruct\\0, which is no plain data",
+        ),
+        (b"cbuiltins\neval\n.", "byte 0: it asks for builtins.eval, which is no plain data"),
+        (&long, &long_told),
+        (b"\x93.", "byte 0: a value is wanted and there is none"),
+        (b"K\x01K\x02\x93.", "byte 4: STACK_GLOBAL without names"),
+        (b"K\x01)R.", "byte 3: something is called that is no function"),
+        (b"cnumpy\nndarray\n)R.", "byte 16: Ndarray is called with the wrong arguments"),
+        (b"cnumpy\nndarray\n.", " Ndarray itself is no plain data"),
+        (b"cbuiltins\nbytes\nK\x05\x85R.", "byte 19: Bytes is called with the wrong arguments"),
+        (
+            b"c_codecs\nencode\nX\x03\0\0\0\xe7\x8c\xabX\x06\0\0\0latin1\x86R.",
+            "byte 36: '猫' in text that stands for bytes",
+        ),
+        (b"Pid\n.", "byte 0: opcode PERSID, which is no plain data"),
+        (b"\x82\x01.", "byte 0: opcode EXT1, which is no plain data"),
+        (b"\x97.", "byte 0: opcode NEXT_BUFFER, which is no plain data"),
+        (b"\x8f.", "byte 0: opcode EMPTY_SET, which is no plain data"),
+        (b"\xff.", "byte 0: 0xff is no opcode"),
+        (b"\x80\x06N.", "byte 0: protocol 6, the last one known is 5"),
+        (b"NN.", "byte 2: it ends in the middle of a value"),
+        (b"(N.", "byte 2: it ends in the middle of a value"),
+        (b"](a.", "byte 2: a value is wanted and there is none"),
+        (b")Na.", "byte 2: values are put into what is no container"),
+        (b"(Nd.", "byte 2: a key without a value"),
+    ];
+    for (bytes, what) in rows {
+        let error = pickle(bytes).unwrap_err();
+        assert!(error == format!("pickle, {what}") || error == format!("pickle:{what}"), "{error}, not {what}");
+    }
+}
+
+#[test]
+fn lengths_are_checked_before_they_are_used() {
+    let huge = (1_u64 << 60).to_le_bytes();
+    for opcode in [0x8e, 0x96, 0x8d] {
+        let bytes = [&[0x80, 5, opcode][..], &huge, b"abc."].concat();
+        let told = "pickle, byte 2: 1152921504606846976 bytes are claimed, 4 are left";
+        assert_eq!(pickle(&bytes).unwrap_err(), told, "{opcode:x}");
+    }
+    let framed = [&b"\x80\x04\x95"[..], &huge, b"N."].concat();
+    assert_eq!(pickle(&framed).unwrap_err(), "pickle, byte 2: 1152921504606846976 bytes are claimed, 2 are left");
+    let rows: [(&[u8], &str); 8] = [
+        (b"B\xff\xff\xff\xffabc.", "4294967295 bytes are claimed, 4 are left"),
+        (b"T\xff\xff\xff\xffabc.", "a length of -1"),
+        (b"\x8b\xff\xff\xff\xff.", "a length of -1"),
+        (b"\x8b\xff\xff\xff\x7f.", "2147483647 bytes are claimed, 1 are left"),
+        (b"Nr\xff\xff\xff\xff.", "number 4294967295 in a memo of 0"),
+        (b"Np18446744073709551615\n.", "number 18446744073709551615 in a memo of 0"),
+        (b"j\xff\xff\xff\xff.", "number 4294967295 is not in the memo"),
+        (b"Np99999999999999999999\n.", "a number in the memo that is none"),
+    ];
+    for (bytes, what) in rows {
+        let error = pickle(bytes).unwrap_err();
+        assert!(error.ends_with(what), "{error}, not {what}");
+    }
+}
+
+#[test]
+fn an_array_has_the_bytes_that_its_shape_says() {
+    let good = fixture("numpy2-4.pickle");
+    let shape = [b'K', 2, b'K', 3, b'K', 3, 0x87];
+    let at = good.windows(shape.len()).position(|window| window == shape).unwrap();
+    let mut bad = good;
+    bad[at + 1] = 200;
+    let error = pickle(&bad).unwrap_err();
+    assert!(error.ends_with("an array of |u1 and shape [200, 3, 3] has 18 bytes"), "{error}");
+}
+
+/// Reads what is hostile; it has to be refused soon.
+fn refused(bytes: &[u8], what: &str) {
+    let start = Instant::now();
+    let error = pickle(bytes).unwrap_err();
+    assert!(error.ends_with(what), "{error}, not {what}");
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+}
+
+#[test]
+fn ten_million_levels_are_refused() {
+    const LEVELS: usize = 10_000_000;
+    let deep = "values are nested more than 64 deep";
+    let (open, all) = (|opcode: &[u8]| opcode.repeat(LEVELS), |parts: &[&[u8]]| parts.concat());
+    refused(&all(&[b"\x80\x04", &open(b"]"), &open(b"a"), b"."]), deep);
+    // These could be a tuple of so many lists until the end.
+    refused(&all(&[b"(", &b"]".repeat(LEVELS / 10), &open(b"a"), b"t."]), deep);
+    refused(&all(&[&open(b"("), &open(b"t"), b"."]), deep);
+    refused(&all(&[b")", &open(b"\x85"), b"."]), deep);
+    refused(&all(&[b")", &open(b"2\x86"), b"."]), deep);
+    refused(&all(&[&open(b"}K\0"), b"N", &open(b"s"), b"."]), deep);
+    // A list that holds itself, and one that grows deep only after it was put into another.
+    refused(b"]\x94h\0a.", deep);
+    let mut late = b"]".to_vec();
+    for number in 0..100 {
+        // An empty list goes into the one on top, then to the top.
+        late.extend_from_slice(&[b']', 0x94, b'a', b'h', number]);
+    }
+    late.extend_from_slice(&b"0".repeat(100));
+    refused(&[&late, &b"."[..]].concat(), deep);
+}
+
+#[test]
+fn a_billion_laughs_are_refused() {
+    // Each of 40 lists holds the one before ten times.
+    let mut laughs = b"]\x94".to_vec();
+    for number in 0..40_u8 {
+        laughs.extend_from_slice(b"](");
+        laughs.extend_from_slice(&[b'h', number].repeat(10));
+        laughs.extend_from_slice(b"e\x94");
+    }
+    // All of them in one, so that nothing is left on the stack.
+    let laughs = [b"(", &*laughs, b"t."].concat();
+    refused(&laughs, &format!("it stands for more than {} values", laughs.len() + 4096));
+
+    // A long text encoded again and again.
+    let text = [b"X\0\0\x10\0".as_slice(), &b"a".repeat(1 << 20)].concat();
+    let encode = b"c_codecs\nencode\n\x940X\x06\0\0\0latin1\x940".as_slice();
+    let many = [b"(", encode, &text, b"\x94", &b"h\0h\x02h\x01\x86R".repeat(100_000), b"t."].concat();
+    refused(&many, "it refers to the same parts too often");
+
+    // A long list made a map again and again.
+    let pairs = [b"](".as_slice(), &b"NN\x86".repeat(100_000), b"e\x94"].concat();
+    let many = [b"(ccollections\nOrderedDict\n\x94", &*pairs, &b"h\0h\x01\x85R".repeat(100_000), b"t."].concat();
+    refused(&many, "it refers to the same parts too often");
+}
+
+#[test]
+fn damage_is_no_panic() {
+    let names = (0..=5).flat_map(|protocol| ["tuple", "all", "numpy1", "numpy2"].map(|name| (name, protocol)));
+    let old = (0..=2).flat_map(|protocol| ["py2", "py2c"].map(|name| (name, protocol)));
+    for (name, protocol) in names.chain(old) {
+        let bytes = fixture(&format!("{name}-{protocol}.pickle"));
+        (0..bytes.len()).for_each(|length| drop(pickle(&bytes[..length]).expect_err("a part of it")));
+    }
+    for name in ["tuple-2", "all-0", "all-4", "numpy1-2", "numpy2-5", "py2c-1"] {
+        cuts_and_flips(&fixture(&format!("{name}.pickle")), |bytes| drop(pickle(bytes)));
+    }
+}
