@@ -16,7 +16,8 @@ use crate::{
     python,
 };
 
-const TARGETS: [&str; 9] = ["tar", "tfrecord", "recordio", "mds", "parquet", "lmdb", "index", "manifest", "seekable"];
+const TARGETS: [&str; 10] =
+    ["tar", "tfrecord", "recordio", "mds", "parquet", "lmdb", "plain", "index", "manifest", "seekable"];
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing -Cdebug-assertions -Coverflow-checks \
@@ -151,6 +152,15 @@ fn seed(name: &str, corpus: &Path) -> Result<()> {
         )?,
         // Its environment is kept in the repository; no tool at hand writes pages that small.
         "lmdb" => {}
+        "plain" => {
+            let folder = root().join("fixtures/plain");
+            let entries = fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+            for path in entries.flatten().map(|entry| entry.path()) {
+                if let Some(name) = path.file_name().filter(|_| path.extension().is_some_and(|end| end != "py")) {
+                    copy(&path, &corpus.join(name))?;
+                }
+            }
+        }
         "index" => copy(&packed.join("plain/index/shard-000000.index"), &corpus.join("own.index"))?,
         "manifest" => copy(&packed.join("plain/manifest.json"), &corpus.join("own.json"))?,
         _ => {

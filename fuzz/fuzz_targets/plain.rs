@@ -1,0 +1,48 @@
+//! Bytes as serialised plain data, in each of its ways.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use shardpack_fuzz::within;
+use shardpack_packer::foreign::plain::{MAX_DEPTH, Part, Value, arrow, datum, msgpack, pickle};
+
+fuzz_target!(|input: &[u8]| {
+    // An opcode of one byte makes a list of 32 bytes and a place on the stack of 16, in buffers that double, and a
+    // value of 40; lists of one item have room for four.
+    within(1 << 20, 256, input, || {
+        for read in [pickle, msgpack, arrow] {
+            if let Ok(value) = read(input) {
+                look(&value, input, 0);
+            }
+        }
+        if let Ok(datum) = datum(input) {
+            assert!(datum.data.end <= input.len());
+        }
+    });
+});
+
+fn look(value: &Value, input: &[u8], depth: usize) {
+    assert!(depth < MAX_DEPTH);
+    match value {
+        Value::Text(part) => {
+            whole(part, input);
+            assert!(value.as_text(input).is_some());
+        }
+        Value::Bytes(part) => whole(part, input),
+        Value::Array(array) => whole(&array.data, input),
+        Value::List(items) => items.iter().for_each(|item| look(item, input, depth + 1)),
+        Value::Map(entries) => entries.iter().for_each(|(key, value)| {
+            look(key, input, depth + 1);
+            look(value, input, depth + 1);
+        }),
+        Value::None | Value::Bool(_) | Value::Int(_) | Value::Huge | Value::Float(_) => {}
+    }
+}
+
+/// Looks at a part once: long ones may be shared.
+fn whole(part: &Part, input: &[u8]) {
+    match part {
+        Part::Plain(range) => assert!(range.start <= range.end && range.end <= input.len()),
+        Part::Latin1 { range, bytes } => assert!(range.len() >= *bytes && range.end <= input.len()),
+        Part::Owned(_) => {}
+    }
+}
