@@ -97,9 +97,9 @@ fn recognised(paths: &[PathBuf], from: Option<Kind>) -> Result<Vec<ShardFile>> {
 }
 
 fn unknown(path: &Path) -> Error {
-    Error::data("of no format that this program knows, by its first bytes")
-        .in_file(path)
-        .help("webdataset tar, TFRecord, RecordIO, MDS and parquet are told by themselves; --from says which it is")
+    Error::data("of no format that this program knows, by its first bytes").in_file(path).help(
+        "webdataset tar, TFRecord, RecordIO, MDS, parquet and LMDB are told by themselves; --from says which it is",
+    )
 }
 
 /// The shards right in `folder`.

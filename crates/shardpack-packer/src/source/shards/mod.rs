@@ -83,7 +83,7 @@ impl Shards {
             })
             .in_file(sources.first().cloned().unwrap_or_default())
             .help(
-                "shards are webdataset tar, TFRecord, RecordIO, MDS or parquet files; a tree of images is packed with \
+                "shards are webdataset tar, TFRecord, RecordIO, MDS, parquet or LMDB files; a tree of images is packed with \
                  `shardpack pack SRC DST`",
             ));
         }
