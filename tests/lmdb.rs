@@ -81,6 +81,22 @@ fn environments_of_every_script_are_converted_without_an_option() {
 }
 
 #[test]
+fn raw_pixels_become_the_npy_files_that_numpy_would_write() {
+    let bench = Bench::new();
+    let source = written(&bench);
+    for way in ["raw-caffe", "raw-numpy"] {
+        let dst = bench.at(way);
+        convert(&source.join(way), &dst, &[]).code(0);
+        let mut expected: Vec<_> =
+            (0..6).map(|n| (n % 3, fs::read(source.join(format!("expected/{way}-{n}.npy"))).unwrap())).collect();
+        expected.sort();
+        assert!(images(&dst) == expected, "{way}: other bytes than numpy's");
+        assert_eq!(Dataset::open(&dst).unwrap().manifest().kinds["npy"], 6);
+        run(&["verify", "--quiet", "--decode", dst.to_str().unwrap()]).code(0);
+    }
+}
+
+#[test]
 fn a_pickle_that_asks_for_a_command_is_refused_by_name_and_nothing_is_run() {
     let bench = Bench::new();
     let source = written(&bench);

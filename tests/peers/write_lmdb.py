@@ -86,6 +86,15 @@ def main(source, out):
     for name in sorted({p.split("/")[0] for p, _, _ in images}):
         own = [(f"{n:040x}".encode(), b) for n, (p, _, b) in enumerate(images) if p.startswith(name + "/")]
         write(place(f"lsun/{name}_train_lmdb"), own)
+    pixels = lambda n: np.random.default_rng(n).integers(0, 256, (12 + n, 16, 3), np.uint8)
+    raw = lambda a, l: b"\x08\x03\x10" + varint(a.shape[1]) + b"\x18" + varint(a.shape[2]) + b"\x22" + varint(a.size) + a.tobytes() + b"\x28" + varint(l)
+    arrays = [pixels(n) for n in range(6)]
+    write(place("raw-caffe"), ((f"{n:08d}".encode(), raw(a.transpose(2, 0, 1), n % 3)) for n, a in enumerate(arrays)))
+    write(place("raw-numpy"), ((number(n), pickle.dumps((a, n % 3))) for n, a in enumerate(arrays)))
+    os.makedirs(place("expected"))
+    for n, a in enumerate(arrays):
+        np.save(place(f"expected/raw-numpy-{n}.npy"), a)
+        np.save(place(f"expected/raw-caffe-{n}.npy"), np.ascontiguousarray(a.transpose(2, 0, 1)))
     evil = [(number(n), pickle.dumps((b, l))) for n, (_, l, b) in enumerate(images)] + [(b"evil", pickle.dumps(Evil(out)))]
     write(place("evil.lmdb"), evil, subdir=False)
     write(place("strange"), ((number(n), b"\x7fnothing that is known " + number(n)) for n in range(5)))

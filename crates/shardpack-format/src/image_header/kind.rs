@@ -30,6 +30,8 @@ pub enum Kind {
     Avif = 10,
     /// HEIF with HEVC inside (HEIC), or with a coding that its brands do not tell.
     Heif = 11,
+    /// A numpy array: raw pixels.
+    Npy = 12,
 }
 
 /// How many of the first bytes [`Kind::of`] looks at, at most.
@@ -37,7 +39,7 @@ pub const SNIFF_BYTES: usize = 64;
 
 impl Kind {
     /// Every kind, in the order of its code.
-    pub const ALL: [Kind; 12] = [
+    pub const ALL: [Kind; 13] = [
         Kind::Unknown,
         Kind::Jpeg,
         Kind::Png,
@@ -50,13 +52,14 @@ impl Kind {
         Kind::Jxl,
         Kind::Avif,
         Kind::Heif,
+        Kind::Npy,
     ];
 
     /// The kind of the file that begins with `bytes`; the first [`SNIFF_BYTES`] suffice.
     ///
     /// Source: for the kinds whose headers are read, what their files name. JPEG 2000: ISO/IEC 15444-1 I.5.1
     /// (signature box), A.4.1 and A.5.1 (codestream: SOC, SIZ). JPEG XL: ISO/IEC 18181-2 9.1 (signature box), ISO/IEC
-    /// 18181-1 (signature of the codestream).
+    /// 18181-1 (signature of the codestream). Arrays: numpy 2, `lib/format.py`.
     pub fn of(bytes: &[u8]) -> Kind {
         match bytes {
             [0xFF, 0xD8, 0xFF, ..] => Kind::Jpeg,
@@ -71,6 +74,7 @@ impl Kind {
             [0xFF, 0x4F, 0xFF, 0x51, ..] => Kind::Jp2,
             [0, 0, 0, 12, b'J', b'X', b'L', b' ', b'\r', b'\n', 0x87, b'\n', ..] => Kind::Jxl,
             [0xFF, 0x0A, ..] => Kind::Jxl,
+            [0x93, b'N', b'U', b'M', b'P', b'Y', 1..=3, ..] => Kind::Npy,
             [_, _, _, _, b'f', b't', b'y', b'p', ..] => of_brands(bytes).unwrap_or(Kind::Unknown),
             _ => Kind::Unknown,
         }
@@ -103,6 +107,7 @@ impl Kind {
             Kind::Jxl => "jxl",
             Kind::Avif => "avif",
             Kind::Heif => "heif",
+            Kind::Npy => "npy",
         }
     }
 
@@ -147,6 +152,7 @@ pub(super) mod tests {
         ("heic", b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", Kind::Heif),
         ("heic by a compatible brand", b"\0\0\0\x1Cftypmif1\0\0\0\0mif1heicavif", Kind::Heif),
         ("heif of an unknown coding", b"\0\0\0\x14ftypmif1\0\0\0\0mif1", Kind::Heif),
+        ("array", b"\x93NUMPY\x01\0\x76\0{'descr': '|u1'", Kind::Npy),
         ("video", b"\0\0\0\x18ftypisom\0\0\x02\0isommp41", Kind::Unknown),
         ("minor version that looks like a brand", b"\0\0\0\x14ftypisomavifisom", Kind::Unknown),
         ("brands behind the box", b"\0\0\0\x14ftypisom\0\0\0\0isomavif", Kind::Unknown),

@@ -75,7 +75,7 @@ pub struct Header {
 impl Header {
     /// What the headers in `bytes`, a whole file, say; what cannot be read is 0 or `Unknown`.
     ///
-    /// Of JPEG 2000, JPEG XL, AVIF and HEIF only the kind is told.
+    /// Of JPEG 2000, JPEG XL, AVIF, HEIF and arrays only the kind is told.
     pub fn of(bytes: &[u8]) -> Header {
         let kind = Kind::of(bytes);
         let found = match kind {
@@ -86,7 +86,7 @@ impl Header {
             Kind::Bmp => bmp::header(bytes),
             Kind::Tiff => tiff::header(bytes),
             Kind::Pnm => pnm::header(bytes),
-            Kind::Unknown | Kind::Jp2 | Kind::Jxl | Kind::Avif | Kind::Heif => None,
+            Kind::Unknown | Kind::Jp2 | Kind::Jxl | Kind::Avif | Kind::Heif | Kind::Npy => None,
         };
         let header = found.unwrap_or(Header { kind, width: 0, height: 0, mode: Mode::Unknown, depth: 0 });
         if header.width == 0 || header.height == 0 { Header { width: 0, height: 0, ..header } } else { header }

@@ -22,7 +22,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<(), String> {
         Kind::Jpeg => jpeg(bytes),
         Kind::Unknown => Err("no image by its first bytes".to_owned()),
         // No decoder here; their headers were all that could be checked.
-        Kind::Jp2 | Kind::Jxl | Kind::Avif | Kind::Heif => Ok(()),
+        Kind::Jp2 | Kind::Jxl | Kind::Avif | Kind::Heif | Kind::Npy => Ok(()),
         kind => others(bytes).map_err(|error| format!("{} does not decode: {error}", kind.name().to_uppercase())),
     }
 }

@@ -307,6 +307,7 @@ fn format_name(kind: Kind) -> &'static str {
         Kind::Jxl => "JXL",
         Kind::Avif => "AVIF",
         Kind::Heif => "HEIF",
+        Kind::Npy => "NPY",
     }
 }
 

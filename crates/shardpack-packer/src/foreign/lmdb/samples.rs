@@ -6,7 +6,7 @@
 //!
 //! Holds at all times: one value is in memory; what cannot be understood is said of its sample, and the walk goes on.
 
-use std::{borrow::Cow, collections::VecDeque, ops::Range, path::Path};
+use std::{borrow::Cow, collections::VecDeque, ops::Range, path::Path, sync::Arc};
 
 use shardpack_format::{
     Error, Result,
@@ -38,6 +38,8 @@ const SHOWN_BYTES: usize = 16;
 const PLAIN: u8 = 0;
 /// Each byte of it is a character of UTF-8, as pickles of protocol 2 have it.
 const LATIN1: u8 = 1;
+/// It is an array of raw pixels in a value of this making, and becomes a `.npy` file.
+const ARRAYS: [(u8, Coding); 3] = [(2, Coding::Pickle), (3, Coding::Msgpack), (4, Coding::Datum)];
 
 /// How values are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +49,23 @@ enum Coding {
     Msgpack,
     Arrow,
     Datum,
+}
+
+impl Coding {
+    /// The samples of a value of this making.
+    fn samples(self, input: &[u8], wanted: &Wanted) -> Vec<Found> {
+        let decoded = match self {
+            Self::Image => return vec![of_image(input)],
+            Self::Datum => return vec![of_datum(input)],
+            Self::Pickle => plain::pickle(input),
+            Self::Msgpack => plain::msgpack(input),
+            Self::Arrow => plain::arrow(input),
+        };
+        match decoded {
+            Ok(value) => samples_of(&value, input, wanted),
+            Err(what) => vec![Found { held: Err(what), label: Label::Missing, filename: None }],
+        }
+    }
 }
 
 /// Where labels are that are not in the value.
@@ -112,6 +131,13 @@ pub fn walk(path: &Path, wanted: &Wanted) -> Result<Box<dyn foreign::Walk>> {
 /// # Errors
 /// When it is damaged.
 pub fn image(fetched: &[u8], recipe: u8) -> Result<Cow<'_, [u8]>> {
+    if let Some((_, coding)) = ARRAYS.iter().find(|(known, _)| *known == recipe) {
+        let found = coding.samples(fetched, &Wanted::default());
+        return match found.into_iter().next().map(|found| found.held) {
+            Some(Ok(Held::Array(array))) => Ok(Cow::Owned(npy(&array, fetched))),
+            _ => Err(Error::data("it is no array, as it was")),
+        };
+    }
     match recipe {
         PLAIN => Ok(Cow::Borrowed(fetched)),
         LATIN1 => {
@@ -169,7 +195,7 @@ fn coding_of(value: &[u8]) -> Option<Coding> {
         return Some(Coding::Pickle);
     }
     let holds_samples = |decoded: std::result::Result<Value, String>| {
-        decoded.is_ok_and(|decoded| samples_of(&decoded, value, &Wanted::default()).iter().any(|one| one.part.is_ok()))
+        decoded.is_ok_and(|decoded| samples_of(&decoded, value, &Wanted::default()).iter().any(|one| one.held.is_ok()))
     };
     if plain::datum(value).is_ok_and(|datum| datum.encoded || !datum.data.is_empty() && datum.channels > 0) {
         return Some(Coding::Datum);
@@ -180,9 +206,17 @@ fn coding_of(value: &[u8]) -> Option<Coding> {
     holds_samples(plain::arrow(value)).then_some(Coding::Arrow)
 }
 
+/// What holds the image of a sample.
+enum Held {
+    /// The bytes of its file.
+    Bytes(Part),
+    /// Its pixels.
+    Array(Arc<Array>),
+}
+
 /// A sample in a value.
 struct Found {
-    part: std::result::Result<Part, String>,
+    held: std::result::Result<Held, String>,
     label: Label,
     filename: Option<Vec<u8>>,
 }
@@ -206,20 +240,20 @@ fn sample_of(value: &Value, input: &[u8], wanted: &Wanted) -> Found {
     if value.entries().is_some() {
         let filename = field(&None, &FILENAMES).and_then(|name| name.as_text(input));
         return Found {
-            part: field(&wanted.image, &IMAGES).map_or_else(|| Err("a map without an image".to_owned()), part_of),
+            held: field(&wanted.image, &IMAGES).map_or_else(|| Err("a map without an image".to_owned()), held_by),
             label: field(&wanted.label, &LABELS).map_or(Label::Missing, |label| label_of(label, input)),
             filename: filename.map(|name| name.into_owned().into_bytes()),
         };
     }
     let Some(items) = value.items() else {
-        return Found { part: part_of(value), label: Label::Missing, filename: None };
+        return Found { held: held_by(value), label: Label::Missing, filename: None };
     };
     // (image, label), in either order.
     let image = items.iter().position(|item| matches!(item, Value::Bytes(_) | Value::Array(_)));
     let others = items.iter().enumerate().filter(|(number, _)| Some(*number) != image);
     let labels: Vec<_> = others.map(|(_, item)| label_of(item, input)).collect();
     Found {
-        part: image.map_or_else(|| Err("a list without bytes".to_owned()), |image| part_of(&items[image])),
+        held: image.map_or_else(|| Err("a list without bytes".to_owned()), |image| held_by(&items[image])),
         label: match labels.get(wanted.label_number) {
             Some(label) => label.clone(),
             None if wanted.label_number == 0 => Label::Missing,
@@ -229,15 +263,42 @@ fn sample_of(value: &Value, input: &[u8], wanted: &Wanted) -> Found {
     }
 }
 
-fn part_of(value: &Value) -> std::result::Result<Part, String> {
+fn held_by(value: &Value) -> std::result::Result<Held, String> {
     match value {
-        Value::Array(array) if array.shape.len() != 1 => {
-            let Array { dtype, shape, .. } = &**array;
-            let shape: Vec<_> = shape.iter().map(u64::to_string).collect();
-            Err(format!("raw pixels, an array of {dtype} of shape {}: only encoded images are taken", shape.join("×")))
+        Value::Array(array) if array.dtype == "|u1" && matches!(array.shape.len(), 2 | 3) => {
+            Ok(Held::Array(Arc::clone(array)))
         }
-        _ => value.as_bytes().cloned().ok_or_else(|| format!("{}, no image", value.kind())),
+        Value::Array(array) if array.shape.len() != 1 => {
+            let shape: Vec<_> = array.shape.iter().map(u64::to_string).collect();
+            Err(format!("an array of {} of shape {}, no image", array.dtype, shape.join("×")))
+        }
+        _ => value.as_bytes().cloned().map(Held::Bytes).ok_or_else(|| format!("{}, no image", value.kind())),
     }
+}
+
+/// What stands before the items in a `.npy` file.
+///
+/// Source: numpy 2, `lib/format.py`, version 1.0: the whole of it is a multiple of 64 bytes, and ends in a line break.
+fn npy_head(array: &Array) -> Vec<u8> {
+    let shape: Vec<_> = array.shape.iter().map(|axis| format!("{axis},")).collect();
+    let order = if array.is_fortran { "True" } else { "False" };
+    // As Python prints a tuple: `(3, 4)`, and `(3,)`.
+    let shape = shape.join(" ");
+    let shape = if array.shape.len() > 1 { shape.trim_end_matches(',') } else { &shape };
+    let text = format!("{{'descr': '{}', 'fortran_order': {order}, 'shape': ({shape}), }}", array.dtype);
+    let bytes = (10 + text.len() + 1).next_multiple_of(64);
+    let mut head = b"\x93NUMPY\x01\0".to_vec();
+    // Two or three axes and a short type: far below 2^16.
+    head.extend_from_slice(&((bytes - 10) as u16).to_le_bytes());
+    head.extend_from_slice(text.as_bytes());
+    head.resize(bytes - 1, b' ');
+    head.push(b'\n');
+    head
+}
+
+/// An array as a `.npy` file; `input` is what it was read from.
+fn npy(array: &Array, input: &[u8]) -> Vec<u8> {
+    [&npy_head(array), &*array.data.read(input)].concat()
 }
 
 fn label_of(value: &Value, input: &[u8]) -> Label {
@@ -274,20 +335,7 @@ impl Samples {
         self.database.read(entry.value.clone(), &mut self.value)?;
         let input = self.value.as_slice();
         let wanted = &self.wanted;
-        let decoded = |value: std::result::Result<Value, String>| match value {
-            Ok(value) => samples_of(&value, input, wanted),
-            Err(what) => vec![Found { part: Err(what), label: Label::Missing, filename: None }],
-        };
-        let found = match self.coding {
-            Coding::Image => {
-                let part = Part::Plain(0..input.len());
-                vec![Found { part: Ok(part), label: Label::Missing, filename: None }]
-            }
-            Coding::Pickle => decoded(plain::pickle(input)),
-            Coding::Msgpack => decoded(plain::msgpack(input)),
-            Coding::Arrow => decoded(plain::arrow(input)),
-            Coding::Datum => vec![of_datum(input)],
-        };
+        let found = self.coding.samples(input, wanted);
         let several = found.len() > 1;
         let beside = if several { None } else { self.label_beside(&entry.key)? };
         for (number, one) in found.into_iter().enumerate() {
@@ -313,7 +361,7 @@ impl Samples {
     }
 
     fn record(&self, entry: &Entry, found: Found, number: Option<usize>, beside: Option<&Label>) -> Record {
-        let Found { part, label, filename } = found;
+        let Found { held, label, filename } = found;
         let label = beside.cloned().unwrap_or(label);
         let mut key = entry.key.clone();
         if let Some(number) = number {
@@ -327,14 +375,24 @@ impl Samples {
             _ => None,
         };
         let start = entry.value.start;
-        let image = part.and_then(|part| {
-            let (range, recipe) = match &part {
-                Part::Plain(range) => (range.clone(), PLAIN),
-                Part::Latin1 { range, .. } => (range.clone(), LATIN1),
-                Part::Owned(_) => return Err("its bytes are escaped, as pickles of protocol 0 have them".to_owned()),
+        let image = held.and_then(|held| {
+            let (fetch, bytes, recipe) = match &held {
+                Held::Array(_) if number.is_some() => {
+                    return Err("raw pixels, in one value with others: that is not read".to_owned());
+                }
+                Held::Array(array) => {
+                    let of_coding = ARRAYS.iter().find(|(_, coding)| *coding == self.coding);
+                    let (recipe, _) = of_coding.ok_or_else(|| "raw pixels, in a value of this making".to_owned())?;
+                    (0..self.value.len(), npy_head(array).len() + array.data.len(), *recipe)
+                }
+                Held::Bytes(part @ Part::Plain(range)) => (range.clone(), part.len(), PLAIN),
+                Held::Bytes(part @ Part::Latin1 { range, .. }) => (range.clone(), part.len(), LATIN1),
+                Held::Bytes(Part::Owned(_)) => {
+                    return Err("its bytes are escaped, as pickles of protocol 0 have them".to_owned());
+                }
             };
-            let bytes = u32::try_from(part.len()).map_err(|_| "an image of 4 GiB or more".to_owned())?;
-            let fetch = start + range.start as u64..start + range.end as u64;
+            let bytes = u32::try_from(bytes).map_err(|_| "an image of 4 GiB or more".to_owned())?;
+            let fetch = start + fetch.start as u64..start + fetch.end as u64;
             let offset = fetch.start;
             Ok(Image { name: String::new(), fetch, bytes, offset, in_parts: recipe != PLAIN, recipe })
         });
@@ -359,22 +417,36 @@ fn folder_of(key: &[u8]) -> Option<Vec<u8>> {
     (at > 0).then(|| key[..at].to_vec())
 }
 
+fn of_image(input: &[u8]) -> Found {
+    let held = match Kind::of(input) {
+        Kind::Unknown => Err(format!(
+            "{} bytes that are no image, the first {}",
+            input.len(),
+            hash::hex(&input[..input.len().min(SHOWN_BYTES)])
+        )),
+        _ => Ok(Held::Bytes(Part::Plain(0..input.len()))),
+    };
+    Found { held, label: Label::Missing, filename: None }
+}
+
 fn of_datum(input: &[u8]) -> Found {
-    let failed = |what: String| Found { part: Err(what), label: Label::Missing, filename: None };
     let datum = match plain::datum(input) {
         Ok(datum) => datum,
-        Err(what) => return failed(what),
+        Err(what) => return Found { held: Err(what), label: Label::Missing, filename: None },
     };
-    let label = datum.label.map_or(Label::Missing, Label::Number);
-    let is_image = || Kind::of(input.get(datum.data.clone()).unwrap_or_default()) != Kind::Unknown;
-    let part = match datum.encoded || is_image() {
-        true => Ok(Part::Plain(datum.data.clone())),
-        false => Err(format!(
-            "raw pixels, {} channels of {}×{}: only encoded images are taken",
-            datum.channels, datum.width, datum.height
-        )),
+    let shape = [datum.channels, datum.height, datum.width].map(u64::from);
+    let pixels = shape.iter().try_fold(1u64, |product, axis| product.checked_mul(*axis));
+    let is_image = Kind::of(input.get(datum.data.clone()).unwrap_or_default()) != Kind::Unknown;
+    let data = Part::Plain(datum.data.clone());
+    let held = match datum.encoded || is_image {
+        true => Ok(Held::Bytes(data)),
+        // Blue, green, red, each a plane, as Caffe has them: kept as they are.
+        false if pixels == Some(data.len() as u64) && !datum.float_data => {
+            Ok(Held::Array(Arc::new(Array { dtype: "|u1".to_owned(), shape: shape.to_vec(), is_fortran: false, data })))
+        }
+        false => Err(format!("{} bytes of pixels, its size says {}×{}×{}", data.len(), shape[0], shape[1], shape[2])),
     };
-    Found { part, label, filename: None }
+    Found { held, label: datum.label.map_or(Label::Missing, Label::Number), filename: None }
 }
 
 impl foreign::Walk for Samples {
