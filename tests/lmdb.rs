@@ -72,6 +72,16 @@ fn environments_of_every_script_are_converted_without_an_option() {
         convert(&from, &same, &["--jobs", "1", "--quiet", "--read-order", "physical"]).code(0);
         assert_eq!(support::contents(&same), support::contents(&dst), "{way}: the bytes depend on how they are read");
     }
+    // The order of the tree, though `10` stands before `2` in the file.
+    let ordered = bench.at("ordered");
+    convert(&source.join("folder2lmdb-5.lmdb"), &ordered, &["--order", "source", "--quiet"]).code(0);
+    let tree = bench.at("tree-ordered");
+    pack(&photos(), &tree, &["--order", "source", "--quiet"]).code(0);
+    let bytes = |folder: &Path| {
+        let dataset = Dataset::open(folder).unwrap();
+        (0..dataset.len()).map(|number| dataset.sample(number).unwrap().bytes().to_vec()).collect::<Vec<_>>()
+    };
+    assert!(bytes(&ordered) == bytes(&tree), "another order than that of the keys' numbers");
     // Names of classes, where keys or folders tell them.
     for way in ["paths", "lsun", "dict"] {
         let classes: Vec<_> =

@@ -152,7 +152,7 @@ fn fit<'f>(folder: &Path, files: &[&'f ShardFile]) -> Result<(&'f ShardFile, &'s
 /// Numbers in the listing of the samples of each file, in stored order; with the place of what is fetched.
 fn by_file(listing: &Listing, shards: &Shards, files: usize) -> Vec<Vec<(u64, u64)>> {
     let mut samples = vec![Vec::new(); files];
-    for number in listing.stored_order() {
+    for number in listing.stored_order().unwrap_or_default() {
         let (file, offset) = shards.of_place(listing.entry(number).place);
         samples[file].push((number, offset));
     }

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 use shardpack_format::{Error, Result};
 
 /// A folder that holds samples.
@@ -92,8 +93,7 @@ pub struct Listing {
     names: Vec<u8>,
     /// In canonical order.
     entries: Vec<Entry>,
-    /// The source has an order of its own, that of the places; `--order source` means it.
-    is_stored: bool,
+    own_order: OwnOrder,
 }
 
 /// Samples of one folder, in order of their names, before they join a listing.
@@ -125,8 +125,7 @@ pub struct Builder {
     folders: Vec<Folder>,
     names: Vec<u8>,
     entries: Vec<Entry>,
-    /// Samples came one by one, in the order of a source that has one.
-    is_stored: bool,
+    own_order: OwnOrder,
 }
 
 impl Builder {
@@ -155,29 +154,61 @@ impl Builder {
         let at = packed_name(self.names.len() as u64, name.len() as u64).ok_or_else(too_long)?;
         self.names.extend_from_slice(name);
         self.entries.push(Entry { name: at, place, stamp, bytes, folder });
-        self.is_stored = true;
+        if self.own_order == OwnOrder::Canonical {
+            self.own_order = OwnOrder::Places;
+        }
         Ok(())
     }
 
     /// The listing of all that was taken over.
     pub fn finish(self, classes: Arc<Vec<Box<[u8]>>>) -> Listing {
-        let Self { folders, names, mut entries, is_stored } = self;
+        let Self { folders, names, mut entries, own_order } = self;
         let mut order: Vec<u32> = (0..folders.len() as u32).collect();
         let key = |number: &u32| (folders[*number as usize].class, &folders[*number as usize].path);
         order.sort_unstable_by(|a, b| key(a).cmp(&key(b)));
         let mut places = vec![0; order.len()];
         order.iter().enumerate().for_each(|(place, number)| places[*number as usize] = place as u32);
         entries.par_iter_mut().for_each(|entry| entry.folder = places[entry.folder as usize]);
-        match is_stored {
-            true => sort_by_name(&names, &mut entries),
+        match own_order {
+            OwnOrder::Places | OwnOrder::Keys => sort_by_name(&names, &mut entries),
             // In a folder the names came in order, and so they stand.
-            false => entries.par_sort_unstable_by_key(|entry| (entry.folder, entry.name)),
+            OwnOrder::Canonical => entries.par_sort_unstable_by_key(|entry| (entry.folder, entry.name)),
         }
         let mut folders: Vec<Option<Folder>> = folders.into_iter().map(Some).collect();
         let folders = order.iter().filter_map(|number| folders[*number as usize].take()).collect();
         entries.shrink_to_fit();
-        Listing { classes, folders, names, entries, is_stored }
+        Listing { classes, folders, names, entries, own_order }
     }
+}
+
+/// The order that a source has of itself, which `--order source` means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OwnOrder {
+    /// Canonical order.
+    #[default]
+    Canonical,
+    /// That of the places of samples: stored order.
+    Places,
+    /// That of their keys, numbers in them by their value: `9` before `10`.
+    Keys,
+}
+
+/// What stands in for `key` so that bytes compare as its numbers do.
+fn natural(key: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(key.len() + 4);
+    for run in key.chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit()) {
+        if run.first().is_some_and(u8::is_ascii_digit) {
+            let zeros = run.iter().take_while(|digit| **digit == b'0').count().min(run.len() - 1);
+            // A digit first, so that numbers stand where digits do; then the longer number is the larger one.
+            out.push(b'0');
+            out.extend_from_slice(&((run.len() - zeros) as u32).to_be_bytes());
+            out.extend_from_slice(&run[zeros..]);
+        } else {
+            out.extend_from_slice(run);
+        }
+    }
+    out
 }
 
 fn name_of<'n>(names: &'n [u8], entry: &Entry) -> &'n [u8] {
@@ -222,7 +253,7 @@ impl Listing {
         folders: Vec<Folder>,
         names: Vec<u8>,
         entries: Vec<Entry>,
-        is_stored: bool,
+        own_order: OwnOrder,
     ) -> Result<Self> {
         let end = |entry: &Entry| entry.name_start() + entry.name_bytes();
         let names_fit = entries.iter().all(|entry| end(entry) <= names.len() as u64);
@@ -231,7 +262,7 @@ impl Listing {
         if !(names_fit && folders_fit && classes_fit) {
             return Err(Error::data("a name, folder or class of the listing points outside it"));
         }
-        Ok(Self { classes, folders, names, entries, is_stored })
+        Ok(Self { classes, folders, names, entries, own_order })
     }
 
     /// All entries in canonical order.
@@ -278,19 +309,33 @@ impl Listing {
         });
         let listing =
             Self::new(Arc::clone(&self.classes), folders.filter(|(_, samples)| !samples.is_empty()).collect());
-        Self { is_stored: self.is_stored, ..listing }
+        Self { own_order: self.own_order, ..listing }
     }
 
-    /// Whether the source has an order of its own, that of the places of its samples, which is not canonical order.
-    pub fn is_stored(&self) -> bool {
-        self.is_stored
+    /// The order that the source itself has.
+    pub fn own_order(&self) -> OwnOrder {
+        self.own_order
     }
 
-    /// The samples in the order of the source.
-    pub fn stored_order(&self) -> Vec<u64> {
+    /// The order of the source becomes that of keys.
+    pub fn order_by_keys(&mut self) {
+        self.own_order = OwnOrder::Keys;
+    }
+
+    /// The samples in the order of the source, if that is not canonical order.
+    pub fn stored_order(&self) -> Option<Vec<u64>> {
         let mut order: Vec<u64> = (0..self.len()).collect();
-        order.par_sort_unstable_by_key(|number| self.entry(*number).place);
-        order
+        match self.own_order {
+            OwnOrder::Canonical => return None,
+            OwnOrder::Places => order.par_sort_unstable_by_key(|number| self.entry(*number).place),
+            OwnOrder::Keys => order.par_sort_by_cached_key(|number| {
+                let class = self.classes[self.class(*number) as usize].len();
+                let mut path = Vec::new();
+                self.path(*number, &mut path);
+                (natural(&path[class..]), self.entry(*number).place)
+            }),
+        }
+        Some(order)
     }
 
     /// Gives samples that share folder and name a name that `unlike` makes of their place and the one they have.
@@ -387,8 +432,15 @@ mod tests {
         listing.part_namesakes(|place, name| [format!("{place}/").as_bytes(), name].concat()).unwrap();
         let names: Vec<_> = (0..3).map(|number| listing.name(number)).collect();
         assert_eq!(names, [b"3/x".as_slice(), b"7/x", b"b"]);
-        assert_eq!(listing.stored_order(), [0, 2, 1]);
+        assert_eq!(listing.stored_order().unwrap(), [0, 2, 1]);
         assert_eq!([b"a/3/x".as_slice(), b"a/x"].map(|path| listing.find(0, path)), [Some(0), None]);
+    }
+
+    #[test]
+    fn numbers_in_keys_count_by_their_value() {
+        let mut keys = ["10", "9", "a10", "a9", "009", "image-2", "image-10", "b", "1/10", "1/9", "0"];
+        keys.sort_by_key(|key| natural(key.as_bytes()));
+        assert_eq!(keys, ["0", "1/9", "1/10", "9", "009", "10", "a9", "a10", "b", "image-2", "image-10"]);
     }
 
     #[test]

@@ -222,8 +222,7 @@ impl Plan {
         let key_digits = (samples.saturating_sub(1).max(1).ilog10() as usize + 1).max(KEY_DIGITS);
         let arrangement = match options.order {
             Order::Shuffled => Arrangement::Shuffled(Permutation::new(samples, options.seed)),
-            Order::Source if found.listing.is_stored() => Arrangement::Stored(found.listing.stored_order()),
-            Order::Source => Arrangement::Canonical,
+            Order::Source => found.listing.stored_order().map_or(Arrangement::Canonical, Arrangement::Stored),
         };
         Ok(Self {
             name: found.split.clone().unwrap_or_else(|| options.name.clone()),

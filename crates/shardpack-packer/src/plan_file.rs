@@ -22,7 +22,7 @@ use shardpack_format::{Error, Result, hash, sample};
 
 use crate::{
     ledger::{self, Unpacked},
-    listing::{Entry, Folder, Listing},
+    listing::{Entry, Folder, Listing, OwnOrder},
     plan::{Options, Plan, Shard},
     source::{Found, Origin, Shards, shards},
     sys,
@@ -74,7 +74,7 @@ struct Dataset {
     folders: u64,
     entries: u64,
     name_bytes: u64,
-    is_stored: bool,
+    own_order: OwnOrder,
 }
 
 /// Writes `plans` to `path`, by way of a temporary name beside it or in `work`.
@@ -116,7 +116,7 @@ fn header(source: &Origin, plans: &[Plan]) -> io::Result<Header> {
             folders: plan.listing.folders().len() as u64,
             entries: plan.listing.len(),
             name_bytes: plan.listing.name_bytes(),
-            is_stored: plan.listing.is_stored(),
+            own_order: plan.listing.own_order(),
         })
     };
     Ok(Header {
@@ -241,7 +241,7 @@ fn read_listing(input: &mut impl Read, dataset: &Dataset, classes: Vec<Vec<u8>>)
     }
     let names = bytes(input, dataset.name_bytes)?;
     let classes = Arc::new(classes.into_iter().map(Into::into).collect());
-    Listing::from_parts(classes, folders, names, entries, dataset.is_stored)
+    Listing::from_parts(classes, folders, names, entries, dataset.own_order)
 }
 
 fn cut(error: io::Error) -> Error {

@@ -219,6 +219,10 @@ impl Shards {
                 let (file, offset) = open::of_place(place);
                 [format!("{}@{offset}/", self.files[file].name).as_bytes(), name].concat()
             })?;
+            if self.files.iter().all(|file| file.split != one.split || file.shard.kind == Kind::Lmdb) {
+                // Its pages have an order that nobody chose.
+                listing.order_by_keys();
+            }
             one.listing = Arc::new(listing);
             one.unpacked.sort_unstable_by(order);
             if classes.is_unlabelled && !one.listing.is_empty() {
