@@ -21,7 +21,7 @@ pub fn test(mut arguments: Arguments) -> Result<()> {
     steps.step("licences", || licences::check(full))?;
     let mut pythons = Vec::new();
     steps.step("python", || {
-        pythons.push(("SHARDPACK_PYTHON", python::environment("peers-venv", "tests/peers/requirements.txt")?));
+        pythons.push(("SHARDPACK_PYTHON", python::peers()?));
         let found = |who: &str, python: Result<PathBuf>| match python {
             Ok(python) => Some(python),
             Err(error) => {

@@ -29,7 +29,7 @@ cargo xtask fixtures                           make the fixtures anew and compar
 
   test: --full installs cargo-deny where it is missing; CI=true fuzzes for 25 seconds a target instead of 5
   bench: --quick takes 3 rounds instead of 5; --small K makes trees K times as small and leaves docs/ alone;
-         rows: pack peers formats format-peers cold slow verify read scale listing
+         rows: pack peers formats format-peers convert lmdb cold slow verify read scale listing
 ";
 
 fn main() -> ExitCode {

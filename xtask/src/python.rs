@@ -21,6 +21,11 @@ pub fn environment_with_dependencies(name: &str, requirements: &str) -> Result<P
     make(name, requirements, &[])
 }
 
+/// The readers and writers that every run of the tests asks.
+pub fn peers() -> Result<PathBuf> {
+    environment("peers-venv", "tests/peers/requirements.txt")
+}
+
 /// TensorFlow: some 2 GB, so it has an environment of its own, made where it is asked for.
 pub fn tensorflow() -> Result<PathBuf> {
     environment_with_dependencies("peers-tensorflow", "tests/peers/tensorflow.txt")

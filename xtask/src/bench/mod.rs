@@ -28,12 +28,13 @@ pub struct Scale {
 /// A table, by the name it is asked for with.
 type Row = (&'static str, fn(&Scale) -> Result<String>);
 
-const ROWS: [Row; 11] = [
+const ROWS: [Row; 12] = [
     ("pack", rows::pack),
     ("peers", rows::peers),
     ("formats", rows::formats),
     ("format-peers", rows::format_peers),
     ("convert", rows::convert),
+    ("lmdb", rows::lmdb),
     ("cold", rows::cold),
     ("slow", rows::slow),
     ("verify", rows::verify),

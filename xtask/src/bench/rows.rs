@@ -398,6 +398,42 @@ pub fn convert(scale: &Scale) -> Result<String> {
     clear().map(|()| text)
 }
 
+/// An LMDB as a source, against a loop over py-lmdb and webdataset's writer, and against the tree of images.
+pub fn lmdb(scale: &Scale) -> Result<String> {
+    let [tree, _] = trees(scale);
+    let (path, python) = (tree.make()?, python::peers()?);
+    let source = fresh("folder.lmdb")?;
+    let script = "benches/peers/from_lmdb.py";
+    run(command(&python, [script, "make"]).arg(&path).arg(&source))?;
+    warm(&path)?;
+    run(command("sh", ["-c", "cat \"$0\" > /dev/null"]).arg(&source))?;
+    let convert = || {
+        let mut convert = command(shardpack("release"), ["convert", "--quiet"]);
+        convert.arg(&source).arg(fresh("shards")?);
+        Ok(convert)
+    };
+    let by_loop = || {
+        let mut pack = command(&python, [script, "pack"]);
+        pack.arg(&source).arg(fresh("by-loop")?);
+        Ok(pack)
+    };
+    let contenders = [
+        Contender::new("shardpack convert of the LMDB", convert),
+        Contender { counts_itself: true, ..Contender::new("py-lmdb and webdataset ShardWriter", by_loop) },
+        Contender::new("shardpack pack of the tree", || pack_command(&path, "tree", &[])),
+    ];
+    let results = contest(scale.rounds, &contenders, settle)?;
+    let text = format!(
+        "From the page cache, an LMDB of pickles `(bytes, label)` to webdataset, shuffled: `shardpack convert LMDB DST`, a plain \
+         loop (`{script}`, without the time for imports), and `shardpack pack` of the same images as files. {}, {} \
+         rounds:\n\n{}",
+        tree.describe(),
+        scale.rounds,
+        results.table()
+    );
+    clear().map(|()| text)
+}
+
 /// pack at three sizes: the time for a file must not grow with their number.
 pub fn scale(scale: &Scale) -> Result<String> {
     let sizes = [10_000, 50_000, 200_000].map(|files| (files / scale.smaller).max(1));

@@ -12,7 +12,7 @@ use shardpack_format::{
     Error, Result,
     formats::foreign::{self, Image, Label, Record, Wanted},
     hash,
-    image_header::Kind,
+    image_header::{Kind, SNIFF_BYTES},
 };
 
 use super::{
@@ -55,7 +55,7 @@ impl Coding {
     /// The samples of a value of this making.
     fn samples(self, input: &[u8], wanted: &Wanted) -> Vec<Found> {
         let decoded = match self {
-            Self::Image => return vec![of_image(input)],
+            Self::Image => return vec![of_image(input, input.len() as u64)],
             Self::Datum => return vec![of_datum(input)],
             Self::Pickle => plain::pickle(input),
             Self::Msgpack => plain::msgpack(input),
@@ -332,10 +332,16 @@ struct Samples {
 impl Samples {
     /// Reads the samples of an entry.
     fn read(&mut self, entry: &Entry) -> Result<()> {
-        self.database.read(entry.value.clone(), &mut self.value)?;
+        let bytes = entry.value.end - entry.value.start;
+        // Of an image as it is, nothing but its beginning is of interest here.
+        let looked_at = if self.coding == Coding::Image { bytes.min(SNIFF_BYTES as u64) } else { bytes };
+        self.database.read(entry.value.start..entry.value.start + looked_at, &mut self.value)?;
         let input = self.value.as_slice();
         let wanted = &self.wanted;
-        let found = self.coding.samples(input, wanted);
+        let found = match self.coding {
+            Coding::Image => vec![of_image(input, bytes)],
+            coding => coding.samples(input, wanted),
+        };
         let several = found.len() > 1;
         let beside = if several { None } else { self.label_beside(&entry.key)? };
         for (number, one) in found.into_iter().enumerate() {
@@ -417,14 +423,14 @@ fn folder_of(key: &[u8]) -> Option<Vec<u8>> {
     (at > 0).then(|| key[..at].to_vec())
 }
 
-fn of_image(input: &[u8]) -> Found {
-    let held = match Kind::of(input) {
-        Kind::Unknown => Err(format!(
-            "{} bytes that are no image, the first {}",
-            input.len(),
-            hash::hex(&input[..input.len().min(SHOWN_BYTES)])
-        )),
-        _ => Ok(Held::Bytes(Part::Plain(0..input.len()))),
+/// A value of so many bytes that is the image itself, which begins with `first`.
+fn of_image(first: &[u8], bytes: u64) -> Found {
+    let held = match (Kind::of(first), usize::try_from(bytes)) {
+        (Kind::Unknown, _) | (_, Err(_)) => {
+            let shown = hash::hex(&first[..first.len().min(SHOWN_BYTES)]);
+            Err(format!("{bytes} bytes that are no image, the first {shown}"))
+        }
+        (_, Ok(bytes)) => Ok(Held::Bytes(Part::Plain(0..bytes))),
     };
     Found { held, label: Label::Missing, filename: None }
 }
