@@ -12,7 +12,7 @@ use std::{
 
 use shardpack_format::formats;
 use shardpack_reader::Dataset;
-use support::{Bench, Ran, jpeg, pack, photos, run};
+use support::{Bench, Ran, images, jpeg, pack, photos, run};
 
 /// The photographs as shards of `format` that know nothing of us.
 fn foreign(bench: &Bench, format: &str, options: &[&str]) -> PathBuf {
@@ -38,18 +38,6 @@ fn verify(folder: &Path, options: &[&str]) -> Ran {
 fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
     entries.map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), fs::read(path).unwrap())).collect()
-}
-
-/// Class and bytes of every image, in order of both.
-fn images(folder: &Path) -> Vec<(i64, Vec<u8>)> {
-    let dataset = Dataset::open(folder).unwrap();
-    let mut reader = dataset.reader(..).unwrap().check_content(true);
-    let mut images = Vec::new();
-    while let Some(sample) = reader.next().unwrap() {
-        images.push((sample.label().unwrap(), sample.bytes().to_vec()));
-    }
-    images.sort();
-    images
 }
 
 #[test]

@@ -10,8 +10,9 @@ use std::{
     process::Command,
 };
 
+use shardpack_packer::foreign::lmdb::{Environment, Walk};
 use shardpack_reader::Dataset;
-use support::{Bench, Ran, Rng, pack, photos, run};
+use support::{Bench, Ran, Rng, images, pack, photos, run};
 
 /// Environments of the photographs, each in a way of its own.
 fn written(bench: &Bench) -> PathBuf {
@@ -27,18 +28,6 @@ fn written(bench: &Bench) -> PathBuf {
 
 fn convert(source: &Path, dst: &Path, options: &[&str]) -> Ran {
     run(&[&["convert", source.to_str().unwrap(), dst.to_str().unwrap()], options].concat())
-}
-
-/// Label and bytes of every image, in order of both.
-fn images(folder: &Path) -> Vec<(i64, Vec<u8>)> {
-    let dataset = Dataset::open(folder).unwrap();
-    let mut reader = dataset.reader(..).unwrap().check_content(true);
-    let mut images = Vec::new();
-    while let Some(sample) = reader.next().unwrap() {
-        images.push((sample.label().unwrap(), sample.bytes().to_vec()));
-    }
-    images.sort();
-    images
 }
 
 #[test]
@@ -155,4 +144,41 @@ fn cuts_and_flips_give_errors_or_a_dataset_and_never_a_signal() {
         }
         let _ = fs::remove_dir_all(&dst);
     }
+}
+
+/// An entry as the script lists it: length and key, length and value.
+fn listed(database: &shardpack_packer::foreign::lmdb::Database, mut walk: Walk) -> Vec<Vec<u8>> {
+    let (mut entries, mut value) = (Vec::new(), Vec::new());
+    while let Some(entry) = walk.next().unwrap() {
+        database.read(entry.value, &mut value).unwrap();
+        let lengths = [entry.key.len() as u64, value.len() as u64].map(u64::to_le_bytes);
+        entries.push([&lengths[0], entry.key.as_slice(), &lengths[1], value.as_slice()].concat());
+    }
+    entries
+}
+
+#[test]
+fn every_entry_is_read_as_liblmdb_reads_it() {
+    let bench = Bench::new();
+    let source = written(&bench);
+    let environment = Environment::open(&source.join("pages")).unwrap();
+    let mut names = environment.names().unwrap();
+    names.sort();
+    assert_eq!(names, [b"duplicates".as_slice(), b"fixed", b"small", b"values"]);
+    for name in names {
+        let shown = String::from_utf8(name.clone()).unwrap();
+        let expected = fs::read(source.join(format!("expected/pages-{shown}"))).unwrap();
+        let database = environment.database(Some(&name)).unwrap();
+        let by_key = listed(&database, database.cursor().unwrap());
+        assert!(by_key.concat() == expected, "{shown}: other entries, or another order of keys");
+        let mut by_page = listed(&database, database.walk().unwrap());
+        let mut by_key_sorted = by_key.clone();
+        by_page.sort();
+        by_key_sorted.sort();
+        assert!(by_page == by_key_sorted, "{shown}: a walk by pages meets other entries");
+        assert_eq!(by_key.len() as u64, database.entries(), "{shown}");
+    }
+    let values = environment.database(Some(b"values")).unwrap();
+    assert!(values.get(b"value-1048576").unwrap().is_some_and(|place| place.end - place.start == 1 << 20));
+    assert_eq!(values.get(b"value-3").unwrap(), None);
 }

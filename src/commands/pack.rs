@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use shardpack_format::hash;
 use shardpack_packer::{
-    Error, Result,
+    Error, ErrorKind, Result,
     copy::OnBad,
     pack::{self, Planned, Report},
     sidecars,
@@ -158,7 +158,10 @@ pub fn go(
         let relay = relay.as_ref().map(|(first, folder)| (*first, folder.as_path()));
         let result = pack::pack(one, relay, &folder(one), &options, monitor);
         monitor.finish();
-        let report = result?;
+        let report = result.map_err(|error| match error.kind() {
+            ErrorKind::Interrupted => error.help("the same command goes on from the finished shards"),
+            _ => error,
+        })?;
         if !run.talk.json {
             report::print(&as_text(&report, one, &folder(one), run.talk.quiet))?;
         }

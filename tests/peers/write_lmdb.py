@@ -58,6 +58,33 @@ class Evil:
         return os.system, (f"touch {self.out}/ran",)
 
 
+def write_pages(path, expected):
+    """Trees of several levels, values in pages of their own, duplicates and freed pages; and what liblmdb reads of them."""
+    environment = lmdb.open(path, map_size=1 << 28, max_dbs=4)
+    kinds = {"small": {}, "values": {}, "duplicates": {"dupsort": True}, "fixed": {"dupsort": True, "dupfixed": True}}
+    databases = {name: environment.open_db(name.encode(), **options) for name, options in kinds.items()}
+    sizes = [0, 1, 2000, *range(2036, 2044), *range(4076, 4084), 5000, 1 << 20]
+    with environment.begin(write=True) as transaction:
+        for n in range(20000):
+            transaction.put(f"{n * 7919 % 20011}".encode(), f"v{n}".encode(), db=databases["small"])
+        for n in sizes:
+            transaction.put(f"value-{n}".encode(), bytes(i % 251 for i in range(n)), db=databases["values"])
+        for n in range(6000):
+            transaction.put(f"key-{n % 7}".encode(), f"{n:06d}".encode() * (1 + n % 5), db=databases["duplicates"])
+            transaction.put(f"key-{n % 7}".encode(), n.to_bytes(8, "big"), db=databases["fixed"])
+    for start in range(0, 20000, 4000):
+        with environment.begin(write=True) as transaction:
+            for n in range(start, start + 4000, 3):
+                transaction.delete(f"{n * 7919 % 20011}".encode(), db=databases["small"])
+            transaction.delete(b"key-3", f"{start + 3 - start % 7:06d}".encode(), db=databases["duplicates"])
+    with environment.begin() as transaction:
+        for name, database in databases.items():
+            with open(f"{expected}/pages-{name}", "wb") as out:
+                for key, value in transaction.cursor(db=database):
+                    out.write(len(key).to_bytes(8, "little") + key + len(value).to_bytes(8, "little") + value)
+    environment.close()
+
+
 def main(source, out):
     """Writes all of them."""
     os.makedirs(out)
@@ -92,6 +119,7 @@ def main(source, out):
     write(place("raw-caffe"), ((f"{n:08d}".encode(), raw(a.transpose(2, 0, 1), n % 3)) for n, a in enumerate(arrays)))
     write(place("raw-numpy"), ((number(n), pickle.dumps((a, n % 3))) for n, a in enumerate(arrays)))
     os.makedirs(place("expected"))
+    write_pages(place("pages"), place("expected"))
     for n, a in enumerate(arrays):
         np.save(place(f"expected/raw-numpy-{n}.npy"), a)
         np.save(place(f"expected/raw-caffe-{n}.npy"), np.ascontiguousarray(a.transpose(2, 0, 1)))

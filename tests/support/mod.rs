@@ -196,6 +196,18 @@ pub fn pack(src: &Path, dst: &Path, options: &[&str]) -> Ran {
     run(&args)
 }
 
+/// Label and bytes of every image, in order of both.
+pub fn images(folder: &Path) -> Vec<(i64, Vec<u8>)> {
+    let dataset = shardpack_reader::Dataset::open(folder).unwrap();
+    let mut reader = dataset.reader(..).unwrap().check_content(true);
+    let mut images = Vec::new();
+    while let Some(sample) = reader.next().unwrap() {
+        images.push((sample.label().unwrap(), sample.bytes().to_vec()));
+    }
+    images.sort();
+    images
+}
+
 /// The binary, to be spawned and sent signals.
 pub fn binary() -> PathBuf {
     PathBuf::from(env!("CARGO_BIN_EXE_shardpack"))

@@ -9,6 +9,7 @@ pub mod hash;
 pub mod image_header;
 pub mod index;
 pub mod manifest;
+pub mod npy;
 pub mod permutation;
 pub mod sample;
 pub mod seekable;

@@ -157,6 +157,24 @@ pub struct Record {
     pub others: Vec<(String, u64)>,
 }
 
+impl Record {
+    /// The record at `range`, number `number` of its file, of which nothing is known but why it has no image so far.
+    pub fn numbered(range: Range<u64>, number: u64, no_image: String) -> Self {
+        Self {
+            range,
+            key: number.to_string().into_bytes(),
+            key_is_unique: false,
+            filename: None,
+            class: None,
+            label_name: String::new(),
+            label: Label::Missing,
+            labels: 0,
+            image: Err(no_image),
+            others: Vec::new(),
+        }
+    }
+}
+
 /// Walks the records of a shard in the order in which they lie.
 pub trait Walk {
     /// The next record, its checksums compared; `None` behind the last.

@@ -304,19 +304,6 @@ pub fn pack(
     options: &Options,
     monitor: &dyn Monitor,
 ) -> Result<Report> {
-    run(planned, relay, dst, options, monitor).map_err(|error| match error.kind() {
-        ErrorKind::Interrupted => error.help("the same command goes on from the finished shards"),
-        _ => error,
-    })
-}
-
-fn run(
-    planned: &Planned,
-    relay: Option<(&Planned, &Path)>,
-    dst: &Path,
-    options: &Options,
-    monitor: &dyn Monitor,
-) -> Result<Report> {
     let start = Instant::now();
     let plans = &planned.plans;
     // What cannot be done is said before anything is written.

@@ -218,18 +218,9 @@ impl<R: Skip> Walk for Records<R> {
             }
         };
         let payload_bytes = self.payload.len() as u64 + u64::from(self.unread.0);
-        let mut record = Record {
-            range: start..self.at + u64::from(self.unread.0) + u64::from(self.unread.1),
-            key: self.given.to_string().into_bytes(),
-            key_is_unique: false,
-            filename: None,
-            class: None,
-            label_name: String::new(),
-            label: Label::Missing,
-            labels: 0,
-            image: Err(format!("a record of {payload_bytes} bytes has no room for a header of {IMAGE_HEADER_BYTES}")),
-            others: Vec::new(),
-        };
+        let range = start..self.at + u64::from(self.unread.0) + u64::from(self.unread.1);
+        let no_room = format!("a record of {payload_bytes} bytes has no room for a header of {IMAGE_HEADER_BYTES}");
+        let mut record = Record::numbered(range, self.given, no_room);
         self.given += 1;
         let Some(header) = ImageHeader::read(&self.payload) else { return Ok(Some(record)) };
         record.key = header.id.to_string().into_bytes();

@@ -132,18 +132,8 @@ impl Records {
         self.image = None;
         let Some((record_bytes, is_read)) = self.read()? else { return Ok(None) };
         let range = self.at..self.at + record_bytes;
-        let mut record = Record {
-            range: range.clone(),
-            key: self.number.to_string().into_bytes(),
-            key_is_unique: false,
-            filename: None,
-            class: None,
-            label_name: String::new(),
-            label: Label::Missing,
-            labels: 0,
-            image: Err("a record of 2 GiB or more: protobuf messages must be below that".to_owned()),
-            others: Vec::new(),
-        };
+        let too_long = "a record of 2 GiB or more: protobuf messages must be below that".to_owned();
+        let mut record = Record::numbered(range.clone(), self.number, too_long);
         self.at = range.end;
         self.number += 1;
         if !is_read {

@@ -13,6 +13,7 @@ use shardpack_format::{
     formats::foreign::{self, Image, Label, Record, Wanted},
     hash,
     image_header::{Kind, SNIFF_BYTES},
+    npy,
 };
 
 use super::{
@@ -29,6 +30,8 @@ const IMAGES: [&str; 10] = ["image", "images", "img", "imgs", "jpg", "jpeg", "pn
 const LABELS: [&str; 8] = ["label", "labels", "class", "cls", "target", "targets", "y", "class_id"];
 /// The same for the name of the image's file.
 const FILENAMES: [&str; 6] = ["filename", "file_name", "path", "name", "key", "__key__"];
+/// Entries of an environment that may all be names of databases.
+const MOST_NAMES: u64 = 1 << 16;
 /// Values that are looked at to tell how they are made.
 const LOOKS: usize = 3;
 /// Bytes of a value that a message shows.
@@ -86,7 +89,8 @@ enum Labels {
 /// When it is none, is damaged, or its values are of no known making: then the first of them are shown.
 pub fn walk(path: &Path, wanted: &Wanted) -> Result<Box<dyn foreign::Walk>> {
     let environment = Environment::open(path)?;
-    let names = environment.names()?;
+    // To list names is to read every leaf, and an environment of databases alone has a few.
+    let names = if environment.entries() <= MOST_NAMES { environment.names()? } else { Vec::new() };
     let is_named = !names.is_empty() && names.len() as u64 == environment.entries();
     let named = |wanted: &Option<String>, likely: &[&str]| -> Result<Option<Vec<u8>>> {
         let is = |name: &str| names.iter().any(|known| known == name.as_bytes());
@@ -134,7 +138,7 @@ pub fn image(fetched: &[u8], recipe: u8) -> Result<Cow<'_, [u8]>> {
     if let Some((_, coding)) = ARRAYS.iter().find(|(known, _)| *known == recipe) {
         let found = coding.samples(fetched, &Wanted::default());
         return match found.into_iter().next().map(|found| found.held) {
-            Some(Ok(Held::Array(array))) => Ok(Cow::Owned(npy(&array, fetched))),
+            Some(Ok(Held::Array(array))) => Ok(Cow::Owned(npy_file(&array, fetched))),
             _ => Err(Error::data("it is no array, as it was")),
         };
     }
@@ -276,28 +280,12 @@ fn held_by(value: &Value) -> std::result::Result<Held, String> {
     }
 }
 
-/// What stands before the items in a `.npy` file.
-///
-/// Source: numpy 2, `lib/format.py`, version 1.0: the whole of it is a multiple of 64 bytes, and ends in a line break.
 fn npy_head(array: &Array) -> Vec<u8> {
-    let shape: Vec<_> = array.shape.iter().map(|axis| format!("{axis},")).collect();
-    let order = if array.is_fortran { "True" } else { "False" };
-    // As Python prints a tuple: `(3, 4)`, and `(3,)`.
-    let shape = shape.join(" ");
-    let shape = if array.shape.len() > 1 { shape.trim_end_matches(',') } else { &shape };
-    let text = format!("{{'descr': '{}', 'fortran_order': {order}, 'shape': ({shape}), }}", array.dtype);
-    let bytes = (10 + text.len() + 1).next_multiple_of(64);
-    let mut head = b"\x93NUMPY\x01\0".to_vec();
-    // Two or three axes and a short type: far below 2^16.
-    head.extend_from_slice(&((bytes - 10) as u16).to_le_bytes());
-    head.extend_from_slice(text.as_bytes());
-    head.resize(bytes - 1, b' ');
-    head.push(b'\n');
-    head
+    npy::head(&array.dtype, &array.shape, array.is_fortran)
 }
 
 /// An array as a `.npy` file; `input` is what it was read from.
-fn npy(array: &Array, input: &[u8]) -> Vec<u8> {
+fn npy_file(array: &Array, input: &[u8]) -> Vec<u8> {
     [&npy_head(array), &*array.data.read(input)].concat()
 }
 

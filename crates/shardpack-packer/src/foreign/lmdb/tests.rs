@@ -432,37 +432,3 @@ fn the_seed_of_the_fuzz_target_is_the_small_environment() {
     }
     assert!(fs::read(&seed).unwrap() == small(), "run this test with SHARDPACK_WRITE_SEED=1");
 }
-
-/// Lists an environment that liblmdb wrote, for a comparison by hand: of each entry in both orders its database, key,
-/// and the length and BLAKE3 of its value.
-#[test]
-#[ignore = "reads SHARDPACK_LMDB, writes SHARDPACK_LMDB_OUT"]
-fn an_environment_of_liblmdb_is_listed() {
-    let environment = Environment::open(Path::new(&std::env::var_os("SHARDPACK_LMDB").unwrap())).unwrap();
-    let mut out = io::BufWriter::new(File::create(std::env::var_os("SHARDPACK_LMDB_OUT").unwrap()).unwrap());
-    environment.remarks().iter().for_each(|remark| eprintln!("{remark}"));
-    let names = environment.names().unwrap();
-    for name in names.iter().map(|name| Some(&name[..])).chain([None]) {
-        let database = environment.database(name).unwrap();
-        let mut pages = 0;
-        for order in ["page", "key"] {
-            let mut walk = if order == "page" { database.walk() } else { database.cursor() }.unwrap();
-            let (mut bytes, mut last, mut key_before) = (Vec::new(), 0, Vec::new());
-            while let Some(entry) = walk.next().unwrap() {
-                database.read(entry.value.clone(), &mut bytes).unwrap();
-                assert!(order == "key" || last <= entry.page);
-                pages += usize::from(last != entry.page);
-                // The first of its duplicates in the order of keys is the one that is looked up.
-                if order == "key" && key_before != entry.key {
-                    assert_eq!(database.get(&entry.key).unwrap(), Some(entry.value));
-                }
-                last = entry.page;
-                let name = name.unwrap_or_default().escape_ascii();
-                let hash = blake3::hash(&bytes).to_hex();
-                writeln!(out, "{order} {name} {} {} {}", entry.key.escape_ascii(), bytes.len(), &hash[..16]).unwrap();
-                key_before = entry.key;
-            }
-        }
-        eprintln!("{:?}: {} entries, {pages} leaves in both", name.map(<[u8]>::escape_ascii), database.entries());
-    }
-}

@@ -28,6 +28,8 @@ use super::{
 
 /// Longest page that is unpacked. Writers begin a new one after 1 MiB, but some look only every 1024 rows.
 const LIMIT_BYTES: u64 = 1 << 30;
+/// Bytes that brotli is given at a time.
+const BROTLI_BYTES: usize = 4 << 10;
 /// Most entries of a dictionary, of which each takes some 40 bytes in memory.
 const ENTRIES_LIMIT: u64 = 1 << 22;
 /// Most values in a chunk of lists: those of one list are in memory at once.
@@ -56,6 +58,7 @@ enum Codec {
     Snappy(snap::raw::Decoder),
     Zstd(zstd::bulk::Decompressor<'static>),
     Gzip,
+    Brotli,
     Lz4,
 }
 
@@ -108,6 +111,7 @@ impl Pages {
             Compression::ZSTD(_) => Codec::Zstd(zstd::bulk::Decompressor::new().map_err(external)?),
             Compression::GZIP(_) => Codec::Gzip,
             Compression::LZ4_RAW => Codec::Lz4,
+            Compression::BROTLI(_) => Codec::Brotli,
             other => return Err(failed(format!("compressed with {other}, which is not supported"))),
         };
         let entry_bytes = match column.physical_type() {
@@ -297,6 +301,10 @@ impl Codec {
             Self::Gzip => {
                 flate2::read::MultiGzDecoder::new(content).take(expected as u64 + 1).read_to_end(&mut out)?;
             }
+            Self::Brotli => {
+                let inner = brotli_decompressor::Decompressor::new(content, BROTLI_BYTES);
+                inner.take(expected as u64 + 1).read_to_end(&mut out)?;
+            }
             Self::Lz4 => {
                 out.resize(expected, 0);
                 let unpacked = lz4_flex::block::decompress_into(content, &mut out).map_err(io::Error::other)?;
@@ -344,6 +352,8 @@ impl Header {
             3 => Ok(Encoding::RLE),
             5 => Ok(Encoding::DELTA_BINARY_PACKED),
             8 => Ok(Encoding::RLE_DICTIONARY),
+            // Values that are made of those before them: a few bytes could stand for more than there is memory. No writer
+            // of images uses them unless it is told to.
             6 => Err("the encoding DELTA_LENGTH_BYTE_ARRAY is not supported".to_owned()),
             7 => Err("the encoding DELTA_BYTE_ARRAY is not supported".to_owned()),
             9 => Err("the encoding BYTE_STREAM_SPLIT is not supported".to_owned()),

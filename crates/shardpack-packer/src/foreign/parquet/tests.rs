@@ -4,7 +4,7 @@ use std::{
 };
 
 use parquet::{
-    basic::{Compression, GzipLevel, ZstdLevel},
+    basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel},
     column::writer::ColumnWriter,
     data_type::ByteArray,
     file::{
@@ -199,6 +199,7 @@ fn rows_become_records_whatever_codec_page_and_row_group_hold_them() {
         Compression::GZIP(GzipLevel::default()),
         Compression::ZSTD(ZstdLevel::default()),
         Compression::LZ4_RAW,
+        Compression::BROTLI(BrotliLevel::default()),
     ];
     for codec in codecs {
         for version in [WriterVersion::PARQUET_1_0, WriterVersion::PARQUET_2_0] {

@@ -117,18 +117,7 @@ impl Columns {
 
     /// The record of the sample `bytes`, which begins at `start`.
     pub fn record(&mut self, bytes: &[u8], start: u64, number: usize) -> Record {
-        let mut record = Record {
-            range: start..start + bytes.len() as u64,
-            key: number.to_string().into_bytes(),
-            key_is_unique: false,
-            filename: None,
-            class: None,
-            label_name: String::new(),
-            label: Label::Missing,
-            labels: 0,
-            image: Err(String::new()),
-            others: Vec::new(),
-        };
+        let mut record = Record::numbered(start..start + bytes.len() as u64, number as u64, String::new());
         let places = match self.places(bytes) {
             Ok(places) => places,
             Err(reason) => {

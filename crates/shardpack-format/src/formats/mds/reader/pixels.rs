@@ -1,13 +1,20 @@
-//! Pixels without a file, and the file that holds the same pixels: a PNM, which adds a header and changes nothing.
+//! Pixels without a file, and the file that holds the same pixels: a PNM, or an array where no PNM holds them.
 //!
 //! ```text
 //! 0    u32 width | u32 height | u32 length of the mode
 //! 12   the mode, a word of Pillow's
-//! 12+n the pixels, row by row, nothing padded
+//! 12+n the pixels, row by row, nothing padded but bits to bytes
 //! ```
-//! Source: mosaicml-streaming 0.13.0, `streaming/base/format/mds/encodings.py`, `PIL`; Netpbm, pgm(5) and ppm(5).
+//! Source: mosaicml-streaming 0.13.0, `streaming/base/format/mds/encodings.py`, `PIL`; Pillow, "Modes"; Netpbm, pbm(5),
+//! pgm(5) and ppm(5).
+//!
+//! Refused are modes whose pixels mean nothing without more: `P` lost its palette when it was stored, and neither PNM nor
+//! array tells that colours are CMYK, YCbCr, LAB or HSV.
+
+use std::borrow::Cow;
 
 use super::word;
+use crate::npy;
 
 /// Where the mode begins.
 const MODE_START: usize = 12;
@@ -18,8 +25,8 @@ const SHOWN_BYTES: usize = 16;
 #[derive(Clone, Debug)]
 pub(super) struct Pixels<'a> {
     /// All before the pixels in the file.
-    header: String,
-    pixels: &'a [u8],
+    header: Vec<u8>,
+    pixels: Cow<'a, [u8]>,
 }
 
 impl<'a> Pixels<'a> {
@@ -33,20 +40,35 @@ impl<'a> Pixels<'a> {
         let (mode, pixels) = split.ok_or_else(|| {
             format!("raw pixels whose mode of {mode_bytes} bytes reaches beyond its value of {}", bytes.len())
         })?;
-        let (magic, channels) = match mode {
-            b"L" => ("P5", 1),
-            b"RGB" => ("P6", 3),
+        let (width, height) = (u64::from(width), u64::from(height));
+        let array = |dtype: &str, shape: &[u64]| npy::head(dtype, shape, false);
+        // Rows of bits are padded to bytes.
+        let (header, row_bytes) = match mode {
+            b"1" => (format!("P4\n{width} {height}\n").into_bytes(), width.div_ceil(8)),
+            b"L" => (format!("P5\n{width} {height}\n255\n").into_bytes(), width),
+            b"RGB" => (format!("P6\n{width} {height}\n255\n").into_bytes(), 3 * width),
+            b"LA" => (array("|u1", &[height, width, 2]), 2 * width),
+            b"RGBA" => (array("|u1", &[height, width, 4]), 4 * width),
+            b"I;16" => (array("<u2", &[height, width]), 2 * width),
+            b"I" => (array("<i4", &[height, width]), 4 * width),
+            b"F" => (array("<f4", &[height, width]), 4 * width),
             _ => {
                 let shown = String::from_utf8_lossy(&mode[..mode.len().min(SHOWN_BYTES)]);
-                return Err(format!("raw pixels of mode {shown:?} are not supported, those of L and RGB are"));
+                return Err(format!(
+                    "raw pixels of mode {shown:?} are refused: nothing here tells what colours they are"
+                ));
             }
         };
-        let expected = (u64::from(width) * u64::from(height)).checked_mul(channels);
-        if width == 0 || height == 0 || expected != Some(pixels.len() as u64) {
+        if width == 0 || height == 0 || row_bytes.checked_mul(height) != Some(pixels.len() as u64) {
             let mode = String::from_utf8_lossy(mode);
             return Err(format!("raw pixels: {} bytes do not make {width} x {height} of mode {mode}", pixels.len()));
         }
-        Ok(Self { header: format!("{magic}\n{width} {height}\n255\n"), pixels })
+        let pixels = match mode {
+            // Pillow's 1 is white, Netpbm's is black.
+            b"1" => pixels.iter().map(|bits| !bits).collect(),
+            _ => Cow::Borrowed(pixels),
+        };
+        Ok(Self { header, pixels })
     }
 
     /// Length of the file in bytes.
@@ -57,7 +79,7 @@ impl<'a> Pixels<'a> {
 
     /// The file.
     pub fn file(&self) -> Vec<u8> {
-        [self.header.as_bytes(), self.pixels].concat()
+        [self.header.as_slice(), &self.pixels].concat()
     }
 }
 
@@ -88,15 +110,36 @@ pub(in super::super) mod tests {
     }
 
     #[test]
+    fn bits_are_turned_and_what_no_pnm_holds_is_an_array() {
+        let bits = Pixels::of(&value(9, 2, "1", &[0xff, 0x80, 0x00, 0x00])).unwrap().file();
+        assert_eq!(bits, b"P4\n9 2\n\x00\x7f\xff\xff");
+        assert_eq!((Header::of(&bits).width, Header::of(&bits).height, Header::of(&bits).depth), (9, 2, 1));
+        let pixels: Vec<u8> = (0..24).collect();
+        let cases: [(&str, (u32, u32), &str, &[u64]); 5] = [
+            ("LA", (4, 3), "|u1", &[3, 4, 2]),
+            ("RGBA", (3, 2), "|u1", &[2, 3, 4]),
+            ("I;16", (4, 3), "<u2", &[3, 4]),
+            ("I", (3, 2), "<i4", &[2, 3]),
+            ("F", (2, 3), "<f4", &[3, 2]),
+        ];
+        for (mode, (width, height), dtype, shape) in cases {
+            let file = Pixels::of(&value(width, height, mode, &pixels)).unwrap().file();
+            assert_eq!(file, [npy::head(dtype, shape, false), pixels.clone()].concat(), "{mode}");
+            assert_eq!(Header::of(&file).kind, Kind::Npy);
+        }
+    }
+
+    #[test]
     fn what_is_no_such_image_says_why() {
         let mode_of = |length: u32| [&[0; 8][..], &length.to_le_bytes(), b"L"].concat();
-        let cases: [(&str, Vec<u8>, &str); 14] = [
+        let cases: [(&str, Vec<u8>, &str); 15] = [
             ("nothing", vec![], "in 0 bytes"),
             ("cut before the mode", vec![0; 11], "in 11 bytes"),
             ("mode beyond the end", mode_of(2), "mode of 2 bytes"),
             ("mode beyond all", mode_of(u32::MAX), "mode of 4294967295 bytes"),
-            ("bits", value(8, 1, "1", &[0xff]), "mode \"1\" are not supported"),
-            ("alpha", value(1, 1, "RGBA", &[0; 4]), "mode \"RGBA\""),
+            ("bits, one row too few", value(9, 2, "1", &[0xff; 2]), "2 bytes do not make 9 x 2 of mode 1"),
+            ("no palette", value(1, 1, "P", &[0]), "mode \"P\""),
+            ("inks", value(1, 1, "CMYK", &[0; 4]), "mode \"CMYK\""),
             ("no mode", value(1, 1, "", &[0]), "mode \"\""),
             ("a long mode", value(1, 1, &"x".repeat(99), &[0]), "mode \"xxxxxxxxxxxxxxxx\" are"),
             ("one too few", value(2, 2, "L", &[0; 3]), "3 bytes do not make 2 x 2 of mode L"),
