@@ -40,6 +40,9 @@ use crate::{
     sys,
 };
 
+/// What this program writes beside shards.
+const OURS: [&str; 4] = [manifest::FILE, manifest::SUMS_FILE, manifest::LEDGER_FILE, manifest::INDEX_FOLDER];
+
 /// What is to be adopted, and how.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -69,13 +72,12 @@ pub struct Report {
 /// # Errors
 /// When they are compressed, of several formats, or lie in several folders; and when the machine is not right.
 pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
-    let ours = [manifest::FILE, manifest::SUMS_FILE, manifest::LEDGER_FILE, manifest::INDEX_FOLDER];
     if folder.join(WORK_FOLDER).join("plan").exists() {
         return Err(Error::usage("an unfinished pack").in_file(folder).help("run the pack command again to finish it"));
     }
     // An adoption that was stopped left its work folder, and may begin again.
     let begun = folder.join(WORK_FOLDER).exists() && !folder.join(manifest::FILE).exists();
-    if let Some(name) = ours.iter().find(|name| !begun && !options.force && folder.join(name).exists()) {
+    if let Some(name) = OURS.iter().find(|name| !begun && !options.force && folder.join(name).exists()) {
         let what = format!("{name} is here already, from this program");
         return Err(Error::usage(what).in_file(folder).help("--force replaces what a manifest needs; shards stay"));
     }
@@ -373,14 +375,13 @@ fn fields_left_out(found: &Found) -> BTreeMap<String, u64> {
 
 /// Other files in the folder, in the order of their names.
 fn beside(folder: &Path, shards: &[&ShardFile]) -> Result<Vec<PathBuf>> {
-    let ours = [manifest::FILE, manifest::SUMS_FILE, manifest::LEDGER_FILE, manifest::INDEX_FOLDER, WORK_FOLDER];
     let shards: BTreeSet<&Path> = shards.iter().map(|shard| shard.path.as_path()).collect();
     let failed = |e| sys::io_error("cannot read folder", folder, e);
     let mut files = Vec::new();
     for item in std::fs::read_dir(folder).map_err(failed)? {
         let path = item.map_err(failed)?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if shards.contains(path.as_path()) || ours.contains(&&*name) {
+        if shards.contains(path.as_path()) || name == WORK_FOLDER || OURS.contains(&&*name) {
             continue;
         }
         if !path.is_file() || name.starts_with('.') {

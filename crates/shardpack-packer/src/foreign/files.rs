@@ -4,7 +4,7 @@
 //! one. Names in an index are taken from its own folder only.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     path::{Component, Path, PathBuf},
 };
 
@@ -34,27 +34,11 @@ pub struct Files {
     pub ignored: BTreeMap<String, u64>,
 }
 
-/// Finds the shards that `sources` stand for; all of format `from` where that is said.
+/// Finds the shards that `source` stands for; all of format `from` where that is said.
 ///
 /// # Errors
-/// When a source stands for nothing, a file cannot be read, is of no known format or is given twice.
-pub fn find(sources: &[PathBuf], from: Option<Kind>) -> Result<Files> {
-    let mut all = Files::default();
-    for source in sources {
-        let mut found = of_source(source, from)?;
-        all.shards.append(&mut found.shards);
-        for (reason, files) in found.ignored {
-            *all.ignored.entry(reason).or_default() += files;
-        }
-    }
-    let mut seen = BTreeSet::new();
-    match all.shards.iter().find(|shard| !seen.insert(&shard.path)) {
-        Some(twice) => Err(Error::usage("is given twice").in_file(&twice.path)),
-        None => Ok(all),
-    }
-}
-
-fn of_source(source: &Path, from: Option<Kind>) -> Result<Files> {
+/// When it stands for nothing, or a file cannot be read or is of no known format.
+pub fn find(source: &Path, from: Option<Kind>) -> Result<Files> {
     if source.is_dir() {
         return of_folder(source, from);
     }
@@ -317,15 +301,15 @@ mod tests {
     fn what_is_named_has_to_be_there_and_known() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.bin");
-        assert!(find(std::slice::from_ref(&path), None).unwrap_err().to_string().contains("no such file"));
+        assert!(find(&path, None).unwrap_err().to_string().contains("no such file"));
         std::fs::write(&path, b"text").unwrap();
-        assert!(find(std::slice::from_ref(&path), None).unwrap_err().to_string().contains("no format"));
-        let all = [folder.path().to_path_buf()];
-        assert_eq!(find(&all, None).unwrap().ignored.len(), 1);
+        assert!(find(&path, None).unwrap_err().to_string().contains("no format"));
+        let all = folder.path();
+        assert_eq!(find(all, None).unwrap().ignored.len(), 1);
         // One that is called a shard is one, damaged or not; and one that a person says is.
-        assert_eq!(find(&all, Some(Kind::of("recordio").unwrap())).unwrap().shards.len(), 1);
+        assert_eq!(find(all, Some(Kind::of("recordio").unwrap())).unwrap().shards.len(), 1);
         std::fs::write(folder.path().join("x.tar"), b"text").unwrap();
-        assert_eq!(find(&all, None).unwrap().shards.len(), 1);
-        assert_eq!(find(&all, Some(Kind::of("webdataset").unwrap())).unwrap().shards.len(), 1);
+        assert_eq!(find(all, None).unwrap().shards.len(), 1);
+        assert_eq!(find(all, Some(Kind::of("webdataset").unwrap())).unwrap().shards.len(), 1);
     }
 }

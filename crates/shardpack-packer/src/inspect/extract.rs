@@ -36,7 +36,8 @@ pub struct Extracted {
 }
 
 /// Reads the image of the sample whose key, or else whose original path, is `wanted`. Of foreign files, `wanted` is the
-/// key of a sample, whose first image is taken, or the name of a member or of the file that the image was made of. Paths are looked for with `jobs` threads.
+/// key of a sample, whose first image is taken, or the name of a member or of the file that the image was made of. Paths
+/// are looked for with `jobs` threads.
 ///
 /// # Errors
 /// When there is no such sample, several datasets have one, or its bytes are not right.

@@ -25,7 +25,7 @@ pub(super) fn of_source(
         Splits::Auto => SPLITS.iter().map(|name| (*name).to_owned()).collect(),
         Splits::Names(names) => names.clone(),
     };
-    let all = files::find(&[source.to_path_buf()], from)?;
+    let all = files::find(source, from)?;
     if !all.shards.is_empty() || !source.is_dir() {
         return Ok(vec![(None, all)]);
     }
