@@ -16,7 +16,10 @@ use shardpack_packer::{
     sys,
 };
 
-use crate::commands::{adopt, convert, inspect, pack, plan as plan_command, verify};
+use crate::{
+    commands::{adopt, convert, inspect, pack, plan as plan_command, verify},
+    selection::Selection,
+};
 
 /// Pack a tree of images into large sequential shards, prove that nothing was lost, and look inside.
 #[derive(Debug, Parser)]
@@ -175,6 +178,8 @@ pub struct PlanArgs {
     /// No images whose path matches; may be given more than once
     #[arg(long, value_name = "GLOB")]
     pub exclude: Vec<String>,
+    #[command(flatten)]
+    selection: Selection,
 }
 
 impl PlanArgs {
@@ -184,6 +189,7 @@ impl PlanArgs {
     /// When an option is none of the formats'.
     pub fn options(&self, jobs: usize) -> Result<Vec<PlanOptions>, Error> {
         let choices = self.choices()?;
+        let survey = self.selection.choice(self.seed, jobs)?;
         let splits = self.splits();
         let extension = match self.ext.as_str() {
             "common" => Extension::MostCommon,
@@ -214,7 +220,7 @@ impl PlanArgs {
                 format,
                 compression: self.compress.unwrap_or(Compression::None),
             };
-            Ok(PlanOptions { walk: walk.clone(), bytes, extension: extension.clone() })
+            Ok(PlanOptions { walk: walk.clone(), survey: survey.clone(), bytes, extension: extension.clone() })
         };
         choices.into_iter().map(of_format).collect()
     }

@@ -7,6 +7,7 @@ mod args;
 mod commands;
 mod progress;
 mod report;
+mod selection;
 
 use std::process::ExitCode;
 

@@ -111,6 +111,7 @@ impl Monitor for Progress {
         self.bytes.store(0, Ordering::Relaxed);
         let verb = match phase {
             Phase::Walking => "walking",
+            Phase::Looking => "looking",
             Phase::Unpacking => "unpack",
             Phase::Packing => "packing",
             Phase::Verifying => "reading",

@@ -40,6 +40,7 @@ pub struct Args {
     #[arg(long = "plan", value_name = "FILE", conflicts_with_all = [
         "format", "order", "seed", "shard_size", "shard_samples", "shards", "name", "splits", "ext", "cls", "meta",
         "compress", "include", "exclude", "label_offset", "features", "mds_encoding", "settings",
+        "formats", "min_side", "max_pixels", "dedup", "leaks", "sample_per_class", "classes", "class_map",
     ])]
     plan_file: Option<PathBuf>,
     #[command(flatten)]

@@ -428,12 +428,18 @@ impl Dataset {
             counted[sample.label as usize].packed += 1;
         }
         for line in &self.ledger {
-            assert!(paths.insert(&line.path), "twice: {}", String::from_utf8_lossy(&line.path));
             assert!(!line.reason.is_empty());
+            if line.fate == Fate::Kept {
+                assert!(self.samples.iter().any(|sample| sample.path == line.path), "{line:?} is not packed");
+                continue;
+            }
+            assert!(paths.insert(&line.path), "twice: {}", String::from_utf8_lossy(&line.path));
             let class = line.class.map_or(&mut unclassified, |class| &mut counted[class as usize]);
             match line.fate {
                 Fate::Skipped => class.skipped += 1,
                 Fate::Filtered => class.filtered += 1,
+                Fate::Duplicate => class.duplicates += 1,
+                Fate::Kept => unreachable!("passed over"),
             }
         }
         unclassified.discovered = unclassified.skipped + unclassified.filtered;

@@ -133,6 +133,7 @@ pub fn check_sealed(dst: &Path, what: &str) {
         match line.fate {
             Fate::Skipped => counts.skipped += 1,
             Fate::Filtered => counts.filtered += 1,
+            fate => panic!("{what}: {fate:?} was not asked for"),
         }
     }
     let discovered = |counts: Counts| counts.packed + counts.skipped + counts.filtered + counts.duplicates;

@@ -1,26 +1,46 @@
-//! The ledger: every image that was found and is not in the shards, with the reason.
+//! The ledger: every image that was found and is not in the shards, with the reason; and what should be known of some
+//! that are.
 
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use shardpack_format::{
     Error, Result, hash,
-    manifest::{self, Blake3},
+    manifest::{self, Blake3, Counts},
 };
 
 use crate::sys;
 
-/// Why an image is not in the shards.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What became of an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fate {
     /// It could not be packed.
     Skipped,
     /// The user asked to leave it out.
     Filtered,
+    /// Another image, which is in the shards, has the same bytes.
+    Duplicate,
+    /// It is in the shards, and there is something to know of it.
+    Kept,
 }
 
-/// An image that is not in the shards.
+impl Fate {
+    /// Counts an image of this fate that is not among the packed ones of `counts` so far.
+    pub fn count(self, counts: &mut Counts) {
+        let fate = match self {
+            Self::Skipped => &mut counts.skipped,
+            Self::Filtered => &mut counts.filtered,
+            Self::Duplicate => &mut counts.duplicates,
+            // It is counted where it is packed.
+            Self::Kept => return,
+        };
+        *fate += 1;
+        counts.discovered += 1;
+    }
+}
+
+/// An image that is not in the shards, or of which there is something to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unpacked {
     /// Path relative to the dataset's root.

@@ -17,6 +17,7 @@ pub mod plan_file;
 pub mod seal;
 pub mod sidecars;
 pub mod source;
+pub mod survey;
 pub mod sys;
 pub mod table;
 pub mod verify;

@@ -3,7 +3,7 @@
 //! Canonical order is that of torchvision's ImageFolder: by class, then folder path, then file name, each by bytes.
 //! Names are relative to the dataset's root and kept as the file system gave them.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -293,23 +293,45 @@ impl Listing {
         out.extend_from_slice(self.name(number));
     }
 
-    /// The samples whose path `keep` says yes to.
-    pub fn filtered(&self, keep: impl Fn(&[u8]) -> bool) -> Self {
-        let mut path = Vec::new();
-        let folders = self.folders.iter().zip(self.samples_by_folder()).map(|(folder, numbers)| {
+    /// The samples that `keep` says yes to, by number; those of class `n` are of class `class_of(n)` of `classes` then, or
+    /// are left out where that is none.
+    pub fn chosen(
+        &self,
+        classes: &Arc<Vec<Box<[u8]>>>,
+        class_of: impl Fn(u32) -> Option<u32>,
+        keep: impl Fn(u64) -> bool,
+    ) -> Self {
+        // Two classes that become one may have folders of one path, as records of shards have.
+        let mut together: BTreeMap<(u32, &[u8]), Vec<std::ops::Range<u64>>> = BTreeMap::new();
+        for (folder, numbers) in self.folders.iter().zip(self.samples_by_folder()) {
+            if let Some(class) = class_of(folder.class) {
+                together.entry((class, &folder.path)).or_default().push(numbers);
+            }
+        }
+        let folders = together.into_iter().map(|((class, path), ranges)| {
+            let mut numbers: Vec<u64> = ranges.iter().cloned().flatten().filter(|number| keep(*number)).collect();
+            if ranges.len() > 1 {
+                numbers.sort_by_key(|number| self.name(*number));
+            }
             let mut samples = FolderSamples::default();
             for number in numbers {
-                self.path(number, &mut path);
-                if keep(&path) {
-                    let Entry { bytes, place, stamp, .. } = *self.entry(number);
-                    samples.push(self.name(number), bytes, place, stamp);
-                }
+                let Entry { bytes, place, stamp, .. } = *self.entry(number);
+                samples.push(self.name(number), bytes, place, stamp);
             }
-            (folder.clone(), samples)
+            (Folder { path: path.into(), class }, samples)
         });
-        let listing =
-            Self::new(Arc::clone(&self.classes), folders.filter(|(_, samples)| !samples.is_empty()).collect());
+        let listing = Self::new(Arc::clone(classes), folders.filter(|(_, samples)| !samples.is_empty()).collect());
         Self { own_order: self.own_order, ..listing }
+    }
+
+    /// The samples whose path `keep` says yes to.
+    pub fn filtered(&self, keep: impl Fn(&[u8]) -> bool) -> Self {
+        let path = |number| {
+            let mut path = Vec::new();
+            self.path(number, &mut path);
+            path
+        };
+        self.chosen(&self.classes, Some, |number| keep(&path(number)))
     }
 
     /// The order that the source itself has.

@@ -7,6 +7,8 @@ use shardpack_format::{Error, ErrorKind, Result};
 pub enum Phase {
     /// The source is walked; `total` is not known.
     Walking,
+    /// Images are looked at, to settle what goes in.
+    Looking,
     /// Compressed shards are unpacked, to be read from; `samples` are files here.
     Unpacking,
     /// Images are copied into shards.

@@ -15,11 +15,7 @@ use shardpack_format::{
     sample::Sample,
 };
 
-use crate::{
-    ledger::{Fate, Unpacked},
-    listing::Listing,
-    source::Found,
-};
+use crate::{ledger::Unpacked, listing::Listing, source::Found};
 
 /// Length in bytes that a block of consecutive samples should have.
 pub const BLOCK_BYTES: u64 = 512 * 1024;
@@ -475,11 +471,7 @@ impl Plan {
                 Some(class) => &mut counts[class as usize],
                 None => &mut unclassified,
             };
-            counts.discovered += 1;
-            match entry.fate {
-                Fate::Skipped => counts.skipped += 1,
-                Fate::Filtered => counts.filtered += 1,
-            }
+            entry.fate.count(counts);
         }
         (counts, unclassified)
     }

@@ -26,7 +26,9 @@ pub fn seal(
 ) -> Result<Manifest> {
     let mut unpacked: Vec<_> =
         plan.unpacked.iter().chain(sealed.values().flat_map(|shard| &shard.unpacked)).cloned().collect();
-    unpacked.sort_by(image_folder::order);
+    unpacked.sort_by(|a, b| image_folder::order(a, b).then(a.fate.cmp(&b.fate)));
+    // What could not be packed after all is not in the shards.
+    unpacked.dedup_by(|later, first| later.fate == Fate::Kept && later.path == first.path);
     let file = ledger::seal(&unpacked, dst, work)?;
     let mut manifest = manifest(plan, sealed, file)?;
     manifest.sidecars = crate::sidecars::write(plan.format(), &manifest, sidecars, None, dst, work)?;
@@ -50,11 +52,8 @@ fn manifest(plan: &Plan, sealed: &BTreeMap<usize, Sealed>, file: Option<manifest
         for sample in &shard.unpacked {
             let Some(class) = sample.class else { continue };
             let counts = &mut counts[class as usize];
-            counts.packed -= 1;
-            match sample.fate {
-                Fate::Skipped => counts.skipped += 1,
-                Fate::Filtered => counts.filtered += 1,
-            }
+            (counts.packed, counts.discovered) = (counts.packed - 1, counts.discovered - 1);
+            sample.fate.count(counts);
         }
     }
     let mut total = unclassified;

@@ -26,7 +26,7 @@ use crate::{
         Origin, ReadError, Refusal, Source, image_folder,
         medium::{self, Medium, ReadOrder, Sniffed},
     },
-    sys,
+    survey, sys,
 };
 use destination::{Destination, State};
 use relay::Relay;
@@ -48,6 +48,8 @@ pub enum Extension {
 pub struct PlanOptions {
     /// How the source is walked.
     pub walk: image_folder::Options,
+    /// What of it goes in.
+    pub survey: survey::Choice,
     /// What decides the bytes; the extension in it is settled here by [`PlanOptions::extension`].
     pub bytes: plan::Options,
     /// See [`Extension`].
@@ -125,8 +127,9 @@ pub struct Report {
 /// # Errors
 /// When the source cannot be read or holds nothing to pack, or a format cannot hold it.
 pub fn plan_all(source: Origin, options: &[PlanOptions], monitor: &dyn Monitor) -> Result<Vec<Planned>> {
-    let Some(walk) = options.first().map(|options| &options.walk) else { return Ok(Vec::new()) };
-    let mut found = source.discover(walk, monitor)?;
+    let Some(first) = options.first() else { return Ok(Vec::new()) };
+    let mut found = source.discover(&first.walk, monitor)?;
+    survey::survey(&source, &mut found, &first.survey, monitor)?;
     let mut sniffed = Vec::new();
     for found in &found {
         let look = look(&source, found.split.as_deref(), &found.listing)?;

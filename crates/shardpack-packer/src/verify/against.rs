@@ -3,7 +3,10 @@
 use std::{
     collections::{HashMap, HashSet},
     path::Path,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use rayon::prelude::*;
@@ -11,7 +14,7 @@ use shardpack_format::{Result, hash, index::Index, index::RowRef, manifest};
 
 use super::{Opened, Problem};
 use crate::{
-    ledger,
+    ledger::{self, Fate},
     monitor::{Monitor, Phase},
     source::{
         Found, Origin, ReadError, Refusal, Source,
@@ -39,6 +42,8 @@ pub(super) struct Original<'a> {
     pub reader: &'a dyn Source,
     /// Number in the listing of each class of the dataset, by label: classes are the same where their names are.
     classes: Vec<Option<u32>>,
+    /// Numbers of the classes that have samples in a folder, by its path.
+    of_folders: OnceLock<HashMap<&'a [u8], Vec<u32>>>,
 }
 
 impl<'a> Original<'a> {
@@ -46,13 +51,30 @@ impl<'a> Original<'a> {
         let classes = found.listing.classes.iter().enumerate();
         let numbers: HashMap<&[u8], u32> = classes.map(|(number, name)| (&name[..], number as u32)).collect();
         let classes = dataset.manifest.classes.iter().map(|class| numbers.get(&class.name_bytes()[..]).copied());
-        Self { found, reader, classes: classes.collect() }
+        Self { found, reader, classes: classes.collect(), of_folders: OnceLock::new() }
     }
 
     /// Number in the listing of the sample that `row` is of.
     pub fn find(&self, row: &RowRef<'_>) -> Option<u64> {
-        let class = usize::try_from(row.label?).ok().and_then(|label| *self.classes.get(label)?)?;
-        self.found.listing.find(class, row.path)
+        let class = usize::try_from(row.label?).ok().and_then(|label| *self.classes.get(label)?);
+        class.and_then(|class| self.found.listing.find(class, row.path)).or_else(|| self.find_renamed(row.path))
+    }
+
+    /// The sample at `path` of the one class that has it, whatever it is called: classes may have got other names.
+    fn find_renamed(&self, path: &[u8]) -> Option<u64> {
+        let listing = &self.found.listing;
+        let of_folders = self.of_folders.get_or_init(|| {
+            let mut of_folders: HashMap<&[u8], Vec<u32>> = HashMap::new();
+            for folder in listing.folders() {
+                of_folders.entry(&folder.path).or_default().push(folder.class);
+            }
+            of_folders
+        });
+        let cuts = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+        let classes = cuts.filter_map(|(at, _)| of_folders.get(&path[..at])).flatten();
+        let mut found = classes.filter_map(|class| listing.find(*class, path));
+        let first = found.next()?;
+        found.all(|other| other == first).then_some(first)
     }
 }
 
@@ -87,7 +109,8 @@ fn dataset_against(dataset: &Opened, original: &Original<'_>, monitor: &dyn Moni
     });
     let mut problems: Vec<Problem> = per_shard.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
     let lines = sys::read_if_there(&dataset.folder.join(manifest::LEDGER_FILE))?.unwrap_or_default();
-    let known: HashSet<Vec<u8>> = ledger::read(&lines).unwrap_or_default().into_iter().map(|line| line.path).collect();
+    let lines = ledger::read(&lines).unwrap_or_default().into_iter().filter(|line| line.fate != Fate::Kept);
+    let known: HashSet<Vec<u8>> = lines.map(|line| line.path).collect();
     let mut path = Vec::new();
     for (number, seen) in seen.iter().enumerate() {
         if !seen.load(Ordering::Relaxed) {

@@ -27,7 +27,7 @@ use shardpack_format::{
 };
 
 use crate::{
-    ledger::{self, Fate},
+    ledger,
     monitor::{Monitor, Phase},
     sys,
 };
@@ -284,20 +284,19 @@ fn check_ledger(dataset: &Opened) -> Result<Vec<Problem>> {
         Ok(lines) => {
             let mut counts: BTreeMap<Option<u32>, Counts> = BTreeMap::new();
             for line in lines {
-                let counts = counts.entry(line.class).or_default();
-                match line.fate {
-                    Fate::Skipped => counts.skipped += 1,
-                    Fate::Filtered => counts.filtered += 1,
-                }
+                line.fate.count(counts.entry(line.class).or_default());
             }
             let classes = dataset.manifest.classes.iter().enumerate();
             let classes = classes.map(|(label, class)| (Some(label as u32), &*class.name, class.counts));
             for (label, class, expected) in classes.chain([(None, "unknown", dataset.manifest.ledger.unclassified)]) {
                 let lines = counts.remove(&label).unwrap_or_default();
-                if (lines.skipped, lines.filtered) != (expected.skipped, expected.filtered) {
+                let numbers = |of: Counts| [of.skipped, of.filtered, of.duplicates];
+                if numbers(lines) != numbers(expected) {
+                    let [skipped, filtered, duplicates] = numbers(lines);
+                    let said = numbers(expected).map(|number| number.to_string()).join(", ");
                     problems.push(problem(format!(
-                        "class {class}: {} skipped and {} filtered, the manifest says {} and {}",
-                        lines.skipped, lines.filtered, expected.skipped, expected.filtered
+                        "class {class}: {skipped} skipped, {filtered} filtered, {duplicates} duplicates; the manifest \
+                         says {said}"
                     )));
                 }
             }

@@ -144,9 +144,12 @@ impl Repair<'_> {
         let found = found.into_iter().find(|found| found.split.as_deref() == self.split());
         let mut found =
             found.ok_or_else(|| Error::usage("the source does not have this split").in_file(self.source.path()))?;
-        // What was left out by a glob is known from the ledger; the globs themselves are not.
+        // What was left out on request is known from the ledger; the request itself is not.
         let lines = sys::read_if_there(&self.dataset.folder.join(manifest::LEDGER_FILE))?.unwrap_or_default();
-        let lines = ledger::read(&lines).unwrap_or_default().into_iter().filter(|line| line.fate == Fate::Filtered);
+        let lines = ledger::read(&lines).unwrap_or_default().into_iter().filter(|line| {
+            // What could not be packed was in the plan.
+            matches!(line.fate, Fate::Filtered | Fate::Duplicate)
+        });
         let left_out: HashSet<Vec<u8>> = lines.map(|line| line.path).collect();
         if !left_out.is_empty() {
             found.listing = Arc::new(found.listing.filtered(|path| !left_out.contains(path)));

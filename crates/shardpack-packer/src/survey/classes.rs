@@ -1,0 +1,250 @@
+//! `--classes` and `--class-map`: which classes there are, under which numbers and names.
+//!
+//! A list of classes is a file with a name a line, as torchvision's `classes.txt` and ImageNet's `wnids.txt`, or a JSON list,
+//! or a JSON object of names and numbers. A map is a file with `old new` a line, a tab or comma between them where names
+//! have spaces, or a JSON object. The list counts after the map.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use serde_json::Value;
+use shardpack_format::{Error, Result};
+
+use super::Choice;
+use crate::{
+    ledger::{Fate, Unpacked},
+    source::{Found, image_folder::order},
+};
+
+/// Names of classes in the order of their labels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClassList(Vec<Box<[u8]>>);
+
+/// New names of classes by their old ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClassMap(HashMap<Box<[u8]>, Box<[u8]>>);
+
+impl ClassList {
+    /// Reads a list.
+    ///
+    /// # Errors
+    /// When it is none: names that come twice, or numbers that are not those from 0 on.
+    pub fn read(bytes: &[u8]) -> Result<Self> {
+        let names = match json(bytes)? {
+            Some(Value::Array(names)) => names.into_iter().map(text).collect::<Result<Vec<_>>>()?,
+            Some(Value::Object(numbers)) => numbered(numbers.into_iter().collect())?,
+            _ => lines(bytes).map(|(_, line)| line.into()).collect(),
+        };
+        let mut seen = BTreeSet::new();
+        match names.iter().find(|name| !seen.insert(*name)) {
+            Some(name) => Err(Error::usage(format!("class {:?} comes twice", String::from_utf8_lossy(name)))),
+            None if names.is_empty() => Err(Error::usage("names no class")),
+            None => Ok(Self(names)),
+        }
+    }
+}
+
+/// The names of `{"name": number}`, or of `{"number": "name"}` and `{"number": ["id", "name"]}`, as ImageNet's
+/// `imagenet_class_index.json` has it, in order of their numbers.
+fn numbered(entries: Vec<(String, Value)>) -> Result<Vec<Box<[u8]>>> {
+    let pair = |(key, value): (String, Value)| match (value.as_u64(), key.parse::<u64>()) {
+        (Some(number), _) => Ok((number, key.into_bytes().into())),
+        (None, Ok(number)) => match value {
+            Value::Array(mut names) if !names.is_empty() => Ok((number, text(names.swap_remove(0))?)),
+            name => Ok((number, text(name)?)),
+        },
+        (None, Err(_)) => Err(Error::usage(format!("{key:?} has no number"))),
+    };
+    let mut pairs: Vec<(u64, Box<[u8]>)> = entries.into_iter().map(pair).collect::<Result<_>>()?;
+    pairs.sort();
+    match (0..).zip(&pairs).find(|(number, pair)| *number != pair.0) {
+        Some((number, _)) => Err(Error::usage(format!("no class has the number {number}, or two have it"))),
+        None => Ok(pairs.into_iter().map(|(_, name)| name).collect()),
+    }
+}
+
+impl ClassMap {
+    /// Reads a map.
+    ///
+    /// # Errors
+    /// Names the line that is none, or a class that comes twice.
+    pub fn read(bytes: &[u8]) -> Result<Self> {
+        let pairs: Vec<(Box<[u8]>, Box<[u8]>)> = match json(bytes)? {
+            Some(Value::Object(pairs)) => {
+                let pair = |(old, new): (String, Value)| Ok((old.into_bytes().into(), text(new)?));
+                pairs.into_iter().map(pair).collect::<Result<_>>()?
+            }
+            Some(_) => return Err(Error::usage("a map is a JSON object of old and new names")),
+            None => lines(bytes).map(|(number, line)| pair(number, line)).collect::<Result<_>>()?,
+        };
+        let mut map = HashMap::new();
+        for (old, new) in pairs {
+            if map.insert(old.clone(), new).is_some() {
+                return Err(Error::usage(format!("class {:?} comes twice", String::from_utf8_lossy(&old))));
+            }
+        }
+        Ok(Self(map))
+    }
+}
+
+/// The old and the new name in a line.
+fn pair(number: usize, line: &[u8]) -> Result<(Box<[u8]>, Box<[u8]>)> {
+    let at = |separator: u8| line.iter().position(|byte| *byte == separator);
+    let cut = at(b'\t').or_else(|| at(b',')).or_else(|| at(b' '));
+    let parts = cut.map(|at| (line[..at].trim_ascii(), line[at + 1..].trim_ascii()));
+    match parts {
+        Some((old, new)) if !old.is_empty() && !new.is_empty() => Ok((old.into(), new.into())),
+        _ => {
+            Err(Error::usage(format!("line {number} is not an old and a new name, with a tab, comma or space between")))
+        }
+    }
+}
+
+/// Lines that are not empty, with their numbers from 1.
+fn lines(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+    (1..).zip(bytes.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii)).filter(|(_, line)| !line.is_empty())
+}
+
+/// The JSON that the file is; `None` where it is text.
+fn json(bytes: &[u8]) -> Result<Option<Value>> {
+    match bytes.trim_ascii_start().first() {
+        Some(b'{' | b'[') => {
+            serde_json::from_slice(bytes).map(Some).map_err(|error| Error::usage(format!("not JSON: {error}")))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn text(value: Value) -> Result<Box<[u8]>> {
+    match value {
+        Value::String(text) => Ok(text.into_bytes().into()),
+        other => Err(Error::usage(format!("{other} is no name of a class"))),
+    }
+}
+
+/// Gives the samples their new classes; what has none is left out.
+pub(super) fn apply(found: &mut [Found], choice: &Choice) -> Result<()> {
+    let Some(old) = found.first().map(|one| Arc::clone(&one.listing.classes)) else { return Ok(()) };
+    if choice.class_map.is_none() && choice.classes.is_none() {
+        return Ok(());
+    }
+    let map = choice.class_map.as_ref().map(|ClassMap(map)| map);
+    let renamed = |name: &[u8]| map.and_then(|map| map.get(name)).map_or_else(|| name.into(), Clone::clone);
+    let names: Vec<Box<[u8]>> = old.iter().map(|name| renamed(name)).collect();
+    let classes = match &choice.classes {
+        Some(ClassList(classes)) => classes.clone(),
+        None => sorted(&names),
+    };
+    let numbers: HashMap<&[u8], u32> = (0..).zip(&classes).map(|(number, name)| (&name[..], number)).collect();
+    let numbers: Vec<Option<u32>> = names.iter().map(|name| numbers.get(&name[..]).copied()).collect();
+    if numbers.iter().all(Option::is_none) {
+        let first =
+            |names: &[Box<[u8]>]| names.first().map_or_else(String::new, |name| String::from_utf8_lossy(name).into());
+        let what = format!("--classes has none of the {} classes of the source", names.len());
+        return Err(Error::usage(what).help(format!(
+            "the first class of the source is {:?}, that of --classes {:?}",
+            first(&names),
+            first(&classes)
+        )));
+    }
+    if let Some(map) = map {
+        let lost = map.keys().filter(|name| !old.contains(name)).count();
+        if lost > 0
+            && let Some(first) = found.first_mut()
+        {
+            first.notes.push(format!("--class-map: {lost} of its {} classes are not in the source", map.len()));
+        }
+    }
+    let classes = Arc::new(classes);
+    for one in found {
+        let class_of = |class: u32| numbers.get(class as usize).copied().flatten();
+        let listing = Arc::clone(&one.listing);
+        let mut chosen = listing.chosen(&classes, class_of, |_| true);
+        chosen.part_namesakes(|place, name| [format!("{place}/").as_bytes(), name].concat())?;
+        one.listing = Arc::new(chosen);
+        one.unpacked.iter_mut().for_each(|unpacked| unpacked.class = unpacked.class.and_then(class_of));
+        one.unpacked.extend((0..listing.len()).filter(|number| class_of(listing.class(*number)).is_none()).map(
+            |number| {
+                let class = String::from_utf8_lossy(&names[listing.class(number) as usize]).into_owned();
+                Unpacked {
+                    path: super::path(&listing, number),
+                    class: None,
+                    fate: Fate::Filtered,
+                    reason: format!("class {class} is not in --classes"),
+                }
+            },
+        ));
+        one.unpacked.sort_by(order);
+    }
+    Ok(())
+}
+
+/// Each name once, numbers by their value.
+fn sorted(names: &[Box<[u8]>]) -> Vec<Box<[u8]>> {
+    let number = |name: &[u8]| std::str::from_utf8(name).ok()?.parse::<u64>().ok();
+    let mut sorted = names.to_vec();
+    match names.iter().all(|name| number(name).is_some()) {
+        true => sorted.sort_by_key(|name| (number(name), name.clone())),
+        false => sorted.sort(),
+    }
+    sorted.dedup();
+    sorted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(list: &ClassList) -> Vec<&str> {
+        list.0.iter().map(|name| std::str::from_utf8(name).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_list_is_text_or_json() {
+        let rows: [(&str, &[&str]); 6] = [
+            ("b\na\r\n\n", &["b", "a"]),
+            ("a class with spaces\nb", &["a class with spaces", "b"]),
+            (r#"["b", "a"]"#, &["b", "a"]),
+            (r#"{"a": 1, "b": 0}"#, &["b", "a"]),
+            (r#"{"0": "b", "1": "a"}"#, &["b", "a"]),
+            (r#"{"10": ["k"], "0": ["n01440764", "tench"], "1": ["n01443537", "goldfish"]}"#, &[]),
+        ];
+        for (file, expected) in rows {
+            match ClassList::read(file.as_bytes()) {
+                Ok(list) => assert_eq!(names(&list), expected, "{file}"),
+                Err(error) => {
+                    assert!(expected.is_empty(), "{file}: {error}");
+                    assert_eq!(error.what(), "no class has the number 2, or two have it");
+                }
+            }
+        }
+        for wrong in ["", "a\nb\na", "[1]", "{\"a\": \"x\"}", "[", "{\"a\": 0, \"b\": 0}"] {
+            assert!(ClassList::read(wrong.as_bytes()).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_map_has_a_line_for_each_class() {
+        let map = |file: &str| ClassMap::read(file.as_bytes()).map(|map| map.0);
+        let expected: HashMap<Box<[u8]>, Box<[u8]>> =
+            [("a b", "c"), ("d", "e f")].into_iter().map(|(a, b)| (a.as_bytes().into(), b.as_bytes().into())).collect();
+        for file in ["a b\tc\nd\te f\n", "a b,c\r\nd, e f", r#"{"a b": "c", "d": "e f"}"#] {
+            assert_eq!(map(file).unwrap(), expected, "{file}");
+        }
+        assert_eq!(map("d e f").unwrap().values().next().unwrap()[..], b"e f"[..]);
+        for wrong in ["a", "a\t", "a b\na c", "[]", "{\"a\": 1}"] {
+            assert!(map(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_sorted_by_their_value() {
+        let of = |names: &[&str]| sorted(&names.iter().map(|name| name.as_bytes().into()).collect::<Vec<_>>());
+        let texts =
+            |names: Vec<Box<[u8]>>| names.iter().map(|n| String::from_utf8_lossy(n).into_owned()).collect::<Vec<_>>();
+        assert_eq!(texts(of(&["10", "9", "10"])), ["9", "10"]);
+        assert_eq!(texts(of(&["10", "9", "x"])), ["10", "9", "x"]);
+    }
+}

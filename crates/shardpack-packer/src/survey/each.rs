@@ -1,0 +1,100 @@
+//! Looking at many images: in the order in which they lie, by many threads, with one buffer each.
+
+use std::sync::{
+    Mutex, PoisonError,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use shardpack_format::{Error, Result};
+
+use crate::{
+    listing::Listing,
+    monitor::{Monitor, Phase},
+    source::{Origin, ReadError, Source},
+};
+
+/// Images of one dataset that can be looked at.
+pub(super) struct Looker<'a> {
+    listing: &'a Listing,
+    reader: Box<dyn Source + 'a>,
+    /// The first bytes of an image can be had without the rest.
+    has_heads: bool,
+}
+
+impl<'a> Looker<'a> {
+    /// Opens what was found of `split`.
+    pub fn open(source: &'a Origin, split: Option<&str>, listing: &'a Listing, monitor: &dyn Monitor) -> Result<Self> {
+        let reader = source.open(split, listing, None, monitor)?;
+        Ok(Self { listing, reader, has_heads: matches!(source, Origin::Folder(_)) })
+    }
+
+    /// Reads the first bytes of image `number` over `out`, `most` of them or the whole image if it is shorter or cannot be
+    /// had in part. `None` where it cannot be read.
+    pub fn head(&self, number: u64, most: usize, out: &mut Vec<u8>) -> Result<Option<()>> {
+        if !self.has_heads || self.listing.entry(number).bytes as usize <= most {
+            return self.whole(number, out);
+        }
+        out.resize(most, 0);
+        let read = self.reader.peek(number, out, true);
+        out.truncate(passable(read)?.flatten().unwrap_or(0));
+        Ok((!out.is_empty()).then_some(()))
+    }
+
+    /// Reads image `number` over `out`; `None` where it cannot be read.
+    pub fn whole(&self, number: u64, out: &mut Vec<u8>) -> Result<Option<()>> {
+        out.clear();
+        out.resize(self.listing.entry(number).bytes as usize, 0);
+        passable(self.reader.read(number, out))
+    }
+
+    /// What `look` says of each of `numbers`, in order of the numbers.
+    pub fn each<T: Send>(
+        &self,
+        mut numbers: Vec<u64>,
+        threads: usize,
+        monitor: &dyn Monitor,
+        look: impl Fn(u64, &mut Vec<u8>) -> Result<Option<T>> + Sync,
+    ) -> Result<Vec<(u64, T)>> {
+        let bytes = |number: &u64| u64::from(self.listing.entry(*number).bytes);
+        monitor.begin(Phase::Looking, numbers.len() as u64, numbers.iter().map(bytes).sum());
+        numbers.sort_unstable_by_key(|number| self.listing.entry(*number).place);
+        let (next, all, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()), Mutex::new(None::<Error>));
+        let work = || -> Result<()> {
+            let (mut buffer, mut said) = (Vec::new(), Vec::new());
+            while let Some(number) = numbers.get(next.fetch_add(1, Ordering::Relaxed)) {
+                monitor.go_on()?;
+                if let Some(what) = look(*number, &mut buffer)? {
+                    said.push((*number, what));
+                }
+                monitor.advance(1, bytes(number));
+            }
+            all.lock().unwrap_or_else(PoisonError::into_inner).append(&mut said);
+            Ok(())
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..threads.max(1) {
+                scope.spawn(|| {
+                    if let Err(error) = work() {
+                        next.store(numbers.len(), Ordering::Relaxed);
+                        failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                    }
+                });
+            }
+        });
+        if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            return Err(error);
+        }
+        let mut all = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+        all.sort_unstable_by_key(|(number, _)| *number);
+        Ok(all)
+    }
+}
+
+/// An image that cannot be read is passed over: the copy meets it again.
+fn passable<T>(read: Result<T, ReadError>) -> Result<Option<T>> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(ReadError::Refused(_)) => Ok(None),
+        Err(ReadError::Fatal(error)) => Err(error),
+    }
+}

@@ -1,0 +1,27 @@
+//! `--sample-per-class`: a few images of each class.
+//!
+//! Which, follows from seed and path alone: an image that is added or goes changes nothing for the others but one.
+
+use shardpack_format::hash;
+
+use super::{Fates, path};
+use crate::{ledger::Fate, listing::Listing};
+
+/// Where an image stands among those of its class.
+fn rank(path: &[u8], seed: u64) -> u128 {
+    hash::content(&[&seed.to_le_bytes(), path].concat())
+}
+
+/// All but `most` images of each class.
+pub(super) fn keep(listing: &Listing, most: u64, seed: u64) -> Fates {
+    let mut ranked: Vec<(u32, u128, u64)> =
+        (0..listing.len()).map(|number| (listing.class(number), rank(&path(listing, number), seed), number)).collect();
+    ranked.sort_unstable();
+    let mut fates = Fates::new();
+    for class in ranked.chunk_by(|a, b| a.0 == b.0) {
+        let beyond = class.iter().skip(usize::try_from(most).unwrap_or(usize::MAX));
+        let reason = || format!("one of {} of its class, --sample-per-class keeps {most}", class.len());
+        fates.extend(beyond.map(|(_, _, number)| (*number, (Fate::Filtered, reason()))));
+    }
+    fates
+}

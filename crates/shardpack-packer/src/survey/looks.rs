@@ -1,0 +1,106 @@
+//! `--formats`, `--min-side`, `--max-pixels`: what the headers of images say.
+
+use std::collections::BTreeMap;
+
+use shardpack_format::{
+    Result,
+    image_header::{Header, Kind},
+};
+
+use super::{Choice, Fates, each::Looker};
+use crate::{
+    ledger::Fate,
+    monitor::Monitor,
+    source::{Found, Origin},
+};
+
+/// Bytes of an image that are looked at first; what a camera writes before the size can be longer.
+const HEAD_BYTES: usize = 16 << 10;
+
+/// Looks at every image: which are left out and why, and the kinds of the others.
+pub(super) fn look(
+    source: &Origin,
+    found: &Found,
+    choice: &Choice,
+    monitor: &dyn Monitor,
+) -> Result<(Fates, BTreeMap<Kind, u64>)> {
+    let looker = Looker::open(source, found.split.as_deref(), &found.listing, monitor)?;
+    let needs_size = choice.min_side.is_some() || choice.max_pixels.is_some();
+    let looks = looker.each((0..found.listing.len()).collect(), choice.threads, monitor, |number, buffer| {
+        if looker.head(number, HEAD_BYTES, buffer)?.is_none() {
+            return Ok(None);
+        }
+        let mut header = Header::of(buffer);
+        let is_part = buffer.len() < found.listing.entry(number).bytes as usize;
+        if header.width == 0 && needs_size && is_part && looker.whole(number, buffer)?.is_some() {
+            header = Header::of(buffer);
+        }
+        Ok(Some((header.kind, refusal(&header, choice))))
+    })?;
+    let (mut fates, mut kinds) = (Fates::new(), BTreeMap::new());
+    for (number, (kind, refusal)) in looks {
+        match refusal {
+            Some(reason) => {
+                fates.insert(number, (Fate::Filtered, reason));
+            }
+            None => *kinds.entry(kind).or_default() += 1,
+        }
+    }
+    Ok((fates, kinds))
+}
+
+/// Why an image with this header is not wanted, if it is not.
+fn refusal(header: &Header, choice: &Choice) -> Option<String> {
+    let Header { kind, width, height, .. } = *header;
+    if !choice.kinds.is_empty() && !choice.kinds.contains(&kind) {
+        return Some(match kind {
+            Kind::Unknown => "no image by its first bytes; --formats names others".to_owned(),
+            kind => format!("a {}; --formats names others", kind.name()),
+        });
+    }
+    let is_unknown = width == 0 && (choice.min_side.is_some() || choice.max_pixels.is_some());
+    if is_unknown {
+        return Some("its headers do not tell its size, which --min-side or --max-pixels asks for".to_owned());
+    }
+    match (choice.min_side, choice.max_pixels) {
+        (Some(least), _) if width.min(height) < least => {
+            Some(format!("{width}×{height} pixels, --min-side is {least}"))
+        }
+        (_, Some(most)) if u64::from(width) * u64::from(height) > most => {
+            Some(format!("{width}×{height} pixels, --max-pixels is {most}"))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shardpack_format::image_header::Mode;
+
+    #[test]
+    fn bounds_themselves_are_within() {
+        let header = |kind, width, height| Header { kind, width, height, mode: Mode::Rgb, depth: 8 };
+        let choice = Choice {
+            kinds: vec![Kind::Jpeg, Kind::Png],
+            min_side: Some(10),
+            max_pixels: Some(200),
+            ..Choice::default()
+        };
+        let rows = [
+            (header(Kind::Jpeg, 10, 20), None),
+            (header(Kind::Png, 20, 10), None),
+            (header(Kind::Jpeg, 9, 20), Some("9×20 pixels, --min-side is 10")),
+            (header(Kind::Jpeg, 21, 10), Some("21×10 pixels, --max-pixels is 200")),
+            (header(Kind::Gif, 10, 10), Some("a gif; --formats names others")),
+            (header(Kind::Unknown, 0, 0), Some("no image by its first bytes; --formats names others")),
+            (
+                header(Kind::Jpeg, 0, 0),
+                Some("its headers do not tell its size, which --min-side or --max-pixels asks for"),
+            ),
+        ];
+        for (header, expected) in rows {
+            assert_eq!(refusal(&header, &choice).as_deref(), expected, "{header:?}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Survey: what goes in, settled between source and plan.
+//!
+//! Whatever a person says about the images beyond their paths is decided here: classes, kinds, sizes, images that are there
+//! twice, how many of a class. Each image that is left out is named with the reason. The plan knows nothing of this: it
+//! gets a shorter listing. Where bytes have to be looked at, it is in the order in which they lie, by many threads; an image
+//! that cannot be read stays, since the copy will meet it again and `--on-bad` decides.
+//!
+//! Holds at all times: what comes out follows from the source and the choice alone.
+
+mod classes;
+mod each;
+mod few;
+mod looks;
+mod twins;
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
+
+use shardpack_format::{Error, Result, image_header::Kind};
+
+pub use classes::{ClassList, ClassMap};
+
+use crate::{
+    ledger::{Fate, Unpacked},
+    listing::Listing,
+    monitor::Monitor,
+    source::{Found, Origin, image_folder::order},
+};
+
+/// What a person says about what goes in. By default everything does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Choice {
+    /// Other names for classes.
+    pub class_map: Option<ClassMap>,
+    /// The classes in the order of their labels; images of others are left out.
+    pub classes: Option<ClassList>,
+    /// Only images of these kinds; all, if there are none.
+    pub kinds: Vec<Kind>,
+    /// Only images whose shorter side has at least so many pixels.
+    pub min_side: Option<u32>,
+    /// Only images of at most so many pixels.
+    pub max_pixels: Option<u64>,
+    /// Of images with the same bytes in one split, only the first.
+    pub dedup: bool,
+    /// Name images that are in two splits or two classes.
+    pub leaks: bool,
+    /// Only so many of each class and split.
+    pub per_class: Option<u64>,
+    /// Which of a class, with [`Choice::per_class`].
+    pub seed: u64,
+    /// Threads that look at images.
+    pub threads: usize,
+}
+
+impl Choice {
+    fn looks(&self) -> bool {
+        !self.kinds.is_empty() || self.min_side.is_some() || self.max_pixels.is_some()
+    }
+}
+
+/// What is left out of one dataset, or is to be known of it: by number in its listing, what becomes of it, and why.
+type Fates = BTreeMap<u64, (Fate, String)>;
+
+/// Applies `choice` to what was found of `source`: one for each split.
+///
+/// # Errors
+/// When the source cannot be opened, or nothing is left of a dataset.
+pub fn survey(source: &Origin, found: &mut [Found], choice: &Choice, monitor: &dyn Monitor) -> Result<()> {
+    let images: Vec<u64> = found.iter().map(|found| found.listing.len()).collect();
+    classes::apply(found, choice)?;
+    if choice.looks() {
+        for one in found.iter_mut() {
+            let (fates, kinds) = looks::look(source, one, choice, monitor)?;
+            settle(one, fates);
+            one.kinds = kinds;
+        }
+    }
+    if choice.dedup || choice.leaks {
+        let fates = twins::find(source, found, choice, monitor)?;
+        found.iter_mut().zip(fates).for_each(|(one, fates)| settle(one, fates));
+    }
+    if let Some(most) = choice.per_class {
+        found.iter_mut().for_each(|one| settle(one, few::keep(&one.listing, most, choice.seed)));
+    }
+    for (one, images) in found.iter().zip(images) {
+        if one.listing.is_empty() && images > 0 {
+            let left_out = one.unpacked.iter().find(|unpacked| unpacked.fate == Fate::Filtered);
+            let reason = left_out.map_or_else(String::new, |first| format!(", the first: {}", first.reason));
+            return Err(Error::usage(format!("all {images} images are left out{reason}")).in_file(source.path()));
+        }
+    }
+    Ok(())
+}
+
+/// Takes what has a fate out of the listing, but for what is only to be known, and notes it.
+fn settle(found: &mut Found, fates: Fates) {
+    if fates.is_empty() {
+        return;
+    }
+    let listing = Arc::clone(&found.listing);
+    let is_left_out = |number: u64| fates.get(&number).is_some_and(|(fate, _)| *fate != Fate::Kept);
+    found.listing = Arc::new(listing.chosen(&listing.classes, Some, |number| !is_left_out(number)));
+    // What goes is not in the shards, whatever there was to know of it.
+    let gone: HashSet<Vec<u8>> =
+        fates.keys().filter(|number| is_left_out(**number)).map(|number| path(&listing, *number)).collect();
+    found.unpacked.retain(|unpacked| unpacked.fate != Fate::Kept || !gone.contains(&unpacked.path));
+    found.unpacked.extend(fates.into_iter().map(|(number, (fate, reason))| Unpacked {
+        path: path(&listing, number),
+        class: Some(listing.class(number)),
+        fate,
+        reason,
+    }));
+    found.unpacked.sort_by(order);
+}
+
+fn path(listing: &Listing, number: u64) -> Vec<u8> {
+    let mut path = Vec::new();
+    listing.path(number, &mut path);
+    path
+}
+
+/// A path for a person.
+fn shown(listing: &Listing, number: u64) -> String {
+    String::from_utf8_lossy(&path(listing, number)).into_owned()
+}

@@ -1,0 +1,134 @@
+//! `--dedup exact` and `--leaks`: images with the same bytes.
+//!
+//! Most images are told apart by their length, most others by their first bytes, so few are read whole. What has equal
+//! hashes then is compared byte by byte: no image goes because of a hash.
+
+use shardpack_format::{Result, hash};
+
+use super::{Choice, Fates, each::Looker, shown};
+use crate::{
+    ledger::Fate,
+    monitor::Monitor,
+    source::{Found, Origin},
+};
+
+/// Bytes of an image that tell it from another of its length; a page of most file systems.
+const HEAD_BYTES: usize = 4096;
+
+/// An image: number of its dataset, and in the listing of that.
+type Image = (usize, u64);
+
+/// What becomes of images that are there more than once, for each dataset. The first of a dataset stays.
+pub(super) fn find(source: &Origin, found: &mut [Found], choice: &Choice, monitor: &dyn Monitor) -> Result<Vec<Fates>> {
+    let groups = groups(source, found, choice, monitor)?;
+    let mut fates = vec![Fates::new(); found.len()];
+    let (mut duplicates, mut leaks, mut splits) = (0u64, 0u64, 0u64);
+    for group in &groups {
+        let is_in_splits = group.iter().any(|(dataset, _)| *dataset != group[0].0);
+        splits += u64::from(is_in_splits);
+        for image in group {
+            let first = group.iter().find(|other| other.0 == image.0).unwrap_or(image);
+            if choice.dedup && first != image {
+                duplicates += 1;
+                fates[image.0].insert(image.1, (Fate::Duplicate, format!("the same bytes as {}", name(found, first))));
+            } else if let Some(leak) = choice.leaks.then(|| leak(found, group, image)).flatten() {
+                leaks += 1;
+                fates[image.0].insert(image.1, (Fate::Kept, leak));
+            }
+        }
+    }
+    let Some(first) = found.first_mut() else { return Ok(fates) };
+    if duplicates > 0 {
+        first.notes.push(format!("{duplicates} duplicates of other images are left out; the ledger names them"));
+    }
+    if leaks > 0 {
+        first.notes.push(format!("{leaks} images are in two splits or two classes; the ledger names them"));
+    } else if splits > 0 && !choice.leaks {
+        first.notes.push(format!("{splits} images are in more than one split; --leaks names them"));
+    }
+    Ok(fates)
+}
+
+/// Where else `image` is, in another split or class, if anywhere.
+fn leak(found: &[Found], group: &[Image], image: &Image) -> Option<String> {
+    let class = |(dataset, number): &Image| found[*dataset].listing.class(*number);
+    let other_split = group.iter().find(|other| other.0 != image.0);
+    let other_class = group.iter().find(|other| other.0 == image.0 && class(other) != class(image));
+    match (other_split, other_class) {
+        (Some(other), _) => Some(format!("the same image is in another split: {}", name(found, other))),
+        (None, Some(other)) => Some(format!("the same image is in another class: {}", name(found, other))),
+        (None, None) => None,
+    }
+}
+
+/// The path of an image from the source.
+fn name(found: &[Found], (dataset, number): &Image) -> String {
+    let one = &found[*dataset];
+    let split = one.split.as_ref().map_or_else(String::new, |split| format!("{split}/"));
+    split + &shown(&one.listing, *number)
+}
+
+/// Images with the same bytes, in order in each group.
+fn groups(source: &Origin, found: &[Found], choice: &Choice, monitor: &dyn Monitor) -> Result<Vec<Vec<Image>>> {
+    let lookers = found.iter().map(|one| Looker::open(source, one.split.as_deref(), &one.listing, monitor));
+    let lookers = lookers.collect::<Result<Vec<_>>>()?;
+    let images = found.iter().enumerate();
+    let images = images.flat_map(|(dataset, one)| (0..one.listing.len()).map(move |number| (dataset, number)));
+    let bytes = |(dataset, number): Image| u128::from(found[dataset].listing.entry(number).bytes);
+    let mut alike = repeated(images.map(|image| (bytes(image), image)).collect());
+    for most in [Some(HEAD_BYTES), None] {
+        let mut hashed = Vec::with_capacity(alike.len());
+        for (dataset, looker) in lookers.iter().enumerate() {
+            // What was read whole for its first bytes has its hash.
+            let is_hashed = |image: &Image| most.is_none() && bytes(*image) <= HEAD_BYTES as u128;
+            let of_it = || alike.iter().filter(|(_, image)| image.0 == dataset);
+            hashed.extend(of_it().filter(|(_, image)| is_hashed(image)));
+            let numbers = of_it().filter(|(_, image)| !is_hashed(image)).map(|(_, image)| image.1).collect();
+            let hashes = looker.each(numbers, choice.threads, monitor, |number, buffer| {
+                let read = match most {
+                    Some(most) => looker.head(number, most, buffer)?,
+                    None => looker.whole(number, buffer)?,
+                };
+                // The length is part of it: equal first bytes of images of two lengths tell nothing.
+                let length = bytes((dataset, number)).rotate_left(96);
+                Ok(read.map(|()| hash::content(buffer) ^ length))
+            })?;
+            hashed.extend(hashes.into_iter().map(|(number, hash)| (hash, (dataset, number))));
+        }
+        alike = repeated(hashed);
+    }
+    let mut groups = Vec::new();
+    for group in alike.chunk_by(|a, b| a.0 == b.0) {
+        monitor.go_on()?;
+        groups.extend(equal(&lookers, group.iter().map(|(_, image)| *image).collect())?);
+    }
+    Ok(groups)
+}
+
+/// Those that share what they are marked with, sorted by that and then by the image.
+fn repeated(mut marked: Vec<(u128, Image)>) -> Vec<(u128, Image)> {
+    marked.sort_unstable();
+    let mut kept = Vec::new();
+    for group in marked.chunk_by(|a, b| a.0 == b.0).filter(|group| group.len() > 1) {
+        kept.extend_from_slice(group);
+    }
+    kept
+}
+
+/// Splits images of one hash into groups of the same bytes: one, but for what no one has seen yet.
+fn equal(lookers: &[Looker<'_>], mut images: Vec<Image>) -> Result<Vec<Vec<Image>>> {
+    let (mut groups, mut first, mut other) = (Vec::new(), Vec::new(), Vec::new());
+    while images.len() > 1 {
+        let (mut same, mut rest) = (vec![images[0]], Vec::new());
+        let is_read = lookers[images[0].0].whole(images[0].1, &mut first)?.is_some();
+        for (dataset, number) in &images[1..] {
+            let is_same = is_read && lookers[*dataset].whole(*number, &mut other)?.is_some() && first == other;
+            if is_same { &mut same } else { &mut rest }.push((*dataset, *number));
+        }
+        if same.len() > 1 {
+            groups.push(same);
+        }
+        images = rest;
+    }
+    Ok(groups)
+}

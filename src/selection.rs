@@ -1,0 +1,104 @@
+//! The options that say what goes in.
+
+use std::{fs, path::Path, path::PathBuf};
+
+use clap::{Args, ValueEnum};
+use shardpack_format::image_header::Kind;
+use shardpack_packer::{
+    Error, Result,
+    survey::{Choice, ClassList, ClassMap},
+};
+
+/// Longest file of classes in bytes: a million names, amply.
+const CLASS_FILE_BYTES: u64 = 256 << 20;
+
+/// What goes in.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "What goes in")]
+pub struct Selection {
+    /// Only images of these kinds, told by their bytes, with commas: jpeg, png, webp, …
+    #[arg(long, value_name = "KINDS", value_delimiter = ',', value_parser = kind)]
+    formats: Vec<Kind>,
+    /// Only images whose shorter side has at least N pixels
+    #[arg(long, value_name = "N")]
+    min_side: Option<u32>,
+    /// Only images of at most N pixels
+    #[arg(long, value_name = "N")]
+    max_pixels: Option<u64>,
+    /// Leave out images whose bytes are those of another one of their split
+    #[arg(long, value_enum, value_name = "exact")]
+    dedup: Option<Dedup>,
+    /// Name images that are in two splits or two classes, in the ledger
+    #[arg(long)]
+    leaks: bool,
+    /// Only N images of each class and split; which, follows from --seed
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    sample_per_class: Option<u64>,
+    /// The classes in the order of their labels, a name a line or JSON; images of others are left out
+    #[arg(long, value_name = "FILE")]
+    classes: Option<PathBuf>,
+    /// Other names for classes, `old new` a line or JSON; two that get one name become one
+    #[arg(long, value_name = "FILE")]
+    class_map: Option<PathBuf>,
+}
+
+/// `--dedup`.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Dedup {
+    /// The same bytes
+    Exact,
+}
+
+impl Selection {
+    /// As the packer takes it.
+    ///
+    /// # Errors
+    /// When a file of classes cannot be read or is none.
+    pub fn choice(&self, seed: u64, jobs: usize) -> Result<Choice> {
+        let read = |path: &PathBuf| read(path);
+        let classes = self
+            .classes
+            .as_ref()
+            .map(|path| read(path).and_then(|bytes| ClassList::read(&bytes).map_err(|error| error.in_file(path))));
+        let class_map = self
+            .class_map
+            .as_ref()
+            .map(|path| read(path).and_then(|bytes| ClassMap::read(&bytes).map_err(|error| error.in_file(path))));
+        Ok(Choice {
+            class_map: class_map.transpose()?,
+            classes: classes.transpose()?,
+            kinds: self.formats.clone(),
+            min_side: self.min_side,
+            max_pixels: self.max_pixels,
+            dedup: self.dedup.is_some(),
+            leaks: self.leaks,
+            per_class: self.sample_per_class,
+            seed,
+            // To look is to wait for the disk or the network more than for a core.
+            threads: (2 * jobs).max(8),
+        })
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    let failed = |error| Error::io("cannot read", error).in_file(path);
+    let bytes = fs::metadata(path).map_err(failed)?.len();
+    if bytes > CLASS_FILE_BYTES {
+        return Err(Error::usage(format!("{bytes} bytes: no list of classes is that long")).in_file(path));
+    }
+    fs::read(path).map_err(failed)
+}
+
+fn kind(name: &str) -> Result<Kind, String> {
+    let alias = match name.to_ascii_lowercase().as_str() {
+        "jpg" => "jpeg".to_owned(),
+        "tif" => "tiff".to_owned(),
+        "ppm" | "pgm" | "pbm" => "pnm".to_owned(),
+        other => other.to_owned(),
+    };
+    let known = || Kind::ALL.iter().filter(|kind| **kind != Kind::Unknown);
+    known().find(|kind| kind.name() == alias).copied().ok_or_else(|| {
+        let names: Vec<_> = known().map(|kind| kind.name()).collect();
+        format!("one of {}", names.join(", "))
+    })
+}
