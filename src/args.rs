@@ -17,6 +17,7 @@ use shardpack_packer::{
 };
 
 use crate::{
+    changes::Changes,
     commands::{adopt, convert, inspect, pack, plan as plan_command, verify},
     selection::Selection,
 };
@@ -180,6 +181,8 @@ pub struct PlanArgs {
     pub exclude: Vec<String>,
     #[command(flatten)]
     selection: Selection,
+    #[command(flatten)]
+    changes: Changes,
 }
 
 impl PlanArgs {
@@ -190,6 +193,7 @@ impl PlanArgs {
     pub fn options(&self, jobs: usize) -> Result<Vec<PlanOptions>, Error> {
         let choices = self.choices()?;
         let survey = self.selection.choice(self.seed, jobs)?;
+        let recipe = self.changes.recipe()?;
         let splits = self.splits();
         let extension = match self.ext.as_str() {
             "common" => Extension::MostCommon,
@@ -219,8 +223,16 @@ impl PlanArgs {
                 cut,
                 format,
                 compression: self.compress.unwrap_or(Compression::None),
+                check: self.selection.check(),
+                recipe: None,
             };
-            Ok(PlanOptions { walk: walk.clone(), survey: survey.clone(), bytes, extension: extension.clone() })
+            Ok(PlanOptions {
+                walk: walk.clone(),
+                survey: survey.clone(),
+                bytes,
+                extension: extension.clone(),
+                recipe: recipe.clone(),
+            })
         };
         choices.into_iter().map(of_format).collect()
     }

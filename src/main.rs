@@ -4,6 +4,7 @@
 //! 2 the request or the machine is not right; 130 interrupted.
 
 mod args;
+mod changes;
 mod commands;
 mod progress;
 mod report;

@@ -112,6 +112,7 @@ impl Monitor for Progress {
         let verb = match phase {
             Phase::Walking => "walking",
             Phase::Looking => "looking",
+            Phase::Making => "making",
             Phase::Unpacking => "unpack",
             Phase::Packing => "packing",
             Phase::Verifying => "reading",

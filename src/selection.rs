@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use shardpack_format::image_header::Kind;
 use shardpack_packer::{
     Error, Result,
+    plan::Check,
     survey::{Choice, ClassList, ClassMap},
 };
 
@@ -16,6 +17,9 @@ const CLASS_FILE_BYTES: u64 = 256 << 20;
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "What goes in")]
 pub struct Selection {
+    /// What is asked of an image before it is packed: that its headers can be read, or that all of it decodes
+    #[arg(long, value_enum, default_value = "header")]
+    check: CheckArg,
     /// Only images of these kinds, told by their bytes, with commas: jpeg, png, webp, …
     #[arg(long, value_name = "KINDS", value_delimiter = ',', value_parser = kind)]
     formats: Vec<Kind>,
@@ -31,6 +35,9 @@ pub struct Selection {
     /// Name images that are in two splits or two classes, in the ledger
     #[arg(long)]
     leaks: bool,
+    /// Name images that look like another one, in the ledger; they stay (decodes every image)
+    #[arg(long)]
+    near_duplicates: bool,
     /// Only N images of each class and split; which, follows from --seed
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     sample_per_class: Option<u64>,
@@ -42,6 +49,15 @@ pub struct Selection {
     class_map: Option<PathBuf>,
 }
 
+/// `--check`.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum CheckArg {
+    /// Nothing more than is written to the index
+    Header,
+    /// Decode it; one that does not decode is bad
+    Full,
+}
+
 /// `--dedup`.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Dedup {
@@ -50,6 +66,14 @@ enum Dedup {
 }
 
 impl Selection {
+    /// What is asked of images.
+    pub fn check(&self) -> Check {
+        match self.check {
+            CheckArg::Header => Check::Header,
+            CheckArg::Full => Check::Full,
+        }
+    }
+
     /// As the packer takes it.
     ///
     /// # Errors
@@ -72,10 +96,12 @@ impl Selection {
             max_pixels: self.max_pixels,
             dedup: self.dedup.is_some(),
             leaks: self.leaks,
+            near: self.near_duplicates,
             per_class: self.sample_per_class,
             seed,
             // To look is to wait for the disk or the network more than for a core.
             threads: (2 * jobs).max(8),
+            jobs,
         })
     }
 }

@@ -11,7 +11,7 @@ use shardpack_packer::{
     },
 };
 
-use super::pack::{RunArgs, go};
+use super::pack::{RunArgs, go, place};
 use crate::{
     Outcome,
     args::{PlanArgs, Records},
@@ -68,7 +68,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
             None => super::pack::say(&format!("shards  a sealed dataset: {}", origin.path().display())),
         }
     }
-    let planned = pack::plan_all(origin, &options, &monitor)?;
+    let planned = pack::plan_all(origin, &options, place(&options, dst, &args.run).as_ref(), &monitor)?;
     go(&planned, dst, &args.run, &monitor, look.map(|look| json!(look)))
 }
 

@@ -7,7 +7,7 @@ use shardpack_format::hash;
 use shardpack_packer::{
     Error, ErrorKind, Result,
     copy::OnBad,
-    pack::{self, Planned, Report},
+    pack::{self, Place, PlanOptions, Planned, Report},
     sidecars,
     source::{Origin, medium::ReadOrder},
 };
@@ -40,7 +40,8 @@ pub struct Args {
     #[arg(long = "plan", value_name = "FILE", conflicts_with_all = [
         "format", "order", "seed", "shard_size", "shard_samples", "shards", "name", "splits", "ext", "cls", "meta",
         "compress", "include", "exclude", "label_offset", "features", "mds_encoding", "settings",
-        "formats", "min_side", "max_pixels", "dedup", "leaks", "sample_per_class", "classes", "class_map",
+        "check", "formats", "min_side", "max_pixels", "dedup", "leaks", "near_duplicates", "sample_per_class", "classes",
+        "class_map", "fix", "rotate", "resize", "encode", "quality", "drop_icc", "keep_exif",
     ])]
     plan_file: Option<PathBuf>,
     #[command(flatten)]
@@ -103,7 +104,8 @@ pub fn run(args: &Args) -> Result<Outcome> {
         (Some(file), None) => (vec![pack::planned(file)?], &args.first),
         (None, Some(dst)) => {
             let options = args.plan.options(args.run.machine.jobs())?;
-            (pack::plan_all(Origin::Folder(args.first.clone()), &options, &monitor)?, dst)
+            let place = place(&options, dst, &args.run);
+            (pack::plan_all(Origin::Folder(args.first.clone()), &options, place.as_ref(), &monitor)?, dst)
         }
         (Some(_), Some(_)) => {
             return Err(Error::usage("--plan FILE names the source already").help("shardpack pack --plan FILE DST"));
@@ -111,6 +113,16 @@ pub fn run(args: &Args) -> Result<Outcome> {
         (None, None) => return Err(Error::usage("DST is missing").help("shardpack pack SRC DST")),
     };
     go(&planned, dst, &args.run, &monitor, None)
+}
+
+/// Where images may be changed before they are packed into `dst`; nowhere where nothing is to be written.
+pub fn place(options: &[PlanOptions], dst: &Path, run: &RunArgs) -> Option<Place> {
+    let folder = |one: &PlanOptions| match options.len() {
+        1 => dst.to_path_buf(),
+        _ => dst.join(&one.bytes.format.name),
+    };
+    let folders = options.iter().map(folder).collect();
+    (!run.dry_run).then(|| Place { folders, force: run.force, jobs: run.machine.jobs() })
 }
 
 /// Packs what was planned, for each format one plan, and says what came of it. `recognised` is what the source was

@@ -51,7 +51,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     progress::catch_interrupts();
     let monitor = Progress::new(args.talk.quiet);
     let options = args.plan.options(args.machine.jobs())?;
-    let all = pack::plan_all(Origin::Folder(args.src.clone()), &options, &monitor)?;
+    let all = pack::plan_all(Origin::Folder(args.src.clone()), &options, None, &monitor)?;
     monitor.finish();
     let [planned] = all.as_slice() else {
         if args.output.is_some() {

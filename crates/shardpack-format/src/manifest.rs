@@ -62,6 +62,9 @@ pub struct Manifest {
     pub format: Format,
     /// How the samples were ordered.
     pub order: Order,
+    /// How images were changed before they were packed, in words, and by what; `None` where every byte is the source's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recipe: Option<String>,
     /// Number of samples in the shards.
     pub samples: u64,
     /// Length of all images together, in bytes.
@@ -375,6 +378,7 @@ pub(crate) mod tests {
             name: "train".into(),
             format: Format { name: "webdataset".into(), compression: "none".into(), settings: BTreeMap::new() },
             order: Order { algorithm: "source".into(), seed: 0 },
+            recipe: None,
             samples: 3,
             payload_bytes: 100,
             shard_bytes: 20_480,

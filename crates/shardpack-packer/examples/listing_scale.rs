@@ -12,7 +12,7 @@ use std::{fmt::Write, sync::Arc, time::Instant};
 use shardpack_format::{Error, Result, formats::Choice, permutation::Permutation};
 use shardpack_packer::{
     listing::{Builder, Folder, FolderSamples, Listing},
-    plan::{Compression, Cut, Options, Order, Plan},
+    plan::{Check, Compression, Cut, Options, Order, Plan},
     source::Found,
 };
 
@@ -33,6 +33,8 @@ fn main() -> Result<()> {
         cut: Cut::ShardSize(256 << 20),
         format: Choice { extension: Some("jpg".to_owned()), ..Choice::of("webdataset") },
         compression: Compression::None,
+        check: Check::Header,
+        recipe: None,
     };
     let plan = Plan::new(found, options)?;
     let planned = start.elapsed();

@@ -343,6 +343,7 @@ fn write_manifest(
             settings: format.settings(),
         },
         order: Order { algorithm: "source".to_owned(), seed: 0 },
+        recipe: None,
         samples,
         payload_bytes,
         shard_bytes,

@@ -2,6 +2,8 @@
 //!
 //! Options go in, a report comes out; nothing here prints. Progress goes to a [`monitor::Monitor`].
 
+pub use shardpack_imaging as imaging;
+
 pub mod adopt;
 pub mod copy;
 mod digest;

@@ -324,6 +324,14 @@ impl Listing {
         Self { own_order: self.own_order, ..listing }
     }
 
+    /// The same samples with other lengths in bytes, which `bytes` says by number and the one before.
+    pub fn with_bytes(&self, bytes: impl Fn(u64, u32) -> u32) -> Self {
+        let mut listing = self.clone();
+        let entries = listing.entries.iter_mut().enumerate();
+        entries.for_each(|(number, entry)| entry.bytes = bytes(number as u64, entry.bytes));
+        listing
+    }
+
     /// The samples whose path `keep` says yes to.
     pub fn filtered(&self, keep: impl Fn(&[u8]) -> bool) -> Self {
         let path = |number| {

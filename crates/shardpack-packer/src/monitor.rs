@@ -9,6 +9,8 @@ pub enum Phase {
     Walking,
     /// Images are looked at, to settle what goes in.
     Looking,
+    /// Images are changed before they are packed.
+    Making,
     /// Compressed shards are unpacked, to be read from; `samples` are files here.
     Unpacking,
     /// Images are copied into shards.

@@ -79,6 +79,30 @@ pub struct Options {
     pub format: Choice,
     /// How shards are compressed.
     pub compression: Compression,
+    /// What is asked of images before they are packed.
+    #[serde(default, skip_serializing_if = "Check::is_header")]
+    pub check: Check,
+    /// How images were changed, in words, if they were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recipe: Option<String>,
+}
+
+/// What is asked of an image before it is packed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Check {
+    /// Nothing: what its headers say goes to the index.
+    #[default]
+    Header,
+    /// That all of it decodes.
+    Full,
+}
+
+impl Check {
+    /// Whether headers are enough.
+    pub fn is_header(&self) -> bool {
+        *self == Self::Header
+    }
 }
 
 /// A shard of the plan.
@@ -112,6 +136,8 @@ pub struct Plan {
     pub listing: Arc<Listing>,
     /// Images that are known not to be packed.
     pub unpacked: Vec<Unpacked>,
+    /// What was found, where the samples are what a recipe made of it.
+    before: Option<Arc<Found>>,
     /// Files that are no samples, by reason.
     pub ignored: BTreeMap<String, u64>,
     /// Shards in order.
@@ -209,7 +235,7 @@ impl Plan {
     }
 
     /// A plan whose shards are not known yet.
-    fn without_cuts(found: Found, options: Options) -> Result<Self> {
+    pub(crate) fn without_cuts(found: Found, options: Options) -> Result<Self> {
         let format = formats::open(&options.format)?;
         if options.compression != Compression::None && format.zstd_extension().is_none() {
             return Err(Error::usage(format!("--compress: readers of {} know no zstd", format.name())));
@@ -225,6 +251,7 @@ impl Plan {
             split: found.split,
             listing: found.listing,
             unpacked: found.unpacked,
+            before: found.before,
             ignored: found.ignored,
             shards: Vec::new(),
             block_samples: 1,
@@ -427,7 +454,8 @@ impl Plan {
     }
 
     /// BLAKE3 over all that decides the bytes of the shards, without reading an image: options, classes, and of every
-    /// sample path and length.
+    /// sample path and length. Where images were changed it is their lengths before that count, and the recipe: so the hash
+    /// is known before they are.
     pub fn hash(&self) -> Result<FileHash> {
         let mut hasher = blake3::Hasher::new();
         let options = serde_json::to_vec(&(&self.name, &self.options))
@@ -437,20 +465,22 @@ impl Plan {
             hasher.update(bytes);
         };
         text(&options);
-        self.listing.classes.iter().for_each(|class| text(class));
+        let found = self.before.as_ref().map(|before| (&before.listing, &before.unpacked));
+        let (listing, unpacked) = found.unwrap_or((&self.listing, &self.unpacked));
+        listing.classes.iter().for_each(|class| text(class));
         text(b"");
-        for (folder, samples) in self.listing.folders().iter().zip(self.listing.samples_by_folder()) {
+        for (folder, samples) in listing.folders().iter().zip(listing.samples_by_folder()) {
             text(&folder.path);
             for number in samples {
-                text(self.listing.name(number));
-                text(&self.listing.entry(number).bytes.to_le_bytes());
+                text(listing.name(number));
+                text(&listing.entry(number).bytes.to_le_bytes());
             }
         }
-        for entry in &self.unpacked {
+        for entry in unpacked {
             text(&entry.path);
             text(&[entry.fate as u8]);
         }
-        if let Arrangement::Stored(order) = &self.arrangement {
+        if let (Arrangement::Stored(_), Some(order)) = (&self.arrangement, listing.stored_order()) {
             order.iter().for_each(|number| text(&number.to_le_bytes()));
         }
         Ok(*hasher.finalize().as_bytes())

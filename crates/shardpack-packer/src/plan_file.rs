@@ -100,8 +100,6 @@ pub fn write(path: &Path, work: &Path, source: &Origin, plans: &[Plan]) -> Resul
 }
 
 fn header(source: &Origin, plans: &[Plan]) -> io::Result<Header> {
-    use std::os::unix::ffi::OsStrExt;
-    let hex = |path: &Path| hash::hex(path.as_os_str().as_bytes());
     let dataset = |plan: &Plan| {
         let unpacked = ledger::write(&plan.unpacked).map_err(io::Error::other)?;
         Ok(Dataset {
@@ -119,14 +117,19 @@ fn header(source: &Origin, plans: &[Plan]) -> io::Result<Header> {
             own_order: plan.listing.own_order(),
         })
     };
-    Ok(Header {
-        source: match source {
-            Origin::Folder(root) => StoredOrigin::Folder(hex(root)),
-            Origin::Dataset(root) => StoredOrigin::Dataset(hex(root)),
-            Origin::Shards(shards) => StoredOrigin::Shards(shards.stored()),
-        },
-        datasets: plans.iter().map(dataset).collect::<io::Result<_>>()?,
-    })
+    Ok(Header { source: stored(source), datasets: plans.iter().map(dataset).collect::<io::Result<_>>()? })
+}
+
+/// A source as it is stored. What a recipe made lies in a spool that a plan cannot name; it is the source that counts.
+fn stored(source: &Origin) -> StoredOrigin {
+    use std::os::unix::ffi::OsStrExt;
+    let hex = |path: &Path| hash::hex(path.as_os_str().as_bytes());
+    match source {
+        Origin::Folder(root) => StoredOrigin::Folder(hex(root)),
+        Origin::Dataset(root) => StoredOrigin::Dataset(hex(root)),
+        Origin::Shards(shards) => StoredOrigin::Shards(shards.stored()),
+        Origin::Made(made) => stored(made.origin()),
+    }
 }
 
 fn write_listing(out: &mut impl Write, listing: &Listing) -> io::Result<()> {
@@ -280,6 +283,10 @@ pub fn difference(old: &PlanFile, source: &Origin, new: &[Plan]) -> Option<Strin
     old.iter().zip(new).find_map(|(old, new)| options(&old.options, &new.options).or_else(|| samples(old, new)))
 }
 
+fn recipe(options: &Options) -> String {
+    options.recipe.clone().unwrap_or_else(|| "none".to_owned())
+}
+
 fn options(old: &Options, new: &Options) -> Option<String> {
     let changes = [
         ("order", format!("{:?}", old.order), format!("{:?}", new.order)),
@@ -287,6 +294,8 @@ fn options(old: &Options, new: &Options) -> Option<String> {
         ("cut", format!("{:?}", old.cut), format!("{:?}", new.cut)),
         ("components", format!("{:?}", old.format), format!("{:?}", new.format)),
         ("compression", old.compression.to_string(), new.compression.to_string()),
+        ("check", format!("{:?}", old.check), format!("{:?}", new.check)),
+        ("recipe", recipe(old), recipe(new)),
     ];
     changes
         .into_iter()

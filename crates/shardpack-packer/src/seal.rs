@@ -74,6 +74,7 @@ fn manifest(plan: &Plan, sealed: &BTreeMap<usize, Sealed>, file: Option<manifest
             algorithm: plan.order_algorithm().to_owned(),
             seed: if plan.order_algorithm() == "source" { 0 } else { plan.options.seed },
         },
+        recipe: plan.options.recipe.clone(),
         samples: shards.iter().map(|shard| shard.samples).sum(),
         payload_bytes: sealed.values().map(|shard| shard.payload_bytes).sum(),
         shard_bytes: shards.iter().map(|shard| shard.bytes).sum(),

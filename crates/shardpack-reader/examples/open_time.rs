@@ -61,6 +61,7 @@ fn manifest() -> Manifest {
         name: "train".to_owned(),
         format: Format { name: "webdataset".to_owned(), compression: "none".to_owned(), settings: BTreeMap::new() },
         order: Order { algorithm: "source".to_owned(), seed: 0 },
+        recipe: None,
         samples: SAMPLES,
         payload_bytes: 11_500_000_000_000,
         shard_bytes: shards.iter().map(|shard| shard.bytes).sum(),

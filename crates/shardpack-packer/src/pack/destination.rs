@@ -200,6 +200,44 @@ impl Destination {
     }
 }
 
+/// A folder where work may begin before there is a plan.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    /// The work folder.
+    pub work: PathBuf,
+    _lock: sys::Lock,
+}
+
+/// Takes the first of `folders` for work that comes before the plan, if all of them may be packed into; `None` where each
+/// holds what these plans would make of it. A refusal leaves everything as it was.
+pub(super) fn prepare(
+    folders: &[PathBuf],
+    source: &Origin,
+    plans: &[Vec<Plan>],
+    force: bool,
+) -> Result<Option<Prepared>> {
+    let mut are_sealed = !force;
+    for (dst, plans) in folders.iter().zip(plans) {
+        refuse_inside(dst, source)?;
+        are_sealed = are_sealed && dst.exists() && sealed_here(dst, plans)?.is_some();
+        // A plan there is compared with that of now when there is one.
+        let is_begun = dst.join(WORK_FOLDER).exists();
+        if !force && !is_begun && !are_sealed && dst.exists() {
+            let other = fs::read_dir(dst).map_err(|e| sys::io_error("cannot read folder", dst, e))?.next();
+            if other.is_some() && sealed_here(dst, plans)?.is_none() {
+                return Err(Error::usage("is not empty, and not what this would make")
+                    .in_file(dst)
+                    .help("choose another folder, or --force to replace what is there"));
+            }
+        }
+    }
+    let Some(dst) = folders.first().filter(|_| !are_sealed) else { return Ok(None) };
+    let work = dst.join(WORK_FOLDER);
+    sys::create_folder(&work)?;
+    let lock = sys::Lock::take(&work.join(LOCK_FILE))?;
+    Ok(Some(Prepared { work, _lock: lock }))
+}
+
 /// Makes the folders of the datasets; what is there stays.
 fn create_folders(dst: &Path, plans: &[Plan]) -> Result<()> {
     plans.iter().try_for_each(|plan| sys::create_folder(&dataset_folder(dst, plan).join(manifest::INDEX_FOLDER)))

@@ -1,6 +1,8 @@
 //! Pack: source → plan → copy → seal.
 
+mod checked;
 mod destination;
+mod making;
 mod relay;
 
 use std::{
@@ -14,21 +16,24 @@ use shardpack_format::{
     image_header::Kind,
     manifest::{BY_KIND, Manifest},
 };
+use shardpack_imaging::Recipe;
 
 use crate::{
     copy::{self, Copy, OnBad},
     ledger::{Fate, Unpacked},
     listing::Listing,
     monitor::{Monitor, Phase},
-    plan::{self, Compression, Plan},
+    plan::{self, Check, Compression, Plan},
     plan_file, seal, sidecars,
     source::{
-        Origin, ReadError, Refusal, Source, image_folder,
+        Found, Origin, ReadError, Refusal, Source, image_folder,
         medium::{self, Medium, ReadOrder, Sniffed},
     },
     survey, sys,
 };
+use checked::Checked;
 use destination::{Destination, State};
+pub use making::Place;
 use relay::Relay;
 
 /// The extension of images in the shards.
@@ -54,6 +59,8 @@ pub struct PlanOptions {
     pub bytes: plan::Options,
     /// See [`Extension`].
     pub extension: Extension,
+    /// How images are changed before they are packed, if they are.
+    pub recipe: Option<Recipe>,
 }
 
 /// How a pack is done; nothing of it changes the bytes, but which samples are in them.
@@ -122,33 +129,57 @@ pub struct Report {
     pub elapsed: Duration,
 }
 
-/// Lists `source` and plans its packing with each of `options`, which differ in the format.
+/// Lists `source` and plans its packing with each of `options`, which differ in the format. Where images are to be changed
+/// that is done first, in the work folder of `place`.
 ///
 /// # Errors
-/// When the source cannot be read or holds nothing to pack, or a format cannot hold it.
-pub fn plan_all(source: Origin, options: &[PlanOptions], monitor: &dyn Monitor) -> Result<Vec<Planned>> {
+/// When the source cannot be read or holds nothing to pack, a format cannot hold it, or images are to be changed and there
+/// is no place for that.
+pub fn plan_all(
+    source: Origin,
+    options: &[PlanOptions],
+    place: Option<&Place>,
+    monitor: &dyn Monitor,
+) -> Result<Vec<Planned>> {
     let Some(first) = options.first() else { return Ok(Vec::new()) };
     let mut found = source.discover(&first.walk, monitor)?;
     survey::survey(&source, &mut found, &first.survey, monitor)?;
-    let mut sniffed = Vec::new();
-    for found in &found {
-        let look = look(&source, found.split.as_deref(), &found.listing)?;
-        // What was looked into on the way is known better.
-        let kinds = if found.kinds.is_empty() { look.kinds } else { found.kinds.clone() };
-        sniffed.push(Sniffed { kinds, ..look });
-    }
-    let sniffed = together(sniffed);
+    let sniffed = look_all(&source, &found)?;
+    let bytes = options.iter().map(|options| settled(options, &sniffed.kinds)).collect::<Result<Vec<_>>>()?;
+    let (source, mut found, sniffed) = match &first.recipe {
+        None => (source, found, sniffed),
+        Some(recipe) => {
+            let place = place.ok_or_else(|| {
+                Error::usage(
+                    "how long images are is known only when they have been changed: there is no plan before that",
+                )
+                .help("shardpack pack makes it and packs")
+            })?;
+            let plans = |bytes: &plan::Options| {
+                found.iter().map(|found| Plan::without_cuts(found.clone(), bytes.clone())).collect::<Result<Vec<_>>>()
+            };
+            let plans = bytes.iter().map(plans).collect::<Result<Vec<_>>>()?;
+            let Some(prepared) = destination::prepare(&place.folders, &source, &plans, place.force)? else {
+                let medium = medium::medium(source.path(), &sniffed);
+                let (kinds, notes) = (sniffed.kinds, Vec::new());
+                let of = |plans| Planned {
+                    source: source.clone(),
+                    plans,
+                    medium: medium.clone(),
+                    kinds: kinds.clone(),
+                    notes: notes.clone(),
+                };
+                return Ok(plans.into_iter().map(of).collect());
+            };
+            let (source, found) = making::make(source, found, recipe, &prepared.work, place.jobs, monitor)?;
+            let sniffed = Sniffed { kinds: sniffed.kinds, ..look_all(&source, &found)? };
+            (source, found, sniffed)
+        }
+    };
     let medium = medium::medium(source.path(), &sniffed);
     let mut of_source: Vec<String> = found.iter_mut().flat_map(|found| std::mem::take(&mut found.notes)).collect();
     let mut all = Vec::new();
-    for options in options {
-        let mut bytes = options.bytes.clone();
-        bytes.format.extension = match &options.extension {
-            _ if !formats::entry(&bytes.format.name)?.has_extensions => None,
-            Extension::Content => None,
-            Extension::Fixed(extension) => Some(extension.clone()),
-            Extension::MostCommon => Some(most_common(&sniffed.kinds).extension().to_owned()),
-        };
+    for bytes in bytes {
         let plans = found.iter().map(|found| Plan::new(found.clone(), bytes.clone()));
         let plans = plans.collect::<Result<Vec<_>>>().map_err(|error| error.in_file(source.path()))?;
         let mut notes_of = std::mem::take(&mut of_source);
@@ -157,6 +188,31 @@ pub fn plan_all(source: Origin, options: &[PlanOptions], monitor: &dyn Monitor) 
         all.push(Planned { source, plans, medium, kinds, notes: notes_of });
     }
     Ok(all)
+}
+
+/// What decides the bytes, with all that had to be looked for settled: the extension, and the recipe in words.
+fn settled(options: &PlanOptions, kinds: &BTreeMap<Kind, u64>) -> Result<plan::Options> {
+    let mut bytes = options.bytes.clone();
+    let becomes = |kind| options.recipe.as_ref().map_or(kind, |recipe| making::becomes(kind, recipe));
+    bytes.format.extension = match &options.extension {
+        _ if !formats::entry(&bytes.format.name)?.has_extensions => None,
+        Extension::Content => None,
+        Extension::Fixed(extension) => Some(extension.clone()),
+        Extension::MostCommon => Some(becomes(most_common(kinds)).extension().to_owned()),
+    };
+    bytes.recipe = options.recipe.as_ref().map(making::words);
+    Ok(bytes)
+}
+
+/// Looks at a few samples of each dataset where they lie.
+fn look_all(source: &Origin, found: &[Found]) -> Result<Sniffed> {
+    let look = |found: &Found| {
+        let look = look(source, found.split.as_deref(), &found.listing)?;
+        // What was looked into on the way is known better.
+        let kinds = if found.kinds.is_empty() { look.kinds } else { found.kinds.clone() };
+        Ok(Sniffed { kinds, ..look })
+    };
+    Ok(together(found.iter().map(look).collect::<Result<_>>()?))
 }
 
 /// Takes a plan that was computed before.
@@ -344,6 +400,10 @@ pub fn pack(
         let source: Box<dyn Source> = match relay {
             Some((first, folder)) => Box::new(Relay::open(&dataset_folder(folder, plan), &first.plans[number])?),
             None => planned.source.open(plan.split.as_deref(), &plan.listing, Some(&work), monitor)?,
+        };
+        let source: Box<dyn Source> = match plan.options.check {
+            Check::Full if relay.is_none() => Box::new(Checked(source)),
+            _ => source,
         };
         let copy = Copy {
             plan,

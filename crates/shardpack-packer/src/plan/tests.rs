@@ -11,6 +11,8 @@ pub(crate) fn options(cut: Cut) -> Options {
         cut,
         format: Choice { extension: Some("jpg".into()), ..Choice::of("webdataset") },
         compression: Compression::None,
+        check: Check::Header,
+        recipe: None,
     }
 }
 

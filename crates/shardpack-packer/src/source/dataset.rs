@@ -83,7 +83,7 @@ fn of_dataset(dataset: &Dataset, is_split: bool, keep: &Keep, monitor: &dyn Moni
         notes
             .push(format!("{left_out} images were left out when this dataset was packed: its ledger.jsonl names them"));
     }
-    Ok(Found { split, listing: Arc::new(listing), unpacked, ignored: BTreeMap::new(), kinds, notes })
+    Ok(Found { split, listing: Arc::new(listing), unpacked, kinds, notes, ..Found::default() })
 }
 
 /// Hands out the images of a sealed dataset: the place of a sample is its number in stored order.

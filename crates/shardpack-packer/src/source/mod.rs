@@ -6,6 +6,7 @@
 mod classes;
 pub(crate) mod dataset;
 pub mod image_folder;
+pub mod made;
 pub mod medium;
 mod open;
 pub mod shards;
@@ -32,6 +33,7 @@ use crate::{
 };
 
 pub use dataset::SealedReader;
+pub use made::Made;
 pub use open::FolderReader;
 pub use shards::Shards;
 
@@ -84,6 +86,8 @@ pub struct Found {
     pub kinds: BTreeMap<Kind, u64>,
     /// What a person should know.
     pub notes: Vec<String>,
+    /// What was found, where this is what a recipe has made of it.
+    pub before: Option<Arc<Found>>,
 }
 
 /// What is packed.
@@ -95,6 +99,8 @@ pub enum Origin {
     Dataset(PathBuf),
     /// Shards of any writer.
     Shards(Shards),
+    /// What a recipe made of the images of another source.
+    Made(Made),
 }
 
 impl Origin {
@@ -117,6 +123,7 @@ impl Origin {
         match self {
             Self::Folder(root) | Self::Dataset(root) => vec![root],
             Self::Shards(shards) => shards.folders(),
+            Self::Made(made) => made.origin().roots(),
         }
     }
 
@@ -134,6 +141,7 @@ impl Origin {
             Self::Folder(root) => Self::Folder(sys::resolved(root)?),
             Self::Dataset(root) => Self::Dataset(sys::resolved(root)?),
             Self::Shards(shards) => Self::Shards(shards.resolved()?),
+            Self::Made(made) => Self::Made(made.of(made.origin().resolved()?)),
         })
     }
 
@@ -146,6 +154,7 @@ impl Origin {
             Self::Folder(root) => image_folder::discover(root, options, monitor),
             Self::Dataset(root) => dataset::discover(root, options, monitor),
             Self::Shards(shards) => shards.discover(options, monitor),
+            Self::Made(made) => made.origin().discover(options, monitor),
         }
     }
 
@@ -165,6 +174,7 @@ impl Origin {
             Self::Folder(root) => Box::new(FolderReader::open(&of_split(root), listing)?),
             Self::Dataset(root) => Box::new(SealedReader::open(&of_split(root), listing)?),
             Self::Shards(shards) => Box::new(shards.open(listing, work, monitor)?),
+            Self::Made(made) => Box::new(made.open(split, listing, work, monitor)?),
         })
     }
 
@@ -176,6 +186,7 @@ impl Origin {
         match self {
             Self::Shards(shards) => shards.unpacked_bytes(listing),
             Self::Folder(_) | Self::Dataset(_) => Ok(0),
+            Self::Made(made) => made.unpacked_bytes(),
         }
     }
 
@@ -186,6 +197,7 @@ impl Origin {
     pub fn peeker<'a>(&'a self, split: Option<&str>, listing: &'a Listing) -> Result<Option<Box<dyn Source + 'a>>> {
         match self {
             Self::Shards(shards) if !shards.is_plain() => Ok(None),
+            Self::Made(made) if matches!(made.origin(), Self::Shards(shards) if !shards.is_plain()) => Ok(None),
             _ => self.open(split, listing, None, &Silent).map(Some),
         }
     }

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Images of one dataset that can be looked at.
-pub(super) struct Looker<'a> {
+pub(crate) struct Looker<'a> {
     listing: &'a Listing,
     reader: Box<dyn Source + 'a>,
     /// The first bytes of an image can be had without the rest.
@@ -50,13 +50,14 @@ impl<'a> Looker<'a> {
     /// What `look` says of each of `numbers`, in order of the numbers.
     pub fn each<T: Send>(
         &self,
+        phase: Phase,
         mut numbers: Vec<u64>,
         threads: usize,
         monitor: &dyn Monitor,
         look: impl Fn(u64, &mut Vec<u8>) -> Result<Option<T>> + Sync,
     ) -> Result<Vec<(u64, T)>> {
         let bytes = |number: &u64| u64::from(self.listing.entry(*number).bytes);
-        monitor.begin(Phase::Looking, numbers.len() as u64, numbers.iter().map(bytes).sum());
+        monitor.begin(phase, numbers.len() as u64, numbers.iter().map(bytes).sum());
         numbers.sort_unstable_by_key(|number| self.listing.entry(*number).place);
         let (next, all, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()), Mutex::new(None::<Error>));
         let work = || -> Result<()> {

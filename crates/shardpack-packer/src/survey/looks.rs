@@ -10,7 +10,7 @@ use shardpack_format::{
 use super::{Choice, Fates, each::Looker};
 use crate::{
     ledger::Fate,
-    monitor::Monitor,
+    monitor::{Monitor, Phase},
     source::{Found, Origin},
 };
 
@@ -26,17 +26,23 @@ pub(super) fn look(
 ) -> Result<(Fates, BTreeMap<Kind, u64>)> {
     let looker = Looker::open(source, found.split.as_deref(), &found.listing, monitor)?;
     let needs_size = choice.min_side.is_some() || choice.max_pixels.is_some();
-    let looks = looker.each((0..found.listing.len()).collect(), choice.threads, monitor, |number, buffer| {
-        if looker.head(number, HEAD_BYTES, buffer)?.is_none() {
-            return Ok(None);
-        }
-        let mut header = Header::of(buffer);
-        let is_part = buffer.len() < found.listing.entry(number).bytes as usize;
-        if header.width == 0 && needs_size && is_part && looker.whole(number, buffer)?.is_some() {
-            header = Header::of(buffer);
-        }
-        Ok(Some((header.kind, refusal(&header, choice))))
-    })?;
+    let looks = looker.each(
+        Phase::Looking,
+        (0..found.listing.len()).collect(),
+        choice.threads,
+        monitor,
+        |number, buffer| {
+            if looker.head(number, HEAD_BYTES, buffer)?.is_none() {
+                return Ok(None);
+            }
+            let mut header = Header::of(buffer);
+            let is_part = buffer.len() < found.listing.entry(number).bytes as usize;
+            if header.width == 0 && needs_size && is_part && looker.whole(number, buffer)?.is_some() {
+                header = Header::of(buffer);
+            }
+            Ok(Some((header.kind, refusal(&header, choice))))
+        },
+    )?;
     let (mut fates, mut kinds) = (Fates::new(), BTreeMap::new());
     for (number, (kind, refusal)) in looks {
         match refusal {

@@ -11,6 +11,7 @@ mod classes;
 mod each;
 mod few;
 mod looks;
+mod near;
 mod twins;
 
 use std::{
@@ -21,6 +22,7 @@ use std::{
 use shardpack_format::{Error, Result, image_header::Kind};
 
 pub use classes::{ClassList, ClassMap};
+pub(crate) use each::Looker;
 
 use crate::{
     ledger::{Fate, Unpacked},
@@ -46,12 +48,16 @@ pub struct Choice {
     pub dedup: bool,
     /// Name images that are in two splits or two classes.
     pub leaks: bool,
+    /// Name images that look like another one.
+    pub near: bool,
     /// Only so many of each class and split.
     pub per_class: Option<u64>,
     /// Which of a class, with [`Choice::per_class`].
     pub seed: u64,
     /// Threads that look at images.
     pub threads: usize,
+    /// Threads that decode images.
+    pub jobs: usize,
 }
 
 impl Choice {
@@ -79,6 +85,10 @@ pub fn survey(source: &Origin, found: &mut [Found], choice: &Choice, monitor: &d
     }
     if choice.dedup || choice.leaks {
         let fates = twins::find(source, found, choice, monitor)?;
+        found.iter_mut().zip(fates).for_each(|(one, fates)| settle(one, fates));
+    }
+    if choice.near {
+        let fates = near::find(source, found, choice, monitor)?;
         found.iter_mut().zip(fates).for_each(|(one, fates)| settle(one, fates));
     }
     if let Some(most) = choice.per_class {

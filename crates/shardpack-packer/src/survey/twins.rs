@@ -8,7 +8,7 @@ use shardpack_format::{Result, hash};
 use super::{Choice, Fates, each::Looker, shown};
 use crate::{
     ledger::Fate,
-    monitor::Monitor,
+    monitor::{Monitor, Phase},
     source::{Found, Origin},
 };
 
@@ -16,7 +16,7 @@ use crate::{
 const HEAD_BYTES: usize = 4096;
 
 /// An image: number of its dataset, and in the listing of that.
-type Image = (usize, u64);
+pub(super) type Image = (usize, u64);
 
 /// What becomes of images that are there more than once, for each dataset. The first of a dataset stays.
 pub(super) fn find(source: &Origin, found: &mut [Found], choice: &Choice, monitor: &dyn Monitor) -> Result<Vec<Fates>> {
@@ -62,7 +62,7 @@ fn leak(found: &[Found], group: &[Image], image: &Image) -> Option<String> {
 }
 
 /// The path of an image from the source.
-fn name(found: &[Found], (dataset, number): &Image) -> String {
+pub(super) fn name(found: &[Found], (dataset, number): &Image) -> String {
     let one = &found[*dataset];
     let split = one.split.as_ref().map_or_else(String::new, |split| format!("{split}/"));
     split + &shown(&one.listing, *number)
@@ -84,7 +84,7 @@ fn groups(source: &Origin, found: &[Found], choice: &Choice, monitor: &dyn Monit
             let of_it = || alike.iter().filter(|(_, image)| image.0 == dataset);
             hashed.extend(of_it().filter(|(_, image)| is_hashed(image)));
             let numbers = of_it().filter(|(_, image)| !is_hashed(image)).map(|(_, image)| image.1).collect();
-            let hashes = looker.each(numbers, choice.threads, monitor, |number, buffer| {
+            let hashes = looker.each(Phase::Looking, numbers, choice.threads, monitor, |number, buffer| {
                 let read = match most {
                     Some(most) => looker.head(number, most, buffer)?,
                     None => looker.whole(number, buffer)?,

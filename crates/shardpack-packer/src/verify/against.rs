@@ -80,6 +80,7 @@ impl<'a> Original<'a> {
 
 /// Compares each dataset with its part of `source`.
 pub(super) fn compare(datasets: &[Opened], source: &Path, jobs: usize, monitor: &dyn Monitor) -> Result<Vec<Problem>> {
+    datasets.iter().try_for_each(Opened::has_bytes_of_source)?;
     let source = Origin::of(source)?;
     let found = discover(&datasets.iter().collect::<Vec<_>>(), &source, jobs, monitor)?;
     let mut problems = Vec::new();

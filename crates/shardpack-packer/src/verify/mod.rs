@@ -112,6 +112,15 @@ impl Opened {
         Problem { file: format!("{}{file}", self.prefix), what: what.into(), ..Problem::default() }
     }
 
+    /// Fails where images were changed when they were packed: no byte can be compared with the source then, or come from it.
+    fn has_bytes_of_source(&self) -> Result<()> {
+        let Some(recipe) = &self.manifest.recipe else { return Ok(()) };
+        let what = format!("its images were changed when they were packed, {recipe}: they are not those of a source");
+        Err(Error::usage(what)
+            .in_file(&self.folder)
+            .help("verify without SRC checks every byte; pack --force packs anew"))
+    }
+
     /// The format that the manifest names.
     fn format(&self) -> Result<Box<dyn Format>> {
         formats::open(&self.choice())

@@ -28,7 +28,7 @@ use crate::{
     copy::{self, Copy, OnBad},
     ledger::{self, Fate},
     monitor::{Monitor, Silent},
-    plan::{Compression, Cut, Options, Order, Plan},
+    plan::{Check, Compression, Cut, Options, Order, Plan},
     sidecars,
     source::{Found, Origin, ReadError, Refusal, medium::ReadOrder},
     sys,
@@ -58,6 +58,7 @@ pub(super) fn repair(
     if problems.is_empty() {
         return Ok(());
     }
+    dataset.has_bytes_of_source()?;
     let work = dataset.folder.join(".shardpack-repair");
     sys::create_folder(&work)?;
     let _lock = sys::Lock::take(&work.join("lock"))?;
@@ -300,6 +301,8 @@ impl Repair<'_> {
             cut: Cut::Shards(manifest.shards.len() as u64),
             format: self.dataset.choice(),
             compression,
+            check: Check::default(),
+            recipe: None,
         };
         if found.listing.len() != manifest.samples {
             return Err(Error::data(format!(

@@ -169,6 +169,7 @@ impl Packing {
                 settings: std::collections::BTreeMap::new(),
             },
             order: m::Order { algorithm: "source".to_owned(), seed: 0 },
+            recipe: None,
             samples,
             payload_bytes,
             shard_bytes: shards.iter().map(|shard| shard.bytes).sum(),

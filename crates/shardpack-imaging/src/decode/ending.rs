@@ -1,0 +1,83 @@
+//! Does a file reach its own end? Decoders stop at the last pixel they need; what is cut behind it is still a cut file.
+//!
+//! What lies behind the end does not matter.
+
+use shardpack_format::image_header::Kind;
+
+/// Whether the end that the structure of the file names lies within `bytes`; always, for kinds that name none.
+pub(super) fn is_whole(bytes: &[u8], kind: Kind) -> bool {
+    match kind {
+        Kind::Jpeg => bytes.ends_with(&[0xFF, 0xD9]) || jpeg(bytes).is_some(),
+        Kind::Png => png(bytes).is_some(),
+        Kind::Gif => gif(bytes).is_some(),
+        // The length counts what is behind it.
+        Kind::Webp => le32(bytes, 4).is_some_and(|length| length as usize <= bytes.len() - 8),
+        _ => true,
+    }
+}
+
+fn le32(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().map(|word| u32::from_le_bytes(*word))
+}
+
+/// From marker to marker up to EOI; the data of a scan has no markers but those of restarts, which have no length.
+///
+/// Source: ITU-T T.81, B.1.1 and B.2.
+fn jpeg(bytes: &[u8]) -> Option<()> {
+    let mut rest = bytes.get(2..)?.iter();
+    loop {
+        rest.find(|&&byte| byte == 0xFF)?;
+        match *rest.find(|&&byte| byte != 0xFF)? {
+            0x00 | 0x01 | 0xD0..=0xD8 => {}
+            0xD9 => return Some(()),
+            _ => {
+                let segment = rest.as_slice();
+                let length = u16::from_be_bytes(*segment.first_chunk()?);
+                rest = segment.get(usize::from(length)..)?.iter();
+            }
+        }
+    }
+}
+
+/// From chunk to chunk up to IEND. Source: PNG third edition, 5.3.
+fn png(bytes: &[u8]) -> Option<()> {
+    let mut rest = bytes.get(8..)?;
+    loop {
+        let length = u32::from_be_bytes(*rest.first_chunk()?) as usize;
+        let is_end = rest.get(4..8)? == b"IEND";
+        // Length, type, checksum.
+        rest = rest.get(length.checked_add(12)?..)?;
+        if is_end {
+            return Some(());
+        }
+    }
+}
+
+/// From block to block up to the trailer. Source: GIF89a, sections 17 to 27 and appendix A.
+fn gif(bytes: &[u8]) -> Option<()> {
+    let colours = |packed: u8| if packed & 0x80 != 0 { 3 << ((packed & 7) + 1) } else { 0 };
+    let mut rest = bytes.get(13 + colours(*bytes.get(10)?)..)?;
+    loop {
+        rest = match rest.first()? {
+            0x3B => return Some(()),
+            // An image: its descriptor, its colours, the size of a code.
+            0x2C => rest.get(11 + colours(*rest.get(9)?)..)?,
+            // An extension: its label.
+            0x21 => rest.get(2..)?,
+            // Some writers put zeros between blocks; giflib and Pillow pass over them.
+            0x00 => {
+                rest = &rest[1..];
+                continue;
+            }
+            _ => return None,
+        };
+        // Sub-blocks, each with its length before it, up to an empty one.
+        loop {
+            let length = usize::from(*rest.first()?);
+            rest = rest.get(1 + length..)?;
+            if length == 0 {
+                break;
+            }
+        }
+    }
+}

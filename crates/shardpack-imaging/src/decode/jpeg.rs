@@ -1,0 +1,121 @@
+//! JPEG, by zune-jpeg in strict mode: the tolerant one fills what is missing with grey and says nothing.
+
+use std::borrow::Cow;
+
+use image::metadata::Orientation;
+use shardpack_format::image_header::Kind;
+use zune_jpeg::{
+    JpegDecoder,
+    zune_core::{bytestream::ZCursor, colorspace::ColorSpace, options::DecoderOptions},
+};
+
+use crate::{Layout, Limits, Picture, Refused};
+
+const MAX_SIDE: usize = 65_535;
+
+fn damaged(what: impl ToString) -> Refused {
+    Refused::Damaged(Kind::Jpeg, what.to_string())
+}
+
+fn options() -> DecoderOptions {
+    DecoderOptions::default().set_strict_mode(true).set_max_width(MAX_SIDE).set_max_height(MAX_SIDE)
+}
+
+/// A decoder that has read the headers, and what it will deliver.
+fn open<'a>(bytes: &'a [u8], limits: &Limits) -> Result<(JpegDecoder<ZCursor<&'a [u8]>>, Layout), Refused> {
+    let options = options();
+    let mut decoder = JpegDecoder::new_with_options(ZCursor::new(bytes), options);
+    decoder.decode_headers().map_err(damaged)?;
+    let (width, height) = decoder.dimensions().ok_or_else(|| damaged("no size"))?;
+    // At most MAX_SIDE. A progressive image keeps two bytes a channel until its last scan.
+    limits.admit(width as u32, height as u32, 3)?;
+    let (space, layout) = match decoder.input_colorspace() {
+        Some(ColorSpace::Luma) => (ColorSpace::Luma, Layout::Gray8),
+        _ => (ColorSpace::RGB, Layout::Rgb8),
+    };
+    decoder.set_options(options.jpeg_set_out_colorspace(space));
+    Ok((decoder, layout))
+}
+
+/// Exif orientation.
+pub(super) fn orientation(bytes: &[u8], limits: &Limits) -> Result<u8, Refused> {
+    let bytes = tidy(bytes);
+    let (decoder, _) = open(&bytes, limits)?;
+    Ok(decoder.exif().and_then(|exif| Orientation::from_exif_chunk(exif)).map_or(1, Orientation::to_exif))
+}
+
+/// Decodes all of a JPEG.
+pub(super) fn decode(bytes: &[u8], limits: &Limits) -> Result<Picture, Refused> {
+    let bytes = tidy(bytes);
+    let (mut decoder, layout) = open(&bytes, limits)?;
+    let pixels = decoder.decode().map_err(damaged)?;
+    let (width, height) = decoder.dimensions().unwrap_or_default();
+    let picture = Picture::new(width as u32, height as u32, layout, pixels);
+    let mut picture = picture.ok_or_else(|| damaged("fewer pixels than its header says"))?;
+    picture.icc = decoder.icc_profile();
+    picture.exif = decoder.exif().cloned();
+    let orientation = picture.exif.as_deref().and_then(Orientation::from_exif_chunk);
+    picture.orientation = orientation.map_or(1, Orientation::to_exif);
+    Ok(picture)
+}
+
+/// Without the bytes that some writers leave between the segments before the pixels: every reader passes over them, but
+/// the strict mode calls them damage.
+fn tidy(bytes: &[u8]) -> Cow<'_, [u8]> {
+    match segments_apart(bytes) {
+        Some(parts) => Cow::Owned(parts.concat()),
+        None => Cow::Borrowed(bytes),
+    }
+}
+
+/// Segments up to the first scan, then the rest; `None` if nothing is between them, or they cannot be told apart.
+fn segments_apart(bytes: &[u8]) -> Option<Vec<&[u8]>> {
+    let mut parts = vec![bytes.get(..2)?];
+    let (mut at, mut strays) = (2, 0);
+    loop {
+        let marker =
+            at + bytes.get(at..)?.windows(2).position(|pair| pair[0] == 0xFF && !matches!(pair[1], 0 | 0xFF))?;
+        strays += marker - at;
+        match bytes[marker + 1] {
+            0xDA | 0xD9 => {
+                parts.push(&bytes[marker..]);
+                return (strays > 0).then_some(parts);
+            }
+            0x01 | 0xD0..=0xD8 => {
+                strays += 2;
+                at = marker + 2;
+            }
+            _ => {
+                at = marker + 2 + usize::from(u16::from_be_bytes(*bytes.get(marker + 2..)?.first_chunk()?));
+                parts.push(bytes.get(marker..at)?);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pixels_do_not_depend_on_the_cpu() {
+        let photos = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/photos");
+        // 4:2:0, progressive, grey, CMYK; and one 4:4:4 and a 4:2:2, written here.
+        let mut files: Vec<_> =
+            ["animals/cat.jpg", "space/deep-field.jpg", "people/photographer.jpg", "things/cup.jpg"]
+                .map(|name| std::fs::read(photos.join(name)).unwrap())
+                .to_vec();
+        let noise: Vec<u8> = (0..90 * 77 * 3_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        for sampling in [jpeg_encoder::SamplingFactor::F_1_1, jpeg_encoder::SamplingFactor::F_2_1] {
+            let mut bytes = Vec::new();
+            let mut encoder = jpeg_encoder::Encoder::new(&mut bytes, 95);
+            encoder.set_sampling_factor(sampling);
+            encoder.encode(&noise, 90, 77, jpeg_encoder::ColorType::Rgb).unwrap();
+            files.push(bytes);
+        }
+        for (number, bytes) in files.iter().enumerate() {
+            let decode = |options| JpegDecoder::new_with_options(ZCursor::new(bytes), options).decode().unwrap();
+            assert!(decode(options()) == decode(options().set_use_unsafe(false)), "file {number}");
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! From the bytes of a file to pixels, all of them or none: what is cut short is refused, also where a decoder would not mind.
+
+mod ending;
+mod jpeg;
+mod npy;
+mod others;
+
+use shardpack_format::image_header::{Header, Kind};
+
+use crate::{Limits, Picture, Refused};
+
+/// Decodes all of an image, of an animation the first frame.
+///
+/// 16 bits are rounded to 8; CMYK and YCCK become RGB (inverted, as Adobe writes them and Pillow takes them); palettes
+/// become RGB, or RGBA where they have transparency. Arrays are of `uint8`: `[H, W]`, `[H, W, C]`, or, where the first
+/// axis is 1, 3 or 4 and the last is not, `[C, H, W]`.
+///
+/// # Errors
+/// Kinds that have no decoder here, images above `limits`, and all that is truncated or damaged.
+pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Picture, Refused> {
+    let kind = Kind::of(bytes);
+    let damaged = |what: String| Refused::Damaged(kind, what);
+    let picture = match kind {
+        Kind::Jpeg => jpeg::decode(bytes, limits)?,
+        Kind::Npy => npy::decode(bytes, limits)?,
+        Kind::Png | Kind::Webp | Kind::Gif | Kind::Bmp | Kind::Tiff | Kind::Pnm => others::decode(bytes, kind, limits)?,
+        Kind::Unknown | Kind::Jp2 | Kind::Jxl | Kind::Avif | Kind::Heif => return Err(Refused::NoDecoder(kind)),
+    };
+    match ending::is_whole(bytes, kind) {
+        true => Ok(picture),
+        false => Err(damaged(format!("truncated: its end is not within its {} bytes", bytes.len()))),
+    }
+}
+
+/// Decodes all of an image and throws the pixels away; arrays of any type are asked for their length alone.
+///
+/// Damage that decodes to other pixels goes unseen, and so does a JPEG that was cut and then given an end: no decoder takes
+/// that for an error.
+///
+/// # Errors
+/// As [`decode`].
+pub fn check(bytes: &[u8], limits: &Limits) -> Result<Header, Refused> {
+    match Kind::of(bytes) {
+        Kind::Npy => npy::check(bytes)?,
+        _ => drop(decode(bytes, limits)?),
+    }
+    Ok(Header::of(bytes))
+}
+
+/// Width, height and Exif orientation of an image that [`decode`] may take, told by its headers.
+///
+/// # Errors
+/// Kinds that have no decoder here, and headers that cannot be read.
+pub(crate) fn look(bytes: &[u8], header: &Header, limits: &Limits) -> Result<(u32, u32, u8), Refused> {
+    match header.kind {
+        Kind::Jpeg => Ok((header.width, header.height, jpeg::orientation(bytes, limits)?)),
+        Kind::Npy => npy::shape(bytes).map(|shape| (shape.width, shape.height, 1)),
+        Kind::Png | Kind::Webp | Kind::Tiff => {
+            Ok((header.width, header.height, others::orientation(bytes, header.kind, limits)?))
+        }
+        Kind::Gif | Kind::Bmp | Kind::Pnm => Ok((header.width, header.height, 1)),
+        kind => Err(Refused::NoDecoder(kind)),
+    }
+}

@@ -1,0 +1,97 @@
+//! PNG, WebP, GIF, BMP, TIFF and Netpbm, by the crate `image`.
+
+use std::io::Cursor;
+
+use image::{DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, metadata::Orientation};
+use shardpack_format::image_header::Kind;
+
+use crate::{Layout, Limits, Picture, Refused};
+
+fn open<'a>(bytes: &'a [u8], kind: Kind, limits: &Limits) -> Result<impl ImageDecoder + 'a, Refused> {
+    let format = match kind {
+        Kind::Png => ImageFormat::Png,
+        Kind::Webp => ImageFormat::WebP,
+        Kind::Gif => ImageFormat::Gif,
+        Kind::Bmp => ImageFormat::Bmp,
+        Kind::Tiff => ImageFormat::Tiff,
+        Kind::Pnm => ImageFormat::Pnm,
+        kind => return Err(Refused::NoDecoder(kind)),
+    };
+    let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
+    let mut allowed = image::Limits::default();
+    allowed.max_alloc = Some(limits.bytes);
+    reader.limits(allowed);
+    let decoder = reader.into_decoder().map_err(|error| damaged(kind, error))?;
+    let (width, height) = decoder.dimensions();
+    limits.admit(width, height, decoder.color_type().bytes_per_pixel())?;
+    Ok(decoder)
+}
+
+fn damaged(kind: Kind, error: ImageError) -> Refused {
+    // The kind is said already.
+    let what = match &error {
+        ImageError::Decoding(error) => std::error::Error::source(error).map(ToString::to_string),
+        ImageError::IoError(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Some("truncated".to_owned()),
+        _ => None,
+    };
+    Refused::Damaged(kind, what.unwrap_or_else(|| error.to_string()))
+}
+
+/// Exif orientation, in TIFF its tag.
+pub(super) fn orientation(bytes: &[u8], kind: Kind, limits: &Limits) -> Result<u8, Refused> {
+    open(bytes, kind, limits).map(|mut decoder| exif(&mut decoder).1)
+}
+
+/// Exif from its TIFF header on, and the orientation. What cannot be read does not make the pixels worse.
+fn exif(decoder: &mut impl ImageDecoder) -> (Option<Vec<u8>>, u8) {
+    let mut exif = decoder.exif_metadata().ok().flatten();
+    // WebP should not have the prefix that Exif has in JPEG, but some writers put it there.
+    if let Some(bare) = exif.as_ref().and_then(|exif| exif.strip_prefix(b"Exif\0\0")) {
+        exif = Some(bare.to_vec());
+    }
+    let orientation = exif.as_deref().and_then(Orientation::from_exif_chunk).or_else(|| decoder.orientation().ok());
+    (exif, orientation.map_or(1, Orientation::to_exif))
+}
+
+/// Decodes all of an image.
+pub(super) fn decode(bytes: &[u8], kind: Kind, limits: &Limits) -> Result<Picture, Refused> {
+    let mut decoder = open(bytes, kind, limits)?;
+    let icc = decoder.icc_profile().ok().flatten();
+    let (exif, orientation) = exif(&mut decoder);
+    let image = DynamicImage::from_decoder(decoder).map_err(|error| damaged(kind, error))?;
+    let (width, height) = (image.width(), image.height());
+    let (layout, pixels) = match image {
+        DynamicImage::ImageLuma8(image) => (Layout::Gray8, image.into_raw()),
+        DynamicImage::ImageLumaA8(image) => (Layout::GrayA8, image.into_raw()),
+        DynamicImage::ImageRgb8(image) => (Layout::Rgb8, image.into_raw()),
+        DynamicImage::ImageRgba8(image) => (Layout::Rgba8, image.into_raw()),
+        DynamicImage::ImageLuma16(image) => (Layout::Gray8, to_8_bits(image.as_raw())),
+        DynamicImage::ImageLumaA16(image) => (Layout::GrayA8, to_8_bits(image.as_raw())),
+        DynamicImage::ImageRgb16(image) => (Layout::Rgb8, to_8_bits(image.as_raw())),
+        DynamicImage::ImageRgba16(image) => (Layout::Rgba8, to_8_bits(image.as_raw())),
+        // Of floating point nobody says which number is white.
+        _ => return Err(Refused::Damaged(kind, "pixels of floating point".to_owned())),
+    };
+    let picture = Picture::new(width, height, layout, pixels);
+    let picture = picture.ok_or_else(|| Refused::Damaged(kind, "no pixels".to_owned()))?;
+    Ok(Picture { icc, exif, orientation, ..picture })
+}
+
+/// The nearest of 256 levels.
+fn to_8_bits(levels: &[u16]) -> Vec<u8> {
+    // 257 is 65535 / 255, so this is at most 255.
+    levels.iter().map(|&level| ((u32::from(level) + 128) / 257) as u8).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_rounded_to_the_nearest() {
+        for level in 0..=u16::MAX {
+            let nearest = (f64::from(level) * 255.0 / 65535.0).round() as u8;
+            assert_eq!(to_8_bits(&[level]), [nearest], "{level}");
+        }
+    }
+}

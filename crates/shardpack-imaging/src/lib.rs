@@ -1,0 +1,30 @@
+//! What `pack` needs to look at images and to change them: check, decode, resize, rotate, encode, compare.
+//!
+//! Nothing here opens a path, starts a thread or reads a clock. No input makes these functions panic, or allocate more than
+//! [`Limits`] allow. The same input gives the same output on every machine, whatever its CPU can do; the feature `turbo`
+//! gives other bytes, and [`ENGINE`] says which of the two this is.
+#![deny(unsafe_code)]
+
+mod decode;
+mod encode;
+mod perceptual;
+mod picture;
+mod recipe;
+mod refused;
+mod resize;
+#[cfg(feature = "turbo")]
+mod turbo;
+
+pub use decode::{check, decode};
+pub use encode::{Encode, encode};
+pub use perceptual::{distance, perceptual_hash};
+pub use picture::{Layout, Picture};
+pub use recipe::{Change, Outcome, Recipe, Resize, apply};
+pub use refused::{Limits, Refused};
+
+/// What made the pixels and bytes of [`apply`]: outputs are the same where this is the same.
+pub const ENGINE: &str = if cfg!(feature = "turbo") {
+    "zune-jpeg 0.5, fast_image_resize 6, libjpeg-turbo 3.1"
+} else {
+    "zune-jpeg 0.5, fast_image_resize 6, jpeg-encoder 0.7"
+};

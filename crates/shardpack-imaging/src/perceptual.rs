@@ -1,0 +1,37 @@
+//! A number that is nearly the same for pictures that look the same: for reports of near duplicates.
+
+use fast_image_resize::{FilterType, Resizer};
+
+use crate::{Layout, Picture, resize};
+
+/// The difference hash: of the picture, turned upright, in grey and reduced to 9 × 8, whether each pixel is darker than its
+/// right neighbour; the first bit is the top left one.
+///
+/// It is the same on every machine. Size, aspect and compression hardly count: at most a few of 64 bits differ
+/// ([`distance`]). A mirrored or cropped picture has another hash; those of one colour have 0.
+/// Source: N. Krawetz, "Kind of Like That" (dHash).
+pub fn perceptual_hash(picture: &Picture) -> u64 {
+    let (width, height) = if picture.orientation > 4 { (8, 9) } else { (9, 8) };
+    let pixels = resize::pixels(&mut Resizer::new(), picture, width, height, FilterType::Bilinear);
+    let small = Picture::new(width, height, picture.layout, pixels).map(|small| {
+        let small = Picture { orientation: picture.orientation, ..small };
+        small.upright().opaque()
+    });
+    let Some(small) = small else { return 0 };
+    let grey: Vec<u32> = match small.layout {
+        // The weights of ITU-R BT.601, in thousandths.
+        Layout::Rgb8 => small.pixels.chunks_exact(3).map(luma).collect(),
+        _ => small.pixels.iter().map(|&level| 1000 * u32::from(level)).collect(),
+    };
+    let pairs = grey.chunks_exact(9).flat_map(|row| row.windows(2));
+    pairs.fold(0, |hash, pair| hash << 1 | u64::from(pair[0] < pair[1]))
+}
+
+fn luma(pixel: &[u8]) -> u32 {
+    pixel.iter().zip([299, 587, 114]).map(|(&level, weight)| weight * u32::from(level)).sum()
+}
+
+/// In how many of their 64 bits two hashes differ.
+pub fn distance(one: u64, other: u64) -> u32 {
+    (one ^ other).count_ones()
+}

@@ -1,0 +1,66 @@
+//! Why an image is refused, and how large one may be.
+
+use std::fmt;
+
+use shardpack_format::image_header::Kind;
+
+/// How large an image may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Width times height.
+    pub pixels: u64,
+    /// Memory for one decoded image, in bytes; a decoder may hold up to three times as much on the way.
+    pub bytes: u64,
+}
+
+impl Default for Limits {
+    /// What Pillow takes before it calls an image a decompression bomb, and 2 GiB.
+    fn default() -> Self {
+        Self { pixels: 178_956_970, bytes: 2 << 30 }
+    }
+}
+
+impl Limits {
+    /// Refuses what is too large, before anything is allocated for it.
+    pub(crate) fn admit(&self, width: u32, height: u32, bytes_per_pixel: u8) -> Result<(), Refused> {
+        let pixels = u64::from(width) * u64::from(height);
+        if pixels > self.pixels || pixels.saturating_mul(bytes_per_pixel.into()) > self.bytes {
+            return Err(Refused::TooLarge { width, height });
+        }
+        Ok(())
+    }
+}
+
+/// Why an image is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refused {
+    /// There is no decoder here for this kind; [`Kind::Unknown`] where the first bytes are of no image.
+    NoDecoder(Kind),
+    /// Its header asks for more than [`Limits`] allow.
+    TooLarge {
+        /// Pixels across.
+        width: u32,
+        /// Pixels down.
+        height: u32,
+    },
+    /// Truncated, damaged, or of a sort that its decoder does not take; what the decoder said.
+    Damaged(Kind, String),
+    /// The kind of file that was asked for cannot hold it.
+    Unwritable(Kind, String),
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |kind: &Kind| kind.name().to_uppercase();
+        match self {
+            Refused::NoDecoder(Kind::Unknown) => f.write_str("no image by its first bytes"),
+            Refused::NoDecoder(kind) => write!(f, "{} cannot be decoded here", name(kind)),
+            Refused::TooLarge { width, height } => write!(f, "{width} × {height} pixels are more than is allowed"),
+            Refused::Damaged(kind, what) => write!(f, "{} does not decode: {what}", name(kind)),
+            Refused::Unwritable(kind, what) => write!(f, "cannot be written as {}: {what}", name(kind)),
+        }
+    }
+}
+
+impl std::error::Error for Refused {}

@@ -1,0 +1,90 @@
+//! Fewer pixels, or more: bicubic, with a support that grows with the reduction.
+//!
+//! The filter is that of Pillow's and torchvision's `BICUBIC` with antialiasing: of the good ones it is the one whose weights are
+//! made of additions and products alone, so no machine's sine has a say in the bytes.
+
+use fast_image_resize::{
+    FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer,
+    images::{Image, ImageRef},
+};
+
+use crate::{Layout, Picture};
+
+/// `picture` with `width` × `height` pixels, both at least 1; what it says beside its pixels stays.
+pub(crate) fn resize(picture: Picture, width: u32, height: u32) -> Picture {
+    if (picture.width, picture.height) == (width, height) {
+        return picture;
+    }
+    let pixels = pixels(&mut Resizer::new(), &picture, width, height, FilterType::CatmullRom);
+    Picture { width, height, pixels, ..picture }
+}
+
+/// Pixels of `width` × `height`, each the mean, weighted by `filter`, of those it stands for, and of their alpha.
+pub(crate) fn pixels(resizer: &mut Resizer, picture: &Picture, width: u32, height: u32, filter: FilterType) -> Vec<u8> {
+    let pixel = match picture.layout {
+        Layout::Gray8 => PixelType::U8,
+        Layout::GrayA8 => PixelType::U8x2,
+        Layout::Rgb8 => PixelType::U8x3,
+        Layout::Rgba8 => PixelType::U8x4,
+    };
+    let source = ImageRef::new(picture.width, picture.height, &picture.pixels, pixel);
+    let source = source.expect("a picture has as many bytes as its size says");
+    let mut resized = Image::new(width, height, pixel);
+    let options = ResizeOptions::new().resize_alg(ResizeAlg::Convolution(filter));
+    resizer.resize(&source, &mut resized, &options).expect("both have one type of pixels, and nothing is cropped");
+    resized.into_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use fast_image_resize::CpuExtensions;
+
+    use super::*;
+
+    /// All that the CPU of this machine can do, beginning with nothing.
+    fn extensions() -> Vec<CpuExtensions> {
+        #[cfg(target_arch = "x86_64")]
+        let all = [CpuExtensions::None, CpuExtensions::Sse4_1, CpuExtensions::Avx2];
+        #[cfg(target_arch = "aarch64")]
+        let all = [CpuExtensions::None, CpuExtensions::Neon];
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        let all = [CpuExtensions::None];
+        all.into_iter().filter(CpuExtensions::is_supported).collect()
+    }
+
+    #[test]
+    #[expect(unsafe_code, reason = "set_cpu_extensions is unsafe; only extensions that the CPU has are set")]
+    fn the_pixels_do_not_depend_on_the_cpu() {
+        let mut state = 1_u32;
+        let mut noise = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        };
+        for layout in [Layout::Gray8, Layout::GrayA8, Layout::Rgb8, Layout::Rgba8] {
+            for (size, to) in [((97, 61), (40, 25)), ((97, 61), (31, 61)), ((33, 20), (70, 41)), ((300, 7), (3, 2))] {
+                let noisy = (0..size.0 * size.1 * layout.channels() as u32).map(|_| noise()).collect();
+                let picture = Picture::new(size.0, size.1, layout, noisy).unwrap();
+                let results: Vec<_> = extensions()
+                    .into_iter()
+                    .map(|extension| {
+                        let mut resizer = Resizer::new();
+                        // SAFETY: `extensions` gives what this CPU supports.
+                        unsafe { resizer.set_cpu_extensions(extension) };
+                        pixels(&mut resizer, &picture, to.0, to.1, FilterType::CatmullRom)
+                    })
+                    .collect();
+                assert!(results.iter().all(|pixels| *pixels == results[0]), "{layout:?}, {size:?} to {to:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn one_colour_stays_that_colour() {
+        for layout in [Layout::Gray8, Layout::GrayA8, Layout::Rgb8, Layout::Rgba8] {
+            let channels = layout.channels();
+            let pixel: Vec<u8> = [200, 100, 50, 255][4 - channels..].to_vec();
+            let picture = Picture::new(40, 30, layout, pixel.repeat(1200)).unwrap();
+            assert_eq!(resize(picture, 7, 9).pixels, pixel.repeat(63), "{layout:?}");
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! The bytes that come out are the same on every machine: they have the digests that one machine gave.
+//!
+//! A new version of a codec may change them; then they are changed here, and the changelog says so.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#![cfg(not(feature = "turbo"))]
+
+mod samples;
+
+use shardpack_format::hash;
+use shardpack_imaging::{Encode, Limits, Outcome, Recipe, Resize, apply, decode, perceptual_hash};
+
+/// One digest of what `make` makes of each photograph and each sample that is small.
+fn digest(make: impl Fn(&[u8]) -> Vec<u8>) -> String {
+    let photos = samples::photos().into_iter().map(|(_, bytes)| bytes);
+    let all: Vec<u8> =
+        photos.chain(samples::all().into_iter().map(|sample| sample.2)).flat_map(|bytes| make(&bytes)).collect();
+    format!("{:032x}", hash::content(&all))
+}
+
+fn made(recipe: Recipe) -> String {
+    digest(|bytes| match apply(bytes, &recipe, &Limits::default()).unwrap() {
+        Outcome::Untouched => bytes.to_vec(),
+        Outcome::Made { bytes, .. } => bytes,
+    })
+}
+
+#[test]
+fn the_bytes_are_those_of_every_machine() {
+    let recipe = |encode| Recipe { resize: Some(Resize::Short(9)), encode, ..Recipe::default() };
+    let larger = Recipe { resize: Some(Resize::Exact { width: 320, height: 200 }), rotate: true, ..Recipe::default() };
+    let found = [
+        ("pixels", digest(|bytes| decode(bytes, &Limits::default()).unwrap().pixels().to_vec())),
+        ("hashes", digest(|bytes| perceptual_hash(&decode(bytes, &Limits::default()).unwrap()).to_be_bytes().to_vec())),
+        ("jpeg", made(recipe(Some(Encode::Jpeg)))),
+        ("png", made(recipe(Some(Encode::Png)))),
+        ("webp", made(recipe(Some(Encode::Webp)))),
+        ("like the source", made(larger)),
+        ("fixed", made(Recipe { fix: true, ..Recipe::default() })),
+    ];
+    let expected = [
+        ("pixels", "6f30dc50ea1b973eb2effd5d9eb1888e"),
+        ("hashes", "b06deb00f23be62eb242da7aceb5137c"),
+        ("jpeg", "54f00994d68796c8f29a44af8fa2fd49"),
+        ("png", "c96d7db59b81627dcc35f0c011db1c6a"),
+        ("webp", "d052a8b4a6f1629af2dc31fadaec6b2f"),
+        ("like the source", "5036322c19be3f7b78c250b75188ea49"),
+        ("fixed", "5f173110dc48dbb05c61af9699174509"),
+    ];
+    assert_eq!(found.each_ref().map(|(name, digest)| (*name, digest.as_str())), expected);
+}

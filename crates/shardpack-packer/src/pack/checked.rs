@@ -1,0 +1,22 @@
+//! `--check full`: every image is decoded before it is packed; one that does not decode is refused as one that cannot be read.
+
+use shardpack_imaging::{Limits, check};
+
+use crate::source::{ReadError, Refusal, Source};
+
+/// A source whose images all decode.
+pub(super) struct Checked<'a>(pub Box<dyn Source + 'a>);
+
+impl Source for Checked<'_> {
+    fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
+        self.0.read(number, payload)?;
+        match check(payload, &Limits::default()) {
+            Ok(_) => Ok(()),
+            Err(refused) => Err(ReadError::Refused(Refusal(refused.to_string()))),
+        }
+    }
+
+    fn peek(&self, number: u64, first: &mut [u8], wait: bool) -> Result<Option<usize>, ReadError> {
+        self.0.peek(number, first, wait)
+    }
+}

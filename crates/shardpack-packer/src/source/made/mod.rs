@@ -1,0 +1,129 @@
+//! Images that a recipe has made of those of a source: they lie in a spool in the work folder until they are packed.
+//!
+//! A plan wants the length of every image before the first is copied, so images are made before anything is planned, once,
+//! and the plan is of what came out. What the recipe leaves alone is not copied: it is read where it was.
+
+mod spool;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use shardpack_format::Result;
+
+use super::{Origin, ReadError, Refusal, Source};
+use crate::{listing::Listing, monitor::Monitor};
+pub use spool::{Record, Spool, What};
+
+/// A source, and what was made of its images.
+#[derive(Clone, Debug)]
+pub struct Made {
+    origin: Box<Origin>,
+    spool: PathBuf,
+    splits: Vec<Split>,
+}
+
+/// What was made of the images of one split.
+#[derive(Clone, Debug)]
+pub struct Split {
+    /// Its name.
+    pub name: Option<String>,
+    /// The images that it was made of, in the same order.
+    pub before: Arc<Listing>,
+    /// Where each image lies in the spool; `None` where the recipe asks nothing of it.
+    pub places: Arc<Vec<Option<u64>>>,
+}
+
+impl Split {
+    /// Whether there is an image of which the recipe asks nothing.
+    fn leaves_any(&self) -> bool {
+        self.places.iter().any(Option::is_none)
+    }
+}
+
+impl Made {
+    /// What was made of `origin`, in the spool at this path.
+    pub fn new(origin: Origin, spool: PathBuf, splits: Vec<Split>) -> Self {
+        Self { origin: Box::new(origin), spool, splits }
+    }
+
+    /// The source that it was made of.
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// The same with another path of the source.
+    pub(super) fn of(&self, origin: Origin) -> Self {
+        Self { origin: Box::new(origin), ..self.clone() }
+    }
+
+    /// Room in bytes that [`Made::open`] takes in the work folder.
+    ///
+    /// # Errors
+    /// When a listing is of something else.
+    pub fn unpacked_bytes(&self) -> Result<u64> {
+        let of_split = self.splits.iter().filter(|split| split.leaves_any()).map(|split| &split.before);
+        let bytes = of_split.map(|before| self.origin.unpacked_bytes(before)).collect::<Result<Vec<_>>>()?;
+        Ok(bytes.into_iter().max().unwrap_or(0))
+    }
+
+    /// Serves the images of `listing`, which is that of `split` after they were made.
+    ///
+    /// # Errors
+    /// When source or spool cannot be opened.
+    pub fn open<'a>(
+        &'a self,
+        split: Option<&str>,
+        listing: &'a Listing,
+        work: Option<&Path>,
+        monitor: &dyn Monitor,
+    ) -> Result<MadeReader<'a>> {
+        let none = || shardpack_format::Error::usage("nothing was made of this split").in_file(&self.spool);
+        let of = self.splits.iter().find(|one| one.name.as_deref() == split).ok_or_else(none)?;
+        let before = of.leaves_any().then(|| self.origin.open(split, &of.before, work, monitor)).transpose()?;
+        Ok(MadeReader { listing, places: &of.places, spool: Spool::reader(&self.spool)?, before })
+    }
+}
+
+/// Hands out what was made, and what was left alone.
+pub struct MadeReader<'a> {
+    listing: &'a Listing,
+    places: &'a [Option<u64>],
+    spool: Spool,
+    /// The source, where there is an image of which the recipe asks nothing.
+    before: Option<Box<dyn Source + 'a>>,
+}
+
+/// Where an image is.
+enum Place<'a> {
+    Spool(u64),
+    Before(&'a dyn Source),
+}
+
+impl MadeReader<'_> {
+    fn place(&self, number: u64) -> Result<Place<'_>> {
+        let made = self.places.get(number as usize).copied().flatten();
+        let place = made.map(Place::Spool).or_else(|| Some(Place::Before(self.before.as_deref()?)));
+        place.ok_or_else(|| shardpack_format::Error::data("an image that was not made"))
+    }
+}
+
+impl Source for MadeReader<'_> {
+    fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
+        match self.place(number)? {
+            Place::Spool(place) => Ok(self.spool.read(place, payload)?),
+            Place::Before(source) => source.read(number, payload),
+        }
+    }
+
+    fn peek(&self, number: u64, first: &mut [u8], wait: bool) -> Result<Option<usize>, ReadError> {
+        let place = match self.place(number)? {
+            Place::Spool(place) => place,
+            Place::Before(source) => return source.peek(number, first, wait),
+        };
+        let most = first.len().min(self.listing.entry(number).bytes as usize);
+        let read = super::medium::peek(self.spool.file(), place, &mut first[..most], wait);
+        read.map_err(|error| ReadError::Refused(Refusal(format!("cannot be read: {error}"))))
+    }
+}

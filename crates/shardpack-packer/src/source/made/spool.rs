@@ -1,0 +1,226 @@
+//! The spool: what was made, one record after the other, so that a run that was stopped goes on where it was.
+//!
+//! ```text
+//! 0   magic "shardspl" | 16 bytes: hash of the recipe and of what carries it out
+//!     records: 16 bytes key | u8 what | u16 length of the text | u32 length of the image
+//!              u64 XXH3-64 of the 23 bytes before, the text and the image | text | image
+//! ```
+//! All little-endian. The key is a hash of split, path, length and time of change of the image that it was made of, so a
+//! record is used for that image alone. The first record that is not whole ends the spool: what follows is made again.
+
+use std::{
+    collections::HashMap,
+    fs::{File, OpenOptions},
+    io::{self, BufReader, Read},
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
+
+use shardpack_format::{Error, Result, hash};
+
+use crate::sys;
+
+const MAGIC: &[u8; 8] = b"shardspl";
+const HEADER_BYTES: u64 = 24;
+const RECORD_BYTES: usize = 31;
+
+/// What became of an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum What {
+    /// The recipe asks nothing of it.
+    Untouched = 0,
+    /// Another image, which is in the record; the text says what was changed.
+    Made = 1,
+    /// It cannot be carried out on it; the text says why.
+    Refused = 2,
+}
+
+/// What the spool knows of an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// What became of it.
+    pub what: What,
+    /// What was changed, or why it was refused.
+    pub text: String,
+    /// Where the image lies in the spool.
+    pub place: u64,
+    /// Length of the image in bytes.
+    pub bytes: u32,
+}
+
+/// An open spool; written by many threads.
+#[derive(Debug)]
+pub struct Spool {
+    path: PathBuf,
+    file: File,
+    /// Where the next record goes.
+    end: Mutex<u64>,
+}
+
+impl Spool {
+    /// Opens the spool at `path` for `recipe`: with what is known from an earlier run by its key, if that had the same
+    /// recipe, and else anew.
+    ///
+    /// # Errors
+    /// When it cannot be read or written.
+    pub fn open(path: &Path, recipe: &str) -> Result<(Self, HashMap<u128, Record>)> {
+        let failed = |error| sys::io_error("cannot open", path, error);
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(failed)?;
+        let header = [&MAGIC[..], &hash::content(recipe.as_bytes()).to_le_bytes()].concat();
+        let (mut known, mut end) = (HashMap::new(), HEADER_BYTES);
+        let mut input = BufReader::with_capacity(1 << 20, &file);
+        let mut found = vec![0; header.len()];
+        if input.read_exact(&mut found).is_ok() && found == header {
+            while let Some((key, record)) = next(&mut input, end).map_err(failed)? {
+                end = record.place + u64::from(record.bytes);
+                known.insert(key, record);
+            }
+        } else {
+            file.set_len(0).and_then(|()| file.write_all_at(&header, 0)).map_err(failed)?;
+        }
+        file.set_len(end).map_err(failed)?;
+        Ok((Self { path: path.to_path_buf(), file, end: Mutex::new(end) }, known))
+    }
+
+    /// Opens a spool that is complete, to read from.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn reader(path: &Path) -> Result<Self> {
+        let file = File::open(path).map_err(|error| sys::io_error("cannot open", path, error))?;
+        Ok(Self { path: path.to_path_buf(), file, end: Mutex::new(0) })
+    }
+
+    /// The file.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Adds what became of the image of `key`.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn add(&self, key: u128, what: What, text: &str, image: &[u8]) -> Result<Record> {
+        let too_long = || Error::data("an image of 4 GiB or more");
+        let bytes = u32::try_from(image.len()).map_err(|_| too_long())?;
+        // Reasons and changes are a line; one of 64 KiB is cut at a character.
+        let cut = (0..=text.len().min(usize::from(u16::MAX))).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        let text = &text[..cut];
+        let mut record = Vec::with_capacity(RECORD_BYTES + text.len() + image.len());
+        record.extend_from_slice(&key.to_le_bytes());
+        record.push(what as u8);
+        record.extend_from_slice(&(text.len() as u16).to_le_bytes());
+        record.extend_from_slice(&bytes.to_le_bytes());
+        record.extend_from_slice(&checksum(&record, text.as_bytes(), image).to_le_bytes());
+        record.extend_from_slice(text.as_bytes());
+        record.extend_from_slice(image);
+        let start = {
+            let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
+            let start = *end;
+            *end += record.len() as u64;
+            start
+        };
+        let written = self.file.write_all_at(&record, start);
+        written.map_err(|error| sys::io_error("cannot write", &self.path, error))?;
+        Ok(Record { what, text: text.to_owned(), place: start + (RECORD_BYTES + text.len()) as u64, bytes })
+    }
+
+    /// Reads the image that lies at `place` over `out`, which is as long.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn read(&self, place: u64, out: &mut [u8]) -> Result<()> {
+        self.file.read_exact_at(out, place).map_err(|error| sys::io_error("cannot read", &self.path, error))
+    }
+}
+
+/// The record at `at`, whose bytes come next in `input`; `None` where there is no whole one.
+fn next(input: &mut impl Read, at: u64) -> io::Result<Option<(u128, Record)>> {
+    let mut head = [0; RECORD_BYTES];
+    if !is_read(input.read_exact(&mut head))? {
+        return Ok(None);
+    }
+    let (key, rest) = take(&head);
+    let ([what], rest) = take(rest);
+    let (text_bytes, rest) = take(rest);
+    let (image_bytes, rest) = take(rest);
+    let (expected, _) = take(rest);
+    let what = match what {
+        0 => What::Untouched,
+        1 => What::Made,
+        2 => What::Refused,
+        _ => return Ok(None),
+    };
+    let (text_bytes, bytes) = (usize::from(u16::from_le_bytes(text_bytes)), u32::from_le_bytes(image_bytes));
+    // Grows with what is really there.
+    let mut body = Vec::new();
+    let length = text_bytes as u64 + u64::from(bytes);
+    if input.take(length).read_to_end(&mut body)? as u64 != length {
+        return Ok(None);
+    }
+    let (text, image) = body.split_at(text_bytes);
+    if checksum(&head[..RECORD_BYTES - 8], text, image) != u64::from_le_bytes(expected) {
+        return Ok(None);
+    }
+    let Ok(text) = std::str::from_utf8(text) else { return Ok(None) };
+    let place = at + (RECORD_BYTES + text_bytes) as u64;
+    Ok(Some((u128::from_le_bytes(key), Record { what, text: text.to_owned(), place, bytes })))
+}
+
+fn is_read(read: io::Result<()>) -> io::Result<bool> {
+    match read {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The first `N` bytes, and the rest.
+fn take<const N: usize>(bytes: &[u8]) -> ([u8; N], &[u8]) {
+    bytes.split_first_chunk().map_or(([0; N], &[]), |(first, rest)| (*first, rest))
+}
+
+fn checksum(head: &[u8], text: &[u8], image: &[u8]) -> u64 {
+    hash::block(&[head, text, image].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_made_is_known_again_and_nothing_after_the_first_damage_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("spool");
+        let (spool, known) = Spool::open(&path, "small").unwrap();
+        assert!(known.is_empty());
+        let records = [
+            (1, spool.add(1, What::Made, "resized", b"image").unwrap()),
+            (2, spool.add(2, What::Untouched, "", b"").unwrap()),
+            (3, spool.add(3, What::Refused, "no image", b"").unwrap()),
+        ];
+        let mut image = [0; 5];
+        spool.read(records[0].1.place, &mut image).unwrap();
+        assert_eq!(&image, b"image");
+        drop(spool);
+        let bytes = std::fs::read(&path).unwrap();
+        assert_eq!(Spool::open(&path, "small").unwrap().1, HashMap::from(records.clone()));
+        for at in 0..bytes.len() {
+            let mut wrong = bytes.clone();
+            wrong[at] ^= 1;
+            for damaged in [&wrong[..], &bytes[..at]] {
+                std::fs::write(&path, damaged).unwrap();
+                let (spool, known) = Spool::open(&path, "small").unwrap();
+                assert!(known.len() < 3, "byte {at}");
+                assert!(known.iter().all(|(key, record)| records[*key as usize - 1].1 == *record), "byte {at}");
+                // What is made again takes its place.
+                let again = spool.add(9, What::Made, "", b"other").unwrap();
+                assert_eq!(Spool::open(&path, "small").unwrap().1.get(&9), Some(&again), "byte {at}");
+            }
+        }
+        std::fs::write(&path, &bytes).unwrap();
+        assert!(Spool::open(&path, "large").unwrap().1.is_empty());
+    }
+}

@@ -1,0 +1,108 @@
+//! `--near-duplicates`: images that look alike, named and never left out.
+//!
+//! Each image is decoded and reduced to 64 bits that survive another size or coding ([`shardpack_imaging::perceptual_hash`]).
+//! Hashes that differ in few bits are found by their bands: of five bands, one must be equal where at most four bits differ.
+//! A flat image looks like every other flat one; so this reports, and a person decides.
+
+use std::collections::{BTreeMap, HashMap};
+
+use shardpack_format::Result;
+use shardpack_imaging::{Limits, decode, distance, perceptual_hash};
+
+use super::{Choice, Fates, each::Looker, twins};
+use crate::{
+    ledger::Fate,
+    monitor::{Monitor, Phase},
+    source::{Found, Origin},
+};
+
+/// Bits in which the hashes of images that look alike differ at most.
+const MOST_BITS: u32 = 4;
+/// Bits of each band.
+const BANDS: [u32; 5] = [13, 13, 13, 13, 12];
+
+/// What is to be known of images that look like an earlier one, for each dataset.
+pub(super) fn find(source: &Origin, found: &mut [Found], choice: &Choice, monitor: &dyn Monitor) -> Result<Vec<Fates>> {
+    let mut hashed: BTreeMap<u64, Vec<twins::Image>> = BTreeMap::new();
+    for (dataset, one) in found.iter().enumerate() {
+        let looker = Looker::open(source, one.split.as_deref(), &one.listing, monitor)?;
+        let numbers = (0..one.listing.len()).collect();
+        // To decode is work for a core.
+        let hashes = looker.each(Phase::Looking, numbers, choice.jobs, monitor, |number, buffer| {
+            let read = looker.whole(number, buffer)?;
+            // What does not decode looks like nothing; whether it is packed is for --check.
+            Ok(read.and_then(|()| decode(buffer, &Limits::default()).ok()).map(|picture| perceptual_hash(&picture)))
+        })?;
+        hashes.into_iter().for_each(|(number, hash)| hashed.entry(hash).or_default().push((dataset, number)));
+    }
+    let hashes: Vec<u64> = hashed.keys().copied().collect();
+    let near = nearest(&hashes);
+    let mut fates = vec![Fates::new(); found.len()];
+    let mut count = 0;
+    for (at, hash) in hashes.iter().enumerate() {
+        let images = &hashed[hash];
+        let other = near.get(&at).map(|other| (hashed[&hashes[*other]][0], distance(*hash, hashes[*other])));
+        for (number, image) in images.iter().enumerate() {
+            let like = if number > 0 { Some((images[0], 0)) } else { other };
+            if let Some((like, bits)) = like {
+                count += 1;
+                let reason = format!("looks like {} ({bits} of 64 bits differ)", twins::name(found, &like));
+                fates[image.0].insert(image.1, (Fate::Kept, reason));
+            }
+        }
+    }
+    if let Some(first) = found.first_mut() {
+        first.notes.push(match count {
+            0 => "no images look alike".to_owned(),
+            _ => format!("{count} images look like another; the ledger names them, and they stay"),
+        });
+    }
+    Ok(fates)
+}
+
+/// For each of `hashes`, which are all different, the nearest of those before it that is near, by position.
+fn nearest(hashes: &[u64]) -> HashMap<usize, usize> {
+    let mut near: HashMap<usize, usize> = HashMap::new();
+    let mut shift = 0;
+    for bits in BANDS {
+        let mut bands: HashMap<u64, Vec<usize>> = HashMap::new();
+        for (at, hash) in hashes.iter().enumerate() {
+            let of_band = bands.entry(hash >> shift & ((1 << bits) - 1)).or_default();
+            let bits_to = |other: &usize| distance(*hash, hashes[*other]);
+            let close = of_band.iter().copied().chain(near.get(&at).copied());
+            if let Some(closest) =
+                close.min_by_key(|other| (bits_to(other), *other)).filter(|it| bits_to(it) <= MOST_BITS)
+            {
+                near.insert(at, closest);
+            }
+            of_band.push(at);
+        }
+        shift += bits;
+    }
+    near
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn bands_find_what_comparing_all_finds(seeds in prop::collection::vec((0u64..4, prop::collection::vec(0u32..64, 0..7)), 0..40)) {
+            let mut hashes: Vec<u64> = seeds
+                .iter()
+                .map(|(seed, flips)| flips.iter().fold(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15), |hash, bit| hash ^ 1 << bit))
+                .collect();
+            hashes.sort_unstable();
+            hashes.dedup();
+            let slow: HashMap<usize, usize> = (0..hashes.len())
+                .filter_map(|at| {
+                    let closest = (0..at).min_by_key(|other| (distance(hashes[at], hashes[*other]), *other))?;
+                    (distance(hashes[at], hashes[closest]) <= MOST_BITS).then_some((at, closest))
+                })
+                .collect();
+            prop_assert_eq!(nearest(&hashes), slow);
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! The options that change images on the way.
+
+use clap::{Args, ValueEnum};
+use shardpack_packer::{
+    Error, Result,
+    imaging::{Encode, Recipe, Resize},
+};
+
+/// How images are changed. Without these, every byte stays.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Changing images")]
+pub struct Changes {
+    /// Encode anew what loaders stumble over: CMYK, 16 bits a channel, GIF, BMP, TIFF, PNM, and what is not what its name says
+    #[arg(long)]
+    fix: bool,
+    /// Turn pixels as EXIF says
+    #[arg(long)]
+    rotate: bool,
+    /// Shorter side in pixels, or WIDTHxHEIGHT; what is not larger stays as it is
+    #[arg(long, value_name = "SHORT|WxH", value_parser = resize)]
+    resize: Option<Resize>,
+    /// Kind of file for images that are not of it
+    #[arg(long, value_enum)]
+    encode: Option<EncodeArg>,
+    /// Quality of JPEGs that are written [default: 90]
+    #[arg(long, value_name = "1-100", value_parser = clap::value_parser!(u8).range(1..=100))]
+    quality: Option<u8>,
+    /// Leave colour profiles out of images that are changed
+    #[arg(long)]
+    drop_icc: bool,
+    /// Keep EXIF of images that are changed
+    #[arg(long)]
+    keep_exif: bool,
+}
+
+/// `--encode`.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum EncodeArg {
+    /// Lossy; alpha is dropped
+    Jpeg,
+    /// Lossless
+    Webp,
+    /// Lossless
+    Png,
+}
+
+impl Changes {
+    /// As the packer takes it; `None` where nothing is asked for.
+    ///
+    /// # Errors
+    /// When it is said how images are written and none are.
+    pub fn recipe(&self) -> Result<Option<Recipe>> {
+        let encode = self.encode.map(|encode| match encode {
+            EncodeArg::Jpeg => Encode::Jpeg,
+            EncodeArg::Webp => Encode::Webp,
+            EncodeArg::Png => Encode::Png,
+        });
+        let usual = Recipe::default();
+        let recipe = Recipe {
+            fix: self.fix,
+            rotate: self.rotate,
+            resize: self.resize,
+            encode,
+            quality: self.quality.unwrap_or(usual.quality),
+            keep_icc: !self.drop_icc,
+            keep_exif: self.keep_exif,
+        };
+        let changes = self.fix || self.rotate || self.resize.is_some() || encode.is_some();
+        if !changes && recipe != usual {
+            return Err(Error::usage("--quality, --drop-icc and --keep-exif are for images that are changed")
+                .help("with --fix, --rotate, --resize or --encode; without these every byte stays"));
+        }
+        Ok(changes.then_some(recipe))
+    }
+}
+
+/// Reads `256` or `224x224`.
+fn resize(text: &str) -> std::result::Result<Resize, String> {
+    let side = |text: &str| text.parse().ok().filter(|side| (1..=65_535).contains(side));
+    let resize = match text.split_once('x') {
+        None => side(text).map(Resize::Short),
+        Some((width, height)) => side(width).zip(side(height)).map(|(width, height)| Resize::Exact { width, height }),
+    };
+    resize.ok_or_else(|| "write the shorter side, 256, or both, 224x224: 1 to 65535 pixels".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_is_a_side_or_two() {
+        assert_eq!(resize("256"), Ok(Resize::Short(256)));
+        assert_eq!(resize("224x448"), Ok(Resize::Exact { width: 224, height: 448 }));
+        for wrong in ["", "0", "x", "224x", "70000", "1x0", "-1", "2x2x2"] {
+            assert!(resize(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! Images that are changed on the way: fixed, turned, resized, encoded anew; and checked whole.
+//!
+//! What comes out is decoded with the `image` crate and looked at, not compared with what the packer says.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod support;
+
+use std::{
+    fs,
+    io::Cursor,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use image::{DynamicImage, GenericImageView, ImageFormat};
+use shardpack_packer::ledger::Fate;
+use support::{Bench, Dataset, binary, contents, jpeg, photos, png, run};
+
+fn encoded(image: &DynamicImage, format: ImageFormat) -> Vec<u8> {
+    let mut out = Cursor::new(Vec::new());
+    image.write_to(&mut out, format).unwrap();
+    out.into_inner()
+}
+
+/// A picture of `width` × `height` with a slope in each colour.
+fn slope(width: u32, height: u32) -> DynamicImage {
+    let pixel = |x: u32, y: u32| image::Rgb([(x * 255 / width) as u8, (y * 255 / height) as u8, 128]);
+    DynamicImage::ImageRgb8(image::RgbImage::from_fn(width, height, pixel))
+}
+
+/// The image of a sample, decoded.
+fn decoded(dataset: &Dataset, path: &str) -> (ImageFormat, DynamicImage) {
+    let bytes = dataset.samples.iter().find(|sample| sample.path == path.as_bytes()).unwrap().image();
+    (image::guess_format(bytes).unwrap(), image::load_from_memory(bytes).unwrap())
+}
+
+fn bytes_of<'d>(dataset: &'d Dataset, path: &str) -> &'d [u8] {
+    dataset.samples.iter().find(|sample| sample.path == path.as_bytes()).unwrap().image()
+}
+
+/// Photographs, and what loaders stumble over.
+fn odd() -> Bench {
+    let bench = Bench::new();
+    bench.file("a/good.jpg", &jpeg(0, 5000));
+    bench.file("a/spoon.png", &png());
+    bench.file("a/gif.jpg", &encoded(&slope(40, 30), ImageFormat::Gif));
+    bench.file("b/slope.bmp", &encoded(&slope(40, 30), ImageFormat::Bmp));
+    let deep = DynamicImage::ImageRgb16(slope(40, 30).to_rgb16());
+    bench.file("b/deep.png", &encoded(&deep, ImageFormat::Png));
+    bench.file("b/cmyk.jpg", &cmyk());
+    bench.file("b/named.jpg", &png());
+    bench
+}
+
+/// The one photograph with four inks.
+fn cmyk() -> Vec<u8> {
+    let mut all = fs::read_dir(photos()).unwrap().flat_map(|class| fs::read_dir(class.unwrap().path()).unwrap());
+    let is_cmyk = |bytes: &Vec<u8>| shardpack_format::image_header::Header::of(bytes).mode.name() == "cmyk";
+    all.find_map(|file| fs::read(file.unwrap().path()).ok().filter(is_cmyk)).unwrap()
+}
+
+#[test]
+fn only_what_loaders_stumble_over_is_fixed_and_the_ledger_names_it() {
+    let bench = odd();
+    bench.pack(&["--fix"]).code(0).says("images changed: ");
+    let dataset = Dataset::read(&bench.dst());
+    assert_eq!(bytes_of(&dataset, "a/good.jpg"), jpeg(0, 5000));
+    assert_eq!(bytes_of(&dataset, "a/spoon.png"), png());
+    // What is called .jpg becomes one.
+    for path in ["a/gif.jpg", "b/named.jpg"] {
+        assert_eq!(decoded(&dataset, path).0, ImageFormat::Jpeg, "{path}");
+    }
+    for path in ["b/slope.bmp", "b/deep.png"] {
+        let (format, image) = decoded(&dataset, path);
+        assert_eq!(
+            (format, image.dimensions(), image.color().bits_per_pixel() / u16::from(image.color().channel_count())),
+            (ImageFormat::Png, (40, 30), 8),
+            "{path}"
+        );
+    }
+    assert_eq!(decoded(&dataset, "b/slope.bmp").1.to_rgb8(), slope(40, 30).to_rgb8());
+    let (format, image) = decoded(&dataset, "b/cmyk.jpg");
+    assert_eq!((format, image.color()), (ImageFormat::Jpeg, image::ColorType::Rgb8));
+    let kept: Vec<_> =
+        dataset.unpacked().into_iter().map(|(path, fate, reason)| (path, fate == Fate::Kept, reason)).collect();
+    assert_eq!(
+        kept.iter().map(|line| line.0.as_str()).collect::<Vec<_>>(),
+        ["a/gif.jpg", "b/cmyk.jpg", "b/deep.png", "b/named.jpg", "b/slope.bmp"]
+    );
+    assert!(kept.iter().all(|line| line.1 && line.2.starts_with("changed: ")), "{kept:?}");
+    assert!(dataset.manifest.recipe.as_ref().unwrap().starts_with("fix, "));
+    run(&["verify", bench.dst().to_str().unwrap()]).code(0);
+    let src = bench.src();
+    run(&["verify", bench.dst().to_str().unwrap(), "--against", src.to_str().unwrap()])
+        .code(2)
+        .says("its images were changed when they were packed")
+        .clean_error();
+}
+
+#[test]
+fn resized_images_have_the_shorter_side_that_was_asked_for_and_small_ones_stay_as_they_are() {
+    let bench = Bench::new();
+    bench.file("a/wide.jpg", &encoded(&slope(300, 200), ImageFormat::Jpeg));
+    bench.file("a/tall.png", &encoded(&slope(100, 301), ImageFormat::Png));
+    bench.file("a/small.jpg", &encoded(&slope(50, 70), ImageFormat::Jpeg));
+    bench.pack(&["--resize", "64"]).code(0).says("images changed: 2 resized");
+    let dataset = Dataset::read(&bench.dst());
+    assert_eq!(decoded(&dataset, "a/wide.jpg").1.dimensions(), (96, 64));
+    let (format, tall) = decoded(&dataset, "a/tall.png");
+    assert_eq!((format, tall.dimensions()), (ImageFormat::Png, (64, 192)));
+    assert_eq!(bytes_of(&dataset, "a/small.jpg"), encoded(&slope(50, 70), ImageFormat::Jpeg));
+    // It is the picture that it was.
+    let (near, far) = (tall.get_pixel(2, 2), tall.get_pixel(61, 189));
+    assert!(near[0] < 20 && near[1] < 20 && far[0] > 235 && far[1] > 235, "{near:?} {far:?}");
+
+    bench.pack_to(&bench.at("exact"), &["--resize", "32x48", "--encode", "webp"]).code(0);
+    let exact = Dataset::read(&bench.at("exact"));
+    for path in ["a/wide.jpg", "a/tall.png", "a/small.jpg"] {
+        let (format, image) = decoded(&exact, path);
+        assert_eq!((format, image.dimensions()), (ImageFormat::WebP, (32, 48)), "{path}");
+    }
+    assert_eq!(exact.manifest.components[0], "webp");
+}
+
+#[test]
+fn what_is_changed_is_the_same_on_any_number_of_threads_and_in_every_format() {
+    let bench = Bench::new();
+    for (number, file) in contents(&photos()).into_keys().filter(|path| path.extension().is_some()).enumerate() {
+        bench.file(format!("c{}/{number:02}.jpg", number % 3), &fs::read(photos().join(&file)).unwrap());
+    }
+    let options = ["--resize", "100", "--fix", "--rotate", "--shards", "3"];
+    bench.pack(&[&options[..], &["--jobs", "1"]].concat()).code(0);
+    bench.pack_to(&bench.at("two"), &[&options[..], &["--jobs", "2"]].concat()).code(0);
+    assert_eq!(contents(&bench.dst()), contents(&bench.at("two")));
+    let both = ["--format", "webdataset", "--format", "tfrecord"];
+    bench.pack_to(&bench.at("both"), &[&options[..], &both].concat()).code(0);
+    assert_eq!(contents(&bench.at("both/webdataset")), contents(&bench.dst()));
+    assert_eq!(support::images(&bench.at("both/tfrecord")), support::images(&bench.dst()));
+    // The same command has nothing to do, and does not change images to find out.
+    bench.pack(&options).code(0).says("are packed here already").says_not("images changed");
+    bench.pack(&["--resize", "99"]).code(2).says("is not empty, and not what this would make").clean_error();
+    bench.pack(&["--resize", "99", "--force"]).code(0);
+    assert!(!bench.dst().join(".shardpack").exists());
+}
+
+#[test]
+fn an_image_that_cannot_be_changed_is_bad_and_never_packed_as_it_was() {
+    let bench = Bench::with(&["a/1.jpg", "a/2.jpg"]);
+    let whole = jpeg(3, 5000);
+    bench.file("a/cut.jpg", &whole[..whole.len() / 2]);
+    bench.file("a/text.jpg", b"no image");
+    bench
+        .pack(&["--resize", "32"])
+        .code(1)
+        .says("a/cut.jpg: JPEG does not decode")
+        .says("a/text.jpg: no image by its first bytes");
+    assert!(!bench.dst().join("manifest.json").exists());
+    bench.pack(&["--resize", "32", "--on-bad", "skip"]).code(0);
+    let dataset = Dataset::read(&bench.dst());
+    assert_eq!(dataset.paths(), ["a/1.jpg", "a/2.jpg"]);
+    assert_eq!(dataset.manifest.ledger.counts.skipped, 2);
+}
+
+#[test]
+fn checked_whole_a_truncated_image_is_bad_and_else_it_is_packed() {
+    let bench = Bench::of(12, 3000);
+    let whole = jpeg(3, 9000);
+    bench.file("class-0/cut.jpg", &whole[..whole.len() - 300]);
+    bench.pack_to(&bench.at("header"), &[]).code(0);
+    for order in ["plan", "physical"] {
+        let options = ["--check", "full", "--read-order", order];
+        let dst = bench.at(order);
+        bench.pack_to(&dst, &options).code(1).says("class-0/cut.jpg: JPEG does not decode");
+        bench.pack_to(&dst, &[&options[..], &["--on-bad", "skip"]].concat()).code(0);
+        let dataset = Dataset::read(&dst);
+        assert_eq!(dataset.manifest.ledger.counts.skipped, 1);
+        assert_eq!(dataset.samples.len(), 12);
+    }
+    assert_eq!(contents(&bench.at("plan")), contents(&bench.at("physical")));
+    // What was packed with less is not taken for what was checked.
+    bench.pack_to(&bench.at("header"), &["--check", "full"]).code(2).says("holds another dataset");
+}
+
+#[test]
+fn images_that_look_alike_are_named_and_stay() {
+    let bench = Bench::new();
+    let photo = image::load_from_memory(&fs::read(photos().join("space/deep-field-left.jpg")).unwrap()).unwrap();
+    let cat = image::load_from_memory(&jpeg(0, 5000)).unwrap();
+    bench.file("a/photo.png", &encoded(&photo, ImageFormat::Png));
+    let half = photo.resize_exact(photo.width() / 2, photo.height() / 2, image::imageops::FilterType::Triangle);
+    bench.file("b/smaller.jpg", &encoded(&half, ImageFormat::Jpeg));
+    bench.file("b/other.jpg", &encoded(&cat, ImageFormat::Jpeg));
+    bench.file("b/text.jpg", b"no image");
+    bench.pack(&["--near-duplicates"]).code(0).says("1 images look like another");
+    let dataset = Dataset::read(&bench.dst());
+    assert_eq!(dataset.samples.len(), 4);
+    let lines = dataset.unpacked();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].1 == Fate::Kept && lines[0].2.starts_with("looks like "), "{lines:?}");
+}
+
+#[test]
+fn shards_can_be_changed_too_and_a_plan_alone_cannot() {
+    let bench = Bench::new();
+    for number in 0..5 {
+        bench.file(format!("a/{number}.jpg"), &encoded(&slope(100 + number, 80), ImageFormat::Jpeg));
+    }
+    bench.pack_to(&bench.at("large"), &[]).code(0);
+    let (large, small) = (bench.at("large"), bench.at("small"));
+    let convert = |source: &Path, dst: &Path| {
+        run(&["convert", source.to_str().unwrap(), dst.to_str().unwrap(), "--resize", "40", "--order", "source"])
+            .code(0);
+        support::images(dst)
+    };
+    let of_sealed = convert(&large, &small);
+    assert!(of_sealed.iter().all(|(_, bytes)| image::load_from_memory(bytes).unwrap().height() == 40));
+    assert_eq!(convert(&large.join("shard-000000.tar"), &bench.at("of-tar")), of_sealed);
+    bench.pack_to(&bench.at("direct"), &["--resize", "40"]).code(0);
+    assert_eq!(support::images(&bench.at("direct")), of_sealed);
+
+    let src = bench.src();
+    run(&["plan", src.to_str().unwrap(), "x", "--resize", "40"])
+        .code(2)
+        .says("is known only when they have been changed")
+        .clean_error();
+    bench
+        .pack_to(&bench.at("none"), &["--quality", "50"])
+        .code(2)
+        .says("are for images that are changed")
+        .clean_error();
+    bench.pack_to(&bench.at("dry"), &["--resize", "40", "--dry-run"]).code(2).clean_error();
+    assert!(!bench.at("dry").exists());
+}
+
+/// Runs `pack` and kills it when the spool is so long; says whether it was still running.
+fn killed_at(bench: &Bench, options: &[&str], bytes: u64) -> bool {
+    let spool: PathBuf = bench.dst().join(".shardpack/made");
+    let mut child = Command::new(binary())
+        .arg("pack")
+        .args([bench.src(), bench.dst()])
+        .args(options)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let start = Instant::now();
+    loop {
+        if child.try_wait().unwrap().is_some() {
+            return false;
+        }
+        if fs::metadata(&spool).is_ok_and(|spool| spool.len() >= bytes) {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            return true;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "no spool");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_run_that_was_killed_goes_on_with_what_was_made_and_gives_the_same_bytes() {
+    let bench = Bench::new();
+    for number in 0..60 {
+        bench.file(format!("a/{number}.png"), &encoded(&slope(400 + number, 300), ImageFormat::Png));
+    }
+    let options = ["--resize", "100", "--jobs", "1"];
+    bench.pack_to(&bench.at("whole"), &options).code(0);
+    let was_running = killed_at(&bench, &options, 20_000);
+    assert!(was_running || bench.dst().join("manifest.json").exists());
+    if was_running {
+        assert!(!bench.dst().join("manifest.json").exists());
+    }
+    bench.pack(&options).code(0);
+    assert_eq!(contents(&bench.dst()), contents(&bench.at("whole")));
+}
