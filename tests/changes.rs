@@ -92,6 +92,7 @@ fn only_what_loaders_stumble_over_is_fixed_and_the_ledger_names_it() {
     assert!(kept.iter().all(|line| line.1 && line.2.starts_with("changed: ")), "{kept:?}");
     assert!(dataset.manifest.recipe.as_ref().unwrap().starts_with("fix, "));
     run(&["verify", bench.dst().to_str().unwrap()]).code(0);
+    run(&["inspect", bench.dst().to_str().unwrap()]).code(0).says("changed fix, quality 90, icc (");
     let src = bench.src();
     run(&["verify", bench.dst().to_str().unwrap(), "--against", src.to_str().unwrap()])
         .code(2)

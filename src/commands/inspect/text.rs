@@ -85,6 +85,9 @@ fn dataset(out: &mut String, summary: &Summary) {
     overhead(out, summary);
     tar(out, summary);
     images_text(out, summary);
+    if let Some(recipe) = &summary.recipe {
+        say(out, "changed", std::slice::from_ref(recipe));
+    }
     mix(out, summary);
     if let Some(ledger) = &summary.ledger {
         let part = |count: u64, what: &str| match count {

@@ -5,6 +5,7 @@
 
 mod cold;
 mod contest;
+mod images;
 mod machine;
 mod page;
 #[allow(unsafe_code, reason = "wait4, which tells what a process has used, has no safe wrapper")]
@@ -28,13 +29,15 @@ pub struct Scale {
 /// A table, by the name it is asked for with.
 type Row = (&'static str, fn(&Scale) -> Result<String>);
 
-const ROWS: [Row; 12] = [
+const ROWS: [Row; 14] = [
     ("pack", rows::pack),
     ("peers", rows::peers),
     ("formats", rows::formats),
     ("format-peers", rows::format_peers),
     ("convert", rows::convert),
     ("lmdb", rows::lmdb),
+    ("selection", images::selection),
+    ("resize", images::resize),
     ("cold", rows::cold),
     ("slow", rows::slow),
     ("verify", rows::verify),

@@ -30,7 +30,7 @@ pub fn build() -> Result<()> {
 }
 
 /// Trees of photographs and of tiny images.
-fn trees(scale: &Scale) -> [Tree; 2] {
+pub(super) fn trees(scale: &Scale) -> [Tree; 2] {
     [
         Tree { files: 10_000 / scale.smaller, mean_bytes: PHOTO_BYTES },
         Tree { files: 200_000 / scale.smaller, mean_bytes: TINY_BYTES },
@@ -38,7 +38,7 @@ fn trees(scale: &Scale) -> [Tree; 2] {
 }
 
 /// Where a contender writes; what the last run left there is removed.
-fn fresh(name: &str) -> Result<PathBuf> {
+pub(super) fn fresh(name: &str) -> Result<PathBuf> {
     let out = folder("out").join(name);
     remove(&out)?;
     std::fs::create_dir_all(folder("out")).map_err(|error| format!("cannot make target/bench/out: {error}"))?;
@@ -46,7 +46,7 @@ fn fresh(name: &str) -> Result<PathBuf> {
 }
 
 /// `shardpack pack` with `options`.
-fn pack_command(tree: &Path, name: &str, options: &[&str]) -> Result<Command> {
+pub(super) fn pack_command(tree: &Path, name: &str, options: &[&str]) -> Result<Command> {
     let mut pack = command(shardpack("release"), ["pack", "--quiet"]);
     pack.args(options).arg(tree).arg(fresh(name)?);
     Ok(pack)
@@ -59,16 +59,16 @@ fn tar_command(tree: &Path) -> Result<Command> {
 }
 
 /// Everything that has been written is on the disk, so that nobody pays for what another wrote.
-fn settle() -> Result<()> {
+pub(super) fn settle() -> Result<()> {
     run(&mut command("sync", [""; 0]))
 }
 
 /// Reads all of `tree` into the page cache.
-fn warm(tree: &Path) -> Result<()> {
+pub(super) fn warm(tree: &Path) -> Result<()> {
     run(command("sh", ["-c", "find \"$0\" -type f -print0 | xargs -0 cat > /dev/null"]).arg(tree))
 }
 
-fn clear() -> Result<()> {
+pub(super) fn clear() -> Result<()> {
     remove(&folder("out"))
 }
 

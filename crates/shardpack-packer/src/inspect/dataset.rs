@@ -200,6 +200,7 @@ fn summary(view: &View, facts: Facts, labels: &mix::Labels, index_bytes: u64) ->
         format: manifest.format.name.clone(),
         compression: manifest.format.compression.clone(),
         order: Some(manifest.order.clone()),
+        recipe: manifest.recipe.clone(),
         samples: view.samples(),
         payload_bytes,
         overhead: Overhead::new(facts.content_bytes, &components, payload_bytes, shards.bytes, index_bytes),

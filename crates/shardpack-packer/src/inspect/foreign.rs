@@ -269,6 +269,7 @@ fn summary(files: &[ShardFile], facts: Facts) -> Summary {
         format: files.first().map_or("", |file| file.kind.name()).to_owned(),
         compression: compression(&facts.packed, shards.count),
         order: None,
+        recipe: None,
         samples: facts.samples,
         payload_bytes: facts.payload_bytes,
         overhead: Overhead::new(facts.content_bytes, &components, facts.payload_bytes, shards.bytes, 0),

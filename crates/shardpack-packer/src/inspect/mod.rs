@@ -67,6 +67,9 @@ pub struct Summary {
     pub compression: String,
     /// How the samples were ordered; `None` where nobody says.
     pub order: Option<Order>,
+    /// How images were changed before they were packed, if they were.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recipe: Option<String>,
     /// Number of samples.
     pub samples: u64,
     /// Length of all images together in bytes.
