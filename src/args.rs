@@ -293,11 +293,11 @@ pub struct Records {
     /// Format of the shards, where they do not tell themselves
     #[arg(long, value_parser = PossibleValuesParser::new(Kind::names()))]
     pub from: Option<String>,
-    /// Extension, feature or column that holds the image [default: found by looking]
-    #[arg(long, value_name = "NAME", visible_alias = "image-column")]
+    /// Extension, feature, column or path of a dataset that holds the image [default: found by looking]
+    #[arg(long, value_name = "NAME", visible_aliases = ["image-column", "images"])]
     image_feature: Option<String>,
-    /// Extension, feature or column that holds the label [default: found by looking]
-    #[arg(long, value_name = "NAME", visible_alias = "label-column")]
+    /// Extension, feature, column or path of a dataset that holds the label [default: found by looking]
+    #[arg(long, value_name = "NAME", visible_aliases = ["label-column", "labels"])]
     label_feature: Option<String>,
     /// Which label to take of records that have several, from 0
     #[arg(long, value_name = "N", default_value_t = 0)]

@@ -16,8 +16,8 @@ use crate::{
     python,
 };
 
-const TARGETS: [&str; 10] =
-    ["tar", "tfrecord", "recordio", "mds", "parquet", "lmdb", "plain", "index", "manifest", "seekable"];
+const TARGETS: [&str; 11] =
+    ["tar", "tfrecord", "recordio", "mds", "parquet", "hdf5", "lmdb", "plain", "index", "manifest", "seekable"];
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing -Cdebug-assertions -Coverflow-checks \
@@ -150,6 +150,11 @@ fn seed(name: &str, corpus: &Path) -> Result<()> {
             &root().join("fixtures/vectors/parquet/train-00000-of-00001.parquet"),
             &corpus.join("datasets.parquet"),
         )?,
+        "hdf5" => {
+            for vector in ["hdf5/rows.h5", "hdf5-groups/groups.h5"] {
+                copy(&root().join("fixtures/vectors").join(vector), &corpus.join(vector.replace('/', "-")))?;
+            }
+        }
         // Its environment is kept in the repository; no tool at hand writes pages that small.
         "lmdb" => {}
         "plain" => {

@@ -193,6 +193,11 @@ pub trait Walk {
     fn remarks(&mut self) -> Vec<Error> {
         Vec::new()
     }
+
+    /// What was understood of the file beyond what records say, a line each, for a person.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// A format, as far as shards of others are concerned.

@@ -82,7 +82,7 @@ fn recognised(paths: &[PathBuf], from: Option<Kind>) -> Result<Vec<ShardFile>> {
 
 fn unknown(path: &Path) -> Error {
     Error::data("of no format that this program knows, by its first bytes").in_file(path).help(
-        "webdataset tar, TFRecord, RecordIO, MDS, parquet and LMDB are told by themselves; --from says which it is",
+        "webdataset tar, TFRecord, RecordIO, MDS, parquet, LMDB and HDF5 are told by themselves; --from says which it is",
     )
 }
 

@@ -1,10 +1,12 @@
 //! Files that may be shards of any writer: told by their content, unpacked, walked.
 //!
-//! Knows every format through [`formats::foreign`] and Hugging Face parquet beside them; `convert`, `verify` and
+//! Knows every format through [`formats::foreign`], and Hugging Face parquet, LMDB and HDF5 beside them; `convert`, `verify` and
 //! `inspect` all come to foreign shards this way. Nothing here trusts a name: an extension only says how a file is
 //! compressed where the bytes themselves cannot.
 
+mod contain;
 pub mod files;
+pub mod hdf5;
 pub mod lmdb;
 pub mod look;
 pub mod parquet;
@@ -41,6 +43,8 @@ const BUFFER_BYTES: usize = 64 << 10;
 const PARQUET: &str = "parquet";
 /// Name of LMDB, which is read and not written.
 const LMDB: &str = "lmdb";
+/// Name of HDF5, which is read and not written.
+const HDF5: &str = "hdf5";
 
 /// What a file holds.
 #[derive(Clone, Copy)]
@@ -51,6 +55,8 @@ pub enum Kind {
     Parquet,
     /// Keys and values in an environment.
     Lmdb,
+    /// Datasets of arrays or of encoded images. What offsets count in are the images end to end.
+    Hdf5,
 }
 
 impl std::fmt::Debug for Kind {
@@ -76,13 +82,14 @@ impl Kind {
         match name {
             PARQUET => Ok(Self::Parquet),
             LMDB => Ok(Self::Lmdb),
+            HDF5 => Ok(Self::Hdf5),
             name => formats::entry(name).map(Self::Format),
         }
     }
 
     /// Names of all, for [`Kind::of`].
     pub fn names() -> Vec<&'static str> {
-        formats::ALL.iter().map(|entry| entry.name).chain([PARQUET, LMDB]).collect()
+        formats::ALL.iter().map(|entry| entry.name).chain([PARQUET, LMDB, HDF5]).collect()
     }
 
     /// Name of the format.
@@ -91,6 +98,7 @@ impl Kind {
             Self::Format(entry) => entry.name,
             Self::Parquet => PARQUET,
             Self::Lmdb => LMDB,
+            Self::Hdf5 => HDF5,
         }
     }
 }
@@ -110,6 +118,8 @@ pub struct ShardFile {
     pub packed: Option<Packed>,
     /// What an index beside it says of it, if there is one.
     pub expected: Option<mds::Shard>,
+    /// The split that is meant of a file that holds several; all of it, if `None`.
+    pub part: Option<String>,
 }
 
 impl ShardFile {
@@ -120,7 +130,15 @@ impl ShardFile {
     pub fn recognise(path: &Path) -> Result<Option<Self>> {
         let (bytes, mtime_ns) = facts(path)?;
         let found = ways(path)?.into_iter().find_map(|packed| Some((told(path, bytes, packed)?, packed)));
-        let file = |(kind, packed)| Self { path: path.to_path_buf(), bytes, mtime_ns, kind, packed, expected: None };
+        let file = |(kind, packed)| Self {
+            path: path.to_path_buf(),
+            bytes,
+            mtime_ns,
+            kind,
+            packed,
+            expected: None,
+            part: None,
+        };
         Ok(found.map(file))
     }
 
@@ -133,7 +151,7 @@ impl ShardFile {
         let ways = ways(path)?;
         let told = ways.iter().find(|packed| told(path, bytes, **packed) == Some(kind)).or(ways.first());
         let packed = told.copied().flatten();
-        Ok(Self { path: path.to_path_buf(), bytes, mtime_ns, kind, packed, expected: None })
+        Ok(Self { path: path.to_path_buf(), bytes, mtime_ns, kind, packed, expected: None, part: None })
     }
 
     /// Whether it has the length and the time of change that it had.
@@ -146,7 +164,7 @@ impl ShardFile {
 
     /// Whether images can be read where they lie in it: neither it nor a part of it is compressed.
     pub fn is_plain(&self) -> bool {
-        self.packed.is_none() && self.kind != Kind::Parquet
+        self.packed.is_none() && !matches!(self.kind, Kind::Parquet | Kind::Hdf5)
     }
 
     /// Its bytes, unpacked, from the first on.
@@ -166,6 +184,7 @@ impl ShardFile {
             Kind::Format(entry) => self.input().and_then(|input| entry.foreign.walk(input, wanted)),
             Kind::Parquet => parquet::walk(open(&self.path)?, wanted),
             Kind::Lmdb => lmdb::walk(&self.path, wanted),
+            Kind::Hdf5 => hdf5::walk(&self.path, wanted, self.part.as_deref()),
         };
         walk.map_err(|error| error.in_file(&self.path))
     }
@@ -177,7 +196,7 @@ impl ShardFile {
     pub fn image<'r>(&self, fetched: &'r [u8], recipe: u8, wanted: &Wanted) -> Result<Cow<'r, [u8]>> {
         match self.kind {
             Kind::Format(entry) => entry.foreign.image(fetched, recipe, wanted),
-            Kind::Parquet => Ok(Cow::Borrowed(fetched)),
+            Kind::Parquet | Kind::Hdf5 => Ok(Cow::Borrowed(fetched)),
             Kind::Lmdb => lmdb::image(fetched, recipe),
         }
     }
@@ -189,7 +208,7 @@ impl ShardFile {
     pub fn unpacked(&self, wanted: &Wanted) -> Result<Box<dyn Read>> {
         Ok(match self.kind {
             Kind::Format(_) | Kind::Lmdb => Box::new(self.input()?.bytes),
-            Kind::Parquet => Box::new(Images { walk: self.walk(wanted)?, image: Vec::new(), read: 0 }),
+            Kind::Parquet | Kind::Hdf5 => Box::new(Images { walk: self.walk(wanted)?, image: Vec::new(), read: 0 }),
         })
     }
 
@@ -201,6 +220,18 @@ impl ShardFile {
         match self.kind {
             Kind::Format(_) | Kind::Lmdb => Ok(Vec::new()),
             Kind::Parquet => parquet::classes(&open(&self.path)?, wanted).map_err(|error| error.in_file(&self.path)),
+            Kind::Hdf5 => hdf5::classes(&self.path, wanted).map_err(|error| error.in_file(&self.path)),
+        }
+    }
+
+    /// Names of the splits that the file itself holds; none where it is all of one.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn splits(&self, wanted: &Wanted) -> Result<Vec<String>> {
+        match self.kind {
+            Kind::Hdf5 => hdf5::splits(&self.path, wanted).map_err(|error| error.in_file(&self.path)),
+            Kind::Format(_) | Kind::Parquet | Kind::Lmdb => Ok(Vec::new()),
         }
     }
 
@@ -280,6 +311,9 @@ fn told(path: &Path, bytes: u64, packed: Option<Packed>) -> Option<Kind> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     if packed.is_none() && parquet::is(&first) {
         return Some(Kind::Parquet);
+    }
+    if packed.is_none() && hdf5::is(&first) {
+        return Some(Kind::Hdf5);
     }
     if packed.is_none() && lmdb::Environment::is(&first) {
         return Some(Kind::Lmdb);

@@ -18,13 +18,7 @@ mod footer;
 mod pages;
 mod thrift;
 
-use std::{
-    any::Any,
-    cell::Cell as Flag,
-    fs::File,
-    panic::{self, AssertUnwindSafe},
-    sync::{Arc, Once},
-};
+use std::{fs::File, sync::Arc};
 
 use parquet::errors::ParquetError;
 use shardpack_format::{
@@ -39,6 +33,7 @@ use self::{
     footer::Footer,
     pages::Pages,
 };
+use super::contain;
 
 /// Rows that are looked at for the first value of a column that may hold images.
 const SNIFFED_ROWS: u64 = 1000;
@@ -313,37 +308,9 @@ fn told(error: ParquetError) -> Result<String> {
     }
 }
 
-thread_local! {
-    /// Whether panics of this thread are errors about to be told, so that nothing is printed of them.
-    static IS_CONTAINED: Flag<bool> = const { Flag::new(false) };
-}
-
-/// Calls into the parquet crate; a panic in there says that the file is damaged. What it was doing must not be used
-/// again. It has no effect where a program is built to abort on panic.
-///
-/// The first call puts a hook before the one that prints panics, for good. It changes nothing outside of these calls.
+/// Calls into the parquet crate, whose panics are errors here.
 fn contained<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
-    static HOOK: Once = Once::new();
-    HOOK.call_once(|| {
-        let before = panic::take_hook();
-        panic::set_hook(Box::new(move |panic| {
-            if !IS_CONTAINED.try_with(Flag::get).unwrap_or(false) {
-                before(panic);
-            }
-        }));
-    });
-    let was = IS_CONTAINED.replace(true);
-    let outcome = panic::catch_unwind(AssertUnwindSafe(call));
-    IS_CONTAINED.set(was);
-    outcome.unwrap_or_else(|panic| Err(Error::data(format!("damaged parquet file: {}", message(&*panic)))))
-}
-
-fn message(panic: &(dyn Any + Send)) -> &str {
-    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
-        (Some(text), _) => text,
-        (None, Some(text)) => text,
-        (None, None) => "its content contradicts itself",
-    }
+    contain::contained("parquet file", call)
 }
 
 #[cfg(test)]

@@ -26,6 +26,7 @@ pub(super) fn kind_by_name(path: &Path) -> Option<Kind> {
         "tgz" | "tzst" | "tbz2" => Some(webdataset::NAME),
         "tfrecord" | "tfrecords" => Some(tfrecord::NAME),
         "parquet" => Some("parquet"),
+        "h5" | "hdf5" | "he5" => Some("hdf5"),
         _ => formats::ALL.iter().map(|entry| entry.name).find(|name| {
             let format = formats::open(&Choice::of(name));
             format.is_ok_and(|format| format.extension().strip_prefix('.') == Some(part))
@@ -55,6 +56,7 @@ mod tests {
             ("a.tfrecord", Some("tfrecord")),
             ("train-00000-of-01024", Some("tfrecord")),
             ("train-00000-of-01024.gz", Some("tfrecord")),
+            ("ILSVRC128.hdf5", Some("hdf5")),
             ("out-of-space", None),
             ("tar", None),
             ("README", None),

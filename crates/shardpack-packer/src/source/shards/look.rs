@@ -1,5 +1,7 @@
 //! A first look at shards: what they are and what their first records say, before anything is done.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use shardpack_format::{Result, formats::foreign::Label, image_header::Header};
 
@@ -70,10 +72,12 @@ impl Shards {
             }
         }
         let name = |file: Option<&super::File>| file.map_or_else(String::new, |file| file.name.clone());
+        // One that holds several splits is there for each.
+        let files: BTreeMap<_, _> = self.files.iter().map(|file| (&file.shard.path, file.shard.bytes)).collect();
         let mut look = Look {
             formats,
-            files: self.files.len() as u64,
-            bytes: self.files.iter().map(|file| file.shard.bytes).sum(),
+            files: files.len() as u64,
+            bytes: files.values().sum(),
             splits: self.splits().into_iter().flatten().collect(),
             first: name(self.files.first()),
             last: name(self.files.last()),

@@ -83,7 +83,7 @@ impl Shards {
             })
             .in_file(sources.first().cloned().unwrap_or_default())
             .help(
-                "shards are webdataset tar, TFRecord, RecordIO, MDS, parquet or LMDB files; a tree of images is packed with \
+                "shards are webdataset tar, TFRecord, RecordIO, MDS, parquet, LMDB or HDF5 files; a tree of images is packed with \
                  `shardpack pack SRC DST`",
             ));
         }
@@ -97,6 +97,7 @@ impl Shards {
                 File { shard, name, split }
             })
             .collect();
+        splits::inside(&mut files, &wanted, splits)?;
         splits::by_name(&mut files, splits)?;
         if files.len() > open::MOST_FILES || files.iter().any(|file| file.shard.bytes > open::MOST_FILE_BYTES) {
             return Err(Error::usage("more than 16 million files, or one of more than 1 TiB"));

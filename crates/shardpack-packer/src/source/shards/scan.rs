@@ -127,6 +127,7 @@ pub(super) fn scan(
         }
     }
     monitor.advance(samples, bytes);
+    scanned.remarks.extend(walk.notes());
     scanned.remarks.extend(walk.remarks().iter().map(ToString::to_string));
     if let Some(expected) = &file.expected {
         let found = (scanned.rows.len() + scanned.refused.len()) as u64;

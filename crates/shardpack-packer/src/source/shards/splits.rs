@@ -1,14 +1,14 @@
-//! Which shards are of which split: by the folders they lie in, or by how they are called.
+//! Which shards are of which split: by the folders they lie in, by how they are called, or by what is in them.
 
 use std::path::Path;
 
-use shardpack_format::{Error, Result};
+use shardpack_format::{Error, ErrorKind, Result, formats::foreign::Wanted};
 
 use super::{
     super::image_folder::{SPLITS, Splits},
     File,
 };
-use crate::foreign::{Kind, files, lmdb::DATA_FILE};
+use crate::foreign::{Kind, ShardFile, files, lmdb::DATA_FILE};
 
 /// What `source` stands for: the shards of each split where its folders are splits, or all of it. Folders are splits that
 /// are called so, or as `splits` says, if there are shards in them and none beside them.
@@ -48,6 +48,41 @@ pub(in crate::source) fn holds(path: &Path) -> Result<bool> {
     Ok(of_source(path, None, &Splits::Auto)?.iter().any(|(_, files)| !files.shards.is_empty()))
 }
 
+/// Parts files that hold splits: each is there once for every split of its own. All are splits that are called so, or as
+/// `splits` says; else the file is taken as one.
+///
+/// # Errors
+/// When what is wanted of a file is not there.
+pub(super) fn inside(files: &mut Vec<File>, wanted: &Wanted, splits: &Splits) -> Result<()> {
+    if files.iter().any(|file| file.split.is_some()) || *splits == Splits::None {
+        return Ok(());
+    }
+    let mut parted = Vec::with_capacity(files.len());
+    for file in &*files {
+        let names = match file.shard.splits(wanted) {
+            Err(error) if error.kind() == ErrorKind::Usage => return Err(error),
+            // The walk tells what is wrong with it.
+            names => names.unwrap_or_default(),
+        };
+        if names.is_empty() || !names.iter().all(|name| is_known(name, splits)) {
+            return Ok(());
+        }
+        parted.extend(names.into_iter().map(|name| {
+            let shard = ShardFile { part: Some(name.clone()), ..file.shard.clone() };
+            File { shard, name: file.name.clone(), split: Some(name) }
+        }));
+    }
+    *files = parted;
+    Ok(())
+}
+
+fn is_known(name: &String, splits: &Splits) -> bool {
+    match splits {
+        Splits::Names(names) => names.contains(name),
+        _ => SPLITS.contains(&name.as_str()),
+    }
+}
+
 /// Files called `train-…` and `val-…` are splits, if all are called so and there is more than one; or as `splits` says.
 pub(super) fn by_name(files: &mut [File], splits: &Splits) -> Result<()> {
     if files.iter().any(|file| file.split.is_some()) || *splits == Splits::None {
@@ -61,19 +96,16 @@ pub(super) fn by_name(files: &mut [File], splits: &Splits) -> Result<()> {
         name.split(['-', '_', '.']).next().unwrap_or_default().to_owned()
     };
     let prefixes: Vec<String> = files.iter().map(prefix).collect();
-    let is_known = |name: &String| match splits {
-        Splits::Names(names) => names.contains(name),
-        _ => SPLITS.contains(&name.as_str()),
-    };
     if let Splits::Names(names) = splits {
         if let Some(missing) = names.iter().find(|name| !prefixes.contains(name)) {
             return Err(Error::usage(format!("no shards of a split {missing:?}, which --splits names")));
         }
-    } else if !prefixes.iter().all(is_known) || prefixes.windows(2).all(|two| two[0] == two[1]) {
+    } else if !prefixes.iter().all(|prefix| is_known(prefix, splits)) || prefixes.windows(2).all(|two| two[0] == two[1])
+    {
         return Ok(());
     }
     for (file, prefix) in files.iter_mut().zip(prefixes) {
-        if !is_known(&prefix) {
+        if !is_known(&prefix, splits) {
             return Err(Error::usage(format!("belongs to no split that --splits names, but to {prefix:?}"))
                 .in_file(&file.shard.path));
         }

@@ -29,6 +29,8 @@ struct StoredFile {
     mtime_ns: i64,
     kind: String,
     packed: Option<Packed>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    part: Option<String>,
 }
 
 impl Shards {
@@ -50,15 +52,16 @@ impl Shards {
             mtime_ns: shard.mtime_ns,
             kind: shard.kind.name().to_owned(),
             packed: shard.packed,
+            part: shard.part.clone(),
         };
         Stored { files: self.files.iter().map(file).collect(), wanted: self.wanted.clone() }
     }
 
     pub(crate) fn restored(stored: Stored) -> Result<Self> {
         let file = |file: StoredFile| {
-            let StoredFile { path, name, split, bytes, mtime_ns, kind, packed } = file;
+            let StoredFile { path, name, split, bytes, mtime_ns, kind, packed, part } = file;
             let kind = Kind::of(&kind)?;
-            Ok(File { shard: ShardFile { path, bytes, mtime_ns, kind, packed, expected: None }, name, split })
+            Ok(File { shard: ShardFile { path, bytes, mtime_ns, kind, packed, expected: None, part }, name, split })
         };
         let files = stored.files.into_iter().map(file).collect::<Result<_>>()?;
         Ok(Self { files, wanted: stored.wanted, ignored: BTreeMap::new() })

@@ -1,0 +1,144 @@
+//! Images that have a dataset each: encoded bytes or pixels, in the root or in groups that are classes.
+
+use std::{path::PathBuf, vec::IntoIter};
+
+use hdf5_reader::{Dataset, Hdf5File};
+use shardpack_format::{Result, formats::foreign::Record, npy};
+
+use super::{
+    Images,
+    names::Members,
+    open::{self, MOST_BYTES},
+    records,
+    tables::is_image,
+    values::Kind,
+};
+
+/// Datasets after which the file is opened anew: the crate keeps what it has read of each.
+const OPENED: usize = 4096;
+
+/// The datasets of groups, one after the other.
+pub(super) struct Each {
+    path: PathBuf,
+    file: Option<Hdf5File>,
+    /// Datasets that were read of `file`.
+    opened: usize,
+    /// Bytes that are to come at most.
+    left: u64,
+    /// Path of the group, and the names that are to come.
+    group: (String, IntoIter<String>),
+    groups: IntoIter<Members>,
+    are_splits: bool,
+    notes: Vec<String>,
+}
+
+impl Each {
+    /// The datasets of `groups`, whose first parts are splits if `are_splits`.
+    pub fn new(file: &Hdf5File, path: PathBuf, groups: Vec<Members>, are_splits: bool) -> Self {
+        let images: usize = groups.iter().map(|one| one.datasets.len()).sum();
+        let named = groups.iter().filter(|one| class(&one.group, are_splits).is_some()).count();
+        let note = match named {
+            0 => format!("{images} images, a dataset each, and no labels of them in it"),
+            groups => format!("{images} images, a dataset each, in {groups} groups, which are classes"),
+        };
+        let group = (String::new(), Vec::new().into_iter());
+        Self {
+            path,
+            file: None,
+            opened: 0,
+            left: open::most_unpacked(file),
+            group,
+            groups: groups.into_iter(),
+            are_splits,
+            notes: vec![note],
+        }
+    }
+
+    fn read(&mut self, path: &str, out: &mut Vec<u8>) -> Result<Result<(), String>> {
+        if self.opened == OPENED {
+            (self.file, self.opened) = (None, 0);
+        }
+        let file = match &mut self.file {
+            Some(file) => file,
+            slot => slot.insert(open::open(&self.path)?),
+        };
+        self.opened += 1;
+        let dataset = match file.dataset(path).map_err(open::cause) {
+            Ok(dataset) => dataset,
+            Err(error) => return Ok(Err(open::said(&error))),
+        };
+        let read = bytes(&dataset, self.left, out);
+        self.left = self.left.saturating_sub(out.len() as u64);
+        Ok(read)
+    }
+}
+
+/// The image that a dataset is.
+fn bytes(dataset: &Dataset, left: u64, out: &mut Vec<u8>) -> Result<(), String> {
+    let kind = Kind::of(dataset.dtype());
+    let is_one = dataset.num_elements().is_ok_and(|items| items == 1);
+    let is_encoded =
+        kind == Kind::Byte && dataset.ndim() == 1 || is_one && matches!(kind, Kind::Bytes | Kind::Opaque | Kind::Text);
+    let is_pixels = kind == Kind::Byte && matches!(dataset.ndim(), 2 | 3);
+    if !is_encoded && !is_pixels {
+        return Err(super::values::name(dataset.dtype()) + ", no image");
+    }
+    let length = dataset.raw_byte_len().map_err(|error| open::said(&error))?;
+    if length > MOST_BYTES {
+        return Err(format!("{length} bytes, more than {MOST_BYTES}, which is what is read at once"));
+    }
+    if length as u64 > left {
+        return Err(format!("{length} bytes, more than the file can hold"));
+    }
+    let read = dataset.read_raw_bytes().map_err(|error| open::said(&open::cause(error)))?;
+    if is_pixels {
+        out.extend_from_slice(&npy::head("|u1", dataset.shape(), false));
+        out.extend_from_slice(&read);
+        return Ok(());
+    }
+    let read = records::encoded(dataset, read)?;
+    if !read.is_empty() && !is_image(&read) {
+        return Err(format!("{} bytes that begin like no image", read.len()));
+    }
+    out.extend_from_slice(&read);
+    Ok(())
+}
+
+impl Images for Each {
+    fn next(&mut self, at: u64, out: &mut Vec<u8>) -> Result<Option<Record>> {
+        let name = loop {
+            match self.group.1.next() {
+                Some(name) => break name,
+                None => match self.groups.next() {
+                    Some(Members { group, datasets }) => self.group = (group, datasets.into_iter()),
+                    None => return Ok(None),
+                },
+            }
+        };
+        let group = self.group.0.clone();
+        let path = super::names::join(&group, &name);
+        let image = self.read(&path, out)?.map_err(|what| format!("dataset {path}: {what}"));
+        let key = match self.are_splits {
+            true => path.split_once('/').map_or(path.as_str(), |(_, rest)| rest),
+            false => path.as_str(),
+        };
+        Ok(Some(Record {
+            key_is_unique: true,
+            class: class(&group, self.are_splits).map(|class| class.as_bytes().to_vec()),
+            ..records::record(at, key.as_bytes().to_vec(), String::new(), image.map(|()| out.len()))
+        }))
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.notes.clone()
+    }
+}
+
+/// The class that a group is.
+fn class(group: &str, are_splits: bool) -> Option<&str> {
+    let class = match are_splits {
+        true => group.split_once('/')?.1,
+        false => group,
+    };
+    class.rsplit('/').next().filter(|class| !class.is_empty())
+}

@@ -1,0 +1,132 @@
+//! HDF5 files of images, as h5py, Fuel and the scripts of the field write them: datasets to images and labels, trusting
+//! nothing.
+//!
+//! An image is a row of a dataset, or a dataset of its own. The unpacked file that offsets speak of is all images end to
+//! end, in the order in which they are walked; pixels are `.npy` files there, with axes and values as they are stored.
+//!
+//! Holds at all times: of each dataset one batch of rows is in memory, whatever the number of rows; what is longer than
+//! that is refused by its size; a panic of the crate is an error here; a damaged chunk is said of its rows alone.
+//!
+//! Not read: pixels that are not uint8, compound types, compression by filters other than gzip, LZF, szip, shuffle,
+//! fletcher32, scale-offset and n-bit; data in other files, to which nothing here follows.
+//!
+//! Specification: HDF5 File Format 3.0, superblocks 0 to 3. Written by: h5py 3.16 with HDF5 2.0.
+
+mod each;
+mod lzf;
+mod names;
+mod open;
+mod records;
+mod rows;
+mod split;
+mod tables;
+mod values;
+
+use std::path::{Path, PathBuf};
+
+use shardpack_format::{
+    Error, Result,
+    formats::foreign::{Record, Walk, Wanted},
+};
+
+use self::{each::Each, records::Records, tables::Layout};
+use super::contain;
+pub use open::is;
+
+/// Begins to walk the file at `path`; of what it says are splits only `part`, where that is said.
+///
+/// # Errors
+/// When it is damaged, has no images, several datasets that could be meant, or not what is wanted.
+pub fn walk(path: &Path, wanted: &Wanted, part: Option<&str>) -> Result<Box<dyn Walk>> {
+    let images: Box<dyn Images> = contained(|| {
+        let file = open::open(path)?;
+        let layout = tables::layout(&file, wanted)?;
+        let are_splits = !layout.splits(&file)?.is_empty();
+        Ok(match layout.of_split(&file, part)? {
+            Layout::Rows(tables) => Box::new(Records::new(&file, tables, wanted)) as Box<dyn Images>,
+            Layout::Each(groups) => Box::new(Each::new(&file, PathBuf::from(path), groups, are_splits)),
+        })
+    })?;
+    Ok(Box::new(Contained { images, at: 0, image: Vec::new(), has_image: false, has_ended: false }))
+}
+
+/// Names of the classes in the order of their labels; none where the file does not tell them.
+///
+/// # Errors
+/// As [`walk`].
+pub fn classes(path: &Path, wanted: &Wanted) -> Result<Vec<Vec<u8>>> {
+    contained(|| {
+        let file = open::open(path)?;
+        tables::classes(&file, &tables::layout(&file, wanted)?)
+    })
+}
+
+/// Names of the splits that the file is parted into, by the names of its datasets and groups or Fuel's attribute; none
+/// where it is not.
+///
+/// # Errors
+/// As [`walk`].
+pub fn splits(path: &Path, wanted: &Wanted) -> Result<Vec<String>> {
+    contained(|| {
+        let file = open::open(path)?;
+        tables::layout(&file, wanted)?.splits(&file)
+    })
+}
+
+/// What hands out the images of a file, one after the other.
+trait Images {
+    /// The next one, as a record whose image begins at `at`, its bytes in `out`; `None` behind the last.
+    fn next(&mut self, at: u64, out: &mut Vec<u8>) -> Result<Option<Record>>;
+
+    /// What was understood of the file.
+    fn notes(&self) -> Vec<String>;
+}
+
+/// A walk that ends where something is wrong with the file as a whole.
+struct Contained {
+    images: Box<dyn Images>,
+    /// Where the next image begins in the unpacked file.
+    at: u64,
+    image: Vec<u8>,
+    has_image: bool,
+    has_ended: bool,
+}
+
+impl Walk for Contained {
+    fn next(&mut self) -> Result<Option<Record>> {
+        self.has_image = false;
+        if self.has_ended {
+            return Ok(None);
+        }
+        let step = contained(|| {
+            self.image.clear();
+            self.images.next(self.at, &mut self.image)
+        });
+        match &step {
+            Ok(Some(record)) => (self.at, self.has_image) = (record.range.end, record.image.is_ok()),
+            _ => self.has_ended = true,
+        }
+        step
+    }
+
+    fn image(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        if !self.has_image {
+            return Err(Error::data("the row has no image that can be had"));
+        }
+        out.clear();
+        out.extend_from_slice(&self.image);
+        Ok(())
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.images.notes()
+    }
+}
+
+/// Calls into the HDF5 crate, whose panics are errors here.
+fn contained<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
+    contain::contained("HDF5 file", call)
+}
+
+#[cfg(test)]
+mod tests;

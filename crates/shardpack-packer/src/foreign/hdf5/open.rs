@@ -1,0 +1,130 @@
+//! An HDF5 file opened for reading, with limits on what its numbers may ask for.
+//!
+//! Holds at all times: no piece of the file longer than [`MOST_BYTES`] is read at once, and nothing longer is unpacked;
+//! other files that it refers to are never opened.
+
+use std::{path::Path, sync::Arc};
+
+use hdf5_reader::{
+    FileStorage, FilterRegistry, Hdf5File, OpenOptions, Storage, StorageBuffer,
+    error::{Error as Hdf5Error, Result as Hdf5Result},
+};
+use shardpack_format::{Error, Result};
+
+use super::lzf;
+
+/// The first bytes of a file, or of what follows a block of the user's own of 512, 1024, 2048, … bytes.
+const MAGIC: &[u8] = b"\x89HDF\r\n\x1a\n";
+/// Most bytes of a chunk, a row or a piece of the file.
+pub(super) const MOST_BYTES: usize = 256 << 20;
+
+/// Most bytes that a byte of a file may be unpacked to: twice what deflate does at best. More are promised and not stored.
+const MOST_RATIO: u64 = 2048;
+
+/// Most bytes that all items of a dataset of `file` may have.
+pub(super) fn most_unpacked(file: &Hdf5File) -> u64 {
+    file.storage().len().saturating_mul(MOST_RATIO)
+}
+
+/// Whether a file begins as HDF5 does; a block of the user's own is seen as far as `first` goes.
+pub fn is(first: &[u8]) -> bool {
+    let places = std::iter::successors(Some(512), |at: &usize| at.checked_mul(2)).take_while(|at| *at < first.len());
+    std::iter::once(0).chain(places).any(|at| first[at.min(first.len())..].starts_with(MAGIC))
+}
+
+/// A file that gives no more at once than anything here needs.
+struct Bounded(FileStorage);
+
+impl Storage for Bounded {
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    fn read_range(&self, offset: u64, len: usize) -> Hdf5Result<StorageBuffer> {
+        if len > MOST_BYTES {
+            let what = format!("{len} bytes in one piece, more than {MOST_BYTES}, which is what is read at once");
+            return Err(Hdf5Error::ResourceLimit(what));
+        }
+        self.0.read_range(offset, len)
+    }
+}
+
+/// Opens the file at `path`.
+///
+/// # Errors
+/// When it cannot be read, is none, or is shorter than it says.
+pub(super) fn open(path: &Path) -> Result<Hdf5File> {
+    let mut filters = FilterRegistry::new();
+    let lzf = |_: &_, input: &[u8], _| {
+        let unpacked = lzf::unpacked(input, MOST_BYTES);
+        unpacked.ok_or_else(|| Hdf5Error::DecompressionError("damaged LZF".to_owned()))
+    };
+    filters.register(lzf::FILTER, Box::new(lzf));
+    let options = OpenOptions::default()
+        .with_filter_registry(filters)
+        .with_max_read_bytes(MOST_BYTES)
+        .with_max_chunk_bytes(MOST_BYTES)
+        // Rows are read in the order of chunks, and none is needed twice.
+        .with_chunk_cache_bytes(0);
+    let storage = Arc::new(Bounded(FileStorage::open(path).map_err(told)?));
+    let bytes = storage.len();
+    let file = Hdf5File::from_storage_with_options(storage, options).map_err(told)?;
+    let end = file.superblock().eof_address;
+    if end > bytes {
+        return Err(
+            Error::data(format!("truncated HDF5 file: {bytes} bytes, it says that it has {end}")).at_byte(bytes)
+        );
+    }
+    Ok(file)
+}
+
+/// What an error of the crate says of the file.
+pub(super) fn told(error: Hdf5Error) -> Error {
+    match cause(error) {
+        Hdf5Error::Io(error) if error.raw_os_error().is_some() => Error::io("cannot read", error),
+        error if is_limit(&error) => Error::data(said(&error)),
+        error => Error::data(format!("damaged HDF5 file: {}", said(&error))),
+    }
+}
+
+/// What is wrong, for a message that says where.
+pub(super) fn said(error: &Hdf5Error) -> String {
+    match error {
+        Hdf5Error::UnsupportedFilter(_) => match filter(error) {
+            Some(name) => format!("compressed with {name}, which is not read"),
+            None => error.to_string(),
+        },
+        Hdf5Error::ResourceLimit(what) => what.clone(),
+        error => error.to_string(),
+    }
+}
+
+/// Whether it is what is not read here, rather than damage: then it holds for all of a dataset.
+pub(super) fn is_limit(error: &Hdf5Error) -> bool {
+    matches!(error, Hdf5Error::UnsupportedFilter(_) | Hdf5Error::UnsupportedEncoding(_) | Hdf5Error::ResourceLimit(_))
+}
+
+/// The innermost error: where it was is told here.
+pub(super) fn cause(error: Hdf5Error) -> Hdf5Error {
+    match error {
+        Hdf5Error::Context { source, .. } => cause(*source),
+        error => error,
+    }
+}
+
+/// Name of a filter that is not known. Source: The HDF Group, "Registered Filter Plugins".
+fn filter(error: &Hdf5Error) -> Option<&'static str> {
+    let Hdf5Error::UnsupportedFilter(what) = error else { return None };
+    let names = [
+        ("305", "LZO"),
+        ("307", "bzip2"),
+        ("32001", "Blosc"),
+        ("32004", "LZ4"),
+        ("32008", "bitshuffle"),
+        ("32013", "ZFP"),
+        ("32015", "zstd"),
+        ("32026", "Blosc2"),
+    ];
+    let number = what.rsplit(' ').next()?;
+    names.iter().find(|(known, _)| *known == number).map(|(_, name)| *name)
+}

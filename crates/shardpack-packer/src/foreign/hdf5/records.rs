@@ -1,0 +1,193 @@
+//! Images that are rows of datasets: pixels of one size, pixels end to end with their axes beside, or encoded ones.
+
+use std::collections::VecDeque;
+
+use hdf5_reader::Hdf5File;
+use shardpack_format::{
+    Result,
+    formats::foreign::{Image, Label, Record, Wanted},
+    npy,
+};
+
+use super::{
+    Images,
+    rows::Rows,
+    tables::{Table, is_image},
+    values::{self, Kind},
+};
+
+/// Type of pixels, as numpy names it.
+const BYTES: &str = "|u1";
+
+/// The rows of one dataset after the other.
+pub(super) struct Records {
+    file: Hdf5File,
+    tables: VecDeque<Table>,
+    open: Option<Opened>,
+    notes: Vec<String>,
+    are_several: bool,
+    wanted: Wanted,
+}
+
+/// Datasets of images and what goes with them.
+struct Opened {
+    table: Table,
+    images: Rows,
+    labels: Option<Rows>,
+    filenames: Option<Rows>,
+    shapes: Option<Rows>,
+    /// Number of the next row.
+    number: u64,
+}
+
+impl Opened {
+    fn open(file: &Hdf5File, table: Table) -> Result<Self> {
+        let rows = |path: &String| Rows::open(file, path);
+        Ok(Self {
+            images: rows(&table.images)?,
+            labels: table.labels.as_ref().map(rows).transpose()?,
+            filenames: table.filenames.as_ref().map(rows).transpose()?,
+            shapes: table.shapes.as_ref().map(rows).transpose()?,
+            number: table.rows.start,
+            table,
+        })
+    }
+
+    /// The next image, or why there is none.
+    fn image(&mut self, out: &mut Vec<u8>) -> Result<Result<(), String>> {
+        let (number, path) = (self.number, self.table.images.as_str());
+        let shape = match &mut self.shapes {
+            Some(shapes) => match axes(shapes, number)? {
+                Ok(shape) => Some(shape),
+                Err(what) => return Ok(Err(what)),
+            },
+            None => None,
+        };
+        let in_row = |what: String| format!("dataset {path}, row {number}: {what}");
+        let row = match self.images.row(number)? {
+            Ok(row) => row.to_vec(),
+            Err(what) => return Ok(Err(what)),
+        };
+        let dataset = self.images.dataset();
+        if Kind::of(dataset.dtype()) == Kind::Byte {
+            out.extend_from_slice(&npy::head(BYTES, &dataset.shape()[1..], false));
+            out.extend_from_slice(&row);
+            return Ok(Ok(()));
+        }
+        let bytes = match encoded(dataset, row) {
+            Ok(bytes) => bytes,
+            Err(what) => return Ok(Err(in_row(what))),
+        };
+        let expected = shape.as_ref().map(|shape| shape.iter().try_fold(1u64, |all, axis| all.checked_mul(*axis)));
+        match (shape, expected) {
+            _ if is_image(&bytes) || bytes.is_empty() => {}
+            (Some(shape), Some(Some(expected))) if expected == bytes.len() as u64 => {
+                out.extend_from_slice(&npy::head(BYTES, &shape, false));
+            }
+            (Some(shape), _) => {
+                let axes: Vec<_> = shape.iter().map(u64::to_string).collect();
+                return Ok(Err(in_row(format!("{} bytes of pixels, its axes are {}", bytes.len(), axes.join("×")))));
+            }
+            (None, _) => return Ok(Err(in_row(format!("{} bytes that begin like no image", bytes.len())))),
+        }
+        out.extend_from_slice(&bytes);
+        Ok(Ok(()))
+    }
+
+    fn label(&mut self, number: usize) -> Result<Label> {
+        let Some(labels) = &mut self.labels else { return Ok(Label::Missing) };
+        Ok(match labels.row(self.number)?.map(<[u8]>::to_vec) {
+            Ok(row) => values::label(labels.dataset(), &row, number),
+            Err(what) => Label::Unfit(what),
+        })
+    }
+
+    fn filename(&mut self) -> Result<Option<Vec<u8>>> {
+        let Some(filenames) = &mut self.filenames else { return Ok(None) };
+        let row = filenames.row(self.number)?.map(<[u8]>::to_vec);
+        let text = row.and_then(|row| values::text(filenames.dataset(), &row));
+        Ok(text.ok().filter(|text| !text.is_empty()))
+    }
+}
+
+/// The bytes of an item that is an encoded image, or all that is stored of one.
+pub(super) fn encoded(dataset: &hdf5_reader::Dataset, mut item: Vec<u8>) -> Result<Vec<u8>, String> {
+    match Kind::of(dataset.dtype()) {
+        _ if values::is_reference(dataset.dtype()) => values::referred(dataset, &item),
+        Kind::Text => {
+            // As numpy has it: what fills text up is no part of it.
+            let end = item.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+            item.truncate(end);
+            Ok(item)
+        }
+        _ => Ok(item),
+    }
+}
+
+/// The axes of the image in row `number`.
+fn axes(shapes: &mut Rows, number: u64) -> Result<Result<Vec<u64>, String>> {
+    let row = match shapes.row(number)? {
+        Ok(row) => row.to_vec(),
+        Err(what) => return Ok(Err(what)),
+    };
+    let dataset = shapes.dataset();
+    let items = row.chunks_exact(dataset.raw_element_size().unwrap_or(0).max(1));
+    let axis = |item: &[u8]| match values::whole(dataset.dtype(), item) {
+        Label::Number(axis) => u64::try_from(axis).ok(),
+        _ => None,
+    };
+    let axes: Option<Vec<u64>> = items.map(axis).collect();
+    Ok(axes.ok_or_else(|| format!("row {number}: axes that are none")))
+}
+
+impl Records {
+    pub fn new(file: &Hdf5File, tables: Vec<Table>, wanted: &Wanted) -> Self {
+        let notes = tables.iter().map(|table| table.note.clone()).collect();
+        let (are_several, tables) = (tables.len() > 1, tables.into());
+        Self { file: file.clone(), tables, open: None, notes, are_several, wanted: wanted.clone() }
+    }
+}
+
+impl Images for Records {
+    fn next(&mut self, at: u64, out: &mut Vec<u8>) -> Result<Option<Record>> {
+        while self.open.as_ref().is_none_or(|open| open.number >= open.table.rows.end) {
+            self.open = None;
+            let Some(table) = self.tables.pop_front() else { return Ok(None) };
+            self.open = Some(Opened::open(&self.file, table)?);
+        }
+        let Some(open) = &mut self.open else { return Ok(None) };
+        let image = open.image(out)?;
+        let label = open.label(self.wanted.label_number)?;
+        let filename = open.filename()?;
+        let number = open.number;
+        open.number += 1;
+        let key = match self.are_several {
+            true => format!("{}/{number}", open.table.images),
+            false => number.to_string(),
+        };
+        let name = if self.are_several { String::new() } else { open.table.images.clone() };
+        let label_name = self.wanted.label.clone().or_else(|| open.table.labels.clone());
+        Ok(Some(Record {
+            filename,
+            label_name: label_name.filter(|_| !self.are_several || self.wanted.label.is_some()).unwrap_or_default(),
+            labels: usize::from(label != Label::Missing),
+            label,
+            ..record(at, key.into_bytes(), name, image.map(|()| out.len()))
+        }))
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.notes.clone()
+    }
+}
+
+/// The record of an image of so many bytes that begins at `at`, or of one that cannot be had.
+pub(super) fn record(at: u64, key: Vec<u8>, name: String, image: Result<usize, String>) -> Record {
+    let image = image.and_then(|bytes| {
+        let end = at.checked_add(bytes as u64).ok_or_else(|| "images of more than 64 bits of bytes".to_owned())?;
+        let bytes = u32::try_from(bytes).map_err(|_| "an image of 4 GiB or more".to_owned())?;
+        Ok(Image { name, fetch: at..end, bytes, offset: at, in_parts: false, recipe: 0 })
+    });
+    let end = image.as_ref().map_or(at, |image| image.fetch.end);
+    Record { key, image, ..Record::numbered(at..end, 0, String::new()) }
+}

@@ -1,0 +1,435 @@
+//! Which datasets of a file hold images, and which their labels: by shape, type and name, or as a person says.
+//!
+//! Holds at all times: several that could be meant are named and not guessed from; what goes with images has as many rows
+//! as they have.
+
+use std::{collections::BTreeSet, ops::Range};
+
+use hdf5_reader::{Dataset, Hdf5File};
+use shardpack_format::{
+    Error, Result,
+    formats::foreign::Wanted,
+    image_header::{self, SNIFF_BYTES},
+};
+
+use super::{
+    names::{self, CLASSES, FILENAMES, IMAGES, LABELS, Members, SHAPES, group_of, rank},
+    open,
+    rows::Rows,
+    split,
+    values::{self, Kind},
+};
+
+/// Datasets of a group that are looked at; one with more has a dataset for each image.
+const MOST_TABLES: usize = 64;
+/// Groups whose datasets are looked at.
+const MOST_GROUPS: usize = 64;
+/// Rows that are looked at for the first image that is not empty.
+const LOOKS: u64 = 16;
+/// Most classes whose names are told.
+const MOST_CLASSES: u64 = 1 << 16;
+/// Datasets that a message names.
+const TOLD: usize = 12;
+
+/// How images are kept.
+#[derive(Debug)]
+pub(super) enum Layout {
+    /// As rows of datasets.
+    Rows(Vec<Table>),
+    /// A dataset each, in groups that may be classes.
+    Each(Vec<Members>),
+}
+
+/// A dataset of images, and what goes with it, by path.
+#[derive(Clone, Debug)]
+pub(super) struct Table {
+    pub images: String,
+    pub labels: Option<String>,
+    pub filenames: Option<String>,
+    /// The axes of each image, where rows are pixels of any number.
+    pub shapes: Option<String>,
+    pub rows: Range<u64>,
+    pub split: Option<String>,
+    /// What was understood, for a person.
+    pub note: String,
+}
+
+/// A dataset that was looked at.
+#[derive(Clone, Debug)]
+struct Seen {
+    path: String,
+    kind: Kind,
+    type_name: String,
+    shape: Vec<u64>,
+}
+
+impl Seen {
+    fn of(path: String, dataset: &Dataset) -> Self {
+        let item = dataset.dtype();
+        Self { path, kind: Kind::of(item), type_name: values::name(item), shape: dataset.shape().to_vec() }
+    }
+
+    fn rows(&self) -> Option<u64> {
+        self.shape.first().copied()
+    }
+
+    /// What it is, for a person: `images uint8 100×32×32×3`.
+    fn told(&self) -> String {
+        let shape: Vec<_> = self.shape.iter().map(u64::to_string).collect();
+        let shape = if shape.is_empty() { "of one item".to_owned() } else { shape.join("×") };
+        format!("{} {} {shape}", self.path, self.type_name)
+    }
+
+    /// Whether a row may be an encoded image.
+    fn is_encoded(&self) -> bool {
+        self.shape.len() == 1 && matches!(self.kind, Kind::Bytes | Kind::Opaque | Kind::Text)
+    }
+
+    /// Whether rows may be pixels of images: any of a name that says so, else such as have axes of images.
+    fn is_pixels(&self) -> bool {
+        let is_named = rank(&self.path, &IMAGES).is_some();
+        let few = |axis: Option<&u64>| axis.is_some_and(|axis| (1..=4).contains(axis));
+        self.kind == Kind::Byte
+            && match self.shape.len() {
+                3 => is_named,
+                4 => is_named || few(self.shape.get(1)) || few(self.shape.last()),
+                _ => false,
+            }
+    }
+
+    /// Whether rows may be labels of `rows` images.
+    fn is_label(&self, rows: u64) -> bool {
+        self.kind.is_label() && matches!(self.shape.len(), 1 | 2) && self.rows() == Some(rows)
+    }
+}
+
+/// How the images of `file` are kept.
+///
+/// # Errors
+/// When it has none, several that could be meant, or not what is wanted.
+pub(super) fn layout(file: &Hdf5File, wanted: &Wanted) -> Result<Layout> {
+    let groups = names::list(file)?;
+    let seen = look(file, &groups)?;
+    let trimmed = |path: &String| path.trim_matches('/').to_owned();
+    let images = match wanted.image.as_ref().map(trimmed) {
+        Some(path) => {
+            let within: Vec<_> = groups.iter().filter(|one| is_in(&one.group, &path)).cloned().collect();
+            if !within.is_empty() {
+                return Ok(Layout::Each(within));
+            }
+            vec![named(file, &seen, &path).and_then(|found| match found.is_encoded() || is_wanted_pixels(&found) {
+                true => Ok(found),
+                false => Err(Error::usage(format!("dataset {} holds no images", found.told()))),
+            })?]
+        }
+        None => candidates(file, &seen)?,
+    };
+    if images.is_empty() {
+        return each(file, groups, &seen);
+    }
+    let label = wanted.label.as_ref().map(trimmed).map(|path| named(file, &seen, &path)).transpose()?;
+    if let (Some(label), [_, _, ..]) = (&label, &*images) {
+        let what = format!("labels {} for {} datasets of images: {}", label.path, images.len(), told(&images));
+        return Err(Error::usage(what).help("--images says which is meant"));
+    }
+    let tables: Result<Vec<_>> = images.iter().map(|images| table(file, images, &seen, label.as_ref())).collect();
+    let mut tables = tables?;
+    if let [table] = &mut *tables {
+        table.split = None;
+    }
+    Ok(Layout::Rows(tables))
+}
+
+impl Layout {
+    /// Names of the splits that it is parted into; none where it is not.
+    ///
+    /// # Errors
+    /// When the file is damaged.
+    pub fn splits(&self, file: &Hdf5File) -> Result<Vec<String>> {
+        let all: Option<Vec<String>> = match self {
+            Self::Rows(tables) => match &**tables {
+                [table] => return Ok(split::ranges(file, table)?.into_iter().map(|(name, _)| name).collect()),
+                tables => tables.iter().map(|table| table.split.clone()).collect(),
+            },
+            Self::Each(groups) => groups.iter().map(|one| one.group.split('/').next().and_then(names::split)).collect(),
+        };
+        let mut splits = all.unwrap_or_default();
+        splits.sort_unstable();
+        splits.dedup();
+        Ok(splits)
+    }
+
+    /// What of it is of the split `part`; all where that is `None`.
+    ///
+    /// # Errors
+    /// When there is no such split.
+    pub fn of_split(self, file: &Hdf5File, part: Option<&str>) -> Result<Self> {
+        let Some(part) = part else { return self.told_splits(file) };
+        let none = || Error::usage(format!("no split {part:?} in it"));
+        match self {
+            Self::Rows(tables) if tables.len() == 1 => {
+                let mut ranges = split::ranges(file, &tables[0])?.into_iter();
+                let (_, rows) = ranges.find(|(name, _)| name == part).ok_or_else(none)?;
+                let of_part = |table: Table| {
+                    let note = format!("{}; rows {} to {} by attribute split", table.note, rows.start, rows.end);
+                    Table { rows: rows.clone(), note, ..table }
+                };
+                Ok(Self::Rows(tables.into_iter().map(of_part).collect()))
+            }
+            Self::Rows(mut tables) => {
+                tables.retain(|table| table.split.as_deref() == Some(part));
+                if tables.is_empty() { Err(none()) } else { Ok(Self::Rows(tables)) }
+            }
+            Self::Each(mut groups) => {
+                groups.retain(|one| one.group.split('/').next().and_then(names::split).as_deref() == Some(part));
+                if groups.is_empty() { Err(none()) } else { Ok(Self::Each(groups)) }
+            }
+        }
+    }
+}
+
+impl Layout {
+    /// The same, of which notes tell the splits that are not followed.
+    fn told_splits(mut self, file: &Hdf5File) -> Result<Self> {
+        if let Self::Rows(tables) = &mut self
+            && let [table] = &mut **tables
+        {
+            let ranges = split::ranges(file, table)?;
+            let told: Vec<_> =
+                ranges.iter().map(|(name, rows)| format!("{name} {} to {}", rows.start, rows.end)).collect();
+            if !told.is_empty() {
+                table.note += &format!("; attribute split says {}, and is not followed", told.join(", "));
+            }
+        }
+        Ok(self)
+    }
+}
+
+/// Names of the classes in the order of labels, where a dataset beside the labels has them.
+///
+/// # Errors
+/// When the file is damaged.
+pub(super) fn classes(file: &Hdf5File, layout: &Layout) -> Result<Vec<Vec<u8>>> {
+    let Layout::Rows(tables) = layout else { return Ok(Vec::new()) };
+    let seen = look(file, &names::list(file)?)?;
+    let is_used = |path: &String| {
+        tables.iter().any(|table| [&table.labels, &table.filenames].into_iter().flatten().any(|used| used == path))
+    };
+    let is_names = |one: &&Seen| {
+        one.kind == Kind::Text
+            && one.shape.len() == 1
+            && one.rows().is_some_and(|rows| rows <= MOST_CLASSES)
+            && !is_used(&one.path)
+    };
+    let named = seen.iter().filter(is_names).filter_map(|one| Some((rank(&one.path, &CLASSES)?, one)));
+    let Some((_, found)) = named.min_by_key(|(rank, _)| *rank) else { return Ok(Vec::new()) };
+    let mut rows = Rows::open(file, &found.path)?;
+    let item = |number| -> Result<Vec<u8>> {
+        let row = rows.row(number)?.map(<[u8]>::to_vec).map_err(Error::data)?;
+        values::text(rows.dataset(), &row)
+            .map_err(|what| Error::data(format!("dataset {}, row {number}: {what}", found.path)))
+    };
+    (0..found.rows().unwrap_or(0)).map(item).collect()
+}
+
+/// The datasets of all groups that have a few.
+fn look(file: &Hdf5File, groups: &[Members]) -> Result<Vec<Seen>> {
+    let mut seen = Vec::new();
+    for one in groups.iter().filter(|one| one.datasets.len() <= MOST_TABLES).take(MOST_GROUPS) {
+        for name in &one.datasets {
+            let path = one.path(name);
+            let dataset =
+                file.dataset(&path).map_err(|error| open::told(error).in_sample(format!("dataset {path}")))?;
+            seen.push(Seen::of(path, &dataset));
+        }
+    }
+    Ok(seen)
+}
+
+/// The dataset that a person has named.
+fn named(file: &Hdf5File, seen: &[Seen], path: &str) -> Result<Seen> {
+    if let Some(found) = seen.iter().find(|one| one.path == path) {
+        return Ok(found.clone());
+    }
+    match file.dataset(path) {
+        Ok(dataset) => Ok(Seen::of(path.to_owned(), &dataset)),
+        Err(error) => match open::cause(error) {
+            hdf5_reader::error::Error::DatasetNotFound(_) | hdf5_reader::error::Error::GroupNotFound(_) => {
+                Err(Error::usage(format!("no dataset {path}: it has {}", told(seen))))
+            }
+            error => Err(open::told(error)),
+        },
+    }
+}
+
+fn is_wanted_pixels(one: &Seen) -> bool {
+    one.kind == Kind::Byte && matches!(one.shape.len(), 3 | 4)
+}
+
+/// Datasets whose rows are images: one, or one for each split.
+fn candidates(file: &Hdf5File, seen: &[Seen]) -> Result<Vec<Seen>> {
+    let mut found = Vec::new();
+    for one in seen.iter().filter(|one| one.rows().is_some_and(|rows| rows > 0)) {
+        if one.is_pixels() || one.is_encoded() && (begins_like_image(file, one)? || has_shapes(one, seen)) {
+            found.push(one.clone());
+        }
+    }
+    if found.iter().any(|one| rank(&one.path, &IMAGES).is_some()) {
+        found.retain(|one| rank(&one.path, &IMAGES).is_some());
+    }
+    if found.len() > 1 && !are_splits(&found) {
+        let best = found.iter().filter_map(|one| rank(&one.path, &IMAGES)).min();
+        let is_best = |one: &&Seen| rank(&one.path, &IMAGES) == best;
+        let likeliest: Vec<_> = found.iter().filter(is_best).cloned().collect();
+        if likeliest.len() > 1 && !are_splits(&likeliest) {
+            let what = format!("several datasets that may hold the images: it has {}", told(seen));
+            return Err(Error::usage(what).help("--images PATH and --labels PATH say which are meant"));
+        }
+        found = likeliest;
+    }
+    if found.is_empty() {
+        // Images by name and shape, of a type that is none.
+        let odd = seen.iter().find(|one| one.shape.len() == 4 && rank(&one.path, &IMAGES).is_some());
+        if let Some(odd) = odd {
+            let what = format!("images {}: pixels that are not uint8, which are not packed", odd.told());
+            return Err(Error::data(what));
+        }
+    }
+    Ok(found)
+}
+
+/// Whether each is of a split of its own.
+fn are_splits(found: &[Seen]) -> bool {
+    let splits: BTreeSet<_> = found.iter().filter_map(|one| names::split(&one.path)).collect();
+    splits.len() == found.len()
+}
+
+fn has_shapes(one: &Seen, seen: &[Seen]) -> bool {
+    one.kind == Kind::Bytes && one.rows().is_some_and(|rows| shapes(one, rows, seen).is_some())
+}
+
+/// Whether the first row that is not empty begins like an image.
+fn begins_like_image(file: &Hdf5File, one: &Seen) -> Result<bool> {
+    let mut rows = Rows::open(file, &one.path)?;
+    for number in 0..one.rows().unwrap_or(0).min(LOOKS) {
+        let Ok(row) = rows.row(number)?.map(<[u8]>::to_vec) else { continue };
+        let bytes = match values::is_reference(rows.dataset().dtype()) {
+            true => values::referred(rows.dataset(), &row).unwrap_or_default(),
+            false => row,
+        };
+        if bytes.iter().any(|byte| *byte != 0) {
+            return Ok(is_image(&bytes));
+        }
+    }
+    Ok(false)
+}
+
+/// Whether bytes begin like an image.
+pub(super) fn is_image(bytes: &[u8]) -> bool {
+    image_header::Kind::of(&bytes[..bytes.len().min(SNIFF_BYTES)]) != image_header::Kind::Unknown
+}
+
+/// The images, and what goes with them.
+fn table(file: &Hdf5File, images: &Seen, seen: &[Seen], label: Option<&Seen>) -> Result<Table> {
+    let rows = images.rows().unwrap_or(0);
+    // No more than one image a byte can be stored, however they are compressed.
+    if rows > file.storage().len() {
+        return Err(Error::data(format!(
+            "images {}: more than its {} bytes can hold",
+            images.told(),
+            file.storage().len()
+        )));
+    }
+    let labels = match label {
+        Some(label) if !label.is_label(rows) => {
+            let what = format!("labels {} do not go with images {}", label.told(), images.told());
+            return Err(Error::usage(what));
+        }
+        Some(label) => Some(label),
+        None => beside(images, seen, &LABELS, |one| one.is_label(rows))?,
+    };
+    let filenames = beside(images, seen, &FILENAMES, |one| {
+        one.kind == Kind::Text && one.shape == [rows] && labels.is_none_or(|labels| labels.path != one.path)
+    });
+    let split = names::split(&images.path);
+    let mut note = format!("images {}", images.told());
+    match labels {
+        Some(labels) => note += &format!("; labels {}", labels.told()),
+        None => note += &format!("; no labels of {rows} rows"),
+    }
+    let path = |one: &Seen| one.path.clone();
+    Ok(Table {
+        images: images.path.clone(),
+        labels: labels.map(path),
+        // Two that may be meant are none: samples have numbers, too.
+        filenames: filenames.ok().flatten().map(path),
+        shapes: (images.kind == Kind::Bytes).then(|| shapes(images, rows, seen)).flatten().map(path),
+        rows: 0..rows,
+        split,
+        note,
+    })
+}
+
+/// The dataset that goes with `images`, if one is called like one of `names` and is what it has to be.
+fn beside<'s>(
+    images: &Seen,
+    seen: &'s [Seen],
+    names: &[&str],
+    is_fit: impl Fn(&Seen) -> bool,
+) -> Result<Option<&'s Seen>> {
+    let split = names::split(&images.path);
+    let goes_with = |one: &&Seen| one.path != images.path && is_fit(one) && names::split(&one.path) == split;
+    let ranked = |one: &'s Seen| Some(((group_of(&one.path) != group_of(&images.path), rank(&one.path, names)?), one));
+    let mut found: Vec<_> = seen.iter().filter(goes_with).filter_map(ranked).collect();
+    found.sort_by_key(|(rank, _)| *rank);
+    match &*found {
+        [(first, one), (second, two), ..] if first == second => {
+            let what = format!("{} and {} both go with images {}", one.told(), two.told(), images.told());
+            Err(Error::usage(what).help("--labels PATH says which is meant"))
+        }
+        found => Ok(found.first().map(|(_, one)| *one)),
+    }
+}
+
+/// The dataset of the axes of each of `images`.
+fn shapes<'s>(images: &Seen, rows: u64, seen: &'s [Seen]) -> Option<&'s Seen> {
+    let is_fit =
+        |one: &Seen| matches!(one.kind, Kind::Byte | Kind::Whole) && matches!(one.shape[..], [of, 2 | 3] if of == rows);
+    beside(images, seen, &SHAPES, is_fit).ok().flatten()
+}
+
+/// A file whose images have a dataset each.
+fn each(file: &Hdf5File, groups: Vec<Members>, seen: &[Seen]) -> Result<Layout> {
+    let first = groups.first().and_then(|one| Some(one.path(one.datasets.first()?)));
+    let Some(path) = first else { return Err(Error::data("no datasets in it")) };
+    let dataset = file.dataset(&path).map_err(open::told)?;
+    let is_one = match Kind::of(dataset.dtype()) {
+        Kind::Byte => (1..=3).contains(&dataset.ndim()),
+        Kind::Bytes | Kind::Opaque | Kind::Text => dataset.num_elements().is_ok_and(|items| items == 1),
+        _ => false,
+    };
+    let bytes = dataset.num_elements().unwrap_or(0);
+    // A file of numbers and no images.
+    if !is_one || dataset.ndim() == 1 && Kind::of(dataset.dtype()) == Kind::Byte && bytes < SNIFF_BYTES as u64 {
+        let what = match seen.is_empty() {
+            true => format!("no dataset that holds images, the first is {}", Seen::of(path, &dataset).told()),
+            false => format!("no dataset that holds images: it has {}", told(seen)),
+        };
+        return Err(Error::data(what).help("--images PATH and --labels PATH say which are meant"));
+    }
+    Ok(Layout::Each(groups))
+}
+
+/// Whether a group is `path` or in it.
+fn is_in(group: &str, path: &str) -> bool {
+    path.is_empty() || group.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+fn told(seen: &[Seen]) -> String {
+    let all: Vec<_> = seen.iter().take(TOLD).map(Seen::told).collect();
+    match seen.len() {
+        0 => "none that could be looked at".to_owned(),
+        count if count > TOLD => format!("{} and {} more", all.join(", "), count - TOLD),
+        _ => all.join(", "),
+    }
+}

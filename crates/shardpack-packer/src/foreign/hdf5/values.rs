@@ -1,0 +1,187 @@
+//! Items of datasets as they are stored: what they are, and what they say as a label or a name.
+
+use hdf5_reader::{Dataset, Datatype, StringSize, VarLenKind, error::ByteOrder};
+use shardpack_format::formats::foreign::Label;
+
+use super::open;
+
+/// Up to here a float says exactly one whole number.
+const MOST_WHOLE: f64 = 9_007_199_254_740_992.0;
+/// Longest name or label in bytes.
+const TEXT_BYTES: u32 = 4096;
+
+/// What the items of a dataset are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A byte: of pixels, or of an encoded image.
+    Byte,
+    /// Any number of bytes.
+    Bytes,
+    /// A fixed number of bytes.
+    Opaque,
+    /// Text, of a fixed length or of any.
+    Text,
+    /// A whole number, or a truth value.
+    Whole,
+    /// A float.
+    Real,
+    /// Something else.
+    Other,
+}
+
+impl Kind {
+    /// What items of a type are.
+    pub fn of(item: &Datatype) -> Self {
+        match item {
+            Datatype::FixedPoint { size: 1, signed: false, .. } => Self::Byte,
+            Datatype::FixedPoint { size: 1..=8, .. } => Self::Whole,
+            Datatype::FloatingPoint { size: 4 | 8, .. } => Self::Real,
+            Datatype::Enum { base, .. } if matches!(Self::of(base), Self::Byte | Self::Whole) => Self::Whole,
+            Datatype::VarLen { kind: VarLenKind::String, .. } | Datatype::String { .. } => Self::Text,
+            Datatype::VarLen { base, .. } if matches!(**base, Datatype::FixedPoint { size: 1, .. }) => Self::Bytes,
+            Datatype::Opaque { .. } => Self::Opaque,
+            _ => Self::Other,
+        }
+    }
+
+    /// Whether items may be labels.
+    pub fn is_label(self) -> bool {
+        matches!(self, Self::Byte | Self::Whole | Self::Real | Self::Text)
+    }
+}
+
+/// What a type is called, as numpy does where it has a name.
+pub(super) fn name(item: &Datatype) -> String {
+    match item {
+        Datatype::FixedPoint { size, signed, .. } => {
+            format!("{}int{}", if *signed { "" } else { "u" }, u32::from(*size) * 8)
+        }
+        Datatype::FloatingPoint { size, .. } => format!("float{}", u32::from(*size) * 8),
+        Datatype::String { size: StringSize::Fixed(bytes), .. } => format!("text of {bytes} bytes"),
+        Datatype::String { .. } | Datatype::VarLen { kind: VarLenKind::String, .. } => "text".to_owned(),
+        Datatype::VarLen { base, .. } => format!("{} of any length", name(base)),
+        Datatype::Opaque { size, .. } => format!("opaque of {size} bytes"),
+        Datatype::Enum { base, .. } => format!("enum of {}", name(base)),
+        Datatype::Compound { .. } => "compound".to_owned(),
+        Datatype::Array { .. } => "array".to_owned(),
+        Datatype::Reference { .. } => "reference".to_owned(),
+        Datatype::Bitfield { .. } => "bits".to_owned(),
+    }
+}
+
+/// Whether items refer to bytes elsewhere in the file.
+pub(super) fn is_reference(item: &Datatype) -> bool {
+    matches!(item, Datatype::VarLen { .. } | Datatype::String { size: StringSize::Variable, .. })
+}
+
+/// How many bytes an item of any length has, as it says.
+pub(super) fn said_bytes(item: &[u8]) -> u32 {
+    item.first_chunk().copied().map_or(0, u32::from_le_bytes)
+}
+
+/// What an item of any length refers to.
+///
+/// # Errors
+/// Why it cannot be read.
+pub(super) fn referred(dataset: &Dataset, item: &[u8]) -> Result<Vec<u8>, String> {
+    if said_bytes(item) == 0 {
+        return Ok(Vec::new());
+    }
+    dataset.resolve_vlen_reference_bytes(item, 1).map_err(|error| open::said(&open::cause(error)))
+}
+
+/// Text without what fills it up to its fixed length.
+///
+/// # Errors
+/// Why it cannot be read.
+pub(super) fn text(dataset: &Dataset, item: &[u8]) -> Result<Vec<u8>, String> {
+    let mut text = match is_reference(dataset.dtype()) {
+        true if said_bytes(item) > TEXT_BYTES => return Err(format!("text of {} bytes", said_bytes(item))),
+        true => referred(dataset, item)?,
+        false => item.to_vec(),
+    };
+    let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
+    text.truncate(end);
+    text.truncate(text.trim_ascii_end().len());
+    Ok(text)
+}
+
+/// The label that the items of a row say: one, or one of several if `number` is not 0; else which of them alone is set.
+pub(super) fn label(dataset: &Dataset, row: &[u8], number: usize) -> Label {
+    let bytes = dataset.raw_element_size().unwrap_or(0).max(1);
+    let mut items = row.chunks_exact(bytes);
+    match items.len() {
+        0 => Label::Missing,
+        1 if number == 0 => one(dataset, row),
+        several if number > 0 => items.nth(number).map_or_else(
+            || Label::Unfit(format!("label number {number} of {several}, counted from 0")),
+            |item| one(dataset, item),
+        ),
+        several => {
+            let found: Vec<_> = items.map(|item| one(dataset, item)).collect();
+            let set: Vec<usize> = (0..several).filter(|at| found[*at] == Label::Number(1)).collect();
+            match *set {
+                [set] if found.iter().filter(|label| **label == Label::Number(0)).count() == several - 1 => {
+                    Label::Number(set as i64)
+                }
+                _ => Label::Unfit(format!("{several} numbers, of which not one alone is 1 and the others 0")),
+            }
+        }
+    }
+}
+
+fn one(dataset: &Dataset, item: &[u8]) -> Label {
+    match Kind::of(dataset.dtype()) {
+        Kind::Byte | Kind::Whole => whole(dataset.dtype(), item),
+        Kind::Real => real(dataset.dtype(), item),
+        Kind::Text => match text(dataset, item) {
+            Ok(text) if text.is_empty() => Label::Missing,
+            Ok(text) if text.len() <= TEXT_BYTES as usize => Label::Text(text),
+            Ok(text) => Label::Unfit(format!("text of {} bytes", text.len())),
+            Err(what) => Label::Unfit(what),
+        },
+        _ => Label::Unfit(name(dataset.dtype())),
+    }
+}
+
+/// The bytes of a number, the least first, in as many as a number may have.
+fn little(item: &[u8], order: ByteOrder) -> [u8; 8] {
+    let mut bytes = [0; 8];
+    for (at, byte) in bytes.iter_mut().zip(item) {
+        *at = *byte;
+    }
+    if order == ByteOrder::BigEndian {
+        bytes[..item.len().min(8)].reverse();
+    }
+    bytes
+}
+
+/// The number that a whole number is.
+pub(super) fn whole(kind: &Datatype, item: &[u8]) -> Label {
+    match kind {
+        Datatype::Enum { base, .. } => whole(base, item),
+        Datatype::FixedPoint { size, signed, byte_order } => {
+            let number = u64::from_le_bytes(little(item, *byte_order));
+            let unused = 64 - 8 * u32::from(*size).clamp(1, 8);
+            match signed {
+                true => Label::Number((number << unused) as i64 >> unused),
+                false => i64::try_from(number)
+                    .map_or_else(|_| Label::Unfit(format!("{number} is beyond 63 bits")), Label::Number),
+            }
+        }
+        other => Label::Unfit(name(other)),
+    }
+}
+
+fn real(kind: &Datatype, item: &[u8]) -> Label {
+    let Datatype::FloatingPoint { size, byte_order } = kind else { return Label::Unfit(name(kind)) };
+    let bytes = little(item, *byte_order);
+    let number = match size {
+        4 => f64::from(f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])),
+        _ => f64::from_le_bytes(bytes),
+    };
+    match number.fract() == 0.0 && number.abs() <= MOST_WHOLE {
+        true => Label::Number(number as i64),
+        false => Label::Unfit(format!("{number} is no whole number")),
+    }
+}

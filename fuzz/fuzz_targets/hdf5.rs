@@ -1,0 +1,33 @@
+//! Bytes as an HDF5 file of images.
+//!
+//! Panics of the crate `hdf5-reader` are contained by unwinding, which libFuzzer turns into aborts; so this target is built
+//! with unwinding and its own hook stands aside inside of the walk.
+#![no_main]
+
+use std::io::Write;
+
+use libfuzzer_sys::fuzz_target;
+use shardpack_format::formats::foreign::Wanted;
+use shardpack_fuzz::within;
+use shardpack_packer::foreign::hdf5;
+
+fuzz_target!(|input: &[u8]| {
+    let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
+    file.write_all(input).expect("room for a few bytes");
+    // A chunk may be unpacked to two thousand times its length, and is there a few times over.
+    within(64 << 20, 16384, input, || {
+        let wanted = Wanted::default();
+        let _ = hdf5::classes(file.path(), &wanted);
+        let _ = hdf5::splits(file.path(), &wanted);
+        let Ok(mut walk) = hdf5::walk(file.path(), &wanted, None) else { return };
+        let (mut end, mut image) = (0, Vec::new());
+        while let Ok(Some(record)) = walk.next() {
+            assert_eq!(record.range.start, end);
+            end = record.range.end;
+            if let Ok(place) = record.image {
+                walk.image(&mut image).expect("the image of a row that has one");
+                assert_eq!(image.len(), place.bytes as usize);
+            }
+        }
+    });
+});
