@@ -6,7 +6,7 @@ use crate::{
     Result,
     arguments::Arguments,
     command::{Steps, cargo, command, is_there, output, read, root, run, target},
-    docs, fuzz, licences, python,
+    docs, fuzz, licences, python, tools,
 };
 
 /// All that a change has to pass, in the order in which it is likely to fail.
@@ -48,6 +48,13 @@ pub fn test(mut arguments: Arguments) -> Result<()> {
         let mut test = cargo("test --workspace --no-fail-fast");
         test.envs(pythons.iter().map(|(name, python)| (name, python)));
         run(&mut test)
+    })?;
+    steps.step("test of turbo", || match tools::path() {
+        Err(error) => {
+            println!("libjpeg-turbo does not build here, and its feature is NOT tested: {error}");
+            Ok(())
+        }
+        Ok(path) => run(cargo("test --package shardpack-imaging --features turbo").env("PATH", path)),
     })?;
     steps.step("build --release", || run(&mut cargo("build --release --package shardpack")))?;
     steps.step("docs/cli.md", docs::check)?;

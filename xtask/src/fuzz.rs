@@ -16,8 +16,10 @@ use crate::{
     python,
 };
 
-const TARGETS: [&str; 11] =
-    ["tar", "tfrecord", "recordio", "mds", "parquet", "hdf5", "lmdb", "plain", "index", "manifest", "seekable"];
+const TARGETS: [&str; 11] = [
+    "tar", "tfrecord", "recordio", "mds", "parquet", "hdf5", "lmdb", "plain", "imaging", "index", "manifest",
+    "seekable",
+];
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing -Cdebug-assertions -Coverflow-checks \
@@ -164,6 +166,12 @@ fn seed(name: &str, corpus: &Path) -> Result<()> {
                 if let Some(name) = path.file_name().filter(|_| path.extension().is_some_and(|end| end != "py")) {
                     copy(&path, &corpus.join(name))?;
                 }
+            }
+        }
+        "imaging" => {
+            let photos = root().join("fixtures/photos");
+            for name in ["textures/fur.jpg", "space/galaxies/blue.jpg", "things/cup.jpg", "things/spoon.png"] {
+                copy(&photos.join(name), &corpus.join(name.replace('/', "-")))?;
             }
         }
         "index" => copy(&packed.join("plain/index/shard-000000.index"), &corpus.join("own.index"))?,

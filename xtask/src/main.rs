@@ -10,6 +10,7 @@ mod fixtures;
 mod fuzz;
 mod licences;
 mod python;
+mod tools;
 
 use std::process::ExitCode;
 
@@ -29,7 +30,7 @@ cargo xtask fixtures                           make the fixtures anew and compar
 
   test: --full installs cargo-deny where it is missing; CI=true fuzzes for 25 seconds a target instead of 5
   bench: --quick takes 3 rounds instead of 5; --small K makes trees K times as small and leaves docs/ alone;
-         rows: pack peers formats format-peers convert lmdb cold slow verify read scale listing
+         rows: pack peers formats format-peers convert lmdb cold slow verify read scale listing resize
 ";
 
 fn main() -> ExitCode {

@@ -139,7 +139,7 @@ pub fn apply(bytes: &[u8], recipe: &Recipe, limits: &Limits) -> Result<Outcome, 
     }
 
     let encode = recipe.encode.unwrap_or(Encode::like(header.kind));
-    let mut picture = decode_for(bytes, &header, resized, limits)?;
+    let mut picture = decode::decode_for(bytes, resized, limits)?;
     let mut changes = Vec::new();
     if header.mode == Mode::Cmyk {
         changes.push(Change::CmykToRgb);
@@ -197,16 +197,6 @@ fn stored_size(recipe: &Recipe, size: (u32, u32), swapped: bool) -> Option<(u32,
         Resize::Exact { width, height } => (width.max(1), height.max(1)),
     };
     (wanted != size).then_some(wanted)
-}
-
-/// The pixels of an image that is to become `resized`; a JPEG may come reduced, though never below that.
-fn decode_for(bytes: &[u8], header: &Header, resized: Option<(u32, u32)>, limits: &Limits) -> Result<Picture, Refused> {
-    #[cfg(feature = "turbo")]
-    if let Some(picture) = crate::turbo::decode(bytes, header, resized, limits) {
-        return Ok(picture);
-    }
-    let _ = (header, resized);
-    decode(bytes, limits)
 }
 
 /// The Exif that goes with `picture`: its own if that is kept, else its orientation alone if it has one.

@@ -45,8 +45,8 @@ impl Drop for Handle {
 
 fn format(channels: usize) -> Option<i32> {
     match channels {
-        1 => Some(tj::TJPF_TJPF_GRAY as i32),
-        3 => Some(tj::TJPF_TJPF_RGB as i32),
+        1 => Some(tj::TJPF_TJPF_GRAY),
+        3 => Some(tj::TJPF_TJPF_RGB),
         _ => None,
     }
 }
@@ -122,7 +122,7 @@ impl Encoder {
         let needed = usize::from(width) * usize::from(height) * channels;
         let format = format(channels).filter(|_| pixels.len() == needed).ok_or("other pixels than their size says")?;
         let handle = &mut self.0;
-        let sampling = if channels == 1 { tj::TJSAMP_TJSAMP_GRAY } else { tj::TJSAMP_TJSAMP_420 } as i32;
+        let sampling = if channels == 1 { tj::TJSAMP_TJSAMP_GRAY } else { tj::TJSAMP_TJSAMP_420 };
         let set = handle.set(tj::TJPARAM_TJPARAM_SUBSAMP, sampling);
         let set = set.and_then(|()| handle.set(tj::TJPARAM_TJPARAM_QUALITY, quality.into()));
         set.ok_or_else(|| handle.message())?;
@@ -141,7 +141,7 @@ impl Encoder {
         if failed != 0 {
             return Err(handle.message());
         }
-        bytes.truncate(usize::try_from(length).unwrap_or(0));
-        Ok(bytes)
+        // Most of it is not needed.
+        Ok(bytes.get(..usize::try_from(length).unwrap_or(0)).unwrap_or_default().to_vec())
     }
 }

@@ -119,9 +119,10 @@ fn the_kind_is_that_of_the_source_or_png_or_what_was_asked() {
             let has_alpha = decode(&bytes, &LIMITS).unwrap().layout().has_alpha();
             let dropped = changes.contains(&"alpha dropped".to_owned());
             assert_eq!(dropped, has_alpha && encode == Encode::Jpeg, "{name}");
-            if encode != Encode::Jpeg {
+            // With `turbo`, `apply` has another decoder for JPEGs than `decode`.
+            if encode != Encode::Jpeg && !(cfg!(feature = "turbo") && kind == Kind::Jpeg) {
                 let pixels = |bytes: &[u8]| decode(bytes, &LIMITS).unwrap().opaque_rgb();
-                assert_eq!(pixels(&found), pixels(&bytes), "{name}: without loss");
+                assert!(pixels(&found) == pixels(&bytes), "{name}: without loss");
             }
         }
     }
@@ -320,4 +321,25 @@ fn a_turned_picture_has_the_hash_of_the_upright_one() {
     let (stored, turned) = (decode(&bytes, &LIMITS).unwrap(), decode(&turned, &LIMITS).unwrap());
     assert!(distance(perceptual_hash(&stored), perceptual_hash(&turned)) <= 2);
     assert!(distance(perceptual_hash(&stored), perceptual_hash(&upright)) > 2);
+}
+
+#[test]
+fn what_is_reduced_while_it_is_decoded_is_nearly_the_same_and_cuts_are_refused() {
+    for (name, bytes) in samples::photos().into_iter().filter(|(_, bytes)| Kind::of(bytes) == Kind::Jpeg).step_by(4) {
+        // Some of them reduced by DCT, to a half or a quarter, some not.
+        for side in [30, 140] {
+            let recipe = Recipe { resize: Some(Resize::Short(side)), encode: Some(Encode::Png), ..Recipe::default() };
+            let fast = decode(&made(&bytes, &recipe).unwrap().0, &LIMITS).unwrap();
+            let png = encode(&decode(&bytes, &LIMITS).unwrap(), Encode::Png, 90).unwrap();
+            let slow = made(&png, &recipe)
+                .map_or_else(|| decode(&png, &LIMITS).unwrap(), |made| decode(&made.0, &LIMITS).unwrap());
+            assert_eq!((fast.width(), fast.height()), (slow.width(), slow.height()), "{name}");
+            let pairs = fast.pixels().iter().zip(slow.pixels());
+            let difference = pairs.map(|(one, other)| f64::from(one.abs_diff(*other))).sum::<f64>();
+            assert!(difference / (fast.pixels().len() as f64) < 4.0, "{name} to {side}: {difference}");
+            for cut in [bytes.len() / 2, bytes.len() - 2] {
+                assert!(apply(&bytes[..cut], &recipe, &LIMITS).is_err(), "{name}: cut at {cut}");
+            }
+        }
+    }
 }

@@ -41,7 +41,11 @@ fn open<'a>(bytes: &'a [u8], limits: &Limits) -> Result<(JpegDecoder<ZCursor<&'a
 pub(super) fn orientation(bytes: &[u8], limits: &Limits) -> Result<u8, Refused> {
     let bytes = tidy(bytes);
     let (decoder, _) = open(&bytes, limits)?;
-    Ok(decoder.exif().and_then(|exif| Orientation::from_exif_chunk(exif)).map_or(1, Orientation::to_exif))
+    Ok(orientation_of(&decoder))
+}
+
+fn orientation_of(decoder: &JpegDecoder<ZCursor<&[u8]>>) -> u8 {
+    decoder.exif().and_then(|exif| Orientation::from_exif_chunk(exif)).map_or(1, Orientation::to_exif)
 }
 
 /// Decodes all of a JPEG.
@@ -50,12 +54,56 @@ pub(super) fn decode(bytes: &[u8], limits: &Limits) -> Result<Picture, Refused> 
     let (mut decoder, layout) = open(&bytes, limits)?;
     let pixels = decoder.decode().map_err(damaged)?;
     let (width, height) = decoder.dimensions().unwrap_or_default();
-    let picture = Picture::new(width as u32, height as u32, layout, pixels);
+    picture(&decoder, (width as u32, height as u32, pixels), layout)
+}
+
+/// Decodes all of a JPEG to half, a quarter or an eighth of its size, if that is `at_least` so large and a faster decoder for
+/// it is at hand; `None` where there is none, or it has anything to say against the file.
+pub(super) fn decode_reduced(bytes: &[u8], at_least: (u32, u32), limits: &Limits) -> Option<Picture> {
+    let bytes = tidy(bytes);
+    let (decoder, layout) = open(&bytes, limits).ok()?;
+    let pixels = reduced(&bytes, layout, at_least, limits)?;
+    picture(&decoder, pixels, layout).ok()
+}
+
+/// By libjpeg-turbo, which is faster at any size.
+#[cfg(feature = "turbo")]
+fn reduced(bytes: &[u8], layout: Layout, at_least: (u32, u32), limits: &Limits) -> Option<(u32, u32, Vec<u8>)> {
+    crate::turbo::Decoder::new()?.decode(bytes, layout.channels(), at_least, limits.pixels)
+}
+
+/// By the crate jpeg-decoder, from a quarter down. Measured: photographs of 12 million pixels at a quarter or an eighth in
+/// less than half of zune-jpeg's time, at half in 0.93 of it, at the whole size slower.
+#[cfg(not(feature = "turbo"))]
+fn reduced(bytes: &[u8], layout: Layout, at_least: (u32, u32), limits: &Limits) -> Option<(u32, u32, Vec<u8>)> {
+    let side = |side: u32| u16::try_from(side).ok();
+    let mut decoder = jpeg_decoder::Decoder::new(bytes);
+    decoder.set_max_decoding_buffer_size(usize::try_from(limits.bytes).ok()?);
+    decoder.read_info().ok()?;
+    let whole = decoder.info()?;
+    let (width, height) = decoder.scale(side(at_least.0)?, side(at_least.1)?).ok()?;
+    let format = match layout {
+        Layout::Gray8 => jpeg_decoder::PixelFormat::L8,
+        _ => jpeg_decoder::PixelFormat::RGB24,
+    };
+    if whole.pixel_format != format || width > whole.width.div_ceil(4) || height > whole.height.div_ceil(4) {
+        return None;
+    }
+    let pixels = decoder.decode().ok()?;
+    Some((width.into(), height.into(), pixels))
+}
+
+/// Pixels with what the headers say beside them.
+fn picture(
+    decoder: &JpegDecoder<ZCursor<&[u8]>>,
+    (width, height, pixels): (u32, u32, Vec<u8>),
+    layout: Layout,
+) -> Result<Picture, Refused> {
+    let picture = Picture::new(width, height, layout, pixels);
     let mut picture = picture.ok_or_else(|| damaged("fewer pixels than its header says"))?;
     picture.icc = decoder.icc_profile();
     picture.exif = decoder.exif().cloned();
-    let orientation = picture.exif.as_deref().and_then(Orientation::from_exif_chunk);
-    picture.orientation = orientation.map_or(1, Orientation::to_exif);
+    picture.orientation = orientation_of(decoder);
     Ok(picture)
 }
 

@@ -32,6 +32,18 @@ pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Picture, Refused> {
     }
 }
 
+/// As [`decode`], for a picture that is to have `size` at the end: a JPEG may come with fewer pixels than it has, though on no
+/// side with fewer than twice that. Its reduction is a mean of squares; what is left for the good filter hides that, as
+/// Pillow's `reducing_gap=2` does.
+pub(crate) fn decode_for(bytes: &[u8], size: Option<(u32, u32)>, limits: &Limits) -> Result<Picture, Refused> {
+    // Without a size, libjpeg-turbo is still the faster one.
+    let (width, height) = size.unwrap_or((u32::MAX, u32::MAX));
+    let at_least = (width.saturating_mul(2), height.saturating_mul(2));
+    let is_jpeg = Kind::of(bytes) == Kind::Jpeg && ending::is_whole(bytes, Kind::Jpeg);
+    let reduced = if is_jpeg { jpeg::decode_reduced(bytes, at_least, limits) } else { None };
+    reduced.map_or_else(|| decode(bytes, limits), Ok)
+}
+
 /// Decodes all of an image and throws the pixels away; arrays of any type are asked for their length alone.
 ///
 /// Damage that decodes to other pixels goes unseen, and so does a JPEG that was cut and then given an end: no decoder takes

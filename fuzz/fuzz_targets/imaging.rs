@@ -1,0 +1,39 @@
+//! Bytes as an image: checked, decoded, hashed, and changed by several recipes, whose output has to decode again.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use shardpack_format::image_header::Kind;
+use shardpack_fuzz::within;
+use shardpack_imaging::{Encode, Limits, Outcome, Recipe, Resize, apply, check, decode, perceptual_hash};
+
+const LIMITS: Limits = Limits { pixels: 1 << 16, bytes: 1 << 20 };
+
+fuzz_target!(|input: &[u8]| {
+    // Pixels, what a decoder keeps beside them, and the resizer's own copies of a picture of 2^16 pixels; then tables of
+    // Huffman codes and colours, and what PNG and TIFF inflate.
+    within(32 << 20, 64, input, || {
+        let sound = check(input, &LIMITS).is_ok();
+        let picture = decode(input, &LIMITS);
+        if let Ok(picture) = &picture {
+            assert!(sound, "decodes, but is refused");
+            let pixels = picture.width() as usize * picture.height() as usize;
+            assert_eq!(picture.pixels().len(), pixels * picture.layout().channels());
+            assert!((1..=8).contains(&picture.orientation()));
+            perceptual_hash(picture);
+        }
+        let small = Recipe { resize: Some(Resize::Short(5)), rotate: true, ..Recipe::default() };
+        let recipes = [
+            Recipe { fix: true, keep_exif: true, ..Recipe::default() },
+            Recipe { resize: Some(Resize::Exact { width: 9, height: 7 }), encode: Some(Encode::Webp), ..small.clone() },
+            Recipe { encode: Some(Encode::Jpeg), ..small.clone() },
+            Recipe { keep_exif: true, ..small },
+        ];
+        for recipe in recipes {
+            if let Ok(Outcome::Made { bytes, kind, changes }) = apply(input, &recipe, &LIMITS) {
+                assert!(picture.is_ok() && !changes.is_empty());
+                assert_eq!(Kind::of(&bytes), kind);
+                check(&bytes, &Limits::default()).expect("what was made");
+            }
+        }
+    });
+});
