@@ -6,10 +6,13 @@ use clap::{
     Args, Parser, Subcommand, ValueEnum,
     builder::{PossibleValue, PossibleValuesParser},
 };
-use shardpack_format::formats::{self, Choice, foreign::Wanted};
+use shardpack_format::formats::{
+    self, Choice,
+    foreign::{Entries, Wanted},
+};
 use shardpack_packer::{
     Error,
-    foreign::Kind,
+    foreign::{Kind, lmdb},
     pack::{Extension, PlanOptions, ReadOrderChoice},
     plan::{self, Compression, Cut, Order},
     source::image_folder::{self, Splits},
@@ -287,11 +290,19 @@ impl PlanArgs {
     }
 }
 
+/// Names of what can be read, for `--from`.
+fn kinds() -> PossibleValuesParser {
+    let of_format = Kind::names().into_iter().map(PossibleValue::new);
+    let of_dialect =
+        |dialect: &lmdb::Dialect| PossibleValue::new(dialect.name).aliases(dialect.aliases).help(dialect.about);
+    PossibleValuesParser::new(of_format.chain(lmdb::DIALECTS.iter().map(of_dialect)))
+}
+
 /// How records of shards are read.
 #[derive(Args, Clone, Debug)]
 pub struct Records {
     /// Format of the shards, where they do not tell themselves
-    #[arg(long, value_parser = PossibleValuesParser::new(Kind::names()))]
+    #[arg(long, value_name = "FORMAT|lmdb:DIALECT", value_parser = kinds())]
     pub from: Option<String>,
     /// Extension, feature, column or path of a dataset that holds the image [default: found by looking]
     #[arg(long, value_name = "NAME", visible_aliases = ["image-column", "images"])]
@@ -302,6 +313,17 @@ pub struct Records {
     /// Which label to take of records that have several, from 0
     #[arg(long, value_name = "N", default_value_t = 0)]
     label_index: usize,
+    /// Of an LMDB: where the label is: the key (its first folder, or by --key-pattern), the value, a whole number that the
+    /// value begins with (u8, u16le, u16be, u32le, …, i64be), or a file of keys and labels (text, CSV, TSV, JSON)
+    /// [default: found by looking]
+    #[arg(long, value_name = "key|value|header:TYPE|FILE")]
+    label_from: Option<String>,
+    /// Of an LMDB: what keys are made of, as {class}/{name}.jpg or {split}-{label}-{id}; * stands for anything
+    #[arg(long, value_name = "PATTERN")]
+    key_pattern: Option<String>,
+    /// Of an LMDB: bytes of each value that come before the image
+    #[arg(long, value_name = "N")]
+    skip_header: Option<u64>,
 }
 
 impl Records {
@@ -315,7 +337,17 @@ impl Records {
 
     /// The fields that were said.
     pub fn wanted(&self) -> Wanted {
-        Wanted { image: self.image_feature.clone(), label: self.label_feature.clone(), label_number: self.label_index }
+        Wanted {
+            image: self.image_feature.clone(),
+            label: self.label_feature.clone(),
+            label_number: self.label_index,
+            entries: Entries {
+                dialect: self.from.clone().filter(|name| lmdb::dialect(name).is_some()),
+                label_from: self.label_from.clone(),
+                key_pattern: self.key_pattern.clone(),
+                header_bytes: self.skip_header,
+            },
+        }
     }
 
     /// Whether any field was said.

@@ -26,7 +26,10 @@ use crate::{
   shardpack convert 'old/train-{000000..000146}.tar' packed/ --format mds
   shardpack convert old/*.tfrecord packed/ --label-feature label    shuffled again
   shardpack convert train.rec packed/ --format tfrecord --order source
-  shardpack convert parquet/ packed/ --on-bad skip")]
+  shardpack convert parquet/ packed/ --on-bad skip
+  shardpack convert train.lmdb packed/ --label-from labels.csv
+  shardpack convert train.lmdb packed/ --key-pattern '{split}/{class}/{name}.jpg'
+  shardpack convert train.lmdb packed/ --from lmdb:image --label-from header:u32le")]
 pub struct Args {
     /// Shards: files, folders, globs or brace patterns; and the folder to write to
     #[arg(value_names = ["SRC", "DST"], num_args = 2.., required = true)]
@@ -50,9 +53,9 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let origin = match sources {
         [one] if args.records.from.is_none() && source::is_dataset(one) => {
             if args.records.chooses_fields() {
-                return Err(Error::usage("a sealed dataset: its index tells image and label").in_file(one).help(
-                    "leave out --image-feature, --label-feature and --label-index, or name the shards: 'SRC/*'",
-                ));
+                return Err(Error::usage("a sealed dataset: its index tells image and label")
+                    .in_file(one)
+                    .help("leave out the options that describe records, or name the shards: 'SRC/*'"));
             }
             Origin::Dataset(one.clone())
         }
@@ -97,6 +100,9 @@ fn describe(look: &Look) -> Vec<String> {
         shards += &format!("; splits {}", look.splits.join(", "));
     }
     let mut lines = vec![shards];
+    if !look.understood.is_empty() {
+        lines.push(format!("entries {}", look.understood.join("; ")));
+    }
     let mut fields = Vec::new();
     if !look.image.is_empty() {
         fields.push(format!("image {}", look.image));

@@ -1,8 +1,11 @@
-"""Writes an ImageFolder tree as LMDBs, each as this or that script of the field would: write_lmdb.py SRC DST.
+"""Writes an ImageFolder tree as LMDBs, each as this or that script of the field would: write_lmdb.py SRC DST [N WAY...].
 
-Folder or file DST/NAME for each way. Classes are numbered as torchvision's ImageFolder does.
+Folder or file DST/NAME for each way, and DST/NAME.list with `SHA-256 label` of every image in it. With N, there are so many
+images: those of SRC again and again, under other keys. Classes are numbered as torchvision's ImageFolder does.
 """
 
+import hashlib
+import itertools
 import os
 import pickle
 import sys
@@ -10,6 +13,7 @@ import sys
 import lmdb
 import msgpack
 import numpy as np
+import pyarrow as pa
 
 
 def samples(source):
@@ -25,11 +29,11 @@ def samples(source):
 
 def write(path, pairs, subdir=True, **options):
     """Writes pairs in transactions of a few, so that pages are freed and used again."""
-    environment = lmdb.open(path, map_size=1 << 28, subdir=subdir, **options)
-    pairs = list(pairs)
-    for start in range(0, len(pairs), 10):
+    environment = lmdb.open(path, map_size=1 << 35, subdir=subdir, sync=False, **options)
+    pairs = iter(pairs)
+    while some := list(itertools.islice(pairs, 10)):
         with environment.begin(write=True) as transaction:
-            for key, value in pairs[start : start + 10]:
+            for key, value in some:
                 transaction.put(key, value)
     environment.close()
 
@@ -85,55 +89,220 @@ def write_pages(path, expected):
     environment.close()
 
 
-def main(source, out):
-    """Writes all of them."""
-    os.makedirs(out)
-    images = list(samples(source))
+def arrow(image, label):
+    """(image, label) as `pyarrow.serialize` wrote it up to pyarrow 14: four counts, then a stream of one batch."""
+    values = pa.UnionArray.from_dense(
+        pa.array([1, 0], pa.int8()), pa.array([0, 0], pa.int32()), [pa.array([label]), pa.array([image])], ["2", "4"]
+    )
+    tuples = pa.ListArray.from_arrays(pa.array([0, 2], pa.int32()), values)
+    value = pa.UnionArray.from_dense(pa.array([0], pa.int8()), pa.array([0], pa.int32()), [tuples], ["12"])
+    batch = pa.record_batch([value], names=["list"])
+    return bytes(16) + batch.schema.serialize().to_pybytes() + batch.serialize().to_pybytes()
+
+
+def objects(items):
+    """An array of references."""
+    out = np.empty(len(items), object)
+    out[:] = items
+    return out
+
+
+def number(n):
+    """A key."""
+    return str(n).encode()
+
+
+class Ways:
+    """Each way to write `images`, which are pairs of path and label; `read` gives the bytes of one."""
+
+    def __init__(self, source, out, count):
+        self.source, self.out = source, out
+        found = [(path, label) for path, label, _ in samples(source)]
+        count = count or len(found)
+        # Another name for every time around.
+        again = lambda path, times: path if times == 0 else "%s-%d%s" % (*os.path.splitext(path)[:1], times, os.path.splitext(path)[1])
+        self.images = [(again(found[n % len(found)][0], n // len(found)), found[n % len(found)][1], found[n % len(found)][0]) for n in range(count)]
+
+    def read(self, file):
+        with open(os.path.join(self.source, file), "rb") as image:
+            return image.read()
+
+    def all(self):
+        """Number, path, label, bytes."""
+        for n, (path, label, file) in enumerate(self.images):
+            yield n, path, label, self.read(file)
+
+    def list(self, name, has_labels=True):
+        """What DST/NAME holds."""
+        with open(os.path.join(self.out, name + ".list"), "w") as out:
+            for _, _, label, image in self.all():
+                out.write(f"{hashlib.sha256(image).hexdigest()} {label if has_labels else 0}\n")
+
+    def write(self, name, pairs, **options):
+        write(os.path.join(self.out, name), pairs, subdir=not name.endswith(".lmdb"), **options)
+
+    def meta(self, dump):
+        keys = [number(n) for n in range(len(self.images))]
+        return [(b"__len__", dump(len(keys))), (b"__keys__", dump(keys))]
+
+    def caffe(self, name):
+        self.write(name, ((f"{n:08d}_{p}".encode(), datum(b, l)) for n, p, l, b in self.all()))
+
+    def folder2lmdb(self, name):
+        protocol = int(name[len("folder2lmdb-")])
+        dump = lambda value: pickle.dumps(value, protocol)
+        pairs = ((number(n), dump((b, l))) for n, _, l, b in self.all())
+        self.write(name, itertools.chain(pairs, self.meta(dump)))
+
+    def numpy(self, name):
+        dump = lambda b, l: pickle.dumps((np.frombuffer(b, np.uint8), np.int64(l)), 4)
+        self.write(name, ((number(n), dump(b, l)) for n, _, l, b in self.all()))
+
+    def dict(self, name):
+        self.write(name, ((f"{n:06d}".encode(), pickle.dumps({"image": b, "label": l, "path": p})) for n, p, l, b in self.all()))
+
+    def tensorpack(self, name):
+        keys = [f"{n:08d}".encode() for n in range(len(self.images))]
+        pairs = ((keys[n], msgpack.packb([b, l], use_bin_type=True)) for n, _, l, b in self.all())
+        self.write(name, itertools.chain(pairs, [(b"__keys__", msgpack.packb(keys))]))
+
+    def pyarrow(self, name):
+        self.write(name, ((number(n), arrow(b, l)) for n, _, l, b in self.all()))
+
+    def chunks(self, name, value):
+        images = self.all()
+        chunks = iter(lambda: list(itertools.islice(images, 7)), [])
+        self.write(name, ((number(j), pickle.dumps(value(chunk))) for j, chunk in enumerate(chunks)))
+
+    def chunked(self, name):
+        self.chunks(name, lambda chunk: [(b, l) for _, _, l, b in chunk])
+
+    def columns(self, name):
+        self.chunks(name, lambda chunk: {"images": [b for *_, b in chunk], "labels": [l for _, _, l, _ in chunk]})
+
+    def objects(self, name):
+        self.chunks(name, lambda chunk: (objects([b for *_, b in chunk]), np.array([l for _, _, l, _ in chunk])))
+
+    def pairs(self, name):
+        self.chunks(name, lambda chunk: np.array([(b, l) for _, _, l, b in chunk], object))
+
+    def bytes(self, name):
+        self.chunks(name, lambda chunk: [b for *_, b in chunk])
+
+    def plain(self, name):
+        self.write(name, ((number(n), b) for n, _, _, b in self.all()))
+
+    def paths(self, name):
+        self.write(name, ((p.encode(), b) for _, p, _, b in self.all()))
+
+    def ocr(self, name):
+        pairs = (pair for n, _, l, b in self.all() for pair in ((f"image-{n + 1:09d}".encode(), b), (f"label-{n + 1:09d}".encode(), number(l))))
+        self.write(name, itertools.chain(pairs, [(b"num-samples", number(len(self.images)))]))
+
+    def lsun(self, name):
+        os.makedirs(os.path.join(self.out, name))
+        for folder in sorted({p.split("/")[0] for p, _, _ in self.images}):
+            own = [(n, file) for n, (path, _, file) in enumerate(self.images) if path.startswith(folder + "/")]
+            own = ((f"{n:040x}".encode(), self.read(file)) for n, file in own)
+            self.write(f"{name}/{folder}_train_lmdb", own)
+
+    def basicsr(self, name):
+        self.write(name, ((os.path.splitext(p)[0].encode(), b) for _, p, _, b in self.all()))
+        with open(os.path.join(self.out, name, "meta_info.txt"), "w") as out:
+            out.writelines(f"{p} (480,480,3) 1\n" for p, _, _ in self.images)
+
+    def named(self, name):
+        environment = lmdb.open(os.path.join(self.out, name), map_size=1 << 35, max_dbs=2, sync=False)
+        databases = {name: environment.open_db(name.encode()) for name in ("image", "label")}
+        with environment.begin(write=True) as transaction:
+            for n, _, l, b in self.all():
+                transaction.put(number(n), b, db=databases["image"])
+                transaction.put(number(n), number(l), db=databases["label"])
+        environment.close()
+
+
+WAYS = {
+    "caffe": Ways.caffe,
+    **{f"folder2lmdb-{protocol}.lmdb": Ways.folder2lmdb for protocol in range(2, 6)},
+    "numpy.lmdb": Ways.numpy,
+    "dict": Ways.dict,
+    "tensorpack": Ways.tensorpack,
+    "pyarrow.lmdb": Ways.pyarrow,
+    "chunked.lmdb": Ways.chunked,
+    "columns.lmdb": Ways.columns,
+    "objects.lmdb": Ways.objects,
+    "pairs.lmdb": Ways.pairs,
+    "bytes.lmdb": Ways.bytes,
+    "plain": Ways.plain,
+    "paths": Ways.paths,
+    "ocr": Ways.ocr,
+    "lsun": Ways.lsun,
+    "basicsr": Ways.basicsr,
+    "named": Ways.named,
+}
+"""Those without labels: of one class."""
+UNLABELLED = ["bytes.lmdb", "plain"]
+
+
+def write_raw(out):
+    """Arrays of pixels, one a value and many, and as numpy saves them."""
     place = lambda name: os.path.join(out, name)
-    number = lambda n: str(n).encode()
-    meta = [(b"__len__", pickle.dumps(len(images))), (b"__keys__", pickle.dumps([number(n) for n in range(len(images))]))]
-    write(place("caffe"), ((f"{n:08d}_{p}".encode(), datum(b, l)) for n, (p, l, b) in enumerate(images)))
-    for protocol in range(2, 6):
-        pairs = [(number(n), pickle.dumps((b, l), protocol)) for n, (_, l, b) in enumerate(images)]
-        write(place(f"folder2lmdb-{protocol}.lmdb"), pairs + meta, subdir=False)
-    numpy = lambda b, l: pickle.dumps((np.frombuffer(b, np.uint8), np.int64(l)), 4)
-    write(place("numpy.lmdb"), ((number(n), numpy(b, l)) for n, (_, l, b) in enumerate(images)), subdir=False)
-    record = lambda p, l, b: pickle.dumps({"image": b, "label": l, "path": p})
-    write(place("dict"), ((f"{n:06d}".encode(), record(*one)) for n, one in enumerate(images)))
-    packed = [(f"{n:08d}".encode(), msgpack.packb([b, l], use_bin_type=True)) for n, (_, l, b) in enumerate(images)]
-    write(place("tensorpack"), packed + [(b"__keys__", msgpack.packb([key for key, _ in packed]))])
-    chunks = [images[start : start + 7] for start in range(0, len(images), 7)]
-    values = [pickle.dumps([(b, l) for _, l, b in chunk]) for chunk in chunks]
-    write(place("chunked.lmdb"), ((number(j), value) for j, value in enumerate(values)), subdir=False)
-    write(place("paths"), ((p.encode(), b) for p, _, b in images))
-    ocr = [(f"image-{n:09d}".encode(), b) for n, (_, _, b) in enumerate(images, 1)]
-    ocr += [(f"label-{n:09d}".encode(), str(l).encode()) for n, (_, l, _) in enumerate(images, 1)]
-    write(place("ocr"), ocr + [(b"num-samples", str(len(images)).encode())])
-    os.makedirs(place("lsun"))
-    for name in sorted({p.split("/")[0] for p, _, _ in images}):
-        own = [(f"{n:040x}".encode(), b) for n, (p, _, b) in enumerate(images) if p.startswith(name + "/")]
-        write(place(f"lsun/{name}_train_lmdb"), own)
-    pixels = lambda n: np.random.default_rng(n).integers(0, 256, (12 + n, 16, 3), np.uint8)
+    pixels = lambda n, height: np.random.default_rng(n).integers(0, 256, (height, 16, 3), np.uint8)
     raw = lambda a, l: b"\x08\x03\x10" + varint(a.shape[1]) + b"\x18" + varint(a.shape[2]) + b"\x22" + varint(a.size) + a.tobytes() + b"\x28" + varint(l)
-    arrays = [pixels(n) for n in range(6)]
-    write(place("raw-caffe"), ((f"{n:08d}".encode(), raw(a.transpose(2, 0, 1), n % 3)) for n, a in enumerate(arrays)))
-    write(place("raw-numpy"), ((number(n), pickle.dumps((a, n % 3))) for n, a in enumerate(arrays)))
+    arrays = [pixels(n, 12 + n) for n in range(6)]
+    even = [pixels(n, 12) for n in range(6)]
+    first = lambda a: np.ascontiguousarray(a.transpose(2, 0, 1))
     os.makedirs(place("expected"))
-    write_pages(place("pages"), place("expected"))
-    for n, a in enumerate(arrays):
-        np.save(place(f"expected/raw-numpy-{n}.npy"), a)
-        np.save(place(f"expected/raw-caffe-{n}.npy"), np.ascontiguousarray(a.transpose(2, 0, 1)))
-    evil = [(number(n), pickle.dumps((b, l))) for n, (_, l, b) in enumerate(images)] + [(b"evil", pickle.dumps(Evil(out)))]
+
+    def save(name, pairs, arrays):
+        write(place(name), pairs)
+        for n, a in enumerate(arrays):
+            np.save(place(f"expected/{name}-{n}.npy"), a)
+
+    save("raw-caffe", ((f"{n:08d}".encode(), raw(first(a), n % 3)) for n, a in enumerate(arrays)), map(first, arrays))
+    save("raw-numpy", ((number(n), pickle.dumps((a, n % 3))) for n, a in enumerate(arrays)), arrays)
+    for protocol in (2, 4, 5):
+        dump = lambda value: pickle.dumps(value, protocol)
+        chunk = dump([(a, n % 3) for n, a in enumerate(arrays)])
+        save(f"raw-list-{protocol}", [(b"0", chunk)], arrays)
+        labels = np.array([n % 3 for n in range(6)])
+        save(f"raw-nhwc-{protocol}", [(b"0", dump({"images": np.stack(even), "labels": labels}))], even)
+        save(f"raw-nchw-{protocol}", [(b"0", dump((np.stack([first(a) for a in even]), labels)))], map(first, even))
+        gray = [np.ascontiguousarray(a[:, :, 0]) for a in even]
+        save(f"raw-gray-{protocol}", [(b"0", dump({"x": np.stack(gray), "y": labels.tolist()}))], gray)
+
+
+def write_wrong(out, ways):
+    """What is damaged, hostile, unknown, or needs to be described."""
+    place = lambda name: os.path.join(out, name)
+    images = list(ways.all())
+    evil = [(number(n), pickle.dumps((b, l))) for n, _, l, b in images] + [(b"evil", pickle.dumps(Evil(out)))]
+    evil += [(b"deep", b"\x80\x04" + b"]" * 10_000_000 + b"a" * 9_999_999 + b"."), (b"marks", b"\x80\x04" + b"(" * 10_000_000)]
+    evil += [(b"long", b"\x80\x04\x8e" + (1 << 60).to_bytes(8, "little") + b"x"), (b"frame", b"\x80\x04\x95" + b"\xff" * 8 + b"N.")]
     write(place("evil.lmdb"), evil, subdir=False)
     write(place("strange"), ((number(n), b"\x7fnothing that is known " + number(n)) for n in range(5)))
-    environment = lmdb.open(place("named"), map_size=1 << 28, max_dbs=2)
-    databases = {name: environment.open_db(name.encode()) for name in ("image", "label")}
-    with environment.begin(write=True) as transaction:
-        for n, (_, l, b) in enumerate(images):
-            transaction.put(number(n), b, db=databases["image"])
-            transaction.put(number(n), str(l).encode(), db=databases["label"])
-    environment.close()
+    header = lambda name, form: write(place(name), ((number(n), l.to_bytes(*form) + b) for n, _, l, b in images))
+    header("header-u32le", (4, "little"))
+    header("header-u16be", (2, "big"))
+    write(place("split-label"), ((f"train-{l}-{n:05d}".encode(), b) for n, _, l, b in images))
+    with open(place("plain-labels"), "w") as labels:
+        labels.writelines(f"{l}\n" for _, _, l, _ in images)
+    few = [(number(n), pickle.dumps((b, l))) for n, _, l, b in images]
+    write(place("claims"), few + [(b"__len__", pickle.dumps(33)), (b"__keys__", pickle.dumps([number(n) for n in range(1, 34)]))])
+
+
+def main(source, out, count=None, *names):
+    """Writes all of them, or those that are named."""
+    os.makedirs(out, exist_ok=True)
+    ways = Ways(source, out, int(count or 0))
+    for name in names or WAYS:
+        WAYS[name](ways, name)
+        ways.list(name, name not in UNLABELLED)
+    if count is None:
+        write_raw(out)
+        write_pages(os.path.join(out, "pages"), os.path.join(out, "expected"))
+        write_wrong(out, ways)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    main(*sys.argv[1:])

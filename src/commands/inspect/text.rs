@@ -81,6 +81,9 @@ fn dataset(out: &mut String, summary: &Summary) {
     let images = format!("{} of images, {} on average", report::bytes(summary.payload_bytes), report::bytes(average));
     say(out, "holds", &[holds, images]);
     shards(out, summary);
+    for words in &summary.understood {
+        say(out, "entries", &words.iter().map(|words| report::path(words.as_bytes())).collect::<Vec<_>>());
+    }
     components(out, summary);
     overhead(out, summary);
     tar(out, summary);

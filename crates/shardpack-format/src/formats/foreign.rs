@@ -100,6 +100,30 @@ pub struct Wanted {
     pub label: Option<String>,
     /// Which label of several is taken, from 0.
     pub label_number: usize,
+    /// Of keys with values.
+    #[serde(default, skip_serializing_if = "Entries::is_unsaid")]
+    pub entries: Entries,
+}
+
+/// What a user said of keys with values, as databases have them; their reader knows what the words mean.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Entries {
+    /// How values are made, and where labels usually are then.
+    pub dialect: Option<String>,
+    /// Where labels are.
+    pub label_from: Option<String>,
+    /// What keys are made of.
+    pub key_pattern: Option<String>,
+    /// Bytes at the beginning of each value that come before the image.
+    pub header_bytes: Option<u64>,
+}
+
+impl Entries {
+    /// Whether nothing was said.
+    pub fn is_unsaid(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// What a record says of the class of its sample.
@@ -128,8 +152,9 @@ pub struct Image {
     pub offset: u64,
     /// Whether it does not lie there in one piece, as it is.
     pub in_parts: bool,
-    /// How the format makes the image of what is fetched; means something to that format alone; 0 where there is one way.
-    pub recipe: u8,
+    /// How the format makes the image of what is fetched; means something to that format alone; 0 where there is one
+    /// way; below 2^31.
+    pub recipe: u32,
 }
 
 /// A record of a shard.
@@ -189,6 +214,11 @@ pub trait Walk {
     /// When it cannot be read.
     fn image(&mut self, out: &mut Vec<u8>) -> Result<()>;
 
+    /// How the file was understood where it does not say so itself, in a few words each.
+    fn understood(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// What is wrong with the file as a whole, after the last record: each with the byte where it begins.
     fn remarks(&mut self) -> Vec<Error> {
         Vec::new()
@@ -217,7 +247,7 @@ pub trait Foreign: Send + Sync {
     ///
     /// # Errors
     /// Says why they are damaged.
-    fn image<'r>(&self, fetched: &'r [u8], recipe: u8, wanted: &Wanted) -> Result<Cow<'r, [u8]>>;
+    fn image<'r>(&self, fetched: &'r [u8], recipe: u32, wanted: &Wanted) -> Result<Cow<'r, [u8]>>;
 }
 
 /// Fills `buffer` as far as `inner` goes; says how far.

@@ -74,7 +74,7 @@ impl PartialEq for Kind {
 impl Eq for Kind {}
 
 impl Kind {
-    /// The kind called `name`, as `--from` takes it.
+    /// The kind called `name`, as `--from` takes it: a name with a dialect, `lmdb:pickle`, is of the kind too.
     ///
     /// # Errors
     /// When there is none; lists all.
@@ -83,11 +83,12 @@ impl Kind {
             PARQUET => Ok(Self::Parquet),
             LMDB => Ok(Self::Lmdb),
             HDF5 => Ok(Self::Hdf5),
+            name if lmdb::dialect(name).is_some() => Ok(Self::Lmdb),
             name => formats::entry(name).map(Self::Format),
         }
     }
 
-    /// Names of all, for [`Kind::of`].
+    /// Names of all, for [`Kind::of`]; [`lmdb::DIALECTS`] has those with dialects.
     pub fn names() -> Vec<&'static str> {
         formats::ALL.iter().map(|entry| entry.name).chain([PARQUET, LMDB, HDF5]).collect()
     }
@@ -193,7 +194,7 @@ impl ShardFile {
     ///
     /// # Errors
     /// As [`formats::foreign::Foreign::image`].
-    pub fn image<'r>(&self, fetched: &'r [u8], recipe: u8, wanted: &Wanted) -> Result<Cow<'r, [u8]>> {
+    pub fn image<'r>(&self, fetched: &'r [u8], recipe: u32, wanted: &Wanted) -> Result<Cow<'r, [u8]>> {
         match self.kind {
             Kind::Format(entry) => entry.foreign.image(fetched, recipe, wanted),
             Kind::Parquet | Kind::Hdf5 => Ok(Cow::Borrowed(fetched)),

@@ -7,7 +7,7 @@ use shardpack_format::{
     formats::{self, Choice, tfrecord, webdataset},
 };
 
-use super::{Kind, ShardFile};
+use super::{Kind, ShardFile, lmdb::DATA_FILE};
 
 /// The file as a shard, by its content or else by its name; `None` where neither tells.
 pub(super) fn recognise(path: &Path) -> Result<Option<ShardFile>> {
@@ -20,6 +20,9 @@ pub(super) fn recognise(path: &Path) -> Result<Option<ShardFile>> {
 /// What a file of this name should be.
 pub(super) fn kind_by_name(path: &Path) -> Option<Kind> {
     let name = path.file_name()?.to_string_lossy().to_lowercase();
+    if name == DATA_FILE {
+        return Some(Kind::Lmdb);
+    }
     let mut parts = name.split('.');
     let stem = parts.next()?;
     let of_part = |part: &str| match part {
@@ -27,6 +30,7 @@ pub(super) fn kind_by_name(path: &Path) -> Option<Kind> {
         "tfrecord" | "tfrecords" => Some(tfrecord::NAME),
         "parquet" => Some("parquet"),
         "h5" | "hdf5" | "he5" => Some("hdf5"),
+        "lmdb" => Some("lmdb"),
         _ => formats::ALL.iter().map(|entry| entry.name).find(|name| {
             let format = formats::open(&Choice::of(name));
             format.is_ok_and(|format| format.extension().strip_prefix('.') == Some(part))
@@ -57,6 +61,10 @@ mod tests {
             ("train-00000-of-01024", Some("tfrecord")),
             ("train-00000-of-01024.gz", Some("tfrecord")),
             ("ILSVRC128.hdf5", Some("hdf5")),
+            ("data.mdb", Some("lmdb")),
+            ("train.lmdb", Some("lmdb")),
+            ("lock.mdb", None),
+            ("train.lmdb-lock", None),
             ("out-of-space", None),
             ("tar", None),
             ("README", None),

@@ -213,6 +213,7 @@ fn summary(view: &View, facts: Facts, labels: &mix::Labels, index_bytes: u64) ->
         ledger: is_whole.then_some(manifest.ledger.counts),
         ignored_files: if is_whole { manifest.ignored_files.clone() } else { Default::default() },
         tar: None,
+        understood: Vec::new(),
     };
     (summary, problems)
 }

@@ -22,6 +22,9 @@ use crate::{
 /// Labels that are kept for the mix, of the first samples; more would be too much memory.
 const KEPT_LABELS: usize = 20_000_000;
 
+/// Ways in which files were understood that are kept.
+const MOST_UNDERSTOOD: usize = 16;
+
 /// Stands for no label among the numbers of labels.
 const NONE: u32 = u32::MAX;
 
@@ -39,6 +42,8 @@ struct Facts {
     /// Files by what they are compressed with.
     packed: BTreeMap<&'static str, u64>,
     tar: Option<Tar>,
+    /// How files were understood, each way once.
+    understood: Vec<Vec<String>>,
     problems: Vec<Error>,
 }
 
@@ -143,7 +148,15 @@ impl Facts {
             *self.packed.entry(packed.name()).or_default() += 1;
         }
         self.add_tar(of_file.tar);
+        self.add_understood(of_file.understood);
         self.problems.extend(of_file.problem);
+        self.problems.extend(of_file.remarks);
+    }
+
+    fn add_understood(&mut self, words: Vec<String>) {
+        if !words.is_empty() && self.understood.len() < MOST_UNDERSTOOD && !self.understood.contains(&words) {
+            self.understood.push(words);
+        }
     }
 
     fn add_tar(&mut self, tar: Option<Tar>) {
@@ -174,6 +187,7 @@ impl Facts {
             *self.packed.entry(name).or_default() += files;
         }
         self.add_tar(later.tar);
+        later.understood.into_iter().for_each(|words| self.add_understood(words));
         self.problems.extend(later.problems);
         self
     }
@@ -282,6 +296,7 @@ fn summary(files: &[ShardFile], facts: Facts) -> Summary {
         ledger: None,
         ignored_files: BTreeMap::new(),
         tar: facts.tar,
+        understood: facts.understood,
     }
 }
 

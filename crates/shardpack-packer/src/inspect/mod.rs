@@ -94,6 +94,9 @@ pub struct Summary {
     pub ignored_files: BTreeMap<String, u64>,
     /// How foreign tar files are made.
     pub tar: Option<Tar>,
+    /// How foreign files were understood that do not say so themselves: a few words each, each way once.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub understood: Vec<Vec<String>>,
 }
 
 /// The files of shards.

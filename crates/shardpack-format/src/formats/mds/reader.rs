@@ -25,9 +25,9 @@ const CONFIG_START: &[u8] = b"{\"column_";
 const CONFIG_FORMAT: &[u8] = b"\"format\": \"mds\"";
 
 /// What is fetched is the image, as a file has it.
-const AS_IT_IS: u8 = 0;
+const AS_IT_IS: u32 = 0;
 /// What is fetched are pixels, for which [`Pixels`] has a file.
-const OF_PIXELS: u8 = 1;
+const OF_PIXELS: u32 = 1;
 
 /// MDS shards of any writer.
 pub(super) struct Mds;
@@ -41,13 +41,13 @@ impl Foreign for Mds {
         Ok(Box::new(Shard::open(input, wanted)?))
     }
 
-    fn image<'r>(&self, fetched: &'r [u8], recipe: u8, _: &Wanted) -> Result<Cow<'r, [u8]>> {
+    fn image<'r>(&self, fetched: &'r [u8], recipe: u32, _: &Wanted) -> Result<Cow<'r, [u8]>> {
         made(fetched, recipe)
     }
 }
 
 /// The image that `recipe` makes of what is fetched.
-fn made(fetched: &[u8], recipe: u8) -> Result<Cow<'_, [u8]>> {
+fn made(fetched: &[u8], recipe: u32) -> Result<Cow<'_, [u8]>> {
     match recipe {
         AS_IT_IS => Ok(Cow::Borrowed(fetched)),
         OF_PIXELS => Pixels::of(fetched).map(|pixels| Cow::Owned(pixels.file())).map_err(Error::data),
@@ -101,7 +101,7 @@ struct Shard {
     /// The record that came last.
     record: Vec<u8>,
     /// Where what its image is made of lies in it, and the recipe.
-    image: Option<(Range<usize>, u8)>,
+    image: Option<(Range<usize>, u32)>,
     trailing: Option<u64>,
 }
 

@@ -29,7 +29,7 @@ impl Foreign for RecordIo {
         Ok(Box::new(Records::new(input.bytes, input.total_bytes, wanted.label_number)))
     }
 
-    fn image<'r>(&self, fetched: &'r [u8], _: u8, wanted: &Wanted) -> Result<Cow<'r, [u8]>> {
+    fn image<'r>(&self, fetched: &'r [u8], _: u32, wanted: &Wanted) -> Result<Cow<'r, [u8]>> {
         let mut records = Records::new(fetched, Some(fetched.len() as u64), wanted.label_number);
         let record = records.next()?.ok_or_else(|| Error::data("no record where one was").at_byte(0))?;
         if record.range.end != fetched.len() as u64 {

@@ -49,7 +49,7 @@ impl Foreign for TfRecords {
         }))
     }
 
-    fn image<'r>(&self, fetched: &'r [u8], _: u8, wanted: &Wanted) -> Result<Cow<'r, [u8]>> {
+    fn image<'r>(&self, fetched: &'r [u8], _: u32, wanted: &Wanted) -> Result<Cow<'r, [u8]>> {
         let data = layout::data(fetched).map_err(|fault| Error::data(fault.what))?;
         let example = parse(data).map_err(Error::data)?;
         let (_, range) = image(&example, data, wanted).map_err(Error::data)?;
@@ -431,7 +431,8 @@ mod tests {
         }
         let two = [("target", small(&[5])), ("class", small(&[3, 4])), ("x", text(JPEG))];
         assert_eq!(one(&two, &Wanted::default()).label, Label::Number(3));
-        let wanted = |label: &str, label_number| Wanted { label: Some(label.to_owned()), label_number, image: None };
+        let wanted =
+            |label: &str, label_number| Wanted { label: Some(label.to_owned()), label_number, ..Wanted::default() };
         assert_eq!(one(&two, &wanted("target", 0)).label, Label::Number(5));
         assert_eq!(one(&two, &wanted("class", 1)).label, Label::Number(4));
         assert_eq!(one(&two, &wanted("class", 1)).labels, 2);

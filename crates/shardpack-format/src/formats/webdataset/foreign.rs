@@ -50,7 +50,7 @@ impl Foreign for Tar {
             reader: Reader::new(input.bytes, input.total_bytes),
             grouper: Grouper::default(),
             // Extensions of samples are in lower case.
-            wanted: Wanted { image: lower(&wanted.image), label: lower(&wanted.label), ..*wanted },
+            wanted: Wanted { image: lower(&wanted.image), label: lower(&wanted.label), ..wanted.clone() },
             read: Read::default(),
             image: None,
             is_at_member: false,
@@ -60,7 +60,7 @@ impl Foreign for Tar {
         }))
     }
 
-    fn image<'r>(&self, fetched: &'r [u8], _: u8, _: &Wanted) -> Result<Cow<'r, [u8]>> {
+    fn image<'r>(&self, fetched: &'r [u8], _: u32, _: &Wanted) -> Result<Cow<'r, [u8]>> {
         Ok(Cow::Borrowed(fetched))
     }
 }

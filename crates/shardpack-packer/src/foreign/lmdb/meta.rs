@@ -245,5 +245,8 @@ pub(super) fn choose(file: &File, file_bytes: u64) -> Result<(Meta, Vec<String>)
 
 fn remark(number: u64, why: &str, transaction: u64) -> String {
     let twin = 1 - number;
-    format!("meta page {number} is damaged: {why}; read from its twin, page {twin}, as of transaction {transaction}")
+    format!(
+        "meta page {number} is damaged: {why}; read from its twin, page {twin}, as of transaction {transaction}: what may \
+         have been written after it is missing"
+    )
 }

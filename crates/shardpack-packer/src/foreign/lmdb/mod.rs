@@ -26,12 +26,18 @@
 //! - Counts of pages in databases with duplicates are wrong before 0.9.36 (ITS#9388), so they are not compared there.
 //! - The first key of a branch page is never compared: it is empty, or what it was before.
 
+mod beside;
 mod meta;
 mod pages;
+mod pattern;
+mod said;
 mod samples;
+mod table;
+mod tell;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod values;
 mod walk;
 
 use std::{
@@ -49,8 +55,10 @@ use self::{
     pages::{Damage, Kind, Layout},
 };
 pub use self::{
-    samples::{image, walk},
+    said::{DIALECTS, Dialect, check, dialect, label_file},
+    samples::walk,
     tree::Database,
+    values::image,
     walk::{Entry, Walk},
 };
 use crate::sys;

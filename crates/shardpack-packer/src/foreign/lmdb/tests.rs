@@ -295,8 +295,10 @@ fn a_damaged_meta_is_read_from_its_twin_and_said() {
         let file = file_of(&bytes);
         let environment = Environment::open(file.path()).unwrap();
         let (twin, of) = (1 - page, 5 + page);
-        let expected =
-            format!("meta page {page} is damaged: {why}; read from its twin, page {twin}, as of transaction {of}");
+        let expected = format!(
+            "meta page {page} is damaged: {why}; read from its twin, page {twin}, as of transaction {of}: what may have been \
+             written after it is missing"
+        );
         assert_eq!(environment.remarks(), [expected]);
         assert_eq!(ask(file.path()).unwrap(), 15);
         assert!(Environment::is(&bytes[..4096]));

@@ -2,7 +2,7 @@
 //!
 //! Holds at all times: a tree is descended no deeper than its record says; leaves are found without being read.
 
-use std::{cmp::Ordering, ops::Range, os::unix::fs::FileExt, sync::Arc};
+use std::{cmp::Ordering, ops::Range, os::unix::fs::FileExt, path::Path, sync::Arc};
 
 use shardpack_format::{Error, Result};
 
@@ -66,6 +66,11 @@ impl Database {
     /// The pages that are free, by the transactions that freed them.
     pub(super) fn of_free(environment: &Arc<Environment>) -> Self {
         Self { environment: Arc::clone(environment), record: environment.meta.free.clone(), role: Role::Named }
+    }
+
+    /// The file that is read.
+    pub fn path(&self) -> &Path {
+        self.environment.path()
     }
 
     /// Number of entries, as its record says. Each duplicate is one, and each named database in the main one.

@@ -264,7 +264,7 @@ fn a_column_of_bytes_is_found_by_its_content_and_text_by_its_name() {
     assert_eq!(found[0].0.label, Label::Number((-1i32 as u32).into()));
     assert_eq!(found[0].0.others, [("a".to_owned(), 2), ("c".to_owned(), JPEG.len() as u64)]);
 
-    let wanted = Wanted { image: Some("c".into()), label: Some("class_name".into()), label_number: 0 };
+    let wanted = Wanted { image: Some("c".into()), label: Some("class_name".into()), ..Wanted::default() };
     let found = records(file_of(schema, vec![group()], properties()), &wanted);
     assert_eq!(found[0].1, JPEG);
     assert_eq!((&found[0].0.label, &found[0].0.class), (&Label::Text(b"cat".to_vec()), &None));
@@ -275,7 +275,7 @@ fn a_column_of_bytes_is_found_by_its_content_and_text_by_its_name() {
         (None, Some("z"), "no column \"z\": it has a, b, c, file_name, class_name, y"),
     ];
     for (image, label, expected) in cases {
-        let wanted = Wanted { image: image.map(str::to_owned), label: label.map(str::to_owned), label_number: 0 };
+        let wanted = Wanted { image: image.map(str::to_owned), label: label.map(str::to_owned), ..Wanted::default() };
         let error = walk(file_of(schema, vec![group()], properties()), &wanted).err().unwrap();
         assert_eq!((error.kind(), error.to_string().as_str()), (shardpack_format::ErrorKind::Usage, expected));
     }

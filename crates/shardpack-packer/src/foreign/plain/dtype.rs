@@ -48,6 +48,8 @@ impl Dtype {
             b'f' => [2, 4, 8, 12, 16].contains(&count),
             b'c' => [8, 16, 24, 32].contains(&count),
             b'S' | b'U' => true,
+            // References, of the size that they have on the machine that wrote them.
+            b'O' => [4, 8].contains(&count),
             _ => false,
         };
         if !is_known {
@@ -58,7 +60,7 @@ impl Dtype {
 
     /// The same in another order of bytes; `=` is that of the machine, and nobody's is big.
     pub(super) fn in_order(self, order: u8) -> Self {
-        let has_order = self.kind == b'U' || (self.kind != b'S' && self.count > 1);
+        let has_order = self.kind == b'U' || (!matches!(self.kind, b'S' | b'O') && self.count > 1);
         let order = match order {
             _ if !has_order => b'|',
             b'>' => b'>',
@@ -75,6 +77,11 @@ impl Dtype {
         self.kind == b'S'
     }
 
+    /// Whether items are values of their own.
+    pub(super) fn is_objects(self) -> bool {
+        self.kind == b'O'
+    }
+
     pub(super) fn is_big_endian(self) -> bool {
         self.order == b'>'
     }
@@ -88,6 +95,9 @@ impl Dtype {
     pub(super) fn array(self, shape: Vec<u64>, is_fortran: bool, data: Part) -> Result<Array, String> {
         if shape.len() > MAX_AXES {
             return Err(format!("an array of {} axes", shape.len()));
+        }
+        if self.is_objects() {
+            return Err(format!("an array of {self}, which are no numbers"));
         }
         let bytes = match shape.contains(&0) {
             true => Some(0),
@@ -157,12 +167,13 @@ mod tests {
             ("S5", "|S5", 5),
             ("U5", "<U5", 20),
             ("c16", "<c16", 16),
+            ("O8", "|O8", 8),
         ];
         for (name, known, bytes) in rows {
             let dtype = Dtype::parse(name.as_bytes()).unwrap();
             assert_eq!((dtype.to_string().as_str(), dtype.item_bytes()), (known, bytes), "{name}");
         }
-        for name in ["", "<", "O8", "M8[ns]", "V4", "u3", "u", "i+8", "u99999999999", "f8x", "b2"] {
+        for name in ["", "<", "O9", "M8[ns]", "V4", "u3", "u", "i+8", "u99999999999", "f8x", "b2"] {
             Dtype::parse(name.as_bytes()).expect_err(name);
         }
     }

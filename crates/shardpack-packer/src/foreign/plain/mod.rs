@@ -5,6 +5,7 @@
 //! most [`MAX_DEPTH`] deep and, shared parts counted as often as they appear, not of many more values than the input
 //! has bytes; long parts are not copied but told by where they lie; lengths are checked before they are used.
 
+mod array;
 mod arrow;
 mod cursor;
 mod datum;

@@ -201,7 +201,7 @@ mod tests {
             (b"\x81\xa2nd\xc3", "msgpack, byte 5: a numpy array without \"type\""),
             (
                 b"\x84\xa2nd\xc3\xa4type\xa2O8\xa4data\xa0\xa5shape\x90",
-                "msgpack, byte 26: an array of \"O8\", which are no numbers",
+                "msgpack, byte 26: an array of |O8, which are no numbers",
             ),
         ];
         for (bytes, what) in refused {

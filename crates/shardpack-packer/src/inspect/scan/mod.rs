@@ -59,8 +59,12 @@ pub(super) struct FileFacts {
     pub content_bytes: u64,
     /// How it is made, of a tar file.
     pub tar: Option<Tar>,
+    /// How it was understood where it does not say so itself, in a few words each.
+    pub understood: Vec<String>,
     /// Why it could not be read to its end, or what is wrong with its records.
     pub problem: Option<Error>,
+    /// What else is wrong with it as a whole.
+    pub remarks: Vec<Error>,
 }
 
 /// Is told of each sample, and says whether to go on.

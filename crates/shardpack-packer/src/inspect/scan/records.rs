@@ -25,6 +25,7 @@ pub(super) fn scan(file: &ShardFile, found: &mut Found<'_>) -> Result<FileFacts>
             return Ok(facts);
         }
     };
+    facts.understood = walk.understood();
     // The first record without an image, and how many there are.
     let (mut lacking, mut first) = (0u64, None);
     let mut bytes = Vec::new();
@@ -57,7 +58,8 @@ pub(super) fn scan(file: &ShardFile, found: &mut Found<'_>) -> Result<FileFacts>
             if file.is_plain() {
                 facts.content_bytes = file.bytes;
             }
-            first.or_else(|| walk.remarks().into_iter().next())
+            facts.remarks = walk.remarks().into_iter().map(|remark| remark.in_file(&file.path)).collect();
+            first
         }
     };
     if lacking > 1 {

@@ -31,6 +31,9 @@ pub struct Look {
     pub label: String,
     /// Other fields of the first sample, those for label, class and file name not among them.
     pub others: Vec<String>,
+    /// How the first file was understood where it does not say so itself, in a few words each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub understood: Vec<String>,
     /// The first samples of the first file.
     pub samples: Vec<LookedAt>,
 }
@@ -84,6 +87,7 @@ impl Shards {
             image: String::new(),
             label: String::new(),
             others: Vec::new(),
+            understood: Vec::new(),
             samples: Vec::new(),
         };
         let Some(file) = self.files.first() else { return Ok(look) };
@@ -92,6 +96,7 @@ impl Shards {
             Err(_) => return Ok(look),
             Ok(walk) => walk,
         };
+        look.understood = walk.understood().iter().map(|words| shown(words.as_bytes())).collect();
         let mut bytes = Vec::new();
         while look.samples.len() < SHOWN
             && let Ok(Some(record)) = walk.next()

@@ -25,7 +25,7 @@ use super::{
     image_folder::{Keep, Options, SPLITS, Splits, order},
 };
 use crate::{
-    foreign::{Kind, ShardFile, files},
+    foreign::{Kind, ShardFile, files, lmdb},
     ledger::{Fate, Unpacked},
     monitor::{Monitor, Phase},
 };
@@ -99,6 +99,13 @@ impl Shards {
             .collect();
         splits::inside(&mut files, &wanted, splits)?;
         splits::by_name(&mut files, splits)?;
+        lmdb::check(&wanted.entries)?;
+        if let Some(other) = files.iter().find(|file| !wanted.entries.is_unsaid() && file.shard.kind != Kind::Lmdb) {
+            let what = format!("{}, which has no keys with values", other.shard.kind.name());
+            return Err(Error::usage(what)
+                .in_file(&other.shard.path)
+                .help("--label-from, --key-pattern and --skip-header are for LMDBs"));
+        }
         if files.len() > open::MOST_FILES || files.iter().any(|file| file.shard.bytes > open::MOST_FILE_BYTES) {
             return Err(Error::usage("more than 16 million files, or one of more than 1 TiB"));
         }

@@ -43,12 +43,12 @@ pub(super) fn of_place(place: u64) -> (usize, u64) {
 }
 
 /// What is kept of how a sample is fetched.
-pub(super) fn stamp(fetch_bytes: u32, recipe: u8) -> i64 {
+pub(super) fn stamp(fetch_bytes: u32, recipe: u32) -> i64 {
     i64::from(recipe) << 32 | i64::from(fetch_bytes)
 }
 
-fn of_stamp(stamp: i64) -> (usize, u8) {
-    (stamp as u32 as usize, (stamp >> 32) as u8)
+fn of_stamp(stamp: i64) -> (usize, u32) {
+    (stamp as u32 as usize, (stamp >> 32) as u32)
 }
 
 /// Hands out the images of records.

@@ -28,7 +28,7 @@ pub(super) struct Row {
     pub offset: u64,
     pub fetch_bytes: u32,
     /// See [`shardpack_format::formats::foreign::Image::recipe`].
-    pub recipe: u8,
+    pub recipe: u32,
     /// Length of the image in bytes.
     pub bytes: u32,
 }

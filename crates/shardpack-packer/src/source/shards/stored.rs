@@ -3,11 +3,11 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
-use shardpack_format::{Result, formats::foreign::Wanted};
+use shardpack_format::{Error, Result, formats::foreign::Wanted};
 
 use super::{File, Shards};
 use crate::{
-    foreign::{Kind, Packed, ShardFile},
+    foreign::{Kind, Packed, ShardFile, lmdb},
     sys,
 };
 
@@ -39,6 +39,11 @@ impl Shards {
         let mut resolved = self.clone();
         for file in &mut resolved.files {
             file.shard.path = sys::resolved(&file.shard.path)?;
+        }
+        if let Some(list) = lmdb::label_file(&self.wanted.entries) {
+            let list = sys::resolved(&list)?;
+            let text = list.to_str().ok_or_else(|| Error::usage("a path that is no text").in_file(&list))?;
+            resolved.wanted.entries.label_from = Some(text.to_owned());
         }
         Ok(resolved)
     }

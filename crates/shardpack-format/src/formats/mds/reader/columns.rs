@@ -187,7 +187,7 @@ struct Found {
     place: Range<usize>,
     /// Length of its file in bytes.
     bytes: u32,
-    recipe: u8,
+    recipe: u32,
 }
 
 impl Column {

@@ -88,12 +88,42 @@ impl Machine<'_> {
                     Slot::Int(number) => number != 0,
                     _ => return Err("an array of no order".to_owned()),
                 };
+                if dtype.is_objects() {
+                    return self.fill(number, shape, is_fortran, data);
+                }
                 let data = self.bytes(data).ok_or("an array whose items are no bytes")?;
                 Object::Array(Arc::new(dtype.array(self.shape(shape)?, is_fortran, data)?))
             }
             _ => return Err("a state for what has none".to_owned()),
         };
         self.objects[number as usize] = built;
+        Ok(())
+    }
+
+    /// Makes the object `number` the list of an array's values, or of its rows.
+    fn fill(&mut self, number: u32, shape: Slot, is_fortran: bool, items: Slot) -> Result<(), String> {
+        let axes = self.shape(shape)?;
+        let Some(items) = self.sequence(items) else { return Err("an array of values without a list".to_owned()) };
+        let (bytes, count) = (size_of_val(items), items.len() as u64);
+        // What is copied is as long as the list; how often that may be is limited.
+        let items = items.to_vec();
+        self.room.work(bytes)?;
+        let depth = self.depth_around(&items)?;
+        let list = match axes[..] {
+            [all] if all == count => items,
+            [_, 0] if count == 0 => items,
+            [rows, columns] if rows.checked_mul(columns) == Some(count) && !is_fortran => {
+                let mut list = Vec::new();
+                for row in items.chunks(usize::try_from(columns).map_err(|_| "an array of too many columns")?) {
+                    self.push_object(Object::List(row.to_vec()), depth)?;
+                    list.push(self.pop()?);
+                }
+                list
+            }
+            _ => return Err(format!("an array of {count} values and shape {axes:?}")),
+        };
+        self.depths[number as usize] = self.depth_around(&list)?;
+        self.objects[number as usize] = Object::List(list);
         Ok(())
     }
 

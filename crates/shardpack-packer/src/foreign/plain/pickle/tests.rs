@@ -225,6 +225,34 @@ fn refused(bytes: &[u8], what: &str) {
     assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
 }
 
+/// An array of values as numpy writes it: opcodes of its shape and of its list. It is the first of the memo.
+fn of_objects(shape: &[u8], list: &[u8]) -> Vec<u8> {
+    let array = b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\nK\0\x85U\x01btR\x94";
+    let dtype = b"cnumpy\ndtype\nX\x02\0\0\0O8\x89\x88\x87R(K\x03X\x01\0\0\0|NNNK\0K\0K?tb";
+    [array.as_slice(), b"(K\x01", shape, dtype, b"\x89", list, b"tb."].concat()
+}
+
+#[test]
+fn arrays_of_values_are_lists_of_them_or_of_their_rows() {
+    let four = b"](K\x01K\x02K\x03K\x04e";
+    assert_eq!(pickle(&of_objects(b"K\x04\x85", four)).unwrap(), ints(&[1, 2, 3, 4]));
+    let rows = Value::List(vec![ints(&[1, 2]), ints(&[3, 4])]);
+    assert_eq!(pickle(&of_objects(b"K\x02K\x02\x86", four)).unwrap(), rows);
+    assert_eq!(pickle(&of_objects(b"K\x09K\0\x86", b"]")).unwrap(), ints(&[]));
+    for shape in [&b"K\x03\x85"[..], b"K\x04K\0\x86", b"K\x02K\x02K\x01\x87", b")"] {
+        assert!(pickle(&of_objects(shape, four)).unwrap_err().contains("an array of 4 values and shape"));
+    }
+    // What holds itself, as a list and as rows.
+    for shape in [&b"K\x02\x85"[..], b"K\x02K\x01\x86"] {
+        refused(&of_objects(shape, b"](h\0h\0e"), "values are nested more than 64 deep");
+    }
+    // A long list made an array again and again.
+    let list = [b"](".as_slice(), &b"N".repeat(100_000), b"e\x94"].concat();
+    let again = &of_objects(b"J\xa0\x86\x01\0\x85", b"h\0");
+    let many = [b"(", &*list, &again[..again.len() - 1].repeat(1000), b"t."].concat();
+    refused(&many, "it refers to the same parts too often");
+}
+
 #[test]
 fn ten_million_levels_are_refused() {
     const LEVELS: usize = 10_000_000;

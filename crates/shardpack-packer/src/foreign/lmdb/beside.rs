@@ -1,0 +1,105 @@
+//! What an environment says of itself as a whole, compared with what is in it: `__keys__`, `__len__`, `num-samples`.
+
+use shardpack_format::Result;
+
+use super::{
+    super::plain::{self, Value},
+    Database,
+    table::Table,
+};
+
+/// Keys that are no samples.
+pub(super) const META_KEYS: [&[u8]; 9] =
+    [b"__keys__", b"__len__", b"num-samples", b"num_samples", b"length", b"len", b"meta", b"__meta__", b"keys"];
+/// Those that say how many samples there are.
+const COUNTS: [&str; 5] = ["__len__", "num-samples", "num_samples", "length", "len"];
+/// The one that lists the keys.
+const KEYS: &str = "__keys__";
+/// A longer value is no number.
+const MOST_COUNT_BYTES: u64 = 1 << 16;
+/// A longer value is more than a list of keys is worth.
+const MOST_KEYS_BYTES: u64 = 1 << 30;
+
+/// What is said.
+#[derive(Debug, Default)]
+pub(super) struct Claims {
+    counts: Vec<(&'static str, i64)>,
+    pub keys: Option<Table>,
+}
+
+impl Claims {
+    /// Reads what `database` says of itself. What cannot be read says nothing.
+    ///
+    /// # Errors
+    /// When a page is damaged.
+    pub fn of(database: &Database) -> Result<Self> {
+        let (mut claims, mut value) = (Self::default(), Vec::new());
+        let read = |name: &str, most: u64, value: &mut Vec<u8>| -> Result<bool> {
+            let place = database.get(name.as_bytes())?.filter(|place| place.end - place.start <= most);
+            place.map_or(Ok(false), |place| database.read(place, value).map(|()| true))
+        };
+        for name in COUNTS {
+            if read(name, MOST_COUNT_BYTES, &mut value)?
+                && let Some(count) = count(&value)
+            {
+                claims.counts.push((name, count));
+            }
+        }
+        if read(KEYS, MOST_KEYS_BYTES, &mut value)? {
+            claims.keys = keys(&value);
+        }
+        Ok(claims)
+    }
+
+    /// Where that is not so, a line each: there are so many entries that are no such claims, and so many samples in them.
+    pub fn differences(&self, entries: u64, samples: u64) -> Vec<String> {
+        let differs = |said: &i64| ![entries, samples].iter().any(|found| i64::try_from(*found) == Ok(*said));
+        let line = |(name, said): &(&str, i64)| match entries == samples {
+            true => format!("{name} says {said}, there are {samples} samples"),
+            false => format!("{name} says {said}, there are {samples} samples in {entries} entries"),
+        };
+        let counts = self.counts.iter().filter(|(_, said)| differs(said)).map(line);
+        counts.chain(self.keys.iter().flat_map(|keys| keys.differences(KEYS))).collect()
+    }
+}
+
+fn decoded(value: &[u8]) -> impl Iterator<Item = Value> {
+    [plain::pickle, plain::msgpack, plain::arrow].into_iter().filter_map(|decode| decode(value).ok())
+}
+
+fn count(value: &[u8]) -> Option<i64> {
+    let text = str::from_utf8(value).ok().and_then(|text| text.trim().parse().ok());
+    text.or_else(|| decoded(value).find_map(|value| value.as_int()))
+}
+
+fn keys(value: &[u8]) -> Option<Table> {
+    let keys = |decoded: Value| -> Option<Table> {
+        let text = |key: &Value| key.as_text(value).map(|key| key.into_owned().into_bytes());
+        let keys: Vec<Vec<u8>> = decoded.items()?.iter().map(text).collect::<Option<_>>()?;
+        Table::of_keys(keys.iter().map(Vec::as_slice))
+    };
+    decoded(value).find_map(keys)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_and_keys_are_read_however_they_are_written() {
+        let rows: [&[u8]; 4] = [b"300", b" 300\n", b"\x80\x02M\x2c\x01.", b"\xcd\x01\x2c"];
+        for value in rows {
+            assert_eq!(count(value), Some(300), "{value:?}");
+        }
+        assert_eq!(count(b"many"), None);
+        let mut table = keys(b"\x92\xa1a\xc4\x01b").unwrap();
+        assert_eq!([&b"a"[..], b"b", b"c"].map(|key| table.get(key).is_some()), [true, true, false]);
+    }
+
+    #[test]
+    fn claims_may_count_entries_or_samples() {
+        let claims = Claims { counts: vec![("__len__", 10), ("len", 3), ("length", -1)], keys: None };
+        assert_eq!(claims.differences(3, 10), ["length says -1, there are 10 samples in 3 entries"]);
+        assert_eq!(claims.differences(10, 10)[0], "len says 3, there are 10 samples");
+    }
+}

@@ -1,0 +1,198 @@
+//! What keys are made of, as a person writes it: `{split}/{class}/{name}.jpg`, `img_{label}_*`.
+//!
+//! `{label}` and `{class}` are the label, `{name}` is what the sample is called, any other name in braces is passed over,
+//! and `*` stands for anything. All of them take as little as they can, the first one first.
+//!
+//! Holds at all times: a key is matched in time that grows with its length times its length and that of the pattern.
+
+use shardpack_format::formats::foreign::Label;
+
+/// Most parts of a pattern.
+const MOST_PARTS: usize = 64;
+
+/// A pattern that whole keys match or do not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Pattern(Vec<Part>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    /// These bytes.
+    Plain(Vec<u8>),
+    /// One or more bytes but `/`: a number, if it is one, else a word.
+    Label,
+    /// The same, always a word.
+    Class,
+    /// One or more bytes.
+    Name,
+    /// One or more bytes but `/`, of no interest.
+    Other,
+    /// Any bytes, or none.
+    Any,
+}
+
+/// What a key says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Told {
+    /// The label; missing where the pattern has none.
+    pub label: Label,
+    /// What the sample is called, if the pattern says so.
+    pub name: Option<Vec<u8>>,
+}
+
+impl Pattern {
+    /// Reads a pattern; or says what is wrong with it.
+    pub fn of(text: &str) -> Result<Self, String> {
+        let mut parts: Vec<Part> = Vec::new();
+        let mut rest = text;
+        while !rest.is_empty() {
+            let next = rest.find(['{', '*']).unwrap_or(rest.len());
+            let part = if next > 0 {
+                let (plain, after) = rest.split_at(next);
+                rest = after;
+                Part::Plain(plain.as_bytes().to_vec())
+            } else if let Some(after) = rest.strip_prefix('*') {
+                rest = after;
+                Part::Any
+            } else {
+                let (name, after) = rest[1..].split_once('}').ok_or("a { without its }")?;
+                rest = after;
+                match name {
+                    "label" => Part::Label,
+                    "class" => Part::Class,
+                    "name" => Part::Name,
+                    _ => Part::Other,
+                }
+            };
+            let is_plain = |part: &Part| matches!(part, Part::Plain(_));
+            if parts.last().is_some_and(|last| !is_plain(last) && !is_plain(&part)) {
+                return Err(
+                    "two parts without anything between, so that nobody can say where the first ends".to_owned()
+                );
+            }
+            parts.push(part);
+        }
+        let count = |wanted: &[Part]| parts.iter().filter(|part| wanted.contains(part)).count();
+        match (count(&[Part::Label, Part::Class]), count(&[Part::Name])) {
+            (0, 0) => Err("neither {label} nor {class} nor {name} in it".to_owned()),
+            (2.., _) => Err("more than one {label} or {class}".to_owned()),
+            (_, 2..) => Err("more than one {name}".to_owned()),
+            _ if parts.len() > MOST_PARTS => Err(format!("more than {MOST_PARTS} parts")),
+            _ => Ok(Self(parts)),
+        }
+    }
+
+    /// Whether it has a label in it.
+    pub fn has_label(&self) -> bool {
+        self.0.iter().any(|part| matches!(part, Part::Label | Part::Class))
+    }
+
+    /// What `key` says, if it matches.
+    pub fn read(&self, key: &[u8]) -> Option<Told> {
+        let mut search = Search { parts: &self.0, key, ends: vec![0; self.0.len()], failed: Vec::new() };
+        search.failed.resize(self.0.len() * (key.len() + 1), false);
+        if !search.matches(0, 0) {
+            return None;
+        }
+        let mut told = Told { label: Label::Missing, name: None };
+        let mut start = 0;
+        for (part, end) in self.0.iter().zip(search.ends) {
+            let bytes = &key[start..end];
+            start = end;
+            match part {
+                Part::Label => told.label = label(bytes),
+                Part::Class => told.label = Label::Text(bytes.to_vec()),
+                Part::Name => told.name = Some(bytes.to_vec()),
+                Part::Plain(_) | Part::Other | Part::Any => {}
+            }
+        }
+        Some(told)
+    }
+}
+
+/// A label that is a number if it can be one.
+pub(super) fn label(text: &[u8]) -> Label {
+    let text = text.trim_ascii();
+    match str::from_utf8(text) {
+        Ok("") => Label::Missing,
+        Ok(words) => words.parse().map_or_else(|_| Label::Text(text.to_vec()), Label::Number),
+        Err(_) => Label::Unfit(format!("{} bytes that are no text", text.len())),
+    }
+}
+
+struct Search<'a> {
+    parts: &'a [Part],
+    key: &'a [u8],
+    /// Where each part ends, as far as the search has come.
+    ends: Vec<usize>,
+    /// For each part and place, whether the rest is known not to match from there.
+    failed: Vec<bool>,
+}
+
+impl Search<'_> {
+    /// Whether the key from `at` on matches the parts from `part` on.
+    fn matches(&mut self, part: usize, at: usize) -> bool {
+        let Some(kind) = self.parts.get(part) else { return at == self.key.len() };
+        let known = part * (self.key.len() + 1) + at;
+        if self.failed[known] {
+            return false;
+        }
+        let rest = &self.key[at..];
+        let lengths = match kind {
+            Part::Plain(bytes) if rest.starts_with(bytes) => bytes.len()..bytes.len() + 1,
+            Part::Plain(_) => 0..0,
+            Part::Any => 0..rest.len() + 1,
+            Part::Name => 1..rest.len() + 1,
+            Part::Label | Part::Class | Part::Other => {
+                1..rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len()) + 1
+            }
+        };
+        for length in lengths {
+            if self.matches(part + 1, at + length) {
+                self.ends[part] = at + length;
+                return true;
+            }
+        }
+        self.failed[known] = true;
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_taken_apart_as_the_pattern_says() {
+        let word = |text: &str| Label::Text(text.as_bytes().to_vec());
+        let rows = [
+            ("{class}/{name}", "cat/a/1.jpg", Some((word("cat"), Some("a/1.jpg")))),
+            ("{class}/{name}.jpg", "7/1.jpg", Some((word("7"), Some("1")))),
+            ("{split}-{label}-{id}", "train-7-00012", Some((Label::Number(7), None))),
+            ("{split}-{label}-{id}", "train-cat-00012", Some((word("cat"), None))),
+            ("{split}-{label}-{id}", "train-00012", None),
+            ("{class}_*", "golden_retriever_1", Some((word("golden"), None))),
+            ("*/{class}/{name}.png", "a/b/c/d.png", Some((word("b"), Some("c/d")))),
+            ("{class}/{name}", "none", None),
+            ("{name}.x", "a.x.x", Some((Label::Missing, Some("a.x")))),
+        ];
+        for (pattern, key, expected) in rows {
+            let told = Pattern::of(pattern).unwrap().read(key.as_bytes());
+            let found = told.map(|told| (told.label, told.name.map(|name| String::from_utf8(name).unwrap())));
+            assert_eq!(found, expected.map(|(label, name)| (label, name.map(str::to_owned))), "{pattern} {key}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_pattern_is_refused() {
+        for text in ["", "{id}", "{label", "{label}{name}", "*{label}", "{label}/{class}", "{name}/{name}"] {
+            Pattern::of(text).expect_err(text);
+        }
+        Pattern::of(&format!("{{label}}{}", "/*".repeat(MOST_PARTS))).expect_err("many");
+    }
+
+    #[test]
+    fn a_long_key_ends_soon() {
+        let pattern = Pattern::of(&format!("{}b{{label}}", "*a".repeat(25))).unwrap();
+        assert_eq!(pattern.read(&[b'a'; 4096]), None);
+    }
+}

@@ -1,0 +1,111 @@
+//! How the values of an environment are made, told by the first of them; and what is said where that fails.
+
+use shardpack_format::{Error, Result, hash, image_header::Kind};
+
+use super::{
+    Database,
+    beside::META_KEYS,
+    said::Said,
+    values::{Coding, SHOWN_BYTES},
+};
+
+/// Values that are looked at.
+const LOOKS: usize = 3;
+/// An image is looked for so many bytes from the beginning of a value.
+const MOST_OFFSET: usize = 64;
+/// Kinds whose first bytes come up by chance nowhere.
+const SURE: [Kind; 5] = [Kind::Jpeg, Kind::Png, Kind::Webp, Kind::Gif, Kind::Tiff];
+
+/// What the first values tell.
+#[derive(Debug)]
+pub(super) struct Told {
+    pub coding: Coding,
+    /// Whether the first keys are paths.
+    pub are_paths: bool,
+}
+
+/// Whether an entry is a sample, as far as its key tells.
+pub(super) fn is_sample(key: &[u8]) -> bool {
+    !META_KEYS.contains(&key) && !key.starts_with(b"label-")
+}
+
+/// How the first values are made.
+///
+/// # Errors
+/// When they are of no known making: shows them, and how they might be described.
+pub(super) fn told(database: &Database, said: &Said) -> Result<Told> {
+    let (mut walk, mut value, mut first) = (database.walk()?, Vec::new(), Vec::new());
+    let mut are_paths = true;
+    while first.len() < LOOKS
+        && let Some(entry) = walk.next()?
+    {
+        if is_sample(&entry.key) {
+            database.read(entry.value, &mut value)?;
+            let content = value.get(said.header_bytes as usize..).unwrap_or_default();
+            are_paths &= entry.key.contains(&b'/');
+            first.push((Coding::of(content, said.codings), Shown::of(&entry.key, &value)));
+        }
+    }
+    if let [coding] = said.codings {
+        return Ok(Told { coding: *coding, are_paths });
+    }
+    let is_usual =
+        |coding: &&Option<Coding>| first.iter().filter(|(other, _)| other == *coding).count() * 2 > first.len();
+    match first.iter().map(|(coding, _)| coding).find(is_usual) {
+        Some(Some(coding)) => Ok(Told { coding: *coding, are_paths }),
+        _ if first.is_empty() => Err(Error::data("holds no samples").in_file(database.path())),
+        _ => Err(unknown(first.into_iter().map(|(_, shown)| shown).collect(), said).in_file(database.path())),
+    }
+}
+
+/// What a message shows of a value.
+struct Shown {
+    key: String,
+    bytes: usize,
+    first: String,
+    /// The kind of the image that begins within it, and where.
+    image: Option<(Kind, usize)>,
+}
+
+impl Shown {
+    fn of(key: &[u8], value: &[u8]) -> Self {
+        let image = (0..=MOST_OFFSET.min(value.len())).map(|at| (Kind::of(&value[at..]), at));
+        Self {
+            key: String::from_utf8_lossy(key).into_owned(),
+            bytes: value.len(),
+            first: hash::hex(&value[..value.len().min(SHOWN_BYTES)]),
+            image: image.into_iter().find(|(kind, _)| SURE.contains(kind)),
+        }
+    }
+
+    fn text(&self) -> String {
+        let image = self.image.map_or_else(String::new, |(kind, at)| format!(", {} at byte {at}", kind.name()));
+        format!("{:?}: {} bytes, {}{image}", self.key, self.bytes, self.first)
+    }
+}
+
+/// A request is missing rather than something wrong: nothing says that these values are damaged.
+fn unknown(shown: Vec<Shown>, said: &Said) -> Error {
+    let text: Vec<_> = shown.iter().map(Shown::text).collect();
+    let error = Error::usage(format!("values that are no images and of no known making: {}", text.join("; ")));
+    let mut offsets: Vec<_> = shown.iter().map(|one| one.image.map(|(_, at)| at)).collect();
+    offsets.dedup();
+    let help = match offsets[..] {
+        [Some(at)] if at as u64 != said.header_bytes => {
+            let label = match at {
+                1 => ", or --label-from header:u8 if that is the label".to_owned(),
+                2 | 4 | 8 => {
+                    let bits = 8 * at;
+                    format!(", or --label-from header:u{bits}le (or u{bits}be, i{bits}le) if they are the label")
+                }
+                _ => ", with --label-from header:u32le if they begin with the label".to_owned(),
+            };
+            let bytes = if at == 1 { "a byte" } else { "bytes" };
+            format!("each has {at} {bytes} before its image: --skip-header {at}{label}")
+        }
+        _ => "known are images as they are, pickles, msgpack, Caffe's Datum and pyarrow.serialize: --from lmdb:DIALECT says \
+              which it is, --skip-header N how many bytes come before, --label-from where the label is"
+            .to_owned(),
+    };
+    error.help(help)
+}

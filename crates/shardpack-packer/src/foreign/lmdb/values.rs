@@ -1,0 +1,381 @@
+//! What a value is: an image or many, raw pixels, each with its label.
+//!
+//! Known makings are an image as it is, a pickle, msgpack, Caffe's `Datum` and what `pyarrow.serialize` wrote. Of many
+//! samples a value is a list of them, a map of lists or arrays beside each other, or one array of images.
+//!
+//! Holds at all times: what cannot be understood is said of its sample; images are told by where they lie.
+
+use std::{borrow::Cow, ops::Range, sync::Arc};
+
+use shardpack_format::{
+    Error, Result,
+    formats::foreign::{Label, Wanted},
+    hash,
+    image_header::{Kind, SNIFF_BYTES},
+    npy,
+};
+
+use super::super::plain::{self, Array, Part, Value};
+
+/// Names of the field, or of the database, that holds the image, the likeliest first.
+pub(super) const IMAGES: [&str; 10] = ["image", "images", "img", "imgs", "jpg", "jpeg", "png", "data", "bytes", "x"];
+/// The same for the label.
+pub(super) const LABELS: [&str; 8] = ["label", "labels", "class", "cls", "target", "targets", "y", "class_id"];
+/// The same for the name of the image's file.
+pub(super) const FILENAMES: [&str; 8] =
+    ["filename", "filenames", "file_name", "path", "paths", "name", "key", "__key__"];
+/// Bytes of a value that a message shows.
+pub(super) const SHOWN_BYTES: usize = 16;
+
+/// How values are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Coding {
+    Image,
+    Pickle,
+    Msgpack,
+    Arrow,
+    Datum,
+}
+
+impl Coding {
+    /// What a value of this making is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Image => "images as they are",
+            Self::Pickle => "pickles",
+            Self::Msgpack => "msgpack",
+            Self::Arrow => "of pyarrow.serialize",
+            Self::Datum => "Caffe's Datum",
+        }
+    }
+
+    /// How a value is made, by its content: one of `known`, or of all where that is empty.
+    pub fn of(value: &[u8], known: &[Self]) -> Option<Self> {
+        let holds_samples = |coding: Self| coding.samples(value, &Wanted::default()).iter().any(|one| one.held.is_ok());
+        let is = |coding: &Self| match coding {
+            Self::Image => Kind::of(value) != Kind::Unknown,
+            Self::Pickle => matches!(value, [0x80, 2..=5, ..]),
+            Self::Datum => {
+                plain::datum(value).is_ok_and(|datum| datum.encoded || !datum.data.is_empty() && datum.channels > 0)
+            }
+            Self::Msgpack | Self::Arrow => holds_samples(*coding),
+        };
+        let all = [Self::Image, Self::Pickle, Self::Datum, Self::Msgpack, Self::Arrow];
+        all.into_iter().filter(|coding| known.is_empty() || known.contains(coding)).find(is)
+    }
+
+    /// The samples of a value of this making.
+    pub fn samples(self, input: &[u8], wanted: &Wanted) -> Vec<Found> {
+        let decoded = match self {
+            Self::Image => return vec![of_image(input, input.len() as u64)],
+            Self::Datum => return vec![of_datum(input)],
+            Self::Pickle => plain::pickle(input),
+            Self::Msgpack => plain::msgpack(input),
+            Self::Arrow => plain::arrow(input),
+        };
+        match decoded {
+            Ok(value) => samples_of(&value, input, wanted),
+            Err(what) => vec![Found::nothing(what)],
+        }
+    }
+}
+
+/// What holds the image of a sample.
+#[derive(Debug)]
+pub(super) enum Held {
+    /// The bytes of its file.
+    Bytes(Part),
+    /// Its pixels, of two or three axes.
+    Array(Arc<Array>),
+}
+
+/// A sample in a value.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub held: std::result::Result<Held, String>,
+    pub label: Label,
+    pub filename: Option<Vec<u8>>,
+}
+
+impl Found {
+    pub fn nothing(what: String) -> Self {
+        Self { held: Err(what), label: Label::Missing, filename: None }
+    }
+}
+
+/// A value of so many bytes that is the image itself, which begins with `first`.
+pub(super) fn of_image(first: &[u8], bytes: u64) -> Found {
+    match (Kind::of(first), usize::try_from(bytes)) {
+        (Kind::Unknown, _) | (_, Err(_)) => {
+            let shown = hash::hex(&first[..first.len().min(SHOWN_BYTES)]);
+            Found::nothing(format!("{bytes} bytes that are no image, the first {shown}"))
+        }
+        (_, Ok(bytes)) => Found { held: Ok(Held::Bytes(Part::Plain(0..bytes))), label: Label::Missing, filename: None },
+    }
+}
+
+fn of_datum(input: &[u8]) -> Found {
+    let datum = match plain::datum(input) {
+        Ok(datum) => datum,
+        Err(what) => return Found::nothing(what),
+    };
+    let shape = [datum.channels, datum.height, datum.width].map(u64::from);
+    let pixels = shape.iter().try_fold(1u64, |product, axis| product.checked_mul(*axis));
+    let is_image = Kind::of(input.get(datum.data.clone()).unwrap_or_default()) != Kind::Unknown;
+    let data = Part::Plain(datum.data.clone());
+    let held = match datum.encoded || is_image {
+        true => Ok(Held::Bytes(data)),
+        // Blue, green, red, each a plane, as Caffe has them: kept as they are.
+        false if pixels == Some(data.len() as u64) && !datum.float_data => {
+            Ok(Held::Array(Arc::new(Array { dtype: "|u1".to_owned(), shape: shape.to_vec(), is_fortran: false, data })))
+        }
+        false => Err(format!("{} bytes of pixels, its size says {}×{}×{}", data.len(), shape[0], shape[1], shape[2])),
+    };
+    Found { held, label: datum.label.map_or(Label::Missing, Label::Number), filename: None }
+}
+
+/// The samples that a value is made of.
+fn samples_of(value: &Value, input: &[u8], wanted: &Wanted) -> Vec<Found> {
+    if let Some(many) = beside_each_other(value, input, wanted) {
+        return many.unwrap_or_else(|what| vec![Found::nothing(what)]);
+    }
+    let is_sample = |value: &Value| value.items().is_some() || value.entries().is_some();
+    match value.items() {
+        Some(items) if items.first().is_some_and(is_sample) => {
+            items.iter().map(|item| sample_of(item, input, wanted)).collect()
+        }
+        // Images alone, and not one with a label that is bytes.
+        Some(items) if items.len() > 1 && items.iter().all(|item| is_image(item, input)) => {
+            let found = |item| Found { held: held_by(item), label: Label::Missing, filename: None };
+            items.iter().map(found).collect()
+        }
+        _ => vec![sample_of(value, input, wanted)],
+    }
+}
+
+/// Samples whose images, labels and names stand in lists or arrays of their own; `None` where that is not so.
+fn beside_each_other(value: &Value, input: &[u8], wanted: &Wanted) -> Option<std::result::Result<Vec<Found>, String>> {
+    let (images, labels, filenames) = match value {
+        Value::Array(_) => (value, None, None),
+        Value::List(items) => match &items[..] {
+            [images, labels] if wanted.label.is_none() => (images, Some(labels), None),
+            _ => return None,
+        },
+        Value::Map(_) => (field(value, input, &wanted.image, &IMAGES)?, field(value, input, &wanted.label, &LABELS), {
+            field(value, input, &None, &FILENAMES)
+        }),
+        _ => return None,
+    };
+    let column = |value: &Value| match value {
+        Value::List(items) => Some(items.clone()),
+        Value::Array(array) => array.numbers(input),
+        _ => None,
+    };
+    let label_list = labels.and_then(column);
+    let rows = |array: &Array| {
+        let rows = array.rows(input)?;
+        Ok(rows.into_iter().map(|row| Value::Array(Arc::new(row))).collect::<Vec<_>>())
+    };
+    let images = match images {
+        Value::List(items) if matches!(value, Value::List(_)) => {
+            // A list of two is two samples, unless the second is nothing but labels.
+            let is_label =
+                |label: &Value| !matches!(label, Value::Bytes(_) | Value::Array(_) | Value::List(_) | Value::Map(_));
+            let is_labels = label_list.as_ref().is_some_and(|labels| labels.iter().all(is_label));
+            let holds = |item: &Value| matches!(item, Value::Bytes(_) | Value::Array(_));
+            (is_labels && !items.is_empty() && items.iter().all(holds)).then(|| Ok(items.clone()))?
+        }
+        Value::List(items) => Ok(items.clone()),
+        Value::Array(array)
+            if array.dtype == "|u1" && array.shape.len() == 4 && label_list.is_some() == labels.is_some() =>
+        {
+            rows(array)
+        }
+        // Of gray images, if there is a label for each.
+        Value::Array(array) if array.dtype == "|u1" && array.shape.len() == 3 => {
+            let is_each = label_list.as_ref().is_some_and(|labels| labels.len() as u64 == array.shape[0]);
+            is_each.then(|| rows(array))?
+        }
+        _ => return None,
+    };
+    let filenames = filenames.and_then(column);
+    Some(images.and_then(|images| {
+        for (list, what) in [(&label_list, "labels"), (&filenames, "names")] {
+            if let Some(list) = list
+                && list.len() != images.len()
+            {
+                return Err(format!("{} images and {} {what}", images.len(), list.len()));
+            }
+        }
+        let found = |(number, image): (usize, &Value)| {
+            let label = match (&label_list, labels) {
+                (Some(list), _) => label_of(&list[number], input),
+                // One for all.
+                (None, Some(label)) => label_of(label, input),
+                (None, None) => Label::Missing,
+            };
+            let name = filenames.as_ref().and_then(|names| names[number].as_text(input));
+            Found { held: held_by(image), label, filename: name.map(|name| name.into_owned().into_bytes()) }
+        };
+        Ok(images.iter().enumerate().map(found).collect())
+    }))
+}
+
+fn field<'v>(value: &'v Value, input: &[u8], wanted: &Option<String>, likely: &[&str]) -> Option<&'v Value> {
+    match wanted {
+        Some(name) => value.get(input, name),
+        None => likely.iter().find_map(|name| value.get(input, name)),
+    }
+}
+
+fn sample_of(value: &Value, input: &[u8], wanted: &Wanted) -> Found {
+    let field = |wanted: &Option<String>, likely: &[&str]| field(value, input, wanted, likely);
+    if value.entries().is_some() {
+        let filename = field(&None, &FILENAMES).and_then(|name| name.as_text(input));
+        return Found {
+            held: field(&wanted.image, &IMAGES).map_or_else(|| Err("a map without an image".to_owned()), held_by),
+            label: field(&wanted.label, &LABELS).map_or(Label::Missing, |label| label_of(label, input)),
+            filename: filename.map(|name| name.into_owned().into_bytes()),
+        };
+    }
+    let Some(items) = value.items() else {
+        return Found { held: held_by(value), label: Label::Missing, filename: None };
+    };
+    // (image, label), in either order.
+    let image = items.iter().position(|item| matches!(item, Value::Bytes(_) | Value::Array(_)));
+    let others = items.iter().enumerate().filter(|(number, _)| Some(*number) != image);
+    let labels: Vec<_> = others.map(|(_, item)| label_of(item, input)).collect();
+    Found {
+        held: image.map_or_else(|| Err("a list without bytes".to_owned()), |image| held_by(&items[image])),
+        label: match labels.get(wanted.label_number) {
+            // Nothing in a list has a name.
+            _ if wanted.label.is_some() => Label::Missing,
+            Some(label) => label.clone(),
+            None if wanted.label_number == 0 => Label::Missing,
+            None => Label::Unfit(format!("it has {} labels, number {} is wanted", labels.len(), wanted.label_number)),
+        },
+        filename: None,
+    }
+}
+
+/// Whether a value is an image by its first bytes, or by its axes.
+fn is_image(value: &Value, input: &[u8]) -> bool {
+    match held_by(value) {
+        Ok(Held::Array(_)) => true,
+        Ok(Held::Bytes(part)) => Kind::of(&part.first(input, SNIFF_BYTES)) != Kind::Unknown,
+        Err(_) => false,
+    }
+}
+
+fn held_by(value: &Value) -> std::result::Result<Held, String> {
+    match value {
+        Value::Array(array) if array.dtype == "|u1" && matches!(array.shape.len(), 2 | 3) => {
+            Ok(Held::Array(Arc::clone(array)))
+        }
+        Value::Array(array) if array.shape.len() != 1 => {
+            let shape: Vec<_> = array.shape.iter().map(u64::to_string).collect();
+            Err(format!("an array of {} of shape {}, no image", array.dtype, shape.join("×")))
+        }
+        _ => value.as_bytes().cloned().map(Held::Bytes).ok_or_else(|| format!("{}, no image", value.kind())),
+    }
+}
+
+fn label_of(value: &Value, input: &[u8]) -> Label {
+    match value {
+        Value::Int(number) => Label::Number(*number),
+        Value::None => Label::Missing,
+        Value::Float(number) if number.fract() == 0.0 && number.abs() < 9e15 => Label::Number(*number as i64),
+        Value::Text(_) | Value::Bytes(_) => match value.as_text(input) {
+            Some(text) => Label::Text(text.into_owned().into_bytes()),
+            None => Label::Unfit("bytes that are no text".to_owned()),
+        },
+        // A number in an array of its own.
+        Value::Array(array) if array.shape.iter().all(|axis| *axis == 1) => {
+            let one = Array { shape: vec![1], ..Array::clone(array) };
+            match one.numbers(input).as_deref() {
+                Some([number]) => label_of(number, input),
+                _ => Label::Unfit(value.kind().to_owned()),
+            }
+        }
+        _ => Label::Unfit(value.kind().to_owned()),
+    }
+}
+
+// How an image is made of the bytes that are fetched: as they are, or with the head of a `.npy` before them, whose shape
+// is told by the length and what the recipe keeps:
+//
+//     bit 0 each byte is a character of UTF-8   bit 1 pixels   bit 2 Fortran's order   bits 3, 4 what bits 12 to 30 hold:
+//     0 of two axes the last   1 of three the last, below 16, times 2^15, and the second   2 the first and the second
+//     likewise   3 the last times 2^9, and the second
+const LATIN1: u32 = 1;
+const PIXELS: u32 = 2;
+const FORTRAN: u32 = 4;
+const FORM_SHIFT: u32 = 3;
+const SHAPE_SHIFT: u32 = 12;
+/// Bits of a shape, and those of the second axis of three.
+const SHAPE_BITS: u32 = 19;
+const LONG_BITS: u32 = 15;
+const SHORT_BITS: u32 = 9;
+
+/// Where what an image is made of lies in its value, the length of the image in bytes, and how it is made.
+pub(super) fn recipe(held: &Held) -> std::result::Result<(Range<usize>, usize, u32), String> {
+    let part = match held {
+        Held::Bytes(part) => part,
+        Held::Array(array) => &array.data,
+    };
+    let (range, coded) = match part {
+        Part::Plain(range) => (range.clone(), 0),
+        Part::Latin1 { range, .. } => (range.clone(), LATIN1),
+        Part::Owned(_) => return Err("its bytes are escaped, as pickles of protocol 0 have them".to_owned()),
+    };
+    let Held::Array(array) = held else { return Ok((range, part.len(), coded)) };
+    let small = |axis: u64, bits: u32| u32::try_from(axis).ok().filter(|axis| *axis > 0 && axis >> bits == 0);
+    let (form, shape) = match array.shape[..] {
+        [_, b] => small(b, SHAPE_BITS).map(|b| (0, b)),
+        [a, b, c] => {
+            let with =
+                |axis, form| Some((form, small(axis, SHAPE_BITS - LONG_BITS)? << LONG_BITS | small(b, LONG_BITS)?));
+            let even = || Some((3, small(c, SHORT_BITS)? << SHORT_BITS | small(b, SHORT_BITS)?));
+            with(c, 1).or_else(|| with(a, 2)).or_else(even)
+        }
+        _ => None,
+    }
+    .filter(|_| !part.is_empty())
+    .ok_or_else(|| format!("pixels of shape {:?}, which are not read", array.shape))?;
+    let order = if array.is_fortran { FORTRAN } else { 0 };
+    let recipe = coded | PIXELS | order | form << FORM_SHIFT | shape << SHAPE_SHIFT;
+    let head = npy::head(&array.dtype, &array.shape, array.is_fortran);
+    Ok((range, head.len() + part.len(), recipe))
+}
+
+/// Makes the image of what was fetched of a value, as [`recipe`] says.
+///
+/// # Errors
+/// When it is damaged.
+pub fn image(fetched: &[u8], recipe: u32) -> Result<Cow<'_, [u8]>> {
+    let bytes = match recipe & LATIN1 {
+        0 => Cow::Borrowed(fetched),
+        _ => {
+            let text = str::from_utf8(fetched).map_err(|_| Error::data("its bytes are no text, as they were"))?;
+            let bytes = text.chars().map(|c| u8::try_from(u32::from(c)).ok());
+            Cow::Owned(bytes.collect::<Option<_>>().ok_or_else(|| Error::data("its text holds what is no byte"))?)
+        }
+    };
+    if recipe & PIXELS == 0 {
+        return Ok(bytes);
+    }
+    let (kept, all) = (u64::from(recipe >> SHAPE_SHIFT), bytes.len() as u64);
+    let two = |bits: u32| (kept >> bits, kept & ((1 << bits) - 1));
+    let third = |a: u64, b: u64| all.checked_div(a * b).filter(|third| third * a * b == all);
+    let shape = match recipe >> FORM_SHIFT & 3 {
+        0 => third(1, kept).map(|a| vec![a, kept]),
+        1 => third(two(LONG_BITS).0, two(LONG_BITS).1).map(|a| vec![a, two(LONG_BITS).1, two(LONG_BITS).0]),
+        2 => third(two(LONG_BITS).0, two(LONG_BITS).1).map(|c| vec![two(LONG_BITS).0, two(LONG_BITS).1, c]),
+        _ => third(two(SHORT_BITS).0, two(SHORT_BITS).1).map(|a| vec![a, two(SHORT_BITS).1, two(SHORT_BITS).0]),
+    };
+    let shape = shape.ok_or_else(|| Error::data(format!("{all} bytes of pixels, which are of another shape")))?;
+    Ok(Cow::Owned([&npy::head("|u1", &shape, recipe & FORTRAN != 0), &*bytes].concat()))
+}
+
+#[cfg(test)]
+mod tests;
