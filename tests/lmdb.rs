@@ -88,6 +88,24 @@ fn raw_pixels_become_the_npy_files_that_numpy_would_write() {
         assert_eq!(Dataset::open(&dst).unwrap().manifest().kinds["npy"], 6);
         run(&["verify", "--quiet", "--decode", dst.to_str().unwrap()]).code(0);
     }
+    // Images on request, with the same pixels.
+    for kind in ["png", "webp"] {
+        let dst = bench.at(kind);
+        convert(&source.join("raw-nhwc-4"), &dst, &["--quiet", "--encode", kind]).code(0);
+        let decoded = images(&dst)
+            .into_iter()
+            .map(|(label, image)| (label, image::load_from_memory(&image).unwrap().to_rgb8().into_raw()));
+        let mut decoded: Vec<_> = decoded.collect();
+        decoded.sort();
+        let mut pixels: Vec<_> = (0..6)
+            .map(|n| fs::read(source.join(format!("expected/raw-nhwc-4-{n}.npy"))).unwrap())
+            .zip([0, 1, 2, 0, 1, 2])
+            .map(|(npy, label)| (label, npy[128..].to_vec()))
+            .collect();
+        pixels.sort();
+        assert!(decoded == pixels, "{kind}: other pixels");
+        assert_eq!(Dataset::open(&dst).unwrap().manifest().kinds[kind], 6);
+    }
 }
 
 #[test]
