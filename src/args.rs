@@ -1,13 +1,16 @@
 //! The command line: subcommands, the options they share, and how sizes are read.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use clap::{
     Args, Parser, Subcommand, ValueEnum,
     builder::{PossibleValue, PossibleValuesParser},
 };
 use shardpack_format::formats::{
-    self, Choice,
+    self, Beside, Choice,
     foreign::{Entries, Wanted},
 };
 use shardpack_packer::{
@@ -15,7 +18,11 @@ use shardpack_packer::{
     foreign::{Kind, lmdb},
     pack::{Extension, PlanOptions, ReadOrderChoice},
     plan::{self, Compression, Cut, Order},
-    source::image_folder::{self, Splits},
+    source::{
+        List, Origin,
+        image_folder::{self, Splits},
+        list,
+    },
     sys,
 };
 
@@ -119,9 +126,9 @@ pub enum ClsArg {
 /// Metadata components.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum MetaArg {
-    /// None
+    /// None, and nothing that the source has beside the images of its own
     None,
-    /// A component `json` with class, label and original path
+    /// A component `json` with class, label and original path, then what a list says
     Json,
 }
 
@@ -170,9 +177,9 @@ pub struct PlanArgs {
     /// Label component
     #[arg(long, value_enum, default_value = "label")]
     pub cls: ClsArg,
-    /// Metadata component
-    #[arg(long, value_enum, default_value = "none")]
-    pub meta: MetaArg,
+    /// Metadata component [default: what a list or a dataset says of samples, if it says anything]
+    #[arg(long, value_enum)]
+    pub meta: Option<MetaArg>,
     /// Compress shards: zstd or zstd:LEVEL (photographs do not get smaller)
     #[arg(long, value_name = "zstd[:LEVEL]", value_parser = compression)]
     pub compress: Option<Compression>,
@@ -205,8 +212,15 @@ impl PlanArgs {
         };
         // A walk waits for the disk or the network more than for a core.
         let threads = (2 * jobs).max(8);
-        let walk =
-            image_folder::Options { splits, include: self.include.clone(), exclude: self.exclude.clone(), threads };
+        let walk = image_folder::Options {
+            splits,
+            include: self.include.clone(),
+            exclude: self.exclude.clone(),
+            threads,
+            no_text: matches!(self.meta, Some(MetaArg::None)),
+            meta: matches!(self.meta, Some(MetaArg::Json)),
+            ..image_folder::Options::default()
+        };
         let of_format = |format: Choice| {
             let cut = match (self.shards, self.shard_samples) {
                 (Some(shards), _) => Cut::Shards(shards),
@@ -258,7 +272,7 @@ impl PlanArgs {
                 entries.push(entry);
             }
         }
-        let (cls, json) = (matches!(self.cls, ClsArg::Label), matches!(self.meta, MetaArg::Json));
+        let (cls, json) = (matches!(self.cls, ClsArg::Label), matches!(self.meta, Some(MetaArg::Json)));
         let names = || entries.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", ");
         if !entries.iter().any(|entry| entry.has_extensions) && (self.ext != "common" || !cls || json) {
             return Err(Error::usage(format!(
@@ -296,6 +310,77 @@ fn kinds() -> PossibleValuesParser {
     let of_dialect =
         |dialect: &lmdb::Dialect| PossibleValue::new(dialect.name).aliases(dialect.aliases).help(dialect.about);
     PossibleValuesParser::new(of_format.chain(lmdb::DIALECTS.iter().map(of_dialect)))
+}
+
+/// Which columns of a list are what, and where its files are.
+#[derive(Args, Clone, Debug)]
+pub struct ListArgs {
+    /// Of a list: folder that paths are relative to and that all files are in [default: the list's own]
+    #[arg(long, value_name = "FOLDER")]
+    root: Option<PathBuf>,
+    /// Of a list: column with the path [default: found by its name]
+    #[arg(long, value_name = "NAME")]
+    path_column: Option<String>,
+    /// Of a list: column with the label [default: found by its name]
+    #[arg(long, value_name = "NAME")]
+    label_column: Option<String>,
+    /// Of a list: column with the split [default: `split`, if its values are train, val, test, …]
+    #[arg(long, value_name = "NAME")]
+    split_column: Option<String>,
+}
+
+impl ListArgs {
+    /// As the packer takes them.
+    pub fn columns(&self) -> list::Columns {
+        let Self { root, path_column, label_column, split_column } = self.clone();
+        list::Columns { root, path: path_column, label: label_column, split: split_column }
+    }
+}
+
+/// What images are packed, and with what.
+#[derive(Args, Clone, Debug)]
+pub struct SourceArgs {
+    #[command(flatten)]
+    list: ListArgs,
+    /// Samples have no labels, whatever folders they are in or a list says
+    #[arg(long)]
+    no_labels: bool,
+    /// Files beside images that belong to the sample: EXT for one of the same name, or NAME=PATTERN, as in
+    /// mask=*_mask.png; several with commas
+    #[arg(long, value_name = "EXT|NAME=PATTERN", value_delimiter = ',')]
+    with: Vec<String>,
+}
+
+impl SourceArgs {
+    /// The source that is packed: a tree, or a list.
+    ///
+    /// # Errors
+    /// When it is a file that is no list, or something is said of the columns of a tree.
+    pub fn origin(&self, src: &Path) -> Result<Origin, Error> {
+        let columns = self.list.columns();
+        if src.is_file() {
+            return List::find(src, &columns).map(Origin::List);
+        }
+        match columns.is_empty() {
+            true => Ok(Origin::Folder(src.to_path_buf())),
+            false => {
+                Err(Error::usage("--root, --path-column, --label-column and --split-column are for lists").in_file(src))
+            }
+        }
+    }
+
+    /// Puts into `options` what is said here.
+    ///
+    /// # Errors
+    /// When `--with` names no files.
+    pub fn put(&self, options: &mut [PlanOptions]) -> Result<(), Error> {
+        let beside = self.with.iter().map(|with| Beside::files(with)).collect::<Result<Vec<_>, _>>()?;
+        for options in options {
+            options.walk.no_labels = self.no_labels;
+            options.walk.beside.clone_from(&beside);
+        }
+        Ok(())
+    }
 }
 
 /// How records of shards are read.

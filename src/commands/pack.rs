@@ -9,12 +9,12 @@ use shardpack_packer::{
     copy::OnBad,
     pack::{self, Place, PlanOptions, Planned, Report},
     sidecars,
-    source::{Origin, medium::ReadOrder},
+    source::medium::ReadOrder,
 };
 
 use crate::{
     Outcome,
-    args::{self, Machine, PlanArgs, ReadOrderArg, Talk},
+    args::{self, Machine, PlanArgs, ReadOrderArg, SourceArgs, Talk},
     progress::{self, Progress},
     report,
 };
@@ -28,9 +28,13 @@ const NAMED: usize = 20;
   shardpack pack photos/ packed/
   shardpack pack imagenet/ packed/ --shard-size 512MiB --seed 7
   shardpack pack photos/ packed/ --on-bad skip --meta json
+  shardpack pack labels.csv packed/                       paths and labels found by their columns
+  shardpack pack annotations/instances_val2017.json packed/   COCO
+  shardpack pack photos/ packed/ --no-labels --with txt,mask=*_mask.png
   shardpack pack --plan photos.plan packed/")]
 pub struct Args {
-    /// ImageFolder: SRC/<class>/<image>, or SRC/<split>/<class>/<image>; not with --plan
+    /// ImageFolder: SRC/<class>/<image>, or SRC/<split>/<class>/<image>; or a list: CSV, JSONL, Parquet, COCO, lines
+    /// `path label`; not with --plan
     #[arg(value_name = "SRC")]
     first: PathBuf,
     /// Folder to write to
@@ -39,11 +43,14 @@ pub struct Args {
     /// Pack what this plan file says, instead of walking SRC
     #[arg(long = "plan", value_name = "FILE", conflicts_with_all = [
         "format", "order", "seed", "shard_size", "shard_samples", "shards", "name", "splits", "ext", "cls", "meta",
-        "compress", "include", "exclude", "label_offset", "features", "mds_encoding", "settings",
+        "compress", "include", "exclude", "label_offset", "features", "mds_encoding", "settings", "root",
+        "path_column", "label_column", "split_column", "no_labels", "with",
         "check", "formats", "min_side", "max_pixels", "dedup", "leaks", "near_duplicates", "sample_per_class", "classes",
         "class_map", "fix", "rotate", "resize", "encode", "quality", "drop_icc", "keep_exif",
     ])]
     plan_file: Option<PathBuf>,
+    #[command(flatten)]
+    source: SourceArgs,
     #[command(flatten)]
     plan: PlanArgs,
     #[command(flatten)]
@@ -103,9 +110,10 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let (planned, dst) = match (&args.plan_file, &args.second) {
         (Some(file), None) => (vec![pack::planned(file)?], &args.first),
         (None, Some(dst)) => {
-            let options = args.plan.options(args.run.machine.jobs())?;
+            let mut options = args.plan.options(args.run.machine.jobs())?;
+            args.source.put(&mut options)?;
             let place = place(&options, dst, &args.run);
-            (pack::plan_all(Origin::Folder(args.first.clone()), &options, place.as_ref(), &monitor)?, dst)
+            (pack::plan_all(args.source.origin(&args.first)?, &options, place.as_ref(), &monitor)?, dst)
         }
         (Some(_), Some(_)) => {
             return Err(Error::usage("--plan FILE names the source already").help("shardpack pack --plan FILE DST"));
@@ -222,9 +230,12 @@ pub fn describe_source(planned: &Planned) -> Vec<String> {
         *ignored.entry(reason.strip_prefix("extension ").unwrap_or(reason)).or_default() += files;
     }
     let mut found = format!(
-        "found   {} in {}, {}",
+        "found   {} {}, {}",
         report::counted(images, "image"),
-        report::counted(classes, "class"),
+        match classes {
+            0 => "without labels".to_owned(),
+            _ => format!("in {}", report::counted(classes, "class")),
+        },
         report::bytes(payload)
     );
     if !splits.is_empty() {

@@ -7,15 +7,13 @@ use shardpack_packer::{
     Error, Result,
     pack::{self, Planned},
     plan::Plan,
-    plan_file,
-    source::Origin,
-    sys,
+    plan_file, sys,
 };
 
 use super::pack::{describe_source, say_notes};
 use crate::{
     Outcome,
-    args::{Machine, PlanArgs, Talk},
+    args::{Machine, PlanArgs, SourceArgs, Talk},
     progress::{self, Progress},
     report,
 };
@@ -31,13 +29,15 @@ const LARGEST: usize = 10;
   shardpack plan photos/ packed/ --shard-size 128MiB -o photos.plan
   shardpack pack --plan photos.plan packed/")]
 pub struct Args {
-    /// ImageFolder: SRC/<class>/<image>, or SRC/<split>/<class>/<image>
+    /// ImageFolder: SRC/<class>/<image>, or SRC/<split>/<class>/<image>; or a list
     pub src: PathBuf,
     /// Folder that pack would write to
     pub dst: PathBuf,
     /// Write the plan file that pack --plan takes
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    #[command(flatten)]
+    source: SourceArgs,
     #[command(flatten)]
     plan: PlanArgs,
     #[command(flatten)]
@@ -50,8 +50,9 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<Outcome> {
     progress::catch_interrupts();
     let monitor = Progress::new(args.talk.quiet);
-    let options = args.plan.options(args.machine.jobs())?;
-    let all = pack::plan_all(Origin::Folder(args.src.clone()), &options, None, &monitor)?;
+    let mut options = args.plan.options(args.machine.jobs())?;
+    args.source.put(&mut options)?;
+    let all = pack::plan_all(args.source.origin(&args.src)?, &options, None, &monitor)?;
     monitor.finish();
     let [planned] = all.as_slice() else {
         if args.output.is_some() {
@@ -126,7 +127,8 @@ fn largest(plan: &Plan) -> Vec<(u32, Vec<u8>)> {
 fn per_class(plan: &Plan) -> Vec<(u64, u64)> {
     let mut classes = vec![(0, 0); plan.listing.classes.len()];
     for entry in plan.listing.entries() {
-        let class = &mut classes[plan.listing.folders()[entry.folder as usize].class as usize];
+        let Some(class) = plan.listing.folders()[entry.folder as usize].class else { continue };
+        let class = &mut classes[class as usize];
         *class = (class.0 + 1, class.1 + u64::from(entry.bytes));
     }
     classes
@@ -153,7 +155,9 @@ fn dataset_text(out: &mut String, plan: &Plan) {
         (shard_bytes as f64 / payload as f64 - 1.0) * 100.0,
         plan.format().name(),
     );
-    let _ = writeln!(out, "\n  label  class                              images       bytes");
+    if !plan.listing.classes.is_empty() {
+        let _ = writeln!(out, "\n  label  class                              images       bytes");
+    }
     let classes = per_class(plan);
     for (label, (images, bytes)) in classes.iter().enumerate().take(SHOWN_CLASSES) {
         let name = report::path(&plan.listing.classes[label]);

@@ -12,7 +12,7 @@ use shardpack_packer::{
 
 use crate::{
     Outcome,
-    args::{Machine, Talk, Target},
+    args::{ListArgs, Machine, Talk, Target},
     progress::{self, Progress},
     report,
 };
@@ -36,12 +36,14 @@ pub struct Args {
     /// Decode every image in full
     #[arg(long)]
     decode: bool,
-    /// Compare with the source tree, both ways
+    /// Compare with the source, a tree or a list, both ways
     #[arg(long, value_name = "SRC")]
     against: Option<PathBuf>,
-    /// Write damaged bytes anew from the source tree, then verify again
+    /// Write damaged bytes anew from the source, a tree or a list, then verify again
     #[arg(long, value_name = "SRC")]
     repair: Option<PathBuf>,
+    #[command(flatten)]
+    list: ListArgs,
     #[command(flatten)]
     machine: Machine,
     #[command(flatten)]
@@ -53,7 +55,13 @@ pub fn run(args: &Args) -> Result<Outcome> {
     progress::catch_interrupts();
     let monitor = Progress::new(args.talk.quiet);
     let jobs = args.machine.jobs();
-    let options = Options { quick: args.quick, decode: args.decode, against: args.against.clone(), jobs };
+    let options = Options {
+        quick: args.quick,
+        decode: args.decode,
+        against: args.against.clone(),
+        columns: args.list.columns(),
+        jobs,
+    };
     let subject = subject(&args.target.paths)?;
     let has_manifest = matches!(subject, Subject::Dataset(_));
     let done = match (subject, &args.repair) {

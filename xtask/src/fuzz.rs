@@ -16,9 +16,9 @@ use crate::{
     python,
 };
 
-const TARGETS: [&str; 11] = [
-    "tar", "tfrecord", "recordio", "mds", "parquet", "hdf5", "lmdb", "plain", "imaging", "index", "manifest",
-    "seekable",
+const TARGETS: [&str; 14] = [
+    "tar", "tfrecord", "recordio", "mds", "parquet", "hdf5", "lmdb", "plain", "imaging", "list", "coco", "index",
+    "manifest", "seekable",
 ];
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
@@ -173,6 +173,19 @@ fn seed(name: &str, corpus: &Path) -> Result<()> {
             for name in ["textures/fur.jpg", "space/galaxies/blue.jpg", "things/cup.jpg", "things/spoon.png"] {
                 copy(&photos.join(name), &corpus.join(name.replace('/', "-")))?;
             }
+        }
+        "list" => {
+            // The first byte picks the kind.
+            let seeds: [(&str, &[u8]); 4] = [
+                ("csv", b"\0path,label,split,x\r\na.jpg,7,train,\"q \"\"u\"\"\"\nb.jpg,c,val,1e-7\n"),
+                ("text", b"\x01a.jpg 7\nb c.jpg 8\n"),
+                ("jsonl", b"\x02{\"file\": \"a.jpg\", \"label\": 1, \"x\": [0.10, null]}\n{\"file\": \"b.jpg\"}\n"),
+                ("json", b"\x03[{\"file\": \"a.jpg\", \"label\": \"c\"}]"),
+            ];
+            seeds.into_iter().try_for_each(|(name, bytes)| write(&corpus.join(name), bytes))?;
+        }
+        "coco" => {
+            copy(&root().join("fixtures/coco/annotations/instances_photos.json"), &corpus.join("own.json"))?;
         }
         "index" => copy(&packed.join("plain/index/shard-000000.index"), &corpus.join("own.index"))?,
         "manifest" => copy(&packed.join("plain/manifest.json"), &corpus.join("own.json"))?,

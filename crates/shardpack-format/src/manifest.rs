@@ -161,7 +161,7 @@ impl Counts {
 pub struct Ledger {
     /// Sum over the classes, and over what has none.
     pub counts: Counts,
-    /// What became of records of a source of shards whose class cannot be told: none of them is packed.
+    /// What became of images whose class cannot be told, of which none is packed; of all, where there are no classes.
     #[serde(default, skip_serializing_if = "Counts::is_empty")]
     pub unclassified: Counts,
     /// `ledger.jsonl`, if any image is not in the shards.
@@ -282,7 +282,8 @@ impl Manifest {
             return wrong("block_samples is 0, or there are no components".to_owned());
         }
         let mut total = self.ledger.unclassified;
-        if !total.balance() || total.packed > 0 {
+        // Where there are classes, each sample has one.
+        if !total.balance() || total.packed > 0 && !self.classes.is_empty() {
             return wrong("unclassified: discovered is not skipped + filtered".to_owned());
         }
         for class in &self.classes {

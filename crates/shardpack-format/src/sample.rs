@@ -18,6 +18,16 @@ pub struct Sample<'a> {
     pub path: &'a [u8],
     /// Length of the image file in bytes.
     pub payload_bytes: u32,
+    /// Length in bytes of each of [`crate::formats::Choice::beside`], `None` where the sample lacks it. Shorter is as
+    /// good as filled up with `None`.
+    pub beside: &'a [Option<u32>],
+}
+
+impl Sample<'_> {
+    /// Length in bytes of further component `number`; `None` where the sample lacks it.
+    pub fn beside(&self, number: usize) -> Option<u32> {
+        self.beside.get(number).copied().flatten()
+    }
 }
 
 /// Part of a record: offset from the record's start and length, in bytes.

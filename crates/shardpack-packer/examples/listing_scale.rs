@@ -80,7 +80,7 @@ fn listing(samples: u64, classes: u64) -> Listing {
             let bytes = 50_000 + (number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as u32 % 120_000;
             files.push(name.as_bytes(), bytes, number, 0);
         }
-        builder.add(Folder { path: class_name(class).into(), class: class as u32 }, &files);
+        builder.add(Folder { path: class_name(class).into(), class: Some(class as u32) }, &files);
     }
     builder.finish(Arc::new(names))
 }

@@ -279,7 +279,7 @@ impl Adopter<'_> {
             // Keys that need not be unique are of no use to find a sample by.
             key: if record.key_is_unique { record.key.clone() } else { path.clone() },
             path,
-            label: Some(i64::from(self.listing.class(number))),
+            label: self.listing.class(number).map(i64::from),
             offset: start,
             record_bytes: stored.len() as u32,
             components: vec![extent],
@@ -311,11 +311,12 @@ fn write_manifest(
     let (format, work) = (formats::open(choice)?, &folder.join(WORK_FOLDER));
     let (mut kinds, mut payload_bytes) = (BTreeMap::new(), 0);
     let mut classes = vec![Counts::default(); found.listing.classes.len()];
+    let mut unclassified = Counts::default();
     for entry in found.listing.entries() {
-        let counts = &mut classes[found.listing.folders()[entry.folder as usize].class as usize];
+        let class = found.listing.folders()[entry.folder as usize].class;
+        let counts = class.map_or(&mut unclassified, |class| &mut classes[class as usize]);
         (counts.discovered, counts.packed) = (counts.discovered + 1, counts.packed + 1);
     }
-    let mut unclassified = Counts::default();
     for line in bad {
         let counts = line.class.map_or(&mut unclassified, |class| &mut classes[class as usize]);
         (counts.discovered, counts.skipped) = (counts.discovered + 1, counts.skipped + 1);

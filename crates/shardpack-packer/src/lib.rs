@@ -7,6 +7,7 @@ pub use shardpack_imaging as imaging;
 pub mod adopt;
 pub mod copy;
 mod digest;
+mod extra;
 pub mod foreign;
 pub mod inspect;
 pub mod ledger;

@@ -3,19 +3,21 @@
 //! Canonical order is that of torchvision's ImageFolder: by class, then folder path, then file name, each by bytes.
 //! Names are relative to the dataset's root and kept as the file system gave them.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use shardpack_format::{Error, Result};
 
+use crate::extra::{Extra, Piece};
+
 /// A folder that holds samples.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Folder {
-    /// Path relative to the dataset's root, with `/` between folders.
+    /// Path relative to the dataset's root, with `/` between folders; empty for the root itself.
     pub path: Box<[u8]>,
-    /// Number of its class.
-    pub class: u32,
+    /// Number of its class; `None` where samples have none.
+    pub class: Option<u32>,
 }
 
 /// What is kept of a sample beside its name.
@@ -94,6 +96,7 @@ pub struct Listing {
     /// In canonical order.
     entries: Vec<Entry>,
     own_order: OwnOrder,
+    extra: Extra,
 }
 
 /// Samples of one folder, in order of their names, before they join a listing.
@@ -101,6 +104,7 @@ pub struct Listing {
 pub struct FolderSamples {
     names: Vec<u8>,
     entries: Vec<Entry>,
+    pieces: Vec<Piece>,
 }
 
 impl FolderSamples {
@@ -110,6 +114,11 @@ impl FolderSamples {
         let name_at = packed_name(self.names.len() as u64, name.len() as u64).unwrap_or(0);
         self.names.extend_from_slice(name);
         self.entries.push(Entry { name: name_at, place, stamp, bytes, folder: 0 });
+    }
+
+    /// Adds what the sample that was added last has beside its image: a piece for each kind.
+    pub fn push_pieces(&mut self, pieces: &[Piece]) {
+        self.pieces.extend_from_slice(pieces);
     }
 
     /// Whether there are none.
@@ -126,15 +135,31 @@ pub struct Builder {
     names: Vec<u8>,
     entries: Vec<Entry>,
     own_order: OwnOrder,
+    extra: Extra,
 }
 
 impl Builder {
+    /// Begins where samples have these things beside their images; nothing is known of any sample.
+    pub fn with(extra: Extra) -> Self {
+        Self { extra, ..Self::default() }
+    }
+
+    /// Adds what the sample that was added last has beside its image, a piece for each kind, and its line in a list.
+    pub fn add_extra(&mut self, pieces: &[Piece], line: Option<u64>) {
+        self.extra.pieces.extend_from_slice(pieces);
+        self.extra.lines.extend(line);
+        if line.is_some() {
+            self.own_order = OwnOrder::Lines;
+        }
+    }
+
     /// Takes over the samples of a folder.
     pub fn add(&mut self, folder: Folder, samples: &FolderSamples) {
         let (number, before) = (self.folders.len() as u32, self.names.len() as u64);
         self.names.extend_from_slice(&samples.names);
         let moved = |entry: &Entry| Entry { name: entry.name + (before << 16), folder: number, ..*entry };
         self.entries.extend(samples.entries.iter().map(moved));
+        self.extra.pieces.extend_from_slice(&samples.pieces);
         self.folders.push(folder);
     }
 
@@ -162,22 +187,22 @@ impl Builder {
 
     /// The listing of all that was taken over.
     pub fn finish(self, classes: Arc<Vec<Box<[u8]>>>) -> Listing {
-        let Self { folders, names, mut entries, own_order } = self;
+        let Self { folders, names, mut entries, own_order, mut extra } = self;
         let mut order: Vec<u32> = (0..folders.len() as u32).collect();
         let key = |number: &u32| (folders[*number as usize].class, &folders[*number as usize].path);
         order.sort_unstable_by(|a, b| key(a).cmp(&key(b)));
         let mut places = vec![0; order.len()];
         order.iter().enumerate().for_each(|(place, number)| places[*number as usize] = place as u32);
         entries.par_iter_mut().for_each(|entry| entry.folder = places[entry.folder as usize]);
-        match own_order {
-            OwnOrder::Places | OwnOrder::Keys => sort_by_name(&names, &mut entries),
+        sort_with(&mut entries, &mut extra, |entries| match own_order {
+            OwnOrder::Places | OwnOrder::Keys | OwnOrder::Lines => sort_by_name(&names, entries),
             // In a folder the names came in order, and so they stand.
             OwnOrder::Canonical => entries.par_sort_unstable_by_key(|entry| (entry.folder, entry.name)),
-        }
+        });
         let mut folders: Vec<Option<Folder>> = folders.into_iter().map(Some).collect();
         let folders = order.iter().filter_map(|number| folders[*number as usize].take()).collect();
         entries.shrink_to_fit();
-        Listing { classes, folders, names, entries, own_order }
+        Listing { classes, folders, names, entries, own_order, extra }
     }
 }
 
@@ -192,6 +217,8 @@ pub enum OwnOrder {
     Places,
     /// That of their keys, numbers in them by their value: `9` before `10`.
     Keys,
+    /// That of the lines of a list.
+    Lines,
 }
 
 /// What stands in for `key` so that bytes compare as its numbers do.
@@ -217,8 +244,26 @@ fn name_of<'n>(names: &'n [u8], entry: &Entry) -> &'n [u8] {
 
 fn sort_by_name(names: &[u8], entries: &mut [Entry]) {
     entries.par_sort_unstable_by(|a, b| {
-        a.folder.cmp(&b.folder).then_with(|| name_of(names, a).cmp(name_of(names, b))).then(a.place.cmp(&b.place))
+        let by_name = a.folder.cmp(&b.folder).then_with(|| name_of(names, a).cmp(name_of(names, b)));
+        // One file may be listed twice.
+        by_name.then(a.place.cmp(&b.place)).then(a.name.cmp(&b.name))
     });
+}
+
+/// Sorts entries and keeps with each what it has beside.
+fn sort_with(entries: &mut [Entry], extra: &mut Extra, sort: impl FnOnce(&mut [Entry])) {
+    if extra.is_empty() {
+        return sort(entries);
+    }
+    // No two names start at one place.
+    let mut before: Vec<(u64, u64)> = entries.iter().map(|entry| entry.name).zip(0..).collect();
+    before.par_sort_unstable();
+    sort(entries);
+    let number = |entry: &Entry| {
+        let at = before.partition_point(|(name, _)| *name < entry.name);
+        before.get(at).map_or(0, |(_, number)| *number)
+    };
+    *extra = extra.chosen(&entries.iter().map(number).collect::<Vec<_>>());
 }
 
 impl Listing {
@@ -254,15 +299,19 @@ impl Listing {
         names: Vec<u8>,
         entries: Vec<Entry>,
         own_order: OwnOrder,
+        extra: Extra,
     ) -> Result<Self> {
+        extra.check(entries.len() as u64)?;
+        let lines_fit = (own_order == OwnOrder::Lines) != extra.lines.is_empty() || entries.is_empty();
         let end = |entry: &Entry| entry.name_start() + entry.name_bytes();
         let names_fit = entries.iter().all(|entry| end(entry) <= names.len() as u64);
         let folders_fit = entries.iter().all(|entry| (entry.folder as usize) < folders.len());
-        let classes_fit = folders.iter().all(|folder| (folder.class as usize) < classes.len());
-        if !(names_fit && folders_fit && classes_fit) {
+        let class_fits = |class: Option<u32>| class.is_none_or(|class| (class as usize) < classes.len());
+        let classes_fit = folders.iter().all(|folder| class_fits(folder.class));
+        if !(names_fit && folders_fit && classes_fit && lines_fit) {
             return Err(Error::data("a name, folder or class of the listing points outside it"));
         }
-        Ok(Self { classes, folders, names, entries, own_order })
+        Ok(Self { classes, folders, names, entries, own_order, extra })
     }
 
     /// All entries in canonical order.
@@ -289,12 +338,19 @@ impl Listing {
     pub fn path(&self, number: u64, out: &mut Vec<u8>) {
         out.clear();
         out.extend_from_slice(&self.folder(number).path);
-        out.push(b'/');
+        if !out.is_empty() {
+            out.push(b'/');
+        }
         out.extend_from_slice(self.name(number));
     }
 
+    /// What samples have beside image, name and class.
+    pub fn extra(&self) -> &Extra {
+        &self.extra
+    }
+
     /// The samples that `keep` says yes to, by number; those of class `n` are of class `class_of(n)` of `classes` then, or
-    /// are left out where that is none.
+    /// are left out where that is none. What has no class has none.
     pub fn chosen(
         &self,
         classes: &Arc<Vec<Box<[u8]>>>,
@@ -302,12 +358,14 @@ impl Listing {
         keep: impl Fn(u64) -> bool,
     ) -> Self {
         // Two classes that become one may have folders of one path, as records of shards have.
-        let mut together: BTreeMap<(u32, &[u8]), Vec<std::ops::Range<u64>>> = BTreeMap::new();
+        let mut together: BTreeMap<(Option<u32>, &[u8]), Vec<Range<u64>>> = BTreeMap::new();
         for (folder, numbers) in self.folders.iter().zip(self.samples_by_folder()) {
-            if let Some(class) = class_of(folder.class) {
-                together.entry((class, &folder.path)).or_default().push(numbers);
+            let class = folder.class.map(&class_of);
+            if class != Some(None) {
+                together.entry((class.flatten(), &folder.path)).or_default().push(numbers);
             }
         }
+        let mut kept = Vec::new();
         let folders = together.into_iter().map(|((class, path), ranges)| {
             let mut numbers: Vec<u64> = ranges.iter().cloned().flatten().filter(|number| keep(*number)).collect();
             if ranges.len() > 1 {
@@ -317,11 +375,13 @@ impl Listing {
             for number in numbers {
                 let Entry { bytes, place, stamp, .. } = *self.entry(number);
                 samples.push(self.name(number), bytes, place, stamp);
+                kept.push(number);
             }
             (Folder { path: path.into(), class }, samples)
         });
-        let listing = Self::new(Arc::clone(classes), folders.filter(|(_, samples)| !samples.is_empty()).collect());
-        Self { own_order: self.own_order, ..listing }
+        let folders = folders.filter(|(_, samples)| !samples.is_empty()).collect();
+        let listing = Self::new(Arc::clone(classes), folders);
+        Self { own_order: self.own_order, extra: self.extra.chosen(&kept), ..listing }
     }
 
     /// The same samples with other lengths in bytes, which `bytes` says by number and the one before.
@@ -357,9 +417,10 @@ impl Listing {
         let mut order: Vec<u64> = (0..self.len()).collect();
         match self.own_order {
             OwnOrder::Canonical => return None,
+            OwnOrder::Lines => order.par_sort_unstable_by_key(|number| self.extra.lines.get(*number as usize)),
             OwnOrder::Places => order.par_sort_unstable_by_key(|number| self.entry(*number).place),
             OwnOrder::Keys => order.par_sort_by_cached_key(|number| {
-                let class = self.classes[self.class(*number) as usize].len();
+                let class = self.class(*number).map_or(0, |class| self.classes[class as usize].len());
                 let mut path = Vec::new();
                 self.path(*number, &mut path);
                 (natural(&path[class..]), self.entry(*number).place)
@@ -388,38 +449,38 @@ impl Listing {
             self.names.extend_from_slice(&name);
         }
         if !namesakes.is_empty() {
-            sort_by_name(&self.names, &mut self.entries);
+            let Self { names, entries, extra, .. } = self;
+            sort_with(entries, extra, |entries| sort_by_name(names, entries));
         }
         Ok(())
     }
 
-    /// Number of the sample of class number `class` whose path relative to the dataset's root is `path`.
-    pub fn find(&self, class: u32, path: &[u8]) -> Option<u64> {
+    /// Numbers of the samples of class number `class` whose path relative to the dataset's root is `path`: one at most,
+    /// but for a list that has a file more than once.
+    pub fn find(&self, class: Option<u32>, path: &[u8]) -> Range<u64> {
         // A name of a sample of shards may have a `/` in it, that of a file never.
         let cuts = path.iter().enumerate().rev().filter(|(_, byte)| **byte == b'/');
-        cuts.map(|(at, _)| (&path[..at], &path[at + 1..])).find_map(|(folder, name)| self.find_in(class, folder, name))
+        let cuts = cuts.map(|(at, _)| (&path[..at], &path[at + 1..])).chain([(&[][..], path)]);
+        cuts.map(|(folder, name)| self.find_in(class, folder, name)).find(|found| !found.is_empty()).unwrap_or(0..0)
     }
 
-    fn find_in(&self, class: u32, folder: &[u8], name: &[u8]) -> Option<u64> {
-        let found =
-            self.folders.binary_search_by(|known| (known.class, &known.path[..]).cmp(&(class, folder))).ok()? as u32;
-        let first = self.entries.partition_point(|entry| entry.folder < found);
-        let end = self.entries.partition_point(|entry| entry.folder <= found);
-        let (mut low, mut high) = (first as u64, end as u64);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            match self.name(middle).cmp(name) {
-                std::cmp::Ordering::Less => low = middle + 1,
-                std::cmp::Ordering::Greater => high = middle,
-                std::cmp::Ordering::Equal => return Some(middle),
-            }
-        }
-        None
+    fn find_in(&self, class: Option<u32>, folder: &[u8], name: &[u8]) -> Range<u64> {
+        let found = self.folders.binary_search_by(|known| (known.class, &known.path[..]).cmp(&(class, folder)));
+        let Ok(found) = found.map(|found| found as u32) else { return 0..0 };
+        let of_entry = |entry: &Entry| (entry.folder, name_of(&self.names, entry));
+        let first = self.entries.partition_point(|entry| of_entry(entry) < (found, name));
+        let end = self.entries.partition_point(|entry| of_entry(entry) <= (found, name));
+        first as u64..end as u64
     }
 
-    /// Class of sample `number`.
-    pub fn class(&self, number: u64) -> u32 {
+    /// Class of sample `number`, if it has one.
+    pub fn class(&self, number: u64) -> Option<u32> {
         self.folder(number).class
+    }
+
+    /// Name of the class of sample `number`; empty where it has none.
+    pub fn class_name(&self, number: u64) -> &[u8] {
+        self.class(number).map_or(&[], |class| &self.classes[class as usize])
     }
 
     /// Bytes that the listing takes in memory, names included.
@@ -434,7 +495,7 @@ impl Listing {
     }
 
     /// The samples of `folder`, by number.
-    pub fn samples_by_folder(&self) -> Vec<std::ops::Range<u64>> {
+    pub fn samples_by_folder(&self) -> Vec<Range<u64>> {
         let mut ranges = vec![0..0; self.folders.len()];
         let mut start = 0;
         for (number, entry) in self.entries.iter().enumerate() {
@@ -454,7 +515,7 @@ mod tests {
     #[test]
     fn samples_of_a_source_with_an_order_are_listed_by_name_and_namesakes_are_parted() {
         let mut builder = Builder::default();
-        let folder = builder.add_folder(Folder { path: b"a".as_slice().into(), class: 0 });
+        let folder = builder.add_folder(Folder { path: b"a".as_slice().into(), class: Some(0) });
         for (name, place) in [(b"x".as_slice(), 7), (b"b", 5), (b"x", 3)] {
             builder.add_sample(folder, name, 1, place, 0).unwrap();
         }
@@ -463,7 +524,7 @@ mod tests {
         let names: Vec<_> = (0..3).map(|number| listing.name(number)).collect();
         assert_eq!(names, [b"3/x".as_slice(), b"7/x", b"b"]);
         assert_eq!(listing.stored_order().unwrap(), [0, 2, 1]);
-        assert_eq!([b"a/3/x".as_slice(), b"a/x"].map(|path| listing.find(0, path)), [Some(0), None]);
+        assert_eq!([b"a/3/x".as_slice(), b"a/x"].map(|path| listing.find(Some(0), path)), [0..1, 0..0]);
     }
 
     #[test]
@@ -480,7 +541,7 @@ mod tests {
 
     #[test]
     fn samples_are_found_by_number() {
-        let folder = |path: &[u8], class| Folder { path: path.into(), class };
+        let folder = |path: &[u8], class| Folder { path: path.into(), class: Some(class) };
         let mut first = FolderSamples::default();
         first.push(b"1.jpg", 10, 100, -5);
         first.push(b"22.jpg", 20, 99, 5);
@@ -496,13 +557,31 @@ mod tests {
             })
             .collect();
         assert_eq!(paths, [b"a/x/1.jpg".to_vec(), b"a/x/22.jpg".to_vec(), b"b/\xff.png".to_vec()]);
-        assert_eq!((listing.class(1), listing.class(2)), (0, 1));
+        assert_eq!((listing.class(1), listing.class(2)), (Some(0), Some(1)));
         assert_eq!(listing.samples_by_folder(), [0..2, 2..3]);
         assert_eq!(listing.entry(2).bytes, 30);
         assert_eq!(
             [(0, b"a/x/22.jpg".as_slice()), (1, b"b/\xff.png"), (1, b"a/x/22.jpg"), (0, b"a/1.jpg"), (2, b"x")]
-                .map(|(class, path)| listing.find(class, path)),
-            [Some(1), Some(2), None, None, None]
+                .map(|(class, path)| listing.find(Some(class), path)),
+            [1..2, 2..3, 0..0, 0..0, 0..0]
         );
+    }
+
+    #[test]
+    fn lines_of_a_list_stay_with_their_samples() {
+        let mut builder = Builder::default();
+        let root = builder.add_folder(Folder { path: b"".as_slice().into(), class: None });
+        for (name, line) in [(b"b".as_slice(), 4), (b"a", 7), (b"b", 2), (b"c", 5)] {
+            builder.add_sample(root, name, 1, u64::from(name[0]), 0).unwrap();
+            builder.add_extra(&[], Some(line));
+        }
+        let listing = builder.finish(Arc::default());
+        let mut path = Vec::new();
+        listing.path(0, &mut path);
+        assert_eq!(path, b"a");
+        assert_eq!(listing.extra().lines, [7, 4, 2, 5]);
+        assert_eq!(listing.stored_order().unwrap(), [2, 1, 3, 0]);
+        assert_eq!([b"b".as_slice(), b"c", b"d"].map(|path| listing.find(None, path)), [1..3, 3..4, 0..0]);
+        assert_eq!(listing.filtered(|path| path != b"a").extra().lines, [4, 2, 5]);
     }
 }

@@ -173,11 +173,12 @@ impl std::fmt::Debug for Chosen {
     }
 }
 
-/// Key and path of a sample, reused from one to the next.
+/// Key and path of a sample and what it has beside, reused from one to the next.
 #[derive(Debug, Default)]
 pub struct Scratch {
     key: String,
     path: Vec<u8>,
+    beside: Vec<Option<u32>>,
 }
 
 impl Plan {
@@ -239,6 +240,9 @@ impl Plan {
         let format = formats::open(&options.format)?;
         if options.compression != Compression::None && format.zstd_extension().is_none() {
             return Err(Error::usage(format!("--compress: readers of {} know no zstd", format.name())));
+        }
+        if options.format.beside != found.listing.extra().kinds {
+            return Err(Error::data("the components of the listing are not those of the format"));
         }
         let samples = found.listing.len();
         let key_digits = (samples.saturating_sub(1).max(1).ilog10() as usize + 1).max(KEY_DIGITS);
@@ -354,30 +358,38 @@ impl Plan {
         // Writing to a String cannot fail.
         let _ = write!(scratch.key, "{position:0width$}", width = self.key_digits);
         self.listing.path(number, &mut scratch.path);
-        let class = self.listing.class(number);
+        self.beside(number, &mut scratch.beside);
         Sample {
             key: &scratch.key,
-            label: Some(i64::from(class)),
-            class: &self.listing.classes[class as usize],
+            label: self.listing.class(number).map(i64::from),
+            class: self.listing.class_name(number),
             path: &scratch.path,
             payload_bytes: self.listing.entry(number).bytes,
+            beside: &scratch.beside,
         }
+    }
+
+    /// Lengths of what sample `number` has beside its image, written over `out`.
+    fn beside(&self, number: u64, out: &mut Vec<Option<u32>>) {
+        out.clear();
+        out.extend(self.listing.extra().pieces_of(number).iter().map(|piece| piece.length()));
     }
 
     /// Layout of sample `number` of the listing. Of the key only the width matters to it, and the path only where it is
     /// written.
     pub fn layout_of(&self, number: u64, scratch: &mut Scratch) -> Result<Layout> {
-        let class = self.listing.class(number);
+        self.beside(number, &mut scratch.beside);
         scratch.path.clear();
         if self.format.0.needs_path() {
             self.listing.path(number, &mut scratch.path);
         }
         let sample = Sample {
             key: &self.any_key,
-            label: Some(i64::from(class)),
-            class: &self.listing.classes[class as usize],
+            label: self.listing.class(number).map(i64::from),
+            class: self.listing.class_name(number),
             path: &scratch.path,
             payload_bytes: self.listing.entry(number).bytes,
+            beside: &scratch.beside,
         };
         self.format.0.layout(&sample).map_err(|error| {
             let mut path = Vec::new();
@@ -430,6 +442,12 @@ impl Plan {
         end + self.format.0.tail_bytes(end)
     }
 
+    /// Number among the components of the first that the source has of its own.
+    pub fn first_beside(&self) -> usize {
+        // They come last.
+        self.format().components().len() - self.options.format.beside.len()
+    }
+
     /// Length in bytes of all images together.
     pub fn payload_bytes(&self) -> u64 {
         self.listing.entries().iter().map(|entry| u64::from(entry.bytes)).sum()
@@ -476,6 +494,15 @@ impl Plan {
                 text(&listing.entry(number).bytes.to_le_bytes());
             }
         }
+        let extra = listing.extra();
+        if !extra.kinds.is_empty() {
+            for number in 0..listing.len() {
+                for (piece, content) in extra.content_of(number) {
+                    text(&piece.bytes.to_le_bytes());
+                    text(content.unwrap_or_default());
+                }
+            }
+        }
         for entry in unpacked {
             text(&entry.path);
             text(&[entry.fate as u8]);
@@ -490,12 +517,15 @@ impl Plan {
     /// a class.
     pub fn counts(&self) -> (Vec<Counts>, Counts) {
         let mut counts = vec![Counts::default(); self.listing.classes.len()];
-        for entry in self.listing.entries() {
-            let class = self.listing.folders()[entry.folder as usize].class;
-            counts[class as usize].discovered += 1;
-            counts[class as usize].packed += 1;
-        }
         let mut unclassified = Counts::default();
+        for entry in self.listing.entries() {
+            let counts = match self.listing.folders()[entry.folder as usize].class {
+                Some(class) => &mut counts[class as usize],
+                None => &mut unclassified,
+            };
+            counts.discovered += 1;
+            counts.packed += 1;
+        }
         for entry in &self.unpacked {
             let counts = match entry.class {
                 Some(class) => &mut counts[class as usize],

@@ -6,6 +6,9 @@
 //!       folders: u32 class | u32 length | path
 //!       entries: u64 end of name | u64 place | i64 stamp | u32 bytes | u32 folder
 //!       names, end to end
+//!       where samples have components beside the image, for each of them: u32 bytes | i64 stamp
+//!       texts, end to end
+//!       where the source is a list, for each sample: u64 line
 //! end 32 bytes: BLAKE3 of all before
 //! ```
 
@@ -18,19 +21,22 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use shardpack_format::{Error, Result, hash, sample};
+use shardpack_format::{Error, Result, formats::Beside, hash, sample};
 
 use crate::{
+    extra::{Extra, Piece},
     ledger::{self, Unpacked},
     listing::{Entry, Folder, Listing, OwnOrder},
     plan::{Options, Plan, Shard},
-    source::{Found, Origin, Shards, shards},
+    source::{Found, List, Origin, Shards, list, shards},
     sys,
 };
 
 const MAGIC: &[u8; 12] = b"shardpln\x01\0\0\0";
 /// Fast: names shrink tenfold at any level, numbers at none.
 const LEVEL: i32 = 1;
+/// In place of the number of a class: there is none.
+const NO_CLASS: u32 = u32::MAX;
 
 /// Plans of a source, as a file holds them.
 #[derive(Debug)]
@@ -56,6 +62,7 @@ enum StoredOrigin {
     /// The same.
     Dataset(String),
     Shards(shards::Stored),
+    List(list::Stored),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -75,6 +82,14 @@ struct Dataset {
     entries: u64,
     name_bytes: u64,
     own_order: OwnOrder,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    beside: Vec<Beside>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    text_bytes: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// Writes `plans` to `path`, by way of a temporary name beside it or in `work`.
@@ -115,6 +130,8 @@ fn header(source: &Origin, plans: &[Plan]) -> io::Result<Header> {
             entries: plan.listing.len(),
             name_bytes: plan.listing.name_bytes(),
             own_order: plan.listing.own_order(),
+            beside: plan.listing.extra().kinds.clone(),
+            text_bytes: texts(&plan.listing).map(|text| text.len() as u64).sum(),
         })
     };
     Ok(Header { source: stored(source), datasets: plans.iter().map(dataset).collect::<io::Result<_>>()? })
@@ -128,13 +145,14 @@ fn stored(source: &Origin) -> StoredOrigin {
         Origin::Folder(root) => StoredOrigin::Folder(hex(root)),
         Origin::Dataset(root) => StoredOrigin::Dataset(hex(root)),
         Origin::Shards(shards) => StoredOrigin::Shards(shards.stored()),
+        Origin::List(list) => StoredOrigin::List(list.stored()),
         Origin::Made(made) => stored(made.origin()),
     }
 }
 
 fn write_listing(out: &mut impl Write, listing: &Listing) -> io::Result<()> {
     for folder in listing.folders() {
-        out.write_all(&folder.class.to_le_bytes())?;
+        out.write_all(&folder.class.unwrap_or(NO_CLASS).to_le_bytes())?;
         out.write_all(&(folder.path.len() as u32).to_le_bytes())?;
         out.write_all(&folder.path)?;
     }
@@ -142,7 +160,20 @@ fn write_listing(out: &mut impl Write, listing: &Listing) -> io::Result<()> {
     for entry in listing.entries() {
         out.write_all(&entry.to_bytes(&mut name_end))?;
     }
-    (0..listing.len()).try_for_each(|number| out.write_all(listing.name(number)))
+    (0..listing.len()).try_for_each(|number| out.write_all(listing.name(number)))?;
+    let extra = listing.extra();
+    for (piece, kind) in extra.pieces.iter().zip(extra.kinds.iter().cycle()) {
+        out.write_all(&piece.bytes.to_le_bytes())?;
+        // Where a text starts follows from those before it.
+        out.write_all(&if kind.is_text() { 0 } else { piece.stamp }.to_le_bytes())?;
+    }
+    texts(listing).try_for_each(|text| out.write_all(text))?;
+    extra.lines.iter().try_for_each(|line| out.write_all(&line.to_le_bytes()))
+}
+
+/// The texts of all samples, in the order of the listing.
+fn texts(listing: &Listing) -> impl Iterator<Item = &[u8]> {
+    (0..listing.len()).flat_map(|number| listing.extra().content_of(number)).filter_map(|(_, text)| text)
 }
 
 struct Hashing<W> {
@@ -202,6 +233,7 @@ fn read_body(mut input: impl Read) -> Result<PlanFile> {
         StoredOrigin::Folder(root) => Origin::Folder(path(&root)?),
         StoredOrigin::Dataset(root) => Origin::Dataset(path(&root)?),
         StoredOrigin::Shards(stored) => Origin::Shards(Shards::restored(stored)?),
+        StoredOrigin::List(stored) => Origin::List(List::restored(stored)?),
     };
     let plans = header
         .datasets
@@ -235,6 +267,7 @@ fn read_listing(input: &mut impl Read, dataset: &Dataset, classes: Vec<Vec<u8>>)
     for _ in 0..dataset.folders {
         let class = u32::from_le_bytes(array(input)?);
         let length = u32::from_le_bytes(array(input)?);
+        let class = (class != NO_CLASS).then_some(class);
         folders.push(Folder { path: bytes(input, length.into())?.into(), class });
     }
     let (mut entries, mut name_start) = (Vec::new(), 0);
@@ -243,8 +276,33 @@ fn read_listing(input: &mut impl Read, dataset: &Dataset, classes: Vec<Vec<u8>>)
         entries.push(entry.ok_or_else(|| Error::data("names of the plan do not follow each other"))?);
     }
     let names = bytes(input, dataset.name_bytes)?;
+    let extra = read_extra(input, dataset)?;
     let classes = Arc::new(classes.into_iter().map(Into::into).collect());
-    Listing::from_parts(classes, folders, names, entries, dataset.own_order)
+    Listing::from_parts(classes, folders, names, entries, dataset.own_order, extra)
+}
+
+fn read_extra(input: &mut impl Read, dataset: &Dataset) -> Result<Extra> {
+    let (mut extra, mut text_end) = (Extra::of(dataset.beside.clone()), 0u64);
+    if !extra.kinds.is_empty() {
+        for _ in 0..dataset.entries {
+            for kind in &dataset.beside {
+                let mut piece =
+                    Piece { bytes: u32::from_le_bytes(array(input)?), stamp: i64::from_le_bytes(array(input)?) };
+                if kind.is_text() {
+                    piece.stamp = text_end.cast_signed();
+                    text_end = text_end.saturating_add(piece.length().unwrap_or(0).into());
+                }
+                extra.pieces.push(piece);
+            }
+        }
+    }
+    extra.texts = Arc::new(bytes(input, dataset.text_bytes)?);
+    if dataset.own_order == OwnOrder::Lines {
+        for _ in 0..dataset.entries {
+            extra.lines.push(u64::from_le_bytes(array(input)?));
+        }
+    }
+    Ok(extra)
 }
 
 fn cut(error: io::Error) -> Error {
@@ -303,6 +361,14 @@ fn options(old: &Options, new: &Options) -> Option<String> {
         .map(|(what, old, new)| format!("{what} was {old}, is now {new}"))
 }
 
+/// What shows a change of what a sample has beside its image.
+fn beside(plan: &Plan, number: u64) -> impl Iterator<Item = (u32, i64, &[u8])> {
+    plan.listing.extra().content_of(number).map(|(piece, text)| match text {
+        Some(text) => (piece.bytes, 0, text),
+        None => (piece.bytes, piece.stamp, &[][..]),
+    })
+}
+
 /// The first difference between two listings, and how many there are.
 fn samples(old: &Plan, new: &Plan) -> Option<String> {
     if old.listing.classes != new.listing.classes {
@@ -341,8 +407,9 @@ fn samples(old: &Plan, new: &Plan) -> Option<String> {
             }
             std::cmp::Ordering::Equal => {
                 let (a, b) = (old.listing.entry(old_at), new.listing.entry(new_at));
+                let same_beside = beside(old, old_at).eq(beside(new, new_at));
                 (old_at, new_at) = (old_at + 1, new_at + 1);
-                ((a.bytes, a.stamp) != (b.bytes, b.stamp)).then_some(("was changed", &new_path))
+                (!same_beside || (a.bytes, a.stamp) != (b.bytes, b.stamp)).then_some(("was changed", &new_path))
             }
         };
         if let Some((what, path)) = change {

@@ -43,15 +43,17 @@ pub fn seal(
 }
 
 fn manifest(plan: &Plan, sealed: &BTreeMap<usize, Sealed>, file: Option<manifest::File>) -> Result<Manifest> {
-    let (mut counts, unclassified) = plan.counts();
+    let (mut counts, mut unclassified) = plan.counts();
     let mut kinds = BTreeMap::new();
     for shard in sealed.values() {
         for (kind, samples) in &shard.kinds {
             *kinds.entry(kind.name().to_owned()).or_default() += samples;
         }
         for sample in &shard.unpacked {
-            let Some(class) = sample.class else { continue };
-            let counts = &mut counts[class as usize];
+            let counts = match sample.class {
+                Some(class) => &mut counts[class as usize],
+                None => &mut unclassified,
+            };
             (counts.packed, counts.discovered) = (counts.packed - 1, counts.discovered - 1);
             sample.fate.count(counts);
         }
@@ -68,7 +70,7 @@ fn manifest(plan: &Plan, sealed: &BTreeMap<usize, Sealed>, file: Option<manifest
         format: Format {
             name: plan.format().name().to_owned(),
             compression: plan.options.compression.to_string(),
-            settings: plan.format().settings(),
+            settings: plan.options.format.stored(plan.format()),
         },
         order: Order {
             algorithm: plan.order_algorithm().to_owned(),

@@ -9,6 +9,7 @@
 //! Each format is a folder here and a line in [`ALL`]; nothing else knows how many there are.
 
 pub mod adopted;
+pub mod beside;
 pub mod foreign;
 pub mod mds;
 pub mod recordio;
@@ -24,11 +25,19 @@ use crate::{
     Error, Result,
     image_header::{Header, Kind},
     index::RowRef,
+    manifest::{BY_KIND, Manifest},
     sample::{Extent, Sample},
 };
 
-/// Most components that a written sample has: image, label, metadata.
-pub const MAX_WRITTEN: usize = 3;
+pub use beside::Beside;
+
+/// Most components that a written sample has: image, label, metadata, and those that the source has of its own.
+pub const MAX_WRITTEN: usize = 3 + beside::MOST;
+
+/// Settings of a manifest that say of any format what the source has of its own; see [`Choice::beside`].
+const BESIDE: &str = "beside";
+/// The value is always [`beside::TEXT`].
+const META: &str = "meta";
 
 /// Where things lie in a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,8 +59,12 @@ pub struct Choice {
     pub extension: Option<String>,
     /// Write the label as a component of its own; where labels are components.
     pub cls: bool,
-    /// Write class, label and path as a component of its own; where metadata is a component.
+    /// Write class, label and path as a component of its own, where metadata is a component; or within the text that the
+    /// source tells of each sample, where it tells one.
     pub json: bool,
+    /// Components that the source has of its own, behind all others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<Beside>,
     /// What only this format has, by name: [`Entry::settings`] lists it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
@@ -68,7 +81,60 @@ fn is_first(name: &str) -> bool {
 impl Choice {
     /// The format `name` with a label, without metadata, and with its own defaults for all else.
     pub fn of(name: &str) -> Self {
-        Self { name: name.to_owned(), extension: None, cls: true, json: false, settings: BTreeMap::new() }
+        Self {
+            name: name.to_owned(),
+            extension: None,
+            cls: true,
+            json: false,
+            beside: Vec::new(),
+            settings: BTreeMap::new(),
+        }
+    }
+
+    /// Whether the source tells a text of each sample that is written.
+    pub fn has_text(&self) -> bool {
+        self.beside.iter().any(Beside::is_text)
+    }
+
+    /// The settings that a manifest keeps of this choice: those of `format`, and what the source has of its own.
+    pub fn stored(&self, format: &dyn Format) -> BTreeMap<String, String> {
+        let mut settings = format.settings();
+        if !self.beside.is_empty() {
+            settings.insert(BESIDE.to_owned(), Beside::list(&self.beside));
+        }
+        if self.has_text() && self.json {
+            settings.insert(META.to_owned(), beside::TEXT.to_owned());
+        }
+        settings
+    }
+
+    /// The choice that led to the dataset of this manifest.
+    ///
+    /// # Errors
+    /// When what it says of components is not what a manifest says.
+    pub fn of_manifest(manifest: &Manifest) -> Result<Self> {
+        let Manifest { format, components, .. } = manifest;
+        let has = |name: &str| components.iter().skip(1).any(|component| component == name);
+        let mut choice = Self {
+            name: format.name.clone(),
+            extension: components.first().filter(|name| *name != BY_KIND).cloned(),
+            cls: has("cls"),
+            json: has("json"),
+            beside: Vec::new(),
+            settings: format.settings.clone(),
+        };
+        choice.take_stored().map(|()| choice)
+    }
+
+    /// Takes from the settings what [`Choice::stored`] has added to those of the format.
+    fn take_stored(&mut self) -> Result<()> {
+        if let Some(list) = self.settings.remove(BESIDE) {
+            self.beside = Beside::of_list(&list)?;
+        }
+        if self.beside.iter().any(|beside| beside.name() == beside::TEXT) {
+            self.json = self.settings.remove(META).is_some();
+        }
+        Ok(())
     }
 
     /// Fails where a setting is none that the format has.
@@ -213,6 +279,10 @@ pub struct Entry {
     pub has_extensions: bool,
     /// Settings that only this format has.
     pub settings: &'static [Setting],
+    /// Whether samples can have components beside image and label that the source has of its own.
+    pub has_beside: bool,
+    /// Chooses not to write labels, where the samples have none.
+    pub without_labels: fn(&mut Choice),
     /// Sidecars that it can write.
     pub sidecars: &'static [sidecars::Kind],
     /// Makes a writer of it.
@@ -245,12 +315,37 @@ pub fn open(choice: &Choice) -> Result<Box<dyn Format>> {
         return Ok(Box::new(adopted::Adopted::new(entry, choice)));
     }
     choice.check_settings(entry.settings)?;
-    (entry.open)(choice)
+    beside::check(&choice.beside)?;
+    if let (false, Some(one)) = (entry.has_beside, choice.beside.first()) {
+        return Err(no_beside(entry, one));
+    }
+    let format = (entry.open)(choice)?;
+    let names = format.components();
+    let clash = choice.beside.iter().map(Beside::name).find(|name| {
+        let by_kind = names.first().is_some_and(|first| first == BY_KIND);
+        let is_kind = by_kind && Kind::ALL.iter().any(|kind| kind.extension() == *name);
+        is_kind || names.iter().filter(|other| other == name).count() != 1
+    });
+    match clash {
+        Some(name) => Err(Error::usage(format!("two components of a sample would be called {name:?}"))
+            .help("choose the extension of images with --ext, or name the other: --with NAME=PATTERN")),
+        None => Ok(format),
+    }
+}
+
+fn no_beside(entry: &Entry, one: &Beside) -> Error {
+    let others: Vec<_> = ALL.iter().filter(|entry| entry.has_beside).map(|entry| entry.name).collect();
+    let what = format!("{} has no place for {} beside the image", entry.name, one.name());
+    let help = match one.is_text() {
+        true => format!("--format {}, or --meta none to leave it out", others.join(", ")),
+        false => format!("--format {}", others.join(", ")),
+    };
+    Error::usage(what).help(help)
 }
 
 /// The extension of a component whose name in an index is `name`, for an image of `kind`.
 pub fn extension(name: &str, kind: Kind) -> &str {
-    if name == crate::manifest::BY_KIND { kind.extension() } else { name }
+    if name == BY_KIND { kind.extension() } else { name }
 }
 
 /// The image of the sample that `row` is of, from its record: as it lies there, or put together from its parts.
@@ -301,6 +396,67 @@ pub(crate) mod tests {
             in_parts: growth > 0,
         };
         Ok((record, row))
+    }
+
+    #[test]
+    fn what_a_source_has_of_its_own_lies_where_the_layout_says() {
+        let beside = [Beside::text(), Beside::files("mask=*_mask.png").unwrap(), Beside::files("txt").unwrap()];
+        for entry in ALL {
+            let choice = Choice { extension: Some("jpg".into()), beside: beside.to_vec(), ..Choice::of(entry.name) };
+            let format = match open(&choice) {
+                Ok(format) => format,
+                Err(error) => {
+                    assert!(!entry.has_beside && error.to_string().contains("json"), "{error}");
+                    continue;
+                }
+            };
+            let (texts, image) = ([b"{}".as_slice(), b"", b"caption"], b"\xff\xd8\xff some image");
+            let sample = Sample {
+                key: "00000042",
+                label: Some(7),
+                class: b"c",
+                path: b"c/1.jpg",
+                payload_bytes: image.len() as u32,
+                beside: &[Some(2), None, Some(7)],
+            };
+            let layout = format.layout(&sample).unwrap();
+            let mut record = vec![0xaa; layout.record_bytes as usize];
+            let mut put = |extent: Extent, bytes: &[u8]| {
+                record[extent.offset as usize..][..extent.bytes as usize].copy_from_slice(bytes);
+            };
+            put(layout.components[0], image);
+            let first = format.components().len() - beside.len();
+            for (extent, text) in layout.components[first..].iter().zip(texts).filter(|(e, _)| **e != Extent::ABSENT) {
+                put(*extent, text);
+            }
+            format.frame(&sample, &Header::of(image), &mut record).unwrap();
+            let row = Row {
+                key: sample.key.into(),
+                path: sample.path.into(),
+                label: sample.label,
+                offset: 0,
+                record_bytes: record.len() as u32,
+                components: layout.components[..format.components().len()].to_vec(),
+                content_hash: hash::content(image),
+                frame_hash: 0,
+                image: Header::of(image),
+                in_parts: false,
+            };
+            let index = index(format.as_ref(), std::slice::from_ref(&row));
+            format.check(&index.row(0).unwrap(), &record).unwrap();
+            let mut elsewhere = row.clone();
+            elsewhere.components[first + 2].offset -= 1;
+            let moved = self::index(format.as_ref(), &[elsewhere]);
+            assert!(format.check(&moved.row(0).unwrap(), &record).is_err(), "{}", entry.name);
+            // The same choice comes back from what a manifest keeps.
+            let mut again = Choice { settings: choice.stored(format.as_ref()), beside: Vec::new(), ..choice.clone() };
+            again.take_stored().unwrap();
+            assert_eq!((&again.beside, again.settings), (&choice.beside, format.settings()), "{}", entry.name);
+        }
+        let clash =
+            Choice { extension: Some("png".into()), beside: vec![Beside::files("png").unwrap()], ..Choice::of("tar") };
+        assert!(open(&clash).is_err());
+        assert!(open(&Choice { extension: None, ..clash }).is_err());
     }
 
     /// An index of these rows; it knows nothing of the shard.

@@ -2,7 +2,11 @@
 
 use shardpack_format::{Error, Result, formats::Layout, hash, image_header::Header, sample::Row};
 
-use crate::plan::{Plan, Scratch};
+use crate::{
+    listing::Listing,
+    plan::{Plan, Scratch},
+    source::{ReadError, Source},
+};
 
 /// Renders records one after the other and collects their rows.
 pub(super) struct Renderer<'a> {
@@ -15,7 +19,7 @@ pub(super) struct Renderer<'a> {
 
 /// Where a sample's record and its image go.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(crate) struct Place {
     pub position: u64,
     /// Number in the listing.
     pub number: u64,
@@ -30,6 +34,26 @@ impl Place {
         let image = self.layout.components[0];
         let (start, end) = (image.offset as usize, image.offset as usize + image.bytes as usize);
         record.get_mut(start..end).ok_or_else(|| Error::data("an image lies outside its record"))
+    }
+
+    /// Reads image and all that the sample has beside it from `source` into their places in the record.
+    /// What it has beside are the pieces of `listing`, from component `first_beside` on.
+    pub fn read(
+        &self,
+        source: &dyn Source,
+        listing: &Listing,
+        first_beside: usize,
+        record: &mut [u8],
+    ) -> Result<(), ReadError> {
+        source.read(self.number, self.payload(record)?)?;
+        let extents = self.layout.components.iter().skip(first_beside);
+        let beside = listing.extra().pieces_of(self.number).iter().zip(extents).enumerate();
+        for (which, (_, extent)) in beside.filter(|(_, (piece, _))| piece.length().is_some()) {
+            let outside = || Error::data("a component lies outside its record");
+            let place = record.get_mut(extent.offset as usize..).ok_or_else(outside)?;
+            source.read_beside(self.number, which, place.get_mut(..extent.bytes as usize).ok_or_else(outside)?)?;
+        }
+        Ok(())
     }
 
     /// Length of the record in bytes.

@@ -27,7 +27,7 @@ struct Loaded {
 struct Read<'w> {
     lies_at: u64,
     place: Place,
-    payload: &'w mut [u8],
+    record: &'w mut [u8],
     refused: &'w Mutex<BTreeMap<u64, Refusal>>,
 }
 
@@ -74,7 +74,7 @@ impl Run<'_, '_> {
                 let (record, after) = rest.split_at_mut(place.layout.record_bytes as usize);
                 rest = after;
                 let lies_at = listing.entry(place.number).place;
-                todo.push(Read { lies_at, place: *place, payload: place.payload(record)?, refused });
+                todo.push(Read { lies_at, place: *place, record, refused });
             }
         }
         todo.sort_unstable_by_key(|read| read.lies_at);
@@ -100,6 +100,7 @@ impl Run<'_, '_> {
 
     /// Reads all images in the order they stand in.
     fn read_all(&self, todo: Vec<Read<'_>>, reads: usize) {
+        let (listing, first_beside) = (&self.copy.plan.listing, self.copy.plan.first_beside());
         let queue = Mutex::new(todo.into_iter());
         std::thread::scope(|scope| {
             for _ in 0..reads {
@@ -108,7 +109,7 @@ impl Run<'_, '_> {
                         // The lock is let go of before the read.
                         let next = lock(&queue).next();
                         let Some(read) = next else { return };
-                        match self.copy.source.read(read.place.number, read.payload) {
+                        match read.place.read(self.copy.source, listing, first_beside, read.record) {
                             Ok(()) => self.copy.monitor.advance(1, read.place.payload_bytes()),
                             Err(ReadError::Refused(refusal)) => {
                                 lock(read.refused).insert(read.place.position, refusal);

@@ -16,6 +16,7 @@ mod cells;
 mod columns;
 mod footer;
 mod pages;
+mod table;
 mod thrift;
 
 use std::{fs::File, sync::Arc};
@@ -34,6 +35,8 @@ use self::{
     pages::Pages,
 };
 use super::contain;
+
+pub(crate) use table::{Datum, Table};
 
 /// Rows that are looked at for the first value of a column that may hold images.
 const SNIFFED_ROWS: u64 = 1000;

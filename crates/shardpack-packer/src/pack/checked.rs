@@ -16,6 +16,10 @@ impl Source for Checked<'_> {
         }
     }
 
+    fn read_beside(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
+        self.0.read_beside(number, which, out)
+    }
+
     fn peek(&self, number: u64, first: &mut [u8], wait: bool) -> Result<Option<usize>, ReadError> {
         self.0.peek(number, first, wait)
     }

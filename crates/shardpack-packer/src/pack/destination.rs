@@ -251,7 +251,8 @@ fn refuse_inside(dst: &Path, source: &Origin) -> Result<()> {
         path.canonicalize().ok().map(|path| (path, above == dst))
     });
     let Some((existing, is_dst)) = existing else { return Ok(()) };
-    let is_tree = !matches!(source, Origin::Shards(_));
+    // Of a list only the files that it names are read, wherever the shards are.
+    let is_tree = !matches!(source, Origin::Shards(_) | Origin::List(_));
     let is_inside = source.roots().into_iter().filter_map(|root| root.canonicalize().ok()).any(|root| match is_tree {
         true => existing.starts_with(&root),
         false => is_dst && existing == root,

@@ -145,7 +145,7 @@ pub fn plan_all(
     let mut found = source.discover(&first.walk, monitor)?;
     survey::survey(&source, &mut found, &first.survey, monitor)?;
     let sniffed = look_all(&source, &found)?;
-    let bytes = options.iter().map(|options| settled(options, &sniffed.kinds)).collect::<Result<Vec<_>>>()?;
+    let bytes = options.iter().map(|options| settled(options, &found, &sniffed.kinds)).collect::<Result<Vec<_>>>()?;
     let (source, mut found, sniffed) = match &first.recipe {
         None => (source, found, sniffed),
         Some(recipe) => {
@@ -190,9 +190,17 @@ pub fn plan_all(
     Ok(all)
 }
 
-/// What decides the bytes, with all that had to be looked for settled: the extension, and the recipe in words.
-fn settled(options: &PlanOptions, kinds: &BTreeMap<Kind, u64>) -> Result<plan::Options> {
+/// What decides the bytes, with all that had to be looked for settled: the extension, what the source has beside images, and
+/// the recipe in words.
+fn settled(options: &PlanOptions, found: &[Found], kinds: &BTreeMap<Kind, u64>) -> Result<plan::Options> {
     let mut bytes = options.bytes.clone();
+    bytes.format.beside = found.first().map(|found| found.listing.extra().kinds.clone()).unwrap_or_default();
+    if bytes.format.has_text() {
+        bytes.format.json = found.iter().any(|found| found.meta);
+    }
+    if found.iter().all(|found| found.listing.classes.is_empty()) {
+        (formats::entry(&bytes.format.name)?.without_labels)(&mut bytes.format);
+    }
     let becomes = |kind| options.recipe.as_ref().map_or(kind, |recipe| making::becomes(kind, recipe));
     bytes.format.extension = match &options.extension {
         _ if !formats::entry(&bytes.format.name)?.has_extensions => None,
@@ -428,7 +436,7 @@ pub fn pack(
         let found = outcome.bad.iter().map(|(number, Refusal(reason))| {
             let mut path = Vec::new();
             plan.listing.path(*number, &mut path);
-            Unpacked { path, class: Some(plan.listing.class(*number)), fate: Fate::Skipped, reason: reason.clone() }
+            Unpacked { path, class: plan.listing.class(*number), fate: Fate::Skipped, reason: reason.clone() }
         });
         let mut of_plan: Vec<Unpacked> = known.chain(recalled).chain(found).collect();
         of_plan.sort_by(image_folder::order);

@@ -67,6 +67,10 @@ impl Source for Relay<'_> {
         dataset::read(&self.dataset, self.place(number)?, payload)
     }
 
+    fn read_beside(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
+        dataset::read_beside(&self.dataset, self.place(number)?, &self.plan.listing.extra().kinds, which, out)
+    }
+
     fn peek(&self, number: u64, first: &mut [u8], wait: bool) -> Result<Option<usize>, ReadError> {
         dataset::peek(&self.dataset, self.place(number)?, first, wait)
     }

@@ -21,7 +21,7 @@ pub(crate) fn found(sizes: &[u32]) -> Found {
     for (number, bytes) in sizes.iter().enumerate() {
         samples.push(format!("{number:06}.jpg").as_bytes(), *bytes, number as u64, 0);
     }
-    let folder = Folder { path: b"class".as_slice().into(), class: 0 };
+    let folder = Folder { path: b"class".as_slice().into(), class: Some(0) };
     Found {
         listing: Arc::new(Listing::new(Arc::new(vec![b"class".as_slice().into()]), vec![(folder, samples)])),
         ..Found::default()

@@ -10,7 +10,10 @@ use std::{
 
 use shardpack_format::{Result, formats::foreign::Label, sample};
 
-use crate::listing::{Builder, Folder, Listing};
+use crate::{
+    extra::{Extra, Piece},
+    listing::{Builder, Folder, Listing},
+};
 
 /// Name of the one class of samples of which none has a label.
 const UNLABELLED: &[u8] = b"unlabelled";
@@ -171,13 +174,19 @@ fn numbered_names(said: impl Iterator<Item = Said>, samples: u64, words: &Words,
 pub(super) struct Collector {
     classes: Arc<Vec<Box<[u8]>>>,
     builder: Builder,
-    folders: HashMap<(u32, Box<[u8]>), u32>,
+    folders: HashMap<(Option<u32>, Box<[u8]>), u32>,
     path: Vec<u8>,
 }
 
 impl Collector {
     pub fn new(classes: &Arc<Vec<Box<[u8]>>>) -> Self {
-        Self { classes: Arc::clone(classes), builder: Builder::default(), folders: HashMap::new(), path: Vec::new() }
+        Self::with(classes, Extra::default())
+    }
+
+    /// Of samples that have these things beside their images.
+    pub fn with(classes: &Arc<Vec<Box<[u8]>>>, extra: Extra) -> Self {
+        let builder = Builder::with(extra);
+        Self { classes: Arc::clone(classes), builder, folders: HashMap::new(), path: Vec::new() }
     }
 
     /// The path of a sample of `class` that is called `name`: below the folder of its class, as in an ImageFolder.
@@ -191,9 +200,22 @@ impl Collector {
     /// # Errors
     /// When its name is too long.
     pub fn add(&mut self, class: u32, name: &[u8], bytes: u32, place: u64, stamp: i64) -> Result<()> {
-        path_of(&self.classes[class as usize], name, &mut self.path);
-        let at = self.path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
-        let (folder, name) = (&self.path[..at], &self.path[at + 1..]);
+        let mut path = std::mem::take(&mut self.path);
+        path_of(&self.classes[class as usize], name, &mut path);
+        let added = self.add_path(Some(class), &path, bytes, place, stamp);
+        self.path = path;
+        added
+    }
+
+    /// Takes a sample with the path that it has.
+    ///
+    /// # Errors
+    /// When its name is too long.
+    pub fn add_path(&mut self, class: Option<u32>, path: &[u8], bytes: u32, place: u64, stamp: i64) -> Result<()> {
+        let (folder, name) = match path.iter().rposition(|byte| *byte == b'/') {
+            Some(at) => (&path[..at], &path[at + 1..]),
+            None => (&[][..], path),
+        };
         let key = (class, folder.into());
         let folder = match self.folders.get(&key) {
             Some(number) => *number,
@@ -204,6 +226,11 @@ impl Collector {
             }
         };
         self.builder.add_sample(folder, name, bytes, place, stamp)
+    }
+
+    /// Adds what the sample that was taken last has beside its image, and its line in a list.
+    pub fn add_extra(&mut self, pieces: &[Piece], line: Option<u64>) {
+        self.builder.add_extra(pieces, line);
     }
 
     pub fn finish(self) -> Listing {
@@ -276,6 +303,6 @@ mod tests {
         collector.add(0, b"cat/x/2.jpg", 1, 0, 0).unwrap();
         collector.add(0, b"1.jpg", 1, 1, 0).unwrap();
         let listing = collector.finish();
-        assert_eq!([b"cat/1.jpg".as_slice(), b"cat/x/2.jpg"].map(|path| listing.find(0, path)), [Some(0), Some(1)]);
+        assert_eq!([b"cat/1.jpg".as_slice(), b"cat/x/2.jpg"].map(|path| listing.find(Some(0), path)), [0..1, 1..2]);
     }
 }

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 use rustix::io::Errno;
 use shardpack_format::{
     Error, ErrorKind, Result,
-    formats::foreign::Label,
+    formats::{Beside, Choice, foreign::Label},
     manifest::{Class, Manifest},
 };
 use shardpack_reader::Dataset;
@@ -18,6 +18,7 @@ use super::{
     medium,
 };
 use crate::{
+    extra::{Extra, Piece},
     ledger::{Fate, Unpacked},
     listing::Listing,
     monitor::{Monitor, Phase},
@@ -39,16 +40,37 @@ pub(super) fn discover(root: &Path, options: &Options, monitor: &dyn Monitor) ->
         return Err(Error::usage(format!("no split {missing:?}, which --splits names")).in_file(root));
     }
     let datasets: Vec<_> = datasets.iter().filter(wanted).collect();
-    datasets.iter().map(|dataset| of_dataset(dataset, is_split(dataset), &keep, monitor)).collect()
+    datasets.iter().map(|dataset| of_dataset(dataset, is_split(dataset), &keep, options, monitor)).collect()
 }
 
-fn of_dataset(dataset: &Dataset, is_split: bool, keep: &Keep, monitor: &dyn Monitor) -> Result<Found> {
+fn of_dataset(
+    dataset: &Dataset,
+    is_split: bool,
+    keep: &Keep,
+    options: &Options,
+    monitor: &dyn Monitor,
+) -> Result<Found> {
     let manifest: &Manifest = dataset.manifest();
     let known: Vec<Vec<u8>> = dataset.classes().iter().map(Class::name_bytes).collect();
     let mut words = Words::default();
     words.intern_all(&known);
     let classes = Classes::settle(std::iter::empty(), &words, &known);
-    let mut collector = Collector::new(&classes.names);
+    let names = if known.is_empty() { Arc::default() } else { Arc::clone(&classes.names) };
+    let choice = Choice::of_manifest(manifest)?;
+    let mut notes = Vec::new();
+    // They are the last components.
+    let first = manifest.components.len().saturating_sub(choice.beside.len());
+    let own = choice.beside.iter().zip(first..);
+    let (kept, left): (Vec<_>, Vec<_>) = own.partition(|(kind, _)| !options.no_text || options.beside.contains(kind));
+    if !left.is_empty() {
+        let names: Vec<_> = left.iter().map(|(kind, _)| kind.name()).collect();
+        notes.push(format!("left behind: {}", names.join(", ")));
+    }
+    let kinds_beside: Vec<Beside> = kept.iter().map(|(kind, _)| (*kind).clone()).collect();
+    if options.meta && !choice.json && kinds_beside.iter().any(Beside::is_text) {
+        notes.push("the component json stays as it is: --meta json adds nothing to it".to_owned());
+    }
+    let mut collector = Collector::with(&names, Extra::of(kinds_beside.clone()));
     let (mut unpacked, mut kinds) = (Vec::new(), BTreeMap::new());
     for number in 0..dataset.len() {
         if number % 4096 == 0 {
@@ -60,15 +82,23 @@ fn of_dataset(dataset: &Dataset, is_split: bool, keep: &Keep, monitor: &dyn Moni
         let mut refuse = |class, fate, reason: String| {
             unpacked.push(Unpacked { path: row.path.to_vec(), class, fate, reason });
         };
-        let class = words.said(&label, None).and_then(|said| classes.number(said, &words));
+        let class = match known.is_empty() {
+            true => Ok(None),
+            false => words.said(&label, None).and_then(|said| classes.number(said, &words)).map(Some),
+        };
         match class {
             Err(reason) => refuse(None, Fate::Skipped, reason),
             Ok(class) if !keep.wants(row.path) => {
-                refuse(Some(class), Fate::Filtered, "left out by --include or --exclude".to_owned());
+                refuse(class, Fate::Filtered, "left out by --include or --exclude".to_owned());
             }
             Ok(class) => {
                 *kinds.entry(row.image.kind).or_default() += 1;
-                collector.add(class, row.path, bytes, number, 0)?;
+                collector.add_path(class, row.path, bytes, number, 0)?;
+                if !kinds_beside.is_empty() {
+                    let bytes = |at: usize| row.component(at).map_or(u32::MAX, |extent| extent.bytes);
+                    let pieces = kept.iter().map(|(_, at)| Piece { bytes: bytes(*at), stamp: 0 });
+                    collector.add_extra(&pieces.collect::<Vec<_>>(), None);
+                }
                 monitor.advance(1, bytes.into());
             }
         }
@@ -77,13 +107,13 @@ fn of_dataset(dataset: &Dataset, is_split: bool, keep: &Keep, monitor: &dyn Moni
     let mut listing = collector.finish();
     listing.part_namesakes(|number, name| [format!("{number}/").as_bytes(), name].concat())?;
     let split = is_split.then(|| dataset.name().to_owned());
-    let mut notes = Vec::new();
     let left_out = manifest.ledger.counts.discovered - manifest.ledger.counts.packed;
     if left_out > 0 {
         notes
             .push(format!("{left_out} images were left out when this dataset was packed: its ledger.jsonl names them"));
     }
-    Ok(Found { split, listing: Arc::new(listing), unpacked, kinds, notes, ..Found::default() })
+    let meta = !kinds_beside.is_empty() && choice.json;
+    Ok(Found { split, listing: Arc::new(listing), unpacked, kinds, notes, meta, ..Found::default() })
 }
 
 /// Hands out the images of a sealed dataset: the place of a sample is its number in stored order.
@@ -124,6 +154,10 @@ impl Source for SealedReader<'_> {
         read(&self.dataset, self.listing.entry(number).place, payload)
     }
 
+    fn read_beside(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
+        read_beside(&self.dataset, self.listing.entry(number).place, &self.listing.extra().kinds, which, out)
+    }
+
     fn peek(&self, number: u64, first: &mut [u8], wait: bool) -> Result<Option<usize>, ReadError> {
         peek(&self.dataset, self.listing.entry(number).place, first, wait)
     }
@@ -139,6 +173,25 @@ pub(crate) fn read(dataset: &Dataset, stored: u64, payload: &mut [u8]) -> Result
         return Err(ReadError::Refused(Refusal(what)));
     }
     payload.copy_from_slice(&image);
+    Ok(())
+}
+
+/// As [`Source::read_beside`], of the sample that is number `stored` of `dataset`, where samples have `kinds`.
+pub(crate) fn read_beside(
+    dataset: &Dataset,
+    stored: u64,
+    kinds: &[Beside],
+    which: usize,
+    out: &mut [u8],
+) -> Result<(), ReadError> {
+    let sample = dataset.sample(stored).map_err(refused)?;
+    // The content hash covers the image alone.
+    sample.check_frame().map_err(refused)?;
+    let found = kinds.get(which).and_then(|kind| sample.component(kind.name()));
+    let found = found.filter(|found| found.len() == out.len()).ok_or_else(|| {
+        ReadError::Refused(Refusal("changed since it was planned: what it has beside its image".to_owned()))
+    })?;
+    out.copy_from_slice(found);
     Ok(())
 }
 

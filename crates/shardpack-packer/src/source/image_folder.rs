@@ -11,7 +11,7 @@ use std::{
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use rustix::fs::{AtFlags, Dir, FileType};
-use shardpack_format::{Error, Result};
+use shardpack_format::{Error, Result, formats::Beside};
 
 use super::{
     Found,
@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     ledger::Unpacked,
+    listing::Listing,
     monitor::{Monitor, Phase},
     sys,
 };
@@ -26,6 +27,9 @@ use crate::{
 /// Names of folders that are taken for splits.
 pub const SPLITS: [&str; 10] =
     ["train", "training", "val", "valid", "validation", "test", "testing", "dev", "eval", "minival"];
+
+/// Why an image right in the source, or in a split of it, is passed over.
+const OUTSIDE: &str = "image outside a class folder";
 
 /// Whether the first level of the source are splits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,6 +54,14 @@ pub struct Options {
     pub exclude: Vec<String>,
     /// Threads of the walk.
     pub threads: usize,
+    /// Samples have no labels, whatever folders they are in.
+    pub no_labels: bool,
+    /// Files beside images that belong to the sample.
+    pub beside: Vec<Beside>,
+    /// Leave out what the source tells of samples beside that, and what a sealed dataset has of its own.
+    pub no_text: bool,
+    /// What it tells begins with class, label and path.
+    pub meta: bool,
 }
 
 /// What lies in a folder, by name: folders, and what else was found.
@@ -66,15 +78,20 @@ pub fn discover(root: &Path, options: &Options, monitor: &dyn Monitor) -> Result
     let keep = Keep::new(options)?;
     monitor.begin(Phase::Walking, 0, 0);
     let top = level(root)?;
-    let splits = recognise(root, &top, &options.splits)?;
+    let splits = recognise(root, &top, options)?;
     let roots: Vec<(Option<String>, PathBuf)> = match &splits {
         None => vec![(None, root.to_path_buf())],
         Some(names) => names.iter().map(|name| (Some(name.clone()), root.join(name))).collect(),
     };
+    if options.no_labels {
+        return without_labels(roots, options, &keep, monitor);
+    }
     let levels = roots.iter().map(|(_, path)| level(path)).collect::<Result<Vec<_>>>()?;
     let names: BTreeSet<&Vec<u8>> = levels.iter().flat_map(|level| &level.folders).collect();
     if names.is_empty() {
-        return Err(Error::usage("no class folders in here: an ImageFolder is SRC/<class>/<image>").in_file(root));
+        return Err(Error::usage("no class folders in here: an ImageFolder is SRC/<class>/<image>")
+            .in_file(root)
+            .help("--no-labels packs images that have no classes, wherever they lie"));
     }
     let classes: Arc<Vec<Box<[u8]>>> = Arc::new(names.iter().map(|name| name.as_slice().into()).collect());
     let mut found = Vec::new();
@@ -82,10 +99,10 @@ pub fn discover(root: &Path, options: &Options, monitor: &dyn Monitor) -> Result
         let fd = open(&path)?;
         let tasks = level.folders.into_iter().filter_map(|name| {
             let class = classes.binary_search_by(|known| known[..].cmp(&name[..])).ok()?;
-            Some((name, class as u32))
+            Some((name, Some(class as u32)))
         });
         let wanted = |path: &[u8]| keep.wants(path);
-        let mut outcome = walk::walk(&fd, &path, tasks.collect(), &wanted, options.threads, monitor)?;
+        let mut outcome = walk::walk(&fd, &path, tasks.collect(), &wanted, &options.beside, options.threads, monitor)?;
         for (reason, count) in level.ignored {
             *outcome.ignored.entry(reason).or_default() += count;
         }
@@ -99,10 +116,38 @@ pub fn discover(root: &Path, options: &Options, monitor: &dyn Monitor) -> Result
     Ok(found)
 }
 
+/// Lists images that have no classes, in whatever folders.
+fn without_labels(
+    roots: Vec<(Option<String>, PathBuf)>,
+    options: &Options,
+    keep: &Keep,
+    monitor: &dyn Monitor,
+) -> Result<Vec<Found>> {
+    let list = |(split, path): (Option<String>, PathBuf)| {
+        let (tasks, wanted) = (vec![(Vec::new(), None)], |path: &[u8]| keep.wants(path));
+        let outcome = walk::walk(&open(&path)?, &path, tasks, &wanted, &options.beside, options.threads, monitor)?;
+        Ok(finish(split, &Arc::default(), outcome))
+    };
+    roots.into_iter().map(list).collect()
+}
+
 fn finish(split: Option<String>, classes: &Arc<Vec<Box<[u8]>>>, mut outcome: Outcome) -> Found {
     outcome.unpacked.sort_unstable_by(order);
     let listing = Arc::new(outcome.samples.finish(Arc::clone(classes)));
-    Found { split, listing, unpacked: outcome.unpacked, ignored: outcome.ignored, ..Found::default() }
+    let notes = lacking(&listing);
+    Found { split, listing, unpacked: outcome.unpacked, ignored: outcome.ignored, notes, ..Found::default() }
+}
+
+/// How many samples lack what others have beside their images.
+pub(super) fn lacking(listing: &Listing) -> Vec<String> {
+    let extra = listing.extra();
+    let lacking = |(which, kind): (usize, &Beside)| {
+        let pieces = extra.pieces.iter().skip(which).step_by(extra.kinds.len());
+        let without = pieces.filter(|piece| piece.length().is_none()).count() as u64;
+        let all = if without == listing.len() { ": none has one" } else { "" };
+        (without > 0).then(|| format!("{without} of {} images without {} beside them{all}", listing.len(), kind.name()))
+    };
+    extra.kinds.iter().enumerate().filter_map(lacking).collect()
 }
 
 /// Order of the ledger: by class, then path.
@@ -144,7 +189,7 @@ fn level(path: &Path) -> Result<Level> {
                         level.folders.push(name.to_vec());
                         continue;
                     }
-                    Name::Image => "image outside a class folder".to_owned(),
+                    Name::Image => OUTSIDE.to_owned(),
                     _ => walk::other_reason(name),
                 }
             }
@@ -156,8 +201,8 @@ fn level(path: &Path) -> Result<Level> {
 }
 
 /// The names of the splits, in the order of [`SPLITS`] or as given; `None` where the first level are classes.
-fn recognise(root: &Path, top: &Level, splits: &Splits) -> Result<Option<Vec<String>>> {
-    match splits {
+fn recognise(root: &Path, top: &Level, options: &Options) -> Result<Option<Vec<String>>> {
+    match &options.splits {
         Splits::None => Ok(None),
         Splits::Names(names) => match names.iter().find(|name| !top.folders.iter().any(|f| f == name.as_bytes())) {
             Some(missing) => Err(Error::usage(format!("no folder {missing:?}, which --splits names")).in_file(root)),
@@ -165,12 +210,13 @@ fn recognise(root: &Path, top: &Level, splits: &Splits) -> Result<Option<Vec<Str
         },
         Splits::Auto => {
             let known = |folder: &Vec<u8>| SPLITS.iter().any(|split| split.as_bytes() == folder.as_slice());
-            if top.folders.is_empty() || !top.folders.iter().all(known) {
+            let images_outside = options.no_labels && top.ignored.contains_key(OUTSIDE);
+            if top.folders.is_empty() || images_outside || !top.folders.iter().all(known) {
                 return Ok(None);
             }
             // `train/` with images and no folders is a class that happens to be called so.
             for folder in &top.folders {
-                if level(&root.join(walk::as_path(folder)))?.folders.is_empty() {
+                if !options.no_labels && level(&root.join(walk::as_path(folder)))?.folders.is_empty() {
                     return Ok(None);
                 }
             }

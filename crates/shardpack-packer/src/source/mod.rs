@@ -6,6 +6,7 @@
 mod classes;
 pub(crate) mod dataset;
 pub mod image_folder;
+pub mod list;
 pub mod made;
 pub mod medium;
 mod open;
@@ -33,6 +34,7 @@ use crate::{
 };
 
 pub use dataset::SealedReader;
+pub use list::List;
 pub use made::Made;
 pub use open::FolderReader;
 pub use shards::Shards;
@@ -63,6 +65,16 @@ pub trait Source: Sync {
     /// [`ReadError::Refused`] when it cannot be read, or is no longer as long as listed.
     fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError>;
 
+    /// Reads what sample `number` has beside its image, by its place among the pieces of the listing, over the whole of
+    /// `out`, which is as long as the listing says.
+    ///
+    /// # Errors
+    /// As [`Source::read`].
+    fn read_beside(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
+        let _ = (number, which, out);
+        Err(ReadError::Refused(Refusal("has nothing beside its image".to_owned())))
+    }
+
     /// Reads the first stored bytes of sample `number` into `first` and says how many; `None` where that would have to
     /// wait for the disk, and `wait` does not allow it.
     ///
@@ -88,6 +100,8 @@ pub struct Found {
     pub notes: Vec<String>,
     /// What was found, where this is what a recipe has made of it.
     pub before: Option<Arc<Found>>,
+    /// The texts of samples hold class, label and path too.
+    pub meta: bool,
 }
 
 /// What is packed.
@@ -101,19 +115,24 @@ pub enum Origin {
     Shards(Shards),
     /// What a recipe made of the images of another source.
     Made(Made),
+    /// A list of images.
+    List(List),
 }
 
 impl Origin {
-    /// What `path` is, as something that a dataset can be compared with.
+    /// What `path` is, as something that a dataset can be compared with; `columns` are those of a list.
     ///
     /// # Errors
     /// When there is nothing, or shards among it cannot be read.
-    pub fn of(path: &Path) -> Result<Self> {
+    pub fn of(path: &Path, columns: &list::Columns) -> Result<Self> {
         if is_dataset(path) {
             return Ok(Self::Dataset(path.to_path_buf()));
         }
         if path.is_dir() && !shards::holds(path)? {
             return Ok(Self::Folder(path.to_path_buf()));
+        }
+        if list::is_list(path) {
+            return List::find(path, columns).map(Self::List);
         }
         Shards::find(&[path.to_path_buf()], None, Default::default(), &Splits::Auto).map(Self::Shards)
     }
@@ -122,6 +141,7 @@ impl Origin {
     pub fn roots(&self) -> Vec<&Path> {
         match self {
             Self::Folder(root) | Self::Dataset(root) => vec![root],
+            Self::List(list) => vec![list.root()],
             Self::Shards(shards) => shards.folders(),
             Self::Made(made) => made.origin().roots(),
         }
@@ -142,6 +162,7 @@ impl Origin {
             Self::Dataset(root) => Self::Dataset(sys::resolved(root)?),
             Self::Shards(shards) => Self::Shards(shards.resolved()?),
             Self::Made(made) => Self::Made(made.of(made.origin().resolved()?)),
+            Self::List(list) => Self::List(list.resolved()?),
         })
     }
 
@@ -155,6 +176,7 @@ impl Origin {
             Self::Dataset(root) => dataset::discover(root, options, monitor),
             Self::Shards(shards) => shards.discover(options, monitor),
             Self::Made(made) => made.origin().discover(options, monitor),
+            Self::List(list) => list.discover(options, monitor),
         }
     }
 
@@ -175,6 +197,7 @@ impl Origin {
             Self::Dataset(root) => Box::new(SealedReader::open(&of_split(root), listing)?),
             Self::Shards(shards) => Box::new(shards.open(listing, work, monitor)?),
             Self::Made(made) => Box::new(made.open(split, listing, work, monitor)?),
+            Self::List(list) => Box::new(FolderReader::open(list.root(), listing)?),
         })
     }
 
@@ -185,7 +208,7 @@ impl Origin {
     pub fn unpacked_bytes(&self, listing: &Listing) -> Result<u64> {
         match self {
             Self::Shards(shards) => shards.unpacked_bytes(listing),
-            Self::Folder(_) | Self::Dataset(_) => Ok(0),
+            Self::Folder(_) | Self::Dataset(_) | Self::List(_) => Ok(0),
             Self::Made(made) => made.unpacked_bytes(),
         }
     }

@@ -40,20 +40,36 @@ impl<'a> FolderReader<'a> {
         Ok(Self { listing, root: fd, root_path: root.to_path_buf(), folders })
     }
 
-    /// Opens sample `number`.
-    fn file(&self, number: u64) -> Result<File, ReadError> {
+    /// Opens the file `name` in the folder of sample `number`.
+    fn file(&self, number: u64, name: &[u8]) -> Result<File, ReadError> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let folder = &self.listing.folder(number).path;
         let opened = match self.folders.get(self.listing.entry(number).folder as usize) {
-            Some(slot) => self
-                .folder(slot, &self.listing.folder(number).path)
-                .and_then(|folder| rustix::fs::openat(folder, self.listing.name(number), flags, Mode::empty())),
-            None => {
-                let mut path = Vec::new();
-                self.listing.path(number, &mut path);
-                rustix::fs::openat(&self.root, path.as_slice(), flags, Mode::empty())
+            Some(slot) => {
+                self.folder(slot, folder).and_then(|folder| rustix::fs::openat(folder, name, flags, Mode::empty()))
             }
+            None => rustix::fs::openat(&self.root, walk::join(folder, name).as_slice(), flags, Mode::empty()),
         };
         opened.map(File::from).map_err(|error| self.failed(error.into()))
+    }
+
+    /// Reads a file over the whole of `payload`, as long as it was when it was listed.
+    fn read_file(&self, mut file: File, payload: &mut [u8]) -> Result<(), ReadError> {
+        // One byte more than planned: a read that stops short of it has met the end, which saves asking for it.
+        let (mut filled, mut beyond) = (0, [0]);
+        while filled < payload.len() {
+            let parts = &mut [IoSliceMut::new(&mut payload[filled..]), IoSliceMut::new(&mut beyond)];
+            match file.read_vectored(parts) {
+                Ok(0) => return Err(changed(format!("{filled} bytes"), payload.len())),
+                Ok(more) => filled += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.failed(error)),
+            }
+        }
+        match filled > payload.len() {
+            true => Err(changed("more bytes".to_owned(), payload.len())),
+            false => Ok(()),
+        }
     }
 
     fn folder<'s>(&self, slot: &'s OnceLock<OwnedFd>, path: &[u8]) -> Result<&'s OwnedFd, Errno> {
@@ -78,26 +94,35 @@ impl<'a> FolderReader<'a> {
 
 impl Source for FolderReader<'_> {
     fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
-        let mut file = self.file(number)?;
-        // One byte more than planned: a read that stops short of it has met the end, which saves asking for it.
-        let (mut filled, mut beyond) = (0, [0]);
-        while filled < payload.len() {
-            let parts = &mut [IoSliceMut::new(&mut payload[filled..]), IoSliceMut::new(&mut beyond)];
-            match file.read_vectored(parts) {
-                Ok(0) => return Err(changed(format!("{filled} bytes"), payload.len())),
-                Ok(more) => filled += more,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.failed(error)),
+        self.read_file(self.file(number, self.listing.name(number))?, payload)
+    }
+
+    fn read_beside(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
+        let extra = self.listing.extra();
+        let (Some(kind), Some(piece)) = (extra.kinds.get(which), extra.pieces_of(number).get(which)) else {
+            return Err(ReadError::Refused(Refusal("has nothing of this kind beside it".to_owned())));
+        };
+        let Some(name) = kind.file_of(self.listing.name(number)) else {
+            let text = extra.text(*piece);
+            if text.len() != out.len() {
+                return Err(changed(format!("a text of {} bytes", text.len()), out.len()));
             }
-        }
-        match filled > payload.len() {
-            true => Err(changed("more bytes".to_owned(), payload.len())),
-            false => Ok(()),
-        }
+            out.copy_from_slice(text);
+            return Ok(());
+        };
+        let of_file = |error| match error {
+            ReadError::Refused(Refusal(why)) => {
+                ReadError::Refused(Refusal(format!("{}: {why}", String::from_utf8_lossy(&name))))
+            }
+            fatal => fatal,
+        };
+        let file = self.file(number, &name).map_err(of_file)?;
+        // An empty file is not read at all, and cannot have become shorter.
+        self.read_file(file, out).map_err(of_file)
     }
 
     fn peek(&self, number: u64, first: &mut [u8], wait: bool) -> Result<Option<usize>, ReadError> {
-        medium::peek(&self.file(number)?, 0, first, wait).map_err(|error| self.failed(error))
+        medium::peek(&self.file(number, self.listing.name(number))?, 0, first, wait).map_err(|error| self.failed(error))
     }
 }
 
@@ -128,7 +153,7 @@ mod tests {
             }
             samples.push(name.as_bytes(), 5, 0, 0);
         }
-        let folder = Folder { path: b"a".as_slice().into(), class: 0 };
+        let folder = Folder { path: b"a".as_slice().into(), class: Some(0) };
         let listing = Listing::new(Arc::new(vec![b"a".as_slice().into()]), vec![(folder, samples)]);
         let reader = FolderReader::open(root.path(), &listing).unwrap();
         let mut payload = [0; 5];

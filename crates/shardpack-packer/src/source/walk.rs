@@ -12,9 +12,10 @@ use rustix::{
     fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat},
     io::Errno,
 };
-use shardpack_format::{Error, Result};
+use shardpack_format::{Error, Result, formats::Beside};
 
 use crate::{
+    extra::{Extra, Piece},
     ledger::{Fate, Unpacked},
     listing::{self, Folder, FolderSamples},
     monitor::Monitor,
@@ -29,15 +30,15 @@ const MAX_IMAGE_BYTES: u64 = u32::MAX as u64 - (1 << 20);
 
 /// What the walk needs of a file's status, in one width on every system.
 #[derive(Clone, Copy, Debug)]
-struct Facts {
+pub(super) struct Facts {
     device: u64,
-    inode: u64,
-    mtime_ns: i64,
+    pub inode: u64,
+    pub mtime_ns: i64,
 }
 
 impl Facts {
     #[allow(clippy::unnecessary_cast, reason = "the widths differ between systems")]
-    fn of(stat: &Stat) -> Self {
+    pub fn of(stat: &Stat) -> Self {
         let seconds = stat.st_mtime as i64;
         Self {
             device: stat.st_dev as u64,
@@ -76,8 +77,9 @@ impl Above {
 #[derive(Debug)]
 struct Task {
     path: Vec<u8>,
-    class: u32,
-    above: Arc<Above>,
+    class: Option<u32>,
+    /// `None` for the root itself.
+    above: Option<Arc<Above>>,
 }
 
 /// What all threads of a walk share.
@@ -85,6 +87,8 @@ struct Walk<'a> {
     root: &'a OwnedFd,
     root_path: &'a Path,
     keep: &'a (dyn Fn(&[u8]) -> bool + Sync),
+    /// Files that are wanted beside images.
+    beside: &'a [Beside],
     monitor: &'a dyn Monitor,
     queue: Mutex<Queue>,
     changed: Condvar,
@@ -169,28 +173,34 @@ pub(super) fn open_folder(parent: impl AsFd, path: &[u8]) -> Result<OwnedFd, Err
     rustix::fs::openat(parent, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// Walks `classes` (path of the folder, number of the class) below `root` with `threads` threads.
+/// Walks `classes` (path of the folder, empty for the root itself; number of the class) below `root` with `threads` threads.
 ///
 /// `keep` says of a path relative to the root whether the user wants it.
 pub(super) fn walk(
     root: &OwnedFd,
     root_path: &Path,
-    classes: Vec<(Vec<u8>, u32)>,
+    classes: Vec<(Vec<u8>, Option<u32>)>,
     keep: &(dyn Fn(&[u8]) -> bool + Sync),
+    beside: &[Beside],
     threads: usize,
     monitor: &dyn Monitor,
 ) -> Result<Outcome> {
     let stat = rustix::fs::fstat(root).map_err(|e| sys::io_error("cannot look at", root_path, e.into()))?;
     let above = Above::new(&stat, None);
-    let tasks = classes.into_iter().map(|(path, class)| Task { path, class, above: Arc::clone(&above) }).collect();
+    let above = |path: &[u8]| (!path.is_empty()).then(|| Arc::clone(&above));
+    let tasks = classes.into_iter().map(|(path, class)| Task { above: above(&path), path, class }).collect();
     let walk = Walk {
         root,
         root_path,
         keep,
+        beside,
         monitor,
         queue: Mutex::new(Queue { tasks, ..Queue::default() }),
         changed: Condvar::new(),
-        outcome: Mutex::default(),
+        outcome: Mutex::new(Outcome {
+            samples: listing::Builder::with(Extra::of(beside.to_vec())),
+            ..Outcome::default()
+        }),
     };
     std::thread::scope(|scope| {
         for _ in 0..threads.max(1) {
@@ -252,12 +262,12 @@ impl Walk<'_> {
     fn folder(&self, task: &Task) -> Result<Vec<Task>> {
         let fd = open_folder(self.root, &task.path).map_err(|e| self.error("cannot open folder", &task.path, e))?;
         let stat = rustix::fs::fstat(&fd).map_err(|e| self.error("cannot look at", &task.path, e))?;
-        if task.above.holds(&stat) {
+        if task.above.as_ref().is_some_and(|above| above.holds(&stat)) {
             return Err(Error::usage("this folder leads back to a folder above it: a loop of symbolic links")
                 .in_file(self.root_path.join(as_path(&task.path)))
                 .help("remove the link"));
         }
-        let above = Above::new(&stat, Some(Arc::clone(&task.above)));
+        let above = Above::new(&stat, task.above.clone());
 
         let mut found = Outcome::default();
         let mut names: Vec<(u64, FileType, Box<CStr>)> = Vec::new();
@@ -273,9 +283,16 @@ impl Walk<'_> {
 
         let mut tasks = Vec::new();
         let mut images: Vec<(Box<CStr>, Stat)> = Vec::new();
+        // Files that may belong to an image: whether one wants them.
+        let mut wanted: BTreeMap<Box<[u8]>, bool> = BTreeMap::new();
         for (_, listed_type, name) in names {
             let bytes = name.to_bytes();
             let class_of_name = classify(bytes);
+            let is_visible = !matches!(class_of_name, Name::Hidden | Name::System);
+            if is_visible && listed_type != FileType::Directory && self.beside.iter().any(|kind| kind.takes(bytes)) {
+                wanted.insert(bytes.into(), false);
+                continue;
+            }
             if matches!(class_of_name, Name::Hidden | Name::System) {
                 found.ignore(if matches!(class_of_name, Name::Hidden) { "hidden" } else { "system" }.to_owned());
                 continue;
@@ -285,7 +302,7 @@ impl Walk<'_> {
                 found.ignore(other_reason(bytes));
                 continue;
             }
-            let path = || [&task.path, b"/".as_slice(), bytes].concat();
+            let path = || join(&task.path, bytes);
             if listed_type != FileType::Directory && matches!(class_of_name, Name::Image) && !(self.keep)(&path()) {
                 found.unpacked.push(unpacked(path(), task.class, Fate::Filtered, "left out by --include or --exclude"));
                 continue;
@@ -293,7 +310,7 @@ impl Walk<'_> {
             match rustix::fs::statat(&fd, &*name, AtFlags::empty()) {
                 Ok(stat) => match FileType::from_raw_mode(stat.st_mode) {
                     FileType::Directory => {
-                        tasks.push(Task { path: path(), class: task.class, above: Arc::clone(&above) })
+                        tasks.push(Task { path: path(), class: task.class, above: Some(Arc::clone(&above)) })
                     }
                     FileType::RegularFile if matches!(class_of_name, Name::Image) => images.push((name, stat)),
                     _ if matches!(class_of_name, Name::Other) => found.ignore(other_reason(bytes)),
@@ -316,21 +333,28 @@ impl Walk<'_> {
         let mut samples = FolderSamples::default();
         let (mut count, mut total) = (0, 0);
         for (name, stat) in images {
-            let path = || [&task.path, b"/".as_slice(), name.to_bytes()].concat();
-            match u64::try_from(stat.st_size).unwrap_or(0) {
-                0 => found.unpacked.push(unpacked(path(), task.class, Fate::Skipped, "empty file")),
-                bytes if bytes > MAX_IMAGE_BYTES => {
-                    let why = format!("{bytes} bytes: a sample must stay below 4 GiB");
-                    found.unpacked.push(unpacked(path(), task.class, Fate::Skipped, &why));
+            let listed = |file: &[u8]| wanted.contains_key(file);
+            let pieces = pieces(&fd, b"", name.to_bytes(), self.beside, &listed);
+            for file in self.beside.iter().filter_map(|kind| kind.file_of(name.to_bytes())) {
+                wanted.entry(file.into()).and_modify(|claimed| *claimed = true);
+            }
+            match image_bytes(&stat).and_then(|bytes| Ok((bytes, pieces?))) {
+                Err(why) => {
+                    let path = join(&task.path, name.to_bytes());
+                    found.unpacked.push(unpacked(path, task.class, Fate::Skipped, &why));
                 }
-                bytes => {
+                Ok((bytes, pieces)) => {
                     let facts = Facts::of(&stat);
-                    // Checked above: fits 32 bits.
-                    samples.push(name.to_bytes(), bytes as u32, facts.inode, facts.mtime_ns);
+                    samples.push(name.to_bytes(), bytes, facts.inode, facts.mtime_ns);
+                    samples.push_pieces(&pieces);
                     count += 1;
-                    total += bytes;
+                    total += u64::from(bytes);
                 }
             }
+        }
+        for name in wanted.iter().filter(|(_, claimed)| !**claimed).map(|(name, _)| name) {
+            let kind = self.beside.iter().find(|kind| kind.takes(name)).map_or("", Beside::name);
+            found.ignore(format!("{kind} without its image"));
         }
         self.monitor.advance(count, total);
         let mut outcome = lock(&self.outcome);
@@ -345,8 +369,56 @@ impl Walk<'_> {
     }
 }
 
-fn unpacked(path: Vec<u8>, class: u32, fate: Fate, reason: &str) -> Unpacked {
-    Unpacked { path, class: Some(class), fate, reason: reason.to_owned() }
+fn unpacked(path: Vec<u8>, class: Option<u32>, fate: Fate, reason: &str) -> Unpacked {
+    Unpacked { path, class, fate, reason: reason.to_owned() }
+}
+
+/// Length in bytes of an image's file, or why it is none.
+pub(super) fn image_bytes(stat: &Stat) -> Result<u32, String> {
+    match u64::try_from(stat.st_size).unwrap_or(0) {
+        0 => Err("empty file".to_owned()),
+        bytes if bytes > MAX_IMAGE_BYTES => Err(format!("{bytes} bytes: a sample must stay below 4 GiB")),
+        // Checked above: fits 32 bits.
+        bytes => Ok(bytes as u32),
+    }
+}
+
+/// The files beside the image `name` in `folder` below `root`, of those that `may_be` says yes to; or why the image cannot
+/// be packed with them.
+pub(super) fn pieces(
+    root: impl AsFd,
+    folder: &[u8],
+    name: &[u8],
+    kinds: &[Beside],
+    may_be: &dyn Fn(&[u8]) -> bool,
+) -> Result<Vec<Piece>, String> {
+    let of_kind = |kind: &Beside| {
+        let Some(file) = kind.file_of(name).filter(|file| may_be(file)) else { return Ok(Piece::ABSENT) };
+        let wrong = |what: String| format!("{} beside it {what}", String::from_utf8_lossy(&file));
+        match rustix::fs::statat(&root, join(folder, &file).as_slice(), AtFlags::empty()) {
+            Err(Errno::NOENT) => Ok(Piece::ABSENT),
+            Err(error) => Err(wrong(format!("cannot be read: {}", std::io::Error::from(error)))),
+            Ok(stat) if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile => {
+                Err(wrong("is not a regular file".to_owned()))
+            }
+            Ok(stat) => match u64::try_from(stat.st_size).unwrap_or(0) {
+                bytes if bytes > MAX_IMAGE_BYTES => {
+                    Err(wrong(format!("has {bytes} bytes, a sample stays below 4 GiB")))
+                }
+                // Checked above: fits 32 bits.
+                bytes => Ok(Piece { bytes: bytes as u32, stamp: Facts::of(&stat).mtime_ns }),
+            },
+        }
+    };
+    kinds.iter().filter(|kind| !kind.is_text()).map(of_kind).collect()
+}
+
+/// The path of `name` in `folder`, which is empty for the root.
+pub(super) fn join(folder: &[u8], name: &[u8]) -> Vec<u8> {
+    match folder {
+        [] => name.to_vec(),
+        _ => [folder, b"/", name].concat(),
+    }
 }
 
 /// The path that these bytes are.

@@ -15,6 +15,7 @@ use shardpack_format::{Error, Result};
 use super::Choice;
 use crate::{
     ledger::{Fate, Unpacked},
+    listing::OwnOrder,
     source::{Found, image_folder::order},
 };
 
@@ -139,7 +140,7 @@ pub(super) fn apply(found: &mut [Found], choice: &Choice) -> Result<()> {
     };
     let numbers: HashMap<&[u8], u32> = (0..).zip(&classes).map(|(number, name)| (&name[..], number)).collect();
     let numbers: Vec<Option<u32>> = names.iter().map(|name| numbers.get(&name[..]).copied()).collect();
-    if numbers.iter().all(Option::is_none) {
+    if choice.classes.is_some() && numbers.iter().all(Option::is_none) {
         let first =
             |names: &[Box<[u8]>]| names.first().map_or_else(String::new, |name| String::from_utf8_lossy(name).into());
         let what = format!("--classes has none of the {} classes of the source", names.len());
@@ -162,20 +163,22 @@ pub(super) fn apply(found: &mut [Found], choice: &Choice) -> Result<()> {
         let class_of = |class: u32| numbers.get(class as usize).copied().flatten();
         let listing = Arc::clone(&one.listing);
         let mut chosen = listing.chosen(&classes, class_of, |_| true);
-        chosen.part_namesakes(|place, name| [format!("{place}/").as_bytes(), name].concat())?;
+        // A file is called as it is; a list may have it more than once.
+        if matches!(chosen.own_order(), OwnOrder::Places | OwnOrder::Keys) {
+            chosen.part_namesakes(|place, name| [format!("{place}/").as_bytes(), name].concat())?;
+        }
         one.listing = Arc::new(chosen);
         one.unpacked.iter_mut().for_each(|unpacked| unpacked.class = unpacked.class.and_then(class_of));
-        one.unpacked.extend((0..listing.len()).filter(|number| class_of(listing.class(*number)).is_none()).map(
-            |number| {
-                let class = String::from_utf8_lossy(&names[listing.class(number) as usize]).into_owned();
-                Unpacked {
-                    path: super::path(&listing, number),
-                    class: None,
-                    fate: Fate::Filtered,
-                    reason: format!("class {class} is not in --classes"),
-                }
-            },
-        ));
+        one.unpacked.extend((0..listing.len()).filter_map(|number| {
+            let class = listing.class(number).filter(|class| class_of(*class).is_none())?;
+            let name = String::from_utf8_lossy(&names[class as usize]).into_owned();
+            Some(Unpacked {
+                path: super::path(&listing, number),
+                class: None,
+                fate: Fate::Filtered,
+                reason: format!("class {name} is not in --classes"),
+            })
+        }));
         one.unpacked.sort_by(order);
     }
     Ok(())

@@ -25,7 +25,7 @@ impl<'a> Looker<'a> {
     /// Opens what was found of `split`.
     pub fn open(source: &'a Origin, split: Option<&str>, listing: &'a Listing, monitor: &dyn Monitor) -> Result<Self> {
         let reader = source.open(split, listing, None, monitor)?;
-        Ok(Self { listing, reader, has_heads: matches!(source, Origin::Folder(_)) })
+        Ok(Self { listing, reader, has_heads: matches!(source, Origin::Folder(_) | Origin::List(_)) })
     }
 
     /// Reads the first bytes of image `number` over `out`, `most` of them or the whole image if it is shorter or cannot be

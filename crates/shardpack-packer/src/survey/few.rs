@@ -14,7 +14,7 @@ fn rank(path: &[u8], seed: u64) -> u128 {
 
 /// All but `most` images of each class.
 pub(super) fn keep(listing: &Listing, most: u64, seed: u64) -> Fates {
-    let mut ranked: Vec<(u32, u128, u64)> =
+    let mut ranked: Vec<(Option<u32>, u128, u64)> =
         (0..listing.len()).map(|number| (listing.class(number), rank(&path(listing, number), seed), number)).collect();
     ranked.sort_unstable();
     let mut fates = Fates::new();

@@ -118,7 +118,7 @@ fn settle(found: &mut Found, fates: Fates) {
     found.unpacked.retain(|unpacked| unpacked.fate != Fate::Kept || !gone.contains(&unpacked.path));
     found.unpacked.extend(fates.into_iter().map(|(number, (fate, reason))| Unpacked {
         path: path(&listing, number),
-        class: Some(listing.class(number)),
+        class: listing.class(number),
         fate,
         reason,
     }));

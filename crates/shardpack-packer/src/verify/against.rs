@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    ops::Range,
     path::Path,
     sync::{
         OnceLock,
@@ -10,10 +11,18 @@ use std::{
 };
 
 use rayon::prelude::*;
-use shardpack_format::{Result, hash, index::Index, index::RowRef, manifest};
+use shardpack_format::{
+    Error, ErrorKind, Result,
+    formats::{self, Beside, Format},
+    hash,
+    index::{Index, RowRef},
+    manifest,
+    sample::Sample,
+};
 
-use super::{Opened, Problem};
+use super::{Opened, Options, Problem};
 use crate::{
+    copy::Place,
     ledger::{self, Fate},
     monitor::{Monitor, Phase},
     source::{
@@ -32,7 +41,18 @@ pub(super) fn discover(
 ) -> Result<Vec<Found>> {
     let names: Vec<String> = datasets.iter().filter_map(|d| d.prefix.strip_suffix('/').map(str::to_owned)).collect();
     let splits = if names.is_empty() { Splits::None } else { Splits::Names(names) };
-    let options = image_folder::Options { splits, threads: (2 * jobs).max(8), ..image_folder::Options::default() };
+    // What they have of the source's own is in all of them.
+    let choice = datasets.first().map(|dataset| dataset.choice()).transpose()?;
+    let (beside, meta) = choice.map(|choice| (choice.beside, choice.json)).unwrap_or_default();
+    let options = image_folder::Options {
+        splits,
+        threads: (2 * jobs).max(8),
+        no_labels: datasets.iter().all(|dataset| dataset.manifest.classes.is_empty()),
+        no_text: !beside.iter().any(Beside::is_text),
+        meta: meta && beside.iter().any(Beside::is_text),
+        beside: beside.into_iter().filter(|beside| !beside.is_text()).collect(),
+        ..image_folder::Options::default()
+    };
     source.discover(&options, monitor)
 }
 
@@ -43,7 +63,7 @@ pub(super) struct Original<'a> {
     /// Number in the listing of each class of the dataset, by label: classes are the same where their names are.
     classes: Vec<Option<u32>>,
     /// Numbers of the classes that have samples in a folder, by its path.
-    of_folders: OnceLock<HashMap<&'a [u8], Vec<u32>>>,
+    of_folders: OnceLock<HashMap<&'a [u8], Vec<Option<u32>>>>,
 }
 
 impl<'a> Original<'a> {
@@ -54,34 +74,113 @@ impl<'a> Original<'a> {
         Self { found, reader, classes: classes.collect(), of_folders: OnceLock::new() }
     }
 
-    /// Number in the listing of the sample that `row` is of.
-    pub fn find(&self, row: &RowRef<'_>) -> Option<u64> {
-        let class = usize::try_from(row.label?).ok().and_then(|label| *self.classes.get(label)?);
-        class.and_then(|class| self.found.listing.find(class, row.path)).or_else(|| self.find_renamed(row.path))
+    /// Numbers in the listing of the samples that `row` may be of: one, but where a list has a file more than once.
+    pub fn find(&self, row: &RowRef<'_>) -> Range<u64> {
+        let class = row.label.map(|label| usize::try_from(label).ok().and_then(|label| *self.classes.get(label)?));
+        let found = match class {
+            Some(None) => 0..0,
+            Some(class) => self.found.listing.find(class, row.path),
+            None => self.found.listing.find(None, row.path),
+        };
+        if found.is_empty() { self.find_renamed(row.path) } else { found }
     }
 
-    /// The sample at `path` of the one class that has it, whatever it is called: classes may have got other names.
-    fn find_renamed(&self, path: &[u8]) -> Option<u64> {
+    /// The samples at `path` of the one class that has it, whatever it is called: classes may have got other names.
+    fn find_renamed(&self, path: &[u8]) -> Range<u64> {
         let listing = &self.found.listing;
         let of_folders = self.of_folders.get_or_init(|| {
-            let mut of_folders: HashMap<&[u8], Vec<u32>> = HashMap::new();
+            let mut of_folders: HashMap<&[u8], Vec<Option<u32>>> = HashMap::new();
             for folder in listing.folders() {
                 of_folders.entry(&folder.path).or_default().push(folder.class);
             }
             of_folders
         });
-        let cuts = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
-        let classes = cuts.filter_map(|(at, _)| of_folders.get(&path[..at])).flatten();
-        let mut found = classes.filter_map(|class| listing.find(*class, path));
-        let first = found.next()?;
-        found.all(|other| other == first).then_some(first)
+        let cuts = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| &path[..at]);
+        let classes = cuts.chain([&[][..]]).filter_map(|folder| of_folders.get(folder)).flatten();
+        let mut found = classes.map(|class| listing.find(*class, path)).filter(|found| !found.is_empty());
+        let first = found.next().unwrap_or(0..0);
+        if found.all(|other| other == first) { first } else { 0..0 }
+    }
+
+    /// Makes the record of `row` from that of these samples of the source which it is of, and says which.
+    ///
+    /// # Errors
+    /// As [`Original::render`], of the last of them.
+    pub fn render_any(
+        &self,
+        row: &RowRef<'_>,
+        numbers: Range<u64>,
+        format: &dyn Format,
+        record: &mut Vec<u8>,
+    ) -> Result<u64> {
+        record.resize(row.record_bytes as usize, 0);
+        let mut failed = Error::data("the source does not have this image any more").in_sample(row.name());
+        for number in numbers {
+            match self.render(row, number, format, record) {
+                Ok(()) => return Ok(number),
+                Err(error) if error.kind() == ErrorKind::Data => failed = error,
+                Err(error) => return Err(error),
+            }
+        }
+        Err(failed)
+    }
+
+    /// Makes the record of `row` from sample `number` of the source, as long as `record`.
+    ///
+    /// # Errors
+    /// Of [`ErrorKind::Data`] where the source has not what was packed.
+    pub fn render(&self, row: &RowRef<'_>, number: u64, format: &dyn Format, record: &mut [u8]) -> Result<()> {
+        let wrong = |what: &str| Error::data(what).in_sample(row.name());
+        let listing = &self.found.listing;
+        let payload_bytes = row.payload().1;
+        if listing.entry(number).bytes != payload_bytes {
+            return Err(wrong("the source has another image of this name now"));
+        }
+        let beside: Vec<_> = listing.extra().pieces_of(number).iter().map(|piece| piece.length()).collect();
+        // Told without a look at the source; formats that hold what is lacking as empty have it so in the row.
+        let first_beside = format.components().len().saturating_sub(beside.len());
+        let told = |which: usize| row.component(first_beside + which).map_or(0, |extent| extent.bytes);
+        if beside.iter().enumerate().any(|(which, bytes)| bytes.unwrap_or(0) != told(which)) {
+            return Err(wrong("the source has something else beside this image now"));
+        }
+        let sample = Sample {
+            key: std::str::from_utf8(row.key).map_err(|_| wrong("its key is no text"))?,
+            label: row.label,
+            class: listing.class_name(number),
+            path: row.path,
+            payload_bytes,
+            beside: &beside,
+        };
+        let layout = format.layout(&sample)?;
+        if layout.record_bytes as usize > record.len() {
+            return Err(wrong("its record would have another length"));
+        }
+        let place = Place { position: 0, number, layout, growth: 0 };
+        match place.read(self.reader, listing, first_beside, record) {
+            Ok(()) => {}
+            Err(ReadError::Fatal(error)) => return Err(error),
+            Err(ReadError::Refused(Refusal(reason))) => return Err(wrong(&reason)),
+        }
+        if layout.record_bytes as usize + format.growth(place.payload(record)?) as usize != record.len() {
+            return Err(wrong("its record would have another length"));
+        }
+        format.frame(&sample, &row.image, record)?;
+        match is_right(row, record) {
+            true => Ok(()),
+            false => Err(wrong("the source has other bytes now")),
+        }
     }
 }
 
 /// Compares each dataset with its part of `source`.
-pub(super) fn compare(datasets: &[Opened], source: &Path, jobs: usize, monitor: &dyn Monitor) -> Result<Vec<Problem>> {
+pub(super) fn compare(
+    datasets: &[Opened],
+    source: &Path,
+    options: &Options,
+    monitor: &dyn Monitor,
+) -> Result<Vec<Problem>> {
     datasets.iter().try_for_each(Opened::has_bytes_of_source)?;
-    let source = Origin::of(source)?;
+    let (source, jobs) = (Origin::of(source, &options.columns)?, options.jobs);
     let found = discover(&datasets.iter().collect::<Vec<_>>(), &source, jobs, monitor)?;
     let mut problems = Vec::new();
     for dataset in datasets {
@@ -131,6 +230,12 @@ fn dataset_against(dataset: &Opened, original: &Original<'_>, monitor: &dyn Moni
     Ok(problems)
 }
 
+pub(super) fn is_right(row: &RowRef<'_>, record: &[u8]) -> bool {
+    let covered = row.covered();
+    formats::whole(row, record).is_some_and(|image| hash::content(&image) == row.content_hash)
+        && hash::frame(record, covered.start, covered.end) == row.frame_hash
+}
+
 fn missing(dataset: &Opened, path: Vec<u8>, what: &str) -> Problem {
     Problem { path: Some(path), ..dataset.problem(manifest::FILE, what) }
 }
@@ -156,16 +261,32 @@ fn shard_against(
     let mut rows = Vec::new();
     for row in index.iter() {
         let Ok(row) = row else { continue };
-        match original.find(&row) {
-            Some(number) => rows.push((listing.entry(number).place, number, row)),
-            None => problems.push(of_row(&row, "not in the source".to_owned())),
+        let numbers = original.find(&row);
+        match numbers.is_empty() {
+            false => rows.push((listing.entry(numbers.start).place, numbers, row)),
+            true => problems.push(of_row(&row, "not in the source".to_owned())),
         }
     }
+    // Of more than the image the index has no hash: its record is made anew.
+    let format = match listing.extra().kinds.is_empty() {
+        true => None,
+        false => Some(dataset.format()?),
+    };
     rows.sort_unstable_by_key(|(place, ..)| *place);
     let mut payload = Vec::new();
-    for (_, number, row) in rows {
+    for (_, numbers, row) in rows {
         monitor.go_on()?;
-        seen[number as usize].store(true, Ordering::Relaxed);
+        if let Some(format) = &format {
+            match original.render_any(&row, numbers, format.as_ref(), &mut payload) {
+                Ok(number) => seen[number as usize].store(true, Ordering::Relaxed),
+                Err(error) if error.kind() == ErrorKind::Data => problems.push(of_row(&row, error.what())),
+                Err(error) => return Err(error),
+            }
+            monitor.advance(1, u64::from(row.payload().1));
+            continue;
+        }
+        let number = numbers.start;
+        numbers.for_each(|number| seen[number as usize].store(true, Ordering::Relaxed));
         let bytes = listing.entry(number).bytes;
         let expected = row.payload().1;
         if bytes != expected {

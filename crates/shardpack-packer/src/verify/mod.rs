@@ -23,12 +23,13 @@ use shardpack_format::{
     Error, ErrorKind, Result,
     formats::{self, Choice, Format},
     hash,
-    manifest::{self, BY_KIND, Counts, Manifest, WORK_FOLDER},
+    manifest::{self, Counts, Manifest, WORK_FOLDER},
 };
 
 use crate::{
     ledger,
     monitor::{Monitor, Phase},
+    source::list,
     sys,
 };
 
@@ -43,6 +44,8 @@ pub struct Options {
     pub decode: bool,
     /// Compare with this source, both ways.
     pub against: Option<PathBuf>,
+    /// Columns of the source, where that is a list.
+    pub columns: list::Columns,
     /// Threads.
     pub jobs: usize,
 }
@@ -123,20 +126,12 @@ impl Opened {
 
     /// The format that the manifest names.
     fn format(&self) -> Result<Box<dyn Format>> {
-        formats::open(&self.choice())
+        formats::open(&self.choice()?)
     }
 
     /// The choice that led to this dataset.
-    fn choice(&self) -> Choice {
-        let Manifest { format, components, .. } = &self.manifest;
-        let has = |name: &str| components.iter().skip(1).any(|component| component == name);
-        Choice {
-            name: format.name.clone(),
-            extension: components.first().filter(|name| *name != BY_KIND).cloned(),
-            cls: has("cls"),
-            json: has("json"),
-            settings: format.settings.clone(),
-        }
+    fn choice(&self) -> Result<Choice> {
+        Choice::of_manifest(&self.manifest)
     }
 }
 
@@ -209,7 +204,7 @@ pub fn verify(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Re
         report.add(dataset_report(dataset, options, monitor)?);
     }
     if let Some(source) = &options.against {
-        report.problems.extend(against::compare(&datasets, source, options.jobs, monitor)?);
+        report.problems.extend(against::compare(&datasets, source, options, monitor)?);
     }
     report.elapsed = start.elapsed();
     Ok(report)
@@ -224,7 +219,7 @@ pub fn repair(dst: &Path, source: &Path, options: &Options, monitor: &dyn Monito
     let mut repaired = Repaired::default();
     for dataset in &datasets {
         let found = dataset_report(dataset, options, monitor)?;
-        repair::repair(dataset, &found.problems, source, options.jobs, monitor, &mut repaired)?;
+        repair::repair(dataset, &found.problems, source, options, monitor, &mut repaired)?;
     }
     Ok((verify(dst, options, monitor)?, repaired))
 }

@@ -13,12 +13,7 @@ use std::{
     sync::Arc,
 };
 
-use shardpack_format::{
-    Error, Result, formats, hash,
-    index::{Index, RowRef},
-    manifest, permutation,
-    sample::Sample,
-};
+use shardpack_format::{Error, Result, formats, hash, index::Index, manifest, permutation};
 
 use super::{
     Opened, Problem,
@@ -30,7 +25,7 @@ use crate::{
     monitor::{Monitor, Silent},
     plan::{Check, Compression, Cut, Options, Order, Plan},
     sidecars,
-    source::{Found, Origin, ReadError, Refusal, medium::ReadOrder},
+    source::{Found, Origin, Refusal, medium::ReadOrder},
     sys,
 };
 
@@ -51,7 +46,7 @@ pub(super) fn repair(
     dataset: &Opened,
     problems: &[Problem],
     source: &Path,
-    jobs: usize,
+    options: &super::Options,
     monitor: &dyn Monitor,
     repaired: &mut Repaired,
 ) -> Result<()> {
@@ -62,8 +57,9 @@ pub(super) fn repair(
     let work = dataset.folder.join(".shardpack-repair");
     sys::create_folder(&work)?;
     let _lock = sys::Lock::take(&work.join("lock"))?;
-    let done = Origin::of(source)
-        .and_then(|source| Repair { dataset, work: &work, source: &source, jobs, monitor }.all(problems, repaired));
+    let done = Origin::of(source, &options.columns).and_then(|source| {
+        Repair { dataset, work: &work, source: &source, jobs: options.jobs, monitor }.all(problems, repaired)
+    });
     let removed = fs::remove_dir_all(&work).map_err(|e| sys::io_error("cannot remove", &work, e));
     done.and(removed)
 }
@@ -187,8 +183,8 @@ impl Repair<'_> {
             let row = row?;
             record.resize(row.record_bytes as usize, 0);
             let there = old.as_ref().is_some_and(|old| old.read_exact_at(&mut record, row.offset).is_ok());
-            if !there || !is_right(&row, &record) {
-                self.render(&row, format.as_ref(), original, &mut record)?;
+            if !there || !against::is_right(&row, &record) {
+                original.render_any(&row, original.find(&row), format.as_ref(), &mut record)?;
             }
             put(&record)?;
             end = row.offset + u64::from(row.record_bytes);
@@ -201,50 +197,6 @@ impl Repair<'_> {
         }
         sys::finish_durably(&new, &temporary, &path)?;
         Ok(vec![shard.file.clone()])
-    }
-
-    /// A record from the source.
-    fn render(
-        &self,
-        row: &RowRef<'_>,
-        format: &dyn formats::Format,
-        original: &Original<'_>,
-        record: &mut [u8],
-    ) -> Result<()> {
-        let wrong = |what: &str| Error::data(what).in_sample(row.name());
-        let listing = &original.found.listing;
-        let number = original.find(row).ok_or_else(|| wrong("the source does not have this image any more"))?;
-        let payload_bytes = row.payload().1;
-        if listing.entry(number).bytes != payload_bytes {
-            return Err(wrong("the source has another image of this name now"));
-        }
-        let class = listing.class(number) as usize;
-        let sample = Sample {
-            key: std::str::from_utf8(row.key).map_err(|_| wrong("its key is no text"))?,
-            label: row.label,
-            class: &listing.classes[class],
-            path: row.path,
-            payload_bytes,
-        };
-        let layout = format.layout(&sample)?;
-        let image = layout.components[0];
-        if layout.record_bytes as usize > record.len() {
-            return Err(wrong("its record would have another length"));
-        }
-        let payload = &mut record[image.offset as usize..(image.offset + image.bytes) as usize];
-        match original.reader.read(number, payload) {
-            Ok(()) => {}
-            Err(ReadError::Fatal(error)) => return Err(error),
-            Err(ReadError::Refused(Refusal(reason))) => return Err(wrong(&reason)),
-        }
-        if layout.record_bytes as usize + format.growth(payload) as usize != record.len() {
-            return Err(wrong("its record would have another length"));
-        }
-        format.frame(&sample, &row.image, record)?;
-        match is_right(row, record) {
-            true => Ok(()),
-            false => Err(wrong("the source has other bytes now")),
-        }
     }
 
     /// Packs one shard and its index anew, by the plan that the manifest tells of.
@@ -299,7 +251,7 @@ impl Repair<'_> {
             order: if manifest.order.algorithm == permutation::ALGORITHM { Order::Shuffled } else { Order::Source },
             seed: manifest.order.seed,
             cut: Cut::Shards(manifest.shards.len() as u64),
-            format: self.dataset.choice(),
+            format: self.dataset.choice()?,
             compression,
             check: Check::default(),
             recipe: None,
@@ -316,10 +268,4 @@ impl Repair<'_> {
         let counts: Vec<u64> = manifest.shards.iter().map(|shard| shard.samples).collect();
         Plan::with_shards(found, options, &counts, manifest.block_samples)
     }
-}
-
-fn is_right(row: &RowRef<'_>, record: &[u8]) -> bool {
-    let covered = row.covered();
-    formats::whole(row, record).is_some_and(|image| hash::content(&image) == row.content_hash)
-        && hash::frame(record, covered.start, covered.end) == row.frame_hash
 }

@@ -46,7 +46,7 @@ struct Shard<'a> {
 struct Sums {
     payload_bytes: u64,
     kinds: BTreeMap<String, u64>,
-    /// Samples by label.
+    /// Samples by label, where they have one.
     labels: BTreeMap<u64, u64>,
 }
 
@@ -54,7 +54,9 @@ impl Sums {
     fn row(&mut self, row: &RowRef<'_>) {
         self.payload_bytes += u64::from(row.payload().1);
         *self.kinds.entry(row.image.kind.name().to_owned()).or_default() += 1;
-        *self.labels.entry(row.label.unwrap_or(-1) as u64).or_default() += 1;
+        if let Some(label) = row.label {
+            *self.labels.entry(label.cast_unsigned()).or_default() += 1;
+        }
     }
 
     fn add(&mut self, other: &Sums) {
@@ -238,6 +240,7 @@ fn open_index(
 /// The rows follow each other without a gap, fill the shard, and name classes that there are.
 fn check_rows(dataset: &Opened, format: &dyn Format, shard: &mut Shard<'_>) {
     let Some(index) = &shard.index else { return };
+    let classes = dataset.manifest.classes.len();
     let (mut at, mut sums) = (format.head_bytes(index.len()), Sums::default());
     let mut wrong = None;
     for (number, row) in index.iter().enumerate() {
@@ -248,11 +251,14 @@ fn check_rows(dataset: &Opened, format: &dyn Format, shard: &mut Shard<'_>) {
                 break;
             }
         };
-        let class = row.label.and_then(|label| dataset.manifest.classes.get(usize::try_from(label).ok()?));
+        let is_known = match row.label {
+            Some(label) => usize::try_from(label).is_ok_and(|label| label < classes),
+            None => classes == 0,
+        };
         if row.offset != at {
             wrong = Some((number, format!("its record starts at {}, the one before ends at {at}", row.offset)));
-        } else if class.is_none() {
-            wrong = Some((number, "its label is that of no class".to_owned()));
+        } else if !is_known {
+            wrong = Some((number, "its label is none of a class in the manifest".to_owned()));
         }
         if wrong.is_some() {
             break;

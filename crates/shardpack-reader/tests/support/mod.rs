@@ -100,6 +100,7 @@ impl Packing {
             class: class.as_bytes(),
             path: path.as_bytes(),
             payload_bytes: image.len() as u32,
+            beside: &[],
         };
         let layout = format.layout(&sample).unwrap();
         let header = Header::of(image);

@@ -13,6 +13,8 @@ pub(super) enum Role {
     Image,
     Label,
     Filename,
+    /// What the source has of its own, by its number.
+    Beside(usize),
 }
 
 /// A column.

@@ -49,6 +49,8 @@ pub(super) const ENTRY: super::Entry = super::Entry {
     aliases: &["mosaic", "streaming"],
     about: "MosaicML streaming shards with index.json",
     has_extensions: false,
+    has_beside: true,
+    without_labels: writer::without_labels,
     settings: writer::SETTINGS,
     sidecars: sidecars::KINDS,
     open: |choice| Ok(Box::new(Mds::new(choice)?)),

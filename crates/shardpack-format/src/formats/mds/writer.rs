@@ -9,7 +9,7 @@ use super::{
 use crate::{
     Error, Result,
     formats::{
-        Choice, Format, Layout, MAX_WRITTEN, Setting,
+        Beside, Choice, Format, Layout, MAX_WRITTEN, Setting,
         sidecars::{self, Dataset, Files},
     },
     hash::Named,
@@ -44,7 +44,7 @@ pub(super) const SETTINGS: &[Setting] = &[
 pub struct Mds {
     /// In the order in which they are stored.
     columns: Vec<Column>,
-    /// Name of the image's column, alone.
+    /// Name of the image's column, and those of what the source has of its own.
     components: Vec<String>,
     /// Names, in alphabetical order.
     hashes: Vec<String>,
@@ -57,6 +57,13 @@ enum Value<'a> {
     Image,
     Label([u8; LABEL_BYTES as usize]),
     Filename(Cow<'a, str>),
+    /// Number and length of what the source has of its own.
+    Beside(usize, u32),
+}
+
+/// Leaves out the column of the label.
+pub(super) fn without_labels(choice: &mut Choice) {
+    choice.settings.insert("label_column".to_owned(), String::new());
 }
 
 impl Mds {
@@ -81,6 +88,10 @@ impl Mds {
             column(setting("label_column", "label"), "int", Role::Label),
         ];
         columns.retain(|column| !column.name.is_empty());
+        // A reader decodes every value of a column: only what is always there may be more than bytes.
+        let encoding = |beside: &Beside| if beside.is_text() { "json" } else { "bytes" };
+        let beside = choice.beside.iter().enumerate();
+        columns.extend(beside.map(|(number, one)| column(one.name(), encoding(one), Role::Beside(number))));
         columns.sort_by(|a, b| a.name.cmp(&b.name));
         if let Some(pair) = columns.windows(2).find(|pair| pair[0].name == pair[1].name) {
             return Err(Error::usage(format!("two columns are called {:?}", pair[0].name)));
@@ -93,7 +104,9 @@ impl Mds {
         hashes.sort();
         hashes.dedup();
         let config = config(&columns, &hashes);
-        Ok(Self { components: vec![image.to_owned()], columns, hashes, config })
+        let beside = choice.beside.iter().map(|beside| beside.name().to_owned());
+        let components = [image.to_owned()].into_iter().chain(beside).collect();
+        Ok(Self { components, columns, hashes, config })
     }
 
     fn column(&self, role: Role) -> Option<&Column> {
@@ -105,9 +118,16 @@ impl Mds {
     }
 
     /// The values of a sample in the order of the columns.
-    fn values<'a>(&self, label: Option<i64>, path: &'a [u8]) -> Result<Vec<Value<'a>>> {
+    fn values<'a>(
+        &self,
+        label: Option<i64>,
+        path: &'a [u8],
+        beside: &dyn Fn(usize) -> Option<u32>,
+    ) -> Result<Vec<Value<'a>>> {
         let value = |column: &Column| match column.role {
             Role::Image => Ok(Value::Image),
+            // All samples have each column, so one that lacks it has it empty.
+            Role::Beside(number) => Ok(Value::Beside(number, beside(number).unwrap_or(0))),
             Role::Filename => Ok(Value::Filename(String::from_utf8_lossy(path))),
             Role::Label => match label {
                 Some(label) => Ok(Value::Label(label.to_le_bytes())),
@@ -122,29 +142,34 @@ impl Mds {
     fn place(&self, values: &[Value<'_>], image_bytes: u32) -> Result<Layout> {
         let variable = self.columns.iter().filter(|column| column.fixed_bytes().is_none()).count() as u64;
         let mut at = WORD_BYTES * variable;
-        let mut image = None;
+        let mut components = [Extent::ABSENT; MAX_WRITTEN];
+        // What lies beyond 32 bits is refused below.
+        let extent = |at: u64, bytes| Extent { offset: at as u32, bytes };
         for value in values {
             at += match value {
                 Value::Image => {
-                    image = u32::try_from(at).ok().map(|offset| Extent { offset, bytes: image_bytes });
+                    components[0] = extent(at, image_bytes);
                     u64::from(image_bytes)
+                }
+                Value::Beside(number, bytes) => {
+                    components[number + 1] = extent(at, *bytes);
+                    u64::from(*bytes)
                 }
                 Value::Label(label) => label.len() as u64,
                 Value::Filename(name) => name.len() as u64,
             };
         }
-        let (Some(image), Ok(record_bytes)) = (image, u32::try_from(at)) else {
-            return Err(Error::usage(format!("image of {image_bytes} bytes: a record must stay below 4 GiB")));
-        };
-        let mut components = [Extent::ABSENT; MAX_WRITTEN];
-        components[0] = image;
-        Ok(Layout { record_bytes, components })
+        match u32::try_from(at) {
+            Ok(record_bytes) => Ok(Layout { record_bytes, components }),
+            Err(_) => Err(Error::usage(format!("image of {image_bytes} bytes: a record must stay below 4 GiB"))),
+        }
     }
 
     /// The lengths that stand at the start of a record: of each column of variable length.
     fn lengths(values: &[Value<'_>], image_bytes: u32) -> impl Iterator<Item = u32> {
         values.iter().filter_map(move |value| match value {
             Value::Image => Some(image_bytes),
+            Value::Beside(_, bytes) => Some(*bytes),
             // A path is shorter than a record, which has been checked to be below 4 GiB.
             Value::Filename(name) => Some(name.len() as u32),
             Value::Label(_) => None,
@@ -180,7 +205,7 @@ impl Format for Mds {
     }
 
     fn layout(&self, sample: &Sample<'_>) -> Result<Layout> {
-        let values = self.values(sample.label, sample.path);
+        let values = self.values(sample.label, sample.path, &|number| sample.beside(number));
         values.and_then(|values| self.place(&values, sample.payload_bytes)).map_err(|error| error.in_sample(sample.key))
     }
 
@@ -217,7 +242,9 @@ impl Format for Mds {
 
     fn frame(&self, sample: &Sample<'_>, _: &Header, record: &mut [u8]) -> Result<()> {
         let short = || Error::data("the record is not as long as its layout").in_sample(sample.key);
-        let values = self.values(sample.label, sample.path).map_err(|error| error.in_sample(sample.key))?;
+        let values = self
+            .values(sample.label, sample.path, &|number| sample.beside(number))
+            .map_err(|error| error.in_sample(sample.key))?;
         let mut rest = record;
         let mut put = |length: usize, bytes: Option<&[u8]>| {
             let (place, after) = std::mem::take(&mut rest).split_at_mut_checked(length).ok_or_else(short)?;
@@ -233,6 +260,7 @@ impl Format for Mds {
         for value in &values {
             match value {
                 Value::Image => put(sample.payload_bytes as usize, None)?,
+                Value::Beside(_, bytes) => put(*bytes as usize, None)?,
                 Value::Label(label) => put(label.len(), Some(label))?,
                 Value::Filename(name) => put(name.len(), Some(name.as_bytes()))?,
             }
@@ -241,7 +269,8 @@ impl Format for Mds {
     }
 
     fn check(&self, row: &RowRef<'_>, record: &[u8]) -> Result<()> {
-        let values = self.values(row.label, row.path)?;
+        let bytes_of = |number: usize| row.component(number + 1).map(|extent| extent.bytes);
+        let values = self.values(row.label, row.path, &bytes_of)?;
         let image = row.component(0).ok_or_else(|| Error::data("the index names no image").at_byte(0))?;
         let layout = self.place(&values, image.bytes)?;
         if layout.components[0] != image || layout.record_bytes as usize != record.len() {
@@ -253,6 +282,12 @@ impl Format for Mds {
                 record.len()
             ))
             .at_byte(0));
+        }
+        let all = layout.components.iter().enumerate().take(self.components.len());
+        if let Some((number, extent)) = all.skip(1).find(|(number, extent)| row.component(*number) != Some(**extent)) {
+            let what =
+                format!("column {:?} lies at {}, not where the index says", self.components[number], extent.offset);
+            return Err(Error::data(what).at_byte(extent.offset.into()));
         }
         let mut at = 0;
         let mut expect = |what: &str, length: usize, expected: Option<&[u8]>| {
@@ -270,6 +305,7 @@ impl Format for Mds {
             let what = format!("column {:?}", column.name);
             match value {
                 Value::Image => expect(&what, image.bytes as usize, None)?,
+                Value::Beside(_, bytes) => expect(&what, *bytes as usize, None)?,
                 Value::Label(label) => expect(&what, label.len(), Some(label))?,
                 Value::Filename(name) => expect(&what, name.len(), Some(name.as_bytes()))?,
             }

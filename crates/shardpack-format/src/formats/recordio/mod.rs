@@ -47,6 +47,8 @@ pub(super) const ENTRY: super::Entry = super::Entry {
     aliases: &["rec", "mxnet"],
     about: "RecordIO files for MXNet and DALI",
     has_extensions: false,
+    has_beside: false,
+    without_labels: |_| {},
     settings: &[],
     sidecars: sidecars::KINDS,
     open: |_| Ok(Box::new(RecordIo::default())),

@@ -77,13 +77,13 @@ pub(super) struct Nest {
 }
 
 impl Nest {
-    pub(super) fn of(feature: Feature, value: Value) -> Self {
+    pub(super) fn of(key: &str, value: Value) -> Self {
         let list = match value {
             Value::Bytes(bytes) | Value::Varint(bytes) => field_bytes(bytes),
             Value::Slot => 1 + SLOT_BYTES,
         };
         let feature_bytes = field_bytes(list);
-        let entry = field_bytes(feature.key().len() as u64) + field_bytes(feature_bytes);
+        let entry = field_bytes(key.len() as u64) + field_bytes(feature_bytes);
         Self { list, feature: feature_bytes, entry, whole: field_bytes(entry) }
     }
 }

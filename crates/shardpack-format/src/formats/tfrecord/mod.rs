@@ -57,6 +57,8 @@ pub(super) const ENTRY: super::Entry = super::Entry {
     aliases: &["tf", "tfrecords"],
     about: "TFRecord files of tf.train.Example",
     has_extensions: false,
+    has_beside: true,
+    without_labels: writer::without_labels,
     settings: &[
         Setting {
             name: writer::LABEL_OFFSET,

@@ -29,7 +29,24 @@ pub struct TfRecord {
     label_offset: i64,
     /// What is written, in the order of keys.
     features: Vec<Feature>,
+    /// All of an example, in the order of keys: what is written, and what the source has of its own.
+    entries: Vec<(String, Entry)>,
     components: Vec<String>,
+}
+
+/// An entry of an example.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Entry {
+    Own(Feature),
+    /// That of [`Choice::beside`] with this number.
+    Beside(usize),
+}
+
+/// Leaves out the features of the label.
+pub(super) fn without_labels(choice: &mut Choice) {
+    let others = Feature::ALL.into_iter().filter(|feature| !matches!(feature, Feature::Label | Feature::Text));
+    let others: Vec<_> = others.map(Feature::key).collect();
+    choice.settings.entry(FEATURES.to_owned()).or_insert_with(|| others.join(","));
 }
 
 impl TfRecord {
@@ -53,7 +70,13 @@ impl TfRecord {
         features.push(Feature::Encoded);
         features.sort_unstable();
         features.dedup();
-        Ok(Self { label_offset, features, components: vec![Feature::Encoded.key().to_owned()] })
+        let own = features.iter().map(|feature| (feature.key().to_owned(), Entry::Own(*feature)));
+        let names = choice.beside.iter().map(|beside| beside.name().to_owned());
+        let beside = names.clone().enumerate().map(|(number, name)| (name, Entry::Beside(number)));
+        let mut entries: Vec<_> = own.chain(beside).collect();
+        entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+        let components = [Feature::Encoded.key().to_owned()].into_iter().chain(names).collect();
+        Ok(Self { label_offset, features, entries, components })
     }
 
     fn writes(&self, feature: Feature) -> bool {
@@ -71,8 +94,13 @@ impl TfRecord {
         })
     }
 
-    /// How long the value of `feature` is.
-    fn value(&self, feature: Feature, sample: &Sample<'_>) -> Result<Value> {
+    /// How long the value of `entry` is.
+    fn value(&self, entry: Entry, sample: &Sample<'_>) -> Result<Value> {
+        let feature = match entry {
+            Entry::Own(feature) => feature,
+            // All examples have one set of features, so one that lacks it has it empty.
+            Entry::Beside(number) => return Ok(Value::Bytes(sample.beside(number).unwrap_or(0).into())),
+        };
         Ok(match feature {
             Feature::Label => Value::Varint(varint_bytes(self.label(sample.label)?.cast_unsigned())),
             Feature::Text => Value::Bytes(sample.class.len() as u64),
@@ -83,17 +111,20 @@ impl TfRecord {
         })
     }
 
-    /// Length of all features in bytes, and where the image lies among them.
-    fn features_bytes(&self, sample: &Sample<'_>) -> Result<(u64, u64)> {
-        let (mut at, mut image) = (0, 0);
-        for &feature in &self.features {
-            at += Nest::of(feature, self.value(feature, sample)?).whole;
-            if feature == Feature::Encoded {
-                // The image is the last of its entry.
-                image = at - u64::from(sample.payload_bytes);
-            }
+    /// Length of all features in bytes, and where the components lie among them.
+    fn features_bytes(&self, sample: &Sample<'_>) -> Result<(u64, [(u64, u32); formats::MAX_WRITTEN])> {
+        let (mut at, mut places) = (0, [(0, 0); formats::MAX_WRITTEN]);
+        for (key, entry) in &self.entries {
+            at += Nest::of(key, self.value(*entry, sample)?).whole;
+            let (number, bytes) = match entry {
+                Entry::Own(Feature::Encoded) => (0, sample.payload_bytes),
+                Entry::Beside(number) => (number + 1, sample.beside(*number).unwrap_or(0)),
+                Entry::Own(_) => continue,
+            };
+            // The value is the last of its entry.
+            places[number] = (at - u64::from(bytes), bytes);
         }
-        Ok((at, image))
+        Ok((at, places))
     }
 
     /// What `feature` has to be in the example of `row`; text says what is wrong.
@@ -157,11 +188,10 @@ impl Format for TfRecord {
     }
 
     fn layout(&self, sample: &Sample<'_>) -> Result<Layout> {
-        let (features_bytes, image) = self.features_bytes(sample).map_err(|error| error.in_sample(sample.key))?;
+        let (features_bytes, places) = self.features_bytes(sample).map_err(|error| error.in_sample(sample.key))?;
         let data_bytes = field_bytes(features_bytes);
         let record = u32::try_from(data_bytes + FRAME_BYTES as u64);
-        let offset = u32::try_from(HEAD_BYTES as u64 + data_bytes - features_bytes + image);
-        let (Ok(record_bytes), Ok(offset), true) = (record, offset, data_bytes <= MOST_DATA_BYTES) else {
+        let (Ok(record_bytes), true) = (record, data_bytes <= MOST_DATA_BYTES) else {
             return Err(Error::usage(format!(
                 "image of {} bytes: protobuf messages must be below 2 GiB",
                 sample.payload_bytes
@@ -169,7 +199,11 @@ impl Format for TfRecord {
             .in_sample(sample.key));
         };
         let mut components = [Extent::ABSENT; formats::MAX_WRITTEN];
-        components[0] = Extent { offset, bytes: sample.payload_bytes };
+        let before = HEAD_BYTES as u64 + data_bytes - features_bytes;
+        for (extent, (at, bytes)) in components.iter_mut().zip(places).take(self.components.len()) {
+            // Within the record, whose length fits.
+            *extent = Extent { offset: (before + at) as u32, bytes };
+        }
         Ok(Layout { record_bytes, components })
     }
 
@@ -180,11 +214,21 @@ impl Format for TfRecord {
         let (data, foot) = rest.split_at_mut_checked(data_bytes).ok_or_else(short)?;
         let mut out = Out { rest: &mut *data, is_short: false };
         out.tagged(TAG_FIRST, self.features_bytes(sample)?.0);
-        for &feature in &self.features {
-            let nest = Nest::of(feature, self.value(feature, sample)?);
+        for (key, entry) in &self.entries {
+            let nest = Nest::of(key, self.value(*entry, sample)?);
             out.tagged(TAG_FIRST, nest.entry);
-            out.bytes(feature.key().as_bytes());
+            out.bytes(key.as_bytes());
             out.tagged(TAG_VALUE, nest.feature);
+            let feature = match entry {
+                Entry::Own(feature) => *feature,
+                Entry::Beside(number) => {
+                    let bytes = sample.beside(*number).unwrap_or(0);
+                    out.tagged(TAG_FIRST, nest.list);
+                    out.tagged(TAG_FIRST, bytes.into());
+                    out.skip(bytes as usize);
+                    continue;
+                }
+            };
             match feature {
                 Feature::Label | Feature::Height | Feature::Width => out.tagged(TAG_INTS, nest.list),
                 _ => out.tagged(TAG_FIRST, nest.list),
@@ -230,12 +274,24 @@ impl Format for TfRecord {
         let in_data = |fault: Fault| wrong(Fault { at: fault.at + HEAD_BYTES, ..fault });
         let example = Example::parse(data).map_err(in_data)?;
         if let Some((key, _)) =
-            example.iter().find(|(key, _)| !self.features.iter().any(|own| own.key().as_bytes() == *key))
+            example.iter().find(|(key, _)| !self.entries.iter().any(|(own, _)| own.as_bytes() == *key))
         {
             return Err(Error::data(format!("feature {:?} is none that is written", lossy(key))).at_byte(0));
         }
-        for &feature in &self.features {
-            self.same(feature, row, &example, data).map_err(|what| Error::data(what).at_byte(0))?;
+        for (key, entry) in &self.entries {
+            let same = match entry {
+                Entry::Own(feature) => self.same(*feature, row, &example, data),
+                Entry::Beside(number) => {
+                    let found = example.list(key.as_bytes()).and_then(|list| example.only_bytes(list));
+                    let found = found.map(|range| (range.start + HEAD_BYTES, range.len()));
+                    let told = row.component(number + 1).map(|at| (at.offset as usize, at.bytes as usize));
+                    match found.is_some() && found == told {
+                        true => Ok(()),
+                        false => Err(format!("{key} is not where the index says")),
+                    }
+                }
+            };
+            same.map_err(|what| Error::data(what).at_byte(0))?;
         }
         Ok(())
     }
@@ -383,6 +439,7 @@ pub(super) mod tests {
             class: b"tench",
             path: b"tench/a.JPEG",
             payload_bytes: payload.len() as u32,
+            beside: &[],
         }
     }
 

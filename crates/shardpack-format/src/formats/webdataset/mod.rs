@@ -32,7 +32,7 @@ mod sidecars;
 mod writer;
 
 pub use layout::{BLOCK_BYTES, RECORD_BYTES};
-pub use writer::WebDataset;
+pub use writer::{WebDataset, meta};
 
 /// Name on the command line and in the manifest.
 pub const NAME: &str = "webdataset";
@@ -43,6 +43,8 @@ pub(super) const ENTRY: super::Entry = super::Entry {
     aliases: &["wds", "tar"],
     about: "plain tar files for WebDataset",
     has_extensions: true,
+    has_beside: true,
+    without_labels: |choice| choice.cls = false,
     settings: &[],
     sidecars: sidecars::KINDS,
     open: |choice| Ok(Box::new(WebDataset::new(choice.clone()))),

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     Error, Result,
     formats::{
-        self, Choice, Format, Layout,
+        self, Beside, Choice, Format, Layout,
         sidecars::{Dataset, Files},
     },
     hash,
@@ -37,6 +37,8 @@ enum Part {
     Image,
     Cls,
     Json,
+    /// That of [`Choice::beside`] with this number.
+    Beside(usize),
 }
 
 #[derive(Serialize)]
@@ -59,9 +61,11 @@ impl WebDataset {
         let all = [
             (Part::Image, image, order, true),
             part(Part::Cls, "cls", choice.cls),
-            part(Part::Json, "json", choice.json),
+            part(Part::Json, "json", choice.json && !choice.has_text()),
         ];
-        let on: Vec<_> = all.into_iter().filter(|(.., on)| *on).collect();
+        let beside = choice.beside.iter().enumerate();
+        let beside = beside.map(|(number, beside)| part(Part::Beside(number), beside.name(), true));
+        let on: Vec<_> = all.into_iter().chain(beside).filter(|(.., on)| *on).collect();
         let mut stored: Vec<_> =
             on.iter().enumerate().map(|(number, (part, _, order, _))| (order, *part, number)).collect();
         stored.sort();
@@ -74,6 +78,7 @@ impl WebDataset {
             Part::Image => self.choice.extension.as_deref().unwrap_or_else(|| image.kind.extension()),
             Part::Cls => "cls",
             Part::Json => "json",
+            Part::Beside(number) => self.choice.beside.get(number).map_or("", Beside::name),
         }
     }
 
@@ -84,7 +89,12 @@ impl WebDataset {
         let (mut at, mut expected) = (0, [0; BLOCK_BYTES as usize]);
         for &(part, number) in &self.stored {
             let extension = self.extension(part, &row.image);
-            let Some(extent) = row.component(number) else { return false };
+            let Some(extent) = row.component(number) else {
+                match part {
+                    Part::Beside(_) => continue,
+                    _ => return false,
+                }
+            };
             if u64::from(extent.offset) != at + BLOCK_BYTES || key.len() + 1 + extension.len() > MAX_NAME_BYTES {
                 return false;
             }
@@ -97,24 +107,36 @@ impl WebDataset {
         at == record.len() as u64
     }
 
-    /// The bytes of a small component; empty for the image.
-    fn data(&self, part: Part, sample: &Sample<'_>) -> Result<Vec<u8>> {
+    /// Length in bytes of a part whose bytes are in their place before the record is framed; `None` if the sample has it
+    /// not.
+    fn given_bytes(part: Part, sample: &Sample<'_>) -> Option<u32> {
         match part {
-            Part::Image => Ok(Vec::new()),
-            Part::Cls => Ok(sample.label.map_or_else(Vec::new, |label| label.to_string().into_bytes())),
-            Part::Json => {
-                let text = |bytes: &[u8]| {
-                    (
-                        String::from_utf8_lossy(bytes).into_owned(),
-                        std::str::from_utf8(bytes).is_err().then(|| hash::hex(bytes)),
-                    )
-                };
-                let ((class, class_hex), (path, path_hex)) = (text(sample.class), text(sample.path));
-                let meta = Meta { class: &class, class_hex, label: sample.label, path: &path, path_hex };
-                serde_json::to_vec(&meta).map_err(|error| Error::data(format!("cannot write json: {error}")))
-            }
+            Part::Beside(number) => sample.beside(number),
+            _ => Some(sample.payload_bytes),
         }
     }
+
+    /// The bytes of a small component; empty for those that are given.
+    fn data(&self, part: Part, sample: &Sample<'_>) -> Result<Vec<u8>> {
+        match part {
+            Part::Image | Part::Beside(_) => Ok(Vec::new()),
+            Part::Cls => Ok(sample.label.map_or_else(Vec::new, |label| label.to_string().into_bytes())),
+            Part::Json => meta(sample.class, sample.label, sample.path),
+        }
+    }
+}
+
+/// Class, label and path as an object of JSON.
+///
+/// # Errors
+/// Never for text; the type is that of the JSON writer.
+pub fn meta(class: &[u8], label: Option<i64>, path: &[u8]) -> Result<Vec<u8>> {
+    let text = |bytes: &[u8]| {
+        (String::from_utf8_lossy(bytes).into_owned(), std::str::from_utf8(bytes).is_err().then(|| hash::hex(bytes)))
+    };
+    let ((class, class_hex), (path, path_hex)) = (text(class), text(path));
+    let meta = Meta { class: &class, class_hex, label, path: &path, path_hex };
+    serde_json::to_vec(&meta).map_err(|error| Error::data(format!("cannot write json: {error}")))
 }
 
 impl Format for WebDataset {
@@ -127,11 +149,11 @@ impl Format for WebDataset {
     }
 
     fn needs_path(&self) -> bool {
-        self.choice.json
+        self.choice.json && !self.choice.has_text()
     }
 
     fn layout(&self, sample: &Sample<'_>) -> Result<Layout> {
-        let longest = self.choice.extension.as_ref().map_or(0, String::len).max(LONGEST_EXTENSION_BYTES);
+        let longest = self.components.iter().map(String::len).fold(LONGEST_EXTENSION_BYTES, usize::max);
         if sample.key.len() + 1 + longest > MAX_NAME_BYTES || !sample.key.is_ascii() {
             return Err(Error::usage("a key is ASCII and at most 90 bytes, so that a plain USTAR header holds it")
                 .in_sample(sample.key));
@@ -141,7 +163,10 @@ impl Format for WebDataset {
         let too_long = |bytes: u64| Error::usage(format!("image of {bytes} bytes: a record must stay below 4 GiB"));
         for (part, number) in &self.stored {
             let bytes = match part {
-                Part::Image => u64::from(sample.payload_bytes),
+                Part::Image | Part::Beside(_) => match Self::given_bytes(*part, sample) {
+                    Some(bytes) => bytes.into(),
+                    None => continue,
+                },
                 Part::Cls => sample.label.map_or(0, decimal_bytes),
                 Part::Json => self.data(Part::Json, sample)?.len() as u64,
             };
@@ -167,13 +192,18 @@ impl Format for WebDataset {
         let mut rest = record;
         for &(part, _) in &self.stored {
             let data = self.data(part, sample)?;
-            let data_bytes = if part == Part::Image { sample.payload_bytes as usize } else { data.len() };
+            let is_given = matches!(part, Part::Image | Part::Beside(_));
+            let data_bytes = match Self::given_bytes(part, sample) {
+                None => continue,
+                Some(bytes) if is_given => bytes as usize,
+                Some(_) => data.len(),
+            };
             let (head, after) = rest.split_at_mut_checked(BLOCK_BYTES as usize).ok_or_else(short)?;
             header(head, sample.key, self.extension(part, image), data_bytes as u64);
             let padded = data_bytes.next_multiple_of(BLOCK_BYTES as usize);
             let (body, after) = after.split_at_mut_checked(padded).ok_or_else(short)?;
             let (filled, padding) = body.split_at_mut(data_bytes);
-            if part != Part::Image {
+            if !is_given {
                 filled.copy_from_slice(&data);
             }
             padding.fill(0);
@@ -307,6 +337,7 @@ mod tests {
             class: b"tench",
             path: b"tench/a \xff.JPEG",
             payload_bytes: payload.len() as u32,
+            beside: &[],
         }
     }
 

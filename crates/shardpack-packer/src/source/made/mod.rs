@@ -36,9 +36,9 @@ pub struct Split {
 }
 
 impl Split {
-    /// Whether there is an image of which the recipe asks nothing.
+    /// Whether the source is still to be read: there is an image of which the recipe asks nothing, or a file beside one.
     fn leaves_any(&self) -> bool {
-        self.places.iter().any(Option::is_none)
+        self.places.iter().any(Option::is_none) || self.before.extra().kinds.iter().any(|kind| !kind.is_text())
     }
 }
 
@@ -91,7 +91,7 @@ pub struct MadeReader<'a> {
     listing: &'a Listing,
     places: &'a [Option<u64>],
     spool: Spool,
-    /// The source, where there is an image of which the recipe asks nothing.
+    /// The source, where there is something in it that is still to be read.
     before: Option<Box<dyn Source + 'a>>,
 }
 
@@ -114,6 +114,13 @@ impl Source for MadeReader<'_> {
         match self.place(number)? {
             Place::Spool(place) => Ok(self.spool.read(place, payload)?),
             Place::Before(source) => source.read(number, payload),
+        }
+    }
+
+    fn read_beside(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
+        match &self.before {
+            Some(before) => before.read_beside(number, which, out),
+            None => Err(ReadError::Refused(Refusal("has nothing beside its image".to_owned()))),
         }
     }
 

@@ -18,7 +18,14 @@ use crate::{
 const IMAGE: Header = Header { kind: Kind::Jpeg, width: 0, height: 0, mode: Mode::Unknown, depth: 0 };
 
 fn sample(image: &[u8]) -> Sample<'_> {
-    Sample { key: "00000042", label: Some(7), class: b"tench", path: b"", payload_bytes: image.len() as u32 }
+    Sample {
+        key: "00000042",
+        label: Some(7),
+        class: b"tench",
+        path: b"",
+        payload_bytes: image.len() as u32,
+        beside: &[],
+    }
 }
 
 /// The record of `image`, and its row.

@@ -195,7 +195,7 @@ fn own_records_are_walked_as_their_layout_says() {
     let format = WebDataset::new(Choice { extension: Some("jpg".into()), json: true, ..Choice::of("webdataset") });
     let payload = [5; 700];
     let path = b"t\xffench/a.jpg";
-    let sample = Sample { key: "00000042", label: Some(7), class: b"t\xffench", path, payload_bytes: 700 };
+    let sample = Sample { key: "00000042", label: Some(7), class: b"t\xffench", path, payload_bytes: 700, beside: &[] };
     let layout = format.layout(&sample).unwrap();
     let mut record = vec![0; layout.record_bytes as usize];
     let place = layout.components[0];

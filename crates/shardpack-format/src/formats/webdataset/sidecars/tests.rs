@@ -207,7 +207,7 @@ fn offsets_point_at_the_bytes_of_real_records() {
         let (mut tar, mut rows) = (Vec::new(), Vec::new());
         for (key, payload, kind) in payloads {
             let (class, path, payload_bytes) = (b"tench", b"tench/a.jpg", payload.len() as u32);
-            let sample = Sample { key, label: Some(42), class, path, payload_bytes };
+            let sample = Sample { key, label: Some(42), class, path, payload_bytes, beside: &[] };
             let image = Header { kind, width: 0, height: 0, mode: Mode::Unknown, depth: 0 };
             let (record, row) = record(&format, &sample, payload, image).unwrap();
             rows.push(Row { offset: tar.len() as u64, ..row });

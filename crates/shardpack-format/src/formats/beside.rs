@@ -1,0 +1,183 @@
+//! Components beside image and label that a source has of its own: a text that it tells, or files beside the images.
+//!
+//! To a format they are bytes. Their lengths are known before the copy, and they are in their places when a record is
+//! framed, as the image is.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Result};
+
+/// Most of them in a dataset.
+pub const MOST: usize = 5;
+/// Name of the component with the text that a source tells of a sample.
+pub const TEXT: &str = "json";
+/// Longest name in bytes.
+const NAME_BYTES: usize = 32;
+/// Stands in a pattern for the name of the image without its extension.
+const STEM: char = '*';
+
+/// A component that a source has of its own.
+///
+/// In manifests it is `NAME` where the source tells it as text, and `NAME=PATTERN` where it is a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Beside {
+    name: String,
+    pattern: Option<String>,
+}
+
+impl Beside {
+    /// The text that a source tells of each sample: an object of JSON.
+    pub fn text() -> Self {
+        Self { name: TEXT.to_owned(), pattern: None }
+    }
+
+    /// Files beside the images: `EXT` for those that are called as the image but for the extension, or `NAME=PATTERN`,
+    /// where `*` in the pattern stands for the image's name without extension. A name without extension gets that of
+    /// the pattern.
+    ///
+    /// # Errors
+    /// When the name is none of a component, or the pattern none of a file.
+    pub fn files(text: &str) -> Result<Self> {
+        let (name, pattern) = match text.split_once('=') {
+            Some((name, pattern)) => (name.to_ascii_lowercase(), pattern.to_owned()),
+            None => (text.to_ascii_lowercase(), format!("{STEM}.{text}")),
+        };
+        let wrong = |what: &str| Error::usage(format!("{text:?}: {what}"));
+        if pattern.matches(STEM).count() != 1 || pattern.len() < 2 || pattern.contains(['/', ',', '=']) {
+            return Err(wrong(
+                "a pattern has one *, which stands for the image's name without its extension, and no / , =",
+            ));
+        }
+        let name = match pattern.rsplit_once('.') {
+            Some((_, extension)) if !name.contains('.') && text.contains('=') && name != extension => {
+                format!("{name}.{}", extension.to_ascii_lowercase())
+            }
+            _ => name,
+        };
+        let fine = |part: &str| {
+            !part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+        };
+        if name.len() > NAME_BYTES || !name.split('.').all(fine) || name.starts_with("__") {
+            return Err(wrong("a component's name is up to 32 letters, digits, _ and dots between them"));
+        }
+        if name == "cls" {
+            return Err(wrong("the component cls is the label"));
+        }
+        Ok(Self { name, pattern: Some(pattern) })
+    }
+
+    /// Name of the component.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether it is the text that the source tells.
+    pub fn is_text(&self) -> bool {
+        self.pattern.is_none()
+    }
+
+    /// Name of the file that belongs to the image `image`; `None` where it is no file.
+    pub fn file_of(&self, image: &[u8]) -> Option<Vec<u8>> {
+        let (before, after) = self.pattern.as_ref()?.split_once(STEM)?;
+        Some([before.as_bytes(), stem(image), after.as_bytes()].concat())
+    }
+
+    /// Whether a file of this name may belong to an image.
+    pub fn takes(&self, file: &[u8]) -> bool {
+        let parts = self.pattern.as_ref().and_then(|pattern| pattern.split_once(STEM));
+        parts.is_some_and(|(before, after)| {
+            file.len() > before.len() + after.len()
+                && file.starts_with(before.as_bytes())
+                && file.ends_with(after.as_bytes())
+        })
+    }
+
+    /// Components as a manifest has them.
+    pub fn list(all: &[Self]) -> String {
+        all.iter().map(Self::to_string).collect::<Vec<_>>().join(",")
+    }
+
+    /// Reads what [`Beside::list`] has written.
+    ///
+    /// # Errors
+    /// When it is not such.
+    pub fn of_list(text: &str) -> Result<Vec<Self>> {
+        let all: Vec<Self> = text.split(',').map(|one| Self::try_from(one.to_owned())).collect::<Result<_>>()?;
+        check(&all).map(|()| all)
+    }
+}
+
+/// Fails where there are too many, or two of one name.
+///
+/// # Errors
+/// Names what is wrong.
+pub fn check(all: &[Beside]) -> Result<()> {
+    if all.len() > MOST {
+        return Err(Error::usage(format!("{} further components, a sample has at most {MOST}", all.len())));
+    }
+    let twice = all.iter().enumerate().find(|(at, one)| all[..*at].iter().any(|other| other.name == one.name));
+    match twice {
+        Some((_, one)) => Err(Error::usage(format!("two components are called {:?}", one.name))),
+        None => Ok(()),
+    }
+}
+
+/// A file's name without its extension.
+pub fn stem(name: &[u8]) -> &[u8] {
+    match name.iter().rposition(|byte| *byte == b'.') {
+        Some(dot) if dot > 0 => &name[..dot],
+        _ => name,
+    }
+}
+
+impl fmt::Display for Beside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.pattern {
+            None => f.write_str(&self.name),
+            Some(pattern) => write!(f, "{}={pattern}", self.name),
+        }
+    }
+}
+
+impl From<Beside> for String {
+    fn from(beside: Beside) -> Self {
+        beside.to_string()
+    }
+}
+
+impl TryFrom<String> for Beside {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self> {
+        match text.as_str() {
+            TEXT => Ok(Self::text()),
+            _ if text.contains('=') => Self::files(&text),
+            _ => Err(Error::data(format!("{text:?} is no component"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_told_by_extension_or_pattern() {
+        let of = |text: &str| Beside::files(text).unwrap();
+        assert_eq!(of("txt").to_string(), "txt=*.txt");
+        assert_eq!(of("mask=*_mask.png").to_string(), "mask.png=*_mask.png");
+        assert_eq!(of("TXT").to_string(), "txt=*.TXT");
+        assert_eq!(of("mask.png").file_of(b"a.b.jpg").unwrap(), b"a.b.mask.png");
+        assert_eq!(of("mask=*_mask.png").file_of(b".jpg").unwrap(), b".jpg_mask.png");
+        assert!(of("mask=*_mask.png").takes(b"1_mask.png") && !of("mask=*_mask.png").takes(b"_mask.png"));
+        for text in ["", "a b", "x=mask.png", "x=*/y.png", "x=*", "cls", "a=**.x", ".x", "__key__", "x=*,y"] {
+            assert!(Beside::files(text).is_err(), "{text}");
+        }
+        let all = [Beside::text(), of("txt"), of("mask=*_mask.png")];
+        assert_eq!(Beside::of_list(&Beside::list(&all)).unwrap(), all);
+        assert!(Beside::of_list("json,json").is_err() && Beside::of_list("txt").is_err());
+    }
+}

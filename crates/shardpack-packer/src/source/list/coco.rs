@@ -1,0 +1,228 @@
+//! COCO: one JSON file with images, what was annotated in them, and the categories; instances, keypoints or captions.
+//!
+//! A sample's text is `{"image":…,"annotations":[…],"categories":[…]}`: the objects of the file, to the letter, and of the
+//! categories those that the annotations name.
+//!
+//! Specification: <https://cocodataset.org/#format-data>.
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeSet, HashMap},
+    fs::File,
+    io::Read,
+    path::{Path, PathBuf},
+};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use shardpack_format::{Error, Result};
+
+use super::{
+    columns::Roles,
+    json,
+    rows::{Row, Rows},
+    word::Word,
+};
+use crate::{monitor::Monitor, sys};
+
+/// How much of a file is looked at for names of images.
+const SNIFFED_BYTES: u64 = 64 << 20;
+/// How many names are tried.
+const TRIED: usize = 8;
+
+#[derive(Deserialize)]
+struct Top<'a> {
+    #[serde(borrow)]
+    images: Vec<&'a RawValue>,
+    #[serde(borrow, default)]
+    annotations: Vec<&'a RawValue>,
+    #[serde(borrow, default)]
+    categories: Vec<&'a RawValue>,
+}
+
+/// Ids are numbers or text; as they are spelled they tell what belongs together.
+#[derive(Deserialize)]
+struct Image<'a> {
+    #[serde(borrow)]
+    id: &'a RawValue,
+    #[serde(borrow)]
+    file_name: Cow<'a, str>,
+}
+
+#[derive(Deserialize)]
+struct Annotation<'a> {
+    #[serde(borrow)]
+    image_id: &'a RawValue,
+    #[serde(borrow, default)]
+    category_id: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Category<'a> {
+    #[serde(borrow)]
+    id: &'a RawValue,
+}
+
+/// An annotation: where its object lies, and which category it names.
+struct Found<'a> {
+    image: u32,
+    raw: &'a RawValue,
+    category: Option<u32>,
+}
+
+/// Reads a whole file.
+pub(super) fn read(bytes: &[u8], rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Result<()> {
+    let top: Top<'_> = serde_json::from_slice(bytes).map_err(|error| {
+        Error::data(format!("neither a list of objects nor COCO, which is an object with images: {error}"))
+    })?;
+    let wrong = |what: &str, number: usize, error: serde_json::Error| {
+        Error::data(format!("{what} {number}, counted from 0: {error}"))
+    };
+    let mut numbers: HashMap<&str, u32> = HashMap::with_capacity(top.images.len());
+    let mut images = Vec::with_capacity(top.images.len());
+    for (number, raw) in top.images.iter().enumerate() {
+        let image: Image<'_> = serde_json::from_str(raw.get()).map_err(|error| wrong("image", number, error))?;
+        if numbers.insert(image.id.get(), number as u32).is_some() {
+            return Err(Error::data(format!("two images have the id {}", image.id)));
+        }
+        images.push(image);
+    }
+    let mut categories: HashMap<&str, u32> = HashMap::new();
+    for (number, raw) in top.categories.iter().enumerate() {
+        let category: Category<'_> =
+            serde_json::from_str(raw.get()).map_err(|error| wrong("category", number, error))?;
+        categories.insert(category.id.get(), number as u32);
+    }
+    let (mut found, mut strange) = (Vec::with_capacity(top.annotations.len()), 0u64);
+    for (number, raw) in top.annotations.iter().enumerate() {
+        let annotation: Annotation<'_> =
+            serde_json::from_str(raw.get()).map_err(|error| wrong("annotation", number, error))?;
+        let category = annotation.category_id.and_then(|id| categories.get(id.get()).copied());
+        match numbers.get(annotation.image_id.get()) {
+            Some(image) => found.push(Found { image: *image, raw, category }),
+            None => strange += 1,
+        }
+        if number % 4096 == 0 {
+            monitor.go_on()?;
+        }
+    }
+    // Stable: those of an image stay in the order of the file.
+    found.sort_by_key(|found| found.image);
+    rows.begin(&["file_name", "image, annotations, categories"].map(str::to_owned), &Roles::default());
+    if strange > 0 {
+        rows.note(format!("{strange} annotations of images that the file does not list"));
+    }
+    let (mut rest, mut text) = (found.as_slice(), Vec::new());
+    for (number, image) in images.iter().enumerate() {
+        let count = rest.partition_point(|found| found.image as usize <= number);
+        let (own, others) = rest.split_at(count);
+        rest = others;
+        text.clear();
+        if rows.wants_text {
+            let mut object = json::Object::begin(&mut text);
+            json::compact(top.images[number].get(), object.member(b"image")?);
+            list(own.iter().map(|found| found.raw), object.member(b"annotations")?);
+            let named: BTreeSet<u32> = own.iter().filter_map(|found| found.category).collect();
+            if !named.is_empty() {
+                let named = named.into_iter().map(|number| top.categories[number as usize]);
+                list(named, object.member(b"categories")?);
+            }
+            object.end();
+        }
+        rows.add(&Row {
+            line: number as u64 + 1,
+            path: image.file_name.as_bytes(),
+            label: Word::default(),
+            class: None,
+            split: None,
+            text: &text,
+        })?;
+    }
+    Ok(())
+}
+
+fn list<'a>(values: impl Iterator<Item = &'a RawValue>, out: &mut Vec<u8>) {
+    out.push(b'[');
+    for (number, value) in values.enumerate() {
+        if number > 0 {
+            out.push(b',');
+        }
+        json::compact(value.get(), out);
+    }
+    out.push(b']');
+}
+
+/// The folder that the images of a file in `folder` are in, by trying the first of them.
+///
+/// # Errors
+/// When they are in none of those where they usually are.
+pub(super) fn root(path: &Path, folder: &Path) -> Result<PathBuf> {
+    let names = first_names(path)?;
+    let parent = match folder.file_name() {
+        Some(_) => {
+            folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_path_buf()
+        }
+        None => folder.join(".."),
+    };
+    // instances_train2017.json: images are in train2017.
+    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    let set = stem.rsplit('_').next().unwrap_or(stem);
+    let folders = [
+        folder.to_path_buf(),
+        folder.join("images"),
+        folder.join(set),
+        parent.join(set),
+        parent.join("images"),
+        parent.join("images").join(set),
+        parent,
+    ];
+    let holds = |folder: &&PathBuf| names.iter().any(|name| folder.join(name).is_file());
+    match folders.iter().find(holds) {
+        Some(folder) => Ok(folder.clone()),
+        None => {
+            let first = names.first().map_or_else(String::new, |name| format!(", the first being {name:?},"));
+            Err(Error::usage(format!("its images{first} are neither beside it nor in {}", shown(&folders[1..])))
+                .in_file(path)
+                .help("--root FOLDER says where they are"))
+        }
+    }
+}
+
+fn shown(folders: &[PathBuf]) -> String {
+    folders.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// The first names of images that stand in a file, found without parsing it.
+fn first_names(path: &Path) -> Result<Vec<String>> {
+    const MEMBER: &[u8] = b"\"file_name\"";
+    let failed = |e| sys::io_error("cannot read", path, e);
+    let mut input = File::open(path).map_err(failed)?.take(SNIFFED_BYTES);
+    let (mut held, mut piece, mut names) = (Vec::new(), vec![0; 1 << 20], Vec::new());
+    loop {
+        let read = input.read(&mut piece).map_err(failed)?;
+        held.extend_from_slice(&piece[..read]);
+        let mut at = 0;
+        while let Some(found) = held[at..].windows(MEMBER.len()).position(|window| window == MEMBER) {
+            let value = &held[at + found + MEMBER.len()..];
+            let value = value.trim_ascii_start().strip_prefix(b":").unwrap_or_default();
+            let mut values = serde_json::Deserializer::from_slice(value).into_iter::<String>();
+            match values.next() {
+                Some(Ok(name)) => names.push(name),
+                // It goes on in the next piece.
+                _ if value.len() < 4096 && read > 0 => {
+                    at += found;
+                    break;
+                }
+                _ => {}
+            }
+            at += found + MEMBER.len();
+            if names.len() == TRIED {
+                return Ok(names);
+            }
+        }
+        if read == 0 {
+            return Ok(names);
+        }
+        held.drain(..at.max(held.len().saturating_sub(8192)).min(held.len()));
+    }
+}

@@ -1,0 +1,131 @@
+//! Which column of a list is the path, the label, the split: as a person says, or by its name.
+
+use shardpack_format::{Error, Result};
+
+use super::Columns;
+
+/// Names of columns with paths, the likeliest first.
+const PATHS: [&str; 16] = [
+    "path",
+    "file",
+    "filename",
+    "file_name",
+    "filepath",
+    "file_path",
+    "image",
+    "image_path",
+    "image_file",
+    "image_name",
+    "imagepath",
+    "img",
+    "img_path",
+    "img_name",
+    "impath",
+    "image_filename",
+];
+/// Names of columns with labels, the likeliest first.
+const LABELS: [&str; 12] = [
+    "label",
+    "target",
+    "label_id",
+    "class_id",
+    "category_id",
+    "class",
+    "category",
+    "class_name",
+    "label_name",
+    "category_name",
+    "labels",
+    "y",
+];
+/// Names of columns with names of classes, beside labels that are numbers.
+const CLASSES: [&str; 6] = ["class_name", "classname", "label_name", "category_name", "class", "category"];
+/// Name of the column with splits.
+const SPLIT: &str = "split";
+
+/// What columns are for, by their numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Roles {
+    pub path: usize,
+    pub label: Option<usize>,
+    /// Names of the classes, beside labels that are numbers.
+    pub class: Option<usize>,
+    pub split: Option<usize>,
+}
+
+impl Roles {
+    /// By the names of the columns; `None` where none of them is one of paths.
+    ///
+    /// # Errors
+    /// When there is no column of a name that was said.
+    pub fn of(names: &[String], columns: &Columns, no_labels: bool, splits: bool) -> Result<Option<Self>> {
+        let said = |name: &Option<String>| name.as_ref().map(|name| named(names, name)).transpose();
+        let known = |list: &[&str]| {
+            let find = |known: &&str| names.iter().position(|name| name.trim().eq_ignore_ascii_case(known));
+            list.iter().find_map(find)
+        };
+        let Some(path) = said(&columns.path)?.or_else(|| known(&PATHS)) else { return Ok(None) };
+        let label = said(&columns.label)?.or_else(|| known(&LABELS));
+        let label = label.filter(|label| *label != path && !no_labels);
+        let class = label.and_then(|label| known(&CLASSES).filter(|class| *class != label && *class != path));
+        let split = said(&columns.split)?.or_else(|| known(&[SPLIT]));
+        let split = split.filter(|split| splits && *split != path && Some(*split) != label);
+        Ok(Some(Self { path, label, class, split }))
+    }
+
+    /// Of columns without names, of which number `path` is that of paths: the label is behind it, or else before it.
+    pub fn unnamed(count: usize, path: usize, columns: &Columns, no_labels: bool) -> Result<Self> {
+        let said = |name: &Option<String>| name.as_ref().map(|name| numbered(count, name)).transpose();
+        let beside = if path + 1 < count { Some(path + 1) } else { path.checked_sub(1) };
+        let label = said(&columns.label)?.or(beside).filter(|_| !no_labels);
+        Ok(Self { path, label, class: None, split: said(&columns.split)? })
+    }
+
+    /// Whether column `number` tells something that no other place has.
+    pub fn is_extra(&self, number: usize) -> bool {
+        number != self.path && Some(number) != self.label && Some(number) != self.split
+    }
+}
+
+/// The number of the column `name`.
+fn named(names: &[String], name: &str) -> Result<usize> {
+    let exact = names.iter().position(|own| own == name);
+    exact.or_else(|| names.iter().position(|own| own.eq_ignore_ascii_case(name))).ok_or_else(|| {
+        let have: Vec<_> = names.iter().take(20).map(String::as_str).collect();
+        Error::usage(format!("no column {name:?}: it has {}", have.join(", ")))
+    })
+}
+
+/// The number of a column that is told by its number, from 1.
+pub(super) fn numbered(count: usize, name: &str) -> Result<usize> {
+    let number = name.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+    number.filter(|number| *number < count).ok_or_else(|| {
+        Error::usage(format!(
+            "no column {name:?}: the list has no line of names, and {count} columns, told by their numbers"
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_found_by_their_names() {
+        let of = |names: &[&str], columns: &Columns| {
+            let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+            Roles::of(&names, columns, false, true)
+        };
+        let auto = Columns::default();
+        let roles = of(&["id", "Filename", "split", "class_name", "LABEL"], &auto).unwrap().unwrap();
+        assert_eq!(roles, Roles { path: 1, label: Some(4), class: Some(3), split: Some(2) });
+        assert!(roles.is_extra(0) && roles.is_extra(3) && !roles.is_extra(2));
+        assert_eq!(of(&["a", "b"], &auto).unwrap(), None);
+        let said = Columns { path: Some("b".into()), label: Some("a".into()), ..auto.clone() };
+        assert_eq!(of(&["a", "b"], &said).unwrap().unwrap(), Roles { path: 1, label: Some(0), ..Roles::default() });
+        let error = of(&["a", "b"], &Columns { label: Some("c".into()), ..said }).unwrap_err();
+        assert!(error.to_string().contains("it has a, b"), "{error}");
+        assert_eq!(Roles::unnamed(3, 2, &auto, false).unwrap().label, Some(1));
+        assert_eq!(Roles::unnamed(1, 0, &auto, false).unwrap().label, None);
+    }
+}

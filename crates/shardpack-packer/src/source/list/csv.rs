@@ -1,0 +1,329 @@
+//! Lists of fields: CSV as RFC 4180 has it, with commas, semicolons or tabs, and lines `path label`.
+//!
+//! Where the RFC says nothing, it is as Python's `csv` does: a quote inside of a field that has none before it is a
+//! letter, empty lines are none. A quote that is not closed is an error.
+
+use std::io::{BufRead, BufReader, Read};
+
+use shardpack_format::{Error, Result};
+
+use super::{
+    columns::{Roles, numbered},
+    json,
+    rows::{Row, Rows},
+    word::Word,
+};
+use crate::monitor::Monitor;
+
+/// Longest record in bytes.
+pub(super) const MOST_RECORD_BYTES: usize = 16 << 20;
+/// Most columns.
+pub(super) const MOST_COLUMNS: usize = 4096;
+/// How much is looked at to tell what stands between fields.
+const SNIFFED_BYTES: usize = 64 << 10;
+
+/// The records of a file, one after the other.
+struct Records<R> {
+    input: R,
+    delimiter: u8,
+    /// Number of the next line, from 1.
+    line: u64,
+    bytes: Vec<u8>,
+    /// Where each field of the record ends in the bytes.
+    ends: Vec<usize>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Before the first letter of a field.
+    Begun,
+    Plain,
+    Quoted,
+    /// Behind a quote in a quoted field.
+    Closed,
+}
+
+impl<R: BufRead> Records<R> {
+    fn new(mut input: R) -> Result<Self> {
+        let first = input.fill_buf().map_err(|error| Error::io("cannot read", error))?;
+        if first.starts_with(json::BOM) {
+            input.consume(json::BOM.len());
+        }
+        let first = input.fill_buf().map_err(|error| Error::io("cannot read", error))?;
+        Ok(Self { delimiter: delimiter(first), input, line: 1, bytes: Vec::new(), ends: Vec::new() })
+    }
+
+    /// Reads the next record; gives the line on which it begins.
+    fn next(&mut self) -> Result<Option<u64>> {
+        loop {
+            let line = self.line;
+            match self.read()? {
+                false => return Ok(None),
+                // An empty line.
+                true if self.ends.len() == 1 && self.bytes.is_empty() => {}
+                true => return Ok(Some(line)),
+            }
+        }
+    }
+
+    /// Reads up to the end of a line that is no part of a field; whether there was anything.
+    fn read(&mut self) -> Result<bool> {
+        let (start, mut state, mut any, mut returned) = (self.line, State::Begun, false, false);
+        self.bytes.clear();
+        self.ends.clear();
+        let in_line = |what: String| Error::data(format!("line {start}: {what}"));
+        loop {
+            let buffer = self.input.fill_buf().map_err(|error| Error::io("cannot read", error))?;
+            if buffer.is_empty() {
+                if state == State::Quoted {
+                    return Err(in_line("a quote is not closed".to_owned()));
+                }
+                if any {
+                    self.ends.push(self.bytes.len());
+                }
+                return Ok(any);
+            }
+            let (mut used, mut done) = (0, false);
+            for &byte in buffer {
+                if returned {
+                    // `\r\n` is one end of a line.
+                    used += usize::from(byte == b'\n');
+                    done = true;
+                    break;
+                }
+                used += 1;
+                any = true;
+                let (quoted, ends) = (state == State::Quoted, matches!(byte, b'\n' | b'\r'));
+                if byte == b'\n' || (byte == b'\r' && !quoted) {
+                    self.line += 1;
+                }
+                match byte {
+                    b'"' if state == State::Begun => state = State::Quoted,
+                    b'"' if quoted => state = State::Closed,
+                    b'"' if state == State::Closed => {
+                        self.bytes.push(byte);
+                        state = State::Quoted;
+                    }
+                    _ if quoted => self.bytes.push(byte),
+                    _ if ends => {
+                        self.ends.push(self.bytes.len());
+                        (done, returned) = (byte == b'\n', byte == b'\r');
+                    }
+                    _ if byte == self.delimiter => {
+                        self.ends.push(self.bytes.len());
+                        state = State::Begun;
+                    }
+                    _ => {
+                        self.bytes.push(byte);
+                        state = State::Plain;
+                    }
+                }
+                if done {
+                    break;
+                }
+                if self.bytes.len() > MOST_RECORD_BYTES || self.ends.len() > MOST_COLUMNS {
+                    return Err(in_line(format!(
+                        "more than {MOST_RECORD_BYTES} bytes or {MOST_COLUMNS} fields; is a quote not closed?"
+                    )));
+                }
+            }
+            self.input.consume(used);
+            if done {
+                return Ok(true);
+            }
+        }
+    }
+
+    fn field(&self, number: usize) -> &[u8] {
+        let start = if number == 0 { 0 } else { self.ends[number - 1] };
+        &self.bytes[start..self.ends[number]]
+    }
+
+    fn fields(&self) -> Vec<Vec<u8>> {
+        (0..self.ends.len()).map(|number| self.field(number).to_vec()).collect()
+    }
+}
+
+/// What stands between fields: of the first line, outside of quotes, the most frequent.
+fn delimiter(first: &[u8]) -> u8 {
+    let mut in_quotes = false;
+    let mut counts = [(b',', 0usize), (b';', 0), (b'\t', 0)];
+    for byte in first.iter().take(SNIFFED_BYTES) {
+        match byte {
+            b'"' => in_quotes = !in_quotes,
+            b'\n' | b'\r' if !in_quotes => break,
+            _ if !in_quotes => counts.iter_mut().filter(|(own, _)| own == byte).for_each(|(_, count)| *count += 1),
+            _ => {}
+        }
+    }
+    // The first of equals.
+    counts.iter().rev().max_by_key(|(_, count)| *count).map_or(b',', |(byte, _)| *byte)
+}
+
+/// Reads a file of fields.
+pub(super) fn read(input: impl Read, rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Result<()> {
+    let mut records = Records::new(BufReader::with_capacity(SNIFFED_BYTES, input))?;
+    let Some(first_line) = records.next()? else { return Err(Error::data("an empty list")) };
+    let first = records.fields();
+    let names: Vec<String> = first.iter().map(|name| String::from_utf8_lossy(name).trim().to_owned()).collect();
+    let by_number = rows.columns.path.as_ref().and_then(|name| numbered(names.len(), name).ok());
+    let by_number = by_number.filter(|_| rows.columns.path.as_ref().is_some_and(|name| !names.contains(name)));
+    let by_name = match by_number {
+        Some(_) => None,
+        None => Roles::of(&names, rows.columns, rows.no_labels, rows.splits)?,
+    };
+    let unnamed = || (1..=names.len()).map(|number| format!("column_{number}")).collect::<Vec<_>>();
+    let is_file = |record: &[Vec<u8>]| record.iter().position(|field| rows.is_file(field));
+    let of_number = |path| Roles::unnamed(names.len(), path, rows.columns, rows.no_labels);
+    // The first record is names, where one of them is that of a column of paths or no field is a file.
+    let (names, roles, pending) = match (by_name, by_number.or_else(|| is_file(&first))) {
+        (Some(roles), _) => (names, roles, None),
+        (None, Some(path)) => (unnamed(), of_number(path)?, Some(first_line)),
+        (None, None) => {
+            let line = records.next()?;
+            let path = is_file(&records.fields()).filter(|_| line.is_some()).ok_or_else(|| {
+                Error::usage(format!("no column of paths: it has {}", names.join(", ")))
+                    .help("--path-column NAME says which, --root FOLDER where files are")
+            })?;
+            let said = super::Columns { path: names.get(path).cloned(), ..rows.columns.clone() };
+            match Roles::of(&names, &said, rows.no_labels, rows.splits)? {
+                Some(roles) => (names, roles, line),
+                None => (unnamed(), of_number(path)?, line),
+            }
+        }
+    };
+    rows.begin(&names, &roles);
+    let mut text = Vec::new();
+    let mut line = match pending {
+        Some(line) => Some(line),
+        None => records.next()?,
+    };
+    while let Some(number) = line {
+        if records.ends.len() != names.len() {
+            let what = format!("line {number}: {} fields, the first line has {}", records.ends.len(), names.len());
+            return Err(Error::data(what));
+        }
+        text.clear();
+        if rows.wants_text {
+            let mut object = json::Object::begin(&mut text);
+            for (at, name) in names.iter().enumerate().filter(|(at, _)| roles.is_extra(*at)) {
+                json::field(records.field(at), object.member(name.as_bytes())?)?;
+            }
+            object.end();
+        }
+        rows.add(&Row {
+            line: number,
+            path: records.field(roles.path),
+            label: roles.label.map(|at| Word::of_text(records.field(at))).unwrap_or_default(),
+            class: roles.class.map(|at| records.field(at)),
+            split: roles.split.map(|at| records.field(at)),
+            text: &text,
+        })?;
+        if number % 4096 == 0 {
+            monitor.go_on()?;
+        }
+        line = records.next()?;
+    }
+    Ok(())
+}
+
+/// Reads lines `path label`, or of paths alone; with tabs between fields, as [`read`] does.
+pub(super) fn read_text(input: impl Read, rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Result<()> {
+    let mut input = BufReader::with_capacity(SNIFFED_BYTES, input);
+    let first = input.fill_buf().map_err(|error| Error::io("cannot read", error))?;
+    if first.starts_with(json::BOM) {
+        input.consume(json::BOM.len());
+    }
+    let first = input.fill_buf().map_err(|error| Error::io("cannot read", error))?;
+    let first = first.split(|byte| *byte == b'\n').find(|line| !line.trim_ascii().is_empty()).unwrap_or_default();
+    if first.contains(&b'\t') {
+        return read(input, rows, monitor);
+    }
+    let cut = |line: &[u8]| line.iter().rposition(u8::is_ascii_whitespace);
+    let first = first.trim_ascii();
+    let has_labels = !rows.no_labels && cut(first).is_some() && !rows.is_file(first);
+    let names = ["path", "label"].map(str::to_owned);
+    let label = has_labels.then_some(1);
+    rows.begin(&names[..1 + usize::from(has_labels)], &Roles { path: 0, label, ..Roles::default() });
+    let (mut line, mut number) = (Vec::new(), 0);
+    loop {
+        line.clear();
+        number += 1;
+        let mut limited = (&mut input).take(MOST_RECORD_BYTES as u64 + 1);
+        let read = limited.read_until(b'\n', &mut line).map_err(|error| Error::io("cannot read", error))?;
+        if read == 0 {
+            return Ok(());
+        }
+        if read > MOST_RECORD_BYTES {
+            return Err(Error::data(format!("line {number}: more than {MOST_RECORD_BYTES} bytes")));
+        }
+        let whole = line.trim_ascii();
+        if whole.is_empty() {
+            continue;
+        }
+        let (path, label) = match cut(whole).filter(|_| has_labels) {
+            Some(at) => (whole[..at].trim_ascii_end(), Word::of_text(&whole[at + 1..])),
+            None => (whole, Word::default()),
+        };
+        rows.add(&Row { line: number, path, label, class: None, split: None, text: b"{}" })?;
+        if number % 4096 == 0 {
+            monitor.go_on()?;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn all(text: &str, capacity: usize) -> Result<Vec<(u64, Vec<String>)>> {
+        let mut records = Records::new(BufReader::with_capacity(capacity, text.as_bytes()))?;
+        // A small buffer must not decide what stands between fields.
+        records.delimiter = delimiter(text.strip_prefix('\u{feff}').unwrap_or(text).as_bytes());
+        let mut out = Vec::new();
+        while let Some(line) = records.next()? {
+            let fields = records.fields().into_iter().map(|field| String::from_utf8_lossy(&field).into_owned());
+            out.push((line, fields.collect()));
+        }
+        Ok(out)
+    }
+
+    #[test]
+    fn fields_are_those_of_the_rfc() {
+        let text = "\u{feff}a,\"b, \"\"c\"\"\",\r\n\n\"two\nlines\",x\"y\",\"q\"z\rlast,,";
+        let expected =
+            [(1, vec!["a", "b, \"c\"", ""]), (3, vec!["two\nlines", "x\"y\"", "qz"]), (5, vec!["last", "", ""])];
+        for capacity in [8, 1024] {
+            let found = all(text, capacity).unwrap();
+            let found: Vec<(u64, Vec<&str>)> =
+                found.iter().map(|(line, fields)| (*line, fields.iter().map(String::as_str).collect())).collect();
+            assert_eq!(found, expected);
+        }
+        let error = all("a,b\n\"open,c\n", 64).unwrap_err();
+        assert_eq!(error.to_string(), "line 2: a quote is not closed");
+    }
+
+    #[test]
+    fn what_stands_between_fields_is_found() {
+        for (text, expected) in [("a,b", b','), ("a;b", b';'), ("a\tb", b'\t'), ("a", b','), ("\"a;;b\",c\n;;;", b',')]
+        {
+            assert_eq!(delimiter(text.as_bytes()), expected, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_quoted_comes_back(
+            records in prop::collection::vec(prop::collection::vec("[a,;\"\n\r é]{0,6}", 3), 1..6),
+            capacity in 4usize..40,
+        ) {
+            // The obvious twin: every field in quotes, quotes doubled.
+            let quoted = |field: &String| format!("\"{}\"", field.replace('"', "\"\""));
+            let line = |fields: &Vec<String>| fields.iter().map(quoted).collect::<Vec<_>>().join(",") + "\r\n";
+            let text: String = records.iter().map(line).collect();
+            let found: Vec<_> = all(&text, capacity).unwrap().into_iter().map(|(_, fields)| fields).collect();
+            prop_assert_eq!(found, records);
+        }
+    }
+}

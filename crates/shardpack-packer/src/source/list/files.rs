@@ -1,0 +1,87 @@
+//! The files that a list names: looked at by many threads, in the order of their paths.
+
+use std::{
+    path::Path,
+    sync::{Mutex, PoisonError},
+};
+
+use rustix::fs::{AtFlags, FileType};
+use shardpack_format::{Result, formats::Beside};
+
+use crate::{extra::Piece, monitor::Monitor, source::walk, sys};
+
+/// Rows whose files are looked at by a thread at a time.
+const BATCH: usize = 512;
+/// What the file of a row is.
+pub(super) struct Looked {
+    pub bytes: u32,
+    pub place: u64,
+    pub stamp: i64,
+    pub pieces: Vec<Piece>,
+}
+
+/// How files are looked at.
+pub(super) struct Files<'a> {
+    /// Folder that paths are relative to.
+    pub root: &'a Path,
+    /// What is wanted beside them.
+    pub beside: &'a [Beside],
+    pub threads: usize,
+}
+
+impl Files<'_> {
+    /// What the files at `paths` are; `None` of those that are `None`.
+    ///
+    /// # Errors
+    /// When the root cannot be opened, or the person interrupts it. What is wrong with a file is told of it.
+    pub fn look(&self, paths: &[Option<&[u8]>], monitor: &dyn Monitor) -> Result<Vec<Option<Result<Looked, String>>>> {
+        use std::os::unix::ffi::OsStrExt;
+        let root = walk::open_folder(rustix::fs::CWD, self.root.as_os_str().as_bytes())
+            .map_err(|error| sys::io_error("cannot open folder", self.root, error.into()))?;
+        let mut looked: Vec<Option<Result<Looked, String>>> = Vec::new();
+        looked.resize_with(paths.len(), || None);
+        let batches = Mutex::new(paths.chunks(BATCH).zip(looked.chunks_mut(BATCH)));
+        let failed = Mutex::new(Ok(()));
+        std::thread::scope(|scope| {
+            for _ in 0..self.threads.max(1) {
+                scope.spawn(|| {
+                    loop {
+                        let next = batches.lock().unwrap_or_else(PoisonError::into_inner).next();
+                        let Some((paths, looked)) = next else { return };
+                        if let Err(error) = monitor.go_on() {
+                            *failed.lock().unwrap_or_else(PoisonError::into_inner) = Err(error);
+                            return;
+                        }
+                        let mut bytes = 0;
+                        for (path, looked) in paths.iter().zip(looked) {
+                            *looked = path.map(|path| look_at(&root, path, self.beside));
+                            bytes +=
+                                looked.as_ref().and_then(|one| one.as_ref().ok()).map_or(0, |one| u64::from(one.bytes));
+                        }
+                        monitor.advance(paths.len() as u64, bytes);
+                    }
+                });
+            }
+        });
+        failed.into_inner().unwrap_or_else(PoisonError::into_inner)?;
+        Ok(looked)
+    }
+}
+
+/// What the file at `path` is.
+fn look_at(root: &impl std::os::fd::AsFd, path: &[u8], kinds: &[Beside]) -> Result<Looked, String> {
+    let stat = rustix::fs::statat(root, path, AtFlags::empty())
+        .map_err(|error| format!("cannot be read: {}", std::io::Error::from(error)))?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err("not a regular file".to_owned());
+    }
+    let at = path.iter().rposition(|byte| *byte == b'/');
+    let (folder, name) = at.map_or((&[][..], path), |at| (&path[..at], &path[at + 1..]));
+    let facts = walk::Facts::of(&stat);
+    Ok(Looked {
+        bytes: walk::image_bytes(&stat)?,
+        place: facts.inode,
+        stamp: facts.mtime_ns,
+        pieces: walk::pieces(root, folder, name, kinds, &|_| true)?,
+    })
+}

@@ -1,0 +1,124 @@
+//! JSON to the letter: values as they stand in a list, without the blanks between them.
+
+use shardpack_format::{Error, Result};
+
+/// What some programs put before UTF-8.
+pub(super) const BOM: &[u8] = b"\xef\xbb\xbf";
+
+/// Appends `raw`, which is JSON, without blanks outside of strings: numbers and strings stay as they are spelled.
+pub(super) fn compact(raw: &str, out: &mut Vec<u8>) {
+    let (mut in_string, mut escaped) = (false, false);
+    for byte in raw.bytes() {
+        if in_string {
+            (in_string, escaped) = (escaped || byte != b'"', !escaped && byte == b'\\');
+        } else if matches!(byte, b' ' | b'\t' | b'\r' | b'\n') {
+            continue;
+        } else {
+            in_string = byte == b'"';
+        }
+        out.push(byte);
+    }
+}
+
+/// Appends `text` as a string; bytes that are not UTF-8 become replacement characters.
+pub(super) fn string(text: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    serde_json::to_writer(out, &String::from_utf8_lossy(text))
+        .map_err(|error| Error::data(format!("cannot write json: {error}")))
+}
+
+/// Appends what a field of text holds: a number if it is one to the letter, else a string.
+pub(super) fn field(text: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    if is_number(text) {
+        out.extend_from_slice(text);
+        return Ok(());
+    }
+    string(text, out)
+}
+
+/// Whether `text` is a number as JSON spells it.
+fn is_number(text: &[u8]) -> bool {
+    let digits = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let rest = text.strip_prefix(b"-").unwrap_or(text);
+    let whole = digits(rest);
+    if whole == 0 || (whole > 1 && rest[0] == b'0') {
+        return false;
+    }
+    let mut rest = &rest[whole..];
+    if let Some(fraction) = rest.strip_prefix(b".") {
+        let count = digits(fraction);
+        if count == 0 {
+            return false;
+        }
+        rest = &fraction[count..];
+    }
+    match rest {
+        [] => true,
+        [b'e' | b'E', exponent @ ..] => {
+            let exponent = exponent.strip_prefix(b"+").or_else(|| exponent.strip_prefix(b"-")).unwrap_or(exponent);
+            !exponent.is_empty() && digits(exponent) == exponent.len()
+        }
+        _ => false,
+    }
+}
+
+/// An object that is written member by member.
+pub(super) struct Object<'o> {
+    out: &'o mut Vec<u8>,
+    is_empty: bool,
+}
+
+impl<'o> Object<'o> {
+    /// Begins one at the end of `out`.
+    pub fn begin(out: &'o mut Vec<u8>) -> Self {
+        out.push(b'{');
+        Self { out, is_empty: true }
+    }
+
+    /// Begins a member; its value is to be written to what is returned.
+    pub fn member(&mut self, name: &[u8]) -> Result<&mut Vec<u8>> {
+        if !self.is_empty {
+            self.out.push(b',');
+        }
+        self.is_empty = false;
+        string(name, self.out)?;
+        self.out.push(b':');
+        Ok(self.out)
+    }
+
+    /// Ends it.
+    pub fn end(self) {
+        self.out.push(b'}');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn numbers_are_numbers_to_the_letter() {
+        for text in ["0", "-0", "12", "1.50", "1e-7", "-2.5E+10", "123456789012345678901234567890"] {
+            assert!(is_number(text.as_bytes()), "{text}");
+        }
+        for text in ["", "-", "007", "+5", "1.", ".5", "1e", "1e+", "0x1", "NaN", "1 ", " 1", "1_000", "--1"] {
+            assert!(!is_number(text.as_bytes()), "{text}");
+        }
+    }
+
+    #[test]
+    fn blanks_go_and_letters_stay() {
+        let mut out = Vec::new();
+        compact("{ \"a b\\\" \" : [ 0.10,\n 1e-7 , \"\\\\\" ] ,\t\"c\": null }", &mut out);
+        assert_eq!(String::from_utf8(out).unwrap(), r#"{"a b\" ":[0.10,1e-7,"\\"],"c":null}"#);
+    }
+
+    proptest! {
+        #[test]
+        fn a_number_is_what_serde_takes_for_one(text in "[-+]?[0-9]{0,3}[.]?[0-9]{0,2}[eE]?[-+]?[0-9]{0,2}") {
+            let by_serde = serde_json::from_str::<serde_json::Value>(&text).is_ok_and(|value| value.is_number());
+            // One beyond the range of a double is a number here too.
+            prop_assert!(is_number(text.as_bytes()) == by_serde || (is_number(text.as_bytes()) && text.contains(['e', 'E'])));
+        }
+    }
+}

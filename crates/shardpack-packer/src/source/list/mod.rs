@@ -1,0 +1,269 @@
+//! A list of images: rows of a CSV, JSONL, Parquet or text file, or a COCO file; each row names a file and says more of it.
+//!
+//! Holds at all times: no file outside of the root is read, whatever a list says; a sample's text has the numbers of the
+//! list to the digit.
+
+mod coco;
+mod columns;
+mod csv;
+mod files;
+mod json;
+mod jsonl;
+mod parquet;
+mod rows;
+mod word;
+
+use std::{
+    fs::File,
+    io::Read,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+use shardpack_format::{Error, Result};
+
+use super::{
+    Found,
+    image_folder::{Options, Splits},
+};
+use crate::{
+    foreign,
+    monitor::{Monitor, Phase},
+    sys,
+};
+use rows::Rows;
+
+/// What a person says of a list; what is not said is found by looking.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Columns {
+    /// Folder that paths are relative to, and below which all files are.
+    pub root: Option<PathBuf>,
+    /// Column with the path of the image.
+    pub path: Option<String>,
+    /// Column with the label.
+    pub label: Option<String>,
+    /// Column with the name of the split.
+    pub split: Option<String>,
+}
+
+impl Columns {
+    /// Whether nothing is said.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// How a list is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    /// Fields between commas, semicolons or tabs.
+    Csv,
+    /// Lines `path label`.
+    Text,
+    /// An object of JSON a line.
+    Jsonl,
+    /// A list of objects of JSON.
+    Array,
+    Parquet,
+    Coco,
+}
+
+/// Extensions of lists.
+const EXTENSIONS: [(&str, Kind); 8] = [
+    ("csv", Kind::Csv),
+    ("tsv", Kind::Csv),
+    ("txt", Kind::Text),
+    ("lst", Kind::Text),
+    ("jsonl", Kind::Jsonl),
+    ("ndjson", Kind::Jsonl),
+    ("json", Kind::Coco),
+    ("parquet", Kind::Parquet),
+];
+
+/// A list of images.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct List {
+    path: PathBuf,
+    kind: Kind,
+    root: PathBuf,
+    columns: Columns,
+}
+
+/// A list as a plan file holds it.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Stored {
+    path: PathBuf,
+    kind: Kind,
+    root: PathBuf,
+    columns: Columns,
+}
+
+fn kind_of(path: &Path) -> Option<Kind> {
+    let extension = path.extension()?.to_str()?.to_ascii_lowercase();
+    EXTENSIONS.iter().find(|(known, _)| *known == extension).map(|(_, kind)| *kind)
+}
+
+/// Whether `path` is a list: by its extension, and for a Parquet file by whether it holds no images itself.
+pub(super) fn is_list(path: &Path) -> bool {
+    let holds_images = || File::open(path).is_ok_and(|file| foreign::parquet::walk(file, &Default::default()).is_ok());
+    path.is_file()
+        && match kind_of(path) {
+            Some(Kind::Parquet) => !holds_images(),
+            kind => kind.is_some(),
+        }
+}
+
+impl List {
+    /// The list in `path`.
+    ///
+    /// # Errors
+    /// When it is none by its name, or cannot be read, or nobody can tell where its files are.
+    pub fn find(path: &Path, columns: &Columns) -> Result<Self> {
+        let mut kind = kind_of(path).ok_or_else(|| {
+            let known = EXTENSIONS.map(|(extension, _)| format!(".{extension}")).join(", ");
+            Error::usage(format!("neither a folder nor a list: a list ends in {known}"))
+                .in_file(path)
+                .help("shardpack convert reads shards")
+        })?;
+        let mut file = File::open(path).map_err(|e| sys::io_error("cannot open", path, e))?;
+        if kind == Kind::Coco {
+            let mut first = [0; 64];
+            let read = file.read(&mut first).map_err(|e| sys::io_error("cannot read", path, e))?;
+            let first = first[..read].strip_prefix(json::BOM).unwrap_or(&first[..read]).trim_ascii_start();
+            if first.starts_with(b"[") {
+                kind = Kind::Array;
+            }
+        }
+        let said = [&columns.path, &columns.label, &columns.split];
+        if kind == Kind::Coco && said.iter().any(|said| said.is_some()) {
+            return Err(
+                Error::usage("--path-column, --label-column and --split-column: COCO has no columns").in_file(path)
+            );
+        }
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let root = match (&columns.root, kind) {
+            (Some(root), _) => root.clone(),
+            (None, Kind::Coco) => coco::root(path, folder)?,
+            (None, _) => folder.to_path_buf(),
+        };
+        Ok(Self { path: path.to_path_buf(), kind, root, columns: columns.clone() })
+    }
+
+    /// The folder that its paths are relative to.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The same with paths that hold wherever the program is called from.
+    pub(super) fn resolved(&self) -> Result<Self> {
+        Ok(Self { path: sys::resolved(&self.path)?, root: sys::resolved(&self.root)?, ..self.clone() })
+    }
+
+    pub(crate) fn stored(&self) -> Stored {
+        let Self { path, kind, root, columns } = self.clone();
+        Stored { path, kind, root, columns }
+    }
+
+    pub(crate) fn restored(stored: Stored) -> Result<Self> {
+        let Stored { path, kind, root, columns } = stored;
+        Ok(Self { path, kind, root, columns })
+    }
+
+    /// Lists it: one [`Found`] for each split, or one for all.
+    pub(super) fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+        monitor.begin(Phase::Walking, 0, 0);
+        let mut rows = Rows::new(self, options, options.splits != Splits::None)?;
+        self.read(&mut rows, monitor)?;
+        if rows.has_other_splits() {
+            // A column of that name that holds something else.
+            rows = Rows::new(self, options, false)?;
+            self.read(&mut rows, monitor)?;
+        }
+        rows.finish(options, monitor)
+    }
+
+    fn read(&self, rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Result<()> {
+        let open = || File::open(&self.path).map_err(|e| sys::io_error("cannot open", &self.path, e));
+        let read = match self.kind {
+            Kind::Csv => csv::read(open()?, rows, monitor),
+            Kind::Text => csv::read_text(open()?, rows, monitor),
+            Kind::Jsonl => jsonl::read(open()?, rows, monitor),
+            Kind::Array => jsonl::read_array(&self.whole()?, rows, monitor),
+            Kind::Parquet => parquet::read(open()?, rows, monitor),
+            Kind::Coco => coco::read(&self.whole()?, rows, monitor),
+        };
+        read.map_err(|error| error.in_file(&self.path))
+    }
+
+    /// All of the file.
+    fn whole(&self) -> Result<Vec<u8>> {
+        let mut bytes = std::fs::read(&self.path).map_err(|e| sys::io_error("cannot read", &self.path, e))?;
+        if bytes.starts_with(json::BOM) {
+            bytes.drain(..json::BOM.len());
+        }
+        Ok(bytes)
+    }
+}
+
+/// Reads `bytes` as a list of the kind that `kind` picks, for fuzzing: its files need not be there.
+#[doc(hidden)]
+pub fn fuzz(kind: u8, bytes: &[u8]) -> usize {
+    let list =
+        List { path: PathBuf::from("list"), kind: Kind::Csv, root: std::env::temp_dir(), columns: Columns::default() };
+    let monitor = &crate::monitor::Silent;
+    let options = Options { threads: 1, ..Options::default() };
+    let Ok(mut rows) = Rows::new(&list, &options, true) else { return 0 };
+    let _ = match kind % 5 {
+        0 => csv::read(bytes, &mut rows, monitor),
+        1 => csv::read_text(bytes, &mut rows, monitor),
+        2 => jsonl::read(bytes, &mut rows, monitor),
+        3 => jsonl::read_array(bytes, &mut rows, monitor),
+        _ => coco::read(bytes, &mut rows, monitor),
+    };
+    rows.finish(&options, monitor).map_or(0, |found| found.iter().map(|found| found.unpacked.len()).sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// What lists are made of.
+    const TOKENS: [&[u8]; 24] = [
+        b"path",
+        b"label",
+        b"split",
+        b"a.jpg",
+        b"../x",
+        b"/",
+        b",",
+        b";",
+        b"\t",
+        b"\"",
+        b"\n",
+        b"\r",
+        b" ",
+        b"7",
+        b"-1e-7",
+        b"{",
+        b"}",
+        b"[",
+        b"]",
+        b":",
+        b"\"images\":[{\"id\":1,\"file_name\":\"a\"}]",
+        b"\"annotations\":[{\"image_id\":1}]",
+        b"\xff",
+        b"\0",
+    ];
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_without_harm(kind in 0u8..5, tokens in prop::collection::vec(0usize..24, 0..40)) {
+            let bytes: Vec<u8> = tokens.into_iter().flat_map(|token| TOKENS[token]).copied().collect();
+            fuzz(kind, &bytes);
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Parquet files with a column of paths: columns of numbers, text and truth values, and lists of them.
+
+use std::fs::File;
+
+use shardpack_format::Error;
+use shardpack_format::Result;
+
+use super::{
+    columns::Roles,
+    json,
+    rows::{Row, Rows},
+    word::Word,
+};
+use crate::{
+    foreign::parquet::{Datum, Table},
+    monitor::Monitor,
+};
+
+/// Reads a whole file.
+pub(super) fn read(file: File, rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Result<()> {
+    let mut table = Table::open(file)?;
+    let names = table.names();
+    let roles = Roles::of(&names, rows.columns, rows.no_labels, rows.splits)?.ok_or_else(|| {
+        Error::usage(format!("no column of paths: it has {}", names.join(", ")))
+            .help("--path-column NAME says which; shardpack convert reads files that hold the images themselves")
+    })?;
+    rows.begin(&names, &roles);
+    if !table.left_out().is_empty() {
+        rows.note(format!("columns left out, neither numbers nor text: {}", table.left_out().join(", ")));
+    }
+    let (mut line, mut text) = (0, Vec::new());
+    while let Some(cells) = table.next()? {
+        line += 1;
+        text.clear();
+        if rows.wants_text {
+            let mut object = json::Object::begin(&mut text);
+            for (at, cell) in cells.iter().enumerate().filter(|(at, _)| roles.is_extra(*at)) {
+                value(cell, object.member(names[at].as_bytes())?)?;
+            }
+            object.end();
+        }
+        rows.add(&Row {
+            line,
+            path: bytes(&cells[roles.path]).unwrap_or_default(),
+            label: roles.label.map(|at| label(&cells[at], table.classes(&names[at]))).unwrap_or_default(),
+            class: roles.class.and_then(|at| bytes(&cells[at])).or_else(|| {
+                let at = roles.label?;
+                class(&cells[at], table.classes(&names[at]))
+            }),
+            split: roles.split.map(|at| bytes(&cells[at]).unwrap_or_default()),
+            text: &text,
+        })?;
+        if line % 4096 == 0 {
+            monitor.go_on()?;
+        }
+    }
+    Ok(())
+}
+
+fn bytes(cell: &Datum) -> Option<&[u8]> {
+    match cell {
+        Datum::Text(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// The name that the file gives a label that is a number.
+fn class<'c>(cell: &Datum, classes: Option<&'c [Vec<u8>]>) -> Option<&'c [u8]> {
+    match cell {
+        Datum::Number(number) => usize::try_from(*number).ok().and_then(|at| classes?.get(at)).map(Vec::as_slice),
+        _ => None,
+    }
+}
+
+fn label(cell: &Datum, classes: Option<&[Vec<u8>]>) -> Word {
+    match cell {
+        Datum::Null => Word::Missing,
+        // So Hugging Face marks samples without one.
+        Datum::Number(-1) if classes.is_some() => Word::Missing,
+        Datum::Number(number) => Word::Number(i64::try_from(*number).unwrap_or(i64::MAX)),
+        Datum::Text(text) => Word::of_text(text),
+        Datum::Real(spelled) => Word::of_number(spelled),
+        Datum::Bool(_) | Datum::List(_) => Word::Unfit("a value that is neither a number nor text".to_owned()),
+    }
+}
+
+fn value(cell: &Datum, out: &mut Vec<u8>) -> Result<()> {
+    match cell {
+        Datum::Null => out.extend_from_slice(b"null"),
+        Datum::Bool(truth) => out.extend_from_slice(if *truth { b"true" } else { b"false" }),
+        Datum::Number(number) => out.extend_from_slice(number.to_string().as_bytes()),
+        Datum::Real(spelled) => out.extend_from_slice(spelled.as_bytes()),
+        Datum::Text(text) => json::string(text, out)?,
+        Datum::List(cells) => {
+            out.push(b'[');
+            for (number, cell) in cells.iter().enumerate() {
+                if number > 0 {
+                    out.push(b',');
+                }
+                value(cell, out)?;
+            }
+            out.push(b']');
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,476 @@
+//! The rows of a list, whatever it is written in: their paths, what they say of label and split, their texts; and what the
+//! files are that they name.
+//!
+//! Holds at all times: a path leads to a file below the root; a row that cannot be packed is told with its reason.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    ops::Range,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use rayon::prelude::*;
+use shardpack_format::{
+    Error, Result,
+    formats::{Beside, beside, webdataset},
+};
+
+use super::{
+    Columns, List,
+    columns::Roles,
+    files::Files,
+    word::{Word, whole},
+};
+use crate::{
+    extra::{Extra, Piece},
+    ledger::{Fate, Unpacked},
+    monitor::Monitor,
+    source::{
+        Found,
+        classes::{Classes, Collector, Said, Words},
+        image_folder::{Keep, Options, SPLITS, Splits, lacking, order},
+        walk,
+    },
+    sys,
+};
+
+/// Longest path in bytes.
+const PATH_BYTES: usize = 16 << 10;
+/// Most splits.
+const MOST_SPLITS: usize = 100;
+/// Members of a text that tells class, label and path too.
+const META: [&str; 5] = ["class", "class_hex", "label", "path", "path_hex"];
+
+/// A row, as a list has it.
+pub(super) struct Row<'a> {
+    /// Number of its line, from 1.
+    pub line: u64,
+    pub path: &'a [u8],
+    pub label: Word,
+    /// Name of the class, beside a label that is a number.
+    pub class: Option<&'a [u8]>,
+    /// Name of the split, where there are splits.
+    pub split: Option<&'a [u8]>,
+    /// All else that it says: an object of JSON.
+    pub text: &'a [u8],
+}
+
+/// A row that was taken.
+struct Taken {
+    line: u64,
+    path: Range<u64>,
+    text: (u64, u32),
+    number: Option<i64>,
+    word: Option<u32>,
+    class: Option<u32>,
+    /// Number among the splits.
+    split: u32,
+}
+
+/// Takes the rows of a list.
+pub(super) struct Rows<'a> {
+    /// What was said of columns.
+    pub columns: &'a Columns,
+    /// Labels are not wanted.
+    pub no_labels: bool,
+    /// Splits are wanted.
+    pub splits: bool,
+    /// Texts are wanted.
+    pub wants_text: bool,
+    root: &'a Path,
+    /// The root as a path from `/`, as it was said and as it is.
+    roots: [PathBuf; 2],
+    options: &'a Options,
+    has_labels: bool,
+    meta: bool,
+    paths: Vec<u8>,
+    texts: Vec<u8>,
+    has_text: bool,
+    words: Words,
+    rows: Vec<Taken>,
+    /// Why labels are none, by number of the row.
+    unfit: HashMap<usize, String>,
+    split_names: Vec<String>,
+    other_splits: bool,
+    ignored: BTreeMap<String, u64>,
+    notes: Vec<String>,
+}
+
+impl<'a> Rows<'a> {
+    /// None of `list`, which may have splits or not.
+    pub fn new(list: &'a List, options: &'a Options, splits: bool) -> Result<Self> {
+        let root = &list.root;
+        let absolute = std::path::absolute(root).map_err(|e| sys::io_error("cannot find", root, e))?;
+        let resolved = std::fs::canonicalize(root).unwrap_or_else(|_| absolute.clone());
+        Ok(Self {
+            columns: &list.columns,
+            no_labels: options.no_labels,
+            splits,
+            wants_text: !options.no_text,
+            root,
+            roots: [absolute, resolved],
+            options,
+            has_labels: false,
+            meta: options.meta && !options.no_text,
+            paths: Vec::new(),
+            texts: Vec::new(),
+            has_text: false,
+            words: Words::default(),
+            rows: Vec::new(),
+            unfit: HashMap::new(),
+            split_names: Vec::new(),
+            other_splits: false,
+            ignored: BTreeMap::new(),
+            notes: Vec::new(),
+        })
+    }
+
+    /// Says what columns there are and what they are for.
+    pub fn begin(&mut self, names: &[String], roles: &Roles) {
+        self.has_labels = roles.label.is_some();
+        let name = |at: usize| names.get(at).map_or("", String::as_str);
+        let mut told = vec![format!("path {}", name(roles.path))];
+        told.extend(roles.label.map(|at| format!("label {}", name(at))));
+        told.extend(roles.class.map(|at| format!("class {}", name(at))));
+        told.extend(roles.split.map(|at| format!("split {}", name(at))));
+        if roles.label.is_none() {
+            told.push("no labels".to_owned());
+        }
+        let extra: Vec<_> = (0..names.len()).filter(|at| roles.is_extra(*at)).map(name).collect();
+        if self.wants_text && !extra.is_empty() {
+            told.push(format!("in a component json: {}", extra.join(", ")));
+        }
+        self.notes.push(format!("columns: {}", told.join("; ")));
+    }
+
+    /// Adds what a person should know.
+    pub fn note(&mut self, note: String) {
+        self.notes.push(note);
+    }
+
+    /// Whether a column of splits that was found by its name has other things in it.
+    pub fn has_other_splits(&self) -> bool {
+        self.other_splits
+    }
+
+    /// Whether `path` leads to a file.
+    pub fn is_file(&self, path: &[u8]) -> bool {
+        let inside = self.inside(path).filter(|path| !path.is_empty());
+        inside.is_some_and(|path| self.root.join(walk::as_path(&path)).is_file())
+    }
+
+    /// The path from the root to what `path` names; `None` where that lies outside.
+    fn inside(&self, path: &[u8]) -> Option<Vec<u8>> {
+        use std::os::unix::ffi::OsStrExt;
+        let mut relative = walk::as_path(path);
+        if relative.is_absolute() {
+            relative = self.roots.iter().find_map(|root| relative.strip_prefix(root).ok())?;
+        }
+        let mut parts: Vec<&[u8]> = Vec::new();
+        for part in relative.as_os_str().as_bytes().split(|byte| *byte == b'/') {
+            match part {
+                b"" | b"." => {}
+                b".." => {
+                    parts.pop()?;
+                }
+                part => parts.push(part),
+            }
+        }
+        Some(parts.join(&b'/'))
+    }
+
+    /// Takes a row.
+    ///
+    /// # Errors
+    /// When it has no path, or one that leads out of the root; names the line.
+    pub fn add(&mut self, row: &Row<'_>) -> Result<()> {
+        if self.other_splits {
+            return Ok(());
+        }
+        let in_line = |what: String| Error::usage(format!("line {}: {what}", row.line));
+        if row.path.is_empty() || row.path.len() > PATH_BYTES {
+            return Err(in_line(format!("a path of {} bytes", row.path.len())));
+        }
+        let shown = String::from_utf8_lossy(row.path);
+        let path = self.inside(row.path).ok_or_else(|| {
+            in_line(format!("path {shown:?} leads out of {}", self.root.display()))
+                .help("--root FOLDER names the folder that all files are in; --root / takes them from anywhere")
+        })?;
+        if path.is_empty() {
+            return Err(in_line(format!("path {shown:?} is the root itself")));
+        }
+        let Some(split) = self.split(row)? else { return Ok(()) };
+        let (mut number, mut word) = (None, None);
+        match &row.label {
+            Word::Missing => {}
+            Word::Number(label) => number = Some(*label),
+            Word::Text(text) => {
+                number = std::str::from_utf8(text).ok().and_then(whole);
+                word = Some(self.words.intern(text));
+            }
+            Word::Unfit(why) => {
+                self.unfit.insert(self.rows.len(), format!("label: {why}"));
+            }
+        }
+        let class = row.class.map(<[u8]>::trim_ascii).filter(|class| !class.is_empty());
+        let class = class.map(|class| self.words.intern(class));
+        let start = self.paths.len() as u64;
+        self.paths.extend_from_slice(&path);
+        let text_bytes = u32::try_from(row.text.len()).map_err(|_| in_line("more than 4 GiB of text".to_owned()))?;
+        let text = (self.texts.len() as u64, text_bytes);
+        if self.wants_text {
+            self.has_text |= row.text.len() > "{}".len();
+            self.check_members(row)?;
+            self.texts.extend_from_slice(row.text);
+        }
+        let path = start..self.paths.len() as u64;
+        self.rows.push(Taken { line: row.line, path, text, number, word, class, split });
+        Ok(())
+    }
+
+    /// Fails where the text of a row has a member that class, label and path are to have.
+    fn check_members(&self, row: &Row<'_>) -> Result<()> {
+        if !self.meta {
+            return Ok(());
+        }
+        let members: BTreeMap<String, serde::de::IgnoredAny> = serde_json::from_slice(row.text).unwrap_or_default();
+        match members.keys().find(|name| META.contains(&name.as_str())) {
+            Some(name) => Err(Error::usage(format!(
+                "line {}: column {name:?} has the name of a member that --meta json writes",
+                row.line
+            ))
+            .help("leave --meta json out: the other columns are in the component json without it")),
+            None => Ok(()),
+        }
+    }
+
+    /// Number of the row's split; `None` where it is one of those that are left alone.
+    fn split(&mut self, row: &Row<'_>) -> Result<Option<u32>> {
+        let Some(split) = row.split.filter(|_| self.splits) else { return Ok(Some(0)) };
+        let name = String::from_utf8_lossy(split.trim_ascii()).into_owned();
+        let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        let is_fit = !name.is_empty() && name.len() <= 100 && name.chars().all(is_name);
+        match &self.options.splits {
+            Splits::Names(names) if !names.contains(&name) => {
+                *self.ignored.entry(format!("split {name}")).or_default() += 1;
+                return Ok(None);
+            }
+            _ if self.columns.split.is_none() && self.options.splits == Splits::Auto && !SPLITS.contains(&&*name) => {
+                self.other_splits = true;
+                return Ok(None);
+            }
+            _ if !is_fit => {
+                return Err(Error::usage(format!(
+                    "line {}: split {name:?}: a split is called with up to 100 ASCII letters, digits, - and _",
+                    row.line
+                )));
+            }
+            _ => {}
+        }
+        let known = self.split_names.iter().position(|known| *known == name);
+        if known.is_none() && self.split_names.len() == MOST_SPLITS {
+            return Err(Error::usage(format!("line {}: more than {MOST_SPLITS} splits", row.line))
+                .help("--split-column NAME says which column has them, --splits none that there are none"));
+        }
+        Ok(Some(known.unwrap_or_else(|| {
+            self.split_names.push(name);
+            self.split_names.len() - 1
+        }) as u32))
+    }
+
+    fn path(&self, row: &Taken) -> &[u8] {
+        &self.paths[row.path.start as usize..row.path.end as usize]
+    }
+
+    fn text(&self, row: &Taken) -> &[u8] {
+        let start = row.text.0 as usize;
+        self.texts.get(start..start + row.text.1 as usize).unwrap_or_default()
+    }
+
+    /// What each row says of its class: numbers, if all that is said is one; else words.
+    fn said(&self) -> Vec<Said> {
+        let is_numbered = self.rows.iter().all(|row| row.word.is_none() || row.number.is_some());
+        let said = |row: &Taken| match (is_numbered, row.word) {
+            (false, Some(word)) => Said { number: None, word: Some(word) },
+            (false, None) => Said { number: row.number, word: None },
+            (true, _) => Said { number: row.number, word: row.class.filter(|_| row.number.is_some()) },
+        };
+        self.rows.iter().map(said).collect()
+    }
+
+    /// What was found: of each split, or of all.
+    ///
+    /// # Errors
+    /// When the root cannot be opened, or the person interrupts it.
+    pub fn finish(mut self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+        if let Splits::Names(names) = &options.splits
+            && let Some(missing) = names.iter().find(|name| !self.split_names.contains(name))
+        {
+            return Err(Error::usage(format!("no split {missing:?}, which --splits names"))
+                .help("--split-column NAME says which column has them"));
+        }
+        let said = self.said();
+        let (words, unfit) = (std::mem::take(&mut self.words), std::mem::take(&mut self.unfit));
+        let classes = Classes::settle(said.iter().copied(), &words, &[]);
+        let has_labels = self.has_labels && !classes.is_unlabelled;
+        if self.has_labels && !has_labels {
+            self.notes.push("no row has a label".to_owned());
+        }
+        let class_of = |number: usize| match unfit.get(&number) {
+            _ if !has_labels => Ok(None),
+            Some(why) => Err(why.clone()),
+            None if said[number].number.is_some_and(|number| number < 0) => {
+                Err(format!("label {}: no class has a number below 0", said[number].number.unwrap_or_default()))
+            }
+            None => classes.number(said[number], &words).map(Some),
+        };
+        let (numbers, same) = self.order(&class_of);
+        if same > 0 {
+            *self.ignored.entry("line that says the same as another".to_owned()).or_default() += same;
+        }
+        let keep = Keep::new(options)?;
+        let paths = numbers.iter().map(|number| self.path(&self.rows[*number]));
+        let paths: Vec<Option<&[u8]>> = paths.map(|path| keep.wants(path).then_some(path)).collect();
+        let files = Files { root: self.root, beside: &options.beside, threads: options.threads };
+        let looked = files.look(&paths, monitor)?;
+        let kinds: Vec<Beside> =
+            self.has_text.then(Beside::text).into_iter().chain(options.beside.iter().cloned()).collect();
+        beside::check(&kinds)?;
+        let names = if has_labels { Arc::clone(&classes.names) } else { Arc::default() };
+        let (texts, starts) = self.all_texts(&numbers, &class_of, &names)?;
+        let texts = Arc::new(texts);
+        let collector = || Collector::with(&names, Extra { texts: Arc::clone(&texts), ..Extra::of(kinds.clone()) });
+        let splits = self.split_names.len().max(1);
+        let mut parts: Vec<(Collector, Vec<Unpacked>)> = (0..splits).map(|_| (collector(), Vec::new())).collect();
+        for ((number, looked), text) in numbers.iter().zip(looked).zip(starts) {
+            let row = &self.rows[*number];
+            let (collector, unpacked) = &mut parts[row.split as usize];
+            let class = class_of(*number);
+            let mut refuse = |fate, reason| {
+                let class = class.clone().ok().flatten();
+                unpacked.push(Unpacked { path: self.path(row).to_vec(), class, fate, reason });
+            };
+            match (&class, looked) {
+                (_, None) => refuse(Fate::Filtered, "left out by --include or --exclude".to_owned()),
+                (Err(reason), _) => refuse(Fate::Skipped, reason.clone()),
+                (_, Some(Err(reason))) => refuse(Fate::Skipped, reason),
+                (Ok(class), Some(Ok(looked))) => {
+                    collector.add_path(*class, self.path(row), looked.bytes, looked.place, looked.stamp)?;
+                    let mut pieces = looked.pieces;
+                    if self.has_text {
+                        pieces.insert(0, Piece { bytes: text.1, stamp: text.0.cast_signed() });
+                    }
+                    collector.add_extra(&pieces, Some(row.line));
+                }
+            }
+        }
+        let mut found: Vec<Found> = Vec::new();
+        let mut ignored = std::mem::take(&mut self.ignored);
+        let mut notes = std::mem::take(&mut self.notes);
+        for (number, (collector, mut unpacked)) in parts.into_iter().enumerate() {
+            let listing = Arc::new(collector.finish());
+            unpacked.sort_by(order);
+            notes.extend(lacking(&listing));
+            found.push(Found {
+                split: self.split_names.get(number).cloned(),
+                listing,
+                unpacked,
+                ignored: std::mem::take(&mut ignored),
+                notes: std::mem::take(&mut notes),
+                meta: self.meta && self.has_text,
+                ..Found::default()
+            });
+        }
+        let place = |found: &Found| {
+            let split = found.split.as_deref().unwrap_or_default();
+            let names = match &options.splits {
+                Splits::Names(names) => names.iter().position(|name| name == split),
+                _ => SPLITS.iter().position(|name| *name == split),
+            };
+            (names.unwrap_or(usize::MAX), split.to_owned())
+        };
+        found.sort_by_key(place);
+        Ok(found)
+    }
+
+    /// Numbers of the rows by split, path and line, without those that say the same as another; and how many those are.
+    fn order(&self, class_of: &dyn Fn(usize) -> Result<Option<u32>, String>) -> (Vec<usize>, u64) {
+        let mut numbers: Vec<usize> = (0..self.rows.len()).collect();
+        let key = |number: &usize| {
+            let row = &self.rows[*number];
+            (row.split, self.path(row))
+        };
+        numbers.par_sort_by(|a, b| key(a).cmp(&key(b)));
+        let mut kept: Vec<usize> = Vec::with_capacity(numbers.len());
+        for rows in numbers.chunk_by(|a, b| key(a) == key(b)) {
+            let mut said = HashSet::new();
+            let is_new = |number: &&usize| said.insert((class_of(**number), self.text(&self.rows[**number])));
+            match rows {
+                [one] => kept.push(*one),
+                _ => kept.extend(rows.iter().filter(is_new)),
+            }
+        }
+        let same = (numbers.len() - kept.len()) as u64;
+        (kept, same)
+    }
+
+    /// The texts of all rows, and where each of these rows has its own.
+    fn all_texts(
+        &mut self,
+        numbers: &[usize],
+        class_of: &dyn Fn(usize) -> Result<Option<u32>, String>,
+        names: &[Box<[u8]>],
+    ) -> Result<(Vec<u8>, Vec<(u64, u32)>)> {
+        if !self.meta || !self.has_text {
+            let starts = numbers.iter().map(|number| self.rows[*number].text).collect();
+            return Ok((std::mem::take(&mut self.texts), starts));
+        }
+        let (mut texts, mut starts) = (Vec::new(), Vec::with_capacity(numbers.len()));
+        for number in numbers {
+            let row = &self.rows[*number];
+            let class = class_of(*number).ok().flatten();
+            let name = class.map_or(&[][..], |class| &names[class as usize]);
+            let start = texts.len();
+            texts.extend(webdataset::meta(name, class.map(i64::from), self.path(row))?);
+            if let [b'{', members @ .., b'}'] = self.text(row)
+                && !members.is_empty()
+            {
+                texts.pop();
+                texts.push(b',');
+                texts.extend_from_slice(members);
+                texts.push(b'}');
+            }
+            starts.push((start as u64, (texts.len() - start) as u32));
+        }
+        Ok((texts, starts))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_path_leads_out_of_the_root() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("list.csv");
+        std::fs::write(&path, "").unwrap();
+        let list = List::find(&path, &Columns::default()).unwrap();
+        let options = Options::default();
+        let rows = Rows::new(&list, &options, true).unwrap();
+        let absolute = folder.path().join("a/b.jpg").into_os_string().into_encoded_bytes();
+        for (path, expected) in [
+            (&b"a/b.jpg"[..], Some("a/b.jpg")),
+            (b"./a//x/../b.jpg", Some("a/b.jpg")),
+            (&absolute, Some("a/b.jpg")),
+            (b"../b.jpg", None),
+            (b"a/../../b.jpg", None),
+            (b"/etc/passwd", None),
+            (b".", Some("")),
+        ] {
+            let inside = rows.inside(path).map(|path| String::from_utf8(path).unwrap());
+            assert_eq!(inside.as_deref(), expected, "{}", String::from_utf8_lossy(path));
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Bytes as a list: CSV, lines of text, JSONL, a list of objects; the first byte picks the kind.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use shardpack_fuzz::within;
+use shardpack_packer::source::list;
+
+fuzz_target!(|input: &[u8]| {
+    if let Some((kind, bytes)) = input.split_first() {
+        // A row of two bytes takes some hundred in memory, and another hundred once its file is missed.
+        within(4 << 20, 1024, bytes, || {
+            list::fuzz(kind % 4, bytes);
+        });
+    }
+});
