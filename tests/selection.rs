@@ -329,3 +329,56 @@ proptest! {
         prop_assert_eq!(contents(&bench.at("again")), contents(&bench.dst()));
     }
 }
+
+/// Path, label, and what is beside the image, of each sample.
+fn beside(folder: &Path, names: &[&str]) -> BTreeMap<String, (i64, Vec<String>)> {
+    let dataset = shardpack_reader::Dataset::open(folder).unwrap();
+    let mut reader = dataset.reader(..).unwrap();
+    let mut samples = BTreeMap::new();
+    while let Some(sample) = reader.next().unwrap() {
+        let components: BTreeMap<_, _> = sample.components().collect();
+        let texts = names.iter().map(|name| String::from_utf8(components[*name].to_vec()).unwrap()).collect();
+        samples.insert(String::from_utf8(sample.path().to_vec()).unwrap(), (sample.label().unwrap(), texts));
+    }
+    samples
+}
+
+#[test]
+fn what_is_beside_an_image_stays_with_it_whatever_is_chosen_renamed_or_changed() {
+    let bench = Bench::new();
+    let mut lines = "path,label,number\n".to_owned();
+    for number in 0..24 {
+        let class = ["ox", "cat", "kitten", "dog"][number % 4];
+        // Every sixth is there twice in bytes.
+        bench.file(format!("f{}/{number}.jpg", number % 3), &jpeg((number % 18) as u64, 6000));
+        bench.file(format!("f{}/{number}.txt", number % 3), format!("caption {number}").as_bytes());
+        lines += &format!("f{}/{number}.jpg,{class},{number}\n", number % 3);
+    }
+    bench.file("list.csv", lines.as_bytes());
+    let (list, map, classes) = (bench.src().join("list.csv"), bench.at("map"), bench.at("classes"));
+    fs::write(&map, "kitten cat\n").unwrap();
+    fs::write(&classes, "ox\ncat\n").unwrap();
+    let choice = ["--class-map", map.to_str().unwrap(), "--classes", classes.to_str().unwrap(), "--dedup", "exact"];
+    let changes = ["--with", "txt", "--resize", "40", "--check", "full"];
+    for (name, options) in [("chosen", &choice[..]), ("changed", &[&choice[..], &changes].concat())] {
+        let dst = bench.at(name);
+        support::pack(&list, &dst, options).code(0);
+        let names: &[&str] = if name == "changed" { &["json", "txt"] } else { &["json"] };
+        let samples = beside(&dst, names);
+        // 18 to 23 have the bytes of 0 to 5; of those, number 3 is a dog and left out, so that 21 is no duplicate.
+        let is_in = |number: &usize| number % 4 != 3;
+        let is_first = |number: &usize| *number < 18 || !is_in(&(number - 18));
+        assert_eq!(samples.len(), (0..24).filter(is_in).filter(is_first).count(), "{:?}", samples.keys());
+        for (path, (label, texts)) in &samples {
+            let number: usize = path.split(['/', '.']).nth(1).unwrap().parse().unwrap();
+            assert_eq!(*label, i64::from(number % 4 != 0), "{path}");
+            assert_eq!(texts[0], format!("{{\"number\":{number}}}"), "{path}");
+            if name == "changed" {
+                assert_eq!(texts[1], format!("caption {number}"), "{path}");
+            }
+        }
+        run(&["verify", dst.to_str().unwrap()]).code(0);
+    }
+    let chosen = bench.at("chosen");
+    run(&["verify", chosen.to_str().unwrap(), "--against", list.to_str().unwrap()]).code(0);
+}
