@@ -1,28 +1,17 @@
 //! The command line: subcommands, the options they share, and how sizes are read.
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, path::PathBuf};
 
 use clap::{
     Args, Parser, Subcommand, ValueEnum,
     builder::{PossibleValue, PossibleValuesParser},
 };
-use shardpack_format::formats::{
-    self, Beside, Choice,
-    foreign::{Entries, Wanted},
-};
+use shardpack_format::formats::{self, Choice};
 use shardpack_packer::{
     Error,
-    foreign::{Kind, lmdb},
     pack::{Extension, PlanOptions, ReadOrderChoice},
     plan::{self, Compression, Cut, Order},
-    source::{
-        List, Origin,
-        image_folder::{self, Splits},
-        list,
-    },
+    source::image_folder::{self, Splits},
     sys,
 };
 
@@ -301,143 +290,6 @@ impl PlanArgs {
             }
         };
         Ok(entries.iter().map(choice).collect())
-    }
-}
-
-/// Names of what can be read, for `--from`.
-fn kinds() -> PossibleValuesParser {
-    let of_format = Kind::names().into_iter().map(PossibleValue::new);
-    let of_dialect =
-        |dialect: &lmdb::Dialect| PossibleValue::new(dialect.name).aliases(dialect.aliases).help(dialect.about);
-    PossibleValuesParser::new(of_format.chain(lmdb::DIALECTS.iter().map(of_dialect)))
-}
-
-/// Which columns of a list are what, and where its files are.
-#[derive(Args, Clone, Debug)]
-pub struct ListArgs {
-    /// Of a list: folder that paths are relative to and that all files are in [default: the list's own]
-    #[arg(long, value_name = "FOLDER")]
-    root: Option<PathBuf>,
-    /// Of a list: column with the path [default: found by its name]
-    #[arg(long, value_name = "NAME")]
-    path_column: Option<String>,
-    /// Of a list: column with the label [default: found by its name]
-    #[arg(long, value_name = "NAME")]
-    label_column: Option<String>,
-    /// Of a list: column with the split [default: `split`, if its values are train, val, test, …]
-    #[arg(long, value_name = "NAME")]
-    split_column: Option<String>,
-}
-
-impl ListArgs {
-    /// As the packer takes them.
-    pub fn columns(&self) -> list::Columns {
-        let Self { root, path_column, label_column, split_column } = self.clone();
-        list::Columns { root, path: path_column, label: label_column, split: split_column }
-    }
-}
-
-/// What images are packed, and with what.
-#[derive(Args, Clone, Debug)]
-pub struct SourceArgs {
-    #[command(flatten)]
-    list: ListArgs,
-    /// Samples have no labels, whatever folders they are in or a list says
-    #[arg(long)]
-    no_labels: bool,
-    /// Files beside images that belong to the sample: EXT for one of the same name, or NAME=PATTERN, as in
-    /// mask=*_mask.png; several with commas
-    #[arg(long, value_name = "EXT|NAME=PATTERN", value_delimiter = ',')]
-    with: Vec<String>,
-}
-
-impl SourceArgs {
-    /// The source that is packed: a tree, or a list.
-    ///
-    /// # Errors
-    /// When it is a file that is no list, or something is said of the columns of a tree.
-    pub fn origin(&self, src: &Path) -> Result<Origin, Error> {
-        let columns = self.list.columns();
-        if src.is_file() {
-            return List::find(src, &columns).map(Origin::List);
-        }
-        match columns.is_empty() {
-            true => Ok(Origin::Folder(src.to_path_buf())),
-            false => {
-                Err(Error::usage("--root, --path-column, --label-column and --split-column are for lists").in_file(src))
-            }
-        }
-    }
-
-    /// Puts into `options` what is said here.
-    ///
-    /// # Errors
-    /// When `--with` names no files.
-    pub fn put(&self, options: &mut [PlanOptions]) -> Result<(), Error> {
-        let beside = self.with.iter().map(|with| Beside::files(with)).collect::<Result<Vec<_>, _>>()?;
-        for options in options {
-            options.walk.no_labels = self.no_labels;
-            options.walk.beside.clone_from(&beside);
-        }
-        Ok(())
-    }
-}
-
-/// How records of shards are read.
-#[derive(Args, Clone, Debug)]
-pub struct Records {
-    /// Format of the shards, where they do not tell themselves
-    #[arg(long, value_name = "FORMAT|lmdb:DIALECT", value_parser = kinds())]
-    pub from: Option<String>,
-    /// Extension, feature, column or path of a dataset that holds the image [default: found by looking]
-    #[arg(long, value_name = "NAME", visible_aliases = ["image-column", "images"])]
-    image_feature: Option<String>,
-    /// Extension, feature, column or path of a dataset that holds the label [default: found by looking]
-    #[arg(long, value_name = "NAME", visible_aliases = ["label-column", "labels"])]
-    label_feature: Option<String>,
-    /// Which label to take of records that have several, from 0
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    label_index: usize,
-    /// Of an LMDB: where the label is: the key (its first folder, or by --key-pattern), the value, a whole number that the
-    /// value begins with (u8, u16le, u16be, u32le, …, i64be), or a file of keys and labels (text, CSV, TSV, JSON)
-    /// [default: found by looking]
-    #[arg(long, value_name = "key|value|header:TYPE|FILE")]
-    label_from: Option<String>,
-    /// Of an LMDB: what keys are made of, as {class}/{name}.jpg or {split}-{label}-{id}; * stands for anything
-    #[arg(long, value_name = "PATTERN")]
-    key_pattern: Option<String>,
-    /// Of an LMDB: bytes of each value that come before the image
-    #[arg(long, value_name = "N")]
-    skip_header: Option<u64>,
-}
-
-impl Records {
-    /// The format that was said.
-    ///
-    /// # Errors
-    /// When there is no such format.
-    pub fn kind(&self) -> Result<Option<Kind>, Error> {
-        self.from.as_deref().map(Kind::of).transpose()
-    }
-
-    /// The fields that were said.
-    pub fn wanted(&self) -> Wanted {
-        Wanted {
-            image: self.image_feature.clone(),
-            label: self.label_feature.clone(),
-            label_number: self.label_index,
-            entries: Entries {
-                dialect: self.from.clone().filter(|name| lmdb::dialect(name).is_some()),
-                label_from: self.label_from.clone(),
-                key_pattern: self.key_pattern.clone(),
-                header_bytes: self.skip_header,
-            },
-        }
-    }
-
-    /// Whether any field was said.
-    pub fn chooses_fields(&self) -> bool {
-        self.wanted() != Wanted::default()
     }
 }
 

@@ -9,6 +9,7 @@ mod commands;
 mod progress;
 mod report;
 mod selection;
+mod source_args;
 
 use std::process::ExitCode;
 

@@ -9,9 +9,10 @@ use shardpack_packer::{Result, adopt};
 use super::pack::OnBadArg;
 use crate::{
     Outcome,
-    args::{self, Records, Talk},
+    args::{self, Talk},
     progress::{self, Progress},
     report,
+    source_args::Records,
 };
 
 /// Options of `adopt`.

@@ -14,9 +14,10 @@ use shardpack_packer::{
 use super::pack::{RunArgs, go, place};
 use crate::{
     Outcome,
-    args::{PlanArgs, Records},
+    args::PlanArgs,
     progress::{self, Progress},
     report,
+    source_args::Records,
 };
 
 /// Options of `convert`.

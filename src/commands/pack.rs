@@ -14,9 +14,10 @@ use shardpack_packer::{
 
 use crate::{
     Outcome,
-    args::{self, Machine, PlanArgs, ReadOrderArg, SourceArgs, Talk},
+    args::{self, Machine, PlanArgs, ReadOrderArg, Talk},
     progress::{self, Progress},
     report,
+    source_args::SourceArgs,
 };
 
 /// Bad samples and strays that are named; all are in the ledger or with --json.

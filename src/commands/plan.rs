@@ -13,9 +13,10 @@ use shardpack_packer::{
 use super::pack::{describe_source, say_notes};
 use crate::{
     Outcome,
-    args::{Machine, PlanArgs, SourceArgs, Talk},
+    args::{Machine, PlanArgs, Talk},
     progress::{self, Progress},
     report,
+    source_args::SourceArgs,
 };
 
 /// Rows of the table of classes that are shown; all with --json.

@@ -12,9 +12,10 @@ use shardpack_packer::{
 
 use crate::{
     Outcome,
-    args::{ListArgs, Machine, Talk, Target},
+    args::{Machine, Talk, Target},
     progress::{self, Progress},
     report,
+    source_args::ListArgs,
 };
 
 /// Options of `verify`.

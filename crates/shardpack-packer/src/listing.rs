@@ -3,13 +3,17 @@
 //! Canonical order is that of torchvision's ImageFolder: by class, then folder path, then file name, each by bytes.
 //! Names are relative to the dataset's root and kept as the file system gave them.
 
+mod builder;
+
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use shardpack_format::{Error, Result};
 
-use crate::extra::{Extra, Piece};
+pub use builder::{Builder, FolderSamples};
+
+use crate::extra::Extra;
 
 /// A folder that holds samples.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,113 +101,6 @@ pub struct Listing {
     entries: Vec<Entry>,
     own_order: OwnOrder,
     extra: Extra,
-}
-
-/// Samples of one folder, in order of their names, before they join a listing.
-#[derive(Debug, Default)]
-pub struct FolderSamples {
-    names: Vec<u8>,
-    entries: Vec<Entry>,
-    pieces: Vec<Piece>,
-}
-
-impl FolderSamples {
-    /// Adds a sample; the caller keeps them in order of their names.
-    pub fn push(&mut self, name: &[u8], bytes: u32, place: u64, stamp: i64) {
-        // A name is a component of a path that the system gave: far below 2^16 bytes.
-        let name_at = packed_name(self.names.len() as u64, name.len() as u64).unwrap_or(0);
-        self.names.extend_from_slice(name);
-        self.entries.push(Entry { name: name_at, place, stamp, bytes, folder: 0 });
-    }
-
-    /// Adds what the sample that was added last has beside its image: a piece for each kind.
-    pub fn push_pieces(&mut self, pieces: &[Piece]) {
-        self.pieces.extend_from_slice(pieces);
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-}
-
-/// Collects folders in the order in which a walk meets them, and puts the samples in order where they are: nothing is
-/// in memory twice.
-#[derive(Debug, Default)]
-pub struct Builder {
-    folders: Vec<Folder>,
-    names: Vec<u8>,
-    entries: Vec<Entry>,
-    own_order: OwnOrder,
-    extra: Extra,
-}
-
-impl Builder {
-    /// Begins where samples have these things beside their images; nothing is known of any sample.
-    pub fn with(extra: Extra) -> Self {
-        Self { extra, ..Self::default() }
-    }
-
-    /// Adds what the sample that was added last has beside its image, a piece for each kind, and its line in a list.
-    pub fn add_extra(&mut self, pieces: &[Piece], line: Option<u64>) {
-        self.extra.pieces.extend_from_slice(pieces);
-        self.extra.lines.extend(line);
-        if line.is_some() {
-            self.own_order = OwnOrder::Lines;
-        }
-    }
-
-    /// Takes over the samples of a folder.
-    pub fn add(&mut self, folder: Folder, samples: &FolderSamples) {
-        let (number, before) = (self.folders.len() as u32, self.names.len() as u64);
-        self.names.extend_from_slice(&samples.names);
-        let moved = |entry: &Entry| Entry { name: entry.name + (before << 16), folder: number, ..*entry };
-        self.entries.extend(samples.entries.iter().map(moved));
-        self.extra.pieces.extend_from_slice(&samples.pieces);
-        self.folders.push(folder);
-    }
-
-    /// Takes a folder whose samples will come one by one; says its number.
-    pub fn add_folder(&mut self, folder: Folder) -> u32 {
-        self.folders.push(folder);
-        self.folders.len() as u32 - 1
-    }
-
-    /// Takes a sample of folder `folder`, in any order of names. From then on the listing is one of a source whose own
-    /// order is that of the places.
-    ///
-    /// # Errors
-    /// When the name is too long.
-    pub fn add_sample(&mut self, folder: u32, name: &[u8], bytes: u32, place: u64, stamp: i64) -> Result<()> {
-        let too_long = || Error::data(format!("a name of {} bytes", name.len()));
-        let at = packed_name(self.names.len() as u64, name.len() as u64).ok_or_else(too_long)?;
-        self.names.extend_from_slice(name);
-        self.entries.push(Entry { name: at, place, stamp, bytes, folder });
-        if self.own_order == OwnOrder::Canonical {
-            self.own_order = OwnOrder::Places;
-        }
-        Ok(())
-    }
-
-    /// The listing of all that was taken over.
-    pub fn finish(self, classes: Arc<Vec<Box<[u8]>>>) -> Listing {
-        let Self { folders, names, mut entries, own_order, mut extra } = self;
-        let mut order: Vec<u32> = (0..folders.len() as u32).collect();
-        let key = |number: &u32| (folders[*number as usize].class, &folders[*number as usize].path);
-        order.sort_unstable_by(|a, b| key(a).cmp(&key(b)));
-        let mut places = vec![0; order.len()];
-        order.iter().enumerate().for_each(|(place, number)| places[*number as usize] = place as u32);
-        entries.par_iter_mut().for_each(|entry| entry.folder = places[entry.folder as usize]);
-        sort_with(&mut entries, &mut extra, |entries| match own_order {
-            OwnOrder::Places | OwnOrder::Keys | OwnOrder::Lines => sort_by_name(&names, entries),
-            // In a folder the names came in order, and so they stand.
-            OwnOrder::Canonical => entries.par_sort_unstable_by_key(|entry| (entry.folder, entry.name)),
-        });
-        let mut folders: Vec<Option<Folder>> = folders.into_iter().map(Some).collect();
-        let folders = order.iter().filter_map(|number| folders[*number as usize].take()).collect();
-        entries.shrink_to_fit();
-        Listing { classes, folders, names, entries, own_order, extra }
-    }
 }
 
 /// The order that a source has of itself, which `--order source` means.

@@ -3,6 +3,7 @@
 mod checked;
 mod destination;
 mod making;
+mod planning;
 mod relay;
 
 use std::{
@@ -11,29 +12,25 @@ use std::{
     time::{Duration, Instant},
 };
 
-use shardpack_format::{
-    Error, ErrorKind, Result, formats,
-    image_header::Kind,
-    manifest::{BY_KIND, Manifest},
-};
+use shardpack_format::{Error, ErrorKind, Result, image_header::Kind, manifest::Manifest};
 use shardpack_imaging::Recipe;
 
 use crate::{
     copy::{self, Copy, OnBad},
     ledger::{Fate, Unpacked},
-    listing::Listing,
     monitor::{Monitor, Phase},
-    plan::{self, Check, Compression, Plan},
-    plan_file, seal, sidecars,
+    plan::{self, Check, Plan},
+    seal, sidecars,
     source::{
-        Found, Origin, ReadError, Refusal, Source, image_folder,
-        medium::{self, Medium, ReadOrder, Sniffed},
+        Origin, Refusal, Source, image_folder,
+        medium::{self, Medium, ReadOrder},
     },
     survey, sys,
 };
 use checked::Checked;
 use destination::{Destination, State};
 pub use making::Place;
+pub use planning::{plan_all, planned};
 use relay::Relay;
 
 /// The extension of images in the shards.
@@ -127,216 +124,6 @@ pub struct Report {
     pub stray_samples: u64,
     /// How long it took, walk and plan not included.
     pub elapsed: Duration,
-}
-
-/// Lists `source` and plans its packing with each of `options`, which differ in the format. Where images are to be changed
-/// that is done first, in the work folder of `place`.
-///
-/// # Errors
-/// When the source cannot be read or holds nothing to pack, a format cannot hold it, or images are to be changed and there
-/// is no place for that.
-pub fn plan_all(
-    source: Origin,
-    options: &[PlanOptions],
-    place: Option<&Place>,
-    monitor: &dyn Monitor,
-) -> Result<Vec<Planned>> {
-    let Some(first) = options.first() else { return Ok(Vec::new()) };
-    let mut found = source.discover(&first.walk, monitor)?;
-    survey::survey(&source, &mut found, &first.survey, monitor)?;
-    let sniffed = look_all(&source, &found)?;
-    let bytes = options.iter().map(|options| settled(options, &found, &sniffed.kinds)).collect::<Result<Vec<_>>>()?;
-    let (source, mut found, sniffed) = match &first.recipe {
-        None => (source, found, sniffed),
-        Some(recipe) => {
-            let place = place.ok_or_else(|| {
-                Error::usage(
-                    "how long images are is known only when they have been changed: there is no plan before that",
-                )
-                .help("shardpack pack makes it and packs")
-            })?;
-            let plans = |bytes: &plan::Options| {
-                found.iter().map(|found| Plan::without_cuts(found.clone(), bytes.clone())).collect::<Result<Vec<_>>>()
-            };
-            let plans = bytes.iter().map(plans).collect::<Result<Vec<_>>>()?;
-            let Some(prepared) = destination::prepare(&place.folders, &source, &plans, place.force)? else {
-                let medium = medium::medium(source.path(), &sniffed);
-                let (kinds, notes) = (sniffed.kinds, Vec::new());
-                let of = |plans| Planned {
-                    source: source.clone(),
-                    plans,
-                    medium: medium.clone(),
-                    kinds: kinds.clone(),
-                    notes: notes.clone(),
-                };
-                return Ok(plans.into_iter().map(of).collect());
-            };
-            let (source, found) = making::make(source, found, recipe, &prepared.work, place.jobs, monitor)?;
-            let sniffed = Sniffed { kinds: sniffed.kinds, ..look_all(&source, &found)? };
-            (source, found, sniffed)
-        }
-    };
-    let medium = medium::medium(source.path(), &sniffed);
-    let mut of_source: Vec<String> = found.iter_mut().flat_map(|found| std::mem::take(&mut found.notes)).collect();
-    let mut all = Vec::new();
-    for bytes in bytes {
-        let plans = found.iter().map(|found| Plan::new(found.clone(), bytes.clone()));
-        let plans = plans.collect::<Result<Vec<_>>>().map_err(|error| error.in_file(source.path()))?;
-        let mut notes_of = std::mem::take(&mut of_source);
-        notes_of.extend(plans.iter().flat_map(|plan| notes(plan, &sniffed.kinds)));
-        let (source, medium, kinds) = (source.clone(), medium.clone(), sniffed.kinds.clone());
-        all.push(Planned { source, plans, medium, kinds, notes: notes_of });
-    }
-    Ok(all)
-}
-
-/// What decides the bytes, with all that had to be looked for settled: the extension, what the source has beside images, and
-/// the recipe in words.
-fn settled(options: &PlanOptions, found: &[Found], kinds: &BTreeMap<Kind, u64>) -> Result<plan::Options> {
-    let mut bytes = options.bytes.clone();
-    bytes.format.beside = found.first().map(|found| found.listing.extra().kinds.clone()).unwrap_or_default();
-    if bytes.format.has_text() {
-        bytes.format.json = found.iter().any(|found| found.meta);
-    }
-    if found.iter().all(|found| found.listing.classes.is_empty()) {
-        (formats::entry(&bytes.format.name)?.without_labels)(&mut bytes.format);
-    }
-    let becomes = |kind| options.recipe.as_ref().map_or(kind, |recipe| making::becomes(kind, recipe));
-    bytes.format.extension = match &options.extension {
-        _ if !formats::entry(&bytes.format.name)?.has_extensions => None,
-        Extension::Content => None,
-        Extension::Fixed(extension) => Some(extension.clone()),
-        Extension::MostCommon => Some(becomes(most_common(kinds)).extension().to_owned()),
-    };
-    bytes.recipe = options.recipe.as_ref().map(making::words);
-    Ok(bytes)
-}
-
-/// Looks at a few samples of each dataset where they lie.
-fn look_all(source: &Origin, found: &[Found]) -> Result<Sniffed> {
-    let look = |found: &Found| {
-        let look = look(source, found.split.as_deref(), &found.listing)?;
-        // What was looked into on the way is known better.
-        let kinds = if found.kinds.is_empty() { look.kinds } else { found.kinds.clone() };
-        Ok(Sniffed { kinds, ..look })
-    };
-    Ok(together(found.iter().map(look).collect::<Result<_>>()?))
-}
-
-/// Takes a plan that was computed before.
-///
-/// # Errors
-/// When the file is damaged, or the source is not there.
-pub fn planned(file: &Path) -> Result<Planned> {
-    let plan_file::PlanFile { source, plans } = plan_file::read(file)?;
-    let sniffed = plans.iter().map(|plan| look(&source, plan.split.as_deref(), &plan.listing));
-    let sniffed = together(sniffed.collect::<Result<_>>()?);
-    let medium = medium::medium(source.path(), &sniffed);
-    let notes = plans.iter().flat_map(|plan| notes(plan, &sniffed.kinds)).collect();
-    Ok(Planned { source, plans, medium, kinds: sniffed.kinds, notes })
-}
-
-/// Looks at a few samples where they lie.
-fn look(source: &Origin, split: Option<&str>, listing: &Listing) -> Result<Sniffed> {
-    source.peeker(split, listing)?.map_or_else(
-        || Ok(Sniffed { kinds: BTreeMap::new(), cached: 0.0, latency: None }),
-        |reader| medium::sniff(reader.as_ref(), listing).map_err(fatal),
-    )
-}
-
-fn fatal(error: ReadError) -> Error {
-    match error {
-        ReadError::Fatal(error) => error,
-        ReadError::Refused(Refusal(reason)) => Error::data(reason),
-    }
-}
-
-fn together(looks: Vec<Sniffed>) -> Sniffed {
-    let mut all = Sniffed { kinds: BTreeMap::new(), cached: 1.0, latency: None };
-    for look in looks {
-        for (kind, samples) in look.kinds {
-            *all.kinds.entry(kind).or_default() += samples;
-        }
-        all.cached = all.cached.min(look.cached);
-        all.latency = all.latency.max(look.latency);
-    }
-    all
-}
-
-fn most_common(kinds: &BTreeMap<Kind, u64>) -> Kind {
-    let known = kinds.iter().filter(|(kind, _)| **kind != Kind::Unknown);
-    // The first of equals: the one that the list of kinds has first.
-    known.rev().max_by_key(|(_, samples)| **samples).map_or(Kind::Jpeg, |(kind, _)| *kind)
-}
-
-/// Readers that a training job is likely to have: 8 GPUs with 4 workers each.
-const LIKELY_READERS: usize = 32;
-const MANY_SHARDS: usize = 10_000;
-
-/// What a person should know of a plan before the work starts.
-fn notes(plan: &Plan, kinds: &BTreeMap<Kind, u64>) -> Vec<String> {
-    let mut notes = Vec::new();
-    let shards = plan.shards.len();
-    let mean = plan.shard_bytes() / shards as u64;
-    if shards < LIKELY_READERS && plan.listing.len() >= 10 * LIKELY_READERS as u64 {
-        let size = (plan.shard_bytes() / LIKELY_READERS as u64).max(1 << 20) >> 20;
-        notes.push(format!(
-            "{shards} shards: a job of 8 GPUs with 4 workers each has {LIKELY_READERS} readers, and readers that share out \
-             whole shards leave {} idle; --shard-size {size}MiB gives each one",
-            LIKELY_READERS - shards
-        ));
-    }
-    if shards > MANY_SHARDS {
-        notes.push(format!(
-            "{shards} shards of {} MiB: more than {MANY_SHARDS} files are slow to list on network mounts and in buckets; \
-             --shard-size {}MiB gives {MANY_SHARDS}",
-            mean >> 20,
-            ((plan.shard_bytes() / MANY_SHARDS as u64) >> 20) + 1
-        ));
-    }
-    if plan.options.compression != Compression::None
-        && kinds.keys().all(|kind| *kind != Kind::Bmp && *kind != Kind::Pnm)
-    {
-        notes.push("photographs are compressed already: zstd makes them no smaller and reading slower".to_owned());
-    }
-    if plan.format().components().first().is_some_and(|name| name == BY_KIND) {
-        notes.push(
-            "--ext content: Hugging Face datasets drops images whose extension the first five samples do not have, and \
-             timm reads only jpg, png and webp"
-                .to_owned(),
-        );
-    }
-    let empty: Vec<String> = plan
-        .counts()
-        .0
-        .iter()
-        .zip(plan.listing.classes.iter())
-        .filter(|(counts, _)| counts.discovered == 0)
-        .map(|(_, name)| String::from_utf8_lossy(name).into_owned())
-        .collect();
-    if !empty.is_empty() {
-        let split = plan.split.as_ref().map_or_else(String::new, |split| format!(" in {split}"));
-        notes.push(format!(
-            "{} without images{split}, kept in the list of classes: {}",
-            classes(empty.len()),
-            some(&empty)
-        ));
-    }
-    notes
-}
-
-fn classes(count: usize) -> String {
-    if count == 1 { "1 class".to_owned() } else { format!("{count} classes") }
-}
-
-/// The first few of a list.
-fn some(names: &[String]) -> String {
-    const FEW: usize = 5;
-    let mut text = names.iter().take(FEW).cloned().collect::<Vec<_>>().join(", ");
-    if names.len() > FEW {
-        text += &format!(", and {} more", names.len() - FEW);
-    }
-    text
 }
 
 /// Folder below `root` of the dataset that `plan` is of.

@@ -9,7 +9,7 @@ use shardpack_format::{Error, Result};
 
 use super::{
     columns::{Roles, numbered},
-    json,
+    json, lines,
     rows::{Row, Rows},
     word::Word,
 };
@@ -245,31 +245,17 @@ pub(super) fn read_text(input: impl Read, rows: &mut Rows<'_>, monitor: &dyn Mon
     let names = ["path", "label"].map(str::to_owned);
     let label = has_labels.then_some(1);
     rows.begin(&names[..1 + usize::from(has_labels)], &Roles { path: 0, label, ..Roles::default() });
-    let (mut line, mut number) = (Vec::new(), 0);
-    loop {
-        line.clear();
-        number += 1;
-        let mut limited = (&mut input).take(MOST_RECORD_BYTES as u64 + 1);
-        let read = limited.read_until(b'\n', &mut line).map_err(|error| Error::io("cannot read", error))?;
-        if read == 0 {
-            return Ok(());
-        }
-        if read > MOST_RECORD_BYTES {
-            return Err(Error::data(format!("line {number}: more than {MOST_RECORD_BYTES} bytes")));
-        }
+    lines::each(input, monitor, |number, line| {
         let whole = line.trim_ascii();
         if whole.is_empty() {
-            continue;
+            return Ok(());
         }
         let (path, label) = match cut(whole).filter(|_| has_labels) {
             Some(at) => (whole[..at].trim_ascii_end(), Word::of_text(&whole[at + 1..])),
             None => (whole, Word::default()),
         };
-        rows.add(&Row { line: number, path, label, class: None, split: None, text: b"{}" })?;
-        if number % 4096 == 0 {
-            monitor.go_on()?;
-        }
-    }
+        rows.add(&Row { line: number, path, label, class: None, split: None, text: b"{}" })
+    })
 }
 
 #[cfg(test)]

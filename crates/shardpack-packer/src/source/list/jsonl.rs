@@ -1,11 +1,6 @@
 //! Lists of JSON objects: one a line, or in one list. Members that have no other place keep the letters they have.
 
-use std::{
-    borrow::Cow,
-    collections::HashSet,
-    fmt,
-    io::{BufRead, BufReader, Read},
-};
+use std::{borrow::Cow, collections::HashSet, fmt, io::Read};
 
 use serde::{
     Deserialize, Deserializer,
@@ -16,8 +11,8 @@ use shardpack_format::{Error, Result};
 
 use super::{
     columns::Roles,
-    csv::{MOST_COLUMNS, MOST_RECORD_BYTES},
-    json,
+    csv::MOST_COLUMNS,
+    json, lines,
     rows::{Row, Rows},
     word::Word,
 };
@@ -57,27 +52,14 @@ struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// Reads a file with an object on each line.
 pub(super) fn read(input: impl Read, rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Result<()> {
-    let mut input = BufReader::new(input);
-    let (mut line, mut number, mut roles) = (Vec::new(), 0, None);
-    loop {
-        line.clear();
-        number += 1;
-        let mut limited = (&mut input).take(MOST_RECORD_BYTES as u64 + 1);
-        let read = limited.read_until(b'\n', &mut line).map_err(|error| Error::io("cannot read", error))?;
-        if read == 0 {
-            return Ok(());
+    let mut roles = None;
+    lines::each(input, monitor, |number, line| {
+        let text = line.strip_prefix(json::BOM).filter(|_| number == 1).unwrap_or(line);
+        match text.trim_ascii().is_empty() {
+            true => Ok(()),
+            false => add(text, "line", number, &mut roles, rows),
         }
-        if read > MOST_RECORD_BYTES {
-            return Err(Error::data(format!("line {number}: more than {MOST_RECORD_BYTES} bytes")));
-        }
-        let text = line.strip_prefix(json::BOM).filter(|_| number == 1).unwrap_or(&line);
-        if !text.trim_ascii().is_empty() {
-            add(text, "line", number, &mut roles, rows)?;
-        }
-        if number % 4096 == 0 {
-            monitor.go_on()?;
-        }
-    }
+    })
 }
 
 /// Reads a list of objects.

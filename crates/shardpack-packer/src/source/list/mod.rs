@@ -9,6 +9,7 @@ mod csv;
 mod files;
 mod json;
 mod jsonl;
+mod lines;
 mod parquet;
 mod rows;
 mod word;

@@ -1,0 +1,34 @@
+//! Lines of a list, one after the other; none is longer than a bound.
+
+use std::io::{BufRead, BufReader, Read};
+
+use shardpack_format::{Error, Result};
+
+use super::csv::MOST_RECORD_BYTES;
+use crate::monitor::Monitor;
+
+/// Calls `take` with the number, from 1, and the bytes of each line, its end included.
+pub(super) fn each(
+    input: impl Read,
+    monitor: &dyn Monitor,
+    mut take: impl FnMut(u64, &[u8]) -> Result<()>,
+) -> Result<()> {
+    let mut input = BufReader::new(input);
+    let mut line = Vec::new();
+    for number in 1u64.. {
+        line.clear();
+        let mut limited = (&mut input).take(MOST_RECORD_BYTES as u64 + 1);
+        let read = limited.read_until(b'\n', &mut line).map_err(|error| Error::io("cannot read", error))?;
+        if read == 0 {
+            break;
+        }
+        if read > MOST_RECORD_BYTES {
+            return Err(Error::data(format!("line {number}: more than {MOST_RECORD_BYTES} bytes")));
+        }
+        take(number, &line)?;
+        if number % 4096 == 0 {
+            monitor.go_on()?;
+        }
+    }
+    Ok(())
+}
