@@ -232,21 +232,20 @@ struct Asked {
     min_side: bool,
     dedup: bool,
     leaks: bool,
+    near: bool,
     per_class: Option<usize>,
     classes: bool,
+    /// Of what is left, what is no image cannot be packed.
+    check: bool,
+    resize: bool,
 }
 
 fn asked() -> impl Strategy<Value = Asked> {
-    (any::<[bool; 5]>(), prop::option::of(1usize..4)).prop_map(
-        |([formats, min_side, dedup, leaks, classes], per_class)| Asked {
-            formats,
-            min_side,
-            dedup,
-            leaks,
-            per_class,
-            classes,
-        },
-    )
+    let flags = any::<[bool; 8]>();
+    (flags, prop::option::of(1usize..4)).prop_map(|(flags, per_class)| {
+        let [formats, min_side, dedup, leaks, near, classes, check, resize] = flags;
+        Asked { formats, min_side, dedup, leaks, near, per_class, classes, check, resize }
+    })
 }
 
 /// Images by number: JPEGs of one size, a larger one, a PNG, text.
@@ -268,7 +267,7 @@ fn expected(tree: &[(u8, u8)], asked: &Asked) -> [usize; 3] {
         .map(|(number, (class, which))| (format!("c{class}/{number:03}.jpg"), *class, *which))
         .collect();
     // Of twins the first stays: by class, in their order of then, and path.
-    let place = |class: u8| if asked.classes { 2 - class } else { class };
+    let place = |class: u8| if asked.classes && class < 9 { 2 - class } else { class };
     paths.sort_by_key(|(path, class, _)| (place(*class), path.clone()));
     let (mut filtered, mut duplicates, mut seen, mut counts) = (0, 0, Vec::new(), BTreeMap::<u8, usize>::new());
     for (_, class, which) in paths {
@@ -297,13 +296,13 @@ proptest! {
         asked in asked(),
     ) {
         let bench = Bench::new();
-        // One that always goes in.
-        let tree = [&[(0, 4)], tree.as_slice()].concat();
+        // One that always goes in, in a class of its own.
+        let tree = [&[(9, 4)], tree.as_slice()].concat();
         for (number, (class, which)) in tree.iter().enumerate() {
             bench.file(format!("c{class}/{number:03}.jpg"), &image(*which).0);
         }
         let list = bench.at("classes");
-        fs::write(&list, "c2\nc0\n").unwrap();
+        fs::write(&list, "c2\nc0\nc9\n").unwrap();
         let per_class = asked.per_class.map(|most| most.to_string());
         let mut options: Vec<&str> = Vec::new();
         for (is_asked, words) in [
@@ -311,19 +310,32 @@ proptest! {
             (asked.min_side, &["--min-side", "150"]),
             (asked.dedup, &["--dedup", "exact"]),
             (asked.leaks, &["--leaks"]),
+            (asked.near, &["--near-duplicates"]),
             (asked.classes, &["--classes", list.to_str().unwrap()]),
+            (asked.check, &["--check", "full"]),
+            (asked.resize, &["--resize", "40"]),
             (per_class.is_some(), &["--sample-per-class", per_class.as_deref().unwrap_or("")]),
         ] {
             if is_asked {
                 options.extend(words);
             }
         }
+        options.extend(["--on-bad", "skip"]);
         bench.pack(&options).code(0);
-        let counts = Dataset::read(&bench.dst()).manifest.ledger.counts;
-        let found = [counts.packed, counts.filtered, counts.duplicates];
+        let dataset = Dataset::read(&bench.dst());
+        let counts = dataset.manifest.ledger.counts;
+        let found = [counts.packed + counts.skipped, counts.filtered, counts.duplicates];
         prop_assert_eq!(found, expected(&tree, &asked).map(|count| count as u64), "{:?}", asked);
         prop_assert_eq!(counts.discovered, tree.len() as u64);
-        verify(&bench, &["--against", bench.src().to_str().unwrap()]).code(0);
+        let is_text = |path: &str| tree[path[3..6].parse::<usize>().unwrap()].1 == 6;
+        prop_assert!(lines(&dataset, Fate::Skipped).iter().all(|(path, _)| is_text(path)));
+        if asked.check || asked.resize {
+            prop_assert!(!dataset.paths().iter().any(|path| is_text(path)), "{:?}", asked);
+        }
+        verify(&bench, &[]).code(0);
+        if !asked.resize {
+            verify(&bench, &["--against", bench.src().to_str().unwrap()]).code(0);
+        }
         // The same on any number of threads.
         bench.pack_to(&bench.at("again"), &[&options[..], &["--jobs", "1"]].concat()).code(0);
         prop_assert_eq!(contents(&bench.at("again")), contents(&bench.dst()));
