@@ -30,7 +30,9 @@ fuzz_target!(|input: &[u8]| {
         ];
         for recipe in recipes {
             if let Ok(Outcome::Made { bytes, kind, changes }) = apply(input, &recipe, &LIMITS) {
-                assert!(picture.is_ok() && !changes.is_empty());
+                // What is decoded reduced, another decoder reads; the two need not call the same things damage.
+                assert!(picture.is_ok() || Kind::of(input) == Kind::Jpeg);
+                assert!(!changes.is_empty());
                 assert_eq!(Kind::of(&bytes), kind);
                 check(&bytes, &Limits::default()).expect("what was made");
             }

@@ -9,14 +9,13 @@ use shardpack_format::{Error, Result};
 
 use super::{
     columns::{Roles, numbered},
-    json, lines,
+    json,
+    lines::{self, MOST_RECORD_BYTES},
     rows::{Row, Rows},
     word::Word,
 };
 use crate::monitor::Monitor;
 
-/// Longest record in bytes.
-pub(super) const MOST_RECORD_BYTES: usize = 16 << 20;
 /// Most columns.
 pub(super) const MOST_COLUMNS: usize = 4096;
 /// How much is looked at to tell what stands between fields.

@@ -4,8 +4,10 @@ use std::io::{BufRead, BufReader, Read};
 
 use shardpack_format::{Error, Result};
 
-use super::csv::MOST_RECORD_BYTES;
 use crate::monitor::Monitor;
+
+/// Longest line, or record of a CSV, in bytes.
+pub(super) const MOST_RECORD_BYTES: usize = 16 << 20;
 
 /// Calls `take` with the number, from 1, and the bytes of each line, its end included.
 pub(super) fn each(
