@@ -127,6 +127,25 @@ fn what_is_no_label_or_no_image_is_said_with_its_dataset() {
     let source = written(&bench);
     convert(&source.join("isic.h5"), &bench.at("isic"), &[]).code(0).says("unlabelled").says("no labels of them in it");
     assert_eq!(images(&bench.at("isic")).len(), 32);
+    // With a list beside, as the challenge has it, or the one that is said.
+    support::pack(&photos(), &bench.at("tree"), &["--quiet"]).code(0);
+    let tree = images(&bench.at("tree"));
+    let list = fs::read_to_string(source.join("list-of-isic.csv")).unwrap();
+    fs::write(source.join("other.csv"), &list).unwrap();
+    let from = source.join("other.csv");
+    let said = ["--label-from", from.to_str().unwrap()];
+    convert(&source.join("isic.h5"), &bench.at("isic-said"), &said).code(0).says("their labels are in other.csv");
+    assert!(images(&bench.at("isic-said")) == tree);
+    fs::write(source.join("isic-metadata.csv"), list + "ISIC_9999999,0,x\n").unwrap();
+    convert(&source.join("isic.h5"), &bench.at("isic-beside"), &[])
+        .code(0)
+        .says("their labels are in isic-metadata.csv")
+        .says("1 key in it without an entry: \"ISIC_9999999\"");
+    assert!(images(&bench.at("isic-beside")) == tree);
+    // One of other images is nobody's.
+    fs::write(source.join("isic-metadata.csv"), "isic_id,target\nISIC_9999999,0\n").unwrap();
+    convert(&source.join("isic.h5"), &bench.at("isic-not"), &[]).code(0).says("no labels of them in it");
+    convert(&source.join("vlen.h5"), &bench.at("refused"), &said).code(2).says("rows have no keys").clean_error();
     convert(&source.join("float.h5"), &bench.dst(), &[])
         .code(1)
         .says("images float32 14×4×5×3: pixels that are not uint8");

@@ -136,7 +136,7 @@ fn labels_in_a_file_are_found_by_key_and_what_has_none_is_said() {
     let dst = bench.dst();
     let ran =
         convert(&source.join("plain"), &dst, &["--label-from", short.to_str().unwrap(), "--on-bad", "skip"]).code(0);
-    ran.says("4 keys of the environment not in it: \"28\", \"29\", \"30\", …").says("has no label for the key");
+    ran.says("4 keys of the source not in it: \"28\", \"29\", \"30\", …").says("has no label for the key");
     assert_eq!(hashed(&dst).len(), 28);
     let ran = convert(&source.join("plain"), &bench.at("none"), &["--label-from", "no-such-file"]).code(2);
     ran.says("no-such-file");
@@ -149,7 +149,7 @@ fn claims_that_are_not_so_are_notes_of_convert_and_problems_of_verify() {
     let from = source.join("claims");
     let rows = [
         "__len__ says 33, there are 32 samples",
-        "__keys__: 1 key of the environment not in it: \"0\"",
+        "__keys__: 1 key of the source not in it: \"0\"",
         "__keys__: 2 keys in it without an entry: \"32\", \"33\"",
     ];
     let noted = convert(&from, &bench.dst(), &[]).code(0);
@@ -168,7 +168,7 @@ fn claims_that_are_not_so_are_notes_of_convert_and_problems_of_verify() {
     let (_, rest) = text.split_once('\n').unwrap();
     fs::write(&list, format!("{rest}new/0001.png (4,4,3) 1\n")).unwrap();
     let ran = convert(&from, &bench.at("basicsr"), &[]).code(0).says("names in meta_info.txt");
-    ran.says("meta_info.txt: 1 key in it without an entry: \"new/0001\"").says("1 key of the environment not in it");
+    ran.says("meta_info.txt: 1 key in it without an entry: \"new/0001\"").says("1 key of the source not in it");
     run(&["verify", from.to_str().unwrap()]).code(1).says("\"new/0001\"");
     assert!(Dataset::open(bench.at("basicsr")).unwrap().manifest().kinds["jpeg"] > 0);
 }

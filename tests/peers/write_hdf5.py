@@ -54,6 +54,9 @@ def encoded(out, source):
     with h5py.File(f"{out}/isic.h5", "w") as file:
         for number, image in enumerate(images):
             file[f"ISIC_{number:07d}"] = np.void(image)
+    with open(f"{out}/list-of-isic.csv", "w") as file:
+        file.write("isic_id,target,patient_id\n")
+        file.writelines(f"ISIC_{number:07d},{label},P{number}\n" for number, label in enumerate(labels))
     with h5py.File(f"{out}/group-splits.h5", "w") as file:
         for path, label, image in rows:
             split = "train" if label else "val"

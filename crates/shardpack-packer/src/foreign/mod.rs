@@ -7,6 +7,7 @@
 mod contain;
 pub mod files;
 pub mod hdf5;
+mod keys;
 pub mod lmdb;
 pub mod look;
 pub mod parquet;

@@ -1,11 +1,19 @@
 //! Images that have a dataset each: encoded bytes or pixels, in the root or in groups that are classes.
 
-use std::{path::PathBuf, vec::IntoIter};
+use std::{
+    path::{Path, PathBuf},
+    vec::IntoIter,
+};
 
 use hdf5_reader::{Dataset, Hdf5File};
-use shardpack_format::{Result, formats::foreign::Record, npy};
+use shardpack_format::{
+    Result,
+    formats::foreign::{Label, Record, Wanted},
+    npy,
+};
 
 use super::{
+    super::{keys::Table, lmdb},
     Images,
     names::Members,
     open::{self, MOST_BYTES},
@@ -13,6 +21,13 @@ use super::{
     tables::is_image,
     values::Kind,
 };
+
+/// What a list of labels beside `NAME.hdf5` may be called, `*` standing for that name, the likeliest first.
+const LISTS: [&str; 6] = ["*-metadata.csv", "*_metadata.csv", "*.csv", "*-labels.csv", "metadata.csv", "labels.csv"];
+/// What may stand at the end of the name of a file of images and not of that of its list.
+const OF_IMAGES: [&str; 4] = ["-images", "_images", "-image", "_image"];
+/// Images by which it is told whether a list is of this file.
+const LOOKS: usize = 64;
 
 /// Datasets after which the file is opened anew: the crate keeps what it has read of each.
 const OPENED: usize = 4096;
@@ -29,29 +44,44 @@ pub(super) struct Each {
     group: (String, IntoIter<String>),
     groups: IntoIter<Members>,
     are_splits: bool,
+    /// Labels by the names of datasets, and where they come from.
+    labels: Option<(Table, String)>,
     notes: Vec<String>,
 }
 
 impl Each {
-    /// The datasets of `groups`, whose first parts are splits if `are_splits`.
-    pub fn new(file: &Hdf5File, path: PathBuf, groups: Vec<Members>, are_splits: bool) -> Self {
+    /// The datasets of `groups`, whose first parts are splits if `are_splits`. Where groups are no classes, labels are taken
+    /// of a list beside the file at `path`, or of the one that is wanted.
+    ///
+    /// # Errors
+    /// When the list that is wanted cannot be read.
+    pub fn new(file: &Hdf5File, path: &Path, groups: Vec<Members>, are_splits: bool, wanted: &Wanted) -> Result<Self> {
         let images: usize = groups.iter().map(|one| one.datasets.len()).sum();
         let named = groups.iter().filter(|one| class(&one.group, are_splits).is_some()).count();
-        let note = match named {
-            0 => format!("{images} images, a dataset each, and no labels of them in it"),
-            groups => format!("{images} images, a dataset each, in {groups} groups, which are classes"),
+        let labels = match lmdb::label_file(&wanted.entries) {
+            Some(list) => Some((Table::of_labels(&list)?, list)),
+            None if named == 0 => list_beside(path, &groups),
+            None => None,
+        };
+        let shown = |list: PathBuf| list.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let labels = labels.map(|(table, list)| (table, shown(list)));
+        let note = match (&labels, named) {
+            (Some((_, list)), _) => format!("{images} images, a dataset each; their labels are in {list}"),
+            (None, 0) => format!("{images} images, a dataset each, and no labels of them in it"),
+            (None, groups) => format!("{images} images, a dataset each, in {groups} groups, which are classes"),
         };
         let group = (String::new(), Vec::new().into_iter());
-        Self {
-            path,
+        Ok(Self {
+            path: path.to_path_buf(),
             file: None,
             opened: 0,
             left: open::most_unpacked(file),
             group,
             groups: groups.into_iter(),
             are_splits,
+            labels,
             notes: vec![note],
-        }
+        })
     }
 
     fn read(&mut self, path: &str, out: &mut Vec<u8>) -> Result<Result<(), String>> {
@@ -122,16 +152,37 @@ impl Images for Each {
             true => path.split_once('/').map_or(path.as_str(), |(_, rest)| rest),
             false => path.as_str(),
         };
+        let label = match &mut self.labels {
+            Some((list, _)) => list.get(name.as_bytes()).map_or(Label::Missing, lmdb::label),
+            None => Label::Missing,
+        };
         Ok(Some(Record {
             key_is_unique: true,
+            labels: usize::from(label != Label::Missing),
+            label,
             class: class(&group, self.are_splits).map(|class| class.as_bytes().to_vec()),
             ..records::record(at, key.as_bytes().to_vec(), String::new(), image.map(|()| out.len()))
         }))
     }
 
     fn notes(&self) -> Vec<String> {
-        self.notes.clone()
+        let differences = self.labels.iter().flat_map(|(list, name)| list.differences(name));
+        self.notes.iter().cloned().chain(differences).collect()
     }
+}
+
+/// A list of labels beside the file at `path`, if one is there that names most of its images.
+fn list_beside(path: &Path, groups: &[Members]) -> Option<(Table, PathBuf)> {
+    let stem = path.file_stem()?.to_str()?;
+    let bare = OF_IMAGES.iter().find_map(|end| stem.strip_suffix(end)).unwrap_or(stem);
+    let names = [stem, bare].into_iter().flat_map(|stem| LISTS.map(|list| list.replace('*', stem)));
+    let lists = names.map(|name| path.with_file_name(name)).filter(|list| list.is_file());
+    let of_these = |table: &Table| {
+        let looked: Vec<_> = groups.iter().flat_map(|group| &group.datasets).take(LOOKS).collect();
+        looked.iter().filter(|name| table.has(name.as_bytes())).count() * 2 > looked.len()
+    };
+    // What is no list of labels, or of others, is somebody else's.
+    lists.filter_map(|list| Some((Table::of_labels(&list).ok().filter(of_these)?, list))).next()
 }
 
 /// The class that a group is.

@@ -22,7 +22,7 @@ mod split;
 mod tables;
 mod values;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use shardpack_format::{
     Error, Result,
@@ -43,8 +43,13 @@ pub fn walk(path: &Path, wanted: &Wanted, part: Option<&str>) -> Result<Box<dyn 
         let layout = tables::layout(&file, wanted)?;
         let are_splits = !layout.splits(&file)?.is_empty();
         Ok(match layout.of_split(&file, part)? {
+            Layout::Rows(_) if !wanted.entries.is_unsaid() => {
+                return Err(Error::usage("its images are rows, and rows have no keys")
+                    .in_file(path)
+                    .help("--labels PATH names the dataset with their labels"));
+            }
             Layout::Rows(tables) => Box::new(Records::new(&file, tables, wanted)) as Box<dyn Images>,
-            Layout::Each(groups) => Box::new(Each::new(&file, PathBuf::from(path), groups, are_splits)),
+            Layout::Each(groups) => Box::new(Each::new(&file, path, groups, are_splits, wanted)?),
         })
     })?;
     Ok(Box::new(Contained { images, at: 0, image: Vec::new(), has_image: false, has_ended: false }))

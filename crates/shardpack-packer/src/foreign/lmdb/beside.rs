@@ -3,9 +3,11 @@
 use shardpack_format::Result;
 
 use super::{
-    super::plain::{self, Value},
+    super::{
+        keys::Table,
+        plain::{self, Value},
+    },
     Database,
-    table::Table,
 };
 
 /// Keys that are no samples.

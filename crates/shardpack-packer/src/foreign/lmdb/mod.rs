@@ -32,7 +32,6 @@ mod pages;
 mod pattern;
 mod said;
 mod samples;
-mod table;
 mod tell;
 #[cfg(test)]
 mod tests;
@@ -53,6 +52,10 @@ use shardpack_format::{Error, Result};
 use self::{
     meta::{Meta, Record},
     pages::{Damage, Kind, Layout},
+};
+pub(super) use self::{
+    pattern::label,
+    values::{FILENAMES, LABELS},
 };
 pub use self::{
     said::{DIALECTS, Dialect, check, dialect, label_file},

@@ -7,7 +7,7 @@ use shardpack_format::{
     formats::foreign::{Entries, Label},
 };
 
-use super::{pattern::Pattern, table::Table, values::Coding};
+use super::{super::keys::Table, pattern::Pattern, values::Coding};
 
 /// Most bytes before the image of a value.
 const MOST_HEADER_BYTES: u64 = 1 << 20;

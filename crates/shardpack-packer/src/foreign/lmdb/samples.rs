@@ -15,11 +15,11 @@ use shardpack_format::{
 };
 
 use super::{
+    super::keys::{Table, meta_info},
     Database, Entry, Environment, Walk,
     beside::Claims,
     pattern::label,
     said::{LabelFrom, Said},
-    table::{Table, meta_info},
     tell::{Told, is_sample, told},
     values::{Coding, Found, IMAGES, LABELS, of_image, recipe},
 };

@@ -17,7 +17,10 @@ use std::{
 };
 
 use rayon::prelude::*;
-use shardpack_format::{Error, Result, formats::foreign::Wanted};
+use shardpack_format::{
+    Error, Result,
+    formats::foreign::{Entries, Wanted},
+};
 
 use super::{
     Found,
@@ -100,7 +103,12 @@ impl Shards {
         splits::inside(&mut files, &wanted, splits)?;
         splits::by_name(&mut files, splits)?;
         lmdb::check(&wanted.entries)?;
-        if let Some(other) = files.iter().find(|file| !wanted.entries.is_unsaid() && file.shard.kind != Kind::Lmdb) {
+        // Datasets of images have names, which a file of labels may know.
+        let names_suffice = wanted.entries
+            == Entries { label_from: wanted.entries.label_from.clone(), ..Entries::default() }
+            && lmdb::label_file(&wanted.entries).is_some();
+        let has_keys = |kind| kind == Kind::Lmdb || kind == Kind::Hdf5 && names_suffice;
+        if let Some(other) = files.iter().find(|file| !wanted.entries.is_unsaid() && !has_keys(file.shard.kind)) {
             let what = format!("{}, which has no keys with values", other.shard.kind.name());
             return Err(Error::usage(what)
                 .in_file(&other.shard.path)

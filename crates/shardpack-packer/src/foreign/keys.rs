@@ -15,7 +15,7 @@ use serde::{
 };
 use shardpack_format::{Error, Result};
 
-use super::values::{FILENAMES, LABELS};
+use super::lmdb::{FILENAMES, LABELS};
 use crate::sys;
 
 /// Longest file.
@@ -27,7 +27,7 @@ const KEYS: [&str; 5] = ["key", "id", "image_id", "image", "sample"];
 
 /// Keys, each with what is said of it.
 #[derive(Debug, Default)]
-pub(super) struct Table {
+pub(in crate::foreign) struct Table {
     text: Vec<u8>,
     rows: Vec<Row>,
     /// Keys that were asked for and are not there: how many, and the first of them.
@@ -91,6 +91,11 @@ impl Table {
         table.sort().ok().map(|()| table)
     }
 
+    /// Whether something is said of `key`.
+    pub fn has(&self, key: &[u8]) -> bool {
+        self.rows.binary_search_by(|row| row.key(&self.text).cmp(key)).is_ok()
+    }
+
     /// What is said of `key`, which is noted.
     pub fn get(&mut self, key: &[u8]) -> Option<&[u8]> {
         let found = self.rows.binary_search_by(|row| row.key(&self.text).cmp(key));
@@ -119,7 +124,7 @@ impl Table {
             format!("{name}: {count} {keys} {what}: {}{more}", examples.join(", "))
         };
         if self.unknown.0 > 0 {
-            lines.push(line(self.unknown.0, "of the environment not in it", self.unknown.1.clone()));
+            lines.push(line(self.unknown.0, "of the source not in it", self.unknown.1.clone()));
         }
         let count = unused().count() as u64;
         if count > 0 {
@@ -271,7 +276,11 @@ fn named(fields: &[Vec<u8>]) -> Option<(usize, usize)> {
         let is = |field: &Vec<u8>| names.iter().any(|name| field.eq_ignore_ascii_case(name.as_bytes()));
         fields.iter().position(is)
     };
-    Some((place(&KEYS).or_else(|| place(&FILENAMES))?, place(&LABELS)?))
+    let label = place(&LABELS)?;
+    // `isic_id`, `photo_id`.
+    let is_id = |field: &Vec<u8>| field.to_ascii_lowercase().ends_with(b"_id");
+    let id = || fields.iter().enumerate().position(|(at, field)| at != label && is_id(field));
+    Some((place(&KEYS).or_else(|| place(&FILENAMES)).filter(|key| *key != label).or_else(id)?, label))
 }
 
 fn shown(bytes: &[u8]) -> String {
@@ -279,7 +288,7 @@ fn shown(bytes: &[u8]) -> String {
 }
 
 /// Where basicsr's list is beside the data file at `path`, if it is there.
-pub(super) fn meta_info(path: &Path) -> Option<PathBuf> {
+pub(in crate::foreign) fn meta_info(path: &Path) -> Option<PathBuf> {
     let list = path.parent().unwrap_or(Path::new("")).join("meta_info.txt");
     list.is_file().then_some(list)
 }
@@ -302,6 +311,7 @@ mod tests {
             "\u{feff}a b,1\n\nc,2\n",
             "label,width,key\n1,9,\"a b\"\n2,9,c\n",
             "Filename\tClass\na b\t1\nc\t2\n",
+            "isic_id,target,patient_id\na b,1,x\nc,2,y\n",
             "{\"a b\": 1, \"c\": \"2\"}",
         ];
         for text in rows {
@@ -329,7 +339,7 @@ mod tests {
             table.get(key.as_bytes());
         }
         let [first, second] = &table.differences("list")[..] else { panic!() };
-        assert_eq!(first, "list: 1 key of the environment not in it: \"x\"");
+        assert_eq!(first, "list: 1 key of the source not in it: \"x\"");
         assert_eq!(second, "list: 4 keys in it without an entry: \"b\", \"c\", \"d\", …");
         table.unknown = (0, Vec::new());
         for key in ["b", "c", "d", "e"] {
