@@ -128,7 +128,7 @@ fn what_is_no_label_or_no_image_is_said_with_its_dataset() {
     convert(&source.join("isic.h5"), &bench.at("isic"), &[]).code(0).says("unlabelled").says("no labels of them in it");
     assert_eq!(images(&bench.at("isic")).len(), 32);
     // With a list beside, as the challenge has it, or the one that is said.
-    support::pack(&photos(), &bench.at("tree"), &["--quiet"]).code(0);
+    pack(&photos(), &bench.at("tree"), &["--quiet"]).code(0);
     let tree = images(&bench.at("tree"));
     let list = fs::read_to_string(source.join("list-of-isic.csv")).unwrap();
     fs::write(source.join("other.csv"), &list).unwrap();
