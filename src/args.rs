@@ -35,7 +35,7 @@ pub struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Pack an ImageFolder into shards with an index and a manifest
+    /// Pack a tree or a list of images into shards with an index and a manifest
     Pack(pack::Args),
     /// Pack shards of any format and writer into shards of another
     Convert(convert::Args),

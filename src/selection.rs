@@ -17,7 +17,7 @@ const CLASS_FILE_BYTES: u64 = 256 << 20;
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "What goes in")]
 pub struct Selection {
-    /// What is asked of an image before it is packed: that its headers can be read, or that all of it decodes
+    /// How far an image is looked into before it is packed
     #[arg(long, value_enum, default_value = "header")]
     check: CheckArg,
     /// Only images of these kinds, told by their bytes, with commas: jpeg, png, webp, …
@@ -52,9 +52,9 @@ pub struct Selection {
 /// `--check`.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum CheckArg {
-    /// Nothing more than is written to the index
+    /// What its headers say goes to the index, and no image is refused
     Header,
-    /// Decode it; one that does not decode is bad
+    /// All of it is decoded, and one that does not decode is bad
     Full,
 }
 

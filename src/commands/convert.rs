@@ -38,9 +38,10 @@ pub struct Args {
     #[command(flatten)]
     records: Records,
     #[command(flatten)]
-    plan: PlanArgs,
-    #[command(flatten)]
     run: RunArgs,
+    // Last: its headings hold for all that follows.
+    #[command(flatten)]
+    plan: PlanArgs,
 }
 
 /// Runs `convert`.

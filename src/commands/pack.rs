@@ -32,6 +32,8 @@ const NAMED: usize = 20;
   shardpack pack labels.csv packed/                       paths and labels found by their columns
   shardpack pack annotations/instances_val2017.json packed/   COCO
   shardpack pack photos/ packed/ --no-labels --with txt,mask=*_mask.png
+  shardpack pack imagenet/ small/ --resize 256 --fix
+  shardpack pack photos/ packed/ --min-side 64 --dedup exact --leaks
   shardpack pack --plan photos.plan packed/")]
 pub struct Args {
     /// ImageFolder: SRC/<class>/<image>, or SRC/<split>/<class>/<image>; or a list: CSV, JSONL, Parquet, COCO, lines
@@ -53,9 +55,10 @@ pub struct Args {
     #[command(flatten)]
     source: SourceArgs,
     #[command(flatten)]
-    plan: PlanArgs,
-    #[command(flatten)]
     run: RunArgs,
+    // Last: its headings hold for all that follows.
+    #[command(flatten)]
+    plan: PlanArgs,
 }
 
 /// How the work is done, whatever is packed.

@@ -40,11 +40,12 @@ pub struct Args {
     #[command(flatten)]
     source: SourceArgs,
     #[command(flatten)]
-    plan: PlanArgs,
-    #[command(flatten)]
     machine: Machine,
     #[command(flatten)]
     talk: Talk,
+    // Last: its headings hold for all that follows.
+    #[command(flatten)]
+    plan: PlanArgs,
 }
 
 /// Runs `plan`.
