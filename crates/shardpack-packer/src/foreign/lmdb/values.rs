@@ -349,7 +349,7 @@ pub(super) fn recipe(held: &Held) -> std::result::Result<(Range<usize>, usize, u
     Ok((range, head.len() + part.len(), recipe))
 }
 
-/// Makes the image of what was fetched of a value, as [`recipe`] says.
+/// Makes the image of what was fetched of a value, as `recipe` says.
 ///
 /// # Errors
 /// When it is damaged.
