@@ -252,6 +252,10 @@ pub fn describe_source(planned: &Planned) -> Vec<String> {
         found += &format!(" ({} skipped: {})", report::counted(total, "other file"), reasons.join(", "));
     }
     let shards: u64 = plans.iter().map(|plan| plan.shards.len() as u64).sum();
+    if shards == 0 {
+        // What is sealed already needs none.
+        return vec![found];
+    }
     let bytes: u64 = plans.iter().map(|plan| plan.shard_bytes()).sum();
     let order = plans.first().map_or_else(String::new, |plan| match plan.order_algorithm() {
         "source" => "in source order".to_owned(),

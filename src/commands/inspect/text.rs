@@ -245,7 +245,8 @@ fn mix(out: &mut String, summary: &Summary) {
     let Some(told) = told.filter(|told| !told.is_empty()) else {
         let full = summary.classes.count - summary.classes.empty + u64::from(summary.classes.unlabelled_samples > 0);
         let why = match full {
-            0 => "not known: there are no labels".to_owned(),
+            _ if summary.classes.count == 0 => "not known: there are no labels".to_owned(),
+            0 => "not known: there are no samples".to_owned(),
             1 => "nothing to mix: there is one class".to_owned(),
             _ => format!("too small to tell: fewer than {} samples", report::count(FEWEST_BATCHES * BATCH_SAMPLES)),
         };

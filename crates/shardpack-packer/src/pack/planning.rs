@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use shardpack_format::{Error, Result, formats, image_header::Kind, manifest::BY_KIND};
+use shardpack_format::{Error, ErrorKind, Result, formats, image_header::Kind, manifest::BY_KIND};
 
 use super::{Extension, Place, PlanOptions, Planned, destination, making};
 use crate::{
@@ -59,7 +59,11 @@ pub fn plan_all(
                 };
                 return Ok(plans.into_iter().map(of).collect());
             };
-            let (source, found) = making::make(source, found, recipe, &prepared.work, place.jobs, monitor)?;
+            let made = making::make(source, found, recipe, &prepared.work, place.jobs, monitor);
+            let (source, found) = made.map_err(|error| match error.kind() {
+                ErrorKind::Interrupted => error.help("the same command goes on with the images that were changed"),
+                _ => error,
+            })?;
             let sniffed = Sniffed { kinds: sniffed.kinds, ..look_all(&source, &found)? };
             (source, found, sniffed)
         }
