@@ -277,3 +277,19 @@ fn a_run_that_was_killed_goes_on_with_what_was_made_and_gives_the_same_bytes() {
     bench.pack(&options).code(0);
     assert_eq!(contents(&bench.dst()), contents(&bench.at("whole")));
 }
+
+#[test]
+fn a_pack_of_something_else_is_refused_before_an_image_is_changed() {
+    let bench = Bench::with(&["a/1.jpg", "a/2.jpg"]);
+    bench.file("a/text.jpg", b"no image");
+    // Bad, so that the plan stays.
+    bench.pack(&["--check", "full"]).code(1);
+    bench
+        .pack(&["--resize", "32"])
+        .code(2)
+        .says("holds an unfinished pack of something else: check was Full, is now Header")
+        .clean_error();
+    assert!(!bench.dst().join(".shardpack/made").exists());
+    bench.pack(&["--resize", "32", "--on-bad", "skip", "--force"]).code(0);
+    assert_eq!(Dataset::read(&bench.dst()).paths(), ["a/1.jpg", "a/2.jpg"]);
+}

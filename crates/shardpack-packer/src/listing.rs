@@ -84,8 +84,8 @@ fn packed_name(start: u64, bytes: u64) -> Option<u64> {
     (start < 1 << 48 && bytes < 1 << 16).then_some(start << 16 | bytes)
 }
 
-/// The first `N` bytes, and the rest.
-fn take<const N: usize>(bytes: &[u8]) -> ([u8; N], &[u8]) {
+/// The first `N` bytes, and the rest; zeros where there are fewer.
+pub(crate) fn take<const N: usize>(bytes: &[u8]) -> ([u8; N], &[u8]) {
     bytes.split_first_chunk().map_or(([0; N], &[]), |(first, rest)| (*first, rest))
 }
 

@@ -327,6 +327,11 @@ fn bytes(input: &mut impl Read, length: u64) -> Result<Vec<u8>> {
 
 /// Says in one line what is different between the plan of an unfinished pack and the plan of now; `None` when nothing is.
 pub fn difference(old: &PlanFile, source: &Origin, new: &[Plan]) -> Option<String> {
+    request_difference(old, source, new).or_else(|| old.plans.iter().zip(new).find_map(|(old, new)| samples(old, new)))
+}
+
+/// The same without a look at the samples, which may not be known yet.
+pub fn request_difference(old: &PlanFile, source: &Origin, new: &[Plan]) -> Option<String> {
     if let (Origin::Shards(old), Origin::Shards(new)) = (&old.source, source)
         && let Some(what) = old.difference(new)
     {
@@ -338,7 +343,7 @@ pub fn difference(old: &PlanFile, source: &Origin, new: &[Plan]) -> Option<Strin
     if names(old) != names(new) {
         return Some(format!("datasets {:?}, now {:?}", names(old), names(new)));
     }
-    old.iter().zip(new).find_map(|(old, new)| options(&old.options, &new.options).or_else(|| samples(old, new)))
+    old.iter().zip(new).find_map(|(old, new)| options(&old.options, &new.options))
 }
 
 fn recipe(options: &Options) -> String {

@@ -87,9 +87,7 @@ impl Destination {
         if let Some(old) = old.map_err(|error| error.help("--force starts anew"))? {
             return match plan_file::difference(&old, source, plans) {
                 None => create_folders(dst, plans).map(|()| State::Open),
-                Some(what) => Err(Error::usage(format!("holds an unfinished pack of something else: {what}"))
-                    .in_file(dst)
-                    .help("give the source and options of then to finish it, or --force to start anew")),
+                Some(what) => Err(something_else(dst, &what)),
             };
         }
         let others = fs::read_dir(dst).map_err(|e| sys::io_error("cannot read folder", dst, e))?;
@@ -200,6 +198,12 @@ impl Destination {
     }
 }
 
+fn something_else(dst: &Path, what: &str) -> Error {
+    Error::usage(format!("holds an unfinished pack of something else: {what}"))
+        .in_file(dst)
+        .help("give the source and options of then to finish it, or --force to start anew")
+}
+
 /// A folder where work may begin before there is a plan.
 #[derive(Debug)]
 pub(super) struct Prepared {
@@ -220,8 +224,15 @@ pub(super) fn prepare(
     for (dst, plans) in folders.iter().zip(plans) {
         refuse_inside(dst, source)?;
         are_sealed = are_sealed && dst.exists() && sealed_here(dst, plans)?.is_some();
-        // A plan there is compared with that of now when there is one.
         let is_begun = dst.join(WORK_FOLDER).exists();
+        let plan = dst.join(WORK_FOLDER).join(PLAN_FILE);
+        if !force && plan.exists() {
+            // Its samples are compared when those of now are known.
+            let old = plan_file::read(&plan).map_err(|error| error.help("--force starts anew"))?;
+            if let Some(what) = plan_file::request_difference(&old, source, plans) {
+                return Err(something_else(dst, &what));
+            }
+        }
         if !force && !is_begun && !are_sealed && dst.exists() {
             let other = fs::read_dir(dst).map_err(|e| sys::io_error("cannot read folder", dst, e))?.next();
             if other.is_some() && sealed_here(dst, plans)?.is_none() {

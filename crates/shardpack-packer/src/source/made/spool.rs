@@ -19,7 +19,7 @@ use std::{
 
 use shardpack_format::{Error, Result, hash};
 
-use crate::sys;
+use crate::{listing::take, sys};
 
 const MAGIC: &[u8; 8] = b"shardspl";
 const HEADER_BYTES: u64 = 24;
@@ -175,11 +175,6 @@ fn is_read(read: io::Result<()>) -> io::Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
         Err(error) => Err(error),
     }
-}
-
-/// The first `N` bytes, and the rest.
-fn take<const N: usize>(bytes: &[u8]) -> ([u8; N], &[u8]) {
-    bytes.split_first_chunk().map_or(([0; N], &[]), |(first, rest)| (*first, rest))
 }
 
 fn checksum(head: &[u8], text: &[u8], image: &[u8]) -> u64 {
