@@ -1,4 +1,5 @@
-//! An allocator that counts, so that a few bytes of input cannot ask for much memory unnoticed.
+//! What targets share: an allocator that counts, so that a few bytes of input cannot ask for much memory unnoticed, and
+//! a walk over all rows.
 //!
 //! Holds at all times: inside [`within`] the process aborts as soon as more than the limit is held at once; outside it
 //! nothing is limited.
@@ -8,6 +9,8 @@ use std::{
     io::Write,
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
 };
+
+use shardpack_format::formats::foreign::Walk;
 
 static HELD_BYTES: AtomicUsize = AtomicUsize::new(0);
 static LIMIT_BYTES: AtomicUsize = AtomicUsize::new(usize::MAX);
@@ -24,6 +27,19 @@ pub fn within<T>(fixed_bytes: usize, factor: usize, input: &[u8], work: impl FnO
     let result = work();
     LIMIT_BYTES.store(usize::MAX, Relaxed);
     result
+}
+
+/// Walks all rows, whose images lie end to end, and takes every image that a row says it has.
+pub fn walk_rows(mut walk: Box<dyn Walk>) {
+    let (mut end, mut image) = (0, Vec::new());
+    while let Ok(Some(record)) = walk.next() {
+        assert_eq!(record.range.start, end);
+        end = record.range.end;
+        if let Ok(place) = record.image {
+            walk.image(&mut image).expect("the image of a row that has one");
+            assert_eq!(image.len(), place.bytes as usize);
+        }
+    }
 }
 
 fn hold(bytes: usize) {

@@ -383,19 +383,24 @@ pub(crate) mod tests {
         let mut record = vec![0xaa; (layout.record_bytes + growth) as usize];
         record[layout.components[0].offset as usize..][..payload.len()].copy_from_slice(payload);
         format.frame(sample, &image, &mut record)?;
-        let row = Row {
+        let row = row(format, sample, &layout, &record, payload);
+        Ok((record, Row { image, in_parts: growth > 0, ..row }))
+    }
+
+    /// The row of a record that is the first of its shard and holds `image` in one piece.
+    fn row(format: &dyn Format, sample: &Sample<'_>, layout: &Layout, record: &[u8], image: &[u8]) -> Row {
+        Row {
             key: sample.key.into(),
             path: sample.path.into(),
             label: sample.label,
             offset: 0,
             record_bytes: record.len() as u32,
             components: layout.components[..format.components().len()].to_vec(),
-            content_hash: hash::content(payload),
+            content_hash: hash::content(image),
             frame_hash: 0,
-            image,
-            in_parts: growth > 0,
-        };
-        Ok((record, row))
+            image: Header::of(image),
+            in_parts: false,
+        }
     }
 
     #[test]
@@ -430,18 +435,7 @@ pub(crate) mod tests {
                 put(*extent, text);
             }
             format.frame(&sample, &Header::of(image), &mut record).unwrap();
-            let row = Row {
-                key: sample.key.into(),
-                path: sample.path.into(),
-                label: sample.label,
-                offset: 0,
-                record_bytes: record.len() as u32,
-                components: layout.components[..format.components().len()].to_vec(),
-                content_hash: hash::content(image),
-                frame_hash: 0,
-                image: Header::of(image),
-                in_parts: false,
-            };
+            let row = row(format.as_ref(), &sample, &layout, &record, image);
             let index = index(format.as_ref(), std::slice::from_ref(&row));
             format.check(&index.row(0).unwrap(), &record).unwrap();
             let mut elsewhere = row.clone();
