@@ -13,7 +13,7 @@ use crate::{
 pub fn test(mut arguments: Arguments) -> Result<()> {
     let is_ci = std::env::var("CI").is_ok_and(|value| value == "true");
     let full = arguments.flag("--full") || is_ci;
-    let fuzz_seconds = arguments.number("--fuzz-seconds")?.unwrap_or(if is_ci { 15 } else { 5 });
+    let fuzz_seconds = arguments.number("--fuzz-seconds")?.unwrap_or(if is_ci { 10 } else { 5 });
     arguments.end()?;
 
     let mut steps = Steps::default();
