@@ -1,11 +1,12 @@
-//! Lists as sources: CSV, JSONL, Parquet, lines of text and COCO; images without labels; files beside images.
+//! Lists as sources: CSV, JSONL, Parquet, lines of text and COCO.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+#[path = "support/lists.rs"]
+mod lists;
 mod support;
 
 use std::{
-    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -13,58 +14,14 @@ use std::{
     time::Duration,
 };
 
+use lists::{list, mend, one, pack, samples, text, verify};
 use parquet::{
     data_type::{ByteArray, ByteArrayType, FloatType, Int64Type},
     file::{properties::WriterProperties, writer::SerializedFileWriter},
     schema::parser::parse_message_type,
 };
 use shardpack_reader::Dataset;
-use support::{Bench, Ran, binary, contents, jpeg, photos, run};
-
-/// What a sample of a dataset is: by path, the label, the class, and the components by name.
-type Sample = (Option<i64>, Option<String>, BTreeMap<String, Vec<u8>>);
-
-fn samples(folder: &Path) -> BTreeMap<String, Vec<Sample>> {
-    let dataset = Dataset::open(folder).unwrap();
-    let mut reader = dataset.reader(..).unwrap().check_content(true);
-    let mut samples: BTreeMap<String, Vec<Sample>> = BTreeMap::new();
-    while let Some(sample) = reader.next().unwrap() {
-        let path = String::from_utf8(sample.path().to_vec()).unwrap();
-        let components = sample.components().map(|(name, bytes)| (name.to_owned(), bytes.to_vec())).collect();
-        let class = sample.class_name().map(str::to_owned);
-        samples.entry(path).or_default().push((sample.label(), class, components));
-    }
-    samples.values_mut().for_each(|samples| samples.sort());
-    samples
-}
-
-/// The one sample with this path.
-fn one<'s>(samples: &'s BTreeMap<String, Vec<Sample>>, path: &str) -> &'s Sample {
-    match samples.get(path).map(Vec::as_slice) {
-        Some([one]) => one,
-        other => panic!("{path}: {other:?}"),
-    }
-}
-
-fn text(sample: &Sample, component: &str) -> Option<String> {
-    sample.2.get(component).map(|bytes| String::from_utf8(bytes.clone()).unwrap())
-}
-
-fn list(bench: &Bench, name: &str, text: &str) -> PathBuf {
-    let path = bench.src().join(name);
-    fs::write(&path, text).unwrap();
-    path
-}
-
-fn pack(src: &Path, dst: &Path, options: &[&str]) -> Ran {
-    support::pack(src, dst, options)
-}
-
-/// The dataset in `dst` is whole, and what `source` says it is.
-fn verify(dst: &Path, source: &Path, options: &[&str]) {
-    let args = ["verify", "--quiet", dst.to_str().unwrap(), "--against", source.to_str().unwrap()];
-    run(&[&args, options].concat()).code(0);
-}
+use support::{Bench, binary, contents, jpeg, photos, run};
 
 const CSV: &str = "File,Label,score,caption,id\n\
     a/1.jpg,dog,0.50,\"say \"\"hi\"\", é\",007\n\
@@ -264,24 +221,6 @@ fn one_file_may_be_in_a_list_more_than_once() {
     verify(&bench.at("two"), &two, &[]);
 }
 
-/// Damages a shard, and takes an index away: both come back from the source, to the byte.
-fn mend(dst: &Path, source: &Path) {
-    let before = contents(dst);
-    let manifest = shardpack_format::manifest::Manifest::read(&fs::read(dst.join("manifest.json")).unwrap()).unwrap();
-    let shard = dst.join(&manifest.shards[0].file);
-    let repair = ["verify", "--quiet", dst.to_str().unwrap(), "--repair", source.to_str().unwrap()];
-    let mut bytes = fs::read(&shard).unwrap();
-    for at in (200..bytes.len()).step_by(997) {
-        bytes[at] ^= 0x55;
-    }
-    fs::write(&shard, bytes).unwrap();
-    run(&repair).code(0);
-    assert_eq!(contents(dst), before);
-    fs::remove_file(dst.join(&manifest.shards[0].index.file)).unwrap();
-    run(&repair).code(0);
-    assert_eq!(contents(dst), before);
-}
-
 #[test]
 fn what_cannot_be_packed_is_in_the_ledger_and_what_is_wrong_names_its_line() {
     let bench = bench();
@@ -443,105 +382,6 @@ fn a_pack_of_a_list_that_was_killed_goes_on_to_the_same_bytes() {
 }
 
 #[test]
-fn images_without_labels_are_packed_wherever_they_lie() {
-    let bench = Bench::with(&["1.jpg", "a/2.jpg", "a/b/3.jpg"]);
-    pack(&bench.src(), &bench.at("classes"), &["--quiet"]).code(0);
-    for format in ["webdataset", "tfrecord", "mds"] {
-        let dst = bench.at(format);
-        pack(&bench.src(), &dst, &["--no-labels", "--format", format]).code(0).says("3 images without labels");
-        let samples = samples(&dst);
-        assert_eq!(samples.keys().collect::<Vec<_>>(), ["1.jpg", "a/2.jpg", "a/b/3.jpg"]);
-        assert!(samples.values().flatten().all(|sample| sample.0.is_none() && !sample.2.contains_key("cls")));
-        verify(&dst, &bench.src(), &[]);
-        mend(&dst, &bench.src());
-        run(&["inspect", dst.to_str().unwrap(), "--samples"]).code(0);
-        let back = bench.at(&format!("{format}-back"));
-        run(&["convert", "--quiet", dst.to_str().unwrap(), back.to_str().unwrap()]).code(0);
-        assert!(self::samples(&back).values().flatten().all(|sample| sample.0.is_none()));
-    }
-    pack(&bench.src(), &bench.at("rec"), &["--no-labels", "--format", "recordio"]).code(2).clean_error().says("label");
-    fs::remove_dir_all(bench.src().join("a")).unwrap();
-    pack(&bench.src(), &bench.at("top"), &[]).code(2).clean_error().says("--no-labels");
-    let splits = Bench::with(&["train/1.jpg", "val/2.jpg"]);
-    pack(&splits.src(), &splits.dst(), &["--no-labels", "--quiet"]).code(0);
-    assert_eq!(samples(&splits.dst().join("val")).len(), 1);
-}
-
-#[test]
-fn files_beside_images_are_components_of_their_samples() {
-    let bench = Bench::with(&["a/1.jpg", "a/2.jpg", "b/3.jpg"]);
-    let mask = support::png();
-    for (path, bytes) in [
-        ("a/1.txt", b"one".as_slice()),
-        ("b/3.txt", b""),
-        ("a/1_mask.png", &mask),
-        ("a/2_mask.png", &mask),
-        ("b/3_mask.png", &mask),
-        ("a/stray.txt", b"stray"),
-    ] {
-        bench.file(path, bytes);
-    }
-    let options = ["--with", "txt,mask=*_mask.png"];
-    for format in ["webdataset", "tfrecord", "mds"] {
-        let dst = bench.at(format);
-        let ran = pack(&bench.src(), &dst, &[&options[..], &["--format", format]].concat()).code(0);
-        ran.says("3 images").says("1 of 3 images without txt beside them").says("1 txt without its image");
-        let samples = samples(&dst);
-        let get = |path: &str, name: &str| one(&samples, path).2.get(name).cloned();
-        assert_eq!(get("a/1.jpg", "txt").unwrap(), b"one");
-        assert_eq!(get("b/3.jpg", "txt").unwrap(), b"");
-        assert_eq!(get("a/2.jpg", "txt"), if format == "webdataset" { None } else { Some(Vec::new()) });
-        assert_eq!(get("a/2.jpg", "mask.png").unwrap(), mask);
-        verify(&dst, &bench.src(), &[]);
-        mend(&dst, &bench.src());
-        let back = bench.at(&format!("{format}-back"));
-        run(&["convert", "--quiet", dst.to_str().unwrap(), back.to_str().unwrap()]).code(0);
-        assert_eq!(one(&self::samples(&back), "a/2.jpg").2["mask.png"], mask);
-        verify(&back, &dst, &[]);
-    }
-    pack(&bench.src(), &bench.at("rec"), &[&options[..], &["--format", "recordio"]].concat())
-        .code(2)
-        .clean_error()
-        .says("no place for txt");
-    // In both ways of reading, with both formats at once, and from a list.
-    let both = [&options[..], &["--format", "webdataset", "--format", "mds", "--read-order", "physical"]].concat();
-    pack(&bench.src(), &bench.at("both"), &both).code(0);
-    for format in ["webdataset", "mds"] {
-        assert_eq!(contents(&bench.at("both").join(format)), contents(&bench.at(format)), "{format}");
-    }
-    let list = list(&bench, "list.csv", "path,score\na/1.jpg,1\na/2.jpg,2\n");
-    pack(&list, &bench.at("list"), &options).code(0);
-    let first = samples(&bench.at("list"));
-    let first = one(&first, "a/1.jpg");
-    assert_eq!(first.2.keys().collect::<Vec<_>>(), ["jpg", "json", "mask.png", "txt"]);
-    verify(&bench.at("list"), &list, &[]);
-    // What is beside an image changes: the dataset is no longer what the source is.
-    bench.file("a/1.txt", b"two");
-    let dst = bench.at("webdataset");
-    run(&["verify", dst.to_str().unwrap(), "--against", bench.src().to_str().unwrap()]).code(1).says("a/1.jpg");
-}
-
-#[test]
-fn what_is_asked_of_files_beside_images_is_checked() {
-    let bench = Bench::with(&["a/1.jpg"]);
-    bench.file("a/1.json", b"{}");
-    let with = |with: &[&str], said: &str| {
-        let options: Vec<&str> = with.iter().flat_map(|with| ["--with", with]).collect();
-        pack(&bench.src(), &bench.dst(), &options).code(2).clean_error().says(said);
-    };
-    with(&["a b"], "a component's name");
-    with(&["x=mask.png"], "a pattern has one *");
-    with(&["cls"], "the component cls is the label");
-    with(&["txt", "txt"], "two components are called");
-    with(&["a", "b", "c", "d", "e", "f"], "at most 5");
-    let json = pack(&bench.src(), &bench.dst(), &["--with", "json", "--meta", "json"]);
-    json.code(2).clean_error().says("two components");
-    pack(&bench.src(), &bench.dst(), &["--quiet", "--with", "json"]).code(0);
-    assert_eq!(text(one(&samples(&bench.dst()), "a/1.jpg"), "json").unwrap(), "{}");
-    verify(&bench.dst(), &bench.src(), &[]);
-}
-
-#[test]
 fn python_reads_what_was_packed_of_a_list() {
     let Some(python) = std::env::var_os("SHARDPACK_PYTHON") else {
         panic!("SHARDPACK_PYTHON is not set: run `cargo xtask test`, which sets up Python");
@@ -578,54 +418,4 @@ print(len(found))
     let script = script.replace("newline='', encoding='utf-8')", "newline='', encoding='utf-8'), delimiter=';'");
     let out = Command::new(python).args(["-c", &script]).arg(&list).arg(bench.dst()).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&out.stdout).trim(), "60", "{}", String::from_utf8_lossy(&out.stderr));
-}
-
-#[test]
-fn what_a_dataset_has_beside_its_images_goes_along_or_is_left_behind() {
-    let bench = Bench::with(&["1.jpg", "2.jpg"]);
-    bench.file("1.txt", b"one");
-    let list = list(&bench, "list.csv", "path,score\n1.jpg,0.10\n2.jpg,1e-7\n");
-    for (name, options) in [("both", &["--with", "txt"][..]), ("txt", &["--with", "txt", "--meta", "none"])] {
-        let dst = bench.at(name);
-        pack(&list, &dst, &[&["--quiet"], options].concat()).code(0);
-        verify(&dst, &list, &[]);
-        for format in ["webdataset", "tfrecord", "mds"] {
-            let back = bench.at(&format!("{name}-{format}"));
-            let convert = ["convert", dst.to_str().unwrap(), back.to_str().unwrap(), "--format", format];
-            run(&convert).code(0).says_not("left behind");
-            verify(&back, &dst, &[]);
-            assert_eq!(one(&samples(&back), "1.jpg").2["txt"], b"one");
-            mend(&back, &dst);
-        }
-    }
-    let (both, none) = (bench.at("both"), bench.at("none"));
-    let convert = ["convert", both.to_str().unwrap(), none.to_str().unwrap(), "--meta", "none"];
-    run(&convert).code(0).says("left behind: json, txt");
-    assert_eq!(one(&samples(&none), "1.jpg").2.keys().collect::<Vec<_>>(), ["jpg"]);
-    verify(&none, &both, &[]);
-}
-
-#[test]
-fn webdataset_reads_masks_and_captions_with_their_images() {
-    let Some(python) = std::env::var_os("SHARDPACK_PYTHON") else {
-        panic!("SHARDPACK_PYTHON is not set: run `cargo xtask test`, which sets up Python");
-    };
-    let bench = Bench::with(&["a/1.jpg", "b/2.jpg"]);
-    for name in ["a/1", "b/2"] {
-        bench.file(format!("{name}_mask.png"), &support::png());
-        bench.file(format!("{name}.txt"), name.as_bytes());
-    }
-    pack(&bench.src(), &bench.dst(), &["--quiet", "--with", "txt", "--with", "mask=*_mask.png"]).code(0);
-    let script = "
-import sys, webdataset
-for sample in webdataset.WebDataset(sys.argv[1], shardshuffle=False).decode():
-    assert sorted(key for key in sample if not key.startswith('__')) == ['cls', 'jpg', 'mask.png', 'txt'], sample.keys()
-    print(sample['cls'], sample['txt'], sample['mask.png'][:4])
-";
-    let shard = bench.dst().join("shard-000000.tar");
-    let out = Command::new(python).args(["-c", script]).arg(shard).output().unwrap();
-    let mut lines: Vec<_> = String::from_utf8_lossy(&out.stdout).lines().map(str::to_owned).collect();
-    lines.sort();
-    let expected = ["0 a/1 b'\\x89PNG'", "1 b/2 b'\\x89PNG'"];
-    assert_eq!(lines, expected, "{}", String::from_utf8_lossy(&out.stderr));
 }

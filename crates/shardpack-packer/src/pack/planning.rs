@@ -49,13 +49,12 @@ pub fn plan_all(
             let plans = bytes.iter().map(plans).collect::<Result<Vec<_>>>()?;
             let Some(prepared) = destination::prepare(&place.folders, &source, &plans, place.force)? else {
                 let medium = medium::medium(source.path(), &sniffed);
-                let (kinds, notes) = (sniffed.kinds, Vec::new());
                 let of = |plans| Planned {
                     source: source.clone(),
                     plans,
                     medium: medium.clone(),
-                    kinds: kinds.clone(),
-                    notes: notes.clone(),
+                    kinds: sniffed.kinds.clone(),
+                    notes: Vec::new(),
                 };
                 return Ok(plans.into_iter().map(of).collect());
             };

@@ -1,0 +1,80 @@
+//! Samples of a dataset with all their components, for the tests of lists and of what lies beside images.
+
+#![allow(dead_code, clippy::unwrap_used, clippy::panic)]
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use shardpack_reader::Dataset;
+
+use crate::support::{self, Bench, Ran, contents, run};
+
+/// What a sample of a dataset is: by path, the label, the class, and the components by name.
+pub type Sample = (Option<i64>, Option<String>, BTreeMap<String, Vec<u8>>);
+
+/// The samples by path; those of one path in an order of their own.
+pub fn samples(folder: &Path) -> BTreeMap<String, Vec<Sample>> {
+    let dataset = Dataset::open(folder).unwrap();
+    let mut reader = dataset.reader(..).unwrap().check_content(true);
+    let mut samples: BTreeMap<String, Vec<Sample>> = BTreeMap::new();
+    while let Some(sample) = reader.next().unwrap() {
+        let path = String::from_utf8(sample.path().to_vec()).unwrap();
+        let components = sample.components().map(|(name, bytes)| (name.to_owned(), bytes.to_vec())).collect();
+        let class = sample.class_name().map(str::to_owned);
+        samples.entry(path).or_default().push((sample.label(), class, components));
+    }
+    samples.values_mut().for_each(|samples| samples.sort());
+    samples
+}
+
+/// The one sample with this path.
+pub fn one<'s>(samples: &'s BTreeMap<String, Vec<Sample>>, path: &str) -> &'s Sample {
+    match samples.get(path).map(Vec::as_slice) {
+        Some([one]) => one,
+        other => panic!("{path}: {other:?}"),
+    }
+}
+
+/// A component as text.
+pub fn text(sample: &Sample, component: &str) -> Option<String> {
+    sample.2.get(component).map(|bytes| String::from_utf8(bytes.clone()).unwrap())
+}
+
+/// Writes a list into the source.
+pub fn list(bench: &Bench, name: &str, text: &str) -> PathBuf {
+    let path = bench.src().join(name);
+    fs::write(&path, text).unwrap();
+    path
+}
+
+/// `shardpack pack`.
+pub fn pack(src: &Path, dst: &Path, options: &[&str]) -> Ran {
+    support::pack(src, dst, options)
+}
+
+/// The dataset in `dst` is whole, and what `source` says it is.
+pub fn verify(dst: &Path, source: &Path, options: &[&str]) {
+    let args = ["verify", "--quiet", dst.to_str().unwrap(), "--against", source.to_str().unwrap()];
+    run(&[&args, options].concat()).code(0);
+}
+
+/// Damages a shard, and takes an index away: both come back from the source, to the byte.
+pub fn mend(dst: &Path, source: &Path) {
+    let before = contents(dst);
+    let manifest = shardpack_format::manifest::Manifest::read(&fs::read(dst.join("manifest.json")).unwrap()).unwrap();
+    let shard = dst.join(&manifest.shards[0].file);
+    let repair = ["verify", "--quiet", dst.to_str().unwrap(), "--repair", source.to_str().unwrap()];
+    let mut bytes = fs::read(&shard).unwrap();
+    for at in (200..bytes.len()).step_by(997) {
+        bytes[at] ^= 0x55;
+    }
+    fs::write(&shard, bytes).unwrap();
+    run(&repair).code(0);
+    assert_eq!(contents(dst), before);
+    fs::remove_file(dst.join(&manifest.shards[0].index.file)).unwrap();
+    run(&repair).code(0);
+    assert_eq!(contents(dst), before);
+}
