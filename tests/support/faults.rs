@@ -1,0 +1,57 @@
+//! Runs of the binary in which chosen system calls fail; `faults.c` is what lets them.
+//!
+//! Use it as `#[path = "support/faults.rs"] mod faults;` beside `mod support;`.
+
+#![allow(dead_code, clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
+
+use std::{
+    ffi::OsStr,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::OnceLock,
+};
+
+use crate::support::{Ran, binary};
+
+/// Numbers of errors, the same on every Linux that this runs on.
+pub const ENOENT: i32 = 2;
+pub const EIO: i32 = 5;
+pub const EACCES: i32 = 13;
+pub const ENOSPC: i32 = 28;
+pub const ESTALE: i32 = 116;
+
+/// What [`run`] exits with where faults cannot be made.
+const UNAVAILABLE: i32 = 125;
+
+/// The program that makes calls fail; `None` where it cannot be built or the kernel has no seccomp notifications.
+fn program() -> Option<&'static Path> {
+    static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let build = || {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/faults.c");
+        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("faults-{}", std::process::id()));
+        let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
+        let built = Command::new(compiler).args(["-O1", "-o"]).arg(&program).arg(source).status();
+        let works = |program: &Path| Command::new(program).args(["stat:5:1:nowhere", "--", "/bin/true"]).status();
+        (built.is_ok_and(|status| status.success()) && works(&program).is_ok_and(|status| status.success()))
+            .then_some(program)
+    };
+    let program = BUILT.get_or_init(build).as_deref();
+    if program.is_none() {
+        eprintln!("no C compiler, or no seccomp notifications: what faults would show is not tried");
+    }
+    program
+}
+
+/// `CALL:ERRNO:WHEN:PATH` as `faults.c` takes it: call `when` (from 1; 0 for every one) of `call` (stat, open, list, read,
+/// write, sync, rename, unlink) on a path that has `path` in it fails with `errno`.
+pub fn fault(call: &str, errno: i32, when: u32, path: &str) -> String {
+    format!("{call}:{errno}:{when}:{path}")
+}
+
+/// Runs the binary with these faults; `None` where that is not possible.
+pub fn run(faults: &[String], args: &[impl AsRef<OsStr>]) -> Option<Ran> {
+    let ran = Command::new(program()?).args(faults).arg("--").arg(binary()).args(args).output().unwrap();
+    let ran = Ran::from(ran);
+    assert_ne!(ran.code, UNAVAILABLE, "{}", ran.stderr);
+    Some(ran)
+}
