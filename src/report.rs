@@ -2,7 +2,8 @@
 
 use std::{io::Write, time::Duration};
 
-use shardpack_packer::{Error, Result};
+use serde_json::json;
+use shardpack_packer::{Error, Result, ledger::Unpacked};
 
 /// Prints an error to stderr: where and what, then what to do.
 pub fn error(error: &Error) {
@@ -94,6 +95,12 @@ pub fn path(bytes: &[u8]) -> String {
 /// An image that is left out, and why.
 pub fn left_out(image: &[u8], reason: &str) -> String {
     format!("{}: {}", path(image), path(reason.as_bytes()))
+}
+
+/// What was found and is not in the shards, for `--json`.
+pub fn unpacked(entries: &[Unpacked]) -> serde_json::Value {
+    let entry = |entry: &Unpacked| json!({"path": path(&entry.path), "label": entry.class, "fate": entry.fate, "reason": entry.reason});
+    entries.iter().map(entry).collect()
 }
 
 /// `31.3 %` of `whole`; a part that is not all is never 100.0 %, and one that is not nothing never 0.0 %.

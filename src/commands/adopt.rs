@@ -57,6 +57,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         let bad = found.bad.iter().map(|bad| json!({"path": report::path(&bad.path), "reason": bad.reason}));
         report::print_json(&json!({
             "sealed": found.manifest.is_some(), "bad": bad.collect::<Vec<_>>(),
+            "unpacked": report::unpacked(&found.bad), "ignored_files": found.ignored,
             "id": found.manifest.as_ref().map(|manifest| hash::hex(&manifest.id.0)),
             "samples": found.manifest.as_ref().map(|manifest| manifest.samples),
             "shards": found.manifest.as_ref().map(|manifest| manifest.shards.len()),

@@ -197,7 +197,8 @@ pub fn go(
         }
     }
     if run.talk.json {
-        let mut documents: Vec<_> = reports.iter().map(as_json).collect();
+        let mut documents: Vec<_> =
+            reports.iter().zip(planned).map(|(report, planned)| as_json(report, planned)).collect();
         let mut document = match documents.len() {
             1 => documents.swap_remove(0),
             _ => json!({ "formats": documents }),
@@ -380,7 +381,11 @@ fn as_text(report: &Report, planned: &Planned, dst: &Path, quiet: bool) -> Strin
     out
 }
 
-fn as_json(report: &Report) -> serde_json::Value {
+fn as_json(report: &Report, planned: &Planned) -> serde_json::Value {
+    let mut ignored = std::collections::BTreeMap::<&str, u64>::new();
+    for (reason, files) in planned.plans.iter().flat_map(|plan| &plan.ignored) {
+        *ignored.entry(reason).or_default() += files;
+    }
     let datasets: Vec<_> = report
         .manifests
         .iter()
@@ -398,6 +403,7 @@ fn as_json(report: &Report) -> serde_json::Value {
         report.strays.iter().map(|(path, kind)| json!({"path": report::path(path), "kind": kind.name()})).collect();
     json!({
         "sealed": report.sealed, "already_sealed": report.already_sealed, "datasets": datasets, "bad": bad,
+        "unpacked": report::unpacked(&report.unpacked), "ignored_files": ignored,
         "strays": strays, "stray_samples": report.stray_samples, "shards": report.shards,
         "resumed_shards": report.resumed_shards, "elapsed_ms": report.elapsed.as_millis() as u64,
     })

@@ -485,7 +485,7 @@ impl Dataset {
         let mut lines: Vec<_> = self
             .ledger
             .iter()
-            .map(|line| (String::from_utf8_lossy(&line.path).into_owned(), line.fate, line.reason.clone()))
+            .map(|line| (String::from_utf8_lossy(&line.path).into_owned(), line.fate, line.reason.to_string()))
             .collect();
         lines.sort_by(|a, b| a.0.cmp(&b.0));
         lines

@@ -111,7 +111,7 @@ pub fn manifest(dst: &Path) -> Manifest {
 pub fn skipped(dst: &Path) -> Vec<(String, String)> {
     let Ok(bytes) = fs::read(dst.join("ledger.jsonl")) else { return Vec::new() };
     let lines = ledger::read(&bytes).unwrap().into_iter().filter(|line| line.fate == Fate::Skipped);
-    lines.map(|line| (String::from_utf8(line.path).unwrap(), line.reason)).collect()
+    lines.map(|line| (String::from_utf8(line.path).unwrap(), line.reason.to_string())).collect()
 }
 
 /// Fails the test unless the dataset verifies, and all that was found is in it or in its ledger, once, class by class.

@@ -65,6 +65,8 @@ pub struct Report {
     pub manifest: Option<Manifest>,
     /// Records that are no samples of it.
     pub bad: Vec<Unpacked>,
+    /// Files of the folder that are no shards, and fields that are left out, by the reason why.
+    pub ignored: BTreeMap<String, u64>,
 }
 
 /// Adopts the shards in `folder`.
@@ -91,7 +93,7 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
         return Err(Error::data("no sample in these shards").in_file(folder));
     }
     if !found.unpacked.is_empty() && options.on_bad == OnBad::Error {
-        return Ok(Report { manifest: None, bad: found.unpacked });
+        return Ok(Report { manifest: None, bad: found.unpacked, ignored: found.ignored });
     }
 
     // What cannot be named is said before anything is written.
@@ -123,7 +125,7 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
     drop(lock);
     std::fs::remove_dir_all(&work).map_err(|e| sys::io_error("cannot remove", &work, e))?;
     sys::sync_folder(folder)?;
-    Ok(Report { manifest: Some(manifest), bad })
+    Ok(Report { manifest: Some(manifest), bad, ignored: found.ignored })
 }
 
 /// The first of the files, and their format's name, if they are such as can be adopted.

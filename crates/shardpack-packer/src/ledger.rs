@@ -1,7 +1,7 @@
 //! The ledger: every image that was found and is not in the shards, with the reason; and what should be known of some
 //! that are.
 
-use std::path::Path;
+use std::{fmt, ops::Deref, path::Path};
 
 use serde::{Deserialize, Serialize};
 use shardpack_format::{
@@ -40,6 +40,37 @@ impl Fate {
     }
 }
 
+/// Why an image was left out: plain words on one line, whatever a file or a library has put into them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Reason(String);
+
+impl From<&str> for Reason {
+    fn from(text: &str) -> Self {
+        let is_odd = |c: char| c.is_control() || c.is_whitespace();
+        Self(text.split(is_odd).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" "))
+    }
+}
+
+impl From<String> for Reason {
+    fn from(text: String) -> Self {
+        Self::from(text.as_str())
+    }
+}
+
+impl Deref for Reason {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// An image that is not in the shards, or of which there is something to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unpacked {
@@ -49,8 +80,8 @@ pub struct Unpacked {
     pub class: Option<u32>,
     /// In which way it was left out.
     pub fate: Fate,
-    /// Why, in plain words.
-    pub reason: String,
+    /// Why.
+    pub reason: Reason,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -77,7 +108,7 @@ pub fn write<'a>(entries: impl IntoIterator<Item = &'a Unpacked>) -> Result<Vec<
             path_hex: std::str::from_utf8(&entry.path).is_err().then(|| hash::hex(&entry.path)),
             label: entry.class,
             fate: entry.fate,
-            reason: entry.reason.clone(),
+            reason: entry.reason.to_string(),
         };
         serde_json::to_writer(&mut out, &line).map_err(|error| Error::data(format!("cannot write json: {error}")))?;
         out.push(b'\n');
@@ -122,7 +153,7 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Unpacked>> {
                 }
                 None => line.path.into_bytes(),
             };
-            Ok(Unpacked { path, class: line.label, fate: line.fate, reason: line.reason })
+            Ok(Unpacked { path, class: line.label, fate: line.fate, reason: line.reason.into() })
         })
         .collect()
 }
@@ -144,5 +175,18 @@ mod tests {
         assert_eq!(bytes.iter().filter(|byte| **byte == b'\n').count(), 2);
         assert_eq!(read(&bytes).unwrap(), entries);
         assert_eq!(read(b"{}\n").unwrap_err().location().byte, Some(0));
+    }
+
+    #[test]
+    fn a_reason_is_words_on_one_line_whatever_it_was_made_of() {
+        let rows = [
+            ("empty file", "empty file"),
+            ("damaged:\n  at byte 3\r\n", "damaged: at byte 3"),
+            ("a\u{1b}[2Jb\u{2028}c\td", "a [2Jb c d"),
+        ];
+        for (text, plain) in rows {
+            assert_eq!(&*Reason::from(text), plain);
+            assert_eq!(Reason::from(plain), Reason::from(text.to_owned()));
+        }
     }
 }

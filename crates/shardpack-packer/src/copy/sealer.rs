@@ -96,7 +96,7 @@ pub(super) fn seal(copy: &Copy<'_>, finished: Finished) -> Result<Sealed> {
             let number = plan.sample_at(position);
             let mut path = Vec::new();
             plan.listing.path(number, &mut path);
-            Unpacked { path, class: plan.listing.class(number), fate: Fate::Skipped, reason }
+            Unpacked { path, class: plan.listing.class(number), fate: Fate::Skipped, reason: reason.into() }
         })
         .collect();
     if !unpacked.is_empty() {

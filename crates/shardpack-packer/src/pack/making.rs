@@ -161,7 +161,7 @@ fn settle(found: Found, listing: &Arc<Listing>, records: Vec<(u64, Record)>, rec
         let mut path = Vec::new();
         listing.path(*number, &mut path);
         let reason = if fate == Fate::Kept { format!("changed: {}", record.text) } else { record.text.clone() };
-        Some(Unpacked { path, class: listing.class(*number), fate, reason })
+        Some(Unpacked { path, class: listing.class(*number), fate, reason: reason.into() })
     }));
     unpacked.sort_by(image_folder::order);
     let split = Split { name: found.split.clone(), before, places: Arc::new(places) };

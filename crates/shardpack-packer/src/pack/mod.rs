@@ -12,12 +12,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use shardpack_format::{Error, ErrorKind, Result, image_header::Kind, manifest::Manifest};
+use shardpack_format::{
+    Error, ErrorKind, Result,
+    image_header::Kind,
+    manifest::{LEDGER_FILE, Manifest},
+};
 use shardpack_imaging::Recipe;
 
 use crate::{
     copy::{self, Copy, OnBad},
-    ledger::{Fate, Unpacked},
+    ledger::{self, Fate, Unpacked},
     monitor::{Monitor, Phase},
     plan::{self, Check, Plan},
     seal, sidecars,
@@ -112,6 +116,8 @@ pub struct Report {
     pub other_sidecars: bool,
     /// Images that were found and are not in the shards, because they could not be packed.
     pub bad: Vec<Unpacked>,
+    /// All that was found and is not in the shards, whatever became of it; those in `bad` too.
+    pub unpacked: Vec<Unpacked>,
     /// Whether the policy let the pack go on without them.
     pub sealed: bool,
     /// Shards that an earlier run had finished.
@@ -165,7 +171,9 @@ pub fn pack(
     let (destination, state) = Destination::open(dst, &planned.source, plans, options.force)?;
     if let State::Sealed(manifests) = state {
         let other_sidecars = other_sidecars(&manifests, plans, &options.sidecars)?;
-        return Ok(Report { other_sidecars, ..report(manifests, true, Vec::new(), &[], plans, 0, start) });
+        let unpacked = in_ledgers(dst, plans, &manifests)?;
+        let report = report(manifests, true, Vec::new(), &[], plans, 0, start);
+        return Ok(Report { other_sidecars, unpacked, ..report });
     }
     let mut recalled = Vec::new();
     for plan in plans {
@@ -215,29 +223,33 @@ pub fn pack(
         outcomes.push(copy.run(sealed)?);
     }
 
-    let mut bad: Vec<Unpacked> = Vec::new();
+    let mut unpacked: Vec<Unpacked> = Vec::new();
     for (plan, outcome) in plans.iter().zip(&outcomes) {
         let prefix = split_prefix(plan);
-        let known = plan.unpacked.iter().filter(|entry| entry.fate == Fate::Skipped).cloned();
+        let known = plan.unpacked.iter().filter(|entry| entry.fate != Fate::Kept).cloned();
         let recalled = outcome.shards.values().flat_map(|shard| &shard.unpacked).cloned();
         let found = outcome.bad.iter().map(|(number, Refusal(reason))| {
             let mut path = Vec::new();
             plan.listing.path(*number, &mut path);
-            Unpacked { path, class: plan.listing.class(*number), fate: Fate::Skipped, reason: reason.clone() }
+            Unpacked { path, class: plan.listing.class(*number), fate: Fate::Skipped, reason: reason.as_str().into() }
         });
         let mut of_plan: Vec<Unpacked> = known.chain(recalled).chain(found).collect();
         of_plan.sort_by(image_folder::order);
-        of_plan.dedup_by(|a, b| a.path == b.path);
-        bad.extend(
+        of_plan.dedup();
+        unpacked.extend(
             of_plan.into_iter().map(|entry| Unpacked { path: [prefix.as_bytes(), &entry.path].concat(), ..entry }),
         );
     }
-    if !bad.is_empty() && options.on_bad == OnBad::Error {
-        return Ok(report(Vec::new(), false, bad, &outcomes, plans, resumed_shards, start));
+    let is_bad = unpacked.iter().any(|entry| entry.fate == Fate::Skipped);
+    if is_bad && options.on_bad == OnBad::Error {
+        return Ok(report(Vec::new(), false, unpacked, &outcomes, plans, resumed_shards, start));
     }
     // A dataset of nothing would look like one.
     if let Some((plan, _)) = plans.iter().zip(&outcomes).find(|(_, outcome)| samples_of(outcome) == 0) {
-        let reason = bad.first().map_or_else(String::new, |first| format!(", the first: {}", first.reason));
+        let reason = unpacked
+            .iter()
+            .find(|entry| entry.fate == Fate::Skipped)
+            .map_or_else(String::new, |first| format!(", the first: {}", first.reason));
         let what = format!("none of {} images could be packed{reason}", plan.listing.len());
         return Err(Error::data(what).in_file(dataset_folder(dst, plan)));
     }
@@ -248,7 +260,21 @@ pub fn pack(
         manifests.push(seal::seal(plan, &outcome.shards, &sidecars, &folder, &work)?);
     }
     destination.close(dst)?;
-    Ok(report(manifests, false, bad, &outcomes, plans, resumed_shards, start))
+    Ok(report(manifests, false, unpacked, &outcomes, plans, resumed_shards, start))
+}
+
+/// What the ledgers of sealed datasets say is not in the shards.
+fn in_ledgers(dst: &Path, plans: &[Plan], manifests: &[Manifest]) -> Result<Vec<Unpacked>> {
+    let mut unpacked = Vec::new();
+    for (plan, _) in plans.iter().zip(manifests).filter(|(_, manifest)| manifest.ledger.file.is_some()) {
+        let path = dataset_folder(dst, plan).join(LEDGER_FILE);
+        let lines = sys::read_if_there(&path)?.unwrap_or_default();
+        let prefix = split_prefix(plan);
+        let lines = ledger::read(&lines).map_err(|error| error.in_file(&path))?.into_iter();
+        let lines = lines.filter(|line| line.fate != Fate::Kept);
+        unpacked.extend(lines.map(|line| Unpacked { path: [prefix.as_bytes(), &line.path].concat(), ..line }));
+    }
+    Ok(unpacked)
 }
 
 fn samples_of(outcome: &copy::Outcome) -> u64 {
@@ -288,7 +314,7 @@ fn split_prefix(plan: &Plan) -> String {
 fn report(
     manifests: Vec<Manifest>,
     already_sealed: bool,
-    bad: Vec<Unpacked>,
+    unpacked: Vec<Unpacked>,
     outcomes: &[copy::Outcome],
     plans: &[Plan],
     resumed_shards: usize,
@@ -306,7 +332,8 @@ fn report(
         manifests,
         already_sealed,
         other_sidecars: false,
-        bad,
+        bad: unpacked.iter().filter(|entry| entry.fate == Fate::Skipped).cloned().collect(),
+        unpacked,
         resumed_shards,
         shards: plans.iter().map(|plan| plan.shards.len()).sum(),
         strays: plans.iter().zip(outcomes).flat_map(|(plan, outcome)| strays(plan, outcome)).collect(),

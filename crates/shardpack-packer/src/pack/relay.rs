@@ -45,7 +45,7 @@ impl<'a> Relay<'a> {
             places[plan.sample_at(position.ok_or_else(not_ours)?) as usize] = stored;
         }
         let lines = sys::read_if_there(&folder.join(manifest::LEDGER_FILE))?.unwrap_or_default();
-        let refused = ledger::read(&lines)?.into_iter().map(|line| (line.path, line.reason)).collect();
+        let refused = ledger::read(&lines)?.into_iter().map(|line| (line.path, line.reason.to_string())).collect();
         Ok(Self { plan, dataset, places, refused })
     }
 

@@ -80,7 +80,7 @@ fn of_dataset(
         let bytes = row.payload().1;
         let label = row.label.map_or(Label::Missing, Label::Number);
         let mut refuse = |class, fate, reason: String| {
-            unpacked.push(Unpacked { path: row.path.to_vec(), class, fate, reason });
+            unpacked.push(Unpacked { path: row.path.to_vec(), class, fate, reason: reason.into() });
         };
         let class = match known.is_empty() {
             true => Ok(None),

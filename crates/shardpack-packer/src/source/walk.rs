@@ -370,7 +370,7 @@ impl Walk<'_> {
 }
 
 fn unpacked(path: Vec<u8>, class: Option<u32>, fate: Fate, reason: &str) -> Unpacked {
-    Unpacked { path, class, fate, reason: reason.to_owned() }
+    Unpacked { path, class, fate, reason: reason.into() }
 }
 
 /// Length in bytes of an image's file, or why it is none.

@@ -176,7 +176,7 @@ pub(super) fn apply(found: &mut [Found], choice: &Choice) -> Result<()> {
                 path: super::path(&listing, number),
                 class: None,
                 fate: Fate::Filtered,
-                reason: format!("class {name} is not in --classes"),
+                reason: format!("class {name} is not in --classes").into(),
             })
         }));
         one.unpacked.sort_by(order);

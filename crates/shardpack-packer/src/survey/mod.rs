@@ -120,7 +120,7 @@ fn settle(found: &mut Found, fates: Fates) {
         path: path(&listing, number),
         class: listing.class(number),
         fate,
-        reason,
+        reason: reason.into(),
     }));
     found.unpacked.sort_by(order);
 }

@@ -347,9 +347,9 @@ impl<'a> Rows<'a> {
             let row = &self.rows[*number];
             let (collector, unpacked) = &mut parts[row.split as usize];
             let class = class_of(*number);
-            let mut refuse = |fate, reason| {
+            let mut refuse = |fate, reason: String| {
                 let class = class.clone().ok().flatten();
-                unpacked.push(Unpacked { path: self.path(row).to_vec(), class, fate, reason });
+                unpacked.push(Unpacked { path: self.path(row).to_vec(), class, fate, reason: reason.into() });
             };
             match (&class, looked) {
                 (_, None) => refuse(Fate::Filtered, "left out by --include or --exclude".to_owned()),

@@ -198,7 +198,7 @@ impl Shards {
                     path: [file.name.as_bytes(), b"/", name].concat(),
                     class,
                     fate,
-                    reason,
+                    reason: reason.into(),
                 };
                 for row in &scanned.rows {
                     let name = scanned.name(row);
@@ -293,7 +293,7 @@ impl Shards {
             (None, _) => Error::usage("--include and --exclude leave no samples"),
             (Some(first), others) => {
                 let what = match others {
-                    0 => first.reason.clone(),
+                    0 => first.reason.to_string(),
                     _ => format!("none of {} records can be packed, the first: {}", others + 1, first.reason),
                 };
                 // Records are not to blame for what a person has asked for.
