@@ -216,6 +216,34 @@ fn every_damage_that_the_source_can_mend_is_mended_to_the_byte() {
 }
 
 #[test]
+fn a_manifest_with_any_bit_flipped_mends_nothing_and_no_other_file_changes() {
+    use shardpack_packer::{monitor::Silent, verify};
+    let bench = Bench::with(&["a/1.jpg", "b/2.jpg", "b/3.jpg"]);
+    bench.pack(&["--shards", "2"]).code(0);
+    let (dst, path) = (bench.dst(), bench.dst().join("manifest.json"));
+    let (before, manifest) = (contents(&dst), fs::read(&path).unwrap());
+    let options = verify::Options { jobs: 1, ..verify::Options::default() };
+    // A bit of each second byte, each of the eight in turn.
+    for at in (0..manifest.len()).step_by(2) {
+        let mut flipped = manifest.clone();
+        flipped[at] ^= 1 << (at / 2 % 8);
+        fs::write(&path, &flipped).unwrap();
+        let (report, repaired) = verify::repair(&dst, &bench.src(), &options, &Silent).unwrap();
+        assert!(report.problems.iter().any(|problem| problem.file == "manifest.json"), "byte {at}");
+        assert!(repaired.files.is_empty(), "byte {at}: {:?}", repaired.files);
+        fs::write(&path, &manifest).unwrap();
+        assert_eq!(contents(&dst), before, "byte {at}");
+    }
+    // The same through the binary, where a shard would have been made of other bytes.
+    fs::write(&path, String::from_utf8(manifest).unwrap().replacen("\"seed\": 0", "\"seed\": 1", 1)).unwrap();
+    flip(&dst.join("shard-000000.tar"), 3_000, 2);
+    let damaged = contents(&dst);
+    let ran = verify(&dst, &["--repair", bench.src().to_str().unwrap(), "--quiet"]).code(1);
+    ran.says("cannot mend manifest.json").says("--force");
+    assert_eq!(contents(&dst), damaged);
+}
+
+#[test]
 fn what_the_source_no_longer_has_is_not_mended_and_nothing_gets_worse() {
     let bench = Bench::of(30, 3000);
     bench.pack(&["--shards", "2"]).code(0);

@@ -26,6 +26,60 @@ fn the_same_command_on_a_sealed_folder_has_nothing_to_do() {
 }
 
 #[test]
+fn a_sealed_folder_in_which_something_is_missing_or_short_is_not_called_done() {
+    let (bench, _) = bad();
+    let options = ["--shards", "2", "--on-bad", "skip"];
+    bench.pack(&options).code(0);
+    let files: Vec<_> = contents(&bench.dst()).into_iter().filter(|(_, hash)| !hash.is_empty()).collect();
+    let before = contents(&bench.dst());
+    assert!(files.len() >= 8, "{files:?}");
+    for (file, _) in files.iter().filter(|(file, _)| !file.ends_with("manifest.json")) {
+        let (path, kept) = (bench.dst().join(file), bench.at("kept"));
+        for damage in ["missing", "short"] {
+            fs::copy(&path, &kept).unwrap();
+            match damage {
+                "missing" => fs::remove_file(&path).unwrap(),
+                _ => fs::write(&path, &fs::read(&kept).unwrap()[1..]).unwrap(),
+            }
+            let damaged = contents(&bench.dst());
+            let ran = bench.pack(&options).code(1).clean_error().says("damaged now").says(file.to_str().unwrap());
+            let mends = !file.ends_with("ledger.jsonl");
+            assert_eq!(ran.stderr.contains("--repair SRC"), mends, "{}", ran.stderr);
+            assert_eq!(contents(&bench.dst()), damaged);
+            // What the help says helps.
+            if mends && damage == "missing" {
+                let (dst, src) = (bench.dst(), bench.src());
+                let args = ["verify", dst.to_str().unwrap(), "--repair", src.to_str().unwrap(), "--quiet"];
+                support::run(&args).code(0);
+                assert_eq!(contents(&bench.dst()), before);
+            }
+            fs::copy(&kept, &path).unwrap();
+            bench.pack(&options).code(0).says("nothing to do");
+        }
+    }
+    fs::remove_file(bench.dst().join("ledger.jsonl")).unwrap();
+    bench.pack(&[&options[..], &["--force"]].concat()).code(0);
+    assert_eq!(contents(&bench.dst()), before);
+}
+
+#[test]
+fn an_image_that_was_replaced_by_one_of_the_same_length_is_told_by_its_time() {
+    let bench = Bench::of(30, 500);
+    bench.pack(&[]).code(0);
+    bench.pack(&[]).code(0).says("names, lengths and options are those of then").says_not("newer");
+    let image = fs::read_dir(bench.src().join("class-1")).unwrap().next().unwrap().unwrap().path();
+    let mut bytes = fs::read(&image).unwrap();
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    fs::write(&image, bytes).unwrap();
+    let name = image.file_name().unwrap().to_str().unwrap();
+    bench.pack(&[]).code(0).says("1 file is newer than it").says(name).says("--against SRC");
+    assert_eq!(bench.pack(&["--json"]).code(0).json()["newer_files"], 1);
+    let (dst, src) = (bench.dst(), bench.src());
+    support::run(&["verify", dst.to_str().unwrap(), "--against", src.to_str().unwrap()]).code(1).says("other bytes");
+}
+
+#[test]
 fn a_folder_that_holds_something_else_is_refused_and_stays_as_it_was() {
     let other = Bench::with(&["x/1.jpg"]);
     let split = Bench::with(&["train/x/1.jpg", "val/x/2.jpg"]);
@@ -83,11 +137,11 @@ fn force_replaces_a_dataset_and_leaves_no_strangers() {
     assert_eq!(contents(&dst), contents(&whole), "splits before");
     split.pack_to(&dst, &["--force"]).code(0);
     assert_eq!(contents(&dst), contents(&whole_split), "none before");
-    // What is no dataset stays, whatever is packed beside it.
+    // What is no part of it stays, and a dataset in a folder of its own is no part.
     fs::write(dst.join("thesis.tex"), b"x").unwrap();
     bench.pack_to(&dst.join("train"), &["--force"]).code(0);
     split.pack_to(&bench.at("sets/one"), &["--splits", "none"]).code(0);
-    bench.pack_to(&bench.at("sets"), &["--force"]).code(0);
+    bench.pack_to(&bench.at("sets"), &["--force"]).code(2).clean_error().says("holds \"one\"");
     Dataset::read(&bench.at("sets/one"));
     assert_eq!(fs::read(dst.join("thesis.tex")).unwrap(), b"x");
 }
@@ -142,6 +196,30 @@ fn a_destination_inside_the_source_is_refused() {
     }
     // Beside it, and with a name that begins like it, is fine.
     bench.pack_to(&bench.at("src-packed"), &[]).code(0);
+}
+
+#[test]
+fn a_destination_beside_a_source_that_is_a_file_is_fine_whatever_becomes_of_the_images() {
+    let bench = Bench::with(&["a/1.jpg", "b/2.jpg"]);
+    fs::create_dir(bench.at("in")).unwrap();
+    bench.pack(&[]).code(0);
+    fs::rename(bench.dst().join("shard-000000.tar"), bench.at("in/x.tar")).unwrap();
+    fs::create_dir(bench.at("in/a")).unwrap();
+    fs::copy(bench.src().join("a/1.jpg"), bench.at("in/a/1.jpg")).unwrap();
+    fs::write(bench.at("in/list.csv"), b"path,label\na/1.jpg,0\n").unwrap();
+    let at = |name: &str| bench.at(name).to_str().unwrap().to_owned();
+    for (number, change) in [&[][..], &["--resize", "32"], &["--rotate"]].into_iter().enumerate() {
+        for (command, source, samples) in [("convert", "in/x.tar", 2), ("pack", "in/list.csv", 1)] {
+            let dst = at(&format!("in/{command}-{number}"));
+            support::run(&[&[command, &at(source), &dst][..], change].concat()).code(0);
+            assert_eq!(Dataset::read(Path::new(&dst)).samples.len(), samples);
+            // The folder that they lie in is refused, and before anything is made of them.
+            let before = contents(&bench.at("in"));
+            let ran = support::run(&[&[command, &at(source), &at("in"), "--force"][..], change].concat()).code(2);
+            ran.clean_error().says("lies inside the source");
+            assert_eq!(contents(&bench.at("in")), before);
+        }
+    }
 }
 
 #[test]

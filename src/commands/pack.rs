@@ -78,7 +78,7 @@ pub struct RunArgs {
     /// Files for this or that reader beside the shards: auto, none, or NAMES with commas (docs/formats/)
     #[arg(long, default_value = "auto", value_name = "auto|none|NAMES")]
     sidecars: String,
-    /// Replace what DST holds
+    /// Replace the dataset that DST holds, or what is unfinished in it; it is kept until the new one is sealed
     #[arg(long)]
     force: bool,
     /// Show the plan and stop
@@ -308,14 +308,30 @@ fn as_text(report: &Report, planned: &Planned, dst: &Path, quiet: bool) -> Strin
         }
         let _ =
             writeln!(out, "  help: mend or remove them, or --on-bad skip packs the rest and names them in the ledger");
+        if let Some(replaced) = &report.replaced {
+            let _ = writeln!(out, "        the dataset of before is kept in {} until then", replaced.display());
+        }
         return out;
     }
     if report.already_sealed {
         let _ = writeln!(
             out,
-            "sealed  {} are packed here already from the same source, nothing to do",
+            "sealed  {} are packed here already, nothing to do: names, lengths and options are those of then",
             report::counted(packed, "image")
         );
+        if let Some((newer, first)) = &report.newer {
+            let first = report::path(first);
+            let how = match report.manifests.iter().any(|manifest| manifest.recipe.is_some()) {
+                true => "--force packs it anew".to_owned(),
+                false => format!("shardpack verify {} --against SRC compares their bytes", dst.display()),
+            };
+            let are = if *newer == 1 { "is" } else { "are" };
+            let _ = writeln!(
+                out,
+                "        {} {are} newer than it, the first {first}: {how}",
+                report::counted(*newer, "file")
+            );
+        }
         if report.other_sidecars {
             let _ =
                 writeln!(out, "        its sidecars are those of then, not those of --sidecars: --force packs it anew");
@@ -402,7 +418,8 @@ fn as_json(report: &Report, planned: &Planned) -> serde_json::Value {
     let strays: Vec<_> =
         report.strays.iter().map(|(path, kind)| json!({"path": report::path(path), "kind": kind.name()})).collect();
     json!({
-        "sealed": report.sealed, "already_sealed": report.already_sealed, "datasets": datasets, "bad": bad,
+        "sealed": report.sealed, "already_sealed": report.already_sealed,
+        "newer_files": report.newer.as_ref().map_or(0, |(files, _)| *files), "datasets": datasets, "bad": bad,
         "unpacked": report::unpacked(&report.unpacked), "ignored_files": ignored,
         "strays": strays, "stray_samples": report.stray_samples, "shards": report.shards,
         "resumed_shards": report.resumed_shards, "elapsed_ms": report.elapsed.as_millis() as u64,

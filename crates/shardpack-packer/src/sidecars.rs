@@ -135,23 +135,10 @@ pub(crate) fn write(
     Ok(files)
 }
 
-/// Removes what an unfinished pack has begun of sidecars in `dst`.
-pub(crate) fn clear(dst: &Path, work: &Path) -> Result<()> {
+/// Names of the sidecars that an unfinished pack has begun.
+pub(crate) fn begun(work: &Path) -> Result<Vec<String>> {
     let names = sys::read_if_there(&work.join(BEGUN))?.unwrap_or_default();
-    for name in String::from_utf8_lossy(&names).lines().filter(|name| !name.is_empty()) {
-        remove(dst, name)?;
-    }
-    Ok(())
-}
-
-/// Removes a sidecar, and its folder once it is empty.
-pub(crate) fn remove(dst: &Path, name: &str) -> Result<()> {
-    sys::remove_file(&dst.join(name))?;
-    if let Some((folder, _)) = name.split_once('/') {
-        // A folder that is not empty now holds something else, and stays.
-        let _ = fs::remove_dir(dst.join(folder));
-    }
-    Ok(())
+    Ok(String::from_utf8_lossy(&names).lines().filter(|name| !name.is_empty()).map(str::to_owned).collect())
 }
 
 /// The hashes of a file, unpacked where it is so wished; it is not read where there are none.

@@ -151,6 +151,19 @@ pub(crate) fn head_of(format: &dyn Format, index: &Index<Vec<u8>>) -> Result<Vec
     Ok(head)
 }
 
+/// How many buffers for samples of `plan` fit `memory_bytes`; at least one.
+///
+/// # Errors
+/// When not even one does.
+pub(crate) fn fit(plan: &Plan, memory_bytes: u64) -> Result<usize> {
+    let buffer = FLUSH_BYTES as u64 + u64::from(plan.longest_record_bytes);
+    match memory_bytes / buffer {
+        0 => Err(Error::usage(format!("--memory {memory_bytes}: the longest sample alone takes {buffer} bytes"))
+            .help(format!("use --memory {}MiB or more", buffer.div_ceil(1 << 20)))),
+        fit => Ok(usize::try_from(fit).unwrap_or(usize::MAX)),
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -232,15 +245,7 @@ impl<'a> Copy<'a> {
 
     /// Threads that may each hold a buffer within the budget.
     fn threads(&self) -> Result<usize> {
-        let buffer = FLUSH_BYTES as u64 + u64::from(self.plan.longest_record_bytes);
-        match self.memory_bytes / buffer {
-            0 => Err(Error::usage(format!(
-                "--memory {}: the longest sample alone takes {buffer} bytes",
-                self.memory_bytes
-            ))
-            .help(format!("use --memory {}MiB or more", buffer.div_ceil(1 << 20)))),
-            fit => Ok(self.jobs.clamp(1, usize::try_from(fit).unwrap_or(usize::MAX))),
-        }
+        fit(self.plan, self.memory_bytes).map(|fit| self.jobs.clamp(1, fit))
     }
 
     fn temporary(&self, shard: usize) -> PathBuf {

@@ -13,13 +13,19 @@ use shardpack_format::{
     manifest::{self, Blake3, Manifest, WORK_FOLDER},
 };
 
-use super::dataset_folder;
-use crate::{copy, plan::Plan, plan_file, sidecars, source::Origin, sys};
+use super::{dataset_folder, held::Held};
+use crate::{plan::Plan, plan_file, source::Origin, sys};
 
 const PLAN_FILE: &str = "plan";
 const LOCK_FILE: &str = "lock";
-/// The manifest of a dataset that is being replaced.
-const OLD_MANIFEST: &str = "replaced.json";
+/// What was changed of images, which is found again by what it was made of.
+const SPOOL_FILE: &str = super::making::SPOOL_FILE;
+/// The sealed dataset that is being replaced, whole, until the new one is sealed.
+const REPLACED_FOLDER: &str = "replaced";
+/// The same while its files are moved there: what is in it belongs back.
+const ASIDE_FOLDER: &str = "replaced.part";
+/// Remains that only have to be removed.
+const DISCARDED_FOLDER: &str = "discarded";
 
 /// A folder that this process may pack into.
 #[derive(Debug)]
@@ -27,94 +33,158 @@ pub(super) struct Destination {
     work: PathBuf,
     /// No pack was under way here before this one.
     fresh: bool,
+    /// The folder itself was not there.
+    is_new: bool,
     _lock: sys::Lock,
 }
 
 /// What there is to do.
 #[derive(Debug)]
 pub(super) enum State {
-    /// Shards, of which some may be finished.
-    Open,
+    /// The same plan was begun here: some of its shards may be finished.
+    Begun,
+    /// All of it, once what is held has been set aside.
+    New(Held),
     /// Nothing: the same plan has been sealed here.
     Sealed(Vec<Manifest>),
 }
 
 impl Destination {
-    /// Takes `dst` for `plans`, after clearing it where `force` says so. A refusal leaves `dst` as it was.
+    /// Takes `dst` for `plans`. Nothing in it is changed before [`Destination::begin`]; a refusal leaves it as it was.
     pub fn open(dst: &Path, source: &Origin, plans: &[Plan], force: bool) -> Result<(Self, State)> {
         refuse_inside(dst, source)?;
-        let (dst_is_new, work) = (!dst.exists(), dst.join(WORK_FOLDER));
+        let (is_new, work) = (!dst.exists(), dst.join(WORK_FOLDER));
         let fresh = !work.exists();
         sys::create_folder(&work)?;
-        let destination = Self { _lock: sys::Lock::take(&work.join(LOCK_FILE))?, work, fresh };
-        let state = destination.take(dst, source, plans, force);
-        match &state {
-            Ok(State::Open) => {}
-            Ok(State::Sealed(_)) => destination.remove_work()?,
-            Err(_) if fresh => {
-                // The refusal matters, not what is left of an empty folder.
-                let _ = destination.remove_work();
-                if dst_is_new {
-                    let _ = fs::remove_dir(dst);
-                }
+        let destination = Self { _lock: sys::Lock::take(&work.join(LOCK_FILE))?, work, fresh, is_new };
+        match destination.look(dst, source, plans, force) {
+            Ok(State::Sealed(manifests)) => {
+                destination.remove_work()?;
+                Ok((destination, State::Sealed(manifests)))
             }
-            Err(_) => {}
+            Ok(state) => Ok((destination, state)),
+            Err(error) => {
+                destination.abandon(dst);
+                Err(error)
+            }
         }
-        state.map(|state| (destination, state))
     }
 
-    fn take(&self, dst: &Path, source: &Origin, plans: &[Plan], force: bool) -> Result<State> {
+    fn look(&self, dst: &Path, source: &Origin, plans: &[Plan], force: bool) -> Result<State> {
+        self.take_back(dst)?;
         let plan_path = self.work.join(PLAN_FILE);
         let old = match plan_path.exists() {
             true => plan_file::read(&plan_path).map(Some),
             false => Ok(None),
         };
         if force {
-            let old = old.unwrap_or(None);
-            let of_before = || old.iter().flat_map(|old| &old.plans);
-            let folders = || of_before().chain(plans).map(|plan| dataset_folder(dst, plan));
-            for folder in folders().chain([dst.to_path_buf()]).chain(self.splits(dst)?) {
-                self.clear_sealed(dst, &folder)?;
-            }
-            // The plan of before stays until the new one takes its name, so that a later run knows what to remove.
-            for plan in of_before().chain(plans) {
-                sidecars::clear(&dataset_folder(dst, plan), &self.work(plan)?)?;
-                clear_planned(plan, &dataset_folder(dst, plan))?;
-            }
-            self.begin(dst, source, plans)?;
-            return Ok(State::Open);
+            let plans = old.unwrap_or(None).map_or_else(Vec::new, |old| old.plans);
+            let held = Held::look(dst, &plans, &self.work)?;
+            return held.refuse_foreign(dst).map(|()| State::New(held));
         }
         if let Some(old) = old.map_err(|error| error.help("--force starts anew"))? {
             return match plan_file::difference(&old, source, plans) {
-                None => create_folders(dst, plans).map(|()| State::Open),
+                None => create_folders(dst, plans).map(|()| State::Begun),
                 Some(what) => Err(something_else(dst, &what)),
             };
         }
-        let others = fs::read_dir(dst).map_err(|e| sys::io_error("cannot read folder", dst, e))?;
-        let others: Vec<_> =
-            others.collect::<io::Result<_>>().map_err(|e| sys::io_error("cannot read folder", dst, e))?;
-        match others.iter().find(|entry| entry.file_name() != WORK_FOLDER) {
-            None => self.begin(dst, source, plans).map(|()| State::Open),
-            Some(other) => match sealed_here(dst, plans)? {
-                Some(manifests) => Ok(State::Sealed(manifests)),
-                None if dst.join(manifest::FILE).exists() || !self.splits(dst)?.is_empty() => {
-                    Err(Error::usage("holds another dataset")
-                        .in_file(dst)
-                        .help("choose another folder, or --force to replace it"))
-                }
-                None => Err(Error::usage(format!("is not empty: {:?} is in it", other.file_name()))
-                    .in_file(dst)
-                    .help("choose another folder, or --force to pack beside what is there")),
-            },
+        if let Some(manifests) = sealed_here(dst, plans)? {
+            return still_there(dst, plans, &manifests).map(|()| State::Sealed(manifests));
+        }
+        let held = Held::look(dst, &[], &self.work)?;
+        match held.is_empty() {
+            true => Ok(State::New(held)),
+            false => Err(held.refusal(dst)),
         }
     }
 
-    /// Writes the plan, from where on this is an unfinished pack, and only then makes the folders: without a plan they
-    /// would look like somebody else's.
-    fn begin(&self, dst: &Path, source: &Origin, plans: &[Plan]) -> Result<()> {
+    /// Makes `dst` an unfinished pack of `plans`: sets aside what it holds, writes the plan, and only then makes the
+    /// folders, which without a plan would look like somebody else's. What is set aside stays until
+    /// [`Destination::close`], unless its space `is_needed`.
+    pub fn begin(&self, dst: &Path, source: &Origin, plans: &[Plan], held: &Held, is_needed: bool) -> Result<()> {
+        self.set_aside(dst, held)?;
+        self.remove_remains()?;
         plan_file::write(&self.work.join(PLAN_FILE), &self.work, source, plans)?;
         sys::sync_folder(&self.work)?;
+        if is_needed {
+            self.remove_replaced()?;
+        }
         create_folders(dst, plans)
+    }
+
+    /// Removes the dataset of before, whose space is needed.
+    pub fn remove_replaced(&self) -> Result<()> {
+        remove_folder(&self.work.join(REPLACED_FOLDER))
+    }
+
+    /// Moves what `dst` holds to the work folder, manifests first; all of it, or nothing.
+    fn set_aside(&self, dst: &Path, held: &Held) -> Result<()> {
+        if held.files.is_empty() && held.folders.is_empty() {
+            return Ok(());
+        }
+        if let Err(error) = self.move_aside(dst, held) {
+            // Where that fails too, the next run does it.
+            let _ = self.take_back(dst);
+            return Err(error);
+        }
+        sys::sync_folder(&self.work)?;
+        sys::sync_folder(dst)
+    }
+
+    fn move_aside(&self, dst: &Path, held: &Held) -> Result<()> {
+        let aside = self.work.join(ASIDE_FOLDER);
+        sys::create_folder(&aside)?;
+        for path in &held.files {
+            move_file(&dst.join(path), &aside.join(path))?;
+            if path.ends_with(manifest::FILE) {
+                // A power cut must not bring a manifest back to shards that are gone.
+                sys::sync_folder(&dst.join(path.parent().unwrap_or(path)))?;
+            }
+        }
+        for folder in held.folders.iter().map(|folder| dst.join(folder)) {
+            fs::remove_dir(&folder).map_err(|e| sys::io_error("cannot remove", &folder, e))?;
+        }
+        let (replaced, discarded) = (self.work.join(REPLACED_FOLDER), self.work.join(DISCARDED_FOLDER));
+        remove_folder(&discarded)?;
+        if held.is_sealed && replaced.exists() {
+            rename(&replaced, &discarded)?;
+        }
+        rename(&aside, if held.is_sealed { &replaced } else { &discarded })
+    }
+
+    /// Moves back what a run that was stopped while it set files aside has left, manifests last.
+    fn take_back(&self, dst: &Path) -> Result<()> {
+        let aside = self.work.join(ASIDE_FOLDER);
+        let (mut files, mut todo) = (Vec::new(), vec![PathBuf::new()]);
+        while let Some(folder) = todo.pop().filter(|_| aside.exists()) {
+            let full = aside.join(&folder);
+            let failed = |e| sys::io_error("cannot read folder", &full, e);
+            for entry in fs::read_dir(&full).map_err(failed)? {
+                let entry = entry.map_err(failed)?;
+                let path = folder.join(entry.file_name());
+                if entry.file_type().map_err(failed)?.is_dir() { todo.push(path) } else { files.push(path) }
+            }
+        }
+        files.sort_by_key(|path| path.file_name() == Some(manifest::FILE.as_ref()));
+        files.iter().try_for_each(|path| move_file(&aside.join(path), &dst.join(path)))?;
+        remove_folder(&aside)
+    }
+
+    /// Removes what earlier runs have left in the work folder that is of no plan to come.
+    fn remove_remains(&self) -> Result<()> {
+        let failed = |e| sys::io_error("cannot read folder", &self.work, e);
+        for entry in fs::read_dir(&self.work).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let (name, path) = (entry.file_name(), entry.path());
+            if [LOCK_FILE, PLAN_FILE, SPOOL_FILE, REPLACED_FOLDER].iter().any(|kept| name == *kept) {
+                continue;
+            }
+            match entry.file_type().map_err(failed)?.is_dir() {
+                true => remove_folder(&path)?,
+                false => sys::remove_file(&path)?,
+            }
+        }
+        Ok(())
     }
 
     /// Folder for what is not finished of a dataset.
@@ -124,19 +194,37 @@ impl Destination {
         Ok(folder)
     }
 
-    /// Leaves `dst` as if this pack had never begun, unless an earlier run had.
-    pub fn abandon(self, dst: &Path, plans: &[Plan]) {
-        if !self.fresh {
+    /// Length in bytes of what can be removed for the new dataset: what was sealed here, or was set aside before.
+    pub fn held_bytes(&self, state: &State) -> Result<u64> {
+        let held = if let State::New(held) = state { held.bytes } else { 0 };
+        let (mut bytes, mut todo) = (held, self.replaced().into_iter().collect::<Vec<_>>());
+        while let Some(folder) = todo.pop() {
+            let failed = |e| sys::io_error("cannot read folder", &folder, e);
+            for entry in fs::read_dir(&folder).map_err(failed)? {
+                let entry = entry.map_err(failed)?;
+                let stat = entry.metadata().map_err(failed)?;
+                if stat.is_dir() { todo.push(entry.path()) } else { bytes += stat.len() }
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Where the dataset of before lies, if there was one and it is kept until the new one is sealed.
+    pub fn replaced(&self) -> Option<PathBuf> {
+        Some(self.work.join(REPLACED_FOLDER)).filter(|folder| folder.exists())
+    }
+
+    /// Leaves `dst` as if this pack had never been asked for, unless it or an earlier run had begun.
+    pub fn abandon(self, dst: &Path) {
+        let holds = |name: &str| self.work.join(name).exists();
+        if !self.fresh || [PLAN_FILE, ASIDE_FOLDER, REPLACED_FOLDER].into_iter().any(holds) {
             return;
         }
-        // The reason to give up matters, not what is left of empty folders.
+        // The reason to give up matters, not what is left of an empty folder.
         let _ = self.remove_work();
-        for plan in plans {
-            let folder = dataset_folder(dst, plan);
-            let _ = fs::remove_dir(folder.join(manifest::INDEX_FOLDER));
-            let _ = fs::remove_dir(folder);
+        if self.is_new {
+            let _ = fs::remove_dir(dst);
         }
-        let _ = fs::remove_dir(dst);
     }
 
     /// Ends the work: the manifests are in their places. Makes the names of `dst` and of its splits durable too.
@@ -149,52 +237,26 @@ impl Destination {
         }
     }
 
-    /// Folders in `dst` that hold a dataset called like them: splits, which a pack without them would leave behind.
-    fn splits(&self, dst: &Path) -> Result<Vec<PathBuf>> {
-        let entries = fs::read_dir(dst).map_err(|e| sys::io_error("cannot read folder", dst, e))?;
-        let split = |name: &std::ffi::OsStr| {
-            let manifest = fs::read(dst.join(name).join(manifest::FILE)).ok();
-            let manifest = manifest.and_then(|bytes| Manifest::read(&bytes).ok());
-            manifest.is_some_and(|manifest| name == manifest.name.as_str())
-                || self.work.join(name).join(OLD_MANIFEST).exists()
-        };
-        let names = entries.filter_map(io::Result::ok).map(|entry| entry.file_name());
-        Ok(names.filter(|name| split(name)).map(|name| dst.join(name)).collect())
-    }
-
-    /// Removes a sealed dataset. Its manifest goes to the work folder first, so that what is left never looks finished,
-    /// and a later run still knows what was in it.
-    fn clear_sealed(&self, dst: &Path, folder: &Path) -> Result<()> {
-        let split = folder.strip_prefix(dst).unwrap_or(Path::new(""));
-        let (path, old) = (folder.join(manifest::FILE), self.work.join(split).join(OLD_MANIFEST));
-        if path.exists() {
-            sys::create_folder(&self.work.join(split))?;
-            fs::rename(&path, &old).map_err(|e| sys::io_error("cannot move", &path, e))?;
-            sys::sync_folder(folder)?;
-        }
-        let Some(bytes) = sys::read_if_there(&old)? else { return Ok(()) };
-        for name in [manifest::SUMS_FILE, manifest::LEDGER_FILE] {
-            sys::remove_file(&folder.join(name))?;
-        }
-        // A manifest that cannot be read names nothing that could be trusted.
-        let (shards, files) =
-            Manifest::read(&bytes).map_or_else(|_| Default::default(), |old| (old.shards, old.sidecars));
-        files.iter().try_for_each(|file| sidecars::remove(folder, &file.file))?;
-        for shard in shards {
-            sys::remove_file(&folder.join(shard.index.file))?;
-            sys::remove_file(&folder.join(shard.file))?;
-        }
-        sys::remove_file(&old)?;
-        // Folders that are not empty now hold something else, and stay.
-        let _ = fs::remove_dir(folder.join(manifest::INDEX_FOLDER));
-        if folder != dst {
-            let _ = fs::remove_dir(folder);
-        }
-        Ok(())
-    }
-
     fn remove_work(&self) -> Result<()> {
         fs::remove_dir_all(&self.work).map_err(|e| sys::io_error("cannot remove", &self.work, e))
+    }
+}
+
+fn rename(from: &Path, to: &Path) -> Result<()> {
+    fs::rename(from, to).map_err(|e| sys::io_error("cannot move", from, e))
+}
+
+/// Moves a file into a folder that is made where it is missing.
+fn move_file(from: &Path, to: &Path) -> Result<()> {
+    sys::create_folder(to.parent().unwrap_or(to))?;
+    rename(from, to)
+}
+
+/// Removes a folder and all in it; one that is not there is fine.
+fn remove_folder(path: &Path) -> Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(sys::io_error("cannot remove", path, error)),
+        _ => Ok(()),
     }
 }
 
@@ -223,22 +285,27 @@ pub(super) fn prepare(
     let mut are_sealed = !force;
     for (dst, plans) in folders.iter().zip(plans) {
         refuse_inside(dst, source)?;
-        are_sealed = are_sealed && dst.exists() && sealed_here(dst, plans)?.is_some();
-        let is_begun = dst.join(WORK_FOLDER).exists();
-        let plan = dst.join(WORK_FOLDER).join(PLAN_FILE);
-        if !force && plan.exists() {
+        let sealed = if are_sealed && dst.exists() { sealed_here(dst, plans)? } else { None };
+        sealed.iter().try_for_each(|manifests| still_there(dst, plans, manifests))?;
+        are_sealed = sealed.is_some();
+        let work = dst.join(WORK_FOLDER);
+        let plan = work.join(PLAN_FILE);
+        let old = match plan.exists() {
+            true => plan_file::read(&plan).map(Some),
+            false => Ok(None),
+        };
+        if force && dst.exists() {
+            let plans = old.unwrap_or(None).map_or_else(Vec::new, |old| old.plans);
+            Held::look(dst, &plans, &work)?.refuse_foreign(dst)?;
+        } else if !force && let Some(old) = old.map_err(|error| error.help("--force starts anew"))? {
             // Its samples are compared when those of now are known.
-            let old = plan_file::read(&plan).map_err(|error| error.help("--force starts anew"))?;
             if let Some(what) = plan_file::request_difference(&old, source, plans) {
                 return Err(something_else(dst, &what));
             }
-        }
-        if !force && !is_begun && !are_sealed && dst.exists() {
-            let other = fs::read_dir(dst).map_err(|e| sys::io_error("cannot read folder", dst, e))?.next();
-            if other.is_some() && sealed_here(dst, plans)?.is_none() {
-                return Err(Error::usage("is not empty, and not what this would make")
-                    .in_file(dst)
-                    .help("choose another folder, or --force to replace what is there"));
+        } else if !force && dst.exists() && sealed_here(dst, plans)?.is_none() {
+            let held = Held::look(dst, &[], &work)?;
+            if !held.is_empty() {
+                return Err(held.refusal(dst));
             }
         }
     }
@@ -263,7 +330,10 @@ fn refuse_inside(dst: &Path, source: &Origin) -> Result<()> {
     });
     let Some((existing, is_dst)) = existing else { return Ok(()) };
     // Of a list only the files that it names are read, wherever the shards are.
-    let is_tree = !matches!(source, Origin::Shards(_) | Origin::List(_));
+    let is_tree = match source {
+        Origin::Made(made) => is_tree(made.origin()),
+        source => is_tree(source),
+    };
     let is_inside = source.roots().into_iter().filter_map(|root| root.canonicalize().ok()).any(|root| match is_tree {
         true => existing.starts_with(&root),
         false => is_dst && existing == root,
@@ -272,6 +342,11 @@ fn refuse_inside(dst: &Path, source: &Origin) -> Result<()> {
         true => Err(Error::usage("lies inside the source").in_file(dst).help("choose a folder beside the source")),
         false => Ok(()),
     }
+}
+
+/// Whether what lies in the folder of a source belongs to it by that alone.
+fn is_tree(source: &Origin) -> bool {
+    !matches!(source, Origin::Shards(_) | Origin::List(_))
 }
 
 /// The manifests in `dst`, if they are of just these plans.
@@ -288,12 +363,32 @@ fn sealed_here(dst: &Path, plans: &[Plan]) -> Result<Option<Vec<Manifest>>> {
     Ok(Some(manifests))
 }
 
-/// Removes what a plan would write, indexes first: a shard without one is not finished.
-fn clear_planned(plan: &Plan, folder: &Path) -> Result<()> {
-    for name in [manifest::SUMS_FILE, manifest::LEDGER_FILE] {
-        sys::remove_file(&folder.join(name))?;
+/// Fails where a file that the manifests name is not there, or not as long as they say.
+fn still_there(dst: &Path, plans: &[Plan], manifests: &[Manifest]) -> Result<()> {
+    let (mut wrong, mut source_mends) = (Vec::new(), true);
+    for (plan, manifest) in plans.iter().zip(manifests) {
+        let shards = manifest.shards.iter().map(|shard| (&shard.file, shard.bytes));
+        let others = manifest.shards.iter().map(|shard| &shard.index).chain(&manifest.sidecars);
+        let others = others.chain(&manifest.ledger.file).map(|file| (&file.file, file.bytes));
+        let sums = (manifest::SUMS_FILE.to_owned(), manifest.sums().len() as u64);
+        for (file, bytes) in shards.chain(others).chain([(&sums.0, sums.1)]) {
+            let path = dataset_folder(dst, plan).join(file);
+            let what = match fs::metadata(&path) {
+                Ok(stat) if stat.len() == bytes => continue,
+                Ok(stat) => format!("is {} bytes, the manifest says {bytes}", stat.len()),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => "is missing".to_owned(),
+                Err(error) => return Err(sys::io_error("cannot look at", &path, error)),
+            };
+            source_mends &= manifest.recipe.is_none() && file != manifest::LEDGER_FILE;
+            let path = path.strip_prefix(dst).unwrap_or(&path).display();
+            wrong.push(format!("{path} {what}"));
+        }
     }
-    let shards = 0..plan.shards.len();
-    shards.clone().try_for_each(|shard| sys::remove_file(&folder.join(copy::index_file(plan, shard))))?;
-    shards.into_iter().try_for_each(|shard| sys::remove_file(&folder.join(plan.shard_file(shard))))
+    let Some(first) = wrong.first() else { return Ok(()) };
+    let more = if wrong.len() > 1 { format!(", and {} more", wrong.len() - 1) } else { String::new() };
+    let error = Error::data(format!("was packed from this source, and is damaged now: {first}{more}")).in_file(dst);
+    Err(match source_mends {
+        true => error.help(format!("shardpack verify {} --repair SRC mends it, --force packs it anew", dst.display())),
+        false => error.help("--force packs it anew"),
+    })
 }

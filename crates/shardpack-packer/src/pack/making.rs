@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Name of the spool in the work folder.
-const SPOOL_FILE: &str = "made";
+pub(super) const SPOOL_FILE: &str = "made";
 
 /// A recipe in words, with what carries it out: the same words, the same bytes.
 pub fn words(recipe: &Recipe) -> String {

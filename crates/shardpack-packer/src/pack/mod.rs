@@ -2,20 +2,22 @@
 
 mod checked;
 mod destination;
+mod held;
 mod making;
 mod planning;
 mod relay;
 
 use std::{
     collections::BTreeMap,
+    fs,
     path::{Path, PathBuf},
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use shardpack_format::{
     Error, ErrorKind, Result,
     image_header::Kind,
-    manifest::{LEDGER_FILE, Manifest},
+    manifest::{self, LEDGER_FILE, Manifest},
 };
 use shardpack_imaging::Recipe;
 
@@ -112,6 +114,9 @@ pub struct Report {
     pub manifests: Vec<Manifest>,
     /// The same command had sealed this before: nothing was done.
     pub already_sealed: bool,
+    /// Images among them whose files were changed later: how many, and the path of the first. Their names and lengths are
+    /// those of then.
+    pub newer: Option<(u64, Vec<u8>)>,
     /// It has other sidecars than those that were asked for now.
     pub other_sidecars: bool,
     /// Images that were found and are not in the shards, because they could not be packed.
@@ -120,6 +125,8 @@ pub struct Report {
     pub unpacked: Vec<Unpacked>,
     /// Whether the policy let the pack go on without them.
     pub sealed: bool,
+    /// Where the dataset of before is kept, if there is one that is to be replaced and nothing is sealed.
+    pub replaced: Option<PathBuf>,
     /// Shards that an earlier run had finished.
     pub resumed_shards: usize,
     /// All shards.
@@ -142,14 +149,45 @@ pub fn needed_bytes(plans: &[Plan]) -> u64 {
     plans.iter().map(|plan| plan.shard_bytes() + plan.index_bytes()).sum()
 }
 
-fn check_space(dst: &Path, needed: u64) -> Result<()> {
-    let free = sys::free_bytes(dst)?;
-    if needed > free {
-        return Err(Error::new(ErrorKind::System, format!("needs {needed} bytes, {free} are free"))
+/// Looks whether all that `planned` needs is there, and only then sets aside what `dst` holds and begins; tells the shards
+/// that an earlier run has finished, for each plan.
+fn ready(
+    planned: &Planned,
+    is_relayed: bool,
+    dst: &Path,
+    options: &Options,
+    destination: &Destination,
+    state: &State,
+) -> Result<Vec<BTreeMap<usize, copy::Sealed>>> {
+    let plans = &planned.plans;
+    plans.iter().try_for_each(|plan| copy::fit(plan, options.memory_bytes).map(drop))?;
+    let mut recalled = vec![BTreeMap::new(); plans.len()];
+    if let State::Begun = state {
+        for (recalled, plan) in recalled.iter_mut().zip(plans) {
+            *recalled = copy::recall(plan, &dataset_folder(dst, plan), &destination.work(plan)?)?;
+        }
+    }
+    let have: u64 = recalled.iter().flat_map(BTreeMap::values).map(|shard| shard.entry.bytes).sum();
+    // One after the other: what is unpacked of one split is gone before the next.
+    let unpacked = plans.iter().map(|plan| match is_relayed {
+        true => Ok(0),
+        false => planned.source.unpacked_bytes(&plan.listing),
+    });
+    let unpacked = unpacked.collect::<Result<Vec<_>>>()?.into_iter().max().unwrap_or(0);
+    let needed = needed_bytes(plans).saturating_sub(have) + unpacked;
+    let (free, held) = (sys::free_bytes(dst)?, destination.held_bytes(state)?);
+    if needed > free.saturating_add(held) {
+        let besides = if held > 0 { format!(", and {held} in what is replaced") } else { String::new() };
+        return Err(Error::new(ErrorKind::System, format!("needs {needed} bytes, {free} are free{besides}"))
             .in_file(dst)
             .help("free space, or choose another disk"));
     }
-    Ok(())
+    match state {
+        State::New(held) => destination.begin(dst, &planned.source, plans, held, needed > free)?,
+        _ if needed > free => destination.remove_replaced()?,
+        _ => {}
+    }
+    Ok(recalled)
 }
 
 /// Packs what was planned into `dst`, or goes on with it. With `relay`, images are read from what was packed into that
@@ -172,25 +210,18 @@ pub fn pack(
     if let State::Sealed(manifests) = state {
         let other_sidecars = other_sidecars(&manifests, plans, &options.sidecars)?;
         let unpacked = in_ledgers(dst, plans, &manifests)?;
+        let newer = newer(&planned.source, plans, dst)?;
         let report = report(manifests, true, Vec::new(), &[], plans, 0, start);
-        return Ok(Report { other_sidecars, unpacked, ..report });
+        return Ok(Report { other_sidecars, newer, unpacked, ..report });
     }
-    let mut recalled = Vec::new();
-    for plan in plans {
-        recalled.push(copy::recall(plan, &dataset_folder(dst, plan), &destination.work(plan)?)?);
-    }
+    let recalled = match ready(planned, relay.is_some(), dst, options, &destination, &state) {
+        Ok(recalled) => recalled,
+        Err(error) => {
+            destination.abandon(dst);
+            return Err(error);
+        }
+    };
     let resumed_shards = recalled.iter().map(BTreeMap::len).sum();
-    let have: u64 = recalled.iter().flat_map(BTreeMap::values).map(|shard| shard.entry.bytes).sum();
-    // One after the other: what is unpacked of one split is gone before the next.
-    let unpacked = plans.iter().map(|plan| match relay {
-        Some(_) => Ok(0),
-        None => planned.source.unpacked_bytes(&plan.listing),
-    });
-    let unpacked = unpacked.collect::<Result<Vec<_>>>()?.into_iter().max().unwrap_or(0);
-    if let Err(error) = check_space(dst, needed_bytes(plans).saturating_sub(have) + unpacked) {
-        destination.abandon(dst, plans);
-        return Err(error);
-    }
     let total = |of: &dyn Fn(&Plan) -> u64| plans.iter().map(of).sum::<u64>();
     monitor.begin(Phase::Packing, total(&|plan| plan.listing.len()), total(&Plan::payload_bytes));
     for shard in recalled.iter().flat_map(BTreeMap::values) {
@@ -242,7 +273,8 @@ pub fn pack(
     }
     let is_bad = unpacked.iter().any(|entry| entry.fate == Fate::Skipped);
     if is_bad && options.on_bad == OnBad::Error {
-        return Ok(report(Vec::new(), false, unpacked, &outcomes, plans, resumed_shards, start));
+        let report = report(Vec::new(), false, unpacked, &outcomes, plans, resumed_shards, start);
+        return Ok(Report { replaced: destination.replaced(), ..report });
     }
     // A dataset of nothing would look like one.
     if let Some((plan, _)) = plans.iter().zip(&outcomes).find(|(_, outcome)| samples_of(outcome) == 0) {
@@ -290,6 +322,28 @@ fn other_sidecars(manifests: &[Manifest], plans: &[Plan], choice: &sidecars::Cho
     manifests.iter().zip(plans).map(other).try_fold(false, |any, one: Result<bool>| Ok(any | one?))
 }
 
+/// Images whose files have a later time than the manifest they are in; nothing where the source is no files.
+fn newer(source: &Origin, plans: &[Plan], dst: &Path) -> Result<Option<(u64, Vec<u8>)>> {
+    let (mut count, mut first) = (0, None);
+    for plan in plans.iter().filter(|_| matches!(source, Origin::Folder(_) | Origin::List(_))) {
+        let path = dataset_folder(dst, plan).join(manifest::FILE);
+        let sealed = fs::metadata(&path).and_then(|stat| stat.modified());
+        let sealed = sealed.map_err(|e| sys::io_error("cannot look at", &path, e))?;
+        let sealed = sealed.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+        let later = (0..plan.listing.len())
+            .filter(|number| u128::try_from(plan.listing.entry(*number).stamp).is_ok_and(|changed| changed > sealed));
+        for number in later {
+            count += 1;
+            first.get_or_insert_with(|| {
+                let mut path = Vec::new();
+                plan.listing.path(number, &mut path);
+                [split_prefix(plan).into_bytes(), path].concat()
+            });
+        }
+    }
+    Ok(first.map(|first| (count, first)))
+}
+
 /// The order in which the source will be read.
 pub fn read_order(choice: Option<ReadOrderChoice>, planned: &Planned) -> ReadOrder {
     match choice {
@@ -331,9 +385,11 @@ fn report(
         sealed: !manifests.is_empty(),
         manifests,
         already_sealed,
+        newer: None,
         other_sidecars: false,
         bad: unpacked.iter().filter(|entry| entry.fate == Fate::Skipped).cloned().collect(),
         unpacked,
+        replaced: None,
         resumed_shards,
         shards: plans.iter().map(|plan| plan.shards.len()).sum(),
         strays: plans.iter().zip(outcomes).flat_map(|(plan, outcome)| strays(plan, outcome)).collect(),

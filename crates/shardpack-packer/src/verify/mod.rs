@@ -218,6 +218,12 @@ pub fn repair(dst: &Path, source: &Path, options: &Options, monitor: &dyn Monito
     let (datasets, _) = open(dst)?;
     let mut repaired = Repaired::default();
     for dataset in &datasets {
+        // What it says of other files may be what is wrong: by such a manifest whole files would be written anew.
+        if let Err(error) = dataset.manifest.check_id(&dataset.bytes) {
+            let why = format!("{}; nothing can be mended by it: {}", error.what(), repair::ANEW);
+            repaired.failed.push((format!("{}{}", dataset.prefix, manifest::FILE), why));
+            continue;
+        }
         let found = dataset_report(dataset, options, monitor)?;
         repair::repair(dataset, &found.problems, source, options, monitor, &mut repaired)?;
     }

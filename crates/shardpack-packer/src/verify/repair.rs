@@ -32,6 +32,9 @@ use crate::{
 /// Budget for the images of a shard that is packed anew, in bytes.
 const MEMORY_BYTES: u64 = 1 << 30;
 
+/// What helps where the source alone does not.
+pub(super) const ANEW: &str = "copy it again from where this dataset came from, or pack anew with --force";
+
 /// What a repair did.
 #[derive(Debug, Default)]
 pub struct Repaired {
@@ -82,10 +85,8 @@ impl Repair<'_> {
             sys::write_durably(self.work, &dataset.folder.join(manifest::SUMS_FILE), sums.as_bytes())?;
             repaired.files.push(name(manifest::SUMS_FILE));
         }
-        for file in [manifest::FILE, manifest::LEDGER_FILE] {
-            if named.contains(file) {
-                repaired.failed.push((name(file), "only packing again makes it anew: pack --force".to_owned()));
-            }
+        if named.contains(manifest::LEDGER_FILE) {
+            repaired.failed.push((name(manifest::LEDGER_FILE), ANEW.to_owned()));
         }
         let damaged =
             |shard: &manifest::Shard| (named.contains(shard.file.as_str()), named.contains(shard.index.file.as_str()));

@@ -1,0 +1,177 @@
+//! What a folder that is to be packed into holds already: files that datasets in it name, and what is not theirs.
+//!
+//! Holds at all times: only what a dataset or a plan of ours names is ever moved or removed.
+
+use std::{
+    collections::BTreeSet,
+    fs, io,
+    path::{Component, Path, PathBuf},
+};
+
+use shardpack_format::{
+    Error, Result,
+    manifest::{self, Manifest, WORK_FOLDER},
+};
+
+use super::dataset_folder;
+use crate::{copy, plan::Plan, sidecars, sys};
+
+/// Paths are from the folder that was looked at.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    /// Files of datasets, manifests first: what is left when those are gone does not look finished.
+    pub files: Vec<PathBuf>,
+    /// Folders of datasets, what lies in another before it.
+    pub folders: Vec<PathBuf>,
+    /// Length of the files together in bytes.
+    pub bytes: u64,
+    /// Whether any of it was sealed.
+    pub is_sealed: bool,
+    /// The first thing, by name, that no dataset names.
+    foreign: Option<PathBuf>,
+}
+
+impl Held {
+    /// What is in `dst`, where an unfinished pack of `plans` may be, whose work folder is `work`.
+    pub fn look(dst: &Path, plans: &[Plan], work: &Path) -> Result<Self> {
+        let mut known = Known::default();
+        known.dataset(dst, Path::new(""))?;
+        for name in names_in(dst)? {
+            if name != WORK_FOLDER && is_split(&dst.join(&name), &name)? {
+                known.dataset(dst, Path::new(&name))?;
+            }
+        }
+        for plan in plans {
+            let (folder, split) = (dataset_folder(dst, plan), plan.split.as_deref().unwrap_or_default());
+            let folder = folder.strip_prefix(dst).unwrap_or(Path::new(""));
+            known.own(folder);
+            known.files(folder, (0..plan.shards.len()).map(|shard| plan.shard_file(shard)));
+            known.files(folder, (0..plan.shards.len()).map(|shard| copy::index_file(plan, shard)));
+            known.files(folder, sidecars::begun(&work.join(split))?);
+        }
+        let mut held = Self::default();
+        held.walk(dst, Path::new(""), &known)?;
+        held.files.sort_by_key(|path| path.file_name() != Some(manifest::FILE.as_ref()));
+        held.is_sealed = held.files.first().is_some_and(|path| path.ends_with(manifest::FILE));
+        Ok(held)
+    }
+
+    fn walk(&mut self, dst: &Path, folder: &Path, known: &Known) -> Result<()> {
+        for name in names_in(&dst.join(folder))? {
+            let path = folder.join(&name);
+            if path.as_os_str() == WORK_FOLDER {
+                continue;
+            }
+            let full = dst.join(&path);
+            let stat = fs::symlink_metadata(&full).map_err(|e| sys::io_error("cannot look at", &full, e))?;
+            if stat.is_dir() && known.folders.contains(&path) {
+                self.walk(dst, &path, known)?;
+                self.folders.push(path);
+            } else if !stat.is_dir() && known.files.contains(&path) {
+                self.bytes += stat.len();
+                self.files.push(path);
+            } else {
+                self.foreign.get_or_insert(path);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether there is nothing at all.
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty() && self.folders.is_empty() && self.foreign.is_none()
+    }
+
+    /// Fails where something lies in `dst` that no dataset names.
+    pub fn refuse_foreign(&self, dst: &Path) -> Result<()> {
+        match &self.foreign {
+            None => Ok(()),
+            Some(path) => {
+                Err(Error::usage(format!("holds {path:?}, which is no part of a dataset")).in_file(dst).help(
+                    "choose another folder, or move it away: shards stand alone, and --force replaces datasets only",
+                ))
+            }
+        }
+    }
+
+    /// Why `dst`, which holds this, cannot be packed into without force.
+    pub fn refusal(&self, dst: &Path) -> Error {
+        match self.refuse_foreign(dst) {
+            Err(error) => error,
+            Ok(()) => Error::usage("holds another dataset")
+                .in_file(dst)
+                .help("choose another folder, or --force to replace it"),
+        }
+    }
+}
+
+/// What may be in a folder, by what is said there.
+#[derive(Default)]
+struct Known {
+    files: BTreeSet<PathBuf>,
+    folders: BTreeSet<PathBuf>,
+}
+
+impl Known {
+    fn files(&mut self, folder: &Path, names: impl IntoIterator<Item = String>) {
+        for name in names {
+            let path = folder.join(name);
+            let parents = path.ancestors().skip(1).filter(|parent| !parent.as_os_str().is_empty());
+            self.folders.extend(parents.map(Path::to_path_buf));
+            self.files.insert(path);
+        }
+    }
+
+    /// What the dataset in `folder` of `dst` names; nothing more than its own files where it has no manifest.
+    fn dataset(&mut self, dst: &Path, folder: &Path) -> Result<()> {
+        self.own(folder);
+        self.files(folder, named(&dst.join(folder))?.1);
+        Ok(())
+    }
+
+    /// What every dataset has.
+    fn own(&mut self, folder: &Path) {
+        self.files(folder, [manifest::FILE, manifest::SUMS_FILE, manifest::LEDGER_FILE].map(str::to_owned));
+        self.folders.extend([folder.to_path_buf(), folder.join(manifest::INDEX_FOLDER)]);
+    }
+}
+
+/// Name of the dataset in `folder`, if its manifest tells; and the files that its manifest names, with those of the list of
+/// hashes where the manifest is not there or not as it was sealed.
+fn named(folder: &Path) -> Result<(Option<String>, Vec<String>)> {
+    let bytes = sys::read_if_there(&folder.join(manifest::FILE))?.unwrap_or_default();
+    let (mut name, mut files) = (None, Vec::new());
+    if let Ok(manifest) = Manifest::read(&bytes) {
+        name = manifest.check_id(&bytes).is_ok().then_some(manifest.name);
+        files.extend(manifest.shards.into_iter().flat_map(|shard| [shard.file, shard.index.file]));
+        files.extend(manifest.sidecars.into_iter().map(|sidecar| sidecar.file));
+    }
+    if name.is_none() {
+        let sums = sys::read_if_there(&folder.join(manifest::SUMS_FILE))?.unwrap_or_default();
+        let sums = String::from_utf8_lossy(&sums);
+        let names = sums.lines().filter_map(|line| line.split_once("  ")).map(|(_, name)| name);
+        let stays = |name: &&str| Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
+        files.extend(names.filter(stays).map(str::to_owned));
+    }
+    Ok((name, files))
+}
+
+/// Whether `folder`, called `name`, is a dataset called like it: a split, which a pack without them would leave behind.
+fn is_split(folder: &Path, name: &str) -> Result<bool> {
+    let is_called = |file: &String| file.strip_prefix(name).is_some_and(|rest| rest.starts_with(['-', '.']));
+    Ok(folder.is_dir()
+        && match named(folder)? {
+            (Some(found), _) => found == name,
+            (None, files) => files.iter().any(is_called),
+        })
+}
+
+/// Names in a folder, sorted; those that are no UTF-8 are nobody's of ours, whatever becomes of them.
+fn names_in(folder: &Path) -> Result<Vec<String>> {
+    let failed = |e| sys::io_error("cannot read folder", folder, e);
+    let entries = fs::read_dir(folder).map_err(failed)?;
+    let names = entries.map(|entry| entry.map(|entry| entry.file_name()));
+    let mut names = names.collect::<io::Result<Vec<_>>>().map_err(failed)?;
+    names.sort();
+    Ok(names.iter().map(|name| name.to_string_lossy().into_owned()).collect())
+}
