@@ -22,6 +22,8 @@ enum Outcome {
     Done,
     /// The data is not right, and the command has said so.
     Wrong,
+    /// The machine did not show all of the data, and the command has said so.
+    Refused,
 }
 
 fn main() -> ExitCode {
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
     match commands::run(cli) {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Wrong) => ExitCode::from(1),
+        Ok(Outcome::Refused) => ExitCode::from(2),
         // A closed pipe is how `| head` says that it has seen enough.
         Err(error) if error.io_error().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe) => ExitCode::SUCCESS,
         Err(error) => {

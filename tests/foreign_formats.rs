@@ -14,7 +14,7 @@ use std::{
 use serde_json::{Value, json};
 use shardpack_format::formats;
 use shardpack_packer::{
-    foreign::look::look,
+    foreign::files::look,
     inspect::{self, Filter},
     monitor::Silent,
     verify,
@@ -268,7 +268,9 @@ fn an_index_json_that_is_wrong_is_named() {
     wrong(&|entry| entry["samples"] = json!(7)).code(1).says(shard).says("samples, index.json says 7");
     wrong(&|entry| entry["raw_data"]["bytes"] = json!(7)).code(1).says(shard).says("bytes, index.json says 7");
     wrong(&|entry| entry["raw_data"]["hashes"]["sha1"] = json!("ab")).code(1).says(shard).says("its sha1 is ");
-    wrong(&|entry| entry["raw_data"]["basename"] = json!("gone.mds")).code(1).says("shard \"gone.mds\" is missing");
+    wrong(&|entry| entry["raw_data"]["basename"] = json!("gone.mds"))
+        .code(1)
+        .says("gone.mds: is missing: index.json names it");
     wrong(&|entry| entry["raw_data"]["basename"] = json!("gone.mds")).says(shard).says("does not name it");
     wrong(&|entry| entry["raw_data"]["hashes"] = json!({"blake2b": "ab"})).code(0).says_not("blake2b");
     let loud = run(&["verify", folder.to_str().unwrap()]).code(0);

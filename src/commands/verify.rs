@@ -6,7 +6,7 @@ use serde_json::json;
 use shardpack_format::manifest::{INDEX_FOLDER, SUMS_FILE, WORK_FOLDER};
 use shardpack_packer::{
     Error, Result,
-    foreign::look::{Looked, look},
+    foreign::files::{Files, look},
     verify::{self, Options, Problem, Repaired, Report, foreign},
 };
 
@@ -82,7 +82,11 @@ pub fn run(args: &Args) -> Result<Outcome> {
     } else {
         report::print(&as_text(&report, &repaired, args, has_manifest))?;
     }
-    Ok(if report.problems.is_empty() { Outcome::Done } else { Outcome::Wrong })
+    Ok(match report.problems.is_empty() {
+        true => Outcome::Done,
+        false if report.is_refused => Outcome::Refused,
+        false => Outcome::Wrong,
+    })
 }
 
 /// What is verified.
@@ -90,7 +94,7 @@ enum Subject {
     /// The dataset in this folder, or those of its splits.
     Dataset(PathBuf),
     /// Shards without a manifest.
-    Foreign(Looked),
+    Foreign(Files),
 }
 
 fn subject(paths: &[PathBuf]) -> Result<Subject> {
@@ -201,7 +205,7 @@ fn as_json(report: &Report, repaired: &Repaired) -> serde_json::Value {
         "ok": report.problems.is_empty(),
         "problems": report.problems.iter().map(problem).collect::<Vec<_>>(), "notes": report.notes,
         "samples": report.samples, "damaged_samples": report.damaged_samples, "shards": report.shards,
-        "damaged_shards": report.damaged_shards, "read_bytes": report.read_bytes,
+        "damaged_shards": report.damaged_shards, "ignored_files": report.ignored, "read_bytes": report.read_bytes,
         "elapsed_ms": report.elapsed.as_millis() as u64, "mended": repaired.files,
         "not_mended": repaired.failed.iter().map(|(file, why)| json!({"file": file, "why": why})).collect::<Vec<_>>(),
     })

@@ -72,6 +72,22 @@ pub fn remove_file(path: &Path) -> Result<()> {
     }
 }
 
+/// What the system says of a file, links followed; `None` where there is none. Whatever else keeps it from being looked
+/// at is an error: what cannot be looked at may be there.
+pub fn metadata_if_there(path: &Path) -> Result<Option<fs::Metadata>> {
+    use io::ErrorKind::{InvalidFilename, NotADirectory, NotFound};
+    match fs::metadata(path) {
+        Ok(meta) => Ok(Some(meta)),
+        Err(error) if matches!(error.kind(), NotFound | NotADirectory | InvalidFilename) => Ok(None),
+        Err(error) => Err(io_error("cannot look at", path, error)),
+    }
+}
+
+/// Why [`metadata_if_there`] found nothing: `otherwise`, unless it is a link.
+pub fn missing(path: &Path, otherwise: &'static str) -> &'static str {
+    if path.is_symlink() { "a link that leads nowhere" } else { otherwise }
+}
+
 /// Reads a whole file; `None` where there is none.
 pub fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>> {
     match fs::read(path) {

@@ -14,7 +14,7 @@ use std::{
 use serde_json::json;
 use shardpack_format::image_header::Kind;
 use shardpack_packer::{
-    Error, Result,
+    Error, ErrorKind, Result,
     inspect::{self, Filter, Target as Found},
     table,
 };
@@ -88,7 +88,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         // What cannot be written is said before anything is read.
         table::Kind::of(path)?;
     }
-    let inspect::Resolved { targets, problems } = inspect::resolve(&args.target.paths)?;
+    let inspect::Resolved { targets, problems, ignored } = inspect::resolve(&args.target.paths)?;
     if args.samples {
         let limit = args.limit.unwrap_or(LISTED);
         let filter = Filter {
@@ -120,7 +120,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     match args.talk.json {
         true => {
             let problems: Vec<_> = found.problems.iter().map(problem).collect();
-            report::print_json(&json!({"datasets": found.datasets, "problems": problems}))?;
+            report::print_json(&json!({"datasets": found.datasets, "problems": problems, "ignored_files": ignored}))?;
         }
         false => report::print(&text::report(&found.datasets, args.talk.quiet))?,
     }
@@ -130,7 +130,11 @@ pub fn run(args: &Args) -> Result<Outcome> {
 /// Prints problems to stderr, and says what they mean for the outcome.
 fn tell(problems: &[Error]) -> Outcome {
     problems.iter().for_each(report::error);
-    if problems.is_empty() { Outcome::Done } else { Outcome::Wrong }
+    match problems.iter().any(|problem| problem.kind() != ErrorKind::Data) {
+        true => Outcome::Refused,
+        false if problems.is_empty() => Outcome::Done,
+        false => Outcome::Wrong,
+    }
 }
 
 fn problem(error: &Error) -> serde_json::Value {

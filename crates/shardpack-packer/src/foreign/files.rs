@@ -1,268 +1,304 @@
-//! From what a person writes to files: paths, folders, globs, brace patterns.
+//! From what a person writes to shards: files, folders, globs, brace patterns.
 //!
-//! A folder stands for the shards right in it, in the order of their names, or in that of its `index.json` if it has
-//! one. Names in an index are taken from its own folder only.
+//! Holds at all times: what is there is a shard, a problem, or counted with the reason why it is none; a file that is wrong
+//! keeps no other from being found. Content tells the format; where it does not, for a shard may be damaged in its first
+//! bytes, the name does. A folder stands for the shards right in it, in the order of their names, those that its
+//! `index.json` names first. Names in an index are taken from its own folder only.
 
 use std::{
-    collections::BTreeMap,
-    path::{Component, Path, PathBuf},
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
 };
 
-use globset::{GlobBuilder, GlobMatcher};
 use rayon::prelude::*;
-use shardpack_format::{Error, Result, formats::mds};
+use shardpack_format::{Error, ErrorKind, Result, formats::mds};
 
-use super::{Kind, ShardFile, lmdb::DATA_FILE, recognise::recognise};
+use super::{
+    Kind, ShardFile,
+    lmdb::DATA_FILE,
+    patterns::expanded,
+    recognise::{kind_by_name, recognise},
+};
 use crate::sys;
 
-/// Most files that a brace pattern may stand for.
-const MOST_EXPANDED: usize = 1 << 20;
 /// Name of the index of an MDS dataset.
-pub(super) const INDEX_JSON: &str = "index.json";
+const INDEX_JSON: &str = "index.json";
 /// Extensions of files that lie beside shards and are none, however they begin.
 const BESIDE: [&str; 7] = ["idx", "lst", "index", "json", "txt", "csv", "md"];
 
-/// Why a file of a folder is passed over.
+/// Why something in a folder is passed over.
 const UNKNOWN: &str = "no shard by its first bytes";
+const HIDDEN: &str = "hidden";
+/// A folder that is no shard.
+pub(crate) const FOLDER: &str = "folder";
+const IRREGULAR: &str = "not a regular file";
 
 /// The files that some sources stand for.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Files {
-    /// Shards, in order.
+    /// Shards in the order in which they were given, those of a folder by name or as its `index.json` has them.
     pub shards: Vec<ShardFile>,
-    /// Files of folders that are no shards, by the reason why.
+    /// What is missing, cannot be looked at, or is no shard where one should be; each has its file.
+    pub problems: Vec<Error>,
+    /// What lies in folders and is no shard, by the reason why.
     pub ignored: BTreeMap<String, u64>,
+}
+
+/// Finds the shards that `sources` stand for.
+///
+/// # Errors
+/// When a source is not there, a folder cannot be read, or a file is given twice.
+pub fn look(sources: &[PathBuf]) -> Result<Files> {
+    let mut files = Files::default();
+    for source in sources {
+        files.append(find(source, None)?);
+    }
+    files.checked()
 }
 
 /// Finds the shards that `source` stands for; all of format `from` where that is said.
 ///
 /// # Errors
-/// When it stands for nothing, or a file cannot be read or is of no known format.
-pub fn find(source: &Path, from: Option<Kind>) -> Result<Files> {
-    if source.is_dir() {
-        return of_folder(source, from);
-    }
-    Ok(Files { shards: recognised(&expanded(source)?, from)?, ..Files::default() })
-}
-
-/// What `source` stands for: itself if it is there, or all that a glob or brace pattern matches.
-///
-/// # Errors
-/// When that is nothing, or something that is not there.
-pub(crate) fn expanded(source: &Path) -> Result<Vec<PathBuf>> {
-    if source.exists() {
-        return Ok(vec![source.to_path_buf()]);
-    }
-    let text = source.to_string_lossy();
-    let mut paths = Vec::new();
-    for pattern in braces(&text).map_err(|error| error.in_file(source))? {
-        let before = paths.len();
-        match pattern.contains(['*', '?', '[']) {
-            true => glob(&pattern, &mut paths)?,
-            false => paths.push(PathBuf::from(&pattern)),
-        }
-        if paths.len() == before {
-            return Err(Error::usage("no file matches this pattern").in_file(pattern));
+/// When it is not there, or a folder cannot be read.
+pub(crate) fn find(source: &Path, from: Option<Kind>) -> Result<Files> {
+    let mut files = Files::default();
+    let paths: Vec<(bool, PathBuf)> = expanded(source)?.into_iter().map(|path| (path.is_dir(), path)).collect();
+    for run in paths.chunk_by(|(is_folder, _), (is_next_folder, _)| !is_folder && !is_next_folder) {
+        match run {
+            [(true, folder)] => files.append(of_folder(folder, from)?),
+            named => files.named(&named.iter().map(|(_, path)| path).collect::<Vec<_>>(), from),
         }
     }
-    match paths.iter().find(|path| !path.exists()) {
-        Some(missing) => Err(Error::usage("no such file or folder").in_file(missing)),
-        None => Ok(paths),
-    }
-}
-
-/// Files that a person named: each has to be a shard.
-fn recognised(paths: &[PathBuf], from: Option<Kind>) -> Result<Vec<ShardFile>> {
-    let shards = paths.par_iter().map(|path| match from {
-        Some(kind) => ShardFile::of_kind(path, kind),
-        None => recognise(path)?.ok_or_else(|| unknown(path)),
-    });
-    shards.collect()
-}
-
-fn unknown(path: &Path) -> Error {
-    Error::data("of no format that this program knows, by its first bytes").in_file(path).help(
-        "webdataset tar, TFRecord, RecordIO, MDS, parquet, LMDB and HDF5 are told by themselves; --from says which it is",
-    )
+    Ok(files)
 }
 
 /// The shards right in `folder`.
 ///
 /// # Errors
-/// When it or a file in it cannot be read, or its `index.json` names what is not there.
-pub fn of_folder(folder: &Path, from: Option<Kind>) -> Result<Files> {
-    if let Some(bytes) = sys::read_if_there(&folder.join(INDEX_JSON))?
-        && let Ok(index) = mds::read_index(&bytes)
-    {
-        return of_index(folder, index);
-    }
-    let paths = files_in(folder)?;
-    let looked = paths.par_iter().map(|path| match beside(path) {
-        Some(extension) => Ok(Err(format!("extension .{extension}"))),
-        None => {
-            let shard = recognise(path)?.filter(|shard| from.is_none_or(|kind| kind == shard.kind));
-            Ok(shard.ok_or_else(|| UNKNOWN.to_owned()))
-        }
-    });
+/// When it cannot be read.
+pub(crate) fn of_folder(folder: &Path, from: Option<Kind>) -> Result<Files> {
     let mut files = Files::default();
-    let mut unknown = Vec::new();
-    for (path, looked) in paths.iter().zip(looked.collect::<Result<Vec<_>>>()?) {
-        match looked {
-            Ok(shard) => files.shards.push(shard),
-            Err(reason) => {
-                if reason == UNKNOWN {
-                    unknown.push(path.clone());
-                }
-                *files.ignored.entry(reason).or_default() += 1;
+    let paths = files.in_folder(folder)?;
+    let looked: Vec<_> = paths
+        .par_iter()
+        .map(|path| match recognise(path) {
+            // Compressed in a way that is not read, and not called a shard.
+            Err(error) if error.kind() == ErrorKind::Usage && kind_by_name(path).is_none() => Ok(None),
+            found => Ok(found?.filter(|shard| from.is_none_or(|kind| kind == shard.kind))),
+        })
+        .collect();
+    // One that cannot be read is told in `checked`, once there are shards that it is about.
+    let wants_index = from.is_none_or(|kind| kind.name() == mds::NAME);
+    let index = if wants_index { read_index(folder)?.and_then(Result::ok) } else { None };
+    let has_index = index.is_some();
+    let mut listed = BTreeSet::new();
+    for shard in index.into_iter().flat_map(|index| index.shards) {
+        let is_new = listed.insert(folder.join(&shard.raw_data.basename));
+        listed.extend(basenames(&shard).map(|name| folder.join(name)));
+        match is_new {
+            true => files.listed(folder, shard)?,
+            false => {
+                let what = format!("shard {:?} is named twice", shard.raw_data.basename);
+                files.problems.push(Error::data(what).in_file(folder.join(INDEX_JSON)));
             }
         }
     }
-    if files.shards.is_empty() && from.is_some() && !unknown.is_empty() {
+    let mut unknown = Vec::new();
+    for (path, found) in paths.iter().zip(looked) {
+        match found {
+            Ok(Some(shard)) if listed.contains(&shard.path) => {}
+            Ok(Some(shard)) if has_index && shard.kind.name() == mds::NAME => {
+                let what = format!("{INDEX_JSON} does not name it, so that streaming does not read it");
+                files.problems.push(Error::data(what).in_file(&shard.path));
+            }
+            Ok(Some(shard)) => files.shards.push(shard),
+            Ok(None) => unknown.push(path),
+            Err(error) => files.problems.push(error),
+        }
+    }
+    if files.shards.is_empty() && from.is_some() {
         // A person says what the files themselves do not.
-        files.shards = recognised(&unknown, from)?;
-        files.ignored.remove(UNKNOWN);
+        files.named(&unknown, from);
+    } else {
+        unknown.iter().for_each(|_| files.ignore(UNKNOWN));
     }
     Ok(files)
 }
 
-/// The files right in `folder`, hidden ones left out, by name.
-pub(super) fn files_in(folder: &Path) -> Result<Vec<PathBuf>> {
-    let failed = |e| sys::io_error("cannot read folder", folder, e);
-    let mut paths = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        let is_hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
-        // The folder of an LMDB is as good as its file.
-        let data = path.join(DATA_FILE);
-        if !is_hidden && path.is_file() {
-            paths.push(path);
-        } else if !is_hidden && data.is_file() {
-            paths.push(data);
+impl Files {
+    /// Fails where there is no shard.
+    ///
+    /// # Errors
+    /// The first problem, or that there is nothing in `sources`.
+    pub fn some(mut self, sources: &[PathBuf]) -> Result<Self> {
+        match (self.shards.is_empty(), self.problems.is_empty()) {
+            (false, _) => Ok(self),
+            (true, false) => Err(self.problems.swap_remove(0)),
+            (true, true) => Err(none_in(sources.first().map_or(Path::new(""), PathBuf::as_path))),
         }
     }
-    paths.sort();
-    Ok(paths)
-}
 
-/// The extension of a file that lies beside shards and is none.
-pub(super) fn beside(path: &Path) -> Option<String> {
-    let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
-    BESIDE.contains(&extension.as_str()).then_some(extension)
-}
-
-/// The shards that an `index.json` in `folder` names; of each the compressed file, unless only the other is there.
-fn of_index(folder: &Path, index: mds::IndexJson) -> Result<Files> {
-    let kind = Kind::of(mds::NAME)?;
-    let shards = index.shards.into_par_iter().map(|shard| {
-        let raw = folder.join(&shard.raw_data.basename);
-        let path = match &shard.zip_data {
-            Some(zip) if !raw.exists() => folder.join(&zip.basename),
-            _ => raw,
-        };
-        ShardFile::of_kind(&path, kind).map(|file| ShardFile { expected: Some(shard), ..file })
-    });
-    Ok(Files { shards: shards.collect::<Result<_>>()?, ..Files::default() })
-}
-
-/// What a brace pattern stands for: `{a,b}` and `{000..146}`, also several and nested; itself where there is none.
-///
-/// # Errors
-/// When it stands for too many.
-fn braces(text: &str) -> Result<Vec<String>> {
-    let mut done = Vec::new();
-    // Those that are not done, the next one last.
-    let mut rest = vec![text.to_owned()];
-    while let Some(text) = rest.pop() {
-        let Some((before, choices, after)) = first_brace(&text)? else {
-            done.push(text);
-            continue;
-        };
-        if choices.len() + done.len() + rest.len() > MOST_EXPANDED {
-            return Err(too_many());
+    /// Adds what another source stands for.
+    pub(crate) fn append(&mut self, mut other: Self) {
+        self.shards.append(&mut other.shards);
+        self.problems.append(&mut other.problems);
+        for (reason, files) in other.ignored {
+            *self.ignored.entry(reason).or_default() += files;
         }
-        rest.extend(choices.iter().rev().map(|choice| format!("{before}{choice}{after}")));
     }
-    Ok(done)
-}
 
-fn too_many() -> Error {
-    Error::usage(format!("a pattern that stands for more than {MOST_EXPANDED} files"))
-}
+    /// All sources together: no file is there twice, and MDS shards that were given one by one know what an `index.json`
+    /// beside says of them.
+    ///
+    /// # Errors
+    /// When a file is given twice, or an index cannot be looked at.
+    pub(crate) fn checked(mut self) -> Result<Self> {
+        let mut seen = BTreeSet::new();
+        if let Some(twice) = self.shards.iter().find(|shard| !seen.insert(&shard.path)) {
+            return Err(Error::usage("is given twice").in_file(&twice.path));
+        }
+        self.expect()?;
+        Ok(self)
+    }
 
-/// The first pair of braces in `text` that are a pattern: what is before, the choices, what is after.
-fn first_brace(text: &str) -> Result<Option<(&str, Vec<String>, &str)>> {
-    for (open, _) in text.match_indices('{') {
-        let (mut depth, mut commas, mut close) = (0, Vec::new(), None);
-        for (at, c) in text[open..].char_indices() {
-            match c {
-                '{' => depth += 1,
-                '}' => depth -= 1,
-                ',' if depth == 1 => commas.push(open + at),
-                _ => {}
-            }
-            if depth == 0 {
-                close = Some(open + at);
-                break;
+    fn ignore(&mut self, reason: &str) {
+        *self.ignored.entry(reason.to_owned()).or_default() += 1;
+    }
+
+    /// Files that a person named.
+    fn named(&mut self, paths: &[&PathBuf], from: Option<Kind>) {
+        let found = paths.par_iter().map(|path| match from {
+            Some(kind) => ShardFile::of_kind(path, kind),
+            None => recognise(path)?.ok_or_else(|| unknown(path)),
+        });
+        for found in found.collect::<Vec<_>>() {
+            match found {
+                Ok(shard) => self.shards.push(shard),
+                Err(error) => self.problems.push(error),
             }
         }
-        let Some(close) = close else { continue };
-        let (before, inner, after) = (&text[..open], &text[open + 1..close], &text[close + 1..]);
-        if !commas.is_empty() {
-            let starts = std::iter::once(open).chain(commas.iter().copied()).map(|at| at + 1);
-            let ends = commas.iter().copied().chain([close]);
-            let choices = starts.zip(ends).map(|(start, end)| text[start..end].to_owned());
-            return Ok(Some((before, choices.collect(), after)));
-        }
-        if let Some(range) = numbers(inner)? {
-            return Ok(Some((before, range, after)));
-        }
     }
-    Ok(None)
-}
 
-/// `000..146`: the numbers from the first to the last, with as many digits as either has where one begins with 0.
-fn numbers(inner: &str) -> Result<Option<Vec<String>>> {
-    let Some((first, last)) = inner.split_once("..") else { return Ok(None) };
-    let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse::<u64>().ok())?;
-    let (Some(from), Some(to)) = (number(first), number(last)) else { return Ok(None) };
-    if from.abs_diff(to) >= MOST_EXPANDED as u64 {
-        return Err(too_many());
-    }
-    let is_padded = |text: &str| text.len() > 1 && text.starts_with('0');
-    let width = if is_padded(first) || is_padded(last) { first.len().max(last.len()) } else { 0 };
-    let shown = |number: u64| format!("{number:0width$}");
-    Ok(Some(if from <= to { (from..=to).map(shown).collect() } else { (to..=from).rev().map(shown).collect() }))
-}
-
-/// Files that a glob stands for, in the order of their names.
-fn glob(pattern: &str, out: &mut Vec<PathBuf>) -> Result<()> {
-    let parts: Vec<Component<'_>> = Path::new(pattern).components().collect();
-    expand(PathBuf::new(), &parts, out).map_err(|error| error.in_file(pattern))
-}
-
-fn expand(before: PathBuf, parts: &[Component<'_>], out: &mut Vec<PathBuf>) -> Result<()> {
-    let Some((part, rest)) = parts.split_first() else {
-        if before.is_file() {
-            out.push(before);
+    /// The files right in `folder` that may be shards, by name.
+    fn in_folder(&mut self, folder: &Path) -> Result<Vec<PathBuf>> {
+        let failed = |e| sys::io_error("cannot read folder", folder, e);
+        let mut paths = Vec::new();
+        for entry in std::fs::read_dir(folder).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+            if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.')) {
+                self.ignore(HIDDEN);
+            } else if BESIDE.contains(&extension.as_str()) {
+                self.ignore(&format!("extension .{extension}"));
+            } else {
+                paths.push(path);
+            }
         }
-        return Ok(());
+        paths.sort();
+        let kept = paths.into_iter().filter_map(|path| {
+            let is_file = |path: &Path| Ok(sys::metadata_if_there(path)?.map(|meta| (meta.is_file(), meta.is_dir())));
+            match is_file(&path) {
+                Ok(Some((true, _))) => return Some(path),
+                // The folder of an LMDB is as good as its file.
+                Ok(Some((_, true))) => match is_file(&path.join(DATA_FILE)) {
+                    Ok(Some((true, _))) => return Some(path.join(DATA_FILE)),
+                    Ok(_) => self.ignore(FOLDER),
+                    Err(error) => self.problems.push(error),
+                },
+                Ok(Some(_)) if kind_by_name(&path).is_none() => self.ignore(IRREGULAR),
+                Ok(Some(_)) => self.problems.push(Error::data(IRREGULAR).in_file(&path)),
+                Ok(None) => self.problems.push(Error::data(sys::missing(&path, "is gone")).in_file(&path)),
+                Err(error) => self.problems.push(error),
+            }
+            None
+        });
+        Ok(kept.collect())
+    }
+
+    /// A shard that the index of `folder` names; of two files the one that is not compressed.
+    fn listed(&mut self, folder: &Path, shard: mds::Shard) -> Result<()> {
+        let name = &shard.raw_data.basename;
+        if !matches!(shard.format.as_str(), "" | mds::NAME) {
+            let what = format!("shard {name:?} is of format {:?}, which is not read", shard.format);
+            self.problems.push(Error::data(what).in_file(folder.join(INDEX_JSON)));
+            return Ok(());
+        }
+        let mut there = None;
+        for path in basenames(&shard).map(|name| folder.join(name)) {
+            if there.is_none() && sys::metadata_if_there(&path)?.is_some() {
+                there = Some(path);
+            }
+        }
+        let Some(path) = there else {
+            let what = format!("is missing: {INDEX_JSON} names it, with {} samples", shard.samples);
+            self.problems.push(Error::data(what).in_file(folder.join(name)));
+            return Ok(());
+        };
+        match Kind::of(mds::NAME).and_then(|kind| ShardFile::of_kind(&path, kind)) {
+            Ok(file) => self.shards.push(ShardFile { expected: Some(shard), ..file }),
+            Err(error) => self.problems.push(error),
+        }
+        Ok(())
+    }
+
+    /// Adds what an `index.json` beside says of MDS shards that were given one by one.
+    fn expect(&mut self) -> Result<()> {
+        let mut indexes: BTreeMap<PathBuf, BTreeMap<String, mds::Shard>> = BTreeMap::new();
+        for file in &mut self.shards {
+            if file.kind.name() != mds::NAME || file.expected.is_some() {
+                continue;
+            }
+            let folder = file.path.parent().unwrap_or(Path::new("")).to_path_buf();
+            if !indexes.contains_key(&folder) {
+                let mut by_name = BTreeMap::new();
+                match read_index(&folder)?.transpose() {
+                    Ok(index) => {
+                        for shard in index.into_iter().flat_map(|index| index.shards) {
+                            by_name.extend(basenames(&shard).map(|name| (name.to_owned(), shard.clone())));
+                        }
+                    }
+                    Err(error) => self.problems.push(error),
+                }
+                indexes.insert(folder.clone(), by_name);
+            }
+            let name = file.path.file_name().unwrap_or_default().to_string_lossy();
+            file.expected = indexes.get(&folder).and_then(|index| index.get(&*name)).cloned();
+        }
+        Ok(())
+    }
+}
+
+/// The unpacked file first.
+fn basenames(shard: &mds::Shard) -> impl Iterator<Item = &str> {
+    [Some(&shard.raw_data), shard.zip_data.as_ref()].into_iter().flatten().map(|file| file.basename.as_str())
+}
+
+/// The `index.json` in `folder`, if there is one that speaks of shards or should.
+fn read_index(folder: &Path) -> Result<Option<Result<mds::IndexJson>>> {
+    let path = folder.join(INDEX_JSON);
+    let index = match sys::read_if_there(&path)? {
+        Some(bytes) => Some(mds::read_index(&bytes)),
+        None if path.is_symlink() => Some(Err(Error::data(sys::missing(&path, "is gone")))),
+        None => None,
     };
-    let text = part.as_os_str().to_string_lossy();
-    if !text.contains(['*', '?', '[']) {
-        return expand(before.join(part), rest, out);
-    }
-    let wrong = |error: globset::Error| Error::usage(error.to_string());
-    let matcher: GlobMatcher =
-        GlobBuilder::new(&text).literal_separator(true).build().map_err(wrong)?.compile_matcher();
-    let folder = if before.as_os_str().is_empty() { PathBuf::from(".") } else { before.clone() };
-    let Ok(entries) = std::fs::read_dir(&folder) else { return Ok(()) };
-    let mut names: Vec<_> = entries.filter_map(|entry| entry.ok().map(|entry| entry.file_name())).collect();
-    names.retain(|name| {
-        let hidden = name.to_string_lossy().starts_with('.') && !text.starts_with('.');
-        !hidden && matcher.is_match(Path::new(name))
-    });
-    names.sort();
-    names.into_iter().try_for_each(|name| expand(before.join(name), rest, out))
+    Ok(index.map(|index| index.map_err(|error| error.in_file(&path))))
+}
+
+/// What is read, for messages.
+fn known() -> String {
+    Kind::names().join(", ")
+}
+
+fn unknown(path: &Path) -> Error {
+    Error::data("of no format that this program knows, by its first bytes and its name")
+        .in_file(path)
+        .help(format!("shards of these formats are told by themselves: {}; convert --from says which it is", known()))
+}
+
+fn none_in(folder: &Path) -> Error {
+    Error::usage("no manifest.json in it, nor in its folders, and no shards")
+        .in_file(folder)
+        .help(format!("give a folder that `shardpack pack` wrote, or shards of these formats: {}", known()))
 }
 
 #[cfg(test)]
@@ -270,31 +306,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn braces_stand_for_what_they_do_in_a_shell() {
-        let expanded = |text: &str| braces(text).unwrap().join(" ");
-        assert_eq!(expanded("a-{08..11}.tar"), "a-08.tar a-09.tar a-10.tar a-11.tar");
-        assert_eq!(expanded("a{3..1}"), "a3 a2 a1");
-        assert_eq!(expanded("{x,y{1,2}}/{0..1}"), "x/0 x/1 y1/0 y1/1 y2/0 y2/1");
-        for literal in ["plain", "a{b}c", "a{1..b}", "{", "}{", "a{1,2"] {
-            assert_eq!(expanded(literal), literal);
-        }
-        assert_eq!(expanded("{b}{1,2}"), "{b}1 {b}2");
-        assert!(braces("{0..99999999}").is_err());
-        assert!(braces("{0..1023}{0..1023}{0..1023}").is_err());
-    }
-
-    #[test]
-    fn globs_match_file_names_in_order() {
+    fn a_folder_without_shards_is_said_to_have_none() {
         let folder = tempfile::tempdir().unwrap();
-        for name in ["b/2.tar", "a/1.tar", "a/0.tar", "a/x.txt", "a/.h.tar"] {
-            let path = folder.path().join(name);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, b"").unwrap();
-        }
-        let mut found = Vec::new();
-        glob(&format!("{}/?/*.tar", folder.path().display()), &mut found).unwrap();
-        let found: Vec<_> = found.iter().map(|path| path.strip_prefix(folder.path()).unwrap()).collect();
-        assert_eq!(found, ["a/0.tar", "a/1.tar", "b/2.tar"].map(Path::new));
+        let sources = [folder.path().to_path_buf()];
+        std::fs::write(folder.path().join("notes"), b"text").unwrap();
+        let error = look(&sources).unwrap().some(&sources).unwrap_err();
+        assert!(error.to_string().ends_with("no shards"), "{error}");
+        let named = [folder.path().join("notes")];
+        let error = look(&named).unwrap().some(&named).unwrap_err();
+        assert!(error.to_string().contains("of no format") && error.help_text().unwrap().contains("mds"), "{error}");
     }
 
     #[test]
@@ -303,7 +323,7 @@ mod tests {
         let path = folder.path().join("x.bin");
         assert!(find(&path, None).unwrap_err().to_string().contains("no such file"));
         std::fs::write(&path, b"text").unwrap();
-        assert!(find(&path, None).unwrap_err().to_string().contains("no format"));
+        assert!(find(&path, None).unwrap().problems[0].to_string().contains("no format"));
         let all = folder.path();
         assert_eq!(find(all, None).unwrap().ignored.len(), 1);
         // One that is called a shard is one, damaged or not; and one that a person says is.
@@ -311,5 +331,24 @@ mod tests {
         std::fs::write(folder.path().join("x.tar"), b"text").unwrap();
         assert_eq!(find(all, None).unwrap().shards.len(), 1);
         assert_eq!(find(all, Some(Kind::of("webdataset").unwrap())).unwrap().shards.len(), 1);
+    }
+
+    #[test]
+    fn what_an_index_names_and_what_it_does_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let entry = |name: &str| format!(r#"{{"samples": 1, "raw_data": {{"basename": "{name}", "bytes": 3}}}}"#);
+        let index = format!(r#"{{"shards": [{}, {}]}}"#, entry("b.mds"), entry("gone.mds"));
+        std::fs::write(folder.path().join(INDEX_JSON), index).unwrap();
+        for name in ["a.mds", "b.mds"] {
+            std::fs::write(folder.path().join(name), b"xyz").unwrap();
+        }
+        let looked = look(&[folder.path().to_path_buf()]).unwrap();
+        assert_eq!(looked.shards.len(), 1);
+        assert!(looked.shards[0].path.ends_with("b.mds") && looked.shards[0].expected.is_some());
+        let said: Vec<_> = looked.problems.iter().map(Error::to_string).collect();
+        assert!(said[0].ends_with("gone.mds: is missing: index.json names it, with 1 samples"), "{said:?}");
+        assert!(said[1].contains("a.mds: index.json does not name it"), "{said:?}");
+        let one = look(&[folder.path().join("b.mds")]).unwrap();
+        assert!(one.shards[0].expected.is_some() && one.problems.is_empty());
     }
 }

@@ -5,12 +5,13 @@
 //! compressed where the bytes themselves cannot.
 
 mod contain;
+mod expected;
 pub mod files;
 pub mod hdf5;
 mod keys;
 pub mod lmdb;
-pub mod look;
 pub mod parquet;
+pub(crate) mod patterns;
 pub mod plain;
 mod recognise;
 mod unpack;
@@ -27,12 +28,12 @@ use shardpack_format::{
     Error, Result,
     formats::{
         self,
-        foreign::{Input, Walk, Wanted, fill},
+        foreign::{Input, Walk, Wanted, fill, unreadable},
         mds,
     },
 };
 
-use crate::{digest::digest, monitor::Monitor, sys};
+use crate::sys;
 pub use unpack::Packed;
 
 /// Bytes of a file that its format is told by.
@@ -131,7 +132,12 @@ impl ShardFile {
     /// When it cannot be read, or is no regular file.
     pub fn recognise(path: &Path) -> Result<Option<Self>> {
         let (bytes, mtime_ns) = facts(path)?;
-        let found = ways(path)?.into_iter().find_map(|packed| Some((told(path, bytes, packed)?, packed)));
+        let mut found = None;
+        for packed in ways(path)? {
+            if found.is_none() {
+                found = told(path, bytes, packed)?.map(|kind| (kind, packed));
+            }
+        }
         let file = |(kind, packed)| Self {
             path: path.to_path_buf(),
             bytes,
@@ -151,8 +157,13 @@ impl ShardFile {
     pub fn of_kind(path: &Path, kind: Kind) -> Result<Self> {
         let (bytes, mtime_ns) = facts(path)?;
         let ways = ways(path)?;
-        let told = ways.iter().find(|packed| told(path, bytes, **packed) == Some(kind)).or(ways.first());
-        let packed = told.copied().flatten();
+        let mut packed = ways.first().copied().flatten();
+        for way in ways {
+            if told(path, bytes, way)? == Some(kind) {
+                packed = way;
+                break;
+            }
+        }
         Ok(Self { path: path.to_path_buf(), bytes, mtime_ns, kind, packed, expected: None, part: None })
     }
 
@@ -236,34 +247,6 @@ impl ShardFile {
             Kind::Format(_) | Kind::Parquet | Kind::Lmdb => Ok(Vec::new()),
         }
     }
-
-    /// The first hash or length in an `index.json` beside that is not that of the file, for a message.
-    ///
-    /// # Errors
-    /// When it cannot be read.
-    pub fn difference(&self, monitor: &dyn Monitor) -> Result<Option<String>> {
-        let Some(expected) = &self.expected else { return Ok(None) };
-        let raw = (&expected.raw_data, self.packed.is_some());
-        let zip = expected.zip_data.as_ref().filter(|_| self.packed.is_some()).map(|zip| (zip, false));
-        for (file, is_unpacked) in zip.into_iter().chain([raw]) {
-            let (names, _) = file.known_hashes();
-            if names.is_empty() {
-                continue;
-            }
-            let mut input: Box<dyn Read> =
-                if is_unpacked { Box::new(self.input()?.bytes) } else { Box::new(open(&self.path)?) };
-            // The walk tells what keeps it from being unpacked.
-            let Ok((bytes, found)) = digest(&mut input, names, monitor) else { continue };
-            if bytes != file.bytes {
-                return Ok(Some(format!("{bytes} bytes, index.json says {}", file.bytes)));
-            }
-            let mut known = found.iter().map(|(name, hash)| (name, hash, &file.hashes[name]));
-            if let Some((name, found, said)) = known.find(|(_, found, said)| !found.eq_ignore_ascii_case(said)) {
-                return Ok(Some(format!("the {name} of its shard is {found}, index.json says {said}")));
-            }
-        }
-        Ok(None)
-    }
 }
 
 /// The images of a walk, end to end.
@@ -304,23 +287,30 @@ fn ways(path: &Path) -> Result<Vec<Option<Packed>>> {
 }
 
 /// What a file is, by its first bytes, unpacked.
-fn told(path: &Path, bytes: u64, packed: Option<Packed>) -> Option<Kind> {
+fn told(path: &Path, bytes: u64, packed: Option<Packed>) -> Result<Option<Kind>> {
     let mut first = vec![0; LOOK_BYTES];
-    // What cannot be unpacked from its first byte on is none of ours.
-    let Input { bytes: mut inner, total_bytes } = input(path, bytes, packed).ok()?;
-    let filled = fill(&mut inner, &mut first).ok()?;
+    let filled = input(path, bytes, packed).and_then(|Input { bytes: mut inner, total_bytes }| {
+        let filled = fill(&mut inner, &mut first).map_err(|error| unreadable(error, 0).in_file(path))?;
+        Ok((filled, total_bytes))
+    });
+    let (filled, total_bytes) = match filled {
+        Ok(filled) => filled,
+        // What cannot be unpacked from its first byte on is none of ours.
+        Err(error) if error.io_error().is_none_or(|error| error.raw_os_error().is_none()) => return Ok(None),
+        Err(error) => return Err(error),
+    };
     first.truncate(filled);
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     if packed.is_none() && parquet::is(&first) {
-        return Some(Kind::Parquet);
+        return Ok(Some(Kind::Parquet));
     }
     if packed.is_none() && hdf5::is(&first) {
-        return Some(Kind::Hdf5);
+        return Ok(Some(Kind::Hdf5));
     }
     if packed.is_none() && lmdb::Environment::is(&first) {
-        return Some(Kind::Lmdb);
+        return Ok(Some(Kind::Lmdb));
     }
-    formats::ALL.iter().find(|entry| entry.foreign.is(&first, total_bytes, &name)).map(Kind::Format)
+    Ok(formats::ALL.iter().find(|entry| entry.foreign.is(&first, total_bytes, &name)).map(Kind::Format))
 }
 
 /// Length and time of the last change of a file.

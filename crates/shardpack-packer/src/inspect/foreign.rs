@@ -237,6 +237,8 @@ fn look_at(file: &ShardFile, facts: &mut Facts, monitor: &dyn Monitor) -> Result
         Ok(ControlFlow::Continue(()))
     });
     monitor.advance(0, file.bytes - told);
+    // Hashes are for `verify`: this is a look.
+    facts.problems.extend(file.compare(true, monitor)?.problems);
     match scanned {
         Ok(of_file) => facts.add_file(file, of_file, samples),
         Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),

@@ -4,6 +4,7 @@
 //! beside it.
 
 use std::{
+    collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
 };
@@ -14,8 +15,8 @@ use shardpack_reader::{Dataset, Shard, WORK_FOLDER};
 use crate::{
     foreign::{
         ShardFile,
-        files::expanded,
-        look::{Looked, look},
+        files::{Files, look},
+        patterns::expanded,
     },
     plan_file, sys,
 };
@@ -39,6 +40,8 @@ pub struct Resolved {
     pub targets: Vec<Target>,
     /// Files that are none, or that are missing; there is something beside them.
     pub problems: Vec<Error>,
+    /// What lies in folders beside shards and is none, by the reason why.
+    pub ignored: BTreeMap<String, u64>,
 }
 
 /// A dataset, and which of its shards are meant.
@@ -131,9 +134,12 @@ impl Resolved {
         if sources.is_empty() {
             return Ok(());
         }
-        let Looked { shards, problems } = look(sources)?.some(sources)?;
+        let Files { shards, problems, ignored } = look(sources)?.some(sources)?;
         sources.clear();
         self.problems.extend(problems);
+        for (reason, files) in ignored {
+            *self.ignored.entry(reason).or_default() += files;
+        }
         let before = self.targets.len();
         for shard in shards {
             let group = self.targets[before..].iter_mut().find_map(|target| match target {

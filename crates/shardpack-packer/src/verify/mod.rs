@@ -82,6 +82,10 @@ pub struct Report {
     pub damaged_shards: u64,
     /// Bytes of shards that were read.
     pub read_bytes: u64,
+    /// Whether the machine kept something from being read, so that nobody can say whether it is right.
+    pub is_refused: bool,
+    /// What lies in folders beside foreign shards and is none, by the reason why.
+    pub ignored: BTreeMap<String, u64>,
     /// How long it took.
     pub elapsed: Duration,
 }
@@ -95,6 +99,7 @@ impl Report {
         self.shards += other.shards;
         self.damaged_shards += other.damaged_shards;
         self.read_bytes += other.read_bytes;
+        self.is_refused |= other.is_refused;
     }
 }
 

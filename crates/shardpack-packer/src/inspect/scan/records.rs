@@ -28,13 +28,14 @@ pub(super) fn scan(file: &ShardFile, found: &mut Found<'_>) -> Result<FileFacts>
     facts.understood = walk.understood();
     // The first record without an image, and how many there are.
     let (mut lacking, mut first) = (0u64, None);
-    let mut bytes = Vec::new();
+    let (mut bytes, mut samples) = (Vec::new(), 0);
     let ended = loop {
         let record = match walk.next() {
             Ok(Some(record)) => record,
             Ok(None) => break Ok(()),
             Err(error) => break Err(error),
         };
+        samples += 1;
         facts.content_bytes = record.range.end;
         let header = match &record.image {
             Ok(image) => match header(&mut *walk, image, heads.as_ref(), &mut bytes) {
@@ -59,6 +60,7 @@ pub(super) fn scan(file: &ShardFile, found: &mut Found<'_>) -> Result<FileFacts>
                 facts.content_bytes = file.bytes;
             }
             facts.remarks = walk.remarks().into_iter().map(|remark| remark.in_file(&file.path)).collect();
+            facts.remarks.extend(file.differing_samples(samples));
             first
         }
     };

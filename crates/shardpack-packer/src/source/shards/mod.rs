@@ -12,13 +12,14 @@ mod stored;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use rayon::prelude::*;
 use shardpack_format::{
-    Error, Result,
+    Error, ErrorKind, Result,
     formats::foreign::{Entries, Wanted},
 };
 
@@ -47,6 +48,8 @@ pub struct Shards {
     files: Vec<File>,
     wanted: Wanted,
     ignored: BTreeMap<String, u64>,
+    /// Files that should be shards and are not, or are missing: what they are called, and what is wrong.
+    lost: Vec<(Vec<u8>, String)>,
 }
 
 #[derive(Clone, Debug)]
@@ -68,18 +71,20 @@ impl Shards {
         for source in sources {
             for (split, more) in splits::of_source(source, from, splits)? {
                 split_of.extend(more.shards.iter().map(|_| split.clone()));
-                found.shards.extend(more.shards);
-                for (reason, files) in more.ignored {
-                    *found.ignored.entry(reason).or_default() += files;
-                }
+                found.append(more);
             }
         }
-        let mut seen = BTreeSet::new();
-        if let Some(twice) = found.shards.iter().find(|shard| !seen.insert(&shard.path)) {
-            return Err(Error::usage("is given twice").in_file(&twice.path));
+        let mut found = found.checked()?;
+        // What the machine does not show may be anything.
+        if let Some(at) = found.problems.iter().position(|error| error.kind() != ErrorKind::Data) {
+            return Err(found.problems.swap_remove(at));
+        }
+        if found.shards.is_empty() && !found.problems.is_empty() {
+            return Err(found.problems.swap_remove(0));
         }
         if found.shards.is_empty() {
-            let ignored: u64 = found.ignored.values().sum();
+            let ignored: u64 =
+                found.ignored.iter().filter(|(reason, _)| *reason != files::FOLDER).map(|(_, files)| files).sum();
             return Err(Error::usage(match ignored {
                 0 => "no shards in here".to_owned(),
                 files => format!("none of the {files} files in here is a shard"),
@@ -91,6 +96,13 @@ impl Shards {
             ));
         }
         let common = common_folder(&found.shards);
+        let lost = found.problems.iter().map(|problem| {
+            let path = Path::new(problem.location().file.as_deref().unwrap_or_default());
+            // Where it lies on this machine is nobody's business.
+            let name = path.strip_prefix(&common).ok().or(path.file_name().map(Path::new)).unwrap_or(path);
+            (name.as_os_str().as_bytes().to_vec(), problem.what())
+        });
+        let lost = lost.collect();
         let mut files: Vec<File> = found
             .shards
             .into_iter()
@@ -117,7 +129,7 @@ impl Shards {
         if files.len() > open::MOST_FILES || files.iter().any(|file| file.shard.bytes > open::MOST_FILE_BYTES) {
             return Err(Error::usage("more than 16 million files, or one of more than 1 TiB"));
         }
-        Ok(Self { files, wanted, ignored: found.ignored })
+        Ok(Self { files, wanted, ignored: found.ignored, lost })
     }
 
     /// Folders that the files are in.
@@ -186,8 +198,16 @@ impl Shards {
         let classes = Classes::settle(said, &words, &known);
         let mut scanned: Vec<Option<Scanned>> = scanned.into_iter().map(Some).collect();
         let mut found = Vec::new();
+        let mut lost = self.lost.iter();
         for split in self.splits() {
             let mut one = Found { split, ..Found::default() };
+            // Of which split it is, nobody can say: all are told of the first.
+            one.unpacked.extend(lost.by_ref().map(|(path, reason)| Unpacked {
+                path: path.clone(),
+                class: None,
+                fate: Fate::Skipped,
+                reason: reason.as_str().into(),
+            }));
             let mut collector = Collector::new(&classes.names);
             let mut notes = Vec::new();
             let of_split =

@@ -167,6 +167,9 @@ fn unpack(shard: &ShardFile, wanted: &Wanted, path: &Path, monitor: &dyn Monitor
         match inner.read(&mut buffer) {
             Ok(read @ 1..) => out.write_all(&buffer[..read]).map_err(failed)?,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.raw_os_error().is_some() => {
+                return Err(sys::io_error("cannot read", &shard.path, error));
+            }
             // Damage ends it as the end does; samples beyond were not listed.
             Ok(0) | Err(_) => break,
         }

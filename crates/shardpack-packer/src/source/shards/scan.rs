@@ -82,7 +82,7 @@ pub(super) fn scan(
     let mut scanned = Scanned::default();
     let (mut walk, known) = match file.walk(wanted).and_then(|walk| Ok((walk, file.classes(wanted)?))) {
         Ok(opened) => opened,
-        Err(error) if error.kind() == ErrorKind::Usage => return Err(error),
+        Err(error) if error.kind() != ErrorKind::Data => return Err(error),
         Err(error) => {
             scanned.refuse_region(0, &error);
             return Ok(scanned);
@@ -95,6 +95,9 @@ pub(super) fn scan(
         let record = match walk.next() {
             Ok(Some(record)) => record,
             Ok(None) => break,
+            Err(error) if matches!(error.kind(), ErrorKind::System | ErrorKind::Interrupted) => {
+                return Err(error.in_file(&file.path));
+            }
             Err(error) => {
                 scanned.refuse_region(error.location().byte.unwrap_or(0), &error);
                 break;
@@ -129,13 +132,19 @@ pub(super) fn scan(
     monitor.advance(samples, bytes);
     scanned.remarks.extend(walk.notes());
     scanned.remarks.extend(walk.remarks().iter().map(ToString::to_string));
-    if let Some(expected) = &file.expected {
+    if file.expected.is_some() {
         let found = (scanned.rows.len() + scanned.refused.len()) as u64;
-        if found != expected.samples {
-            scanned.remarks.push(format!("{found} samples, index.json says {}", expected.samples));
+        let mut differences: Vec<String> = file.differing_samples(found).iter().map(Error::what).collect();
+        let compared = file.compare(false, monitor)?;
+        scanned.remarks.extend(compared.notes);
+        for error in compared.problems {
+            match error.kind() {
+                ErrorKind::Data => differences.push(error.what()),
+                _ => return Err(error),
+            }
         }
-        if let Some(wrong) = file.difference(monitor)? {
-            scanned.refuse_all(&wrong);
+        if !differences.is_empty() {
+            scanned.refuse_all(&differences.join("; "));
         }
     }
     Ok(scanned)
@@ -205,6 +214,9 @@ impl Scanned {
     /// The file is not what it should be, and nobody can say which of its samples are.
     fn refuse_all(&mut self, reason: &str) {
         let (names, rows) = (std::mem::take(&mut self.names), std::mem::take(&mut self.rows));
+        if rows.is_empty() {
+            self.refused.push(Refused { name: b"@0".to_vec(), said: None, offset: 0, reason: reason.to_owned() });
+        }
         for row in rows {
             let start = (row.name >> 16) as usize;
             let name = names[start..start + (row.name & 0xffff) as usize].to_vec();

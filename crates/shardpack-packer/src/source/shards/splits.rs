@@ -8,7 +8,10 @@ use super::{
     super::image_folder::{SPLITS, Splits},
     File,
 };
-use crate::foreign::{Kind, ShardFile, files, lmdb::DATA_FILE};
+use crate::{
+    foreign::{Kind, ShardFile, files, lmdb::DATA_FILE},
+    sys,
+};
 
 /// What `source` stands for: the shards of each split where its folders are splits, or all of it. Folders are splits that
 /// are called so, or as `splits` says, if there are shards in them and none beside them.
@@ -25,19 +28,28 @@ pub(super) fn of_source(
         Splits::Auto => SPLITS.iter().map(|name| (*name).to_owned()).collect(),
         Splits::Names(names) => names.clone(),
     };
-    let all = files::find(source, from)?;
+    let mut all = files::find(source, from)?;
     if !all.shards.is_empty() || !source.is_dir() {
         return Ok(vec![(None, all)]);
     }
     let mut found = Vec::new();
     for name in names {
         let folder = source.join(&name);
-        if folder.is_dir() {
+        if sys::metadata_if_there(&folder)?.is_some_and(|meta| meta.is_dir()) {
             let files = files::of_folder(&folder, from)?;
-            found.extend((!files.shards.is_empty()).then_some((Some(name), files)));
+            if files.shards.is_empty() {
+                continue;
+            }
+            // It is passed over no longer.
+            if let Some(folders) = all.ignored.get_mut(files::FOLDER) {
+                *folders = folders.saturating_sub(1);
+            }
+            found.push((Some(name), files));
         }
     }
-    Ok(if found.is_empty() { vec![(None, all)] } else { found })
+    all.ignored.retain(|_, files| *files > 0);
+    found.push((None, all));
+    Ok(found)
 }
 
 /// Whether there are shards in the folder `path`, or in folders of it that are called like splits.

@@ -69,7 +69,7 @@ impl Shards {
             Ok(File { shard: ShardFile { path, bytes, mtime_ns, kind, packed, expected: None, part }, name, split })
         };
         let files = stored.files.into_iter().map(file).collect::<Result<_>>()?;
-        Ok(Self { files, wanted: stored.wanted, ignored: BTreeMap::new() })
+        Ok(Self { files, wanted: stored.wanted, ignored: BTreeMap::new(), lost: Vec::new() })
     }
 
     /// The first file that is not what it is in `now`, if any.

@@ -1,22 +1,20 @@
-//! What lies beside shards and speaks of them: the `.idx` of RecordIO and TFRecord, the `index.json` of MDS.
+//! What lies beside shards and speaks of their records: the `.idx` of RecordIO and TFRecord.
 //!
-//! Source: MXNet `recordio.py` (`MXIndexedRecordIO`) for key and offset; DALI `tools/tfrecord2idx` for offset and length;
-//! mosaicml-streaming `base/format/base/reader.py` for `index.json`.
+//! Source: MXNet `recordio.py` (`MXIndexedRecordIO`) for key and offset; DALI `tools/tfrecord2idx` for offset and length.
 
 use std::{
-    collections::BTreeMap,
     fs::File,
-    io::{self, Read},
+    io::Read,
     path::{Path, PathBuf},
 };
 
 use shardpack_format::{
     Error, Result,
-    formats::{mds, recordio, tfrecord},
+    formats::{recordio, tfrecord},
 };
 
-use super::{Options, Problem, Walked, shown};
-use crate::{digest::digest, foreign::ShardFile, monitor::Monitor, sys};
+use super::{Problem, Walked, shown};
+use crate::{foreign::ShardFile, sys};
 
 /// An entry of an index is two numbers of 20 digits at most; so much more is no index of these records.
 const ENTRY_BYTES: u64 = 64;
@@ -24,19 +22,20 @@ const ENTRY_BYTES: u64 = 64;
 const LISTED: usize = 100;
 
 /// The index beside `file`, if there is one.
-pub(super) fn index_of(file: &ShardFile) -> Option<PathBuf> {
+pub(super) fn index_of(file: &ShardFile) -> Result<Option<PathBuf>> {
     let path = match file.kind.name() {
         // Offsets count in the file as it lies there.
-        _ if !file.is_plain() => return None,
+        _ if !file.is_plain() => return Ok(None),
         recordio::NAME => file.path.with_extension("idx"),
         tfrecord::NAME => {
             let mut name = file.path.clone().into_os_string();
             name.push(".idx");
             name.into()
         }
-        _ => return None,
+        _ => return Ok(None),
     };
-    path.is_file().then_some(path)
+    let is_there = path.is_symlink() || sys::metadata_if_there(&path)?.is_some_and(|meta| meta.is_file());
+    Ok(is_there.then_some(path))
 }
 
 /// Compares an index with where the records of `file`, which was walked to its end, begin.
@@ -94,86 +93,4 @@ fn entries(file: &ShardFile, index: &Path, records: u64) -> Result<Vec<(u64, Opt
         found.ok_or_else(|| Error::data(format!("line {at} is not offset and length of a record")))
     });
     entries.collect()
-}
-
-/// Compares lengths and hashes in an `index.json` with the files that it speaks of.
-pub(super) fn compare_files(
-    file: &ShardFile,
-    expected: &mds::Shard,
-    options: &Options,
-    monitor: &dyn Monitor,
-    walked: &mut Walked,
-) -> Result<()> {
-    let raw = &expected.raw_data;
-    // Where the index lies: a name in it may have folders.
-    let depth = |name: &str| Path::new(name).components().count();
-    let names = [Some(raw), expected.zip_data.as_ref()].into_iter().flatten().map(|file| file.basename.as_str());
-    let own = names.into_iter().find(|name| file.path.ends_with(name)).unwrap_or(&raw.basename);
-    let folder = file.path.ancestors().nth(depth(own)).unwrap_or(Path::new(""));
-    let (raw_path, zip_path) = (folder.join(&raw.basename), |zip: &mds::File| folder.join(&zip.basename));
-    match raw_path.exists() {
-        true => compare_file(&raw_path, raw, options, monitor, walked)?,
-        false if options.quick => {}
-        // Only the compressed file is there: what it unpacks to is what the index speaks of.
-        false => {
-            let (names, skipped) = raw.known_hashes();
-            let unpacked = file.input().and_then(|mut input| digest(&mut input.bytes, names, monitor));
-            match unpacked {
-                // The walk has told what keeps it from being unpacked.
-                Err(error) if error.kind() != shardpack_format::ErrorKind::Interrupted => {}
-                unpacked => say(&file.path, " unpacked", raw, unpacked?, &skipped, walked),
-            }
-        }
-    }
-    match &expected.zip_data {
-        Some(zip) if zip_path(zip).exists() => compare_file(&zip_path(zip), zip, options, monitor, walked),
-        _ => Ok(()),
-    }
-}
-
-/// Compares a file as it lies there; of a quick look, only its length.
-fn compare_file(
-    path: &Path,
-    expected: &mds::File,
-    options: &Options,
-    monitor: &dyn Monitor,
-    walked: &mut Walked,
-) -> Result<()> {
-    let (names, skipped) = if options.quick { Default::default() } else { expected.known_hashes() };
-    let failed = |error: io::Error| sys::io_error("cannot read", path, error);
-    let found = match names.is_empty() {
-        true => path.metadata().map(|meta| (meta.len(), BTreeMap::new())).map_err(failed),
-        false => File::open(path).map_err(failed).and_then(|mut file| digest(&mut file, names, monitor)),
-    };
-    match found {
-        Err(error) if error.kind() == shardpack_format::ErrorKind::Interrupted => return Err(error),
-        Err(error) => walked.add(super::from_error(path.display().to_string(), &error)),
-        Ok(found) => say(path, "", expected, found, &skipped, walked),
-    }
-    Ok(())
-}
-
-/// Tells in what a file differs from its entry.
-fn say(
-    path: &Path,
-    state: &str,
-    expected: &mds::File,
-    (bytes, hashes): (u64, BTreeMap<String, String>),
-    skipped: &[&str],
-    walked: &mut Walked,
-) {
-    let file = path.display().to_string();
-    let mut wrong = |what: String| walked.add(Problem { file: file.clone(), what, ..Problem::default() });
-    if bytes != expected.bytes {
-        wrong(format!("{bytes} bytes{state}, index.json says {}", expected.bytes));
-    }
-    for (name, found) in hashes {
-        let said = expected.hashes.get(&name).map_or("", String::as_str);
-        if !found.eq_ignore_ascii_case(said) {
-            wrong(format!("its {name}{state} is {found}, index.json says {said}"));
-        }
-    }
-    for name in skipped {
-        walked.notes.push(format!("{file}: hash {name} in index.json is not known here and was not checked"));
-    }
 }

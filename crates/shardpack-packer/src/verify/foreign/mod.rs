@@ -20,7 +20,7 @@ use shardpack_format::{
 
 use super::{Options, Problem, Report, decode, from_error};
 use crate::{
-    foreign::{ShardFile, look::Looked},
+    foreign::{ShardFile, files::Files},
     inspect::in_pool,
     monitor::{Monitor, Phase},
 };
@@ -36,6 +36,8 @@ struct Walked {
     unlisted: u64,
     damaged_samples: u64,
     notes: Vec<String>,
+    /// Whether the machine kept something from being read.
+    is_refused: bool,
     /// Hash and offset of each key that should be unique.
     keys: Vec<(u128, u64)>,
     /// Samples by what they have; of each the number, and the key and offset of the first.
@@ -59,7 +61,8 @@ impl Walked {
 
     /// Adds a problem of the file, or of some of its bytes.
     fn add_error(&mut self, file: &ShardFile, error: &Error) {
-        self.add(from_error(shown(file), error));
+        self.is_refused |= error.kind() != ErrorKind::Data;
+        self.add(from_error(error.location().file.clone().unwrap_or_else(|| shown(file)), error));
     }
 
     /// Counts a sample that has what `shape` says.
@@ -73,7 +76,7 @@ impl Walked {
 ///
 /// # Errors
 /// When the person interrupts it. What is wrong in a file is in the report.
-pub fn verify(looked: Looked, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
+pub fn verify(looked: Files, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
     let start = Instant::now();
     let files = looked.shards;
     let read_bytes = files.iter().map(|file| file.bytes).sum();
@@ -90,6 +93,8 @@ pub fn verify(looked: Looked, options: &Options, monitor: &dyn Monitor) -> Resul
         samples: walked.iter().map(|walked| walked.samples).sum(),
         shards: files.len() as u64,
         read_bytes,
+        is_refused: looked.problems.iter().any(|error| error.kind() != ErrorKind::Data),
+        ignored: looked.ignored,
         ..Report::default()
     };
     let usual = usual_shapes(&files, &walked);
@@ -106,6 +111,7 @@ pub fn verify(looked: Looked, options: &Options, monitor: &dyn Monitor) -> Resul
         }
         report.damaged_shards += u64::from(!walked.problems.is_empty());
         report.damaged_samples += walked.damaged_samples;
+        report.is_refused |= walked.is_refused;
         report.problems.append(&mut walked.problems);
         if walked.unlisted > 0 {
             let what = format!("{} more problems, the first {LISTED} are listed", walked.unlisted);
@@ -193,7 +199,10 @@ fn keys_at(file: &ShardFile, mut offsets: BTreeSet<u64>) -> BTreeMap<u64, Vec<u8
 
 fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor) -> Result<Walked> {
     let mut walked = Walked::default();
-    let index = beside::index_of(file);
+    let index = beside::index_of(file).unwrap_or_else(|error| {
+        walked.add_error(file, &error);
+        None
+    });
     walked.starts = index.is_some().then(Vec::new);
     let told = match file.kind.name() {
         // Its members say more than a record has room for.
@@ -205,22 +214,22 @@ fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor) -> Result<Wa
         Err(error) => {
             let mut problem = from_error(shown(file), &error);
             problem.bytes = error.location().byte.map(|at| at..file.bytes.max(at));
+            walked.is_refused |= error.kind() == ErrorKind::System;
             walked.add(problem);
         }
         Ok(()) => {
             if let Some(index) = &index {
                 beside::compare_index(file, index, &mut walked);
             }
-            if let Some(expected) = &file.expected
-                && expected.samples != walked.samples
-            {
-                let what = format!("{} samples, index.json says {}", walked.samples, expected.samples);
-                walked.add_error(file, &Error::data(what));
+            if let Some(error) = file.differing_samples(walked.samples) {
+                walked.add_error(file, &error);
             }
         }
     }
-    if let Some(expected) = &file.expected {
-        beside::compare_files(file, expected, options, monitor, &mut walked)?;
+    let compared = file.compare(options.quick, monitor)?;
+    for error in &compared.problems {
+        walked.add_error(file, error);
     }
+    walked.notes.extend(compared.notes);
     Ok(walked)
 }

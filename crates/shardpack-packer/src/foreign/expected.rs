@@ -1,0 +1,123 @@
+//! A shard compared with what the `index.json` beside it says: lengths and hashes of the file, and of what it unpacks to.
+//!
+//! Source: mosaicml-streaming `base/format/base/reader.py` for `index.json`.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    path::{Path, PathBuf},
+};
+
+use shardpack_format::{Error, ErrorKind, Result, formats::mds};
+
+use super::ShardFile;
+use crate::{digest::digest, monitor::Monitor, sys};
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub struct Compared {
+    /// Where the files are not what the index says, or cannot be read; each has its file.
+    pub problems: Vec<Error>,
+    /// What could not be compared, a line each.
+    pub notes: Vec<String>,
+}
+
+impl ShardFile {
+    /// Says so where an `index.json` has another number of samples than was found.
+    pub fn differing_samples(&self, samples: u64) -> Option<Error> {
+        let expected = self.expected.as_ref().filter(|expected| expected.samples != samples)?;
+        let what = format!("{samples} samples, index.json says {}", expected.samples);
+        Some(Error::data(what).in_file(&self.path))
+    }
+
+    /// Compares lengths and hashes in an `index.json` with the files that it speaks of; `quick` takes lengths for enough.
+    /// Where only the compressed file is there, what it unpacks to is what the index speaks of.
+    ///
+    /// # Errors
+    /// When the person interrupts it.
+    pub fn compare(&self, quick: bool, monitor: &dyn Monitor) -> Result<Compared> {
+        let mut compared = Compared::default();
+        let Some(expected) = &self.expected else { return Ok(compared) };
+        let raw = &expected.raw_data;
+        // Where the index lies: a name in it may have folders.
+        let depth = |name: &str| Path::new(name).components().count();
+        let names = [Some(raw), expected.zip_data.as_ref()].into_iter().flatten().map(|file| file.basename.as_str());
+        let own = names.into_iter().find(|name| self.path.ends_with(name)).unwrap_or(&raw.basename);
+        let folder = self.path.ancestors().nth(depth(own)).unwrap_or(Path::new(""));
+        let raw_path = folder.join(&raw.basename);
+        match sys::metadata_if_there(&raw_path) {
+            Ok(Some(meta)) => compared.file(&raw_path, raw, meta.len(), quick, monitor)?,
+            Ok(None) if quick => {}
+            Ok(None) => {
+                let (names, unknown) = raw.known_hashes();
+                let unpacked = self.input().and_then(|mut input| digest(&mut input.bytes, names, monitor));
+                match unpacked {
+                    Ok(found) => compared.add(&self.path, " unpacked", raw, found, &unknown),
+                    Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
+                    // The walk tells what keeps it from being unpacked.
+                    Err(_) => {}
+                }
+            }
+            Err(error) => compared.problems.push(error),
+        }
+        if let Some(zip) = &expected.zip_data {
+            let path = folder.join(&zip.basename);
+            match sys::metadata_if_there(&path) {
+                Ok(Some(meta)) => compared.file(&path, zip, meta.len(), quick, monitor)?,
+                Ok(None) => {}
+                Err(error) => compared.problems.push(error),
+            }
+        }
+        Ok(compared)
+    }
+}
+
+impl Compared {
+    /// Compares a file as it lies there.
+    fn file(
+        &mut self,
+        path: &PathBuf,
+        expected: &mds::File,
+        bytes: u64,
+        quick: bool,
+        monitor: &dyn Monitor,
+    ) -> Result<()> {
+        let (names, unknown) = if quick { Default::default() } else { expected.known_hashes() };
+        let failed = |error| sys::io_error("cannot read", path, error);
+        let found = match names.is_empty() {
+            true => Ok((bytes, BTreeMap::new())),
+            false => File::open(path).map_err(failed).and_then(|mut file| digest(&mut file, names, monitor)),
+        };
+        match found {
+            Ok(found) => self.add(path, "", expected, found, &unknown),
+            Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
+            Err(error) => self.problems.push(error.in_file(path)),
+        }
+        Ok(())
+    }
+
+    /// Tells in what a file differs from its entry.
+    fn add(
+        &mut self,
+        path: &Path,
+        state: &str,
+        expected: &mds::File,
+        (bytes, hashes): (u64, BTreeMap<String, String>),
+        unknown: &[&str],
+    ) {
+        let mut wrong = |what: String| self.problems.push(Error::data(what).in_file(path));
+        if bytes != expected.bytes {
+            wrong(format!("{bytes} bytes{state}, index.json says {}", expected.bytes));
+        }
+        for (name, found) in hashes {
+            let said = expected.hashes.get(&name).map_or("", String::as_str);
+            if !found.eq_ignore_ascii_case(said) {
+                wrong(format!("its {name}{state} is {found}, index.json says {said}"));
+            }
+        }
+        for name in unknown {
+            let file = path.display();
+            self.notes.push(format!("{file}: hash {name} in index.json is not known here and was not checked"));
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! `convert`, `adopt`, `verify` and `inspect` agree on foreign files: the same counts, and the same verdict.
+//!
+//! One table of files; what each row comes to is known from how it was made.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+#[path = "support/faults.rs"]
+mod faults;
+#[path = "support/shards.rs"]
+mod shards;
+mod support;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value;
+use shards::{BY_HAND, Sample, convert, mds_index, mds_shard, sha1, written_by_hand};
+use support::{Bench, Ran, contents, jpeg, run};
+
+/// Files as somebody left them, and what they come to.
+struct Row {
+    name: String,
+    /// What is written: paths from the folder that is the source, with their bytes.
+    files: Vec<(String, Vec<u8>)>,
+    /// Links: path, and where it leads.
+    links: Vec<(&'static str, &'static str)>,
+    /// Samples that can be packed.
+    samples: u64,
+    /// What is not packed and named, by `convert --on-bad skip`.
+    named: u64,
+    /// Exit code of all, where nothing is left out on request.
+    code: i32,
+    /// Whether only reading every byte tells, which `inspect` does not.
+    is_deep: bool,
+    /// Whether the folder is one that can be adopted at all.
+    adoptable: bool,
+}
+
+impl Row {
+    fn new(name: impl Into<String>, files: Vec<(&str, Vec<u8>)>) -> Self {
+        let files = files.into_iter().map(|(path, bytes)| (path.to_owned(), bytes)).collect();
+        Self {
+            name: name.into(),
+            files,
+            links: Vec::new(),
+            samples: 0,
+            named: 0,
+            code: 0,
+            is_deep: false,
+            adoptable: true,
+        }
+    }
+
+    /// All is well.
+    fn sound(self, samples: u64) -> Self {
+        Self { samples, ..self }
+    }
+
+    /// So many samples can be packed, and so much is named that cannot.
+    fn wrong(self, samples: u64, named: u64) -> Self {
+        Self { samples, named, code: 1, ..self }
+    }
+
+    /// A look does not tell what is wrong.
+    fn deep(self) -> Self {
+        Self { is_deep: true, ..self }
+    }
+
+    /// `adopt` has reasons of its own to refuse it.
+    fn not_to_adopt(self) -> Self {
+        Self { adoptable: false, ..self }
+    }
+
+    fn link(mut self, path: &'static str, to: &'static str) -> Self {
+        self.links.push((path, to));
+        self
+    }
+
+    /// Writes it into the source of `bench`.
+    fn make(&self, bench: &Bench) -> PathBuf {
+        self.files.iter().for_each(|(path, bytes)| bench.file(path, bytes));
+        self.links.iter().for_each(|(path, to)| bench.link(path, to));
+        bench.src()
+    }
+}
+
+/// Samples of two classes.
+fn samples(number: u64) -> Vec<Sample> {
+    (0..number).map(|number| ((number % 2) as i64, jpeg(number, 5000 + 3 * number as usize))).collect()
+}
+
+/// Two shards of MDS, and an index of them that `change` has changed.
+fn mds(name: &str, change: impl Fn(&mut Value)) -> Row {
+    let (one, two) = (mds_shard(&samples(3)), mds_shard(&samples(5)));
+    let hashes = |bytes: &[u8]| [("sha1", sha1(bytes))];
+    let index = mds_index(&[("0.mds", &one, 3, &hashes(&one)), ("1.mds", &two, 5, &hashes(&two))]);
+    let mut index = serde_json::from_slice(&index).unwrap();
+    change(&mut index);
+    let index = index.to_string().into_bytes();
+    Row::new(format!("mds: {name}"), vec![("0.mds", one), ("1.mds", two), ("index.json", index)])
+}
+
+/// The table.
+fn rows() -> Vec<Row> {
+    let mut rows = Vec::new();
+    for format in BY_HAND {
+        let (name, bytes) = written_by_hand(format, &samples(4));
+        let is_written = format != "parquet";
+        let row = |what: &str, files| {
+            let row = Row::new(format!("{format}: {what}"), files);
+            if is_written { row } else { row.not_to_adopt() }
+        };
+        rows.push(row("sound", vec![(name, bytes.clone())]).sound(4));
+        let beside = vec![(name, bytes.clone()), ("notes.txt", b"text".to_vec()), ("README", b"text".to_vec())];
+        rows.push(row("other files beside", beside).sound(4));
+        rows.push(
+            row("a link that leads nowhere", vec![(name, bytes)]).wrong(4, 1).link("1", "nowhere").not_to_adopt(),
+        );
+    }
+    rows.push(mds("an index that is right", |_| {}).sound(8));
+    rows.push(mds("other samples", |index| index["shards"][1]["samples"] = 4.into()).wrong(3, 5));
+    rows.push(mds("another length", |index| index["shards"][1]["raw_data"]["bytes"] = 7.into()).wrong(3, 5));
+    rows.push(
+        mds("another hash", |index| index["shards"][1]["raw_data"]["hashes"]["sha1"] = "ab".into()).wrong(3, 5).deep(),
+    );
+    rows.push(
+        mds("a shard that is not named", |index| drop(index["shards"].as_array_mut().unwrap().pop())).wrong(3, 1),
+    );
+    let missing = mds("a shard that is missing", |_| {});
+    let files = missing.files.iter().filter(|(path, _)| path != "1.mds").cloned().collect();
+    rows.push(Row { files, ..missing }.wrong(3, 1));
+    let outside = |index: &mut Value| index["shards"][1]["raw_data"]["basename"] = "../1.mds".into();
+    rows.push(mds("a name that leads out", outside).wrong(8, 1));
+    rows.push(mds("a shard named twice", |index| index["shards"][1] = index["shards"][0].clone()).wrong(3, 2));
+    let mut cut = mds("an index that is cut", |_| {});
+    cut.files[2].1.pop();
+    rows.push(cut.wrong(8, 1));
+    rows
+}
+
+/// Runs `verify` or `inspect`.
+fn look(command: &str, source: &Path) -> Ran {
+    run(&[command, source.to_str().unwrap(), "--json"])
+}
+
+/// Total of a count in each of several documents.
+fn total(documents: &Value, count: impl Fn(&Value) -> &Value) -> u64 {
+    documents.as_array().unwrap().iter().map(|document| count(document).as_u64().unwrap()).sum()
+}
+
+#[test]
+fn commands_agree_on_counts_and_verdict_of_foreign_files() {
+    let mut wrong = Vec::new();
+    for row in rows() {
+        let bench = Bench::new();
+        let source = row.make(&bench);
+        let before = row.links.is_empty().then(|| contents(&source));
+        let mut check = |what: &str, found: String, expected: String| {
+            if found != expected {
+                wrong.push(format!("{}: {what}: {found}, expected {expected}", row.name));
+            }
+        };
+        let strict = convert(&[&source], &bench.dst(), &["--json"]);
+        check("convert exits with", strict.code.to_string(), row.code.to_string());
+        let lax = convert(&[&source], &bench.at("lax"), &["--json", "--on-bad", "skip"]);
+        let code = if row.samples == 0 { row.code } else { 0 };
+        check("convert --on-bad skip exits with", lax.code.to_string(), code.to_string());
+        if lax.code == 0 {
+            let document = lax.json();
+            let packed = total(&document["datasets"], |dataset| &dataset["samples"]);
+            check("convert packs", packed.to_string(), row.samples.to_string());
+            let named = document["unpacked"].as_array().unwrap().len() as u64;
+            let all = &document["unpacked"];
+            check("convert names", format!("{named}: {all}"), format!("{}: {all}", row.named));
+            let lines = fs::read_to_string(bench.at("lax").join("ledger.jsonl")).unwrap_or_default();
+            check("the ledger names", lines.lines().count().to_string(), named.to_string());
+        }
+        let verified = look("verify", &source);
+        check("verify exits with", verified.code.to_string(), row.code.to_string());
+        let inspected = look("inspect", &source);
+        if !row.is_deep {
+            check("inspect exits with", inspected.code.to_string(), row.code.to_string());
+        }
+        check(
+            "the source is as it was",
+            before.is_none_or(|before| contents(&source) == before).to_string(),
+            "true".to_owned(),
+        );
+        if row.adoptable {
+            let adopted = run(&["adopt", source.to_str().unwrap(), "--json"]);
+            check("adopt exits with", adopted.code.to_string(), row.code.to_string());
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn what_the_machine_does_not_show_is_never_passed_over() {
+    let bench = Bench::new();
+    let (name, bytes) = written_by_hand("webdataset", &samples(3));
+    bench.file(format!("a/{name}"), &bytes);
+    bench.file("a/y.tar", &bytes);
+    bench.folder("b");
+    bench.file(format!("b/{name}"), &bytes);
+    let at = |path: &str| bench.at(path).to_str().unwrap().to_owned();
+    let dst = at("dst");
+    let (folder, glob) = (at("src/a"), at("src/*/*.tar"));
+    // Call, what it is made on, and what is asked for.
+    let cases = [
+        ("stat", "y.tar", &folder),
+        ("open", "y.tar", &folder),
+        ("read", "y.tar", &folder),
+        ("stat", "y.tar", &glob),
+        ("list", "src/b", &glob),
+        ("open", "src/b", &glob),
+    ];
+    for (call, path, source) in cases {
+        for errno in [faults::EIO, faults::EACCES, faults::ESTALE] {
+            if call == "read" && errno == faults::EACCES {
+                continue;
+            }
+            let fault = [faults::fault(call, errno, 0, path)];
+            for args in [
+                &["convert", source, &dst][..],
+                &["convert", source, &dst, "--on-bad", "skip"],
+                &["verify", source],
+                &["inspect", source],
+            ] {
+                let Some(ran) = faults::run(&fault, args) else { return };
+                let said = format!("{} {errno} {args:?}: {}{}", fault[0], ran.stdout, ran.stderr);
+                assert_eq!(ran.code, 2, "{said}");
+                assert!(ran.stderr.contains(path) || ran.stdout.contains(path), "{said}");
+                assert!(!bench.dst().join("manifest.json").exists(), "{said}");
+            }
+        }
+    }
+}
