@@ -1,7 +1,8 @@
 //! The command line: subcommands, the options they share, and how sizes are read.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, ffi::OsString, path::PathBuf};
 
+use anstream::ColorChoice;
 use clap::{
     Args, Parser, Subcommand, ValueEnum,
     builder::{PossibleValue, PossibleValuesParser},
@@ -30,6 +31,44 @@ pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+    /// When to use colours; auto follows the terminal, NO_COLOR and CLICOLOR_FORCE
+    #[arg(long, global = true, value_enum, default_value = "auto", value_name = "auto|always|never")]
+    #[arg(hide_possible_values = true, hide_short_help = true)]
+    pub color: Color,
+}
+
+/// `--color`.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless the environment says otherwise
+    Auto,
+    /// Everywhere
+    Always,
+    /// Nowhere
+    Never,
+}
+
+impl Color {
+    /// What a command line says that may have errors.
+    pub fn of(arguments: &[OsString]) -> Self {
+        let value = |(at, argument): (usize, &OsString)| match argument.to_str()?.strip_prefix("--color")? {
+            "" => arguments.get(at + 1)?.to_str().map(str::to_owned),
+            rest => rest.strip_prefix('=').map(str::to_owned),
+        };
+        let end = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
+        let said = arguments[..end].iter().enumerate().filter_map(value).next_back();
+        said.and_then(|said| <Self as ValueEnum>::from_str(&said, false).ok()).unwrap_or(Self::Auto)
+    }
+
+    /// Makes it hold for all that is printed.
+    pub fn set(self) {
+        match self {
+            Self::Auto => ColorChoice::Auto,
+            Self::Always => ColorChoice::Always,
+            Self::Never => ColorChoice::Never,
+        }
+        .write_global();
+    }
 }
 
 /// What to do.
@@ -52,8 +91,16 @@ pub enum Command {
         /// Shell to complete for
         shell: clap_complete::Shell,
     },
-    /// Print the manual page
-    Man,
+    /// Print a manual page: of the whole, or of one command
+    Man {
+        /// The command
+        #[arg(value_parser = ["pack", "convert", "adopt", "plan", "verify", "inspect"], hide_possible_values = true)]
+        #[arg(conflicts_with = "out")]
+        command: Option<String>,
+        /// Write all pages into this folder instead
+        #[arg(long, value_name = "FOLDER")]
+        out: Option<PathBuf>,
+    },
 }
 
 /// How a command talks.

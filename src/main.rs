@@ -1,19 +1,21 @@
 //! The command `shardpack`: options in, one call into the libraries, a report out.
 //!
 //! Results go to stdout, everything else to stderr. Exit codes are decided here alone: 0 done; 1 the data is not right;
-//! 2 the request or the machine is not right; 130 interrupted.
+//! 2 the request or the machine is not right; 130 interrupted. A reader of stdout that goes away changes none of them.
 
 mod args;
 mod changes;
 mod commands;
+mod help;
 mod progress;
 mod report;
 mod selection;
 mod source_args;
+mod terminal;
 
-use std::process::ExitCode;
+use std::{ffi::OsString, process::ExitCode};
 
-use clap::Parser;
+use clap::FromArgMatches;
 use shardpack_packer::{Error, ErrorKind};
 
 /// What a command came to, when it ran to its end.
@@ -27,24 +29,56 @@ enum Outcome {
 }
 
 fn main() -> ExitCode {
-    let cli = args::Cli::parse();
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    // An error in the command line is told as it asks for, too, though what it asks for is not known then.
+    let is_json = arguments.iter().take_while(|argument| *argument != "--").any(|argument| argument == "--json");
+    args::Color::of(&arguments).set();
+    let is_short = arguments.iter().any(|argument| argument == "-h");
+    let parsed = help::command(is_short).try_get_matches_from(&arguments);
+    let cli = match parsed.and_then(|matches| args::Cli::from_arg_matches(&matches)) {
+        Ok(cli) => cli,
+        Err(error) => return refused(&error, is_json),
+    };
+    cli.color.set();
     match commands::run(cli) {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Wrong) => ExitCode::from(1),
         Ok(Outcome::Refused) => ExitCode::from(2),
-        // A closed pipe is how `| head` says that it has seen enough.
-        Err(error) if error.io_error().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe) => ExitCode::SUCCESS,
-        Err(error) => {
-            report::error(&error);
-            ExitCode::from(exit_code(&error))
-        }
+        Err(error) => failed(&error, is_json),
     }
 }
 
-fn exit_code(error: &Error) -> u8 {
-    match error.kind() {
+/// Says that the command line is not right; or prints the help or the version that was asked for.
+fn refused(error: &clap::Error, is_json: bool) -> ExitCode {
+    // When stdout or stderr is gone there is nobody to tell.
+    let _ = error.print();
+    if !error.use_stderr() {
+        return ExitCode::SUCCESS;
+    }
+    if is_json {
+        let text = error.render().to_string();
+        let mut parts = text.split("\n\n").map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
+        let message = parts.next().unwrap_or_default();
+        let what = Error::usage(message.strip_prefix("error: ").unwrap_or(&message));
+        let tip = parts.find(|part| part.starts_with("tip: ") || part.starts_with("Usage: "));
+        let error = match tip {
+            Some(tip) => what.help(tip.strip_prefix("tip: ").unwrap_or(&tip)),
+            None => what,
+        };
+        let _ = report::print_json_error(&error);
+    }
+    ExitCode::from(2)
+}
+
+fn failed(error: &Error, is_json: bool) -> ExitCode {
+    report::error(error);
+    if is_json {
+        // The error is on stderr; a second one, of printing it, says nothing new.
+        let _ = report::print_json_error(error);
+    }
+    ExitCode::from(match error.kind() {
         ErrorKind::Data => 1,
         ErrorKind::Interrupted => 130,
         _ => 2,
-    }
+    })
 }

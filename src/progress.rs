@@ -1,7 +1,9 @@
 //! Progress: a bar on a terminal, a plain line now and then elsewhere, nothing when quiet.
+//!
+//! The bar is one line, however narrow the terminal is: what matters least is left out first.
 
 use std::{
-    io::{IsTerminal, Write},
+    io::IsTerminal,
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -12,10 +14,16 @@ use std::{
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use shardpack_packer::monitor::{Monitor, Phase};
 
-use crate::report;
+use crate::{report, terminal::Stream};
 
 /// Where stderr is no terminal, a line is printed this often.
 const PLAIN_EVERY: Duration = Duration::from_secs(10);
+const BAR_EVERY: Duration = Duration::from_millis(100);
+/// Columns of a terminal that does not say how many it has.
+const USUAL_COLUMNS: usize = 80;
+/// Columns of the bar itself.
+const SHORTEST_BAR: usize = 8;
+const LONGEST_BAR: usize = 24;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
@@ -42,6 +50,9 @@ struct Shown {
     verb: &'static str,
     total_samples: u64,
     total_bytes: u64,
+    /// What an earlier run had done.
+    recalled_samples: u64,
+    recalled_bytes: u64,
     begun: Instant,
     next: Instant,
     bar: Option<ProgressBar>,
@@ -51,13 +62,21 @@ impl Progress {
     /// Draws unless `quiet`.
     pub fn new(quiet: bool) -> Self {
         let now = Instant::now();
-        let shown = Shown { verb: "", total_samples: 0, total_bytes: 0, begun: now, next: now, bar: None };
         Self {
             quiet,
             terminal: std::io::stderr().is_terminal(),
             samples: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
-            shown: Mutex::new(shown),
+            shown: Mutex::new(Shown {
+                verb: "",
+                total_samples: 0,
+                total_bytes: 0,
+                recalled_samples: 0,
+                recalled_bytes: 0,
+                begun: now,
+                next: now,
+                bar: None,
+            }),
         }
     }
 
@@ -69,38 +88,112 @@ impl Progress {
     }
 
     fn draw(&self, shown: &mut Shown) {
-        let (samples, bytes) = (self.samples.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed));
         let now = Instant::now();
-        if let Some(bar) = &shown.bar {
-            shown.next = now + Duration::from_millis(100);
-            if shown.total_bytes == 0 {
-                bar.set_message(report::counted(samples, "image"));
+        let (samples, bytes) = (self.samples.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed));
+        let state = State { samples, bytes, elapsed: now - shown.begun, shown };
+        match &shown.bar {
+            Some(bar) => {
+                bar.set_message(state.bar_line(Stream::Err.columns().unwrap_or(USUAL_COLUMNS)));
                 bar.tick();
-            } else {
-                bar.set_position(bytes);
-                bar.set_message(report::counted(samples, "image"));
+                shown.next = now + BAR_EVERY;
             }
-        } else {
-            shown.next = now + PLAIN_EVERY;
-            let elapsed = now - shown.begun;
-            let line = match bytes * 100 {
-                hundred if shown.total_bytes > 0 => {
-                    let left = elapsed.as_secs_f64() * (shown.total_bytes as f64 / bytes.max(1) as f64 - 1.0);
-                    format!(
-                        "{:<7} {} %, {} of {} images, {}, {} left",
-                        shown.verb,
-                        hundred / shown.total_bytes,
-                        report::count(samples),
-                        report::count(shown.total_samples),
-                        report::rate(bytes, elapsed),
-                        report::duration(Duration::from_secs_f64(left.clamp(0.0, 1e9)))
-                    )
-                }
-                _ => format!("{:<7} {}, {}", shown.verb, report::counted(samples, "image"), report::bytes(bytes)),
-            };
-            // When stderr is gone there is nobody to tell.
-            let _ = writeln!(std::io::stderr(), "{line}");
+            None => {
+                report::say(&state.plain_line());
+                shown.next = now + PLAIN_EVERY;
+            }
         }
+    }
+}
+
+/// How far the work is.
+struct State<'a> {
+    samples: u64,
+    bytes: u64,
+    elapsed: Duration,
+    shown: &'a Shown,
+}
+
+impl State<'_> {
+    fn percent(&self) -> u64 {
+        (u128::from(self.bytes) * 100 / u128::from(self.shown.total_bytes.max(1))).min(100) as u64
+    }
+
+    /// What this run has done a second.
+    fn samples_per_second(&self) -> u64 {
+        let done = self.samples.saturating_sub(self.shown.recalled_samples);
+        (done as f64 / self.elapsed.as_secs_f64().max(1e-3)) as u64
+    }
+
+    fn rate(&self) -> String {
+        report::rate(self.bytes.saturating_sub(self.shown.recalled_bytes), self.elapsed)
+    }
+
+    /// At the pace of this run; none before it has one.
+    fn left(&self) -> Option<String> {
+        let done = self.bytes.saturating_sub(self.shown.recalled_bytes);
+        let to_do = self.shown.total_bytes.saturating_sub(self.bytes);
+        let seconds = self.elapsed.as_secs_f64() * to_do as f64 / done as f64;
+        (done > 0).then(|| report::coarse_duration(Duration::from_secs_f64(seconds.clamp(0.0, 1e9))))
+    }
+
+    /// The line of a terminal of `columns`: never as long, so that it does not wrap.
+    fn bar_line(&self, columns: usize) -> String {
+        let most = columns.saturating_sub(1);
+        if self.shown.total_bytes == 0 {
+            let found = format!("{:<7} {}", self.shown.verb, report::counted(self.samples, "image"));
+            let with_rate = format!("{found}, {}/s", report::count(self.samples_per_second()));
+            return if with_rate.len() <= most { with_rate } else { report::clip(&found, most) };
+        }
+        let head = format!("{:<7} {:>3} %", self.shown.verb, self.percent());
+        let done = report::bytes(self.bytes);
+        let of_all = format!("{done} of {}", report::bytes(self.shown.total_bytes));
+        let (a_second, left) = (report::count(self.samples_per_second()), self.left());
+        let images = format!("{} images/s", a_second);
+        let left_long = left.as_ref().map(|left| format!("{left} left"));
+        let rows: [&[Option<String>]; 6] = [
+            &[Some(of_all.clone()), Some(self.rate()), Some(images.clone()), left_long.clone()],
+            &[Some(of_all), Some(images.clone()), left_long.clone()],
+            &[Some(done.clone()), Some(images), left_long.clone()],
+            &[Some(done.clone()), Some(format!("{a_second}/s")), left_long.clone()],
+            &[Some(done), Some(format!("{a_second}/s")), left],
+            &[left_long],
+        ];
+        let line =
+            |parts: &[Option<String>]| parts.iter().flatten().fold(String::new(), |line, part| line + "  " + part);
+        for (number, row) in rows.iter().enumerate() {
+            let rest = line(row);
+            let room = most.saturating_sub(head.chars().count() + rest.chars().count());
+            // All that is wide is worth a bar only if it is seen.
+            let wanted = if number < 2 { SHORTEST_BAR + 1 } else { 0 };
+            if room >= wanted && head.chars().count() + rest.chars().count() <= most {
+                let bar = if room > SHORTEST_BAR { self.bar(room.min(LONGEST_BAR + 1) - 1) } else { String::new() };
+                return format!("{:<7} {bar}{:>3} %{rest}", self.shown.verb, self.percent());
+            }
+        }
+        report::clip(&head, most)
+    }
+
+    /// The bar itself, and the space behind it.
+    fn bar(&self, columns: usize) -> String {
+        let full = columns * self.percent() as usize / 100;
+        let tip = if full < columns { "╸" } else { "" };
+        format!("{}{tip}{} ", "━".repeat(full), " ".repeat(columns - full - tip.chars().count()))
+    }
+
+    fn plain_line(&self) -> String {
+        let Shown { verb, total_samples, total_bytes, .. } = self.shown;
+        let samples = report::count(self.samples);
+        let a_second = report::count(self.samples_per_second());
+        if *total_bytes == 0 {
+            let samples = report::counted(self.samples, "image");
+            return format!("{verb:<7} {samples}, {}, {a_second} images/s", report::bytes(self.bytes));
+        }
+        let of_all = match total_samples {
+            0 => samples,
+            all => format!("{samples} of {}", report::count(*all)),
+        };
+        let left = self.left().map_or_else(String::new, |left| format!(", {left} left"));
+        format!("{verb:<7} {} %, {of_all} images, {}, {a_second} images/s{left}", self.percent(), self.rate())
     }
 }
 
@@ -116,28 +209,32 @@ impl Monitor for Progress {
             Phase::Unpacking => "unpack",
             Phase::Packing => "packing",
             Phase::Verifying => "reading",
-            Phase::Comparing => "comparing",
+            Phase::Comparing => "compare",
         };
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         let bar = (self.terminal && !self.quiet).then(|| {
-            let template = match bytes {
-                0 => "{prefix:<7} {spinner} {msg}",
-                _ => "{prefix:<7} {bar:24} {percent:>3} %  {binary_bytes}/{binary_total_bytes}  {binary_bytes_per_sec}  {msg}  {eta} left",
-            };
-            let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-            let bar = ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::stderr());
-            bar.with_style(style.progress_chars("━╸ ")).with_prefix(verb)
+            let style = ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
+            ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::stderr()).with_style(style)
         });
-        let wait = if bar.is_some() { Duration::from_millis(100) } else { PLAIN_EVERY };
-        *shown = Shown { verb, total_samples: samples, total_bytes: bytes, begun: now, next: now + wait, bar };
+        *shown = Shown {
+            verb,
+            total_samples: samples,
+            total_bytes: bytes,
+            recalled_samples: 0,
+            recalled_bytes: 0,
+            begun: now,
+            next: now + if bar.is_some() { BAR_EVERY } else { PLAIN_EVERY },
+            bar,
+        };
     }
 
     fn advance(&self, samples: u64, bytes: u64) {
         let before = self.samples.fetch_add(samples, Ordering::Relaxed);
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let bytes_before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
         // The clock is looked at now and then only.
-        if self.quiet || before / 64 == (before + samples) / 64 {
+        let is_time = before / 64 != (before + samples) / 64 || bytes_before >> 20 != (bytes_before + bytes) >> 20;
+        if self.quiet || !is_time {
             return;
         }
         if let Ok(mut shown) = self.shown.try_lock()
@@ -147,22 +244,82 @@ impl Monitor for Progress {
         }
     }
 
+    fn recall(&self, samples: u64, bytes: u64) {
+        self.samples.fetch_add(samples, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        shown.recalled_samples += samples;
+        shown.recalled_bytes += bytes;
+    }
+
     fn say(&self, line: &str) {
         if self.quiet {
             return;
         }
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         match &shown.bar {
-            Some(bar) => bar.suspend(|| {
-                let _ = writeln!(std::io::stderr(), "{line}");
-            }),
-            None => {
-                let _ = writeln!(std::io::stderr(), "{line}");
-            }
+            Some(bar) => bar.suspend(|| report::say(line)),
+            None => report::say(line),
         }
     }
 
     fn interrupted(&self) -> bool {
         INTERRUPTED.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(total_bytes: u64, recalled_samples: u64, recalled_bytes: u64) -> Shown {
+        let now = Instant::now();
+        Shown {
+            verb: "packing",
+            total_samples: 1_281_167,
+            total_bytes,
+            recalled_samples,
+            recalled_bytes,
+            begun: now,
+            next: now,
+            bar: None,
+        }
+    }
+
+    #[test]
+    fn a_bar_fits_its_terminal_and_says_bytes_images_and_time_left() {
+        let shown = shown(148_000_000_000, 0, 0);
+        let state = |seconds| State {
+            samples: 538_000,
+            bytes: 62_000_000_000,
+            elapsed: Duration::from_secs(seconds),
+            shown: &shown,
+        };
+        for columns in 1..200 {
+            for seconds in [1, 40, 400, 9_000, 900_000] {
+                let line = state(seconds).bar_line(columns);
+                assert!(line.chars().count() < columns.max(1) || line.is_empty(), "{columns}: {line}");
+            }
+        }
+        assert_eq!(
+            state(400).bar_line(80),
+            "packing ━━━╸     41 %  57.7 GiB of 137.8 GiB  1,345 images/s  9 min 14 s left"
+        );
+        assert_eq!(state(400).bar_line(50), "packing  41 %  57.7 GiB  1,345/s  9 min 14 s left");
+        for word in ["57.7 GiB", "1,345", "9 min"] {
+            assert!([50, 80, 120].iter().all(|columns| state(400).bar_line(*columns).contains(word)), "{word}");
+        }
+        assert!(state(400).bar_line(120).contains("148 MiB/s"), "{}", state(400).bar_line(120));
+    }
+
+    #[test]
+    fn the_pace_is_that_of_this_run_alone() {
+        let shown = shown(1000, 90, 900);
+        let state = State { samples: 95, bytes: 950, elapsed: Duration::from_secs(5), shown: &shown };
+        assert_eq!(state.samples_per_second(), 1);
+        assert_eq!(state.rate(), "10 B/s");
+        assert_eq!(state.left().as_deref(), Some("5 s"));
+        let state = State { samples: 90, bytes: 900, elapsed: Duration::from_secs(5), shown: &shown };
+        assert_eq!(state.left(), None);
     }
 }

@@ -1,35 +1,90 @@
-//! How results and errors read: numbers with separators, sizes in binary units, errors in two lines.
+//! How results and errors read: numbers with separators, sizes in binary units, errors in two lines; and where they go.
+//!
+//! With `--json` there is one document on stdout, however a command ends.
 
-use std::{io::Write, time::Duration};
+use std::{
+    io::{ErrorKind, Write},
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use serde_json::json;
-use shardpack_packer::{Error, Result, ledger::Unpacked};
+use shardpack_packer::{Error, ErrorKind as Kind, Result, ledger::Unpacked};
+
+use crate::terminal::{self, Stream};
+
+/// Whoever read stdout has seen enough.
+static IS_CLOSED: AtomicBool = AtomicBool::new(false);
+/// The JSON document of this run is printed.
+static IS_ANSWERED: AtomicBool = AtomicBool::new(false);
 
 /// Prints an error to stderr: where and what, then what to do.
 pub fn error(error: &Error) {
-    let mut out = std::io::stderr().lock();
-    // When stderr is gone there is nobody to tell.
-    let _ = writeln!(out, "error: {error}");
+    say(&format!("error: {error}"));
     if let Some(help) = error.help_text() {
-        let _ = writeln!(out, "  help: {help}");
+        say(&format!("  help: {help}"));
     }
+}
+
+/// Prints a line to stderr.
+pub fn say(line: &str) {
+    // When stderr is gone there is nobody to tell.
+    let _ = writeln!(std::io::stderr().lock(), "{}", terminal::dress(line, Stream::Err));
 }
 
 /// Prints results to stdout.
 pub fn print(text: &str) -> Result<()> {
-    print_bytes(text.as_bytes())
+    print_bytes(terminal::dress(text, Stream::Out).as_bytes())
 }
 
-/// Prints bytes to stdout as they are.
+/// Prints bytes to stdout as they are. That nobody reads them is no error: it changes nothing of what a command comes to.
 pub fn print_bytes(bytes: &[u8]) -> Result<()> {
+    if IS_CLOSED.load(Ordering::Relaxed) {
+        return Ok(());
+    }
     let mut out = std::io::stdout().lock();
-    out.write_all(bytes).and_then(|()| out.flush()).map_err(|e| Error::io("cannot write to stdout", e))
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+            IS_CLOSED.store(true, Ordering::Relaxed);
+            Ok(())
+        }
+        done => done.map_err(|e| Error::io("cannot write to stdout", e)),
+    }
 }
 
-/// Prints one JSON document to stdout.
+/// Prints one JSON document to stdout: the only one of this run.
 pub fn print_json(value: &impl serde::Serialize) -> Result<()> {
     let text = serde_json::to_string_pretty(value).map_err(|e| Error::data(format!("cannot write json: {e}")))?;
-    print(&(text + "\n"))
+    answered();
+    print_bytes((text + "\n").as_bytes())
+}
+
+/// Notes that a document has been printed, or has begun to be.
+pub fn answered() {
+    IS_ANSWERED.store(true, Ordering::Relaxed);
+}
+
+/// Prints the document of a run that `error` ended, unless there is one already.
+pub fn print_json_error(error: &Error) -> Result<()> {
+    match IS_ANSWERED.load(Ordering::Relaxed) {
+        true => Ok(()),
+        false => print_json(&json!({ "error": error_json(error) })),
+    }
+}
+
+/// An error for a script.
+pub fn error_json(error: &Error) -> serde_json::Value {
+    let at = error.location();
+    let kind = match error.kind() {
+        Kind::Data => "data",
+        Kind::Usage => "usage",
+        Kind::Interrupted => "interrupted",
+        _ => "system",
+    };
+    json!({
+        "kind": kind, "file": at.file, "sample": at.sample, "byte": at.byte, "message": error.what(),
+        "help": error.help_text(),
+    })
 }
 
 /// `1,281,167`.
@@ -77,7 +132,16 @@ pub fn duration(time: Duration) -> String {
         0..10 => format!("{:.2} s", time.as_secs_f64()),
         10..60 => format!("{:.1} s", time.as_secs_f64()),
         60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
-        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+        3600..86_400 => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3600),
+    }
+}
+
+/// `4 min 2 s`, `12 s`: for what is a guess anyway.
+pub fn coarse_duration(time: Duration) -> String {
+    match time.as_secs() {
+        0..60 => format!("{} s", time.as_secs()),
+        _ => duration(time),
     }
 }
 

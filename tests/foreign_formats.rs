@@ -346,9 +346,9 @@ fn samples_are_listed_and_extracted_as_they_were() {
     for format in names() {
         let bench = Bench::new();
         pack(&photos(), &bench.dst(), &["--format", format, "--shards", "1", "--quiet"]).code(0);
-        let own = inspect(&[&bench.dst()], &["--samples", "--limit", "0", "--json"]).code(0).json();
+        let own = inspect(&[&bench.dst()], &["--samples", "--limit", "0", "--json"]).code(0).json()["samples"].clone();
         let folder = forget(&bench.dst());
-        let found = inspect(&[&folder], &["--samples", "--limit", "0", "--json"]).code(0).json();
+        let found = inspect(&[&folder], &["--samples", "--limit", "0", "--json"]).code(0).json()["samples"].clone();
         let (own, found) = (own.as_array().unwrap(), found.as_array().unwrap());
         assert_eq!((own.len(), found.len()), (32, 32), "{format}");
         let output = bench.at("out");
@@ -365,10 +365,11 @@ fn samples_are_listed_and_extracted_as_they_were() {
             }
         }
         inspect(&[&folder], &["--samples", "--limit", "3"]).code(0).says("there are more than 3");
-        let of_class = inspect(&[&folder], &["--samples", "--class", "3", "--json"]).code(0).json();
+        let of_class = inspect(&[&folder], &["--samples", "--class", "3", "--json"]).code(0).json()["samples"].clone();
         assert_eq!(of_class.as_array().unwrap().len(), 4, "{format}");
         if format == "tfrecord" {
             let named = inspect(&[&folder], &["--samples", "--class", "textures", "--json"]).code(0).json();
+            let named = named["samples"].clone();
             assert_eq!(named, of_class);
         }
         let none = inspect(&[&folder], &["--extract", "nobody", "-o", output.to_str().unwrap(), "--force"]);

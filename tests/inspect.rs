@@ -180,7 +180,7 @@ fn samples_are_listed_in_order_and_as_the_filters_say() {
     let bench = photos(&["--shards", "3"]);
     let dataset = Dataset::read(&bench.dst());
     let all = json(&bench.dst(), &["--samples", "--limit", "0"]);
-    let all = all.as_array().unwrap();
+    let all = all["samples"].as_array().unwrap();
     assert_eq!(all.len(), 32);
     for ((number, sample), found) in dataset.samples.iter().enumerate().zip(all) {
         assert_eq!(found["number"], number);
@@ -191,7 +191,7 @@ fn samples_are_listed_in_order_and_as_the_filters_say() {
     }
     let paths = |options: &[&str]| {
         let found = json(&bench.dst(), &[&["--samples"], options].concat());
-        let paths = found.as_array().unwrap().iter().map(|row| row["path"].as_str().unwrap().to_owned());
+        let paths = found["samples"].as_array().unwrap().iter().map(|row| row["path"].as_str().unwrap().to_owned());
         let mut paths: Vec<String> = paths.collect();
         paths.sort();
         paths
@@ -286,7 +286,7 @@ fn a_name_that_is_no_text_is_kept() {
     bench.file(name(b"cat/\xff\n.jpg"), &support::photo());
     bench.pack(&["--order", "source", "--quiet"]).code(0);
     let listed = json(&bench.dst(), &["--samples"]);
-    let hex = listed.as_array().unwrap().iter().find_map(|row| row["path_hex"].as_str()).unwrap();
+    let hex = listed["samples"].as_array().unwrap().iter().find_map(|row| row["path_hex"].as_str()).unwrap();
     assert_eq!(hex, shardpack_format::hash::hex(b"cat/\xff\n.jpg"));
     let table = inspect(&[bench.dst()], &["--samples"]).code(0);
     assert_eq!(table.stdout.lines().count(), 3, "{}", table.stdout);
@@ -315,7 +315,9 @@ fn damage_is_named_and_the_rest_is_looked_at() {
     inspect(&[bench.dst()], &["--table", table.to_str().unwrap()]).code(1).clean_error();
     assert!(!table.exists(), "half a table");
     let listed = inspect(&[bench.dst()], &["--samples", "--limit", "0", "--json"]).code(1).json();
-    assert_eq!(listed.as_array().unwrap().len() as u64, 32 - manifest.shards[1].samples);
+    assert_eq!(listed["samples"].as_array().unwrap().len() as u64, 32 - manifest.shards[1].samples);
+    let files: Vec<_> = listed["problems"].as_array().unwrap().iter().map(|problem| &problem["file"]).collect();
+    assert_eq!(files.len(), 1, "{files:?}");
 }
 
 #[test]
@@ -369,8 +371,8 @@ fn without_the_manifest_the_same_is_found_in_the_shards() {
         }
         extract(&shards, format!("{}.cls", sample.key), &output, &["--force"]).code(0);
         assert_eq!(fs::read(&output).unwrap(), sample.label.to_string().as_bytes());
-        let rows = inspect(&shards, &["--samples", "--limit", "0", "--json"]).code(0).json();
-        let own = json(&bench.dst(), &["--samples", "--limit", "0"]);
+        let rows = inspect(&shards, &["--samples", "--limit", "0", "--json"]).code(0).json()["samples"].clone();
+        let own = json(&bench.dst(), &["--samples", "--limit", "0"])["samples"].clone();
         for (row, own) in rows.as_array().unwrap().iter().zip(own.as_array().unwrap()) {
             for field in ["number", "key", "label", "kind", "width", "height", "mode", "depth", "bytes", "shard"] {
                 assert_eq!(row[field], own[field], "{field}");

@@ -23,7 +23,7 @@ use crate::{
 /// Options of `convert`.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
-  shardpack convert old/ packed/                                    a folder of shards, or a dataset of ours
+  shardpack convert old/ packed/     a folder of shards, or a dataset of ours
   shardpack convert 'old/train-{000000..000146}.tar' packed/ --format mds
   shardpack convert old/*.tfrecord packed/ --label-feature label    shuffled again
   shardpack convert train.rec packed/ --format tfrecord --order source
@@ -69,8 +69,8 @@ pub fn run(args: &Args) -> Result<Outcome> {
     };
     if !args.run.talk.quiet {
         match &look {
-            Some(look) => describe(look).iter().for_each(|line| super::pack::say(line)),
-            None => super::pack::say(&format!("shards  a sealed dataset: {}", origin.path().display())),
+            Some(look) => describe(look).iter().for_each(|line| report::say(line)),
+            None => report::say(&format!("shards  a sealed dataset: {}", origin.path().display())),
         }
     }
     let planned = pack::plan_all(origin, &options, place(&options, dst, &args.run).as_ref(), &monitor)?;

@@ -29,7 +29,7 @@ const NAMED: usize = 20;
   shardpack pack photos/ packed/
   shardpack pack imagenet/ packed/ --shard-size 512MiB --seed 7
   shardpack pack photos/ packed/ --on-bad skip --meta json
-  shardpack pack labels.csv packed/                       paths and labels found by their columns
+  shardpack pack labels.csv packed/   paths and labels found by their columns
   shardpack pack annotations/instances_val2017.json packed/   COCO
   shardpack pack photos/ packed/ --no-labels --with txt,mask=*_mask.png
   shardpack pack imagenet/ small/ --resize 256 --fix
@@ -152,8 +152,7 @@ pub fn go(
         _ => dst.to_path_buf(),
     };
     if run.dry_run {
-        let mut all = planned.iter();
-        return all.try_for_each(|one| super::plan::print(one, &folder(one), run.talk)).map(|()| Outcome::Done);
+        return super::plan::print(planned, dst, run.talk).map(|()| Outcome::Done);
     }
     let options = pack::Options {
         jobs: run.machine.jobs(),
@@ -172,9 +171,9 @@ pub fn go(
         if !run.talk.quiet {
             let lines = describe_source(one);
             // What was found is the same for all.
-            lines.iter().skip(usize::from(number > 0)).for_each(|line| say(line));
+            lines.iter().skip(usize::from(number > 0)).for_each(|line| report::say(line));
             if number == 0 {
-                say(&describe_reading(one, &options));
+                report::say(&describe_reading(one, &options));
             }
             say_notes(one);
         }
@@ -183,10 +182,19 @@ pub fn go(
         let relay = relay.as_ref().map(|(first, folder)| (*first, folder.as_path()));
         let result = pack::pack(one, relay, &folder(one), &options, monitor);
         monitor.finish();
-        let report = result.map_err(|error| match error.kind() {
-            ErrorKind::Interrupted => error.help("the same command goes on from the finished shards"),
-            _ => error,
-        })?;
+        let report = match result {
+            Ok(report) => report,
+            Err(error) => {
+                let error = if error.kind() == ErrorKind::Interrupted { kept(error, one, &folder(one)) } else { error };
+                if run.talk.json && !reports.is_empty() {
+                    // Formats that are sealed are sealed.
+                    let done = reports.iter().zip(planned).map(|(report, planned)| as_json(report, planned));
+                    let done: Vec<_> = done.collect();
+                    report::print_json(&json!({ "formats": done, "error": report::error_json(&error) }))?;
+                }
+                return Err(error);
+            }
+        };
         if !run.talk.json {
             report::print(&as_text(&report, one, &folder(one), run.talk.quiet))?;
         }
@@ -197,12 +205,8 @@ pub fn go(
         }
     }
     if run.talk.json {
-        let mut documents: Vec<_> =
-            reports.iter().zip(planned).map(|(report, planned)| as_json(report, planned)).collect();
-        let mut document = match documents.len() {
-            1 => documents.swap_remove(0),
-            _ => json!({ "formats": documents }),
-        };
+        let documents = reports.iter().zip(planned).map(|(report, planned)| as_json(report, planned));
+        let mut document = one_or_all(documents.collect());
         if let (Some(recognised), Some(fields)) = (recognised, document.as_object_mut()) {
             fields.insert("recognised".to_owned(), recognised);
         }
@@ -214,11 +218,23 @@ pub fn go(
     }
 }
 
-/// Says a line to the person.
-pub fn say(line: &str) {
-    use std::io::Write;
-    // When stderr is gone there is nobody to tell.
-    let _ = writeln!(std::io::stderr(), "{line}");
+/// An interruption, with what it leaves.
+fn kept(error: Error, planned: &Planned, dst: &Path) -> Error {
+    let shards = planned.plans.iter().map(|plan| plan.shards.len() as u64).sum();
+    let finished = pack::finished_shards(planned, dst) as u64;
+    let kept = match finished {
+        0 => "no shard was finished yet".to_owned(),
+        _ => format!("{} of {} kept in {}", report::count(finished), report::counted(shards, "shard"), dst.display()),
+    };
+    error.help(format!("the same command goes on; {kept}"))
+}
+
+/// The documents of several formats as one.
+pub fn one_or_all(mut documents: Vec<serde_json::Value>) -> serde_json::Value {
+    match documents.len() {
+        1 => documents.swap_remove(0),
+        _ => json!({ "formats": documents }),
+    }
 }
 
 /// What was found, and what the plan is: two lines.
@@ -287,7 +303,7 @@ fn describe_reading(planned: &Planned, options: &pack::Options) -> String {
 /// Prints what a person should know beforehand.
 pub fn say_notes(planned: &Planned) {
     for note in &planned.notes {
-        say(&format!("note    {}", report::path(note.as_bytes())));
+        report::say(&format!("note    {}", report::path(note.as_bytes())));
     }
 }
 

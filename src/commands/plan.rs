@@ -1,6 +1,9 @@
 //! `shardpack plan`: what pack would do, in numbers, and the plan as a file.
 
-use std::{fmt::Write, path::PathBuf};
+use std::{
+    fmt::Write,
+    path::{Path, PathBuf},
+};
 
 use serde_json::json;
 use shardpack_packer::{
@@ -10,7 +13,7 @@ use shardpack_packer::{
     plan_file, sys,
 };
 
-use super::pack::{describe_source, say_notes};
+use super::pack::{self as pack_command, describe_source, say_notes};
 use crate::{
     Outcome,
     args::{Machine, PlanArgs, Talk},
@@ -56,56 +59,55 @@ pub fn run(args: &Args) -> Result<Outcome> {
     args.source.put(&mut options)?;
     let all = pack::plan_all(args.source.origin(&args.src)?, &options, None, &monitor)?;
     monitor.finish();
-    let [planned] = all.as_slice() else {
-        if args.output.is_some() {
-            return Err(Error::usage("a plan file is of one format").help("give --format once, or leave --output out"));
-        }
-        return all.iter().try_for_each(|planned| print(planned, &args.dst, args.talk)).map(|()| Outcome::Done);
-    };
     if let Some(output) = &args.output {
+        let [planned] = all.as_slice() else {
+            return Err(Error::usage("a plan file is of one format").help("give --format once, or leave --output out"));
+        };
         let folder = match output.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => std::path::Path::new("."),
+            _ => Path::new("."),
         };
         plan_file::write(output, folder, &planned.source.resolved()?, &planned.plans)?;
     }
-    print(planned, &args.dst, args.talk)?;
+    print(&all, &args.dst, args.talk)?;
     if let (Some(output), false) = (&args.output, args.talk.quiet) {
-        monitor_line(&format!("next    shardpack pack --plan {} {}", output.display(), args.dst.display()));
+        report::say(&format!("next    shardpack pack --plan {} {}", output.display(), args.dst.display()));
     }
     Ok(Outcome::Done)
 }
 
-/// Prints the numbers of a plan.
-pub fn print(planned: &Planned, dst: &std::path::Path, talk: Talk) -> Result<()> {
-    let (needed, free) = (pack::needed_bytes(&planned.plans), sys::free_bytes(dst)?);
+/// Prints the numbers of plans, one for each format, that would be packed into `dst`.
+pub fn print(all: &[Planned], dst: &Path, talk: Talk) -> Result<()> {
+    let space = |planned: &Planned| Ok::<_, Error>((pack::needed_bytes(&planned.plans), sys::free_bytes(dst)?));
     if talk.json {
-        let datasets: Vec<_> = planned.plans.iter().map(dataset_json).collect();
-        return report::print_json(&json!({
-            "datasets": datasets, "needed_bytes": needed, "free_bytes": free, "notes": planned.notes,
-            "source": planned.medium.name,
-        }));
+        let document = |planned: &Planned| {
+            let datasets: Vec<_> = planned.plans.iter().map(dataset_json).collect();
+            let (needed, free) = space(planned)?;
+            Ok(json!({
+                "datasets": datasets, "needed_bytes": needed, "free_bytes": free, "notes": planned.notes,
+                "source": planned.medium.name,
+            }))
+        };
+        let documents = all.iter().map(document).collect::<Result<Vec<_>>>()?;
+        return report::print_json(&pack_command::one_or_all(documents));
     }
-    let mut out = String::new();
-    for line in describe_source(planned) {
-        out += &(line + "\n");
-    }
-    for plan in &planned.plans {
-        dataset_text(&mut out, plan);
-    }
-    let verdict = if needed > free { "NOT ENOUGH" } else { "enough" };
-    let _ = writeln!(out, "space   {} needed, {} free: {verdict}", report::bytes(needed), report::bytes(free));
-    report::print(&out)?;
-    if !talk.quiet {
-        say_notes(planned);
+    for planned in all {
+        let mut out = String::new();
+        for line in describe_source(planned) {
+            out += &(line + "\n");
+        }
+        for plan in &planned.plans {
+            dataset_text(&mut out, plan);
+        }
+        let (needed, free) = space(planned)?;
+        let verdict = if needed > free { "NOT ENOUGH" } else { "enough" };
+        let _ = writeln!(out, "space   {} needed, {} free: {verdict}", report::bytes(needed), report::bytes(free));
+        report::print(&out)?;
+        if !talk.quiet {
+            say_notes(planned);
+        }
     }
     Ok(())
-}
-
-fn monitor_line(line: &str) {
-    use std::io::Write;
-    // When stderr is gone there is nobody to tell.
-    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 fn largest(plan: &Plan) -> Vec<(u32, Vec<u8>)> {

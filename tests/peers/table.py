@@ -84,7 +84,7 @@ def main(parquet: str, csv: str, samples: str) -> None:
         AssertionError: When a reader sees something else.
     """
     with open(samples, encoding="utf-8") as file:
-        expected = json.load(file)
+        expected = json.load(file)["samples"]
     seen = tables(parquet, csv)
     rows = seen["pyarrow parquet"]
     for reader, found in seen.items():

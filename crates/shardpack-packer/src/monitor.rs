@@ -29,6 +29,11 @@ pub trait Monitor: Sync {
     /// So much more has been done.
     fn advance(&self, samples: u64, bytes: u64);
 
+    /// So much was done by an earlier run: it is not to be done again, and says nothing of how fast this one is.
+    fn recall(&self, samples: u64, bytes: u64) {
+        self.advance(samples, bytes);
+    }
+
     /// A line for the person, at once.
     fn say(&self, line: &str);
 

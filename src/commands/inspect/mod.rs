@@ -150,6 +150,9 @@ fn shown(path: &Path) -> String {
 
 fn extract(args: &Args, targets: &[Found], wanted: &OsString, output: &Path, monitor: &Progress) -> Result<Outcome> {
     let to_stdout = output.as_os_str() == "-";
+    if to_stdout && args.talk.json {
+        return Err(Error::usage("--json: the image itself goes to stdout").help("-o FILE, or no --json"));
+    }
     if !to_stdout && !args.force && output.symlink_metadata().is_ok() {
         return Err(is_there(output));
     }

@@ -1,11 +1,11 @@
-//! `--samples`: samples as a table, or as a JSON array with one of them a line.
+//! `--samples`: samples as a table, or as a JSON document with one of them a line.
 
 use shardpack_packer::{
     Error, Result,
     inspect::{self, Filter, Sample, Target},
 };
 
-use super::tell;
+use super::{problem, tell};
 use crate::{Outcome, args::Talk, progress::Progress, report};
 
 /// The widths of columns follow from this many samples; a wider one later juts out.
@@ -28,7 +28,7 @@ pub fn list(
     // One more, so that it shows whether there are more.
     let filter = Filter { limit: limit.map(|limit| limit.saturating_add(1)), ..filter };
     let mut out: Box<dyn Output> = match talk.json {
-        true => Box::new(Array::default()),
+        true => Box::new(Document::default()),
         false => Box::new(Table::new(targets)),
     };
     let mut told = 0u64;
@@ -42,12 +42,11 @@ pub fn list(
         out.add(sample)
     });
     monitor.finish();
-    problems.extend(result?);
-    out.finish()?;
+    let told_all = result.map(|found| problems.extend(found));
+    out.finish(&problems, told_all.as_ref().err())?;
+    told_all?;
     if has_more && !talk.json && !talk.quiet {
-        use std::io::Write;
-        // When stderr is gone there is nobody to tell.
-        let _ = writeln!(std::io::stderr(), "note    there are more than {}; --limit 0 lists all", report::count(told));
+        report::say(&format!("note    there are more than {}; --limit 0 lists all", report::count(told)));
     }
     Ok(tell(&problems))
 }
@@ -55,29 +54,40 @@ pub fn list(
 /// Where samples go.
 trait Output {
     fn add(&mut self, sample: &Sample) -> Result<()>;
-    fn finish(&mut self) -> Result<()>;
+    /// Ends it: with what is wrong, and the error that came before all samples were told.
+    fn finish(&mut self, problems: &[Error], error: Option<&Error>) -> Result<()>;
 }
 
 #[derive(Default)]
-struct Array {
+struct Document {
     piece: String,
     samples: u64,
 }
 
-impl Output for Array {
+impl Document {
+    fn print(&mut self) -> Result<()> {
+        report::answered();
+        report::print_bytes(std::mem::take(&mut self.piece).as_bytes())
+    }
+}
+
+impl Output for Document {
     fn add(&mut self, sample: &Sample) -> Result<()> {
-        self.piece += if self.samples == 0 { "[\n" } else { ",\n" };
+        self.piece += if self.samples == 0 { "{\"samples\": [\n" } else { ",\n" };
         self.piece += &serde_json::to_string(sample).map_err(|e| Error::data(format!("cannot write json: {e}")))?;
         self.samples += 1;
-        if self.piece.len() > PIECE_BYTES {
-            report::print(&std::mem::take(&mut self.piece))?;
-        }
-        Ok(())
+        if self.piece.len() > PIECE_BYTES { self.print() } else { Ok(()) }
     }
 
-    fn finish(&mut self) -> Result<()> {
-        self.piece += if self.samples == 0 { "[]\n" } else { "\n]\n" };
-        report::print(&std::mem::take(&mut self.piece))
+    fn finish(&mut self, problems: &[Error], error: Option<&Error>) -> Result<()> {
+        self.piece += if self.samples == 0 { "{\"samples\": [" } else { "\n" };
+        let problems: Vec<_> = problems.iter().map(problem).collect();
+        self.piece += &format!("], \"problems\": {}", serde_json::Value::from(problems));
+        if let Some(error) = error {
+            self.piece += &format!(", \"error\": {}", report::error_json(error));
+        }
+        self.piece += "}\n";
+        self.print()
     }
 }
 
@@ -159,7 +169,7 @@ impl Output for Table {
         if self.rows.len() >= MEASURED { self.flush() } else { Ok(()) }
     }
 
-    fn finish(&mut self) -> Result<()> {
+    fn finish(&mut self, _: &[Error], _: Option<&Error>) -> Result<()> {
         self.flush()
     }
 }

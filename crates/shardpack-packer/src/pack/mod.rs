@@ -149,6 +149,16 @@ pub fn needed_bytes(plans: &[Plan]) -> u64 {
     plans.iter().map(|plan| plan.shard_bytes() + plan.index_bytes()).sum()
 }
 
+/// Number of shards of `planned` that are finished in `dst`.
+pub fn finished_shards(planned: &Planned, dst: &Path) -> usize {
+    let finished = |plan: &Plan| {
+        let folder = dataset_folder(dst, plan);
+        // A shard has its index only once it is complete.
+        (0..plan.shards.len()).filter(|shard| folder.join(copy::index_file(plan, *shard)).is_file()).count()
+    };
+    planned.plans.iter().map(finished).sum()
+}
+
 /// Looks whether all that `planned` needs is there, and only then sets aside what `dst` holds and begins; tells the shards
 /// that an earlier run has finished, for each plan.
 fn ready(
@@ -225,7 +235,7 @@ pub fn pack(
     let total = |of: &dyn Fn(&Plan) -> u64| plans.iter().map(of).sum::<u64>();
     monitor.begin(Phase::Packing, total(&|plan| plan.listing.len()), total(&Plan::payload_bytes));
     for shard in recalled.iter().flat_map(BTreeMap::values) {
-        monitor.advance(shard.entry.samples, shard.payload_bytes);
+        monitor.recall(shard.entry.samples, shard.payload_bytes);
     }
 
     let mut outcomes = Vec::new();

@@ -1,0 +1,190 @@
+//! What help shows: `-h` the options that people use, a line each; `--help` and the manual pages all of them.
+//!
+//! An option that is not named here is in the long help alone.
+
+use clap::{Arg, Command, CommandFactory};
+
+use crate::args::Cli;
+
+/// Examples of the short help.
+const EXAMPLES: usize = 2;
+
+const SOURCE: &str = "Source";
+const CHOICE: &str = "What goes in";
+const SHARDS: &str = "Shards";
+
+/// Options by their heading; those of the first have none of their own.
+const HEADINGS: [(&str, &[&str]); 3] = [
+    (
+        SOURCE,
+        &[
+            "plan_file",
+            "root",
+            "path_column",
+            "label_column",
+            "split_column",
+            "no_labels",
+            "with",
+            "splits",
+            "from",
+            "image_feature",
+            "label_feature",
+            "label_index",
+            "label_from",
+            "key_pattern",
+            "skip_header",
+        ],
+    ),
+    (CHOICE, &["include", "exclude", "on_bad"]),
+    (
+        SHARDS,
+        &[
+            "format",
+            "label_offset",
+            "features",
+            "mds_encoding",
+            "settings",
+            "order",
+            "seed",
+            "shard_size",
+            "shard_samples",
+            "shards",
+            "name",
+            "ext",
+            "cls",
+            "meta",
+            "compress",
+            "sidecars",
+        ],
+    ),
+];
+
+/// Options of the short help, in a few words where the long one has many.
+const SHORT: [(&str, &str); 42] = [
+    ("first", "Folder SRC/<class>/<image>, or a list: CSV, JSONL, Parquet, COCO"),
+    ("src", "Folder SRC/<class>/<image>, or a list: CSV, JSONL, Parquet, COCO"),
+    ("no_labels", "Samples have no labels"),
+    ("with", "Files beside images: txt,mask=*_mask.png"),
+    ("from", "Format, where shards do not tell"),
+    ("image_feature", "Field with the image"),
+    ("label_feature", "Field with the label"),
+    ("label_from", "Of an LMDB: where the label is"),
+    ("key_pattern", "Of an LMDB: what keys are made of"),
+    ("splits", "Folders that are splits"),
+    ("split", ""),
+    ("exclude", "No images whose path matches"),
+    ("on_bad", "Bad images: error (seal nothing) or skip"),
+    ("min_side", "Only images at least so high and wide"),
+    ("dedup", "Images with the same bytes only once"),
+    ("classes", "The classes, in the order of their labels"),
+    ("format", "webdataset (default), tfrecord, recordio, mds"),
+    ("seed", "Seed of the shuffle"),
+    ("order", "shuffled (default), source"),
+    ("shard_size", "Largest shard [default: 256MiB, for mds 64MiB]"),
+    ("shards", "Number of shards"),
+    ("compress", ""),
+    ("sidecars", "Files for certain readers"),
+    ("fix", "Encode anew what loaders stumble over"),
+    ("resize", "Shorter side in pixels, or both"),
+    ("encode", "Kind of all images: jpeg, webp, png"),
+    ("jobs", ""),
+    ("force", "Replace what is there"),
+    ("dry_run", ""),
+    ("json", "One JSON document on stdout"),
+    ("quiet", "Only results and errors"),
+    ("quick", ""),
+    ("decode", ""),
+    ("against", "Compare with the source, both ways"),
+    ("repair", "Mend damage from the source, verify again"),
+    ("output", ""),
+    ("samples", ""),
+    ("class", "With --samples: only of this class"),
+    ("strays", "With --samples: not what the extension says"),
+    ("limit", ""),
+    ("extract", "Write one image, by key or path, to -o FILE"),
+    ("table", "Write the index as FILE.parquet or FILE.csv"),
+];
+
+/// Options that `-h` of these commands leaves out, though that of others has them.
+const NOT_FOR: [(&str, &[&str]); 5] = [
+    ("plan", &["jobs", "order", "classes", "compress", "sidecars"]),
+    (
+        "convert",
+        &[
+            "min_side",
+            "dedup",
+            "classes",
+            "sidecars",
+            "splits",
+            "encode",
+            "fix",
+            "compress",
+            "label_from",
+            "key_pattern",
+        ],
+    ),
+    ("pack", &["order", "classes", "compress", "sidecars"]),
+    ("adopt", &["key_pattern", "label_from"]),
+    ("inspect", &[]),
+];
+
+/// The command line, with its help as it is shown: where it `is_short`, what values an option takes is left to the long one.
+pub fn command(is_short: bool) -> Command {
+    let mut cli = Cli::command();
+    let names: Vec<String> = cli.get_subcommands().map(|command| command.get_name().to_owned()).collect();
+    for name in names {
+        cli = cli.mut_subcommand(&name, |command| of_command(command, &name, is_short));
+    }
+    cli
+}
+
+fn of_command(command: Command, name: &str, is_short: bool) -> Command {
+    let left_out = NOT_FOR.iter().find(|(command, _)| *command == name).map_or(&[][..], |(_, options)| options);
+    let command = command.mut_args(|option| of_option(option, left_out, is_short));
+    let Some(examples) = command.get_after_help().map(ToString::to_string) else { return command };
+    let few: Vec<_> = examples.lines().take(1 + EXAMPLES).collect();
+    let few = few.join("\n");
+    command.after_help(few).after_long_help(examples)
+}
+
+fn of_option(option: Arg, left_out: &[&str], is_short: bool) -> Arg {
+    let id = option.get_id().as_str().to_owned();
+    let heading = HEADINGS.iter().find(|(_, options)| options.contains(&id.as_str())).map(|(heading, _)| *heading);
+    let option = match heading {
+        Some(heading) => option.help_heading(heading),
+        None => option,
+    };
+    let Some((_, short)) = SHORT.iter().find(|(name, _)| *name == id && !left_out.contains(name)) else {
+        let is_hidden = !option.is_positional();
+        return option.hide_short_help(is_hidden);
+    };
+    let has_value = option.is_positional() || option.get_action().takes_values();
+    let option = match has_value && is_short {
+        true => option.hide_possible_values(true).hide_default_value(true),
+        false => option,
+    };
+    match option.get_help().cloned() {
+        Some(long) if !short.is_empty() => option.help(*short).long_help(long),
+        _ => option,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_named_here_is_an_option_of_some_command() {
+        let command = command(false);
+        let options: Vec<String> = command
+            .get_subcommands()
+            .flat_map(Command::get_arguments)
+            .map(|option| option.get_id().to_string())
+            .collect();
+        let named = SHORT.iter().map(|(name, _)| *name);
+        let of_headings = HEADINGS.iter().flat_map(|(_, options)| options.iter().copied());
+        for name in named.chain(of_headings).chain(NOT_FOR.iter().flat_map(|(_, options)| options.iter().copied())) {
+            assert!(name == "split" || options.iter().any(|option| option == name), "{name}");
+        }
+    }
+}
