@@ -36,9 +36,10 @@ pub struct Split {
 }
 
 impl Split {
-    /// Whether the source is still to be read: there is an image of which the recipe asks nothing, or a file beside one.
+    /// Whether the source is still to be read: there is an image of which the recipe asks nothing, or something beside one,
+    /// which the source alone can tell: a file, a text of a list, a component of a sealed dataset.
     fn leaves_any(&self) -> bool {
-        self.places.iter().any(Option::is_none) || self.before.extra().kinds.iter().any(|kind| !kind.is_text())
+        self.places.iter().any(Option::is_none) || !self.before.extra().kinds.is_empty()
     }
 }
 
