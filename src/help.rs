@@ -121,6 +121,7 @@ const NOT_FOR: [(&str, &[&str]); 5] = [
             "compress",
             "label_from",
             "key_pattern",
+            "no_labels",
         ],
     ),
     ("pack", &["order", "classes", "compress", "sidecars"]),

@@ -136,6 +136,7 @@ impl Records {
     /// The fields that were said.
     pub fn wanted(&self) -> Wanted {
         Wanted {
+            no_labels: false,
             image: self.image_feature.clone(),
             label: self.label_feature.clone(),
             label_number: self.label_index,

@@ -143,31 +143,32 @@ fn labels_in_a_file_are_found_by_key_and_what_has_none_is_said() {
 }
 
 #[test]
-fn claims_that_are_not_so_are_notes_of_convert_and_problems_of_verify() {
+fn what_is_claimed_and_missing_is_as_good_as_a_damaged_record() {
     let bench = Bench::new();
     let source = written(&bench);
     let from = source.join("claims");
-    let rows = [
-        "__len__ says 33, there are 32 samples",
-        "__keys__: 1 key of the source not in it: \"0\"",
-        "__keys__: 2 keys in it without an entry: \"32\", \"33\"",
-    ];
-    let noted = convert(&from, &bench.dst(), &[]).code(0);
+    let missing = ["__len__ says 33, there are 32 samples", "__keys__: 2 keys in it without an entry: \"32\", \"33\""];
+    let refused = convert(&from, &bench.at("refused"), &[]).code(1);
+    let skipped = convert(&from, &bench.dst(), &["--on-bad", "skip"]).code(0);
     let problems = run(&["verify", from.to_str().unwrap()]).code(1);
     let seen = run(&["inspect", from.to_str().unwrap()]).code(1);
-    for row in rows {
-        assert!(
-            [&noted, &problems, &seen].iter().all(|ran| ran.stdout.contains(row) || ran.stderr.contains(row)),
-            "{row}"
-        );
+    let ledger = fs::read_to_string(bench.dst().join("ledger.jsonl")).unwrap().replace("\\\"", "\"");
+    for row in missing {
+        let all = [&refused, &skipped, &problems, &seen];
+        let says = |ran: &&support::Ran| ran.stdout.contains(row) || ran.stderr.contains(row);
+        assert!(all.iter().all(says) && ledger.contains(row), "{row}: {ledger}");
     }
+    // That a list lacks a key which is there is odd, and nothing is missing.
+    skipped.says("__keys__: 1 key of the source not in it: \"0\"");
     // basicsr's list with a name more, and without the first of the others.
     let from = source.join("basicsr");
     let list = from.join("meta_info.txt");
     let text = fs::read_to_string(&list).unwrap();
     let (_, rest) = text.split_once('\n').unwrap();
     fs::write(&list, format!("{rest}new/0001.png (4,4,3) 1\n")).unwrap();
-    let ran = convert(&from, &bench.at("basicsr"), &[]).code(0).says("names in meta_info.txt");
+    let ran = convert(&from, &bench.at("basicsr-refused"), &[]).code(1);
+    ran.says("meta_info.txt: 1 key in it without an entry: \"new/0001\"");
+    let ran = convert(&from, &bench.at("basicsr"), &["--on-bad", "skip"]).code(0).says("names in meta_info.txt");
     ran.says("meta_info.txt: 1 key in it without an entry: \"new/0001\"").says("1 key of the source not in it");
     run(&["verify", from.to_str().unwrap()]).code(1).says("\"new/0001\"");
     assert!(Dataset::open(bench.at("basicsr")).unwrap().manifest().kinds["jpeg"] > 0);
@@ -194,13 +195,19 @@ fn inspect_and_convert_show_what_was_understood() {
             );
         }
     }
-    // A meta page that cannot be read is said, and the other one taken.
+    // A meta page that cannot be read is an error, and the other one taken on request.
     let path = source.join("paths/data.mdb");
     let mut bytes = fs::read(&path).unwrap();
     bytes[16..20].fill(0);
     fs::write(&path, bytes).unwrap();
     run(&["inspect", source.join("paths").to_str().unwrap()]).code(1).says("meta page 0");
-    convert(&source.join("paths"), &bench.dst(), &[]).code(0).says("meta page 0").says("is missing");
+    run(&["verify", source.join("paths").to_str().unwrap()]).code(1).says("meta page 0");
+    let ran = convert(&source.join("paths"), &bench.dst(), &[]).code(1);
+    ran.says("meta page 0").says("is missing").says("--on-bad skip packs the rest");
+    assert!(!bench.dst().join("manifest.json").exists());
+    convert(&source.join("paths"), &bench.dst(), &["--on-bad", "skip"]).code(0).says("meta page 0");
+    let ledger = fs::read_to_string(bench.dst().join("ledger.jsonl")).unwrap();
+    assert!(ledger.contains("meta page 0") && ledger.contains("is missing"), "{ledger}");
     // Ten samples were written at a time.
     let (found, expected) = (hashed(&bench.dst()), expected(&source, "paths"));
     assert!(found.len() >= 30 && found.iter().all(|one| expected.contains(one)), "{} samples", found.len());

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use serde_json::json;
+use shardpack_format::formats::foreign::Wanted;
 use shardpack_packer::{
     Error, Result, pack,
     source::{
@@ -37,6 +38,9 @@ pub struct Args {
     paths: Vec<PathBuf>,
     #[command(flatten)]
     records: Records,
+    /// Samples have no labels, whatever records say
+    #[arg(long, conflicts_with_all = ["label_feature", "label_from"])]
+    no_labels: bool,
     #[command(flatten)]
     run: RunArgs,
     // Last: its headings hold for all that follows.
@@ -51,7 +55,8 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let Some((dst, sources)) = args.paths.split_last() else {
         return Err(Error::usage("DST is missing").help("shardpack convert SRC DST"));
     };
-    let options = args.plan.options(args.run.machine.jobs())?;
+    let mut options = args.plan.options(args.run.machine.jobs())?;
+    options.iter_mut().for_each(|options| options.walk.no_labels = args.no_labels);
     let origin = match sources {
         [one] if args.records.from.is_none() && source::is_dataset(one) => {
             if args.records.chooses_fields() {
@@ -78,8 +83,9 @@ pub fn run(args: &Args) -> Result<Outcome> {
 }
 
 fn shards(args: &Args, sources: &[PathBuf]) -> Result<Origin> {
-    let Args { records, plan, .. } = args;
-    Shards::find(sources, records.kind()?, records.wanted(), &plan.splits()).map(Origin::Shards)
+    let Args { records, plan, no_labels, .. } = args;
+    let wanted = Wanted { no_labels: *no_labels, ..records.wanted() };
+    Shards::find(sources, records.kind()?, wanted, &plan.splits()).map(Origin::Shards)
 }
 
 /// What was recognised, the fields, and the first samples.

@@ -245,8 +245,8 @@ pub fn describe_source(planned: &Planned) -> Vec<String> {
     let classes = plans.first().map_or(0, |plan| plan.listing.classes.len() as u64);
     let splits: Vec<_> = plans.iter().filter_map(|plan| plan.split.clone()).collect();
     let mut ignored = std::collections::BTreeMap::<&str, u64>::new();
-    // Fields of records that are left out are no files, and have been shown.
-    let files = |(reason, _): &(&String, &u64)| !reason.starts_with("component ");
+    // Fields of records that are left out are no files, and have been shown; nor are what a database has beside samples.
+    let files = |(reason, _): &(&String, &u64)| !reason.starts_with("component ") && !reason.starts_with("entry ");
     for (reason, files) in plans.iter().flat_map(|plan| &plan.ignored).filter(files) {
         *ignored.entry(reason.strip_prefix("extension ").unwrap_or(reason)).or_default() += files;
     }

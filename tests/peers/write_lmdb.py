@@ -1,6 +1,6 @@
 """Writes an ImageFolder tree as LMDBs, each as this or that script of the field would: write_lmdb.py SRC DST [N WAY...].
 
-Folder or file DST/NAME for each way, and DST/NAME.list with `SHA-256 label` of every image in it. With N, there are so many
+Folder or file DST/NAME for each way, and DST/NAME.list with `SHA-256 label` of every image in it, -1 for no label. With N, there are so many
 images: those of SRC again and again, under other keys. Classes are numbered as torchvision's ImageFolder does.
 """
 
@@ -136,7 +136,7 @@ class Ways:
         """What DST/NAME holds."""
         with open(os.path.join(self.out, name + ".list"), "w") as out:
             for _, _, label, image in self.all():
-                out.write(f"{hashlib.sha256(image).hexdigest()} {label if has_labels else 0}\n")
+                out.write(f"{hashlib.sha256(image).hexdigest()} {label if has_labels else -1}\n")
 
     def write(self, name, pairs, **options):
         write(os.path.join(self.out, name), pairs, subdir=not name.endswith(".lmdb"), **options)
@@ -240,7 +240,7 @@ WAYS = {
     "basicsr": Ways.basicsr,
     "named": Ways.named,
 }
-"""Those without labels: of one class."""
+"""Those without labels."""
 UNLABELLED = ["bytes.lmdb", "plain"]
 
 

@@ -36,6 +36,9 @@ pub const WAYS: [&str; 20] = [
     "named",
 ];
 
+/// Stands for no label; as in `write_lmdb.py`.
+const NO_LABEL: i64 = -1;
+
 /// Runs the script that writes; its arguments are a tree of images, the folder to write to, and maybe how many images and
 /// in which ways.
 pub fn write(arguments: &[&str]) {
@@ -72,7 +75,7 @@ pub fn hashed(dst: &Path) -> Vec<(i64, String)> {
     while let Some(sample) = reader.next().unwrap() {
         let mut hash = Named::new("sha256").unwrap();
         hash.update(sample.bytes());
-        found.push((sample.label().unwrap(), hash.finish()));
+        found.push((sample.label().unwrap_or(NO_LABEL), hash.finish()));
     }
     found.sort();
     found

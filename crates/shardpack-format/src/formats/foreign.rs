@@ -6,6 +6,7 @@
 
 use std::{
     borrow::Cow,
+    collections::BTreeMap,
     fs::File,
     io::{self, BufReader, Cursor, Read, Seek, SeekFrom},
     ops::Range,
@@ -100,9 +101,16 @@ pub struct Wanted {
     pub label: Option<String>,
     /// Which label of several is taken, from 0.
     pub label_number: usize,
+    /// Samples have no labels, whatever records say: nothing is looked for, and what does not fit is no reason to refuse.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub no_labels: bool,
     /// Of keys with values.
     #[serde(default, skip_serializing_if = "Entries::is_unsaid")]
     pub entries: Entries,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// What a user said of keys with values, as databases have them; their reader knows what the words mean.
@@ -222,6 +230,17 @@ pub trait Walk {
     /// What is wrong with the file as a whole, after the last record: each with the byte where it begins.
     fn remarks(&mut self) -> Vec<Error> {
         Vec::new()
+    }
+
+    /// What of the file cannot be had, or is missing from it, beyond what records say; after the last record, or where the walk
+    /// has failed. Each is as good as a record that is damaged.
+    fn lost(&mut self) -> Vec<Error> {
+        Vec::new()
+    }
+
+    /// What the file holds that is no record, by what it is, and how much of it: known after the last record.
+    fn passed(&self) -> BTreeMap<String, u64> {
+        BTreeMap::new()
     }
 
     /// What was understood of the file beyond what records say, a line each, for a person.

@@ -114,24 +114,18 @@ impl Table {
         }
     }
 
-    /// Where it and the keys that were asked for differ, a line each; `name` is what it is called.
-    pub fn differences(&self, name: &str) -> Vec<String> {
-        let mut lines = Vec::new();
+    /// Keys that were asked for and are not in it; `name` is what it is called.
+    pub fn unknown(&self, name: &str) -> Option<String> {
+        let (count, examples) = &self.unknown;
+        (*count > 0).then(|| line(name, *count, "of the source not in it", examples))
+    }
+
+    /// Keys in it that nobody has asked for.
+    pub fn unused(&self, name: &str) -> Option<String> {
         let unused = || self.rows.iter().filter(|row| !row.is_used);
-        let line = |count: u64, what: &str, examples: Vec<String>| {
-            let keys = if count == 1 { "key" } else { "keys" };
-            let more = if count > examples.len() as u64 { ", …" } else { "" };
-            format!("{name}: {count} {keys} {what}: {}{more}", examples.join(", "))
-        };
-        if self.unknown.0 > 0 {
-            lines.push(line(self.unknown.0, "of the source not in it", self.unknown.1.clone()));
-        }
+        let examples: Vec<_> = unused().take(SHOWN).map(|row| shown(row.key(&self.text))).collect();
         let count = unused().count() as u64;
-        if count > 0 {
-            let examples = unused().take(SHOWN).map(|row| shown(row.key(&self.text))).collect();
-            lines.push(line(count, "in it without an entry", examples));
-        }
-        lines
+        (count > 0).then(|| line(name, count, "in it without an entry", &examples))
     }
 
     fn push(&mut self, key: &[u8], said: &[u8]) {
@@ -283,6 +277,13 @@ fn named(fields: &[Vec<u8>]) -> Option<(usize, usize)> {
     Some((place(&KEYS).or_else(|| place(&FILENAMES)).filter(|key| *key != label).or_else(id)?, label))
 }
 
+/// That so many keys are something, a few of them by name.
+fn line(name: &str, count: u64, what: &str, examples: &[String]) -> String {
+    let keys = if count == 1 { "key" } else { "keys" };
+    let more = if count > examples.len() as u64 { ", …" } else { "" };
+    format!("{name}: {count} {keys} {what}: {}{more}", examples.join(", "))
+}
+
 fn shown(bytes: &[u8]) -> String {
     format!("{:?}", String::from_utf8_lossy(bytes))
 }
@@ -338,14 +339,13 @@ mod tests {
         for key in ["a", "x"] {
             table.get(key.as_bytes());
         }
-        let [first, second] = &table.differences("list")[..] else { panic!() };
-        assert_eq!(first, "list: 1 key of the source not in it: \"x\"");
-        assert_eq!(second, "list: 4 keys in it without an entry: \"b\", \"c\", \"d\", …");
+        assert_eq!(table.unknown("list").unwrap(), "list: 1 key of the source not in it: \"x\"");
+        assert_eq!(table.unused("list").unwrap(), "list: 4 keys in it without an entry: \"b\", \"c\", \"d\", …");
         table.unknown = (0, Vec::new());
         for key in ["b", "c", "d", "e"] {
             table.get(key.as_bytes());
         }
-        assert!(table.differences("list").is_empty());
+        assert_eq!((table.unknown("list"), table.unused("list")), (None, None));
     }
 
     #[test]

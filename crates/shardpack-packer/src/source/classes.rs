@@ -15,8 +15,6 @@ use crate::{
     listing::{Builder, Folder, Listing},
 };
 
-/// Name of the one class of samples of which none has a label.
-const UNLABELLED: &[u8] = b"unlabelled";
 /// A label is believed up to so many times the number of samples, or up to [`FEW_CLASSES`].
 const CLASSES_PER_SAMPLE: u64 = 16;
 const FEW_CLASSES: u64 = 1 << 16;
@@ -25,7 +23,7 @@ const MOST_CLASSES: u64 = 1 << 24;
 
 /// What a record says of its class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Said {
+pub(crate) struct Said {
     /// Its label, if that is a number.
     pub number: Option<i64>,
     /// Its class or its label, if that is a word: number in [`Words`].
@@ -34,7 +32,7 @@ pub(super) struct Said {
 
 /// Words, each once.
 #[derive(Debug, Default)]
-pub(super) struct Words {
+pub(crate) struct Words {
     list: Vec<Box<[u8]>>,
     numbers: HashMap<Box<[u8]>, u32>,
 }
@@ -78,12 +76,13 @@ impl Words {
 
 /// The list of classes, once it is settled.
 #[derive(Debug)]
-pub(super) struct Classes {
-    /// Names in the order of labels.
+pub(crate) struct Classes {
+    /// Names in the order of labels; none where nothing says anything of a class, for an invented one would be a label to
+    /// every reader.
     pub names: Arc<Vec<Box<[u8]>>>,
     /// Whether labels are numbers.
     is_numbered: bool,
-    /// Whether nothing says anything: all samples are of one class.
+    /// Whether nothing says anything: samples have no labels.
     pub is_unlabelled: bool,
     /// Class by word.
     by_word: HashMap<u32, u32>,
@@ -100,7 +99,7 @@ impl Classes {
         }
         let is_unlabelled = !numbered && !worded && known.is_empty();
         let names: Vec<Box<[u8]>> = if is_unlabelled {
-            vec![UNLABELLED.into()]
+            Vec::new()
         } else if numbered || !known.is_empty() {
             numbered_names(said, samples, words, known)
         } else {
@@ -114,13 +113,13 @@ impl Classes {
         Self { names: Arc::new(names), is_numbered: numbered, is_unlabelled, by_word }
     }
 
-    /// Number of the class that `said` means.
+    /// Number of the class that `said` means; `None` where samples have no labels.
     ///
     /// # Errors
-    /// Why there is none.
-    pub fn number(&self, said: Said, words: &Words) -> Result<u32, String> {
+    /// Why there is none where others have one.
+    pub fn number(&self, said: Said, words: &Words) -> Result<Option<u32>, String> {
         let of_word = |word: u32| {
-            self.by_word.get(&word).copied().ok_or_else(|| {
+            self.by_word.get(&word).copied().map(Some).ok_or_else(|| {
                 let word = sample::name(&words.list[word as usize], b"");
                 match self.is_numbered {
                     true => format!("label {word:?} is no number, as those of others are"),
@@ -129,10 +128,10 @@ impl Classes {
             })
         };
         match (said.number, said.word) {
-            _ if self.is_unlabelled => Ok(0),
+            _ if self.is_unlabelled => Ok(None),
             (Some(number), _) => {
                 let number = u32::try_from(number).ok().filter(|number| (*number as usize) < self.names.len());
-                number.ok_or_else(|| {
+                number.map(Some).ok_or_else(|| {
                     format!("label {}: too large for the number of a class", said.number.unwrap_or_default())
                 })
             }
@@ -189,9 +188,10 @@ impl Collector {
         Self { classes: Arc::clone(classes), builder, folders: HashMap::new(), path: Vec::new() }
     }
 
-    /// The path of a sample of `class` that is called `name`: below the folder of its class, as in an ImageFolder.
-    pub fn path(&mut self, class: u32, name: &[u8]) -> &[u8] {
-        path_of(&self.classes[class as usize], name, &mut self.path);
+    /// The path of a sample of `class` that is called `name`: below the folder of its class, as in an ImageFolder, if it has
+    /// one.
+    pub fn path(&mut self, class: Option<u32>, name: &[u8]) -> &[u8] {
+        path_of(class.map(|class| &*self.classes[class as usize]), name, &mut self.path);
         &self.path
     }
 
@@ -199,10 +199,10 @@ impl Collector {
     ///
     /// # Errors
     /// When its name is too long.
-    pub fn add(&mut self, class: u32, name: &[u8], bytes: u32, place: u64, stamp: i64) -> Result<()> {
+    pub fn add(&mut self, class: Option<u32>, name: &[u8], bytes: u32, place: u64, stamp: i64) -> Result<()> {
         let mut path = std::mem::take(&mut self.path);
-        path_of(&self.classes[class as usize], name, &mut path);
-        let added = self.add_path(Some(class), &path, bytes, place, stamp);
+        path_of(class.map(|class| &*self.classes[class as usize]), name, &mut path);
+        let added = self.add_path(class, &path, bytes, place, stamp);
         self.path = path;
         added
     }
@@ -238,9 +238,10 @@ impl Collector {
     }
 }
 
-fn path_of(class: &[u8], name: &[u8], out: &mut Vec<u8>) {
-    let inside = name.strip_prefix(class).and_then(|rest| rest.strip_prefix(b"/"));
+fn path_of(class: Option<&[u8]>, name: &[u8], out: &mut Vec<u8>) {
     out.clear();
+    let Some(class) = class else { return out.extend_from_slice(name) };
+    let inside = name.strip_prefix(class).and_then(|rest| rest.strip_prefix(b"/"));
     out.extend_from_slice(class);
     out.push(b'/');
     out.extend_from_slice(inside.unwrap_or(name));
@@ -250,7 +251,7 @@ fn path_of(class: &[u8], name: &[u8], out: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    fn settle(labels: &[(Label, Option<&str>)], known: &[&str]) -> (Vec<String>, Vec<Result<u32, String>>) {
+    fn settle(labels: &[(Label, Option<&str>)], known: &[&str]) -> (Vec<String>, Vec<Result<Option<u32>, String>>) {
         let mut words = Words::default();
         let said: Vec<_> =
             labels.iter().map(|(label, class)| words.said(label, class.map(str::as_bytes)).unwrap()).collect();
@@ -268,7 +269,7 @@ mod tests {
             &[],
         );
         assert_eq!(names, ["0", "1", "x", "cat"]);
-        assert_eq!(numbers, [Ok(3), Ok(1), Ok(3), Ok(2)]);
+        assert_eq!(numbers, [3, 1, 3, 2].map(|number| Ok(Some(number))));
         // Two labels of one name, and one label of two: the number is what tells them apart.
         let two = [(number(0), Some("a")), (number(1), Some("a")), (number(2), Some("b")), (number(2), Some("c"))];
         assert_eq!(settle(&two, &[]).0, ["0", "1", "2"]);
@@ -276,12 +277,12 @@ mod tests {
     }
 
     #[test]
-    fn words_are_numbered_in_their_order_and_nothing_is_one_class() {
+    fn words_are_numbered_in_their_order_and_nothing_is_no_class() {
         let text = |text: &str| Label::Text(text.as_bytes().to_vec());
         let (names, numbers) = settle(&[(text("dog"), None), (text("cat"), None), (Label::Missing, None)], &[]);
         assert_eq!(names, ["cat", "dog"]);
-        assert_eq!(numbers, [Ok(1), Ok(0), Err("no label".to_owned())]);
-        assert_eq!(settle(&[(Label::Missing, None)], &[]), (vec!["unlabelled".to_owned()], vec![Ok(0)]));
+        assert_eq!(numbers, [Ok(Some(1)), Ok(Some(0)), Err("no label".to_owned())]);
+        assert_eq!(settle(&[(Label::Missing, None)], &[]), (Vec::new(), vec![Ok(None)]));
         let mixed = settle(&[(text("dog"), None), (Label::Number(0), None)], &[]);
         assert!(mixed.1[0].as_ref().unwrap_err().contains("is no number"), "{mixed:?}");
     }
@@ -298,10 +299,11 @@ mod tests {
     fn paths_begin_with_the_class_once() {
         let classes = Arc::new(vec![b"cat".as_slice().into()]);
         let mut collector = Collector::new(&classes);
-        assert_eq!(collector.path(0, b"cat/1.jpg"), b"cat/1.jpg");
-        assert_eq!(collector.path(0, b"cats/1.jpg"), b"cat/cats/1.jpg");
-        collector.add(0, b"cat/x/2.jpg", 1, 0, 0).unwrap();
-        collector.add(0, b"1.jpg", 1, 1, 0).unwrap();
+        assert_eq!(collector.path(Some(0), b"cat/1.jpg"), b"cat/1.jpg");
+        assert_eq!(collector.path(Some(0), b"cats/1.jpg"), b"cat/cats/1.jpg");
+        assert_eq!(collector.path(None, b"cats/1.jpg"), b"cats/1.jpg");
+        collector.add(Some(0), b"cat/x/2.jpg", 1, 0, 0).unwrap();
+        collector.add(Some(0), b"1.jpg", 1, 1, 0).unwrap();
         let listing = collector.finish();
         assert_eq!([b"cat/1.jpg".as_slice(), b"cat/x/2.jpg"].map(|path| listing.find(Some(0), path)), [0..1, 1..2]);
     }

@@ -51,11 +51,13 @@ fn of_dataset(
     monitor: &dyn Monitor,
 ) -> Result<Found> {
     let manifest: &Manifest = dataset.manifest();
-    let known: Vec<Vec<u8>> = dataset.classes().iter().map(Class::name_bytes).collect();
+    let known: Vec<Vec<u8>> = match options.no_labels {
+        true => Vec::new(),
+        false => dataset.classes().iter().map(Class::name_bytes).collect(),
+    };
     let mut words = Words::default();
     words.intern_all(&known);
     let classes = Classes::settle(std::iter::empty(), &words, &known);
-    let names = if known.is_empty() { Arc::default() } else { Arc::clone(&classes.names) };
     let choice = Choice::of_manifest(manifest)?;
     let mut notes = Vec::new();
     // They are the last components.
@@ -70,7 +72,7 @@ fn of_dataset(
     if options.meta && !choice.json && kinds_beside.iter().any(Beside::is_text) {
         notes.push("the component json stays as it is: --meta json adds nothing to it".to_owned());
     }
-    let mut collector = Collector::with(&names, Extra::of(kinds_beside.clone()));
+    let mut collector = Collector::with(&classes.names, Extra::of(kinds_beside.clone()));
     let (mut unpacked, mut kinds) = (Vec::new(), BTreeMap::new());
     for number in 0..dataset.len() {
         if number % 4096 == 0 {
@@ -84,7 +86,7 @@ fn of_dataset(
         };
         let class = match known.is_empty() {
             true => Ok(None),
-            false => words.said(&label, None).and_then(|said| classes.number(said, &words)).map(Some),
+            false => words.said(&label, None).and_then(|said| classes.number(said, &words)),
         };
         match class {
             Err(reason) => refuse(None, Fate::Skipped, reason),

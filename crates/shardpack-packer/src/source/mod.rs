@@ -3,7 +3,7 @@
 //! A source lists its samples once ([`Found`]) and then hands out their bytes in any order, to many threads. The packing
 //! engine knows nothing else of where images come from: [`Origin`] is the list of all kinds of source.
 
-mod classes;
+pub(crate) mod classes;
 pub(crate) mod dataset;
 pub mod image_folder;
 pub mod list;

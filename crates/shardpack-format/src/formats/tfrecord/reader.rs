@@ -214,7 +214,14 @@ fn image<'a>(example: &Example<'a>, data: &[u8], wanted: &Wanted) -> Result<(&'a
         let start = data.get(place.clone())?;
         (Kind::of(&start[..start.len().min(SNIFF_BYTES)]) != Kind::Unknown).then_some((key, place))
     });
+    // A name that says so, of something that is none.
+    let odd = IMAGES.iter().filter_map(|name| named(name)).find(|(_, list)| !is_bytes(list) && list.values > 0);
     match (like_images.next(), like_images.next()) {
+        (Some((like, _)), None) if let Some((odd, _)) = odd => Err(format!(
+            "feature {:?} holds no bytes, and {:?} looks like an image: --image-feature says which is meant",
+            lossy(odd),
+            lossy(like)
+        )),
         (Some(found), None) => Ok(found),
         (None, _) => Err(format!("no feature holds an image: {}", keys(example))),
         (Some((one, _)), Some((two, _))) => {

@@ -15,7 +15,7 @@ use shardpack_format::{
 use super::{
     super::{keys::Table, lmdb},
     Images,
-    names::Members,
+    names::{IMAGES, Members, is_called},
     open::{self, MOST_BYTES},
     records,
     tables::is_image,
@@ -46,6 +46,8 @@ pub(super) struct Each {
     are_splits: bool,
     /// Labels by the names of datasets, and where they come from.
     labels: Option<(Table, String)>,
+    /// A person has said where labels are.
+    is_said: bool,
     notes: Vec<String>,
 }
 
@@ -71,7 +73,9 @@ impl Each {
             (None, groups) => format!("{images} images, a dataset each, in {groups} groups, which are classes"),
         };
         let group = (String::new(), Vec::new().into_iter());
+        let is_said = lmdb::label_file(&wanted.entries).is_some();
         Ok(Self {
+            is_said,
             path: path.to_path_buf(),
             file: None,
             opened: 0,
@@ -153,7 +157,11 @@ impl Images for Each {
             false => path.as_str(),
         };
         let label = match &mut self.labels {
-            Some((list, _)) => list.get(name.as_bytes()).map_or(Label::Missing, lmdb::label),
+            Some((list, from)) => match list.get(name.as_bytes()) {
+                Some(said) => lmdb::label(said),
+                None if self.is_said => Label::Unfit(format!("{from} has no label for it")),
+                None => Label::Missing,
+            },
             None => Label::Missing,
         };
         Ok(Some(Record {
@@ -166,7 +174,7 @@ impl Images for Each {
     }
 
     fn notes(&self) -> Vec<String> {
-        let differences = self.labels.iter().flat_map(|(list, name)| list.differences(name));
+        let differences = self.labels.iter().flat_map(|(list, name)| [list.unknown(name), list.unused(name)]).flatten();
         self.notes.iter().cloned().chain(differences).collect()
     }
 }
@@ -185,11 +193,11 @@ fn list_beside(path: &Path, groups: &[Members]) -> Option<(Table, PathBuf)> {
     lists.filter_map(|list| Some((Table::of_labels(&list).ok().filter(of_these)?, list))).next()
 }
 
-/// The class that a group is.
+/// The class that a group is; one that is called `images` is none.
 fn class(group: &str, are_splits: bool) -> Option<&str> {
     let class = match are_splits {
         true => group.split_once('/')?.1,
         false => group,
     };
-    class.rsplit('/').next().filter(|class| !class.is_empty())
+    class.rsplit('/').next().filter(|class| !class.is_empty() && !is_called(class, &IMAGES))
 }

@@ -107,11 +107,26 @@ pub(super) fn split(path: &str) -> Option<String> {
 /// The place of a path among `names`, one of which is its last part that is not a split, or is a word of it; smaller is
 /// likelier.
 pub(super) fn rank(path: &str, names: &[&str]) -> Option<usize> {
-    let parts = path.rsplit('/').map(|part| words(part).filter(|word| !is_split(word)).collect::<Vec<_>>());
-    let words = parts.into_iter().find(|words| !words.is_empty())?;
+    let words = own_words(path);
     let place = |name: &str| names.iter().position(|known| *known == name);
     let whole = place(&words.join("_")).map(|place| 2 * place);
     whole.or_else(|| words.iter().filter_map(|word| place(word)).min().map(|place| 2 * place + 1))
+}
+
+/// The words of the last part of a path that is not a split, but for splits.
+fn own_words(path: &str) -> Vec<String> {
+    let parts = path.rsplit('/').map(|part| words(part).filter(|word| !is_split(word)).collect::<Vec<_>>());
+    parts.into_iter().find(|words| !words.is_empty()).unwrap_or_default()
+}
+
+/// Whether a path is called like one of `names`, but for splits.
+pub(super) fn is_called(path: &str, names: &[&str]) -> bool {
+    names.contains(&own_words(path).join("_").as_str())
+}
+
+/// Whether the last word of a path is one of `names`, but for splits.
+pub(super) fn ends_in(path: &str, names: &[&str]) -> bool {
+    own_words(path).last().is_some_and(|word| names.contains(&word.as_str()))
 }
 
 /// The group that a path is in.
@@ -131,6 +146,10 @@ mod tests {
         assert_eq!(rank("images/train", &IMAGES), rank("images", &IMAGES));
         assert!(rank("train_set_y", &LABELS).is_some());
         assert_eq!(rank("masks", &IMAGES), None);
+        assert_eq!(rank("train", &IMAGES), None);
+        assert!(is_called("train/labels", &LABELS) && is_called("y_train", &LABELS));
+        assert!(ends_in("image_labels", &LABELS) && !is_called("image_labels", &LABELS));
+        assert!(!ends_in("class_weights", &LABELS));
         assert_eq!(split("x_train").as_deref(), Some("train"));
         assert_eq!(split("val/images").as_deref(), Some("val"));
         assert_eq!(split("constraint"), None);

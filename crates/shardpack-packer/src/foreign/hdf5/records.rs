@@ -38,6 +38,8 @@ struct Opened {
     shapes: Option<Rows>,
     /// Number of the next row.
     number: u64,
+    /// Rows that no split names, once those that one does are done.
+    strays: std::iter::Flatten<std::vec::IntoIter<std::ops::Range<u64>>>,
 }
 
 impl Opened {
@@ -49,6 +51,7 @@ impl Opened {
             filenames: table.filenames.as_ref().map(rows).transpose()?,
             shapes: table.shapes.as_ref().map(rows).transpose()?,
             number: table.rows.start,
+            strays: table.strays.clone().into_iter().flatten(),
             table,
         })
     }
@@ -96,7 +99,16 @@ impl Opened {
 
     fn label(&mut self, number: usize) -> Result<Label> {
         let Some(labels) = &mut self.labels else { return Ok(Label::Missing) };
-        Ok(match labels.row(self.number)?.map(<[u8]>::to_vec) {
+        // All labels may be one row, as MATLAB has a vector.
+        let images = self.images.dataset().shape().first();
+        let is_one_row = matches!(labels.dataset().shape(), [1, of] if *of > 1 && Some(of) == images);
+        let row = if is_one_row { 0 } else { self.number };
+        Ok(match labels.row(row)?.map(<[u8]>::to_vec) {
+            Ok(row) if is_one_row => {
+                let bytes = labels.dataset().raw_element_size().unwrap_or(0).max(1);
+                let item = row.chunks_exact(bytes).nth(self.number as usize).unwrap_or_default();
+                values::label(labels.dataset(), item, number)
+            }
             Ok(row) => values::label(labels.dataset(), &row, number),
             Err(what) => Label::Unfit(what),
         })
@@ -151,6 +163,10 @@ impl Records {
 impl Images for Records {
     fn next(&mut self, at: u64, out: &mut Vec<u8>) -> Result<Option<Record>> {
         while self.open.as_ref().is_none_or(|open| open.number >= open.table.rows.end) {
+            if let Some(stray) = self.open.as_mut().and_then(|open| open.strays.next()) {
+                let why = format!("row {stray} is of none of the splits that attribute split names");
+                return Ok(Some(record(at, stray.to_string().into_bytes(), String::new(), Err(why))));
+            }
             self.open = None;
             let Some(table) = self.tables.pop_front() else { return Ok(None) };
             self.open = Some(Opened::open(&self.file, table)?);

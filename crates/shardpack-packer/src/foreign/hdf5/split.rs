@@ -56,6 +56,20 @@ pub(super) fn ranges(file: &Hdf5File, table: &Table) -> Result<Vec<(String, Rang
     Ok(found)
 }
 
+/// Those of `rows` that are in none of `ranges`.
+pub(super) fn strays(ranges: &[(String, Range<u64>)], rows: &Range<u64>) -> Vec<Range<u64>> {
+    let mut named: Vec<_> = ranges.iter().map(|(_, range)| range.clone()).collect();
+    named.sort_unstable_by_key(|range| (range.start, range.end));
+    let (mut strays, mut next) = (Vec::new(), rows.start);
+    for range in named.into_iter().chain(std::iter::once(rows.end..rows.end)) {
+        if range.start > next {
+            strays.push(next..range.start);
+        }
+        next = next.max(range.end);
+    }
+    strays
+}
+
 /// A structure.
 struct Entry<'a> {
     fields: &'a [CompoundField],
@@ -82,5 +96,21 @@ impl Entry<'_> {
         let (bytes, _) = self.field(name)?;
         let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
         std::str::from_utf8(&bytes[..end]).ok().map(str::to_owned)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_that_no_split_names_are_strays() {
+        let of = |ranges: &[Range<u64>]| {
+            let ranges: Vec<_> = ranges.iter().map(|range| (String::new(), range.clone())).collect();
+            strays(&ranges, &(0..10))
+        };
+        assert_eq!(of(&[0..6, 6..10]), []);
+        assert_eq!(of(&[7..9, 1..6, 2..3]), [0..1, 6..7, 9..10]);
+        assert_eq!(of(&[5..5, 5..6]), [0..5, 6..10]);
     }
 }

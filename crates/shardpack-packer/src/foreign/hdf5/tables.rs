@@ -1,7 +1,7 @@
 //! Which datasets of a file hold images, and which their labels: by shape, type and name, or as a person says.
 //!
 //! Holds at all times: several that could be meant are named and not guessed from; what goes with images has as many rows
-//! as they have.
+//! as they have; what a name says is the image or the label, and cannot be it, is a question and not passed over.
 
 use std::{collections::BTreeSet, ops::Range};
 
@@ -49,6 +49,8 @@ pub(super) struct Table {
     /// The axes of each image, where rows are pixels of any number.
     pub shapes: Option<String>,
     pub rows: Range<u64>,
+    /// Rows that no split names, where these are the first of those that are named.
+    pub strays: Vec<Range<u64>>,
     pub split: Option<String>,
     /// What was understood, for a person.
     pub note: String,
@@ -97,9 +99,33 @@ impl Seen {
             }
     }
 
-    /// Whether rows may be labels of `rows` images.
+    /// Whether rows, or the items of its one row, may be labels of `rows` images.
     fn is_label(&self, rows: u64) -> bool {
-        self.kind.is_label() && matches!(self.shape.len(), 1 | 2) && self.rows() == Some(rows)
+        let fits = match self.shape[..] {
+            [labels] | [labels, _] if labels == rows => true,
+            // As MATLAB has a vector.
+            [1, labels] => labels == rows,
+            _ => false,
+        };
+        fits && self.kind.is_label()
+    }
+
+    /// Whether its name says that it is images, though their pixels or bytes are of no kind that is packed; how likely.
+    fn odd_images(&self) -> Option<usize> {
+        let is_of_images = match self.kind {
+            Kind::Byte | Kind::Text => false,
+            Kind::Bytes | Kind::Opaque => self.shape.len() == 1,
+            _ => matches!(self.shape.len(), 3 | 4),
+        };
+        rank(&self.path, &IMAGES).filter(|_| is_of_images && self.rows().is_some_and(|rows| rows > 0))
+    }
+
+    /// Whether its name says that it is labels: all of it, or its last word.
+    fn is_called_label(&self) -> bool {
+        let is_of_names =
+            self.kind == Kind::Text && (rank(&self.path, &CLASSES).is_some() || rank(&self.path, &FILENAMES).is_some());
+        let is_one = self.shape.iter().product::<u64>() <= 1;
+        !is_of_names && (names::is_called(&self.path, &LABELS) || !is_one && names::ends_in(&self.path, &LABELS))
     }
 }
 
@@ -115,6 +141,7 @@ pub(super) fn layout(file: &Hdf5File, wanted: &Wanted) -> Result<Layout> {
         Some(path) => {
             let within: Vec<_> = groups.iter().filter(|one| is_in(&one.group, &path)).cloned().collect();
             if !within.is_empty() {
+                check_no_table(&seen, &path, wanted)?;
                 return Ok(Layout::Each(within));
             }
             vec![named(file, &seen, &path).and_then(|found| match found.is_encoded() || is_wanted_pixels(&found) {
@@ -132,7 +159,8 @@ pub(super) fn layout(file: &Hdf5File, wanted: &Wanted) -> Result<Layout> {
         let what = format!("labels {} for {} datasets of images: {}", label.path, images.len(), told(&images));
         return Err(Error::usage(what).help("--images says which is meant"));
     }
-    let tables: Result<Vec<_>> = images.iter().map(|images| table(file, images, &seen, label.as_ref())).collect();
+    let table = |images| table(file, images, &seen, label.as_ref(), wanted);
+    let tables: Result<Vec<_>> = images.iter().map(table).collect();
     let mut tables = tables?;
     if let [table] = &mut *tables {
         table.split = None;
@@ -168,11 +196,14 @@ impl Layout {
         let none = || Error::usage(format!("no split {part:?} in it"));
         match self {
             Self::Rows(tables) if tables.len() == 1 => {
-                let mut ranges = split::ranges(file, &tables[0])?.into_iter();
-                let (_, rows) = ranges.find(|(name, _)| name == part).ok_or_else(none)?;
+                let ranges = split::ranges(file, &tables[0])?;
+                // Each is told of once.
+                let is_first = ranges.first().is_some_and(|(name, _)| name == part);
+                let strays = if is_first { split::strays(&ranges, &tables[0].rows) } else { Vec::new() };
+                let (_, rows) = ranges.into_iter().find(|(name, _)| name == part).ok_or_else(none)?;
                 let of_part = |table: Table| {
                     let note = format!("{}; rows {} to {} by attribute split", table.note, rows.start, rows.end);
-                    Table { rows: rows.clone(), note, ..table }
+                    Table { rows: rows.clone(), strays: strays.clone(), note, ..table }
                 };
                 Ok(Self::Rows(tables.into_iter().map(of_part).collect()))
             }
@@ -287,15 +318,21 @@ fn candidates(file: &Hdf5File, seen: &[Seen]) -> Result<Vec<Seen>> {
         }
         found = likeliest;
     }
-    if found.is_empty() {
-        // Images by name and shape, of a type that is none.
-        let odd = seen.iter().find(|one| one.shape.len() == 4 && rank(&one.path, &IMAGES).is_some());
-        if let Some(odd) = odd {
+    // Images by name and shape, of a type that is none.
+    let odd = seen.iter().filter_map(|one| Some((one.odd_images()?, one))).min_by_key(|(rank, _)| *rank);
+    let best = found.iter().filter_map(|one| rank(&one.path, &IMAGES)).min().unwrap_or(usize::MAX);
+    match (odd, &*found) {
+        (Some((_, odd)), []) if odd.shape.len() == 4 => {
             let what = format!("images {}: pixels that are not uint8, which are not packed", odd.told());
-            return Err(Error::data(what));
+            Err(Error::data(what))
         }
+        (Some((rank, odd)), [first, ..]) if rank < best => {
+            let why = if odd.shape.len() == 1 { "bytes that begin like no image" } else { "pixels that are not uint8" };
+            let what = format!("images {}: {why}, which are not packed; {} could be", odd.told(), first.told());
+            Err(Error::usage(what).help(format!("--image-feature {} packs that one", first.path)))
+        }
+        _ => Ok(found),
     }
-    Ok(found)
 }
 
 /// Whether each is of a split of its own.
@@ -330,7 +367,7 @@ pub(super) fn is_image(bytes: &[u8]) -> bool {
 }
 
 /// The images, and what goes with them.
-fn table(file: &Hdf5File, images: &Seen, seen: &[Seen], label: Option<&Seen>) -> Result<Table> {
+fn table(file: &Hdf5File, images: &Seen, seen: &[Seen], label: Option<&Seen>, wanted: &Wanted) -> Result<Table> {
     let rows = images.rows().unwrap_or(0);
     // No more than one image a byte can be stored, however they are compressed.
     if rows > file.storage().len() {
@@ -346,7 +383,12 @@ fn table(file: &Hdf5File, images: &Seen, seen: &[Seen], label: Option<&Seen>) ->
             return Err(Error::usage(what));
         }
         Some(label) => Some(label),
-        None => beside(images, seen, &LABELS, |one| one.is_label(rows))?,
+        None if wanted.no_labels => None,
+        None => {
+            let found = beside(images, seen, &LABELS, |one| one.is_label(rows))?;
+            check_labels(images, seen, found)?;
+            found
+        }
     };
     let filenames = beside(images, seen, &FILENAMES, |one| {
         one.kind == Kind::Text && one.shape == [rows] && labels.is_none_or(|labels| labels.path != one.path)
@@ -365,6 +407,7 @@ fn table(file: &Hdf5File, images: &Seen, seen: &[Seen], label: Option<&Seen>) ->
         filenames: filenames.ok().flatten().map(path),
         shapes: (images.kind == Kind::Bytes).then(|| shapes(images, rows, seen)).flatten().map(path),
         rows: 0..rows,
+        strays: Vec::new(),
         split,
         note,
     })
@@ -389,6 +432,39 @@ fn beside<'s>(
         }
         found => Ok(found.first().map(|(_, one)| *one)),
     }
+}
+
+/// Fails where the name of a dataset says that it is the labels of `images`, and it does not go with them; unless one that
+/// does, `found`, is called so at least as clearly.
+fn check_labels(images: &Seen, seen: &[Seen], found: Option<&Seen>) -> Result<()> {
+    let split = names::split(&images.path);
+    let place = |one: &Seen| (group_of(&one.path) != group_of(&images.path), rank(&one.path, &LABELS));
+    let rows = images.rows().unwrap_or(0);
+    let is_unfit = |one: &&Seen| {
+        one.path != images.path
+            && one.is_called_label()
+            && !one.is_label(rows)
+            && (split.is_none() || names::split(&one.path) == split)
+            && found.is_none_or(|found| place(one) < place(found))
+    };
+    let Some(unfit) = seen.iter().filter(is_unfit).min_by_key(|one| place(one)) else { return Ok(()) };
+    let what = format!("labels {} do not go with images {}", unfit.told(), images.told());
+    Err(Error::usage(what).help(match found {
+        Some(found) => format!("--label-feature {} takes that one; --no-labels packs without labels", found.path),
+        None => "--no-labels packs without labels; --label-feature PATH names another dataset".to_owned(),
+    }))
+}
+
+/// Fails where the images below `path` have a dataset each and there is one beside whose name says that it is the labels of
+/// all of them.
+fn check_no_table(seen: &[Seen], path: &str, wanted: &Wanted) -> Result<()> {
+    if wanted.no_labels || !wanted.entries.is_unsaid() {
+        return Ok(());
+    }
+    let is_labels = |one: &&Seen| one.shape.len() == 1 && one.is_called_label() && !is_in(group_of(&one.path), path);
+    let Some(labels) = seen.iter().find(is_labels) else { return Ok(()) };
+    let what = format!("labels {}: images have a dataset each, and rows do not say which is whose", labels.told());
+    Err(Error::usage(what).help("--no-labels packs without labels; --label-from FILE has them by the images' names"))
 }
 
 /// The dataset of the axes of each of `images`.

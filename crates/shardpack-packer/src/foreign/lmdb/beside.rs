@@ -53,15 +53,23 @@ impl Claims {
         Ok(claims)
     }
 
-    /// Where that is not so, a line each: there are so many entries that are no such claims, and so many samples in them.
-    pub fn differences(&self, entries: u64, samples: u64) -> Vec<String> {
+    /// Where that is not so, as there are so many entries that are no such claims, and so many samples in them: what is
+    /// missing, and what is merely odd, a line each.
+    pub fn differences(&self, entries: u64, samples: u64) -> (Vec<String>, Vec<String>) {
         let differs = |said: &i64| ![entries, samples].iter().any(|found| i64::try_from(*found) == Ok(*said));
         let line = |(name, said): &(&str, i64)| match entries == samples {
             true => format!("{name} says {said}, there are {samples} samples"),
             false => format!("{name} says {said}, there are {samples} samples in {entries} entries"),
         };
-        let counts = self.counts.iter().filter(|(_, said)| differs(said)).map(line);
-        counts.chain(self.keys.iter().flat_map(|keys| keys.differences(KEYS))).collect()
+        let counts = || self.counts.iter().filter(|(_, said)| differs(said));
+        let is_more = |said: i64| u64::try_from(said).is_ok_and(|said| said > samples);
+        let missing = counts().filter(|(_, said)| is_more(*said)).map(line);
+        let odd = counts().filter(|(_, said)| !is_more(*said)).map(line);
+        let keys = self.keys.as_ref();
+        (
+            missing.chain(keys.and_then(|keys| keys.unused(KEYS))).collect(),
+            odd.chain(keys.and_then(|keys| keys.unknown(KEYS))).collect(),
+        )
     }
 }
 
@@ -101,7 +109,10 @@ mod tests {
     #[test]
     fn claims_may_count_entries_or_samples() {
         let claims = Claims { counts: vec![("__len__", 10), ("len", 3), ("length", -1)], keys: None };
-        assert_eq!(claims.differences(3, 10), ["length says -1, there are 10 samples in 3 entries"]);
-        assert_eq!(claims.differences(10, 10)[0], "len says 3, there are 10 samples");
+        let (missing, odd) = claims.differences(3, 10);
+        assert!(missing.is_empty());
+        assert_eq!(odd, ["length says -1, there are 10 samples in 3 entries"]);
+        assert_eq!(claims.differences(10, 10).1[0], "len says 3, there are 10 samples");
+        assert_eq!(claims.differences(9, 9).0, ["__len__ says 10, there are 9 samples"]);
     }
 }

@@ -190,8 +190,8 @@ fn second(bytes: &[u8], place: u64) -> Result<Meta, String> {
     }
 }
 
-/// Reads both metas; returns the one that counts, and what is wrong with the other.
-pub(super) fn choose(file: &File, file_bytes: u64) -> Result<(Meta, Vec<String>)> {
+/// Reads both metas; returns the one that counts, and where and what is wrong with the other.
+pub(super) fn choose(file: &File, file_bytes: u64) -> Result<(Meta, Option<(u64, String)>)> {
     let mut buffer = [0; META_BYTES];
     let read = |at: u64, buffer: &mut [u8; META_BYTES]| {
         let bytes = file_bytes.saturating_sub(at).min(META_BYTES as u64) as usize;
@@ -218,23 +218,23 @@ pub(super) fn choose(file: &File, file_bytes: u64) -> Result<(Meta, Vec<String>)
             }
             (Ok(meta), Ok(first)) if said == Some(place) => {
                 let is_newer = meta.transaction > first.transaction;
-                return Ok((if is_newer { meta } else { first }, Vec::new()));
+                return Ok((if is_newer { meta } else { first }, None));
             }
             (Ok(meta), Ok(first)) => {
                 let why = format!("it says that pages have {} bytes", first.page_bytes);
-                let remark = remark(0, &why, meta.transaction);
-                return Ok((meta, vec![remark]));
+                let damage = damage(0, 0, &why, meta.transaction);
+                return Ok((meta, Some(damage)));
             }
             (Ok(meta), Err(why)) => {
-                let remark = remark(0, &why, meta.transaction);
-                return Ok((meta, vec![remark]));
+                let damage = damage(0, 0, &why, meta.transaction);
+                return Ok((meta, Some(damage)));
             }
         }
     }
     match first {
         Ok(meta) => {
-            let remark = remark(1, &wrong, meta.transaction);
-            Ok((meta, vec![remark]))
+            let damage = damage(1, meta.page_bytes, &wrong, meta.transaction);
+            Ok((meta, Some(damage)))
         }
         Err(why) => {
             Err(Error::data(format!("damaged LMDB file: page 0: {why}; and there is no good second meta page"))
@@ -243,10 +243,12 @@ pub(super) fn choose(file: &File, file_bytes: u64) -> Result<(Meta, Vec<String>)
     }
 }
 
-fn remark(number: u64, why: &str, transaction: u64) -> String {
+/// Nobody can tell whether the damaged meta was the newer one, and then its twin tells an older state.
+fn damage(number: u64, at: u64, why: &str, transaction: u64) -> (u64, String) {
     let twin = 1 - number;
-    format!(
+    let what = format!(
         "meta page {number} is damaged: {why}; read from its twin, page {twin}, as of transaction {transaction}: what may \
          have been written after it is missing"
-    )
+    );
+    (at, what)
 }

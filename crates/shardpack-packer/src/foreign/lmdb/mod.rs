@@ -80,7 +80,8 @@ pub struct Environment {
     path: PathBuf,
     file_bytes: u64,
     meta: Meta,
-    remarks: Vec<String>,
+    /// What is wrong with the meta page that was not read, and where that is.
+    damage: Option<(u64, String)>,
 }
 
 impl Environment {
@@ -97,8 +98,8 @@ impl Environment {
         }
         let file = File::open(&path).map_err(|e| sys::io_error("cannot open", &path, e))?;
         let file_bytes = file.metadata().map_err(|e| sys::io_error("cannot look at", &path, e))?.len();
-        let (meta, remarks) = meta::choose(&file, file_bytes).map_err(|error| error.in_file(&path))?;
-        let environment = Arc::new(Self { file, path, file_bytes, meta, remarks });
+        let (meta, damage) = meta::choose(&file, file_bytes).map_err(|error| error.in_file(&path))?;
+        let environment = Arc::new(Self { file, path, file_bytes, meta, damage });
         environment.check_length()?;
         Ok(environment)
     }
@@ -124,9 +125,9 @@ impl Environment {
         &self.path
     }
 
-    /// What is wrong and could be read around, a line each.
-    pub fn remarks(&self) -> &[String] {
-        &self.remarks
+    /// What is wrong with one of the two metas: the other is read, and what was written after it may be missing.
+    pub fn damage(&self) -> Option<Error> {
+        self.damage.as_ref().map(|(at, what)| Error::data(what).at_byte(*at))
     }
 
     /// The main database, or the one with this name.

@@ -6,12 +6,18 @@
 //!
 //! Holds at all times: one value is in memory; what cannot be understood is said of its sample, and the walk goes on.
 
-use std::{borrow::Cow, collections::VecDeque, ops::Range, path::Path};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, VecDeque},
+    ops::Range,
+    path::Path,
+    sync::Arc,
+};
 
 use shardpack_format::{
     Error, Result,
     formats::foreign::{self, Image, Label, Record, Wanted},
-    image_header::SNIFF_BYTES,
+    image_header::{Kind, SNIFF_BYTES},
 };
 
 use super::{
@@ -28,6 +34,10 @@ use super::{
 const MOST_NAMES: u64 = 1 << 16;
 /// How a key begins whose label stands beside it.
 const IMAGE_KEY: &[u8] = b"image-";
+/// And how that of the label does.
+const LABEL_KEY: &[u8] = b"label-";
+/// What basicsr's list is called in messages.
+const META_INFO: &str = "meta_info.txt";
 
 /// Where labels are.
 enum Labels {
@@ -56,16 +66,27 @@ pub fn walk(path: &Path, wanted: &Wanted) -> Result<Box<dyn foreign::Walk>> {
     let named = |wanted: &Option<String>, likely: &[&str]| -> Result<Option<Vec<u8>>> {
         let is = |name: &str| names.iter().any(|known| known == name.as_bytes());
         match wanted {
-            Some(name) if is_named && !is(name) => {
+            // Though there are entries beside.
+            Some(name) if is(name) => Ok(Some(name.clone().into_bytes())),
+            Some(name) if is_named => {
                 let names: Vec<_> = names.iter().map(|name| String::from_utf8_lossy(name)).collect();
                 Err(Error::usage(format!("no database {name:?}, there is {}", names.join(", "))).in_file(path))
             }
-            Some(name) if is_named => Ok(Some(name.clone().into_bytes())),
             _ if is_named => Ok(likely.iter().find(|name| is(name)).map(|name| name.as_bytes().to_vec())),
             _ => Ok(None),
         }
     };
-    let image = named(&wanted.image, &IMAGES)?.or_else(|| names.first().filter(|_| is_named).cloned());
+    let image = match (named(&wanted.image, &IMAGES)?, &*names) {
+        (None, [one]) if is_named => Some(one.clone()),
+        (None, [_, _, ..]) if is_named => {
+            let names: Vec<_> = names.iter().map(|name| String::from_utf8_lossy(name)).collect();
+            let what = format!("several databases, and none is called as images are: {}", names.join(", "));
+            return Err(Error::usage(what).in_file(path).help("--image-feature NAME says which holds the images"));
+        }
+        (image, _) => image,
+    };
+    // A database that was named is all that is meant.
+    let is_named = is_named || image.is_some();
     let database = environment.database(image.as_deref())?;
     let labels = match &said.label {
         Some(LabelFrom::Value) => Labels::InValue,
@@ -86,10 +107,12 @@ pub fn walk(path: &Path, wanted: &Wanted) -> Result<Box<dyn foreign::Walk>> {
     let is_basicsr = said.dialect.is_some_and(|dialect| dialect.is_basicsr);
     let list =
         meta_info(environment.path()).filter(|_| coding == Coding::Image && (is_basicsr || said.dialect.is_none()));
-    let mut remarks = environment.remarks().to_vec();
+    let mut notes = Vec::new();
     if is_basicsr && list.is_none() {
-        remarks.push("meta_info.txt is missing, which names the images".to_owned());
+        notes.push("meta_info.txt is missing, which names the images".to_owned());
     }
+    let mut lost: Vec<Error> = environment.damage().into_iter().collect();
+    lost.extend(unread(&environment, &names, is_named)?);
     Ok(Box::new(Samples {
         walk: database.walk()?,
         claims: Claims::of(&database)?,
@@ -112,10 +135,23 @@ pub fn walk(path: &Path, wanted: &Wanted) -> Result<Box<dyn foreign::Walk>> {
         image: None,
         entries: 0,
         samples: 0,
-        others: 0,
+        passed: BTreeMap::new(),
         has_ended: false,
-        remarks,
+        lost,
+        notes,
     }))
+}
+
+/// Databases that lie beside entries, which are read.
+fn unread(environment: &Arc<Environment>, names: &[Vec<u8>], is_named: bool) -> Result<Vec<Error>> {
+    let unread = |name: &Vec<u8>| {
+        let entries = environment.database(Some(name))?.entries();
+        let shown = String::from_utf8_lossy(name);
+        Ok(Error::data(format!(
+            "database {shown:?} of {entries} entries beside entries that are samples: it is not read"
+        )))
+    };
+    if is_named { Ok(Vec::new()) } else { names.iter().map(unread).collect() }
 }
 
 /// The class that the name of an LSUN environment tells: `bedroom_train_lmdb`.
@@ -155,12 +191,15 @@ struct Samples {
     ready: VecDeque<Record>,
     /// Where the image of the last record lies, and how it is made.
     image: Option<(Range<u64>, u32)>,
-    /// Entries that are samples, samples in them, and entries with other keys.
+    /// Entries that are samples, and samples in them.
     entries: u64,
     samples: u64,
-    others: u64,
+    /// Entries that are none, by what they are.
+    passed: BTreeMap<String, u64>,
     has_ended: bool,
-    remarks: Vec<String>,
+    /// What is missing or damaged, and what is merely odd.
+    lost: Vec<Error>,
+    notes: Vec<String>,
 }
 
 impl Samples {
@@ -198,7 +237,7 @@ impl Samples {
     /// The label that is in another entry, if there is one.
     fn label_beside(&self, key: &[u8]) -> Result<Option<Label>> {
         let (database, key) = match &self.labels {
-            Labels::Beside => (&self.database, [b"label-", key.strip_prefix(IMAGE_KEY).unwrap_or(key)].concat()),
+            Labels::Beside => (&self.database, [LABEL_KEY, key.strip_prefix(IMAGE_KEY).unwrap_or(key)].concat()),
             Labels::Database(database, _) => (database, key.to_vec()),
             Labels::InValue | Labels::One(_) | Labels::Said(_) => return Ok(None),
         };
@@ -280,12 +319,61 @@ impl Samples {
     /// What is only known once all entries were seen.
     fn end(&mut self) {
         self.has_ended = true;
-        self.remarks.extend(self.claims.differences(self.entries, self.samples));
-        if self.others > 0 {
-            self.remarks.push(format!("{} entries that are neither image-… nor label-… are left out", self.others));
+        let (missing, odd) = self.claims.differences(self.entries, self.samples);
+        self.lost.extend(missing.into_iter().map(Error::data));
+        self.notes.extend(odd);
+        if let Some(list) = &self.label_list {
+            let name = self.said.label_name();
+            self.notes.extend(list.unknown(&name).into_iter().chain(list.unused(&name)));
         }
-        self.remarks.extend(self.label_list.iter().flat_map(|list| list.differences(&self.said.label_name())));
-        self.remarks.extend(self.names.iter().flat_map(|names| names.differences("meta_info.txt")));
+        if let Some(names) = &self.names {
+            self.lost.extend(names.unused(META_INFO).map(Error::data));
+            self.notes.extend(names.unknown(META_INFO));
+        }
+    }
+
+    /// Counts an entry that is no sample.
+    fn pass(&mut self, what: &str) {
+        match self.passed.get_mut(what) {
+            Some(entries) => *entries += 1,
+            None => drop(self.passed.insert(what.to_owned(), 1)),
+        }
+    }
+
+    /// Takes an entry whose key is none of a sample: it may be one all the same.
+    fn read_odd(&mut self, entry: &Entry) -> Result<()> {
+        let looked_at = (entry.value.end - entry.value.start).min(self.said.header_bytes + SNIFF_BYTES as u64);
+        self.database.read(entry.value.start..entry.value.start + looked_at, &mut self.value)?;
+        let first = self.value.get(self.said.header_bytes as usize..).unwrap_or_default();
+        let is_image = self.coding == Coding::Image && Kind::of(first) != Kind::Unknown;
+        let number = entry.key.strip_prefix(LABEL_KEY);
+        let shown = || String::from_utf8_lossy(&entry.key).into_owned();
+        let refused = |why: String| {
+            let mut record = Record::numbered(entry.value.clone(), 0, why);
+            (record.key, record.key_is_unique) = (entry.key.clone(), true);
+            record
+        };
+        match (&self.labels, number) {
+            (Labels::Beside, Some(number)) => {
+                let image = [IMAGE_KEY, number].concat();
+                match self.database.get(&image)? {
+                    Some(_) => self.pass("entry label-…"),
+                    None => {
+                        let why =
+                            format!("a label without its image: there is no {:?}", String::from_utf8_lossy(&image));
+                        self.ready.push_back(refused(why));
+                    }
+                }
+            }
+            (Labels::Beside, None) if is_image => {
+                self.ready.push_back(refused("an image whose key does not begin with image-, as others do".to_owned()));
+            }
+            (Labels::Beside, None) if is_sample(&entry.key) => self.pass("entry that is neither image-… nor label-…"),
+            _ if is_image => self.read(entry)?,
+            (_, Some(_)) => self.pass("entry label-…"),
+            (_, None) => self.pass(&format!("entry {}", shown())),
+        }
+        Ok(())
     }
 }
 
@@ -305,10 +393,12 @@ impl foreign::Walk for Samples {
                     }
                     return Ok(None);
                 }
-                Some(entry) if !is_sample(&entry.key) => {}
                 // Other keys of such environments have lexicons, paths and the like.
-                Some(entry) if matches!(self.labels, Labels::Beside) && !entry.key.starts_with(IMAGE_KEY) => {
-                    self.others += 1;
+                Some(entry)
+                    if !is_sample(&entry.key)
+                        || matches!(self.labels, Labels::Beside) && !entry.key.starts_with(IMAGE_KEY) =>
+                {
+                    self.read_odd(&entry)?;
                 }
                 Some(entry) => self.read(&entry)?,
             }
@@ -356,7 +446,15 @@ impl foreign::Walk for Samples {
         lines
     }
 
-    fn remarks(&mut self) -> Vec<Error> {
-        std::mem::take(&mut self.remarks).into_iter().map(Error::data).collect()
+    fn lost(&mut self) -> Vec<Error> {
+        std::mem::take(&mut self.lost)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.notes.clone()
+    }
+
+    fn passed(&self) -> BTreeMap<String, u64> {
+        self.passed.clone()
     }
 }

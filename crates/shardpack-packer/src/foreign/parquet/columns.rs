@@ -109,11 +109,16 @@ impl Images {
         let likeliest = IMAGES.iter().find_map(|name| found.iter().find(|column| column.name == *name));
         match (likeliest, &*found) {
             (Some(column), _) => Ok((*column).clone()),
+            (None, [column, ..]) if let Some(odd) = odd_image(schema) => {
+                let what = format!("column {odd:?} is called as images are and holds {}", kind(schema, odd));
+                Err(Error::usage(format!("{what}; column {:?} holds images", column.name))
+                    .help(format!("--image-feature {} packs that one", column.name)))
+            }
             (None, [column]) => Ok((*column).clone()),
             (None, []) => Err(Error::data(format!("no column holds images: {}", names(schema)))),
             (None, [one, two, ..]) => {
-                let what = format!("columns {:?} and {:?} both hold images: say which is meant", one.name, two.name);
-                Err(Error::usage(what))
+                let what = format!("columns {:?} and {:?} both hold images", one.name, two.name);
+                Err(Error::usage(what).help("--image-feature NAME says which is meant"))
             }
         }
     }
@@ -234,6 +239,13 @@ fn list(schema: &SchemaDescriptor, name: &str) -> Option<usize> {
 fn asked<'s>(schema: &'s SchemaDescriptor, name: &str) -> Result<&'s Type> {
     let found = schema.root_schema().get_fields().iter().find(|root| root.name() == name);
     found.map(|root| &**root).ok_or_else(|| Error::usage(format!("no column {name:?}: {}", names(schema))))
+}
+
+/// The column that is called as images are, and holds neither text nor what may be their bytes.
+fn odd_image(schema: &SchemaDescriptor) -> Option<&str> {
+    let is_there = |name: &&&str| schema.root_schema().get_fields().iter().any(|root| root.name() == **name);
+    let may_be = |name: &str| flat(schema, name).is_some_and(|leaf| is_text(&schema.column(leaf)));
+    IMAGES.iter().find(is_there).copied().filter(|name| !may_be(name) && Images::in_column(schema, name).is_none())
 }
 
 /// What a column is, for a message.

@@ -59,7 +59,8 @@ pub(super) fn scan(file: &ShardFile, found: &mut Found<'_>) -> Result<FileFacts>
             if file.is_plain() {
                 facts.content_bytes = file.bytes;
             }
-            facts.remarks = walk.remarks().into_iter().map(|remark| remark.in_file(&file.path)).collect();
+            facts.remarks =
+                walk.remarks().into_iter().chain(walk.lost()).map(|remark| remark.in_file(&file.path)).collect();
             facts.remarks.extend(file.differing_samples(samples));
             first
         }

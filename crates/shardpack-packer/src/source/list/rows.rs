@@ -323,7 +323,7 @@ impl<'a> Rows<'a> {
             None if said[number].number.is_some_and(|number| number < 0) => {
                 Err(format!("label {}: no class has a number below 0", said[number].number.unwrap_or_default()))
             }
-            None => classes.number(said[number], &words).map(Some),
+            None => classes.number(said[number], &words),
         };
         let (numbers, same) = self.order(&class_of);
         if same > 0 {

@@ -175,10 +175,11 @@ impl Shards {
     pub fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
         let keep = Keep::new(options)?;
         monitor.begin(Phase::Walking, 0, 0);
+        let wanted = Wanted { no_labels: self.wanted.no_labels || options.no_labels, ..self.wanted.clone() };
         let looks = (scan::LOOKS / self.files.len()).max(1);
         let scanned = self.files.par_iter().map(|file| {
             monitor.go_on()?;
-            scan::scan(&file.shard, &file.name, &self.wanted, looks, monitor)
+            scan::scan(&file.shard, &file.name, &wanted, looks, monitor)
         });
         let mut scanned: Vec<Scanned> = scanned.collect::<Result<_>>()?;
         let (mut words, mut known) = (Words::default(), Vec::new());
@@ -229,7 +230,7 @@ impl Shards {
                         }
                         Ok(class) if !keep.wants(collector.path(class, name)) => {
                             let why = "left out by --include or --exclude".to_owned();
-                            one.unpacked.push(refuse(Some(class), name, Fate::Filtered, why));
+                            one.unpacked.push(refuse(class, name, Fate::Filtered, why));
                         }
                         Ok(class) => {
                             let place = open::place(number, row.offset);
@@ -238,7 +239,7 @@ impl Shards {
                     }
                 }
                 for scan::Refused { name, said, offset, reason } in scanned.refused {
-                    let class = said.and_then(|said| classes.number(said, &words).ok());
+                    let class = said.and_then(|said| classes.number(said, &words).ok().flatten());
                     let reason = format!("{reason} ({}, byte {offset})", file.name);
                     one.unpacked.push(refuse(class, &name, Fate::Skipped, reason));
                 }
@@ -247,6 +248,9 @@ impl Shards {
                 }
                 for (field, samples) in scanned.others {
                     *one.ignored.entry(format!("component {field}")).or_default() += samples;
+                }
+                for (what, entries) in scanned.passed {
+                    *one.ignored.entry(what).or_default() += entries;
                 }
                 notes.extend(scanned.remarks.into_iter().map(|remark| format!("{}: {remark}", file.name)));
             }
@@ -261,8 +265,8 @@ impl Shards {
             }
             one.listing = Arc::new(listing);
             one.unpacked.sort_unstable_by(order);
-            if classes.is_unlabelled && !one.listing.is_empty() {
-                one.notes.push("no record has a label: all samples are of one class, \"unlabelled\"".to_owned());
+            if classes.is_unlabelled && !wanted.no_labels && !one.listing.is_empty() {
+                one.notes.push("no record has a label: samples have none, and there are no classes".to_owned());
             }
             if notes.len() > NOTES {
                 let more = notes.len() - NOTES;

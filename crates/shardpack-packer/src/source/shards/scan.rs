@@ -53,6 +53,8 @@ pub(super) struct Scanned {
     pub kinds: BTreeMap<Kind, u64>,
     /// Fields of samples that are not packed, and of how many samples.
     pub others: BTreeMap<String, u64>,
+    /// What the file holds that is no record, and how much of it.
+    pub passed: BTreeMap<String, u64>,
     /// Fields of samples that are: their images and labels.
     pub used: BTreeSet<String>,
     /// What is odd about the file as a whole.
@@ -88,11 +90,11 @@ pub(super) fn scan(
             return Ok(scanned);
         }
     };
-    scanned.known = known;
+    scanned.known = if wanted.no_labels { Vec::new() } else { known };
     let mut keys = HashMap::new();
     let (mut image, mut samples, mut bytes, mut looked) = (Vec::new(), 0, 0, 0);
     loop {
-        let record = match walk.next() {
+        let mut record = match walk.next() {
             Ok(Some(record)) => record,
             Ok(None) => break,
             Err(error) if matches!(error.kind(), ErrorKind::System | ErrorKind::Interrupted) => {
@@ -114,6 +116,9 @@ pub(super) fn scan(
                 scanned.used.insert(field.to_owned());
             }
         }
+        if wanted.no_labels {
+            (record.label, record.class) = (Label::Missing, None);
+        }
         let taken = scanned.take(&record, name, &mut keys);
         if taken && looked < looks {
             looked += 1;
@@ -131,6 +136,8 @@ pub(super) fn scan(
     }
     monitor.advance(samples, bytes);
     scanned.remarks.extend(walk.notes());
+    scanned.refuse_lost(&walk.lost());
+    scanned.passed = walk.passed();
     scanned.remarks.extend(walk.remarks().iter().map(ToString::to_string));
     if file.expected.is_some() {
         let found = (scanned.rows.len() + scanned.refused.len()) as u64;
@@ -209,6 +216,15 @@ impl Scanned {
         let name = format!("@{offset}").into_bytes();
         let reason = format!("cannot be read from here on: {}", error.what());
         self.refused.push(Refused { name, said: None, offset, reason });
+    }
+
+    /// What is missing from the file, or cannot be had; each under a name of its own.
+    fn refuse_lost(&mut self, lost: &[Error]) {
+        for (number, error) in lost.iter().enumerate() {
+            let offset = error.location().byte.unwrap_or(0);
+            let name = if number == 0 { format!("@{offset}") } else { format!("@{offset}-{number}") };
+            self.refused.push(Refused { name: name.into_bytes(), said: None, offset, reason: error.what() });
+        }
     }
 
     /// The file is not what it should be, and nobody can say which of its samples are.

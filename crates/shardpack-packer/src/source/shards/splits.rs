@@ -70,6 +70,8 @@ pub(super) fn inside(files: &mut Vec<File>, wanted: &Wanted, splits: &Splits) ->
         return Ok(());
     }
     let mut parted = Vec::with_capacity(files.len());
+    // The walk asks for labels.
+    let wanted = &Wanted { no_labels: true, ..wanted.clone() };
     for file in &*files {
         let names = match file.shard.splits(wanted) {
             Err(error) if error.kind() == ErrorKind::Usage => return Err(error),

@@ -1,9 +1,11 @@
 //! Shards of any writer and format without a manifest: structure, checksums, what lies beside, duplicate keys, samples
 //! that lack what the others have.
 //!
-//! Holds at all times: one image is in memory for each thread; of a sample, a hash of its key and its offset are kept.
+//! Holds at all times: one image is in memory for each thread; of a sample, a hash of its key, its offset and its label are
+//! kept.
 
 mod beside;
+mod labels;
 mod records;
 mod tar;
 
@@ -23,6 +25,7 @@ use crate::{
     foreign::{ShardFile, files::Files},
     inspect::in_pool,
     monitor::{Monitor, Phase},
+    source::classes::{Said, Words},
 };
 
 /// Most problems that are listed of one file; the rest is counted.
@@ -43,6 +46,9 @@ struct Walked {
     /// Samples by what they have; of each the number, and the key and offset of the first.
     shapes: BTreeMap<Shape, (u64, Vec<u8>, u64)>,
     samples: u64,
+    /// What each record with an image says of its class, and where it begins.
+    said: Vec<(Said, u64)>,
+    words: Words,
     /// Where each record begins, and where the last ends; only where that is compared with an index.
     starts: Option<Vec<u64>>,
 }
@@ -86,7 +92,7 @@ pub fn verify(looked: Files, options: &Options, monitor: &dyn Monitor) -> Result
         monitor.advance(walked.samples, file.bytes);
         Ok(walked)
     };
-    let walked: Vec<Walked> = in_pool(options.jobs, || files.par_iter().map(walk).collect::<Result<_>>())?;
+    let mut walked: Vec<Walked> = in_pool(options.jobs, || files.par_iter().map(walk).collect::<Result<_>>())?;
     let of_path = |error: &Error| from_error(error.location().file.clone().unwrap_or_default(), error);
     let mut report = Report {
         problems: looked.problems.iter().map(of_path).collect(),
@@ -97,6 +103,7 @@ pub fn verify(looked: Files, options: &Options, monitor: &dyn Monitor) -> Result
         ignored: looked.ignored,
         ..Report::default()
     };
+    labels::find_unfit(&files, &mut walked);
     let usual = usual_shapes(&files, &walked);
     let mut seen = HashMap::new();
     for (number, (file, mut walked)) in files.iter().zip(walked).enumerate() {

@@ -35,7 +35,12 @@ pub(super) fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor, w
         };
         match &record.image {
             Err(why) => walked.add(damaged(why.clone())),
+            Ok(image) if image.bytes == 0 => walked.add(damaged("empty image".to_owned())),
             Ok(image) => {
+                match walked.words.said(&record.label, record.class.as_deref()) {
+                    Ok(said) => walked.said.push((said, record.range.start)),
+                    Err(why) => walked.add(damaged(why)),
+                }
                 let mut shape = vec![if image.name.is_empty() { IMAGE } else { image.name.as_bytes() }.to_vec()];
                 if record.label != Label::Missing {
                     shape.push(LABEL.to_vec());
@@ -53,6 +58,6 @@ pub(super) fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor, w
     if let Some(starts) = &mut walked.starts {
         starts.push(end);
     }
-    walk.remarks().iter().for_each(|remark| walked.add_error(file, remark));
+    walk.remarks().iter().chain(&walk.lost()).for_each(|remark| walked.add_error(file, remark));
     if walked.samples == 0 { Err(Error::data("no sample in it")) } else { Ok(()) }
 }

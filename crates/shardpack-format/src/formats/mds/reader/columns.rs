@@ -13,6 +13,8 @@ use crate::{
     image_header::Kind,
 };
 
+/// Names of image columns, the likeliest first, where there are several.
+const IMAGES: [&str; 6] = ["image", "img", "jpg", "jpeg", "png", "webp"];
 /// Names of label columns, the likeliest first.
 const LABELS: [&str; 5] = ["label", "class", "cls", "target", "y"];
 /// Names of text columns that name the image's file, the likeliest first.
@@ -91,10 +93,7 @@ impl Columns {
         };
         let image = match &wanted.image {
             Some(name) => Some(asked(name)?),
-            None => {
-                let by = |of: fn(&str) -> bool| columns.iter().position(|column| of(&column.encoding));
-                by(is_image).or_else(|| by(holds_images))
-            }
+            None => image_of(&columns)?,
         };
         let label = match &wanted.label {
             Some(name) => Some(asked(name)?),
@@ -177,6 +176,34 @@ impl Columns {
             Ok(places)
         } else {
             Err(format!("the columns end at byte {at} of a sample of {}", bytes.len()))
+        }
+    }
+}
+
+/// The column of images, by encodings and names; `None` where no encoding tells.
+fn image_of(columns: &[Column]) -> Result<Option<usize>> {
+    let of_images = |column: &Column| is_image(&column.encoding) || holds_images(&column.encoding);
+    let found: Vec<usize> = (0..columns.len()).filter(|number| of_images(&columns[*number])).collect();
+    let called = |name: &&str| columns.iter().position(|column| column.name == **name);
+    let ask = |what: String, one: usize| {
+        let help = format!("--image-feature {} packs that one", columns[one].name);
+        Err(Error::usage(what).help(help))
+    };
+    match (IMAGES.iter().find_map(called), &*found) {
+        (Some(named), _) if of_images(&columns[named]) => Ok(Some(named)),
+        // What it holds is seen in the samples.
+        (Some(named), _) if columns[named].encoding == "bytes" => Ok(Some(named)),
+        (Some(named), [one, ..]) if columns[named].encoding != "str" => {
+            let Column { name, encoding, .. } = &columns[named];
+            ask(
+                format!("column {name:?} of encoding {encoding:?} is no image, column {:?} is", columns[*one].name),
+                *one,
+            )
+        }
+        (_, []) => Ok(None),
+        (_, [one]) => Ok(Some(*one)),
+        (_, [one, two, ..]) => {
+            ask(format!("columns {:?} and {:?} both hold images", columns[*one].name, columns[*two].name), *one)
         }
     }
 }

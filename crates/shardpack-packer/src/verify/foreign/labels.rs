@@ -1,0 +1,48 @@
+//! Labels of records, held against those of all others as `convert` does: what it refuses is named here.
+
+use std::collections::BTreeMap;
+
+use shardpack_format::formats::foreign::Wanted;
+
+use super::{Walked, keys_at, of_sample};
+use crate::{
+    foreign::ShardFile,
+    source::classes::{Classes, Words},
+};
+
+/// Names the samples whose class nobody could tell: of files of one format, which are one dataset.
+pub(super) fn find_unfit(files: &[ShardFile], walked: &mut [Walked]) {
+    let mut formats: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (number, file) in files.iter().enumerate() {
+        formats.entry(file.kind.name()).or_default().push(number);
+    }
+    for numbers in formats.into_values() {
+        let (mut words, mut known) = (Words::default(), Vec::new());
+        for number in &numbers {
+            let new = words.merge(&walked[*number].words);
+            for (said, _) in &mut walked[*number].said {
+                said.word = said.word.map(|word| new[word as usize]);
+            }
+            // What cannot be read has been told of.
+            let names = files[*number].classes(&Wanted::default()).unwrap_or_default();
+            if names.len() > known.len() {
+                known = names;
+            }
+        }
+        words.intern_all(&known);
+        let said = numbers.iter().flat_map(|number| walked[*number].said.iter().map(|(said, _)| *said));
+        let classes = Classes::settle(said, &words, &known);
+        for number in numbers {
+            let (file, walked) = (&files[number], &mut walked[number]);
+            let unfit = |(said, offset)| Some((offset, classes.number(said, &words).err()?));
+            let unfit: BTreeMap<u64, String> = std::mem::take(&mut walked.said).into_iter().filter_map(unfit).collect();
+            if unfit.is_empty() {
+                continue;
+            }
+            let mut keys = keys_at(file, unfit.keys().copied().collect());
+            for (offset, why) in unfit {
+                walked.add(of_sample(file, &keys.remove(&offset).unwrap_or_default(), offset, why));
+            }
+        }
+    }
+}
