@@ -111,18 +111,7 @@ pub fn counted(number: u64, noun: &str) -> String {
 
 /// `137.9 GiB`.
 pub fn bytes(bytes: u64) -> String {
-    const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
-    let mut value = bytes as f64;
-    let mut unit = 0;
-    while value >= 999.5 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    match unit {
-        0 => format!("{bytes} B"),
-        _ if value < 9.95 => format!("{value:.2} {}", UNITS[unit]),
-        _ => format!("{value:.1} {}", UNITS[unit]),
-    }
+    shardpack_format::size::text(bytes)
 }
 
 /// `4 min 2 s`, `0.83 s`.

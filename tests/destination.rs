@@ -156,12 +156,13 @@ fn an_unfinished_pack_is_refused_to_other_options_and_another_source_with_what_c
         ran.code(2).clean_error().says("holds an unfinished pack of something else").says(what).says("--force");
         assert_eq!(contents(&bench.dst()), before);
     };
-    refused(bench.pack(&["--shards", "3", "--seed", "5"]), "seed was 0, is now 5");
-    refused(bench.pack(&["--shards", "2"]), "cut was Shards(3), is now Shards(2)");
-    refused(bench.pack(&["--shards", "3", "--meta", "json"]), "components");
-    refused(bench.pack(&["--shards", "3", "--compress", "zstd"]), "compression was none, is now zstd:3");
-    refused(bench.pack(&["--shards", "3", "--order", "source"]), "order");
-    refused(bench.pack(&["--shards", "3", "--name", "x"]), "datasets");
+    refused(bench.pack(&["--shards", "3", "--seed", "5"]), "seed: was 0, is now 5");
+    refused(bench.pack(&["--shards", "2"]), "size: was 3 shards, is now 2 shards");
+    let with_json = "format: was webdataset of jpg, cls, is now webdataset of jpg, cls, json";
+    refused(bench.pack(&["--shards", "3", "--meta", "json"]), with_json);
+    refused(bench.pack(&["--shards", "3", "--compress", "zstd"]), "compression: was none, is now zstd:3");
+    refused(bench.pack(&["--shards", "3", "--order", "source"]), "order: was shuffled, is now that of the source");
+    refused(bench.pack(&["--shards", "3", "--name", "x"]), "datasets: was shard, is now x");
     bench.file("b/new.jpg", &photo());
     refused(bench.pack(&["--shards", "3"]), "b/new.jpg is new");
     fs::remove_file(bench.src().join("b/new.jpg")).unwrap();
@@ -232,3 +233,28 @@ fn a_destination_may_be_relative_and_deep() {
 }
 
 // What it says.
+
+#[test]
+fn a_sealed_dataset_of_something_else_is_said_to_differ_in_what_it_does() {
+    let bench = Bench::with(&["train/a/1.jpg", "train/b/2.jpg", "val/a/3.jpg", "val/b/4.jpg"]);
+    bench.pack(&["--shards", "1"]).code(0);
+    let before = contents(&bench.dst());
+    let rows: [(&[&str], &str); 8] = [
+        (&["--seed", "5"], "seed: was 0, is now 5"),
+        (&["--order", "source"], "order: was feistel-8, is now source"),
+        (&["--format", "mds"], "format: was webdataset, is now mds"),
+        (&["--compress", "zstd"], "compression: was none, is now zstd:3"),
+        (&["--meta", "json"], "parts of a sample: was jpg, cls, is now jpg, cls, json"),
+        (&["--resize", "8"], "recipe: was none, is now "),
+        (&["--splits", "none"], "no dataset shard is in it"),
+        (&["--shards", "2"], "shards: was 1 of "),
+    ];
+    for (options, what) in rows {
+        let options = if options[0] == "--shards" { options.to_vec() } else { [options, &["--shards", "1"]].concat() };
+        let ran = bench.pack(&options).code(2).clean_error();
+        ran.says(&format!("holds another dataset: {what}")).says("--force to replace it");
+        assert_eq!(contents(&bench.dst()), before, "{options:?}");
+    }
+    bench.file("train/b/new.jpg", &photo());
+    bench.pack(&["--shards", "1"]).code(2).says("images: was 2, is now 3");
+}

@@ -163,7 +163,7 @@ fn a_folder_of_splits_a_manifest_and_a_shard_are_understood() {
     assert_eq!(names(&json(&dst, &[])), ["dataset train 3", "dataset val 1"]);
     assert_eq!(names(&json(&dst.join("val"), &[])), ["dataset val 1"]);
     assert_eq!(names(&json(&dst.join("train/manifest.json"), &[])), ["dataset train 3"]);
-    inspect(&[&dst], &[]).code(0).says("dataset train in ").says("dataset val in ").says("1 empty");
+    inspect(&[&dst.join("val")], &[]).code(0).says("dataset val in ").says("1 empty");
 
     let bench = photos(&["--shards", "4"]);
     let shard = |n: usize| bench.dst().join(format!("shard-{n:06}.tar"));
@@ -517,4 +517,43 @@ fn a_closed_pipe_is_no_error() {
     let script = "\"$0\" inspect \"$1\" --samples --limit 0 --json | head -c 1 >/dev/null; echo ${PIPESTATUS[0]}";
     let out = assert_cmd::Command::new("bash").args(["-c", script]).arg(support::binary()).arg(bench.dst()).output();
     assert_eq!(Ran::from(out.unwrap()).stdout, "0\n");
+}
+
+#[test]
+fn splits_are_one_table_in_the_order_of_their_use() {
+    let bench = Bench::with(&[
+        "extra/cat/a.jpg",
+        "test/cat/a.jpg",
+        "test/dog/b.jpg",
+        "train/cat/a.jpg",
+        "train/cat/c.jpg",
+        "train/dog/b.jpg",
+        "val/dog/a.jpg",
+    ]);
+    bench.pack(&["--shards", "1", "--quiet", "--splits", "extra,test,train,val"]).code(0);
+    let dst = bench.dst();
+    let names = |found: &Value| {
+        found["datasets"].as_array().unwrap().iter().map(|d| d["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&json(&dst, &[])), ["train", "val", "test", "extra"]);
+    let text = inspect(&[&dst], &[]).code(0).says("splits  train, val, test, extra in ").says("7 samples in 2 classes");
+    let rows: Vec<Vec<&str>> = text.stdout.lines().map(|line| line.split_whitespace().collect()).collect();
+    let row = |first: &str, column: usize| {
+        rows.iter().find(|row| row.get(column) == Some(&first)).unwrap_or_else(|| panic!("{first}\n{}", text.stdout))
+    };
+    assert_eq!(row("extra", 0)[1], "1");
+    assert_eq!(row("train", 0)[1..4], ["3", "42.9", "%"]);
+    assert_eq!(row("cat", 1)[2..], ["2", "0", "1", "1"]);
+    assert_eq!(row("dog", 1)[2..], ["1", "1", "1", "0"]);
+    assert!(text.stdout.lines().all(|line| line.chars().count() <= 80 || line.contains('/')), "{}", text.stdout);
+    text.says("next    shardpack verify ").says("shardpack inspect ");
+}
+
+#[test]
+fn a_tree_of_images_is_one_for_plan() {
+    let bench = Bench::with(&["train/cat/a.jpg"]);
+    inspect(&[bench.src()], &[]).code(2).clean_error().says("it holds images: `shardpack plan ");
+    let bench = Bench::new();
+    bench.file("notes.txt", b"words");
+    inspect(&[bench.src()], &[]).code(2).clean_error().says_not("shardpack plan").says("shardpack pack");
 }

@@ -406,8 +406,18 @@ fn as_text(report: &Report, planned: &Planned, dst: &Path, quiet: bool) -> Strin
         let folder = plan.split.as_ref().map_or_else(|| dst.to_path_buf(), |split| dst.join(split));
         let (shards, is_compressed) = (manifest.shards.len() as u64, manifest.format.compression != "none");
         let folder = folder.display().to_string();
+        let has = |end: &str| manifest.sidecars.iter().any(|sidecar| sidecar.file.ends_with(end));
         for (reader, line) in plan.format().recipes(&folder, &manifest.name, shards, is_compressed) {
-            let _ = writeln!(out, "        {reader}: {line}");
+            // What needs an index that was not written is no recipe.
+            let is_there = match reader {
+                "streaming" => has("index.json"),
+                "DALI" if line.contains("-dali.idx") => has("-dali.idx"),
+                "DALI" => has(".idx"),
+                _ => true,
+            };
+            if is_there {
+                let _ = writeln!(out, "        {reader}: {line}");
+            }
         }
     }
     out

@@ -32,16 +32,13 @@ pub fn test(mut arguments: Arguments) -> Result<()> {
         let sidecars = found("wids or datasets", python::sidecars());
         pythons.extend(sidecars.map(|python| ("SHARDPACK_PYTHON_SIDECARS", python)));
         if !full {
-            println!("TensorFlow, MXNet, DALI and streaming are asked with --full only: they are some 10 GB");
+            println!("TensorFlow, MXNet, DALI, streaming and PyTorch are asked with --full only: they are some 10 GB");
             return Ok(());
         }
         pythons.push(("SHARDPACK_PYTHON_TENSORFLOW", python::tensorflow()?));
         pythons.extend(found("MXNet", python::mxnet()).map(|python| ("SHARDPACK_PYTHON_MXNET", python)));
         pythons.extend(found("DALI", python::dali()).map(|python| ("SHARDPACK_PYTHON_DALI", python)));
-        match python::streaming() {
-            Some(python) => pythons.push(("SHARDPACK_PYTHON_STREAMING", python)),
-            None => println!("streaming is NOT asked: `cargo xtask bench` makes its environment"),
-        }
+        pythons.push(("SHARDPACK_PYTHON_STREAMING", python::streaming()?));
         Ok(())
     })?;
     steps.step("test", || {

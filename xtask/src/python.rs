@@ -46,9 +46,9 @@ pub fn dali() -> Result<PathBuf> {
     environment_with_dependencies("peers-dali", "tests/peers/dali.txt")
 }
 
-/// The environment of `cargo xtask bench`, if it has been made: mosaicml-streaming is in it, and some 6 GB.
-pub fn streaming() -> Option<PathBuf> {
-    Some(interpreter(&target("bench-venv"))).filter(|python| python.exists())
+/// mosaicml-streaming and PyTorch, in the environment of `cargo xtask bench`: some 6 GB.
+pub fn streaming() -> Result<PathBuf> {
+    environment_with_dependencies("bench-venv", "benches/requirements.txt")
 }
 
 fn interpreter(folder: &Path) -> PathBuf {

@@ -13,5 +13,6 @@ pub mod npy;
 pub mod permutation;
 pub mod sample;
 pub mod seekable;
+pub mod size;
 
 pub use error::{Error, ErrorKind, Location, Result};

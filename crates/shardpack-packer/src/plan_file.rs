@@ -21,13 +21,19 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use shardpack_format::{Error, Result, formats::Beside, hash, sample};
+use shardpack_format::{
+    Error, Result,
+    formats::{Beside, Choice},
+    hash,
+    manifest::Manifest,
+    sample, size,
+};
 
 use crate::{
     extra::{Extra, Piece},
     ledger::{self, Unpacked},
     listing::{Entry, Folder, Listing, OwnOrder},
-    plan::{Options, Plan, Shard},
+    plan::{Check, Cut, Options, Order, Plan, Shard},
     source::{Found, List, Origin, Shards, list, shards},
     sys,
 };
@@ -305,20 +311,20 @@ fn read_extra(input: &mut impl Read, dataset: &Dataset) -> Result<Extra> {
     Ok(extra)
 }
 
-fn cut(error: io::Error) -> Error {
+fn ends_early(error: io::Error) -> Error {
     Error::data(format!("the plan ends early: {error}"))
 }
 
 fn array<const N: usize>(input: &mut impl Read) -> Result<[u8; N]> {
     let mut out = [0; N];
-    input.read_exact(&mut out).map_err(cut)?;
+    input.read_exact(&mut out).map_err(ends_early)?;
     Ok(out)
 }
 
 /// `length` bytes; memory grows with what is really there.
 fn bytes(input: &mut impl Read, length: u64) -> Result<Vec<u8>> {
     let mut out = Vec::new();
-    input.take(length).read_to_end(&mut out).map_err(cut)?;
+    input.take(length).read_to_end(&mut out).map_err(ends_early)?;
     if out.len() as u64 != length {
         return Err(Error::data(format!("the plan ends early: {} of {length} bytes", out.len())));
     }
@@ -339,9 +345,9 @@ pub fn request_difference(old: &PlanFile, source: &Origin, new: &[Plan]) -> Opti
     }
     let old = &old.plans;
 
-    let names = |plans: &[Plan]| plans.iter().map(|plan| plan.name.clone()).collect::<Vec<_>>();
+    let names = |plans: &[Plan]| plans.iter().map(|plan| plan.name.clone()).collect::<Vec<_>>().join(", ");
     if names(old) != names(new) {
-        return Some(format!("datasets {:?}, now {:?}", names(old), names(new)));
+        return changed([("datasets", names(old), names(new))]);
     }
     old.iter().zip(new).find_map(|(old, new)| options(&old.options, &new.options))
 }
@@ -350,20 +356,92 @@ fn recipe(options: &Options) -> String {
     options.recipe.clone().unwrap_or_else(|| "none".to_owned())
 }
 
+fn order(order: Order) -> String {
+    match order {
+        Order::Shuffled => "shuffled".to_owned(),
+        Order::Source => "that of the source".to_owned(),
+    }
+}
+
+fn check(check: Check) -> String {
+    match check {
+        Check::Header => "header".to_owned(),
+        Check::Full => "full".to_owned(),
+    }
+}
+
+fn cut(cut: Cut) -> String {
+    match cut {
+        Cut::ShardSize(bytes) => format!("shards of at most {}", size::text(bytes)),
+        Cut::ShardSamples(samples) => format!("shards of at most {samples} samples"),
+        Cut::Shards(1) => "1 shard".to_owned(),
+        Cut::Shards(shards) => format!("{shards} shards"),
+    }
+}
+
+/// A format with what is in its samples.
+fn format(choice: &Choice) -> String {
+    let image = choice.extension.clone().unwrap_or_else(|| "each image by its kind".to_owned());
+    let parts = [(choice.cls, "cls"), (choice.json, "json")].into_iter().filter(|(is_in, _)| *is_in);
+    let parts = parts.map(|(_, name)| name.to_owned());
+    let beside = (!choice.beside.is_empty()).then(|| Beside::list(&choice.beside));
+    let parts: Vec<_> = [image].into_iter().chain(parts).chain(beside).collect();
+    format!("{} of {}{}", choice.name, parts.join(", "), settings(&choice.settings))
+}
+
+fn settings(settings: &BTreeMap<String, String>) -> String {
+    let all: Vec<_> = settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    if all.is_empty() { String::new() } else { format!(" with {}", all.join(", ")) }
+}
+
+/// Says in one line in what a sealed dataset is another than `plan` would make; `None` where its manifest does not tell. Of
+/// a plan without cuts, whose images are to be changed first, lengths are not known.
+pub fn sealed_difference(manifest: &Manifest, plan: &Plan) -> Option<String> {
+    let new = &plan.options;
+    let seed = if plan.order_algorithm() == "source" { 0 } else { new.seed };
+    let format = |name: &str, of: &BTreeMap<String, String>| format!("{name}{}", settings(of));
+    let shards = |shards: usize, bytes: u64| format!("{shards} of {} in all", size::text(bytes));
+    let (of_classes, unclassified) = plan.counts();
+    let found = of_classes.iter().map(|counts| counts.discovered).sum::<u64>() + unclassified.discovered;
+    let mut changes = vec![
+        (
+            "format",
+            format(&manifest.format.name, &manifest.format.settings),
+            format(plan.format().name(), &new.format.stored(plan.format())),
+        ),
+        ("order", manifest.order.algorithm.clone(), plan.order_algorithm().to_owned()),
+        ("seed", manifest.order.seed.to_string(), seed.to_string()),
+        ("compression", manifest.format.compression.clone(), new.compression.to_string()),
+        ("parts of a sample", manifest.components.join(", "), plan.format().components().join(", ")),
+        ("recipe", manifest.recipe.clone().unwrap_or_else(|| "none".to_owned()), recipe(new)),
+        ("classes", manifest.classes.len().to_string(), plan.listing.classes.len().to_string()),
+        ("images", manifest.ledger.counts.discovered.to_string(), found.to_string()),
+    ];
+    if !plan.shards.is_empty() {
+        let (old, now) = (manifest.payload_bytes, plan.payload_bytes());
+        changes.push(("length of all images", format!("{old} bytes"), format!("{now} bytes")));
+        let (old, now) = (&manifest.shards, &plan.shards);
+        changes.push(("shards", shards(old.len(), manifest.shard_bytes), shards(now.len(), plan.shard_bytes())));
+    }
+    changed(changes)
+}
+
+fn changed(changes: impl IntoIterator<Item = (&'static str, String, String)>) -> Option<String> {
+    let change = changes.into_iter().find(|(_, old, new)| old != new);
+    change.map(|(what, old, new)| format!("{what}: was {old}, is now {new}"))
+}
+
 fn options(old: &Options, new: &Options) -> Option<String> {
     let changes = [
-        ("order", format!("{:?}", old.order), format!("{:?}", new.order)),
+        ("order", order(old.order), order(new.order)),
         ("seed", old.seed.to_string(), new.seed.to_string()),
-        ("cut", format!("{:?}", old.cut), format!("{:?}", new.cut)),
-        ("components", format!("{:?}", old.format), format!("{:?}", new.format)),
+        ("size", cut(old.cut), cut(new.cut)),
+        ("format", format(&old.format), format(&new.format)),
         ("compression", old.compression.to_string(), new.compression.to_string()),
-        ("check", format!("{:?}", old.check), format!("{:?}", new.check)),
+        ("check", check(old.check), check(new.check)),
         ("recipe", recipe(old), recipe(new)),
     ];
-    changes
-        .into_iter()
-        .find(|(_, old, new)| old != new)
-        .map(|(what, old, new)| format!("{what} was {old}, is now {new}"))
+    changed(changes)
 }
 
 /// What shows a change of what a sample has beside its image.
@@ -470,7 +548,7 @@ mod tests {
         let source = Origin::Folder("src".into());
         let old = PlanFile { source: source.clone(), plans: vec![plan(&[10, 20, 30], 0)] };
         let says = |new: Plan| difference(&old, &source, &[new]).unwrap();
-        assert_eq!(says(plan(&[10, 20, 30], 1)), "seed was 0, is now 1");
+        assert_eq!(says(plan(&[10, 20, 30], 1)), "seed: was 0, is now 1");
         assert_eq!(says(plan(&[10, 21, 30], 0)), "class/000001.jpg was changed");
         assert_eq!(says(plan(&[10, 20], 0)), "class/000002.jpg is gone");
         assert_eq!(says(plan(&[10, 20, 30, 1, 1], 0)), "class/000003.jpg is new, and 1 more");

@@ -109,3 +109,8 @@ pub use shardpack_format::{
     index::{Index, RowRef},
     manifest::{Class, Manifest},
 };
+
+// Compiles the recipe in Rust with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/recipes.md")]
+struct Recipes;

@@ -1,6 +1,7 @@
 //! `shardpack inspect`: what is in here?
 
 mod samples;
+mod splits;
 mod text;
 
 use std::{

@@ -7,11 +7,12 @@ use shardpack_packer::{
     mix::{BATCH_SAMPLES, FEWEST_BATCHES, Mix},
 };
 
+use super::splits;
 use crate::report;
 
-/// Up to so many classes are all shown; of more, [`ENDS`] of the largest and of the smallest.
-const SHOWN_CLASSES: usize = 12;
-const ENDS: usize = 5;
+/// Up to so many classes are all shown; of more, [`CLASSES_OF_ENDS`] of the largest and of the smallest.
+pub const SHOWN_CLASSES: usize = 12;
+pub const CLASSES_OF_ENDS: usize = 5;
 const NAME_WIDTH: usize = 30;
 const BAR_WIDTH: usize = 18;
 /// A DEFF up to here is as good as a true shuffle, up to there nearly, beyond chance.
@@ -25,6 +26,10 @@ const WORD_WIDTH: usize = 8;
 /// The whole text; what to do next is left out if `quiet`.
 pub fn report(summaries: &[Summary], quiet: bool) -> String {
     let mut out = String::new();
+    if splits::are(summaries) {
+        splits::report(&mut out, summaries, quiet);
+        return out;
+    }
     for (number, summary) in summaries.iter().enumerate() {
         if number > 0 {
             out.push('\n');
@@ -40,7 +45,7 @@ pub fn report(summaries: &[Summary], quiet: bool) -> String {
 }
 
 /// A line that begins with `word`; where it gets too long it goes on below, between two parts.
-fn say(out: &mut String, word: &str, parts: &[String]) {
+pub fn say(out: &mut String, word: &str, parts: &[String]) {
     let mut line = format!("{word:<WORD_WIDTH$}");
     let mut is_first = true;
     for part in parts.iter().filter(|part| !part.is_empty()) {
@@ -124,6 +129,11 @@ fn shards(out: &mut String, summary: &Summary) {
     let each = |samples: Spread| from_to(&samples, " samples each", report::count);
     let samples = shards.samples.filter(|_| shards.count > 1).map_or_else(String::new, each);
     say(out, "shards", &[format!("{}{size}", report::counted(shards.count, "shard")), total, samples]);
+    say(out, "format", &format_parts(summary));
+}
+
+/// Format, compression, order and blocks.
+pub fn format_parts(summary: &Summary) -> [String; 4] {
     let compression = match summary.compression.as_str() {
         "none" => "not compressed".to_owned(),
         packed => format!("compressed with {packed}"),
@@ -135,7 +145,7 @@ fn shards(out: &mut String, summary: &Summary) {
     };
     let block =
         summary.block_samples.map_or_else(String::new, |block| format!("{} a block", report::counted(block, "sample")));
-    say(out, "format", &[summary.format.clone(), compression, order, block]);
+    [summary.format.clone(), compression, order, block]
 }
 
 fn components(out: &mut String, summary: &Summary) {
@@ -300,7 +310,7 @@ fn classes(out: &mut String, summary: &Summary) {
     let _ = writeln!(out, "\n  {:>5}  {:<NAME_WIDTH$} {:>11} {:>8}", "label", "class", "samples", "share");
     let (first, last) = match list.len() {
         all if all <= SHOWN_CLASSES => (all, 0),
-        _ => (ENDS, ENDS),
+        _ => (CLASSES_OF_ENDS, CLASSES_OF_ENDS),
     };
     for class in &list[..first] {
         class_line(out, class, most, summary.samples);

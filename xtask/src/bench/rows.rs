@@ -94,7 +94,7 @@ pub fn pack(scale: &Scale) -> Result<String> {
 }
 
 fn bench_python() -> Result<PathBuf> {
-    python::environment_with_dependencies("bench-venv", "benches/requirements.txt")
+    python::streaming()
 }
 
 /// What `how` stands for in benches/peers/write.py, run by `python`.

@@ -296,9 +296,37 @@ fn unknown(path: &Path) -> Error {
 }
 
 fn none_in(folder: &Path) -> Error {
-    Error::usage("no manifest.json in it, nor in its folders, and no shards")
-        .in_file(folder)
-        .help(format!("give a folder that `shardpack pack` wrote, or shards of these formats: {}", known()))
+    let error = Error::usage("no manifest.json in it, nor in its folders, and no shards").in_file(folder);
+    match holds_images(folder, DEPTH) {
+        true => error.help(format!(
+            "it holds images: `shardpack plan {} DST` shows what pack would make of them",
+            folder.display()
+        )),
+        false => {
+            error.help(format!("give a folder that `shardpack pack` wrote, or shards of these formats: {}", known()))
+        }
+    }
+}
+
+/// Folders below each other in which an image is looked for: split, class, image.
+const DEPTH: usize = 3;
+/// Entries of each folder that are looked at.
+const LOOKED_AT: usize = 100;
+
+/// Whether a file among the first of `folder`, or of folders in it, is called like an image. What cannot be read holds none:
+/// this is for a hint alone.
+fn holds_images(folder: &Path, depth: usize) -> bool {
+    let Ok(entries) = std::fs::read_dir(folder) else { return false };
+    let paths = entries.take(LOOKED_AT).filter_map(|entry| entry.ok()).map(|entry| entry.path());
+    let is_image = |path: &Path| {
+        let extension = path.extension().map(|extension| extension.to_string_lossy().to_lowercase());
+        extension
+            .is_some_and(|extension| ["jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff"].contains(&&*extension))
+    };
+    paths.into_iter().any(|path| match path.is_dir() {
+        true => depth > 1 && holds_images(&path, depth - 1),
+        false => is_image(&path),
+    })
 }
 
 #[cfg(test)]

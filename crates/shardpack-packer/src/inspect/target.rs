@@ -5,6 +5,7 @@
 
 use std::{
     collections::BTreeMap,
+    ffi::{OsStr, OsString},
     fs, io,
     path::{Path, PathBuf},
 };
@@ -161,9 +162,17 @@ fn folder(path: &Path) -> Result<Option<Vec<Target>>> {
     if path.join(manifest::FILE).exists() {
         return Ok(Some(vec![Target::Dataset(View::whole(path)?)]));
     }
-    let splits = shardpack_reader::splits(path)?;
+    let mut splits = shardpack_reader::splits(path)?;
+    splits.sort_by_key(|split| split_rank(split.path.file_name().unwrap_or_default()));
     let views = splits.iter().map(|split| View::whole(&split.path).map(Target::Dataset));
     if splits.is_empty() { Ok(None) } else { views.collect::<Result<_>>().map(Some) }
+}
+
+/// Where a split stands among the others: training, validation, test, then all else by name.
+fn split_rank(name: &OsStr) -> (usize, OsString) {
+    const RANKS: [&[&str]; 3] = [&["train", "training"], &["val", "valid", "validation", "dev"], &["test", "testing"]];
+    let rank = RANKS.iter().position(|names| names.iter().any(|known| name == *known));
+    (rank.unwrap_or(RANKS.len()), name.to_owned())
 }
 
 /// The folder of a file that was given as a manifest.

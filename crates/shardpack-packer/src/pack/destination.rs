@@ -94,7 +94,7 @@ impl Destination {
         let held = Held::look(dst, &[], &self.work)?;
         match held.is_empty() {
             true => Ok(State::New(held)),
-            false => Err(held.refusal(dst)),
+            false => Err(held.refusal(dst, plans)),
         }
     }
 
@@ -305,7 +305,7 @@ pub(super) fn prepare(
         } else if !force && dst.exists() && sealed_here(dst, plans)?.is_none() {
             let held = Held::look(dst, &[], &work)?;
             if !held.is_empty() {
-                return Err(held.refusal(dst));
+                return Err(held.refusal(dst, plans));
             }
         }
     }

@@ -14,7 +14,7 @@ use shardpack_format::{
 };
 
 use super::dataset_folder;
-use crate::{copy, plan::Plan, sidecars, sys};
+use crate::{copy, plan::Plan, plan_file, sidecars, sys};
 
 /// Paths are from the folder that was looked at.
 #[derive(Debug, Default)]
@@ -94,11 +94,18 @@ impl Held {
         }
     }
 
-    /// Why `dst`, which holds this, cannot be packed into without force.
-    pub fn refusal(&self, dst: &Path) -> Error {
+    /// Why `dst`, which holds this, cannot be packed into without force: in what it is another than `plans` would make.
+    pub fn refusal(&self, dst: &Path, plans: &[Plan]) -> Error {
+        let difference = |plan: &Plan| {
+            let bytes = sys::read_if_there(&dataset_folder(dst, plan).join(manifest::FILE)).ok()?;
+            let Some(bytes) = bytes else { return Some(format!("no dataset {} is in it", plan.name)) };
+            plan_file::sealed_difference(&Manifest::read(&bytes).ok()?, plan)
+        };
+        let what = plans.iter().find_map(difference);
+        let what = what.unwrap_or_else(|| "names or lengths of its images, or lengths of its files, differ".to_owned());
         match self.refuse_foreign(dst) {
             Err(error) => error,
-            Ok(()) => Error::usage("holds another dataset")
+            Ok(()) => Error::usage(format!("holds another dataset: {what}"))
                 .in_file(dst)
                 .help("choose another folder, or --force to replace it"),
         }

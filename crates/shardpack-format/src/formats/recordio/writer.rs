@@ -177,10 +177,13 @@ impl Format for RecordIo {
             0 | 1 => format!("\"{first}.rec\""),
             _ => format!("f\"{folder}/{name}-{{i:06}}.rec\" for i in range({shards})"),
         };
-        let mxnet = format!(
-            "mx.io.ImageRecordIter(path_imgrec=\"{first}.rec\", path_imgidx=\"{first}.idx\", \
-             data_shape=(3, 224, 224), batch_size=256)"
-        );
+        // Several files are one text with `;` between them. Then there may be no index (dmlc-core, indexed_recordio_split.cc:
+        // "does not support multiple index files"), and of one file it is for `shuffle` alone.
+        let records = match shards {
+            0 | 1 => files.clone(),
+            _ => format!("\";\".join({files})"),
+        };
+        let mxnet = format!("mx.io.ImageRecordIter(path_imgrec={records}, data_shape=(3, 224, 224), batch_size=256)");
         let dali = format!("fn.readers.mxnet(path=[{files}], index_path=[\"{folder}/{name}-dali.idx\"])");
         vec![("MXNet", mxnet), ("DALI", dali)]
     }

@@ -323,7 +323,7 @@ impl Format for TfRecord {
             features.push("\"image/class/label\": tfrec.FixedLenFeature([1], tfrec.int64, -1)");
         }
         vec![
-            ("tf.data", format!("tf.data.TFRecordDataset(tf.io.gfile.glob(\"{files}\"))")),
+            ("tf.data", format!("tf.data.TFRecordDataset(sorted(tf.io.gfile.glob(\"{files}\")))")),
             (
                 "DALI",
                 format!(

@@ -1,0 +1,108 @@
+//! The splits of one folder, side by side: one table of them, and one of their classes.
+
+use std::{collections::BTreeMap, fmt::Write, path::Path};
+
+use shardpack_packer::inspect::{Class, Summary, What};
+
+use super::text::{self, CLASSES_OF_ENDS, SHOWN_CLASSES, say};
+use crate::report;
+
+/// Splits that have a column in the table of classes.
+const COLUMNS: usize = 4;
+
+/// Whether these are the splits of one folder: datasets beside each other.
+pub fn are(summaries: &[Summary]) -> bool {
+    let folder = |summary: &Summary| Path::new(&summary.path).parent().map(Path::to_path_buf);
+    let are_datasets = summaries.iter().all(|summary| summary.what == What::Dataset);
+    are_datasets && summaries.len() > 1 && summaries.windows(2).all(|two| folder(&two[0]) == folder(&two[1]))
+}
+
+/// Adds what is in them.
+pub fn report(out: &mut String, summaries: &[Summary], quiet: bool) {
+    let Some(first) = summaries.first() else { return };
+    let folder = Path::new(&first.path).parent().map_or_else(String::new, |path| path.display().to_string());
+    let shown = |text: &str| report::path(text.as_bytes());
+    let samples: u64 = summaries.iter().map(|summary| summary.samples).sum();
+    let bytes = summaries.iter().map(|summary| summary.payload_bytes).sum();
+    let names: Vec<_> = summaries.iter().map(|summary| shown(&summary.name)).collect();
+    say(out, "splits", &[format!("{} in {}", names.join(", "), shown(&folder))]);
+    let classes = classes(summaries);
+    let in_classes = match classes.len() {
+        0 => report::counted(samples, "sample"),
+        count => format!("{} in {}", report::counted(samples, "sample"), report::counted(count as u64, "class")),
+    };
+    say(out, "holds", &[in_classes, format!("{} of images", report::bytes(bytes))]);
+    let formats: Vec<_> = summaries.iter().map(text::format_parts).collect();
+    match formats.iter().all(|parts| *parts == formats[0]) {
+        true => say(out, "format", &formats[0]),
+        false => say(out, "format", &["not the same for all splits".to_owned()]),
+    }
+    if summaries.iter().all(|summary| summary.recipe == first.recipe)
+        && let Some(recipe) = &first.recipe
+    {
+        say(out, "changed", std::slice::from_ref(recipe));
+    }
+    // Writing to a String cannot fail.
+    let _ = writeln!(
+        out,
+        "\n  {:<20} {:>11} {:>8} {:>8} {:>11} {:>11}",
+        "split", "samples", "share", "shards", "images", "not packed"
+    );
+    for summary in summaries {
+        let missing = summary.ledger.map_or(0, |counts| counts.discovered - counts.packed);
+        let _ = writeln!(
+            out,
+            "  {:<20} {:>11} {:>8} {:>8} {:>11} {:>11}",
+            report::clip(&shown(&summary.name), 20),
+            report::count(summary.samples),
+            report::share(summary.samples, samples),
+            report::count(summary.shards.count),
+            report::bytes(summary.payload_bytes),
+            report::count(missing),
+        );
+    }
+    class_table(out, summaries, &classes);
+    if !quiet {
+        out.push('\n');
+        say(out, "next", &[format!("shardpack verify {}", shown(&folder))]);
+        let _ = writeln!(out, "        shardpack inspect {}", shown(&first.path));
+    }
+}
+
+/// Samples of each class in each split, by the label and the name.
+fn classes(summaries: &[Summary]) -> BTreeMap<(i64, Option<&str>), Vec<u64>> {
+    let mut classes: BTreeMap<_, Vec<u64>> = BTreeMap::new();
+    for (number, summary) in summaries.iter().enumerate() {
+        for Class { label, name, samples } in &summary.classes.list {
+            classes.entry((*label, name.as_deref())).or_insert_with(|| vec![0; summaries.len()])[number] = *samples;
+        }
+    }
+    classes
+}
+
+fn class_table(out: &mut String, summaries: &[Summary], classes: &BTreeMap<(i64, Option<&str>), Vec<u64>>) {
+    if classes.is_empty() || summaries.len() > COLUMNS {
+        return;
+    }
+    let cells = |cells: &mut dyn Iterator<Item = String>| cells.map(|cell| format!(" {cell:>11}")).collect::<String>();
+    let heads = summaries.iter().map(|summary| report::clip(&report::path(summary.name.as_bytes()), 11));
+    // Writing to a String cannot fail.
+    let _ = writeln!(out, "\n  {:>5}  {:<22}{}", "label", "class", cells(&mut heads.into_iter()));
+    let (first, last) = match classes.len() {
+        all if all <= SHOWN_CLASSES => (all, 0),
+        _ => (CLASSES_OF_ENDS, CLASSES_OF_ENDS),
+    };
+    let mut sorted: Vec<_> = classes.iter().collect();
+    sorted.sort_by_key(|((label, _), samples)| (std::cmp::Reverse(samples.iter().sum::<u64>()), *label));
+    for (number, ((label, name), samples)) in sorted.iter().enumerate() {
+        if number == first && last > 0 {
+            let between = report::counted((sorted.len() - first - last) as u64, "class");
+            let _ = writeln!(out, "  {:>5}  {between} between (--json has all)", "…");
+        }
+        if number < first || number >= sorted.len() - last {
+            let name = name.map_or_else(|| "-".to_owned(), |name| report::path(name.as_bytes()));
+            let counts = cells(&mut samples.iter().map(|count| report::count(*count)));
+            let _ = writeln!(out, "  {label:>5}  {:<22}{counts}", report::clip(&name, 22));
+        }
+    }
+}
