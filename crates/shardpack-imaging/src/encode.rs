@@ -61,7 +61,7 @@ pub fn encode(picture: &Picture, encode: Encode, quality: u8) -> Result<Vec<u8>,
     if width > most || height > most {
         return Err(refuse(format!("{width} × {height} pixels, it has at most {most} a side")));
     }
-    let icc = picture.icc.as_deref().filter(|icc| fits(icc, picture.layout));
+    let icc = picture.icc.as_deref().filter(|icc| fits(icc, picture.layout, encode));
     let mut bytes = Vec::new();
     match encode {
         Encode::Jpeg if picture.layout.has_alpha() => return Err(refuse("it has no alpha channel".to_owned())),
@@ -76,9 +76,11 @@ pub fn encode(picture: &Picture, encode: Encode, quality: u8) -> Result<Vec<u8>,
     Ok(bytes)
 }
 
-/// Whether a colour profile is for pixels of this layout. Source: ICC.1:2022, 7.2.6 (data colour space).
-fn fits(icc: &[u8], layout: Layout) -> bool {
+/// Whether a colour profile is for pixels of this layout, as they are in the file: WebP has no gray.
+/// Source: ICC.1:2022, 7.2.6 (data colour space).
+fn fits(icc: &[u8], layout: Layout, encode: Encode) -> bool {
     let space = match layout {
+        _ if encode == Encode::Webp => b"RGB ",
         Layout::Gray8 | Layout::GrayA8 => b"GRAY",
         Layout::Rgb8 | Layout::Rgba8 => b"RGB ",
     };

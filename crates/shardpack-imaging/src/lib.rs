@@ -1,9 +1,10 @@
 //! What `pack` needs to look at images and to change them: check, decode, resize, rotate, encode, compare.
 //!
-//! Nothing here opens a path, starts a thread or reads a clock. No input makes these functions panic, or allocate more than
-//! [`Limits`] allow. The same input gives the same output on every machine, whatever its CPU can do; the feature `turbo`
-//! gives other bytes, and [`ENGINE`] says which of the two this is.
+//! Nothing here opens a path, starts a thread or reads a clock. No input makes these functions panic (a panic of a decoder is
+//! a refusal), or allocate more than [`Limits`] allow. The same input gives the same output on every machine, whatever its CPU
+//! can do; the feature `turbo` gives other bytes, and [`ENGINE`] says which of the two this is.
 
+mod contain;
 mod decode;
 mod encode;
 mod perceptual;
@@ -22,9 +23,10 @@ pub use picture::{Layout, Picture};
 pub use recipe::{Change, Outcome, Recipe, Resize, apply};
 pub use refused::{Limits, Refused};
 
-/// What made the pixels and bytes of [`apply`]: outputs are the same where this is the same.
+/// What made the pixels and bytes of [`apply`]: outputs are the same where this is the same. Its last number grows where
+/// something is decoded to other pixels, or no longer refused.
 pub const ENGINE: &str = if cfg!(feature = "turbo") {
-    "zune-jpeg 0.5, fast_image_resize 6, libjpeg-turbo 3.1"
+    "zune-jpeg 0.5, jpeg-decoder 0.3, fast_image_resize 6, libjpeg-turbo 3.1, decoders 2"
 } else {
-    "zune-jpeg 0.5, jpeg-decoder 0.3, fast_image_resize 6, jpeg-encoder 0.7"
+    "zune-jpeg 0.5, jpeg-decoder 0.3, fast_image_resize 6, jpeg-encoder 0.7, decoders 2"
 };

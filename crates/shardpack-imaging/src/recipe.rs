@@ -8,7 +8,7 @@ use std::fmt;
 use image::metadata::Orientation;
 use shardpack_format::image_header::{Header, Kind, Mode};
 
-use crate::{Encode, Limits, Picture, Refused, decode, encode, resize};
+use crate::{Encode, Limits, Picture, Refused, contain::contained, decode, encode, resize};
 
 /// The size that images are to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +120,10 @@ pub enum Outcome {
 /// What [`crate::decode`] refuses, where pixels are needed; kinds without decoder, where anything is asked of them but
 /// `fix`; sizes that the kind asked for cannot have.
 pub fn apply(bytes: &[u8], recipe: &Recipe, limits: &Limits) -> Result<Outcome, Refused> {
+    contained(bytes, || make(bytes, recipe, limits))
+}
+
+fn make(bytes: &[u8], recipe: &Recipe, limits: &Limits) -> Result<Outcome, Refused> {
     let header = Header::of(bytes);
     let is_odd = recipe.fix && is_odd(&header);
     let recoded = recipe.encode.is_some_and(|encode| encode.kind() != header.kind);
@@ -129,6 +133,10 @@ pub fn apply(bytes: &[u8], recipe: &Recipe, limits: &Limits) -> Result<Outcome, 
         return Ok(Outcome::Untouched);
     }
     let (width, height, orientation) = decode::look(bytes, &header, limits)?;
+    if width == 0 && recipe.resize.is_some() {
+        // What has no size here would pass for small enough.
+        return Err(Refused::Damaged(header.kind, "its headers do not tell its size".to_owned()));
+    }
     let turned = recipe.rotate && orientation != 1;
     let resized = stored_size(recipe, (width, height), turned && orientation > 4);
     if !turned && resized.is_none() && !is_odd && !recoded {

@@ -31,6 +31,25 @@ impl Limits {
     }
 }
 
+/// What a decoder said, as one line of plain words: without line feeds, names of types and values as programmers print them.
+pub(crate) fn plain(said: &str) -> String {
+    let is_for_programmers = |word: &&str| {
+        let bytes = word.as_bytes();
+        let humps = bytes.windows(2).filter(|pair| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase());
+        // sBIT and iCCP are names of chunks, and have no small letter behind a large one.
+        let is_name = bytes.windows(2).any(|pair| pair[0].is_ascii_uppercase() && pair[1].is_ascii_lowercase());
+        (is_name && humps.count() > 0) || word.contains("::")
+    };
+    let line = said.replace("[strict-mode]: ", "");
+    if line.contains(['{', '}']) {
+        return "its parts contradict each other".to_owned();
+    }
+    let words = line.split_whitespace().filter(|word| !is_for_programmers(word));
+    let line = words.collect::<Vec<_>>().join(" ").replace(['"', '`'], "");
+    let line = line.trim_end_matches(['.', ':', ',', ' ']);
+    if line.is_empty() { "it is damaged".to_owned() } else { line.to_owned() }
+}
+
 /// Why an image is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -64,3 +83,24 @@ impl fmt::Display for Refused {
 }
 
 impl std::error::Error for Refused {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_decoders_say_becomes_a_line_of_plain_words() {
+        let rows = [
+            ("Bad DRI length, Corrupt JPEG\n", "Bad DRI length, Corrupt JPEG"),
+            ("Corrupt deflate stream. InsufficientInput", "Corrupt deflate stream"),
+            ("Chunk ChunkType { type: IDAT } is invalid", "its parts contradict each other"),
+            ("[strict-mode]: Extra bytes between headers", "Extra bytes between headers"),
+            ("unsupported JPEG feature: SubsamplingRatio", "unsupported JPEG feature"),
+            ("the size of the sBIT chunk", "the size of the sBIT chunk"),
+            ("DecoderError", "it is damaged"),
+        ];
+        for (said, expected) in rows {
+            assert_eq!(plain(said), expected);
+        }
+    }
+}

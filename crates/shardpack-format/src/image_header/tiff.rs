@@ -2,26 +2,42 @@
 
 use super::{Header, Kind, Mode, be16, be32, le16, le32};
 
-/// BigTIFF, version 43, is not read further than its kind.
+/// Of BigTIFF, version 43, too: its offsets and counts are 8 bytes long.
 ///
 /// Source: TIFF 6.0, section 2 (header, directory), 8 (the tags), 16 (CMYK), 18 (alpha; a fourth sample beside RGB, or
-/// a second beside grey, is taken for it) and 21 (YCbCr).
+/// a second beside grey, is taken for it) and 21 (YCbCr); BigTIFF, "Header" and "Directory".
 pub(super) fn header(bytes: &[u8]) -> Option<Header> {
     type Read<T> = fn(&[u8], usize) -> Option<T>;
-    let (int16, int32): (Read<u16>, Read<u32>) = if bytes.starts_with(b"II") { (le16, le32) } else { (be16, be32) };
-    if int16(bytes, 2)? != 42 {
-        return None;
-    }
-    let directory = bytes.get(usize::try_from(int32(bytes, 4)?).ok()?..)?;
-    let entries_bytes = 12 * usize::from(int16(directory, 0)?);
+    let is_little = bytes.starts_with(b"II");
+    let (int16, int32): (Read<u16>, Read<u32>) = if is_little { (le16, le32) } else { (be16, be32) };
+    let int64 = |bytes: &[u8], at: usize| {
+        let (low, high) = if is_little { (at, at + 4) } else { (at + 4, at) };
+        Some(u64::from(int32(bytes, high)?) << 32 | u64::from(int32(bytes, low)?))
+    };
+    // A number of 4 bytes in TIFF, of 8 in BigTIFF.
+    let is_big = int16(bytes, 2)? == 43;
+    let number = |bytes: &[u8], at: usize| {
+        let number = if is_big { int64(bytes, at) } else { int32(bytes, at).map(u64::from) };
+        usize::try_from(number?).ok()
+    };
+    let (directory, count_bytes, entry_bytes, inline): (_, usize, usize, usize) = match int16(bytes, 2)? {
+        42 => (number(bytes, 4)?, 2, 12, 4),
+        43 if int16(bytes, 4)? == 8 => (number(bytes, 8)?, 8, 20, 8),
+        _ => return None,
+    };
+    let directory = bytes.get(directory..)?;
+    let count = if is_big { number(directory, 0)? } else { int16(directory, 0)?.into() };
+    let entries = directory.get(count_bytes..count_bytes.checked_add(count.checked_mul(entry_bytes)?)?)?;
     let (mut width, mut height, mut bits, mut photometric, mut samples) = (0, 0, 1, None, 1);
-    for entry in directory.get(2..2 + entries_bytes)?.as_chunks::<12>().0 {
-        let (number_type, count) = (int16(entry, 2)?, int32(entry, 4)?);
-        // The first of the numbers, SHORT or LONG. More than four bytes of them stand elsewhere.
-        let value = match (number_type, count) {
-            (3, ..=2) => int16(entry, 8)?.into(),
-            (3, _) => int16(bytes, usize::try_from(int32(entry, 8)?).ok()?).unwrap_or(0).into(),
-            (4, ..=1) => int32(entry, 8)?,
+    for entry in entries.chunks_exact(entry_bytes) {
+        // What stands in place of values, or of their offset.
+        let here = entry_bytes - inline;
+        // The first of the numbers, SHORT, LONG or LONG8. What does not fit in here stands elsewhere.
+        let value = match (int16(entry, 2)?, number(entry, 4)?) {
+            (3, count) if count <= inline / 2 => int16(entry, here)?.into(),
+            (3, _) => int16(bytes, number(entry, here)?).unwrap_or(0).into(),
+            (4, count) if count <= inline / 4 => int32(entry, here)?,
+            (16, 1) if is_big => u32::try_from(int64(entry, here)?).unwrap_or(0),
             _ => continue,
         };
         match int16(entry, 0)? {
@@ -84,6 +100,25 @@ pub(super) mod tests {
             b"MM\0\x2A\0\0\0\x08\xFF\xFF\x01\0\0\x03\0\0\0\x01\x02\x80",
             (0, 0, Mode::Unknown, 0),
         ),
-        ("bigtiff", b"II\x2B\0\x08\0\0\0\x10\0\0\0\0\0\0\0", (0, 0, Mode::Unknown, 0)),
+        ("bigtiff, directory behind the end", b"II\x2B\0\x08\0\0\0\x10\0\0\0\0\0\0\0", (0, 0, Mode::Unknown, 0)),
+        ("bigtiff, offsets of another length", b"II\x2B\0\x10\0\0\0\x10\0\0\0\0\0\0\0", (0, 0, Mode::Unknown, 0)),
+        (
+            "bigtiff, little endian, bits in the entry",
+            b"II\x2B\0\x08\0\0\0\x10\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0\
+              \0\x01\x10\0\x01\0\0\0\0\0\0\0\x80\x02\0\0\0\0\0\0\
+              \x01\x01\x04\0\x01\0\0\0\0\0\0\0\xE0\x01\0\0\0\0\0\0\
+              \x02\x01\x03\0\x03\0\0\0\0\0\0\0\x10\0\x10\0\x10\0\0\0\
+              \x06\x01\x03\0\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\
+              \x15\x01\x03\0\x01\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0",
+            (640, 480, Mode::Rgb, 16),
+        ),
+        (
+            "bigtiff, big endian",
+            b"MM\0\x2B\0\x08\0\0\0\0\0\0\0\0\0\x10\0\0\0\0\0\0\0\x03\
+              \x01\0\0\x03\0\0\0\0\0\0\0\x01\0\x07\0\0\0\0\0\0\
+              \x01\x01\0\x03\0\0\0\0\0\0\0\x01\0\x05\0\0\0\0\0\0\
+              \x01\x06\0\x03\0\0\0\0\0\0\0\x01\0\x01\0\0\0\0\0\0",
+            (7, 5, Mode::Gray, 1),
+        ),
     ];
 }

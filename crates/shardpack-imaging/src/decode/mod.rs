@@ -4,10 +4,13 @@ mod ending;
 mod jpeg;
 mod npy;
 mod others;
+mod png;
+mod tiff;
+mod xmp;
 
 use shardpack_format::image_header::{Header, Kind};
 
-use crate::{Limits, Picture, Refused};
+use crate::{Limits, Picture, Refused, contain::contained};
 
 /// Decodes all of an image, of an animation the first frame.
 ///
@@ -18,12 +21,17 @@ use crate::{Limits, Picture, Refused};
 /// # Errors
 /// Kinds that have no decoder here, images above `limits`, and all that is truncated or damaged.
 pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Picture, Refused> {
+    contained(bytes, || whole(bytes, limits))
+}
+
+fn whole(bytes: &[u8], limits: &Limits) -> Result<Picture, Refused> {
     let kind = Kind::of(bytes);
     let damaged = |what: String| Refused::Damaged(kind, what);
     let picture = match kind {
         Kind::Jpeg => jpeg::decode(bytes, limits)?,
         Kind::Npy => npy::decode(bytes, limits)?,
-        Kind::Png | Kind::Webp | Kind::Gif | Kind::Bmp | Kind::Tiff | Kind::Pnm => others::decode(bytes, kind, limits)?,
+        Kind::Tiff => tiff::decode(bytes, limits)?,
+        Kind::Png | Kind::Webp | Kind::Gif | Kind::Bmp | Kind::Pnm => others::decode(bytes, kind, limits)?,
         Kind::Unknown | Kind::Jp2 | Kind::Jxl | Kind::Avif | Kind::Heif => return Err(Refused::NoDecoder(kind)),
     };
     match ending::is_whole(bytes, kind) {
@@ -41,7 +49,7 @@ pub(crate) fn decode_for(bytes: &[u8], size: Option<(u32, u32)>, limits: &Limits
     let at_least = (width.saturating_mul(2), height.saturating_mul(2));
     let is_jpeg = Kind::of(bytes) == Kind::Jpeg && ending::is_whole(bytes, Kind::Jpeg);
     let reduced = if is_jpeg { jpeg::decode_reduced(bytes, at_least, limits) } else { None };
-    reduced.map_or_else(|| decode(bytes, limits), Ok)
+    reduced.map_or_else(|| whole(bytes, limits), Ok)
 }
 
 /// Decodes all of an image and throws the pixels away; arrays of any type are asked for their length alone.
@@ -67,9 +75,8 @@ pub(crate) fn look(bytes: &[u8], header: &Header, limits: &Limits) -> Result<(u3
     match header.kind {
         Kind::Jpeg => Ok((header.width, header.height, jpeg::orientation(bytes, limits)?)),
         Kind::Npy => npy::shape(bytes).map(|shape| (shape.width, shape.height, 1)),
-        Kind::Png | Kind::Webp | Kind::Tiff => {
-            Ok((header.width, header.height, others::orientation(bytes, header.kind, limits)?))
-        }
+        Kind::Tiff => tiff::look(bytes),
+        Kind::Png | Kind::Webp => Ok((header.width, header.height, others::orientation(bytes, header.kind, limits)?)),
         Kind::Gif | Kind::Bmp | Kind::Pnm => Ok((header.width, header.height, 1)),
         kind => Err(Refused::NoDecoder(kind)),
     }

@@ -5,7 +5,7 @@
 
 use shardpack_format::image_header::Kind;
 
-use crate::{Layout, Limits, Picture, Refused};
+use crate::{Layout, Limits, Picture, Refused, refused::plain};
 
 /// An array as a picture.
 pub(super) struct Shape {
@@ -58,7 +58,7 @@ fn item_bytes(dtype: &str) -> Option<u64> {
 /// Whether all items are there.
 pub(super) fn check(bytes: &[u8]) -> Result<(), Refused> {
     let head = head(bytes).ok_or_else(|| damaged("no head that can be read"))?;
-    let item = item_bytes(head.dtype).ok_or_else(|| damaged(format!("items of type {:?}", head.dtype)))?;
+    let item = item_bytes(head.dtype).ok_or_else(|| damaged(plain(&format!("items of type {}", head.dtype))))?;
     let needed = head.shape.iter().try_fold(item, |bytes, &axis| bytes.checked_mul(axis));
     match needed {
         Some(needed) if needed <= head.items.len() as u64 => Ok(()),
@@ -70,7 +70,7 @@ pub(super) fn check(bytes: &[u8]) -> Result<(), Refused> {
 pub(super) fn shape(bytes: &[u8]) -> Result<Shape, Refused> {
     check(bytes)?;
     let head = head(bytes).ok_or_else(|| damaged("no head that can be read"))?;
-    let odd = || damaged(format!("{:?} of {:?} is no picture", head.dtype, head.shape));
+    let odd = || damaged(plain(&format!("{} of {:?} is no picture", head.dtype, head.shape)));
     if head.is_fortran || !matches!(head.dtype, "|u1" | "<u1" | ">u1" | "=u1") {
         return Err(odd());
     }

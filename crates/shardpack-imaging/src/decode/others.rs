@@ -1,11 +1,12 @@
-//! PNG, WebP, GIF, BMP, TIFF and Netpbm, by the crate `image`.
+//! PNG, WebP, GIF, BMP and Netpbm, by the crate `image`.
 
 use std::io::Cursor;
 
 use image::{DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, metadata::Orientation};
 use shardpack_format::image_header::Kind;
 
-use crate::{Layout, Limits, Picture, Refused};
+use super::{png, xmp};
+use crate::{Layout, Limits, Picture, Refused, refused::plain};
 
 fn open<'a>(bytes: &'a [u8], kind: Kind, limits: &Limits) -> Result<impl ImageDecoder + 'a, Refused> {
     let format = match kind {
@@ -13,7 +14,6 @@ fn open<'a>(bytes: &'a [u8], kind: Kind, limits: &Limits) -> Result<impl ImageDe
         Kind::Webp => ImageFormat::WebP,
         Kind::Gif => ImageFormat::Gif,
         Kind::Bmp => ImageFormat::Bmp,
-        Kind::Tiff => ImageFormat::Tiff,
         Kind::Pnm => ImageFormat::Pnm,
         kind => return Err(Refused::NoDecoder(kind)),
     };
@@ -34,30 +34,39 @@ fn damaged(kind: Kind, error: ImageError) -> Refused {
         ImageError::IoError(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Some("truncated".to_owned()),
         _ => None,
     };
-    Refused::Damaged(kind, what.unwrap_or_else(|| error.to_string()))
+    Refused::Damaged(kind, plain(&what.unwrap_or_else(|| error.to_string())))
 }
 
-/// Exif orientation, in TIFF its tag.
+/// Exif orientation.
 pub(super) fn orientation(bytes: &[u8], kind: Kind, limits: &Limits) -> Result<u8, Refused> {
-    open(bytes, kind, limits).map(|mut decoder| exif(&mut decoder).1)
+    open(bytes, kind, limits).map(|mut decoder| exif(bytes, &mut decoder).1)
 }
 
-/// Exif from its TIFF header on, and the orientation. What cannot be read does not make the pixels worse.
-fn exif(decoder: &mut impl ImageDecoder) -> (Option<Vec<u8>>, u8) {
+/// Exif from its TIFF header on, and the orientation: of Exif, or where that has none, of XMP. What cannot be read does not
+/// make the pixels worse.
+fn exif(bytes: &[u8], decoder: &mut impl ImageDecoder) -> (Option<Vec<u8>>, u8) {
     let mut exif = decoder.exif_metadata().ok().flatten();
     // WebP should not have the prefix that Exif has in JPEG, but some writers put it there.
     if let Some(bare) = exif.as_ref().and_then(|exif| exif.strip_prefix(b"Exif\0\0")) {
         exif = Some(bare.to_vec());
     }
-    let orientation = exif.as_deref().and_then(Orientation::from_exif_chunk).or_else(|| decoder.orientation().ok());
-    (exif, orientation.map_or(1, Orientation::to_exif))
+    exif = exif.or_else(|| png::raw_exif(bytes));
+    let of_exif = exif.as_deref().and_then(Orientation::from_exif_chunk).map(Orientation::to_exif);
+    let of_xmp = || decoder.xmp_metadata().ok().flatten().and_then(|xmp| xmp::orientation(&xmp));
+    let orientation = of_exif.or_else(of_xmp).unwrap_or(1);
+    (exif, orientation)
 }
 
 /// Decodes all of an image.
 pub(super) fn decode(bytes: &[u8], kind: Kind, limits: &Limits) -> Result<Picture, Refused> {
+    match kind {
+        Kind::Png => png::check(bytes)?,
+        Kind::Bmp => bmp_begins(bytes)?,
+        _ => {}
+    }
     let mut decoder = open(bytes, kind, limits)?;
     let icc = decoder.icc_profile().ok().flatten();
-    let (exif, orientation) = exif(&mut decoder);
+    let (exif, orientation) = exif(bytes, &mut decoder);
     let image = DynamicImage::from_decoder(decoder).map_err(|error| damaged(kind, error))?;
     let (width, height) = (image.width(), image.height());
     let (layout, pixels) = match image {
@@ -70,15 +79,36 @@ pub(super) fn decode(bytes: &[u8], kind: Kind, limits: &Limits) -> Result<Pictur
         DynamicImage::ImageRgb16(image) => (Layout::Rgb8, to_8_bits(image.as_raw())),
         DynamicImage::ImageRgba16(image) => (Layout::Rgba8, to_8_bits(image.as_raw())),
         // Of floating point nobody says which number is white.
-        _ => return Err(Refused::Damaged(kind, "pixels of floating point".to_owned())),
+        _ => return Err(Refused::Damaged(kind, "pixels of floating point are not decoded here".to_owned())),
     };
     let picture = Picture::new(width, height, layout, pixels);
     let picture = picture.ok_or_else(|| Refused::Damaged(kind, "no pixels".to_owned()))?;
     Ok(Picture { icc, exif, orientation, ..picture })
 }
 
+/// Refuses a BMP whose pixels begin where its header or its colours are: readers do not agree on where they are then.
+///
+/// Source: MS-WMF, 2.2.2.2 to 2.2.2.5, and BITMAPFILEHEADER.
+fn bmp_begins(bytes: &[u8]) -> Result<(), Refused> {
+    let word = |at: usize| bytes.get(at..)?.first_chunk().map(|word| u32::from_le_bytes(*word));
+    let bits = |at: usize| bytes.get(at).copied().unwrap_or(0);
+    let (Some(offset), Some(header)) = (word(10), word(14)) else { return Ok(()) };
+    let masks = match (header, word(30)) {
+        (40, Some(3)) => 12,
+        (40, Some(6)) => 16,
+        _ => 0,
+    };
+    let bits = bits(if header == 12 { 24 } else { 28 });
+    // Of colours there is at least one.
+    let colours = if bits <= 8 { 3 } else { 0 };
+    match u64::from(offset) < 14 + u64::from(header) + masks + colours {
+        true => Err(Refused::Damaged(Kind::Bmp, format!("its pixels begin at byte {offset}, inside its header"))),
+        false => Ok(()),
+    }
+}
+
 /// The nearest of 256 levels.
-fn to_8_bits(levels: &[u16]) -> Vec<u8> {
+pub(super) fn to_8_bits(levels: &[u16]) -> Vec<u8> {
     // 257 is 65535 / 255, so this is at most 255.
     levels.iter().map(|&level| ((u32::from(level) + 128) / 257) as u8).collect()
 }

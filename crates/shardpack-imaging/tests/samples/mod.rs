@@ -1,4 +1,5 @@
 //! Small images of every kind, most of them made here.
+#![allow(dead_code, reason = "not every test needs all")]
 
 use image::{DynamicImage, ImageFormat, codecs::gif::GifEncoder};
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};

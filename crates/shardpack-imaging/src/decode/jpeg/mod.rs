@@ -1,4 +1,8 @@
 //! JPEG, by zune-jpeg in strict mode: the tolerant one fills what is missing with grey and says nothing.
+//!
+//! What zune-jpeg decodes to other pixels than libjpeg-turbo is for jpeg-decoder; what neither takes is refused by what it is.
+
+mod frame;
 
 use std::borrow::Cow;
 
@@ -6,15 +10,35 @@ use image::metadata::Orientation;
 use shardpack_format::image_header::Kind;
 use zune_jpeg::{
     JpegDecoder,
+    errors::DecodeErrors,
     zune_core::{bytestream::ZCursor, colorspace::ColorSpace, options::DecoderOptions},
 };
 
-use crate::{Layout, Limits, Picture, Refused};
+use frame::Frame;
+
+use super::xmp;
+use crate::{Layout, Limits, Picture, Refused, refused::plain};
 
 const MAX_SIDE: usize = 65_535;
 
 fn damaged(what: impl ToString) -> Refused {
     Refused::Damaged(Kind::Jpeg, what.to_string())
+}
+
+/// What zune-jpeg says, in words of its own but without those for programmers.
+fn by_zune(error: DecodeErrors) -> Refused {
+    damaged(match error {
+        DecodeErrors::ExhaustedData | DecodeErrors::IoErrors(_) => "truncated".to_owned(),
+        DecodeErrors::FormatStatic("Premature end of buffer") => "truncated".to_owned(),
+        DecodeErrors::FormatStatic(what) => plain(what),
+        DecodeErrors::Format(what)
+        | DecodeErrors::HuffmanDecode(what)
+        | DecodeErrors::DqtError(what)
+        | DecodeErrors::SosError(what)
+        | DecodeErrors::SofError(what)
+        | DecodeErrors::MCUError(what) => plain(&what),
+        _ => "its headers contradict themselves".to_owned(),
+    })
 }
 
 fn options() -> DecoderOptions {
@@ -25,7 +49,7 @@ fn options() -> DecoderOptions {
 fn open<'a>(bytes: &'a [u8], limits: &Limits) -> Result<(JpegDecoder<ZCursor<&'a [u8]>>, Layout), Refused> {
     let options = options();
     let mut decoder = JpegDecoder::new_with_options(ZCursor::new(bytes), options);
-    decoder.decode_headers().map_err(damaged)?;
+    decoder.decode_headers().map_err(by_zune)?;
     let (width, height) = decoder.dimensions().ok_or_else(|| damaged("no size"))?;
     // At most MAX_SIDE. A progressive image keeps two bytes a channel until its last scan.
     limits.admit(width as u32, height as u32, 3)?;
@@ -40,19 +64,25 @@ fn open<'a>(bytes: &'a [u8], limits: &Limits) -> Result<(JpegDecoder<ZCursor<&'a
 /// Exif orientation.
 pub(super) fn orientation(bytes: &[u8], limits: &Limits) -> Result<u8, Refused> {
     let bytes = tidy(bytes);
+    Frame::of(&bytes)?;
     let (decoder, _) = open(&bytes, limits)?;
     Ok(orientation_of(&decoder))
 }
 
 fn orientation_of(decoder: &JpegDecoder<ZCursor<&[u8]>>) -> u8 {
-    decoder.exif().and_then(|exif| Orientation::from_exif_chunk(exif)).map_or(1, Orientation::to_exif)
+    let of_exif = decoder.exif().and_then(|exif| Orientation::from_exif_chunk(exif)).map(Orientation::to_exif);
+    of_exif.or_else(|| xmp::orientation(decoder.xmp()?)).unwrap_or(1)
 }
 
 /// Decodes all of a JPEG.
 pub(super) fn decode(bytes: &[u8], limits: &Limits) -> Result<Picture, Refused> {
     let bytes = tidy(bytes);
+    let frame = Frame::of(&bytes)?;
     let (mut decoder, layout) = open(&bytes, limits)?;
-    let pixels = decoder.decode().map_err(damaged)?;
+    if frame.is_some_and(|frame| frame.needs_another_decoder()) {
+        return picture(&decoder, by_another(&bytes, layout, limits)?, layout);
+    }
+    let pixels = decoder.decode().map_err(by_zune)?;
     let (width, height) = decoder.dimensions().unwrap_or_default();
     picture(&decoder, (width as u32, height as u32, pixels), layout)
 }
@@ -64,6 +94,24 @@ pub(super) fn decode_reduced(bytes: &[u8], at_least: (u32, u32), limits: &Limits
     let (decoder, layout) = open(&bytes, limits).ok()?;
     let pixels = reduced(&bytes, layout, at_least, limits)?;
     picture(&decoder, pixels, layout).ok()
+}
+
+/// All pixels, by the crate jpeg-decoder.
+fn by_another(bytes: &[u8], layout: Layout, limits: &Limits) -> Result<(u32, u32, Vec<u8>), Refused> {
+    let by_decoder = |error: jpeg_decoder::Error| match error {
+        jpeg_decoder::Error::Io(_) => damaged("truncated"),
+        error => damaged(plain(&error.to_string())),
+    };
+    let mut decoder = jpeg_decoder::Decoder::new(bytes);
+    decoder.set_max_decoding_buffer_size(usize::try_from(limits.bytes).unwrap_or(usize::MAX));
+    let pixels = decoder.decode().map_err(by_decoder)?;
+    let info = decoder.info().ok_or_else(|| damaged("no size"))?;
+    match (info.pixel_format, layout) {
+        (jpeg_decoder::PixelFormat::L8, Layout::Gray8) | (jpeg_decoder::PixelFormat::RGB24, Layout::Rgb8) => {
+            Ok((info.width.into(), info.height.into(), pixels))
+        }
+        _ => Err(damaged("four inks that are scanned one after the other are not decoded here")),
+    }
 }
 
 /// By libjpeg-turbo, which is faster at any size.

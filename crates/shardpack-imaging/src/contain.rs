@@ -1,0 +1,50 @@
+//! Panics of decoders, which some files cause: they are refusals of one image here.
+
+use std::{
+    cell::Cell,
+    panic::{self, AssertUnwindSafe},
+    sync::Once,
+};
+
+use shardpack_format::image_header::Kind;
+
+use crate::Refused;
+
+thread_local! {
+    /// Whether panics of this thread are about to be told, so that nothing is printed of them.
+    static IS_CONTAINED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Calls into decoders and encoders with the image in `bytes`; a panic in there says that they do not take it. It has no
+/// effect where a program is built to abort on panic.
+///
+/// The first call puts a hook before the one that prints panics, for good. It changes nothing outside of these calls.
+pub(crate) fn contained<T>(bytes: &[u8], call: impl FnOnce() -> Result<T, Refused>) -> Result<T, Refused> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |panic| {
+            if !IS_CONTAINED.try_with(Cell::get).unwrap_or(false) {
+                before(panic);
+            }
+        }));
+    });
+    let was = IS_CONTAINED.replace(true);
+    // Nothing that the call has touched is used again but `bytes`, which it cannot change.
+    let outcome = panic::catch_unwind(AssertUnwindSafe(call));
+    IS_CONTAINED.set(was);
+    outcome.unwrap_or_else(|_| Err(Refused::Damaged(Kind::of(bytes), "its decoder gives up on it".to_owned())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_a_refusal_and_what_comes_after_is_as_ever() {
+        let refused = contained(b"II\x2A\0", || -> Result<(), Refused> { panic!("out of bounds") }).unwrap_err();
+        assert_eq!(refused.to_string(), "TIFF does not decode: its decoder gives up on it");
+        assert_eq!(contained(b"", || Ok(7)), Ok(7));
+        assert!(!IS_CONTAINED.get());
+    }
+}

@@ -1,0 +1,95 @@
+//! How a JPEG is coded, told by its headers: some ways have no decoder here, and one has another.
+
+use shardpack_format::image_header::Kind;
+
+use crate::Refused;
+
+/// What the headers before the first pixels say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Frame {
+    /// Channels of the image.
+    channels: u8,
+    /// Every block once, not refined from scan to scan.
+    is_sequential: bool,
+    /// The first channel has fewer pixels than another.
+    is_odd: bool,
+    /// Channels of the first scan.
+    of_first_scan: u8,
+}
+
+impl Frame {
+    /// Reads the headers; `None` where they cannot be told apart, which is the decoder's to say.
+    ///
+    /// # Errors
+    /// What has no decoder here, by what it is.
+    ///
+    /// Source: ITU-T T.81, B.1.1 (markers, Table B.1), B.2.2 (frame header), B.2.3 (scan header).
+    pub(super) fn of(bytes: &[u8]) -> Result<Option<Self>, Refused> {
+        let refuse = |what: String| Err(Refused::Damaged(Kind::Jpeg, what));
+        let mut frame: Option<Self> = None;
+        let mut rest = bytes.get(2..).unwrap_or_default();
+        while let Some((marker, segment)) = next(rest) {
+            let coding = match marker {
+                0x01 | 0xD0..=0xD8 => {
+                    rest = segment;
+                    continue;
+                }
+                0xD9 => return Ok(None),
+                0xDA => {
+                    let Some(of_first_scan) = segment.get(2).copied() else { return Ok(None) };
+                    return Ok(frame.map(|frame| Self { of_first_scan, ..frame }));
+                }
+                0xC0..=0xC2 => "",
+                0xC3 => "lossless",
+                0xC5..=0xC7 => "hierarchical",
+                0xC9..=0xCB | 0xCD..=0xCF => "arithmetic",
+                _ => {
+                    let Some(after) = body(segment) else { return Ok(None) };
+                    rest = &segment[after.len() + 2..];
+                    continue;
+                }
+            };
+            if !coding.is_empty() {
+                return refuse(format!("{coding} coding is not decoded here"));
+            }
+            let Some(said) = body(segment) else { return Ok(None) };
+            let Some((&[bits, high, low, _, _, channels], parts)) = said.split_first_chunk() else { return Ok(None) };
+            if bits != 8 {
+                return refuse(format!("{bits} bits a channel are not decoded here"));
+            }
+            if (high, low) == (0, 0) {
+                return refuse("its height comes behind its pixels, which is not decoded here".to_owned());
+            }
+            if !matches!(channels, 1 | 3 | 4) {
+                return refuse(format!("{channels} channels are not decoded here"));
+            }
+            let samplings = || parts.as_chunks::<3>().0.iter().map(|part| [part[1] >> 4, part[1] & 15]);
+            let first = samplings().next().unwrap_or_default();
+            let is_odd = samplings().any(|[across, down]| across > first[0] || down > first[1]);
+            if channels > 1 && samplings().flatten().any(|factor| !matches!(factor, 1 | 2 | 4)) {
+                return refuse("sampling by other factors than 1, 2 and 4 is not decoded here".to_owned());
+            }
+            frame = Some(Self { channels, is_sequential: marker != 0xC2, is_odd, of_first_scan: 0 });
+            rest = &segment[said.len() + 2..];
+        }
+        Ok(None)
+    }
+
+    /// Whether zune-jpeg 0.5 cannot be trusted with it: where channels come one after the other, it puts rows of those that
+    /// are subsampled, and what is behind restart markers, in wrong places; where luma has fewer pixels than chroma, all.
+    pub(super) fn needs_another_decoder(&self) -> bool {
+        self.is_odd || self.is_sequential && self.of_first_scan < self.channels
+    }
+}
+
+/// The next marker, and what is behind it. Strays before it are passed over.
+fn next(bytes: &[u8]) -> Option<(u8, &[u8])> {
+    let at = bytes.windows(2).position(|pair| pair[0] == 0xFF && !matches!(pair[1], 0 | 0xFF))?;
+    Some((bytes[at + 1], &bytes[at + 2..]))
+}
+
+/// What a segment holds behind its length.
+fn body(segment: &[u8]) -> Option<&[u8]> {
+    let length = usize::from(u16::from_be_bytes(*segment.first_chunk()?));
+    segment.get(2..length)
+}

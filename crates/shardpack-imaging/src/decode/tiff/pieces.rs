@@ -1,0 +1,343 @@
+//! The strips and tiles of a TIFF: unpacked, and put together to samples.
+//!
+//! Holds at all times: of what a piece unpacks to, no more is taken than its size says; fewer bytes are an error.
+
+use std::{borrow::Cow, io::Read};
+
+use flate2::read::ZlibDecoder;
+use shardpack_format::image_header::Kind;
+
+use super::{Directory, refuse, tag};
+use crate::{Limits, Picture, Refused, decode::jpeg};
+
+/// How samples lie in the file.
+pub(super) struct Plan {
+    pub width: usize,
+    pub height: usize,
+    /// Samples a pixel.
+    pub samples: usize,
+    /// Bits a sample.
+    pub bits: usize,
+    pub photometric: u64,
+    compression: u64,
+    predictor: u64,
+    /// Each sample has a plane of its own.
+    is_planar: bool,
+    /// The lowest bit of each byte comes first.
+    is_reversed: bool,
+}
+
+/// A piece: where it begins, how many pixels it covers, how many of them are in the image.
+struct Piece<'a> {
+    x: usize,
+    y: usize,
+    width: usize,
+    height: usize,
+    packed: &'a [u8],
+}
+
+impl Plan {
+    /// Reads how samples lie in the file, and refuses what is not taken here by what it is.
+    pub(super) fn of(directory: &Directory<'_>, limits: &Limits) -> Result<Self, Refused> {
+        let (width, height) = size(directory)?;
+        let samples = directory.first_of(tag::SAMPLES, 1);
+        if !(1..=8).contains(&samples) {
+            return Err(refuse(format!("{samples} samples a pixel are not decoded here")));
+        }
+        let all_bits = directory.numbers(tag::BITS);
+        let bits = all_bits.first().copied().unwrap_or(1);
+        if all_bits.iter().any(|other| *other != bits) {
+            return Err(refuse("samples of different lengths are not decoded here"));
+        }
+        match directory.numbers(tag::FORMAT).iter().find(|format| !matches!(format, 1 | 4)) {
+            Some(2) => return Err(refuse("signed samples are not decoded here")),
+            // Of floating point nobody says which number is white.
+            Some(3) => return Err(refuse("pixels of floating point are not decoded here")),
+            Some(other) => return Err(refuse(format!("samples of format {other} are not decoded here"))),
+            None => {}
+        }
+        if !matches!(bits, 1 | 2 | 4 | 8 | 16) {
+            return Err(refuse(format!("{bits} bits a sample are not decoded here")));
+        }
+        // Samples are 16 bits while they are put together.
+        limits.admit(width, height, samples as u8)?;
+        let plan = Self {
+            width: width as usize,
+            height: height as usize,
+            samples: samples as usize,
+            bits: bits as usize,
+            photometric: directory.first_of(tag::PHOTOMETRIC, u64::MAX),
+            compression: directory.first_of(tag::COMPRESSION, 1),
+            predictor: directory.first_of(tag::PREDICTOR, 1),
+            is_planar: directory.first_of(tag::PLANAR, 1) == 2 && samples > 1,
+            is_reversed: directory.first_of(tag::FILL_ORDER, 1) == 2,
+        };
+        plan.refuse_others()?;
+        Ok(plan)
+    }
+
+    /// Refuses compressions and predictors that are not taken here.
+    ///
+    /// Source: TIFF 6.0, sections 3 to 11, 14 and 22; TIFF Technical Note 2; libtiff 4.7, `tiff.h`, for the others.
+    fn refuse_others(&self) -> Result<(), Refused> {
+        let name = match self.compression {
+            1 | 5 | 8 | 32_773 | 32_946 | 50_000 => "",
+            4 if self.bits == 1 && self.samples == 1 => "",
+            7 if self.bits == 8 && !self.is_planar && matches!(self.samples, 1 | 3) => "",
+            2 | 3 => "CCITT group 3 fax",
+            4 => "CCITT group 4 fax of more than black and white",
+            6 => "JPEG of the old sort",
+            7 => "JPEG of these samples",
+            34_712 => "JPEG 2000",
+            34_925 => "LZMA",
+            50_001 => "WebP",
+            50_002 => "JPEG XL",
+            other => return Err(refuse(format!("compression {other} is not decoded here"))),
+        };
+        match self.predictor {
+            _ if !name.is_empty() => Err(refuse(format!("{name} in TIFF is not decoded here"))),
+            1 => Ok(()),
+            2 if matches!(self.bits, 8 | 16) => Ok(()),
+            // Only these know predictors.
+            _ if !matches!(self.compression, 5 | 8 | 32_946 | 50_000) => Ok(()),
+            other => Err(refuse(format!("predictor {other} for {} bits is not decoded here", self.bits))),
+        }
+    }
+
+    fn has_predictor(&self) -> bool {
+        self.predictor == 2 && matches!(self.compression, 5 | 8 | 32_946 | 50_000)
+    }
+
+    /// `[height, width, samples]`, each as the file has it.
+    pub(super) fn samples(&self, directory: &Directory<'_>, limits: &Limits) -> Result<Vec<u16>, Refused> {
+        let mut out = vec![0; self.width * self.height * self.samples];
+        let (planes, of_piece) = if self.is_planar { (self.samples, 1) } else { (1, self.samples) };
+        let pieces = self.pieces(directory, planes)?;
+        let of_plane = pieces.len() / planes;
+        for (number, piece) in pieces.iter().enumerate() {
+            let plane = number / of_plane;
+            let row_bytes = (piece.width * of_piece * self.bits).div_ceil(8);
+            let rows = piece.height.min(self.height - piece.y);
+            let columns = piece.width.min(self.width - piece.x);
+            limits.admit(piece.width as u32, rows as u32, of_piece as u8)?;
+            let (unpacked, row_bytes) = match self.compression {
+                7 => self.jpeg(directory, piece, rows, limits)?,
+                _ => (self.unpack(piece, row_bytes, rows)?, row_bytes),
+            };
+            let mut row = Vec::with_capacity(piece.width * of_piece);
+            for y in 0..rows {
+                let bytes = unpacked.get(y * row_bytes..(y + 1) * row_bytes).ok_or_else(truncated)?;
+                row.clear();
+                self.split(
+                    directory,
+                    bytes,
+                    piece.width.min(row_bytes * 8 / self.bits / of_piece) * of_piece,
+                    &mut row,
+                );
+                if self.has_predictor() {
+                    self.undo_predictor(&mut row, of_piece);
+                }
+                let start = ((piece.y + y) * self.width + piece.x) * self.samples + plane;
+                let row = row.get(..columns * of_piece).ok_or_else(truncated)?;
+                match self.is_planar {
+                    false => out[start..start + row.len()].copy_from_slice(row),
+                    true => out[start..].iter_mut().step_by(self.samples).zip(row).for_each(|(to, from)| *to = *from),
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    /// The pieces, plane by plane.
+    fn pieces<'a>(&self, directory: &Directory<'a>, planes: usize) -> Result<Vec<Piece<'a>>, Refused> {
+        let is_tiled = !directory.numbers(tag::TILE_OFFSETS).is_empty();
+        let (offsets, lengths) = match is_tiled {
+            true => (directory.numbers(tag::TILE_OFFSETS), directory.numbers(tag::TILE_LENGTHS)),
+            false => (directory.numbers(tag::STRIP_OFFSETS), directory.numbers(tag::STRIP_LENGTHS)),
+        };
+        let side = |side: u64, most: usize| usize::try_from(side).unwrap_or(usize::MAX).min(most);
+        let (width, height) = match is_tiled {
+            // A tile that is larger than the image is longer than what is taken of it.
+            true => (
+                side(directory.first_of(tag::TILE_WIDTH, 0), 1 << 16),
+                side(directory.first_of(tag::TILE_HEIGHT, 0), 1 << 16),
+            ),
+            false => (self.width, side(directory.first_of(tag::ROWS, u64::MAX), self.height)),
+        };
+        if width == 0 || height == 0 {
+            return Err(refuse("strips or tiles without a size"));
+        }
+        let (across, down) = (self.width.div_ceil(width), self.height.div_ceil(height));
+        let needed = across.saturating_mul(down).saturating_mul(planes);
+        if offsets.len() < needed {
+            return Err(refuse(format!("truncated: {} of {needed} strips or tiles", offsets.len())));
+        }
+        // Some writers leave lengths out where there is one strip that is not compressed.
+        let row_bytes = (width * self.samples / planes * self.bits).div_ceil(8);
+        let whole = |number: usize| match self.compression {
+            1 if !is_tiled => Some((row_bytes * height.min(self.height - number % (across * down) * height)) as u64),
+            _ => None,
+        };
+        let piece = |number: usize| {
+            let place = number % (across * down);
+            let length = lengths.get(number).copied().filter(|length| *length > 0).or_else(|| whole(number));
+            let length = usize::try_from(length.unwrap_or(0)).unwrap_or(usize::MAX);
+            let packed = directory.at(offsets[number], length).ok_or_else(truncated)?;
+            Ok(Piece { x: place % across * width, y: place / across * height, width, height, packed })
+        };
+        (0..needed).map(piece).collect()
+    }
+
+    /// The bytes of `rows` rows of a piece.
+    fn unpack<'a>(&self, piece: &Piece<'a>, row_bytes: usize, rows: usize) -> Result<Cow<'a, [u8]>, Refused> {
+        let packed = match self.is_reversed {
+            true => Cow::Owned(piece.packed.iter().map(|byte| byte.reverse_bits()).collect()),
+            false => Cow::Borrowed(piece.packed),
+        };
+        if self.compression == 1 {
+            return Ok(packed);
+        }
+        let mut out = vec![0; row_bytes.checked_mul(rows).ok_or_else(truncated)?];
+        let is_whole = match self.compression {
+            4 => fax(&packed, piece.width, &mut out),
+            5 => lzw(&packed, &mut out),
+            32_773 => pack_bits(&packed, &mut out),
+            50_000 => zstd_frame(&packed, &mut out).is_ok(),
+            _ => ZlibDecoder::new(&packed[..]).read_exact(&mut out).is_ok(),
+        };
+        is_whole.then_some(Cow::Owned(out)).ok_or_else(|| refuse("a strip or tile is damaged or truncated"))
+    }
+
+    /// A piece that is a JPEG, and the length of its rows: red, green, blue, whatever the JPEG has, or gray.
+    ///
+    /// Tables that many pieces share stand in a tag. What its colours are says the TIFF: the marker of Adobe tells the
+    /// decoder. Source: TIFF Technical Note 2.
+    fn jpeg<'a>(
+        &self,
+        directory: &Directory<'_>,
+        piece: &Piece<'a>,
+        rows: usize,
+        limits: &Limits,
+    ) -> Result<(Cow<'a, [u8]>, usize), Refused> {
+        const ADOBE: &[u8] = b"\xFF\xEE\0\x0EAdobe\0\x64\0\0\0\0";
+        let transform = [u8::from(self.photometric == 6)];
+        let marker = if self.samples == 3 { [ADOBE, &transform].concat() } else { Vec::new() };
+        let tables = directory.bytes_of(tag::JPEG_TABLES);
+        let tables = tables.and_then(|tables| tables.strip_prefix(b"\xFF\xD8")).unwrap_or_default();
+        let tables = tables.strip_suffix(b"\xFF\xD9").unwrap_or(tables);
+        let scan = piece.packed.strip_prefix(b"\xFF\xD8").ok_or_else(|| refuse("a JPEG in it does not begin"))?;
+        let whole = [b"\xFF\xD8", &marker[..], tables, scan].concat();
+        let picture: Picture = jpeg::decode(&whole, limits).map_err(|refused| match refused {
+            Refused::Damaged(_, what) => Refused::Damaged(Kind::Tiff, format!("a JPEG in it: {what}")),
+            other => other,
+        })?;
+        let is_as_said = picture.layout.channels() == self.samples && picture.height as usize >= rows;
+        if !is_as_said || (picture.width as usize) < piece.width.min(self.width - piece.x) {
+            return Err(refuse("a JPEG in it has another size than its strip or tile"));
+        }
+        let row_bytes = picture.width as usize * self.samples;
+        Ok((Cow::Owned(picture.pixels), row_bytes))
+    }
+
+    /// Adds the first `count` samples of a row to `out`.
+    fn split(&self, directory: &Directory<'_>, bytes: &[u8], count: usize, out: &mut Vec<u16>) {
+        match self.bits {
+            16 => out.extend(bytes.as_chunks::<2>().0.iter().take(count).map(|pair| directory.word(*pair))),
+            8 => out.extend(bytes.iter().take(count).map(|byte| u16::from(*byte))),
+            bits => {
+                let shifts = (1..=8 / bits).map(move |place| 8 - place * bits);
+                let of_byte = |byte: &u8| {
+                    let byte = *byte;
+                    shifts.clone().map(move |shift| u16::from(byte >> shift) & ((1 << bits) - 1))
+                };
+                out.extend(bytes.iter().flat_map(of_byte).take(count));
+            }
+        }
+    }
+
+    /// Each sample says by how much it is more than the one of the pixel before. Source: TIFF 6.0, section 14.
+    fn undo_predictor(&self, row: &mut [u16], samples: usize) {
+        let most = if self.bits == 16 { u16::MAX } else { 0xFF };
+        for at in samples..row.len() {
+            row[at] = row[at].wrapping_add(row[at - samples]) & most;
+        }
+    }
+}
+
+/// Width and height.
+pub(super) fn size(directory: &Directory<'_>) -> Result<(u32, u32), Refused> {
+    let side = |tag: u16| u32::try_from(directory.first_of(tag, 0)).ok().filter(|side| *side > 0);
+    side(tag::WIDTH).zip(side(tag::HEIGHT)).ok_or_else(|| refuse("no size"))
+}
+
+fn truncated() -> Refused {
+    refuse("truncated")
+}
+
+/// A zstd frame, whose window is no longer than a strip or tile of the usual kind.
+fn zstd_frame(packed: &[u8], out: &mut [u8]) -> std::io::Result<()> {
+    const LOG_OF_WINDOW: u32 = 24;
+    let mut decoder = zstd::stream::read::Decoder::new(packed)?;
+    decoder.window_log_max(LOG_OF_WINDOW)?;
+    decoder.read_exact(out)
+}
+
+/// Runs of bytes. Source: TIFF 6.0, section 9.
+fn pack_bits(packed: &[u8], out: &mut [u8]) -> bool {
+    let (mut from, mut at) = (packed, 0);
+    while at < out.len() {
+        let Some((&count, rest)) = from.split_first() else { return false };
+        let (run, taken) = match count {
+            0..=127 => (usize::from(count) + 1, usize::from(count) + 1),
+            128 => (0, 0),
+            _ => (257 - usize::from(count), 1),
+        };
+        let Some((bytes, rest)) = rest.split_at_checked(taken) else { return false };
+        let end = (at + run).min(out.len());
+        match count {
+            0..=127 => out[at..end].copy_from_slice(&bytes[..end - at]),
+            _ => out[at..end].fill(bytes.first().copied().unwrap_or(0)),
+        }
+        (from, at) = (rest, end);
+    }
+    true
+}
+
+/// LZW as TIFF 6.0, section 13, has it; and as old writers had it, the lowest bit first, as libtiff tells it.
+fn lzw(packed: &[u8], out: &mut [u8]) -> bool {
+    let is_old = matches!(packed, [0, second, ..] if second & 1 == 1);
+    let mut decoder = match is_old {
+        true => weezl::decode::Decoder::new(weezl::BitOrder::Lsb, 8),
+        false => weezl::decode::Decoder::with_tiff_size_switch(weezl::BitOrder::Msb, 8),
+    };
+    let (mut from, mut at) = (packed, 0);
+    while at < out.len() {
+        let step = decoder.decode_bytes(from, &mut out[at..]);
+        from = &from[step.consumed_in..];
+        at += step.consumed_out;
+        match step.status {
+            Ok(weezl::LzwStatus::Ok) if step.consumed_in + step.consumed_out > 0 => {}
+            _ => break,
+        }
+    }
+    at == out.len()
+}
+
+/// Black and white, by the lines before. Source: ITU-T T.6.
+fn fax(packed: &[u8], width: usize, out: &mut [u8]) -> bool {
+    let Ok(columns) = u16::try_from(width) else { return false };
+    let bytes = packed.iter().map(|byte| Ok::<u8, std::convert::Infallible>(*byte));
+    let Ok(mut decoder) = fax::decoder::Group4Decoder::new(bytes, columns);
+    for row in out.chunks_exact_mut(width.div_ceil(8)) {
+        match decoder.advance() {
+            Ok(fax::decoder::DecodeStatus::Incomplete) => {}
+            _ => return false,
+        }
+        for (x, colour) in decoder.line().pels().enumerate() {
+            if colour == fax::Color::Black {
+                row[x / 8] |= 0x80 >> (x % 8);
+            }
+        }
+    }
+    true
+}
