@@ -166,13 +166,19 @@ fn check(bench: &Bench, from: &Path, name: &str, expected: &Expected) {
     let paths: BTreeSet<_> = lines.iter().filter(|line| line.fate == Fate::Skipped).map(|line| &line.path).collect();
     let named = document["unpacked"].as_array().map_or(0, Vec::len);
     assert_eq!((paths.len() as u64, named as u64), (*skipped, *skipped), "{name}: {document}");
-    let is_plain = |line: &Value| !line["reason"].as_str().unwrap().contains('\n');
+    // Images of an HDF5 file are taken out first; where they lie then is nobody's business.
+    let is_hdf5 = from.extension().is_some_and(|extension| extension == "h5");
+    let is_plain = |line: &Value| {
+        let reason = line["reason"].as_str().unwrap();
+        !(reason.contains('\n') || is_hdf5 && reason.contains(", byte "))
+    };
     assert!(document["unpacked"].as_array().unwrap().iter().all(is_plain), "{name}: {document}");
     run(&["verify", "--quiet", dst.to_str().unwrap()]).code(0);
     // Without the option it is refused, and verify says why, or all is well everywhere.
     let code = i32::from(*skipped > 0);
     convert(from, &bench.at(&format!("all-{name}")), &["--quiet"]).code(code);
-    run(&["verify", from.to_str().unwrap()]).code(code);
+    let ran = run(&["verify", from.to_str().unwrap()]).code(code);
+    assert!(!is_hdf5 || !ran.stdout.contains(", byte"), "{name}: {}", ran.stdout);
 }
 
 #[test]

@@ -196,7 +196,9 @@ fn a_shard_of_which_nothing_can_be_read_does_not_keep_others_from_being_packed()
         let files = [folder.join(name), broken_file.clone()];
         let files = [files[0].as_path(), files[1].as_path()];
         let from = ["--from", format];
-        convert(&files, &dst, &from).code(1).says(&format!("(broken-{name}, byte "));
+        // Rows of parquet have no places.
+        let place = if format == "parquet" { ")" } else { ", byte " };
+        convert(&files, &dst, &from).code(1).says(&format!("(broken-{name}{place}"));
         assert!(!dst.join("manifest.json").exists());
         convert(&files, &dst, &[&from[..], &["--on-bad", "skip"]].concat()).code(0);
         check_sealed(&dst, format);
@@ -348,7 +350,7 @@ fn what_is_wrong_with_single_samples_is_named_and_counted() {
             "no label",
             "x.parquet",
             parquet_file(&[], &[(Some(0), image(1), None), (None, image(3), None), (Some(2), image(2), None)]),
-            vec!["x.parquet/1: no label (x.parquet, byte "],
+            vec!["x.parquet/1: no label (x.parquet)"],
         ),
     ];
     for (name, file, bytes, said) in cases {

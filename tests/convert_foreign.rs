@@ -424,7 +424,12 @@ fn parquet_of_hugging_face_is_converted_with_the_names_of_its_classes() {
     let rows = [(Some(0), jpeg(1, 5000), None), (None, jpeg(2, 5000), None), (Some(-1), jpeg(3, 5000), None)];
     let file = written(&bench, "gaps.parquet", &parquet_file(&["cat", "dog"], &rows));
     let dst = bench.at("gaps");
-    convert(&[&file], &dst, &[]).code(1).says("no label").says("label -1").says("gaps.parquet, byte");
+    convert(&[&file], &dst, &[])
+        .code(1)
+        .says("no label")
+        .says("label -1")
+        .says("(gaps.parquet)")
+        .says_not("gaps.parquet, byte");
     convert(&[&file], &dst, &["--on-bad", "skip"]).code(0);
     check_sealed(&dst, "gaps");
     assert_eq!((manifest(&dst).samples, skipped(&dst).len()), (1, 2));

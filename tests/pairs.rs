@@ -118,7 +118,8 @@ with h5py.File(out, 'w') as file:
 
 fn sources(bench: &Bench) -> Vec<Source> {
     let images = images();
-    let at = |name: &str| bench.at("in").join(name);
+    // Beside where it is packed to, as people have it.
+    let at = |name: &str| bench.at(name);
     let (tree, with) = (at("tree"), at("with"));
     for (path, _, image) in &images {
         for root in [&tree, &with] {
@@ -181,6 +182,7 @@ fn sources(bench: &Bench) -> Vec<Source> {
         Source { classes: Some(names), beside: Some("txt"), ..foreign("dataset", dataset) },
         foreign("tar", tar),
         foreign("tar.zst", at("y.tar.zst")),
+        Source { options: vec!["--no-labels"], classes: None, ..foreign("tar without labels", at("x.tar")) },
         foreign("tfrecord", by_hand("tfrecord").0),
         foreign("recordio", by_hand("recordio").0),
         foreign("mds", by_hand("mds").0),

@@ -177,7 +177,22 @@ impl ShardFile {
 
     /// Whether images can be read where they lie in it: neither it nor a part of it is compressed.
     pub fn is_plain(&self) -> bool {
-        self.packed.is_none() && !matches!(self.kind, Kind::Parquet | Kind::Hdf5)
+        self.packed.is_none() && self.has_places()
+    }
+
+    /// Whether offsets of records are places in the file, or in what it unpacks to; else they count in the images end to end,
+    /// which means nothing to anybody, and rows are told by their keys.
+    pub fn has_places(&self) -> bool {
+        !matches!(self.kind, Kind::Parquet | Kind::Hdf5)
+    }
+
+    /// Where something is, for a message: the file, which is called `name`, and the byte if that means something.
+    pub fn place(&self, name: &str, offset: u64) -> String {
+        match (self.has_places(), self.packed) {
+            (false, _) => name.to_owned(),
+            (true, None) => format!("{name}, byte {offset}"),
+            (true, Some(_)) => format!("{name}, byte {offset} unpacked"),
+        }
     }
 
     /// Its bytes, unpacked, from the first on.

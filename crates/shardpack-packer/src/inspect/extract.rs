@@ -162,7 +162,8 @@ fn in_records(file: &ShardFile, wanted: &[u8], monitor: &dyn Monitor) -> Result<
         }
         let name = String::from_utf8_lossy(&record.key).into_owned();
         if let Err(why) = record.image {
-            return Err(in_file(Error::data(why).at_byte(record.range.start).in_sample(name)));
+            let error = Error::data(why).in_sample(name);
+            return Err(in_file(if file.has_places() { error.at_byte(record.range.start) } else { error }));
         }
         let mut bytes = Vec::new();
         walk.image(&mut bytes).map_err(in_file)?;

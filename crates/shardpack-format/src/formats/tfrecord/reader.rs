@@ -214,8 +214,8 @@ fn image<'a>(example: &Example<'a>, data: &[u8], wanted: &Wanted) -> Result<(&'a
         let start = data.get(place.clone())?;
         (Kind::of(&start[..start.len().min(SNIFF_BYTES)]) != Kind::Unknown).then_some((key, place))
     });
-    // A name that says so, of something that is none.
-    let odd = IMAGES.iter().filter_map(|name| named(name)).find(|(_, list)| !is_bytes(list) && list.values > 0);
+    // A name that says so, of what may be pixels. One number is an id.
+    let odd = IMAGES.iter().filter_map(|name| named(name)).find(|(_, list)| !is_bytes(list) && list.values > 1);
     match (like_images.next(), like_images.next()) {
         (Some((like, _)), None) if let Some((odd, _)) = odd => Err(format!(
             "feature {:?} holds no bytes, and {:?} looks like an image: --image-feature says which is meant",
@@ -460,6 +460,11 @@ mod tests {
         assert_eq!(found(&some, Some("other")).unwrap_err(), "no feature \"other\": it has a, b, image, z");
         assert_eq!(found(&some, Some("image")).unwrap_err(), "feature \"image\" holds no bytes");
         assert!(found(&some[..1], None).is_err() && found(&[], None).is_err());
+        let pixels = [("image", small(&[3, 4])), ("thumb", text(JPEG))];
+        assert!(
+            found(&pixels, None).unwrap_err().contains("\"thumb\" looks like an image: --image-feature says which")
+        );
+        assert_eq!(found(&pixels, Some("thumb")).unwrap(), "thumb");
         let frames = field(0x0a, &[field(0x0a, JPEG), field(0x0a, JPEG)].concat());
         assert_eq!(found(&[("jpeg", frames)], None).unwrap_err(), "feature \"jpeg\" has 2 values, not one");
         let many: Vec<_> = "abcdefghijklmnop".split("").map(|key| (key, small(&[1]))).collect();

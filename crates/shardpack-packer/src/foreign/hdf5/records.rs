@@ -10,6 +10,7 @@ use shardpack_format::{
 };
 
 use super::{
+    super::plain::by,
     Images,
     rows::Rows,
     tables::{Table, is_image},
@@ -88,8 +89,7 @@ impl Opened {
                 out.extend_from_slice(&npy::head(BYTES, &shape, false));
             }
             (Some(shape), _) => {
-                let axes: Vec<_> = shape.iter().map(u64::to_string).collect();
-                return Ok(Err(in_row(format!("{} bytes of pixels, its axes are {}", bytes.len(), axes.join("×")))));
+                return Ok(Err(in_row(format!("{} bytes of pixels, its axes are {}", bytes.len(), by(&shape)))));
             }
             (None, _) => return Ok(Err(in_row(format!("{} bytes that begin like no image", bytes.len())))),
         }

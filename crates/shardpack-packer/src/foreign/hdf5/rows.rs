@@ -12,7 +12,10 @@ use hdf5_reader::{
 };
 use shardpack_format::{Error, Result};
 
-use super::open::{self, MOST_BYTES};
+use super::{
+    super::plain::by,
+    open::{self, MOST_BYTES},
+};
 
 /// Bytes of a batch of rows.
 const BATCH_BYTES: usize = 16 << 20;
@@ -70,8 +73,7 @@ impl Rows {
         let row_bytes = bytes_of(dataset.shape().iter().skip(1).copied().collect()).ok_or_else(|| too_long("rows"))?;
         let chunks = dataset.chunks().unwrap_or_default();
         if !chunks.is_empty() && bytes_of(chunks.iter().copied().map(u64::from).collect()).is_none() {
-            let shape: Vec<_> = chunks.iter().map(u32::to_string).collect();
-            return Err(too_long(&format!("chunks of {} items of {item_bytes} bytes:", shape.join("×"))));
+            return Err(too_long(&format!("chunks of {} items of {item_bytes} bytes:", by(&chunks))));
         }
         // Chunks at the ends are stored whole.
         let stored = dataset.shape().iter().enumerate().try_fold(item_bytes as u64, |bytes, (at, axis)| {
@@ -80,7 +82,10 @@ impl Rows {
         });
         if stored.is_none_or(|stored| stored > open::most_unpacked(file)) {
             let bytes = file.storage().len();
-            return Err(in_dataset(format!("{:?} items, more than a file of {bytes} bytes can hold", dataset.shape())));
+            return Err(in_dataset(format!(
+                "{} items, more than a file of {bytes} bytes can hold",
+                by(dataset.shape())
+            )));
         }
         let band = chunks.first().copied().map_or(1, u64::from).max(1);
         let fit = (BATCH_BYTES as u64 / row_bytes.max(1)).clamp(1, BATCH_ROWS);
@@ -159,7 +164,12 @@ impl Rows {
         let bytes = bytes.map_err(open::cause)?;
         let expected = (rows.end - rows.start).checked_mul(self.row_bytes as u64);
         if expected != Some(bytes.len() as u64) {
-            return Err(Hdf5Error::InvalidData(format!("{} bytes of rows {rows:?}", bytes.len())));
+            return Err(Hdf5Error::InvalidData(format!(
+                "{} bytes of rows {} to {}",
+                bytes.len(),
+                rows.start,
+                rows.end
+            )));
         }
         Ok(bytes)
     }

@@ -13,6 +13,7 @@ use shardpack_format::{
 };
 
 use super::{
+    super::plain::by,
     names::{self, CLASSES, FILENAMES, IMAGES, LABELS, Members, SHAPES, group_of, rank},
     open,
     rows::Rows,
@@ -77,8 +78,7 @@ impl Seen {
 
     /// What it is, for a person: `images uint8 100×32×32×3`.
     fn told(&self) -> String {
-        let shape: Vec<_> = self.shape.iter().map(u64::to_string).collect();
-        let shape = if shape.is_empty() { "of one item".to_owned() } else { shape.join("×") };
+        let shape = if self.shape.is_empty() { "of one item".to_owned() } else { by(&self.shape) };
         format!("{} {} {shape}", self.path, self.type_name)
     }
 

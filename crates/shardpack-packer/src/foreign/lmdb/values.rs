@@ -342,7 +342,7 @@ pub(super) fn recipe(held: &Held) -> std::result::Result<(Range<usize>, usize, u
         _ => None,
     }
     .filter(|_| !part.is_empty())
-    .ok_or_else(|| format!("pixels of shape {:?}, which are not read", array.shape))?;
+    .ok_or_else(|| format!("pixels of shape {}, which are not read", plain::by(&array.shape)))?;
     let order = if array.is_fortran { FORTRAN } else { 0 };
     let recipe = coded | PIXELS | order | form << FORM_SHIFT | shape << SHAPE_SHIFT;
     let head = npy::head(&array.dtype, &array.shape, array.is_fortran);

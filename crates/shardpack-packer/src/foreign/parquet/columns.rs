@@ -241,10 +241,11 @@ fn asked<'s>(schema: &'s SchemaDescriptor, name: &str) -> Result<&'s Type> {
     found.map(|root| &**root).ok_or_else(|| Error::usage(format!("no column {name:?}: {}", names(schema))))
 }
 
-/// The column that is called as images are, and holds neither text nor what may be their bytes.
+/// The column that is called as images are, and holds neither what may be their bytes, nor paths or ids.
 fn odd_image(schema: &SchemaDescriptor) -> Option<&str> {
     let is_there = |name: &&&str| schema.root_schema().get_fields().iter().any(|root| root.name() == **name);
-    let may_be = |name: &str| flat(schema, name).is_some_and(|leaf| is_text(&schema.column(leaf)));
+    let is_of_one = |leaf: usize| is_text(&schema.column(leaf)) || is_number(&schema.column(leaf));
+    let may_be = |name: &str| flat(schema, name).is_some_and(is_of_one);
     IMAGES.iter().find(is_there).copied().filter(|name| !may_be(name) && Images::in_column(schema, name).is_none())
 }
 

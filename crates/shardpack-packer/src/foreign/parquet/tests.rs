@@ -287,6 +287,16 @@ fn a_column_of_bytes_is_found_by_its_content_and_text_by_its_name() {
     let both = vec![(0..2).map(|_| Leaf::Bytes(vec![JPEG], vec![], vec![])).collect()];
     let error = walk(file_of(two, both, properties()), &Wanted::default()).err().unwrap();
     assert!(error.to_string().contains("\"a\" and \"b\" both"), "{error}");
+    let pixels = "message schema { required group image (LIST) { repeated group list { required double element; } }
+        required binary thumb; }";
+    let group = || {
+        let image = Leaf::Real(vec![0.5, 0.25], vec![1, 1], vec![0, 1]);
+        vec![vec![image, Leaf::Bytes(vec![JPEG], vec![], vec![])]]
+    };
+    let error = walk(file_of(pixels, group(), properties()), &Wanted::default()).err().unwrap();
+    assert!(error.to_string().contains("column \"thumb\" holds images"), "{error}");
+    let wanted = Wanted { image: Some("thumb".to_owned()), ..Wanted::default() };
+    assert_eq!(records(file_of(pixels, group(), properties()), &wanted)[0].1, JPEG);
 }
 
 #[test]

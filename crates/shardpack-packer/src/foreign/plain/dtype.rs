@@ -4,7 +4,7 @@
 
 use std::{cmp::Ordering, fmt};
 
-use super::{Array, Part};
+use super::{Array, Part, by};
 
 /// Axes of the longest shape; numpy 1 has no more.
 pub(super) const MAX_AXES: usize = 32;
@@ -104,7 +104,7 @@ impl Dtype {
             false => shape.iter().try_fold(self.item_bytes(), |bytes, axis| bytes.checked_mul(*axis)),
         };
         if bytes != Some(data.len() as u64) {
-            return Err(format!("an array of {self} and shape {shape:?} has {} bytes", data.len()));
+            return Err(format!("an array of {self} and shape {} has {} bytes", by(&shape), data.len()));
         }
         Ok(Array { dtype: self.to_string(), shape, is_fortran, data })
     }

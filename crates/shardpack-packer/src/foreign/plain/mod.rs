@@ -28,6 +28,11 @@ pub const MAX_DEPTH: usize = 64;
 /// Values that even the shortest input may stand for.
 const FREE_VALUES: usize = 4096;
 
+/// Axes for a message: `3×4`.
+pub fn by<T: ToString>(axes: &[T]) -> String {
+    axes.iter().map(T::to_string).collect::<Vec<_>>().join("×")
+}
+
 /// A value; its long parts lie in the input, which is not kept.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {

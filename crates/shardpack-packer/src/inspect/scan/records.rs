@@ -44,7 +44,10 @@ pub(super) fn scan(file: &ShardFile, found: &mut Found<'_>) -> Result<FileFacts>
             },
             Err(why) => {
                 lacking += 1;
-                let error = || Error::data(why).at_byte(record.range.start);
+                let error = || match file.has_places() {
+                    true => Error::data(why).at_byte(record.range.start),
+                    false => Error::data(why),
+                };
                 first.get_or_insert_with(|| error().in_sample(String::from_utf8_lossy(&record.key)));
                 None
             }

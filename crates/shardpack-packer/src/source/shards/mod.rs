@@ -225,7 +225,7 @@ impl Shards {
                     let name = scanned.name(row);
                     match classes.number(row.said, &words) {
                         Err(reason) => {
-                            let reason = format!("{reason} ({}, byte {})", file.name, row.offset);
+                            let reason = format!("{reason} ({})", file.shard.place(&file.name, row.offset));
                             one.unpacked.push(refuse(None, name, Fate::Skipped, reason));
                         }
                         Ok(class) if !keep.wants(collector.path(class, name)) => {
@@ -240,7 +240,7 @@ impl Shards {
                 }
                 for scan::Refused { name, said, offset, reason } in scanned.refused {
                     let class = said.and_then(|said| classes.number(said, &words).ok().flatten());
-                    let reason = format!("{reason} ({}, byte {offset})", file.name);
+                    let reason = format!("{reason} ({})", file.shard.place(&file.name, offset));
                     one.unpacked.push(refuse(class, &name, Fate::Skipped, reason));
                 }
                 for (kind, images) in scanned.kinds {

@@ -199,7 +199,8 @@ impl ShardReader<'_> {
     }
 
     fn refuse(&self, number: usize, offset: u64, what: &str) -> ReadError {
-        ReadError::Refused(Refusal(format!("{what} ({}, byte {offset})", self.files[number].name)))
+        let file = &self.files[number];
+        ReadError::Refused(Refusal(format!("{what} ({})", file.shard.place(&file.name, offset))))
     }
 }
 

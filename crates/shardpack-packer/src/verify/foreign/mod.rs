@@ -172,7 +172,8 @@ fn shown(file: &ShardFile) -> String {
 
 fn of_sample(file: &ShardFile, key: &[u8], offset: u64, what: String) -> Problem {
     let key = Some(String::from_utf8_lossy(key).into_owned());
-    Problem { file: shown(file), bytes: Some(offset..offset), key, path: None, what }
+    let bytes = file.has_places().then_some(offset..offset);
+    Problem { file: shown(file), bytes, key, path: None, what }
 }
 
 /// What most samples of each format have.

@@ -30,7 +30,7 @@ pub(super) fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor, w
         }
         let damaged = |what: String| {
             let mut problem = of_sample(file, &record.key, record.range.start, what);
-            problem.bytes = Some(record.range.clone());
+            problem.bytes = problem.bytes.map(|_| record.range.clone());
             problem
         };
         match &record.image {

@@ -193,7 +193,8 @@ fn image_of(columns: &[Column]) -> Result<Option<usize>> {
         (Some(named), _) if of_images(&columns[named]) => Ok(Some(named)),
         // What it holds is seen in the samples.
         (Some(named), _) if columns[named].encoding == "bytes" => Ok(Some(named)),
-        (Some(named), [one, ..]) if columns[named].encoding != "str" => {
+        // A path, or an id.
+        (Some(named), [one, ..]) if columns[named].encoding != "str" && integer(&columns[named].encoding).is_none() => {
             let Column { name, encoding, .. } = &columns[named];
             ask(
                 format!("column {name:?} of encoding {encoding:?} is no image, column {:?} is", columns[*one].name),
@@ -409,6 +410,21 @@ mod tests {
         assert_eq!((record.label, record.filename), (Label::Text(b"x/1.jpg".to_vec()), None));
         let error = columns(&list, &Wanted { image: Some("c".to_owned()), ..Wanted::default() }).err().unwrap();
         assert!(error.to_string().contains("a, b, key, n"), "{error}");
+    }
+
+    #[test]
+    fn an_image_is_taken_by_its_name_and_not_guessed_from_several() {
+        let of = |list: [(&str, &str); 2]| {
+            let list = list.map(|(name, encoding)| (name, encoding, None));
+            columns(&list, &Wanted::default()).map(|columns| columns.image).map_err(|error| error.to_string())
+        };
+        assert_eq!(of([("depth", "png"), ("image", "jpeg")]), Ok(Some(1)));
+        assert_eq!(of([("image", "pil"), ("thumb", "jpeg")]), Ok(Some(0)));
+        assert_eq!(of([("image", "bytes"), ("thumb", "jpeg")]), Ok(Some(0)));
+        assert_eq!(of([("image", "str"), ("thumb", "jpeg")]), Ok(Some(1)));
+        assert_eq!(of([("image", "int"), ("thumb", "jpeg")]), Ok(Some(1)));
+        assert!(of([("left", "jpeg"), ("right", "png")]).unwrap_err().contains("\"left\" and \"right\" both hold"));
+        assert!(of([("image", "ndarray"), ("thumb", "jpeg")]).unwrap_err().contains("\"ndarray\" is no image"));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{
     super::{
+        by,
         dtype::{MAX_AXES, Number},
         made,
     },
@@ -17,7 +18,7 @@ impl Machine<'_> {
     /// Calls `function`, which is one that is known.
     pub(super) fn reduce(&mut self, function: Slot, arguments: Slot) -> Result<(), String> {
         let Slot::Global(function) = function else { return Err("something is called that is no function".to_owned()) };
-        let wrong = || Err(format!("{function:?} is called with the wrong arguments"));
+        let wrong = || Err(format!("{function} is called with the wrong arguments"));
         let Some(arguments) = self.tuple(arguments) else { return wrong() };
         match (function, arguments) {
             (Global::Reconstruct, [Slot::Global(Global::Ndarray), _, _]) => self.push_object(Object::Unfilled, 0),
@@ -120,7 +121,7 @@ impl Machine<'_> {
                 }
                 list
             }
-            _ => return Err(format!("an array of {count} values and shape {axes:?}")),
+            _ => return Err(format!("an array of {count} values and shape {}", by(&axes))),
         };
         self.depths[number as usize] = self.depth_around(&list)?;
         self.objects[number as usize] = Object::List(list);
@@ -266,7 +267,7 @@ impl Machine<'_> {
             Slot::Float(number) => return Ok(Value::Float(number)),
             Slot::Text(start, end) => return Ok(Value::Text(Part::Plain(start as usize..end as usize))),
             Slot::Bytes(start, end) => return Ok(Value::Bytes(Part::Plain(start as usize..end as usize))),
-            Slot::Global(global) => return Err(format!("{global:?} itself is no plain data")),
+            Slot::Global(global) => return Err(format!("{global} itself is no plain data")),
             Slot::Object(number) => number,
         };
         Ok(match self.object(number) {

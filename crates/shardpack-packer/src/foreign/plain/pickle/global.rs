@@ -1,5 +1,7 @@
 //! The names that plain data asks for; they are known here and looked up nowhere.
 
+use std::fmt;
+
 /// A name that means something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Global {
@@ -40,6 +42,23 @@ impl Global {
             (b"builtins" | b"__builtin__", b"bytearray") => Self::Bytearray,
             (b"collections", b"OrderedDict") => Self::OrderedDict,
             _ => return Err(format!("it asks for {}.{}, which is no plain data", told(module), told(name))),
+        })
+    }
+}
+
+impl fmt::Display for Global {
+    /// As Python calls it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Reconstruct => "numpy's _reconstruct",
+            Self::Scalar => "numpy's scalar",
+            Self::FromBuffer => "numpy's _frombuffer",
+            Self::Ndarray => "numpy.ndarray",
+            Self::Dtype => "numpy.dtype",
+            Self::Encode => "_codecs.encode",
+            Self::Bytes => "bytes",
+            Self::Bytearray => "bytearray",
+            Self::OrderedDict => "collections.OrderedDict",
         })
     }
 }

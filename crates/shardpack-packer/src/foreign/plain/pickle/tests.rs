@@ -155,9 +155,9 @@ fn what_is_not_plain_is_refused_by_name() {
         (b"\x93.", "byte 0: a value is wanted and there is none"),
         (b"K\x01K\x02\x93.", "byte 4: STACK_GLOBAL without names"),
         (b"K\x01)R.", "byte 3: something is called that is no function"),
-        (b"cnumpy\nndarray\n)R.", "byte 16: Ndarray is called with the wrong arguments"),
-        (b"cnumpy\nndarray\n.", " Ndarray itself is no plain data"),
-        (b"cbuiltins\nbytes\nK\x05\x85R.", "byte 19: Bytes is called with the wrong arguments"),
+        (b"cnumpy\nndarray\n)R.", "byte 16: numpy.ndarray is called with the wrong arguments"),
+        (b"cnumpy\nndarray\n.", " numpy.ndarray itself is no plain data"),
+        (b"cbuiltins\nbytes\nK\x05\x85R.", "byte 19: bytes is called with the wrong arguments"),
         (
             b"c_codecs\nencode\nX\x03\0\0\0\xe7\x8c\xabX\x06\0\0\0latin1\x86R.",
             "byte 36: '猫' in text that stands for bytes",
@@ -214,7 +214,7 @@ fn an_array_has_the_bytes_that_its_shape_says() {
     let mut bad = good;
     bad[at + 1] = 200;
     let error = pickle(&bad).unwrap_err();
-    assert!(error.ends_with("an array of |u1 and shape [200, 3, 3] has 18 bytes"), "{error}");
+    assert!(error.ends_with("an array of |u1 and shape 200×3×3 has 18 bytes"), "{error}");
 }
 
 /// Reads what is hostile; it has to be refused soon.
