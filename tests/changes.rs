@@ -165,6 +165,78 @@ fn an_image_that_cannot_be_changed_is_bad_and_never_packed_as_it_was() {
 }
 
 #[test]
+fn where_no_image_can_be_changed_the_first_is_named_with_the_reason() {
+    let bench = Bench::new();
+    bench.file("a/1.jpg", b"no image");
+    bench.file("a/2.jpg", b"none either");
+    for options in [&["--resize", "32"][..], &["--fix", "--on-bad", "skip"]] {
+        bench
+            .pack(options)
+            .code(1)
+            .says("none of 2 images can be changed, the first: a/1.jpg: no image by its first bytes")
+            .says_not("ImageFolder")
+            .clean_error();
+    }
+    let list = bench.at("list.csv");
+    fs::write(&list, "path,label\nnowhere/1.jpg,0\nnowhere/2.jpg,1\n").unwrap();
+    run(&["pack", list.to_str().unwrap(), bench.dst().to_str().unwrap()])
+        .code(1)
+        .says("none of 2 images can be packed, the first: nowhere/1.jpg: ")
+        .says_not("ImageFolder");
+}
+
+/// A TIFF of Lab colours, which nothing here decodes: 4 × 4, one strip, little-endian.
+fn lab() -> Vec<u8> {
+    let tags: [(u16, u32); 8] = [(256, 4), (257, 4), (258, 8), (259, 1), (262, 8), (273, 110), (277, 3), (279, 48)];
+    let mut bytes = b"II\x2A\0\x08\0\0\0\x08\0".to_vec();
+    for (tag, value) in tags {
+        bytes.extend_from_slice(&tag.to_le_bytes());
+        bytes.extend_from_slice(b"\x04\0\x01\0\0\0");
+        bytes.extend_from_slice(&value.to_le_bytes());
+    }
+    bytes.resize(110 + 48, 0);
+    bytes
+}
+
+#[test]
+fn what_cannot_be_fixed_is_refused_by_what_it_is_and_never_kept_in_silence() {
+    let bench = Bench::with(&["a/1.jpg"]);
+    bench.file("a/lab.tif", &lab());
+    bench.file("a/slope.tif", &tiff(&slope(40, 30)));
+    let refused = "a/lab.tif: TIFF does not decode: Lab TIFF is not decoded here";
+    for options in [&["--fix"][..], &["--check", "full"], &["--encode", "png"]] {
+        bench.pack(&[options, &["--force"]].concat()).code(1).says(refused);
+    }
+    for options in [&["--fix"][..], &["--check", "full"], &["--encode", "png"]] {
+        bench.pack(&[options, &["--on-bad", "skip", "--force"]].concat()).code(0);
+        let dataset = Dataset::read(&bench.dst());
+        assert_eq!(dataset.paths(), ["a/1.jpg", "a/slope.tif"], "{options:?}");
+        let line = dataset.unpacked().into_iter().find(|line| line.0 == "a/lab.tif").unwrap();
+        assert_eq!((line.1, line.2), (Fate::Skipped, "TIFF does not decode: Lab TIFF is not decoded here".to_owned()));
+    }
+    // It is packed as it is where nothing is asked, and --decode names it.
+    bench.pack(&["--force"]).code(0);
+    run(&["verify", bench.dst().to_str().unwrap(), "--decode"]).code(1).says("Lab TIFF is not decoded here");
+}
+
+/// A TIFF of one strip, of the pixels of `image`.
+fn tiff(image: &DynamicImage) -> Vec<u8> {
+    let rgb = image.to_rgb8();
+    let (width, height) = rgb.dimensions();
+    let tags =
+        [(256, width), (257, height), (258, 8), (259, 1), (262, 2), (273, 110), (277, 3), (279, 3 * width * height)];
+    let mut bytes = b"II\x2A\0\x08\0\0\0\x08\0".to_vec();
+    for (tag, value) in tags {
+        bytes.extend_from_slice(&u16::to_le_bytes(tag));
+        bytes.extend_from_slice(b"\x04\0\x01\0\0\0");
+        bytes.extend_from_slice(&value.to_le_bytes());
+    }
+    bytes.resize(110, 0);
+    bytes.extend_from_slice(&rgb);
+    bytes
+}
+
+#[test]
 fn checked_whole_a_truncated_image_is_bad_and_else_it_is_packed() {
     let bench = Bench::of(12, 3000);
     let whole = jpeg(3, 9000);

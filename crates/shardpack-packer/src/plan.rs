@@ -15,7 +15,11 @@ use shardpack_format::{
     sample::Sample,
 };
 
-use crate::{ledger::Unpacked, listing::Listing, source::Found};
+use crate::{
+    ledger::{Fate, Unpacked},
+    listing::Listing,
+    source::Found,
+};
 
 /// Length in bytes that a block of consecutive samples should have.
 pub const BLOCK_BYTES: u64 = 512 * 1024;
@@ -190,11 +194,7 @@ impl Plan {
         let mut plan = Self::without_cuts(found, options)?;
         let samples = plan.listing.len();
         if samples == 0 {
-            return Err(Error::usage(match &plan.split {
-                Some(split) => format!("no images in split {split}"),
-                None => "no images found".to_owned(),
-            })
-            .help("an ImageFolder is SRC/<class>/<image>, with names that end in .jpg, .jpeg, .png, .webp, …"));
+            return Err(plan.nothing());
         }
         let (mut total, mut longest) = (0u64, 0);
         let mut scratch = Scratch::default();
@@ -208,6 +208,26 @@ impl Plan {
         let ends = plan.ends(total, longest)?;
         plan.cut(&ends)?;
         Ok(plan)
+    }
+
+    /// Why there is nothing to pack, by the first image of those that were found.
+    fn nothing(&self) -> Error {
+        let of_split = self.split.as_ref().map_or_else(String::new, |split| format!(" in split {split}"));
+        let first = |fate| self.unpacked.iter().find(|unpacked| unpacked.fate == fate);
+        let said = |first: &Unpacked| format!("{}: {}", String::from_utf8_lossy(&first.path), first.reason);
+        let count = self.unpacked.iter().filter(|unpacked| unpacked.fate != Fate::Kept).count();
+        match (first(Fate::Skipped), first(Fate::Filtered)) {
+            (Some(bad), _) => {
+                let asked = if self.options.recipe.is_some() { "changed" } else { "packed" };
+                Error::data(format!("none of {count} images{of_split} can be {asked}, the first: {}", said(bad)))
+            }
+            (None, Some(left)) => {
+                Error::usage(format!("all {count} images{of_split} are left out, the first: {}", said(left)))
+            }
+            (None, None) if self.split.is_some() => Error::usage(format!("no images{of_split}")),
+            (None, None) => Error::usage("no images found")
+                .help("an ImageFolder is SRC/<class>/<image>, with names that end in .jpg, .jpeg, .png, .webp, …"),
+        }
     }
 
     /// A plan whose shards hold these numbers of samples, in order.

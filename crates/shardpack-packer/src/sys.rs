@@ -17,9 +17,7 @@ pub fn io_error(what: &str, path: &Path, error: io::Error) -> Error {
         Some(rustix::io::Errno::ROFS | rustix::io::Errno::ACCESS | rustix::io::Errno::PERM) => {
             Some("choose a folder that can be written, or change its permissions")
         }
-        Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) => {
-            Some("too few file descriptors: raise the limit (`ulimit -n 4096`) or use fewer --jobs")
-        }
+        _ if is_out_of_files(Some(&error)) => Some(MORE_FILES),
         Some(rustix::io::Errno::IO) => Some("the disk failed; run the same command again once it works"),
         _ => None,
     };
@@ -28,6 +26,50 @@ pub fn io_error(what: &str, path: &Path, error: io::Error) -> Error {
         Some(help) => error.help(help),
         None => error,
     }
+}
+
+/// What helps where [`is_out_of_files`].
+pub const MORE_FILES: &str = "too few file descriptors: raise the limit (`ulimit -n 4096`) or use fewer --jobs";
+
+/// Whether there are too few file descriptors.
+pub fn is_out_of_files(error: Option<&io::Error>) -> bool {
+    let errno = error.and_then(io::Error::raw_os_error).map(rustix::io::Errno::from_raw_os_error);
+    matches!(errno, Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE))
+}
+
+/// Whether an error of reading tells of the machine at this moment and not of the file that is read: what is asked again may
+/// be there.
+///
+/// That a file is not there, is a folder, or may not be read, is so of the file. Source: errno(3); NFS, FUSE and Lustre
+/// give the others while a server or a disk is away.
+pub fn is_of_machine(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let Some(errno) = error.raw_os_error().map(Errno::from_raw_os_error) else { return false };
+    #[cfg(target_os = "linux")]
+    if matches!(errno, Errno::REMOTEIO | Errno::NOLINK | Errno::COMM) {
+        return true;
+    }
+    matches!(
+        errno,
+        Errno::IO
+            | Errno::STALE
+            | Errno::TIMEDOUT
+            | Errno::NOMEM
+            | Errno::MFILE
+            | Errno::NFILE
+            | Errno::AGAIN
+            | Errno::NODEV
+            | Errno::NOBUFS
+            | Errno::NOTCONN
+            | Errno::CONNRESET
+            | Errno::CONNREFUSED
+            | Errno::CONNABORTED
+            | Errno::HOSTDOWN
+            | Errno::HOSTUNREACH
+            | Errno::NETDOWN
+            | Errno::NETUNREACH
+            | Errno::NETRESET
+    )
 }
 
 /// The path that `path` is, without links.

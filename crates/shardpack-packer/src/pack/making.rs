@@ -76,7 +76,7 @@ pub(super) fn make(
             if let Some(record) = known.get(&key(number)) {
                 return Ok(Some(record.clone()));
             }
-            // What cannot be read is met again by the copy.
+            // What cannot be read is not kept in the spool: the next run asks again.
             let Some(()) = looker.whole(number, buffer)? else { return Ok(None) };
             let called = named(listing.name(number)).filter(|_| recipe.fix && recipe.encode.is_none());
             let of_name = called.map(|encode| Recipe { encode: Some(encode), ..recipe.clone() });
@@ -89,8 +89,9 @@ pub(super) fn make(
                 Err(refused) => spool.add(key(number), What::Refused, &refused.to_string(), &[])?,
             }))
         };
-        let records = looker.each(Phase::Making, (0..listing.len()).collect(), jobs, monitor, work)?;
-        drop(looker);
+        let mut records = looker.each(Phase::Making, (0..listing.len()).collect(), jobs, monitor, work)?;
+        let refused = |text| Record { what: What::Refused, text, place: 0, bytes: 0 };
+        records.extend(looker.into_unread().into_iter().map(|(number, why)| (number, refused(why))));
         for record in records.iter().map(|(_, record)| record).filter(|record| record.what == What::Made) {
             record.text.split(", ").for_each(|change| {
                 let word = change.strip_prefix("resized ").map_or(change, |_| "resized");

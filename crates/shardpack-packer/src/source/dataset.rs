@@ -3,7 +3,6 @@
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
-use rustix::io::Errno;
 use shardpack_format::{
     Error, ErrorKind, Result,
     formats::{Beside, Choice, foreign::Label},
@@ -22,6 +21,7 @@ use crate::{
     ledger::{Fate, Unpacked},
     listing::Listing,
     monitor::{Monitor, Phase},
+    sys,
 };
 
 /// Lists the dataset in `root`, or those of its splits.
@@ -140,14 +140,12 @@ impl<'a> SealedReader<'a> {
     }
 }
 
-/// Damage is of one sample; a machine without memory or descriptors is not.
+/// Damage is of one sample, and so is a file that may not be read; a machine that cannot read at this moment is not.
 pub(super) fn refused(error: Error) -> ReadError {
-    match error.kind() {
-        ErrorKind::Data => ReadError::Refused(Refusal(error.to_string())),
-        _ => match error.io_error().and_then(|e| e.raw_os_error()).map(Errno::from_raw_os_error) {
-            Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM) | None => ReadError::Fatal(error),
-            Some(_) => ReadError::Refused(Refusal(error.to_string())),
-        },
+    match (error.kind(), error.io_error()) {
+        (ErrorKind::Data, _) => ReadError::Refused(Refusal(error.to_string())),
+        (_, Some(io)) if !sys::is_of_machine(io) => ReadError::Refused(Refusal(error.to_string())),
+        _ => ReadError::Fatal(error),
     }
 }
 
@@ -204,6 +202,5 @@ pub(crate) fn peek(dataset: &Dataset, stored: u64, first: &mut [u8], wait: bool)
     let file = shard.open().map_err(refused)?;
     // Where it is in a compressed shard, roughly: this tells of the disk, not of the image.
     let at = row.payload().0.min(shard.entry().bytes.saturating_sub(1));
-    medium::peek(&file, at, first, wait)
-        .map_err(|error| ReadError::Refused(Refusal(format!("cannot be read: {error}"))))
+    medium::peek(&file, at, first, wait).map_err(|error| refused(sys::io_error("cannot read", &shard.path(), error)))
 }

@@ -10,11 +10,13 @@ pub mod list;
 pub mod made;
 pub mod medium;
 mod open;
+mod patient;
 pub mod shards;
 mod walk;
 
 use std::{
     collections::BTreeMap,
+    io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -37,6 +39,7 @@ pub use dataset::SealedReader;
 pub use list::List;
 pub use made::Made;
 pub use open::FolderReader;
+use patient::Patient;
 pub use shards::Shards;
 
 /// Whether `extension`, in lower case and without its dot, is one of an image.
@@ -55,6 +58,24 @@ pub enum ReadError {
     Refused(Refusal),
     /// The machine is not right: nothing goes on.
     Fatal(Error),
+}
+
+impl ReadError {
+    /// What an error of the system says that came while `path` was read, which is of one sample or of many.
+    ///
+    /// It is never a verdict on a sample that the machine could not read at this moment.
+    pub(crate) fn of_system(error: io::Error, path: &Path) -> Self {
+        match sys::is_of_machine(&error) {
+            true => Self::Fatal(Error::io("cannot read", error).in_file(path)),
+            false => Self::Refused(Refusal(format!("cannot be read: {error}"))),
+        }
+    }
+}
+
+impl From<Error> for ReadError {
+    fn from(error: Error) -> Self {
+        Self::Fatal(error)
+    }
 }
 
 /// Hands out the bytes of listed samples.
@@ -193,11 +214,11 @@ impl Origin {
     ) -> Result<Box<dyn Source + 'a>> {
         let of_split = |root: &Path| split.map_or_else(|| root.to_path_buf(), |split| root.join(split));
         Ok(match self {
-            Self::Folder(root) => Box::new(FolderReader::open(&of_split(root), listing)?),
-            Self::Dataset(root) => Box::new(SealedReader::open(&of_split(root), listing)?),
-            Self::Shards(shards) => Box::new(shards.open(listing, work, monitor)?),
+            Self::Folder(root) => Box::new(Patient(FolderReader::open(&of_split(root), listing)?)),
+            Self::Dataset(root) => Box::new(Patient(SealedReader::open(&of_split(root), listing)?)),
+            Self::Shards(shards) => Box::new(Patient(shards.open(listing, work, monitor)?)),
             Self::Made(made) => Box::new(made.open(split, listing, work, monitor)?),
-            Self::List(list) => Box::new(FolderReader::open(list.root(), listing)?),
+            Self::List(list) => Box::new(Patient(FolderReader::open(list.root(), listing)?)),
         })
     }
 

@@ -3,7 +3,7 @@
 use std::{
     fs::File,
     io::{self, IoSliceMut, Read},
-    os::fd::OwnedFd,
+    os::{fd::OwnedFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
     sync::OnceLock,
 };
@@ -12,7 +12,7 @@ use rustix::{
     fs::{Mode, OFlags},
     io::Errno,
 };
-use shardpack_format::{Error, Result};
+use shardpack_format::Result;
 
 use super::{ReadError, Refusal, Source, medium, walk};
 use crate::{listing::Listing, sys};
@@ -33,7 +33,7 @@ pub struct FolderReader<'a> {
 impl<'a> FolderReader<'a> {
     /// Serves `listing`, whose paths are relative to `root`.
     pub fn open(root: &Path, listing: &'a Listing) -> Result<Self> {
-        let fd = walk::open_folder(rustix::fs::CWD, std::os::unix::ffi::OsStrExt::as_bytes(root.as_os_str()))
+        let fd = walk::open_folder(rustix::fs::CWD, root.as_os_str().as_bytes())
             .map_err(|e| sys::io_error("cannot open folder", root, e.into()))?;
         let kept = (sys::raise_open_files() / FOLDER_SHARE).saturating_sub(64).min(listing.folders().len() as u64);
         let folders = (0..kept).map(|_| OnceLock::new()).collect();
@@ -44,17 +44,28 @@ impl<'a> FolderReader<'a> {
     fn file(&self, number: u64, name: &[u8]) -> Result<File, ReadError> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let folder = &self.listing.folder(number).path;
-        let opened = match self.folders.get(self.listing.entry(number).folder as usize) {
+        let mut opened = match self.folders.get(self.listing.entry(number).folder as usize) {
             Some(slot) => {
                 self.folder(slot, folder).and_then(|folder| rustix::fs::openat(folder, name, flags, Mode::empty()))
             }
             None => rustix::fs::openat(&self.root, walk::join(folder, name).as_slice(), flags, Mode::empty()),
         };
-        opened.map(File::from).map_err(|error| self.failed(error.into()))
+        if matches!(opened, Err(Errno::STALE)) {
+            // The server has forgotten the folder that is kept open; its path may lead there again.
+            opened = rustix::fs::open(self.path(number, name), flags, Mode::empty());
+        }
+        opened.map(File::from).map_err(|error| ReadError::of_system(error.into(), &self.path(number, name)))
     }
 
-    /// Reads a file over the whole of `payload`, as long as it was when it was listed.
-    fn read_file(&self, mut file: File, payload: &mut [u8]) -> Result<(), ReadError> {
+    /// The path of the file `name` in the folder of sample `number`.
+    fn path(&self, number: u64, name: &[u8]) -> PathBuf {
+        let path = walk::join(&self.listing.folder(number).path, name);
+        self.root_path.join(std::ffi::OsStr::from_bytes(&path))
+    }
+
+    /// Reads the file `name` in the folder of sample `number` over the whole of `payload`, as long as it was when it was listed.
+    fn read_file(&self, number: u64, name: &[u8], payload: &mut [u8]) -> Result<(), ReadError> {
+        let mut file = self.file(number, name)?;
         // One byte more than planned: a read that stops short of it has met the end, which saves asking for it.
         let (mut filled, mut beyond) = (0, [0]);
         while filled < payload.len() {
@@ -63,7 +74,7 @@ impl<'a> FolderReader<'a> {
                 Ok(0) => return Err(changed(format!("{filled} bytes"), payload.len())),
                 Ok(more) => filled += more,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.failed(error)),
+                Err(error) => return Err(ReadError::of_system(error, &self.path(number, name))),
             }
         }
         match filled > payload.len() {
@@ -80,21 +91,11 @@ impl<'a> FolderReader<'a> {
         // Another thread may have been first; then this descriptor is closed.
         Ok(slot.get_or_init(|| folder))
     }
-
-    /// A file that cannot be read is bad, unless it is this process that has no descriptor or memory left.
-    fn failed(&self, error: io::Error) -> ReadError {
-        match error.raw_os_error().map(Errno::from_raw_os_error) {
-            Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM) => {
-                ReadError::Fatal(sys::io_error("cannot open a file of the source", &self.root_path, error))
-            }
-            _ => ReadError::Refused(Refusal(format!("cannot be read: {error}"))),
-        }
-    }
 }
 
 impl Source for FolderReader<'_> {
     fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
-        self.read_file(self.file(number, self.listing.name(number))?, payload)
+        self.read_file(number, self.listing.name(number), payload)
     }
 
     fn read_beside(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
@@ -116,24 +117,19 @@ impl Source for FolderReader<'_> {
             }
             fatal => fatal,
         };
-        let file = self.file(number, &name).map_err(of_file)?;
         // An empty file is not read at all, and cannot have become shorter.
-        self.read_file(file, out).map_err(of_file)
+        self.read_file(number, &name, out).map_err(of_file)
     }
 
     fn peek(&self, number: u64, first: &mut [u8], wait: bool) -> Result<Option<usize>, ReadError> {
-        medium::peek(&self.file(number, self.listing.name(number))?, 0, first, wait).map_err(|error| self.failed(error))
+        let name = self.listing.name(number);
+        let peeked = medium::peek(&self.file(number, name)?, 0, first, wait);
+        peeked.map_err(|error| ReadError::of_system(error, &self.path(number, name)))
     }
 }
 
 fn changed(found: String, planned: usize) -> ReadError {
     ReadError::Refused(Refusal(format!("changed since it was planned: {found}, the plan says {planned}")))
-}
-
-impl From<Error> for ReadError {
-    fn from(error: Error) -> Self {
-        Self::Fatal(error)
-    }
 }
 
 #[cfg(test)]

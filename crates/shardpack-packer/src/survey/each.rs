@@ -1,8 +1,11 @@
 //! Looking at many images: in the order in which they lie, by many threads, with one buffer each.
 
-use std::sync::{
-    Mutex, PoisonError,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use shardpack_format::{Error, Result};
@@ -10,7 +13,7 @@ use shardpack_format::{Error, Result};
 use crate::{
     listing::Listing,
     monitor::{Monitor, Phase},
-    source::{Origin, ReadError, Source},
+    source::{Origin, ReadError, Refusal, Source},
 };
 
 /// Images of one dataset that can be looked at.
@@ -19,13 +22,16 @@ pub(crate) struct Looker<'a> {
     reader: Box<dyn Source + 'a>,
     /// The first bytes of an image can be had without the rest.
     has_heads: bool,
+    /// Images that could not be read, and why.
+    unread: Mutex<BTreeMap<u64, String>>,
 }
 
 impl<'a> Looker<'a> {
     /// Opens what was found of `split`.
     pub fn open(source: &'a Origin, split: Option<&str>, listing: &'a Listing, monitor: &dyn Monitor) -> Result<Self> {
         let reader = source.open(split, listing, None, monitor)?;
-        Ok(Self { listing, reader, has_heads: matches!(source, Origin::Folder(_) | Origin::List(_)) })
+        let has_heads = matches!(source, Origin::Folder(_) | Origin::List(_));
+        Ok(Self { listing, reader, has_heads, unread: Mutex::default() })
     }
 
     /// Reads the first bytes of image `number` over `out`, `most` of them or the whole image if it is shorter or cannot be
@@ -36,7 +42,7 @@ impl<'a> Looker<'a> {
         }
         out.resize(most, 0);
         let read = self.reader.peek(number, out, true);
-        out.truncate(passable(read)?.flatten().unwrap_or(0));
+        out.truncate(self.passable(number, read)?.flatten().unwrap_or(0));
         Ok((!out.is_empty()).then_some(()))
     }
 
@@ -44,7 +50,25 @@ impl<'a> Looker<'a> {
     pub fn whole(&self, number: u64, out: &mut Vec<u8>) -> Result<Option<()>> {
         out.clear();
         out.resize(self.listing.entry(number).bytes as usize, 0);
-        passable(self.reader.read(number, out))
+        self.passable(number, self.reader.read(number, out))
+    }
+
+    /// An image that cannot be read is passed over and remembered.
+    fn passable<T>(&self, number: u64, read: Result<T, ReadError>) -> Result<Option<T>> {
+        match read {
+            Ok(read) => Ok(Some(read)),
+            Err(ReadError::Refused(Refusal(why))) => {
+                self.unread.lock().unwrap_or_else(PoisonError::into_inner).insert(number, why);
+                Ok(None)
+            }
+            Err(ReadError::Fatal(error)) => Err(error),
+        }
+    }
+
+    /// The images that could not be read, and why: nothing was found out about them, so none of them may go on as if it
+    /// had been.
+    pub fn into_unread(self) -> BTreeMap<u64, String> {
+        self.unread.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What `look` says of each of `numbers`, in order of the numbers.
@@ -88,14 +112,5 @@ impl<'a> Looker<'a> {
         let mut all = all.into_inner().unwrap_or_else(PoisonError::into_inner);
         all.sort_unstable_by_key(|(number, _)| *number);
         Ok(all)
-    }
-}
-
-/// An image that cannot be read is passed over: the copy meets it again.
-fn passable<T>(read: Result<T, ReadError>) -> Result<Option<T>> {
-    match read {
-        Ok(read) => Ok(Some(read)),
-        Err(ReadError::Refused(_)) => Ok(None),
-        Err(ReadError::Fatal(error)) => Err(error),
     }
 }

@@ -43,7 +43,7 @@ pub(super) fn look(
             Ok(Some((header.kind, refusal(&header, choice))))
         },
     )?;
-    let (mut fates, mut kinds) = (Fates::new(), BTreeMap::new());
+    let (mut fates, mut kinds) = (super::bad(looker.into_unread()), BTreeMap::new());
     for (number, (kind, refusal)) in looks {
         match refusal {
             Some(reason) => {

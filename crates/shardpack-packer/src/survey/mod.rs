@@ -3,7 +3,7 @@
 //! Whatever a person says about the images beyond their paths is decided here: classes, kinds, sizes, images that are there
 //! twice, how many of a class. Each image that is left out is named with the reason. The plan knows nothing of this: it
 //! gets a shorter listing. Where bytes have to be looked at, it is in the order in which they lie, by many threads; an image
-//! that cannot be read stays, since the copy will meet it again and `--on-bad` decides.
+//! that cannot be read is bad, and `--on-bad` decides.
 //!
 //! Holds at all times: what comes out follows from the source and the choice alone.
 
@@ -96,8 +96,11 @@ pub fn survey(source: &Origin, found: &mut [Found], choice: &Choice, monitor: &d
     }
     for (one, images) in found.iter().zip(images) {
         if one.listing.is_empty() && images > 0 {
-            let left_out = one.unpacked.iter().find(|unpacked| unpacked.fate == Fate::Filtered);
-            let reason = left_out.map_or_else(String::new, |first| format!(", the first: {}", first.reason));
+            let first = |fate| one.unpacked.iter().find(move |unpacked| unpacked.fate == fate);
+            let left_out = first(Fate::Filtered).or_else(|| first(Fate::Skipped));
+            let said =
+                |first: &Unpacked| format!(", the first: {}: {}", String::from_utf8_lossy(&first.path), first.reason);
+            let reason = left_out.map_or_else(String::new, said);
             return Err(Error::usage(format!("all {images} images are left out{reason}")).in_file(source.path()));
         }
     }
@@ -123,6 +126,11 @@ fn settle(found: &mut Found, fates: Fates) {
         reason: reason.into(),
     }));
     found.unpacked.sort_by(order);
+}
+
+/// What becomes of images that could not be read: they are bad, and `--on-bad` decides.
+fn bad(unread: BTreeMap<u64, String>) -> Fates {
+    unread.into_iter().map(|(number, why)| (number, (Fate::Skipped, why))).collect()
 }
 
 fn path(listing: &Listing, number: u64) -> Vec<u8> {

@@ -24,6 +24,7 @@ const BANDS: [u32; 5] = [13, 13, 13, 13, 12];
 /// What is to be known of images that look like an earlier one, for each dataset.
 pub(super) fn find(source: &Origin, found: &mut [Found], choice: &Choice, monitor: &dyn Monitor) -> Result<Vec<Fates>> {
     let mut hashed: BTreeMap<u64, Vec<twins::Image>> = BTreeMap::new();
+    let mut fates = Vec::new();
     for (dataset, one) in found.iter().enumerate() {
         let looker = Looker::open(source, one.split.as_deref(), &one.listing, monitor)?;
         let numbers = (0..one.listing.len()).collect();
@@ -34,10 +35,10 @@ pub(super) fn find(source: &Origin, found: &mut [Found], choice: &Choice, monito
             Ok(read.and_then(|()| decode(buffer, &Limits::default()).ok()).map(|picture| perceptual_hash(&picture)))
         })?;
         hashes.into_iter().for_each(|(number, hash)| hashed.entry(hash).or_default().push((dataset, number)));
+        fates.push(super::bad(looker.into_unread()));
     }
     let hashes: Vec<u64> = hashed.keys().copied().collect();
     let near = nearest(&hashes);
-    let mut fates = vec![Fates::new(); found.len()];
     let mut count = 0;
     for (at, hash) in hashes.iter().enumerate() {
         let images = &hashed[hash];

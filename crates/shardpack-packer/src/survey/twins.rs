@@ -20,8 +20,7 @@ pub(super) type Image = (usize, u64);
 
 /// What becomes of images that are there more than once, for each dataset. The first of a dataset stays.
 pub(super) fn find(source: &Origin, found: &mut [Found], choice: &Choice, monitor: &dyn Monitor) -> Result<Vec<Fates>> {
-    let groups = groups(source, found, choice, monitor)?;
-    let mut fates = vec![Fates::new(); found.len()];
+    let (groups, mut fates) = groups(source, found, choice, monitor)?;
     let (mut duplicates, mut leaks, mut splits) = (0u64, 0u64, 0u64);
     for group in &groups {
         let is_in_splits = group.iter().any(|(dataset, _)| *dataset != group[0].0);
@@ -68,8 +67,13 @@ pub(super) fn name(found: &[Found], (dataset, number): &Image) -> String {
     split + &shown(&one.listing, *number)
 }
 
-/// Images with the same bytes, in order in each group.
-fn groups(source: &Origin, found: &[Found], choice: &Choice, monitor: &dyn Monitor) -> Result<Vec<Vec<Image>>> {
+/// Images with the same bytes, in order in each group; and for each dataset what could not be read.
+fn groups(
+    source: &Origin,
+    found: &[Found],
+    choice: &Choice,
+    monitor: &dyn Monitor,
+) -> Result<(Vec<Vec<Image>>, Vec<Fates>)> {
     let lookers = found.iter().map(|one| Looker::open(source, one.split.as_deref(), &one.listing, monitor));
     let lookers = lookers.collect::<Result<Vec<_>>>()?;
     let images = found.iter().enumerate();
@@ -102,7 +106,7 @@ fn groups(source: &Origin, found: &[Found], choice: &Choice, monitor: &dyn Monit
         monitor.go_on()?;
         groups.extend(equal(&lookers, group.iter().map(|(_, image)| *image).collect())?);
     }
-    Ok(groups)
+    Ok((groups, lookers.into_iter().map(|looker| super::bad(looker.into_unread())).collect()))
 }
 
 /// Those that share what they are marked with, sorted by that and then by the image.

@@ -13,7 +13,7 @@ use std::{
 use shardpack_format::Result;
 
 use super::{Origin, ReadError, Refusal, Source};
-use crate::{listing::Listing, monitor::Monitor};
+use crate::{listing::Listing, monitor::Monitor, sys};
 pub use spool::{Record, Spool, What};
 
 /// A source, and what was made of its images.
@@ -132,6 +132,6 @@ impl Source for MadeReader<'_> {
         };
         let most = first.len().min(self.listing.entry(number).bytes as usize);
         let read = super::medium::peek(self.spool.file(), place, &mut first[..most], wait);
-        read.map_err(|error| ReadError::Refused(Refusal(format!("cannot be read: {error}"))))
+        read.map_err(|error| ReadError::Fatal(sys::io_error("cannot read", self.spool.path(), error)))
     }
 }

@@ -93,6 +93,11 @@ impl Spool {
         Ok(Self { path: path.to_path_buf(), file, end: Mutex::new(0) })
     }
 
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The file.
     pub fn file(&self) -> &File {
         &self.file

@@ -237,6 +237,6 @@ impl Source for ShardReader<'_> {
     fn peek(&self, number: u64, first: &mut [u8], wait: bool) -> Result<Option<usize>, ReadError> {
         let (number, offset) = of_place(self.listing.entry(number).place);
         medium::peek(&*self.file(number)?, offset, first, wait)
-            .map_err(|error| self.refuse(number, offset, &format!("cannot be read: {error}")))
+            .map_err(|error| refused(sys::io_error("cannot read", &self.paths[number], error)))
     }
 }

@@ -1,0 +1,45 @@
+//! Asking again: what the machine could not read at one moment it may read at the next.
+//!
+//! Holds at all times: an error of the machine ends the run once it has stayed; it never becomes a verdict on a sample.
+
+use std::{thread::sleep, time::Duration};
+
+use super::{ReadError, Source};
+use crate::sys;
+
+/// How long to wait before each time that is asked again: a server that was away for a moment is back by then.
+const PAUSES: [Duration; 3] = [Duration::from_millis(20), Duration::from_millis(200), Duration::from_secs(1)];
+
+/// A source that is asked again where the machine, and not the sample, was not right.
+#[derive(Debug)]
+pub(super) struct Patient<S>(pub S);
+
+fn patiently<T>(mut ask: impl FnMut() -> Result<T, ReadError>) -> Result<T, ReadError> {
+    for pause in PAUSES {
+        match ask() {
+            Err(ReadError::Fatal(error)) if error.io_error().is_some_and(sys::is_of_machine) => sleep(pause),
+            answer => return answer,
+        }
+    }
+    ask().map_err(|error| match error {
+        ReadError::Fatal(error) if sys::is_out_of_files(error.io_error()) => ReadError::Fatal(error.help(sys::MORE_FILES)),
+        ReadError::Fatal(error) => ReadError::Fatal(error.help(
+            "it was asked four times; the same command goes on once the machine can read it, and --exclude leaves it out",
+        )),
+        refused => refused,
+    })
+}
+
+impl<S: Source> Source for Patient<S> {
+    fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
+        patiently(|| self.0.read(number, payload))
+    }
+
+    fn read_beside(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
+        patiently(|| self.0.read_beside(number, which, out))
+    }
+
+    fn peek(&self, number: u64, first: &mut [u8], wait: bool) -> Result<Option<usize>, ReadError> {
+        patiently(|| self.0.peek(number, first, wait))
+    }
+}
