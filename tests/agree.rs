@@ -16,8 +16,9 @@ use std::{
 };
 
 use serde_json::Value;
-use shards::{BY_HAND, Sample, convert, mds_index, mds_shard, sha1, written_by_hand};
+use shards::{BY_HAND, Feature, Sample, Tar, convert, mds_index, mds_shard, sha1, tf_record, written_by_hand};
 use support::{Bench, Ran, contents, jpeg, run};
+use tar::EntryType;
 
 /// Files as somebody left them, and what they come to.
 struct Row {
@@ -102,6 +103,59 @@ fn mds(name: &str, change: impl Fn(&mut Value)) -> Row {
     Row::new(format!("mds: {name}"), vec![("0.mds", one), ("1.mds", two), ("index.json", index)])
 }
 
+/// Tar files with odd members.
+fn tars() -> Vec<Row> {
+    let image = |number: u64| jpeg(number, 5000);
+    let tar = || Tar::new().sample("a", "0", &image(1)).sample("b", "1", &image(2));
+    let row = |what: &str, tar: Tar| Row::new(format!("tar: {what}"), vec![("x.tar", tar.bytes())]);
+    let sparse = |tar: Tar, name| {
+        tar.member(EntryType::XHeader, "PaxHeaders/0", "", b"22 GNU.sparse.major=1\n").file(name, &[0; 512])
+    };
+    let mut rows = vec![
+        row(
+            "an image of the same extension in other case",
+            tar().file("c.cls", b"0").file("c.jpg", &image(3)).file("c.JPG", &image(4)),
+        )
+        .wrong(2, 2),
+        row("a second image", tar().file("b.jpg", &image(3)).sample("c", "1", &image(4))).wrong(2, 2),
+        row("a second label", tar().file("b.cls", b"0").sample("c", "1", &image(4))).wrong(2, 2),
+        row("an image without extension", tar().file("c", &image(3)).sample("d", "0", &image(4))).wrong(3, 1),
+        row("a text without extension", tar().file("README", b"text").sample("d", "0", &image(4))).sound(3),
+        row("an image under __meta__", tar().file("__meta__/c.jpg", &image(3)).sample("d", "0", &image(4))).wrong(3, 1),
+        row("a text under __meta__", tar().file("__meta__/c.json", b"{}").sample("d", "0", &image(4))).sound(3),
+        row(
+            "AppleDouble",
+            tar().file("._b.jpg", b"\0\x05\x16\x07").file("c/._b.jpg", &image(3)).file(".DS_Store", b"x"),
+        )
+        .sound(2),
+        row("./ before names", Tar::new().sample("./a", "0", &image(1)).sample("../b", "1", &image(2))).sound(2),
+        row("a hidden folder", tar().sample(".thumbs/a", "0", &image(3))).sound(2),
+        row("a link to an image", tar().member(EntryType::Symlink, "c.jpg", "a.jpg", b"").sample("d", "0", &image(4)))
+            .wrong(3, 1),
+        row(
+            "a link to something",
+            tar().member(EntryType::Symlink, "latest", "a.jpg", b"").sample("d", "0", &image(4)),
+        )
+        .sound(3),
+        row("a sparse member in PAX", sparse(tar(), "c.jpg").sample("d", "0", &image(4))).wrong(3, 1),
+        row(
+            "a sparse member of GNU tar",
+            tar().member(EntryType::GNUSparse, "c.jpg", "", &[0; 700]).sample("d", "0", &image(4)),
+        )
+        .wrong(3, 1),
+        row("no members", Tar::new()).wrong(0, 0),
+        row("samples without an image", tar().file("c.txt", b"text").file("d.txt", b"text")).wrong(2, 2),
+        row("none with an image", Tar::new().file("c.txt", b"text").file("d.txt", b"text")).wrong(0, 2),
+    ];
+    let whole = tar().bytes();
+    let end = whole.iter().rposition(|byte| *byte != 0).unwrap().next_multiple_of(512);
+    let of_bytes = |what: &str, bytes: Vec<u8>| Row::new(format!("tar: {what}"), vec![("x.tar", bytes)]);
+    rows.push(of_bytes("no end", whole[..end].to_vec()).wrong(2, 1).not_to_adopt());
+    rows.push(of_bytes("half an end", whole[..end + 512].to_vec()).wrong(2, 1).not_to_adopt());
+    rows.push(of_bytes("one behind the other", [whole.clone(), whole].concat()).wrong(2, 1).not_to_adopt());
+    rows
+}
+
 /// The table.
 fn rows() -> Vec<Row> {
     let mut rows = Vec::new();
@@ -119,6 +173,30 @@ fn rows() -> Vec<Row> {
             row("a link that leads nowhere", vec![(name, bytes)]).wrong(4, 1).link("1", "nowhere").not_to_adopt(),
         );
     }
+    for (format, whole, named) in
+        [("webdataset", 2, 2), ("tfrecord", 2, 1), ("recordio", 2, 1), ("mds", 2, 1), ("parquet", 0, 1)]
+    {
+        let (name, bytes) = written_by_hand(format, &samples(4));
+        // In the image of the third.
+        let cut = bytes[..bytes.len() * 5 / 8].to_vec();
+        rows.push(Row::new(format!("{format}: cut"), vec![(name, cut)]).wrong(whole, named).not_to_adopt());
+        rows.push(Row::new(format!("{format}: empty"), vec![(name, Vec::new())]).wrong(0, 0).not_to_adopt());
+        let empty = [samples(2), vec![(1, Vec::new())]].concat();
+        let (name, bytes) = written_by_hand(format, &empty);
+        rows.push(Row::new(format!("{format}: an empty image"), vec![(name, bytes)]).wrong(2, 1).not_to_adopt());
+    }
+    rows.extend(tars());
+    let example = |features: &[(&str, Feature)]| tf_record(features);
+    let image = jpeg(1, 5000);
+    let sound = example(&[("image/encoded", Feature::Bytes(&image)), ("label", Feature::Ints(&[1]))]);
+    let text = example(&[("text", Feature::Bytes(b"no image")), ("label", Feature::Ints(&[1]))]);
+    let mut flipped = sound.clone();
+    flipped[200] ^= 1;
+    let name = "x.tfrecord";
+    let row = |what: &str, records: &[&[u8]]| Row::new(format!("tfrecord: {what}"), vec![(name, records.concat())]);
+    rows.push(row("records without an image", &[&sound, &text, &text]).wrong(1, 2));
+    rows.push(row("none with an image", &[&text, &text, &text]).wrong(0, 3));
+    rows.push(row("a record that is flipped", &[&sound, &flipped, &sound]).wrong(2, 1));
     rows.push(mds("an index that is right", |_| {}).sound(8));
     rows.push(mds("other samples", |index| index["shards"][1]["samples"] = 4.into()).wrong(3, 5));
     rows.push(mds("another length", |index| index["shards"][1]["raw_data"]["bytes"] = 7.into()).wrong(3, 5));

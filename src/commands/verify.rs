@@ -183,9 +183,14 @@ fn as_text(report: &Report, repaired: &Repaired, args: &Args, has_manifest: bool
     }
     let _ = writeln!(
         out,
-        "{} of {} damaged, in {} of {}; {} ({read})",
+        "{} of {} damaged{}, in {} of {}; {} ({read})",
         report::count(report.damaged_samples),
         report::counted(report.samples, "sample"),
+        match report.without_image {
+            0 => String::new(),
+            1 => ", 1 holds no image".to_owned(),
+            samples => format!(", {} hold no image", report::count(samples)),
+        },
         report::count(report.damaged_shards),
         report::counted(report.shards, "shard"),
         report::counted(report.problems.len() as u64, "problem"),
@@ -204,7 +209,8 @@ fn as_json(report: &Report, repaired: &Repaired) -> serde_json::Value {
     json!({
         "ok": report.problems.is_empty(),
         "problems": report.problems.iter().map(problem).collect::<Vec<_>>(), "notes": report.notes,
-        "samples": report.samples, "damaged_samples": report.damaged_samples, "shards": report.shards,
+        "samples": report.samples, "damaged_samples": report.damaged_samples,
+        "without_image": report.without_image, "shards": report.shards,
         "damaged_shards": report.damaged_shards, "ignored_files": report.ignored, "read_bytes": report.read_bytes,
         "elapsed_ms": report.elapsed.as_millis() as u64, "mended": repaired.files,
         "not_mended": repaired.failed.iter().map(|(file, why)| json!({"file": file, "why": why})).collect::<Vec<_>>(),

@@ -186,6 +186,8 @@ pub struct Record {
     pub labels: usize,
     /// Its image, or why it has none that can be had: it is damaged, or of another kind.
     pub image: Result<Image, String>,
+    /// Whether the record is not what its writer wrote; else one without an image holds none.
+    pub is_damaged: bool,
     /// Other fields, each with the length of its content in bytes.
     pub others: Vec<(String, u64)>,
 }
@@ -203,6 +205,7 @@ impl Record {
             label: Label::Missing,
             labels: 0,
             image: Err(no_image),
+            is_damaged: false,
             others: Vec::new(),
         }
     }

@@ -215,6 +215,7 @@ impl Records {
             label,
             labels,
             image: place,
+            is_damaged: false,
             others,
         }))
     }

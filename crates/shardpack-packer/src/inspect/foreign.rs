@@ -226,6 +226,7 @@ fn no_shard(error: Error, files: &[ShardFile]) -> Error {
 
 fn look_at(file: &ShardFile, facts: &mut Facts, monitor: &dyn Monitor) -> Result<()> {
     let (mut samples, mut told) = (0, 0);
+    let (mut empty, mut first_empty) = (0u64, None);
     let scanned = scan::scan(file, &mut |scanned| {
         monitor.go_on()?;
         samples += 1;
@@ -233,14 +234,32 @@ fn look_at(file: &ShardFile, facts: &mut Facts, monitor: &dyn Monitor) -> Result
         let at = scanned.offset.min(file.bytes).max(told);
         monitor.advance(1, at - told);
         told = at;
+        if scanned.images.iter().any(|image| image.bytes == 0) {
+            empty += 1;
+            let key = String::from_utf8_lossy(&scanned.key).into_owned();
+            first_empty.get_or_insert_with(|| Error::data("an empty image").at_byte(scanned.offset).in_sample(key));
+        }
         facts.add(scanned);
         Ok(ControlFlow::Continue(()))
     });
+    if let Some(error) = first_empty {
+        let error = error.in_file(&file.path);
+        facts.problems.push(if empty > 1 {
+            error.help(format!("{empty} images in this file are empty"))
+        } else {
+            error
+        });
+    }
     monitor.advance(0, file.bytes - told);
     // Hashes are for `verify`: this is a look.
     facts.problems.extend(file.compare(true, monitor)?.problems);
     match scanned {
-        Ok(of_file) => facts.add_file(file, of_file, samples),
+        Ok(of_file) => {
+            if samples == 0 && of_file.problem.is_none() {
+                facts.problems.push(Error::data("no sample in it").in_file(&file.path));
+            }
+            facts.add_file(file, of_file, samples);
+        }
         Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
         Err(error) => facts.problems.push(error),
     }

@@ -76,6 +76,8 @@ pub struct Report {
     pub samples: u64,
     /// Samples among them that are damaged or missing.
     pub damaged_samples: u64,
+    /// Samples among them that are as they were written, and hold no image: only foreign shards have such.
+    pub without_image: u64,
     /// Shards that the manifests speak of.
     pub shards: u64,
     /// Shards among them with a problem.
@@ -96,6 +98,7 @@ impl Report {
         self.notes.extend(other.notes);
         self.samples += other.samples;
         self.damaged_samples += other.damaged_samples;
+        self.without_image += other.without_image;
         self.shards += other.shards;
         self.damaged_shards += other.damaged_shards;
         self.read_bytes += other.read_bytes;

@@ -189,7 +189,7 @@ impl Walk for Shard {
         Ok(())
     }
 
-    fn remarks(&mut self) -> Vec<Error> {
+    fn lost(&mut self) -> Vec<Error> {
         let remark = |at| Error::data("bytes behind the last sample, which no reader looks at").at_byte(at);
         self.trailing.map(remark).into_iter().collect()
     }

@@ -77,7 +77,7 @@ fn walk(bytes: &[u8], known: bool) -> Result<Walked> {
         records.push((record, image));
     }
     assert!(walk.next()?.is_none(), "after the end is the end");
-    Ok((records, walk.remarks().iter().map(ToString::to_string).collect()))
+    Ok((records, walk.lost().iter().map(ToString::to_string).collect()))
 }
 
 /// Two samples, byte by byte.

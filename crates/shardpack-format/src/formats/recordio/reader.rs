@@ -222,12 +222,16 @@ impl<R: Skip> Walk for Records<R> {
         let no_room = format!("a record of {payload_bytes} bytes has no room for a header of {IMAGE_HEADER_BYTES}");
         let mut record = Record::numbered(range, self.given, no_room);
         self.given += 1;
-        let Some(header) = ImageHeader::read(&self.payload) else { return Ok(Some(record)) };
+        let Some(header) = ImageHeader::read(&self.payload) else {
+            record.is_damaged = true;
+            return Ok(Some(record));
+        };
         record.key = header.id.to_string().into_bytes();
         let image_at = image_at(&self.payload);
         let Some(image_bytes) = payload_bytes.checked_sub(image_at) else {
             let left = payload_bytes - IMAGE_HEADER_BYTES as u64;
             record.image = Err(format!("its header promises {} labels, {left} bytes follow", header.flag));
+            record.is_damaged = true;
             return Ok(Some(record));
         };
         // Both are at most the payload's length, which has 32 bits.

@@ -143,7 +143,7 @@ impl Records {
             Ok(data) => data,
             // What it seems to say is not to be believed.
             Err(fault) => {
-                record.image = Err(fault.what);
+                (record.image, record.is_damaged) = (Err(fault.what), true);
                 return Ok(Some(record));
             }
         };

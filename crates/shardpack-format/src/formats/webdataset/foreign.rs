@@ -3,7 +3,7 @@
 //! Holds at all times: a member is read only while the walk stands at it, so a file is read once, forwards; of what is
 //! no image at most 1 MiB a member is read; a sample is given when the member that ends it has been seen.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -11,12 +11,13 @@ use serde_json::Value;
 use super::{
     header,
     reader::{Ending, Reader, shown},
-    samples::{Component, ForeignSample, Grouper},
+    samples::{Component, Dropped, ForeignSample, Grouper, Issue, split},
 };
 use crate::{
     Error, Result,
     formats::foreign::{Foreign, Image, Input, Label, Record, Skip, Walk, Wanted},
     hash,
+    image_header::{Kind, SNIFF_BYTES},
 };
 
 /// Longest label or metadata in bytes that is looked at.
@@ -56,12 +57,30 @@ impl Foreign for Tar {
             is_at_member: false,
             failed: None,
             is_over: false,
-            remarks: Vec::new(),
+            twice: None,
+            passed: BTreeMap::new(),
+            ends: Vec::new(),
         }))
     }
 
     fn image<'r>(&self, fetched: &'r [u8], _: u32, _: &Wanted) -> Result<Cow<'r, [u8]>> {
         Ok(Cow::Borrowed(fetched))
+    }
+}
+
+/// Whether a member that is in no sample is an image that is lost, or breaks its sample: it has to be told by name. `first`
+/// are the first bytes of its data; `current` is the sample that stands before it.
+pub fn is_lost(dropped: &Dropped, first: &[u8], current: Option<&ForeignSample>) -> bool {
+    match dropped.issue {
+        Issue::DuplicateExtension | Issue::Sparse => true,
+        // By what it is, for its name does not tell.
+        Issue::NoExtension | Issue::Meta => Kind::of(first) != Kind::Unknown,
+        // There is nothing to look at. What it is to its sample, that tells.
+        Issue::Link | Issue::NotAFile => {
+            let key = split(&dropped.name).map(|(key, _)| key);
+            is_named_image(&dropped.name) && current.is_none_or(|sample| Some(&*sample.key) != key)
+        }
+        Issue::ReservedExtension | Issue::Hidden => false,
     }
 }
 
@@ -91,7 +110,12 @@ struct Samples {
     /// What ends the walk, once the sample before it has been given.
     failed: Option<Error>,
     is_over: bool,
-    remarks: Vec<Error>,
+    /// An extension that the sample has twice.
+    twice: Option<Vec<u8>>,
+    /// Members that are in no sample and that nobody misses.
+    passed: BTreeMap<&'static str, u64>,
+    /// What is wrong with how it ends.
+    ends: Vec<Error>,
 }
 
 impl Walk for Samples {
@@ -112,8 +136,12 @@ impl Walk for Samples {
         Ok(())
     }
 
-    fn remarks(&mut self) -> Vec<Error> {
-        std::mem::take(&mut self.remarks)
+    fn lost(&mut self) -> Vec<Error> {
+        std::mem::take(&mut self.ends)
+    }
+
+    fn passed(&self) -> BTreeMap<String, u64> {
+        self.passed.iter().map(|(what, members)| ((*what).to_owned(), *members)).collect()
     }
 }
 
@@ -143,7 +171,13 @@ impl Samples {
             let data_offset = member.data_offset;
             match self.grouper.add(member) {
                 Err(dropped) => {
-                    self.remarks.push(Error::data(dropped.to_string()).at_byte(dropped.header_offset));
+                    let mut first = Vec::new();
+                    self.reader.read_first(&mut first, SNIFF_BYTES as u64)?;
+                    if is_lost(&dropped, &first, self.grouper.current()) {
+                        self.is_over = false;
+                        return Ok(Some(self.lost(dropped)));
+                    }
+                    *self.passed.entry(dropped.issue.counted_as()).or_default() += 1;
                 }
                 Ok(Some(sample)) => {
                     (self.is_at_member, self.is_over) = (true, false);
@@ -157,15 +191,30 @@ impl Samples {
             }
         }
         let end = self.reader.end_offset();
-        if self.reader.ending() == Ending::Missing {
-            self.remarks
-                .push(Error::data("no end marker: it was written without one, or cut behind a member").at_byte(end));
-        }
+        let marker = match self.reader.ending() {
+            Ending::Marker => None,
+            Ending::OneBlock => Some("half an end marker: one block of zeros, not two"),
+            Ending::Missing => Some("no end marker: it was written without one, or cut behind a member"),
+        };
+        self.ends.extend(marker.map(|what| Error::data(what).at_byte(end)));
         if let Some(offset) = self.reader.trailing_offset() {
             let what = format!("bytes behind the end marker at byte {end}, where no reader looks");
-            self.remarks.push(Error::data(what).at_byte(offset));
+            self.ends.push(Error::data(what).at_byte(offset));
         }
         Ok(std::mem::take(&mut self.grouper).finish().map(|sample| self.record(sample)))
+    }
+
+    /// What [`Walk::next`] gives of a member that is in no sample.
+    fn lost(&mut self, dropped: Dropped) -> Record {
+        if dropped.issue == Issue::DuplicateExtension {
+            self.twice = split(&dropped.name).map(|(_, extension)| extension.to_ascii_lowercase());
+        }
+        Record {
+            key: dropped.name,
+            key_is_unique: true,
+            is_damaged: dropped.issue == Issue::Sparse,
+            ..Record::numbered(dropped.header_offset..dropped.end_offset, 0, dropped.issue.to_string())
+        }
     }
 
     fn last_component(&self) -> Option<&Component> {
@@ -196,7 +245,11 @@ impl Samples {
     fn record(&mut self, sample: ForeignSample) -> Record {
         let read = std::mem::take(&mut self.read);
         let meta = read.json.as_deref().and_then(|json| serde_json::from_slice::<Meta>(json).ok()).unwrap_or_default();
-        let image = image(&sample.components, &self.wanted);
+        let image = match self.twice.take() {
+            // Which one is meant, nobody can say.
+            Some(extension) => Err(format!("two components {}, at which webdataset fails", shown(&extension))),
+            None => image(&sample.components, &self.wanted),
+        };
         self.image = read
             .image
             .filter(|(offset, _)| image.as_ref().is_ok_and(|image| image.offset == *offset))
@@ -238,6 +291,7 @@ impl Samples {
             label,
             labels,
             image,
+            is_damaged: false,
             others,
         }
     }
@@ -277,11 +331,14 @@ fn bytes(name: &Value, hex: &Value) -> Option<Vec<u8>> {
 fn is_image(extension: &[u8], wanted: &Wanted) -> bool {
     match &wanted.image {
         Some(wanted) => extension == wanted.as_bytes(),
-        None => {
-            let last = extension.rsplit(|byte| *byte == b'.').next().unwrap_or_default();
-            IMAGES.iter().any(|image| image.as_bytes() == last)
-        }
+        None => is_named_image(extension),
     }
+}
+
+/// Whether the last part of a name or extension is that of an image.
+pub fn is_named_image(name: &[u8]) -> bool {
+    let last = name.rsplit(|byte| *byte == b'.').next().unwrap_or_default().to_ascii_lowercase();
+    IMAGES.iter().any(|image| image.as_bytes() == last)
 }
 
 /// Which of the labels a component is; the lowest of a sample counts.

@@ -30,6 +30,10 @@ pub(super) type Block = [u8; BLOCK_BYTES];
 pub(super) struct Pax {
     pub path: Option<Vec<u8>>,
     pub size: Option<u64>,
+    /// Whether the member is stored sparse, as GNU tar does in PAX headers.
+    pub is_sparse: bool,
+    /// Name of a sparse member: `path` is made up then.
+    pub sparse_name: Option<Vec<u8>>,
 }
 
 impl Pax {
@@ -41,7 +45,11 @@ impl Pax {
             let (length, key, value) = pax_record(records)
                 .ok_or_else(|| Error::data("damaged PAX header: no `length key=value` here").at_byte(offset))?;
             match key {
-                _ if key.starts_with(b"GNU.sparse.") => return Err(sparse(offset)),
+                _ if key.starts_with(b"GNU.sparse.") && global => {
+                    return Err(Error::data("a global PAX header makes all members sparse").at_byte(offset));
+                }
+                b"GNU.sparse.name" => (pax.is_sparse, pax.sparse_name) = (true, Some(value.to_vec())),
+                _ if key.starts_with(b"GNU.sparse.") => pax.is_sparse = true,
                 // tarfile gives all members that name, so that webdataset fails at the second; others look away.
                 b"path" | b"size" if global => {
                     let what = format!("a global PAX header sets {}, on which tar readers disagree", shown(key));
@@ -142,8 +150,4 @@ pub(super) fn until_nul(field: &[u8]) -> &[u8] {
 
 fn not_a_number(what: &str, field: &[u8], offset: u64) -> Error {
     Error::data(format!("{what}: expected a number, found `{}`", field.escape_ascii())).at_byte(offset)
-}
-
-pub(super) fn sparse(offset: u64) -> Error {
-    Error::data("sparse member: not read").at_byte(offset)
 }

@@ -31,6 +31,8 @@ pub mod samples;
 mod sidecars;
 mod writer;
 
+pub use foreign::{is_lost, is_named_image};
+
 pub use layout::{BLOCK_BYTES, RECORD_BYTES};
 pub use writer::{WebDataset, meta};
 

@@ -9,8 +9,7 @@
 use std::io::{self, Read};
 
 use super::header::{
-    BLOCK_BYTES, Block, MAGIC, NAME, Pax, SIZE, TYPE, check_numbers, check_sum, header_name, size_field, sparse,
-    until_nul,
+    BLOCK_BYTES, Block, MAGIC, NAME, Pax, SIZE, TYPE, check_numbers, check_sum, header_name, size_field, until_nul,
 };
 use crate::{
     error::{Error, Result},
@@ -20,6 +19,9 @@ use crate::{
 const EXTENSION_LIMIT_BYTES: u64 = 1 << 20;
 const COPY_BYTES: usize = 256 << 10;
 const SHOWN_BYTES: usize = 200;
+// Where an old GNU header of a sparse member, and a block of its map, say that a block of the map follows.
+const SPARSE_GOES_ON: usize = 482;
+const MAP_GOES_ON: usize = 504;
 
 /// What a member is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +34,8 @@ pub enum MemberKind {
     SymLink,
     /// A folder.
     Folder,
+    /// A regular file without its holes: its data is not the file.
+    Sparse,
     /// Any other type byte: devices, FIFOs, and what a vendor made up.
     Other(u8),
 }
@@ -143,6 +147,19 @@ impl<R: Skip> Reader<R> {
         }
     }
 
+    /// Replaces `out` by the first bytes of what is not yet read of the member's data, `most` of them if there are as many.
+    pub fn read_first(&mut self, out: &mut Vec<u8>, most: u64) -> Result<()> {
+        let bytes = self.data_end.saturating_sub(self.position).min(most);
+        out.clear();
+        let read = Read::take(&mut self.inner, bytes).read_to_end(out);
+        self.position += out.len() as u64;
+        match read {
+            Ok(read) if read as u64 == bytes => Ok(()),
+            Ok(_) => self.fail(self.truncated("data", self.data_end)),
+            Err(error) => self.fail(unreadable(error, self.position)),
+        }
+    }
+
     /// Gives what is not yet read of the member's data to `sink`, piece by piece; how it is cut has no meaning.
     pub fn copy_data(&mut self, sink: &mut dyn FnMut(&[u8])) -> Result<()> {
         self.buffer.resize(COPY_BYTES, 0);
@@ -217,7 +234,6 @@ impl<R: Skip> Reader<R> {
                     self.read_extension(&block, offset)?;
                     set_once(&mut announced.long_link, (), "GNU long link", offset)?;
                 }
-                b'S' => return Err(sparse(offset)),
                 _ => return self.enter_member(&block, offset, announced).map(Some),
             }
         }
@@ -229,7 +245,8 @@ impl<R: Skip> Reader<R> {
         let pax = announced.pax.unwrap_or_default();
         let is_pax_path = pax.path.is_some();
         let is_header_name = !is_pax_path && announced.long_name.is_none();
-        let mut name = match (pax.path, announced.long_name) {
+        let is_sparse = pax.is_sparse || block[TYPE] == b'S';
+        let mut name = match (pax.sparse_name.or(pax.path), announced.long_name) {
             (Some(path), Some(long)) if path != long => {
                 return Err(Error::data("its GNU long name and its PAX path differ").at_byte(header_offset));
             }
@@ -238,6 +255,8 @@ impl<R: Skip> Reader<R> {
             (None, None) => header_name(block),
         };
         let kind = match block[TYPE] {
+            b'S' => MemberKind::Sparse,
+            0 | b'0' | b'7' if is_sparse => MemberKind::Sparse,
             // How V7 marks a folder; V7 has no long names, and a part of one may end like this by chance.
             0 if is_header_name && until_nul(&block[NAME]).ends_with(b"/") => MemberKind::Folder,
             0 | b'0' | b'7' => MemberKind::File,
@@ -252,7 +271,7 @@ impl<R: Skip> Reader<R> {
             }
         }
         let has_data = match kind {
-            MemberKind::File => true,
+            MemberKind::File | MemberKind::Sparse => true,
             MemberKind::HardLink | MemberKind::SymLink | MemberKind::Folder => false,
             // Devices and FIFOs have none, as the types above; what is not known has what its header says.
             MemberKind::Other(flag) => !matches!(flag, b'3' | b'4' | b'6'),
@@ -261,6 +280,15 @@ impl<R: Skip> Reader<R> {
         let bytes = if has_data { pax.size.unwrap_or(stated) } else { 0 };
         let is_ustar = block[MAGIC] == *b"ustar\x0000" && block[SIZE.start] < 0x80;
         let plain = is_ustar && header_offset == offset && !self.global_header;
+        let mut map_goes_on = block[TYPE] == b'S' && block[SPARSE_GOES_ON] != 0;
+        while map_goes_on {
+            let mut map = [0; BLOCK_BYTES];
+            if self.read_up_to(&mut map)? < BLOCK_BYTES {
+                let what = format!("member {}: the file ends within its map of holes", shown(&name));
+                return Err(Error::data(what).at_byte(header_offset));
+            }
+            map_goes_on = map[MAP_GOES_ON] != 0;
+        }
         self.enter_data(&name, header_offset, bytes)?;
         Ok(Member { name, kind, header_offset, data_offset: self.position, bytes, plain })
     }

@@ -38,6 +38,11 @@ fn after_last_slash(name: &[u8]) -> usize {
     name.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1)
 }
 
+/// Whether the file system would hide a member of this name, or a folder above it: `._a.jpg`, `.git/x`.
+pub fn is_hidden(name: &[u8]) -> bool {
+    name.split(|byte| *byte == b'/').any(|part| part.first() == Some(&b'.') && !matches!(part, b"." | b".."))
+}
+
 /// A file of a sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Component {
@@ -73,6 +78,28 @@ pub enum Issue {
     DuplicateExtension,
     /// The extension is a field that webdataset sets itself, or by which it drops the sample.
     ReservedExtension,
+    /// Stored without its holes, so that its data is not the file.
+    Sparse,
+    /// webdataset drops it without a word: see [`is_meta`].
+    Meta,
+    /// See [`is_hidden`].
+    Hidden,
+}
+
+impl Issue {
+    /// What a member is counted as that nobody needs to be told of by name.
+    pub fn counted_as(self) -> &'static str {
+        match self {
+            Self::NoExtension => "member without extension",
+            Self::Link => "member that is a link",
+            Self::NotAFile => "member that is no file",
+            Self::DuplicateExtension => "member of an extension that is there twice",
+            Self::ReservedExtension => "member of webdataset's own",
+            Self::Sparse => "member that is sparse",
+            Self::Meta => "member called __…__",
+            Self::Hidden => "hidden member",
+        }
+    }
 }
 
 impl fmt::Display for Issue {
@@ -83,6 +110,9 @@ impl fmt::Display for Issue {
             Self::NotAFile => "neither file nor folder, so webdataset drops it",
             Self::DuplicateExtension => "its sample has this extension already, at which webdataset fails",
             Self::ReservedExtension => "webdataset uses its extension for itself",
+            Self::Sparse => "stored sparse, which is not read: its holes are left out",
+            Self::Meta => "its name begins with __…__, so webdataset drops it",
+            Self::Hidden => "hidden",
         })
     }
 }
@@ -94,6 +124,8 @@ pub struct Dropped {
     pub name: Vec<u8>,
     /// Offset of its first header.
     pub header_offset: u64,
+    /// Where its data ends.
+    pub end_offset: u64,
     /// Why.
     pub issue: Issue,
 }
@@ -113,14 +145,17 @@ pub struct Grouper {
 
 impl Grouper {
     /// Adds the next member, and returns the sample before it if it begins a new one. An error is a remark on this
-    /// member, after which one goes on. Folders and meta members ([`is_meta`]) are passed over in silence.
+    /// member, after which one goes on. Folders are passed over in silence.
     pub fn add(&mut self, member: Member) -> Result<Option<ForeignSample>, Dropped> {
         let Member { name, kind, header_offset, data_offset, bytes, .. } = member;
-        let dropped = |name, issue| Err(Dropped { name, header_offset, issue });
+        let end_offset = data_offset.saturating_add(bytes);
+        let dropped = |name, issue| Err(Dropped { name, header_offset, end_offset, issue });
         match kind {
-            MemberKind::File if is_meta(&name) => return Ok(None),
-            MemberKind::File => {}
             MemberKind::Folder => return Ok(None),
+            _ if is_hidden(&name) => return dropped(name, Issue::Hidden),
+            _ if is_meta(&name) => return dropped(name, Issue::Meta),
+            MemberKind::File => {}
+            MemberKind::Sparse => return dropped(name, Issue::Sparse),
             MemberKind::HardLink | MemberKind::SymLink => return dropped(name, Issue::Link),
             MemberKind::Other(_) => return dropped(name, Issue::NotAFile),
         }
@@ -268,6 +303,7 @@ mod tests {
         let issues: Vec<_> = dropped.iter().map(|member| (member.header_offset / 1024, member.issue)).collect();
         let expected = [
             (3, Issue::NoExtension),
+            (4, Issue::Meta),
             (5, Issue::Link),
             (6, Issue::Link),
             (7, Issue::NotAFile),
@@ -275,7 +311,7 @@ mod tests {
             (9, Issue::ReservedExtension),
         ];
         assert_eq!(issues, expected);
-        let text = dropped[4].to_string();
+        let text = dropped[5].to_string();
         assert_eq!(text, "member d/a.jpg: its sample has this extension already, at which webdataset fails");
     }
 

@@ -205,5 +205,5 @@ pub(super) fn record(at: u64, key: Vec<u8>, name: String, image: Result<usize, S
         Ok(Image { name, fetch: at..end, bytes, offset: at, in_parts: false, recipe: 0 })
     });
     let end = image.as_ref().map_or(at, |image| image.fetch.end);
-    Record { key, image, ..Record::numbered(at..end, 0, String::new()) }
+    Record { key, is_damaged: image.is_err(), image, ..Record::numbered(at..end, 0, String::new()) }
 }

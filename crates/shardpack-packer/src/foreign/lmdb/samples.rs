@@ -311,6 +311,7 @@ impl Samples {
             label_name,
             labels: usize::from(label != Label::Missing),
             label,
+            is_damaged: image.is_err(),
             image,
             others: Vec::new(),
         }

@@ -3,15 +3,16 @@
 use std::{collections::VecDeque, fs::File, io::BufReader};
 
 use shardpack_format::{
-    Result,
+    Error, Result,
     formats::{
         foreign::Skip,
         webdataset::{
             reader::{Ending, Member, MemberKind, Reader},
             samples::{self, ForeignSample, Grouper},
+            {is_lost, is_named_image},
         },
     },
-    image_header::Header,
+    image_header::{Header, SNIFF_BYTES},
 };
 
 use super::{FIRST_BYTES, FileFacts, Found, HEAD_BYTES, Heads, Picture, Scanned};
@@ -92,6 +93,15 @@ pub(super) fn scan(file: &ShardFile, found: &mut Found<'_>) -> Result<FileFacts>
     let mut opened = Opened::open(file)?;
     let (mut facts, mut tar) = (FileFacts::default(), Tar::default());
     let mut grouper = Grouper::default();
+    let (mut lost, mut first_lost, mut lacking, mut first_lacking) = (0u64, None, 0u64, None);
+    let mut counted = |sample: ForeignSample, seen: &mut VecDeque<(u64, Look)>| {
+        if !sample.components.iter().any(|component| is_named_image(&component.extension)) {
+            lacking += 1;
+            let key = String::from_utf8_lossy(&sample.key).into_owned();
+            first_lacking.get_or_insert_with(|| Error::data("holds no image").at_byte(sample.offset).in_sample(key));
+        }
+        gather(sample, seen)
+    };
     let mut seen: VecDeque<(u64, Look)> = VecDeque::new();
     loop {
         let member = match opened.next() {
@@ -115,16 +125,27 @@ pub(super) fn scan(file: &ShardFile, found: &mut Found<'_>) -> Result<FileFacts>
         }
         match grouper.add(member) {
             Ok(Some(sample)) => {
-                if found(gather(sample, &mut seen))?.is_break() {
+                if found(counted(sample, &mut seen))?.is_break() {
                     return Ok(facts);
                 }
             }
             Ok(None) => {}
-            Err(dropped) => *tar.dropped.entry(dropped.issue.to_string()).or_default() += 1,
+            Err(dropped) => {
+                let mut first = Vec::new();
+                // The bytes of an image have been read, if it is called one: then its name is enough.
+                opened.reader.read_first(&mut first, SNIFF_BYTES as u64)?;
+                if is_lost(&dropped, &first, grouper.current()) {
+                    lost += 1;
+                    first_lost.get_or_insert_with(|| Error::data(dropped.to_string()).at_byte(dropped.header_offset));
+                }
+                *tar.dropped.entry(dropped.issue.to_string()).or_default() += 1;
+            }
         }
     }
     if let Some(sample) = grouper.finish() {
-        let _ = found(gather(sample, &mut seen))?;
+        // Of the last one before damage nobody knows what it lacks.
+        let sample = if facts.problem.is_some() { gather(sample, &mut seen) } else { counted(sample, &mut seen) };
+        let _ = found(sample)?;
     }
     match facts.problem.take() {
         Some(error) => {
@@ -137,13 +158,32 @@ pub(super) fn scan(file: &ShardFile, found: &mut Found<'_>) -> Result<FileFacts>
             facts.content_bytes = if file.is_plain() { file.bytes } else { opened.reader.end_offset() };
         }
     }
+    for (first, all, help) in [
+        (first_lost, lost, "members in this file are in no sample"),
+        (first_lacking, lacking, "samples in this file hold no image"),
+    ] {
+        let first: Option<Error> = first;
+        let first = first.map(|error| error.in_file(&file.path));
+        facts.remarks.extend(first.map(|error| if all > 1 { error.help(format!("{all} {help}")) } else { error }));
+    }
+    if facts.problem.is_none() {
+        let end = opened.reader.end_offset();
+        if tar.unterminated_files > 0 {
+            let what = "ends without two blocks of zeros: cut short?";
+            facts.remarks.push(Error::data(what).at_byte(end).in_file(&file.path));
+        }
+        if let Some(at) = opened.reader.trailing_offset() {
+            let what = "more bytes follow the end of the archive: readers do not see them";
+            facts.remarks.push(Error::data(what).at_byte(at).in_file(&file.path));
+        }
+    }
     facts.tar = Some(tar);
     Ok(facts)
 }
 
 fn look(opened: &mut Opened, member: &Member) -> Result<Option<Look>> {
     let extension = match samples::split(&member.name) {
-        Some((_, extension)) if member.kind == MemberKind::File => extension,
+        Some((_, extension)) if member.kind == MemberKind::File && !samples::is_meta(&member.name) => extension,
         _ => return Ok(None),
     };
     if extension.eq_ignore_ascii_case(b"cls") && member.bytes <= LABEL_BYTES {

@@ -313,7 +313,7 @@ impl Shards {
         }
         let mut skipped = found.unpacked.iter().filter(|unpacked| unpacked.fate == Fate::Skipped);
         let error = match (skipped.next(), skipped.count()) {
-            (None, _) if found.unpacked.is_empty() => Error::usage("no samples in here"),
+            (None, _) if found.unpacked.is_empty() => Error::data("no samples in here"),
             (None, _) => Error::usage("--include and --exclude leave no samples"),
             (Some(first), others) => {
                 let what = match others {

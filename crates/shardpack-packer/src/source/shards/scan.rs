@@ -57,7 +57,7 @@ pub(super) struct Scanned {
     pub passed: BTreeMap<String, u64>,
     /// Fields of samples that are: their images and labels.
     pub used: BTreeSet<String>,
-    /// What is odd about the file as a whole.
+    /// What is to be known of the file as a whole.
     pub remarks: Vec<String>,
 }
 
@@ -136,11 +136,11 @@ pub(super) fn scan(
     }
     monitor.advance(samples, bytes);
     scanned.remarks.extend(walk.notes());
+    let found = (scanned.rows.len() + scanned.refused.len()) as u64;
     scanned.refuse_lost(&walk.lost());
     scanned.passed = walk.passed();
     scanned.remarks.extend(walk.remarks().iter().map(ToString::to_string));
     if file.expected.is_some() {
-        let found = (scanned.rows.len() + scanned.refused.len()) as u64;
         let mut differences: Vec<String> = file.differing_samples(found).iter().map(Error::what).collect();
         let compared = file.compare(false, monitor)?;
         scanned.remarks.extend(compared.notes);
@@ -213,9 +213,12 @@ impl Scanned {
 
     /// From `offset` on nothing can be read.
     fn refuse_region(&mut self, offset: u64, error: &Error) {
-        let name = format!("@{offset}").into_bytes();
-        let reason = format!("cannot be read from here on: {}", error.what());
-        self.refused.push(Refused { name, said: None, offset, reason });
+        self.refuse_at(offset, format!("cannot be read from here on: {}", error.what()));
+    }
+
+    /// Something is wrong at `offset`, whose samples nobody knows.
+    fn refuse_at(&mut self, offset: u64, reason: String) {
+        self.refused.push(Refused { name: format!("@{offset}").into_bytes(), said: None, offset, reason });
     }
 
     /// What is missing from the file, or cannot be had; each under a name of its own.
@@ -231,7 +234,7 @@ impl Scanned {
     fn refuse_all(&mut self, reason: &str) {
         let (names, rows) = (std::mem::take(&mut self.names), std::mem::take(&mut self.rows));
         if rows.is_empty() {
-            self.refused.push(Refused { name: b"@0".to_vec(), said: None, offset: 0, reason: reason.to_owned() });
+            self.refuse_at(0, reason.to_owned());
         }
         for row in rows {
             let start = (row.name >> 16) as usize;

@@ -38,6 +38,10 @@ struct Walked {
     /// Problems beyond [`LISTED`].
     unlisted: u64,
     damaged_samples: u64,
+    /// Sound samples that hold no image that could be meant, and what is said of the first.
+    without_image: (u64, Option<Problem>),
+    /// What is no sample and passed over, by what it is.
+    passed: BTreeMap<&'static str, u64>,
     notes: Vec<String>,
     /// Whether the machine kept something from being read.
     is_refused: bool,
@@ -69,6 +73,12 @@ impl Walked {
     fn add_error(&mut self, file: &ShardFile, error: &Error) {
         self.is_refused |= error.kind() != ErrorKind::Data;
         self.add(from_error(error.location().file.clone().unwrap_or_else(|| shown(file)), error));
+    }
+
+    /// Counts a sound sample without an image.
+    fn lacks(&mut self, problem: Problem) {
+        self.without_image.0 += 1;
+        self.without_image.1.get_or_insert(problem);
     }
 
     /// Counts a sample that has what `shape` says.
@@ -115,6 +125,17 @@ pub fn verify(looked: Files, options: &Options, monitor: &dyn Monitor) -> Result
                 let what = format!("{samples} samples with components {}, others have {}", list(&shape), list(usual));
                 walked.add(of_sample(file, &key, offset, what));
             }
+        }
+        if let (samples, Some(first)) = std::mem::take(&mut walked.without_image) {
+            report.without_image += samples;
+            let what = match samples {
+                1 => format!("holds no image: {}", first.what),
+                _ => format!("the first of {samples} samples that hold no image: {}", first.what),
+            };
+            walked.problems.push(Problem { what, ..first });
+        }
+        for (what, members) in std::mem::take(&mut walked.passed) {
+            *report.ignored.entry(what.to_owned()).or_default() += members;
         }
         report.damaged_shards += u64::from(!walked.problems.is_empty());
         report.damaged_samples += walked.damaged_samples;

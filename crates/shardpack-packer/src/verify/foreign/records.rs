@@ -34,7 +34,8 @@ pub(super) fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor, w
             problem
         };
         match &record.image {
-            Err(why) => walked.add(damaged(why.clone())),
+            Err(why) if record.is_damaged => walked.add(damaged(why.clone())),
+            Err(why) => walked.lacks(damaged(why.clone())),
             Ok(image) if image.bytes == 0 => walked.add(damaged("empty image".to_owned())),
             Ok(image) => {
                 match walked.words.said(&record.label, record.class.as_deref()) {

@@ -6,12 +6,14 @@ use shardpack_format::{
     Error, Result,
     formats::webdataset::{
         reader::{Ending, Member, Reader},
-        samples::{ForeignSample, Grouper},
+        samples::{Component, ForeignSample, Grouper, Issue},
+        {is_lost, is_named_image},
     },
     hash,
+    image_header::SNIFF_BYTES,
 };
 
-use super::{Options, Problem, Walked, decode, shown};
+use super::{Options, Problem, Walked, decode, list, of_sample, shown};
 use crate::{foreign::ShardFile, monitor::Monitor};
 
 /// Longest image that is decoded.
@@ -22,7 +24,7 @@ pub(super) fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor, w
     let input = file.input()?;
     let mut reader = Reader::new(input.bytes, input.total_bytes);
     let mut grouper = Grouper::default();
-    let mut data = Vec::new();
+    let (mut data, mut is_twice) = (Vec::new(), false);
     let of_bytes =
         |bytes: Range<u64>, what: String| Problem { file: shown(file), bytes: Some(bytes), what, ..Problem::default() };
     loop {
@@ -32,7 +34,7 @@ pub(super) fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor, w
             Ok(None) => break,
             Err(error) => {
                 // The last sample may be whole, or lack what was cut off: it is counted, the error says the rest.
-                walked.sample(grouper.finish());
+                walked.sample(file, grouper.finish(), is_twice);
                 return Err(error);
             }
         };
@@ -45,15 +47,29 @@ pub(super) fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor, w
             }
         }
         match grouper.add(member) {
-            Ok(sample) => walked.sample(sample),
+            Ok(sample) => {
+                if sample.is_some() {
+                    walked.sample(file, sample, std::mem::take(&mut is_twice));
+                }
+            }
             Err(dropped) => {
+                reader.read_first(&mut data, SNIFF_BYTES as u64)?;
+                if !is_lost(&dropped, &data, grouper.current()) {
+                    *walked.passed.entry(dropped.issue.counted_as()).or_default() += 1;
+                    continue;
+                }
                 let name = String::from_utf8_lossy(&dropped.name);
                 let what = format!("member {name:?} is not read: {}", dropped.issue);
-                walked.add(of_bytes(dropped.header_offset..dropped.header_offset + 512, what));
+                let mut problem = of_bytes(dropped.header_offset..dropped.header_offset + 512, what);
+                if dropped.issue == Issue::DuplicateExtension && !std::mem::replace(&mut is_twice, true) {
+                    // Which one is meant, nobody can say: the sample is none.
+                    problem.key = grouper.current().map(|sample| String::from_utf8_lossy(&sample.key).into_owned());
+                }
+                walked.add(problem);
             }
         }
     }
-    walked.sample(grouper.finish());
+    walked.sample(file, grouper.finish(), is_twice);
     match reader.ending() {
         Ending::Marker => {}
         Ending::OneBlock => return Err(Error::data("ends in one block of zeros, not two: cut short?")),
@@ -88,10 +104,19 @@ fn part(extension: Vec<u8>) -> Vec<u8> {
 }
 
 impl Walked {
-    fn sample(&mut self, sample: Option<ForeignSample>) {
+    fn sample(&mut self, file: &ShardFile, sample: Option<ForeignSample>, is_twice: bool) {
         let Some(sample) = sample else { return };
         self.samples += 1;
         self.keys.push((hash::content(&sample.key), sample.offset));
+        let is_image = |component: &Component| is_named_image(&component.extension);
+        if !is_twice && !sample.components.iter().any(is_image) {
+            let names: Vec<_> = sample.components.iter().map(|component| component.extension.clone()).collect();
+            return self.lacks(of_sample(file, &sample.key, sample.offset, format!("there is {}", list(&names))));
+        }
+        if let Some(empty) = sample.components.iter().find(|component| component.bytes == 0 && is_image(component)) {
+            let what = format!("an empty image, {}", String::from_utf8_lossy(&empty.extension));
+            self.add(of_sample(file, &sample.key, sample.offset, what));
+        }
         let components = sample.components.into_iter().map(|component| part(component.extension)).collect();
         self.note(components, &sample.key, sample.offset);
     }

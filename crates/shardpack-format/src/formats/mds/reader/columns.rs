@@ -121,7 +121,7 @@ impl Columns {
             Ok(places) => places,
             Err(reason) => {
                 record.label = Label::Unfit(reason.clone());
-                record.image = Err(reason);
+                (record.image, record.is_damaged) = (Err(reason), true);
                 return record;
             }
         };

@@ -162,7 +162,7 @@ fn a_global_header_belongs_to_no_member() {
 fn an_error_names_the_byte() {
     let long = |name: &[u8]| entry(b"././@LongLink", b'L', name);
     let x = |records: &[u8]| [pax(b'x', records), jpg()].concat();
-    let rows: [(Vec<u8>, &str); 25] = [
+    let rows: [(Vec<u8>, &str); 24] = [
         (vec![b'a'; 512], "byte 148: header checksum: expected a number, found `aaaaaaaa`"),
         ([jpg(), vec![b'0'; 512]].concat(), "byte 1024: damaged header: its bytes sum to 24448, its checksum says 0"),
         (jpg()[..300].to_vec(), "byte 0: truncated header: 300 of 512 bytes"),
@@ -195,8 +195,7 @@ fn an_error_names_the_byte() {
             [jpg(), patched(jpg(), 136, b"x")].concat(),
             r"byte 1160: time: expected a number, found `x\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00`",
         ),
-        ([jpg(), entry(b"s", b'S', b"")].concat(), "byte 1024: sparse member: not read"),
-        (x(b"10 path=1\n22 GNU.sparse.major=1\n"), "byte 522: sparse member: not read"),
+        (pax(b'g', b"22 GNU.sparse.major=1\n"), "byte 512: a global PAX header makes all members sparse"),
         (x(b"10 size=x\n"), "byte 512: PAX size: expected a number, found x"),
         (x(b"10 path=1\n8 path=1\n"), "byte 522: damaged PAX header: no `length key=value` here"),
         (x(b"11 path=1\n"), "byte 512: damaged PAX header: no `length key=value` here"),
@@ -212,6 +211,39 @@ fn an_error_names_the_byte() {
             bytes.truncate(515);
         }
         assert_eq!(error_of(&bytes), expected);
+    }
+}
+
+#[test]
+fn what_follows_a_sparse_member_is_read() {
+    // As GNU tar writes them: `--sparse-version` 0.1 and 1.0 in PAX headers, and its old format, whose map goes on behind
+    // the header.
+    let old = |blocks: usize| {
+        let mut member = header(b"s.jpg", b'S', 600);
+        member[482] = u8::from(blocks > 0);
+        seal(&mut member);
+        let mut bytes = member.to_vec();
+        for block in 1..=blocks {
+            let mut map = [0; 512];
+            map[504] = u8::from(block < blocks);
+            bytes.extend(map);
+        }
+        bytes.resize(bytes.len() + 1024, 7);
+        bytes
+    };
+    let named = b"22 GNU.sparse.major=1\n25 GNU.sparse.name=s.jpg\n";
+    let one_zero = [pax(b'x', named), entry(b"GNUSparseFile.0/s.jpg", b'0', &[7; 600])].concat();
+    let cases = [old(0), old(1), old(3), one_zero];
+    for bytes in cases {
+        let all = [jpg(), bytes.clone(), jpg(), END.to_vec()].concat();
+        for total_bytes in [Some(all.len() as u64), None] {
+            let mut reader = Reader::new(all.as_slice(), total_bytes);
+            let members: Vec<_> = std::iter::from_fn(|| reader.next().unwrap()).collect();
+            let kinds: Vec<_> = members.iter().map(|member| member.kind).collect();
+            assert_eq!(kinds, [MemberKind::File, MemberKind::Sparse, MemberKind::File]);
+            assert_eq!((members[1].name.as_slice(), members[1].bytes), (&b"s.jpg"[..], 600));
+            assert_eq!(members[2].header_offset, (jpg().len() + bytes.len()) as u64);
+        }
     }
 }
 
