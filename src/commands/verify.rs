@@ -7,7 +7,7 @@ use shardpack_format::manifest::{INDEX_FOLDER, SUMS_FILE, WORK_FOLDER};
 use shardpack_packer::{
     Error, Result,
     foreign::files::{Files, look},
-    verify::{self, Options, Problem, Repaired, Report, foreign},
+    verify::{self, Options, Problem, Repaired, Report, foreign, several::Several},
 };
 
 use crate::{
@@ -73,6 +73,13 @@ pub fn run(args: &Args) -> Result<Outcome> {
         (Subject::Foreign(looked), None) if args.against.is_none() => {
             foreign::verify(looked, &options, &monitor).map(|report| (report, Repaired::default()))
         }
+        (Subject::Several(several), None) if args.against.is_none() => {
+            several.verify(&options, &monitor).map(|report| (report, Repaired::default()))
+        }
+        (Subject::Several(_), _) => {
+            Err(Error::usage("only a whole dataset can be compared with a source, or mended from it")
+                .help("give its folder alone"))
+        }
         (Subject::Foreign(_), _) => Err(Error::usage("shards without a manifest cannot be compared with a source")),
     };
     monitor.finish();
@@ -95,16 +102,24 @@ enum Subject {
     Dataset(PathBuf),
     /// Shards without a manifest.
     Foreign(Files),
+    /// Shards of datasets, by their manifests, and whatever else was named.
+    Several(Several),
 }
 
 fn subject(paths: &[PathBuf]) -> Result<Subject> {
-    let foreign = || look(paths)?.some(paths).map(Subject::Foreign);
-    let [path] = paths else { return foreign() };
+    let several = || {
+        let several = Several::of(paths)?;
+        match several.is_foreign() {
+            true => look(paths)?.some(paths).map(Subject::Foreign),
+            false => Ok(Subject::Several(several)),
+        }
+    };
+    let [path] = paths else { return several() };
     if path.file_name().is_some_and(|name| name == "manifest.json") {
         return Ok(Subject::Dataset(path.parent().map_or_else(PathBuf::new, PathBuf::from)));
     }
     if !path.is_dir() {
-        return foreign();
+        return several();
     }
     let sealed_or_not = path.join("manifest.json").exists() || path.join(WORK_FOLDER).exists();
     if sealed_or_not {

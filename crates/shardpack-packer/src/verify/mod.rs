@@ -9,6 +9,7 @@ mod content;
 mod decode;
 pub mod foreign;
 mod repair;
+pub mod several;
 mod shard;
 
 use std::{
@@ -114,6 +115,8 @@ pub(crate) struct Opened {
     /// How the folder is called from the one that was verified: empty, or `train/`.
     pub prefix: String,
     pub manifest: Manifest,
+    /// Names of the shards that are meant; all, if `None`.
+    only: Option<BTreeSet<String>>,
     /// The manifest's file, byte for byte.
     bytes: Vec<u8>,
 }
@@ -162,7 +165,7 @@ pub(crate) fn open(dst: &Path) -> Result<(Vec<Opened>, Vec<Problem>)> {
         let path = folder.join(manifest::FILE);
         let bytes = fs::read(&path).map_err(|e| sys::io_error("cannot read", &path, e))?;
         match Manifest::read(&bytes) {
-            Ok(manifest) => opened.push(Opened { folder, prefix, manifest, bytes }),
+            Ok(manifest) => opened.push(Opened { folder, prefix, manifest, only: None, bytes }),
             Err(error) => problems.push(from_error(format!("{prefix}{}", manifest::FILE), &error)),
         }
     }
