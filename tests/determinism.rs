@@ -135,3 +135,23 @@ fn a_compressed_shard_unpacks_to_the_bytes_of_the_plain_one() {
         }
     }
 }
+
+#[test]
+fn an_mds_shard_that_is_one_frame_has_the_same_bytes_however_the_work_is_done() {
+    let bench = Bench::of(120, 20_000);
+    let options = ["--format", "mds", "--shards", "3", "--compress", "zstd:3"];
+    bench.pack(&[&options[..], &["--jobs", "1"]].concat()).code(0);
+    let other = bench.at("other");
+    for order in ["plan", "physical"] {
+        for memory in ["1MiB", "1GiB"] {
+            let how = ["--jobs", "7", "--read-order", order, "--memory", memory, "--force"];
+            bench.pack_to(&other, &[&options[..], &how].concat()).code(0);
+            assert_eq!(contents(&other), contents(&bench.dst()), "{how:?}");
+        }
+    }
+    // One frame that tells its length, and nothing behind it.
+    let packed = std::fs::read(other.join("shard.00000.mds.zstd")).unwrap();
+    let content = zstd::decode_all(packed.as_slice()).unwrap();
+    assert_eq!(zstd::zstd_safe::get_frame_content_size(&packed).unwrap(), Some(content.len() as u64));
+    assert_eq!(zstd::zstd_safe::find_frame_compressed_size(&packed).unwrap(), packed.len());
+}

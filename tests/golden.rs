@@ -5,6 +5,8 @@
 //! right only before a release; afterwards changed bytes get a folder `v2/`, a line marked **on disk** in the CHANGELOG
 //! and a reason. Compressed shards are not here: their bytes are those of one version of the zstd library.
 //!
+//! `mds/frames/` is such a dataset of an earlier build, which wrote several frames where there is one now.
+//!
 //! The files of webdataset are older than sidecars, which have a list of their own there.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr, clippy::type_complexity)]
@@ -150,6 +152,36 @@ fn a_tiny_dataset_has_the_very_bytes_of_the_first_release_in_every_other_format(
         let bench = tiny(&["--format", format, "--sidecars", sidecars]);
         verify(&bench.dst(), &bench.src());
         check_tiny(format, &bench, expected);
+    }
+}
+
+#[test]
+fn compressed_mds_shards_of_several_frames_are_still_read_checked_and_converted() {
+    let bench = Bench::new();
+    for (number, class) in ["ant", "ant", "ant", "bee", "bee", "bee"].into_iter().enumerate() {
+        let number = number + 1;
+        bench.file(format!("{class}/{number}.jpg"), &[JPEG, &vec![number as u8; 400_000 + 1000 * number]].concat());
+    }
+    // Each shard has a frame for two images and one for the third, and a seek table.
+    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/golden/mds/frames");
+    let shard = fs::read(old.join("tiny.00000.mds.zstd")).unwrap();
+    assert!(zstd::zstd_safe::find_frame_compressed_size(&shard).unwrap() < shard.len());
+    verify(&old, &bench.src());
+    // What is written now holds the same, in one frame.
+    bench.pack(&["--format", "mds", "--compress", "zstd", "--shards", "2", "--name", "tiny"]).code(0);
+    assert_ne!(fs::read(bench.dst().join("tiny.00000.mds.zstd")).unwrap(), shard);
+    assert_eq!(support::images(&old), support::images(&bench.dst()));
+    for folder in [&old, &bench.dst()] {
+        let dataset = shardpack_reader::Dataset::open(folder).unwrap();
+        // Back and forth, so that no window helps.
+        for number in [5, 0, 4, 1, 3, 2] {
+            let sample = dataset.sample(number).unwrap();
+            let path = String::from_utf8(sample.path().to_vec()).unwrap();
+            assert_eq!(sample.bytes(), fs::read(bench.src().join(&path)).unwrap(), "{path}");
+        }
+        let converted = bench.at("converted");
+        run(&["convert", folder.to_str().unwrap(), converted.to_str().unwrap(), "--force"]).code(0);
+        assert_eq!(support::images(&converted), support::images(folder));
     }
 }
 

@@ -31,6 +31,9 @@ pub fn test(mut arguments: Arguments) -> Result<()> {
         };
         let sidecars = found("wids or datasets", python::sidecars());
         pythons.extend(sidecars.map(|python| ("SHARDPACK_PYTHON_SIDECARS", python)));
+        let zstds = python::zstds()?;
+        let zstds = std::env::join_paths(&zstds).map_err(|error| format!("the target folder: {error}"))?;
+        pythons.push(("SHARDPACK_PYTHON_ZSTD", zstds.into()));
         if !full {
             println!("TensorFlow, MXNet, DALI, streaming and PyTorch are asked with --full only: they are some 10 GB");
             return Ok(());

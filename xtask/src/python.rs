@@ -46,6 +46,12 @@ pub fn dali() -> Result<PathBuf> {
     environment_with_dependencies("peers-dali", "tests/peers/dali.txt")
 }
 
+/// The versions of the package zstd that mosaicml-streaming may unpack with: three small environments.
+pub fn zstds() -> Result<Vec<PathBuf>> {
+    let of = |version: &str| environment(&format!("peers-zstd-{version}"), &format!("tests/peers/zstd-{version}.txt"));
+    ["1.5.4", "1.5.6", "1.5.7"].into_iter().map(of).collect()
+}
+
 /// mosaicml-streaming and PyTorch, in the environment of `cargo xtask bench`: some 6 GB.
 pub fn streaming() -> Result<PathBuf> {
     environment_with_dependencies("bench-venv", "benches/requirements.txt")

@@ -6,6 +6,8 @@
 //! u32 0x184D2A5E | u32 length of the rest | for each frame: u32 packed bytes, u32 unpacked bytes
 //! u32 frames | u8 0 (no checksums: the frames have their own) | u32 0x8F92EAB1
 //! ```
+//! A shard that has to be a single frame (`.mds.zstd`) has no table. Some of an earlier build are of several frames and
+//! have one, so the end of the file decides.
 //! Source: "Zstandard Seekable Format" 0.1.0 (facebook/zstd, contrib/seekable_format).
 
 use crate::{Error, Result};
@@ -30,6 +32,13 @@ pub struct Frame {
     pub bytes: u32,
 }
 
+impl Frame {
+    /// Where its content ends in the unpacked shard, in bytes.
+    pub fn end(&self) -> u64 {
+        self.offset + u64::from(self.bytes)
+    }
+}
+
 /// The frames of a shard in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SeekTable {
@@ -46,6 +55,17 @@ impl SeekTable {
         let fit = |n: usize| u32::try_from(n).map_err(|_| Error::usage("a compressed block over 4 GiB"));
         self.frames.push(Frame { packed_offset, packed_bytes: fit(packed_bytes)?, offset, bytes: fit(bytes)? });
         Ok(())
+    }
+
+    /// The table of a file of `packed_bytes` that is a single frame of `bytes`, and has none.
+    ///
+    /// # Errors
+    /// When a length does not fit 32 bits.
+    pub fn of_one(packed_bytes: u64, bytes: u64) -> Result<Self> {
+        let fit = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        let mut table = Self::default();
+        table.push(fit(packed_bytes), fit(bytes))?;
+        Ok(table)
     }
 
     /// Where the frames end, in the file and unpacked, in bytes.
@@ -88,13 +108,22 @@ impl SeekTable {
     /// # Errors
     /// When they are not the end of a seek table without checksums.
     pub fn table_bytes(footer: &[u8]) -> Result<u64> {
+        Self::table_bytes_if_any(footer)?.ok_or_else(|| Error::data("no zstd seek table at the end"))
+    }
+
+    /// The same; `None` where they are the end of something else.
+    ///
+    /// # Errors
+    /// When they are too few.
+    pub fn table_bytes_if_any(footer: &[u8]) -> Result<Option<u64>> {
         let footer: &[u8; FOOTER_BYTES] =
             footer.try_into().map_err(|_| Error::data("too short to end in a zstd seek table"))?;
         let [a, b, c, d, descriptor, magic @ ..] = *footer;
         if u32::from_le_bytes(magic) != FOOTER_MAGIC || descriptor != 0 {
-            return Err(Error::data("no zstd seek table at the end"));
+            return Ok(None);
         }
-        Ok(u64::from(u32::from_le_bytes([a, b, c, d])) * ENTRY_BYTES as u64 + (HEADER_BYTES + FOOTER_BYTES) as u64)
+        let frames = u64::from(u32::from_le_bytes([a, b, c, d]));
+        Ok(Some(frames * ENTRY_BYTES as u64 + (HEADER_BYTES + FOOTER_BYTES) as u64))
     }
 
     /// Reads the table from the whole skippable frame; its frames must fill the `file_bytes` before it.

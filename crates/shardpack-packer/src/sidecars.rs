@@ -179,9 +179,7 @@ impl Files<'_> {
         let Some(Open { name, temporary, out, hasher, bytes }) = self.open.take() else { return Ok(()) };
         let file = out.into_inner().map_err(|e| sys::io_error("cannot write", &temporary, e.into_error()))?;
         let path = self.dst.join(&name);
-        if let Some(folder) = path.parent() {
-            sys::create_folder(folder)?;
-        }
+        // The name first: what is there and named nowhere would be taken for somebody else's.
         let list = self.work.join(BEGUN);
         let mut begun = File::options().create(true).append(true).open(&list);
         begun
@@ -190,6 +188,9 @@ impl Files<'_> {
             // In one write: others append to the list at the same time.
             .and_then(|begun| begun.write_all(format!("{name}\n").as_bytes()))
             .map_err(|e| sys::io_error("cannot write", &list, e))?;
+        if let Some(folder) = path.parent() {
+            sys::create_folder(folder)?;
+        }
         sys::finish_durably(&file, &temporary, &path)?;
         self.done.push(manifest::File { file: name, bytes, blake3: Blake3(*hasher.finalize().as_bytes()) });
         Ok(())

@@ -4,6 +4,8 @@ use std::{fs::File, io, ops::Range, os::unix::fs::FileExt, path::PathBuf};
 
 use shardpack_format::{
     Error, Result,
+    formats::{self, Choice},
+    manifest::Manifest,
     seekable::{FOOTER_BYTES, Frame, SeekTable},
 };
 
@@ -17,15 +19,29 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Compression {
     None,
+    /// A frame for each block, and a seek table.
     Zstd,
+    /// A single frame; or the same as `Zstd`, where there is a seek table.
+    ZstdWhole,
 }
 
 impl Compression {
+    /// That of the shards of a dataset.
+    ///
+    /// # Errors
+    /// When its format or compression is not known.
+    pub fn of(manifest: &Manifest) -> Result<Self> {
+        match Self::parse(&manifest.format.compression)? {
+            Self::Zstd if formats::open(&Choice::of_manifest(manifest)?)?.is_one_frame() => Ok(Self::ZstdWhole),
+            compression => Ok(compression),
+        }
+    }
+
     /// What a manifest's `format.compression` says.
     ///
     /// # Errors
     /// When it is neither `none` nor `zstd:LEVEL`.
-    pub fn parse(text: &str) -> Result<Self> {
+    fn parse(text: &str) -> Result<Self> {
         match text.split_once(':') {
             None if text == "none" => Ok(Self::None),
             Some(("zstd", _)) => Ok(Self::Zstd),
@@ -54,7 +70,10 @@ impl Content {
         let file = files::open(&path, file_bytes)?;
         let frames = match compression {
             Compression::None => Ok(None),
-            Compression::Zstd => Unpacker::new().and_then(|_| read_table(&file, file_bytes, bytes)).map(Some),
+            Compression::Zstd | Compression::ZstdWhole => {
+                let may_be_one = compression == Compression::ZstdWhole;
+                Unpacker::new().and_then(|_| read_table(&file, file_bytes, bytes, may_be_one)).map(Some)
+            }
         };
         Ok(Self { frames: frames.map_err(|error| error.in_file(&path))?, file, path, bytes })
     }
@@ -146,13 +165,16 @@ impl Content {
     }
 }
 
-/// Reads the seek table of a file of `file_bytes` that unpacks to `bytes`.
-fn read_table(file: &File, file_bytes: u64, bytes: u64) -> Result<SeekTable> {
+/// Reads the seek table of a file of `file_bytes` that unpacks to `bytes`; without one it `may_be_one` frame.
+fn read_table(file: &File, file_bytes: u64, bytes: u64, may_be_one: bool) -> Result<SeekTable> {
     let too_short = || Error::data(format!("{file_bytes} bytes: too short to end in a zstd seek table"));
     let footer_at = file_bytes.checked_sub(FOOTER_BYTES as u64).ok_or_else(too_short)?;
     let mut footer = [0; FOOTER_BYTES];
     read_exact_at(file, &mut footer, footer_at)?;
-    let table_bytes = SeekTable::table_bytes(&footer)?;
+    let table_bytes = match SeekTable::table_bytes_if_any(&footer)? {
+        None if may_be_one => return SeekTable::of_one(file_bytes, bytes),
+        _ => SeekTable::table_bytes(&footer)?,
+    };
     let table_at = file_bytes.checked_sub(table_bytes).ok_or_else(too_short)?;
     let mut table = Vec::new();
     // No longer than the file: that has just been subtracted.
@@ -195,9 +217,15 @@ mod tests {
                 packed.extend(frame);
             }
             packed.extend(table.to_bytes());
-            let path = folder.join("packed");
+            for (name, compression) in [("packed", Compression::Zstd), ("may-be-whole", Compression::ZstdWhole)] {
+                let path = folder.join(name);
+                std::fs::write(&path, &packed).unwrap();
+                all.push(Content::open(path, packed.len() as u64, length, compression).unwrap());
+            }
+            let path = folder.join("whole");
+            let packed = zstd::bulk::compress(content, 1).unwrap();
             std::fs::write(&path, &packed).unwrap();
-            all.push(Content::open(path, packed.len() as u64, length, Compression::Zstd).unwrap());
+            all.push(Content::open(path, packed.len() as u64, length, Compression::ZstdWhole).unwrap());
         }
         all.reverse();
         all
@@ -237,6 +265,9 @@ mod tests {
             let mut window = Window::default();
             content.fill(&mut window, 0..10).unwrap();
             File::options().write(true).open(&content.path).unwrap().set_len(20).unwrap();
+            // A single frame is in the window as a whole.
+            let is_held = window.get(2000..2010).is_some();
+            let mut window = if is_held { Window::default() } else { window };
             let error = content.fill(&mut window, 2000..2010).unwrap_err();
             assert!(error.to_string().contains("cut short"), "{error}");
             assert_eq!(window.get(0..10), None);

@@ -68,7 +68,7 @@ impl Dataset {
         let read = || {
             let manifest = Manifest::read(&bytes)?;
             manifest.check_id(&bytes)?;
-            let compression = Compression::parse(&manifest.format.compression)?;
+            let compression = Compression::of(&manifest)?;
             Ok((manifest, compression))
         };
         let (manifest, compression) = read().map_err(|error: Error| error.in_file(&path))?;

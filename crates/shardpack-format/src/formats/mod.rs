@@ -250,6 +250,12 @@ pub trait Format: Send + Sync {
         None
     }
 
+    /// Whether a compressed shard is a single frame, for readers that take no more; else it is one for each block of
+    /// samples, with a [seek table](crate::seekable).
+    fn is_one_frame(&self) -> bool {
+        false
+    }
+
     /// Names of the hashes of shard files that sidecars tell; see [`crate::hash::Named`].
     fn file_hashes(&self) -> &[String] {
         &[]

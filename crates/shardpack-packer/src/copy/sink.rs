@@ -1,6 +1,12 @@
 //! Where rendered records go: a part of a plain shard, or a compressed shard from its beginning.
 
-use std::{fs::File, os::unix::fs::FileExt, path::PathBuf, sync::Arc};
+use std::{
+    fs::File,
+    io::{self, Write},
+    os::unix::fs::FileExt,
+    path::PathBuf,
+    sync::Arc,
+};
 
 use shardpack_format::{
     Error, Result,
@@ -26,7 +32,8 @@ pub(super) struct Sink {
 
 enum Way {
     Plain(SpanHasher),
-    Zstd {
+    /// A frame for each block, and a seek table.
+    Blocks {
         compressor: zstd::bulk::Compressor<'static>,
         table: SeekTable,
         block_samples: u64,
@@ -34,6 +41,28 @@ enum Way {
         /// What the next frame begins with.
         head: Vec<u8>,
     },
+    /// All in one frame.
+    Whole(zstd::Encoder<'static, Hashing>),
+}
+
+/// Writes a file from its beginning, and hashes what it writes.
+struct Hashing {
+    file: Arc<File>,
+    bytes: u64,
+    hasher: blake3::Hasher,
+}
+
+impl Write for Hashing {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write_all_at(bytes, self.bytes)?;
+        self.hasher.update(bytes);
+        self.bytes += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// What is known of the file of a shard once a part of it is written.
@@ -44,7 +73,7 @@ pub(super) enum Hashed {
     Whole(u64, FileHash),
 }
 
-fn cannot_compress(error: std::io::Error) -> Error {
+fn cannot_compress(error: io::Error) -> Error {
     Error::io("cannot compress", error)
 }
 
@@ -53,11 +82,21 @@ impl Sink {
     pub fn new(plan: &Plan, file: Arc<File>, path: PathBuf, offset: u64, content_bytes: u64) -> Result<Self> {
         let way = match plan.options.compression {
             Compression::None => Way::Plain(SpanHasher::new(offset, content_bytes)),
+            Compression::Zstd(level) if plan.format().is_one_frame() => {
+                let out = Hashing { file: Arc::clone(&file), bytes: 0, hasher: blake3::Hasher::new() };
+                let encoder = zstd::Encoder::new(out, level).and_then(|mut encoder| {
+                    encoder.include_checksum(true)?;
+                    // Readers make room for what the frame says that it holds.
+                    encoder.set_pledged_src_size(Some(content_bytes))?;
+                    Ok(encoder)
+                });
+                Way::Whole(encoder.map_err(cannot_compress)?)
+            }
             Compression::Zstd(level) => {
                 let mut compressor = zstd::bulk::Compressor::new(level).map_err(cannot_compress)?;
                 compressor.include_checksum(true).map_err(cannot_compress)?;
                 let block_samples = plan.block_samples;
-                Way::Zstd {
+                Way::Blocks {
                     compressor,
                     table: SeekTable::default(),
                     block_samples,
@@ -72,19 +111,19 @@ impl Sink {
     /// Whether a buffer with so many bytes and records is to be written out now.
     pub fn is_full(&self, bytes: usize, records: u64) -> bool {
         match &self.way {
-            Way::Plain(_) => bytes >= FLUSH_BYTES,
-            Way::Zstd { block_samples, .. } => records >= *block_samples,
+            Way::Plain(_) | Way::Whole(_) => bytes >= FLUSH_BYTES,
+            Way::Blocks { block_samples, .. } => records >= *block_samples,
         }
     }
 
-    /// Writes what stands before the first record. Of a compressed shard it is in the frame of the first block.
+    /// Writes what stands before the first record. Where blocks are compressed it is in the frame of the first.
     pub fn write_head(&mut self, head: &[u8]) -> Result<()> {
         match &mut self.way {
-            Way::Zstd { head: held, .. } => {
+            Way::Blocks { head: held, .. } => {
                 held.extend_from_slice(head);
                 Ok(())
             }
-            Way::Plain(_) => self.write(head),
+            Way::Plain(_) | Way::Whole(_) => self.write(head),
         }
     }
 
@@ -98,7 +137,8 @@ impl Sink {
                 hasher.update(records);
                 self.put(records)
             }
-            Way::Zstd { compressor, table, hasher, head, .. } => {
+            Way::Whole(encoder) => encoder.write_all(records).map_err(|e| sys::io_error("cannot write", &self.path, e)),
+            Way::Blocks { compressor, table, hasher, head, .. } => {
                 let with_head;
                 let records = match head.is_empty() {
                     true => records,
@@ -126,7 +166,12 @@ impl Sink {
         let way = std::mem::replace(&mut self.way, Way::Plain(SpanHasher::new(0, 0)));
         let hashed = match way {
             Way::Plain(hasher) => Hashed::Part(hasher.finish()),
-            Way::Zstd { table, mut hasher, .. } => {
+            Way::Whole(encoder) => {
+                let out = encoder.finish().map_err(|e| sys::io_error("cannot write", &self.path, e))?;
+                self.at = out.bytes;
+                Hashed::Whole(out.bytes, *out.hasher.finalize().as_bytes())
+            }
+            Way::Blocks { table, mut hasher, .. } => {
                 let table = table.to_bytes();
                 hasher.update(&table);
                 self.put(&table)?;

@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{self, Read},
+    io::{self, BufReader, Read},
     ops::Range,
     os::unix::fs::FileExt,
     path::Path,
@@ -13,7 +13,7 @@ use shardpack_format::{
     formats::{self, Format},
     hash::{self, FileHash, SpanHasher},
     index::{Index, RowRef},
-    seekable::{FOOTER_BYTES, SeekTable},
+    seekable::{FOOTER_BYTES, Frame, SeekTable},
 };
 
 use super::{Opened, Problem, decode};
@@ -152,7 +152,8 @@ impl Checker<'_> {
     pub fn packed(&self, index: &Index<Vec<u8>>, file: &File, path: &Path) -> Result<Done> {
         let mut done = hash_alone(file, path)?;
         let wrong = |what: String| self.dataset.problem(self.file_name, what);
-        let table = match read_table(file, path, self.bytes) {
+        let content_bytes = self.format.is_one_frame().then_some(index.summary().content_bytes);
+        let table = match read_table(file, path, self.bytes, content_bytes) {
             Ok(table) => table,
             Err(error) => {
                 done.problems.push(wrong(error.what()));
@@ -165,48 +166,40 @@ impl Checker<'_> {
             return Ok(done);
         }
         let head = copy::head_of(self.format, index)?;
-        let (mut rows, mut packed) = (index.iter().peekable(), Vec::new());
+        let (mut rows, mut record) = (index.iter().peekable(), Vec::new());
         for frame in table.frames() {
-            packed.resize(frame.packed_bytes as usize, 0);
-            file.read_exact_at(&mut packed, frame.packed_offset).map_err(|e| sys::io_error("cannot read", path, e))?;
-            let unpacked = unpack(&packed, frame.bytes.into());
-            let end = frame.offset + u64::from(frame.bytes);
-            let mut rest = frame.offset;
-            if rest == 0 && !head.is_empty() {
-                rest = head.len() as u64;
-                done.problems.extend(
-                    unpacked.as_ref().ok().and_then(|bytes| self.head(&bytes[..head.len().min(bytes.len())], &head)),
-                );
+            let mut content = Unpacked::open(file, path, frame)?;
+            let mut named = false;
+            if frame.offset == 0 && !head.is_empty() {
+                record.resize(head.len().min(frame.bytes as usize), 0);
+                if content.read(&mut record)? {
+                    done.problems.extend(self.head(&record, &head));
+                }
             }
-            while let Some(row) = rows.next_if(|row| row.as_ref().is_ok_and(|row| row.offset < end)) {
+            while let Some(row) = rows.next_if(|row| row.as_ref().is_ok_and(|row| row.offset < frame.end())) {
                 let row = row?;
-                let start = (row.offset - frame.offset) as usize;
-                rest = row.offset + u64::from(row.record_bytes);
-                done.problems.extend(match &unpacked {
-                    Err(what) => Some(self.problem(&row, 0, row.record_bytes, what.clone())),
-                    Ok(bytes) => match bytes.get(start..start + row.record_bytes as usize) {
-                        Some(record) => self.record(&row, record),
-                        None => Some(self.problem(
-                            &row,
-                            0,
-                            row.record_bytes,
-                            "crosses the end of its zstd frame".to_owned(),
-                        )),
-                    },
-                });
-            }
-            match &unpacked {
-                Ok(bytes)
-                    if bytes[(rest - frame.offset).min(bytes.len() as u64) as usize..]
-                        .iter()
-                        .any(|byte| *byte != 0) =>
+                let problem = match row.offset == content.at && row.offset + u64::from(row.record_bytes) <= frame.end()
                 {
-                    done.problems.push(self.after_the_last(rest..end));
-                }
-                Err(what) if rest == frame.offset => {
-                    done.problems.push(wrong(format!("after the last sample: {what}")))
-                }
-                _ => {}
+                    false => {
+                        Some(self.problem(&row, 0, row.record_bytes, "crosses the end of its zstd frame".to_owned()))
+                    }
+                    true => {
+                        record.resize(row.record_bytes as usize, 0);
+                        match content.read(&mut record)? {
+                            true => self.record(&row, &record),
+                            false => Some(self.problem(&row, 0, row.record_bytes, content.what())),
+                        }
+                    }
+                };
+                named |= problem.is_some();
+                done.problems.extend(problem);
+            }
+            let rest = content.at;
+            let is_zero = content.finish(&mut record)?;
+            if content.wrong.is_some() && !named {
+                done.problems.push(wrong(format!("{}, in no sample", content.what())));
+            } else if !is_zero {
+                done.problems.push(self.after_the_last(rest..frame.end()));
             }
         }
         Ok(done)
@@ -249,24 +242,95 @@ impl Checker<'_> {
     }
 }
 
-/// The content of a zstd frame. Memory grows with what comes out, not with what the seek table promises.
-fn unpack(packed: &[u8], bytes: u64) -> std::result::Result<Vec<u8>, String> {
-    let mut out = Vec::new();
-    let decoder = zstd::Decoder::with_buffer(packed).map(zstd::Decoder::single_frame);
-    match decoder.and_then(|decoder| decoder.take(bytes + 1).read_to_end(&mut out)) {
-        Ok(found) if found as u64 == bytes => Ok(out),
-        Ok(_) => Err(format!("its zstd frame does not hold {bytes} bytes, as the seek table says")),
-        Err(error) => Err(format!("its zstd frame is damaged: {error}")),
+/// The content of a zstd frame, from its beginning on. After the first damage there is no more of it.
+struct Unpacked<'f> {
+    decoder: zstd::Decoder<'static, BufReader<Section<'f>>>,
+    path: &'f Path,
+    frame: &'f Frame,
+    /// Where the next byte is in the unpacked shard.
+    at: u64,
+    wrong: Option<String>,
+}
+
+impl<'f> Unpacked<'f> {
+    fn open(file: &'f File, path: &'f Path, frame: &'f Frame) -> Result<Self> {
+        let packed = Section { file, at: frame.packed_offset, left: frame.packed_bytes.into() };
+        let decoder = zstd::Decoder::with_buffer(BufReader::with_capacity(READ_BYTES as usize, packed));
+        let decoder = decoder.map_err(|e| Error::io("cannot unpack", e))?.single_frame();
+        Ok(Self { decoder, path, frame, at: frame.offset, wrong: None })
+    }
+
+    /// Reads the next bytes over the whole of `out`; false where they cannot be had.
+    fn read(&mut self, out: &mut [u8]) -> Result<bool> {
+        let mut filled = 0;
+        while filled < out.len() && self.wrong.is_none() {
+            match self.decoder.read(&mut out[filled..]) {
+                Ok(0) => self.wrong = Some("is shorter than it should be".to_owned()),
+                Ok(read) => filled += read,
+                // The decoder's own errors have no number.
+                Err(error) if error.raw_os_error().is_some() => {
+                    return Err(sys::io_error("cannot read", self.path, error));
+                }
+                Err(error) => self.wrong = Some(format!("is damaged: {error}")),
+            }
+        }
+        self.at += out.len() as u64;
+        Ok(self.wrong.is_none())
+    }
+
+    /// Reads what is left, which ends where the frame should; whether it is all zeros.
+    fn finish(&mut self, buffer: &mut Vec<u8>) -> Result<bool> {
+        let mut is_zero = true;
+        while self.at < self.frame.end() && self.wrong.is_none() {
+            buffer.resize((self.frame.end() - self.at).min(READ_BYTES) as usize, 0);
+            is_zero &= !self.read(buffer)? || buffer.iter().all(|byte| *byte == 0);
+        }
+        if self.wrong.is_none() {
+            // The end of the frame, and the checksum there, come with the end of its content.
+            match self.decoder.read(&mut [0]) {
+                Ok(0) => {}
+                Ok(_) => self.wrong = Some("is longer than it should be".to_owned()),
+                Err(error) if error.raw_os_error().is_some() => {
+                    return Err(sys::io_error("cannot read", self.path, error));
+                }
+                Err(error) => self.wrong = Some(format!("is damaged: {error}")),
+            }
+        }
+        Ok(is_zero)
+    }
+
+    fn what(&self) -> String {
+        let wrong = self.wrong.as_deref().unwrap_or("is right");
+        format!("its zstd frame, at byte {} of the file, {wrong}", self.frame.packed_offset)
     }
 }
 
-/// The seek table of a compressed shard.
-fn read_table(file: &File, path: &Path, bytes: u64) -> Result<SeekTable> {
+/// A part of a file.
+struct Section<'f> {
+    file: &'f File,
+    at: u64,
+    left: u64,
+}
+
+impl Read for Section<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(out.len());
+        let read = self.file.read_at(&mut out[..most], self.at)?;
+        (self.at, self.left) = (self.at + read as u64, self.left - read as u64);
+        Ok(read)
+    }
+}
+
+/// The seek table of a compressed shard of `bytes`; where it may be a single frame and has none, `content_bytes` are in that.
+fn read_table(file: &File, path: &Path, bytes: u64, content_bytes: Option<u64>) -> Result<SeekTable> {
     let failed = |e| sys::io_error("cannot read", path, e);
     let mut footer = [0; FOOTER_BYTES];
     let footer_at = bytes.checked_sub(FOOTER_BYTES as u64).ok_or_else(|| Error::data("too short for a seek table"))?;
     file.read_exact_at(&mut footer, footer_at).map_err(failed)?;
-    let length = SeekTable::table_bytes(&footer)?;
+    let length = match (SeekTable::table_bytes_if_any(&footer)?, content_bytes) {
+        (None, Some(content_bytes)) => return SeekTable::of_one(bytes, content_bytes),
+        _ => SeekTable::table_bytes(&footer)?,
+    };
     let at = bytes.checked_sub(length).ok_or_else(|| Error::data("its seek table is longer than the file"))?;
     let mut table = vec![0; length as usize];
     file.read_exact_at(&mut table, at).map_err(failed)?;

@@ -325,6 +325,11 @@ impl Format for Mds {
         Some(ZSTD_EXTENSION)
     }
 
+    // streaming hands the whole file to the package zstd, whose versions 1.5.4, 1.5.6 and 1.5.7 each lose other frames of several.
+    fn is_one_frame(&self) -> bool {
+        true
+    }
+
     fn file_hashes(&self) -> &[String] {
         &self.hashes
     }
