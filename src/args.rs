@@ -193,7 +193,7 @@ pub struct PlanArgs {
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub seed: u64,
     /// Largest shard; shards come out even [default: 256MiB, for mds 64MiB]
-    #[arg(long, value_name = "SIZE", value_parser = size, group = "cut")]
+    #[arg(long, value_name = "SIZE", value_parser = large_size, group = "cut")]
     pub shard_size: Option<u64>,
     /// Most samples in a shard; shards come out even
     #[arg(long, value_name = "N", group = "cut")]
@@ -387,6 +387,23 @@ pub fn size(text: &str) -> Result<u64, String> {
     if (1.0..=u64::MAX as f64 / 2.0).contains(&bytes) { Ok(bytes as u64) } else { Err("out of range".to_owned()) }
 }
 
+/// As [`size`], where a small number without a unit is a unit that was forgotten.
+pub fn large_size(text: &str) -> Result<u64, String> {
+    match size(text)? {
+        bytes if bytes < 1 << 20 && text.ends_with(|c: char| c.is_ascii_digit() || c == '.') => {
+            Err(format!("{text} is {bytes} bytes: write {text}MiB, or {text}B where bytes are meant"))
+        }
+        bytes => Ok(bytes),
+    }
+}
+
+/// The URL that an argument is, or the value of an option in it.
+pub fn url(argument: &std::ffi::OsStr) -> Option<&str> {
+    let text = argument.to_str()?;
+    let value = text.strip_prefix("--").and_then(|option| option.split_once('=')).map_or(text, |(_, value)| value);
+    sys::is_url(value).then_some(value)
+}
+
 fn compression(text: &str) -> Result<Compression, String> {
     let level = match text.split_once(':') {
         None if text == "zstd" => Ok(3),
@@ -442,6 +459,27 @@ mod tests {
         }
         for text in ["", "MiB", "-1", "0", "1XB", "1e9", "99999999TB"] {
             assert!(size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_small_number_without_a_unit_is_asked_about() {
+        for (text, bytes) in [("256MiB", 256 << 20), ("256B", 256), ("1048576", 1 << 20), ("0.5k", 512)] {
+            assert_eq!(large_size(text), Ok(bytes), "{text}");
+        }
+        for text in ["256", "1048575", "1.5"] {
+            assert!(large_size(text).unwrap_err().contains(&format!("write {text}MiB, or {text}B")), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_url_is_told_from_a_path() {
+        for text in ["s3://bucket/x", "gs://x", "https://example.org/x.tar", "--root=s3://x", "file:///data", "S3://x"]
+        {
+            assert!(url(text.as_ref()).is_some(), "{text}");
+        }
+        for text in ["s3:/x", "./s3://x", "/a://b", "c:x", "--include=*://*", "a/b", "://x", ""] {
+            assert_eq!(url(text.as_ref()), None, "{text}");
         }
     }
 

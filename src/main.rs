@@ -16,7 +16,7 @@ mod terminal;
 use std::{ffi::OsString, process::ExitCode};
 
 use clap::FromArgMatches;
-use shardpack_packer::{Error, ErrorKind};
+use shardpack_packer::{Error, ErrorKind, sys};
 
 /// What a command came to, when it ran to its end.
 enum Outcome {
@@ -40,6 +40,10 @@ fn main() -> ExitCode {
         Err(error) => return refused(&error, is_json),
     };
     cli.color.set();
+    // As a path it would be a folder called `s3:`.
+    if let Some(url) = arguments.iter().skip(1).find_map(|argument| args::url(argument)) {
+        return failed(&sys::not_a_path(url), is_json);
+    }
     match commands::run(cli) {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Wrong) => ExitCode::from(1),

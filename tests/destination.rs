@@ -164,16 +164,20 @@ fn an_unfinished_pack_is_refused_to_other_options_and_another_source_with_what_c
     refused(bench.pack(&["--shards", "3", "--order", "source"]), "order: was shuffled, is now that of the source");
     refused(bench.pack(&["--shards", "3", "--name", "x"]), "datasets: was shard, is now x");
     bench.file("b/new.jpg", &photo());
-    refused(bench.pack(&["--shards", "3"]), "b/new.jpg is new");
+    // A source that has changed is told, and goes on where a shard stays.
+    bench.file("b/new.jpg", &photo());
+    bench.pack(&["--shards", "3"]).code(1).says("b/new.jpg is new since then");
     fs::remove_file(bench.src().join("b/new.jpg")).unwrap();
-    let (changed, kept) = (bench.src().join("b/2.jpg"), bench.at("kept"));
-    fs::rename(&changed, &kept).unwrap();
-    refused(bench.pack(&["--shards", "3"]), "b/2.jpg is gone");
-    bench.file("b/2.jpg", &photo());
-    refused(bench.pack(&["--shards", "3"]), "b/2.jpg was changed");
-    fs::rename(&kept, &changed).unwrap();
+    bench.pack(&["--shards", "3"]).code(1).says("b/new.jpg is gone since then");
+    let (path, kept) = (bench.src().join("b/2.jpg"), bench.at("kept"));
+    fs::rename(&path, &kept).unwrap();
+    let ran = bench.pack(&["--shards", "3"]).says("b/2.jpg is gone since then").says("finished shards");
+    assert!([1, 2].contains(&ran.code));
+    fs::rename(&kept, &path).unwrap();
     fs::remove_file(bench.src().join("a/empty.jpg")).unwrap();
-    refused(bench.pack(&["--shards", "3"]), "other images are left out");
+    // What is left out is not in the shards: all of them stay.
+    let ran = bench.pack(&["--shards", "3"]).code(1).says("could not be packed");
+    ran.says("other images are left out since then: 3 of 3 finished shards stayed");
     bench.pack(&["--shards", "3", "--on-bad", "skip", "--force"]).code(0);
     sealed(&bench);
 }
@@ -257,4 +261,99 @@ fn a_sealed_dataset_of_something_else_is_said_to_differ_in_what_it_does() {
     }
     bench.file("train/b/new.jpg", &photo());
     bench.pack(&["--shards", "1"]).code(2).says("images: was 2, is now 3");
+}
+
+// What changed between two runs.
+
+#[test]
+fn what_was_finished_stays_where_a_bad_image_was_mended() {
+    let bench = Bench::of(60, 500);
+    let image = fs::read_dir(bench.src().join("class-1")).unwrap().next().unwrap().unwrap().path();
+    let good = fs::read(&image).unwrap();
+    // Checked as a whole, half an image is refused by the copy.
+    let checked = ["--shards", "6", "--check", "full"];
+    fs::write(&image, &good[..good.len() / 2]).unwrap();
+    bench.pack(&checked).code(1).says("mend them and run the same command again").says("1 image could not be packed");
+    assert_eq!(contents(&bench.dst().join("index")).len(), 5, "five of six shards are finished");
+    fs::write(&image, &good).unwrap();
+    let ran = bench.pack(&checked).code(0).says("was changed since then: 5 of 5 finished shards stayed");
+    ran.says("5 of 6 shards were finished before");
+    Dataset::read(&bench.dst()).check_source(&bench.src());
+    let whole_checked = bench.at("whole-checked");
+    bench.pack_to(&whole_checked, &checked).code(0);
+    assert_eq!(contents(&bench.dst()), contents(&whole_checked));
+
+    // An image less is another order: nothing would stay, and that is said before anything is lost.
+    let dst = bench.at("less");
+    fs::write(&image, &good[..good.len() / 2]).unwrap();
+    bench.pack_to(&dst, &checked).code(1);
+    let before = contents(&dst);
+    fs::remove_file(&image).unwrap();
+    let ran = bench.pack_to(&dst, &checked).code(2).clean_error().says("is gone since then");
+    ran.says("none of its 5 finished shards would stay").says("--force");
+    assert_eq!(contents(&dst), before);
+    bench.pack_to(&dst, &[&checked[..], &["--force"]].concat()).code(0);
+    Dataset::read(&dst).check_source(&bench.src());
+    // In source order, what stands before it stays.
+    let dst = bench.at("source");
+    let ordered = [&checked[..], &["--order", "source"]].concat();
+    let last = fs::read_dir(bench.src().join("class-6")).unwrap().map(|entry| entry.unwrap().path()).max().unwrap();
+    let good = fs::read(&last).unwrap();
+    fs::write(&last, &good[..good.len() / 2]).unwrap();
+    bench.pack_to(&dst, &ordered).code(1);
+    fs::remove_file(&last).unwrap();
+    bench.pack_to(&dst, &ordered).code(0).says("is gone since then").says("finished shards stayed");
+    Dataset::read(&dst).check_source(&bench.src());
+}
+
+#[test]
+fn a_source_that_changes_anyhow_between_two_runs_gives_what_one_run_gives() {
+    let mut rng = support::Rng::new(31);
+    let mut stayed = 0;
+    for round in 0..12 {
+        let bench = Bench::of(40, 400);
+        let options: &[&str] = match round % 4 {
+            0 => &["--shards", "8", "--check", "full"],
+            1 => &["--shards", "8", "--check", "full", "--order", "source"],
+            2 => &["--shard-size", "60KiB", "--check", "full", "--compress", "zstd"],
+            _ => &["--shards", "5", "--check", "full", "--format", "mds", "--compress", "zstd"],
+        };
+        let mut files: Vec<_> = contents(&bench.src()).into_keys().filter(|path| path.extension().is_some()).collect();
+        files.sort();
+        let pick = |rng: &mut support::Rng| bench.src().join(&files[rng.below(files.len() as u64) as usize]);
+        let bad = pick(&mut rng);
+        let good = fs::read(&bad).unwrap();
+        fs::write(&bad, &good[..good.len() / 2]).unwrap();
+        bench.pack(options).code(1);
+        // Mended, and others changed: the same length, another one, none.
+        fs::write(&bad, &good).unwrap();
+        for _ in 0..rng.below(3) {
+            let other = pick(&mut rng);
+            let mut bytes = fs::read(&other).unwrap();
+            match rng.below(3) {
+                0 => bytes[30] ^= 1,
+                1 => bytes.extend([0; 9]),
+                _ => {
+                    let _ = fs::rename(&other, other.with_extension("jpeg"));
+                    continue;
+                }
+            }
+            if other.exists() {
+                fs::write(&other, bytes).unwrap();
+            }
+        }
+        let ran = bench.pack(options);
+        if ran.code == 2 {
+            ran.clean_error().says("would stay");
+            bench.pack(&[options, &["--force"]].concat()).code(0);
+        } else if ran.code == 0 {
+            stayed += usize::from(ran.stdout.contains("finished shards stayed"));
+        }
+        let whole = bench.at("whole");
+        let one = bench.pack_to(&whole, options);
+        if one.code == 0 {
+            assert_eq!(contents(&bench.dst()), contents(&whole), "round {round}");
+        }
+    }
+    assert!(stayed >= 4, "{stayed} of 12");
 }

@@ -292,7 +292,7 @@ fn bad_images_are_all_named_the_others_finished_and_nothing_sealed() {
     for (path, reason) in said {
         ran = ran.says(&format!("{path}: {reason}"));
     }
-    ran.says("help: mend or remove them, or --on-bad skip");
+    ran.says("help: mend them and run the same command again");
     assert!(!bench.dst().join("manifest.json").exists());
     assert!(bench.dst().join("shard-000002.tar").exists());
     let ran = bench.pack(&["--shards", "3", "--json"]).code(1);
@@ -449,7 +449,7 @@ fn options_decide_the_components() {
 fn shards_come_out_even_and_within_the_size() {
     let bench = Bench::of(200, 30_000);
     for size in [60_000u64, 200_000, 1_000_000, 5_000_000] {
-        bench.pack(&["--shard-size", &size.to_string(), "--force"]).code(0);
+        bench.pack(&["--shard-size", &format!("{size}B"), "--force"]).code(0);
         let dataset = sealed(&bench);
         let bytes: Vec<u64> = dataset.manifest.shards.iter().map(|shard| shard.bytes).collect();
         let (least, most) = (*bytes.iter().min().unwrap(), *bytes.iter().max().unwrap());

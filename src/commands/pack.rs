@@ -67,7 +67,7 @@ pub struct RunArgs {
     #[command(flatten)]
     pub machine: Machine,
     /// Budget for images in flight [default: a quarter of the machine's, at most 4GiB]
-    #[arg(long, value_name = "SIZE", value_parser = args::size)]
+    #[arg(long, value_name = "SIZE", value_parser = args::large_size)]
     memory: Option<u64>,
     /// Order in which the source is read; the shards are the same either way
     #[arg(long, value_enum, default_value = "auto")]
@@ -312,8 +312,11 @@ fn as_text(report: &Report, planned: &Planned, dst: &Path, quiet: bool) -> Strin
     let mut out = String::new();
     let packed: u64 = report.manifests.iter().map(|manifest| manifest.samples).sum();
     let found: u64 = report.manifests.iter().map(|manifest| manifest.ledger.counts.discovered).sum();
+    // Writing to a String cannot fail.
+    if let Some(changed) = &report.changed {
+        let _ = writeln!(out, "changed {}", report::path(changed.as_bytes()));
+    }
     if !report.sealed {
-        // Writing to a String cannot fail.
         let _ = writeln!(
             out,
             "failed  {} could not be packed, nothing is sealed",
@@ -322,8 +325,12 @@ fn as_text(report: &Report, planned: &Planned, dst: &Path, quiet: bool) -> Strin
         for bad in &report.bad {
             let _ = writeln!(out, "        {}", report::left_out(&bad.path, &bad.reason));
         }
-        let _ =
-            writeln!(out, "  help: mend or remove them, or --on-bad skip packs the rest and names them in the ledger");
+        let _ = writeln!(
+            out,
+            "  help: mend them and run the same command again: finished shards that they are not in stay;"
+        );
+        let _ = writeln!(out, "        or --on-bad skip leaves them out and names them in the ledger");
+        let _ = writeln!(out, "        (more or fewer images than now are another order: then --force packs all anew)");
         if let Some(replaced) = &report.replaced {
             let _ = writeln!(out, "        the dataset of before is kept in {} until then", replaced.display());
         }

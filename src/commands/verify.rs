@@ -64,7 +64,6 @@ pub fn run(args: &Args) -> Result<Outcome> {
         jobs,
     };
     let subject = subject(&args.target.paths)?;
-    let has_manifest = matches!(subject, Subject::Dataset(_));
     let done = match (subject, &args.repair) {
         (Subject::Dataset(dst), None) => {
             verify::verify(&dst, &options, &monitor).map(|report| (report, Repaired::default()))
@@ -87,7 +86,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     if args.talk.json {
         report::print_json(&as_json(&report, &repaired))?;
     } else {
-        report::print(&as_text(&report, &repaired, args, has_manifest))?;
+        report::print(&as_text(&report, &repaired, args))?;
     }
     Ok(match report.problems.is_empty() {
         true => Outcome::Done,
@@ -159,7 +158,7 @@ fn line(problem: &Problem) -> String {
     out + &report::path(problem.what.as_bytes())
 }
 
-fn as_text(report: &Report, repaired: &Repaired, args: &Args, has_manifest: bool) -> String {
+fn as_text(report: &Report, repaired: &Repaired, args: &Args) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail.
     for file in &repaired.files {
@@ -189,9 +188,7 @@ fn as_text(report: &Report, repaired: &Repaired, args: &Args, has_manifest: bool
         );
         return out;
     }
-    let mendable =
-        |problem: &Problem| !problem.file.ends_with("manifest.json") && !problem.what.starts_with("a stranger");
-    if args.repair.is_none() && has_manifest && report.problems.iter().any(mendable) {
+    if args.repair.is_none() && report.mendable {
         let target = args.target.paths.first().map_or_else(String::new, |path| path.display().to_string());
         let _ =
             writeln!(out, "  help: shardpack verify {target} --repair SRC writes damaged bytes anew from the source");

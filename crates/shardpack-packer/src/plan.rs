@@ -185,6 +185,20 @@ pub struct Scratch {
     beside: Vec<Option<u32>>,
 }
 
+/// More files than anybody wants in a folder, unless it is said in so many words.
+const MOST_SHARDS: u64 = 100_000;
+
+/// Fails where a size makes so many shards that it was hardly meant; `fits` says what would do for a number of them.
+fn not_absurd(shards: u64, fits: impl Fn(u64) -> String) -> Result<u64> {
+    match shards <= MOST_SHARDS {
+        true => Ok(shards),
+        false => Err(Error::usage(format!("{shards} shards, and as many indexes")).help(format!(
+            "{} makes {MOST_SHARDS} at most; --shards {shards} where so many are meant",
+            fits(MOST_SHARDS)
+        ))),
+    }
+}
+
 impl Plan {
     /// Plans the packing of what was found.
     ///
@@ -311,14 +325,20 @@ impl Plan {
                 Err(Error::usage(format!("{shards} shards of {samples} samples: some would be empty")))
             }
             Cut::Shards(shards) => Ok(even(shards)),
-            Cut::ShardSamples(most) => Ok(even(samples.div_ceil(most))),
+            Cut::ShardSamples(most) => {
+                not_absurd(samples.div_ceil(most), |shards| format!("--shard-samples {}", samples.div_ceil(shards)))
+                    .map(even)
+            }
             Cut::ShardSize(most) => {
                 // Cuts fall on the sample nearest to an even share, so a shard is at most one record over its share.
                 let format = self.format();
                 let heads = format.head_bytes(samples) - format.head_bytes(0);
                 let room = format.room_bytes(most).saturating_sub(format.head_bytes(0) + u64::from(longest)).max(1);
                 let room = if u64::from(longest) * 4 > most { most } else { room };
-                Ok(Ends::Bytes { shards: (total + heads).div_ceil(room).clamp(1, samples), total })
+                let shards = (total + heads).div_ceil(room).clamp(1, samples);
+                let fits = |shards| (total + heads) / shards + format.head_bytes(0) + u64::from(longest);
+                not_absurd(shards, |shards| format!("--shard-size {}MiB", (fits(shards) >> 20) + 1))?;
+                Ok(Ends::Bytes { shards, total })
             }
         }
     }
@@ -441,6 +461,11 @@ impl Plan {
     pub fn index_file(&self, number: usize) -> String {
         let name = self.plain_file(number);
         format!("{}.index", name.strip_suffix(self.format.0.extension()).unwrap_or(&name))
+    }
+
+    /// Digits of a key.
+    pub(crate) fn key_digits(&self) -> usize {
+        self.key_digits
     }
 
     /// Name of the algorithm that orders the samples.

@@ -445,7 +445,7 @@ fn options(old: &Options, new: &Options) -> Option<String> {
 }
 
 /// What shows a change of what a sample has beside its image.
-fn beside(plan: &Plan, number: u64) -> impl Iterator<Item = (u32, i64, &[u8])> {
+pub(crate) fn beside(plan: &Plan, number: u64) -> impl Iterator<Item = (u32, i64, &[u8])> {
     plan.listing.extra().content_of(number).map(|(piece, text)| match text {
         Some(text) => (piece.bytes, 0, text),
         None => (piece.bytes, piece.stamp, &[][..]),

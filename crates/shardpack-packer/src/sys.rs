@@ -14,9 +14,11 @@ pub fn io_error(what: &str, path: &Path, error: io::Error) -> Error {
         Some(rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT) => {
             Some("free space and run the same command again: it goes on from the finished shards")
         }
-        Some(rustix::io::Errno::ROFS | rustix::io::Errno::ACCESS | rustix::io::Errno::PERM) => {
-            Some("choose a folder that can be written, or change its permissions")
-        }
+        Some(rustix::io::Errno::ROFS) => Some("choose a folder that can be written"),
+        Some(rustix::io::Errno::ACCESS | rustix::io::Errno::PERM) => Some(match is_reading(what) {
+            true => "change its permissions, or those of the folders above it, so that you may read it",
+            false => "choose a folder that can be written, or change its permissions",
+        }),
         _ if is_out_of_files(Some(&error)) => Some(MORE_FILES),
         Some(rustix::io::Errno::IO) => Some("the disk failed; run the same command again once it works"),
         _ => None,
@@ -70,6 +72,32 @@ pub fn is_of_machine(error: &io::Error) -> bool {
             | Errno::NETUNREACH
             | Errno::NETRESET
     )
+}
+
+/// Whether an error with this text came of reading alone.
+fn is_reading(what: &str) -> bool {
+    ["cannot read", "cannot open", "cannot look at", "cannot resolve", "cannot find"]
+        .iter()
+        .any(|verb| what.starts_with(verb))
+}
+
+/// Whether `text` names another place than a file on this machine: `s3://bucket/x`.
+pub fn is_url(text: &str) -> bool {
+    text.split_once("://").is_some_and(|(scheme, _)| {
+        scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+            && scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
+    })
+}
+
+/// What is said of a URL where a path should be.
+pub fn not_a_path(url: &str) -> Error {
+    let error = Error::usage(format!("{url} is a URL: only files are read and written"));
+    match url.split_once("://") {
+        Some((scheme, path)) if scheme.eq_ignore_ascii_case("file") => {
+            error.help(format!("give the path alone: {path}"))
+        }
+        _ => error.help("give the path of a file or folder: one that is mounted, or a copy"),
+    }
 }
 
 /// The path that `path` is, without links.
@@ -235,6 +263,23 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         assert!(free_bytes(&folder.path().join("not/there")).unwrap() > 0);
         assert!(free_bytes(Path::new("not/there")).unwrap() > 0);
+    }
+
+    #[test]
+    fn who_may_not_read_is_not_sent_to_a_folder_that_can_be_written() {
+        let denied = |what| {
+            io_error(what, Path::new("x"), io::Error::from_raw_os_error(rustix::io::Errno::ACCESS.raw_os_error()))
+        };
+        for what in
+            ["cannot read", "cannot read folder", "cannot open", "cannot open a file of the source", "cannot look at"]
+        {
+            assert!(denied(what).help_text().is_some_and(|help| help.contains("may read it")), "{what}");
+        }
+        for what in
+            ["cannot create", "cannot create folder", "cannot write", "cannot move", "cannot remove", "cannot lock"]
+        {
+            assert!(denied(what).help_text().is_some_and(|help| help.contains("can be written")), "{what}");
+        }
     }
 
     #[test]

@@ -68,6 +68,10 @@ impl Format for Adopted {
         ""
     }
 
+    fn is_written(&self) -> bool {
+        false
+    }
+
     fn recipes(&self, _: &str, _: &str, _: u64, _: bool) -> Vec<(&'static str, String)> {
         Vec::new()
     }

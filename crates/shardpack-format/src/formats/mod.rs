@@ -250,6 +250,11 @@ pub trait Format: Send + Sync {
         None
     }
 
+    /// Whether shards of it are written here, and not read and checked alone.
+    fn is_written(&self) -> bool {
+        true
+    }
+
     /// Whether a compressed shard is a single frame, for readers that take no more; else it is one for each block of
     /// samples, with a [seek table](crate::seekable).
     fn is_one_frame(&self) -> bool {

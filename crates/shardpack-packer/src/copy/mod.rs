@@ -38,8 +38,8 @@ pub(crate) use record::Place;
 use record::Renderer;
 use sink::{Hashed, Sink};
 
-pub(crate) use sealer::index_file;
 pub use sealer::{Sealed, recall};
+pub(crate) use sealer::{index_file, ledger_part};
 
 /// Bytes of records in a span: small against a shard, large against its two ragged ends.
 const SPAN_BYTES: u64 = 8 << 20;

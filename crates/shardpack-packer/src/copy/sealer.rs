@@ -115,7 +115,7 @@ pub(crate) fn index_file(plan: &Plan, number: usize) -> String {
 }
 
 /// Where the ledger of one shard waits in the work folder.
-fn ledger_part(work: &Path, plan: &Plan, shard: usize) -> PathBuf {
+pub(crate) fn ledger_part(work: &Path, plan: &Plan, shard: usize) -> PathBuf {
     work.join(plan.shard_file(shard) + ".ledger")
 }
 

@@ -13,8 +13,8 @@ use shardpack_format::{
     manifest::{self, Blake3, Manifest, WORK_FOLDER},
 };
 
-use super::{dataset_folder, held::Held};
-use crate::{plan::Plan, plan_file, source::Origin, sys};
+use super::{alike::alike, dataset_folder, held::Held};
+use crate::{copy, plan::Plan, plan_file, sidecars, source::Origin, sys};
 
 const PLAN_FILE: &str = "plan";
 const LOCK_FILE: &str = "lock";
@@ -43,10 +43,58 @@ pub(super) struct Destination {
 pub(super) enum State {
     /// The same plan was begun here: some of its shards may be finished.
     Begun,
+    /// A plan of the same request was begun here, and the source has changed since.
+    Changed(Changed),
     /// All of it, once what is held has been set aside.
     New(Held),
     /// Nothing: the same plan has been sealed here.
     Sealed(Vec<Manifest>),
+}
+
+/// What a change of the source leaves of an unfinished pack.
+#[derive(Debug)]
+pub(super) struct Changed {
+    /// What changed, in words.
+    what: String,
+    /// Shards that are finished.
+    finished: usize,
+    /// Those among them that are as they should be now.
+    kept: usize,
+    /// Files of the others, and of what comes after the shards; those that make a shard finished first.
+    stale: Vec<PathBuf>,
+}
+
+impl std::fmt::Display for Changed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { what, finished, kept, .. } = self;
+        write!(f, "{what} since then: {kept} of {finished} finished shards stayed, the others are packed anew")
+    }
+}
+
+impl Changed {
+    fn of(dst: &Path, work: &Path, old: &[Plan], new: &[Plan], what: String) -> Result<Self> {
+        let mut changed = Self { what, finished: 0, kept: 0, stale: Vec::new() };
+        for (old, new) in old.iter().zip(new) {
+            let (folder, work) = (dataset_folder(dst, old), work.join(old.split.as_deref().unwrap_or_default()));
+            let alike = alike(old, new);
+            for number in 0..old.shards.len() {
+                let index = folder.join(copy::index_file(old, number));
+                let is_finished = index.exists();
+                changed.finished += usize::from(is_finished);
+                if alike.contains(&number) {
+                    changed.kept += usize::from(is_finished);
+                } else {
+                    changed.stale.extend([
+                        index,
+                        folder.join(old.shard_file(number)),
+                        copy::ledger_part(&work, old, number),
+                    ]);
+                }
+            }
+            changed.stale.extend(sidecars::begun(&work)?.iter().map(|name| folder.join(name)));
+        }
+        Ok(changed)
+    }
 }
 
 impl Destination {
@@ -83,9 +131,19 @@ impl Destination {
             return held.refuse_foreign(dst).map(|()| State::New(held));
         }
         if let Some(old) = old.map_err(|error| error.help("--force starts anew"))? {
-            return match plan_file::difference(&old, source, plans) {
-                None => create_folders(dst, plans).map(|()| State::Begun),
-                Some(what) => Err(something_else(dst, &what)),
+            let Some(what) = plan_file::difference(&old, source, plans) else { return Ok(State::Begun) };
+            if plan_file::request_difference(&old, source, plans).is_some() {
+                return Err(something_else(dst, &what));
+            }
+            let changed = Changed::of(dst, &self.work, &old.plans, plans, what)?;
+            return match (changed.kept, changed.finished) {
+                (0, 1..) => Err(Error::usage(format!(
+                    "holds an unfinished pack, and {} since then: none of its {} finished shards would stay",
+                    changed.what, changed.finished
+                ))
+                .in_file(dst)
+                .help("undo that to go on from them, or --force to pack all anew")),
+                _ => Ok(State::Changed(changed)),
             };
         }
         if let Some(manifests) = sealed_here(dst, plans)? {
@@ -115,6 +173,19 @@ impl Destination {
     /// Removes the dataset of before, whose space is needed.
     pub fn remove_replaced(&self) -> Result<()> {
         remove_folder(&self.work.join(REPLACED_FOLDER))
+    }
+
+    /// Makes the unfinished pack in `dst` one of `plans`, of whose shards it has some.
+    pub fn carry(&self, dst: &Path, source: &Origin, plans: &[Plan], changed: &Changed) -> Result<()> {
+        // Before the new plan is there, by which they would count as finished.
+        changed.stale.iter().try_for_each(|path| sys::remove_file(path))?;
+        for folder in plans.iter().map(|plan| dataset_folder(dst, plan).join(manifest::INDEX_FOLDER)) {
+            if folder.exists() {
+                sys::sync_folder(&folder)?;
+            }
+        }
+        plan_file::write(&self.work.join(PLAN_FILE), &self.work, source, plans)?;
+        sys::sync_folder(&self.work)
     }
 
     /// Moves what `dst` holds to the work folder, manifests first; all of it, or nothing.
@@ -317,7 +388,7 @@ pub(super) fn prepare(
 }
 
 /// Makes the folders of the datasets; what is there stays.
-fn create_folders(dst: &Path, plans: &[Plan]) -> Result<()> {
+pub(super) fn create_folders(dst: &Path, plans: &[Plan]) -> Result<()> {
     plans.iter().try_for_each(|plan| sys::create_folder(&dataset_folder(dst, plan).join(manifest::INDEX_FOLDER)))
 }
 

@@ -1,5 +1,6 @@
 //! Pack: source → plan → copy → seal.
 
+mod alike;
 mod checked;
 mod destination;
 mod held;
@@ -127,6 +128,8 @@ pub struct Report {
     pub sealed: bool,
     /// Where the dataset of before is kept, if there is one that is to be replaced and nothing is sealed.
     pub replaced: Option<PathBuf>,
+    /// What changed in the source since an earlier run, and what that means for the shards that it had finished.
+    pub changed: Option<String>,
     /// Shards that an earlier run had finished.
     pub resumed_shards: usize,
     /// All shards.
@@ -172,7 +175,11 @@ fn ready(
     let plans = &planned.plans;
     plans.iter().try_for_each(|plan| copy::fit(plan, options.memory_bytes).map(drop))?;
     let mut recalled = vec![BTreeMap::new(); plans.len()];
-    if let State::Begun = state {
+    if let State::Changed(changed) = state {
+        destination.carry(dst, &planned.source, plans, changed)?;
+    }
+    if let State::Begun | State::Changed(_) = state {
+        destination::create_folders(dst, plans)?;
         for (recalled, plan) in recalled.iter_mut().zip(plans) {
             *recalled = copy::recall(plan, &dataset_folder(dst, plan), &destination.work(plan)?)?;
         }
@@ -232,6 +239,7 @@ pub fn pack(
         }
     };
     let resumed_shards = recalled.iter().map(BTreeMap::len).sum();
+    let changed = if let State::Changed(changed) = &state { Some(changed.to_string()) } else { None };
     let total = |of: &dyn Fn(&Plan) -> u64| plans.iter().map(of).sum::<u64>();
     monitor.begin(Phase::Packing, total(&|plan| plan.listing.len()), total(&Plan::payload_bytes));
     for shard in recalled.iter().flat_map(BTreeMap::values) {
@@ -284,7 +292,7 @@ pub fn pack(
     let is_bad = unpacked.iter().any(|entry| entry.fate == Fate::Skipped);
     if is_bad && options.on_bad == OnBad::Error {
         let report = report(Vec::new(), false, unpacked, &outcomes, plans, resumed_shards, start);
-        return Ok(Report { replaced: destination.replaced(), ..report });
+        return Ok(Report { replaced: destination.replaced(), changed, ..report });
     }
     // A dataset of nothing would look like one.
     if let Some((plan, _)) = plans.iter().zip(&outcomes).find(|(_, outcome)| samples_of(outcome) == 0) {
@@ -302,7 +310,7 @@ pub fn pack(
         manifests.push(seal::seal(plan, &outcome.shards, &sidecars, &folder, &work)?);
     }
     destination.close(dst)?;
-    Ok(report(manifests, false, unpacked, &outcomes, plans, resumed_shards, start))
+    Ok(Report { changed, ..report(manifests, false, unpacked, &outcomes, plans, resumed_shards, start) })
 }
 
 /// What the ledgers of sealed datasets say is not in the shards.
@@ -400,6 +408,7 @@ fn report(
         bad: unpacked.iter().filter(|entry| entry.fate == Fate::Skipped).cloned().collect(),
         unpacked,
         replaced: None,
+        changed: None,
         resumed_shards,
         shards: plans.iter().map(|plan| plan.shards.len()).sum(),
         strays: plans.iter().zip(outcomes).flat_map(|(plan, outcome)| strays(plan, outcome)).collect(),

@@ -74,6 +74,18 @@ fn the_hash_sees_options_names_and_sizes() {
     assert_ne!(hash(&[1, 2], 0), hash(&[1, 2, 3], 0));
 }
 
+#[test]
+fn a_size_that_makes_absurdly_many_shards_is_refused_with_one_that_fits() {
+    let sizes = vec![10; MOST_SHARDS as usize + 1];
+    let with = |cut| Plan::new(found(&sizes), options(cut)).map(|plan| plan.shards.len() as u64);
+    let help = |cut| with(cut).unwrap_err().help_text().unwrap().to_owned();
+    assert!(help(Cut::ShardSamples(1)).starts_with("--shard-samples 2 makes 100000 at most; --shards 100001 where"));
+    assert_eq!(with(Cut::ShardSamples(2)).unwrap(), MOST_SHARDS / 2 + 1);
+    assert!(help(Cut::ShardSize(2000)).starts_with("--shard-size 1MiB makes"));
+    assert!(with(Cut::ShardSize(1 << 20)).unwrap() < MOST_SHARDS);
+    assert_eq!(with(Cut::Shards(MOST_SHARDS + 1)).unwrap(), MOST_SHARDS + 1);
+}
+
 proptest! {
     #[test]
     fn every_sample_has_one_place_and_no_shard_is_far_from_the_mean(

@@ -226,7 +226,8 @@ impl Checker<'_> {
         if self.decode
             && let Err(what) = decode::decode(payload)
         {
-            return Some(self.problem(row, image.offset, image.bytes, what));
+            let problem = self.problem(row, image.offset, image.bytes, what);
+            return Some(Problem { was_packed: true, ..problem });
         }
         None
     }

@@ -64,6 +64,8 @@ pub struct Problem {
     pub path: Option<Vec<u8>>,
     /// What is wrong, with expected and found.
     pub what: String,
+    /// It was so when it was packed: writing it anew changes nothing.
+    pub was_packed: bool,
 }
 
 /// What a verification found.
@@ -83,6 +85,8 @@ pub struct Report {
     pub shards: u64,
     /// Shards among them with a problem.
     pub damaged_shards: u64,
+    /// Some of the damage can be mended from the source, as far as can be told without it.
+    pub mendable: bool,
     /// Bytes of shards that were read.
     pub read_bytes: u64,
     /// Whether the machine kept something from being read, so that nobody can say whether it is right.
@@ -102,6 +106,7 @@ impl Report {
         self.without_image += other.without_image;
         self.shards += other.shards;
         self.damaged_shards += other.damaged_shards;
+        self.mendable |= other.mendable;
         self.read_bytes += other.read_bytes;
         self.is_refused |= other.is_refused;
     }
@@ -247,14 +252,27 @@ fn dataset_report(dataset: &Opened, options: &Options, monitor: &dyn Monitor) ->
     if let Err(error) = manifest.check_id(&dataset.bytes) {
         report.problems.push(from_error(format!("{}{}", dataset.prefix, manifest::FILE), &error));
     }
-    report.problems.extend(check_sums(dataset)?);
+    let is_believed = report.problems.is_empty();
+    let (sums, sidecars) = (check_sums(dataset)?, check_sidecars(dataset)?);
+    let mut mends = sums.is_some() || !sidecars.is_empty();
+    report.problems.extend(sums);
     report.problems.extend(check_ledger(dataset)?);
-    report.problems.extend(check_sidecars(dataset)?);
+    report.problems.extend(sidecars);
     report.problems.extend(strangers(dataset)?);
-    match dataset.format() {
-        Ok(format) => shard::verify_all(dataset, format.as_ref(), options, monitor, &mut report)?,
-        Err(error) => report.problems.push(dataset.problem(manifest::FILE, error.what())),
-    }
+    let before = report.problems.len();
+    let can_write = match dataset.format() {
+        Ok(format) => {
+            shard::verify_all(dataset, format.as_ref(), options, monitor, &mut report)?;
+            format.is_written()
+        }
+        Err(error) => {
+            report.problems.push(dataset.problem(manifest::FILE, error.what()));
+            false
+        }
+    };
+    let is_of_shard = |problem: &Problem| !problem.was_packed && !problem.file.ends_with(manifest::FILE);
+    mends |= report.problems.iter().skip(before).any(is_of_shard);
+    report.mendable = mends && is_believed && can_write && manifest.recipe.is_none();
     Ok(report)
 }
 

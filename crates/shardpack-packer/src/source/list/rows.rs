@@ -193,6 +193,10 @@ impl<'a> Rows<'a> {
             return Err(in_line(format!("a path of {} bytes", row.path.len())));
         }
         let shown = String::from_utf8_lossy(row.path);
+        if sys::is_url(&shown) {
+            return Err(in_line(format!("path {shown:?} is a URL: only files are read"))
+                .help("download them, and give the list their paths"));
+        }
         let path = self.inside(row.path).ok_or_else(|| {
             in_line(format!("path {shown:?} leads out of {}", self.root.display()))
                 .help("--root FOLDER names the folder that all files are in; --root / takes them from anywhere")

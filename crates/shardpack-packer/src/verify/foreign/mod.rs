@@ -194,7 +194,7 @@ fn shown(file: &ShardFile) -> String {
 fn of_sample(file: &ShardFile, key: &[u8], offset: u64, what: String) -> Problem {
     let key = Some(String::from_utf8_lossy(key).into_owned());
     let bytes = file.has_places().then_some(offset..offset);
-    Problem { file: shown(file), bytes, key, path: None, what }
+    Problem { file: shown(file), bytes, key, what, ..Problem::default() }
 }
 
 /// What most samples of each format have.
