@@ -189,12 +189,132 @@ fn what_a_help_line_says_works() {
             &["pack @flat DST --no-labels"],
         ),
         (
-            "out of the root",
-            |bench| fs::write(bench.at("list.csv"), b"path,label\n../../etc/x.jpg,0\n").unwrap(),
+            "a damaged plan of an unfinished pack",
+            |bench| {
+                fs::create_dir_all(bench.dst().join(".shardpack")).unwrap();
+                fs::write(bench.dst().join(".shardpack/plan"), [b'x'; 100]).unwrap();
+            },
+            "pack SRC DST",
+            1,
+            "--force starts anew",
+            &["pack SRC DST --force"],
+        ),
+        (
+            "a damaged plan file",
+            |bench| fs::write(bench.at("p.plan"), [b'x'; 100]).unwrap(),
+            "pack --plan @p.plan DST",
+            1,
+            "run `shardpack plan` again",
+            &["plan SRC DST -o @q.plan", "pack --plan @q.plan DST"],
+        ),
+        (
+            "a source beside a plan",
+            |bench| drop(on(bench, "plan SRC DST -o @p.plan").code(0)),
+            "pack --plan @p.plan SRC DST",
+            2,
+            "shardpack pack --plan FILE DST",
+            &["pack --plan @p.plan DST"],
+        ),
+        (
+            "a path out of the root",
+            |bench| {
+                fs::create_dir(bench.at("lists")).unwrap();
+                let images = fs::read_dir(bench.src().join("class-1")).unwrap();
+                let image = images.map(|entry| entry.unwrap().file_name().into_string().unwrap()).next().unwrap();
+                fs::write(bench.at("lists/list.csv"), format!("path,label\n../src/class-1/{image},0\n")).unwrap();
+                fs::write(bench.at("lists/absolute.csv"), format!("path,label\nclass-1/{image},0\n")).unwrap();
+            },
+            "pack @lists/list.csv DST",
+            2,
+            "--root FOLDER names the folder that all files are in",
+            &["pack @lists/absolute.csv DST --root SRC"],
+        ),
+        (
+            "a list without a column of paths",
+            |bench| {
+                let images = fs::read_dir(bench.src().join("class-1")).unwrap();
+                let image = images.map(|entry| entry.unwrap().file_name().into_string().unwrap()).next().unwrap();
+                fs::write(bench.at("list.csv"), format!("wo,label\nsrc/class-1/{image},0\n")).unwrap();
+            },
             "pack @list.csv DST",
             2,
-            "--root FOLDER names the folder",
-            &[],
+            "--path-column NAME says which",
+            &["pack @list.csv DST --path-column wo"],
+        ),
+        (
+            "adopted before",
+            |bench| {
+                packed(bench);
+                fs::create_dir(bench.at("adopted")).unwrap();
+                fs::copy(bench.dst().join("shard-000000.tar"), bench.at("adopted/x.tar")).unwrap();
+                on(bench, "adopt @adopted").code(0);
+            },
+            "adopt @adopted",
+            2,
+            "--force replaces what a manifest needs; shards stay",
+            &["adopt @adopted --force", "verify @adopted"],
+        ),
+        (
+            "a table that is there",
+            |bench| {
+                packed(bench);
+                on(bench, "inspect DST --table @t.csv").code(0);
+            },
+            "inspect DST --table @t.csv",
+            2,
+            "--force replaces it",
+            &["inspect DST --table @t.csv --force"],
+        ),
+        (
+            "options of a database",
+            packed,
+            "convert @src/../dst/shard-000000.tar @x --skip-header 4",
+            2,
+            "are for LMDBs",
+            &["convert DST/shard-000000.tar @x"],
+        ),
+        (
+            "an unfinished pack is looked at",
+            |bench| {
+                bench.file("class-1/empty.jpg", b"");
+                bench.pack(&[]).code(1);
+            },
+            "inspect DST",
+            2,
+            "the same pack command goes on from there",
+            &["pack SRC DST --on-bad skip", "inspect DST"],
+        ),
+        (
+            "an unfinished pack is converted",
+            |bench| {
+                bench.file("class-1/empty.jpg", b"");
+                bench.pack(&[]).code(1);
+            },
+            "convert DST @x",
+            1,
+            "again",
+            &["pack SRC DST --on-bad skip", "convert DST @x"],
+        ),
+        (
+            "a path that no .lst can tell",
+            |bench| bench.file("class-1/a\tb.jpg", &support::photo()),
+            "pack SRC DST --format recordio",
+            1,
+            "--sidecars idx,dali writes the indexes without the list",
+            &["pack SRC DST --format recordio --sidecars idx,dali", "verify DST"],
+        ),
+        (
+            "two components of one name",
+            |bench| {
+                let images = fs::read_dir(bench.src().join("class-1")).unwrap();
+                for image in images.map(|entry| entry.unwrap().path()) {
+                    fs::write(image.with_extension("txt"), b"caption").unwrap();
+                }
+            },
+            "pack SRC DST --with cls=*.txt",
+            2,
+            "or name the other: --with NAME=PATTERN",
+            &["pack SRC DST --with caption=*.txt"],
         ),
         (
             "an unknown key",

@@ -214,9 +214,7 @@ pub fn read(path: &Path) -> Result<PlanFile> {
     let mut expected = [0; 32];
     file.read_exact(&mut expected).map_err(failed)?;
     if *hasher.finalize().as_bytes() != expected {
-        return Err(Error::data("damaged plan file: its hash differs")
-            .in_file(path)
-            .help("run `shardpack plan` again"));
+        return Err(Error::data("damaged plan file: its hash differs").in_file(path));
     }
     let mut file = BufReader::new(File::open(path).map_err(failed)?.take(body));
     let mut magic = [0; MAGIC.len()];

@@ -119,7 +119,11 @@ fn look_all(source: &Origin, found: &[Found]) -> Result<Sniffed> {
 /// # Errors
 /// When the file is damaged, or the source is not there.
 pub fn planned(file: &Path) -> Result<Planned> {
-    let plan_file::PlanFile { source, plans } = plan_file::read(file)?;
+    let again = |error: Error| match error.kind() {
+        ErrorKind::Data => error.help("run `shardpack plan` again"),
+        _ => error,
+    };
+    let plan_file::PlanFile { source, plans } = plan_file::read(file).map_err(again)?;
     let sniffed = plans.iter().map(|plan| look(&source, plan.split.as_deref(), &plan.listing));
     let sniffed = together(sniffed.collect::<Result<_>>()?);
     let medium = medium::medium(source.path(), &sniffed);
