@@ -67,7 +67,12 @@ pub(super) struct Changed {
 impl std::fmt::Display for Changed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { what, finished, kept, .. } = self;
-        write!(f, "{what} since then: {kept} of {finished} finished shards stayed, the others are packed anew")
+        match finished {
+            0 => write!(f, "{what} since then, and no shard was finished"),
+            _ => {
+                write!(f, "{what} since then: {kept} of {finished} finished shards stayed, the others are packed anew")
+            }
+        }
     }
 }
 
