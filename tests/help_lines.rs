@@ -230,18 +230,6 @@ fn what_a_help_line_says_works() {
             &["pack @lists/absolute.csv DST --root SRC"],
         ),
         (
-            "a list without a column of paths",
-            |bench| {
-                let images = fs::read_dir(bench.src().join("class-1")).unwrap();
-                let image = images.map(|entry| entry.unwrap().file_name().into_string().unwrap()).next().unwrap();
-                fs::write(bench.at("list.csv"), format!("wo,label\nsrc/class-1/{image},0\n")).unwrap();
-            },
-            "pack @list.csv DST",
-            2,
-            "--path-column NAME says which",
-            &["pack @list.csv DST --path-column wo"],
-        ),
-        (
             "adopted before",
             |bench| {
                 packed(bench);
