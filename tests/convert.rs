@@ -332,7 +332,7 @@ fn shards_that_give_no_sample_are_refused_and_leave_nothing() {
     pack(&bench.src(), &foreign, &[]).code(0);
     make_foreign(&foreign);
     fs::write(&empty, [0; 1024]).unwrap();
-    convert(&[&empty], &bench.dst(), &[]).code(2).clean_error().says("empty.tar: no samples in here");
+    convert(&[&empty], &bench.dst(), &[]).code(1).clean_error().says("empty.tar: no samples in here");
     let ran = convert(&[&foreign], &bench.dst(), &["--exclude", "**"]).code(2).clean_error();
     ran.says("--include and --exclude leave no samples");
     assert!(!bench.dst().exists());
