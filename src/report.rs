@@ -13,6 +13,8 @@ use shardpack_packer::{Error, ErrorKind as Kind, Result, ledger::Unpacked};
 
 use crate::terminal::{self, Stream};
 
+/// Images that are left out, and problems, that a terminal is told of.
+pub const NAMED: usize = 20;
 /// Whoever read stdout has seen enough.
 static IS_CLOSED: AtomicBool = AtomicBool::new(false);
 /// The JSON document of this run is printed.
@@ -148,6 +150,18 @@ pub fn path(bytes: &[u8]) -> String {
 /// An image that is left out, and why.
 pub fn left_out(image: &[u8], reason: &str) -> String {
     format!("{}: {}", path(image), path(reason.as_bytes()))
+}
+
+/// The images that are left out, a line each. Where a ledger has all, and on a terminal, only the first; `all` says where
+/// all of them are.
+pub fn list_left_out(entries: &[Unpacked], has_ledger: bool, all: &str) -> String {
+    let shown = if has_ledger || Stream::Out.columns().is_some() { NAMED } else { entries.len() };
+    let line = |entry: &Unpacked| format!("        {}\n", left_out(&entry.path, &entry.reason));
+    let mut out: String = entries.iter().take(shown).map(line).collect();
+    if entries.len() > shown {
+        out += &format!("        … and {} more; {all}\n", count((entries.len() - shown) as u64));
+    }
+    out
 }
 
 /// What was found and is not in the shards, for `--json`.

@@ -146,7 +146,7 @@ fn an_image_in_two_classes_or_splits_is_named_and_stays() {
     splits
         .pack_to(&splits.at("quiet"), &["--dedup", "exact"])
         .code(0)
-        .says("1 images are in more than one split; --leaks names them");
+        .says("1 image is in more than one split; --leaks names it");
 }
 
 #[test]

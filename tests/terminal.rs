@@ -203,6 +203,63 @@ fn progress_and_notes_fit_the_terminal() {
 }
 
 #[test]
+fn a_long_list_of_bad_images_is_capped_on_a_terminal_alone() {
+    let bench = Bench::with(&["a/good.jpg"]);
+    for number in 0..30 {
+        bench.file(format!("a/bad-{number:02}.jpg"), b"");
+    }
+    let (src, dst) = (bench.src(), bench.dst());
+    let (src, dst) = (text(&src), text(&dst));
+    let named = |shown: &str| shown.matches(": empty file").count();
+    let ran = on_terminal(200, &["pack", src, dst]).code(1);
+    assert_eq!(named(&ran.stdout), 20, "{}", ran.stdout);
+    assert!(ran.stdout.contains("… and 10 more; --json names all"), "{}", ran.stdout);
+    assert_eq!(named(&run(&["pack", src, dst]).code(1).stdout), 30);
+    assert_eq!(run(&["pack", src, dst, "--json"]).code(1).json()["bad"].as_array().unwrap().len(), 30);
+    let skipped = run(&["pack", src, dst, "--on-bad", "skip"]).code(0);
+    assert_eq!(named(&skipped.stdout), 20);
+    let found = "found   31 images in 1 class, 4.88 KiB, 30 cannot be packed";
+    skipped.says(found).says("packed  1 of 31 images").says("… and 10 more; ledger.jsonl names all");
+
+    // Every shard is damaged in each of its samples.
+    let packed = bench.at("photos");
+    support::pack(&photos(), &packed, &["--shards", "1", "--quiet"]).code(0);
+    let shard = packed.join("shard-000000.tar");
+    let zeros = vec![0; fs::metadata(&shard).unwrap().len() as usize];
+    fs::write(shard, zeros).unwrap();
+    let all = run(&["verify", text(&packed), "--json"]).code(1).json()["problems"].as_array().unwrap().len();
+    assert!(all > 20, "{all}");
+    let ran = on_terminal(200, &["verify", text(&packed)]).code(1);
+    assert!(ran.stdout.contains(&format!("… and {} more; ", all - 20)), "{}", ran.stdout);
+    run(&["verify", text(&packed)]).code(1).says_not("… and ");
+}
+
+#[test]
+fn a_record_is_called_by_its_file_once() {
+    let bench = Bench::new();
+    support::pack(&photos(), &bench.at("tfrecord"), &["--format", "tfrecord", "--shards", "1", "--quiet"]).code(0);
+    let mut bytes = fs::read(bench.at("tfrecord/shard-00000-of-00001")).unwrap();
+    bytes[20_000] ^= 1;
+    let file = bench.at("x.tfrecord");
+    fs::write(&file, bytes).unwrap();
+    let ran = run(&["convert", text(&file), text(&bench.dst())]).code(1);
+    ran.says("        x.tfrecord/1: data CRC differs").says_not("x.tfrecord/x.tfrecord");
+}
+
+#[test]
+fn a_printed_path_has_no_slash_twice() {
+    let bench = Bench::with(&["a/1.jpg"]);
+    for format in ["webdataset", "tfrecord", "recordio", "mds"] {
+        let dst = format!("{}//{format}/", text(&bench.at("")));
+        let ran = run(&["pack", text(&bench.src()), &dst, "--format", format]).code(0);
+        let lines = ran.stdout.split_once("next    ").unwrap().1.lines().skip(1).map(str::to_owned);
+        for line in lines {
+            assert!(!line.contains("//"), "{line}");
+        }
+    }
+}
+
+#[test]
 fn the_short_help_fits_a_screen_and_the_long_one_has_all() {
     for command in COMMANDS {
         let help = |how| {

@@ -63,8 +63,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
             "shards": found.manifest.as_ref().map(|manifest| manifest.shards.len()),
         }))?;
     } else {
-        let mut out: String =
-            found.bad.iter().map(|bad| format!("        {}\n", report::left_out(&bad.path, &bad.reason))).collect();
+        let mut out = report::list_left_out(&found.bad, false, "--json names all");
         out += &match &found.manifest {
             Some(manifest) => format!(
                 "adopted {} in {} of {}\nid      {}\nnext    shardpack verify {}\n",

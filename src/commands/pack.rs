@@ -7,6 +7,7 @@ use shardpack_format::hash;
 use shardpack_packer::{
     Error, ErrorKind, Result,
     copy::OnBad,
+    ledger::Fate,
     pack::{self, Place, PlanOptions, Planned, Report},
     sidecars,
     source::medium::ReadOrder,
@@ -20,7 +21,7 @@ use crate::{
     source_args::SourceArgs,
 };
 
-/// Bad samples and strays that are named; all are in the ledger or with --json.
+/// Strays that are named; all are listed by `inspect --samples --strays`.
 const NAMED: usize = 20;
 
 /// Options of `pack`.
@@ -244,6 +245,17 @@ pub fn describe_source(planned: &Planned) -> Vec<String> {
     let payload: u64 = plans.iter().map(|plan| plan.payload_bytes()).sum();
     let classes = plans.first().map_or(0, |plan| plan.listing.classes.len() as u64);
     let splits: Vec<_> = plans.iter().filter_map(|plan| plan.split.clone()).collect();
+    // What is known already not to go in.
+    let mut left_out = std::collections::BTreeMap::<&str, u64>::new();
+    for entry in plans.iter().flat_map(|plan| &plan.unpacked) {
+        let fate = match entry.fate {
+            Fate::Kept => continue,
+            Fate::Skipped => "cannot be packed",
+            Fate::Filtered => "left out as asked",
+            Fate::Duplicate => "duplicates",
+        };
+        *left_out.entry(fate).or_default() += 1;
+    }
     let mut ignored = std::collections::BTreeMap::<&str, u64>::new();
     // Fields of records that are left out are no files, and have been shown; nor are what a database has beside samples.
     let files = |(reason, _): &(&String, &u64)| !reason.starts_with("component ") && !reason.starts_with("entry ");
@@ -252,13 +264,16 @@ pub fn describe_source(planned: &Planned) -> Vec<String> {
     }
     let mut found = format!(
         "found   {} {}, {}",
-        report::counted(images, "image"),
+        report::counted(images + left_out.values().sum::<u64>(), "image"),
         match classes {
             0 => "without labels".to_owned(),
             _ => format!("in {}", report::counted(classes, "class")),
         },
         report::bytes(payload)
     );
+    for (fate, images) in &left_out {
+        found += &format!(", {} {fate}", report::count(*images));
+    }
     if !splits.is_empty() {
         found += &format!("; splits {}", splits.join(", "));
     }
@@ -322,9 +337,7 @@ fn as_text(report: &Report, planned: &Planned, dst: &Path, quiet: bool) -> Strin
             "failed  {} could not be packed, nothing is sealed",
             report::counted(report.bad.len() as u64, "image")
         );
-        for bad in &report.bad {
-            let _ = writeln!(out, "        {}", report::left_out(&bad.path, &bad.reason));
-        }
+        out += &report::list_left_out(&report.bad, false, "--json names all");
         let _ = writeln!(
             out,
             "  help: mend them and run the same command again: finished shards that they are not in stay;"
@@ -378,14 +391,13 @@ fn as_text(report: &Report, planned: &Planned, dst: &Path, quiet: bool) -> Strin
     if report.resumed_shards > 0 {
         let _ = writeln!(
             out,
-            "        {} of {} were finished before",
+            "        {} of {} {} finished before",
             report.resumed_shards,
-            report::counted(report.shards as u64, "shard")
+            report::counted(report.shards as u64, "shard"),
+            if report.shards == 1 { "was" } else { "were" }
         );
     }
-    for bad in report.bad.iter().take(NAMED) {
-        let _ = writeln!(out, "        {}", report::left_out(&bad.path, &bad.reason));
-    }
+    out += &report::list_left_out(&report.bad, true, "ledger.jsonl names all");
     let extension = planned.plans.first().and_then(|plan| plan.options.format.extension.clone()).unwrap_or_default();
     for (path, kind) in report.strays.iter().take(NAMED) {
         let kind = match kind.name() {
@@ -412,7 +424,8 @@ fn as_text(report: &Report, planned: &Planned, dst: &Path, quiet: bool) -> Strin
     for (manifest, plan) in report.manifests.iter().zip(&planned.plans) {
         let folder = plan.split.as_ref().map_or_else(|| dst.to_path_buf(), |split| dst.join(split));
         let (shards, is_compressed) = (manifest.shards.len() as u64, manifest.format.compression != "none");
-        let folder = folder.display().to_string();
+        // Without a slash that stands twice, or at the end.
+        let folder = folder.components().collect::<PathBuf>().display().to_string();
         let has = |end: &str| manifest.sidecars.iter().any(|sidecar| sidecar.file.ends_with(end));
         for (reader, line) in plan.format().recipes(&folder, &manifest.name, shards, is_compressed) {
             // What needs an index that was not written is no recipe.

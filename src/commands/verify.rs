@@ -16,6 +16,7 @@ use crate::{
     progress::{self, Progress},
     report,
     source_args::ListArgs,
+    terminal::Stream,
 };
 
 /// Options of `verify`.
@@ -167,8 +168,13 @@ fn as_text(report: &Report, repaired: &Repaired, args: &Args) -> String {
     for (file, why) in &repaired.failed {
         let _ = writeln!(out, "cannot mend {file}: {why}");
     }
-    for problem in &report.problems {
+    let shown = if Stream::Out.columns().is_some() { report::NAMED } else { report.problems.len() };
+    for problem in report.problems.iter().take(shown) {
         let _ = writeln!(out, "{}", line(problem));
+    }
+    if report.problems.len() > shown {
+        let more = report::count((report.problems.len() - shown) as u64);
+        let _ = writeln!(out, "… and {more} more; a file, a pipe and --json get all");
     }
     for note in report.notes.iter().filter(|_| !args.talk.quiet) {
         let _ = writeln!(out, "note    {}", report::path(note.as_bytes()));

@@ -1,4 +1,4 @@
-//! Sizes for people: the same units in every message.
+//! Sizes and counts for people: the same units and the same words in every message.
 
 /// `137.9 GiB`.
 pub fn text(bytes: u64) -> String {
@@ -13,6 +13,16 @@ pub fn text(bytes: u64) -> String {
         0 => format!("{bytes} B"),
         _ if value < 9.95 => format!("{value:.2} {}", UNITS[unit]),
         _ => format!("{value:.1} {}", UNITS[unit]),
+    }
+}
+
+/// `1 image`, `2 images`.
+pub fn counted(number: u64, noun: &str) -> String {
+    match noun {
+        _ if number == 1 => format!("1 {noun}"),
+        "class" => format!("{number} classes"),
+        "entry" => format!("{number} entries"),
+        _ => format!("{number} {noun}s"),
     }
 }
 

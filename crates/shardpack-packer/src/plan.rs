@@ -321,9 +321,10 @@ impl Plan {
             Cut::Shards(0) | Cut::ShardSamples(0) | Cut::ShardSize(0) => {
                 Err(Error::usage("a shard holds at least one sample"))
             }
-            Cut::Shards(shards) if shards > samples => {
-                Err(Error::usage(format!("{shards} shards of {samples} samples: some would be empty")))
-            }
+            Cut::Shards(shards) if shards > samples => Err(Error::usage(format!(
+                "--shards {shards}, and there {}: some shards would be empty",
+                if samples == 1 { "is 1 image".to_owned() } else { format!("are {samples} images") }
+            ))),
             Cut::Shards(shards) => Ok(even(shards)),
             Cut::ShardSamples(most) => {
                 not_absurd(samples.div_ceil(most), |shards| format!("--shard-samples {}", samples.div_ceil(shards)))

@@ -26,7 +26,7 @@ use std::{
 };
 
 use rayon::prelude::*;
-use shardpack_format::{Error, Result, formats::Format, index::Index, sample::Row};
+use shardpack_format::{Error, Result, formats::Format, index::Index, sample::Row, size};
 
 use crate::{
     monitor::Monitor,
@@ -158,8 +158,12 @@ pub(crate) fn head_of(format: &dyn Format, index: &Index<Vec<u8>>) -> Result<Vec
 pub(crate) fn fit(plan: &Plan, memory_bytes: u64) -> Result<usize> {
     let buffer = FLUSH_BYTES as u64 + u64::from(plan.longest_record_bytes);
     match memory_bytes / buffer {
-        0 => Err(Error::usage(format!("--memory {memory_bytes}: the longest sample alone takes {buffer} bytes"))
-            .help(format!("use --memory {}MiB or more", buffer.div_ceil(1 << 20)))),
+        0 => Err(Error::usage(format!(
+            "--memory {}: the longest sample alone takes {}",
+            size::text(memory_bytes),
+            size::text(buffer)
+        ))
+        .help(format!("use --memory {}MiB or more", buffer.div_ceil(1 << 20)))),
         fit => Ok(usize::try_from(fit).unwrap_or(usize::MAX)),
     }
 }

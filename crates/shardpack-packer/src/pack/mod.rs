@@ -19,6 +19,7 @@ use shardpack_format::{
     Error, ErrorKind, Result,
     image_header::Kind,
     manifest::{self, LEDGER_FILE, Manifest},
+    size,
 };
 use shardpack_imaging::Recipe;
 
@@ -194,10 +195,12 @@ fn ready(
     let needed = needed_bytes(plans).saturating_sub(have) + unpacked;
     let (free, held) = (sys::free_bytes(dst)?, destination.held_bytes(state)?);
     if needed > free.saturating_add(held) {
-        let besides = if held > 0 { format!(", and {held} in what is replaced") } else { String::new() };
-        return Err(Error::new(ErrorKind::System, format!("needs {needed} bytes, {free} are free{besides}"))
-            .in_file(dst)
-            .help("free space, or choose another disk"));
+        let besides = match held {
+            0 => String::new(),
+            _ => format!(", and {} in what is replaced", size::text(held)),
+        };
+        let what = format!("needs {}, {} are free{besides}", size::text(needed), size::text(free));
+        return Err(Error::new(ErrorKind::System, what).in_file(dst).help("free space, or choose another disk"));
     }
     match state {
         State::New(held) => destination.begin(dst, &planned.source, plans, held, needed > free)?,

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use shardpack_format::{Error, ErrorKind, Result, formats, image_header::Kind, manifest::BY_KIND};
+use shardpack_format::{Error, ErrorKind, Result, formats, image_header::Kind, manifest::BY_KIND, size};
 
 use super::{Extension, Place, PlanOptions, Planned, destination, making};
 use crate::{
@@ -174,18 +174,19 @@ fn notes(plan: &Plan, kinds: &BTreeMap<Kind, u64>) -> Vec<String> {
     let shards = plan.shards.len();
     let mean = plan.shard_bytes() / shards as u64;
     if shards < LIKELY_READERS && plan.listing.len() >= 10 * LIKELY_READERS as u64 {
-        let size = (plan.shard_bytes() / LIKELY_READERS as u64).max(1 << 20) >> 20;
+        let mebibytes = (plan.shard_bytes() / LIKELY_READERS as u64).max(1 << 20) >> 20;
         notes.push(format!(
-            "{shards} shards: a job of 8 GPUs with 4 workers each has {LIKELY_READERS} readers, and readers that share out \
-             whole shards leave {} idle; --shard-size {size}MiB gives each one",
+            "{}: a job of 8 GPUs with 4 workers each has {LIKELY_READERS} readers, and readers that share out \
+             whole shards leave {} idle; --shard-size {mebibytes}MiB gives each one",
+            size::counted(shards as u64, "shard"),
             LIKELY_READERS - shards
         ));
     }
     if shards > MANY_SHARDS {
         notes.push(format!(
-            "{shards} shards of {} MiB: more than {MANY_SHARDS} files are slow to list on network mounts and in buckets; \
+            "{shards} shards of {}: more than {MANY_SHARDS} files are slow to list on network mounts and in buckets; \
              --shard-size {}MiB gives {MANY_SHARDS}",
-            mean >> 20,
+            size::text(mean),
             ((plan.shard_bytes() / MANY_SHARDS as u64) >> 20) + 1
         ));
     }

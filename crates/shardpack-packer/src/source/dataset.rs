@@ -7,6 +7,7 @@ use shardpack_format::{
     Error, ErrorKind, Result,
     formats::{Beside, Choice, foreign::Label},
     manifest::{Class, Manifest},
+    size,
 };
 use shardpack_reader::Dataset;
 
@@ -111,8 +112,8 @@ fn of_dataset(
     let split = is_split.then(|| dataset.name().to_owned());
     let left_out = manifest.ledger.counts.discovered - manifest.ledger.counts.packed;
     if left_out > 0 {
-        notes
-            .push(format!("{left_out} images were left out when this dataset was packed: its ledger.jsonl names them"));
+        let what = size::counted(left_out, "image");
+        notes.push(format!("left out when this dataset was packed: {what}; in its ledger.jsonl"));
     }
     let meta = !kinds_beside.is_empty() && choice.json;
     Ok(Found { split, listing: Arc::new(listing), unpacked, kinds, notes, meta, ..Found::default() })

@@ -55,6 +55,7 @@ pub(super) fn find(source: &Origin, found: &mut [Found], choice: &Choice, monito
     if let Some(first) = found.first_mut() {
         first.notes.push(match count {
             0 => "no images look alike".to_owned(),
+            1 => "1 image looks like another; the ledger names it, and it stays".to_owned(),
             _ => format!("{count} images look like another; the ledger names them, and they stay"),
         });
     }

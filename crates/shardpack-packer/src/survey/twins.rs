@@ -38,12 +38,21 @@ pub(super) fn find(source: &Origin, found: &mut [Found], choice: &Choice, monito
     }
     let Some(first) = found.first_mut() else { return Ok(fates) };
     if duplicates > 0 {
-        first.notes.push(format!("{duplicates} duplicates of other images are left out; the ledger names them"));
+        first.notes.push(match duplicates {
+            1 => "1 duplicate of another image is left out; the ledger names it".to_owned(),
+            _ => format!("{duplicates} duplicates of other images are left out; the ledger names them"),
+        });
     }
     if leaks > 0 {
-        first.notes.push(format!("{leaks} images are in two splits or two classes; the ledger names them"));
+        first.notes.push(match leaks {
+            1 => "1 image is in two splits or two classes; the ledger names it".to_owned(),
+            _ => format!("{leaks} images are in two splits or two classes; the ledger names them"),
+        });
     } else if splits > 0 && !choice.leaks {
-        first.notes.push(format!("{splits} images are in more than one split; --leaks names them"));
+        first.notes.push(match splits {
+            1 => "1 image is in more than one split; --leaks names it".to_owned(),
+            _ => format!("{splits} images are in more than one split; --leaks names them"),
+        });
     }
     Ok(fates)
 }

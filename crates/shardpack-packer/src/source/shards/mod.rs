@@ -216,7 +216,11 @@ impl Shards {
             for (number, (file, scanned)) in of_split {
                 let Some(scanned) = scanned.take() else { continue };
                 let refuse = |class: Option<u32>, name: &[u8], fate, reason: String| Unpacked {
-                    path: [file.name.as_bytes(), b"/", name].concat(),
+                    // A record without a name of its own is called by its file already.
+                    path: match name.strip_prefix(file.name.as_bytes()) {
+                        Some([b'/', ..]) => name.to_vec(),
+                        _ => [file.name.as_bytes(), b"/", name].concat(),
+                    },
                     class,
                     fate,
                     reason: reason.into(),
