@@ -292,19 +292,6 @@ fn what_a_help_line_says_works() {
             &["pack SRC DST --format recordio --sidecars idx,dali", "verify DST"],
         ),
         (
-            "two components of one name",
-            |bench| {
-                let images = fs::read_dir(bench.src().join("class-1")).unwrap();
-                for image in images.map(|entry| entry.unwrap().path()) {
-                    fs::write(image.with_extension("txt"), b"caption").unwrap();
-                }
-            },
-            "pack SRC DST --with cls=*.txt",
-            2,
-            "or name the other: --with NAME=PATTERN",
-            &["pack SRC DST --with caption=*.txt"],
-        ),
-        (
             "an unknown key",
             packed,
             "inspect DST --extract nothing -o @o",

@@ -21,6 +21,7 @@ use rayon::prelude::*;
 use shardpack_format::{
     Error, ErrorKind, Result,
     formats::foreign::{Entries, Wanted},
+    manifest::WORK_FOLDER,
 };
 
 use super::{
@@ -69,6 +70,11 @@ impl Shards {
         let mut found = files::Files::default();
         let mut split_of = Vec::new();
         for source in sources {
+            if source.join(WORK_FOLDER).exists() {
+                return Err(Error::data("an unfinished pack: it has no manifest yet")
+                    .in_file(source)
+                    .help("run the pack command again, it goes on from the finished shards"));
+            }
             for (split, more) in splits::of_source(source, from, splits)? {
                 split_of.extend(more.shards.iter().map(|_| split.clone()));
                 found.append(more);
