@@ -19,6 +19,7 @@ const HEADINGS: [(&str, &[&str]); 3] = [
         SOURCE,
         &[
             "plan_file",
+            "parts",
             "root",
             "path_column",
             "label_column",
@@ -60,7 +61,7 @@ const HEADINGS: [(&str, &[&str]); 3] = [
 ];
 
 /// Options of the short help, in a few words where the long one has many.
-const SHORT: [(&str, &str); 42] = [
+const SHORT: [(&str, &str); 43] = [
     ("first", "Folder SRC/<class>/<image>, or a list: CSV, JSONL, Parquet, COCO"),
     ("src", "Folder SRC/<class>/<image>, or a list: CSV, JSONL, Parquet, COCO"),
     ("no_labels", "Samples have no labels"),
@@ -71,6 +72,7 @@ const SHORT: [(&str, &str); 42] = [
     ("label_from", "Of an LMDB: where the label is"),
     ("key_pattern", "Of an LMDB: what keys are made of"),
     ("splits", "Folders that are splits"),
+    ("parts", "A split and its source, instead of SRC"),
     ("split", ""),
     ("exclude", "No images whose path matches"),
     ("on_bad", "Bad images: error (seal nothing) or skip"),
@@ -107,7 +109,7 @@ const SHORT: [(&str, &str); 42] = [
 
 /// Options that `-h` of these commands leaves out, though that of others has them.
 const NOT_FOR: [(&str, &[&str]); 5] = [
-    ("plan", &["jobs", "order", "classes", "compress", "sidecars"]),
+    ("plan", &["jobs", "order", "classes", "compress", "sidecars", "parts"]),
     (
         "convert",
         &[
@@ -122,9 +124,10 @@ const NOT_FOR: [(&str, &[&str]); 5] = [
             "label_from",
             "key_pattern",
             "no_labels",
+            "parts",
         ],
     ),
-    ("pack", &["order", "classes", "compress", "sidecars"]),
+    ("pack", &["order", "classes", "compress", "sidecars", "parts"]),
     ("adopt", &["key_pattern", "label_from"]),
     ("inspect", &[]),
 ];

@@ -14,7 +14,7 @@ use shardpack_packer::{
     Error,
     foreign::{Kind, lmdb},
     pack::PlanOptions,
-    source::{List, Origin, list},
+    source::{self, List, Origin, Part, Several, list},
 };
 
 /// Which columns of a list are what, and where its files are.
@@ -45,6 +45,10 @@ impl ListArgs {
 /// What images are packed, and with what.
 #[derive(Args, Clone, Debug)]
 pub struct SourceArgs {
+    /// A split and its source, in place of SRC: a tree of class folders, or a list; once for each split. They share one list of
+    /// classes
+    #[arg(long = "split", value_name = "NAME=SRC")]
+    parts: Vec<PathBuf>,
     #[command(flatten)]
     list: ListArgs,
     /// Samples have no labels, whatever folders they are in or a list says
@@ -57,20 +61,44 @@ pub struct SourceArgs {
 }
 
 impl SourceArgs {
-    /// The source that is packed: a tree, or a list.
+    /// SRC, if there is one, and DST, of what was given for them.
+    ///
+    /// # Errors
+    /// When one is missing, or SRC and `--split` both say what the source is.
+    pub fn paths<'p>(&self, first: &'p Path, second: Option<&'p Path>) -> Result<(Option<&'p Path>, &'p Path), Error> {
+        match (self.parts.is_empty(), second) {
+            (true, Some(dst)) => Ok((Some(first), dst)),
+            (true, None) => Err(Error::usage("DST is missing").help("give SRC and DST")),
+            (false, None) => Ok((None, first)),
+            (false, Some(_)) => Err(Error::usage("--split names the sources: only DST stands beside it")
+                .in_file(first)
+                .help("leave SRC out, or make it a split: --split NAME=SRC")),
+        }
+    }
+
+    /// The source that is packed: a tree, or a list; or those of the splits.
     ///
     /// # Errors
     /// When it is a file that is no list, or something is said of the columns of a tree.
-    pub fn origin(&self, src: &Path) -> Result<Origin, Error> {
+    pub fn origin(&self, src: Option<&Path>) -> Result<Origin, Error> {
         let columns = self.list.columns();
-        if src.is_file() {
-            return List::find(src, &columns).map(Origin::List);
-        }
-        match columns.is_empty() {
-            true => Ok(Origin::Folder(src.to_path_buf())),
-            false => {
-                Err(Error::usage("--root, --path-column, --label-column and --split-column are for lists").in_file(src))
-            }
+        let of = |src: &Path| match src.is_file() {
+            true => List::find(src, &columns).map(Origin::List),
+            false => Ok(Origin::Folder(src.to_path_buf())),
+        };
+        let origin = match src {
+            Some(src) => of(src)?,
+            None => several(&self.parts, of)?,
+        };
+        let is_list = |origin: &Origin| matches!(origin, Origin::List(_));
+        let any_list = match &origin {
+            Origin::Several(several) => several.parts().iter().any(|part| is_list(&part.origin)),
+            one => is_list(one),
+        };
+        match columns.is_empty() || any_list {
+            true => Ok(origin),
+            false => Err(Error::usage("--root, --path-column, --label-column and --split-column are for lists")
+                .in_file(origin.path())),
         }
     }
 
@@ -86,6 +114,20 @@ impl SourceArgs {
         }
         Ok(())
     }
+}
+
+/// The splits that these values of `--split` name, with the sources that `of` makes of theirs.
+///
+/// # Errors
+/// When one is not written `NAME=SRC`.
+pub fn several(parts: &[PathBuf], of: impl Fn(&Path) -> Result<Origin, Error>) -> Result<Origin, Error> {
+    let part = |part: &PathBuf| {
+        let (split, src) = source::part_of(part).ok_or_else(|| {
+            Error::usage("--split is written NAME=SRC, as in --split train=photos/train").in_file(part)
+        })?;
+        Ok(Part { split, origin: of(&src)? })
+    };
+    Several::new(parts.iter().map(part).collect::<Result<_, Error>>()?).map(Origin::Several)
 }
 
 /// Names of what can be read, for `--from`.

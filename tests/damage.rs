@@ -217,8 +217,9 @@ fn every_damage_that_the_source_can_mend_is_mended_to_the_byte() {
 
 #[test]
 fn a_manifest_with_any_bit_flipped_mends_nothing_and_no_other_file_changes() {
-    use shardpack_packer::{monitor::Silent, verify};
+    use shardpack_packer::{monitor::Silent, source::Origin, verify};
     let bench = Bench::with(&["a/1.jpg", "b/2.jpg", "b/3.jpg"]);
+    let source = Origin::Folder(bench.src());
     bench.pack(&["--shards", "2"]).code(0);
     let (dst, path) = (bench.dst(), bench.dst().join("manifest.json"));
     let (before, manifest) = (contents(&dst), fs::read(&path).unwrap());
@@ -228,7 +229,7 @@ fn a_manifest_with_any_bit_flipped_mends_nothing_and_no_other_file_changes() {
         let mut flipped = manifest.clone();
         flipped[at] ^= 1 << (at / 2 % 8);
         fs::write(&path, &flipped).unwrap();
-        let (report, repaired) = verify::repair(&dst, &bench.src(), &options, &Silent).unwrap();
+        let (report, repaired) = verify::repair(&dst, &source, &options, &Silent).unwrap();
         assert!(report.problems.iter().any(|problem| problem.file == "manifest.json"), "byte {at}");
         assert!(repaired.files.is_empty(), "byte {at}: {:?}", repaired.files);
         fs::write(&path, &manifest).unwrap();

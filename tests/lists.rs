@@ -207,7 +207,10 @@ fn one_file_may_be_in_a_list_more_than_once() {
     let bench = bench();
     let text_of = "file,caption\na/1.jpg,one\na/1.jpg,two\nb/2.jpg,x\nb/2.jpg,x\n";
     let list = list(&bench, "captions.csv", text_of);
-    pack(&list, &bench.dst(), &["--shards", "1"]).code(0).says("1 line that says the same as another");
+    pack(&list, &bench.dst(), &["--shards", "1"]).code(0).says("packed  3 of 4 images").says("1 not packed");
+    let ledger = fs::read_to_string(bench.dst().join("ledger.jsonl")).unwrap();
+    let line = r#"{"path":"b/2.jpg","fate":"duplicate","reason":"line 5 says the same as line 4"}"#;
+    assert_eq!(ledger.trim_end(), line);
     let found = samples(&bench.dst());
     let texts: Vec<_> = found["a/1.jpg"].iter().map(|sample| text(sample, "json").unwrap()).collect();
     assert_eq!(texts, [r#"{"caption":"one"}"#, r#"{"caption":"two"}"#]);

@@ -204,7 +204,8 @@ fn each_python_recipe_runs_as_it_stands() {
 fn each_shell_recipe_runs_as_it_stands() {
     let mut run = 0;
     for (title, language, block) in blocks("recipes.md") {
-        if language != "sh" {
+        // layouts.rs runs those of ImageNet, with the files that they are of.
+        if language != "sh" || title == "ImageNet" {
             continue;
         }
         // Other machines, other people's programs.

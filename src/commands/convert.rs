@@ -8,6 +8,7 @@ use shardpack_packer::{
     Error, Result, pack,
     source::{
         self, Origin, Shards,
+        image_folder::Splits,
         shards::{Look, LookedAt},
     },
 };
@@ -18,7 +19,7 @@ use crate::{
     args::PlanArgs,
     progress::{self, Progress},
     report,
-    source_args::Records,
+    source_args::{Records, several},
 };
 
 /// Options of `convert`.
@@ -27,6 +28,8 @@ use crate::{
   shardpack convert old/ packed/     a folder of shards, or a dataset of ours
   shardpack convert 'old/train-{000000..000146}.tar' packed/ --format mds
   shardpack convert old/*.tfrecord packed/ --label-feature label    shuffled again
+  shardpack convert packed-a/ packed-b/ both/                       two datasets of ours, by the names of their classes
+  shardpack convert --split train=a/ --split val=b/ packed/
   shardpack convert train.rec packed/ --format tfrecord --order source
   shardpack convert parquet/ packed/ --on-bad skip
   shardpack convert train.lmdb packed/ --label-from labels.csv
@@ -34,8 +37,11 @@ use crate::{
   shardpack convert train.lmdb packed/ --from lmdb:image --label-from header:u32le")]
 pub struct Args {
     /// Shards: files, folders, globs or brace patterns; and the folder to write to
-    #[arg(value_names = ["SRC", "DST"], num_args = 2.., required = true)]
+    #[arg(value_names = ["SRC", "DST"], num_args = 1.., required = true)]
     paths: Vec<PathBuf>,
+    /// A split and its shards, in place of SRC; once for each split. They share one list of classes
+    #[arg(long = "split", value_name = "NAME=SRC")]
+    parts: Vec<PathBuf>,
     #[command(flatten)]
     records: Records,
     /// Samples have no labels, whatever records say
@@ -57,16 +63,14 @@ pub fn run(args: &Args) -> Result<Outcome> {
     };
     let mut options = args.plan.options(args.run.machine.jobs())?;
     options.iter_mut().for_each(|options| options.walk.no_labels = args.no_labels);
-    let origin = match sources {
-        [one] if args.records.from.is_none() && source::is_dataset(one) => {
-            if args.records.chooses_fields() {
-                return Err(Error::usage("a sealed dataset: its index tells image and label")
-                    .in_file(one)
-                    .help("leave out the options that describe records, or name the shards: 'SRC/*'"));
-            }
-            Origin::Dataset(one.clone())
+    let origin = match (sources, args.parts.as_slice()) {
+        (sources, []) => origin(args, sources)?,
+        ([], parts) => several(parts, |src| origin(args, &[src.to_path_buf()]))?,
+        ([first, ..], _) => {
+            return Err(Error::usage("--split names the sources: only DST stands beside it")
+                .in_file(first)
+                .help("leave SRC out, or make it a split: --split NAME=SRC"));
         }
-        _ => shards(args, sources)?,
     };
     let look = match &origin {
         Origin::Shards(shards) => Some(shards.look()?),
@@ -75,17 +79,48 @@ pub fn run(args: &Args) -> Result<Outcome> {
     if !args.run.talk.quiet {
         match &look {
             Some(look) => describe(look).iter().for_each(|line| report::say(line)),
-            None => report::say(&format!("shards  a sealed dataset: {}", origin.path().display())),
+            None => {
+                let roots: Vec<_> = origin.roots().into_iter().map(|root| root.display().to_string()).collect();
+                let what = if roots.len() == 1 { "a sealed dataset" } else { "several sources" };
+                report::say(&format!("shards  {what}: {}", roots.join(", ")));
+            }
         }
     }
     let planned = pack::plan_all(origin, &options, place(&options, dst, &args.run).as_ref(), &monitor)?;
     go(&planned, dst, &args.run, &monitor, look.map(|look| json!(look)))
 }
 
-fn shards(args: &Args, sources: &[PathBuf]) -> Result<Origin> {
+/// What `sources` are together: datasets of ours, or shards.
+fn origin(args: &Args, sources: &[PathBuf]) -> Result<Origin> {
     let Args { records, plan, no_labels, .. } = args;
-    let wanted = Wanted { no_labels: *no_labels, ..records.wanted() };
-    Shards::find(sources, records.kind()?, wanted, &plan.splits()).map(Origin::Shards)
+    if sources.is_empty() {
+        return Err(Error::usage("SRC is missing").help("shardpack convert SRC DST"));
+    }
+    let is_ours = |path: &PathBuf| records.from.is_none() && source::is_dataset(path);
+    let (ours, others): (Vec<_>, Vec<_>) = sources.iter().partition(|path| is_ours(path));
+    match (ours.first(), others.first()) {
+        (None, _) => {
+            // Each source of `--split` is one split.
+            let splits = if args.parts.is_empty() { plan.splits() } else { Splits::None };
+            let wanted = Wanted { no_labels: *no_labels, ..records.wanted() };
+            Shards::find(sources, records.kind()?, wanted, &splits).map(Origin::Shards)
+        }
+        (Some(ours), Some(other)) => {
+            let what = format!(
+                "is a sealed dataset, and {} is none: their classes are told in different ways",
+                other.display()
+            );
+            Err(Error::usage(what)
+                .in_file(ours)
+                .help("convert the other one alone first; two sealed datasets are taken together"))
+        }
+        (Some(first), None) if records.chooses_fields() => {
+            Err(Error::usage("a sealed dataset: its index tells image and label")
+                .in_file(first)
+                .help("leave out the options that describe records, or name the shards: 'SRC/*'"))
+        }
+        (Some(_), None) => Ok(Origin::Dataset(sources.to_vec())),
+    }
 }
 
 /// What was recognised, the fields, and the first samples.

@@ -31,6 +31,7 @@ const NAMED: usize = 20;
   shardpack pack imagenet/ packed/ --shard-size 512MiB --seed 7
   shardpack pack photos/ packed/ --on-bad skip --meta json
   shardpack pack labels.csv packed/   paths and labels found by their columns
+  shardpack pack --split train=ILSVRC/train --split val=val.txt --root ILSVRC/val packed/
   shardpack pack annotations/instances_val2017.json packed/   COCO
   shardpack pack photos/ packed/ --no-labels --with txt,mask=*_mask.png
   shardpack pack imagenet/ small/ --resize 256 --fix
@@ -38,17 +39,17 @@ const NAMED: usize = 20;
   shardpack pack --plan photos.plan packed/")]
 pub struct Args {
     /// ImageFolder: SRC/<class>/<image>, or SRC/<split>/<class>/<image>; or a list: CSV, JSONL, Parquet, COCO, lines
-    /// `path label`; not with --plan
+    /// `path label`; not with --plan or --split
     #[arg(value_name = "SRC")]
     first: PathBuf,
     /// Folder to write to
-    #[arg(value_name = "DST", required_unless_present = "plan_file")]
+    #[arg(value_name = "DST", required_unless_present_any = ["plan_file", "parts"])]
     second: Option<PathBuf>,
     /// Pack what this plan file says, instead of walking SRC
     #[arg(long = "plan", value_name = "FILE", conflicts_with_all = [
         "format", "order", "seed", "shard_size", "shard_samples", "shards", "name", "splits", "ext", "cls", "meta",
         "compress", "include", "exclude", "label_offset", "features", "mds_encoding", "settings", "root",
-        "path_column", "label_column", "split_column", "no_labels", "with",
+        "path_column", "label_column", "split_column", "no_labels", "with", "parts",
         "check", "formats", "min_side", "max_pixels", "dedup", "leaks", "near_duplicates", "sample_per_class", "classes",
         "class_map", "fix", "rotate", "resize", "encode", "quality", "drop_icc", "keep_exif",
     ])]
@@ -113,17 +114,17 @@ pub fn run(args: &Args) -> Result<Outcome> {
     progress::catch_interrupts();
     let monitor = Progress::new(args.run.talk.quiet);
     let (planned, dst) = match (&args.plan_file, &args.second) {
-        (Some(file), None) => (vec![pack::planned(file)?], &args.first),
-        (None, Some(dst)) => {
-            let mut options = args.plan.options(args.run.machine.jobs())?;
-            args.source.put(&mut options)?;
-            let place = place(&options, dst, &args.run);
-            (pack::plan_all(args.source.origin(&args.first)?, &options, place.as_ref(), &monitor)?, dst)
-        }
+        (Some(file), None) => (vec![pack::planned(file)?], args.first.as_path()),
         (Some(_), Some(_)) => {
             return Err(Error::usage("--plan FILE names the source already").help("shardpack pack --plan FILE DST"));
         }
-        (None, None) => return Err(Error::usage("DST is missing").help("shardpack pack SRC DST")),
+        (None, second) => {
+            let (src, dst) = args.source.paths(&args.first, second.as_deref())?;
+            let mut options = args.plan.options(args.run.machine.jobs())?;
+            args.source.put(&mut options)?;
+            let place = place(&options, dst, &args.run);
+            (pack::plan_all(args.source.origin(src)?, &options, place.as_ref(), &monitor)?, dst)
+        }
     };
     go(&planned, dst, &args.run, &monitor, None)
 }

@@ -33,10 +33,12 @@ const LARGEST: usize = 10;
   shardpack plan photos/ packed/ --shard-size 128MiB -o photos.plan
   shardpack pack --plan photos.plan packed/")]
 pub struct Args {
-    /// ImageFolder: SRC/<class>/<image>, or SRC/<split>/<class>/<image>; or a list
-    pub src: PathBuf,
+    /// ImageFolder: SRC/<class>/<image>, or SRC/<split>/<class>/<image>; or a list; not with --split
+    #[arg(value_name = "SRC")]
+    first: PathBuf,
     /// Folder that pack would write to
-    pub dst: PathBuf,
+    #[arg(value_name = "DST", required_unless_present = "parts")]
+    second: Option<PathBuf>,
     /// Write the plan file that pack --plan takes
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -55,9 +57,10 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<Outcome> {
     progress::catch_interrupts();
     let monitor = Progress::new(args.talk.quiet);
+    let (src, dst) = args.source.paths(&args.first, args.second.as_deref())?;
     let mut options = args.plan.options(args.machine.jobs())?;
     args.source.put(&mut options)?;
-    let all = pack::plan_all(args.source.origin(&args.src)?, &options, None, &monitor)?;
+    let all = pack::plan_all(args.source.origin(src)?, &options, None, &monitor)?;
     monitor.finish();
     if let Some(output) = &args.output {
         let [planned] = all.as_slice() else {
@@ -69,9 +72,9 @@ pub fn run(args: &Args) -> Result<Outcome> {
         };
         plan_file::write(output, folder, &planned.source.resolved()?, &planned.plans)?;
     }
-    print(&all, &args.dst, args.talk)?;
+    print(&all, dst, args.talk)?;
     if let (Some(output), false) = (&args.output, args.talk.quiet) {
-        report::say(&format!("next    shardpack pack --plan {} {}", output.display(), args.dst.display()));
+        report::say(&format!("next    shardpack pack --plan {} {}", output.display(), dst.display()));
     }
     Ok(Outcome::Done)
 }

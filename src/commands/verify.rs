@@ -7,6 +7,7 @@ use shardpack_format::manifest::{INDEX_FOLDER, SUMS_FILE, WORK_FOLDER};
 use shardpack_packer::{
     Error, Result,
     foreign::files::{Files, look},
+    source::Origin,
     verify::{self, Options, Problem, Repaired, Report, foreign, several::Several},
 };
 
@@ -38,12 +39,13 @@ pub struct Args {
     /// Decode every image in full
     #[arg(long)]
     decode: bool,
-    /// Compare with the source, a tree or a list, both ways
-    #[arg(long, value_name = "SRC")]
-    against: Option<PathBuf>,
-    /// Write damaged bytes anew from the source, a tree or a list, then verify again
-    #[arg(long, value_name = "SRC")]
-    repair: Option<PathBuf>,
+    /// Compare with the source, both ways: a tree, a list, shards; or with NAME=SRC once for each split, as pack --split takes
+    /// them
+    #[arg(long, value_name = "SRC|NAME=SRC")]
+    against: Vec<PathBuf>,
+    /// Write damaged bytes anew from the source, given as for --against, then verify again
+    #[arg(long, value_name = "SRC|NAME=SRC")]
+    repair: Vec<PathBuf>,
     #[command(flatten)]
     list: ListArgs,
     #[command(flatten)]
@@ -57,23 +59,23 @@ pub fn run(args: &Args) -> Result<Outcome> {
     progress::catch_interrupts();
     let monitor = Progress::new(args.talk.quiet);
     let jobs = args.machine.jobs();
-    let options = Options {
-        quick: args.quick,
-        decode: args.decode,
-        against: args.against.clone(),
-        columns: args.list.columns(),
-        jobs,
-    };
     let subject = subject(&args.target.paths)?;
-    let done = match (subject, &args.repair) {
+    let source = |paths: &[PathBuf]| {
+        let columns = args.list.columns();
+        (!paths.is_empty()).then(|| Origin::of_all(paths, &columns)).transpose()
+    };
+    // A source that is not there is said before anything is read.
+    let repair = source(&args.repair)?;
+    let options = Options { quick: args.quick, decode: args.decode, against: source(&args.against)?, jobs };
+    let done = match (subject, &repair) {
         (Subject::Dataset(dst), None) => {
             verify::verify(&dst, &options, &monitor).map(|report| (report, Repaired::default()))
         }
         (Subject::Dataset(dst), Some(source)) => verify::repair(&dst, source, &options, &monitor),
-        (Subject::Foreign(looked), None) if args.against.is_none() => {
+        (Subject::Foreign(looked), None) if args.against.is_empty() => {
             foreign::verify(looked, &options, &monitor).map(|report| (report, Repaired::default()))
         }
-        (Subject::Several(several), None) if args.against.is_none() => {
+        (Subject::Several(several), None) if args.against.is_empty() => {
             several.verify(&options, &monitor).map(|report| (report, Repaired::default()))
         }
         (Subject::Several(_), _) => {
@@ -171,6 +173,9 @@ fn as_text(report: &Report, repaired: &Repaired, args: &Args) -> String {
     let shown = if Stream::Out.columns().is_some() { report::NAMED } else { report.problems.len() };
     for problem in report.problems.iter().take(shown) {
         let _ = writeln!(out, "{}", line(problem));
+        if let Some(help) = &problem.help {
+            let _ = writeln!(out, "  help: {help}");
+        }
     }
     if report.problems.len() > shown {
         let more = report::count((report.problems.len() - shown) as u64);
@@ -194,7 +199,7 @@ fn as_text(report: &Report, repaired: &Repaired, args: &Args) -> String {
         );
         return out;
     }
-    if args.repair.is_none() && report.mendable {
+    if args.repair.is_empty() && report.mendable {
         let target = args.target.paths.first().map_or_else(String::new, |path| path.display().to_string());
         let _ =
             writeln!(out, "  help: shardpack verify {target} --repair SRC writes damaged bytes anew from the source");
@@ -221,7 +226,7 @@ fn as_json(report: &Report, repaired: &Repaired) -> serde_json::Value {
         json!({
             "file": problem.file, "start": problem.bytes.as_ref().map(|bytes| bytes.start),
             "end": problem.bytes.as_ref().map(|bytes| bytes.end), "key": problem.key,
-            "path": problem.path.as_ref().map(|path| report::path(path)), "what": problem.what,
+            "path": problem.path.as_ref().map(|path| report::path(path)), "what": problem.what, "help": problem.help,
         })
     };
     json!({

@@ -74,6 +74,8 @@ pub fn make_foreign(dataset: &Path) -> Vec<PathBuf> {
         let _ = fs::remove_file(dataset.join(name));
     }
     fs::remove_dir_all(dataset.join("index")).unwrap();
+    // Of a split, what lies beside it.
+    let _ = fs::remove_file(dataset.with_file_name("splits.json"));
     shards
 }
 

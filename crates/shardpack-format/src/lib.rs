@@ -14,5 +14,6 @@ pub mod permutation;
 pub mod sample;
 pub mod seekable;
 pub mod size;
+pub mod splits;
 
 pub use error::{Error, ErrorKind, Location, Result};

@@ -34,7 +34,7 @@ use crate::{
     ledger::{self, Unpacked},
     listing::{Entry, Folder, Listing, OwnOrder},
     plan::{Check, Cut, Options, Order, Plan, Shard},
-    source::{Found, List, Origin, Shards, list, shards},
+    source::{Found, List, Origin, Part, Several, Shards, list, shards},
     sys,
 };
 
@@ -67,8 +67,12 @@ enum StoredOrigin {
     Folder(String),
     /// The same.
     Dataset(String),
+    /// The same, of several that are taken together.
+    Datasets(Vec<String>),
     Shards(shards::Stored),
     List(list::Stored),
+    /// Splits with their sources.
+    Several(Vec<(String, StoredOrigin)>),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -149,7 +153,14 @@ fn stored(source: &Origin) -> StoredOrigin {
     let hex = |path: &Path| hash::hex(path.as_os_str().as_bytes());
     match source {
         Origin::Folder(root) => StoredOrigin::Folder(hex(root)),
-        Origin::Dataset(root) => StoredOrigin::Dataset(hex(root)),
+        Origin::Dataset(roots) => match roots.as_slice() {
+            [root] => StoredOrigin::Dataset(hex(root)),
+            roots => StoredOrigin::Datasets(roots.iter().map(|root| hex(root)).collect()),
+        },
+        Origin::Several(several) => {
+            let parts = several.parts().iter();
+            StoredOrigin::Several(parts.map(|part| (part.split.clone(), stored(&part.origin))).collect())
+        }
         Origin::Shards(shards) => StoredOrigin::Shards(shards.stored()),
         Origin::List(list) => StoredOrigin::List(list.stored()),
         Origin::Made(made) => stored(made.origin()),
@@ -226,19 +237,32 @@ pub fn read(path: &Path) -> Result<PlanFile> {
     read_body(BufReader::new(packed)).map_err(|error| error.in_file(path))
 }
 
-fn read_body(mut input: impl Read) -> Result<PlanFile> {
+/// A source from what is stored of it.
+fn restored(stored: StoredOrigin) -> Result<Origin> {
     use std::os::unix::ffi::OsStringExt;
+    let path = |hex: &String| {
+        let bytes = hash::unhex(hex).ok_or_else(|| Error::data("not hexadecimal"))?;
+        Ok::<_, Error>(PathBuf::from(std::ffi::OsString::from_vec(bytes)))
+    };
+    Ok(match stored {
+        StoredOrigin::Folder(root) => Origin::Folder(path(&root)?),
+        StoredOrigin::Dataset(root) => Origin::Dataset(vec![path(&root)?]),
+        StoredOrigin::Datasets(roots) => Origin::Dataset(roots.iter().map(path).collect::<Result<_>>()?),
+        StoredOrigin::Shards(stored) => Origin::Shards(Shards::restored(stored)?),
+        StoredOrigin::List(stored) => Origin::List(List::restored(stored)?),
+        StoredOrigin::Several(parts) => {
+            let part = |(split, stored)| Ok(Part { split, origin: restored(stored)? });
+            Origin::Several(Several::new(parts.into_iter().map(part).collect::<Result<_>>()?)?)
+        }
+    })
+}
+
+fn read_body(mut input: impl Read) -> Result<PlanFile> {
     let header = u64::from_le_bytes(array(&mut input)?);
     let header: Header = serde_json::from_slice(&bytes(&mut input, header)?)
         .map_err(|error| Error::data(format!("header of the plan: {error}")))?;
     let unhex = |text: &String| hash::unhex(text).ok_or_else(|| Error::data("not hexadecimal"));
-    let path = |hex: &String| Ok::<_, Error>(PathBuf::from(std::ffi::OsString::from_vec(unhex(hex)?)));
-    let source = match header.source {
-        StoredOrigin::Folder(root) => Origin::Folder(path(&root)?),
-        StoredOrigin::Dataset(root) => Origin::Dataset(path(&root)?),
-        StoredOrigin::Shards(stored) => Origin::Shards(Shards::restored(stored)?),
-        StoredOrigin::List(stored) => Origin::List(List::restored(stored)?),
-    };
+    let source = restored(header.source)?;
     let plans = header
         .datasets
         .into_iter()

@@ -1,10 +1,12 @@
-//! Seal makes a dataset of sealed shards: ledger, list of hashes, and the manifest last.
+//! Seal makes a dataset of sealed shards: ledger, list of hashes, and the manifest last; and a record of several that are
+//! splits.
 
 use std::{collections::BTreeMap, path::Path};
 
 use shardpack_format::{
-    Result,
+    Result, hash,
     manifest::{self, BY_KIND, Blake3, Class, Format, Ledger, Manifest, Order},
+    splits::{self, Record, Split},
 };
 
 use crate::{
@@ -40,6 +42,39 @@ pub fn seal(
     sys::write_durably(work, &dst.join(manifest::FILE), &bytes)?;
     sys::sync_folder(dst)?;
     Ok(manifest)
+}
+
+/// The record of the datasets with these manifests, each called as its folder; `None` where they are no splits.
+///
+/// # Errors
+/// Never for numbers and text; the type is that of the JSON writer.
+pub fn record<'m>(of: impl Iterator<Item = (Option<&'m str>, &'m Manifest)>) -> Result<Option<Record>> {
+    let mut all = Vec::new();
+    for (split, manifest) in of {
+        let Some(split) = split else { return Ok(None) };
+        let (bytes, id) = manifest.to_bytes()?;
+        all.push(Split {
+            name: split.to_owned(),
+            dataset: id,
+            samples: manifest.samples,
+            manifest: Blake3(hash::file(&bytes)),
+        });
+    }
+    // Whatever the order in which they were found.
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(Some(Record::new(all)))
+}
+
+/// Writes the record beside the splits in `dst`, by way of `work`; nothing where there are none.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn seal_splits(plans: &[Plan], manifests: &[Manifest], dst: &Path, work: &Path) -> Result<()> {
+    let of = plans.iter().zip(manifests).map(|(plan, manifest)| (plan.split.as_deref(), manifest));
+    match record(of)? {
+        Some(record) => sys::write_durably(work, &dst.join(splits::FILE), &record.to_bytes()?),
+        None => Ok(()),
+    }
 }
 
 fn manifest(plan: &Plan, sealed: &BTreeMap<usize, Sealed>, file: Option<manifest::File>) -> Result<Manifest> {

@@ -101,7 +101,7 @@ pub use mapping::Bytes;
 pub use reader::Reader;
 pub use sample::Sample;
 pub use shard::Shard;
-pub use splits::{Split, WORK_FOLDER, splits};
+pub use splits::{Split, Splits, WORK_FOLDER, look_at_splits, split_differences, splits};
 
 pub use shardpack_format::{
     Error, ErrorKind, Location, Result,

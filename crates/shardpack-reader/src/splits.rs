@@ -5,7 +5,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use shardpack_format::{Error, Result, manifest};
+use shardpack_format::{
+    Error, Result, hash,
+    manifest::{self, Manifest},
+    splits::{self as record, Difference, Record},
+};
 
 use crate::files;
 
@@ -21,17 +25,84 @@ pub struct Split {
     pub path: PathBuf,
 }
 
+/// What lies in a folder of datasets.
+#[derive(Debug, Default)]
+pub struct Splits {
+    /// The datasets, by the names of their folders.
+    pub found: Vec<Split>,
+    /// What is not as it was packed: by the record beside them, or, where there is none, by their manifests.
+    pub differences: Vec<Difference>,
+    /// The record beside them, if there is one.
+    pub record: Option<Record>,
+}
+
 /// The datasets in the folders of `path`, by name; none where `path` is a dataset itself.
 ///
 /// # Errors
-/// When `path` cannot be read, or holds a pack that is not finished.
+/// When `path` cannot be read, holds a pack that is not finished, or the splits are not those that were packed: one is gone,
+/// new, renamed or exchanged.
 pub fn splits(path: impl AsRef<Path>) -> Result<Vec<Split>> {
+    let path = path.as_ref();
+    let Splits { found, differences, .. } = look_at_splits(path)?;
+    match differences.into_iter().next() {
+        Some(Difference { folder, what, help }) => Err(Error::data(what).in_file(path.join(folder)).help(help)),
+        None => Ok(found),
+    }
+}
+
+/// As [`splits`], with all that is not as it was packed.
+///
+/// # Errors
+/// When `path` cannot be read, holds a pack that is not finished, or its record is damaged.
+pub fn look_at_splits(path: impl AsRef<Path>) -> Result<Splits> {
     let path = path.as_ref();
     refuse_unfinished(path)?;
     if path.join(manifest::FILE).exists() {
-        return Ok(Vec::new());
+        return Ok(Splits::default());
     }
-    list(path).map_err(|error| files::io_error("cannot read folder", error).in_file(path))
+    let found = list(path).map_err(|error| files::io_error("cannot read folder", error).in_file(path))?;
+    let read = |file: &Path| match std::fs::read(file) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(files::io_error("cannot read", error).in_file(file)),
+    };
+    let file = path.join(record::FILE);
+    let record = read(&file)?.map(|bytes| Record::read(&bytes)).transpose().map_err(|error| error.in_file(&file))?;
+    let mut manifests = Vec::with_capacity(found.len());
+    for split in &found {
+        manifests.push(read(&split.path.join(manifest::FILE))?.unwrap_or_default());
+    }
+    let named = found.iter().map(|split| split.name.as_str()).zip(manifests.iter().map(Vec::as_slice));
+    let differences = split_differences(record.as_ref(), named);
+    Ok(Splits { found, differences, record })
+}
+
+/// What is not as `record` says of the datasets with these names of folders and manifests; without a record, as their
+/// manifests say.
+pub fn split_differences<'a>(
+    record: Option<&Record>,
+    found: impl Iterator<Item = (&'a str, &'a [u8])>,
+) -> Vec<Difference> {
+    // What is damaged is told of each dataset by itself.
+    let whole = |bytes: &[u8]| Manifest::read(bytes).ok().filter(|manifest| manifest.check_id(bytes).is_ok());
+    let found: Vec<(&str, &[u8], Option<Manifest>)> =
+        found.map(|(folder, bytes)| (folder, bytes, whole(bytes))).collect();
+    match record {
+        Some(record) => {
+            let found = found.iter().map(|(folder, bytes, manifest)| record::Found {
+                folder: (*folder).to_owned(),
+                manifest: manifest.as_ref().map(|_| hash::file(bytes)),
+            });
+            record.differences(&found.collect::<Vec<_>>())
+        }
+        None => {
+            let named = found.iter().filter_map(|(folder, _, manifest)| {
+                let manifest = manifest.as_ref()?;
+                Some(record::Named { folder, name: &manifest.name, format: &manifest.format.name })
+            });
+            record::misnamed(&named.collect::<Vec<_>>())
+        }
+    }
 }
 
 fn list(path: &Path) -> io::Result<Vec<Split>> {

@@ -11,7 +11,7 @@ use std::{
 };
 
 use shardpack_format::{Error, Result, manifest};
-use shardpack_reader::{Dataset, Shard, WORK_FOLDER};
+use shardpack_reader::{Dataset, Shard, Splits, WORK_FOLDER};
 
 use crate::{
     foreign::{
@@ -112,7 +112,7 @@ pub fn resolve(paths: &[PathBuf]) -> Result<Resolved> {
             _ => sys::io_error("cannot look at", path, error),
         })?;
         let found = match kind.is_dir() {
-            true => folder(path)?,
+            true => folder(path, &mut resolved.problems)?,
             false if path.extension().is_some_and(|extension| extension == "json") => {
                 Some(vec![Target::Dataset(View::whole(&of_manifest(path)?)?)])
             }
@@ -156,13 +156,15 @@ impl Resolved {
     }
 }
 
-/// The datasets in a folder; `None` where there are foreign shards, or nothing.
-fn folder(path: &Path) -> Result<Option<Vec<Target>>> {
+/// The datasets in a folder, and what is not as it was packed of splits; `None` where there are foreign shards, or nothing.
+fn folder(path: &Path, problems: &mut Vec<Error>) -> Result<Option<Vec<Target>>> {
     refuse_unfinished(path)?;
     if path.join(manifest::FILE).exists() {
         return Ok(Some(vec![Target::Dataset(View::whole(path)?)]));
     }
-    let mut splits = shardpack_reader::splits(path)?;
+    let Splits { found: mut splits, differences, .. } = shardpack_reader::look_at_splits(path)?;
+    problems
+        .extend(differences.into_iter().map(|one| Error::data(one.what).in_file(path.join(one.folder)).help(one.help)));
     splits.sort_by_key(|split| split_rank(split.path.file_name().unwrap_or_default()));
     let views = splits.iter().map(|split| View::whole(&split.path).map(Target::Dataset));
     if splits.is_empty() { Ok(None) } else { views.collect::<Result<_>>().map(Some) }

@@ -11,10 +11,11 @@ use std::{
 use shardpack_format::{
     Error, Result,
     manifest::{self, Blake3, Manifest, WORK_FOLDER},
+    splits,
 };
 
 use super::{alike::alike, dataset_folder, held::Held};
-use crate::{copy, plan::Plan, plan_file, sidecars, source::Origin, sys};
+use crate::{copy, plan::Plan, plan_file, seal, sidecars, source::Origin, sys};
 
 const PLAN_FILE: &str = "plan";
 const LOCK_FILE: &str = "lock";
@@ -112,6 +113,10 @@ impl Destination {
         let destination = Self { _lock: sys::Lock::take(&work.join(LOCK_FILE))?, work, fresh, is_new };
         match destination.look(dst, source, plans, force) {
             Ok(State::Sealed(manifests)) => {
+                // Packed before there was such a record.
+                if !dst.join(splits::FILE).exists() {
+                    seal::seal_splits(plans, &manifests, dst, &destination.work)?;
+                }
                 destination.remove_work()?;
                 Ok((destination, State::Sealed(manifests)))
             }
@@ -303,8 +308,11 @@ impl Destination {
         }
     }
 
-    /// Ends the work: the manifests are in their places. Makes the names of `dst` and of its splits durable too.
-    pub fn close(self, dst: &Path) -> Result<()> {
+    /// Ends the work: the manifests are in their places. Writes the record of splits, and makes the names of `dst` and of its
+    /// splits durable too.
+    pub fn close(self, dst: &Path, plans: &[Plan], manifests: &[Manifest]) -> Result<()> {
+        seal::seal_splits(plans, manifests, dst, &self.work)?;
+        sys::sync_folder(dst)?;
         self.remove_work()?;
         sys::sync_folder(dst)?;
         match dst.parent() {
@@ -405,24 +413,10 @@ fn refuse_inside(dst: &Path, source: &Origin) -> Result<()> {
         path.canonicalize().ok().map(|path| (path, above == dst))
     });
     let Some((existing, is_dst)) = existing else { return Ok(()) };
-    // Of a list only the files that it names are read, wherever the shards are.
-    let is_tree = match source {
-        Origin::Made(made) => is_tree(made.origin()),
-        source => is_tree(source),
-    };
-    let is_inside = source.roots().into_iter().filter_map(|root| root.canonicalize().ok()).any(|root| match is_tree {
-        true => existing.starts_with(&root),
-        false => is_dst && existing == root,
-    });
-    match is_inside {
+    match source.holds(&existing, is_dst) {
         true => Err(Error::usage("lies inside the source").in_file(dst).help("choose a folder beside the source")),
         false => Ok(()),
     }
-}
-
-/// Whether what lies in the folder of a source belongs to it by that alone.
-fn is_tree(source: &Origin) -> bool {
-    !matches!(source, Origin::Shards(_) | Origin::List(_))
 }
 
 /// The manifests in `dst`, if they are of just these plans.
@@ -436,7 +430,14 @@ fn sealed_here(dst: &Path, plans: &[Plan]) -> Result<Option<Vec<Manifest>>> {
             _ => return Ok(None),
         }
     }
-    Ok(Some(manifests))
+    // The record may know of splits that this pack would not make.
+    let expected =
+        seal::record(plans.iter().zip(&manifests).map(|(plan, manifest)| (plan.split.as_deref(), manifest)))?;
+    let expected = expected.map(|record| record.to_bytes()).transpose()?;
+    match sys::read_if_there(&dst.join(splits::FILE))? {
+        Some(found) if Some(&found) != expected.as_ref() => Ok(None),
+        _ => Ok(Some(manifests)),
+    }
 }
 
 /// Fails where a file that the manifests name is not there, or not as long as they say.

@@ -11,6 +11,7 @@ use std::{
 use shardpack_format::{
     Error, Result,
     manifest::{self, Manifest, WORK_FOLDER},
+    splits,
 };
 
 use super::dataset_folder;
@@ -36,6 +37,7 @@ impl Held {
     pub fn look(dst: &Path, plans: &[Plan], work: &Path) -> Result<Self> {
         let mut known = Known::default();
         known.dataset(dst, Path::new(""))?;
+        known.files(Path::new(""), [splits::FILE.to_owned()]);
         for name in names_in(dst)? {
             if name != WORK_FOLDER && is_split(&dst.join(&name), &name)? {
                 known.dataset(dst, Path::new(&name))?;

@@ -189,7 +189,7 @@ fn ready(
     // One after the other: what is unpacked of one split is gone before the next.
     let unpacked = plans.iter().map(|plan| match is_relayed {
         true => Ok(0),
-        false => planned.source.unpacked_bytes(&plan.listing),
+        false => planned.source.unpacked_bytes(plan.split.as_deref(), &plan.listing),
     });
     let unpacked = unpacked.collect::<Result<Vec<_>>>()?.into_iter().max().unwrap_or(0);
     let needed = needed_bytes(plans).saturating_sub(have) + unpacked;
@@ -312,7 +312,7 @@ pub fn pack(
         let (folder, work) = (dataset_folder(dst, plan), destination.work(plan)?);
         manifests.push(seal::seal(plan, &outcome.shards, &sidecars, &folder, &work)?);
     }
-    destination.close(dst)?;
+    destination.close(dst, plans, &manifests)?;
     Ok(Report { changed, ..report(manifests, false, unpacked, &outcomes, plans, resumed_shards, start) })
 }
 
@@ -346,7 +346,10 @@ fn other_sidecars(manifests: &[Manifest], plans: &[Plan], choice: &sidecars::Cho
 /// Images whose files have a later time than the manifest they are in; nothing where the source is no files.
 fn newer(source: &Origin, plans: &[Plan], dst: &Path) -> Result<Option<(u64, Vec<u8>)>> {
     let (mut count, mut first) = (0, None);
-    for plan in plans.iter().filter(|_| matches!(source, Origin::Folder(_) | Origin::List(_))) {
+    for plan in plans.iter().filter(|_| !matches!(source, Origin::Made(_))) {
+        if !matches!(source.part(plan.split.as_deref())?, Origin::Folder(_) | Origin::List(_)) {
+            continue;
+        }
         let path = dataset_folder(dst, plan).join(manifest::FILE);
         let sealed = fs::metadata(&path).and_then(|stat| stat.modified());
         let sealed = sealed.map_err(|e| sys::io_error("cannot look at", &path, e))?;

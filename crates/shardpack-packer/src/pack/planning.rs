@@ -2,10 +2,11 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use shardpack_format::{Error, ErrorKind, Result, formats, image_header::Kind, manifest::BY_KIND, size};
+use shardpack_format::{Error, ErrorKind, Result, formats, image_header::Kind, manifest::BY_KIND, sample, size};
 
 use super::{Extension, Place, PlanOptions, Planned, destination, making};
 use crate::{
+    ledger::{Fate, Unpacked},
     listing::Listing,
     monitor::Monitor,
     plan::{self, Compression, Plan},
@@ -13,6 +14,7 @@ use crate::{
     source::{
         Found, Origin, ReadError, Refusal,
         medium::{self, Sniffed},
+        several,
     },
     survey,
 };
@@ -32,6 +34,8 @@ pub fn plan_all(
     let Some(first) = options.first() else { return Ok(Vec::new()) };
     let mut found = source.discover(&first.walk, monitor)?;
     survey::survey(&source, &mut found, &first.survey, monitor)?;
+    several::check_shared(&source, &found)?;
+    found.iter().try_for_each(|found| check_any(&source, found))?;
     let sniffed = look_all(&source, &found)?;
     let bytes = options.iter().map(|options| settled(options, &found, &sniffed.kinds)).collect::<Result<Vec<_>>>()?;
     let (source, mut found, sniffed) = match &first.recipe {
@@ -63,6 +67,7 @@ pub fn plan_all(
                 ErrorKind::Interrupted => error.help("the same command goes on with the images that were changed"),
                 _ => error,
             })?;
+            found.iter().try_for_each(|found| check_any(&source, found))?;
             let sniffed = Sniffed { kinds: sniffed.kinds, ..look_all(&source, &found)? };
             (source, found, sniffed)
         }
@@ -79,6 +84,37 @@ pub fn plan_all(
         all.push(Planned { source, plans, medium, kinds, notes: notes_of });
     }
     Ok(all)
+}
+
+/// Fails where images were found and none of them goes in: names the first, and why it does not.
+fn check_any(source: &Origin, found: &Found) -> Result<()> {
+    let left_out = || found.unpacked.iter().filter(|unpacked| unpacked.fate != Fate::Kept);
+    if !found.listing.is_empty() || left_out().next().is_none() {
+        return Ok(());
+    }
+    let split = found.split.as_ref().map_or_else(String::new, |split| format!(" of split {split}"));
+    let said = |all: &str, first: &Unpacked| {
+        let path = sample::name(&first.path, b"");
+        let which = if all == "1" { String::new() } else { "the first: ".to_owned() };
+        format!("{which}{path}: {}", first.reason)
+    };
+    let origin = source.part(found.split.as_deref())?;
+    let error = match left_out().find(|unpacked| unpacked.fate == Fate::Skipped) {
+        Some(first) => {
+            let count = left_out().count().to_string();
+            let error = Error::data(format!("none of {count} images{split} can be packed, {}", said(&count, first)));
+            match origin.is_list() {
+                true => error.help("--root FOLDER says which folder the paths of a list are relative to"),
+                false => error,
+            }
+        }
+        None => {
+            let count = left_out().count().to_string();
+            let first = left_out().next().map_or_else(String::new, |first| said(&count, first));
+            Error::usage(format!("all {count} images{split} are left out, {first}"))
+        }
+    };
+    Err(error.in_file(origin.path()))
 }
 
 /// What decides the bytes, with all that had to be looked for settled: the extension, what the source has beside images, and

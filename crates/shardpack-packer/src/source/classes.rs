@@ -81,7 +81,7 @@ pub(crate) struct Classes {
     /// every reader.
     pub names: Arc<Vec<Box<[u8]>>>,
     /// Whether labels are numbers.
-    is_numbered: bool,
+    pub is_numbered: bool,
     /// Whether nothing says anything: samples have no labels.
     pub is_unlabelled: bool,
     /// Class by word.

@@ -1,21 +1,27 @@
-//! A dataset that this program sealed, as a source: its manifest and indexes tell all, and every image is compared with
+//! Datasets that this program sealed, as a source: their manifests and indexes tell all, and every image is compared with
 //! its content hash when it is read.
+//!
+//! Several are taken together by their splits and by the names of their classes.
 
-use std::{collections::BTreeMap, path::Path, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use shardpack_format::{
     Error, ErrorKind, Result,
-    formats::{Beside, Choice, foreign::Label},
-    manifest::{Class, Manifest},
+    formats::{Beside, Choice},
     size,
+    splits::{self, Record},
 };
 use shardpack_reader::Dataset;
 
 use super::{
     Found, ReadError, Refusal, Source,
-    classes::{Classes, Collector, Words},
-    image_folder::{Keep, Options, Splits, order},
-    medium,
+    classes::Collector,
+    image_folder::{Keep, LEFT_OUT, Options, SPLITS, Splits, order},
+    medium, merge,
 };
 use crate::{
     extra::{Extra, Piece},
@@ -25,119 +31,258 @@ use crate::{
     sys,
 };
 
-/// Lists the dataset in `root`, or those of its splits.
-pub(super) fn discover(root: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
-    let keep = Keep::new(options)?;
-    monitor.begin(Phase::Walking, 0, 0);
-    let datasets = Dataset::open_all(root)?;
-    let is_split = |dataset: &Dataset| dataset.folder() != root;
-    let wanted = |dataset: &&Dataset| match &options.splits {
-        Splits::Names(names) => names.iter().any(|name| is_split(dataset) && name == dataset.name()),
-        _ => true,
-    };
-    if let Splits::Names(names) = &options.splits
-        && let Some(missing) = names.iter().find(|name| !datasets.iter().any(|dataset| dataset.name() == **name))
-    {
-        return Err(Error::usage(format!("no split {missing:?}, which --splits names")).in_file(root));
-    }
-    let datasets: Vec<_> = datasets.iter().filter(wanted).collect();
-    datasets.iter().map(|dataset| of_dataset(dataset, is_split(dataset), &keep, options, monitor)).collect()
+/// Bits of a place that are a number in stored order; the others are the number of the dataset.
+const NUMBER_BITS: u32 = 40;
+
+/// A dataset among those that are taken together.
+struct Member {
+    dataset: Dataset,
+    /// The split that it is.
+    split: Option<String>,
+    /// What tells it from the others.
+    name: String,
 }
 
-fn of_dataset(
-    dataset: &Dataset,
-    is_split: bool,
+/// The datasets in `roots` and in the folders of their splits.
+fn members(roots: &[PathBuf]) -> Result<Vec<Member>> {
+    let mut members = Vec::new();
+    let mut seen = BTreeSet::new();
+    for root in roots {
+        for dataset in Dataset::open_all(root)? {
+            let folder = sys::resolved(dataset.folder())?;
+            let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if !seen.insert(folder) {
+                return Err(Error::usage("is given twice").in_file(dataset.folder()));
+            }
+            let split = (dataset.folder() != root).then(|| name.clone());
+            members.push(Member { dataset, split, name });
+        }
+    }
+    // Splits that were given one by one.
+    let is_split = |member: &Member| {
+        member.split.is_none()
+            && member.name == member.dataset.name()
+            && (SPLITS.contains(&member.name.as_str()) || is_recorded(member))
+    };
+    let names: BTreeSet<&str> = members.iter().map(|member| member.name.as_str()).collect();
+    if names.len() > 1 && members.iter().all(is_split) {
+        members.iter_mut().for_each(|member| member.split = Some(member.name.clone()));
+    }
+    // Folders of one name are told apart by those above them.
+    let mut count = BTreeMap::<(Option<String>, String), u64>::new();
+    for member in &mut members {
+        let times = count.entry((member.split.clone(), member.name.clone())).or_default();
+        *times += 1;
+        if *times > 1 {
+            member.name += &format!("-{times}");
+        }
+    }
+    Ok(members)
+}
+
+/// Whether there is a record beside the folder of `member` that names it as a split.
+fn is_recorded(member: &Member) -> bool {
+    let record = std::fs::read(member.dataset.folder().join("..").join(splits::FILE)).ok();
+    let record = record.and_then(|bytes| Record::read(&bytes).ok());
+    record.is_some_and(|record| record.splits.iter().any(|split| split.name == member.name))
+}
+
+/// Lists the datasets in `roots`, or those of their splits; those of one split are listed together, as are those without.
+pub(super) fn discover(roots: &[PathBuf], options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+    let keep = Keep::new(options)?;
+    monitor.begin(Phase::Walking, 0, 0);
+    let mut members = members(roots)?;
+    let root = || roots.first().map_or(Path::new("."), PathBuf::as_path);
+    match &options.splits {
+        Splits::None => members.iter_mut().for_each(|member| {
+            if let Some(split) = member.split.take() {
+                member.name = split;
+            }
+        }),
+        Splits::Names(names) => {
+            let is_there = |name: &&String| members.iter().any(|member| member.split.as_ref() == Some(name));
+            if let Some(missing) = names.iter().find(|name| !is_there(name)) {
+                return Err(Error::usage(format!("no split {missing:?}, which --splits names")).in_file(root()));
+            }
+            members.retain(|member| member.split.as_ref().is_some_and(|split| names.contains(split)));
+        }
+        Splits::Auto | Splits::Compared(_) => {
+            let parted = members.iter().find(|member| member.split.is_some());
+            let whole = members.iter().find(|member| member.split.is_none());
+            if let (Some(parted), Some(whole)) = (parted, whole) {
+                let what = format!("has no splits, and {} is one", parted.dataset.folder().display());
+                return Err(Error::usage(what)
+                    .in_file(whole.dataset.folder())
+                    .help("--splits none makes one dataset of all; --split NAME=SRC says which split each is"));
+            }
+        }
+    }
+    let lists: Vec<Vec<merge::Name>> = members.iter().map(|member| names_of(member, options)).collect();
+    let who = |member: &Member| member.dataset.folder().display().to_string();
+    let lists =
+        members.iter().zip(&lists).map(|(member, names)| merge::Named { who: who(member), names, is_numbered: false });
+    let classes = Arc::new(merge::merge(&lists.collect::<Vec<_>>())?);
+    let mut names: Vec<Option<String>> = members.iter().map(|member| member.split.clone()).collect();
+    names.sort_by_key(|split| {
+        let known = split.as_ref().and_then(|split| SPLITS.iter().position(|known| known == split));
+        (known.unwrap_or(SPLITS.len()), split.clone())
+    });
+    names.dedup();
+    let of_split = |split: &Option<String>| {
+        let members: Vec<&Member> = members.iter().filter(|member| member.split == *split).collect();
+        of_members(&members, &classes, &keep, options, monitor).map(|found| Found { split: split.clone(), ..found })
+    };
+    names.iter().map(of_split).collect()
+}
+
+/// Names of the classes of `member` by label; none where labels are not wanted.
+fn names_of(member: &Member, options: &Options) -> Vec<merge::Name> {
+    let classes = if options.no_labels { &[] } else { member.dataset.classes() };
+    classes.iter().map(|class| class.name_bytes().into()).collect()
+}
+
+/// What `dataset` has beside its images, with the places among its components, as far as it is wanted; and what is left.
+fn beside(dataset: &Dataset, choice: &Choice, options: &Options) -> (Vec<(Beside, usize)>, Vec<String>) {
+    // They are the last components.
+    let first = dataset.manifest().components.len().saturating_sub(choice.beside.len());
+    let own = choice.beside.iter().cloned().zip(first..);
+    let (kept, left): (Vec<_>, Vec<_>) = own.partition(|(kind, _)| !options.no_text || options.beside.contains(kind));
+    (kept, left.iter().map(|(kind, _)| kind.name().to_owned()).collect())
+}
+
+/// Lists these datasets as one.
+fn of_members(
+    members: &[&Member],
+    classes: &Arc<Vec<merge::Name>>,
     keep: &Keep,
     options: &Options,
     monitor: &dyn Monitor,
 ) -> Result<Found> {
-    let manifest: &Manifest = dataset.manifest();
-    let known: Vec<Vec<u8>> = match options.no_labels {
-        true => Vec::new(),
-        false => dataset.classes().iter().map(Class::name_bytes).collect(),
-    };
-    let mut words = Words::default();
-    words.intern_all(&known);
-    let classes = Classes::settle(std::iter::empty(), &words, &known);
-    let choice = Choice::of_manifest(manifest)?;
+    let is_alone = members.len() == 1;
     let mut notes = Vec::new();
-    // They are the last components.
-    let first = manifest.components.len().saturating_sub(choice.beside.len());
-    let own = choice.beside.iter().zip(first..);
-    let (kept, left): (Vec<_>, Vec<_>) = own.partition(|(kind, _)| !options.no_text || options.beside.contains(kind));
-    if !left.is_empty() {
-        let names: Vec<_> = left.iter().map(|(kind, _)| kind.name()).collect();
-        notes.push(format!("left behind: {}", names.join(", ")));
-    }
-    let kinds_beside: Vec<Beside> = kept.iter().map(|(kind, _)| (*kind).clone()).collect();
-    if options.meta && !choice.json && kinds_beside.iter().any(Beside::is_text) {
-        notes.push("the component json stays as it is: --meta json adds nothing to it".to_owned());
-    }
-    let mut collector = Collector::with(&classes.names, Extra::of(kinds_beside.clone()));
+    let mut note = |member: &Member, note: String| match is_alone {
+        true => notes.push(note),
+        false => notes.push(format!("{}: {note}", member.name)),
+    };
     let (mut unpacked, mut kinds) = (Vec::new(), BTreeMap::new());
-    for number in 0..dataset.len() {
-        if number % 4096 == 0 {
-            monitor.go_on()?;
+    let mut collector: Option<(Collector, Vec<Beside>)> = None;
+    let mut meta = false;
+    for (at, member) in members.iter().enumerate() {
+        let dataset = &member.dataset;
+        let choice = Choice::of_manifest(dataset.manifest())?;
+        let (kept, left) = beside(dataset, &choice, options);
+        if !left.is_empty() {
+            note(member, format!("left behind: {}", left.join(", ")));
         }
-        let row = dataset.row(number)?;
-        let bytes = row.payload().1;
-        let label = row.label.map_or(Label::Missing, Label::Number);
-        let mut refuse = |class, fate, reason: String| {
-            unpacked.push(Unpacked { path: row.path.to_vec(), class, fate, reason: reason.into() });
-        };
-        let class = match known.is_empty() {
-            true => Ok(None),
-            false => words.said(&label, None).and_then(|said| classes.number(said, &words)),
-        };
-        match class {
-            Err(reason) => refuse(None, Fate::Skipped, reason),
-            Ok(class) if !keep.wants(row.path) => {
-                refuse(class, Fate::Filtered, "left out by --include or --exclude".to_owned());
+        let kinds_beside: Vec<Beside> = kept.iter().map(|(kind, _)| kind.clone()).collect();
+        if options.meta && !choice.json && kinds_beside.iter().any(Beside::is_text) {
+            note(member, "the component json stays as it is: --meta json adds nothing to it".to_owned());
+        }
+        meta |= !kinds_beside.is_empty() && choice.json;
+        let (collector, all_beside) = collector
+            .get_or_insert_with(|| (Collector::with(classes, Extra::of(kinds_beside.clone())), kinds_beside.clone()));
+        if *all_beside != kinds_beside {
+            let say = |kinds: &[Beside]| match kinds {
+                [] => "nothing".to_owned(),
+                kinds => kinds.iter().map(Beside::name).collect::<Vec<_>>().join(", "),
+            };
+            let what = format!("has {} beside its images, others have {}", say(&kinds_beside), say(all_beside));
+            return Err(Error::usage(what).in_file(dataset.folder()).help("--meta none leaves it behind"));
+        }
+        let own = names_of(member, options);
+        let numbers = merge::numbers(&own, classes);
+        for number in 0..dataset.len() {
+            if number % 4096 == 0 {
+                monitor.go_on()?;
             }
-            Ok(class) => {
-                *kinds.entry(row.image.kind).or_default() += 1;
-                collector.add_path(class, row.path, bytes, number, 0)?;
-                if !kinds_beside.is_empty() {
-                    let bytes = |at: usize| row.component(at).map_or(u32::MAX, |extent| extent.bytes);
-                    let pieces = kept.iter().map(|(_, at)| Piece { bytes: bytes(*at), stamp: 0 });
-                    collector.add_extra(&pieces.collect::<Vec<_>>(), None);
+            let row = dataset.row(number)?;
+            let bytes = row.payload().1;
+            let mut refuse = |class, fate, reason: String| {
+                let path = match is_alone {
+                    true => row.path.to_vec(),
+                    false => [member.name.as_bytes(), b"/", row.path].concat(),
+                };
+                unpacked.push(Unpacked { path, class, fate, reason: reason.into() });
+            };
+            let class = match (own.is_empty(), row.label) {
+                (true, _) => Ok(None),
+                (false, None) => Err("no label".to_owned()),
+                (false, Some(label)) => {
+                    let class = usize::try_from(label).ok().and_then(|label| numbers.get(label).copied().flatten());
+                    class.map(Some).ok_or_else(|| format!("label {label} is none of a class"))
                 }
-                monitor.advance(1, bytes.into());
+            };
+            match class {
+                Err(reason) => refuse(None, Fate::Skipped, reason),
+                Ok(class) if !keep.wants(row.path) => refuse(class, Fate::Filtered, LEFT_OUT.to_owned()),
+                Ok(class) => {
+                    *kinds.entry(row.image.kind).or_default() += 1;
+                    collector.add_path(class, row.path, bytes, (at as u64) << NUMBER_BITS | number, 0)?;
+                    if !kinds_beside.is_empty() {
+                        let bytes = |at: usize| row.component(at).map_or(u32::MAX, |extent| extent.bytes);
+                        let pieces = kept.iter().map(|(_, at)| Piece { bytes: bytes(*at), stamp: 0 });
+                        collector.add_extra(&pieces.collect::<Vec<_>>(), None);
+                    }
+                    monitor.advance(1, bytes.into());
+                }
             }
+        }
+        let counts = dataset.manifest().ledger.counts;
+        let left_out = counts.discovered - counts.packed;
+        if left_out > 0 {
+            note(
+                member,
+                format!(
+                    "left out when this dataset was packed: {}; in its ledger.jsonl",
+                    size::counted(left_out, "image")
+                ),
+            );
         }
     }
     unpacked.sort_unstable_by(order);
-    let mut listing = collector.finish();
-    listing.part_namesakes(|number, name| [format!("{number}/").as_bytes(), name].concat())?;
-    let split = is_split.then(|| dataset.name().to_owned());
-    let left_out = manifest.ledger.counts.discovered - manifest.ledger.counts.packed;
-    if left_out > 0 {
-        let what = size::counted(left_out, "image");
-        notes.push(format!("left out when this dataset was packed: {what}; in its ledger.jsonl"));
+    let mut listing = collector.map(|(collector, _)| collector.finish()).unwrap_or_default();
+    if !is_alone {
+        listing.part_namesakes(|place, name| {
+            [members[(place >> NUMBER_BITS) as usize].name.as_bytes(), b"/", name].concat()
+        })?;
     }
-    let meta = !kinds_beside.is_empty() && choice.json;
-    Ok(Found { split, listing: Arc::new(listing), unpacked, kinds, notes, meta, ..Found::default() })
+    let of_number = |place: u64| place & ((1 << NUMBER_BITS) - 1);
+    listing.part_namesakes(|place, name| [format!("{}/", of_number(place)).as_bytes(), name].concat())?;
+    Ok(Found { listing: Arc::new(listing), unpacked, kinds, notes, meta, ..Found::default() })
 }
 
-/// Hands out the images of a sealed dataset: the place of a sample is its number in stored order.
+/// Hands out the images of sealed datasets: the place of a sample is the dataset and the number in stored order.
 #[derive(Debug)]
 pub struct SealedReader<'a> {
     listing: &'a Listing,
-    dataset: Dataset,
+    datasets: Vec<Dataset>,
 }
 
 impl<'a> SealedReader<'a> {
-    /// Serves `listing`, which was made of the dataset in `folder`.
+    /// Serves `listing`, which was made of the datasets in `roots`: of those that are `split`, or of all.
     ///
     /// # Errors
-    /// When it cannot be opened, or holds fewer samples than were listed.
-    pub fn open(folder: &Path, listing: &'a Listing) -> Result<Self> {
-        let dataset = Dataset::open(folder)?.check_content(true);
-        let last = listing.entries().iter().map(|entry| entry.place).max();
-        if last.is_some_and(|last| last >= dataset.len()) {
+    /// When one cannot be opened, or holds fewer samples than were listed.
+    pub fn open(roots: &[PathBuf], split: Option<&str>, listing: &'a Listing) -> Result<Self> {
+        let members = members(roots)?.into_iter().filter(|member| split.is_none() || member.split.as_deref() == split);
+        let datasets: Vec<Dataset> = members.map(|member| member.dataset.check_content(true)).collect();
+        let reader = Self { listing, datasets };
+        if let Some(lost) = listing.entries().iter().find(|entry| {
+            let (dataset, number) = (entry.place >> NUMBER_BITS, entry.place & ((1 << NUMBER_BITS) - 1));
+            reader.datasets.get(dataset as usize).is_none_or(|dataset| number >= dataset.len())
+        }) {
+            let dataset = reader.datasets.get((lost.place >> NUMBER_BITS) as usize);
+            let folder = dataset.map_or_else(|| roots.first().cloned().unwrap_or_default(), |one| one.folder().into());
             return Err(Error::data("holds fewer samples than were listed").in_file(folder));
         }
-        Ok(Self { listing, dataset })
+        Ok(reader)
+    }
+
+    /// The dataset and the number in it of sample `number` of the listing.
+    fn place(&self, number: u64) -> (&Dataset, u64) {
+        let place = self.listing.entry(number).place;
+        // Checked when it was opened.
+        (&self.datasets[(place >> NUMBER_BITS) as usize], place & ((1 << NUMBER_BITS) - 1))
     }
 }
 
@@ -152,15 +297,18 @@ pub(super) fn refused(error: Error) -> ReadError {
 
 impl Source for SealedReader<'_> {
     fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
-        read(&self.dataset, self.listing.entry(number).place, payload)
+        let (dataset, stored) = self.place(number);
+        read(dataset, stored, payload)
     }
 
     fn read_beside(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
-        read_beside(&self.dataset, self.listing.entry(number).place, &self.listing.extra().kinds, which, out)
+        let (dataset, stored) = self.place(number);
+        read_beside(dataset, stored, &self.listing.extra().kinds, which, out)
     }
 
     fn peek(&self, number: u64, first: &mut [u8], wait: bool) -> Result<Option<usize>, ReadError> {
-        peek(&self.dataset, self.listing.entry(number).place, first, wait)
+        let (dataset, stored) = self.place(number);
+        peek(dataset, stored, first, wait)
     }
 }
 

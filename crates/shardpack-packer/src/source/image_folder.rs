@@ -10,26 +10,30 @@ use std::{
 };
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
-use rustix::fs::{AtFlags, Dir, FileType};
-use shardpack_format::{Error, Result, formats::Beside};
+use rustix::{
+    fs::{AtFlags, Dir, FileType},
+    io::Errno,
+};
+use shardpack_format::{Error, Result, formats::Beside, splits};
 
 use super::{
-    Found,
+    Found, layout,
     walk::{self, Name, Outcome},
 };
 use crate::{
-    ledger::Unpacked,
+    ledger::{Fate, Unpacked},
     listing::Listing,
     monitor::{Monitor, Phase},
     sys,
 };
 
 /// Names of folders that are taken for splits.
-pub const SPLITS: [&str; 10] =
-    ["train", "training", "val", "valid", "validation", "test", "testing", "dev", "eval", "minival"];
+pub const SPLITS: [&str; 10] = splits::KNOWN;
 
 /// Why an image right in the source, or in a split of it, is passed over.
 const OUTSIDE: &str = "image outside a class folder";
+/// Why what a person does not want is left out.
+pub(super) const LEFT_OUT: &str = "left out by --include or --exclude";
 
 /// Whether the first level of the source are splits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,6 +45,8 @@ pub enum Splits {
     None,
     /// These are splits; other folders are left alone.
     Names(Vec<String>),
+    /// What a dataset of these splits is compared with: these as far as they are there, and all others that there are.
+    Compared(Vec<String>),
 }
 
 /// How a source is walked.
@@ -68,25 +74,66 @@ pub struct Options {
 struct Level {
     folders: Vec<Vec<u8>>,
     ignored: BTreeMap<String, u64>,
+    /// Links back to the folder itself that a person does not want.
+    left_out: Vec<Unpacked>,
+}
+
+impl Level {
+    /// Images right in the folder.
+    fn images(&self) -> u64 {
+        self.ignored.get(OUTSIDE).copied().unwrap_or(0)
+    }
 }
 
 /// Lists a source: one [`Found`] for each split, or one for all.
 ///
 /// # Errors
-/// When the folder cannot be read, has no classes, or has links that lead in a circle.
+/// When the folder cannot be read, has no classes, or its folders look like splits and classes at once.
 pub fn discover(root: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
     let keep = Keep::new(options)?;
     monitor.begin(Phase::Walking, 0, 0);
-    let top = level(root)?;
-    let splits = recognise(root, &top, options)?;
+    let mut top = level(root, &keep)?;
+    let splits = recognise(root, &top, options, &keep)?;
     let roots: Vec<(Option<String>, PathBuf)> = match &splits {
         None => vec![(None, root.to_path_buf())],
-        Some(names) => names.iter().map(|name| (Some(name.clone()), root.join(name))).collect(),
+        Some(names) => {
+            let others =
+                top.folders.iter().filter(|folder| !names.iter().any(|name| name.as_bytes() == folder.as_slice()));
+            let others = others.count() as u64;
+            if others > 0 {
+                top.ignored.insert("folder that is none of the splits".to_owned(), others);
+            }
+            names.iter().map(|name| (Some(name.clone()), root.join(name))).collect()
+        }
     };
-    if options.no_labels {
-        return without_labels(roots, options, &keep, monitor);
+    let mut found = match options.no_labels {
+        true => without_labels(roots, options, &keep, monitor)?,
+        false => with_labels(root, roots, options, &keep, monitor)?,
+    };
+    if splits.is_some() {
+        for (reason, count) in top.ignored {
+            *found[0].ignored.entry(reason).or_default() += count;
+        }
+    } else if options.splits == Splits::Auto && !options.no_labels {
+        layout::refuse_one_deep_class(root, &found)?;
     }
-    let levels = roots.iter().map(|(_, path)| level(path)).collect::<Result<Vec<_>>>()?;
+    Ok(found)
+}
+
+/// Lists images whose classes are the first folders that they are in.
+fn with_labels(
+    root: &Path,
+    roots: Vec<(Option<String>, PathBuf)>,
+    options: &Options,
+    keep: &Keep,
+    monitor: &dyn Monitor,
+) -> Result<Vec<Found>> {
+    let levels = roots.iter().map(|(_, path)| level(path, keep)).collect::<Result<Vec<_>>>()?;
+    for ((split, path), level) in roots.iter().zip(&levels) {
+        if let (Some(split), true, 1..) = (split, level.folders.is_empty(), level.images()) {
+            return Err(layout::no_classes(root, split, path, level.images()));
+        }
+    }
     let names: BTreeSet<&Vec<u8>> = levels.iter().flat_map(|level| &level.folders).collect();
     if names.is_empty() {
         return Err(Error::usage("no class folders in here: an ImageFolder is SRC/<class>/<image>")
@@ -101,17 +148,12 @@ pub fn discover(root: &Path, options: &Options, monitor: &dyn Monitor) -> Result
             let class = classes.binary_search_by(|known| known[..].cmp(&name[..])).ok()?;
             Some((name, Some(class as u32)))
         });
-        let wanted = |path: &[u8]| keep.wants(path);
-        let mut outcome = walk::walk(&fd, &path, tasks.collect(), &wanted, &options.beside, options.threads, monitor)?;
+        let mut outcome = walk::walk(&fd, &path, tasks.collect(), keep, &options.beside, options.threads, monitor)?;
         for (reason, count) in level.ignored {
             *outcome.ignored.entry(reason).or_default() += count;
         }
+        outcome.unpacked.extend(level.left_out);
         found.push(finish(split, &classes, outcome));
-    }
-    if splits.is_some() {
-        for (reason, count) in top.ignored {
-            *found[0].ignored.entry(reason).or_default() += count;
-        }
     }
     Ok(found)
 }
@@ -124,8 +166,8 @@ fn without_labels(
     monitor: &dyn Monitor,
 ) -> Result<Vec<Found>> {
     let list = |(split, path): (Option<String>, PathBuf)| {
-        let (tasks, wanted) = (vec![(Vec::new(), None)], |path: &[u8]| keep.wants(path));
-        let outcome = walk::walk(&open(&path)?, &path, tasks, &wanted, &options.beside, options.threads, monitor)?;
+        let tasks = vec![(Vec::new(), None)];
+        let outcome = walk::walk(&open(&path)?, &path, tasks, keep, &options.beside, options.threads, monitor)?;
         Ok(finish(split, &Arc::default(), outcome))
     };
     roots.into_iter().map(list).collect()
@@ -162,10 +204,11 @@ fn open(path: &Path) -> Result<OwnedFd> {
 }
 
 /// Looks at one folder without going down.
-fn level(path: &Path) -> Result<Level> {
+fn level(path: &Path, keep: &Keep) -> Result<Level> {
     let fd = open(path)?;
-    let failed = |error: rustix::io::Errno| sys::io_error("cannot read folder", path, error.into());
-    let mut level = Level { folders: Vec::new(), ignored: BTreeMap::new() };
+    let failed = |error: Errno| sys::io_error("cannot read folder", path, error.into());
+    let own = rustix::fs::fstat(&fd).map_err(failed)?;
+    let mut level = Level { folders: Vec::new(), ignored: BTreeMap::new(), left_out: Vec::new() };
     for entry in Dir::read_from(&fd).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let name = entry.file_name().to_bytes();
@@ -176,16 +219,29 @@ fn level(path: &Path) -> Result<Level> {
             Name::Hidden => "hidden".to_owned(),
             Name::System => "system".to_owned(),
             class_of_name => {
-                let folder = match entry.file_type() {
-                    FileType::Directory => true,
-                    FileType::Symlink | FileType::Unknown => {
-                        rustix::fs::statat(&fd, entry.file_name(), AtFlags::empty())
-                            .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
+                let (mut is_folder, mut is_broken) = (entry.file_type() == FileType::Directory, false);
+                if matches!(entry.file_type(), FileType::Symlink | FileType::Unknown) {
+                    match rustix::fs::statat(&fd, entry.file_name(), AtFlags::empty()) {
+                        Ok(stat) => {
+                            is_folder = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+                            is_broken = (stat.st_dev, stat.st_ino) == (own.st_dev, own.st_ino);
+                        }
+                        // Taken for a class, or the labels of all that follow would be others. The walk names it.
+                        Err(error) if walk::is_of_path(error) => {
+                            (is_folder, is_broken) = (!matches!(class_of_name, Name::Image), true);
+                        }
+                        Err(error) => {
+                            return Err(sys::io_error("cannot look at", &path.join(walk::as_path(name)), error.into()));
+                        }
                     }
-                    _ => false,
-                };
+                }
                 match class_of_name {
-                    _ if folder => {
+                    _ if is_folder && is_broken && keep.leaves_out(name) => {
+                        let (path, reason) = (name.to_vec(), LEFT_OUT.into());
+                        level.left_out.push(Unpacked { path, class: None, fate: Fate::Filtered, reason });
+                        continue;
+                    }
+                    _ if is_folder => {
                         level.folders.push(name.to_vec());
                         continue;
                     }
@@ -201,32 +257,47 @@ fn level(path: &Path) -> Result<Level> {
 }
 
 /// The names of the splits, in the order of [`SPLITS`] or as given; `None` where the first level are classes.
-fn recognise(root: &Path, top: &Level, options: &Options) -> Result<Option<Vec<String>>> {
+fn recognise(root: &Path, top: &Level, options: &Options, keep: &Keep) -> Result<Option<Vec<String>>> {
+    let is_there = |name: &str| top.folders.iter().any(|folder| folder == name.as_bytes());
+    // Of a folder that is a split.
+    let has_classes = |name: &[u8]| -> Result<bool> {
+        Ok(options.no_labels || !level(&root.join(walk::as_path(name)), keep)?.folders.is_empty())
+    };
+    let known = || SPLITS.into_iter().filter(|split| is_there(split));
     match &options.splits {
         Splits::None => Ok(None),
-        Splits::Names(names) => match names.iter().find(|name| !top.folders.iter().any(|f| f == name.as_bytes())) {
+        Splits::Names(names) => match names.iter().find(|name| !is_there(name)) {
             Some(missing) => Err(Error::usage(format!("no folder {missing:?}, which --splits names")).in_file(root)),
             None => Ok(Some(names.clone())),
         },
-        Splits::Auto => {
-            let known = |folder: &Vec<u8>| SPLITS.iter().any(|split| split.as_bytes() == folder.as_slice());
-            let images_outside = options.no_labels && top.ignored.contains_key(OUTSIDE);
-            if top.folders.is_empty() || images_outside || !top.folders.iter().all(known) {
-                return Ok(None);
-            }
-            // `train/` with images and no folders is a class that happens to be called so.
-            for folder in &top.folders {
-                if !options.no_labels && level(&root.join(walk::as_path(folder)))?.folders.is_empty() {
-                    return Ok(None);
+        Splits::Compared(names) => {
+            let mut names: Vec<String> = names.iter().filter(|name| is_there(name)).cloned().collect();
+            for split in known() {
+                if !names.iter().any(|name| name == split) && has_classes(split.as_bytes())? {
+                    names.push(split.to_owned());
                 }
             }
-            Ok(Some(
-                SPLITS
-                    .iter()
-                    .filter(|split| top.folders.iter().any(|folder| folder == split.as_bytes()))
-                    .map(|split| (*split).to_owned())
-                    .collect(),
-            ))
+            Ok((!names.is_empty()).then_some(names))
+        }
+        Splits::Auto => {
+            let is_known = |name: &[u8]| SPLITS.iter().any(|split| split.as_bytes().eq_ignore_ascii_case(name));
+            let (mut parted, mut flat, mut others) = (Vec::new(), Vec::new(), Vec::new());
+            for folder in &top.folders {
+                match is_known(folder) {
+                    true if has_classes(folder)? => parted.push(folder),
+                    true => flat.push(folder),
+                    false => others.push(folder),
+                }
+            }
+            let are_exact = known().count() == top.folders.len();
+            let images_outside = options.no_labels && top.images() > 0;
+            match (parted.len(), flat.len(), others.len()) {
+                (1.., 0, 0) if are_exact && !images_outside => Ok(Some(known().map(str::to_owned).collect())),
+                // A class may happen to be called `test`; without labels nothing is mixed but splits.
+                (0, 0, _) | (0, _, 1..) => Ok(None),
+                (1, ..) if options.no_labels => Ok(None),
+                _ => Err(layout::are_they_splits(root, &layout::Seen { parted, flat, others }, options.no_labels)),
+            }
         }
     }
 }
@@ -240,6 +311,13 @@ pub(super) struct Keep {
 impl Keep {
     pub fn new(options: &Options) -> Result<Self> {
         Ok(Self { include: globs("--include", &options.include)?, exclude: globs("--exclude", &options.exclude)? })
+    }
+
+    /// Whether the person wants nothing that is at `path`, as far as can be told of what cannot be looked at.
+    pub fn leaves_out(&self, path: &[u8]) -> bool {
+        // What fits a file of any name is of the folder.
+        let (inside, path) = (walk::join(path, b"\x01"), walk::as_path(path));
+        self.exclude.is_match(path) || self.exclude.is_match(walk::as_path(&inside))
     }
 
     /// Whether the person wants the sample at `path`.

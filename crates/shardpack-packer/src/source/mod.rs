@@ -6,17 +6,21 @@
 pub(crate) mod classes;
 pub(crate) mod dataset;
 pub mod image_folder;
+mod layout;
 pub mod list;
 pub mod made;
 pub mod medium;
+mod merge;
 mod open;
 mod patient;
+pub mod several;
 pub mod shards;
 mod walk;
 
 use std::{
     collections::BTreeMap,
     io,
+    os::unix::ffi::{OsStrExt, OsStringExt},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -25,6 +29,7 @@ use shardpack_format::{
     Error, Result,
     image_header::Kind,
     manifest::{self, INDEX_FOLDER, SUMS_FILE},
+    splits,
 };
 
 use crate::{
@@ -40,6 +45,7 @@ pub use list::List;
 pub use made::Made;
 pub use open::FolderReader;
 use patient::Patient;
+pub use several::{Part, Several};
 pub use shards::Shards;
 
 /// Whether `extension`, in lower case and without its dot, is one of an image.
@@ -123,6 +129,8 @@ pub struct Found {
     pub before: Option<Arc<Found>>,
     /// The texts of samples hold class, label and path too.
     pub meta: bool,
+    /// Classes have the numbers that the source gives them.
+    pub is_numbered: bool,
 }
 
 /// What is packed.
@@ -130,14 +138,16 @@ pub struct Found {
 pub enum Origin {
     /// An ImageFolder tree in this folder.
     Folder(PathBuf),
-    /// A dataset that was sealed in this folder, or those of its splits.
-    Dataset(PathBuf),
+    /// Datasets that were sealed in these folders, or those of their splits.
+    Dataset(Vec<PathBuf>),
     /// Shards of any writer.
     Shards(Shards),
     /// What a recipe made of the images of another source.
     Made(Made),
     /// A list of images.
     List(List),
+    /// Several sources, each of them a split.
+    Several(Several),
 }
 
 impl Origin {
@@ -147,7 +157,7 @@ impl Origin {
     /// When there is nothing, or shards among it cannot be read.
     pub fn of(path: &Path, columns: &list::Columns) -> Result<Self> {
         if is_dataset(path) {
-            return Ok(Self::Dataset(path.to_path_buf()));
+            return Ok(Self::Dataset(vec![path.to_path_buf()]));
         }
         if path.is_dir() && !shards::holds(path)? {
             return Ok(Self::Folder(path.to_path_buf()));
@@ -158,10 +168,62 @@ impl Origin {
         Shards::find(&[path.to_path_buf()], None, Default::default(), &Splits::Auto).map(Self::Shards)
     }
 
+    /// What `paths` are together: one source, sources that are splits (`NAME=SRC`), or datasets of ours.
+    ///
+    /// # Errors
+    /// As [`Origin::of`]; also when they are nothing together.
+    pub fn of_all(paths: &[PathBuf], columns: &list::Columns) -> Result<Self> {
+        let parts: Vec<_> = paths.iter().map(|path| part_of(path)).collect();
+        if parts.iter().any(Option::is_some) {
+            let part = |(path, part): (&PathBuf, Option<(String, PathBuf)>)| {
+                let (split, path) = part.ok_or_else(|| {
+                    Error::usage("has no name, and others have: write NAME=SRC for each split").in_file(path)
+                })?;
+                Ok(Part { split, origin: Self::of(&path, columns)? })
+            };
+            let parts = paths.iter().zip(parts).map(part).collect::<Result<_>>()?;
+            return Several::new(parts).map(Self::Several);
+        }
+        match paths {
+            [one] => Self::of(one, columns),
+            all if all.iter().all(|path| is_dataset(path)) => Ok(Self::Dataset(all.to_vec())),
+            all => Shards::find(all, None, Default::default(), &Splits::Auto).map(Self::Shards),
+        }
+    }
+
+    /// Whether it is a list, or made of one.
+    pub(crate) fn is_list(&self) -> bool {
+        match self {
+            Self::List(_) => true,
+            Self::Made(made) => made.origin().is_list(),
+            _ => false,
+        }
+    }
+
+    /// Whether nothing may be written to `folder`, of which `existing` is the part that is there: it is in the source, or over
+    /// files of it.
+    pub(crate) fn holds(&self, existing: &Path, is_whole: bool) -> bool {
+        // Files of shards may lie in a folder above; of a list only the files that it names are read.
+        let is_tree = match self {
+            Self::Shards(_) | Self::List(_) => false,
+            Self::Folder(_) | Self::Dataset(_) => true,
+            Self::Made(made) => return made.origin().holds(existing, is_whole),
+            Self::Several(several) => {
+                return several.parts().iter().any(|part| part.origin.holds(existing, is_whole));
+            }
+        };
+        self.roots().into_iter().filter_map(|root| root.canonicalize().ok()).any(|root| match is_tree {
+            true => existing.starts_with(&root),
+            false => is_whole && existing == root,
+        })
+    }
+
     /// Paths that nothing may be written into or over: folders of the source, or files.
     pub fn roots(&self) -> Vec<&Path> {
         match self {
-            Self::Folder(root) | Self::Dataset(root) => vec![root],
+            Self::Folder(root) => vec![root],
+            Self::Dataset(roots) => roots.iter().map(PathBuf::as_path).collect(),
+            Self::Several(several) => several.parts().iter().flat_map(|part| part.origin.roots()).collect(),
             Self::List(list) => vec![list.root()],
             Self::Shards(shards) => shards.folders(),
             Self::Made(made) => made.origin().roots(),
@@ -180,7 +242,8 @@ impl Origin {
     pub fn resolved(&self) -> Result<Self> {
         Ok(match self {
             Self::Folder(root) => Self::Folder(sys::resolved(root)?),
-            Self::Dataset(root) => Self::Dataset(sys::resolved(root)?),
+            Self::Dataset(roots) => Self::Dataset(roots.iter().map(|root| sys::resolved(root)).collect::<Result<_>>()?),
+            Self::Several(several) => Self::Several(several.with(Self::resolved)?),
             Self::Shards(shards) => Self::Shards(shards.resolved()?),
             Self::Made(made) => Self::Made(made.of(made.origin().resolved()?)),
             Self::List(list) => Self::List(list.resolved()?),
@@ -194,7 +257,8 @@ impl Origin {
     pub fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
         match self {
             Self::Folder(root) => image_folder::discover(root, options, monitor),
-            Self::Dataset(root) => dataset::discover(root, options, monitor),
+            Self::Dataset(roots) => dataset::discover(roots, options, monitor),
+            Self::Several(several) => several.discover(options, monitor),
             Self::Shards(shards) => shards.discover(options, monitor),
             Self::Made(made) => made.origin().discover(options, monitor),
             Self::List(list) => list.discover(options, monitor),
@@ -215,19 +279,21 @@ impl Origin {
         let of_split = |root: &Path| split.map_or_else(|| root.to_path_buf(), |split| root.join(split));
         Ok(match self {
             Self::Folder(root) => Box::new(Patient(FolderReader::open(&of_split(root), listing)?)),
-            Self::Dataset(root) => Box::new(Patient(SealedReader::open(&of_split(root), listing)?)),
+            Self::Dataset(roots) => Box::new(Patient(SealedReader::open(roots, split, listing)?)),
+            Self::Several(several) => several.of(split)?.open(None, listing, work, monitor)?,
             Self::Shards(shards) => Box::new(Patient(shards.open(listing, work, monitor)?)),
             Self::Made(made) => Box::new(made.open(split, listing, work, monitor)?),
             Self::List(list) => Box::new(Patient(FolderReader::open(list.root(), listing)?)),
         })
     }
 
-    /// Room in bytes that [`Origin::open`] takes in the work folder for `listing`.
+    /// Room in bytes that [`Origin::open`] takes in the work folder for `listing`, which is that of `split`.
     ///
     /// # Errors
     /// When the listing is of something else.
-    pub fn unpacked_bytes(&self, listing: &Listing) -> Result<u64> {
+    pub fn unpacked_bytes(&self, split: Option<&str>, listing: &Listing) -> Result<u64> {
         match self {
+            Self::Several(several) => several.of(split)?.unpacked_bytes(None, listing),
             Self::Shards(shards) => shards.unpacked_bytes(listing),
             Self::Folder(_) | Self::Dataset(_) | Self::List(_) => Ok(0),
             Self::Made(made) => made.unpacked_bytes(),
@@ -242,9 +308,18 @@ impl Origin {
         match self {
             Self::Shards(shards) if !shards.is_plain() => Ok(None),
             Self::Made(made) if matches!(made.origin(), Self::Shards(shards) if !shards.is_plain()) => Ok(None),
+            Self::Several(several) => several.of(split)?.peeker(None, listing),
             _ => self.open(split, listing, None, &Silent).map(Some),
         }
     }
+}
+
+/// The name of a split and its source, where `path` is written `NAME=SRC` and there is no file of that name.
+pub fn part_of(path: &Path) -> Option<(String, PathBuf)> {
+    let bytes = path.as_os_str().as_bytes();
+    let at = bytes.iter().position(|byte| *byte == b'=').filter(|_| path.symlink_metadata().is_err())?;
+    let source = std::ffi::OsString::from_vec(bytes[at + 1..].to_vec());
+    Some((String::from_utf8_lossy(&bytes[..at]).into_owned(), source.into()))
 }
 
 /// Whether a dataset of ours is here, or several that are splits.
@@ -254,5 +329,5 @@ pub fn is_dataset(path: &Path) -> bool {
         let folder = path.join(name);
         is_one(&folder) && (folder.join(SUMS_FILE).exists() || folder.join(INDEX_FOLDER).exists())
     };
-    is_one(path) || image_folder::SPLITS.iter().any(is_split)
+    is_one(path) || path.join(splits::FILE).exists() || image_folder::SPLITS.iter().any(is_split)
 }

@@ -1,4 +1,7 @@
-//! The walk: all folders below the classes, in parallel, links followed, loops refused.
+//! The walk: all folders below the classes, in parallel, links followed.
+//!
+//! Holds at all times: what a folder names is listed, counted or named with the reason. What cannot be looked at is never
+//! taken for something that is no image; a loop of links is not entered.
 
 use std::{
     collections::BTreeMap,
@@ -19,6 +22,7 @@ use crate::{
     ledger::{Fate, Unpacked},
     listing::{self, Folder, FolderSamples},
     monitor::Monitor,
+    source::image_folder::{Keep, LEFT_OUT},
     sys,
 };
 
@@ -86,7 +90,8 @@ struct Task {
 struct Walk<'a> {
     root: &'a OwnedFd,
     root_path: &'a Path,
-    keep: &'a (dyn Fn(&[u8]) -> bool + Sync),
+    /// What the person wants, by paths relative to the root.
+    keep: &'a Keep,
     /// Files that are wanted beside images.
     beside: &'a [Beside],
     monitor: &'a dyn Monitor,
@@ -167,6 +172,20 @@ pub(super) fn other_reason(name: &[u8]) -> String {
     }
 }
 
+/// Whether `error` is of the path, and will be so each time; all others are of the machine.
+pub(super) fn is_of_path(error: Errno) -> bool {
+    use Errno as E;
+    matches!(error, E::NOENT | E::ACCESS | E::PERM | E::LOOP | E::NOTDIR | E::NAMETOOLONG)
+}
+
+/// Why something cannot be looked at.
+pub(super) fn unread(error: Errno) -> String {
+    match error {
+        Errno::LOOP => "leads in a circle: a loop of symbolic links".to_owned(),
+        _ => format!("cannot be read: {}", std::io::Error::from(error)),
+    }
+}
+
 /// Opens a folder by a path relative to `parent`.
 pub(super) fn open_folder(parent: impl AsFd, path: &[u8]) -> Result<OwnedFd, Errno> {
     let path = if path.is_empty() { b".".as_slice() } else { path };
@@ -174,13 +193,11 @@ pub(super) fn open_folder(parent: impl AsFd, path: &[u8]) -> Result<OwnedFd, Err
 }
 
 /// Walks `classes` (path of the folder, empty for the root itself; number of the class) below `root` with `threads` threads.
-///
-/// `keep` says of a path relative to the root whether the user wants it.
 pub(super) fn walk(
     root: &OwnedFd,
     root_path: &Path,
     classes: Vec<(Vec<u8>, Option<u32>)>,
-    keep: &(dyn Fn(&[u8]) -> bool + Sync),
+    keep: &Keep,
     beside: &[Beside],
     threads: usize,
     monitor: &dyn Monitor,
@@ -258,14 +275,29 @@ impl Walk<'_> {
         sys::io_error(what, &self.root_path.join(as_path(path)), error.into())
     }
 
+    /// Something at `path` of which nobody can say how many images it is.
+    fn unseen(&self, path: Vec<u8>, why: String) -> Unpacked {
+        match self.keep.leaves_out(&path) {
+            true => unpacked(path, None, Fate::Filtered, LEFT_OUT),
+            false => unpacked(path, None, Fate::Skipped, &why),
+        }
+    }
+
     /// Lists one folder; returns the folders in it.
     fn folder(&self, task: &Task) -> Result<Vec<Task>> {
-        let fd = open_folder(self.root, &task.path).map_err(|e| self.error("cannot open folder", &task.path, e))?;
+        let fd = match open_folder(self.root, &task.path) {
+            Ok(fd) => fd,
+            Err(error) if is_of_path(error) && task.above.is_some() => {
+                lock(&self.outcome).unpacked.push(self.unseen(task.path.clone(), unread(error)));
+                return Ok(Vec::new());
+            }
+            Err(error) => return Err(self.error("cannot open folder", &task.path, error)),
+        };
         let stat = rustix::fs::fstat(&fd).map_err(|e| self.error("cannot look at", &task.path, e))?;
         if task.above.as_ref().is_some_and(|above| above.holds(&stat)) {
-            return Err(Error::usage("this folder leads back to a folder above it: a loop of symbolic links")
-                .in_file(self.root_path.join(as_path(&task.path)))
-                .help("remove the link"));
+            let why = "leads back to a folder above it: a loop of symbolic links".to_owned();
+            lock(&self.outcome).unpacked.push(self.unseen(task.path.clone(), why));
+            return Ok(Vec::new());
         }
         let above = Above::new(&stat, task.above.clone());
 
@@ -303,8 +335,8 @@ impl Walk<'_> {
                 continue;
             }
             let path = || join(&task.path, bytes);
-            if listed_type != FileType::Directory && matches!(class_of_name, Name::Image) && !(self.keep)(&path()) {
-                found.unpacked.push(unpacked(path(), task.class, Fate::Filtered, "left out by --include or --exclude"));
+            if listed_type != FileType::Directory && matches!(class_of_name, Name::Image) && !self.keep.wants(&path()) {
+                found.unpacked.push(unpacked(path(), task.class, Fate::Filtered, LEFT_OUT));
                 continue;
             }
             match rustix::fs::statat(&fd, &*name, AtFlags::empty()) {
@@ -316,17 +348,17 @@ impl Walk<'_> {
                     _ if matches!(class_of_name, Name::Other) => found.ignore(other_reason(bytes)),
                     _ => found.unpacked.push(unpacked(path(), task.class, Fate::Skipped, "not a regular file")),
                 },
-                Err(_) if matches!(class_of_name, Name::Other) => found.ignore(other_reason(bytes)),
+                // It may be a folder of images.
+                Err(error) if matches!(class_of_name, Name::Other) && is_of_path(error) => {
+                    found.unpacked.push(self.unseen(path(), unread(error)));
+                }
                 Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM)) => {
                     return Err(self.error("cannot look at", &path(), error));
                 }
-                Err(Errno::LOOP) => {
-                    return Err(self.error("a loop of symbolic links", &path(), Errno::LOOP).help("remove the link"));
+                Err(error) if matches!(class_of_name, Name::Other) => {
+                    return Err(self.error("cannot look at", &path(), error));
                 }
-                Err(error) => {
-                    let why = format!("cannot be read: {}", std::io::Error::from(error));
-                    found.unpacked.push(unpacked(path(), task.class, Fate::Skipped, &why));
-                }
+                Err(error) => found.unpacked.push(unpacked(path(), task.class, Fate::Skipped, &unread(error))),
             }
         }
         images.sort_unstable_by(|(a, _), (b, _)| a.to_bytes().cmp(b.to_bytes()));
@@ -395,9 +427,11 @@ pub(super) fn pieces(
     let of_kind = |kind: &Beside| {
         let Some(file) = kind.file_of(name).filter(|file| may_be(file)) else { return Ok(Piece::ABSENT) };
         let wrong = |what: String| format!("{} beside it {what}", String::from_utf8_lossy(&file));
-        match rustix::fs::statat(&root, join(folder, &file).as_slice(), AtFlags::empty()) {
-            Err(Errno::NOENT) => Ok(Piece::ABSENT),
-            Err(error) => Err(wrong(format!("cannot be read: {}", std::io::Error::from(error)))),
+        let look = |how| rustix::fs::statat(&root, join(folder, &file).as_slice(), how);
+        match look(AtFlags::empty()) {
+            // A link that leads nowhere is there.
+            Err(Errno::NOENT) if matches!(look(AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT)) => Ok(Piece::ABSENT),
+            Err(error) => Err(wrong(unread(error))),
             Ok(stat) if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile => {
                 Err(wrong("is not a regular file".to_owned()))
             }

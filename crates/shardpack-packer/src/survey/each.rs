@@ -30,7 +30,8 @@ impl<'a> Looker<'a> {
     /// Opens what was found of `split`.
     pub fn open(source: &'a Origin, split: Option<&str>, listing: &'a Listing, monitor: &dyn Monitor) -> Result<Self> {
         let reader = source.open(split, listing, None, monitor)?;
-        let has_heads = matches!(source, Origin::Folder(_) | Origin::List(_));
+        let has_heads =
+            !matches!(source, Origin::Made(_)) && matches!(source.part(split)?, Origin::Folder(_) | Origin::List(_));
         Ok(Self { listing, reader, has_heads, unread: Mutex::default() })
     }
 

@@ -3,7 +3,6 @@
 use std::{
     collections::{HashMap, HashSet},
     ops::Range,
-    path::Path,
     sync::{
         OnceLock,
         atomic::{AtomicBool, Ordering},
@@ -32,15 +31,15 @@ use crate::{
     sys,
 };
 
-/// Lists `source` as it was listed for these datasets: with their splits, without globs.
+/// Lists `source` as it was listed for these datasets: with their splits and what others there are, without globs.
 pub(super) fn discover(
     datasets: &[&Opened],
     source: &Origin,
     jobs: usize,
     monitor: &dyn Monitor,
 ) -> Result<Vec<Found>> {
-    let names: Vec<String> = datasets.iter().filter_map(|d| d.prefix.strip_suffix('/').map(str::to_owned)).collect();
-    let splits = if names.is_empty() { Splits::None } else { Splits::Names(names) };
+    let names: Vec<String> = datasets.iter().filter_map(|dataset| dataset.split().map(str::to_owned)).collect();
+    let splits = if names.is_empty() { Splits::None } else { Splits::Compared(names) };
     // What they have of the source's own is in all of them.
     let choice = datasets.first().map(|dataset| dataset.choice()).transpose()?;
     let (beside, meta) = choice.map(|choice| (choice.beside, choice.json)).unwrap_or_default();
@@ -175,22 +174,46 @@ impl<'a> Original<'a> {
 /// Compares each dataset with its part of `source`.
 pub(super) fn compare(
     datasets: &[Opened],
-    source: &Path,
+    source: &Origin,
     options: &Options,
     monitor: &dyn Monitor,
 ) -> Result<Vec<Problem>> {
     datasets.iter().try_for_each(Opened::has_bytes_of_source)?;
-    let (source, jobs) = (Origin::of(source, &options.columns)?, options.jobs);
-    let found = discover(&datasets.iter().collect::<Vec<_>>(), &source, jobs, monitor)?;
+    let found = discover(&datasets.iter().collect::<Vec<_>>(), source, options.jobs, monitor)?;
     let mut problems = Vec::new();
     for dataset in datasets {
-        let name = dataset.prefix.strip_suffix('/');
-        if let Some(found) = found.iter().find(|found| found.split.as_deref() == name) {
-            let reader = source.open(name, &found.listing, None, monitor)?;
-            monitor.begin(Phase::Comparing, dataset.manifest.samples, dataset.manifest.payload_bytes);
-            let original = Original::new(dataset, found, reader.as_ref());
-            problems.extend(dataset_against(dataset, &original, monitor)?);
-        }
+        let name = dataset.split();
+        let Some(found) = found.iter().find(|found| found.split.as_deref() == name) else {
+            let what = match name {
+                Some(_) => "this split is not in the source",
+                None => "has no splits, and the source has",
+            };
+            problems.push(dataset.problem(manifest::FILE, what));
+            continue;
+        };
+        let reader = source.open(name, &found.listing, None, monitor)?;
+        monitor.begin(Phase::Comparing, dataset.manifest.samples, dataset.manifest.payload_bytes);
+        let original = Original::new(dataset, found, reader.as_ref());
+        problems.extend(dataset_against(dataset, &original, monitor)?);
+    }
+    for new in found.iter().filter(|found| !datasets.iter().any(|one| one.split() == found.split.as_deref())) {
+        let images = new.listing.len();
+        problems.push(match &new.split {
+            Some(split) => Problem {
+                file: split.clone(),
+                what: format!("a split of the source that is not here, of {images} images"),
+                help: Some(
+                    "pack all splits anew; or verify DST/SPLIT --against SRC/SPLIT compares one that was packed without it"
+                        .to_owned(),
+                ),
+                ..Problem::default()
+            },
+            None => Problem {
+                file: source.path().display().to_string(),
+                what: format!("{images} images that are in no split; what was packed has splits"),
+                ..Problem::default()
+            },
+        });
     }
     Ok(problems)
 }

@@ -25,12 +25,14 @@ use shardpack_format::{
     formats::{self, Choice, Format},
     hash,
     manifest::{self, Counts, Manifest, WORK_FOLDER},
+    splits::{self, Difference, Record},
 };
+use shardpack_reader::split_differences;
 
 use crate::{
     ledger,
     monitor::{Monitor, Phase},
-    source::list,
+    source::Origin,
     sys,
 };
 
@@ -44,9 +46,7 @@ pub struct Options {
     /// Decode every image in full.
     pub decode: bool,
     /// Compare with this source, both ways.
-    pub against: Option<PathBuf>,
-    /// Columns of the source, where that is a list.
-    pub columns: list::Columns,
+    pub against: Option<Origin>,
     /// Threads.
     pub jobs: usize,
 }
@@ -66,6 +66,8 @@ pub struct Problem {
     pub what: String,
     /// It was so when it was packed: writing it anew changes nothing.
     pub was_packed: bool,
+    /// What to do about it, where that is something of its own.
+    pub help: Option<String>,
 }
 
 /// What a verification found.
@@ -127,6 +129,12 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
+    /// Name of the split that it is. A format of several that were packed at once lies in a folder called so, and is none.
+    fn split(&self) -> Option<&str> {
+        let folder = self.prefix.strip_suffix('/')?;
+        (folder == self.manifest.name || folder != self.manifest.format.name).then_some(folder)
+    }
+
     fn problem(&self, file: &str, what: impl Into<String>) -> Problem {
         Problem { file: format!("{}{file}", self.prefix), what: what.into(), ..Problem::default() }
     }
@@ -189,7 +197,7 @@ fn split_folders(dst: &Path) -> Result<Vec<(PathBuf, String)>> {
         }
     }
     folders.sort();
-    match folders.is_empty() {
+    match folders.is_empty() && !dst.join(splits::FILE).exists() {
         true => Err(Error::usage("no manifest.json in here, nor shards")
             .in_file(dst)
             .help("give the folder that `shardpack pack` wrote, or shards: tar, TFRecord, RecordIO or MDS files")),
@@ -210,8 +218,9 @@ pub fn verify(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Re
     let start = Instant::now();
     let (datasets, problems) = open(dst)?;
     let mut report = Report { problems, ..Report::default() };
-    if datasets.len() + report.problems.len() > 1 || datasets.iter().any(|dataset| !dataset.prefix.is_empty()) {
+    if !dst.join(manifest::FILE).exists() {
         strangers_beside_splits(dst, &datasets, &mut report)?;
+        check_splits(dst, &datasets, &mut report)?;
     }
     let bytes = |dataset: &Opened| dataset.manifest.shard_bytes;
     let samples = datasets.iter().map(|dataset| dataset.manifest.samples).sum();
@@ -226,11 +235,45 @@ pub fn verify(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Re
     Ok(report)
 }
 
+/// The splits in `dst` are those of its record; without one, those that their manifests say.
+fn check_splits(dst: &Path, datasets: &[Opened], report: &mut Report) -> Result<()> {
+    let record = match sys::read_if_there(&dst.join(splits::FILE))?.map(|bytes| Record::read(&bytes)) {
+        None => None,
+        Some(Ok(record)) => Some(record),
+        Some(Err(error)) => {
+            let problem = from_error(splits::FILE.to_owned(), &error);
+            report.problems.push(Problem { help: error.help_text().map(str::to_owned), ..problem });
+            return Ok(());
+        }
+    };
+    if record.is_none() && datasets.iter().any(|dataset| dataset.split() == Some(&dataset.manifest.name)) {
+        report.notes.push(format!(
+            "{}: not there: whether a split is lost cannot be told; the same pack command writes it",
+            splits::FILE
+        ));
+    }
+    let folder = |problem: &Problem| problem.file.split_once('/').map(|(folder, _)| folder.to_owned());
+    // Of a manifest that cannot be read, only the folder is known.
+    let damaged: Vec<String> = report.problems.iter().filter_map(folder).collect();
+    let found = datasets.iter().map(|dataset| (dataset.prefix.trim_end_matches('/'), dataset.bytes.as_slice()));
+    let found = found.chain(damaged.iter().map(|folder| (folder.as_str(), &[][..])));
+    for difference in split_differences(record.as_ref(), found) {
+        let Difference { folder: file, what, help } = difference;
+        let lost = record.iter().flat_map(|record| &record.splits).find(|split| split.name == file);
+        if let Some(lost) = lost.filter(|lost| !dst.join(&lost.name).join(manifest::FILE).exists()) {
+            report.samples += lost.samples;
+            report.damaged_samples += lost.samples;
+        }
+        report.problems.push(Problem { file, what, help: Some(help), ..Problem::default() });
+    }
+    Ok(())
+}
+
 /// Verifies, mends what is damaged from `source`, and verifies again.
 ///
 /// # Errors
 /// As [`verify`].
-pub fn repair(dst: &Path, source: &Path, options: &Options, monitor: &dyn Monitor) -> Result<(Report, Repaired)> {
+pub fn repair(dst: &Path, source: &Origin, options: &Options, monitor: &dyn Monitor) -> Result<(Report, Repaired)> {
     let (datasets, _) = open(dst)?;
     let mut repaired = Repaired::default();
     for dataset in &datasets {
@@ -371,6 +414,9 @@ fn strangers(dataset: &Opened) -> Result<Vec<Problem>> {
 fn strangers_beside_splits(dst: &Path, datasets: &[Opened], report: &mut Report) -> Result<()> {
     let known = |name: &str| {
         let prefix = format!("{name}/");
+        if name == splits::FILE {
+            return true;
+        }
         datasets.iter().any(|dataset| dataset.prefix == prefix)
             || report.problems.iter().any(|problem| problem.file.starts_with(&prefix))
     };

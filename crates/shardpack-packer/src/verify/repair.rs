@@ -25,7 +25,7 @@ use crate::{
     monitor::{Monitor, Silent},
     plan::{Check, Compression, Cut, Options, Order, Plan},
     sidecars,
-    source::{Found, Origin, Refusal, medium::ReadOrder},
+    source::{Found, Origin, Refusal, list, medium::ReadOrder},
     sys,
 };
 
@@ -48,7 +48,7 @@ pub struct Repaired {
 pub(super) fn repair(
     dataset: &Opened,
     problems: &[Problem],
-    source: &Path,
+    source: &Origin,
     options: &super::Options,
     monitor: &dyn Monitor,
     repaired: &mut Repaired,
@@ -60,9 +60,7 @@ pub(super) fn repair(
     let work = dataset.folder.join(".shardpack-repair");
     sys::create_folder(&work)?;
     let _lock = sys::Lock::take(&work.join("lock"))?;
-    let done = Origin::of(source, &options.columns).and_then(|source| {
-        Repair { dataset, work: &work, source: &source, jobs: options.jobs, monitor }.all(problems, repaired)
-    });
+    let done = Repair { dataset, work: &work, source, jobs: options.jobs, monitor }.all(problems, repaired);
     let removed = fs::remove_dir_all(&work).map_err(|e| sys::io_error("cannot remove", &work, e));
     done.and(removed)
 }
@@ -146,7 +144,7 @@ impl Repair<'_> {
         let lines = sys::read_if_there(&self.dataset.folder.join(manifest::LEDGER_FILE))?.unwrap_or_default();
         let lines = ledger::read(&lines).unwrap_or_default().into_iter().filter(|line| {
             // What could not be packed was in the plan.
-            matches!(line.fate, Fate::Filtered | Fate::Duplicate)
+            matches!(line.fate, Fate::Filtered | Fate::Duplicate) && !list::is_same_line(line)
         });
         let left_out: HashSet<Vec<u8>> = lines.map(|line| line.path).collect();
         if !left_out.is_empty() {
@@ -157,7 +155,7 @@ impl Repair<'_> {
 
     /// Name of the split that the dataset is.
     fn split(&self) -> Option<&str> {
-        self.dataset.prefix.strip_suffix('/')
+        self.dataset.split()
     }
 
     fn index(&self, shard: &manifest::Shard) -> Result<Option<Index<Vec<u8>>>> {

@@ -109,9 +109,7 @@ pub(super) fn read(bytes: &[u8], rows: &mut Rows<'_>, monitor: &dyn Monitor) -> 
     // Stable: those of an image stay in the order of the file.
     found.sort_by_key(|found| found.image);
     rows.begin(&["file_name", "image, annotations, categories"].map(str::to_owned), &Roles::default());
-    if strange > 0 {
-        rows.note(format!("{strange} annotations of images that the file does not list"));
-    }
+    rows.ignore("annotation of an image that the file does not list", strange);
     let (mut rest, mut text) = (found.as_slice(), Vec::new());
     for (number, image) in images.iter().enumerate() {
         let count = rest.partition_point(|found| found.image as usize <= number);

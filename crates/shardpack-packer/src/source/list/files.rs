@@ -70,8 +70,7 @@ impl Files<'_> {
 
 /// What the file at `path` is.
 fn look_at(root: &impl std::os::fd::AsFd, path: &[u8], kinds: &[Beside]) -> Result<Looked, String> {
-    let stat = rustix::fs::statat(root, path, AtFlags::empty())
-        .map_err(|error| format!("cannot be read: {}", std::io::Error::from(error)))?;
+    let stat = rustix::fs::statat(root, path, AtFlags::empty()).map_err(walk::unread)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Err("not a regular file".to_owned());
     }

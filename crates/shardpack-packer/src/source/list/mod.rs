@@ -33,6 +33,7 @@ use crate::{
     sys,
 };
 use rows::Rows;
+pub(crate) use rows::is_same_line;
 
 /// What a person says of a list; what is not said is found by looking.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

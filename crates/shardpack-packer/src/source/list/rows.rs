@@ -4,7 +4,7 @@
 //! Holds at all times: a path leads to a file below the root; a row that cannot be packed is told with its reason.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashMap},
     ops::Range,
     path::{Path, PathBuf},
     sync::Arc,
@@ -39,8 +39,15 @@ use crate::{
 const PATH_BYTES: usize = 16 << 10;
 /// Most splits.
 const MOST_SPLITS: usize = 100;
+/// How the reason goes on of a line that says the same as another.
+const SAME_LINE: &str = "says the same as line";
 /// Members of a text that tells class, label and path too.
 const META: [&str; 5] = ["class", "class_hex", "label", "path", "path_hex"];
+
+/// Whether the image at the path of `unpacked` is packed all the same: it is a line that came twice.
+pub(crate) fn is_same_line(unpacked: &Unpacked) -> bool {
+    unpacked.fate == Fate::Duplicate && unpacked.reason.contains(SAME_LINE)
+}
 
 /// A row, as a list has it.
 pub(super) struct Row<'a> {
@@ -142,6 +149,13 @@ impl<'a> Rows<'a> {
             told.push(format!("in a component json: {}", extra.join(", ")));
         }
         self.notes.push(format!("columns: {}", told.join("; ")));
+    }
+
+    /// Counts something of the list that is no image.
+    pub fn ignore(&mut self, reason: &str, count: u64) {
+        if count > 0 {
+            *self.ignored.entry(reason.to_owned()).or_default() += count;
+        }
     }
 
     /// Adds what a person should know.
@@ -255,12 +269,17 @@ impl<'a> Rows<'a> {
         let name = String::from_utf8_lossy(split.trim_ascii()).into_owned();
         let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
         let is_fit = !name.is_empty() && name.len() <= 100 && name.chars().all(is_name);
+        let is_known = match &self.options.splits {
+            Splits::Auto => SPLITS.contains(&&*name),
+            Splits::Compared(names) => SPLITS.contains(&&*name) || names.contains(&name),
+            Splits::None | Splits::Names(_) => true,
+        };
         match &self.options.splits {
             Splits::Names(names) if !names.contains(&name) => {
                 *self.ignored.entry(format!("split {name}")).or_default() += 1;
                 return Ok(None);
             }
-            _ if self.columns.split.is_none() && self.options.splits == Splits::Auto && !SPLITS.contains(&&*name) => {
+            _ if self.columns.split.is_none() && !is_known => {
                 self.other_splits = true;
                 return Ok(None);
             }
@@ -330,9 +349,6 @@ impl<'a> Rows<'a> {
             None => classes.number(said[number], &words),
         };
         let (numbers, same) = self.order(&class_of);
-        if same > 0 {
-            *self.ignored.entry("line that says the same as another".to_owned()).or_default() += same;
-        }
         let keep = Keep::new(options)?;
         let paths = numbers.iter().map(|number| self.path(&self.rows[*number]));
         let paths: Vec<Option<&[u8]>> = paths.map(|path| keep.wants(path).then_some(path)).collect();
@@ -347,6 +363,15 @@ impl<'a> Rows<'a> {
         let collector = || Collector::with(&names, Extra { texts: Arc::clone(&texts), ..Extra::of(kinds.clone()) });
         let splits = self.split_names.len().max(1);
         let mut parts: Vec<(Collector, Vec<Unpacked>)> = (0..splits).map(|_| (collector(), Vec::new())).collect();
+        for (number, first) in same {
+            let (row, first) = (&self.rows[number], self.rows[first].line);
+            parts[row.split as usize].1.push(Unpacked {
+                path: self.path(row).to_vec(),
+                class: class_of(number).ok().flatten(),
+                fate: Fate::Duplicate,
+                reason: format!("line {} {SAME_LINE} {first}", row.line).into(),
+            });
+        }
         for ((number, looked), text) in numbers.iter().zip(looked).zip(starts) {
             let row = &self.rows[*number];
             let (collector, unpacked) = &mut parts[row.split as usize];
@@ -383,6 +408,7 @@ impl<'a> Rows<'a> {
                 ignored: std::mem::take(&mut ignored),
                 notes: std::mem::take(&mut notes),
                 meta: self.meta && self.has_text,
+                is_numbered: classes.is_numbered,
                 ..Found::default()
             });
         }
@@ -398,8 +424,9 @@ impl<'a> Rows<'a> {
         Ok(found)
     }
 
-    /// Numbers of the rows by split, path and line, without those that say the same as another; and how many those are.
-    fn order(&self, class_of: &dyn Fn(usize) -> Result<Option<u32>, String>) -> (Vec<usize>, u64) {
+    /// Numbers of the rows by split, path and line, without those that say the same as another; and those, each with the one
+    /// whose like it is.
+    fn order(&self, class_of: &dyn Fn(usize) -> Result<Option<u32>, String>) -> (Vec<usize>, Vec<(usize, usize)>) {
         let mut numbers: Vec<usize> = (0..self.rows.len()).collect();
         let key = |number: &usize| {
             let row = &self.rows[*number];
@@ -407,15 +434,17 @@ impl<'a> Rows<'a> {
         };
         numbers.par_sort_by(|a, b| key(a).cmp(&key(b)));
         let mut kept: Vec<usize> = Vec::with_capacity(numbers.len());
+        let mut same = Vec::new();
         for rows in numbers.chunk_by(|a, b| key(a) == key(b)) {
-            let mut said = HashSet::new();
-            let is_new = |number: &&usize| said.insert((class_of(**number), self.text(&self.rows[**number])));
-            match rows {
-                [one] => kept.push(*one),
-                _ => kept.extend(rows.iter().filter(is_new)),
+            let mut said = HashMap::new();
+            for number in rows {
+                let first = match rows {
+                    [_] => *number,
+                    _ => *said.entry((class_of(*number), self.text(&self.rows[*number]))).or_insert(*number),
+                };
+                if first == *number { kept.push(*number) } else { same.push((*number, first)) }
             }
         }
-        let same = (numbers.len() - kept.len()) as u64;
         (kept, same)
     }
 

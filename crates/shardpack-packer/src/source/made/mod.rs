@@ -64,8 +64,9 @@ impl Made {
     /// # Errors
     /// When a listing is of something else.
     pub fn unpacked_bytes(&self) -> Result<u64> {
-        let of_split = self.splits.iter().filter(|split| split.leaves_any()).map(|split| &split.before);
-        let bytes = of_split.map(|before| self.origin.unpacked_bytes(before)).collect::<Result<Vec<_>>>()?;
+        let of_split = self.splits.iter().filter(|split| split.leaves_any());
+        let bytes = of_split.map(|split| self.origin.unpacked_bytes(split.name.as_deref(), &split.before));
+        let bytes = bytes.collect::<Result<Vec<_>>>()?;
         Ok(bytes.into_iter().max().unwrap_or(0))
     }
 

@@ -207,7 +207,7 @@ impl Shards {
         let mut found = Vec::new();
         let mut lost = self.lost.iter();
         for split in self.splits() {
-            let mut one = Found { split, ..Found::default() };
+            let mut one = Found { split, is_numbered: classes.is_numbered, ..Found::default() };
             // Of which split it is, nobody can say: all are told of the first.
             one.unpacked.extend(lost.by_ref().map(|(path, reason)| Unpacked {
                 path: path.clone(),

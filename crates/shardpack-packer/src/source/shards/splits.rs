@@ -27,6 +27,10 @@ pub(super) fn of_source(
         Splits::None => Vec::new(),
         Splits::Auto => SPLITS.iter().map(|name| (*name).to_owned()).collect(),
         Splits::Names(names) => names.clone(),
+        Splits::Compared(names) => {
+            let others = SPLITS.iter().map(|name| (*name).to_owned()).filter(|name| !names.contains(name));
+            names.iter().cloned().chain(others).collect()
+        }
     };
     let mut all = files::find(source, from)?;
     if !all.shards.is_empty() || !source.is_dir() {
@@ -93,6 +97,7 @@ pub(super) fn inside(files: &mut Vec<File>, wanted: &Wanted, splits: &Splits) ->
 fn is_known(name: &String, splits: &Splits) -> bool {
     match splits {
         Splits::Names(names) => names.contains(name),
+        Splits::Compared(names) if names.contains(name) => true,
         _ => SPLITS.contains(&name.as_str()),
     }
 }

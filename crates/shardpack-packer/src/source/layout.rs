@@ -1,0 +1,140 @@
+//! Trees that may be meant in more than one way: what is seen, and which options say how it is meant.
+//!
+//! A folder that is taken for a class and is a split gives a dataset of wrong labels, and nothing later would show it. So
+//! what looks like both is a question to the person, before anything is packed.
+
+use std::path::Path;
+
+use shardpack_format::Error;
+
+use super::Found;
+use crate::{Result, source::walk};
+
+/// Folders that are shown by name.
+const SHOWN: usize = 5;
+
+/// The folders of the first level.
+pub(super) struct Seen<'a> {
+    /// Called like splits, with folders in them.
+    pub parted: Vec<&'a Vec<u8>>,
+    /// Called like splits, without folders in them.
+    pub flat: Vec<&'a Vec<u8>>,
+    pub others: Vec<&'a Vec<u8>>,
+}
+
+fn shown(names: &[&Vec<u8>]) -> String {
+    let few: Vec<_> = names.iter().take(SHOWN).map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+    match names.len() - few.len() {
+        0 => few.join(", "),
+        more => format!("{} and {more} more", few.join(", ")),
+    }
+}
+
+/// One of two words, by how many there are.
+fn by_count<'w>(names: &[&Vec<u8>], one: &'w str, several: &'w str) -> &'w str {
+    if names.len() == 1 { one } else { several }
+}
+
+/// The names as `--splits` takes them.
+fn option(names: &[&Vec<u8>]) -> String {
+    names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect::<Vec<_>>().join(",")
+}
+
+/// Folders that look like splits, and more that does not.
+pub(super) fn are_they_splits(root: &Path, seen: &Seen<'_>, no_labels: bool) -> Error {
+    let Seen { parted, flat, others } = seen;
+    let src = root.display();
+    let splits: Vec<&Vec<u8>> = parted.iter().chain(flat).copied().collect();
+    let (mut what, mut help) = (Vec::new(), Vec::new());
+    match (parted.is_empty(), flat.is_empty()) {
+        (true, _) => {
+            what.push(format!(
+                "{} {} without classes",
+                shown(flat),
+                by_count(flat, "looks like a split", "look like splits")
+            ));
+            help.push("--no-labels packs them as splits without labels".to_owned());
+        }
+        (false, true) => {
+            what.push(format!("{} {}", shown(parted), by_count(parted, "looks like a split", "look like splits")));
+            help.push(format!("--splits {} takes these alone", option(parted)));
+        }
+        (false, false) => {
+            what.push(format!(
+                "{} {} with class folders, {} {} none",
+                shown(parted),
+                by_count(parted, "looks like a split", "look like splits"),
+                shown(flat),
+                by_count(flat, "has", "have")
+            ));
+            let name = String::from_utf8_lossy(parted[0]);
+            let other = String::from_utf8_lossy(flat[0]);
+            help.push(format!("--splits {} takes these alone", option(parted)));
+            help.push(format!(
+                "--split {name}={src}/{name} --split {other}=LIST takes the labels of {other} from a list, as \
+                 docs/recipes.md has it for ImageNet"
+            ));
+        }
+    }
+    if !others.is_empty() {
+        what.push(format!("{} {} not", shown(others), by_count(others, "does", "do")));
+    }
+    if no_labels {
+        help = vec![format!("--splits {} takes these alone", option(&splits))];
+        help.push("--splits none takes all as one set".to_owned());
+    } else {
+        help.push("--splits none says that all are classes".to_owned());
+    }
+    Error::usage(what.join("; ")).in_file(root).help(help.join("; "))
+}
+
+/// A split with images right in it and no class folders.
+pub(super) fn no_classes(root: &Path, split: &str, path: &Path, images: u64) -> Error {
+    let src = root.display();
+    Error::usage(format!("split {split} has {images} images right in it and no class folders")).in_file(path).help(
+        format!(
+            "--split {split}=LIST takes its labels from a list (docs/recipes.md has it for ImageNet), beside --split \
+         NAME={src}/NAME for the others; without it in --splits it is left out; --no-labels packs all without labels"
+        ),
+    )
+}
+
+/// Fails where all images are of one class and none lies right in its folder: that is how a source looks that was given one
+/// folder too high.
+///
+/// # Errors
+/// Names the class, and the folder that may have been meant.
+pub(super) fn refuse_one_deep_class(root: &Path, found: &[Found]) -> Result<()> {
+    let (mut class, mut first) = (None, Vec::new());
+    for one in found {
+        let listed = one.listing.folders().iter().map(|folder| (folder.class, folder.path.to_vec()));
+        // What is left out would have been a sample too.
+        let others = one.unpacked.iter().filter(|unpacked| unpacked.class.is_some());
+        let others = others.map(|unpacked| (unpacked.class, parent(&unpacked.path).to_vec()));
+        for (of, folder) in listed.chain(others) {
+            if !folder.contains(&b'/') || class.is_some_and(|class| class != of) {
+                return Ok(());
+            }
+            class = Some(of);
+            if first.is_empty() || folder < first {
+                first = folder;
+            }
+        }
+    }
+    let Some(name) = first.split(|byte| *byte == b'/').next().filter(|_| class.is_some()) else { return Ok(()) };
+    let inside = root.join(walk::as_path(name));
+    Err(Error::usage(format!(
+        "all images would be of one class, {}, and lie in folders of it, the first in {}",
+        String::from_utf8_lossy(name),
+        String::from_utf8_lossy(&first)
+    ))
+    .in_file(root)
+    .help(format!(
+        "give {} where its folders are classes or splits; --splits none says that this is the one class",
+        inside.display()
+    )))
+}
+
+fn parent(path: &[u8]) -> &[u8] {
+    &path[..path.iter().rposition(|byte| *byte == b'/').unwrap_or(0)]
+}

@@ -1,0 +1,152 @@
+//! Several lists of classes become one: by their names, or by their numbers where numbers are all that there is.
+//!
+//! Holds at all times: a class keeps its name, and two classes are one only where both have the same.
+
+use std::collections::BTreeSet;
+
+use shardpack_format::{Error, Result, sample};
+
+/// The name of a class.
+pub(super) type Name = Box<[u8]>;
+
+/// A list of classes that is to be merged with others.
+pub(super) struct Named<'a> {
+    /// Whose it is.
+    pub who: String,
+    /// Names in the order of labels.
+    pub names: &'a [Name],
+    /// Labels are numbers of the source's own.
+    pub is_numbered: bool,
+}
+
+impl Named<'_> {
+    /// Whether classes are called after their numbers alone.
+    fn is_unnamed(&self) -> bool {
+        self.names.iter().enumerate().all(|(number, name)| number.to_string().as_bytes() == &**name)
+    }
+
+    fn starts(&self, names: &[Name]) -> bool {
+        names.starts_with(self.names)
+    }
+
+    fn holds(&self, other: &Self) -> bool {
+        let own: BTreeSet<&Name> = self.names.iter().collect();
+        other.names.iter().all(|name| own.contains(name))
+    }
+
+    fn first(&self) -> String {
+        self.names.first().map_or_else(String::new, |name| sample::name(name, b"").to_string())
+    }
+}
+
+/// The list of all: each class by the name that it has.
+///
+/// # Errors
+/// When one of them has no classes and another has, or numbers stand against names or other numbers.
+pub(super) fn merge(lists: &[Named<'_>]) -> Result<Vec<Name>> {
+    let Some(longest) = lists.iter().max_by_key(|list| list.names.len()) else { return Ok(Vec::new()) };
+    if let Some(without) = lists.iter().find(|list| list.names.is_empty())
+        && !longest.names.is_empty()
+    {
+        return Err(Error::usage(format!("{} has labels and {} has none", longest.who, without.who))
+            .help("--no-labels of pack leaves labels out; what has some and what has none are two datasets"));
+    }
+    // The same as far as they go: numbers and names agree.
+    if lists.iter().all(|list| list.starts(longest.names)) {
+        return Ok(longest.names.to_vec());
+    }
+    let is_bound = |list: &&Named<'_>| list.is_numbered || list.is_unnamed();
+    let whole = lists.iter().find(|whole| lists.iter().all(|list| whole.holds(list)));
+    if let Some(whole) = whole.filter(|whole| lists.iter().filter(is_bound).all(|list| list.starts(whole.names))) {
+        return Ok(whole.names.to_vec());
+    }
+    if let Some(bound) = lists.iter().find(is_bound) {
+        let differs = |list: &&Named<'_>| !bound.starts(list.names) && !list.starts(bound.names);
+        let other = lists.iter().find(differs).unwrap_or(longest);
+        let what = match bound.is_unnamed() {
+            true => format!(
+                "{} numbers its classes, {} in all, and {} names them, the first {:?}: nobody can say which is which",
+                bound.who,
+                bound.names.len(),
+                other.who,
+                other.first()
+            ),
+            false => {
+                let at = bound.names.iter().zip(other.names).position(|(a, b)| a != b).unwrap_or(0);
+                let name =
+                    |list: &Named<'_>| list.names.get(at).map_or_else(String::new, |name| sample::name(name, b""));
+                format!("class {at} is {:?} in {} and {:?} in {}", name(bound), bound.who, name(other), other.who)
+            }
+        };
+        return Err(Error::usage(what).help(
+            "name the classes of both: in a list by a column with names (docs/recipes.md has it for ImageNet), in a dataset by \
+             shardpack convert --class-map FILE",
+        ));
+    }
+    let all: BTreeSet<&Name> = lists.iter().flat_map(|list| list.names).collect();
+    if lists.iter().all(|list| list.names.is_sorted()) {
+        return Ok(all.into_iter().cloned().collect());
+    }
+    let mut seen = BTreeSet::new();
+    Ok(lists.iter().flat_map(|list| list.names).filter(|name| seen.insert(*name)).cloned().collect())
+}
+
+/// Number in `all` of each of `names`.
+pub(super) fn numbers(names: &[Name], all: &[Name]) -> Vec<Option<u32>> {
+    let of: std::collections::HashMap<&Name, u32> = all.iter().zip(0..).collect();
+    names.iter().map(|name| of.get(name).copied()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(list: &[&str]) -> Vec<Name> {
+        list.iter().map(|name| name.as_bytes().into()).collect()
+    }
+
+    #[test]
+    fn classes_are_one_where_their_names_are() {
+        let rows: [(&[&str], &[&str], &[&str]); 7] = [
+            (&["a", "b"], &["a", "b"], &["a", "b"]),
+            (&["a", "b", "c"], &["a", "c"], &["a", "b", "c"]),
+            (&["a", "c"], &["b", "c"], &["a", "b", "c"]),
+            (&["dog", "cat"], &["cat", "dog"], &["dog", "cat"]),
+            (&["dog", "cat"], &["ant", "cat"], &["dog", "cat", "ant"]),
+            (&["0", "1"], &["0", "1", "2"], &["0", "1", "2"]),
+            (&[], &[], &[]),
+        ];
+        for (first, second, expected) in rows {
+            let (first, second) = (names(first), names(second));
+            let list = |who: &str, names| Named { who: who.to_owned(), names, is_numbered: false };
+            let merged = merge(&[list("x", &first), list("y", &second)]).unwrap();
+            assert_eq!(merged, names(expected));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_refused() {
+        let rows: [(&[&str], bool, &[&str], &str); 4] = [
+            (&["0", "1"], true, &["cat", "dog"], "x numbers its classes"),
+            (&["0", "1"], false, &["cat", "dog"], "x numbers its classes"),
+            (&["ant", "cat"], true, &["cat", "dog"], "class 0 is \"ant\" in x and \"cat\" in y"),
+            (&[], false, &["cat"], "y has labels and x has none"),
+        ];
+        for (first, is_numbered, second, says) in rows {
+            let (first, second) = (names(first), names(second));
+            let lists = [
+                Named { who: "x".to_owned(), names: &first, is_numbered },
+                Named { who: "y".to_owned(), names: &second, is_numbered: false },
+            ];
+            let error = merge(&lists).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+        }
+        // A list that numbers the names of the other, and more.
+        let (numbered, folders) = (names(&["dog", "cat", "ant"]), names(&["ant", "dog"]));
+        let lists = [
+            Named { who: "x".to_owned(), names: &numbered, is_numbered: true },
+            Named { who: "y".to_owned(), names: &folders, is_numbered: false },
+        ];
+        assert_eq!(merge(&lists).unwrap(), numbered);
+    }
+}

@@ -1,0 +1,176 @@
+//! Several sources, of which each is a split: they share one list of classes.
+//!
+//! Each is listed and read as it would be alone; only the numbers of its classes are those of all.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use shardpack_format::{Error, Result};
+
+use super::{
+    Found, Origin,
+    image_folder::{Options, Splits},
+    merge::{self, Named},
+};
+use crate::monitor::Monitor;
+
+/// A source that is a split.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Name of the split.
+    pub split: String,
+    /// The source.
+    pub origin: Origin,
+}
+
+/// Several sources, each a split.
+#[derive(Clone, Debug)]
+pub struct Several {
+    parts: Vec<Part>,
+}
+
+impl Several {
+    /// These parts.
+    ///
+    /// # Errors
+    /// When two have one name, or a name is none of a split.
+    pub fn new(parts: Vec<Part>) -> Result<Self> {
+        let mut names = BTreeSet::new();
+        for Part { split, .. } in &parts {
+            let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+            if split.is_empty() || split.len() > 100 || !split.chars().all(is_name) {
+                return Err(Error::usage(format!(
+                    "split {split:?}: a split is called with up to 100 ASCII letters, digits, - and _"
+                )));
+            }
+            if !names.insert(split) {
+                return Err(Error::usage(format!("split {split:?} is given twice"))
+                    .help("a list can name files of several folders: --root says where they all are"));
+            }
+        }
+        Ok(Self { parts })
+    }
+
+    /// The parts, in the order in which they were given.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// The same with other sources.
+    pub(super) fn with(&self, change: impl Fn(&Origin) -> Result<Origin>) -> Result<Self> {
+        let part = |part: &Part| Ok(Part { split: part.split.clone(), origin: change(&part.origin)? });
+        Ok(Self { parts: self.parts.iter().map(part).collect::<Result<_>>()? })
+    }
+
+    /// The source of `split`.
+    ///
+    /// # Errors
+    /// When there is no such split.
+    pub(super) fn of(&self, split: Option<&str>) -> Result<&Origin> {
+        let part = self.parts.iter().find(|part| Some(part.split.as_str()) == split);
+        part.map(|part| &part.origin).ok_or_else(|| Error::usage(format!("no source of split {split:?}")))
+    }
+
+    /// Lists them: one [`Found`] each.
+    ///
+    /// # Errors
+    /// When one cannot be listed or has splits of its own, or their classes cannot be one list.
+    pub(super) fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+        let splits = match options.splits {
+            Splits::Auto => Splits::Auto,
+            Splits::None | Splits::Compared(_) => Splits::None,
+            Splits::Names(_) => {
+                return Err(Error::usage("--splits NAMES and --split: each source is a split already"));
+            }
+        };
+        let options = Options { splits, ..options.clone() };
+        let mut all = Vec::with_capacity(self.parts.len());
+        for Part { split, origin } in &self.parts {
+            let found = origin.discover(&options, monitor)?;
+            let own: Vec<_> = found.iter().filter_map(|one| one.split.clone()).collect();
+            if let Some(first) = own.first() {
+                return Err(Error::usage(format!("split {split} has splits of its own: {}", own.join(", ")))
+                    .in_file(origin.path())
+                    .help(format!("give the folder of one, as {first}; --splits none takes all as one")));
+            }
+            let one = found.into_iter().next().unwrap_or_default();
+            all.push(Found { split: Some(split.clone()), ..one });
+        }
+        let lists: Vec<_> = all
+            .iter()
+            .map(|one| Named {
+                who: one.split.clone().unwrap_or_default(),
+                names: &one.listing.classes,
+                is_numbered: one.is_numbered,
+            })
+            .collect();
+        let classes = Arc::new(merge::merge(&lists)?);
+        let beside =
+            |one: &Found| one.listing.extra().kinds.iter().map(|kind| kind.name().to_owned()).collect::<Vec<_>>();
+        if let Some(other) = all.iter().find(|one| one.listing.extra().kinds != all[0].listing.extra().kinds) {
+            let say = |one: &Found| match beside(one).as_slice() {
+                [] => format!("split {} has nothing", one.split.clone().unwrap_or_default()),
+                names => format!("split {} has {}", one.split.clone().unwrap_or_default(), names.join(", ")),
+            };
+            return Err(Error::usage(format!("{} beside its images, {}", say(&all[0]), say(other)))
+                .help("--meta none leaves behind what lists say beside path and label"));
+        }
+        for one in &mut all {
+            if one.listing.classes != classes {
+                let numbers = merge::numbers(&one.listing.classes, &classes);
+                let class_of = |class: u32| numbers.get(class as usize).copied().flatten();
+                one.listing = Arc::new(one.listing.chosen(&classes, class_of, |_| true));
+                one.unpacked.iter_mut().for_each(|unpacked| unpacked.class = unpacked.class.and_then(class_of));
+                one.unpacked.sort_by(super::image_folder::order);
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// Fails where a split has none of the classes of the first: then their names mean other things.
+///
+/// # Errors
+/// Names the splits and a class of each.
+pub(crate) fn check_shared(source: &Origin, found: &[Found]) -> Result<()> {
+    if !matches!(source, Origin::Several(_)) {
+        return Ok(());
+    }
+    let used =
+        |one: &Found| -> BTreeSet<u32> { one.listing.folders().iter().filter_map(|folder| folder.class).collect() };
+    let Some(first) = found.first() else { return Ok(()) };
+    let of_first = used(first);
+    for one in &found[1..] {
+        let own = used(one);
+        let name = |classes: &BTreeSet<u32>| {
+            let name = classes.first().and_then(|class| one.listing.classes.get(*class as usize));
+            name.map_or_else(String::new, |name| String::from_utf8_lossy(name).into_owned())
+        };
+        if !own.is_empty() && !of_first.is_empty() && own.is_disjoint(&of_first) {
+            let split = |one: &Found| one.split.clone().unwrap_or_default();
+            return Err(Error::usage(format!(
+                "no class of split {} is one of split {}: {:?} there, {:?} here",
+                split(one),
+                split(first),
+                name(&of_first),
+                name(&own)
+            ))
+            .in_file(source.part(one.split.as_deref())?.path())
+            .help("--class-map FILE says which old names are which new ones"));
+        }
+    }
+    Ok(())
+}
+
+impl Origin {
+    /// The source of the images of `split`, before anything was made of them: this one unless it is several.
+    ///
+    /// # Errors
+    /// When there is no such split.
+    pub(crate) fn part(&self, split: Option<&str>) -> Result<&Self> {
+        match self {
+            Self::Several(several) => several.of(split),
+            Self::Made(made) => made.origin().part(split),
+            one => Ok(one),
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! What of a tree or a list cannot be looked at: it is named, refused or left out on request, and never passed over.
+//!
+//! torchvision's classes are the folders of the first level, so one that is passed over would give all that follow it other
+//! labels.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
+
+#[path = "support/faults.rs"]
+mod faults;
+mod support;
+
+use std::{fs, path::Path};
+
+use faults::{EACCES, EIO, ENOENT, ESTALE, fault};
+use shardpack_packer::ledger::Fate;
+use support::{Bench, Dataset, run};
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Path, fate and whether the reason has this in it, of all lines of the ledger in DST.
+fn unpacked(bench: &Bench) -> Vec<(String, Fate, String)> {
+    Dataset::read(&bench.dst())
+        .unpacked()
+        .into_iter()
+        .map(|(path, fate, reason)| (path, fate, reason.to_string()))
+        .collect()
+}
+
+#[test]
+fn links_that_lead_in_a_circle_or_nowhere_are_named_left_out_or_skipped() {
+    // Link, where it leads, what is said of it, and where.
+    for (row, link, to, at, said) in [
+        (
+            "to the folder itself",
+            "a/again",
+            ".",
+            "a/again",
+            "leads back to a folder above it: a loop of symbolic links",
+        ),
+        ("to a folder above", "a/b/up", "../..", "a/b/up", "a loop of symbolic links"),
+        ("to the class above", "a/b/c/up", "../..", "a/b/c/up", "a loop of symbolic links"),
+        ("an image to itself", "a/self.jpg", "self.jpg", "a/self.jpg", "leads in a circle: a loop of symbolic links"),
+        ("something to itself", "a/self", "self", "a/self", "leads in a circle: a loop of symbolic links"),
+        ("an image to nowhere", "a/gone.jpg", "nowhere", "a/gone.jpg", "cannot be read: No such file"),
+        ("something to nowhere", "a/gone", "/mnt/that is not there/a", "a/gone", "cannot be read: No such file"),
+        ("something with an extension to nowhere", "a/v1.2", "nowhere", "a/v1.2", "cannot be read: No such file"),
+        ("a class to nowhere", "c", "/mnt/that is not there/c", "c", "cannot be read: No such file"),
+        ("a class to itself", "c", "c", "c", "leads in a circle: a loop of symbolic links"),
+        ("a class to the source", "c", ".", "c", "leads back to a folder above it: a loop of symbolic links"),
+    ] {
+        let bench = Bench::with(&["a/b/c/1.jpg", "a/2.jpg", "d/3.jpg"]);
+        bench.link(link, to);
+        let ran = bench.pack(&[]).code(1).says("nothing is sealed").says(&format!("{at}: "));
+        ran.says(said);
+        fs::remove_dir_all(bench.dst()).unwrap();
+        bench.pack(&["--on-bad", "skip"]).code(0).says("packed  3 of 4 images");
+        let lines = unpacked(&bench);
+        assert!(
+            matches!(&lines[..], [(path, Fate::Skipped, reason)] if path == at && reason.contains(said)),
+            "{row}: {lines:?}"
+        );
+        run(&["verify", text(&bench.dst()), "--against", text(&bench.src())]).code(0);
+        fs::remove_dir_all(bench.dst()).unwrap();
+        for glob in [at.to_owned(), format!("{at}*")] {
+            bench.pack(&["--exclude", &glob]).code(0).says("packed  3 of 4 images");
+            let lines = unpacked(&bench);
+            assert!(matches!(&lines[..], [(path, Fate::Filtered, _)] if path == at), "{row}: {lines:?}");
+            assert_eq!(Dataset::read(&bench.dst()).classes(), ["a", "d"], "{row}");
+            // What was left out on request is no difference.
+            run(&["verify", text(&bench.dst()), "--against", text(&bench.src())]).code(0);
+            fs::remove_dir_all(bench.dst()).unwrap();
+        }
+        // A folder is left out by what would be in it, too; other globs are of files.
+        if !at.ends_with(".jpg") {
+            bench.pack(&["--exclude", &format!("{at}/**")]).code(0);
+            fs::remove_dir_all(bench.dst()).unwrap();
+            bench.pack(&["--exclude", "**/*.png"]).code(1);
+        }
+    }
+    let bench = Bench::with(&["a/1.jpg", "b/2.jpg"]);
+    bench.link("a/other", "../b");
+    bench.link("b/other", "../a");
+    bench.pack(&[]).code(1).says("a/other/other: leads back").says("b/other/other: leads back");
+    // Without labels all of it is the same.
+    let bench = Bench::with(&["1.jpg", "x/2.jpg"]);
+    bench.link("x/up", "..");
+    bench.link("gone", "nowhere");
+    bench.pack(&["--no-labels"]).code(1).says("x/up: leads back").says("gone: cannot be read");
+    bench.pack(&["--no-labels", "--on-bad", "skip"]).code(0).says("packed  2 of 4 images");
+}
+
+#[test]
+fn a_class_that_cannot_be_looked_at_keeps_its_label_or_nothing_is_packed() {
+    let bench = Bench::with(&["a/1.jpg", "b/2.jpg", "c/3.jpg"]);
+    fs::rename(bench.src().join("b"), bench.at("elsewhere")).unwrap();
+    bench.link("b", bench.at("elsewhere"));
+    let args = |more: &[&str]| -> Vec<String> {
+        let paths = ["pack".to_owned(), text(&bench.src()).to_owned(), text(&bench.dst()).to_owned()];
+        paths.into_iter().chain(more.iter().map(|more| (*more).to_owned())).collect()
+    };
+    // Of a disk or a mount: nothing is packed, whatever is wanted of bad images.
+    for errno in [EIO, ESTALE] {
+        for (call, path) in [("stat", "src/b"), ("open", "src/b")] {
+            let Some(ran) = faults::run(&[fault(call, errno, 1, path)], &args(&["--on-bad", "skip"])) else { return };
+            ran.code(2).clean_error().says("src/b");
+            assert!(!bench.dst().exists(), "{call} {errno}");
+        }
+    }
+    for (errno, why) in [(EACCES, "Permission denied"), (ENOENT, "No such file")] {
+        let faults = [fault("open", errno, 0, "src/b")];
+        let Some(ran) = faults::run(&faults, &args(&[])) else { return };
+        ran.code(1).says("b: cannot be read: ").says(why).says("nothing is sealed");
+        let Some(ran) = faults::run(&faults, &args(&["--on-bad", "skip"])) else { return };
+        ran.code(0);
+        assert_eq!(Dataset::read(&bench.dst()).classes(), ["a", "b", "c"], "{why}");
+        assert_eq!(unpacked(&bench).len(), 1);
+        fs::remove_dir_all(bench.dst()).unwrap();
+        // What cannot be told of a link is told of what it leads to.
+        let Some(ran) = faults::run(&[fault("stat", errno, 1, "src/b")], &args(&[])) else { return };
+        ran.code(0).says("packed  3 of 3 images in");
+        fs::remove_dir_all(bench.dst()).unwrap();
+    }
+    bench.pack(&[]).code(0).says("packed  3 of 3 images");
+}
+
+#[test]
+fn no_error_at_any_call_of_a_walk_is_passed_over() {
+    let bench = Bench::with(&["a/1.jpg", "a/deep/2.jpg", "b/3.jpg"]);
+    bench.link("a/linked", bench.at("elsewhere"));
+    fs::create_dir(bench.at("elsewhere")).unwrap();
+    fs::copy(bench.src().join("a/1.jpg"), bench.at("elsewhere/4.jpg")).unwrap();
+    bench.file("a/1.txt", b"one");
+    let (src, dst) = (bench.src(), bench.dst());
+    let args = |skip: &str| {
+        let fixed = ["pack", text(&src), text(&dst), "--with", "txt", "--on-bad", skip];
+        fixed.map(str::to_owned)
+    };
+    for (call, errno) in [("stat", EIO), ("stat", EACCES), ("open", EIO), ("open", EACCES), ("list", ESTALE)] {
+        // Calls that came to nothing, one after the other: then there are no more of them.
+        let mut without = 0;
+        for when in 1..60 {
+            let Some(ran) = faults::run(&[fault(call, errno, when, "/src")], &args("skip")) else { return };
+            // Either it did not matter, or it is named and counted, or the run failed with its place.
+            let at = format!("{call} {when}: {errno}\n{}{}", ran.stdout, ran.stderr);
+            let is_whole = ran.code == 0 && {
+                let dataset = Dataset::read(&bench.dst());
+                assert_eq!(dataset.classes(), ["a", "b"], "{at}");
+                let is_whole = dataset.samples.len() == 4;
+                assert!(is_whole || !dataset.ledger.is_empty(), "{at}");
+                is_whole
+            };
+            assert!(ran.code == 0 || ran.stderr.contains("src"), "{at}");
+            let _ = fs::remove_dir_all(bench.dst());
+            without = if is_whole { without + 1 } else { 0 };
+            if without == 4 {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn files_of_a_list_and_what_lies_beside_them_are_named_where_they_cannot_be_looked_at() {
+    let bench = Bench::with(&["1.jpg", "2.jpg", "3.jpg"]);
+    bench.link("loop.jpg", "loop.jpg");
+    bench.link("gone.jpg", "nowhere");
+    bench.link("2.txt", "nowhere");
+    bench.file("1.txt", b"one");
+    let list = bench.src().join("x.csv");
+    fs::write(&list, "path,label\n1.jpg,a\n2.jpg,a\n3.jpg,b\nloop.jpg,b\ngone.jpg,b\nmissing.jpg,b\n").unwrap();
+    let coco = bench.src().join("x.json");
+    let images: Vec<_> = ["1.jpg", "2.jpg", "3.jpg", "loop.jpg", "gone.jpg", "missing.jpg"]
+        .iter()
+        .enumerate()
+        .map(|(id, name)| serde_json::json!({"id": id, "file_name": name}))
+        .collect();
+    fs::write(&coco, serde_json::json!({"images": images}).to_string()).unwrap();
+    for source in [&list, &coco] {
+        let dst = bench.at(source.extension().unwrap().to_str().unwrap());
+        let args = ["pack", text(source), text(&dst), "--with", "txt"];
+        let ran = run(&args).code(1).says("nothing is sealed");
+        let ran = ran.says("loop.jpg: leads in a circle: a loop of symbolic links").says("gone.jpg: cannot be read");
+        ran.says("missing.jpg: cannot be read").says("2.jpg: 2.txt beside it cannot be read");
+        run(&[args.as_slice(), &["--on-bad", "skip"]].concat()).code(0).says("packed  2 of 6 images");
+        // One file that the system refuses.
+        fs::remove_dir_all(&dst).unwrap();
+        let faults = [fault("stat", EACCES, 0, "src/3.jpg")];
+        let args: Vec<&str> = [args.as_slice(), &["--on-bad", "skip"]].concat();
+        let Some(ran) = faults::run(&faults, &args) else { return };
+        ran.code(0).says("packed  1 of 6 images").says("3.jpg: cannot be read: Permission denied");
+    }
+}
+
+#[test]
+fn nothing_to_pack_is_told_with_the_first_path_and_its_reason() {
+    let bench = Bench::with(&["a/1.jpg", "a/2.jpg"]);
+    let ran = bench.pack(&["--exclude", "*.jpg"]).code(2).clean_error();
+    ran.says("all 2 images are left out, the first: a/1.jpg: left out by --include or --exclude");
+    let ran = bench.pack(&["--min-side", "9999"]).code(2).clean_error();
+    ran.says("all 2 images are left out, the first: a/1.jpg: ");
+    let list = bench.at("x.csv");
+    fs::write(&list, "path,label\na/1.jpg,x\na/2.jpg,y\n").unwrap();
+    let dst = bench.dst();
+    let args = ["pack", text(&list), text(&dst)];
+    let ran =
+        run(&args).code(1).clean_error().says("none of 2 images can be packed, the first: a/1.jpg: cannot be read");
+    ran.says("--root FOLDER");
+    // What the help says works.
+    run(&[args.as_slice(), &["--root", text(&bench.src())]].concat()).code(0);
+    fs::remove_dir_all(bench.dst()).unwrap();
+    for path in ["a/1.jpg", "a/2.jpg"] {
+        bench.file(path, b"no image at all");
+    }
+    let ran = bench.pack(&["--resize", "64"]).code(1).clean_error();
+    ran.says("none of 2 images can be packed, the first: a/1.jpg: ").says_not("an ImageFolder is");
+}
