@@ -61,9 +61,8 @@ const HEADINGS: [(&str, &[&str]); 3] = [
 ];
 
 /// Options of the short help, in a few words where the long one has many.
-const SHORT: [(&str, &str); 43] = [
+const SHORT: [(&str, &str); 41] = [
     ("first", "Folder SRC/<class>/<image>, or a list: CSV, JSONL, Parquet, COCO"),
-    ("src", "Folder SRC/<class>/<image>, or a list: CSV, JSONL, Parquet, COCO"),
     ("no_labels", "Samples have no labels"),
     ("with", "Files beside images: txt,mask=*_mask.png"),
     ("from", "Format, where shards do not tell"),
@@ -73,7 +72,6 @@ const SHORT: [(&str, &str); 43] = [
     ("key_pattern", "Of an LMDB: what keys are made of"),
     ("splits", "Folders that are splits"),
     ("parts", "A split and its source, instead of SRC"),
-    ("split", ""),
     ("exclude", "No images whose path matches"),
     ("on_bad", "Bad images: error (seal nothing) or skip"),
     ("min_side", "Only images at least so high and wide"),
@@ -109,7 +107,7 @@ const SHORT: [(&str, &str); 43] = [
 
 /// Options that `-h` of these commands leaves out, though that of others has them.
 const NOT_FOR: [(&str, &[&str]); 5] = [
-    ("plan", &["jobs", "order", "classes", "compress", "sidecars", "parts"]),
+    ("plan", &["jobs", "order", "classes", "compress", "sidecars"]),
     (
         "convert",
         &[
@@ -188,7 +186,7 @@ mod tests {
         let named = SHORT.iter().map(|(name, _)| *name);
         let of_headings = HEADINGS.iter().flat_map(|(_, options)| options.iter().copied());
         for name in named.chain(of_headings).chain(NOT_FOR.iter().flat_map(|(_, options)| options.iter().copied())) {
-            assert!(name == "split" || options.iter().any(|option| option == name), "{name}");
+            assert!(options.iter().any(|option| option == name), "{name}");
         }
     }
 }

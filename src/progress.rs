@@ -303,7 +303,7 @@ mod tests {
         }
         assert_eq!(
             state(400).bar_line(80),
-            "packing ━━━╸     41 %  57.7 GiB of 137.8 GiB  1,345 images/s  9 min 14 s left"
+            "packing ━━━╸       41 %  57.7 GiB of 137.8 GiB  1,345 images/s  9 min 14 s left"
         );
         assert_eq!(state(400).bar_line(50), "packing  41 %  57.7 GiB  1,345/s  9 min 14 s left");
         for word in ["57.7 GiB", "1,345", "9 min"] {

@@ -183,6 +183,7 @@ pub fn share(part: u64, whole: u64) -> String {
 pub fn clip(text: &str, width: usize) -> String {
     match text.char_indices().nth(width) {
         None => text.to_owned(),
+        Some(_) if width == 0 => String::new(),
         Some(_) => text.chars().take(width.saturating_sub(1)).chain(['\u{2026}']).collect(),
     }
 }
@@ -209,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_clipped_text_is_as_wide_as_it_may_be() {
-        assert_eq!([clip("äöü", 3), clip("äöüß", 3), clip("", 0)], ["äöü", "äö…", ""]);
+        assert_eq!([clip("äöü", 3), clip("äöüß", 3), clip("", 0), clip("a", 0)], ["äöü", "äö…", "", ""]);
     }
 
     #[test]

@@ -173,7 +173,7 @@ fn where_no_image_can_be_changed_the_first_is_named_with_the_reason() {
         bench
             .pack(options)
             .code(1)
-            .says("none of 2 images can be changed, the first: a/1.jpg: no image by its first bytes")
+            .says("none of 2 images can be packed, the first: a/1.jpg: no image by its first bytes")
             .says_not("ImageFolder")
             .clean_error();
     }
@@ -266,7 +266,7 @@ fn images_that_look_alike_are_named_and_stay() {
     bench.file("b/smaller.jpg", &encoded(&half, ImageFormat::Jpeg));
     bench.file("b/other.jpg", &encoded(&cat, ImageFormat::Jpeg));
     bench.file("b/text.jpg", b"no image");
-    bench.pack(&["--near-duplicates"]).code(0).says("1 images look like another");
+    bench.pack(&["--near-duplicates"]).code(0).says("1 image looks like another");
     let dataset = Dataset::read(&bench.dst());
     assert_eq!(dataset.samples.len(), 4);
     let lines = dataset.unpacked();
