@@ -309,7 +309,7 @@ mod tests {
         for word in ["57.7 GiB", "1,345", "9 min"] {
             assert!([50, 80, 120].iter().all(|columns| state(400).bar_line(*columns).contains(word)), "{word}");
         }
-        assert!(state(400).bar_line(120).contains("148 MiB/s"), "{}", state(400).bar_line(120));
+        assert!(state(400).bar_line(120).contains("147.8 MiB/s"), "{}", state(400).bar_line(120));
     }
 
     #[test]
