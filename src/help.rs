@@ -26,6 +26,7 @@ const HEADINGS: [(&str, &[&str]); 3] = [
             "split_column",
             "no_labels",
             "with",
+            "components",
             "splits",
             "from",
             "image_feature",
@@ -61,10 +62,11 @@ const HEADINGS: [(&str, &[&str]); 3] = [
 ];
 
 /// Options of the short help, in a few words where the long one has many.
-const SHORT: [(&str, &str); 41] = [
+const SHORT: [(&str, &str); 42] = [
     ("first", "Folder SRC/<class>/<image>, or a list: CSV, JSONL, Parquet, COCO"),
     ("no_labels", "Samples have no labels"),
     ("with", "Files beside images: txt,mask=*_mask.png"),
+    ("components", "Captions and the like: all (default), none, NAMES"),
     ("from", "Format, where shards do not tell"),
     ("image_feature", "Field with the image"),
     ("label_feature", "Field with the label"),

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use serde_json::json;
-use shardpack_format::formats::foreign::Wanted;
+use shardpack_format::formats::{self, Beside, beside, foreign::Wanted};
 use shardpack_packer::{
-    Error, Result, pack,
+    Error, Result,
+    pack::{self, PlanOptions},
     source::{
         self, Origin, Shards,
-        image_folder::Splits,
+        image_folder::{Components, Splits},
         shards::{Look, LookedAt},
     },
 };
@@ -32,6 +33,7 @@ use crate::{
   shardpack convert --split train=a/ --split val=b/ packed/
   shardpack convert train.rec packed/ --format tfrecord --order source
   shardpack convert parquet/ packed/ --on-bad skip
+  shardpack convert 'laion/*.tar' packed/ --components txt
   shardpack convert train.lmdb packed/ --label-from labels.csv
   shardpack convert train.lmdb packed/ --key-pattern '{split}/{class}/{name}.jpg'
   shardpack convert train.lmdb packed/ --from lmdb:image --label-from header:u32le")]
@@ -44,6 +46,9 @@ pub struct Args {
     parts: Vec<PathBuf>,
     #[command(flatten)]
     records: Records,
+    /// What samples have beside image and label, as captions: all that the format can hold, none, or these, with commas
+    #[arg(long, value_name = "all|none|NAMES", default_value = "all", value_parser = components)]
+    components: Components,
     /// Samples have no labels, whatever records say
     #[arg(long, conflicts_with_all = ["label_feature", "label_from"])]
     no_labels: bool,
@@ -62,7 +67,10 @@ pub fn run(args: &Args) -> Result<Outcome> {
         return Err(Error::usage("DST is missing").help("shardpack convert SRC DST"));
     };
     let mut options = args.plan.options(args.run.machine.jobs())?;
-    options.iter_mut().for_each(|options| options.walk.no_labels = args.no_labels);
+    for options in &mut options {
+        options.walk.no_labels = args.no_labels;
+        options.walk.components = args.components.clone();
+    }
     let origin = match (sources, args.parts.as_slice()) {
         (sources, []) => origin(args, sources)?,
         ([], parts) => several(parts, |src| origin(args, &[src.to_path_buf()]))?,
@@ -73,7 +81,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         }
     };
     let look = match &origin {
-        Origin::Shards(shards) => Some(shards.look()?),
+        Origin::Shards(shards) => Some(shards.look(|kind| goes_along(kind, &options))?),
         _ => None,
     };
     if !args.run.talk.quiet {
@@ -88,6 +96,34 @@ pub fn run(args: &Args) -> Result<Outcome> {
     }
     let planned = pack::plan_all(origin, &options, place(&options, dst, &args.run).as_ref(), &monitor)?;
     go(&planned, dst, &args.run, &monitor, look.map(|look| json!(look)))
+}
+
+/// `--components`.
+fn components(text: &str) -> Result<Components, String> {
+    Ok(match text {
+        "all" => Components::All,
+        "none" => Components::None,
+        names => Components::Named(names.split(',').map(component).collect::<Result<_, _>>()?),
+    })
+}
+
+fn component(name: &str) -> Result<Beside, String> {
+    let wrong = |error: Error| error.what();
+    match Beside::files(&name.to_ascii_lowercase()) {
+        Ok(_) if name.contains('=') => Err(format!("{name:?}: a name alone, files have no place here")),
+        found => found.map_err(wrong),
+    }
+}
+
+/// Whether a component that samples have is one in any of the formats.
+fn goes_along(kind: &Beside, options: &[PlanOptions]) -> bool {
+    options.iter().any(|options| {
+        let walk = &options.walk;
+        let is_left = walk.components == Components::All && (walk.no_text || walk.meta && kind.name() == beside::TEXT);
+        walk.components.wants(kind.name())
+            && !is_left
+            && formats::entry(&options.bytes.format.name).is_ok_and(|entry| entry.has_beside)
+    })
 }
 
 /// What `sources` are together: datasets of ours, or shards.
@@ -152,6 +188,9 @@ fn describe(look: &Look) -> Vec<String> {
     }
     if !look.label.is_empty() {
         fields.push(format!("label {}", look.label));
+    }
+    if !look.components.is_empty() {
+        fields.push(format!("components {}", look.components.join(", ")));
     }
     if !look.others.is_empty() {
         fields.push(format!("left out: {}", look.others.join(", ")));

@@ -179,8 +179,8 @@ pub fn go(
             }
             say_notes(one);
         }
-        // The source is read once: what follows is made of the first.
-        let relay = planned.first().filter(|_| number > 0).map(|first| (first, folder(first)));
+        // The source is read once: what follows is made of the first, unless that has no place for all of it.
+        let relay = planned[..number].iter().find(|first| first.serves(one)).map(|first| (first, folder(first)));
         let relay = relay.as_ref().map(|(first, folder)| (*first, folder.as_path()));
         let result = pack::pack(one, relay, &folder(one), &options, monitor);
         monitor.finish();

@@ -34,8 +34,8 @@ use crate::{
     monitor::{Monitor, Phase},
     plan::BLOCK_BYTES,
     source::{
-        Found, Origin, Shards,
-        image_folder::{self, Splits},
+        COMPONENT, Found, Origin, Shards,
+        image_folder::{self, Components, Splits},
     },
     sys,
 };
@@ -87,7 +87,10 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
     let files = shards.shard_files();
     let (first, format) = fit(folder, &files)?;
     let origin = Origin::Shards(shards.clone());
-    let found = origin.discover(&image_folder::Options { splits: Splits::None, ..Default::default() }, monitor)?;
+    let found = origin.discover(
+        &image_folder::Options { splits: Splits::None, components: Components::None, ..Default::default() },
+        monitor,
+    )?;
     let Some(mut found) = found.into_iter().next() else { return Err(Error::usage("no shards").in_file(folder)) };
     if found.listing.is_empty() {
         return Err(Error::data("no sample in these shards").in_file(folder));
@@ -373,7 +376,7 @@ fn write_manifest(
 }
 
 fn fields_left_out(found: &Found) -> BTreeMap<String, u64> {
-    let fields = found.ignored.iter().filter(|(reason, _)| reason.starts_with("component "));
+    let fields = found.ignored.iter().filter(|(reason, _)| reason.starts_with(COMPONENT));
     fields.map(|(reason, samples)| (reason.clone(), *samples)).collect()
 }
 

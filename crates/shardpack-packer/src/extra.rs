@@ -78,6 +78,18 @@ impl Extra {
         }
     }
 
+    /// The same of these kinds alone, which are some of its own.
+    pub fn only(&self, kinds: &[Beside]) -> Self {
+        let is_kept: Vec<bool> = self.kinds.iter().map(|kind| kinds.contains(kind)).collect();
+        let of_kept = |(piece, kept): (&Piece, &bool)| kept.then_some(*piece);
+        Self {
+            kinds: self.kinds.iter().filter(|kind| kinds.contains(kind)).cloned().collect(),
+            pieces: self.pieces.iter().zip(is_kept.iter().cycle()).filter_map(of_kept).collect(),
+            texts: Arc::clone(&self.texts),
+            lines: self.lines.clone(),
+        }
+    }
+
     /// Fails where it is not of so many samples, or a text lies outside the texts.
     ///
     /// # Errors

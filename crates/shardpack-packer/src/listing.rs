@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use shardpack_format::{Error, Result};
+use shardpack_format::{Error, Result, formats::Beside};
 
 pub use builder::{Builder, FolderSamples};
 
@@ -287,6 +287,11 @@ impl Listing {
         let entries = listing.entries.iter_mut().enumerate();
         entries.for_each(|(number, entry)| entry.bytes = bytes(number as u64, entry.bytes));
         listing
+    }
+
+    /// The same samples, which have of what is beside them these kinds alone.
+    pub fn with_kinds(&self, kinds: &[Beside]) -> Self {
+        Self { extra: self.extra.only(kinds), ..self.clone() }
     }
 
     /// The samples whose path `keep` says yes to.

@@ -165,6 +165,18 @@ pub struct Image {
     pub recipe: u32,
 }
 
+/// A field of a record that is neither its image nor its label.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Other {
+    /// Its name: feature, column or extension.
+    pub name: String,
+    /// Length of its content in bytes.
+    pub bytes: u64,
+    /// Where the content lies in the unpacked file, if it does so in one piece and is bytes or text that mean something by
+    /// themselves.
+    pub offset: Option<u64>,
+}
+
 /// A record of a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
@@ -188,8 +200,8 @@ pub struct Record {
     pub image: Result<Image, String>,
     /// Whether the record is not what its writer wrote; else one without an image holds none.
     pub is_damaged: bool,
-    /// Other fields, each with the length of its content in bytes.
-    pub others: Vec<(String, u64)>,
+    /// Other fields.
+    pub others: Vec<Other>,
 }
 
 impl Record {

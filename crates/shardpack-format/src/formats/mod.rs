@@ -96,6 +96,11 @@ impl Choice {
         self.beside.iter().any(Beside::is_text)
     }
 
+    /// Whether samples have all beside their images that those of `other` have.
+    pub fn beside_covers(&self, other: &Self) -> bool {
+        other.beside.iter().all(|one| self.beside.contains(one))
+    }
+
     /// The settings that a manifest keeps of this choice: those of `format`, and what the source has of its own.
     pub fn stored(&self, format: &dyn Format) -> BTreeMap<String, String> {
         let mut settings = format.settings();
@@ -342,6 +347,11 @@ pub fn open(choice: &Choice) -> Result<Box<dyn Format>> {
             .help("choose the extension of images with --ext, or name the other: --with NAME=PATTERN")),
         None => Ok(format),
     }
+}
+
+/// Whether samples in the format that was chosen can have this beside their images; not, where it cannot be opened.
+pub fn has_place_for(choice: &Choice, one: &Beside) -> bool {
+    open(&Choice { beside: vec![one.clone()], ..choice.clone() }).is_ok()
 }
 
 fn no_beside(entry: &Entry, one: &Beside) -> Error {

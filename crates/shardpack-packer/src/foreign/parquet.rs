@@ -24,7 +24,7 @@ use std::{fs::File, sync::Arc};
 use parquet::errors::ParquetError;
 use shardpack_format::{
     Error, Result,
-    formats::foreign::{Image, Label, Record, Walk, Wanted},
+    formats::foreign::{Image, Label, Other, Record, Walk, Wanted},
     image_header::{Kind, SNIFF_BYTES},
 };
 
@@ -166,7 +166,7 @@ impl Records {
                 (Length::Of(_), Some(cells)) => one(cells)?.as_ref().and_then(bytes_of).map_or(0, <[u8]>::len) as u64,
                 (Length::Of(_), None) => 0,
             };
-            others.push((name.clone(), bytes));
+            others.push(Other { name: name.clone(), bytes, offset: None });
         }
         group.rows_left -= 1;
 

@@ -109,6 +109,14 @@ pub struct Planned {
     pub notes: Vec<String>,
 }
 
+impl Planned {
+    /// Whether samples hold all that those of `other` do, which is planned of the same source.
+    pub fn serves(&self, other: &Self) -> bool {
+        let format = |planned: &'_ Self| planned.plans.first().map(|plan| plan.options.format.clone());
+        format(self).zip(format(other)).is_some_and(|(own, other)| own.beside_covers(&other))
+    }
+}
+
 /// What became of a pack.
 #[derive(Debug)]
 pub struct Report {
@@ -253,7 +261,10 @@ pub fn pack(
     for (number, (plan, sealed)) in plans.iter().zip(recalled).enumerate() {
         let work = destination.work(plan)?;
         let source: Box<dyn Source> = match relay {
-            Some((first, folder)) => Box::new(Relay::open(&dataset_folder(folder, plan), &first.plans[number])?),
+            Some((first, folder)) => {
+                let kinds = &plan.listing.extra().kinds;
+                Box::new(Relay::open(&dataset_folder(folder, plan), &first.plans[number], kinds)?)
+            }
             None => planned.source.open(plan.split.as_deref(), &plan.listing, Some(&work), monitor)?,
         };
         let source: Box<dyn Source> = match plan.options.check {

@@ -1,8 +1,17 @@
 //! Planning: a source is listed, what goes in is settled, images are changed, and what comes out is planned.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
-use shardpack_format::{Error, ErrorKind, Result, formats, image_header::Kind, manifest::BY_KIND, sample, size};
+use shardpack_format::{
+    Error, ErrorKind, Result,
+    formats::{self, Beside},
+    image_header::Kind,
+    manifest::BY_KIND,
+    sample, size,
+};
 
 use super::{Extension, Place, PlanOptions, Planned, destination, making};
 use crate::{
@@ -12,7 +21,8 @@ use crate::{
     plan::{self, Compression, Plan},
     plan_file,
     source::{
-        Found, Origin, ReadError, Refusal,
+        COMPONENT, Found, Origin, ReadError, Refusal,
+        image_folder::Components,
         medium::{self, Sniffed},
         several,
     },
@@ -37,7 +47,18 @@ pub fn plan_all(
     several::check_shared(&source, &found)?;
     found.iter().try_for_each(|found| check_any(&source, found))?;
     let sniffed = look_all(&source, &found)?;
-    let bytes = options.iter().map(|options| settled(options, &found, &sniffed.kinds)).collect::<Result<Vec<_>>>()?;
+    are_there(&first.walk.components, &found).map_err(|error| error.in_file(source.path()))?;
+    let is_of_shards = source.is_of_shards();
+    let settle = |options| settled(options, &found, &sniffed.kinds, is_of_shards);
+    let bytes = options.iter().map(settle).collect::<Result<Vec<_>>>()?;
+    if let (Some(_), [first, others @ ..]) = (&first.recipe, bytes.as_slice())
+        && let Some(other) = others.iter().find(|other| !first.format.beside_covers(&other.format))
+    {
+        // What was changed is there until the first is sealed.
+        let (first, other) = (&first.format.name, &other.format.name);
+        return Err(Error::usage(format!("{other} holds components that {first} cannot, and is made of it"))
+            .help(format!("--format {other} before --format {first}, or one after the other")));
+    }
     let (source, mut found, sniffed) = match &first.recipe {
         None => (source, found, sniffed),
         Some(recipe) => {
@@ -48,7 +69,8 @@ pub fn plan_all(
                 .help("shardpack pack makes it and packs")
             })?;
             let plans = |bytes: &plan::Options| {
-                found.iter().map(|found| Plan::without_cuts(found.clone(), bytes.clone())).collect::<Result<Vec<_>>>()
+                let plan = |found: &Found| Plan::without_cuts(found.with_kinds(&bytes.format.beside), bytes.clone());
+                found.iter().map(plan).collect::<Result<Vec<_>>>()
             };
             let plans = bytes.iter().map(plans).collect::<Result<Vec<_>>>()?;
             let Some(prepared) = destination::prepare(&place.folders, &source, &plans, place.force)? else {
@@ -76,7 +98,7 @@ pub fn plan_all(
     let mut of_source: Vec<String> = found.iter_mut().flat_map(|found| std::mem::take(&mut found.notes)).collect();
     let mut all = Vec::new();
     for bytes in bytes {
-        let plans = found.iter().map(|found| Plan::new(found.clone(), bytes.clone()));
+        let plans = found.iter().map(|found| Plan::new(found.with_kinds(&bytes.format.beside), bytes.clone()));
         let plans = plans.collect::<Result<Vec<_>>>().map_err(|error| error.in_file(source.path()))?;
         let mut notes_of = std::mem::take(&mut of_source);
         notes_of.extend(plans.iter().flat_map(|plan| notes(plan, &sniffed.kinds)));
@@ -119,7 +141,12 @@ fn check_any(source: &Origin, found: &Found) -> Result<()> {
 
 /// What decides the bytes, with all that had to be looked for settled: the extension, what the source has beside images, and
 /// the recipe in words.
-fn settled(options: &PlanOptions, found: &[Found], kinds: &BTreeMap<Kind, u64>) -> Result<plan::Options> {
+fn settled(
+    options: &PlanOptions,
+    found: &[Found],
+    kinds: &BTreeMap<Kind, u64>,
+    is_of_shards: bool,
+) -> Result<plan::Options> {
     let mut bytes = options.bytes.clone();
     bytes.format.beside = found.first().map(|found| found.listing.extra().kinds.clone()).unwrap_or_default();
     if bytes.format.has_text() {
@@ -136,7 +163,34 @@ fn settled(options: &PlanOptions, found: &[Found], kinds: &BTreeMap<Kind, u64>) 
         Extension::MostCommon => Some(becomes(most_common(kinds)).extension().to_owned()),
     };
     bytes.recipe = options.recipe.as_ref().map(making::words);
+    if is_of_shards && options.walk.components == Components::All {
+        // Nobody has asked for them by name.
+        let all = std::mem::take(&mut bytes.format.beside);
+        bytes.format.beside = all.into_iter().filter(|kind| formats::has_place_for(&bytes.format, kind)).collect();
+    }
     Ok(bytes)
+}
+
+/// Fails where a component was asked for that no sample has.
+fn are_there(components: &Components, found: &[Found]) -> Result<()> {
+    let Components::Named(wanted) = components else { return Ok(()) };
+    let has = |kind: &Beside| {
+        found.iter().any(|found| {
+            let extra = found.listing.extra();
+            let which = extra.kinds.iter().position(|one| one.name() == kind.name());
+            let pieces = |which| extra.pieces.iter().skip(which).step_by(extra.kinds.len());
+            which.is_some_and(|which| pieces(which).any(|piece| piece.length().is_some()))
+        })
+    };
+    let Some(missing) = wanted.iter().find(|kind| !has(kind)) else { return Ok(()) };
+    let left_out = found.iter().flat_map(|found| found.ignored.keys()).filter_map(|what| what.strip_prefix(COMPONENT));
+    let kept = found.iter().flat_map(|found| &found.listing.extra().kinds).filter(|kind| has(kind)).map(Beside::name);
+    let names: BTreeSet<&str> = left_out.chain(kept).collect();
+    let there = match names.is_empty() {
+        true => "they have none".to_owned(),
+        false => format!("they have {}", names.into_iter().collect::<Vec<_>>().join(", ")),
+    };
+    Err(Error::usage(format!("no sample has a component {:?} that can go along: {there}", missing.name())))
 }
 
 /// Looks at a few samples of each dataset where they lie.

@@ -5,7 +5,7 @@
 
 use std::{collections::HashMap, path::Path};
 
-use shardpack_format::{Error, Result, manifest};
+use shardpack_format::{Error, Result, formats::Beside, manifest};
 use shardpack_reader::Dataset;
 
 use crate::{
@@ -22,6 +22,8 @@ const NOWHERE: u64 = u64::MAX;
 #[derive(Debug)]
 pub(super) struct Relay<'a> {
     plan: &'a Plan,
+    /// What is asked for beside images.
+    kinds: &'a [Beside],
     dataset: Dataset,
     /// Number in stored order by number in the listing, or [`NOWHERE`].
     places: Vec<u64>,
@@ -30,11 +32,12 @@ pub(super) struct Relay<'a> {
 }
 
 impl<'a> Relay<'a> {
-    /// Serves the listing of `plan` from the dataset in `folder` that was packed by it.
+    /// Serves the listing of `plan` from the dataset in `folder` that was packed by it, with these `kinds` beside images, which
+    /// are some of its own.
     ///
     /// # Errors
     /// When it cannot be opened, or is not what `plan` says.
-    pub fn open(folder: &Path, plan: &'a Plan) -> Result<Self> {
+    pub fn open(folder: &Path, plan: &'a Plan, kinds: &'a [Beside]) -> Result<Self> {
         let dataset = Dataset::open(folder)?.check_content(true);
         let mut places = vec![NOWHERE; plan.listing.len() as usize];
         for stored in 0..dataset.len() {
@@ -46,7 +49,7 @@ impl<'a> Relay<'a> {
         }
         let lines = sys::read_if_there(&folder.join(manifest::LEDGER_FILE))?.unwrap_or_default();
         let refused = ledger::read(&lines)?.into_iter().map(|line| (line.path, line.reason.to_string())).collect();
-        Ok(Self { plan, dataset, places, refused })
+        Ok(Self { plan, kinds, dataset, places, refused })
     }
 
     fn place(&self, number: u64) -> Result<u64, ReadError> {
@@ -68,7 +71,7 @@ impl Source for Relay<'_> {
     }
 
     fn read_beside(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
-        dataset::read_beside(&self.dataset, self.place(number)?, &self.plan.listing.extra().kinds, which, out)
+        dataset::read_beside(&self.dataset, self.place(number)?, self.kinds, which, out)
     }
 
     fn peek(&self, number: u64, first: &mut [u8], wait: bool) -> Result<Option<usize>, ReadError> {

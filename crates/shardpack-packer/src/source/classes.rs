@@ -178,10 +178,6 @@ pub(super) struct Collector {
 }
 
 impl Collector {
-    pub fn new(classes: &Arc<Vec<Box<[u8]>>>) -> Self {
-        Self::with(classes, Extra::default())
-    }
-
     /// Of samples that have these things beside their images.
     pub fn with(classes: &Arc<Vec<Box<[u8]>>>, extra: Extra) -> Self {
         let builder = Builder::with(extra);
@@ -298,7 +294,7 @@ mod tests {
     #[test]
     fn paths_begin_with_the_class_once() {
         let classes = Arc::new(vec![b"cat".as_slice().into()]);
-        let mut collector = Collector::new(&classes);
+        let mut collector = Collector::with(&classes, Extra::default());
         assert_eq!(collector.path(Some(0), b"cat/1.jpg"), b"cat/1.jpg");
         assert_eq!(collector.path(Some(0), b"cats/1.jpg"), b"cat/cats/1.jpg");
         assert_eq!(collector.path(None, b"cats/1.jpg"), b"cats/1.jpg");

@@ -146,7 +146,9 @@ fn beside(dataset: &Dataset, choice: &Choice, options: &Options) -> (Vec<(Beside
     // They are the last components.
     let first = dataset.manifest().components.len().saturating_sub(choice.beside.len());
     let own = choice.beside.iter().cloned().zip(first..);
-    let (kept, left): (Vec<_>, Vec<_>) = own.partition(|(kind, _)| !options.no_text || options.beside.contains(kind));
+    let (kept, left): (Vec<_>, Vec<_>) = own.partition(|(kind, _)| {
+        options.components.wants(kind.name()) && (!options.no_text || options.beside.contains(kind))
+    });
     (kept, left.iter().map(|(kind, _)| kind.name().to_owned()).collect())
 }
 

@@ -49,6 +49,29 @@ pub enum Splits {
     Compared(Vec<String>),
 }
 
+/// Which components of a source of samples go along, beside image and label.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Components {
+    /// All that can.
+    #[default]
+    All,
+    /// None.
+    None,
+    /// These, by their names.
+    Named(Vec<Beside>),
+}
+
+impl Components {
+    /// Whether that called `name` does, if it can.
+    pub fn wants(&self, name: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::None => false,
+            Self::Named(kinds) => kinds.iter().any(|kind| kind.name() == name),
+        }
+    }
+}
+
 /// How a source is walked.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -64,6 +87,8 @@ pub struct Options {
     pub no_labels: bool,
     /// Files beside images that belong to the sample.
     pub beside: Vec<Beside>,
+    /// Which further components of samples go along, where the source is a dataset or shards.
+    pub components: Components,
     /// Leave out what the source tells of samples beside that, and what a sealed dataset has of its own.
     pub no_text: bool,
     /// What it tells begins with class, label and path.

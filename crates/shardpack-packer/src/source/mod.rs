@@ -27,6 +27,7 @@ use std::{
 
 use shardpack_format::{
     Error, Result,
+    formats::Beside,
     image_header::Kind,
     manifest::{self, INDEX_FOLDER, SUMS_FILE},
     splits,
@@ -47,6 +48,9 @@ pub use open::FolderReader;
 use patient::Patient;
 pub use several::{Part, Several};
 pub use shards::Shards;
+
+/// What fields of records that are left out are counted under begins so, and their name follows.
+pub(crate) const COMPONENT: &str = "component ";
 
 /// Whether `extension`, in lower case and without its dot, is one of an image.
 pub fn is_image_extension(extension: &[u8]) -> bool {
@@ -121,6 +125,8 @@ pub struct Found {
     pub unpacked: Vec<Unpacked>,
     /// Other files by the reason why they are no samples.
     pub ignored: BTreeMap<String, u64>,
+    /// Fields of records that are components of the samples, and how many records have them.
+    pub carried: BTreeMap<String, u64>,
     /// Kinds of the images that were looked into on the way, if any were.
     pub kinds: BTreeMap<Kind, u64>,
     /// What a person should know.
@@ -131,6 +137,25 @@ pub struct Found {
     pub meta: bool,
     /// Classes have the numbers that the source gives them.
     pub is_numbered: bool,
+}
+
+impl Found {
+    /// The same with these of the components alone; the others are left out and counted.
+    pub(crate) fn with_kinds(&self, kinds: &[Beside]) -> Self {
+        if self.listing.extra().kinds == kinds {
+            return self.clone();
+        }
+        let mut found = self.clone();
+        found.listing = Arc::new(self.listing.with_kinds(kinds));
+        let is_kept = |what: &str| {
+            let name = what.strip_prefix(COMPONENT).map(str::to_ascii_lowercase);
+            kinds.iter().any(|kind| Some(kind.name()) == name.as_deref())
+        };
+        // A few of them may have been counted as what cannot be had.
+        found.ignored.extend(found.carried.extract_if(.., |what, _| !is_kept(what)));
+        found.before = self.before.as_ref().map(|before| Arc::new(before.with_kinds(kinds)));
+        found
+    }
 }
 
 /// What is packed.
@@ -216,6 +241,15 @@ impl Origin {
             true => existing.starts_with(&root),
             false => is_whole && existing == root,
         })
+    }
+
+    /// Whether all of it is shards of any writer.
+    pub fn is_of_shards(&self) -> bool {
+        match self {
+            Self::Shards(_) => true,
+            Self::Several(several) => several.parts().iter().all(|part| part.origin.is_of_shards()),
+            _ => false,
+        }
     }
 
     /// Paths that nothing may be written into or over: folders of the source, or files.

@@ -111,8 +111,10 @@ impl Several {
                 [] => format!("split {} has nothing", one.split.clone().unwrap_or_default()),
                 names => format!("split {} has {}", one.split.clone().unwrap_or_default(), names.join(", ")),
             };
-            return Err(Error::usage(format!("{} beside its images, {}", say(&all[0]), say(other)))
-                .help("--meta none leaves behind what lists say beside path and label"));
+            return Err(Error::usage(format!("{} beside its images, {}", say(&all[0]), say(other))).help(
+                "--meta none leaves behind what lists say beside path and label; of shards, --components takes those \
+                     that it names of all, or none",
+            ));
         }
         for one in &mut all {
             if one.listing.classes != classes {

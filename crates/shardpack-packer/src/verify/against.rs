@@ -26,7 +26,7 @@ use crate::{
     monitor::{Monitor, Phase},
     source::{
         Found, Origin, ReadError, Refusal, Source,
-        image_folder::{self, Splits},
+        image_folder::{self, Components, Splits},
     },
     sys,
 };
@@ -47,6 +47,7 @@ pub(super) fn discover(
         splits,
         threads: (2 * jobs).max(8),
         no_labels: datasets.iter().all(|dataset| dataset.manifest.classes.is_empty()),
+        components: Components::Named(beside.clone()),
         no_text: !beside.iter().any(Beside::is_text),
         meta: meta && beside.iter().any(Beside::is_text),
         beside: beside.into_iter().filter(|beside| !beside.is_text()).collect(),

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    formats::foreign::{self, Foreign, Image, Input, Label, Record, Skip, Walk, Wanted},
+    formats::foreign::{self, Foreign, Image, Input, Label, Other, Record, Skip, Walk, Wanted},
     image_header::{Kind, SNIFF_BYTES},
 };
 
@@ -232,6 +232,7 @@ fn image<'a>(example: &Example<'a>, data: &[u8], wanted: &Wanted) -> Result<(&'a
 
 /// Fills in what an example says beside its image, which is the feature `image`.
 fn describe(record: &mut Record, example: &Example<'_>, data: &[u8], image: Option<&[u8]>, wanted: &Wanted) {
+    let data_offset = record.range.start + HEAD_BYTES as u64;
     let mut used: Vec<&[u8]> = image.into_iter().collect();
     let label = match &wanted.label {
         Some(name) => Some(name.as_str()),
@@ -254,7 +255,12 @@ fn describe(record: &mut Record, example: &Example<'_>, data: &[u8], image: Opti
     record.class = text(CLASSES);
     record.filename = text(FILENAMES);
     let others = example.iter().filter(|(key, _)| !used.contains(key));
-    record.others = others.map(|(key, list)| (lossy(key), list.bytes)).collect();
+    let other = |(key, list): (&[u8], &List)| Other {
+        name: lossy(key),
+        bytes: list.bytes,
+        offset: example.only_bytes(list).map(|place| data_offset + place.start as u64),
+    };
+    record.others = others.map(other).collect();
 }
 
 fn label_of(example: &Example<'_>, data: &[u8], list: &List, number: usize) -> Label {
@@ -417,7 +423,12 @@ mod tests {
         assert_eq!((record.class.as_deref(), record.filename.as_deref()), (Some(&b"tench"[..]), Some(&b"a.JPEG"[..])));
         assert_eq!(record.image.as_ref().unwrap().name, "image/encoded");
         let others = ["image/format", "image/height", "image/width"].into_iter().zip([4, 8, 8]);
-        assert_eq!(record.others, others.map(|(key, bytes)| (key.to_owned(), bytes)).collect::<Vec<_>>());
+        let found: Vec<_> = record.others.iter().map(|other| (other.name.as_str(), other.bytes)).collect();
+        assert_eq!(found, others.collect::<Vec<_>>());
+        // Text stands for itself, numbers do not.
+        let format = record.others[0].offset.unwrap() as usize;
+        assert_eq!(&file[format..format + 4], b"JPEG");
+        assert!(record.others[1..].iter().all(|other| other.offset.is_none()));
         assert_eq!(record.range.end, file.len() as u64);
     }
 

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    formats::foreign::{Foreign, Image, Input, Label, Record, Skip, Walk, Wanted},
+    formats::foreign::{Foreign, Image, Input, Label, Other, Record, Skip, Walk, Wanted},
     hash,
     image_header::{Kind, SNIFF_BYTES},
 };
@@ -279,7 +279,11 @@ impl Samples {
             .components
             .iter()
             .filter(|component| ![image_offset, label_offset].contains(&Some(component.offset)))
-            .map(|component| (text(&component.extension), component.bytes))
+            .map(|Component { extension, offset, bytes }| Other {
+                name: text(extension),
+                bytes: *bytes,
+                offset: Some(*offset),
+            })
             .collect();
         Record {
             range: sample.offset..end,

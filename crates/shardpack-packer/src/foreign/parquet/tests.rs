@@ -174,7 +174,7 @@ fn check(found: &[(Record, Vec<u8>)], rows: &[Row], what: &str) {
         let class = label.and_then(|label| ["cat", "dog", "emu"].get(usize::try_from(label).ok()?).copied());
         assert_eq!(record.class.as_deref(), class.map(str::as_bytes), "{what}");
         let note_bytes = note.as_ref().map_or(0, String::len) as u64;
-        assert_eq!(record.others, [("note".to_owned(), note_bytes), ("weight".to_owned(), 8)], "{what}");
+        assert_eq!(others(record), [("note", note_bytes), ("weight", 8)], "{what}");
         let end = at + bytes.as_ref().map_or(0, Vec::len) as u64;
         assert_eq!(record.range, at..end, "{what}");
         match (&record.image, bytes) {
@@ -188,6 +188,11 @@ fn check(found: &[(Record, Vec<u8>)], rows: &[Row], what: &str) {
         }
         at = end;
     }
+}
+
+/// Names of the fields that are neither image nor label, and their lengths.
+fn others(record: &Record) -> Vec<(&str, u64)> {
+    record.others.iter().map(|other| (other.name.as_str(), other.bytes)).collect()
 }
 
 #[test]
@@ -262,7 +267,7 @@ fn a_column_of_bytes_is_found_by_its_content_and_text_by_its_name() {
     assert_eq!(found[0].0.filename.as_deref(), Some(&b"d/1.jpg"[..]));
     assert_eq!(found[0].0.class.as_deref(), Some(&b"cat"[..]));
     assert_eq!(found[0].0.label, Label::Number((-1i32 as u32).into()));
-    assert_eq!(found[0].0.others, [("a".to_owned(), 2), ("c".to_owned(), JPEG.len() as u64)]);
+    assert_eq!(others(&found[0].0), [("a", 2), ("c", JPEG.len() as u64)]);
 
     let wanted = Wanted { image: Some("c".into()), label: Some("class_name".into()), ..Wanted::default() };
     let found = records(file_of(schema, vec![group()], properties()), &wanted);

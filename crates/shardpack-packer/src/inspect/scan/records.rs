@@ -92,7 +92,7 @@ fn scanned(record: Record, header: Option<Header>) -> Scanned {
         components.push((name, image.bytes.into()));
         images.push(Picture { extension: None, bytes: image.bytes.into(), header });
     }
-    components.extend(record.others);
+    components.extend(record.others.into_iter().map(|other| (other.name, other.bytes)));
     let class = record.class.filter(|class| class.len() <= CLASS_BYTES);
     Scanned {
         key: record.key,

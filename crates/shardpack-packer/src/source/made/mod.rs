@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use shardpack_format::Result;
+use shardpack_format::{Result, formats::Beside};
 
 use super::{Origin, ReadError, Refusal, Source};
 use crate::{listing::Listing, monitor::Monitor, sys};
@@ -84,7 +84,8 @@ impl Made {
         let none = || shardpack_format::Error::usage("nothing was made of this split").in_file(&self.spool);
         let of = self.splits.iter().find(|one| one.name.as_deref() == split).ok_or_else(none)?;
         let before = of.leaves_any().then(|| self.origin.open(split, &of.before, work, monitor)).transpose()?;
-        Ok(MadeReader { listing, places: &of.places, spool: Spool::reader(&self.spool)?, before })
+        let (places, kinds) = (&of.places, &of.before.extra().kinds);
+        Ok(MadeReader { listing, places, kinds, spool: Spool::reader(&self.spool)?, before })
     }
 }
 
@@ -93,6 +94,8 @@ pub struct MadeReader<'a> {
     listing: &'a Listing,
     places: &'a [Option<u64>],
     spool: Spool,
+    /// What the source has beside images.
+    kinds: &'a [Beside],
     /// The source, where there is something in it that is still to be read.
     before: Option<Box<dyn Source + 'a>>,
 }
@@ -120,9 +123,12 @@ impl Source for MadeReader<'_> {
     }
 
     fn read_beside(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
-        match &self.before {
-            Some(before) => before.read_beside(number, which, out),
-            None => Err(ReadError::Refused(Refusal("has nothing beside its image".to_owned()))),
+        // The source may have kinds that the format has no place for.
+        let kinds = &self.listing.extra().kinds;
+        let of_source = kinds.get(which).and_then(|kind| self.kinds.iter().position(|one| one == kind));
+        match (&self.before, of_source) {
+            (Some(before), Some(which)) => before.read_beside(number, which, out),
+            _ => Err(ReadError::Refused(Refusal("has nothing beside its image".to_owned()))),
         }
     }
 

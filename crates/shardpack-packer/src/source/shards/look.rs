@@ -3,9 +3,16 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use shardpack_format::{Result, formats::foreign::Label, image_header::Header};
+use shardpack_format::{
+    Result,
+    formats::{
+        Beside,
+        foreign::{Label, Other},
+    },
+    image_header::Header,
+};
 
-use super::Shards;
+use super::{Shards, components};
 
 /// Samples that are shown.
 const SHOWN: usize = 3;
@@ -29,7 +36,9 @@ pub struct Look {
     pub image: String,
     /// Name of the field that holds the label; empty where fields have no names, or there is none.
     pub label: String,
-    /// Other fields of the first sample, those for label, class and file name not among them.
+    /// Other fields of the first sample that go along as components.
+    pub components: Vec<String>,
+    /// Those that do not; those for label, class and file name are not among them.
     pub others: Vec<String>,
     /// How the first file was understood where it does not say so itself, in a few words each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -60,11 +69,11 @@ pub struct LookedAt {
 }
 
 impl Shards {
-    /// Looks at the first samples.
+    /// Looks at the first samples. `goes_along` says whether a component does, if there is room.
     ///
     /// # Errors
     /// When a field that was asked for is not there. Damage is left to the walk to tell.
-    pub fn look(&self) -> Result<Look> {
+    pub fn look(&self, goes_along: impl Fn(&Beside) -> bool) -> Result<Look> {
         let mut formats: Vec<(String, u64)> = Vec::new();
         for file in &self.files {
             let packed = file.shard.packed.map_or_else(String::new, |packed| format!(", {}", packed.name()));
@@ -86,6 +95,7 @@ impl Shards {
             last: name(self.files.last()),
             image: String::new(),
             label: String::new(),
+            components: Vec::new(),
             others: Vec::new(),
             understood: Vec::new(),
             samples: Vec::new(),
@@ -111,7 +121,12 @@ impl Shards {
             if look.samples.is_empty() {
                 look.image = record.image.as_ref().map_or_else(|_| String::new(), |image| shown(image.name.as_bytes()));
                 look.label = shown(record.label_name.as_bytes());
-                look.others = record.others.iter().map(|(name, _)| shown(name.as_bytes())).collect();
+                let (kept, left) = record.others.iter().partition(|other| {
+                    let kind = components::component(&other.name).filter(|_| other.offset.is_some());
+                    kind.is_some_and(|kind| goes_along(&kind))
+                });
+                let names = |others: Vec<&Other>| others.iter().map(|other| shown(other.name.as_bytes())).collect();
+                (look.components, look.others) = (names(kept), names(left));
             }
             look.samples.push(LookedAt {
                 key: shown(&record.key),

@@ -4,6 +4,7 @@
 //! record. Images are read from those places afterwards, in whatever order the copy wants, and the record's own checksum
 //! is compared again then. What is compressed is unpacked into the work folder first, for it has no places.
 
+mod components;
 mod look;
 mod open;
 mod scan;
@@ -27,9 +28,10 @@ use shardpack_format::{
 use super::{
     Found,
     classes::{Classes, Collector, Said, Words},
-    image_folder::{Keep, Options, SPLITS, Splits, order},
+    image_folder::{Keep, Options, SPLITS, Splits, lacking, order},
 };
 use crate::{
+    extra::Extra,
     foreign::{Kind, ShardFile, files, lmdb},
     ledger::{Fate, Unpacked},
     monitor::{Monitor, Phase},
@@ -185,7 +187,7 @@ impl Shards {
         let looks = (scan::LOOKS / self.files.len()).max(1);
         let scanned = self.files.par_iter().map(|file| {
             monitor.go_on()?;
-            scan::scan(&file.shard, &file.name, &wanted, looks, monitor)
+            scan::scan(&file.shard, &file.name, &wanted, options, looks, monitor)
         });
         let mut scanned: Vec<Scanned> = scanned.collect::<Result<_>>()?;
         let (mut words, mut known) = (Words::default(), Vec::new());
@@ -203,6 +205,7 @@ impl Shards {
         self.check_label(&scanned)?;
         let said = scanned.iter().flat_map(|file| file.rows.iter().map(|row| row.said));
         let classes = Classes::settle(said, &words, &known);
+        let kinds = components::kinds(&scanned, options);
         let mut scanned: Vec<Option<Scanned>> = scanned.into_iter().map(Some).collect();
         let mut found = Vec::new();
         let mut lost = self.lost.iter();
@@ -215,7 +218,7 @@ impl Shards {
                 fate: Fate::Skipped,
                 reason: reason.as_str().into(),
             }));
-            let mut collector = Collector::new(&classes.names);
+            let mut collector = Collector::with(&classes.names, Extra::of(kinds.clone()));
             let mut notes = Vec::new();
             let of_split =
                 self.files.iter().zip(&mut scanned).enumerate().filter(|(_, (file, _))| file.split == one.split);
@@ -231,8 +234,11 @@ impl Shards {
                     fate,
                     reason: reason.into(),
                 };
+                components::count(&scanned, &kinds, &mut one.ignored, &mut one.carried);
+                let mut fields_end = 0;
                 for row in &scanned.rows {
                     let name = scanned.name(row);
+                    let fields_start = std::mem::replace(&mut fields_end, row.fields_end);
                     match classes.number(row.said, &words) {
                         Err(reason) => {
                             let reason = format!("{reason} ({})", file.shard.place(&file.name, row.offset));
@@ -245,6 +251,10 @@ impl Shards {
                         Ok(class) => {
                             let place = open::place(number, row.offset);
                             collector.add(class, name, row.bytes, place, open::stamp(row.fetch_bytes, row.recipe))?;
+                            if !kinds.is_empty() {
+                                let pieces = scanned.fields.pieces(fields_start, fields_end, &kinds);
+                                collector.add_extra(&pieces.collect::<Vec<_>>(), None);
+                            }
                         }
                     }
                 }
@@ -255,9 +265,6 @@ impl Shards {
                 }
                 for (kind, images) in scanned.kinds {
                     *one.kinds.entry(kind).or_default() += images;
-                }
-                for (field, samples) in scanned.others {
-                    *one.ignored.entry(format!("component {field}")).or_default() += samples;
                 }
                 for (what, entries) in scanned.passed {
                     *one.ignored.entry(what).or_default() += entries;
@@ -273,6 +280,7 @@ impl Shards {
                 // Its pages have an order that nobody chose.
                 listing.order_by_keys();
             }
+            one.notes.extend(lacking(&listing));
             one.listing = Arc::new(listing);
             one.unpacked.sort_unstable_by(order);
             if classes.is_unlabelled && !wanted.no_labels && !one.listing.is_empty() {

@@ -137,11 +137,15 @@ impl Shards {
     /// Where what is fetched of each file for `listing` ends; 0 for a file that has no sample in it.
     fn ends(&self, listing: &Listing) -> Result<Vec<u64>> {
         let mut ends = vec![0; self.files.len()];
-        for entry in listing.entries() {
+        for (entry, number) in listing.entries().iter().zip(0..) {
             let (file, offset) = of_place(entry.place);
             let end: Option<&mut u64> = ends.get_mut(file);
             let end = end.ok_or_else(|| Error::data("a sample of a shard that is not in the source"))?;
             *end = (*end).max(offset + of_stamp(entry.stamp).0 as u64);
+            for piece in listing.extra().pieces_of(number) {
+                *end = (*end)
+                    .max(piece.length().map_or(0, |bytes| piece.stamp.cast_unsigned().saturating_add(bytes.into())));
+            }
         }
         Ok(ends)
     }
@@ -231,6 +235,20 @@ impl Source for ShardReader<'_> {
             }
             payload.copy_from_slice(&image);
             Ok(())
+        })
+    }
+
+    fn read_beside(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
+        let extra = self.listing.extra();
+        let (Some(kind), Some(piece)) = (extra.kinds.get(which), extra.pieces_of(number).get(which)) else {
+            return Err(ReadError::Refused(Refusal("has nothing of this kind beside it".to_owned())));
+        };
+        let (number, offset) = (of_place(self.listing.entry(number).place).0, piece.stamp.cast_unsigned());
+        self.file(number)?.read_exact_at(out, offset).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => {
+                self.refuse(number, offset, &format!("the file ends before component {} does", kind.name()))
+            }
+            _ => refused(sys::io_error("cannot read", &self.paths[number], error)),
         })
     }
 

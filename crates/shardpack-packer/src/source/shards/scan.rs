@@ -9,7 +9,13 @@ use shardpack_format::{
     image_header::Kind,
 };
 
-use super::super::classes::{Said, Words};
+use super::{
+    super::{
+        classes::{Said, Words},
+        image_folder::Options,
+    },
+    components::Fields,
+};
 use crate::{foreign::ShardFile, monitor::Monitor};
 
 /// Images that are looked into to tell which kind is the most common, over all files.
@@ -31,6 +37,8 @@ pub(super) struct Row {
     pub recipe: u32,
     /// Length of the image in bytes.
     pub bytes: u32,
+    /// Where its fields end; they begin where those of the row before do.
+    pub fields_end: u64,
 }
 
 /// A record that cannot be packed, or bytes that cannot be read.
@@ -51,8 +59,10 @@ pub(super) struct Scanned {
     /// Names of the classes, where the file tells them.
     pub known: Vec<Vec<u8>>,
     pub kinds: BTreeMap<Kind, u64>,
-    /// Fields of samples that are not packed, and of how many samples.
+    /// Fields beside image and label, and how many records have them.
     pub others: BTreeMap<String, u64>,
+    /// Those of rows that may go along.
+    pub fields: Fields,
     /// What the file holds that is no record, and how much of it.
     pub passed: BTreeMap<String, u64>,
     /// Fields of samples that are: their images and labels.
@@ -78,6 +88,7 @@ pub(super) fn scan(
     file: &ShardFile,
     name: &str,
     wanted: &Wanted,
+    options: &Options,
     looks: usize,
     monitor: &dyn Monitor,
 ) -> Result<Scanned> {
@@ -105,10 +116,10 @@ pub(super) fn scan(
                 break;
             }
         };
-        for (field, _) in &record.others {
-            match scanned.others.get_mut(field) {
+        for other in &record.others {
+            match scanned.others.get_mut(&other.name) {
                 Some(samples) => *samples += 1,
-                None => drop(scanned.others.insert(field.clone(), 1)),
+                None => drop(scanned.others.insert(other.name.clone(), 1)),
             }
         }
         for field in [record.image.as_ref().map_or("", |image| image.name.as_str()), &record.label_name] {
@@ -119,7 +130,7 @@ pub(super) fn scan(
         if wanted.no_labels {
             (record.label, record.class) = (Label::Missing, None);
         }
-        let taken = scanned.take(&record, name, &mut keys);
+        let taken = scanned.take(&record, name, &mut keys, options);
         if taken && looked < looks {
             looked += 1;
             if walk.image(&mut image).is_ok() {
@@ -159,7 +170,7 @@ pub(super) fn scan(
 
 impl Scanned {
     /// Notes a record; whether it can be packed.
-    fn take(&mut self, record: &Record, file: &str, keys: &mut HashMap<u128, u64>) -> bool {
+    fn take(&mut self, record: &Record, file: &str, keys: &mut HashMap<u128, u64>, options: &Options) -> bool {
         let offset = record.range.start;
         let name = name_of(record, file);
         // Where a file's name has a folder that is its class's, as in an ImageFolder, all samples of the label show it.
@@ -200,6 +211,7 @@ impl Scanned {
                     fetch_bytes,
                     recipe: image.recipe,
                     bytes: image.bytes,
+                    fields_end: self.fields.take(&record.others, options),
                 });
                 true
             }

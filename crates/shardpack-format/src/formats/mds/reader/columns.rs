@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::{AS_IT_IS, CONFIG_START, OF_PIXELS, pixels::Pixels, word};
 use crate::{
     Error, Result,
-    formats::foreign::{Image, Label, Record, Wanted},
+    formats::foreign::{Image, Label, Other, Record, Wanted},
     image_header::Kind,
 };
 
@@ -21,6 +21,9 @@ const LABELS: [&str; 5] = ["label", "class", "cls", "target", "y"];
 const FILENAMES: [&str; 8] = ["filename", "file_name", "filepath", "file_path", "path", "image_path", "key", "__key__"];
 /// Names of text columns that name the class.
 const CLASSES: [&str; 3] = ["class_name", "classname", "class"];
+
+/// Encodings of columns whose bytes mean something without their encoding: text, images in files, or whatever they are.
+const AS_THEY_ARE: [&str; 8] = ["str", "bytes", "json", "jpeg", "png", "str_int", "str_float", "str_decimal"];
 
 /// Longest name of a column in bytes. With it, and no column of no bytes, a sample costs no more than its length allows.
 const NAME_LIMIT_BYTES: usize = 255;
@@ -154,7 +157,12 @@ impl Columns {
         record.filename = self.filename.map(|number| of(number).to_vec());
         let told = [self.image, self.label, self.class, self.filename];
         let others = self.columns.iter().zip(&places).enumerate().filter(|(number, _)| !told.contains(&Some(*number)));
-        record.others = others.map(|(_, (column, place))| (column.name.clone(), place.len() as u64)).collect();
+        let other = |(_, (column, place)): (usize, (&Column, &Range<usize>))| Other {
+            name: column.name.clone(),
+            bytes: place.len() as u64,
+            offset: AS_THEY_ARE.contains(&column.encoding.as_str()).then_some(start + place.start as u64),
+        };
+        record.others = others.map(other).collect();
         record
     }
 
@@ -399,7 +407,7 @@ mod tests {
         assert_eq!((record.label, record.labels), (Label::Number(9), 1));
         assert_eq!(record.filename.as_deref(), Some(&b"x/1.jpg"[..]));
         assert_eq!((record.key, record.key_is_unique), (b"3".to_vec(), false));
-        assert_eq!(record.others, [("a".to_owned(), 8)]);
+        assert_eq!(record.others, [Other { name: "a".to_owned(), bytes: 8, offset: Some(100 + 12) }]);
         let record = found.record(&bytes[..bytes.len() - 1], 100, 3);
         assert!(record.image.unwrap_err().contains("\"n\" reaches beyond the 31 bytes"));
         assert!(found.record(&[&bytes[..], b"x"].concat(), 0, 0).image.unwrap_err().contains("end at byte 32"));

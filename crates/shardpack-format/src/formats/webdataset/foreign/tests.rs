@@ -57,6 +57,10 @@ fn one(members: &[(&str, &[u8])], wanted: &Wanted) -> Record {
     records.remove(0).0
 }
 
+fn other(name: &str, bytes: u64, offset: u64) -> Other {
+    Other { name: name.to_owned(), bytes, offset: Some(offset) }
+}
+
 #[test]
 fn a_tar_is_told_by_the_checksum_of_its_first_header() {
     let mut bytes = tar(&[("a.jpg", b"x")]);
@@ -100,12 +104,12 @@ fn every_sample_is_a_record_with_its_image() {
         labels: 1,
         image: Ok(Image { name: "jpg".into(), fetch: 1536..1541, bytes: 5, offset: 1536, in_parts: false, recipe: 0 }),
         is_damaged: false,
-        others: vec![("json".into(), json.len() as u64)],
+        others: vec![other("json", json.len() as u64, 2560)],
     };
     assert_eq!(*a, expected);
     let (b, image) = &records[1];
     assert_eq!((b.key.as_slice(), image.as_deref()), (&b"../b"[..], Some(&[3; 600][..])));
-    assert_eq!((&b.label, b.labels, &b.others), (&Label::Missing, 0, &vec![("npy".to_owned(), 2)]));
+    assert_eq!((&b.label, b.labels, &b.others), (&Label::Missing, 0, &vec![other("npy", 2, 7168)]));
     assert_eq!(b.image.as_ref().unwrap().name, "left.png");
     let fetch = b.image.as_ref().unwrap().fetch.clone();
     assert_eq!(bytes[fetch.start as usize..fetch.end as usize], [3; 600]);
@@ -127,7 +131,7 @@ fn of_several_images_one_has_to_be_chosen() {
     assert_eq!(one(&[("a.cls", b"1")], &Wanted::default()).image, Err("no image, there is cls".to_owned()));
     let (records, ..) = walk(&tar(&members), &wanted("b.png"));
     assert_eq!(records[0].1.as_deref(), Some(&b"right"[..]));
-    assert_eq!(records[0].0.others, [("a.jpg".to_owned(), 4), ("raw".to_owned(), 1)]);
+    assert_eq!(records[0].0.others, [other("a.jpg", 4, 1536), other("raw", 1, 3584)]);
     let (records, ..) = walk(&tar(&members), &Wanted::default());
     assert_eq!(records[0].1, None);
 }
