@@ -140,7 +140,7 @@ fn components_that_are_left_out_are_shown_and_others_can_be_chosen() {
     let ran = convert(&[&file], &bench.dst(), &["--image-feature", "no", "--quiet"]).code(2).clean_error();
     ran.says("no no, there is seg.png, jpg, cls, fine.cls and 1 more (x.tar, byte 0)");
     let options = ["--image-feature", "jpg", "--dry-run"];
-    convert(&[&file], &bench.dst(), &options).code(0).says("components seg.png, txt; left out: fine.cls");
+    convert(&[&file], &bench.dst(), &options).code(0).says("components seg.png, fine.cls, txt");
     good("the large one", &bench, &file, &["--image-feature", "jpg"], &[(3, large)]);
     let options = ["--image-feature", "seg.png", "--label-feature", "fine.cls"];
     good("the small one", &bench, &file, &options, &[(1, small)]);
