@@ -107,7 +107,7 @@ def main():
         (["--seed", str(2**64 - 1), "--shards", "7"], even_ends(7)),
         (["--order", "source", "--shard-samples", "5"], even_ends(-(-len(paths) // 5))),
         (["--seed", "3", "--shard-size", "300KiB"], byte_ends(307200)),
-        (["--seed", "4", "--shard-size", "204800"], byte_ends(204800)),
+        (["--seed", "4", "--shard-size", "200KiB"], byte_ends(204800)),
     ]
     for options, cut in runs:
         with tempfile.TemporaryDirectory() as folder:
