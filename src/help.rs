@@ -125,6 +125,7 @@ const NOT_FOR: [(&str, &[&str]); 5] = [
             "key_pattern",
             "no_labels",
             "parts",
+            "resize",
         ],
     ),
     ("pack", &["order", "classes", "compress", "sidecars", "parts"]),

@@ -175,7 +175,8 @@ fn progress_and_notes_fit_the_terminal() {
     let (src, planned) = (text(&src), text(&planned));
     for columns in [80, 50] {
         let dst = bench.at(&columns.to_string());
-        let args = ["pack", src, text(&dst), "--shards", "150", "--jobs", "1"];
+        // Slow enough that there is something to show on any machine.
+        let args = ["pack", src, text(&dst), "--shards", "150", "--jobs", "1", "--compress", "zstd:19"];
         let ran = on_terminal(columns, &args).code(0);
         let lines = lines(&ran.stdout);
         let bars: Vec<_> = lines.iter().filter(|line| line.starts_with("packing ")).collect();
