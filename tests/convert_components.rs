@@ -288,11 +288,12 @@ fn a_conversion_that_was_killed_goes_on_with_its_components() {
     let source = bench.at("x.tar.gz");
     fs::write(&source, gzip(&tar.bytes())).unwrap();
     let whole = bench.at("whole");
-    let options = ["--shards", "20", "--json"];
+    let options = ["--shards", "20", "--jobs", "1", "--json"];
     let expected = convert(&[&source], &whole, &options).code(0).json();
     let mut resumed = 0;
-    for moment in 1..12 {
-        let dst = bench.at(&format!("killed{moment}"));
+    // Kills when so many shards are finished; none at the first.
+    for finished in [0, 1, 3, 6, 10] {
+        let dst = bench.at(&format!("killed{finished}"));
         let mut child = Command::new(binary())
             .args(["convert".as_ref(), source.as_os_str(), dst.as_os_str()])
             .args(options)
@@ -300,12 +301,15 @@ fn a_conversion_that_was_killed_goes_on_with_its_components() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        thread::sleep(Duration::from_millis(150 * moment));
+        let indexes = || fs::read_dir(dst.join("index")).map_or(0, |entries| entries.count());
+        while indexes() < finished && child.try_wait().unwrap().is_none() {
+            thread::sleep(Duration::from_millis(1));
+        }
         child.kill().unwrap();
         child.wait().unwrap();
         let mut found = convert(&[&source], &dst, &options).code(0).json();
         resumed += u64::from(found["resumed_shards"].as_u64().is_some_and(|shards| (1..20).contains(&shards)));
-        assert_eq!(contents(&dst), contents(&whole), "moment {moment}");
+        assert_eq!(contents(&dst), contents(&whole), "{finished} finished");
         let mut expected = expected.clone();
         for document in [&mut found, &mut expected] {
             let fields = document.as_object_mut().unwrap();
@@ -313,7 +317,7 @@ fn a_conversion_that_was_killed_goes_on_with_its_components() {
                 fields.remove(of_run);
             }
         }
-        assert_eq!(found, expected, "moment {moment}");
+        assert_eq!(found, expected, "{finished} finished");
     }
     assert_eq!(lists::text(one(&lists::samples(&whole), "0/7.jpg"), "txt").unwrap(), "caption 7");
     assert!(resumed > 0, "no kill left some shards finished and others not");
