@@ -1,9 +1,10 @@
-//! Panics of decoders, which some files cause: they are refusals of one image here.
+//! Panics of crates that read files of others, which some files cause. Those of decoders are refusals of one image here.
 
 use std::{
     cell::Cell,
     panic::{self, AssertUnwindSafe},
     sync::Once,
+    thread,
 };
 
 use shardpack_format::image_header::Kind;
@@ -15,11 +16,20 @@ thread_local! {
     static IS_CONTAINED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Calls into decoders and encoders with the image in `bytes`; a panic in there says that they do not take it. It has no
-/// effect where a program is built to abort on panic.
+/// Calls into decoders and encoders with the image in `bytes`; a panic in there says that they do not take it.
+pub(crate) fn contained<T>(bytes: &[u8], call: impl FnOnce() -> Result<T, Refused>) -> Result<T, Refused> {
+    // Nothing that the call has touched is used again but `bytes`, which it cannot change.
+    caught(call).unwrap_or_else(|_| Err(Refused::Damaged(Kind::of(bytes), "its decoder gives up on it".to_owned())))
+}
+
+/// What `call` gives, or what it panicked with, of which nothing is printed. What it was doing must not be used again. It
+/// has no effect where a program is built to abort on panic.
 ///
 /// The first call puts a hook before the one that prints panics, for good. It changes nothing outside of these calls.
-pub(crate) fn contained<T>(bytes: &[u8], call: impl FnOnce() -> Result<T, Refused>) -> Result<T, Refused> {
+///
+/// # Errors
+/// The panic.
+pub fn caught<T>(call: impl FnOnce() -> T) -> thread::Result<T> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let before = panic::take_hook();
@@ -30,10 +40,9 @@ pub(crate) fn contained<T>(bytes: &[u8], call: impl FnOnce() -> Result<T, Refuse
         }));
     });
     let was = IS_CONTAINED.replace(true);
-    // Nothing that the call has touched is used again but `bytes`, which it cannot change.
     let outcome = panic::catch_unwind(AssertUnwindSafe(call));
     IS_CONTAINED.set(was);
-    outcome.unwrap_or_else(|_| Err(Refused::Damaged(Kind::of(bytes), "its decoder gives up on it".to_owned())))
+    outcome
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 //! Pure: listing, options and seed in, plan out; no I/O, no clock, no number of threads. What is kept is the listing and
 //! the cuts; the order is a bijection and is computed where it is needed.
 
+mod cuts;
+
 use std::{collections::BTreeMap, fmt::Write, ops::Range, sync::Arc};
 
 use serde::{Deserialize, Serialize};
@@ -54,7 +56,7 @@ pub enum Cut {
 pub enum Compression {
     /// Not at all.
     None,
-    /// zstd at this level, a frame a block, with a seek table.
+    /// zstd at this level, in frames as the format has them.
     Zstd(i32),
 }
 
@@ -185,20 +187,6 @@ pub struct Scratch {
     beside: Vec<Option<u32>>,
 }
 
-/// More files than anybody wants in a folder, unless it is said in so many words.
-const MOST_SHARDS: u64 = 100_000;
-
-/// Fails where a size makes so many shards that it was hardly meant; `fits` says what would do for a number of them.
-fn not_absurd(shards: u64, fits: impl Fn(u64) -> String) -> Result<u64> {
-    match shards <= MOST_SHARDS {
-        true => Ok(shards),
-        false => Err(Error::usage(format!("{shards} shards, and as many indexes")).help(format!(
-            "{} makes {MOST_SHARDS} at most; --shards {shards} where so many are meant",
-            fits(MOST_SHARDS)
-        ))),
-    }
-}
-
 impl Plan {
     /// Plans the packing of what was found.
     ///
@@ -219,8 +207,7 @@ impl Plan {
         }
         plan.longest_record_bytes = longest;
         plan.block_samples = (BLOCK_BYTES * samples).div_ceil(total.max(1)).clamp(1, samples);
-        let ends = plan.ends(total, longest)?;
-        plan.cut(&ends)?;
+        plan.cut(total, longest)?;
         Ok(plan)
     }
 
@@ -311,76 +298,6 @@ impl Plan {
         longest_record_bytes: u32,
     ) -> Result<Self> {
         Ok(Self { shards, block_samples, longest_record_bytes, ..Self::without_cuts(found, options)? })
-    }
-
-    /// How many shards there are, and where they end: as positions, or as shares of the bytes.
-    fn ends(&self, total: u64, longest: u32) -> Result<Ends> {
-        let samples = self.listing.len();
-        let even = |shards: u64| Ends::Positions(shards.clamp(1, samples));
-        match self.options.cut {
-            Cut::Shards(0) | Cut::ShardSamples(0) | Cut::ShardSize(0) => {
-                Err(Error::usage("a shard holds at least one sample"))
-            }
-            Cut::Shards(shards) if shards > samples => Err(Error::usage(format!(
-                "--shards {shards}, and there {}: some shards would be empty",
-                if samples == 1 { "is 1 image".to_owned() } else { format!("are {samples} images") }
-            ))),
-            Cut::Shards(shards) => Ok(even(shards)),
-            Cut::ShardSamples(most) => {
-                not_absurd(samples.div_ceil(most), |shards| format!("--shard-samples {}", samples.div_ceil(shards)))
-                    .map(even)
-            }
-            Cut::ShardSize(most) => {
-                // Cuts fall on the sample nearest to an even share, so a shard is at most one record over its share.
-                let format = self.format();
-                let heads = format.head_bytes(samples) - format.head_bytes(0);
-                let room = format.room_bytes(most).saturating_sub(format.head_bytes(0) + u64::from(longest)).max(1);
-                let room = if u64::from(longest) * 4 > most { most } else { room };
-                let shards = (total + heads).div_ceil(room).clamp(1, samples);
-                let fits = |shards| (total + heads) / shards + format.head_bytes(0) + u64::from(longest);
-                not_absurd(shards, |shards| format!("--shard-size {}MiB", (fits(shards) >> 20) + 1))?;
-                Ok(Ends::Bytes { shards, total })
-            }
-        }
-    }
-
-    /// Cuts the order into shards in one pass over it.
-    fn cut(&mut self, ends: &Ends) -> Result<()> {
-        let samples = self.listing.len();
-        let mut scratch = Scratch::default();
-        let mut shards = Vec::with_capacity(ends.shards() as usize);
-        let mut shard = Shard { first: 0, samples: 0, records_bytes: 0 };
-        let mut before = 0u64;
-        for position in 0..samples {
-            let record_bytes = u64::from(self.layout_of(self.sample_at(position), &mut scratch)?.record_bytes);
-            let number = shards.len() as u64;
-            let full = match ends {
-                Ends::Positions(count) => position == even_share(samples, number + 1, *count),
-                // Nearest cut: the record goes to the next shard when more than half of it lies beyond the share.
-                Ends::Bytes { shards, total } => before + record_bytes / 2 >= even_share(*total, number + 1, *shards),
-            };
-            // No shard may be empty: neither this one nor those still to come.
-            let left = samples - position;
-            let wanted = ends.shards() - number - 1;
-            if wanted > 0 && shard.samples > 0 && (full || left <= wanted) {
-                shards.push(shard);
-                shard = Shard { first: position, samples: 0, records_bytes: 0 };
-            }
-            shard.samples += 1;
-            shard.records_bytes += record_bytes;
-            before += record_bytes;
-        }
-        shards.push(shard);
-        self.shards = shards;
-        let most = self.format.0.most_shard_bytes();
-        match self.shards.iter().map(|shard| self.content_bytes(shard)).find(|bytes| *bytes > most) {
-            Some(bytes) => Err(Error::usage(format!(
-                "a shard of {bytes} bytes: {} holds at most {most} in one",
-                self.format.0.name()
-            ))
-            .help("choose smaller shards with --shard-size")),
-            None => Ok(()),
-        }
     }
 
     /// Number in the listing of the sample at `position` of the order.
@@ -581,28 +498,6 @@ impl Plan {
         }
         (counts, unclassified)
     }
-}
-
-/// What decides where shards end.
-enum Ends {
-    /// So many shards of equal counts.
-    Positions(u64),
-    /// So many shards of equal bytes.
-    Bytes { shards: u64, total: u64 },
-}
-
-impl Ends {
-    fn shards(&self) -> u64 {
-        match self {
-            Self::Positions(shards) | Self::Bytes { shards, .. } => *shards,
-        }
-    }
-}
-
-/// The first `parts` of `of` equal shares of `total`.
-fn even_share(total: u64, parts: u64, of: u64) -> u64 {
-    // At most `total`, since `parts` is at most `of`.
-    (u128::from(total) * u128::from(parts) / u128::from(of)) as u64
 }
 
 #[cfg(test)]

@@ -1,40 +1,16 @@
 //! Panics of crates that read files of others, which some damage causes: they are errors here.
 
-use std::{
-    any::Any,
-    cell::Cell,
-    panic::{self, AssertUnwindSafe},
-    sync::Once,
-};
+use std::any::Any;
 
 use shardpack_format::{Error, Result};
+use shardpack_imaging::caught;
 
 /// What the language itself says where it panics.
 const OF_CODE: [&str; 6] = ["`", "out of bounds", "out of range", "attempt to", "assertion", "overflow"];
 
-thread_local! {
-    /// Whether panics of this thread are errors about to be told, so that nothing is printed of them.
-    static IS_CONTAINED: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Calls into a crate that reads a file, `what`; a panic in there says that the file is damaged. What it was doing must
-/// not be used again. It has no effect where a program is built to abort on panic.
-///
-/// The first call puts a hook before the one that prints panics, for good. It changes nothing outside of these calls.
+/// Calls into a crate that reads a file, `what`; a panic in there says that the file is damaged, as [`caught`] has it.
 pub(super) fn contained<T>(what: &str, call: impl FnOnce() -> Result<T>) -> Result<T> {
-    static HOOK: Once = Once::new();
-    HOOK.call_once(|| {
-        let before = panic::take_hook();
-        panic::set_hook(Box::new(move |panic| {
-            if !IS_CONTAINED.try_with(Cell::get).unwrap_or(false) {
-                before(panic);
-            }
-        }));
-    });
-    let was = IS_CONTAINED.replace(true);
-    let outcome = panic::catch_unwind(AssertUnwindSafe(call));
-    IS_CONTAINED.set(was);
-    outcome.unwrap_or_else(|panic| Err(Error::data(format!("damaged {what}: {}", message(&*panic)))))
+    caught(call).unwrap_or_else(|panic| Err(Error::data(format!("damaged {what}: {}", message(&*panic)))))
 }
 
 /// What the panic says of the file; what the language says of the crate's code tells nobody anything.

@@ -1,4 +1,4 @@
-use super::*;
+use super::{cuts::MOST_SHARDS, *};
 use crate::listing::{Folder, FolderSamples};
 use proptest::prelude::*;
 use std::sync::Arc;

@@ -138,19 +138,17 @@ impl<R: Skip> Reader<R> {
         if self.total_bytes.is_some() {
             out.reserve_exact(usize::try_from(bytes).unwrap_or(0));
         }
-        let read = Read::take(&mut self.inner, bytes).read_to_end(out);
-        self.position += out.len() as u64;
-        match read {
-            Ok(read) if read as u64 == bytes => Ok(()),
-            Ok(_) => self.fail(self.truncated("data", self.data_end)),
-            Err(error) => self.fail(unreadable(error, self.position)),
-        }
+        self.read_bytes(out, bytes)
     }
 
     /// Replaces `out` by the first bytes of what is not yet read of the member's data, `most` of them if there are as many.
     pub fn read_first(&mut self, out: &mut Vec<u8>, most: u64) -> Result<()> {
-        let bytes = self.data_end.saturating_sub(self.position).min(most);
         out.clear();
+        self.read_bytes(out, self.data_end.saturating_sub(self.position).min(most))
+    }
+
+    /// Reads the next `bytes` of the member's data into `out`, which is empty.
+    fn read_bytes(&mut self, out: &mut Vec<u8>, bytes: u64) -> Result<()> {
         let read = Read::take(&mut self.inner, bytes).read_to_end(out);
         self.position += out.len() as u64;
         match read {
