@@ -366,3 +366,28 @@ fn datasets_whose_classes_cannot_be_one_list_are_refused() {
     convert(&[&named.dst(), &foreign], &dst, &[]).code(2).clean_error().says("is a sealed dataset, and");
     assert!(!dst.exists());
 }
+
+#[test]
+fn a_split_may_be_called_as_what_lies_in_the_work_folder_and_not_as_the_folder_of_indexes() {
+    let bench = tree();
+    let (dst, val) = (bench.dst(), format!("val={}", text(&bench.src().join("val"))));
+    let pack = |name: &str, options: &[&str]| {
+        let train = format!("{name}={}", text(&bench.src().join("train")));
+        run(&[&["pack", "--split", &train, "--split", &val, text(&dst)][..], options].concat())
+    };
+    for name in ["plan", "lock", "spool", "replaced", "discarded", "splits", "unpacked"] {
+        pack(name, &[]).code(0);
+        let before = contents(&dst);
+        // Refused after the folder of work was taken, then replaced, then gone on with.
+        pack(name, &["--seed", "1"]).code(2);
+        assert_eq!(contents(&dst), before, "{name}");
+        pack(name, &["--seed", "1", "--force", "--resize", "8"]).code(0);
+        run(&["verify", text(&dst)]).code(0).says("5 samples");
+        fs::remove_dir_all(&dst).unwrap();
+    }
+    pack("index", &[]).code(2).clean_error().says("DST/index is where indexes are");
+    assert!(!dst.exists());
+    fs::rename(bench.src().join("test"), bench.src().join("index")).unwrap();
+    bench.pack(&["--splits", "train,index"]).code(2).clean_error().says("DST/index is where indexes are");
+    assert!(!dst.exists());
+}

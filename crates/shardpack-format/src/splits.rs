@@ -69,6 +69,20 @@ pub struct Difference {
     pub help: String,
 }
 
+/// Fails where `name`, which a person or a list gives to a split, is none that shards and folders can be called.
+///
+/// # Errors
+/// Says what a split is called with.
+pub fn check_name(name: &str) -> Result<()> {
+    let is_fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    match !name.is_empty() && name.len() <= 100 && name.chars().all(is_fit) {
+        true => Ok(()),
+        false => Err(Error::usage(format!(
+            "split {name:?}: a split is called with up to 100 ASCII letters, digits, - and _"
+        ))),
+    }
+}
+
 impl Record {
     /// A record of these splits.
     pub fn new(splits: Vec<Split>) -> Self {

@@ -27,6 +27,8 @@ const REPLACED_FOLDER: &str = "replaced";
 const ASIDE_FOLDER: &str = "replaced.part";
 /// Remains that only have to be removed.
 const DISCARDED_FOLDER: &str = "discarded";
+/// Where each split has its own: a split may be called as any of the above.
+const SPLITS_FOLDER: &str = "splits";
 
 /// A folder that this process may pack into.
 #[derive(Debug)]
@@ -81,7 +83,7 @@ impl Changed {
     fn of(dst: &Path, work: &Path, old: &[Plan], new: &[Plan], what: String) -> Result<Self> {
         let mut changed = Self { what, finished: 0, kept: 0, stale: Vec::new() };
         for (old, new) in old.iter().zip(new) {
-            let (folder, work) = (dataset_folder(dst, old), work.join(old.split.as_deref().unwrap_or_default()));
+            let (folder, work) = (dataset_folder(dst, old), work_of(work, old.split.as_deref()));
             let alike = alike(old, new);
             for number in 0..old.shards.len() {
                 let index = folder.join(copy::index_file(old, number));
@@ -270,7 +272,7 @@ impl Destination {
 
     /// Folder for what is not finished of a dataset.
     pub fn work(&self, plan: &Plan) -> Result<PathBuf> {
-        let folder = plan.split.as_ref().map_or_else(|| self.work.clone(), |split| self.work.join(split));
+        let folder = work_of(&self.work, plan.split.as_deref());
         sys::create_folder(&folder)?;
         Ok(folder)
     }
@@ -324,6 +326,11 @@ impl Destination {
     fn remove_work(&self) -> Result<()> {
         fs::remove_dir_all(&self.work).map_err(|e| sys::io_error("cannot remove", &self.work, e))
     }
+}
+
+/// Folder in `work` for what is not finished of `split`, or of a dataset without splits.
+pub(super) fn work_of(work: &Path, split: Option<&str>) -> PathBuf {
+    split.map_or_else(|| work.to_path_buf(), |split| work.join(SPLITS_FOLDER).join(split))
 }
 
 fn rename(from: &Path, to: &Path) -> Result<()> {

@@ -14,7 +14,7 @@ use shardpack_format::{
     splits,
 };
 
-use super::dataset_folder;
+use super::{dataset_folder, destination::work_of};
 use crate::{copy, plan::Plan, plan_file, sidecars, sys};
 
 /// Paths are from the folder that was looked at.
@@ -44,12 +44,12 @@ impl Held {
             }
         }
         for plan in plans {
-            let (folder, split) = (dataset_folder(dst, plan), plan.split.as_deref().unwrap_or_default());
+            let folder = dataset_folder(dst, plan);
             let folder = folder.strip_prefix(dst).unwrap_or(Path::new(""));
             known.own(folder);
             known.files(folder, (0..plan.shards.len()).map(|shard| plan.shard_file(shard)));
             known.files(folder, (0..plan.shards.len()).map(|shard| copy::index_file(plan, shard)));
-            known.files(folder, sidecars::begun(&work.join(split))?);
+            known.files(folder, sidecars::begun(&work_of(work, plan.split.as_deref()))?);
         }
         let mut held = Self::default();
         held.walk(dst, Path::new(""), &known)?;

@@ -9,7 +9,7 @@ use shardpack_format::{
     Error, ErrorKind, Result,
     formats::{self, Beside},
     image_header::Kind,
-    manifest::BY_KIND,
+    manifest::{BY_KIND, INDEX_FOLDER},
     sample, size,
 };
 
@@ -44,6 +44,7 @@ pub fn plan_all(
     let Some(first) = options.first() else { return Ok(Vec::new()) };
     let mut found = source.discover(&first.walk, monitor)?;
     survey::survey(&source, &mut found, &first.survey, monitor)?;
+    found.iter().try_for_each(check_folder)?;
     several::check_shared(&source, &found)?;
     found.iter().try_for_each(|found| check_any(&source, found))?;
     let sniffed = look_all(&source, &found)?;
@@ -106,6 +107,17 @@ pub fn plan_all(
         all.push(Planned { source, plans, medium, kinds, notes: notes_of });
     }
     Ok(all)
+}
+
+/// Fails where the folder of a split would be one that a dataset has of its own.
+fn check_folder(found: &Found) -> Result<()> {
+    match found.split.as_deref() {
+        Some(INDEX_FOLDER) => {
+            Err(Error::usage(format!("split {INDEX_FOLDER:?}: DST/{INDEX_FOLDER} is where indexes are"))
+                .help("give the split another name"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Fails where images were found and none of them goes in: names the first, and why it does not.

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use shardpack_format::{Error, Result};
+use shardpack_format::{Error, Result, splits};
 
 use super::{
     Found, Origin,
@@ -36,12 +36,7 @@ impl Several {
     pub fn new(parts: Vec<Part>) -> Result<Self> {
         let mut names = BTreeSet::new();
         for Part { split, .. } in &parts {
-            let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-            if split.is_empty() || split.len() > 100 || !split.chars().all(is_name) {
-                return Err(Error::usage(format!(
-                    "split {split:?}: a split is called with up to 100 ASCII letters, digits, - and _"
-                )));
-            }
+            splits::check_name(split)?;
             if !names.insert(split) {
                 return Err(Error::usage(format!("split {split:?} is given twice"))
                     .help("a list can name files of several folders: --root says where they all are"));

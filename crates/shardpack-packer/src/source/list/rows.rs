@@ -14,6 +14,7 @@ use rayon::prelude::*;
 use shardpack_format::{
     Error, Result,
     formats::{Beside, beside, webdataset},
+    splits,
 };
 
 use super::{
@@ -267,8 +268,6 @@ impl<'a> Rows<'a> {
     fn split(&mut self, row: &Row<'_>) -> Result<Option<u32>> {
         let Some(split) = row.split.filter(|_| self.splits) else { return Ok(Some(0)) };
         let name = String::from_utf8_lossy(split.trim_ascii()).into_owned();
-        let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-        let is_fit = !name.is_empty() && name.len() <= 100 && name.chars().all(is_name);
         let is_known = match &self.options.splits {
             Splits::Auto => SPLITS.contains(&&*name),
             Splits::Compared(names) => SPLITS.contains(&&*name) || names.contains(&name),
@@ -283,14 +282,9 @@ impl<'a> Rows<'a> {
                 self.other_splits = true;
                 return Ok(None);
             }
-            _ if !is_fit => {
-                return Err(Error::usage(format!(
-                    "line {}: split {name:?}: a split is called with up to 100 ASCII letters, digits, - and _",
-                    row.line
-                )));
-            }
             _ => {}
         }
+        splits::check_name(&name).map_err(|error| Error::usage(format!("line {}: {}", row.line, error.what())))?;
         let known = self.split_names.iter().position(|known| *known == name);
         if known.is_none() && self.split_names.len() == MOST_SPLITS {
             return Err(Error::usage(format!("line {}: more than {MOST_SPLITS} splits", row.line))
