@@ -73,7 +73,8 @@ fn make(name: &str, requirements: &str, options: &[&str]) -> Result<PathBuf> {
     remove(&folder)?;
     run(command(system_python()?, ["-m", "venv"]).arg(&folder))
         .map_err(|error| format!("{error}\n  help: Debian keeps venv in a package of its own, python3-venv"))?;
-    run(command(&python, ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"])
+    // What is not imported need not be compiled: that would take as long as the rest.
+    run(command(&python, ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"])
         .args(options)
         .args(["-r", requirements]))?;
     write(&stamp, wanted)?;
