@@ -320,6 +320,17 @@ fn a_dataset_that_lost_its_manifest_is_not_taken_for_foreign_shards() {
 #[test]
 fn an_unfinished_pack_is_no_dataset() {
     let bench = dataset();
+    for begun in ["plan", "replaced/", "replaced.part/"] {
+        let path = bench.dst().join(".shardpack").join(begun);
+        match begun.ends_with('/') {
+            true => fs::create_dir_all(&path).unwrap(),
+            false => fs::create_dir_all(path.parent().unwrap()).and_then(|()| fs::write(&path, b"")).unwrap(),
+        }
+        verify(&bench.dst(), &[]).code(1).clean_error().says("unfinished");
+        fs::remove_dir_all(bench.dst().join(".shardpack")).unwrap();
+    }
+    // With nothing of it begun, and nothing to replace.
     fs::create_dir(bench.dst().join(".shardpack")).unwrap();
+    fs::remove_file(bench.dst().join("manifest.json")).unwrap();
     verify(&bench.dst(), &[]).code(1).clean_error().says("unfinished");
 }

@@ -250,7 +250,7 @@ fn a_sealed_dataset_of_something_else_is_said_to_differ_in_what_it_does() {
         (&["--compress", "zstd"], "compression: was none, is now zstd:3"),
         (&["--meta", "json"], "parts of a sample: was jpg, cls, is now jpg, cls, json"),
         (&["--resize", "8"], "recipe: was none, is now "),
-        (&["--splits", "none"], "no dataset shard is in it"),
+        (&["--splits", "none"], "splits: was train, val, is now none"),
         (&["--shards", "2"], "shards: was 1 of "),
     ];
     for (options, what) in rows {

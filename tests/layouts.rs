@@ -107,8 +107,95 @@ fn splits_beside_what_is_none_are_a_question_and_each_answer_works() {
 }
 
 #[test]
+fn splits_inside_of_classes_are_a_question_and_each_answer_works() {
+    let whole = ["cat/train/1.jpg", "cat/train/2.jpg", "cat/test/3.jpg", "dog/train/4.jpg", "dog/test/5.jpg"];
+    let rows: [(&str, &[&str], &str); 6] = [
+        ("all", &whole, "test, train look like splits inside of classes: cat/test, cat/train, dog/test, dog/train"),
+        (
+            "one class without",
+            &["cat/train/1.jpg", "cat/test/2.jpg", "dog/3.jpg"],
+            "test, train look like splits inside of classes: cat/test, cat/train",
+        ),
+        (
+            "one split a class",
+            &["cat/train/1.jpg", "dog/test/2.jpg"],
+            "test, train look like splits inside of classes: cat/train, dog/test",
+        ),
+        (
+            "names in another case, deeper, with a third folder",
+            &[
+                "bottle/Train/good/1.png",
+                "bottle/Test/broken/2.png",
+                "bottle/ground_truth/broken/2.png",
+                "cable/Train/good/3.png",
+            ],
+            "Test, Train look like splits inside of classes: bottle/Test, bottle/Train, cable/Train",
+        ),
+        (
+            "a single class",
+            &["cat/train/1.jpg", "cat/test/2.jpg", "cat/0.jpg"],
+            "test, train look like splits inside of classes: cat/test, cat/train",
+        ),
+        (
+            "beside what is a split by its name",
+            &["test/1.jpg", "cat/val/1.jpg", "cat/train/2.jpg", "dog/3.jpg"],
+            "train, val look like splits inside of classes",
+        ),
+    ];
+    for (row, files, seen) in rows {
+        let bench = Bench::with(files);
+        let ran = bench.pack(&[]).code(2).clean_error().says(seen).says(text(&bench.src()));
+        let ran = ran.says("--splits none").says("--include '*/").says("docs/recipes.md");
+        assert!(!bench.dst().exists(), "{row}");
+        run(&["plan", text(&bench.src()), text(&bench.dst())]).code(2).says(seen);
+        bench.pack(&["--resize", "8"]).code(2).says(seen);
+        // As it stands in the help.
+        let (_, include) = ran.stderr.split_once("--include '").unwrap();
+        let include = include.split('\'').next().unwrap();
+        let name = include.trim_start_matches("*/").trim_end_matches("/**");
+        let alone = bench.at("alone");
+        bench.pack_to(&alone, &["--include", include]).code(0);
+        let packed = Dataset::read(&alone);
+        assert!(packed.paths().iter().all(|path| path.split('/').nth(1) == Some(name)), "{row}: {:?}", packed.paths());
+        assert_eq!(packed.manifest.ledger.counts.discovered, files.len() as u64, "{row}: what is left out is counted");
+        bench.pack(&["--splits", "none"]).code(0);
+        Dataset::read(&bench.dst()).check_source(&bench.src());
+        run(&["verify", text(&bench.dst()), "--against", text(&bench.src())]).code(0);
+    }
+    // The recipe, as it is written.
+    let bench = Bench::with(&whole);
+    bench.file("cat/test/with, comma.jpg", &jpeg(9, 5900));
+    let recipes = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/recipes.md")).unwrap();
+    let (_, section) = recipes.split_once("### Splits inside of classes").expect("a section about them");
+    let script = section.split("```sh\n").nth(1).unwrap().split("```").next().unwrap();
+    let folder = bench.at("work");
+    fs::create_dir(&folder).unwrap();
+    std::os::unix::fs::symlink(bench.src(), folder.join("SRC")).unwrap();
+    let path = format!("{}:{}", binary().parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let script = format!("set -e\n{script}");
+    let ran = Command::new("sh").arg("-c").arg(script).current_dir(&folder).env("PATH", &path).output().unwrap();
+    Ran::from(ran).code(0).says("splits train, test");
+    for (split, expected) in [
+        ("train", &["cat/train/1.jpg", "cat/train/2.jpg", "dog/train/4.jpg"]),
+        ("test", &["cat/test/3.jpg", "cat/test/with, comma.jpg", "dog/test/5.jpg"]),
+    ] {
+        let packed = Dataset::read(&folder.join("packed").join(split));
+        let mut paths = packed.paths();
+        paths.sort();
+        assert_eq!((packed.classes(), paths), (vec!["cat", "dog"], expected.map(str::to_owned).to_vec()));
+        for sample in &packed.samples {
+            let path = String::from_utf8_lossy(&sample.path).into_owned();
+            assert_eq!(sample.label, i64::from(path.starts_with("dog")), "{path}");
+        }
+    }
+}
+
+#[test]
 fn classes_that_happen_to_be_called_like_splits_are_classes() {
-    let rows: [&[&str]; 4] = [
+    let rows: [&[&str]; 7] = [
+        &["cat/test/1.jpg", "dog/2.jpg"],
+        &["cat/test/1.jpg", "dog/test/2.jpg"],
+        &["vehicles/train/1.jpg", "vehicles/car/1.jpg", "exams/test/2.jpg"],
         &["test/1.jpg", "cat/2.jpg", "dog/3.jpg"],
         &["cat/1.jpg"],
         &["cat/1.jpg", "cat/deep/2.jpg"],

@@ -5,11 +5,14 @@
 mod support;
 
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
+    time::Duration,
 };
 
+use rustix::process::{Pid, Signal, kill_process};
 use support::{Bench, Dataset, Ran, bad, binary, contents, mounts_work, pack, run};
 
 const WORK: &str = ".shardpack";
@@ -102,9 +105,113 @@ fn force_replaces_a_dataset_that_lost_its_manifest_or_has_a_damaged_one() {
                 fs::write(&manifest, text.replacen(from, to, 1)).unwrap();
             }
         }
-        bench.pack(&[]).code(2).clean_error().says("holds another dataset").says("--force to replace it");
+        let ran = bench.pack(&[]).code(2).clean_error().says("holds another dataset").says("--force to replace it");
+        if damage == "lost" {
+            ran.says("its manifest.json is missing, which tells what it was made of");
+        }
         bench.pack(&["--force"]).code(0);
         Dataset::read(&bench.dst()).check_source(&bench.src());
+    }
+    // Of one split that lost it, that is said too, and of splits that are others.
+    let (old, bench) = (Bench::with(&["train/x/1.jpg", "val/y/2.jpg"]), Bench::with(&["a/1.jpg"]));
+    old.pack(&[]).code(0);
+    bench.pack_to(&old.dst(), &[]).code(2).says("splits: was train, val, is now none");
+    fs::rename(old.src().join("val"), old.src().join("test")).unwrap();
+    old.pack(&[]).code(2).says("splits: was train, val, is now test, train");
+    fs::rename(old.src().join("test"), old.src().join("val")).unwrap();
+    fs::remove_file(old.dst().join("val/manifest.json")).unwrap();
+    old.pack(&[]).code(2).clean_error().says("its val/manifest.json is missing");
+}
+
+/// The files in `dst` beside the work folder.
+fn beside_work(dst: &Path) -> BTreeMap<PathBuf, String> {
+    contents(dst).into_iter().filter(|(path, _)| !path.starts_with(WORK)).collect()
+}
+
+#[test]
+fn until_the_images_of_a_replacement_are_made_the_dataset_of_before_is_whole() {
+    let one = &["x/1.jpg", "y/2.jpg", "z/3.jpg"][..];
+    let splits = &["train/x/1.jpg", "train/y/2.jpg", "val/x/3.jpg"][..];
+    let recipes: [&[&str]; 3] = [&["--resize", "16"], &["--encode", "webp"], &["--fix"]];
+    for (files, of_old) in [
+        (one, &[][..]),
+        (one, &["--resize", "8"][..]),
+        (splits, &[][..]),
+        (one, &["--format", "mds", "--format", "webdataset"]),
+    ] {
+        let (old, new) = (Bench::with(files), Bench::with(&["a/1.jpg", "b/2.jpg"]));
+        let dst = old.dst();
+        old.pack(of_old).code(0);
+        let before = contents(&dst);
+        let twice = of_old.len() == 4;
+        for recipe in recipes {
+            let row = format!("{files:?} {of_old:?} {recipe:?}");
+            let options = [recipe, if twice { of_old } else { &[] }].concat();
+            let refused = [&options[..], &["--force", "--memory", "1KiB"]].concat();
+            // Refused late, when the images are made.
+            new.pack_to(&dst, &refused).code(2).clean_error().says("--memory 1.00 KiB").says("--memory 1MiB or more");
+            let first = if twice { dst.join("mds") } else { dst.clone() };
+            assert!(first.join(WORK).exists(), "{row}");
+            let verified = run(&["verify", dst.to_str().unwrap()]).code(0);
+            verified.says("a pack that is to replace this was begun").says("has changed none of its files");
+            let json = run(&["verify", dst.to_str().unwrap(), "--json"]).code(0).json();
+            assert!(json["notes"].to_string().contains("is to replace this"), "{row}: {json}");
+            run(&["inspect", first.to_str().unwrap()]).code(0).says("3 samples");
+            run(&["convert", first.to_str().unwrap(), new.at("converted").to_str().unwrap(), "--force"]).code(0);
+            // Whatever is wrong with it is found as before.
+            let damaged = contents(&dst).into_keys().find(|path| path.to_string_lossy().ends_with(".tar")).unwrap();
+            let whole = fs::read(dst.join(&damaged)).unwrap();
+            fs::write(dst.join(&damaged), &whole[1..]).unwrap();
+            run(&["verify", dst.to_str().unwrap(), "--quiet"]).code(1).says(damaged.to_str().unwrap());
+            fs::write(dst.join(&damaged), &whole).unwrap();
+            // Without --force it is refused, as before.
+            new.pack_to(&dst, &options).code(2).says("holds another dataset");
+            // The command of then has nothing to do, and ends what was begun.
+            old.pack(of_old).code(0).says("nothing to do");
+            assert_eq!(contents(&dst), before, "{row}");
+            new.pack_to(&dst, &refused).code(2);
+            let whole = new.at("whole");
+            new.pack_to(&whole, &options).code(0);
+            new.pack_to(&dst, &[&options[..], &["--force"]].concat()).code(0);
+            assert_eq!(contents(&dst), contents(&whole), "{row}");
+            fs::remove_dir_all(&whole).unwrap();
+            fs::remove_dir_all(&dst).unwrap();
+            old.pack(of_old).code(0);
+        }
+    }
+}
+
+#[test]
+fn a_replacement_that_is_stopped_while_its_images_are_made_leaves_the_dataset_of_before() {
+    let new = Bench::of(400, 20_000);
+    let options = ["--encode", "png", "--force", "--jobs", "1"];
+    let whole = new.at("whole");
+    new.pack_to(&whole, &options).code(0);
+    for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
+        let old = Bench::with(&["x/1.jpg", "y/2.jpg", "z/3.jpg"]);
+        old.pack(&[]).code(0);
+        let (dst, before) = (old.dst(), contents(&old.dst()));
+        let spool = dst.join(WORK).join("made");
+        let mut child = Command::new(binary())
+            .arg("pack")
+            .args([&new.src(), &dst])
+            .args(options)
+            .args(["--quiet"])
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        while !fs::metadata(&spool).is_ok_and(|spool| spool.len() > 20_000) {
+            assert!(child.try_wait().unwrap().is_none(), "it was too fast");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // While it runs, too.
+        run(&["verify", dst.to_str().unwrap(), "--quick"]).code(0).says("is to replace this");
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        assert!(!child.wait().unwrap().success());
+        assert_eq!(beside_work(&dst), before);
+        run(&["verify", dst.to_str().unwrap()]).code(0).says("3 samples").says("is to replace this");
+        new.pack_to(&dst, &options).code(0);
+        assert_eq!(contents(&dst), contents(&whole));
     }
 }
 

@@ -101,7 +101,9 @@ pub use mapping::Bytes;
 pub use reader::Reader;
 pub use sample::Sample;
 pub use shard::Shard;
-pub use splits::{Split, Splits, WORK_FOLDER, look_at_splits, split_differences, splits};
+pub use splits::{
+    Split, Splits, WORK_FOLDER, is_to_be_replaced, is_unfinished, look_at_splits, split_differences, splits,
+};
 
 pub use shardpack_format::{
     Error, ErrorKind, Location, Result,

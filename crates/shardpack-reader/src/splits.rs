@@ -16,6 +16,10 @@ use crate::files;
 /// Name of the folder in which `shardpack pack` keeps what is not finished; it is gone once the pack is.
 pub use shardpack_format::manifest::WORK_FOLDER;
 
+/// What is in the work folder from before the first change of what lies beside it until after the last: the plan, and what
+/// is set aside.
+const BEGUN: [&str; 3] = ["plan", "replaced", "replaced.part"];
+
 /// A dataset inside a folder of several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Split {
@@ -118,11 +122,33 @@ fn list(path: &Path) -> io::Result<Vec<Split>> {
     Ok(splits)
 }
 
+/// Whether `folder` holds a pack that is not finished. One that is to replace a dataset, and that has not touched it yet,
+/// leaves that dataset whole: see [`is_to_be_replaced`].
+pub fn is_unfinished(folder: impl AsRef<Path>) -> bool {
+    let folder = folder.as_ref();
+    let work = folder.join(WORK_FOLDER);
+    // What cannot be looked at may be there.
+    let begun = |name: &str| work.join(name).try_exists().unwrap_or(true);
+    work.is_dir() && (BEGUN.into_iter().any(begun) || !holds_datasets(folder))
+}
+
+/// Whether `folder` holds datasets that a pack is to replace, which has not touched them: it makes its images, or was stopped
+/// while it did.
+pub fn is_to_be_replaced(folder: impl AsRef<Path>) -> bool {
+    let folder = folder.as_ref();
+    folder.join(WORK_FOLDER).is_dir() && !is_unfinished(folder)
+}
+
+fn holds_datasets(folder: &Path) -> bool {
+    [manifest::FILE, record::FILE].iter().any(|name| folder.join(name).exists())
+        || list(folder).is_ok_and(|splits| !splits.is_empty())
+}
+
 /// Fails where `folder`, or the one that it is a split of, holds a pack that is not finished.
 pub(crate) fn refuse_unfinished(folder: &Path) -> Result<()> {
     // By way of `..` and not of the text: `train` and `.` have a folder above them too.
     for folder in [folder.to_path_buf(), folder.join("..")] {
-        if folder.join(WORK_FOLDER).is_dir() {
+        if is_unfinished(&folder) {
             let shown = folder.canonicalize().unwrap_or(folder);
             return Err(Error::data(format!("holds an unfinished pack: {WORK_FOLDER} is in it"))
                 .in_file(shown)

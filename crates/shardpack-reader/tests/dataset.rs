@@ -156,7 +156,7 @@ fn an_unfinished_pack_is_refused_with_and_without_a_manifest() {
     Packing::default().pack(&split, &images(3));
     Dataset::open(&split).unwrap();
     for unfinished in [&split, folder.path()] as [&Path; 2] {
-        std::fs::create_dir(unfinished.join(".shardpack")).unwrap();
+        std::fs::create_dir_all(unfinished.join(".shardpack/replaced")).unwrap();
         let errors = [Dataset::open(&split).map(drop).unwrap_err(), Dataset::open_all(&split).map(drop).unwrap_err()];
         for error in errors {
             assert!(error.to_string().contains("unfinished pack"), "{error}");
@@ -164,9 +164,15 @@ fn an_unfinished_pack_is_refused_with_and_without_a_manifest() {
             assert_eq!(Path::new(&named), unfinished.canonicalize().unwrap());
             assert!(error.help_text().unwrap().contains("again"));
         }
-        std::fs::remove_dir(unfinished.join(".shardpack")).unwrap();
+        // What is to replace it has not touched it.
+        std::fs::remove_dir(unfinished.join(".shardpack/replaced")).unwrap();
+        std::fs::write(unfinished.join(".shardpack/made"), "").unwrap();
+        assert_eq!(Dataset::open(&split).unwrap().len(), 3);
+        std::fs::remove_dir_all(unfinished.join(".shardpack")).unwrap();
     }
-    std::fs::create_dir(folder.path().join(".shardpack")).unwrap();
+    std::fs::create_dir_all(folder.path().join(".shardpack")).unwrap();
+    assert_eq!(splits(folder.path()).unwrap().len(), 1);
+    std::fs::write(folder.path().join(".shardpack/plan"), "").unwrap();
     assert!(splits(folder.path()).unwrap_err().to_string().contains("unfinished pack"));
 }
 

@@ -11,7 +11,7 @@ use std::{
 };
 
 use shardpack_format::{Error, Result, manifest};
-use shardpack_reader::{Dataset, Shard, Splits, WORK_FOLDER};
+use shardpack_reader::{Dataset, Shard, Splits, WORK_FOLDER, is_unfinished};
 
 use crate::{
     foreign::{
@@ -214,10 +214,10 @@ fn of_dataset(targets: &mut [Target], is_next: bool, path: &Path) -> Result<Opti
 /// Fails where `folder`, or the one that it is a split of, holds a pack that is not finished; says how far that is.
 fn refuse_unfinished(folder: &Path) -> Result<()> {
     for folder in [folder.to_path_buf(), folder.join("..")] {
-        let work = folder.join(WORK_FOLDER);
-        if !work.is_dir() {
+        if !is_unfinished(&folder) {
             continue;
         }
+        let work = folder.join(WORK_FOLDER);
         let shown = if folder.ends_with("..") { folder.canonicalize().unwrap_or(folder) } else { folder };
         let finished = finished_shards(&shown).map_err(|error| sys::io_error("cannot read folder", &shown, error))?;
         let plan = work.join("plan");

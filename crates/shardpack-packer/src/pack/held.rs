@@ -99,11 +99,11 @@ impl Held {
     /// Why `dst`, which holds this, cannot be packed into without force: in what it is another than `plans` would make.
     pub fn refusal(&self, dst: &Path, plans: &[Plan]) -> Error {
         let difference = |plan: &Plan| {
-            let bytes = sys::read_if_there(&dataset_folder(dst, plan).join(manifest::FILE)).ok()?;
-            let Some(bytes) = bytes else { return Some(format!("no dataset {} is in it", plan.name)) };
+            let bytes = sys::read_if_there(&dataset_folder(dst, plan).join(manifest::FILE)).ok()??;
             plan_file::sealed_difference(&Manifest::read(&bytes).ok()?, plan)
         };
-        let what = plans.iter().find_map(difference);
+        let what = self.lost_manifest().or_else(|| self.other_splits(plans));
+        let what = what.or_else(|| plans.iter().find_map(difference));
         let what = what.unwrap_or_else(|| "names or lengths of its images, or lengths of its files, differ".to_owned());
         match self.refuse_foreign(dst) {
             Err(error) => error,
@@ -111,6 +111,26 @@ impl Held {
                 .in_file(dst)
                 .help("choose another folder, or --force to replace it"),
         }
+    }
+
+    /// The manifest that is not there though what belongs to it is, in words.
+    fn lost_manifest(&self) -> Option<String> {
+        let sums = self.files.iter().filter(|path| path.ends_with(manifest::SUMS_FILE));
+        let lost = sums.map(|path| path.with_file_name(manifest::FILE)).find(|path| !self.files.contains(path))?;
+        Some(format!("its {} is missing, which tells what it was made of", lost.display()))
+    }
+
+    /// How the splits differ from those of `plans`, in words.
+    fn other_splits(&self, plans: &[Plan]) -> Option<String> {
+        let manifests = self.files.iter().filter(|path| path.ends_with(manifest::FILE));
+        let was = manifests.filter_map(|path| Some(path.parent()?.display().to_string()));
+        let was: BTreeSet<String> = was.collect();
+        let now: BTreeSet<String> = plans.iter().map(|plan| plan.split.clone().unwrap_or_default()).collect();
+        let words = |names: &BTreeSet<String>| match names.first().is_none_or(String::is_empty) {
+            true => "none".to_owned(),
+            false => names.iter().map(String::as_str).collect::<Vec<_>>().join(", "),
+        };
+        (was != now).then(|| format!("splits: was {}, is now {}", words(&was), words(&now)))
     }
 }
 

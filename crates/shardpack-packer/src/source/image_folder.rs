@@ -141,6 +141,7 @@ pub fn discover(root: &Path, options: &Options, monitor: &dyn Monitor) -> Result
         }
     } else if options.splits == Splits::Auto && !options.no_labels {
         layout::refuse_one_deep_class(root, &found)?;
+        layout::refuse_splits_in_classes(root, &found)?;
     }
     Ok(found)
 }
@@ -305,10 +306,9 @@ fn recognise(root: &Path, top: &Level, options: &Options, keep: &Keep) -> Result
             Ok((!names.is_empty()).then_some(names))
         }
         Splits::Auto => {
-            let is_known = |name: &[u8]| SPLITS.iter().any(|split| split.as_bytes().eq_ignore_ascii_case(name));
             let (mut parted, mut flat, mut others) = (Vec::new(), Vec::new(), Vec::new());
             for folder in &top.folders {
-                match is_known(folder) {
+                match layout::is_called_like_a_split(folder) {
                     true if has_classes(folder)? => parted.push(folder),
                     true => flat.push(folder),
                     false => others.push(folder),

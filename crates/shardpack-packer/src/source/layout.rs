@@ -3,12 +3,15 @@
 //! A folder that is taken for a class and is a split gives a dataset of wrong labels, and nothing later would show it. So
 //! what looks like both is a question to the person, before anything is packed.
 
-use std::path::Path;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use shardpack_format::Error;
 
-use super::Found;
-use crate::{Result, source::walk};
+use super::{Found, image_folder::SPLITS};
+use crate::{Result, ledger::Fate, source::walk};
 
 /// Folders that are shown by name.
 const SHOWN: usize = 5;
@@ -133,6 +136,46 @@ pub(super) fn refuse_one_deep_class(root: &Path, found: &[Found]) -> Result<()> 
         "give {} where its folders are classes or splits; --splits none says that this is the one class",
         inside.display()
     )))
+}
+
+/// Fails where classes hold folders that are called like splits: packed as classes, what is to be tested would be trained on.
+///
+/// # Errors
+/// Names the first such folders.
+pub(super) fn refuse_splits_in_classes(root: &Path, found: &[Found]) -> Result<()> {
+    let (mut seen, mut all_are) = (BTreeMap::<Vec<u8>, BTreeSet<Vec<u8>>>::new(), true);
+    for one in found {
+        let listed = one.listing.folders().iter().map(|folder| folder.path.to_vec());
+        let others = one.unpacked.iter().filter(|unpacked| unpacked.fate != Fate::Filtered);
+        for folder in listed.chain(others.map(|unpacked| parent(&unpacked.path).to_vec())) {
+            let mut parts = folder.split(|byte| *byte == b'/');
+            let (class, inside) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+            match is_called_like_a_split(inside) {
+                true => drop(seen.entry(class.to_vec()).or_default().insert(inside.to_vec())),
+                false => all_are = false,
+            }
+        }
+    }
+    let names: BTreeSet<&Vec<u8>> = seen.values().flatten().collect();
+    // One class may have one such folder for reasons of its own.
+    if names.len() < 2 || !(all_are || seen.values().any(|inside| inside.len() > 1)) {
+        return Ok(());
+    }
+    let paths: Vec<_> =
+        seen.iter().flat_map(|(class, inside)| inside.iter().map(|name| walk::join(class, name))).collect();
+    let (names, one) = (names.into_iter().collect::<Vec<_>>(), paths.iter().collect::<Vec<_>>());
+    Err(Error::usage(format!("{} look like splits inside of classes: {}", shown(&names), shown(&one)))
+        .in_file(root)
+        .help(format!(
+            "--splits none packs them together, as classes; --include '*/{}/**' takes one of them alone; a list with a \
+             column split gives each its own, as docs/recipes.md has it",
+            String::from_utf8_lossy(names[0])
+        )))
+}
+
+/// Whether a folder has a name of a split, in any case.
+pub(super) fn is_called_like_a_split(name: &[u8]) -> bool {
+    SPLITS.iter().any(|split| split.as_bytes().eq_ignore_ascii_case(name))
 }
 
 fn parent(path: &[u8]) -> &[u8] {

@@ -27,7 +27,7 @@ use shardpack_format::{
     manifest::{self, Counts, Manifest, WORK_FOLDER},
     splits::{self, Difference, Record},
 };
-use shardpack_reader::split_differences;
+use shardpack_reader::{is_to_be_replaced, is_unfinished, split_differences};
 
 use crate::{
     ledger,
@@ -164,7 +164,7 @@ impl Opened {
 /// # Errors
 /// When there is no dataset here at all.
 pub(crate) fn open(dst: &Path) -> Result<(Vec<Opened>, Vec<Problem>)> {
-    if dst.join(WORK_FOLDER).exists() {
+    if is_unfinished(dst) {
         return Err(Error::new(ErrorKind::Data, "an unfinished pack: it has no manifest yet")
             .in_file(dst)
             .help("run the pack command again, it goes on from the finished shards"));
@@ -221,6 +221,14 @@ pub fn verify(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Re
     if !dst.join(manifest::FILE).exists() {
         strangers_beside_splits(dst, &datasets, &mut report)?;
         check_splits(dst, &datasets, &mut report)?;
+    }
+    let folders = datasets.iter().map(|dataset| dataset.folder.as_path()).chain([dst]).collect::<BTreeSet<_>>();
+    for folder in folders.into_iter().filter(|folder| is_to_be_replaced(folder)) {
+        report.notes.push(format!(
+            "{}: a pack that is to replace this was begun and has changed none of its files; the same pack command \
+             goes on, and while none runs the folder can be removed",
+            folder.join(WORK_FOLDER).display()
+        ));
     }
     let bytes = |dataset: &Opened| dataset.manifest.shard_bytes;
     let samples = datasets.iter().map(|dataset| dataset.manifest.samples).sum();
@@ -398,6 +406,9 @@ fn strangers(dataset: &Opened) -> Result<Vec<Problem>> {
     known.extend(dataset.manifest.ledger.file.as_ref().map(|file| file.file.as_str()));
     // A sidecar's folder is as well known as the sidecar.
     known.extend(dataset.manifest.sidecars.iter().map(|file| file.file.split('/').next().unwrap_or_default()));
+    if is_to_be_replaced(&dataset.folder) {
+        known.insert(WORK_FOLDER);
+    }
     let mut problems = Vec::new();
     for (folder, prefix) in [("", String::new()), (manifest::INDEX_FOLDER, format!("{}/", manifest::INDEX_FOLDER))] {
         for name in names_in(&dataset.folder.join(folder))? {
@@ -414,7 +425,7 @@ fn strangers(dataset: &Opened) -> Result<Vec<Problem>> {
 fn strangers_beside_splits(dst: &Path, datasets: &[Opened], report: &mut Report) -> Result<()> {
     let known = |name: &str| {
         let prefix = format!("{name}/");
-        if name == splits::FILE {
+        if name == splits::FILE || (name == WORK_FOLDER && is_to_be_replaced(dst)) {
             return true;
         }
         datasets.iter().any(|dataset| dataset.prefix == prefix)

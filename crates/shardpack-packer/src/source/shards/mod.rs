@@ -22,8 +22,8 @@ use rayon::prelude::*;
 use shardpack_format::{
     Error, ErrorKind, Result,
     formats::foreign::{Entries, Wanted},
-    manifest::WORK_FOLDER,
 };
+use shardpack_reader::is_unfinished;
 
 use super::{
     Found,
@@ -72,7 +72,7 @@ impl Shards {
         let mut found = files::Files::default();
         let mut split_of = Vec::new();
         for source in sources {
-            if source.join(WORK_FOLDER).exists() {
+            if is_unfinished(source) {
                 return Err(Error::data("an unfinished pack: it has no manifest yet")
                     .in_file(source)
                     .help("run the pack command again, it goes on from the finished shards"));
