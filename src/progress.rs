@@ -44,10 +44,21 @@ pub struct Progress {
     samples: AtomicU64,
     bytes: AtomicU64,
     shown: Mutex<Shown>,
+    midst: Mutex<Option<Midst>>,
+}
+
+/// What goes on when that which came into its midst has ended.
+struct Midst {
+    shown: Shown,
+    samples: u64,
+    bytes: u64,
+    since: Instant,
 }
 
 struct Shown {
     verb: &'static str,
+    /// Whether it is images that are counted, beside bytes.
+    of_images: bool,
     total_samples: u64,
     total_bytes: u64,
     /// What an earlier run had done.
@@ -67,8 +78,10 @@ impl Progress {
             terminal: std::io::stderr().is_terminal(),
             samples: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
+            midst: Mutex::new(None),
             shown: Mutex::new(Shown {
                 verb: "",
+                of_images: true,
                 total_samples: 0,
                 total_bytes: 0,
                 recalled_samples: 0,
@@ -85,6 +98,13 @@ impl Progress {
         if let Some(bar) = self.shown.lock().unwrap_or_else(PoisonError::into_inner).bar.take() {
             bar.finish_and_clear();
         }
+    }
+
+    fn new_bar(&self, bytes: u64) -> Option<ProgressBar> {
+        (self.terminal && !self.quiet).then(|| {
+            let style = ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
+            ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::stderr()).with_style(style)
+        })
     }
 
     fn draw(&self, shown: &mut Shown) {
@@ -148,14 +168,16 @@ impl State<'_> {
         let done = report::bytes(self.bytes);
         let of_all = format!("{done} of {}", report::bytes(self.shown.total_bytes));
         let (a_second, left) = (report::count(self.samples_per_second()), self.left());
-        let images = format!("{} images/s", a_second);
+        let of_images = self.shown.of_images;
+        let images = of_images.then(|| format!("{a_second} images/s"));
+        let a_second = of_images.then(|| format!("{a_second}/s"));
         let left_long = left.as_ref().map(|left| format!("{left} left"));
         let rows: [&[Option<String>]; 6] = [
-            &[Some(of_all.clone()), Some(self.rate()), Some(images.clone()), left_long.clone()],
-            &[Some(of_all), Some(images.clone()), left_long.clone()],
-            &[Some(done.clone()), Some(images), left_long.clone()],
-            &[Some(done.clone()), Some(format!("{a_second}/s")), left_long.clone()],
-            &[Some(done), Some(format!("{a_second}/s")), left],
+            &[Some(of_all.clone()), Some(self.rate()), images.clone(), left_long.clone()],
+            &[Some(of_all), images.clone(), left_long.clone()],
+            &[Some(done.clone()), images, left_long.clone()],
+            &[Some(done.clone()), a_second.clone(), left_long.clone()],
+            &[Some(done), a_second, left],
             &[left_long],
         ];
         let line =
@@ -193,6 +215,15 @@ impl State<'_> {
             all => format!("{samples} of {}", report::count(*all)),
         };
         let left = self.left().map_or_else(String::new, |left| format!(", {left} left"));
+        if !self.shown.of_images {
+            let done = report::bytes(self.bytes);
+            return format!(
+                "{verb:<7} {} %, {done} of {}, {}{left}",
+                self.percent(),
+                report::bytes(*total_bytes),
+                self.rate()
+            );
+        }
         format!("{verb:<7} {} %, {of_all} images, {}, {a_second} images/s{left}", self.percent(), self.rate())
     }
 }
@@ -200,8 +231,8 @@ impl State<'_> {
 impl Monitor for Progress {
     fn begin(&self, phase: Phase, samples: u64, bytes: u64) {
         self.finish();
-        self.samples.store(0, Ordering::Relaxed);
-        self.bytes.store(0, Ordering::Relaxed);
+        let (done_samples, done_bytes) =
+            (self.samples.swap(0, Ordering::Relaxed), self.bytes.swap(0, Ordering::Relaxed));
         let verb = match phase {
             Phase::Walking => "walking",
             Phase::Looking => "looking",
@@ -210,23 +241,48 @@ impl Monitor for Progress {
             Phase::Packing => "packing",
             Phase::Verifying => "reading",
             Phase::Comparing => "compare",
+            Phase::Mending => "mending",
         };
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
-        let bar = (self.terminal && !self.quiet).then(|| {
-            let style = ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
-            ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::stderr()).with_style(style)
+        let bar = self.new_bar(bytes);
+        let before = std::mem::replace(
+            &mut *shown,
+            Shown {
+                verb,
+                of_images: phase != Phase::Unpacking,
+                total_samples: samples,
+                total_bytes: bytes,
+                recalled_samples: 0,
+                recalled_bytes: 0,
+                begun: now,
+                next: now + if bar.is_some() { BAR_EVERY } else { PLAIN_EVERY },
+                bar,
+            },
+        );
+        *self.midst.lock().unwrap_or_else(PoisonError::into_inner) = (phase == Phase::Unpacking).then_some(Midst {
+            shown: before,
+            samples: done_samples,
+            bytes: done_bytes,
+            since: now,
         });
-        *shown = Shown {
-            verb,
-            total_samples: samples,
-            total_bytes: bytes,
-            recalled_samples: 0,
-            recalled_bytes: 0,
-            begun: now,
-            next: now + if bar.is_some() { BAR_EVERY } else { PLAIN_EVERY },
-            bar,
+    }
+
+    fn end(&self) {
+        let Some(Midst { shown: before, samples, bytes, since }) =
+            self.midst.lock().unwrap_or_else(PoisonError::into_inner).take()
+        else {
+            return;
         };
+        self.finish();
+        self.samples.store(samples, Ordering::Relaxed);
+        self.bytes.store(bytes, Ordering::Relaxed);
+        let now = Instant::now();
+        let bar = self.new_bar(before.total_bytes);
+        let next = now + if bar.is_some() { BAR_EVERY } else { PLAIN_EVERY };
+        // Its pace is its own: the time in between does not count.
+        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) =
+            Shown { bar, begun: before.begun + (now - since), next, ..before };
     }
 
     fn advance(&self, samples: u64, bytes: u64) {
@@ -276,6 +332,7 @@ mod tests {
         let now = Instant::now();
         Shown {
             verb: "packing",
+            of_images: true,
             total_samples: 1_281_167,
             total_bytes,
             recalled_samples,
@@ -321,5 +378,32 @@ mod tests {
         assert_eq!(state.left().as_deref(), Some("5 s"));
         let state = State { samples: 90, bytes: 900, elapsed: Duration::from_secs(5), shown: &shown };
         assert_eq!(state.left(), None);
+    }
+
+    #[test]
+    fn what_was_interrupted_goes_on_with_its_own_counts_and_pace() {
+        let progress = Progress::new(true);
+        progress.begin(Phase::Packing, 10, 1000);
+        progress.recall(2, 200);
+        progress.advance(1, 100);
+        let begun = progress.shown.lock().unwrap().begun;
+        progress.begin(Phase::Unpacking, 0, 50);
+        progress.advance(0, 50);
+        assert_eq!(progress.shown.lock().unwrap().verb, "unpack");
+        std::thread::sleep(Duration::from_millis(2));
+        progress.end();
+        let shown = progress.shown.lock().unwrap();
+        assert_eq!((shown.verb, shown.total_bytes, shown.recalled_bytes), ("packing", 1000, 200));
+        assert_eq!((progress.samples.load(Ordering::Relaxed), progress.bytes.load(Ordering::Relaxed)), (3, 300));
+        assert!(shown.begun >= begun + Duration::from_millis(2));
+    }
+
+    #[test]
+    fn what_counts_no_images_says_bytes_and_time_left_alone() {
+        let shown = Shown { verb: "unpack", of_images: false, ..shown(4 << 30, 0, 0) };
+        let state = State { samples: 0, bytes: 1 << 30, elapsed: Duration::from_secs(10), shown: &shown };
+        for line in [state.bar_line(80), state.bar_line(50), state.plain_line()] {
+            assert!(line.contains("1.00 GiB") && line.contains("30 s left") && !line.contains("images"), "{line}");
+        }
     }
 }

@@ -204,6 +204,52 @@ fn progress_and_notes_fit_the_terminal() {
 }
 
 #[test]
+fn what_is_shown_is_what_is_being_done_with_compressed_shards() {
+    let bench = Bench::of(1500, 4000);
+    for split in ["train", "val"] {
+        fs::create_dir(bench.at(split)).unwrap();
+        let options = ["--shards", "1", "--compress", "zstd", "--quiet"];
+        support::pack(&bench.src(), &bench.at("packed"), &options).code(0);
+        fs::rename(bench.at("packed/shard-000000.tar.zst"), bench.at(split).join("x.tar.zst")).unwrap();
+        fs::remove_dir_all(bench.at("packed")).unwrap();
+    }
+    let [train, val] = ["train", "val"].map(|split| format!("{split}={}", text(&bench.at(split))));
+    // Each split is unpacked and packed for itself. Slow enough that there is something to show on any machine.
+    let dst = bench.dst();
+    let ran = on_terminal(
+        80,
+        &[
+            "convert",
+            text(&dst),
+            "--split",
+            &train,
+            "--split",
+            &val,
+            "--read-order",
+            "plan",
+            "--shards",
+            "150",
+            "--jobs",
+            "1",
+            "--compress",
+            "zstd:19",
+        ],
+    )
+    .code(0);
+    let lines = lines(&ran.stdout);
+    let packing: Vec<_> = lines.iter().filter(|line| line.starts_with("packing ")).collect();
+    let last = packing.last().unwrap_or_else(|| panic!("no packing was shown: {lines:#?}"));
+    assert!(last.contains("/s") && last.contains('%'), "{last}");
+    let percent = |line: &str| line[..line.find(" %").unwrap()].rsplit(' ').next().unwrap().parse::<u64>().unwrap();
+    // The second split goes on where the first one stopped.
+    assert!(packing.windows(2).all(|pair| percent(pair[0]) <= percent(pair[1])), "{packing:#?}");
+    assert!(percent(last) > 50, "{packing:#?}");
+    for line in lines.iter().filter(|line| line.starts_with("unpack ")) {
+        assert!(!line.contains("images") && line.contains("iB"), "{line}");
+    }
+}
+
+#[test]
 fn a_long_list_of_bad_images_is_capped_on_a_terminal_alone() {
     let bench = Bench::with(&["a/good.jpg"]);
     for number in 0..30 {

@@ -11,7 +11,8 @@ pub enum Phase {
     Looking,
     /// Images are changed before they are packed.
     Making,
-    /// Compressed shards are unpacked, to be read from; `samples` are files here.
+    /// Compressed shards are unpacked, to be read from: bytes alone, no samples. It may come into the midst of another phase,
+    /// which goes on at its [`Monitor::end`].
     Unpacking,
     /// Images are copied into shards.
     Packing,
@@ -19,12 +20,17 @@ pub enum Phase {
     Verifying,
     /// Shards are compared with the source.
     Comparing,
+    /// Damaged shards are written anew.
+    Mending,
 }
 
 /// Is told of progress; called from many threads.
 pub trait Monitor: Sync {
     /// A phase begins; `samples` and `bytes` are what it will come to, 0 where that is not known.
     fn begin(&self, phase: Phase, samples: u64, bytes: u64);
+
+    /// What began last is over, and what it came into the midst of goes on.
+    fn end(&self) {}
 
     /// So much more has been done.
     fn advance(&self, samples: u64, bytes: u64);

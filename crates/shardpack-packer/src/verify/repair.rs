@@ -22,7 +22,7 @@ use super::{
 use crate::{
     copy::{self, Copy, OnBad},
     ledger::{self, Fate},
-    monitor::{Monitor, Silent},
+    monitor::{Monitor, Phase, Silent},
     plan::{Check, Compression, Cut, Options, Order, Plan},
     sidecars,
     source::{Found, Origin, Refusal, list, medium::ReadOrder},
@@ -96,6 +96,9 @@ impl Repair<'_> {
             false => Some(self.source.open(self.split(), &found.listing, Some(self.work), self.monitor)?),
         };
         let original = from.as_deref().map(|reader| Original::new(dataset, &found, reader));
+        if !todo.is_empty() {
+            self.monitor.begin(Phase::Mending, 0, todo.iter().map(|(_, shard)| shard.bytes).sum());
+        }
         for (number, shard) in todo {
             let Some(original) = &original else { break };
             let (_, bad_index) = damaged(shard);
@@ -111,6 +114,7 @@ impl Repair<'_> {
                 }
                 Err(error) => return Err(error),
             }
+            self.monitor.advance(shard.samples, shard.bytes);
         }
         let sidecars = dataset.manifest.sidecars.iter().map(|sidecar| sidecar.file.as_str());
         let sidecars: BTreeSet<&str> = sidecars.filter(|sidecar| named.contains(sidecar)).collect();

@@ -118,14 +118,15 @@ impl Shards {
             (0..self.files.len()).filter(|number| ends[*number] > 0 && !self.files[*number].shard.is_plain()).collect();
         let unpacked = (!to_unpack.is_empty()).then(|| Unpacked::create(work)).transpose()?;
         if let Some(Unpacked(folder)) = &unpacked {
-            let bytes = to_unpack.iter().map(|number| self.files[*number].shard.bytes).sum();
-            monitor.begin(Phase::Unpacking, to_unpack.len() as u64, bytes);
+            monitor.begin(Phase::Unpacking, 0, to_unpack.iter().map(|number| ends[*number]).sum());
             for number in &to_unpack {
                 paths[*number] = folder.join(number.to_string());
             }
-            to_unpack
-                .par_iter()
-                .try_for_each(|number| unpack(&self.files[*number].shard, &self.wanted, &paths[*number], monitor))?;
+            to_unpack.par_iter().try_for_each(|number| {
+                let file = Unpacking { shard: &self.files[*number].shard, end: ends[*number] };
+                file.write(&self.wanted, &paths[*number], monitor)
+            })?;
+            monitor.end();
         }
         let kept = (sys::raise_open_files() / FILE_SHARE).saturating_sub(64).min(self.files.len() as u64);
         let open = (0..kept).map(|_| OnceLock::new()).collect();
@@ -160,27 +161,39 @@ impl Shards {
     }
 }
 
-/// Writes what `shard` holds, as far as it can be unpacked: what was listed lies before that.
-fn unpack(shard: &ShardFile, wanted: &Wanted, path: &Path, monitor: &dyn Monitor) -> Result<()> {
-    let failed = |e| sys::io_error("cannot write", path, e);
-    let mut out = fs::File::create(path).map_err(failed)?;
-    let mut buffer = vec![0; UNPACK_BYTES];
-    // Images lie where they do whatever there is to know of their labels.
-    let mut inner = shard.unpacked(&Wanted { no_labels: true, ..wanted.clone() })?;
-    loop {
-        monitor.go_on()?;
-        match inner.read(&mut buffer) {
-            Ok(read @ 1..) => out.write_all(&buffer[..read]).map_err(failed)?,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if error.raw_os_error().is_some() => {
-                return Err(sys::io_error("cannot read", &shard.path, error));
+/// A compressed file, of which all before `end`, unpacked, is read later.
+struct Unpacking<'s> {
+    shard: &'s ShardFile,
+    end: u64,
+}
+
+impl Unpacking<'_> {
+    /// Writes what it holds, as far as it can be unpacked: what was listed lies before that.
+    fn write(&self, wanted: &Wanted, path: &Path, monitor: &dyn Monitor) -> Result<()> {
+        let failed = |e| sys::io_error("cannot write", path, e);
+        let mut out = fs::File::create(path).map_err(failed)?;
+        let mut buffer = vec![0; UNPACK_BYTES];
+        let mut left = self.end;
+        // Images lie where they do whatever there is to know of their labels.
+        let mut inner = self.shard.unpacked(&Wanted { no_labels: true, ..wanted.clone() })?;
+        loop {
+            monitor.go_on()?;
+            match inner.read(&mut buffer) {
+                Ok(read @ 1..) => {
+                    out.write_all(&buffer[..read]).map_err(failed)?;
+                    let of_these = left.min(read as u64);
+                    left -= of_these;
+                    monitor.advance(0, of_these);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.raw_os_error().is_some() => {
+                    return Err(sys::io_error("cannot read", &self.shard.path, error));
+                }
+                // Damage ends it as the end does; samples beyond were not listed.
+                Ok(0) | Err(_) => return Ok(()),
             }
-            // Damage ends it as the end does; samples beyond were not listed.
-            Ok(0) | Err(_) => break,
         }
     }
-    monitor.advance(1, shard.bytes);
-    Ok(())
 }
 
 impl ShardReader<'_> {
