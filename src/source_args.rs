@@ -60,6 +60,9 @@ pub struct SourceArgs {
     with: Vec<String>,
 }
 
+/// What to do where SRC stands beside `--split NAME=SRC`.
+pub const SPLITS_ALONE: &str = "leave SRC out, or make it a split: --split NAME=SRC";
+
 impl SourceArgs {
     /// SRC, if there is one, and DST, of what was given for them.
     ///
@@ -68,11 +71,11 @@ impl SourceArgs {
     pub fn paths<'p>(&self, first: &'p Path, second: Option<&'p Path>) -> Result<(Option<&'p Path>, &'p Path), Error> {
         match (self.parts.is_empty(), second) {
             (true, Some(dst)) => Ok((Some(first), dst)),
-            (true, None) => Err(Error::usage("DST is missing").help("give SRC and DST")),
+            (true, None) => Err(Error::usage("DST is missing")),
             (false, None) => Ok((None, first)),
             (false, Some(_)) => Err(Error::usage("--split names the sources: only DST stands beside it")
                 .in_file(first)
-                .help("leave SRC out, or make it a split: --split NAME=SRC")),
+                .help(SPLITS_ALONE)),
         }
     }
 

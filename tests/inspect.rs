@@ -338,7 +338,7 @@ fn an_unfinished_pack_is_said_to_be_one() {
     fs::remove_file(bench.dst().join("manifest.json")).unwrap();
     fs::create_dir(bench.dst().join(".shardpack")).unwrap();
     let out = inspect(&[bench.dst()], &[]).code(2).clean_error();
-    out.says("an unfinished pack; shards that are finished: 3").says("the same pack command goes on");
+    out.says("an unfinished pack; shards that are finished: 3").says("run the same pack command again");
     inspect(&[bench.at("none")], &[]).code(2).clean_error().says("not found");
     inspect(&[bench.src()], &[]).code(2).clean_error().says("no shards");
 }
@@ -456,7 +456,7 @@ fn a_foreign_file_that_ends_early_is_described_up_to_there() {
 fn what_is_no_tar_file_is_refused() {
     let bench = Bench::new();
     let rows: [(&str, &[u8], i32, &str); 5] = [
-        ("text.tar", &[b'x'; 1024], 1, "is this a tar file?"),
+        ("text.tar", &[b'x'; 1024], 1, "no tar file begins so"),
         ("short.tar", b"x", 1, "truncated header"),
         ("packed.tar.gz", b"\x1f\x8b\x08\0\0\0\0\0", 1, "cannot read"),
         ("packed.tar.xz", b"\xfd7zXZ\0", 2, "xz -dk"),

@@ -64,7 +64,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     progress::catch_interrupts();
     let monitor = Progress::new(args.run.talk.quiet);
     let Some((dst, sources)) = args.paths.split_last() else {
-        return Err(Error::usage("DST is missing").help("shardpack convert SRC DST"));
+        return Err(Error::usage("DST is missing"));
     };
     let mut options = args.plan.options(args.run.machine.jobs())?;
     for options in &mut options {
@@ -77,7 +77,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         ([first, ..], _) => {
             return Err(Error::usage("--split names the sources: only DST stands beside it")
                 .in_file(first)
-                .help("leave SRC out, or make it a split: --split NAME=SRC"));
+                .help(crate::source_args::SPLITS_ALONE));
         }
     };
     let look = match &origin {
@@ -148,12 +148,12 @@ fn origin(args: &Args, sources: &[PathBuf]) -> Result<Origin> {
             );
             Err(Error::usage(what)
                 .in_file(ours)
-                .help("convert the other one alone first; two sealed datasets are taken together"))
+                .help("convert that one by itself first: two sealed datasets are taken together"))
         }
         (Some(first), None) if records.chooses_fields() => {
             Err(Error::usage("a sealed dataset: its index tells image and label")
                 .in_file(first)
-                .help("leave out the options that describe records, or name the shards: 'SRC/*'"))
+                .help("leave out the options that describe records, or name the shards: 'SRC/*.tar'"))
         }
         (Some(_), None) => Ok(Origin::Dataset(sources.to_vec())),
     }

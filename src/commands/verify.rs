@@ -130,7 +130,7 @@ fn subject(paths: &[PathBuf]) -> Result<Subject> {
     if [SUMS_FILE, INDEX_FOLDER].iter().any(|name| path.join(name).exists()) {
         return Err(Error::data("manifest.json is missing, but what belongs to it is here")
             .in_file(path)
-            .help("copy it again from where this dataset came from, or pack anew with --force"));
+            .help(shardpack_format::help::COPY_OR_PACK));
     }
     let looked = look(paths)?;
     Ok(match looked.shards.is_empty() && looked.problems.is_empty() {

@@ -85,6 +85,14 @@ impl Error {
         self
     }
 
+    /// Adds to what is wrong.
+    #[must_use]
+    pub fn and(mut self, more: &str) -> Self {
+        self.what += "; ";
+        self.what += more;
+        self
+    }
+
     /// Adds what to do: a flag or an action that really helps.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {

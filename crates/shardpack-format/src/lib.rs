@@ -6,6 +6,7 @@
 pub mod error;
 pub mod formats;
 pub mod hash;
+pub mod help;
 pub mod image_header;
 pub mod index;
 pub mod manifest;

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Error, Result,
     hash::{self, FileHash},
+    help,
 };
 
 /// Name of the file in a dataset's folder.
@@ -249,7 +250,7 @@ impl Manifest {
             serde_json::from_slice(bytes).map_err(|error| Error::data(format!("not a manifest: {error}")))?;
         if manifest.schema != SCHEMA {
             return Err(Error::data(format!("schema {:?}, this program reads {SCHEMA:?}", manifest.schema))
-                .help("use the version of shardpack that wrote it, or a newer one"));
+                .help(help::OTHER_VERSION));
         }
         manifest.check().map(|()| manifest)
     }
@@ -263,12 +264,12 @@ impl Manifest {
         let differs = own.iter().zip(bytes).position(|(a, b)| a != b).unwrap_or(own.len().min(bytes.len()));
         if id != self.id || own != bytes {
             return Err(Error::data(format!(
-                "the id is {}, the content makes {}",
+                "the id is {}, the content makes {}: it was changed after it was sealed",
                 hash::hex(&self.id.0),
                 hash::hex(&id.0)
             ))
             .at_byte(differs as u64)
-            .help("the manifest was changed after it was sealed; copy it again from where this dataset came from"));
+            .help(help::COPY_AGAIN));
         }
         Ok(())
     }
@@ -304,10 +305,9 @@ impl Manifest {
             for name in [shard.file.as_str(), index] {
                 if !is_plain_name(name) {
                     return wrong(format!(
-                        "shard {:?} with index {:?}: not plain file names",
+                        "shard {:?} with index {:?}: not plain names of files in its own folder",
                         shard.file, shard.index.file
-                    ))
-                    .map_err(|error: Error| error.help("a manifest may only name files inside its own folder"));
+                    ));
                 }
             }
             if !names.insert(shard.file.as_str()) || !names.insert(shard.index.file.as_str()) {

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Error, Result,
     hash::{self, FileHash},
+    help,
     manifest::Blake3,
 };
 
@@ -112,14 +113,14 @@ impl Record {
             serde_json::from_slice(bytes).map_err(|error| Error::data(format!("not a record of splits: {error}")))?;
         if record.schema != SCHEMA {
             return Err(Error::data(format!("schema {:?}, this program reads {SCHEMA:?}", record.schema))
-                .help("use the version of shardpack that wrote it, or a newer one"));
+                .help(help::OTHER_VERSION));
         }
         let own = record.to_bytes()?;
         if own != bytes {
             let differs = own.iter().zip(bytes).position(|(a, b)| a != b).unwrap_or(own.len().min(bytes.len()));
             return Err(Error::data("its id is not that of its content: it was changed after it was written")
                 .at_byte(differs as u64)
-                .help("copy it again from where this dataset came from"));
+                .help(help::COPY_AGAIN));
         }
         let mut names = HashSet::new();
         for split in &record.splits {
@@ -145,7 +146,6 @@ impl Record {
         let mut tell = |folder: &str, what: String, help: String| {
             differences.push(Difference { folder: folder.to_owned(), what, help });
         };
-        let again = || "copy it again from where this dataset came from".to_owned();
         for split in &self.splits {
             match at(&split.name) {
                 None => {
@@ -166,7 +166,7 @@ impl Record {
                         None => tell(
                             &split.name,
                             format!("missing: {FILE} names this split, of {} samples", split.samples),
-                            again(),
+                            help::COPY_AGAIN.to_owned(),
                         ),
                     }
                 }
@@ -179,7 +179,7 @@ impl Record {
                     None => tell(
                         &split.name,
                         format!("is another dataset than the one that {FILE} names"),
-                        "copy it again from where this dataset came from, or pack all splits anew".to_owned(),
+                        format!("{}, or pack all splits anew", help::COPY_AGAIN),
                     ),
                 },
                 Some(_) => {}

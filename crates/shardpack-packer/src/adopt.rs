@@ -19,7 +19,7 @@ use shardpack_format::{
         foreign::{Record, Wanted},
         recordio,
     },
-    hash,
+    hash, help,
     image_header::Header,
     index::{self, Index, Summary},
     manifest::{self, BY_KIND, Blake3, Class, Counts, Ledger, Manifest, Order, WORK_FOLDER},
@@ -75,7 +75,7 @@ pub struct Report {
 /// When they are compressed, of several formats, or lie in several folders; and when the machine is not right.
 pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
     if folder.join(WORK_FOLDER).join("plan").exists() {
-        return Err(Error::usage("an unfinished pack").in_file(folder).help("run the pack command again to finish it"));
+        return Err(Error::usage("holds an unfinished pack").in_file(folder).help(help::FINISH_PACK));
     }
     // An adoption that was stopped left its work folder, and may begin again.
     let begun = folder.join(WORK_FOLDER).exists() && !folder.join(manifest::FILE).exists();
@@ -99,7 +99,13 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
         return Ok(Report { manifest: None, bad: found.unpacked, ignored: found.ignored });
     }
 
-    // What cannot be named is said before anything is written.
+    // What cannot be adopted is said before anything is written.
+    if let Some(entry) = found.listing.entries().iter().find(|entry| !shards.is_as_it_lies(entry.stamp)) {
+        let file = files.get(shards.of_place(entry.place).0);
+        return Err(Error::usage("raw pixels: no reader takes them for an image as they lie there")
+            .in_file(file.map_or(folder, |file| &file.path))
+            .help("shardpack convert makes lossless images of them"));
+    }
     let others = beside(folder, &files)?;
     let work = folder.join(WORK_FOLDER);
     sys::create_folder(&work)?;
@@ -134,23 +140,25 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
 /// The first of the files, and their format's name, if they are such as can be adopted.
 fn fit<'f>(folder: &Path, files: &[&'f ShardFile]) -> Result<(&'f ShardFile, &'static str)> {
     let Some(first) = files.first() else { return Err(Error::usage("no shards").in_file(folder)) };
-    let convert = "shardpack convert packs them anew";
+    let help = "shardpack convert packs them anew";
     for file in files {
         if !matches!(file.kind, Kind::Format(_)) {
             return Err(Error::usage(format!("{} is no format that the reader serves", file.kind.name()))
                 .in_file(&file.path)
-                .help(convert));
+                .help(help));
         }
         if let Some(packed) = file.packed {
             let what = format!("compressed with {}: its images have no places", packed.name());
-            return Err(Error::usage(what).in_file(&file.path).help(convert));
+            return Err(Error::usage(what).in_file(&file.path).help(help));
         }
         if file.kind != first.kind {
             let what = format!("is {}, others are {}", file.kind.name(), first.kind.name());
-            return Err(Error::usage(what).in_file(&file.path).help("adopt a folder of one format"));
+            return Err(Error::usage(what)
+                .in_file(&file.path)
+                .help("move those of one format into a folder of their own, and adopt that"));
         }
         if file.path.parent() != Some(folder) {
-            return Err(Error::usage("lies in a folder below").in_file(&file.path).help("adopt that folder"));
+            return Err(Error::usage("lies in a folder below").in_file(&file.path));
         }
     }
     Ok((first, first.kind.name()))
@@ -260,11 +268,6 @@ impl Adopter<'_> {
     fn row(&self, shard: &ShardFile, record: &Record, number: u64, start: u64, stored: &[u8]) -> Result<Row> {
         let wrong = |what: &str| Error::data(what).in_file(&shard.path).at_byte(record.range.start);
         let Ok(image) = &record.image else { return Err(wrong("has no image")) };
-        if image.recipe != 0 {
-            return Err(Error::usage("raw pixels: no reader takes them for an image as they lie there")
-                .in_file(&shard.path)
-                .help("shardpack convert makes lossless images of them"));
-        }
         let offset = image.offset.checked_sub(start).and_then(|offset| u32::try_from(offset).ok());
         let extent = Extent { offset: offset.ok_or_else(|| wrong("its image lies before it"))?, bytes: image.bytes };
         let mut path = Vec::new();

@@ -5,12 +5,13 @@ use std::{fs::File, io, ops::Range, os::unix::fs::FileExt, path::PathBuf};
 use shardpack_format::{
     Error, Result,
     formats::{self, Choice},
+    help,
     manifest::Manifest,
     seekable::{FOOTER_BYTES, Frame, SeekTable},
 };
 
 use crate::{
-    files::{self, COPY_AGAIN},
+    files,
     unpack::Unpacker,
     window::{Window, make_room},
 };
@@ -46,7 +47,7 @@ impl Compression {
             None if text == "none" => Ok(Self::None),
             Some(("zstd", _)) => Ok(Self::Zstd),
             _ => Err(Error::data(format!("compression {text:?}, this program reads \"none\" and \"zstd:LEVEL\""))
-                .help("use the version of shardpack that wrote it, or a newer one")),
+                .help(help::OTHER_VERSION)),
         }
     }
 }
@@ -142,7 +143,7 @@ impl Content {
         let (mut frame, mut held) = (first, 0);
         loop {
             self.unpack_frame(window, &frame, held)
-                .map_err(|error| error.at_byte(frame.packed_offset).help(COPY_AGAIN))?;
+                .map_err(|error| error.at_byte(frame.packed_offset).help(help::COPY_AGAIN))?;
             held += frame.bytes as usize;
             let end = frame.offset + u64::from(frame.bytes);
             if end >= needed.end {
@@ -189,7 +190,9 @@ fn read_table(file: &File, file_bytes: u64, bytes: u64, may_be_one: bool) -> Res
 
 fn read_exact_at(file: &File, out: &mut [u8], offset: u64) -> Result<()> {
     file.read_exact_at(out, offset).map_err(|error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => Error::data("cut short since it was opened").at_byte(offset).help(COPY_AGAIN),
+        io::ErrorKind::UnexpectedEof => {
+            Error::data("cut short since it was opened").at_byte(offset).help(help::COPY_AGAIN)
+        }
         _ => files::io_error("cannot read", error).at_byte(offset),
     })
 }

@@ -2,11 +2,7 @@
 
 use std::{fs::File, io, path::Path};
 
-use shardpack_format::{Error, Result};
-
-/// What to do about a file that is not as it was sealed.
-pub(crate) const COPY_AGAIN: &str =
-    "the file was changed after it was sealed; copy it again from where this dataset came from";
+use shardpack_format::{Error, Result, help};
 
 /// Opens `path`, which the manifest says is `bytes` long.
 ///
@@ -14,8 +10,9 @@ pub(crate) const COPY_AGAIN: &str =
 /// When it is not there, cannot be opened, is no regular file, or has another length.
 pub(crate) fn open(path: &Path, bytes: u64) -> Result<File> {
     let failed = |error: io::Error| match error.kind() {
-        io::ErrorKind::NotFound => Error::data("the manifest names this file, and it is not there")
-            .help("copy it again from where this dataset came from"),
+        io::ErrorKind::NotFound => {
+            Error::data("the manifest names this file, and it is not there").help(help::COPY_AGAIN)
+        }
         _ => io_error("cannot open", error),
     };
     let open = || {
@@ -26,7 +23,7 @@ pub(crate) fn open(path: &Path, bytes: u64) -> Result<File> {
         let file = File::open(path).map_err(failed)?;
         match file.metadata().map_err(|error| io_error("cannot look at", error))?.len() {
             found if found == bytes => Ok(file),
-            found => Err(Error::data(format!("{found} bytes, the manifest says {bytes}")).help(COPY_AGAIN)),
+            found => Err(Error::data(format!("{found} bytes, the manifest says {bytes}")).help(help::COPY_AGAIN)),
         }
     };
     open().map_err(|error| error.in_file(path))

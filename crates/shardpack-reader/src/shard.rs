@@ -5,7 +5,7 @@
 use std::{fs::File, ops::Range, path::PathBuf, sync::OnceLock};
 
 use shardpack_format::{
-    Error, Result, hash,
+    Error, Result, hash, help,
     index::{Index, RowRef},
     manifest,
 };
@@ -13,7 +13,7 @@ use shardpack_format::{
 use crate::{
     Bytes, Dataset, Reader,
     content::{Compression, Content},
-    files::{self, COPY_AGAIN},
+    files,
 };
 
 /// What has been opened of a shard.
@@ -145,7 +145,7 @@ impl<'d> Shard<'d> {
         let index = Index::open(bytes)?;
         let summary = index.summary();
         let differs = |what: &str, found: String, expected: String| {
-            Err(Error::data(format!("{what}: {found} in the index, {expected} in the manifest")).help(COPY_AGAIN))
+            Err(Error::data(format!("{what}: {found} in the index, {expected} in the manifest")).help(help::COPY_AGAIN))
         };
         if index.len() != entry.samples {
             return differs("samples", index.len().to_string(), entry.samples.to_string());

@@ -6,7 +6,7 @@ use std::{
 };
 
 use shardpack_format::{
-    Error, Result, hash,
+    Error, Result, hash, help,
     manifest::{self, Manifest},
     splits::{self as record, Difference, Record},
 };
@@ -152,7 +152,7 @@ pub(crate) fn refuse_unfinished(folder: &Path) -> Result<()> {
             let shown = folder.canonicalize().unwrap_or(folder);
             return Err(Error::data(format!("holds an unfinished pack: {WORK_FOLDER} is in it"))
                 .in_file(shown)
-                .help("run the same `shardpack pack` again; it goes on where it stopped"));
+                .help(help::FINISH_PACK));
         }
     }
     Ok(())

@@ -13,7 +13,7 @@ use std::{
 };
 
 use serde_json::json;
-use shardpack_format::image_header::Kind;
+use shardpack_format::{help, image_header::Kind};
 use shardpack_packer::{
     Error, ErrorKind, Result,
     inspect::{self, Filter, Target as Found},
@@ -175,7 +175,7 @@ fn extract(args: &Args, targets: &[Found], wanted: &OsString, output: &Path, mon
 }
 
 fn is_there(path: &Path) -> Error {
-    Error::usage("is there already").in_file(path).help("--force replaces it")
+    Error::usage("is there already").in_file(path).help(help::REPLACE)
 }
 
 /// Writes a file, new unless `force` says that it may be there; half of one is removed.

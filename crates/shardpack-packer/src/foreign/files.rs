@@ -290,9 +290,10 @@ fn known() -> String {
 }
 
 fn unknown(path: &Path) -> Error {
-    Error::data("of no format that this program knows, by its first bytes and its name")
-        .in_file(path)
-        .help(format!("shards of these formats are told by themselves: {}; convert --from says which it is", known()))
+    Error::data("of no format that this program knows, by its first bytes and its name").in_file(path).help(format!(
+        "shards of these formats are told by themselves: {}; convert --from FORMAT says what is wrong with one",
+        known()
+    ))
 }
 
 fn none_in(folder: &Path) -> Error {

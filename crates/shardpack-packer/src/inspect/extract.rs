@@ -2,7 +2,7 @@
 //!
 //! The name that somebody else gave it is never used as the name of a file here: the caller says where it goes.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use shardpack_format::{
@@ -61,7 +61,7 @@ pub fn extract(targets: &[Target], wanted: &[u8], jobs: usize, monitor: &dyn Mon
         [(first, _), ..] => {
             let names: Vec<_> = found.iter().map(|(view, _)| view.dataset.name()).collect();
             let what = format!("{:?} is in {}", String::from_utf8_lossy(wanted), names.join(" and in "));
-            return Err(Error::usage(what).help(format!("give one of them: {}", first.dataset.folder().display())));
+            return Err(in_several(&what, first.dataset.folder()));
         }
     }
     let foreign = targets.iter().filter_map(|target| match target {
@@ -82,7 +82,7 @@ pub fn extract(targets: &[Target], wanted: &[u8], jobs: usize, monitor: &dyn Mon
             (Some((found, false)), Some(first)) => {
                 let (one, other) = (first.shard.display(), found.shard.display());
                 let what = format!("{:?} is in {one} and in {other}", String::from_utf8_lossy(wanted));
-                return Err(Error::usage(what).help(format!("give one of them: {one}")));
+                return Err(in_several(&what, &first.shard));
             }
         }
     }
@@ -91,6 +91,11 @@ pub fn extract(targets: &[Target], wanted: &[u8], jobs: usize, monitor: &dyn Mon
     }
     Err(Error::usage(format!("no sample with the key or the path {:?}", String::from_utf8_lossy(wanted)))
         .help("`shardpack inspect DST --samples` lists keys and paths"))
+}
+
+/// Which of several is meant has to be said.
+fn in_several(what: &str, one: &Path) -> Error {
+    Error::usage(what).help(format!("give one of them: {}", one.display()))
 }
 
 fn read(view: &View, number: u64) -> Result<Extracted> {

@@ -219,7 +219,9 @@ pub(super) fn inspect(files: &[ShardFile], monitor: &dyn Monitor) -> Result<(Sum
 fn no_shard(error: Error, files: &[ShardFile]) -> Error {
     let is_tar = files.first().is_some_and(|file| file.kind.name() == webdataset::NAME);
     match error.location().byte {
-        Some(0..512) if error.kind() == ErrorKind::Data && is_tar => error.help("is this a tar file? its name says so"),
+        Some(0..512) if error.kind() == ErrorKind::Data && is_tar => {
+            error.and("no tar file begins so, though its name says that it is one")
+        }
         _ => error,
     }
 }
@@ -245,7 +247,7 @@ fn look_at(file: &ShardFile, facts: &mut Facts, monitor: &dyn Monitor) -> Result
     if let Some(error) = first_empty {
         let error = error.in_file(&file.path);
         facts.problems.push(if empty > 1 {
-            error.help(format!("{empty} images in this file are empty"))
+            error.and(&format!("{empty} images in this file are empty"))
         } else {
             error
         });

@@ -145,7 +145,9 @@ fn no_class(targets: &[Target], wanted: &str) -> Error {
     });
     let error = Error::usage(format!("no class {wanted:?}"));
     match names {
-        None => error.help("the classes of tar files without a manifest have numbers only, those of their labels"),
+        None => {
+            error.help("shards without a manifest have no names of classes: --class takes a label, which is a number")
+        }
         Some(classes) => {
             let mut some: Vec<_> = classes.iter().take(NAMED_CLASSES).map(|class| class.name.as_str()).collect();
             let more = format!("… ({} in all)", classes.len());

@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use shardpack_format::{Error, Result, manifest};
+use shardpack_format::{Error, Result, help, manifest};
 use shardpack_reader::{Dataset, Shard, Splits, WORK_FOLDER, is_unfinished};
 
 use crate::{
@@ -229,9 +229,7 @@ fn refuse_unfinished(folder: &Path) -> Result<()> {
             Some(all) => format!("{finished} of {all} shards are finished"),
             None => format!("shards that are finished: {finished}"),
         };
-        return Err(Error::usage(format!("an unfinished pack; {progress}"))
-            .in_file(shown)
-            .help("the same pack command goes on from there"));
+        return Err(Error::usage(format!("an unfinished pack; {progress}")).in_file(shown).help(help::FINISH_PACK));
     }
     Ok(())
 }

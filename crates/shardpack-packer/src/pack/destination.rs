@@ -142,7 +142,7 @@ impl Destination {
             let held = Held::look(dst, &plans, &self.work)?;
             return held.refuse_foreign(dst).map(|()| State::New(held));
         }
-        if let Some(old) = old.map_err(|error| error.help("--force starts anew"))? {
+        if let Some(old) = old.map_err(|error| error.help(START_ANEW))? {
             let Some(what) = plan_file::difference(&old, source, plans) else { return Ok(State::Begun) };
             if plan_file::request_difference(&old, source, plans).is_some() {
                 return Err(something_else(dst, &what));
@@ -351,6 +351,9 @@ fn remove_folder(path: &Path) -> Result<()> {
     }
 }
 
+/// A plan that cannot be read is none to go on with.
+const START_ANEW: &str = "--force starts anew";
+
 fn something_else(dst: &Path, what: &str) -> Error {
     Error::usage(format!("holds an unfinished pack of something else: {what}"))
         .in_file(dst)
@@ -388,7 +391,7 @@ pub(super) fn prepare(
         if force && dst.exists() {
             let plans = old.unwrap_or(None).map_or_else(Vec::new, |old| old.plans);
             Held::look(dst, &plans, &work)?.refuse_foreign(dst)?;
-        } else if !force && let Some(old) = old.map_err(|error| error.help("--force starts anew"))? {
+        } else if !force && let Some(old) = old.map_err(|error| error.help(START_ANEW))? {
             // Its samples are compared when those of now are known.
             if let Some(what) = plan_file::request_difference(&old, source, plans) {
                 return Err(something_else(dst, &what));

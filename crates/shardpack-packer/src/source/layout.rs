@@ -43,6 +43,10 @@ fn option(names: &[&Vec<u8>]) -> String {
     names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect::<Vec<_>>().join(",")
 }
 
+fn help_alone(splits: &[&Vec<u8>]) -> String {
+    format!("--splits {} takes these alone", option(splits))
+}
+
 /// Folders that look like splits, and more that does not.
 pub(super) fn are_they_splits(root: &Path, seen: &Seen<'_>, no_labels: bool) -> Error {
     let Seen { parted, flat, others } = seen;
@@ -60,7 +64,7 @@ pub(super) fn are_they_splits(root: &Path, seen: &Seen<'_>, no_labels: bool) -> 
         }
         (false, true) => {
             what.push(format!("{} {}", shown(parted), by_count(parted, "looks like a split", "look like splits")));
-            help.push(format!("--splits {} takes these alone", option(parted)));
+            help.push(help_alone(parted));
         }
         (false, false) => {
             what.push(format!(
@@ -72,7 +76,7 @@ pub(super) fn are_they_splits(root: &Path, seen: &Seen<'_>, no_labels: bool) -> 
             ));
             let name = String::from_utf8_lossy(parted[0]);
             let other = String::from_utf8_lossy(flat[0]);
-            help.push(format!("--splits {} takes these alone", option(parted)));
+            help.push(help_alone(parted));
             help.push(format!(
                 "--split {name}={src}/{name} --split {other}=LIST takes the labels of {other} from a list, as \
                  docs/recipes.md has it for ImageNet"
@@ -83,7 +87,7 @@ pub(super) fn are_they_splits(root: &Path, seen: &Seen<'_>, no_labels: bool) -> 
         what.push(format!("{} {} not", shown(others), by_count(others, "does", "do")));
     }
     if no_labels {
-        help = vec![format!("--splits {} takes these alone", option(&splits))];
+        help = vec![help_alone(&splits)];
         help.push("--splits none takes all as one set".to_owned());
     } else {
         help.push("--splits none says that all are classes".to_owned());

@@ -152,7 +152,7 @@ pub(crate) fn check_shared(source: &Origin, found: &[Found]) -> Result<()> {
                 name(&own)
             ))
             .in_file(source.part(one.split.as_deref())?.path())
-            .help("--class-map FILE says which old names are which new ones"));
+            .help(crate::survey::MAP_CLASSES));
         }
     }
     Ok(())

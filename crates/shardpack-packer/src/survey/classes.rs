@@ -143,12 +143,14 @@ pub(super) fn apply(found: &mut [Found], choice: &Choice) -> Result<()> {
     if choice.classes.is_some() && numbers.iter().all(Option::is_none) {
         let first =
             |names: &[Box<[u8]>]| names.first().map_or_else(String::new, |name| String::from_utf8_lossy(name).into());
-        let what = format!("--classes has none of the {} classes of the source", names.len());
-        return Err(Error::usage(what).help(format!(
-            "the first class of the source is {:?}, that of --classes {:?}",
-            first(&names),
-            first(&classes)
-        )));
+        let (classes_of_source, ours, theirs) = (names.len(), first(&names), first(&classes));
+        let what = match classes_of_source {
+            1 => format!("--classes does not have the class of the source, {ours:?}; its first is {theirs:?}"),
+            _ => format!(
+                "--classes has none of the {classes_of_source} classes of the source: the first there is {ours:?}, here {theirs:?}"
+            ),
+        };
+        return Err(Error::usage(what).help(super::MAP_CLASSES));
     }
     if let Some(map) = map {
         let lost = map.keys().filter(|name| !old.contains(name)).count();

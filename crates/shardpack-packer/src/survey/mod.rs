@@ -31,6 +31,9 @@ use crate::{
     source::{Found, Origin, image_folder::order},
 };
 
+/// What to do where classes of one side have other names than those of the other.
+pub(crate) const MAP_CLASSES: &str = "--class-map FILE says which old names are which new ones";
+
 /// What a person says about what goes in. By default everything does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {

@@ -29,7 +29,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use shardpack_format::{Error, Result, hash, index::RowRef};
+use shardpack_format::{Error, Result, hash, help, index::RowRef};
 use shardpack_reader::Shard;
 
 use crate::{
@@ -128,7 +128,7 @@ impl Kind {
 pub fn write(targets: &[Target], path: &Path, force: bool, monitor: &dyn Monitor) -> Result<u64> {
     let kind = Kind::of(path)?;
     if !force && path.symlink_metadata().is_ok() {
-        return Err(Error::usage("is there already").in_file(path).help("--force replaces it"));
+        return Err(Error::usage("is there already").in_file(path).help(help::REPLACE));
     }
     let temporary = Temporary::create(path)?;
     let file = temporary.file.try_clone().map_err(|e| sys::io_error("cannot write", &temporary.path, e))?;
@@ -269,7 +269,7 @@ mod tests {
         assert!(write(&targets, &path, false, &crate::monitor::Silent).is_err());
         fs::write(&path, b"mine").unwrap();
         let error = write(&[], &path, false, &crate::monitor::Silent).unwrap_err();
-        assert_eq!(error.help_text(), Some("--force replaces it"));
+        assert_eq!(error.help_text(), Some(help::REPLACE));
         assert_eq!(fs::read(&path).unwrap(), b"mine");
         assert_eq!(write(&[], &path, true, &crate::monitor::Silent).unwrap(), 0);
         assert!(fs::read(&path).unwrap().ends_with(b"PAR1"));

@@ -23,7 +23,7 @@ use std::{
 use shardpack_format::{
     Error, ErrorKind, Result,
     formats::{self, Choice, Format},
-    hash,
+    hash, help,
     manifest::{self, Counts, Manifest, WORK_FOLDER},
     splits::{self, Difference, Record},
 };
@@ -167,7 +167,7 @@ pub(crate) fn open(dst: &Path) -> Result<(Vec<Opened>, Vec<Problem>)> {
     if is_unfinished(dst) {
         return Err(Error::new(ErrorKind::Data, "an unfinished pack: it has no manifest yet")
             .in_file(dst)
-            .help("run the pack command again, it goes on from the finished shards"));
+            .help(help::FINISH_PACK));
     }
     let mut folders = vec![(dst.to_path_buf(), String::new())];
     if !dst.join(manifest::FILE).exists() {

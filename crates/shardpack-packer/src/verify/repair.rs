@@ -13,7 +13,7 @@ use std::{
     sync::Arc,
 };
 
-use shardpack_format::{Error, Result, formats, hash, index::Index, manifest, permutation};
+use shardpack_format::{Error, Result, formats, hash, help, index::Index, manifest, permutation};
 
 use super::{
     Opened, Problem,
@@ -33,7 +33,7 @@ use crate::{
 const MEMORY_BYTES: u64 = 1 << 30;
 
 /// What helps where the source alone does not.
-pub(super) const ANEW: &str = "copy it again from where this dataset came from, or pack anew with --force";
+pub(super) const ANEW: &str = help::COPY_OR_PACK;
 
 /// What a repair did.
 #[derive(Debug, Default)]

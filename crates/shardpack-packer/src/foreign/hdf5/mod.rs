@@ -46,7 +46,7 @@ pub fn walk(path: &Path, wanted: &Wanted, part: Option<&str>) -> Result<Box<dyn 
             Layout::Rows(_) if !wanted.entries.is_unsaid() => {
                 return Err(Error::usage("its images are rows, and rows have no keys")
                     .in_file(path)
-                    .help("--labels PATH names the dataset with their labels"));
+                    .help("--label-feature PATH names the dataset with their labels"));
             }
             Layout::Rows(tables) => Box::new(Records::new(&file, tables, wanted)) as Box<dyn Images>,
             Layout::Each(groups) => Box::new(Each::new(&file, path, groups, are_splits, wanted)?),

@@ -75,7 +75,7 @@ pub(super) fn list(file: &Hdf5File) -> Result<Vec<Members>> {
         }
         let (mut groups, mut datasets) = group.member_names().map_err(|error| {
             open::told(error)
-                .help("a group of more than about 20000 members, as h5py writes it with libver=\"latest\", is not read")
+                .help("groups of more than about 20000 members, as h5py writes them with libver=\"latest\", are not read: write it without")
         })?;
         groups.sort_unstable();
         datasets.sort_unstable();

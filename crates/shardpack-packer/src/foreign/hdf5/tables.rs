@@ -9,6 +9,7 @@ use hdf5_reader::{Dataset, Hdf5File};
 use shardpack_format::{
     Error, Result,
     formats::foreign::Wanted,
+    help,
     image_header::{self, SNIFF_BYTES},
 };
 
@@ -157,7 +158,7 @@ pub(super) fn layout(file: &Hdf5File, wanted: &Wanted) -> Result<Layout> {
     let label = wanted.label.as_ref().map(trimmed).map(|path| named(file, &seen, &path)).transpose()?;
     if let (Some(label), [_, _, ..]) = (&label, &*images) {
         let what = format!("labels {} for {} datasets of images: {}", label.path, images.len(), told(&images));
-        return Err(Error::usage(what).help("--images says which is meant"));
+        return Err(Error::usage(what).help("--image-feature PATH names one of them"));
     }
     let table = |images| table(file, images, &seen, label.as_ref(), wanted);
     let tables: Result<Vec<_>> = images.iter().map(table).collect();
@@ -297,6 +298,9 @@ fn is_wanted_pixels(one: &Seen) -> bool {
     one.kind == Kind::Byte && matches!(one.shape.len(), 3 | 4)
 }
 
+/// What to do where nothing tells images and labels.
+const NAME_BOTH: &str = "--image-feature PATH and --label-feature PATH say which are meant";
+
 /// Datasets whose rows are images: one, or one for each split.
 fn candidates(file: &Hdf5File, seen: &[Seen]) -> Result<Vec<Seen>> {
     let mut found = Vec::new();
@@ -314,7 +318,7 @@ fn candidates(file: &Hdf5File, seen: &[Seen]) -> Result<Vec<Seen>> {
         let likeliest: Vec<_> = found.iter().filter(is_best).cloned().collect();
         if likeliest.len() > 1 && !are_splits(&likeliest) {
             let what = format!("several datasets that may hold the images: it has {}", told(seen));
-            return Err(Error::usage(what).help("--images PATH and --labels PATH say which are meant"));
+            return Err(Error::usage(what).help(NAME_BOTH));
         }
         found = likeliest;
     }
@@ -329,7 +333,7 @@ fn candidates(file: &Hdf5File, seen: &[Seen]) -> Result<Vec<Seen>> {
         (Some((rank, odd)), [first, ..]) if rank < best => {
             let why = if odd.shape.len() == 1 { "bytes that begin like no image" } else { "pixels that are not uint8" };
             let what = format!("images {}: {why}, which are not packed; {} could be", odd.told(), first.told());
-            Err(Error::usage(what).help(format!("--image-feature {} packs that one", first.path)))
+            Err(Error::usage(what).help(help::this_image(&first.path)))
         }
         _ => Ok(found),
     }
@@ -428,7 +432,7 @@ fn beside<'s>(
     match &*found {
         [(first, one), (second, two), ..] if first == second => {
             let what = format!("{} and {} both go with images {}", one.told(), two.told(), images.told());
-            Err(Error::usage(what).help("--labels PATH says which is meant"))
+            Err(Error::usage(what).help("--label-feature PATH says which is meant"))
         }
         found => Ok(found.first().map(|(_, one)| *one)),
     }
@@ -491,7 +495,7 @@ fn each(file: &Hdf5File, groups: Vec<Members>, seen: &[Seen]) -> Result<Layout> 
             true => format!("no dataset that holds images, the first is {}", Seen::of(path, &dataset).told()),
             false => format!("no dataset that holds images: it has {}", told(seen)),
         };
-        return Err(Error::data(what).help("--images PATH and --labels PATH say which are meant"));
+        return Err(Error::data(what).help(NAME_BOTH));
     }
     Ok(Layout::Each(groups))
 }

@@ -227,8 +227,9 @@ fn label_from(text: &str) -> Result<LabelFrom> {
         "value" => LabelFrom::Value,
         _ => match text.strip_prefix("header:") {
             Some(name) => LabelFrom::Header(Integer::of(name).ok_or_else(|| {
-                Error::usage(format!("--label-from {text}: no whole number is called {name:?}"))
-                    .help("u8, u16le, u16be, u32le, u32be, u64le, u64be, and the same with i for signed ones")
+                Error::usage(format!("--label-from {text}: no whole number is called {name:?}")).help(
+                    "one of u8, u16le, u16be, u32le, u32be, u64le, u64be; with i in place of u where it is signed",
+                )
             })?),
             None => LabelFrom::File,
         },

@@ -17,6 +17,7 @@ use std::{
 use shardpack_format::{
     Error, Result,
     formats::foreign::{self, Image, Label, Record, Wanted},
+    help,
     image_header::{Kind, SNIFF_BYTES},
 };
 
@@ -81,7 +82,7 @@ pub fn walk(path: &Path, wanted: &Wanted) -> Result<Box<dyn foreign::Walk>> {
         (None, [_, _, ..]) if is_named => {
             let names: Vec<_> = names.iter().map(|name| String::from_utf8_lossy(name)).collect();
             let what = format!("several databases, and none is called as images are: {}", names.join(", "));
-            return Err(Error::usage(what).in_file(path).help("--image-feature NAME says which holds the images"));
+            return Err(Error::usage(what).in_file(path).help(help::WHICH_IMAGES));
         }
         (image, _) => image,
     };

@@ -7,6 +7,7 @@ use parquet::{
 use shardpack_format::{
     Error, Result,
     formats::foreign::{Label, Wanted},
+    help,
 };
 
 use super::{
@@ -112,13 +113,13 @@ impl Images {
             (None, [column, ..]) if let Some(odd) = odd_image(schema) => {
                 let what = format!("column {odd:?} is called as images are and holds {}", kind(schema, odd));
                 Err(Error::usage(format!("{what}; column {:?} holds images", column.name))
-                    .help(format!("--image-feature {} packs that one", column.name)))
+                    .help(help::this_image(&column.name)))
             }
             (None, [column]) => Ok((*column).clone()),
             (None, []) => Err(Error::data(format!("no column holds images: {}", names(schema)))),
             (None, [one, two, ..]) => {
                 let what = format!("columns {:?} and {:?} both hold images", one.name, two.name);
-                Err(Error::usage(what).help("--image-feature NAME says which is meant"))
+                Err(Error::usage(what).help(help::WHICH_IMAGES))
             }
         }
     }

@@ -69,7 +69,7 @@ pub(super) fn scan(file: &ShardFile, found: &mut Found<'_>) -> Result<FileFacts>
         }
     };
     if lacking > 1 {
-        problem = problem.map(|error| error.help(format!("{lacking} records in this file have no image")));
+        problem = problem.map(|error| error.and(&format!("{lacking} records in this file have no image")));
     }
     facts.problem = problem.map(|error| error.in_file(&file.path));
     Ok(facts)

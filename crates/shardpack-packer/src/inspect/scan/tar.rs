@@ -158,13 +158,13 @@ pub(super) fn scan(file: &ShardFile, found: &mut Found<'_>) -> Result<FileFacts>
             facts.content_bytes = if file.is_plain() { file.bytes } else { opened.reader.end_offset() };
         }
     }
-    for (first, all, help) in [
+    for (first, all, said) in [
         (first_lost, lost, "members in this file are in no sample"),
         (first_lacking, lacking, "samples in this file hold no image"),
     ] {
         let first: Option<Error> = first;
         let first = first.map(|error| error.in_file(&file.path));
-        facts.remarks.extend(first.map(|error| if all > 1 { error.help(format!("{all} {help}")) } else { error }));
+        facts.remarks.extend(first.map(|error| if all > 1 { error.and(&format!("{all} {said}")) } else { error }));
     }
     if facts.problem.is_none() {
         let end = opened.reader.end_offset();

@@ -22,6 +22,7 @@ use rayon::prelude::*;
 use shardpack_format::{
     Error, ErrorKind, Result,
     formats::foreign::{Entries, Wanted},
+    help,
 };
 use shardpack_reader::is_unfinished;
 
@@ -75,7 +76,7 @@ impl Shards {
             if is_unfinished(source) {
                 return Err(Error::data("an unfinished pack: it has no manifest yet")
                     .in_file(source)
-                    .help("run the pack command again, it goes on from the finished shards"));
+                    .help(help::FINISH_PACK));
             }
             for (split, more) in splits::of_source(source, from, splits)? {
                 split_of.extend(more.shards.iter().map(|_| split.clone()));
@@ -156,6 +157,11 @@ impl Shards {
     /// Number of the file and offset in it that a place in a listing of these shards means.
     pub(crate) fn of_place(&self, place: u64) -> (usize, u64) {
         open::of_place(place)
+    }
+
+    /// Whether an entry of a listing of these shards is bytes as they lie there, and not pixels to make an image of.
+    pub(crate) fn is_as_it_lies(&self, stamp: i64) -> bool {
+        open::of_stamp(stamp).1 == 0
     }
 
     /// Whether all images can be read where they lie.

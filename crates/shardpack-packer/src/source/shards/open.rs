@@ -47,7 +47,7 @@ pub(super) fn stamp(fetch_bytes: u32, recipe: u32) -> i64 {
     i64::from(recipe) << 32 | i64::from(fetch_bytes)
 }
 
-fn of_stamp(stamp: i64) -> (usize, u32) {
+pub(super) fn of_stamp(stamp: i64) -> (usize, u32) {
     (stamp as u32 as usize, (stamp >> 32) as u32)
 }
 

@@ -10,6 +10,7 @@ use super::{AS_IT_IS, CONFIG_START, OF_PIXELS, pixels::Pixels, word};
 use crate::{
     Error, Result,
     formats::foreign::{Image, Label, Other, Record, Wanted},
+    help,
     image_header::Kind,
 };
 
@@ -193,10 +194,7 @@ fn image_of(columns: &[Column]) -> Result<Option<usize>> {
     let of_images = |column: &Column| is_image(&column.encoding) || holds_images(&column.encoding);
     let found: Vec<usize> = (0..columns.len()).filter(|number| of_images(&columns[*number])).collect();
     let called = |name: &&str| columns.iter().position(|column| column.name == **name);
-    let ask = |what: String, one: usize| {
-        let help = format!("--image-feature {} packs that one", columns[one].name);
-        Err(Error::usage(what).help(help))
-    };
+    let ask = |what: String, one: usize| Err(Error::usage(what).help(help::this_image(&columns[one].name)));
     match (IMAGES.iter().find_map(called), &*found) {
         (Some(named), _) if of_images(&columns[named]) => Ok(Some(named)),
         // What it holds is seen in the samples.

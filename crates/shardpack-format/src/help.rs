@@ -1,0 +1,21 @@
+//! Help lines that several places give: what is to be done is said in one way.
+//!
+//! All that errors advise is followed by the tests in `tests/help_lines`.
+
+/// What was sealed has changed since, or is gone.
+pub const COPY_AGAIN: &str = "copy it again from where this dataset came from";
+/// The same, where it can be packed anew.
+pub const COPY_OR_PACK: &str = "copy it again from where this dataset came from, or pack anew with --force";
+/// Another version wrote it.
+pub const OTHER_VERSION: &str = "use the version of shardpack that wrote it, or a newer one";
+/// A pack was not finished.
+pub const FINISH_PACK: &str = "run the same pack command again: it goes on from the finished shards";
+/// Several fields may be the images, and none of them is called so.
+pub const WHICH_IMAGES: &str = "--image-feature NAME says which holds the images";
+/// Something stands in the way, or is not what it should be, and there is no more of it that could be kept.
+pub const REPLACE: &str = "--force replaces it";
+
+/// Several fields may be the images; one of them is called `name`.
+pub fn this_image(name: &str) -> String {
+    format!("--image-feature {name} packs that one")
+}

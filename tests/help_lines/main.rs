@@ -1,0 +1,362 @@
+//! Each help line leads somewhere: what it says is done, and works.
+//!
+//! A row is a command that is refused, the help that it gives, and the commands that the help tells of; between them the
+//! hands that it asks for. Every help line of the sources is in a row, is followed by a test of its own, or cannot be.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::type_complexity)]
+
+mod lines;
+mod pack;
+mod sealed;
+mod shards;
+mod sources;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::{fs, path::Path, process::Command};
+
+use support::{Bench, Ran, bad, contents, run};
+
+/// What was done before, the command that is refused and with which code, its help, and what the help tells of: commands, and
+/// lines of the shell behind `$ `.
+type Row = (&'static str, fn(&Bench), &'static str, i32, &'static str, &'static [&'static str]);
+
+const LAYOUTS: &str = "splits_beside_what_is_none_are_a_question_and_each_answer_works";
+
+/// Help lines that other tests follow: the line, a text of the test, its file and name.
+const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
+    (
+        "give the source and options of then to finish it, or --force to start anew",
+        "--force",
+        "tests/help_lines/main.rs",
+        "an_unfinished_pack_of_other_options_can_be_finished_or_started_anew",
+    ),
+    (
+        "shards of these formats are told by themselves: FORMATS; convert --from FORMAT says what is wrong with one",
+        "--from",
+        "tests/help_lines/main.rs",
+        "what_is_wrong_with_a_file_that_nothing_tells_is_said_where_its_format_is_named",
+    ),
+    ("--no-labels packs them as splits without labels", "--no-labels", "tests/layouts.rs", LAYOUTS),
+    (
+        "--include '*/NAME/**' takes one of them alone; a list with a column split gives each its own, as docs/recipes.md has it",
+        "--include",
+        "tests/layouts.rs",
+        "splits_inside_of_classes_are_a_question_and_each_answer_works",
+    ),
+    ("--splits NAMES takes these alone", "--splits", "tests/layouts.rs", LAYOUTS),
+    ("--splits none takes all as one set", "--no-labels", "tests/layouts.rs", LAYOUTS),
+    ("--splits none says that all are classes", "--splits", "tests/layouts.rs", LAYOUTS),
+    (
+        "takes the labels of val from a list, as docs/recipes.md has it for ImageNet",
+        "--split",
+        "tests/layouts.rs",
+        "sources_that_are_splits_share_one_list_of_classes",
+    ),
+    (
+        "SIZE makes 100000 at most; --shards N where so many are meant",
+        "makes 100000 at most",
+        "crates/shardpack-packer/src/plan/tests.rs",
+        "a_size_that_makes_absurdly_many_shards_is_refused_with_one_that_fits",
+    ),
+    (
+        "free space, or choose another disk",
+        "free space, or choose another disk",
+        "tests/crash.rs",
+        "more_than_there_is_space_for_is_refused_at_once",
+    ),
+    (
+        "free space and run the same command again: it goes on from the finished shards",
+        "free space and run the same command again",
+        "tests/crash.rs",
+        "a_disk_that_fills_up_is_named_and_the_same_command_goes_on",
+    ),
+    (
+        "the same command goes on; 3 of 300 shards kept in DST",
+        "the same command goes on; ",
+        "tests/json.rs",
+        "an_interruption_is_a_document_too",
+    ),
+    (
+        "too few file descriptors: raise the limit (`ulimit -n 4096`) or use fewer --jobs",
+        "too few file descriptors",
+        "tests/crash.rs",
+        "too_few_file_descriptors_are_named_and_the_same_command_goes_on",
+    ),
+    (
+        "open one of them: FOLDER",
+        "open one of them",
+        "crates/shardpack-reader/tests/dataset.rs",
+        "splits_are_listed_and_named_where_one_dataset_was_asked_for",
+    ),
+    (
+        "it was asked four times; the same command goes on once the machine can read it, and --exclude leaves it out",
+        "--exclude",
+        "tests/read_errors.rs",
+        "a_read_that_goes_on_failing_ends_the_run_whatever_is_asked",
+    ),
+];
+
+/// Help lines that no test can follow, and why.
+const NOT_HERE: &[(&str, &str)] = &[
+    ("the same command goes on with the images that were changed", "no test knows when it is to interrupt"),
+    ("use the version of shardpack that wrote it, or a newer one", "there is no newer one"),
+    ("leave image/class/label out of the features", "the command line gives labels to all samples or to none"),
+    ("leave the label out with --set label_column=", "the command line gives labels to all samples or to none"),
+    ("build the crate shardpack-reader with its feature `zstd`", "the command line is built with it"),
+    ("raise the limit of open files: ulimit -n", "of the reader crate, whose program decides how many it opens"),
+    ("the disk failed; run the same command again once it works", "no disk fails here"),
+    ("choose a folder that can be written", "who runs tests as root may write everywhere"),
+    ("choose a folder that can be written, or change its permissions", "who runs tests as root may write everywhere"),
+    (
+        "change its permissions, or those of the folders above it, so that you may read it",
+        "who runs tests as root may read everything",
+    ),
+    (
+        "write it anew with mdb_dump there and mdb_load of liblmdb 0.9 on a 64-bit machine",
+        "liblmdb of another machine wrote it",
+    ),
+    (
+        "liblmdb before 0.9.12 miscounted duplicates; if it wrote this, use mdb_dump and mdb_load",
+        "a version of liblmdb that nobody installs any more wrote it",
+    ),
+    (
+        "groups of more than about 20000 members, as h5py writes them with libver=\"latest\", are not read: write it without",
+        "it takes minutes to write such a file",
+    ),
+];
+
+/// SRC and DST are those of the bench, `@x` is `x` beside them.
+fn placed(bench: &Bench, word: &str) -> String {
+    match word.rsplit_once('@') {
+        Some((option, name)) => format!("{option}{}", bench.at(name).display()),
+        None => word
+            .replace("VECTORS", concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/vectors"))
+            .replace("SRC", bench.src().to_str().unwrap())
+            .replace("DST", bench.dst().to_str().unwrap()),
+    }
+}
+
+/// Runs a command line whose words are parted by blanks, or a line of the shell behind `$ `.
+fn on(bench: &Bench, line: &str) -> Ran {
+    let words = |line: &str| line.split(' ').map(|word| placed(bench, word)).collect::<Vec<_>>();
+    match line.strip_prefix("$ ") {
+        None => run(&words(line)),
+        Some(script) => Command::new("bash").args(["-e", "-c", &words(script).join(" ")]).output().unwrap().into(),
+    }
+}
+
+/// Runs them; what begins with `! ` is refused.
+fn go(bench: &Bench, lines: &[&str]) {
+    for line in lines {
+        let (line, is_refused) = line.strip_prefix("! ").map_or((*line, false), |line| (line, true));
+        let ran = on(bench, line);
+        assert_eq!(ran.code != 0, is_refused, "{line}: {}{}", ran.stdout, ran.stderr);
+    }
+}
+
+fn nothing(_: &Bench) {}
+
+fn packed(bench: &Bench) {
+    bench.pack(&["--shards", "2"]).code(0);
+}
+
+fn other_packed(bench: &Bench) {
+    bench.pack(&["--seed", "9"]).code(0);
+}
+
+fn flip(bench: &Bench) {
+    let shard = bench.dst().join("shard-000000.tar");
+    let mut bytes = fs::read(&shard).unwrap();
+    bytes[3000] ^= 4;
+    fs::write(&shard, bytes).unwrap();
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn rows() -> impl Iterator<Item = &'static Row> {
+    pack::ROWS.iter().chain(sources::ROWS).chain(shards::ROWS).chain(sealed::ROWS)
+}
+
+/// Does what the help of each row says.
+fn follow(rows: &[Row]) {
+    let mut wrong = Vec::new();
+    for (name, before, refused, code, help, helps) in rows {
+        let bench = Bench::of(12, 500);
+        before(&bench);
+        let ran = on(&bench, refused);
+        let said = format!("{}{}", ran.stdout, ran.stderr);
+        if ran.code != *code || !(said.contains(help) || said.contains(&placed(&bench, help))) {
+            wrong.push(format!("{name}: {refused}: exit code {}, not {code}, or not said: {help}\n{said}", ran.code));
+            continue;
+        }
+        for line in *helps {
+            let ran = on(&bench, line);
+            if ran.code != 0 {
+                wrong.push(format!("{name}: {line}: exit code {}\n{}{}", ran.code, ran.stdout, ran.stderr));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn what_help_says_of_packing_works() {
+    follow(pack::ROWS);
+}
+
+#[test]
+fn what_help_says_of_trees_and_lists_works() {
+    follow(sources::ROWS);
+}
+
+#[test]
+fn what_help_says_of_shards_of_others_works() {
+    follow(shards::ROWS);
+}
+
+#[test]
+fn what_help_says_of_sealed_datasets_works() {
+    follow(sealed::ROWS);
+}
+
+#[test]
+fn each_help_line_of_the_sources_is_followed_by_a_test() {
+    let lines = lines::all(root());
+    let is_said = |help: &str, line: &lines::Line| help.contains(line.longest());
+    let mut wrong = Vec::new();
+    for (number, line) in lines.iter().enumerate() {
+        let text = line.longest();
+        if lines[..number].iter().any(|other| other.pieces == line.pieces) {
+            wrong.push(format!("{}: stands elsewhere too, make it one: {text}", line.file));
+        }
+        let is_followed = rows().any(|row| is_said(row.4, line))
+            || ELSEWHERE.iter().any(|(help, ..)| is_said(help, line))
+            || NOT_HERE.iter().any(|(help, _)| is_said(help, line));
+        if !is_followed {
+            wrong.push(format!("{}: no test follows it: {text}", line.file));
+        }
+    }
+    for (help, said, file, test) in ELSEWHERE {
+        let text = fs::read_to_string(root().join(file)).unwrap();
+        let body = text.split_once(&format!("fn {test}(")).map(|(_, rest)| rest.split("\n#[test]").next().unwrap());
+        if !body.is_some_and(|body| body.contains(said)) {
+            wrong.push(format!("{file}: {test} does not say {said}"));
+        }
+        if !lines.iter().any(|line| is_said(help, line)) {
+            wrong.push(format!("is in no source any more: {help}"));
+        }
+    }
+    for (help, _) in NOT_HERE.iter().filter(|(help, _)| !lines.iter().any(|line| is_said(help, line))) {
+        wrong.push(format!("is in no source any more: {help}"));
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn an_unfinished_pack_of_other_options_can_be_finished_or_started_anew() {
+    for helps in [&["--shards", "3", "--on-bad", "skip"][..], &["--seed", "5", "--on-bad", "skip", "--force"]] {
+        let (bench, _) = bad();
+        bench.pack(&["--shards", "3"]).code(1);
+        let ran = bench.pack(&["--seed", "5"]).code(2);
+        ran.says("give the source and options of then to finish it, or --force to start anew");
+        run(&["verify", bench.dst().to_str().unwrap()]).code(1).says("run the same pack command again");
+        bench.pack(helps).code(0);
+        run(&["verify", bench.dst().to_str().unwrap()]).code(0);
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_file_that_nothing_tells_is_said_where_its_format_is_named() {
+    let bench = Bench::of(12, 500);
+    go(&bench, &["pack SRC DST --format tfrecord --shards 1"]);
+    let mut bytes = fs::read(bench.dst().join("shard-00000-of-00001")).unwrap();
+    bytes[9] ^= 1;
+    fs::write(bench.at("data.bin"), bytes).unwrap();
+    on(&bench, "convert @data.bin @x")
+        .code(1)
+        .says("told by themselves")
+        .says("convert --from FORMAT says what is wrong with one");
+    on(&bench, "convert @data.bin @x --from tfrecord").code(1).says("length CRC differs");
+}
+
+#[test]
+fn repair_is_advised_only_where_it_mends() {
+    let advice = "--repair SRC writes";
+    // An image that was bad when it was packed, one that the source has changed, what nobody packed, the ledger.
+    let bench = Bench::of(12, 500);
+    let photo = support::photo();
+    bench.file("class-1/cut.jpg", &photo[..photo.len() / 2]);
+    bench.file("class-1/empty.jpg", b"");
+    bench.pack(&["--shards", "2", "--on-bad", "skip"]).code(0);
+    on(&bench, "verify DST --decode").code(1).says("cut.jpg").says_not(advice);
+    bench.file("class-1/new.jpg", &photo);
+    on(&bench, "verify DST --against SRC").code(1).says("new.jpg").says_not(advice);
+    fs::write(bench.dst().join("stranger"), b"x").unwrap();
+    on(&bench, "verify DST").code(1).says("stranger").says_not(advice);
+    fs::remove_file(bench.dst().join("stranger")).unwrap();
+    fs::remove_file(bench.dst().join("ledger.jsonl")).unwrap();
+    on(&bench, "verify DST").code(1).says("ledger.jsonl").says_not(advice);
+    flip(&bench);
+    on(&bench, "verify DST").code(1).says(advice);
+    // Images that were changed when they were packed are not those of the source.
+    let changed = Bench::of(12, 500);
+    changed.pack(&["--resize", "32"]).code(0);
+    flip(&changed);
+    on(&changed, "verify DST").code(1).says_not(advice);
+    on(&changed, "verify DST --repair SRC").code(2).says("pack --force packs anew");
+    changed.pack(&["--resize", "32", "--force"]).code(0);
+    on(&changed, "verify DST").code(0);
+    // Adopted shards are never written.
+    let adopted = Bench::of(12, 500);
+    adopted.pack(&["--sidecars", "none"]).code(0);
+    let shard = adopted.dst().join("shard-000000.tar");
+    fs::create_dir(adopted.at("adopted")).unwrap();
+    fs::rename(shard, adopted.at("adopted/x.tar")).unwrap();
+    on(&adopted, "adopt @adopted").code(0);
+    let mut bytes = fs::read(adopted.at("adopted/x.tar")).unwrap();
+    bytes[3000] ^= 4;
+    fs::write(adopted.at("adopted/x.tar"), bytes).unwrap();
+    on(&adopted, "verify @adopted").code(1).says_not(advice);
+}
+
+#[test]
+fn a_url_is_refused_by_name_wherever_a_path_may_stand_and_makes_no_folder() {
+    let bench = Bench::of(12, 500);
+    bench.pack(&[]).code(0);
+    fs::write(bench.at("list.csv"), b"path,label\nhttps://example.org/1.jpg,0\n").unwrap();
+    let before = contents(&bench.at(""));
+    let lines = [
+        "pack SRC s3://bucket/x",
+        "pack s3://bucket/x DST",
+        "pack --plan gs://bucket/p.plan DST",
+        "pack @list.csv @x --root=https://example.org/",
+        "convert https://example.org/{000..146}.tar @x",
+        "convert DST hdfs://host/x",
+        "adopt s3://bucket/x",
+        "plan s3://bucket/x DST",
+        "plan SRC DST -o s3://bucket/p.plan",
+        "verify s3://bucket/x",
+        "verify DST --against s3://bucket/x",
+        "verify DST --repair=S3://bucket/x",
+        "inspect az://x/y",
+        "inspect DST --table s3://bucket/x.csv",
+        "pack @list.csv @x",
+    ];
+    for line in lines {
+        let mut command = assert_cmd::Command::new(support::binary());
+        // Where it would make a folder called `s3:`.
+        let words = line.split(' ').map(|word| match word.strip_prefix('@') {
+            Some(name) => bench.at(name).display().to_string(),
+            None => word
+                .replace("VECTORS", concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/vectors"))
+                .replace("SRC", bench.src().to_str().unwrap())
+                .replace("DST", bench.dst().to_str().unwrap()),
+        });
+        let ran: Ran = command.current_dir(bench.at("")).args(words).output().unwrap().into();
+        ran.code(2).clean_error().says("is a URL").says("://");
+        assert_eq!(contents(&bench.at("")), before, "{line}");
+    }
+}

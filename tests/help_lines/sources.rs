@@ -1,0 +1,256 @@
+//! Help lines of trees, lists, and several sources.
+
+use super::{Row, go, nothing};
+
+/// A list of all images, beside them in `lists`: paths from SRC, a number as label.
+const LIST: &str = "$ mkdir @lists && cd SRC && (echo path,label; ls */*.jpg | sed s/$/,0/) > @lists/l.csv";
+
+pub const ROWS: &[Row] = &[
+    (
+        "an empty tree",
+        |bench| go(bench, &["$ mkdir -p @e/a && cp SRC/class-1/$(ls SRC/class-1|head -n1) @e/a/1.photo"]),
+        "pack @e DST",
+        2,
+        "an ImageFolder is SRC/<class>/<image>, with names that end in .jpg, .jpeg, .png, .webp, …",
+        &["$ mv @e/a/1.photo @e/a/1.jpg", "pack @e DST"],
+    ),
+    (
+        "one folder too high",
+        |bench| go(bench, &["$ mkdir -p @in/Data && cp -r SRC @in/Data/CLS-LOC"]),
+        "pack @in DST",
+        2,
+        "where its folders are classes or splits; --splits none says that this is the one class",
+        &["pack @in/Data/CLS-LOC DST", "pack @in @x --splits none"],
+    ),
+    (
+        "a split without class folders",
+        |bench| {
+            let flat = "$ mkdir -p @in/val && cp -r SRC @in/train && cp SRC/class-1/*.jpg @in/val";
+            go(bench, &[flat, "$ cd @in/val && (echo path,label; ls *.jpg | sed s/$/,class-1/) > @val.csv"]);
+        },
+        "pack @in DST --splits train,val",
+        2,
+        "beside --split NAME=@in/NAME for the others; without it in --splits it is left out; --no-labels packs all without labels",
+        &[
+            "pack DST --split train=@in/train --split val=@val.csv --root @in/val",
+            "pack @in @x --splits train",
+            "pack @in @y --splits train,val --no-labels",
+        ],
+    ),
+    (
+        "a list with another root",
+        |bench| go(bench, &[LIST]),
+        "pack @lists/l.csv DST",
+        1,
+        "--root FOLDER says which folder the paths of a list are relative to",
+        &["pack @lists/l.csv DST --root SRC"],
+    ),
+    (
+        "paths from anywhere",
+        |bench| go(bench, &["$ mkdir @lists && (echo path,label; ls SRC/*/*.jpg | sed s/$/,0/) > @lists/l.csv"]),
+        "pack @lists/l.csv DST",
+        2,
+        "--root FOLDER names the folder that all files are in; --root / takes them from anywhere",
+        &["pack @lists/l.csv DST --root SRC", "pack @lists/l.csv @x --root /"],
+    ),
+    (
+        "COCO without images",
+        |bench| {
+            let coco = r#"$ mkdir @coco && echo '{"images":[{"id":1,"file_name":"1.jpg"}],"annotations":[],"categories":[]}' > @coco/c.json"#;
+            go(bench, &[coco, "$ mkdir @far && cp SRC/class-1/$(ls SRC/class-1|head -n1) @far/1.jpg"]);
+        },
+        "pack @coco/c.json DST",
+        2,
+        "--root FOLDER says where they are",
+        &["pack @coco/c.json DST --root @far"],
+    ),
+    (
+        "CSV without paths",
+        |bench| go(bench, &["$ cd SRC && (echo photo,label; ls */*.jpg | sed s/$/,0/) > @l.csv"]),
+        "pack @l.csv DST",
+        2,
+        "--path-column NAME says which, --root FOLDER where files are",
+        &["pack @l.csv DST --path-column photo --root SRC", "pack @l.csv @x --root SRC"],
+    ),
+    (
+        "JSONL without paths",
+        |bench| go(bench, &[r#"$ cd SRC && ls */*.jpg | sed 's/.*/{"photo":"src\/&","label":0}/' > @l.jsonl"#]),
+        "pack @l.jsonl DST",
+        2,
+        "--path-column NAME says which",
+        &["pack @l.jsonl DST --path-column photo"],
+    ),
+    (
+        "parquet without paths",
+        |bench| {
+            let write = "$ cd SRC && ${SHARDPACK_PYTHON:-python3} -c 'import glob, pyarrow as pa, pyarrow.parquet as pq; paths = \
+                         glob.glob(\"*/*.jpg\"); pq.write_table(pa.table({\"photo\": paths, \"label\": [0] * len(paths)}), \"../l.parquet\")'";
+            go(bench, &[write]);
+        },
+        "pack @l.parquet DST",
+        2,
+        "--path-column NAME says which; shardpack convert reads files that hold the images themselves",
+        &["pack @l.parquet DST --path-column photo --root SRC"],
+    ),
+    (
+        "a shard as a source of pack",
+        |bench| go(bench, &["pack SRC @p --shards 1 --sidecars none"]),
+        "pack @p/shard-000000.tar DST",
+        2,
+        "shardpack convert reads shards",
+        &["convert @p/shard-000000.tar DST"],
+    ),
+    (
+        "a URL in a list",
+        |bench| go(bench, &["$ (echo path,label; echo https://example.org/1.jpg,0) > @l.csv"]),
+        "pack @l.csv DST",
+        2,
+        "download them, and give the list their paths",
+        &[
+            "$ cp SRC/class-1/$(ls SRC/class-1|head -n1) @1.jpg && sed -i s,https://example.org/,, $(dirname SRC)/l.csv",
+            "pack @l.csv DST",
+        ],
+    ),
+    (
+        "a column called as the metadata",
+        |bench| go(bench, &["$ cd SRC && (echo path,label,path_hex; ls */*.jpg | sed s/$/,0,ff/) > @l.csv"]),
+        "pack @l.csv DST --root SRC --meta json",
+        2,
+        "leave --meta json out: the other columns are in the component json without it",
+        &["pack @l.csv DST --root SRC"],
+    ),
+    (
+        "absurdly many splits",
+        |bench| {
+            let list = "$ cd SRC && (echo path,label,part,split; for n in $(seq 200); do for i in $(ls */*.jpg|head -n1); do \
+                        echo $i,0,train,$n; done; done) > @l.csv";
+            go(bench, &[list]);
+        },
+        "pack @l.csv DST --root SRC --split-column split",
+        2,
+        "--split-column NAME says which column has them, --splits none that there are none",
+        &["pack @l.csv DST --root SRC --split-column part", "pack @l.csv @x --root SRC --splits none"],
+    ),
+    (
+        "splits of another column",
+        |bench| go(bench, &["$ cd SRC && (echo path,label,part; ls */*.jpg | sed s/$/,0,a/) > @l.csv"]),
+        "pack @l.csv DST --root SRC --splits a",
+        2,
+        "--split-column NAME says which column has them",
+        &["pack @l.csv DST --root SRC --splits a --split-column part"],
+    ),
+    (
+        "labels on one side",
+        |bench| go(bench, &["$ cd SRC && (echo path; ls */*.jpg) > @l.csv"]),
+        "pack DST --split train=SRC --split val=@l.csv --root SRC",
+        2,
+        "--no-labels of pack leaves labels out; what has some and what has none are two datasets",
+        &[
+            "pack DST --split train=SRC --split val=@l.csv --root SRC --no-labels",
+            "pack SRC @x",
+            "pack @l.csv @y --root SRC",
+        ],
+    ),
+    (
+        "numbers against names",
+        |bench| {
+            let numbers = "$ cd SRC && (echo path,label; ls */*.jpg | sed s/$/,0/) > @numbers.csv";
+            let names = r"$ cd SRC && (echo path,label; ls */*.jpg | sed 's/\(.*\)\/.*/&,\1/') > @names.csv";
+            go(bench, &[numbers, names, "$ echo 0,class-1 > @map.csv"]);
+        },
+        "pack DST --split train=SRC --split val=@numbers.csv --root SRC",
+        2,
+        "name the classes of both: in a list by a column with names (docs/recipes.md has it for ImageNet), in a dataset by \
+         shardpack convert --class-map FILE",
+        &[
+            "pack DST --split train=SRC --split val=@names.csv --root SRC",
+            "pack SRC @a",
+            "pack @numbers.csv @b --root SRC",
+            "convert @b @c --class-map @map.csv",
+            "convert @d --split train=@a --split val=@c",
+        ],
+    ),
+    (
+        "a split twice",
+        |bench| go(bench, &["$ cd SRC && (echo path,label; ls */*.jpg | sed s/$/,0/) > @all.csv"]),
+        "pack DST --split a=SRC/class-1 --split a=SRC/class-2",
+        2,
+        "a list can name files of several folders: --root says where they all are",
+        &["pack DST --split a=@all.csv --root SRC"],
+    ),
+    (
+        "splits of a split",
+        |bench| go(bench, &["$ mkdir @s && cp -r SRC @s/train && cp -r SRC @s/val"]),
+        "pack DST --split a=@s --split b=SRC",
+        2,
+        "--splits none takes all as one",
+        &["pack DST --split a=@s/train --split b=SRC", "pack @x --split a=@s --split b=@s --splits none"],
+    ),
+    (
+        "columns on one side",
+        |bench| {
+            let list = r"$ cd SRC && (echo path,label,note; ls */*.jpg | sed 's/\(.*\)\/.*/&,\1,hello/') > @l.csv";
+            go(bench, &[list, "pack SRC @a", "pack @l.csv @b --root SRC"]);
+        },
+        "pack DST --split train=SRC --split val=@l.csv --root SRC",
+        2,
+        "--meta none leaves behind what lists say beside path and label; of shards, --components takes those that it names of \
+         all, or none",
+        &[
+            "pack DST --split train=SRC --split val=@l.csv --root SRC --meta none",
+            "convert @x --split train=@a --split val=@b --components none",
+        ],
+    ),
+    (
+        "no class in common",
+        |bench| {
+            go(bench, &["$ mkdir @o && cp -r SRC/class-1 @o/cls-one", "$ echo cls-one,class-1 > @map.csv"]);
+        },
+        "pack DST --split train=SRC --split val=@o",
+        2,
+        "--class-map FILE says which old names are which new ones",
+        &["pack DST --split train=SRC --split val=@o --class-map @map.csv"],
+    ),
+    (
+        "a list of other classes",
+        |bench| {
+            go(bench, &["$ echo cat > @classes.txt", "$ ls SRC | sed s/$/,cat/ > @map.csv"]);
+        },
+        "pack SRC DST --classes @classes.txt",
+        2,
+        "--class-map FILE says which old names are which new ones",
+        &["pack SRC DST --classes @classes.txt --class-map @map.csv"],
+    ),
+    (
+        "a column for a format without place",
+        |bench| go(bench, &["$ cd SRC && (echo path,label,note; ls */*.jpg | sed s/$/,0,hello/) > @l.csv"]),
+        "pack @l.csv DST --root SRC --format recordio",
+        2,
+        "or --meta none to leave it out",
+        &["pack @l.csv DST --root SRC --format recordio --meta none", "pack @l.csv @x --root SRC --format webdataset"],
+    ),
+    (
+        "two components of one name",
+        |bench| go(bench, &["$ for i in SRC/*/*.jpg; do mv $i ${i%.jpg}.jpeg; cp ${i%.jpg}.jpeg $i; done"]),
+        "pack SRC DST --with jpg",
+        2,
+        "choose the extension of images with --ext, or name the other: --with NAME=PATTERN",
+        &["pack SRC DST --with jpg --ext jpeg", "pack SRC @x --with preview=*.jpg"],
+    ),
+    (
+        "SRC beside splits",
+        nothing,
+        "pack SRC DST --split train=SRC",
+        2,
+        "leave SRC out, or make it a split: --split NAME=SRC",
+        &["pack DST --split train=SRC", "pack @x --split train=SRC --split val=SRC"],
+    ),
+    (
+        "a folder of splits called as that of the indexes",
+        nothing,
+        "pack DST --split index=SRC",
+        2,
+        "give the split another name",
+        &["pack DST --split indexed=SRC"],
+    ),
+];
