@@ -194,6 +194,10 @@ fn a_column_of_splits_makes_datasets_with_one_list_of_classes() {
     assert_eq!(text(one(&samples(&bench.at("one")), "a/1.jpg"), "json").unwrap(), r#"{"split":"val"}"#);
     verify(&bench.at("one"), &list, &[]);
     pack(&list, &bench.at("val"), &["--splits", "val"]).code(0).says("2 split train");
+    let json = pack(&list, &bench.at("val"), &["--splits", "val", "--force", "--json"]).code(0).json();
+    assert_eq!(json["ignored_files"]["split train"], 2);
+    assert_eq!(json["unpacked"].as_array().map(Vec::len), Some(0));
+    assert!(!bench.at("val/val/ledger.jsonl").exists());
     // A column of that name with other things in it is one like all others.
     let other = self::list(&bench, "other.csv", "split,path,fold\n1,a/1.jpg,x\n2,b/2.jpg,y\n");
     pack(&other, &bench.at("other"), &["--quiet"]).code(0);
