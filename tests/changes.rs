@@ -185,9 +185,9 @@ fn where_no_image_can_be_changed_the_first_is_named_with_the_reason() {
         .says_not("ImageFolder");
 }
 
-/// A TIFF of Lab colours, which nothing here decodes: 4 × 4, one strip, little-endian.
+/// A TIFF of Lab as ICC has it, which nothing here decodes: 4 × 4, one strip, little-endian.
 fn lab() -> Vec<u8> {
-    let tags: [(u16, u32); 8] = [(256, 4), (257, 4), (258, 8), (259, 1), (262, 8), (273, 110), (277, 3), (279, 48)];
+    let tags: [(u16, u32); 8] = [(256, 4), (257, 4), (258, 8), (259, 1), (262, 9), (273, 110), (277, 3), (279, 48)];
     let mut bytes = b"II\x2A\0\x08\0\0\0\x08\0".to_vec();
     for (tag, value) in tags {
         bytes.extend_from_slice(&tag.to_le_bytes());
@@ -203,7 +203,7 @@ fn what_cannot_be_fixed_is_refused_by_what_it_is_and_never_kept_in_silence() {
     let bench = Bench::with(&["a/1.jpg"]);
     bench.file("a/lab.tif", &lab());
     bench.file("a/slope.tif", &tiff(&slope(40, 30)));
-    let refused = "a/lab.tif: TIFF does not decode: Lab TIFF is not decoded here";
+    let refused = "a/lab.tif: TIFF: ICC Lab TIFF is not decoded here";
     for options in [&["--fix"][..], &["--check", "full"], &["--encode", "png"]] {
         bench.pack(&[options, &["--force"]].concat()).code(1).says(refused);
     }
@@ -212,11 +212,35 @@ fn what_cannot_be_fixed_is_refused_by_what_it_is_and_never_kept_in_silence() {
         let dataset = Dataset::read(&bench.dst());
         assert_eq!(dataset.paths(), ["a/1.jpg", "a/slope.tif"], "{options:?}");
         let line = dataset.unpacked().into_iter().find(|line| line.0 == "a/lab.tif").unwrap();
-        assert_eq!((line.1, line.2), (Fate::Skipped, "TIFF does not decode: Lab TIFF is not decoded here".to_owned()));
+        assert_eq!((line.1, line.2), (Fate::Skipped, "TIFF: ICC Lab TIFF is not decoded here".to_owned()));
     }
-    // It is packed as it is where nothing is asked, and --decode names it.
-    bench.pack(&["--force"]).code(0);
-    run(&["verify", bench.dst().to_str().unwrap(), "--decode"]).code(1).says("Lab TIFF is not decoded here");
+    // It is packed as it is where nothing is asked, and --decode counts it, which is no damage.
+    bench.file("a/lab-2.tif", &lab());
+    bench.file("a/new.jpg", &[&b"\0\0\0\x1Cftypavif\0\0\0\0avifmif1miaf"[..], &[7; 500]].concat());
+    for options in [&["--force"][..], &["--force", "--format", "tfrecord"], &["--force", "--compress", "zstd"]] {
+        bench.pack(options).code(0);
+        let dst = bench.dst();
+        let (dst, shards) = (dst.to_str().unwrap(), bench.at("shards"));
+        let ran = run(&["verify", dst, "--decode"]).code(0).says("ok      5 samples");
+        ran.says("unsure  2 images, only the headers checked: TIFF: ICC Lab TIFF is not decoded here")
+            .says("unsure  1 image, only the headers checked: AVIF cannot be decoded here");
+        let expected =
+            serde_json::json!({"TIFF: ICC Lab TIFF is not decoded here": 2, "AVIF cannot be decoded here": 1});
+        let json = run(&["verify", dst, "--decode", "--json"]).code(0).json();
+        assert_eq!((&json["not_decoded"], &json["problems"]), (&expected, &serde_json::json!([])));
+        run(&["verify", dst]).code(0).says_not("unsure");
+        // The same of shards without a manifest.
+        let _ = fs::remove_dir_all(&shards);
+        fs::create_dir(&shards).unwrap();
+        let manifest: serde_json::Value =
+            serde_json::from_slice(&fs::read(bench.dst().join("manifest.json")).unwrap()).unwrap();
+        for shard in manifest["shards"].as_array().unwrap() {
+            let file = shard["file"].as_str().unwrap();
+            fs::copy(bench.dst().join(file), shards.join(file)).unwrap();
+        }
+        let json = run(&["verify", shards.to_str().unwrap(), "--decode", "--json"]).code(0).json();
+        assert_eq!((&json["not_decoded"], &json["problems"]), (&expected, &serde_json::json!([])), "{options:?}");
+    }
 }
 
 /// A TIFF of one strip, of the pixels of `image`.

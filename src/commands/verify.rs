@@ -184,6 +184,9 @@ fn as_text(report: &Report, repaired: &Repaired, args: &Args) -> String {
     for note in report.notes.iter().filter(|_| !args.talk.quiet) {
         let _ = writeln!(out, "note    {}", report::path(note.as_bytes()));
     }
+    for (what, images) in &report.not_decoded {
+        let _ = writeln!(out, "unsure  {}, only the headers checked: {what}", report::counted(*images, "image"));
+    }
     let read = match args.quick {
         true => "sizes and structure only".to_owned(),
         false => {
@@ -233,7 +236,7 @@ fn as_json(report: &Report, repaired: &Repaired) -> serde_json::Value {
         "ok": report.problems.is_empty(),
         "problems": report.problems.iter().map(problem).collect::<Vec<_>>(), "notes": report.notes,
         "samples": report.samples, "damaged_samples": report.damaged_samples,
-        "without_image": report.without_image, "shards": report.shards,
+        "without_image": report.without_image, "not_decoded": report.not_decoded, "shards": report.shards,
         "damaged_shards": report.damaged_shards, "ignored_files": report.ignored, "read_bytes": report.read_bytes,
         "elapsed_ms": report.elapsed.as_millis() as u64, "mended": repaired.files,
         "not_mended": repaired.failed.iter().map(|(file, why)| json!({"file": file, "why": why})).collect::<Vec<_>>(),

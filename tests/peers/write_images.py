@@ -18,7 +18,7 @@ import sys
 import zlib
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageCms
 
 OUT = pathlib.Path(sys.argv[1])
 SIZES = [(45, 37), (16, 16), (17, 8), (1, 1), (64, 3)]
@@ -346,7 +346,11 @@ def tiffs():
         put(f"{size}-gray-alpha.tif", tiff(tiff_of(width, height, 2, 8, 1, extra=[2], array=picture(width, height, 3)[..., 1:])))
     put("exact-signed.tif", tiff(tiff_of(20, 14, 1, 8, 1, sample_format=2)))
     put("exact-float.tif", saved(Image.fromarray(np.zeros((14, 20), np.float32)), "TIFF"))
-    put("exact-lab.tif", saved(image(20, 14).convert("RGB").convert("LAB") if False else Image.new("LAB", (20, 14), (100, 128, 90)), "TIFF"))
+    srgb, lab = ImageCms.createProfile("sRGB"), ImageCms.createProfile("LAB")
+    for width, height in SIZES:
+        put(f"exact-{width}x{height}-lab.tif", saved(ImageCms.profileToProfile(image(width, height), srgb, lab, outputMode="LAB"), "TIFF"))
+        put(f"exact-{width}x{height}-lab-le.tif", tiff(tiff_of(width, height, 3, 8, 8)))
+        put(f"exact-{width}x{height}-lab-planar.tif", tiff(tiff_of(width, height, 3, 8, 8, planar=True)))
     rgb, gray, black = image(45, 37), image(45, 37, "L"), image(45, 37, "L").convert("1")
     for compression in ["raw", "packbits", "tiff_lzw", "tiff_adobe_deflate", "tiff_deflate", "zstd", "lzma", "webp"]:
         for name, one in [("rgb", rgb), ("gray", gray), ("palette", rgb.quantize(200))]:
@@ -357,7 +361,8 @@ def tiffs():
     for compression in ["group3", "group4", "tiff_ccitt"]:
         put(f"exact-{compression}.tif", saved(black, "TIFF", compression=compression))
     for width, height in SIZES:
-        put(f"exact-{width}x{height}-group4.tif", saved(image(width, height, "L").convert("1"), "TIFF", compression="group4"))
+        for compression in ["group3", "group4", "tiff_ccitt"]:
+            put(f"exact-{width}x{height}-{compression}.tif", saved(image(width, height, "L").convert("1"), "TIFF", compression=compression))
     put("close-jpeg.tif", saved(rgb, "TIFF", compression="jpeg", quality=90))
     put("close-jpeg-gray.tif", saved(gray, "TIFF", compression="jpeg", quality=90))
     put("close-jpeg-large.tif", saved(image(300, 200), "TIFF", compression="jpeg", quality=90))
@@ -382,7 +387,9 @@ def tiffs():
         made = OUT / f"{'close' if 'jpeg' in name else 'exact'}-tiffcp-{name}.tif"
         subprocess.run(["tiffcp", *options, str(source), str(made)], capture_output=True)
     source.write_bytes(saved(image(70, 50, "L").convert("1"), "TIFF"))
-    for name, options in {"g4-reversed": ["-f", "lsb2msb", "-c", "g4"], "g4-strips": ["-c", "g4", "-r", "7"]}.items():
+    group_3 = {f"g3-{'-'.join(way)}": ["-c", ":".join(["g3", *way])] for way in (["1d"], ["1d", "fill"], ["2d"], ["2d", "fill"])}
+    group_3 |= {"g3-reversed": ["-f", "lsb2msb", "-c", "g3:1d"], "g3-strips": ["-c", "g3:1d", "-r", "7"]}
+    for name, options in {"g4-reversed": ["-f", "lsb2msb", "-c", "g4"], "g4-strips": ["-c", "g4", "-r", "7"], **group_3}.items():
         subprocess.run(["tiffcp", *options, str(source), str(OUT / f"exact-tiffcp-{name}.tif")], capture_output=True)
     source.unlink()
 
@@ -410,8 +417,8 @@ def others():
 
 def pixels(path):
     """What Pillow makes of it: 8 bits a channel."""
-    # Pillow 13 takes big-endian BigTIFF and some reversed bits for no image, and 16 bits by plane or upside down for what they
-    # are not: what it makes of the same samples in the usual order is what they are.
+    # Pillow 13 takes big-endian BigTIFF and some reversed bits for no image, and 16 bits and Lab by plane or upside down for
+    # what they are not: what it makes of the same samples in the usual order is what they are.
     usual = re.sub("-(big-be|reversed|planar|planar-tiles)[.]", "-le.", path.name)
     if usual != path.name and path.name.startswith("exact-") and "tiffcp" not in path.name:
         return pixels(path.with_name(usual))
@@ -427,6 +434,9 @@ def pixels(path):
             one = Image.fromarray(((array + 128) // 257).astype(np.uint8), "L")
         elif found.mode in ("P", "PA"):
             one = found.convert("RGBA" if "transparency" in found.info or found.mode == "PA" else "RGB")
+        elif found.mode == "LAB":
+            srgb, lab = ImageCms.createProfile("sRGB"), ImageCms.createProfile("LAB")
+            one = ImageCms.profileToProfile(found, lab, srgb, outputMode="RGB", flags=ImageCms.Flags.NOOPTIMIZE)
         elif found.mode in ("CMYK", "RGBX"):
             one = found.convert("RGB")
         else:

@@ -22,6 +22,13 @@ pub(crate) fn contained<T>(bytes: &[u8], call: impl FnOnce() -> Result<T, Refuse
     caught(call).unwrap_or_else(|_| Err(Refused::Damaged(Kind::of(bytes), "its decoder gives up on it".to_owned())))
 }
 
+/// Whether panics of this thread are told by what waits for it, and need not be printed.
+fn is_contained() -> bool {
+    // jpeg-decoder 0.3 has threads of its own, so called, for images of some size, and panics itself when one of them does.
+    let is_decoder = || thread::current().name().is_some_and(|name| name.starts_with("worker thread for component "));
+    IS_CONTAINED.try_with(Cell::get).unwrap_or(false) || is_decoder()
+}
+
 /// What `call` gives, or what it panicked with, of which nothing is printed. What it was doing must not be used again. It
 /// has no effect where a program is built to abort on panic.
 ///
@@ -34,7 +41,7 @@ pub fn caught<T>(call: impl FnOnce() -> T) -> thread::Result<T> {
     HOOK.call_once(|| {
         let before = panic::take_hook();
         panic::set_hook(Box::new(move |panic| {
-            if !IS_CONTAINED.try_with(Cell::get).unwrap_or(false) {
+            if !is_contained() {
                 before(panic);
             }
         }));
@@ -54,6 +61,38 @@ mod tests {
         let refused = contained(b"II\x2A\0", || -> Result<(), Refused> { panic!("out of bounds") }).unwrap_err();
         assert_eq!(refused.to_string(), "TIFF does not decode: its decoder gives up on it");
         assert_eq!(contained(b"", || Ok(7)), Ok(7));
-        assert!(!IS_CONTAINED.get());
+        assert!(!is_contained());
+    }
+
+    #[test]
+    fn threads_of_the_jpeg_decoder_are_contained_and_others_are_not() {
+        // A smaller image has none.
+        let image = image::RgbImage::from_fn(600, 600, |x, y| image::Rgb([x as u8, y as u8, (x * y) as u8]));
+        let mut jpeg = std::io::Cursor::new(Vec::new());
+        image.write_to(&mut jpeg, image::ImageFormat::Jpeg).unwrap();
+        let jpeg = jpeg.into_inner();
+        let names = || {
+            let tasks = std::fs::read_dir("/proc/self/task").unwrap().filter_map(Result::ok);
+            tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok()).collect::<Vec<_>>()
+        };
+        // Linux keeps the first fifteen letters.
+        let is_seen = || names().iter().any(|name| name.trim() == "worker thread f");
+        let done = std::sync::atomic::AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    jpeg_decoder::Decoder::new(&jpeg[..]).decode().unwrap();
+                }
+            });
+            let start = std::time::Instant::now();
+            while !is_seen() {
+                assert!(start.elapsed().as_secs() < 60, "its threads have another name");
+            }
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+        let named =
+            |name: &str| thread::Builder::new().name(name.to_owned()).spawn(is_contained).unwrap().join().unwrap();
+        assert!(named("worker thread for component 2"));
+        assert!(!named("worker"));
     }
 }

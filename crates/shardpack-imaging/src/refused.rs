@@ -63,8 +63,10 @@ pub enum Refused {
         /// Pixels down.
         height: u32,
     },
-    /// Truncated, damaged, or of a sort that its decoder does not take; what the decoder said.
+    /// Truncated or damaged; what the decoder said.
     Damaged(Kind, String),
+    /// Of a sort of its kind that has no decoder here, and which; whether it is whole is not told.
+    Unsupported(Kind, String),
     /// The kind of file that was asked for cannot hold it.
     Unwritable(Kind, String),
 }
@@ -77,6 +79,7 @@ impl fmt::Display for Refused {
             Refused::NoDecoder(kind) => write!(f, "{} cannot be decoded here", name(kind)),
             Refused::TooLarge { width, height } => write!(f, "{width} × {height} pixels are more than is allowed"),
             Refused::Damaged(kind, what) => write!(f, "{} does not decode: {what}", name(kind)),
+            Refused::Unsupported(kind, what) => write!(f, "{}: {what}", name(kind)),
             Refused::Unwritable(kind, what) => write!(f, "cannot be written as {}: {what}", name(kind)),
         }
     }

@@ -58,7 +58,7 @@ fn jpegs_of_a_coding_without_a_decoder_are_refused_by_what_it_is() {
         if at == 6 {
             bytes[frame + 5] = 0;
         }
-        let expected = format!("JPEG does not decode: {what}");
+        let expected = format!("JPEG: {what}");
         assert_eq!(check(&bytes, &LIMITS).unwrap_err().to_string(), expected);
         let resize = Recipe { resize: Some(Resize::Short(9)), ..Recipe::default() };
         assert_eq!(apply(&bytes, &resize, &LIMITS).unwrap_err().to_string(), expected);
@@ -217,9 +217,10 @@ fn compressed_strips_are_unpacked_and_others_are_named() {
     }
     for (compression, photometric, format, what) in [
         (34_925, 2, 1, "LZMA in TIFF is not decoded here"),
-        (3, 2, 1, "CCITT group 3 fax in TIFF is not decoded here"),
+        (3, 2, 1, "CCITT group 3 fax of more than black and white in TIFF is not decoded here"),
         (6, 6, 1, "JPEG of the old sort in TIFF is not decoded here"),
-        (1, 8, 1, "Lab TIFF is not decoded here"),
+        (1, 9, 1, "ICC Lab TIFF is not decoded here"),
+        (1, 10, 1, "ITU Lab TIFF is not decoded here"),
         (1, 6, 1, "YCbCr, without JPEG, TIFF is not decoded here"),
         (1, 2, 2, "signed samples are not decoded here"),
         (1, 2, 3, "pixels of floating point are not decoded here"),
@@ -227,13 +228,90 @@ fn compressed_strips_are_unpacked_and_others_are_named() {
         let mut tags = tags(3, 8, photometric, &[(339, vec![format; 3])]);
         tags[3].1 = vec![compression];
         let refused = decode(&tiff(&tags, std::slice::from_ref(&plain), &[]), &LIMITS).unwrap_err();
-        assert_eq!(refused.to_string(), format!("TIFF does not decode: {what}"));
+        assert_eq!(refused.to_string(), format!("TIFF: {what}"));
         // What is promised to be fixed and cannot be is refused, and not kept.
         assert!(
             apply(&tiff(&tags, std::slice::from_ref(&plain), &[]), &Recipe { fix: true, ..Recipe::default() }, &LIMITS)
                 .is_err()
         );
     }
+}
+
+/// A TIFF of black and white by these lines of fax.
+fn fax(compression: u16, width: u16, height: u16, options: u16, packed: &[u8]) -> Vec<u8> {
+    let rows =
+        [(256, width), (257, height), (258, 1), (259, compression), (262, 0), (277, 1), (278, height), (292, options)];
+    tiff(&rows.map(|(tag, value)| (tag, vec![value])), &[packed.to_vec()], &[])
+}
+
+#[test]
+fn fax_of_group_3_has_its_lines_with_marks_and_without_and_every_cut_of_it_is_refused() {
+    // White 3, black 2, white 3: 1000, 11, 1000. White 8: 10011. A mark: eleven zeros and a one.
+    let (line, white, mark) = ("1000111000", "10011", "000000000001");
+    let bits = |text: String| {
+        let text = format!("{text}{}", "0".repeat(text.len().next_multiple_of(8) - text.len()));
+        text.as_bytes()
+            .chunks(8)
+            .map(|byte| u8::from_str_radix(str::from_utf8(byte).unwrap(), 2).unwrap())
+            .collect::<Vec<_>>()
+    };
+    let byte = |line: &str| format!("{line}{}", "0".repeat(line.len().next_multiple_of(8) - line.len()));
+    let rows = [
+        ("marks", 3, 0, bits(format!("{mark}{line}{mark}{white}{mark}{line}"))),
+        ("marks, and six at the end", 3, 0, bits(format!("{mark}{line}{mark}{white}{mark}{line}{}", mark.repeat(6)))),
+        ("marks that end with a byte", 3, 4, bits(format!("0000{mark}{line}000000{mark}{white}0000000{mark}{line}"))),
+        ("no marks", 3, 0, bits(format!("{line}{white}{line}"))),
+        ("lines that begin with a byte", 2, 0, bits(format!("{}{}{line}", byte(line), byte(white)))),
+    ];
+    for (row, compression, options, packed) in &rows {
+        let found = decode(&fax(*compression, 8, 3, *options, packed), &LIMITS).unwrap();
+        let black = [255, 255, 255, 0, 0, 255, 255, 255];
+        assert_eq!(found.pixels(), [black, [255; 8], black].concat(), "{row}");
+        // Fewer bytes than the lines take: 61 bits with marks.
+        for cut in 0..packed.len() - 1 {
+            let is_end = row.contains("at the end") && cut >= 8;
+            assert_eq!(
+                decode(&fax(*compression, 8, 3, *options, &packed[..cut]), &LIMITS).is_ok(),
+                is_end,
+                "{row}: {cut}"
+            );
+        }
+        // Other widths than the lines have.
+        for width in [7, 9, 4000] {
+            assert!(decode(&fax(*compression, width, 3, *options, packed), &LIMITS).is_err(), "{row}: {width}");
+        }
+    }
+    for options in [1, 2, 5] {
+        let refused = decode(&fax(3, 8, 3, options, &rows[0].3), &LIMITS).unwrap_err().to_string();
+        assert_eq!(refused, "TIFF: two-dimensional CCITT group 3 fax in TIFF is not decoded here");
+    }
+    // Whatever the bits are, it ends, and says so in words.
+    let mut seed = 7_u32;
+    for length in (0..4000).step_by(37) {
+        let mut next = || {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (seed >> 24) as u8
+        };
+        let bytes: Vec<u8> = (0..length).map(|_| next()).collect();
+        for compression in [2, 3] {
+            let _ = decode(&fax(compression, 1728, 200, 0, &bytes), &LIMITS);
+            let _ = decode(&fax(compression, 65_535, 9, 0, &vec![next(); length]), &LIMITS);
+        }
+    }
+}
+
+#[test]
+fn lab_becomes_srgb_and_its_profile_goes() {
+    let mut bytes = tags(3, 8, 8, &[]);
+    let pixels: Vec<u8> = samples::rgb().as_chunks::<3>().0.iter().flat_map(|[l, ..]| [*l, 0, 0]).collect();
+    let found = decode(&tiff(&bytes, std::slice::from_ref(&pixels), &[(34_675, &profile(b"Lab "))]), &LIMITS).unwrap();
+    assert_eq!((found.layout(), found.icc()), (Layout::Rgb8, None));
+    for ([red, green, blue], lab) in found.pixels().as_chunks::<3>().0.iter().zip(pixels.as_chunks::<3>().0) {
+        assert!(red == green && green == blue, "{lab:?}: {red} {green} {blue}");
+    }
+    bytes[2].1 = vec![16; 3];
+    let refused = decode(&tiff(&bytes, &[pixels], &[]), &LIMITS).unwrap_err().to_string();
+    assert_eq!(refused, "TIFF: Lab of other samples than three of 8 bits TIFF is not decoded here");
 }
 
 fn profile(space: &[u8; 4]) -> Vec<u8> {

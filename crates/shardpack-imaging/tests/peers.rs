@@ -13,11 +13,9 @@ const REFUSED: &[(&str, &str)] = &[
     ("-3x", "sampling by other factors than 1, 2 and 4 is not decoded here"),
     ("-checksum-", "the checksum of chunk "),
     ("-float.tif", "floating point"),
-    ("-lab.tif", "Lab TIFF is not decoded here"),
     ("-signed.tif", "signed samples are not decoded here"),
     ("-lzma.tif", "LZMA in TIFF is not decoded here"),
-    ("-group3.tif", "CCITT group 3 fax in TIFF is not decoded here"),
-    ("-tiff_ccitt.tif", "CCITT group 3 fax in TIFF is not decoded here"),
+    ("-g3-2d", "two-dimensional CCITT group 3 fax in TIFF is not decoded here"),
     ("-offset-beyond.bmp", "truncated"),
     ("-offset-", "its pixels begin at byte "),
 ];

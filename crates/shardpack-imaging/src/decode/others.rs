@@ -79,7 +79,7 @@ pub(super) fn decode(bytes: &[u8], kind: Kind, limits: &Limits) -> Result<Pictur
         DynamicImage::ImageRgb16(image) => (Layout::Rgb8, to_8_bits(image.as_raw())),
         DynamicImage::ImageRgba16(image) => (Layout::Rgba8, to_8_bits(image.as_raw())),
         // Of floating point nobody says which number is white.
-        _ => return Err(Refused::Damaged(kind, "pixels of floating point are not decoded here".to_owned())),
+        _ => return Err(Refused::Unsupported(kind, "pixels of floating point are not decoded here".to_owned())),
     };
     let picture = Picture::new(width, height, layout, pixels);
     let picture = picture.ok_or_else(|| Refused::Damaged(kind, "no pixels".to_owned()))?;

@@ -16,7 +16,10 @@ use shardpack_format::{
     seekable::{FOOTER_BYTES, Frame, SeekTable},
 };
 
-use super::{Opened, Problem, decode};
+use super::{
+    Opened, Problem,
+    decode::{self, NotDecoded},
+};
 use crate::{copy, sys};
 
 /// Bytes that are read at a time: what stays in the cache while it is hashed twice.
@@ -36,6 +39,7 @@ pub(super) struct Done {
     pub span: Option<hash::Span>,
     pub whole: Option<FileHash>,
     pub read_bytes: u64,
+    pub not_decoded: NotDecoded,
 }
 
 pub(super) fn hash_alone(file: &File, path: &Path) -> Result<Done> {
@@ -92,7 +96,7 @@ impl Checker<'_> {
             for row in &rows {
                 let record = (row.offset - start) as usize..(row.offset - start) as usize + row.record_bytes as usize;
                 done.problems.extend(match buffer[..there].get(record) {
-                    Some(record) => self.record(row, record),
+                    Some(record) => self.record(row, record, &mut done.not_decoded),
                     None => Some(self.problem(
                         row,
                         0,
@@ -186,7 +190,7 @@ impl Checker<'_> {
                     true => {
                         record.resize(row.record_bytes as usize, 0);
                         match content.read(&mut record)? {
-                            true => self.record(&row, &record),
+                            true => self.record(&row, &record, &mut done.not_decoded),
                             false => Some(self.problem(&row, 0, row.record_bytes, content.what())),
                         }
                     }
@@ -206,7 +210,7 @@ impl Checker<'_> {
     }
 
     /// Checks one record; at most one problem, the first that explains it.
-    fn record(&self, row: &RowRef<'_>, record: &[u8]) -> Option<Problem> {
+    fn record(&self, row: &RowRef<'_>, record: &[u8], not_decoded: &mut NotDecoded) -> Option<Problem> {
         let image = row.component(0)?;
         let whole = formats::whole(row, record);
         let Some(payload) = whole.as_deref().filter(|payload| hash::content(payload) == row.content_hash) else {
@@ -224,7 +228,7 @@ impl Checker<'_> {
             return Some(self.problem(row, 0, row.record_bytes, format!("framing: {}", error.what())));
         }
         if self.decode
-            && let Err(what) = decode::decode(payload)
+            && let Err(what) = decode::decode(payload, not_decoded)
         {
             let problem = self.problem(row, image.offset, image.bytes, what);
             return Some(Problem { was_packed: true, ..problem });

@@ -1,4 +1,6 @@
-//! Does an image decode in full? Truncated and corrupt ones do not.
+//! Does an image decode in full? Truncated and corrupt ones do not; of some sorts nobody here can tell.
+
+use std::collections::BTreeMap;
 
 use shardpack_format::image_header::Kind;
 use shardpack_imaging::{Limits, Refused, check};
@@ -6,15 +8,28 @@ use shardpack_imaging::{Limits, Refused, check};
 /// What is there was packed by somebody who knew how large it is: memory alone is a bound.
 const LIMITS: Limits = Limits { pixels: u64::MAX, bytes: 2 << 30 };
 
-/// Decodes all of an image and throws the pixels away.
+/// Images of which only the headers could be checked, by what they are.
+pub(super) type NotDecoded = BTreeMap<String, u64>;
+
+/// Decodes all of an image and throws the pixels away; counts one that no decoder here takes.
 ///
 /// # Errors
 /// Says in plain words what is wrong.
-pub(super) fn decode(bytes: &[u8]) -> Result<(), String> {
+pub(super) fn decode(bytes: &[u8], not_decoded: &mut NotDecoded) -> Result<(), String> {
     match check(bytes, &LIMITS) {
         Ok(_) => Ok(()),
-        // No decoder here; their headers were all that could be checked.
-        Err(Refused::NoDecoder(kind)) if kind != Kind::Unknown => Ok(()),
+        Err(Refused::NoDecoder(Kind::Unknown)) => Err(Refused::NoDecoder(Kind::Unknown).to_string()),
+        Err(refused @ (Refused::NoDecoder(_) | Refused::Unsupported(..))) => {
+            *not_decoded.entry(refused.to_string()).or_default() += 1;
+            Ok(())
+        }
         Err(refused) => Err(refused.to_string()),
+    }
+}
+
+/// Adds one count to another.
+pub(super) fn add(not_decoded: &mut NotDecoded, more: NotDecoded) {
+    for (what, images) in more {
+        *not_decoded.entry(what).or_default() += images;
     }
 }

@@ -83,6 +83,8 @@ pub struct Report {
     pub damaged_samples: u64,
     /// Samples among them that are as they were written, and hold no image: only foreign shards have such.
     pub without_image: u64,
+    /// Images that could not be decoded because no decoder here takes them, by what they are: only their headers were checked.
+    pub not_decoded: BTreeMap<String, u64>,
     /// Shards that the manifests speak of.
     pub shards: u64,
     /// Shards among them with a problem.
@@ -106,6 +108,7 @@ impl Report {
         self.samples += other.samples;
         self.damaged_samples += other.damaged_samples;
         self.without_image += other.without_image;
+        decode::add(&mut self.not_decoded, other.not_decoded);
         self.shards += other.shards;
         self.damaged_shards += other.damaged_shards;
         self.mendable |= other.mendable;

@@ -21,7 +21,7 @@ use shardpack_format::{
 use super::{
     Opened, Options, Problem, Report,
     content::{Checker, Done, Piece, hash_alone},
-    from_error,
+    decode, from_error,
 };
 use crate::{monitor::Monitor, sys};
 
@@ -103,6 +103,7 @@ pub(super) fn verify_all(
             spans.extend(done.span);
             whole = whole.or(done.whole);
             report.read_bytes += done.read_bytes;
+            decode::add(&mut report.not_decoded, done.not_decoded);
         }
         if !options.quick && shard.file.is_some() {
             let found = whole.or_else(|| hash::join(spans, shard.bytes));

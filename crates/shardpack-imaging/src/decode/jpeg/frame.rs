@@ -25,7 +25,7 @@ impl Frame {
     ///
     /// Source: ITU-T T.81, B.1.1 (markers, Table B.1), B.2.2 (frame header), B.2.3 (scan header).
     pub(super) fn of(bytes: &[u8]) -> Result<Option<Self>, Refused> {
-        let refuse = |what: String| Err(Refused::Damaged(Kind::Jpeg, what));
+        let refuse = |what: String| Err(Refused::Unsupported(Kind::Jpeg, what));
         let mut frame: Option<Self> = None;
         let mut rest = bytes.get(2..).unwrap_or_default();
         while let Some((marker, segment)) = next(rest) {
@@ -54,14 +54,19 @@ impl Frame {
             }
             let Some(said) = body(segment) else { return Ok(None) };
             let Some((&[bits, high, low, _, _, channels], parts)) = said.split_first_chunk() else { return Ok(None) };
+            // Of what no JPEG has, nobody has a decoder.
+            let refuse_by = |is_known: bool, what: String| match is_known {
+                true => Err(Refused::Unsupported(Kind::Jpeg, what)),
+                false => Err(Refused::Damaged(Kind::Jpeg, what)),
+            };
             if bits != 8 {
-                return refuse(format!("{bits} bits a channel are not decoded here"));
+                return refuse_by(bits == 12, format!("{bits} bits a channel are not decoded here"));
             }
             if (high, low) == (0, 0) {
                 return refuse("its height comes behind its pixels, which is not decoded here".to_owned());
             }
             if !matches!(channels, 1 | 3 | 4) {
-                return refuse(format!("{channels} channels are not decoded here"));
+                return refuse_by(channels == 2, format!("{channels} channels are not decoded here"));
             }
             let samplings = || parts.as_chunks::<3>().0.iter().map(|part| [part[1] >> 4, part[1] & 15]);
             let first = samplings().next().unwrap_or_default();

@@ -110,7 +110,10 @@ fn by_another(bytes: &[u8], layout: Layout, limits: &Limits) -> Result<(u32, u32
         (jpeg_decoder::PixelFormat::L8, Layout::Gray8) | (jpeg_decoder::PixelFormat::RGB24, Layout::Rgb8) => {
             Ok((info.width.into(), info.height.into(), pixels))
         }
-        _ => Err(damaged("four inks that are scanned one after the other are not decoded here")),
+        _ => {
+            let what = "four inks that are scanned one after the other are not decoded here";
+            Err(Refused::Unsupported(Kind::Jpeg, what.to_owned()))
+        }
     }
 }
 

@@ -1,12 +1,15 @@
 //! TIFF and BigTIFF: the first picture in the file.
 //!
-//! Gray, RGB, palettes and CMYK of 1, 2, 4, 8 and 16 bits, in strips or tiles, by pixel or by plane; not compressed, or by
-//! LZW, deflate, PackBits, zstd, CCITT group 4 or JPEG. All else is refused by what it is.
+//! Gray, RGB, palettes and CMYK of 1, 2, 4, 8 and 16 bits, and Lab of 8, in strips or tiles, by pixel or by plane; not
+//! compressed, or by LZW, deflate, PackBits, zstd, CCITT group 4 or the one-dimensional group 3, or JPEG. All else is refused
+//! by what it is.
 //!
 //! # Specification
 //! TIFF revision 6.0 (1992); TIFF Technical Note 2 (JPEG); BigTIFF.
 
 mod directory;
+mod fax;
+mod lab;
 mod pieces;
 
 use directory::Directory;
@@ -31,6 +34,7 @@ mod tag {
     pub const ROWS: u16 = 278;
     pub const STRIP_LENGTHS: u16 = 279;
     pub const PLANAR: u16 = 284;
+    pub const GROUP_3: u16 = 292;
     pub const PREDICTOR: u16 = 317;
     pub const COLOURS: u16 = 320;
     pub const TILE_WIDTH: u16 = 322;
@@ -45,7 +49,7 @@ mod tag {
     pub const ICC: u16 = 34_675;
 
     /// Those without which pixels would be others.
-    pub const OF_PIXELS: [u16; 21] = [
+    pub const OF_PIXELS: [u16; 22] = [
         WIDTH,
         HEIGHT,
         BITS,
@@ -57,6 +61,7 @@ mod tag {
         ROWS,
         STRIP_LENGTHS,
         PLANAR,
+        GROUP_3,
         PREDICTOR,
         COLOURS,
         TILE_WIDTH,
@@ -72,6 +77,11 @@ mod tag {
 
 fn refuse(what: impl Into<String>) -> Refused {
     Refused::Damaged(Kind::Tiff, what.into())
+}
+
+/// Refuses a sort of TIFF that has no decoder here.
+fn refuse_sort(what: impl Into<String>) -> Refused {
+    Refused::Unsupported(Kind::Tiff, format!("{} not decoded here", what.into()))
 }
 
 fn open(bytes: &[u8]) -> Result<Directory<'_>, Refused> {
@@ -101,7 +111,8 @@ pub(super) fn decode(bytes: &[u8], limits: &Limits) -> Result<Picture, Refused> 
     let pixels = colours.pixels(samples, &plan);
     let picture = Picture::new(plan.width as u32, plan.height as u32, colours.layout(), pixels);
     let picture = picture.ok_or_else(|| refuse("no pixels"))?;
-    let icc = directory.bytes_of(tag::ICC).map(<[u8]>::to_vec);
+    // What the samples of Lab are is no longer what the pixels are.
+    let icc = directory.bytes_of(tag::ICC).filter(|_| !matches!(colours, Colours::Lab)).map(<[u8]>::to_vec);
     Ok(Picture { icc, orientation: orientation_of(&directory), ..picture })
 }
 
@@ -113,6 +124,8 @@ enum Colours {
     Palette(Vec<[u8; 3]>),
     /// Cyan, magenta, yellow, black.
     Inks,
+    /// Lightness, and two differences of colours.
+    Lab,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -127,7 +140,7 @@ impl Colours {
     /// Source: TIFF 6.0, sections 3 to 6, 16 (CMYK) and 18 (ExtraSamples).
     fn of(directory: &Directory<'_>, plan: &Plan) -> Result<Self, Refused> {
         let is_jpeg = directory.first_of(tag::COMPRESSION, 1) == 7;
-        let refuse_inks = |name: &str| Err(refuse(format!("{name} TIFF is not decoded here")));
+        let refuse_inks = |name: &str| Err(refuse_sort(format!("{name} TIFF is")));
         let channels = match plan.photometric {
             0 | 1 => 1,
             2 => 3,
@@ -140,11 +153,14 @@ impl Colours {
             4 => return refuse_inks("mask"),
             5 => return refuse_inks("CMYK and alpha"),
             6 => return refuse_inks("YCbCr, without JPEG,"),
-            8..=10 => return refuse_inks("Lab"),
+            8 if plan.bits == 8 && plan.samples == 3 => return Ok(Self::Lab),
+            8 => return refuse_inks("Lab of other samples than three of 8 bits"),
+            9 => return refuse_inks("ICC Lab"),
+            10 => return refuse_inks("ITU Lab"),
             32_803 | 34_892 => return refuse_inks("camera raw"),
             32_844 | 32_845 => return refuse_inks("LogLuv"),
             u64::MAX => return Err(refuse("nothing says what its samples are")),
-            other => return refuse_inks(&format!("photometric {other}")),
+            other => return Err(refuse(format!("photometric {other} TIFF is not decoded here"))),
         };
         let extra = directory.numbers(tag::EXTRA);
         let alpha = match (plan.samples.checked_sub(channels), extra.first()) {
@@ -173,6 +189,12 @@ impl Colours {
         match self {
             Self::Palette(colours) => samples.iter().flat_map(|number| colours[usize::from(*number)]).collect(),
             Self::Inks => samples.as_chunks::<4>().0.iter().flat_map(|inks| to_rgb(*inks, plan.bits)).collect(),
+            Self::Lab => {
+                let levels = lab::levels();
+                let of_8_bits = |pixel: &[u16; 3]| pixel.map(|level| level as u8);
+                let pixels = samples.as_chunks::<3>().0.iter().map(of_8_bits);
+                pixels.flat_map(|pixel| lab::to_rgb(pixel, &levels)).collect()
+            }
             Self::Light { is_inverted, channels, alpha } => {
                 for pixel in samples.chunks_exact_mut(plan.samples) {
                     if *is_inverted {

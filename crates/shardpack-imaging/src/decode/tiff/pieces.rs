@@ -7,7 +7,7 @@ use std::{borrow::Cow, io::Read};
 use flate2::read::ZlibDecoder;
 use shardpack_format::image_header::Kind;
 
-use super::{Directory, refuse, tag};
+use super::{Directory, fax, refuse, refuse_sort, tag};
 use crate::{Limits, Picture, Refused, decode::jpeg};
 
 /// How samples lie in the file.
@@ -21,6 +21,8 @@ pub(super) struct Plan {
     pub photometric: u64,
     compression: u64,
     predictor: u64,
+    /// How group 3 was made: with lines by the ones before, with pixels that are not packed.
+    group_3: u64,
     /// Each sample has a plane of its own.
     is_planar: bool,
     /// The lowest bit of each byte comes first.
@@ -47,17 +49,20 @@ impl Plan {
         let all_bits = directory.numbers(tag::BITS);
         let bits = all_bits.first().copied().unwrap_or(1);
         if all_bits.iter().any(|other| *other != bits) {
-            return Err(refuse("samples of different lengths are not decoded here"));
+            return Err(refuse_sort("samples of different lengths are"));
         }
         match directory.numbers(tag::FORMAT).iter().find(|format| !matches!(format, 1 | 4)) {
-            Some(2) => return Err(refuse("signed samples are not decoded here")),
+            Some(2) => return Err(refuse_sort("signed samples are")),
             // Of floating point nobody says which number is white.
-            Some(3) => return Err(refuse("pixels of floating point are not decoded here")),
+            Some(3) => return Err(refuse_sort("pixels of floating point are")),
             Some(other) => return Err(refuse(format!("samples of format {other} are not decoded here"))),
             None => {}
         }
         if !matches!(bits, 1 | 2 | 4 | 8 | 16) {
-            return Err(refuse(format!("{bits} bits a sample are not decoded here")));
+            return Err(match bits {
+                6 | 10 | 12 | 14 | 24 | 32 | 64 => refuse_sort(format!("{bits} bits a sample are")),
+                _ => refuse(format!("{bits} bits a sample are not decoded here")),
+            });
         }
         // Samples are 16 bits while they are put together.
         limits.admit(width, height, samples as u8)?;
@@ -69,6 +74,7 @@ impl Plan {
             photometric: directory.first_of(tag::PHOTOMETRIC, u64::MAX),
             compression: directory.first_of(tag::COMPRESSION, 1),
             predictor: directory.first_of(tag::PREDICTOR, 1),
+            group_3: directory.first_of(tag::GROUP_3, 0),
             is_planar: directory.first_of(tag::PLANAR, 1) == 2 && samples > 1,
             is_reversed: directory.first_of(tag::FILL_ORDER, 1) == 2,
         };
@@ -84,7 +90,10 @@ impl Plan {
             1 | 5 | 8 | 32_773 | 32_946 | 50_000 => "",
             4 if self.bits == 1 && self.samples == 1 => "",
             7 if self.bits == 8 && !self.is_planar && matches!(self.samples, 1 | 3) => "",
-            2 | 3 => "CCITT group 3 fax",
+            2 if self.bits == 1 && self.samples == 1 => "",
+            3 if self.bits == 1 && self.samples == 1 && self.group_3 & 3 == 0 => "",
+            3 if self.bits == 1 && self.samples == 1 => "two-dimensional CCITT group 3 fax",
+            2 | 3 => "CCITT group 3 fax of more than black and white",
             4 => "CCITT group 4 fax of more than black and white",
             6 => "JPEG of the old sort",
             7 => "JPEG of these samples",
@@ -95,11 +104,12 @@ impl Plan {
             other => return Err(refuse(format!("compression {other} is not decoded here"))),
         };
         match self.predictor {
-            _ if !name.is_empty() => Err(refuse(format!("{name} in TIFF is not decoded here"))),
+            _ if !name.is_empty() => Err(refuse_sort(format!("{name} in TIFF is"))),
             1 => Ok(()),
             2 if matches!(self.bits, 8 | 16) => Ok(()),
             // Only these know predictors.
             _ if !matches!(self.compression, 5 | 8 | 32_946 | 50_000) => Ok(()),
+            3 => Err(refuse_sort("the predictor of floating point is")),
             other => Err(refuse(format!("predictor {other} for {} bits is not decoded here", self.bits))),
         }
     }
@@ -199,7 +209,9 @@ impl Plan {
         }
         let mut out = vec![0; row_bytes.checked_mul(rows).ok_or_else(truncated)?];
         let is_whole = match self.compression {
-            4 => fax(&packed, piece.width, &mut out),
+            2 => fax::runs(&packed, fax::Lines::OfBytes, piece.width, &mut out),
+            3 => fax::runs(&packed, fax::Lines::Marked, piece.width, &mut out),
+            4 => fax::group_4(&packed, piece.width, &mut out),
             5 => lzw(&packed, &mut out),
             32_773 => pack_bits(&packed, &mut out),
             50_000 => zstd_frame(&packed, &mut out).is_ok(),
@@ -229,6 +241,7 @@ impl Plan {
         let whole = [b"\xFF\xD8", &marker[..], tables, scan].concat();
         let picture: Picture = jpeg::decode(&whole, limits).map_err(|refused| match refused {
             Refused::Damaged(_, what) => Refused::Damaged(Kind::Tiff, format!("a JPEG in it: {what}")),
+            Refused::Unsupported(_, what) => Refused::Unsupported(Kind::Tiff, format!("a JPEG in it: {what}")),
             other => other,
         })?;
         let is_as_said = picture.layout.channels() == self.samples && picture.height as usize >= rows;
@@ -321,23 +334,4 @@ fn lzw(packed: &[u8], out: &mut [u8]) -> bool {
         }
     }
     at == out.len()
-}
-
-/// Black and white, by the lines before. Source: ITU-T T.6.
-fn fax(packed: &[u8], width: usize, out: &mut [u8]) -> bool {
-    let Ok(columns) = u16::try_from(width) else { return false };
-    let bytes = packed.iter().map(|byte| Ok::<u8, std::convert::Infallible>(*byte));
-    let Ok(mut decoder) = fax::decoder::Group4Decoder::new(bytes, columns);
-    for row in out.chunks_exact_mut(width.div_ceil(8)) {
-        match decoder.advance() {
-            Ok(fax::decoder::DecodeStatus::Incomplete) => {}
-            _ => return false,
-        }
-        for (x, colour) in decoder.line().pels().enumerate() {
-            if colour == fax::Color::Black {
-                row[x / 8] |= 0x80 >> (x % 8);
-            }
-        }
-    }
-    true
 }

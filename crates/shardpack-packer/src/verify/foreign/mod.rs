@@ -20,7 +20,11 @@ use shardpack_format::{
     formats::{foreign::Wanted, webdataset},
 };
 
-use super::{Options, Problem, Report, decode, from_error};
+use super::{
+    Options, Problem, Report,
+    decode::{self, NotDecoded},
+    from_error,
+};
 use crate::{
     foreign::{ShardFile, files::Files},
     inspect::in_pool,
@@ -43,6 +47,7 @@ struct Walked {
     /// What is no sample and passed over, by what it is.
     passed: BTreeMap<&'static str, u64>,
     notes: Vec<String>,
+    not_decoded: NotDecoded,
     /// Whether the machine kept something from being read.
     is_refused: bool,
     /// Hash and offset of each key that should be unique.
@@ -146,6 +151,7 @@ pub fn verify(looked: Files, options: &Options, monitor: &dyn Monitor) -> Result
             report.problems.push(Problem { file: shown(file), what, ..Problem::default() });
         }
         report.notes.append(&mut walked.notes);
+        decode::add(&mut report.not_decoded, walked.not_decoded);
     }
     report.elapsed = start.elapsed();
     Ok(report)

@@ -49,7 +49,7 @@ pub(super) fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor, w
                 walked.note(shape, &record.key, record.range.start);
                 if options.decode {
                     walk.image(&mut bytes)?;
-                    if let Err(what) = decode::decode(&bytes) {
+                    if let Err(what) = decode::decode(&bytes, &mut walked.not_decoded) {
                         walked.add(damaged(what));
                     }
                 }

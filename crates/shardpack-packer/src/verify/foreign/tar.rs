@@ -41,7 +41,7 @@ pub(super) fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor, w
         if options.decode && is_image(&member) {
             data.clear();
             reader.read_data(&mut data, MOST_BYTES)?;
-            if let Err(what) = decode::decode(&data) {
+            if let Err(what) = decode::decode(&data, &mut walked.not_decoded) {
                 let what = format!("{}: {what}", String::from_utf8_lossy(&member.name));
                 walked.add(of_bytes(member.data_offset..member.data_offset + member.bytes, what));
             }
