@@ -15,6 +15,7 @@ use shardpack_packer::{
     foreign::{Kind, lmdb},
     pack::PlanOptions,
     source::{self, List, Origin, Part, Several, list},
+    sys,
 };
 
 /// Which columns of a list are what, and where its files are.
@@ -85,7 +86,7 @@ impl SourceArgs {
     /// When it is a file that is no list, or something is said of the columns of a tree.
     pub fn origin(&self, src: Option<&Path>) -> Result<Origin, Error> {
         let columns = self.list.columns();
-        let of = |src: &Path| match src.is_file() {
+        let of = |src: &Path| match sys::is_file(src)? {
             true => List::find(src, &columns).map(Origin::List),
             false => Ok(Origin::Folder(src.to_path_buf())),
         };

@@ -8,7 +8,7 @@ use shardpack_packer::{
     Error, Result,
     pack::{self, PlanOptions},
     source::{
-        self, Origin, Shards,
+        Given, Origin, Shards,
         image_folder::{Components, Splits},
         shards::{Look, LookedAt},
     },
@@ -132,31 +132,23 @@ fn origin(args: &Args, sources: &[PathBuf]) -> Result<Origin> {
     if sources.is_empty() {
         return Err(Error::usage("SRC is missing").help("shardpack convert SRC DST"));
     }
-    let is_ours = |path: &PathBuf| records.from.is_none() && source::is_dataset(path);
-    let (ours, others): (Vec<_>, Vec<_>) = sources.iter().partition(|path| is_ours(path));
-    match (ours.first(), others.first()) {
-        (None, _) => {
-            // Each source of `--split` is one split.
-            let splits = if args.parts.is_empty() { plan.splits() } else { Splits::None };
-            let wanted = Wanted { no_labels: *no_labels, ..records.wanted() };
-            Shards::find(sources, records.kind()?, wanted, &splits).map(Origin::Shards)
+    if records.from.is_none() {
+        let given = Given::of(sources)?;
+        given.refuse_lost_manifests()?;
+        match given.only_ours()? {
+            Some(roots) if records.chooses_fields() => {
+                return Err(Error::usage("a sealed dataset: its index tells image and label").in_file(&roots[0].folder).help(
+                    "leave out the options that describe records, or say --from FORMAT: then it is taken as shards of any writer",
+                ));
+            }
+            Some(roots) => return Ok(Origin::Dataset(roots)),
+            None => {}
         }
-        (Some(ours), Some(other)) => {
-            let what = format!(
-                "is a sealed dataset, and {} is none: their classes are told in different ways",
-                other.display()
-            );
-            Err(Error::usage(what)
-                .in_file(ours)
-                .help("convert that one by itself first: two sealed datasets are taken together"))
-        }
-        (Some(first), None) if records.chooses_fields() => {
-            Err(Error::usage("a sealed dataset: its index tells image and label")
-                .in_file(first)
-                .help("leave out the options that describe records, or name the shards: 'SRC/*.tar'"))
-        }
-        (Some(_), None) => Ok(Origin::Dataset(sources.to_vec())),
     }
+    // Each source of `--split` is one split.
+    let splits = if args.parts.is_empty() { plan.splits() } else { Splits::None };
+    let wanted = Wanted { no_labels: *no_labels, ..records.wanted() };
+    Shards::find(sources, records.kind()?, wanted, &splits).map(Origin::Shards)
 }
 
 /// What was recognised, the fields, and the first samples.

@@ -223,7 +223,8 @@ pub fn go(
 /// An interruption, with what it leaves.
 fn kept(error: Error, planned: &Planned, dst: &Path) -> Error {
     let shards = planned.plans.iter().map(|plan| plan.shards.len() as u64).sum();
-    let finished = pack::finished_shards(planned, dst) as u64;
+    // It is only said how far it came: the error is what matters.
+    let finished = pack::finished_shards(planned, dst).unwrap_or(0) as u64;
     let kept = match finished {
         0 => "no shard was finished yet".to_owned(),
         _ => format!("{} of {} kept in {}", report::count(finished), report::counted(shards, "shard"), dst.display()),

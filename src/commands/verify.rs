@@ -3,12 +3,12 @@
 use std::{fmt::Write, path::PathBuf};
 
 use serde_json::json;
-use shardpack_format::manifest::{INDEX_FOLDER, SUMS_FILE, WORK_FOLDER};
 use shardpack_packer::{
     Error, Result,
     foreign::files::{Files, look},
-    source::Origin,
-    verify::{self, Options, Problem, Repaired, Report, foreign, several::Several},
+    source::{Given, Origin, Root},
+    sys,
+    verify::{self, Options, Problem, Repaired, Report, foreign},
 };
 
 use crate::{
@@ -105,39 +105,25 @@ enum Subject {
     /// Shards without a manifest.
     Foreign(Files),
     /// Shards of datasets, by their manifests, and whatever else was named.
-    Several(Several),
+    Several(Given),
 }
 
 fn subject(paths: &[PathBuf]) -> Result<Subject> {
-    let several = || {
-        let several = Several::of(paths)?;
-        match several.is_foreign() {
-            true => look(paths)?.some(paths).map(Subject::Foreign),
-            false => Ok(Subject::Several(several)),
+    let given = Given::of(paths)?;
+    given.refuse_lost_manifests()?;
+    match (given.roots.as_slice(), given.others.as_slice()) {
+        ([Root { folder, only: None }], []) => Ok(Subject::Dataset(folder.clone())),
+        ([], [path]) if sys::is_folder(path)? => {
+            let looked = look(paths)?;
+            Ok(match looked.shards.is_empty() && looked.problems.is_empty() {
+                // It may have splits.
+                true => Subject::Dataset(path.clone()),
+                false => Subject::Foreign(looked),
+            })
         }
-    };
-    let [path] = paths else { return several() };
-    if path.file_name().is_some_and(|name| name == "manifest.json") {
-        return Ok(Subject::Dataset(path.parent().map_or_else(PathBuf::new, PathBuf::from)));
+        ([], _) => look(paths)?.some(paths).map(Subject::Foreign),
+        _ => Ok(Subject::Several(given)),
     }
-    if !path.is_dir() {
-        return several();
-    }
-    let sealed_or_not = path.join("manifest.json").exists() || path.join(WORK_FOLDER).exists();
-    if sealed_or_not {
-        return Ok(Subject::Dataset(path.clone()));
-    }
-    if [SUMS_FILE, INDEX_FOLDER].iter().any(|name| path.join(name).exists()) {
-        return Err(Error::data("manifest.json is missing, but what belongs to it is here")
-            .in_file(path)
-            .help(shardpack_format::help::COPY_OR_PACK));
-    }
-    let looked = look(paths)?;
-    Ok(match looked.shards.is_empty() && looked.problems.is_empty() {
-        // It may have splits.
-        true => Subject::Dataset(path.clone()),
-        false => Subject::Foreign(looked),
-    })
 }
 
 fn line(problem: &Problem) -> String {

@@ -211,10 +211,10 @@ pub const ROWS: &[Row] = &[
     (
         "options of a database",
         packed,
-        "convert @src/../dst/shard-000000.tar @x --skip-header 4",
+        "convert @src/../dst/shard-000000.tar @x --skip-header 4 --from webdataset",
         2,
         "--label-from, --key-pattern and --skip-header are for LMDBs",
-        &["convert DST/shard-000000.tar @x"],
+        &["convert DST/shard-000000.tar @x --from webdataset"],
     ),
     (
         "an unfinished pack is looked at",

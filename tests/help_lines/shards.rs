@@ -50,8 +50,28 @@ pub const ROWS: &[Row] = &[
         packed,
         "convert DST @x --label-feature cls",
         2,
-        "leave out the options that describe records, or name the shards: 'SRC/*.tar'",
-        &["convert DST @x", "convert DST/*.tar @y --label-feature cls"],
+        "leave out the options that describe records, or say --from FORMAT: then it is taken as shards of any writer",
+        &["convert DST @x", "convert DST @y --label-feature cls --from webdataset"],
+    ),
+    (
+        "a dataset that has lost its manifest",
+        |bench| {
+            packed(bench);
+            go(bench, &["$ rm DST/manifest.json"]);
+        },
+        "convert DST @x",
+        1,
+        "copy it again from where this dataset came from, or pack anew with --force; convert --from FORMAT takes its shards \
+         as those of any writer",
+        &["convert DST @x --from webdataset", "pack SRC DST --force"],
+    ),
+    (
+        "what lies beside shards",
+        packed,
+        "verify DST/wids.json",
+        2,
+        "give the folder of the dataset, or its shards",
+        &["verify DST", "verify DST/shard-000000.tar"],
     ),
     (
         "xz",

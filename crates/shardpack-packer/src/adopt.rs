@@ -74,14 +74,16 @@ pub struct Report {
 /// # Errors
 /// When they are compressed, of several formats, or lie in several folders; and when the machine is not right.
 pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
-    if folder.join(WORK_FOLDER).join("plan").exists() {
+    if sys::is_there(&folder.join(WORK_FOLDER).join("plan"))? {
         return Err(Error::usage("holds an unfinished pack").in_file(folder).help(help::FINISH_PACK));
     }
     // An adoption that was stopped left its work folder, and may begin again.
-    let begun = folder.join(WORK_FOLDER).exists() && !folder.join(manifest::FILE).exists();
-    if let Some(name) = OURS.iter().find(|name| !begun && !options.force && folder.join(name).exists()) {
-        let what = format!("{name} is here already, from this program");
-        return Err(Error::usage(what).in_file(folder).help("--force replaces what a manifest needs; shards stay"));
+    let begun = sys::is_there(&folder.join(WORK_FOLDER))? && !sys::is_there(&folder.join(manifest::FILE))?;
+    for name in OURS {
+        if !begun && !options.force && sys::is_there(&folder.join(name))? {
+            let what = format!("{name} is here already, from this program");
+            return Err(Error::usage(what).in_file(folder).help("--force replaces what a manifest needs; shards stay"));
+        }
     }
     let shards = Shards::find(&[folder.to_path_buf()], options.from, options.wanted.clone(), &Splits::None)?;
     let files = shards.shard_files();
@@ -115,7 +117,7 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
         .iter()
         .try_for_each(|name| sys::remove_file(&folder.join(name)))?;
     let indexes = folder.join(manifest::INDEX_FOLDER);
-    if indexes.exists() {
+    if sys::is_there(&indexes)? {
         std::fs::remove_dir_all(&indexes).map_err(|e| sys::io_error("cannot remove", &indexes, e))?;
     }
     sys::create_folder(&indexes)?;
@@ -394,7 +396,7 @@ fn beside(folder: &Path, shards: &[&ShardFile]) -> Result<Vec<PathBuf>> {
         if shards.contains(path.as_path()) || name == WORK_FOLDER || OURS.contains(&&*name) {
             continue;
         }
-        if !path.is_file() || name.starts_with('.') {
+        if !sys::is_file(&path)? || name.starts_with('.') {
             return Err(Error::usage(format!("{name:?} is beside the shards: verify would call it a stranger"))
                 .in_file(folder)
                 .help("move it elsewhere"));

@@ -13,7 +13,7 @@
 //! ```
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs::File,
     io::{self, BufReader, BufWriter, Read, Write},
     path::{Path, PathBuf},
@@ -34,7 +34,7 @@ use crate::{
     ledger::{self, Unpacked},
     listing::{Entry, Folder, Listing, OwnOrder},
     plan::{Check, Cut, Options, Order, Plan, Shard},
-    source::{Found, List, Origin, Part, Several, Shards, list, shards},
+    source::{Found, List, Origin, Part, Root, Several, Shards, list, shards},
     sys,
 };
 
@@ -69,6 +69,8 @@ enum StoredOrigin {
     Dataset(String),
     /// The same, of several that are taken together.
     Datasets(Vec<String>),
+    /// The same, with the names of the shards that are meant where not all are.
+    Parts(Vec<(String, Option<BTreeSet<String>>)>),
     Shards(shards::Stored),
     List(list::Stored),
     /// Splits with their sources.
@@ -154,8 +156,11 @@ fn stored(source: &Origin) -> StoredOrigin {
     match source {
         Origin::Folder(root) => StoredOrigin::Folder(hex(root)),
         Origin::Dataset(roots) => match roots.as_slice() {
-            [root] => StoredOrigin::Dataset(hex(root)),
-            roots => StoredOrigin::Datasets(roots.iter().map(|root| hex(root)).collect()),
+            [Root { folder, only: None }] => StoredOrigin::Dataset(hex(folder)),
+            roots if roots.iter().all(|root| root.only.is_none()) => {
+                StoredOrigin::Datasets(roots.iter().map(|root| hex(&root.folder)).collect())
+            }
+            roots => StoredOrigin::Parts(roots.iter().map(|root| (hex(&root.folder), root.only.clone())).collect()),
         },
         Origin::Several(several) => {
             let parts = several.parts().iter();
@@ -246,8 +251,15 @@ fn restored(stored: StoredOrigin) -> Result<Origin> {
     };
     Ok(match stored {
         StoredOrigin::Folder(root) => Origin::Folder(path(&root)?),
-        StoredOrigin::Dataset(root) => Origin::Dataset(vec![path(&root)?]),
-        StoredOrigin::Datasets(roots) => Origin::Dataset(roots.iter().map(path).collect::<Result<_>>()?),
+        StoredOrigin::Dataset(root) => Origin::Dataset(vec![Root { folder: path(&root)?, only: None }]),
+        StoredOrigin::Datasets(roots) => {
+            let root = |root| Ok(Root { folder: path(root)?, only: None });
+            Origin::Dataset(roots.iter().map(root).collect::<Result<_>>()?)
+        }
+        StoredOrigin::Parts(roots) => {
+            let root = |(root, only): (String, _)| Ok(Root { folder: path(&root)?, only });
+            Origin::Dataset(roots.into_iter().map(root).collect::<Result<_>>()?)
+        }
         StoredOrigin::Shards(stored) => Origin::Shards(Shards::restored(stored)?),
         StoredOrigin::List(stored) => Origin::List(List::restored(stored)?),
         StoredOrigin::Several(parts) => {

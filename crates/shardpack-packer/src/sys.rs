@@ -146,11 +146,39 @@ pub fn remove_file(path: &Path) -> Result<()> {
 /// at is an error: what cannot be looked at may be there.
 pub fn metadata_if_there(path: &Path) -> Result<Option<fs::Metadata>> {
     use io::ErrorKind::{InvalidFilename, NotADirectory, NotFound};
+    // No path has such a byte: it leads nowhere.
+    if path.as_os_str().as_encoded_bytes().contains(&0) {
+        return Ok(None);
+    }
     match fs::metadata(path) {
         Ok(meta) => Ok(Some(meta)),
         Err(error) if matches!(error.kind(), NotFound | NotADirectory | InvalidFilename) => Ok(None),
         Err(error) => Err(io_error("cannot look at", path, error)),
     }
+}
+
+/// Whether something is there; see [`metadata_if_there`].
+///
+/// # Errors
+/// When that cannot be told.
+pub fn is_there(path: &Path) -> Result<bool> {
+    Ok(metadata_if_there(path)?.is_some())
+}
+
+/// Whether a folder is there.
+///
+/// # Errors
+/// As [`is_there`].
+pub fn is_folder(path: &Path) -> Result<bool> {
+    Ok(metadata_if_there(path)?.is_some_and(|meta| meta.is_dir()))
+}
+
+/// Whether a regular file is there.
+///
+/// # Errors
+/// As [`is_there`].
+pub fn is_file(path: &Path) -> Result<bool> {
+    Ok(metadata_if_there(path)?.is_some_and(|meta| meta.is_file()))
 }
 
 /// Why [`metadata_if_there`] found nothing: `otherwise`, unless it is a link.

@@ -1,6 +1,10 @@
 //! Opening the files that a manifest names: regular files of the length that it says, or an error that tells which not.
 
-use std::{fs::File, io, path::Path};
+use std::{
+    fs::{File, Metadata},
+    io,
+    path::Path,
+};
 
 use shardpack_format::{Error, Result, help};
 
@@ -27,6 +31,18 @@ pub(crate) fn open(path: &Path, bytes: u64) -> Result<File> {
         }
     };
     open().map_err(|error| error.in_file(path))
+}
+
+/// What the system says of what is at `path`; `None` where nothing is. What cannot be looked at may be there.
+///
+/// # Errors
+/// When that cannot be told.
+pub(crate) fn metadata_if_there(path: &Path) -> Result<Option<Metadata>> {
+    match std::fs::metadata(path) {
+        Ok(meta) => Ok(Some(meta)),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
+        Err(error) => Err(io_error("cannot look at", error).in_file(path)),
+    }
 }
 
 /// `error` of the system, with the help that there is.

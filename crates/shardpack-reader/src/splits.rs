@@ -61,10 +61,10 @@ pub fn splits(path: impl AsRef<Path>) -> Result<Vec<Split>> {
 pub fn look_at_splits(path: impl AsRef<Path>) -> Result<Splits> {
     let path = path.as_ref();
     refuse_unfinished(path)?;
-    if path.join(manifest::FILE).exists() {
+    if files::metadata_if_there(&path.join(manifest::FILE))?.is_some() {
         return Ok(Splits::default());
     }
-    let found = list(path).map_err(|error| files::io_error("cannot read folder", error).in_file(path))?;
+    let found = list(path)?;
     let read = |file: &Path| match std::fs::read(file) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -109,12 +109,15 @@ pub fn split_differences<'a>(
     }
 }
 
-fn list(path: &Path) -> io::Result<Vec<Split>> {
+fn list(path: &Path) -> Result<Vec<Split>> {
+    let failed = |error| files::io_error("cannot read folder", error).in_file(path);
     let mut splits = Vec::new();
-    for entry in path.read_dir()? {
-        let entry = entry?;
+    for entry in path.read_dir().map_err(failed)? {
+        let entry = entry.map_err(failed)?;
         let (name, path) = (entry.file_name().to_string_lossy().into_owned(), entry.path());
-        if !name.starts_with('.') && path.join(manifest::FILE).is_file() {
+        if !name.starts_with('.')
+            && files::metadata_if_there(&path.join(manifest::FILE))?.is_some_and(|meta| meta.is_file())
+        {
             splits.push(Split { name, path });
         }
     }
@@ -124,44 +127,76 @@ fn list(path: &Path) -> io::Result<Vec<Split>> {
 
 /// Whether `folder` holds a pack that is not finished. One that is to replace a dataset, and that has not touched it yet,
 /// leaves that dataset whole: see [`is_to_be_replaced`].
-pub fn is_unfinished(folder: impl AsRef<Path>) -> bool {
+///
+/// # Errors
+/// When that cannot be told.
+pub fn is_unfinished(folder: impl AsRef<Path>) -> Result<bool> {
     let folder = folder.as_ref();
     let work = folder.join(WORK_FOLDER);
-    // What cannot be looked at may be there.
-    let begun = |name: &str| work.join(name).try_exists().unwrap_or(true);
-    work.is_dir() && (BEGUN.into_iter().any(begun) || !holds_datasets(folder))
+    if !files::metadata_if_there(&work)?.is_some_and(|meta| meta.is_dir()) {
+        return Ok(false);
+    }
+    for name in BEGUN {
+        if files::metadata_if_there(&work.join(name))?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(!holds_datasets(folder)?)
 }
 
 /// Whether `folder` holds datasets that a pack is to replace, which has not touched them: it makes its images, or was stopped
 /// while it did.
-pub fn is_to_be_replaced(folder: impl AsRef<Path>) -> bool {
+///
+/// # Errors
+/// When that cannot be told.
+pub fn is_to_be_replaced(folder: impl AsRef<Path>) -> Result<bool> {
     let folder = folder.as_ref();
-    folder.join(WORK_FOLDER).is_dir() && !is_unfinished(folder)
+    let work = files::metadata_if_there(&folder.join(WORK_FOLDER))?;
+    Ok(work.is_some_and(|meta| meta.is_dir()) && !is_unfinished(folder)?)
 }
 
-fn holds_datasets(folder: &Path) -> bool {
-    [manifest::FILE, record::FILE].iter().any(|name| folder.join(name).exists())
-        || list(folder).is_ok_and(|splits| !splits.is_empty())
+fn holds_datasets(folder: &Path) -> Result<bool> {
+    for name in [manifest::FILE, record::FILE] {
+        if files::metadata_if_there(&folder.join(name))?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(!list(folder)?.is_empty())
+}
+
+/// `folder`, or the one that it is a split of, if that holds a pack that is not finished.
+///
+/// # Errors
+/// When that cannot be told.
+pub fn unfinished(folder: &Path) -> Result<Option<PathBuf>> {
+    // By way of `..` and not of the text: `train` and `.` have a folder above them too.
+    for folder in [folder.to_path_buf(), folder.join("..")] {
+        match is_unfinished(&folder) {
+            Ok(true) => return Ok(Some(folder)),
+            Ok(false) => {}
+            // The folder above may be closed to who may read this one.
+            Err(error) if folder.ends_with("..") && is_denied(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
+fn is_denied(error: &Error) -> bool {
+    error.io_error().is_some_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
 }
 
 /// Fails where `folder`, or the one that it is a split of, holds a pack that is not finished.
 pub(crate) fn refuse_unfinished(folder: &Path) -> Result<()> {
-    // By way of `..` and not of the text: `train` and `.` have a folder above them too.
-    for folder in [folder.to_path_buf(), folder.join("..")] {
-        if is_unfinished(&folder) {
-            let shown = folder.canonicalize().unwrap_or(folder);
-            return Err(Error::data(format!("holds an unfinished pack: {WORK_FOLDER} is in it"))
-                .in_file(shown)
-                .help(help::FINISH_PACK));
-        }
-    }
-    Ok(())
+    let Some(folder) = unfinished(folder)? else { return Ok(()) };
+    let shown = folder.canonicalize().unwrap_or(folder);
+    Err(Error::data(format!("holds an unfinished pack: {WORK_FOLDER} is in it")).in_file(shown).help(help::FINISH_PACK))
 }
 
 /// Why `folder` without a manifest cannot be opened.
 pub(crate) fn no_manifest(folder: &Path) -> Error {
     let error = match list(folder) {
-        Err(error) => files::io_error("cannot read folder", error),
+        Err(error) => return error,
         Ok(splits) if splits.is_empty() => {
             Error::usage(format!("no dataset: there is no {} in it, nor in its folders", manifest::FILE))
         }

@@ -62,7 +62,8 @@ pub fn look(sources: &[PathBuf]) -> Result<Files> {
 /// When it is not there, or a folder cannot be read.
 pub(crate) fn find(source: &Path, from: Option<Kind>) -> Result<Files> {
     let mut files = Files::default();
-    let paths: Vec<(bool, PathBuf)> = expanded(source)?.into_iter().map(|path| (path.is_dir(), path)).collect();
+    let with_kind = |path: PathBuf| Ok((sys::is_folder(&path)?, path));
+    let paths: Vec<(bool, PathBuf)> = expanded(source)?.into_iter().map(with_kind).collect::<Result<_>>()?;
     for run in paths.chunk_by(|(is_folder, _), (is_next_folder, _)| !is_folder && !is_next_folder) {
         match run {
             [(true, folder)] => files.append(of_folder(folder, from)?),
@@ -123,6 +124,30 @@ pub(crate) fn of_folder(folder: &Path, from: Option<Kind>) -> Result<Files> {
         unknown.iter().for_each(|_| files.ignore(UNKNOWN));
     }
     Ok(files)
+}
+
+/// Whether what lies at `path` is a shard, or should be one: a link that leads nowhere may have led to one.
+///
+/// # Errors
+/// When it cannot be looked at.
+pub(crate) fn is_shard(path: &Path) -> Result<bool> {
+    let Some(meta) = sys::metadata_if_there(path)? else { return Ok(true) };
+    if meta.is_dir() {
+        return sys::is_file(&path.join(DATA_FILE));
+    }
+    if !meta.is_file() {
+        return Ok(kind_by_name(path).is_some());
+    }
+    let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+    if BESIDE.contains(&extension.as_str()) {
+        return Ok(false);
+    }
+    match recognise(path) {
+        Err(error) if error.kind() == ErrorKind::System => Err(error),
+        // Of a shard that cannot be read as one, the name tells.
+        Err(_) => Ok(kind_by_name(path).is_some()),
+        Ok(found) => Ok(found.is_some()),
+    }
 }
 
 impl Files {

@@ -289,9 +289,12 @@ fn shown(bytes: &[u8]) -> String {
 }
 
 /// Where basicsr's list is beside the data file at `path`, if it is there.
-pub(in crate::foreign) fn meta_info(path: &Path) -> Option<PathBuf> {
+///
+/// # Errors
+/// When that cannot be told.
+pub(in crate::foreign) fn meta_info(path: &Path) -> Result<Option<PathBuf>> {
     let list = path.parent().unwrap_or(Path::new("")).join("meta_info.txt");
-    list.is_file().then_some(list)
+    Ok(sys::is_file(&list)?.then_some(list))
 }
 
 #[cfg(test)]

@@ -11,15 +11,17 @@ use std::{
 };
 
 use shardpack_format::{Error, Result, help, manifest};
-use shardpack_reader::{Dataset, Shard, Splits, WORK_FOLDER, is_unfinished};
+use shardpack_reader::{Dataset, Shard, Splits, WORK_FOLDER, unfinished};
 
 use crate::{
     foreign::{
         ShardFile,
-        files::{Files, look},
+        files::{Files, is_shard, look},
         patterns::expanded,
     },
-    plan_file, sys,
+    plan_file,
+    source::given::{self, STRANGER, STRANGER_BESIDE, folder_of},
+    sys,
 };
 
 /// A plan file beyond this is not read just to say how many shards there will be.
@@ -103,20 +105,24 @@ pub fn resolve(paths: &[PathBuf]) -> Result<Resolved> {
     let mut foreign: Vec<PathBuf> = Vec::new();
     let mut all = Vec::new();
     for path in paths {
-        let is_pattern = path.to_string_lossy().contains(['*', '?', '[', '{']) && !path.exists();
+        let is_pattern = path.to_string_lossy().contains(['*', '?', '[', '{']) && !sys::is_there(path)?;
         if is_pattern { all.extend(expanded(path)?) } else { all.push(path.clone()) }
     }
+    // What is said of all of it is said of its shards, and of what lies beside them.
+    let is_manifest = |path: &Path| path.file_name().is_some_and(|name| name == manifest::FILE);
+    let whole: Vec<PathBuf> = all.iter().filter(|path| is_manifest(path)).map(|path| folder_of(path)).collect();
+    all.retain(|path| is_manifest(path) || !whole.contains(&folder_of(path)));
     for path in &all {
         let kind = fs::metadata(path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => Error::usage("not found").in_file(path),
             _ => sys::io_error("cannot look at", path, error),
         })?;
         let found = match kind.is_dir() {
-            true => folder(path, &mut resolved.problems)?,
+            true => folder(path, &mut resolved)?,
             false if path.extension().is_some_and(|extension| extension == "json") => {
                 Some(vec![Target::Dataset(View::whole(&of_manifest(path)?)?)])
             }
-            false => of_dataset(&mut resolved.targets, foreign.is_empty(), path)?,
+            false => of_dataset(&mut resolved, foreign.is_empty(), path)?,
         };
         match found {
             Some(found) => {
@@ -131,6 +137,17 @@ pub fn resolve(paths: &[PathBuf]) -> Result<Resolved> {
 }
 
 impl Resolved {
+    /// Adds strangers in `folder`: those that are shards are problems, others are counted.
+    fn add_strangers(&mut self, folder: &Path, names: Vec<String>, reason: &'static str) -> Result<()> {
+        for path in names.into_iter().map(|name| folder.join(name)) {
+            match is_shard(&path)? {
+                true => self.problems.push(Error::data(reason).in_file(path)),
+                false => *self.ignored.entry(reason.to_owned()).or_default() += 1,
+            }
+        }
+        Ok(())
+    }
+
     fn add_foreign(&mut self, sources: &mut Vec<PathBuf>) -> Result<()> {
         if sources.is_empty() {
             return Ok(());
@@ -157,17 +174,31 @@ impl Resolved {
 }
 
 /// The datasets in a folder, and what is not as it was packed of splits; `None` where there are foreign shards, or nothing.
-fn folder(path: &Path, problems: &mut Vec<Error>) -> Result<Option<Vec<Target>>> {
+fn folder(path: &Path, resolved: &mut Resolved) -> Result<Option<Vec<Target>>> {
     refuse_unfinished(path)?;
-    if path.join(manifest::FILE).exists() {
-        return Ok(Some(vec![Target::Dataset(View::whole(path)?)]));
+    if sys::is_there(&path.join(manifest::FILE))? {
+        let view = View::whole(path)?;
+        resolved.add_strangers(path, given::strangers(path, view.dataset.manifest())?, STRANGER)?;
+        return Ok(Some(vec![Target::Dataset(view)]));
     }
+    given::refuse_lost_manifest(path)?;
     let Splits { found: mut splits, differences, .. } = shardpack_reader::look_at_splits(path)?;
-    problems
+    resolved
+        .problems
         .extend(differences.into_iter().map(|one| Error::data(one.what).in_file(path.join(one.folder)).help(one.help)));
     splits.sort_by_key(|split| split_rank(split.path.file_name().unwrap_or_default()));
-    let views = splits.iter().map(|split| View::whole(&split.path).map(Target::Dataset));
-    if splits.is_empty() { Ok(None) } else { views.collect::<Result<_>>().map(Some) }
+    if splits.is_empty() {
+        return Ok(None);
+    }
+    let mut targets = Vec::with_capacity(splits.len());
+    for split in &splits {
+        let view = View::whole(&split.path)?;
+        resolved.add_strangers(&split.path, given::strangers(&split.path, view.dataset.manifest())?, STRANGER)?;
+        targets.push(Target::Dataset(view));
+    }
+    let beside = given::beside_splits(path, |name| splits.iter().any(|split| split.path.ends_with(name)))?;
+    resolved.add_strangers(path, beside, STRANGER_BESIDE)?;
+    Ok(Some(targets))
 }
 
 /// Where a split stands among the others: training, validation, test, then all else by name.
@@ -188,24 +219,24 @@ fn of_manifest(path: &Path) -> Result<PathBuf> {
     Ok(folder)
 }
 
-fn folder_of(path: &Path) -> PathBuf {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_path_buf()
-}
-
 /// A file as a shard of its dataset, which is the last of `targets` where `is_next` and it belongs there; `None` where it
 /// is of none.
-fn of_dataset(targets: &mut [Target], is_next: bool, path: &Path) -> Result<Option<Vec<Target>>> {
-    if let Some(Target::Dataset(view)) = targets.last_mut().filter(|_| is_next)
+fn of_dataset(resolved: &mut Resolved, is_next: bool, path: &Path) -> Result<Option<Vec<Target>>> {
+    if let Some(Target::Dataset(view)) = resolved.targets.last_mut().filter(|_| is_next)
         && view.add(path)
     {
         return Ok(Some(Vec::new()));
     }
     let folder = folder_of(path);
-    if folder.join(manifest::FILE).is_file() {
+    if sys::is_file(&folder.join(manifest::FILE))? {
         refuse_unfinished(&folder)?;
         let mut view = Box::new(View { dataset: open(&folder)?, shards: Vec::new() });
         if view.add(path) {
             return Ok(Some(vec![Target::Dataset(view)]));
+        }
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if !given::is_known(view.dataset.manifest(), &name) {
+            resolved.add_strangers(&folder, vec![name], STRANGER)?;
         }
     }
     Ok(None)
@@ -213,25 +244,20 @@ fn of_dataset(targets: &mut [Target], is_next: bool, path: &Path) -> Result<Opti
 
 /// Fails where `folder`, or the one that it is a split of, holds a pack that is not finished; says how far that is.
 fn refuse_unfinished(folder: &Path) -> Result<()> {
-    for folder in [folder.to_path_buf(), folder.join("..")] {
-        if !is_unfinished(&folder) {
-            continue;
-        }
-        let work = folder.join(WORK_FOLDER);
-        let shown = if folder.ends_with("..") { folder.canonicalize().unwrap_or(folder) } else { folder };
-        let finished = finished_shards(&shown).map_err(|error| sys::io_error("cannot read folder", &shown, error))?;
-        let plan = work.join("plan");
-        let is_small = fs::metadata(&plan).is_ok_and(|plan| plan.len() <= SMALL_PLAN_BYTES);
-        // A plan that cannot be read is for `pack` to complain about.
-        let planned = is_small.then(|| plan_file::read(&plan).ok()).flatten();
-        let of = planned.map(|file| file.plans.iter().map(|plan| plan.shards.len()).sum::<usize>());
-        let progress = match of {
-            Some(all) => format!("{finished} of {all} shards are finished"),
-            None => format!("shards that are finished: {finished}"),
-        };
-        return Err(Error::usage(format!("an unfinished pack; {progress}")).in_file(shown).help(help::FINISH_PACK));
-    }
-    Ok(())
+    let Some(folder) = unfinished(folder)? else { return Ok(()) };
+    let work = folder.join(WORK_FOLDER);
+    let shown = if folder.ends_with("..") { folder.canonicalize().unwrap_or(folder) } else { folder };
+    let finished = finished_shards(&shown).map_err(|error| sys::io_error("cannot read folder", &shown, error))?;
+    let plan = work.join("plan");
+    let is_small = fs::metadata(&plan).is_ok_and(|plan| plan.len() <= SMALL_PLAN_BYTES);
+    // A plan that cannot be read is for `pack` to complain about.
+    let planned = is_small.then(|| plan_file::read(&plan).ok()).flatten();
+    let of = planned.map(|file| file.plans.iter().map(|plan| plan.shards.len()).sum::<usize>());
+    let progress = match of {
+        Some(all) => format!("{finished} of {all} shards are finished"),
+        None => format!("shards that are finished: {finished}"),
+    };
+    Err(Error::usage(format!("an unfinished pack; {progress}")).in_file(shown).help(help::FINISH_PACK))
 }
 
 /// A shard is finished when its index has its name.
@@ -239,8 +265,12 @@ fn finished_shards(folder: &Path) -> io::Result<usize> {
     let mut finished = 0;
     let folders = folder.read_dir()?.collect::<io::Result<Vec<_>>>()?;
     let splits = folders.iter().map(|entry| entry.path().join(manifest::INDEX_FOLDER));
-    for indexes in splits.chain([folder.join(manifest::INDEX_FOLDER)]).filter(|path| path.is_dir()) {
-        for entry in indexes.read_dir()? {
+    for indexes in splits.chain([folder.join(manifest::INDEX_FOLDER)]) {
+        let entries = match indexes.read_dir() {
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => continue,
+            entries => entries?,
+        };
+        for entry in entries {
             finished += usize::from(entry?.path().extension().is_some_and(|extension| extension == "index"));
         }
     }

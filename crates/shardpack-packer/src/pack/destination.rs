@@ -87,7 +87,7 @@ impl Changed {
             let alike = alike(old, new);
             for number in 0..old.shards.len() {
                 let index = folder.join(copy::index_file(old, number));
-                let is_finished = index.exists();
+                let is_finished = sys::is_there(&index)?;
                 changed.finished += usize::from(is_finished);
                 if alike.contains(&number) {
                     changed.kept += usize::from(is_finished);
@@ -109,14 +109,14 @@ impl Destination {
     /// Takes `dst` for `plans`. Nothing in it is changed before [`Destination::begin`]; a refusal leaves it as it was.
     pub fn open(dst: &Path, source: &Origin, plans: &[Plan], force: bool) -> Result<(Self, State)> {
         refuse_inside(dst, source)?;
-        let (is_new, work) = (!dst.exists(), dst.join(WORK_FOLDER));
-        let fresh = !work.exists();
+        let (is_new, work) = (!sys::is_there(dst)?, dst.join(WORK_FOLDER));
+        let fresh = !sys::is_there(&work)?;
         sys::create_folder(&work)?;
         let destination = Self { _lock: sys::Lock::take(&work.join(LOCK_FILE))?, work, fresh, is_new };
         match destination.look(dst, source, plans, force) {
             Ok(State::Sealed(manifests)) => {
                 // Packed before there was such a record.
-                if !dst.join(splits::FILE).exists() {
+                if !sys::is_there(&dst.join(splits::FILE))? {
                     seal::seal_splits(plans, &manifests, dst, &destination.work)?;
                 }
                 destination.remove_work()?;
@@ -133,7 +133,7 @@ impl Destination {
     fn look(&self, dst: &Path, source: &Origin, plans: &[Plan], force: bool) -> Result<State> {
         self.take_back(dst)?;
         let plan_path = self.work.join(PLAN_FILE);
-        let old = match plan_path.exists() {
+        let old = match sys::is_there(&plan_path)? {
             true => plan_file::read(&plan_path).map(Some),
             false => Ok(None),
         };
@@ -192,7 +192,7 @@ impl Destination {
         // Before the new plan is there, by which they would count as finished.
         changed.stale.iter().try_for_each(|path| sys::remove_file(path))?;
         for folder in plans.iter().map(|plan| dataset_folder(dst, plan).join(manifest::INDEX_FOLDER)) {
-            if folder.exists() {
+            if sys::is_there(&folder)? {
                 sys::sync_folder(&folder)?;
             }
         }
@@ -229,7 +229,7 @@ impl Destination {
         }
         let (replaced, discarded) = (self.work.join(REPLACED_FOLDER), self.work.join(DISCARDED_FOLDER));
         remove_folder(&discarded)?;
-        if held.is_sealed && replaced.exists() {
+        if held.is_sealed && sys::is_there(&replaced)? {
             rename(&replaced, &discarded)?;
         }
         rename(&aside, if held.is_sealed { &replaced } else { &discarded })
@@ -238,8 +238,11 @@ impl Destination {
     /// Moves back what a run that was stopped while it set files aside has left, manifests last.
     fn take_back(&self, dst: &Path) -> Result<()> {
         let aside = self.work.join(ASIDE_FOLDER);
+        if !sys::is_there(&aside)? {
+            return Ok(());
+        }
         let (mut files, mut todo) = (Vec::new(), vec![PathBuf::new()]);
-        while let Some(folder) = todo.pop().filter(|_| aside.exists()) {
+        while let Some(folder) = todo.pop() {
             let full = aside.join(&folder);
             let failed = |e| sys::io_error("cannot read folder", &full, e);
             for entry in fs::read_dir(&full).map_err(failed)? {
@@ -280,7 +283,7 @@ impl Destination {
     /// Length in bytes of what can be removed for the new dataset: what was sealed here, or was set aside before.
     pub fn held_bytes(&self, state: &State) -> Result<u64> {
         let held = if let State::New(held) = state { held.bytes } else { 0 };
-        let (mut bytes, mut todo) = (held, self.replaced().into_iter().collect::<Vec<_>>());
+        let (mut bytes, mut todo) = (held, self.replaced()?.into_iter().collect::<Vec<_>>());
         while let Some(folder) = todo.pop() {
             let failed = |e| sys::io_error("cannot read folder", &folder, e);
             for entry in fs::read_dir(&folder).map_err(failed)? {
@@ -293,13 +296,15 @@ impl Destination {
     }
 
     /// Where the dataset of before lies, if there was one and it is kept until the new one is sealed.
-    pub fn replaced(&self) -> Option<PathBuf> {
-        Some(self.work.join(REPLACED_FOLDER)).filter(|folder| folder.exists())
+    pub fn replaced(&self) -> Result<Option<PathBuf>> {
+        let folder = self.work.join(REPLACED_FOLDER);
+        Ok(sys::is_there(&folder)?.then_some(folder))
     }
 
     /// Leaves `dst` as if this pack had never been asked for, unless it or an earlier run had begun.
     pub fn abandon(self, dst: &Path) {
-        let holds = |name: &str| self.work.join(name).exists();
+        // What cannot be looked at may be there.
+        let holds = |name: &str| sys::is_there(&self.work.join(name)).unwrap_or(true);
         if !self.fresh || [PLAN_FILE, ASIDE_FOLDER, REPLACED_FOLDER].into_iter().any(holds) {
             return;
         }
@@ -379,16 +384,17 @@ pub(super) fn prepare(
     let mut are_sealed = !force;
     for (dst, plans) in folders.iter().zip(plans) {
         refuse_inside(dst, source)?;
-        let sealed = if are_sealed && dst.exists() { sealed_here(dst, plans)? } else { None };
+        let is_here = sys::is_there(dst)?;
+        let sealed = if are_sealed && is_here { sealed_here(dst, plans)? } else { None };
         sealed.iter().try_for_each(|manifests| still_there(dst, plans, manifests))?;
         are_sealed = sealed.is_some();
         let work = dst.join(WORK_FOLDER);
         let plan = work.join(PLAN_FILE);
-        let old = match plan.exists() {
+        let old = match sys::is_there(&plan)? {
             true => plan_file::read(&plan).map(Some),
             false => Ok(None),
         };
-        if force && dst.exists() {
+        if force && is_here {
             let plans = old.unwrap_or(None).map_or_else(Vec::new, |old| old.plans);
             Held::look(dst, &plans, &work)?.refuse_foreign(dst)?;
         } else if !force && let Some(old) = old.map_err(|error| error.help(START_ANEW))? {
@@ -396,7 +402,7 @@ pub(super) fn prepare(
             if let Some(what) = plan_file::request_difference(&old, source, plans) {
                 return Err(something_else(dst, &what));
             }
-        } else if !force && dst.exists() && sealed_here(dst, plans)?.is_none() {
+        } else if !force && is_here && sealed_here(dst, plans)?.is_none() {
             let held = Held::look(dst, &[], &work)?;
             if !held.is_empty() {
                 return Err(held.refusal(dst, plans));

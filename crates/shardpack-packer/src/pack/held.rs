@@ -188,7 +188,7 @@ fn named(folder: &Path) -> Result<(Option<String>, Vec<String>)> {
 /// Whether `folder`, called `name`, is a dataset called like it: a split, which a pack without them would leave behind.
 fn is_split(folder: &Path, name: &str) -> Result<bool> {
     let is_called = |file: &String| file.strip_prefix(name).is_some_and(|rest| rest.starts_with(['-', '.']));
-    Ok(folder.is_dir()
+    Ok(sys::is_folder(folder)?
         && match named(folder)? {
             (Some(found), _) => found == name,
             (None, files) => files.iter().any(is_called),

@@ -162,13 +162,19 @@ pub fn needed_bytes(plans: &[Plan]) -> u64 {
 }
 
 /// Number of shards of `planned` that are finished in `dst`.
-pub fn finished_shards(planned: &Planned, dst: &Path) -> usize {
-    let finished = |plan: &Plan| {
+///
+/// # Errors
+/// When that cannot be told.
+pub fn finished_shards(planned: &Planned, dst: &Path) -> Result<usize> {
+    let mut finished = 0;
+    for plan in &planned.plans {
         let folder = dataset_folder(dst, plan);
-        // A shard has its index only once it is complete.
-        (0..plan.shards.len()).filter(|shard| folder.join(copy::index_file(plan, *shard)).is_file()).count()
-    };
-    planned.plans.iter().map(finished).sum()
+        for shard in 0..plan.shards.len() {
+            // A shard has its index only once it is complete.
+            finished += usize::from(sys::is_file(&folder.join(copy::index_file(plan, shard)))?);
+        }
+    }
+    Ok(finished)
 }
 
 /// Looks whether all that `planned` needs is there, and only then sets aside what `dst` holds and begins; tells the shards
@@ -306,7 +312,7 @@ pub fn pack(
     let is_bad = unpacked.iter().any(|entry| entry.fate == Fate::Skipped);
     if is_bad && options.on_bad == OnBad::Error {
         let report = report(Vec::new(), false, unpacked, &outcomes, plans, resumed_shards, start);
-        return Ok(Report { replaced: destination.replaced(), changed, ..report });
+        return Ok(Report { replaced: destination.replaced()?, changed, ..report });
     }
     // A dataset of nothing would look like one.
     if let Some((plan, _)) = plans.iter().zip(&outcomes).find(|(_, outcome)| samples_of(outcome) == 0) {

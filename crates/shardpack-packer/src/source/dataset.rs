@@ -15,16 +15,18 @@ use shardpack_format::{
     size,
     splits::{self, Record},
 };
-use shardpack_reader::Dataset;
+use shardpack_reader::{Dataset, Shard};
 
 use super::{
-    Found, ReadError, Refusal, Source,
+    Found, ReadError, Refusal, Root, Source,
     classes::Collector,
+    given::{self, STRANGER, STRANGER_BESIDE},
     image_folder::{Keep, LEFT_OUT, Options, SPLITS, Splits, order},
     medium, merge,
 };
 use crate::{
     extra::{Extra, Piece},
+    foreign::files::is_shard,
     ledger::{Fate, Unpacked},
     listing::Listing,
     monitor::{Monitor, Phase},
@@ -41,31 +43,54 @@ struct Member {
     split: Option<String>,
     /// What tells it from the others.
     name: String,
+    /// Names of the shards that are meant, and of strangers; all, if `None`.
+    only: Option<BTreeSet<String>>,
+}
+
+impl Member {
+    /// The shards that are meant.
+    fn shards(&self) -> impl Iterator<Item = Shard<'_>> {
+        let is_meant = |name: &String| self.only.as_ref().is_none_or(|only| only.contains(name));
+        self.dataset.shards().filter(move |shard| is_meant(&shard.entry().file))
+    }
+
+    /// What lies beside its shards, or was named with them, and is none of it.
+    fn strangers(&self) -> Result<Vec<String>> {
+        let manifest = self.dataset.manifest();
+        match &self.only {
+            None => given::strangers(self.dataset.folder(), manifest),
+            Some(only) => {
+                let is_shard = |name: &&String| manifest.shards.iter().any(|shard| shard.file == **name);
+                Ok(only.iter().filter(|name| !is_shard(name)).cloned().collect())
+            }
+        }
+    }
 }
 
 /// The datasets in `roots` and in the folders of their splits.
-fn members(roots: &[PathBuf]) -> Result<Vec<Member>> {
+fn members(roots: &[Root]) -> Result<Vec<Member>> {
     let mut members = Vec::new();
     let mut seen = BTreeSet::new();
     for root in roots {
-        for dataset in Dataset::open_all(root)? {
+        for dataset in Dataset::open_all(&root.folder)? {
             let folder = sys::resolved(dataset.folder())?;
             let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
             if !seen.insert(folder) {
                 return Err(Error::usage("is given twice").in_file(dataset.folder()));
             }
-            let split = (dataset.folder() != root).then(|| name.clone());
-            members.push(Member { dataset, split, name });
+            let split = (dataset.folder() != root.folder).then(|| name.clone());
+            members.push(Member { dataset, split, name, only: root.only.clone() });
         }
     }
     // Splits that were given one by one.
     let is_split = |member: &Member| {
-        member.split.is_none()
-            && member.name == member.dataset.name()
-            && (SPLITS.contains(&member.name.as_str()) || is_recorded(member))
+        let is_named = member.split.is_none() && member.name == member.dataset.name();
+        Ok(is_named && (SPLITS.contains(&member.name.as_str()) || is_recorded(member)?))
     };
     let names: BTreeSet<&str> = members.iter().map(|member| member.name.as_str()).collect();
-    if names.len() > 1 && members.iter().all(is_split) {
+    if names.len() > 1
+        && members.iter().map(is_split).try_fold(true, |all, one: Result<bool>| Ok::<_, Error>(all && one?))?
+    {
         members.iter_mut().for_each(|member| member.split = Some(member.name.clone()));
     }
     // Folders of one name are told apart by those above them.
@@ -81,18 +106,51 @@ fn members(roots: &[PathBuf]) -> Result<Vec<Member>> {
 }
 
 /// Whether there is a record beside the folder of `member` that names it as a split.
-fn is_recorded(member: &Member) -> bool {
-    let record = std::fs::read(member.dataset.folder().join("..").join(splits::FILE)).ok();
-    let record = record.and_then(|bytes| Record::read(&bytes).ok());
-    record.is_some_and(|record| record.splits.iter().any(|split| split.name == member.name))
+fn is_recorded(member: &Member) -> Result<bool> {
+    let path = member.dataset.folder().join("..").join(splits::FILE);
+    let Some(bytes) = sys::read_if_there(&path)? else { return Ok(false) };
+    let record = Record::read(&bytes).map_err(|error| error.in_file(&path))?;
+    Ok(record.splits.iter().any(|split| split.name == member.name))
+}
+
+/// What stands beside the folders of splits in `roots`, whose datasets are `members`, and is none.
+fn beside_splits(roots: &[Root], members: &[Member]) -> Result<Vec<(String, PathBuf)>> {
+    let mut found = Vec::new();
+    for Root { folder, .. } in roots {
+        let splits: Vec<_> =
+            members.iter().filter_map(|member| member.dataset.folder().strip_prefix(folder).ok()).collect();
+        if splits.iter().any(|split| split.as_os_str().is_empty()) {
+            continue;
+        }
+        let strange = given::beside_splits(folder, |name| splits.contains(&Path::new(name)))?.into_iter();
+        found.extend(strange.map(|name| (name.clone(), folder.join(name))));
+    }
+    Ok(found)
+}
+
+/// Adds a stranger: a shard that would be lost is bad, whatever else it is is counted.
+fn add_stranger(
+    (name, path): (String, &Path),
+    reason: &'static str,
+    unpacked: &mut Vec<Unpacked>,
+    ignored: &mut BTreeMap<String, u64>,
+) -> Result<()> {
+    match is_shard(path)? {
+        true => {
+            unpacked.push(Unpacked { path: name.into(), class: None, fate: Fate::Skipped, reason: reason.into() });
+        }
+        false => *ignored.entry(reason.to_owned()).or_default() += 1,
+    }
+    Ok(())
 }
 
 /// Lists the datasets in `roots`, or those of their splits; those of one split are listed together, as are those without.
-pub(super) fn discover(roots: &[PathBuf], options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+pub(super) fn discover(roots: &[Root], options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
     let keep = Keep::new(options)?;
     monitor.begin(Phase::Walking, 0, 0);
     let mut members = members(roots)?;
-    let root = || roots.first().map_or(Path::new("."), PathBuf::as_path);
+    let beside = beside_splits(roots, &members)?;
+    let root = || roots.first().map_or(Path::new("."), |root| &root.folder);
     match &options.splits {
         Splits::None => members.iter_mut().for_each(|member| {
             if let Some(split) = member.split.take() {
@@ -132,7 +190,15 @@ pub(super) fn discover(roots: &[PathBuf], options: &Options, monitor: &dyn Monit
         let members: Vec<&Member> = members.iter().filter(|member| member.split == *split).collect();
         of_members(&members, &classes, &keep, options, monitor).map(|found| Found { split: split.clone(), ..found })
     };
-    names.iter().map(of_split).collect()
+    let mut found: Vec<Found> = names.iter().map(of_split).collect::<Result<_>>()?;
+    // Of which split they should be, nobody can say: all are told of the first.
+    if let Some(first) = found.first_mut() {
+        for (name, path) in &beside {
+            add_stranger((name.clone(), path), STRANGER_BESIDE, &mut first.unpacked, &mut first.ignored)?;
+        }
+        first.unpacked.sort_unstable_by(order);
+    }
+    Ok(found)
 }
 
 /// Names of the classes of `member` by label; none where labels are not wanted.
@@ -166,7 +232,7 @@ fn of_members(
         true => notes.push(note),
         false => notes.push(format!("{}: {note}", member.name)),
     };
-    let (mut unpacked, mut kinds) = (Vec::new(), BTreeMap::new());
+    let (mut unpacked, mut kinds, mut ignored) = (Vec::new(), BTreeMap::new(), BTreeMap::<String, u64>::new());
     let mut collector: Option<(Collector, Vec<Beside>)> = None;
     let mut meta = false;
     for (at, member) in members.iter().enumerate() {
@@ -193,8 +259,8 @@ fn of_members(
         }
         let own = names_of(member, options);
         let numbers = merge::numbers(&own, classes);
-        for number in 0..dataset.len() {
-            if number % 4096 == 0 {
+        for (place, number) in member.shards().flat_map(|shard| shard.samples()).enumerate() {
+            if place % 4096 == 0 {
                 monitor.go_on()?;
             }
             let row = dataset.row(number)?;
@@ -229,6 +295,15 @@ fn of_members(
                 }
             }
         }
+        for name in member.strangers()? {
+            let path = dataset.folder().join(&name);
+            let name = if is_alone { name } else { format!("{}/{name}", member.name) };
+            add_stranger((name, &path), STRANGER, &mut unpacked, &mut ignored)?;
+        }
+        if member.only.is_some() {
+            let (named, all) = (member.shards().count(), dataset.manifest().shards.len());
+            note(member, format!("{named} of {all} shards of a dataset, as they were named"));
+        }
         let counts = dataset.manifest().ledger.counts;
         let left_out = counts.discovered - counts.packed;
         if left_out > 0 {
@@ -250,7 +325,7 @@ fn of_members(
     }
     let of_number = |place: u64| place & ((1 << NUMBER_BITS) - 1);
     listing.part_namesakes(|place, name| [format!("{}/", of_number(place)).as_bytes(), name].concat())?;
-    Ok(Found { listing: Arc::new(listing), unpacked, kinds, notes, meta, ..Found::default() })
+    Ok(Found { listing: Arc::new(listing), unpacked, ignored, kinds, notes, meta, ..Found::default() })
 }
 
 /// Hands out the images of sealed datasets: the place of a sample is the dataset and the number in stored order.
@@ -265,7 +340,7 @@ impl<'a> SealedReader<'a> {
     ///
     /// # Errors
     /// When one cannot be opened, or holds fewer samples than were listed.
-    pub fn open(roots: &[PathBuf], split: Option<&str>, listing: &'a Listing) -> Result<Self> {
+    pub fn open(roots: &[Root], split: Option<&str>, listing: &'a Listing) -> Result<Self> {
         let members = members(roots)?.into_iter().filter(|member| split.is_none() || member.split.as_deref() == split);
         let datasets: Vec<Dataset> = members.map(|member| member.dataset.check_content(true)).collect();
         let reader = Self { listing, datasets };
@@ -274,7 +349,10 @@ impl<'a> SealedReader<'a> {
             reader.datasets.get(dataset as usize).is_none_or(|dataset| number >= dataset.len())
         }) {
             let dataset = reader.datasets.get((lost.place >> NUMBER_BITS) as usize);
-            let folder = dataset.map_or_else(|| roots.first().cloned().unwrap_or_default(), |one| one.folder().into());
+            let folder = dataset.map_or_else(
+                || roots.first().map(|root| root.folder.clone()).unwrap_or_default(),
+                |one| one.folder().into(),
+            );
             return Err(Error::data("holds fewer samples than were listed").in_file(folder));
         }
         Ok(reader)

@@ -5,6 +5,7 @@
 
 pub(crate) mod classes;
 pub(crate) mod dataset;
+pub mod given;
 pub mod image_folder;
 mod layout;
 pub mod list;
@@ -25,13 +26,7 @@ use std::{
     sync::Arc,
 };
 
-use shardpack_format::{
-    Error, Result,
-    formats::Beside,
-    image_header::Kind,
-    manifest::{self, INDEX_FOLDER, SUMS_FILE},
-    splits,
-};
+use shardpack_format::{Error, Result, formats::Beside, image_header::Kind};
 
 use crate::{
     ledger::Unpacked,
@@ -42,6 +37,7 @@ use crate::{
 };
 
 pub use dataset::SealedReader;
+pub use given::{Given, Root, is_dataset};
 pub use list::List;
 pub use made::Made;
 pub use open::FolderReader;
@@ -163,8 +159,8 @@ impl Found {
 pub enum Origin {
     /// An ImageFolder tree in this folder.
     Folder(PathBuf),
-    /// Datasets that were sealed in these folders, or those of their splits.
-    Dataset(Vec<PathBuf>),
+    /// Datasets that were sealed, those of splits, or some of their shards.
+    Dataset(Vec<Root>),
     /// Shards of any writer.
     Shards(Shards),
     /// What a recipe made of the images of another source.
@@ -181,16 +177,15 @@ impl Origin {
     /// # Errors
     /// When there is nothing, or shards among it cannot be read.
     pub fn of(path: &Path, columns: &list::Columns) -> Result<Self> {
-        if is_dataset(path) {
-            return Ok(Self::Dataset(vec![path.to_path_buf()]));
-        }
-        if path.is_dir() && !shards::holds(path)? {
-            return Ok(Self::Folder(path.to_path_buf()));
-        }
-        if list::is_list(path) {
+        if list::is_list(path)? {
             return List::find(path, columns).map(Self::List);
         }
-        Shards::find(&[path.to_path_buf()], None, Default::default(), &Splits::Auto).map(Self::Shards)
+        let paths = [path.to_path_buf()];
+        let given = Given::of(&paths)?;
+        if given.roots.is_empty() && sys::is_folder(path)? && !shards::holds(path)? {
+            return Ok(Self::Folder(path.to_path_buf()));
+        }
+        Self::of_given(given, &paths)
     }
 
     /// What `paths` are together: one source, sources that are splits (`NAME=SRC`), or datasets of ours.
@@ -211,8 +206,15 @@ impl Origin {
         }
         match paths {
             [one] => Self::of(one, columns),
-            all if all.iter().all(|path| is_dataset(path)) => Ok(Self::Dataset(all.to_vec())),
-            all => Shards::find(all, None, Default::default(), &Splits::Auto).map(Self::Shards),
+            all => Self::of_given(Given::of(all)?, all),
+        }
+    }
+
+    /// Datasets, or shards of others that `paths` stand for.
+    fn of_given(given: Given, paths: &[PathBuf]) -> Result<Self> {
+        match given.only_ours()? {
+            Some(roots) => Ok(Self::Dataset(roots)),
+            None => Shards::find(paths, None, Default::default(), &Splits::Auto).map(Self::Shards),
         }
     }
 
@@ -256,7 +258,7 @@ impl Origin {
     pub fn roots(&self) -> Vec<&Path> {
         match self {
             Self::Folder(root) => vec![root],
-            Self::Dataset(roots) => roots.iter().map(PathBuf::as_path).collect(),
+            Self::Dataset(roots) => roots.iter().map(|root| root.folder.as_path()).collect(),
             Self::Several(several) => several.parts().iter().flat_map(|part| part.origin.roots()).collect(),
             Self::List(list) => vec![list.root()],
             Self::Shards(shards) => shards.folders(),
@@ -276,7 +278,7 @@ impl Origin {
     pub fn resolved(&self) -> Result<Self> {
         Ok(match self {
             Self::Folder(root) => Self::Folder(sys::resolved(root)?),
-            Self::Dataset(roots) => Self::Dataset(roots.iter().map(|root| sys::resolved(root)).collect::<Result<_>>()?),
+            Self::Dataset(roots) => Self::Dataset(roots.iter().map(Root::resolved).collect::<Result<_>>()?),
             Self::Several(several) => Self::Several(several.with(Self::resolved)?),
             Self::Shards(shards) => Self::Shards(shards.resolved()?),
             Self::Made(made) => Self::Made(made.of(made.origin().resolved()?)),
@@ -354,14 +356,4 @@ pub fn part_of(path: &Path) -> Option<(String, PathBuf)> {
     let at = bytes.iter().position(|byte| *byte == b'=').filter(|_| path.symlink_metadata().is_err())?;
     let source = std::ffi::OsString::from_vec(bytes[at + 1..].to_vec());
     Some((String::from_utf8_lossy(&bytes[..at]).into_owned(), source.into()))
-}
-
-/// Whether a dataset of ours is here, or several that are splits.
-pub fn is_dataset(path: &Path) -> bool {
-    let is_one = |path: &Path| path.join(manifest::FILE).exists();
-    let is_split = |name: &&str| {
-        let folder = path.join(name);
-        is_one(&folder) && (folder.join(SUMS_FILE).exists() || folder.join(INDEX_FOLDER).exists())
-    };
-    is_one(path) || path.join(splits::FILE).exists() || image_folder::SPLITS.iter().any(is_split)
 }

@@ -32,7 +32,10 @@ use shardpack_reader::{is_to_be_replaced, is_unfinished, split_differences};
 use crate::{
     ledger,
     monitor::{Monitor, Phase},
-    source::Origin,
+    source::{
+        Origin,
+        given::{self, STRANGER, STRANGER_BESIDE},
+    },
     sys,
 };
 
@@ -114,6 +117,9 @@ impl Report {
         self.mendable |= other.mendable;
         self.read_bytes += other.read_bytes;
         self.is_refused |= other.is_refused;
+        for (reason, files) in other.ignored {
+            *self.ignored.entry(reason).or_default() += files;
+        }
     }
 }
 
@@ -167,13 +173,13 @@ impl Opened {
 /// # Errors
 /// When there is no dataset here at all.
 pub(crate) fn open(dst: &Path) -> Result<(Vec<Opened>, Vec<Problem>)> {
-    if is_unfinished(dst) {
+    if is_unfinished(dst)? {
         return Err(Error::new(ErrorKind::Data, "an unfinished pack: it has no manifest yet")
             .in_file(dst)
             .help(help::FINISH_PACK));
     }
     let mut folders = vec![(dst.to_path_buf(), String::new())];
-    if !dst.join(manifest::FILE).exists() {
+    if !sys::is_there(&dst.join(manifest::FILE))? {
         folders = split_folders(dst)?;
     }
     let (mut opened, mut problems) = (Vec::new(), Vec::new());
@@ -194,13 +200,13 @@ fn split_folders(dst: &Path) -> Result<Vec<(PathBuf, String)>> {
     let mut folders = Vec::new();
     for entry in entries {
         let path = entry.map_err(|e| sys::io_error("cannot read folder", dst, e))?.path();
-        if path.join(manifest::FILE).exists() {
+        if sys::is_there(&path.join(manifest::FILE))? {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             folders.push((path, name + "/"));
         }
     }
     folders.sort();
-    match folders.is_empty() && !dst.join(splits::FILE).exists() {
+    match folders.is_empty() && !sys::is_there(&dst.join(splits::FILE))? {
         true => Err(Error::usage("no manifest.json in here, nor shards")
             .in_file(dst)
             .help("give the folder that `shardpack pack` wrote, or shards: tar, TFRecord, RecordIO or MDS files")),
@@ -221,12 +227,15 @@ pub fn verify(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Re
     let start = Instant::now();
     let (datasets, problems) = open(dst)?;
     let mut report = Report { problems, ..Report::default() };
-    if !dst.join(manifest::FILE).exists() {
+    if !sys::is_there(&dst.join(manifest::FILE))? {
         strangers_beside_splits(dst, &datasets, &mut report)?;
         check_splits(dst, &datasets, &mut report)?;
     }
     let folders = datasets.iter().map(|dataset| dataset.folder.as_path()).chain([dst]).collect::<BTreeSet<_>>();
-    for folder in folders.into_iter().filter(|folder| is_to_be_replaced(folder)) {
+    for folder in folders {
+        if !is_to_be_replaced(folder)? {
+            continue;
+        }
         report.notes.push(format!(
             "{}: a pack that is to replace this was begun and has changed none of its files; the same pack command \
              goes on, and while none runs the folder can be removed",
@@ -271,7 +280,9 @@ fn check_splits(dst: &Path, datasets: &[Opened], report: &mut Report) -> Result<
     for difference in split_differences(record.as_ref(), found) {
         let Difference { folder: file, what, help } = difference;
         let lost = record.iter().flat_map(|record| &record.splits).find(|split| split.name == file);
-        if let Some(lost) = lost.filter(|lost| !dst.join(&lost.name).join(manifest::FILE).exists()) {
+        if let Some(lost) = lost
+            && !sys::is_there(&dst.join(&lost.name).join(manifest::FILE))?
+        {
             report.samples += lost.samples;
             report.damaged_samples += lost.samples;
         }
@@ -402,57 +413,21 @@ fn check_ledger(dataset: &Opened) -> Result<Vec<Problem>> {
 
 /// Files in the dataset's folder that the manifest does not name.
 fn strangers(dataset: &Opened) -> Result<Vec<Problem>> {
-    let mut known: BTreeSet<&str> = BTreeSet::from([manifest::FILE, manifest::SUMS_FILE, manifest::INDEX_FOLDER]);
-    for shard in &dataset.manifest.shards {
-        known.extend([shard.file.as_str(), shard.index.file.as_str()]);
-    }
-    known.extend(dataset.manifest.ledger.file.as_ref().map(|file| file.file.as_str()));
-    // A sidecar's folder is as well known as the sidecar.
-    known.extend(dataset.manifest.sidecars.iter().map(|file| file.file.split('/').next().unwrap_or_default()));
-    if is_to_be_replaced(&dataset.folder) {
-        known.insert(WORK_FOLDER);
-    }
-    let mut problems = Vec::new();
-    for (folder, prefix) in [("", String::new()), (manifest::INDEX_FOLDER, format!("{}/", manifest::INDEX_FOLDER))] {
-        for name in names_in(&dataset.folder.join(folder))? {
-            let name = format!("{prefix}{name}");
-            if !known.contains(name.as_str()) {
-                problems.push(dataset.problem(&name, "a stranger: the manifest does not name this file"));
-            }
-        }
-    }
-    Ok(problems)
+    let names = given::strangers(&dataset.folder, &dataset.manifest)?;
+    Ok(names.iter().map(|name| dataset.problem(name, STRANGER)).collect())
 }
 
 /// What stands beside the folders of splits and is none.
 fn strangers_beside_splits(dst: &Path, datasets: &[Opened], report: &mut Report) -> Result<()> {
-    let known = |name: &str| {
+    let is_split = |name: &str| {
         let prefix = format!("{name}/");
-        if name == splits::FILE || (name == WORK_FOLDER && is_to_be_replaced(dst)) {
-            return true;
-        }
         datasets.iter().any(|dataset| dataset.prefix == prefix)
             || report.problems.iter().any(|problem| problem.file.starts_with(&prefix))
     };
-    let strangers: Vec<Problem> = names_in(dst)?
+    let strangers: Vec<Problem> = given::beside_splits(dst, is_split)?
         .into_iter()
-        .filter(|name| !known(name))
-        .map(|file| Problem { file, what: "a stranger beside the splits".to_owned(), ..Problem::default() })
+        .map(|file| Problem { file, what: STRANGER_BESIDE.to_owned(), ..Problem::default() })
         .collect();
     report.problems.extend(strangers);
     Ok(())
-}
-
-fn names_in(folder: &Path) -> Result<Vec<String>> {
-    let failed = |e| sys::io_error("cannot read folder", folder, e);
-    let entries = match fs::read_dir(folder) {
-        Ok(entries) => entries,
-        // Missing indexes are reported one by one.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(failed(error)),
-    };
-    let names = entries.map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned()));
-    let mut names = names.collect::<std::io::Result<Vec<_>>>().map_err(failed)?;
-    names.sort();
-    Ok(names)
 }

@@ -7,7 +7,7 @@ use std::{
 
 use hdf5_reader::{Dataset, Hdf5File};
 use shardpack_format::{
-    Result,
+    ErrorKind, Result,
     formats::foreign::{Label, Record, Wanted},
     npy,
 };
@@ -21,6 +21,7 @@ use super::{
     tables::is_image,
     values::Kind,
 };
+use crate::sys;
 
 /// What a list of labels beside `NAME.hdf5` may be called, `*` standing for that name, the likeliest first.
 const LISTS: [&str; 6] = ["*-metadata.csv", "*_metadata.csv", "*.csv", "*-labels.csv", "metadata.csv", "labels.csv"];
@@ -62,7 +63,7 @@ impl Each {
         let named = groups.iter().filter(|one| class(&one.group, are_splits).is_some()).count();
         let labels = match lmdb::label_file(&wanted.entries) {
             Some(list) => Some((Table::of_labels(&list)?, list)),
-            None if named == 0 => list_beside(path, &groups),
+            None if named == 0 => list_beside(path, &groups)?,
             None => None,
         };
         let shown = |list: PathBuf| list.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -180,17 +181,29 @@ impl Images for Each {
 }
 
 /// A list of labels beside the file at `path`, if one is there that names most of its images.
-fn list_beside(path: &Path, groups: &[Members]) -> Option<(Table, PathBuf)> {
-    let stem = path.file_stem()?.to_str()?;
+///
+/// # Errors
+/// When the machine does not show what is there.
+fn list_beside(path: &Path, groups: &[Members]) -> Result<Option<(Table, PathBuf)>> {
+    let Some(stem) = path.file_stem().and_then(|stem| stem.to_str()) else { return Ok(None) };
     let bare = OF_IMAGES.iter().find_map(|end| stem.strip_suffix(end)).unwrap_or(stem);
     let names = [stem, bare].into_iter().flat_map(|stem| LISTS.map(|list| list.replace('*', stem)));
-    let lists = names.map(|name| path.with_file_name(name)).filter(|list| list.is_file());
     let of_these = |table: &Table| {
         let looked: Vec<_> = groups.iter().flat_map(|group| &group.datasets).take(LOOKS).collect();
         looked.iter().filter(|name| table.has(name.as_bytes())).count() * 2 > looked.len()
     };
-    // What is no list of labels, or of others, is somebody else's.
-    lists.filter_map(|list| Some((Table::of_labels(&list).ok().filter(of_these)?, list))).next()
+    for list in names.map(|name| path.with_file_name(name)) {
+        if !sys::is_file(&list)? {
+            continue;
+        }
+        match Table::of_labels(&list) {
+            Ok(table) if of_these(&table) => return Ok(Some((table, list))),
+            Err(error) if error.kind() == ErrorKind::System => return Err(error),
+            // What is no list of labels, or of others, is somebody else's.
+            _ => {}
+        }
+    }
+    Ok(None)
 }
 
 /// The class that a group is; one that is called `images` is none.

@@ -90,7 +90,7 @@ impl Environment {
     /// # Errors
     /// When it cannot be read, is truncated, both metas are damaged, or another kind of machine or library wrote it.
     pub fn open(path: &Path) -> Result<Arc<Self>> {
-        let path = if path.is_dir() { path.join(DATA_FILE) } else { path.to_path_buf() };
+        let path = if sys::is_folder(path)? { path.join(DATA_FILE) } else { path.to_path_buf() };
         let facts = path.metadata().map_err(|e| sys::io_error("cannot look at", &path, e))?;
         // Opening a pipe would wait for its writer.
         if !facts.is_file() {

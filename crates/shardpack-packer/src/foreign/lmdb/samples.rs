@@ -107,7 +107,7 @@ pub fn walk(path: &Path, wanted: &Wanted) -> Result<Box<dyn foreign::Walk>> {
     let Told { coding, are_paths } = told(&database, &said)?;
     let is_basicsr = said.dialect.is_some_and(|dialect| dialect.is_basicsr);
     let list =
-        meta_info(environment.path()).filter(|_| coding == Coding::Image && (is_basicsr || said.dialect.is_none()));
+        meta_info(environment.path())?.filter(|_| coding == Coding::Image && (is_basicsr || said.dialect.is_none()));
     let mut notes = Vec::new();
     if is_basicsr && list.is_none() {
         notes.push("meta_info.txt is missing, which names the images".to_owned());

@@ -174,16 +174,18 @@ pub(super) fn root(path: &Path, folder: &Path) -> Result<PathBuf> {
         parent.join("images").join(set),
         parent,
     ];
-    let holds = |folder: &&PathBuf| names.iter().any(|name| folder.join(name).is_file());
-    match folders.iter().find(holds) {
-        Some(folder) => Ok(folder.clone()),
-        None => {
-            let first = names.first().map_or_else(String::new, |name| format!(", the first being {name:?},"));
-            Err(Error::usage(format!("its images{first} are neither beside it nor in {}", shown(&folders[1..])))
-                .in_file(path)
-                .help("--root FOLDER says where they are"))
+    let holds = |folder: &PathBuf| {
+        names.iter().try_fold(false, |any, name| Ok::<_, Error>(any || sys::is_file(&folder.join(name))?))
+    };
+    for folder in &folders {
+        if holds(folder)? {
+            return Ok(folder.clone());
         }
     }
+    let first = names.first().map_or_else(String::new, |name| format!(", the first being {name:?},"));
+    Err(Error::usage(format!("its images{first} are neither beside it nor in {}", shown(&folders[1..])))
+        .in_file(path)
+        .help("--root FOLDER says where they are"))
 }
 
 fn shown(folders: &[PathBuf]) -> String {

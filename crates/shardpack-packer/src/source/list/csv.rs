@@ -172,15 +172,23 @@ pub(super) fn read(input: impl Read, rows: &mut Rows<'_>, monitor: &dyn Monitor)
         None => Roles::of(&names, rows.columns, rows.no_labels, rows.splits)?,
     };
     let unnamed = || (1..=names.len()).map(|number| format!("column_{number}")).collect::<Vec<_>>();
-    let is_file = |record: &[Vec<u8>]| record.iter().position(|field| rows.is_file(field));
+    let is_file = |record: &[Vec<u8>]| {
+        for (number, field) in record.iter().enumerate() {
+            if rows.is_file(field)? {
+                return Ok(Some(number));
+            }
+        }
+        Ok::<_, Error>(None)
+    };
     let of_number = |path| Roles::unnamed(names.len(), path, rows.columns, rows.no_labels);
     // The first record is names, where one of them is that of a column of paths or no field is a file.
-    let (names, roles, pending) = match (by_name, by_number.or_else(|| is_file(&first))) {
+    let path = if by_number.is_some() { by_number } else { is_file(&first)? };
+    let (names, roles, pending) = match (by_name, path) {
         (Some(roles), _) => (names, roles, None),
         (None, Some(path)) => (unnamed(), of_number(path)?, Some(first_line)),
         (None, None) => {
             let line = records.next()?;
-            let path = is_file(&records.fields()).filter(|_| line.is_some()).ok_or_else(|| {
+            let path = is_file(&records.fields())?.filter(|_| line.is_some()).ok_or_else(|| {
                 Error::usage(format!("no column of paths: it has {}", names.join(", ")))
                     .help("--path-column NAME says which, --root FOLDER where files are")
             })?;
@@ -240,7 +248,7 @@ pub(super) fn read_text(input: impl Read, rows: &mut Rows<'_>, monitor: &dyn Mon
     }
     let cut = |line: &[u8]| line.iter().rposition(u8::is_ascii_whitespace);
     let first = first.trim_ascii();
-    let has_labels = !rows.no_labels && cut(first).is_some() && !rows.is_file(first);
+    let has_labels = !rows.no_labels && cut(first).is_some() && !rows.is_file(first)?;
     let names = ["path", "label"].map(str::to_owned);
     let label = has_labels.then_some(1);
     rows.begin(&names[..1 + usize::from(has_labels)], &Roles { path: 0, label, ..Roles::default() });

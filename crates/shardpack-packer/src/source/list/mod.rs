@@ -21,7 +21,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use shardpack_format::{Error, Result};
+use shardpack_format::{Error, ErrorKind, Result, manifest};
 
 use super::{
     Found,
@@ -109,13 +109,23 @@ fn kind_of(path: &Path) -> Option<Kind> {
 }
 
 /// Whether `path` is a list: by its extension, and for a Parquet file by whether it holds no images itself.
-pub(super) fn is_list(path: &Path) -> bool {
-    let holds_images = || File::open(path).is_ok_and(|file| foreign::parquet::walk(file, &Default::default()).is_ok());
-    path.is_file()
-        && match kind_of(path) {
-            Some(Kind::Parquet) => !holds_images(),
-            kind => kind.is_some(),
-        }
+///
+/// # Errors
+/// When that cannot be told.
+pub(super) fn is_list(path: &Path) -> Result<bool> {
+    let Some(kind) = kind_of(path) else { return Ok(false) };
+    if path.file_name().is_some_and(|name| name == manifest::FILE) || !sys::is_file(path)? {
+        return Ok(false);
+    }
+    if kind != Kind::Parquet {
+        return Ok(true);
+    }
+    let file = File::open(path).map_err(|e| sys::io_error("cannot open", path, e))?;
+    match foreign::parquet::walk(file, &Default::default()) {
+        Ok(_) => Ok(false),
+        Err(error) if error.kind() == ErrorKind::System => Err(error.in_file(path)),
+        Err(_) => Ok(true),
+    }
 }
 
 impl List {

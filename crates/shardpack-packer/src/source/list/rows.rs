@@ -170,9 +170,14 @@ impl<'a> Rows<'a> {
     }
 
     /// Whether `path` leads to a file.
-    pub fn is_file(&self, path: &[u8]) -> bool {
-        let inside = self.inside(path).filter(|path| !path.is_empty());
-        inside.is_some_and(|path| self.root.join(walk::as_path(&path)).is_file())
+    ///
+    /// # Errors
+    /// When that cannot be told.
+    pub fn is_file(&self, path: &[u8]) -> Result<bool> {
+        match self.inside(path).filter(|path| !path.is_empty()) {
+            Some(path) => sys::is_file(&self.root.join(walk::as_path(&path))),
+            None => Ok(false),
+        }
     }
 
     /// The path from the root to what `path` names; `None` where that lies outside.

@@ -73,7 +73,7 @@ impl Shards {
         let mut found = files::Files::default();
         let mut split_of = Vec::new();
         for source in sources {
-            if is_unfinished(source) {
+            if is_unfinished(source)? {
                 return Err(Error::data("an unfinished pack: it has no manifest yet")
                     .in_file(source)
                     .help(help::FINISH_PACK));

@@ -33,13 +33,13 @@ pub(super) fn of_source(
         }
     };
     let mut all = files::find(source, from)?;
-    if !all.shards.is_empty() || !source.is_dir() {
+    if !all.shards.is_empty() || !sys::is_folder(source)? {
         return Ok(vec![(None, all)]);
     }
     let mut found = Vec::new();
     for name in names {
         let folder = source.join(&name);
-        if sys::metadata_if_there(&folder)?.is_some_and(|meta| meta.is_dir()) {
+        if sys::is_folder(&folder)? {
             let files = files::of_folder(&folder, from)?;
             if files.shards.is_empty() {
                 continue;

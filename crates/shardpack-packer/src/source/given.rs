@@ -1,0 +1,269 @@
+//! Given tells what the paths on a command line are: datasets of ours, some shards of one, or whatever else.
+//!
+//! Holds at all times: a shard of a dataset is known by the manifest beside it, however it was asked for; a file beside a
+//! manifest that does not name it is a stranger, never a shard of somebody else; what cannot be looked at may be there, and
+//! is an error.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use shardpack_format::{
+    Error, Result, help,
+    manifest::{self, INDEX_FOLDER, Manifest, SUMS_FILE, WORK_FOLDER},
+    splits,
+};
+use shardpack_reader::{is_to_be_replaced, is_unfinished};
+
+use super::image_folder::SPLITS;
+use crate::{
+    foreign::patterns::expanded,
+    sys::{self, is_folder, is_there},
+};
+
+/// What is wrong with a file in the folder of a dataset that its manifest does not name.
+pub(crate) const STRANGER: &str = "a stranger: the manifest does not name this file";
+/// What is wrong with one beside the folders of splits.
+pub(crate) const STRANGER_BESIDE: &str = "a stranger beside the splits";
+
+/// A folder of a dataset, or of those that are its splits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Root {
+    /// The folder.
+    pub folder: PathBuf,
+    /// Names of the shards that are meant, and of strangers that were named with them; all, if `None`.
+    pub only: Option<BTreeSet<String>>,
+}
+
+impl Root {
+    /// The same with a path that holds wherever the program is called from.
+    pub(super) fn resolved(&self) -> Result<Self> {
+        Ok(Self { folder: sys::resolved(&self.folder)?, only: self.only.clone() })
+    }
+}
+
+/// What some paths on a command line are.
+#[derive(Debug, Default)]
+pub struct Given {
+    /// Datasets, in the order in which they were given first.
+    pub roots: Vec<Root>,
+    /// Whatever else: of no dataset.
+    pub others: Vec<PathBuf>,
+}
+
+impl Given {
+    /// Sorts what `paths` stand for, globs and brace patterns among them.
+    ///
+    /// # Errors
+    /// When a path is not there or cannot be looked at, a manifest beside a shard cannot be read, or a shard is given twice.
+    pub fn of(paths: &[PathBuf]) -> Result<Self> {
+        let mut given = Self::default();
+        let (mut beside, mut known) = (Vec::new(), BTreeMap::new());
+        for path in paths {
+            for path in expanded(path)? {
+                given.sort(path, &mut beside, &mut known)?;
+            }
+        }
+        // What is said of all of it is said of its shards, and of what lies beside them.
+        let mut whole = BTreeSet::new();
+        for root in given.roots.iter().filter(|root| root.only.is_none()) {
+            if !whole.insert(root.folder.clone()) {
+                return Err(Error::usage("is given twice").in_file(&root.folder));
+            }
+        }
+        given.roots.retain(|root| root.only.is_none() || !whole.contains(&root.folder));
+        given.others.retain(|path| !whole.contains(&folder_of(path)));
+        if let Some(path) = beside.into_iter().find(|path| !whole.contains(&folder_of(path))) {
+            return Err(Error::usage("no shard: the manifest beside it names it as something else")
+                .in_file(path)
+                .help("give the folder of the dataset, or its shards"));
+        }
+        Ok(given)
+    }
+
+    fn sort(
+        &mut self,
+        path: PathBuf,
+        beside: &mut Vec<PathBuf>,
+        known: &mut BTreeMap<PathBuf, Option<Known>>,
+    ) -> Result<()> {
+        if is_folder(&path)? {
+            match is_dataset(&path)? || is_unfinished(&path)? {
+                true => self.roots.push(Root { folder: path, only: None }),
+                false => self.others.push(path),
+            }
+            return Ok(());
+        }
+        let folder = folder_of(&path);
+        if path.file_name().is_some_and(|name| name == manifest::FILE) {
+            self.roots.push(Root { folder, only: None });
+            return Ok(());
+        }
+        if !known.contains_key(&folder) {
+            let file = folder.join(manifest::FILE);
+            let read = |bytes: Vec<u8>| Manifest::read(&bytes).map_err(|error| error.in_file(&file));
+            let manifest = sys::read_if_there(&file)?.map(read).transpose()?;
+            known.insert(folder.clone(), manifest.as_ref().map(Known::of));
+        }
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        match known.get(&folder).and_then(Option::as_ref) {
+            None => self.others.push(path),
+            Some(known) if known.others.contains(&name) => beside.push(path),
+            Some(_) => {
+                let same = |root: &Root| root.folder == folder && root.only.is_some();
+                let at = self.roots.iter().position(same).unwrap_or_else(|| {
+                    self.roots.push(Root { folder, only: Some(BTreeSet::new()) });
+                    self.roots.len() - 1
+                });
+                if !self.roots[at].only.get_or_insert_default().insert(name) {
+                    return Err(Error::usage("is given twice").in_file(path));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The datasets, if all of it is of datasets; `None` where nothing is.
+    ///
+    /// # Errors
+    /// When some is and some is not.
+    pub fn only_ours(self) -> Result<Option<Vec<Root>>> {
+        match (self.roots.first(), self.others.first()) {
+            (None, _) => Ok(None),
+            (Some(_), None) => Ok(Some(self.roots)),
+            (Some(ours), Some(other)) => {
+                let what = format!(
+                    "is a sealed dataset, and {} is none: their classes are told in different ways",
+                    other.display()
+                );
+                Err(Error::usage(what)
+                    .in_file(&ours.folder)
+                    .help("convert that one by itself first: two sealed datasets are taken together"))
+            }
+        }
+    }
+
+    /// Fails where a folder was a dataset and has lost its manifest: nothing tells any more what its bytes should be.
+    ///
+    /// # Errors
+    /// Names the folder.
+    pub fn refuse_lost_manifests(&self) -> Result<()> {
+        self.others.iter().try_for_each(|path| if is_folder(path)? { refuse_lost_manifest(path) } else { Ok(()) })
+    }
+}
+
+/// Fails where `folder` was a dataset and has lost its manifest.
+pub(crate) fn refuse_lost_manifest(folder: &Path) -> Result<()> {
+    let is_index =
+        |entry: io::Result<fs::DirEntry>| entry.map(|entry| entry.path().extension().is_some_and(|e| e == "index"));
+    let indexes = folder.join(INDEX_FOLDER);
+    let has_index = match fs::read_dir(&indexes) {
+        Ok(entries) => entries.map(is_index).try_fold(false, |any, one| Ok(any || one?)),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(false),
+        Err(error) => Err(error),
+    };
+    let has_index = has_index.map_err(|error| sys::io_error("cannot read folder", &indexes, error))?;
+    match has_index || is_there(&folder.join(SUMS_FILE))? {
+        false => Ok(()),
+        true => {
+            let help = format!("{}; convert --from FORMAT takes its shards as those of any writer", help::COPY_OR_PACK);
+            Err(Error::data("manifest.json is missing, but what belongs to it is here").in_file(folder).help(help))
+        }
+    }
+}
+
+/// Names of the files of a dataset, as its manifest has them.
+struct Known {
+    /// Those right in its folder that are no shards, and the names of folders.
+    others: BTreeSet<String>,
+    shards: BTreeSet<String>,
+    indexes: BTreeSet<String>,
+}
+
+impl Known {
+    fn of(manifest: &Manifest) -> Self {
+        let first = |path: &str| path.split('/').next().unwrap_or_default().to_owned();
+        let mut others: BTreeSet<String> = [manifest::FILE, SUMS_FILE, INDEX_FOLDER].map(str::to_owned).into();
+        others.extend(manifest.ledger.file.as_ref().map(|file| file.file.clone()));
+        // A sidecar's folder is as well known as the sidecar.
+        others.extend(manifest.sidecars.iter().map(|file| first(&file.file)));
+        let of_shards =
+            |name: fn(&manifest::Shard) -> &String| manifest.shards.iter().map(|shard| name(shard).clone()).collect();
+        Self { others, shards: of_shards(|shard| &shard.file), indexes: of_shards(|shard| &shard.index.file) }
+    }
+
+    /// Whether the manifest names what is called so.
+    fn has(&self, name: &str) -> bool {
+        [&self.shards, &self.others, &self.indexes].iter().any(|names| names.contains(name))
+    }
+}
+
+/// Names of what lies in `folder`, in order; none where there is no such folder.
+///
+/// # Errors
+/// When it cannot be read.
+pub(crate) fn names_in(folder: &Path) -> Result<Vec<String>> {
+    let failed = |e| sys::io_error("cannot read folder", folder, e);
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(failed(error)),
+    };
+    let names = entries.map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned()));
+    let mut names = names.collect::<io::Result<Vec<_>>>().map_err(failed)?;
+    names.sort();
+    Ok(names)
+}
+
+/// Whether a manifest names what lies in its folder as `name`.
+pub(crate) fn is_known(manifest: &Manifest, name: &str) -> bool {
+    Known::of(manifest).has(name)
+}
+
+/// What lies in the folder of a dataset, or among its indexes, and its manifest does not name.
+///
+/// # Errors
+/// When a folder cannot be read.
+pub(crate) fn strangers(folder: &Path, manifest: &Manifest) -> Result<Vec<String>> {
+    let known = Known::of(manifest);
+    let indexes = names_in(&folder.join(INDEX_FOLDER))?.into_iter().map(|name| format!("{INDEX_FOLDER}/{name}"));
+    let has_work = is_to_be_replaced(folder)?;
+    let is_strange = |name: &String| !(known.has(name) || has_work && name == WORK_FOLDER);
+    Ok(names_in(folder)?.into_iter().chain(indexes).filter(is_strange).collect())
+}
+
+/// What stands beside the folders of splits in `folder` and is none, as `is_split` tells.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub(crate) fn beside_splits(folder: &Path, is_split: impl Fn(&str) -> bool) -> Result<Vec<String>> {
+    let mut names = names_in(folder)?;
+    let has_work = is_to_be_replaced(folder)?;
+    names.retain(|name| name != splits::FILE && !(has_work && name == WORK_FOLDER) && !is_split(name));
+    Ok(names)
+}
+
+/// Whether a dataset of ours is here, or several that are splits.
+///
+/// # Errors
+/// When that cannot be told.
+pub fn is_dataset(path: &Path) -> Result<bool> {
+    let is_one = |folder: &Path| is_there(&folder.join(manifest::FILE));
+    if is_one(path)? || is_there(&path.join(splits::FILE))? {
+        return Ok(true);
+    }
+    for name in SPLITS {
+        let folder = path.join(name);
+        if is_one(&folder)? && (is_there(&folder.join(SUMS_FILE))? || is_there(&folder.join(INDEX_FOLDER))?) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The folder that a file is in.
+pub(crate) fn folder_of(path: &Path) -> PathBuf {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_path_buf()
+}
