@@ -37,8 +37,14 @@ fn what_force_is_refused_leaves_the_dataset_of_before() {
     }
     let (broken, _) = bad();
     let none = Bench::new();
-    let rows: [(&str, &Path, &[&str], &str); 7] = [
+    let rows: [(&str, &Path, &[&str], &str); 8] = [
         ("memory", &bench.src(), &["--memory", "1KiB"], "--memory"),
+        (
+            "memory, of images that are changed",
+            &bench.src(),
+            &["--memory", "256KiB", "--resize", "8"],
+            "any sample takes",
+        ),
         ("memory of windows", &bench.src(), &["--memory", "1KiB", "--read-order", "physical"], "--memory"),
         ("space", &large.src(), &[], " are free, and "),
         ("a sidecar that there is not", &bench.src(), &["--sidecars", "index"], "--sidecars index"),
@@ -147,9 +153,13 @@ fn until_the_images_of_a_replacement_are_made_the_dataset_of_before_is_whole() {
         for recipe in recipes {
             let row = format!("{files:?} {of_old:?} {recipe:?}");
             let options = [recipe, if twice { of_old } else { &[] }].concat();
-            let refused = [&options[..], &["--force", "--memory", "1KiB"]].concat();
+            let refused = [&options[..], &["--force", "--memory", "257KiB"]].concat();
             // Refused late, when the images are made.
-            new.pack_to(&dst, &refused).code(2).clean_error().says("--memory 1.00 KiB").says("--memory 1MiB or more");
+            new.pack_to(&dst, &refused)
+                .code(2)
+                .clean_error()
+                .says("--memory 257.0 KiB: the longest sample alone takes ")
+                .says("--memory 1MiB or more");
             let first = if twice { dst.join("mds") } else { dst.clone() };
             assert!(first.join(WORK).exists(), "{row}");
             let verified = run(&["verify", dst.to_str().unwrap()]).code(0);

@@ -136,7 +136,8 @@ pub fn place(options: &[PlanOptions], dst: &Path, run: &RunArgs) -> Option<Place
         _ => dst.join(&one.bytes.format.name),
     };
     let folders = options.iter().map(folder).collect();
-    (!run.dry_run).then(|| Place { folders, force: run.force, jobs: run.machine.jobs() })
+    let memory_bytes = run.memory.unwrap_or_else(args::default_memory);
+    (!run.dry_run).then(|| Place { folders, force: run.force, memory_bytes, jobs: run.machine.jobs() })
 }
 
 /// Packs what was planned, for each format one plan, and says what came of it. `recognised` is what the source was

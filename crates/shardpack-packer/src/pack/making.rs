@@ -187,6 +187,8 @@ pub struct Place {
     pub folders: Vec<PathBuf>,
     /// Replace what they hold.
     pub force: bool,
+    /// Budget of the pack that follows, in bytes: where it is too little for any sample, nothing is changed.
+    pub memory_bytes: u64,
     /// Threads that change images.
     pub jobs: usize,
 }

@@ -15,6 +15,7 @@ use shardpack_format::{
 
 use super::{Extension, Place, PlanOptions, Planned, destination, making};
 use crate::{
+    copy,
     ledger::{Fate, Unpacked},
     listing::Listing,
     monitor::Monitor,
@@ -69,6 +70,7 @@ pub fn plan_all(
                 )
                 .help("shardpack pack makes it and packs")
             })?;
+            copy::fit_any(place.memory_bytes)?;
             let plans = |bytes: &plan::Options| {
                 let plan = |found: &Found| Plan::without_cuts(found.with_kinds(&bytes.format.beside), bytes.clone());
                 found.iter().map(plan).collect::<Result<Vec<_>>>()
