@@ -169,6 +169,10 @@ pub fn go(
             names => sidecars::Choice::Names(names.split(',').map(str::to_owned).collect()),
         },
     };
+    if run.force && planned.len() > 1 {
+        // A refusal of a later format comes before an earlier one is replaced.
+        planned.iter().try_for_each(|one| pack::check(one, &options))?;
+    }
     let mut reports = Vec::new();
     for (number, one) in planned.iter().enumerate() {
         if !run.talk.quiet {

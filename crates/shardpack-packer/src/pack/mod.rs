@@ -177,6 +177,17 @@ pub fn finished_shards(planned: &Planned, dst: &Path) -> Result<usize> {
     Ok(finished)
 }
 
+/// Fails where it shows without a look at any folder that `planned` cannot be packed so.
+///
+/// # Errors
+/// When the memory does not hold a sample, or there are no such sidecars.
+pub fn check(planned: &Planned, options: &Options) -> Result<()> {
+    planned.plans.iter().try_for_each(|plan| {
+        sidecars::check(&options.sidecars, plan)?;
+        copy::fit(plan, options.memory_bytes).map(drop)
+    })
+}
+
 /// Looks whether all that `planned` needs is there, and only then sets aside what `dst` holds and begins; tells the shards
 /// that an earlier run has finished, for each plan.
 fn ready(
