@@ -1,0 +1,301 @@
+//! Each code block of the README and of the pages in `docs/` is run by a test, or says here why not.
+//!
+//! What a console shows is compared, but for numbers, which depend on the machine and on the files.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
+
+mod support;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use support::{Bench, Ran, binary, photos};
+
+/// What becomes of a block.
+enum How {
+    /// A console: its commands are run after these lines of the shell, in a folder with the photographs in `photos`.
+    Console(&'static str),
+    /// Run by the Python that the variable names, in a folder where they are packed so.
+    Python(&'static str, &'static [&'static str]),
+    /// Run by the shell where they are packed, if these programs are there.
+    Shell(&'static [&'static str]),
+    /// Its lines stand in a test.
+    Test(&'static str, &'static str),
+    /// No program, or not one that can be run.
+    Not(&'static str),
+}
+
+use How::{Console, Not, Python, Shell, Test};
+
+const PYTHON: &str = "SHARDPACK_PYTHON";
+
+/// Page, the beginning of a line of the block, and what becomes of it.
+const BLOCKS: &[(&str, &str, How)] = &[
+    ("README.md", "$ cargo run --release -- pack fixtures/photos packed", Console(README)),
+    ("README.md", "$ cargo run --release -- inspect packed", Console(README_PACKED)),
+    ("README.md", "$ printf X", Console(README_PACKED)),
+    (
+        "README.md",
+        "wds.WebDataset(\"packed/shard-{000000..000009}.tar\"",
+        Test("tests/recipes.rs", "each_printed_line_gives_every_sample_of_several_shards"),
+    ),
+    ("README.md", "import webdataset as wds", Python(PYTHON, &[])),
+    ("README.md", "let dataset = shardpack_reader", Test("tests/pages.rs", "the_rust_of_the_readme_runs")),
+    ("docs/cli.md", "", Not("generated from --help")),
+    ("docs/convert.md", "$ shardpack convert old/ packed/ --format mds", Console(OLD)),
+    ("docs/convert.md", "$ shardpack convert laion/ packed/", Console(LAION)),
+    ("docs/convert.md", "$ shardpack convert train.lmdb packed/", Console(LMDB)),
+    ("docs/convert.md", "$ shardpack adopt old/", Console(TARS)),
+    ("docs/manifest.md", "id=$(sed", Shell(&["b3sum"])),
+    ("docs/manifest.md", "cd packed && b3sum", Shell(&["b3sum"])),
+    (
+        "docs/on-disk.md",
+        "{",
+        Not("a file that is shown: splits.schema.json has its form, which tests/splits.rs compares"),
+    ),
+    ("docs/order.md", "MASK = ", Test("tests/docs.rs", "the_order_of_the_documentation_is_the_order_of_a_pack")),
+    ("docs/order.md", "1 0: 0", Test("tests/docs.rs", "the_order_of_the_documentation_is_the_order_of_a_pack")),
+    ("docs/recipes.md", "SELECT", Python(PYTHON, &[])),
+    ("docs/recipes.md", "use shardpack_reader::Dataset;", Not("compiled as a test of the crate shardpack-reader")),
+    ("docs/sources.md", "{\"image\"", Not("a document that is shown: tests/lists.rs has the same")),
+    ("docs/formats/mds.md", "from streaming", Python("SHARDPACK_PYTHON_STREAMING", &["--format", "mds"])),
+    ("docs/formats/recordio.md", "import mxnet", Python("SHARDPACK_PYTHON_MXNET", &["--format", "recordio"])),
+    ("docs/formats/recordio.md", "from glob", Python("SHARDPACK_PYTHON_DALI", &["--format", "recordio"])),
+    ("docs/formats/tfrecord.md", "import tensorflow", Python("SHARDPACK_PYTHON_TENSORFLOW", &["--format", "tfrecord"])),
+];
+
+/// As in a clone of this repository.
+const README: &str = "mkdir fixtures && mv photos fixtures";
+const README_PACKED: &str = "mkdir fixtures && mv photos fixtures && shardpack pack fixtures/photos packed --quiet";
+const OLD: &str =
+    "shardpack pack photos p --format tfrecord --shards 3 --sidecars none --quiet && mkdir old && mv p/shard-* old";
+const TARS: &str = "shardpack pack photos p --shards 3 --sidecars none --quiet && mkdir old && mv p/shard-* old";
+const LAION: &str = "mkdir laion l && for n in 1 2 3; do cp photos/animals/cat-ear.jpg l/$n.jpg; echo 0 > l/$n.cls; echo hi > l/$n.txt; \
+                     echo '{}' > l/$n.json; done; cd l; tar -cf ../laion/00000.tar *; cd ..";
+const LMDB: &str = "${SHARDPACK_PYTHON:-python3} -c 'import glob, lmdb, pickle
+env = lmdb.open(\"train.lmdb\", subdir=False, map_size=1 << 28)
+with env.begin(write=True) as t:
+    paths = sorted(glob.glob(\"photos/**/*.*\", recursive=True))
+    keys = [b\"%08d\" % number for number in range(len(paths))]
+    for key, path in zip(keys, paths):
+        t.put(key, pickle.dumps((open(path, \"rb\").read(), 0)))
+    t.put(b\"__keys__\", pickle.dumps(keys)); t.put(b\"__len__\", pickle.dumps(len(keys)))
+env.close()'";
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A block: its page, its language, and its text.
+struct Block {
+    page: String,
+    language: String,
+    text: String,
+}
+
+/// All blocks of all pages, but for those without a language, which are shown and not run, and the recipes of Python and shell.
+fn blocks() -> Vec<Block> {
+    let mut pages = vec![PathBuf::from("README.md"), PathBuf::from("CONTRIBUTING.md")];
+    for folder in ["docs", "docs/formats"] {
+        let files = fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().file_name());
+        pages.extend(
+            files.map(|name| Path::new(folder).join(name)).filter(|path| path.extension().is_some_and(|e| e == "md")),
+        );
+    }
+    pages.sort();
+    let mut found = Vec::new();
+    for path in pages {
+        let (page, mut open) = (path.display().to_string(), None::<Block>);
+        for line in fs::read_to_string(root().join(&path)).unwrap().lines() {
+            match (line.strip_prefix("```"), &mut open) {
+                (Some(language), None) => {
+                    open = Some(Block { page: page.clone(), language: language.to_owned(), text: String::new() });
+                }
+                (Some(_), Some(_)) => found.extend(open.take()),
+                (None, Some(block)) => block.text += &format!("{line}\n"),
+                (None, None) => {}
+            }
+        }
+    }
+    // recipes.rs runs these, and fails where it does not know one.
+    let is_recipe =
+        |block: &Block| block.page == "docs/recipes.md" && ["python", "sh"].contains(&block.language.as_str());
+    found.retain(|block| !block.language.is_empty() && !is_recipe(block));
+    assert!(found.len() > 20, "{}", found.len());
+    found
+}
+
+fn is_of(row: &(&str, &str, How), block: &Block) -> bool {
+    block.page == row.0 && block.text.lines().any(|line| line.starts_with(row.1))
+}
+
+/// The blocks that `how` takes, each with its row.
+fn each<T>(how: impl Fn(&'static How) -> Option<T>, run: impl Fn(&Block, T)) {
+    for block in blocks() {
+        if let Some(given) = BLOCKS.iter().find(|row| is_of(row, &block)).and_then(|row| how(&row.2)) {
+            run(&block, given);
+        }
+    }
+}
+
+#[test]
+fn each_block_of_each_page_is_run_or_says_why_not() {
+    let blocks = blocks();
+    for block in &blocks {
+        let rows = BLOCKS.iter().filter(|row| is_of(row, block)).count();
+        assert!(rows > 0, "{}: nothing runs this:\n{}", block.page, block.text);
+    }
+    for row in BLOCKS {
+        assert!(blocks.iter().any(|block| is_of(row, block)), "{}: no block with {}", row.0, row.1);
+        match row.2 {
+            Test(file, name) => {
+                let text = fs::read_to_string(root().join(file)).unwrap();
+                assert!(text.contains(&format!("fn {name}(")), "{file}: no test {name}");
+            }
+            Not(why) => assert!(!why.is_empty(), "{}", row.0),
+            _ => {}
+        }
+    }
+}
+
+/// A folder with the photographs, and a PATH with this binary; `cargo run --release --` is it as well.
+fn bench() -> Bench {
+    let bench = Bench::new();
+    fs::create_dir(bench.at("tools")).unwrap();
+    std::os::unix::fs::symlink(binary(), bench.at("tools/shardpack")).unwrap();
+    fs::write(bench.at("tools/cargo"), "#!/bin/sh\nshift 3\nexec shardpack \"$@\"\n").unwrap();
+    let copied = Command::new("cp").arg("-r").arg(photos()).arg(bench.at("photos")).status().unwrap();
+    let marked = Command::new("chmod").arg("+x").arg(bench.at("tools/cargo")).status().unwrap();
+    assert!(copied.success() && marked.success());
+    bench
+}
+
+fn shell(bench: &Bench, script: &str) -> Ran {
+    let mut path = vec![bench.at("tools")];
+    path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap()));
+    let mut command = Command::new("bash");
+    command.args(["-c", script]).current_dir(bench.at("")).env("PATH", std::env::join_paths(path).unwrap());
+    command.env("NO_COLOR", "1").output().unwrap().into()
+}
+
+/// The words of a text, without what is another number on another machine or at another time. Ids stay as they are.
+fn words(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    for line in text.lines() {
+        // What is read how depends on the disk and on the cores.
+        if line.starts_with("source  ") {
+            continue;
+        }
+        for word in line.split_whitespace() {
+            let is_id = word.len() == 64 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+            let mut masked = String::new();
+            for c in word.chars().filter(|_| !is_id) {
+                match c {
+                    '0'..='9' => masked.push('#'),
+                    c => masked.push(c),
+                }
+            }
+            while masked.contains("##") || masked.contains("#,#") || masked.contains("#.#") {
+                masked = masked.replace("##", "#").replace("#,#", "#").replace("#.#", "#");
+            }
+            words.push(if is_id {
+                word.to_owned()
+            } else {
+                masked.replace("KiB", "B").replace("MiB", "B").replace("GiB", "B")
+            });
+        }
+    }
+    words
+}
+
+#[test]
+fn each_console_shows_what_is_shown() {
+    let how = |how: &How| if let Console(before) = how { Some(*before) } else { None };
+    each(how, |block, before| {
+        let bench = bench();
+        let prepared = shell(&bench, &format!("set -e; {before}"));
+        assert_eq!(prepared.code, 0, "{}{}", prepared.stdout, prepared.stderr);
+        let commands: Vec<&str> = block.text.split("$ ").filter(|part| !part.trim().is_empty()).collect();
+        for command in commands {
+            let (line, shown) = command.split_once('\n').unwrap();
+            let ran = shell(&bench, &format!("{{ {line} ; }} 2>&1"));
+            let (found, shown) = (words(&ran.stdout), words(shown));
+            // A page may show the first lines alone.
+            let head = found.iter().take(shown.len()).collect::<Vec<_>>();
+            assert_eq!(head, shown.iter().collect::<Vec<_>>(), "{}: {line}\n{}", block.page, ran.stdout);
+        }
+    });
+}
+
+#[test]
+fn each_line_of_the_shell_runs() {
+    let how = |how: &'static How| if let Shell(programs) = how { Some(*programs) } else { None };
+    each(how, |block, programs| {
+        if let Some(missing) = programs.iter().find(|program| Command::new(program).arg("--version").output().is_err())
+        {
+            eprintln!("{missing} is not here, so this was NOT run:\n{}", block.text);
+            return;
+        }
+        let bench = bench();
+        let ran = shell(&bench, &format!("shardpack pack photos packed --quiet && {{\n{}\n}}", block.text));
+        assert_eq!(ran.code, 0, "{}{}{}", block.text, ran.stdout, ran.stderr);
+    });
+}
+
+#[test]
+fn each_block_of_python_runs() {
+    let how = |how: &'static How| if let Python(variable, options) = how { Some((*variable, *options)) } else { None };
+    each(how, |block, (variable, options)| {
+        let Some(python) = std::env::var_os(variable) else {
+            assert_ne!(variable, PYTHON, "not set: run `cargo xtask test`, which makes the environment");
+            eprintln!("{variable} is not set: what it runs was NOT run");
+            return;
+        };
+        let bench = bench();
+        support::pack(&photos(), &bench.at("packed"), &[options, &["--shards", "10", "--quiet"]].concat()).code(0);
+        let mut text = block.text.clone();
+        if block.language == "sql" {
+            let has_duckdb = Command::new(&python).args(["-c", "import duckdb"]).output().unwrap().status.success();
+            if !has_duckdb {
+                eprintln!("duckdb is not installed in {variable}: this was NOT run:\n{text}");
+                return;
+            }
+            assert_eq!(shell(&bench, "shardpack inspect packed --table samples.parquet --quiet").code, 0);
+            text = format!(
+                "import duckdb\nfor query in '''{text}'''.split(';'):\n    if query.strip(): duckdb.sql(query).fetchall()\n"
+            );
+        }
+        if text.contains("shard-000000.tar") {
+            // The README packs one shard.
+            support::pack(&photos(), &bench.at("packed"), &["--force", "--quiet"]).code(0);
+        }
+        fs::write(bench.at("block.py"), &text).unwrap();
+        let ran: Ran = Command::new(python).arg("block.py").current_dir(bench.at("")).output().unwrap().into();
+        assert_eq!(ran.code, 0, "{}: {text}{}{}", block.page, ran.stdout, ran.stderr);
+    });
+}
+
+#[test]
+fn the_rust_of_the_readme_runs() {
+    let bench = bench();
+    support::pack(&photos(), &bench.at("packed"), &["--quiet"]).code(0);
+    let own = fs::read_to_string(root().join("tests/pages.rs")).unwrap();
+    let block = blocks().into_iter().find(|block| block.language == "rust").unwrap();
+    for line in block.text.lines().map(|line| line.trim().replace("\"packed\"", "packed")) {
+        assert!(own.lines().any(|own| own.trim() == line), "not run here: {line}");
+    }
+    read(&bench.at("packed")).unwrap();
+}
+
+#[allow(clippy::print_stdout)]
+fn read(packed: &Path) -> shardpack_reader::Result<()> {
+    let dataset = shardpack_reader::Dataset::open(packed)?;
+    let mut reader = dataset.reader(..)?;
+    while let Some(sample) = reader.next()? {
+        println!("{:?}: {} bytes", sample.class_name(), sample.bytes().len());
+    }
+    Ok(())
+}
