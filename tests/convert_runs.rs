@@ -128,7 +128,7 @@ fn a_dataset_of_nothing_is_not_sealed() {
     let Some(short) = short_file() else { return println!("no file here is shorter than it says: not run") };
     let bench = Bench::new();
     bench.link("a/1.jpg", short);
-    bench.pack(&["--on-bad", "skip"]).code(1).clean_error().says("none of 1 images could be packed");
+    bench.pack(&["--on-bad", "skip"]).code(1).clean_error().says("none of 1 image could be packed: ");
     assert!(!bench.dst().join("manifest.json").exists());
 }
 

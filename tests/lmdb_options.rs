@@ -147,7 +147,7 @@ fn what_is_claimed_and_missing_is_as_good_as_a_damaged_record() {
     let bench = Bench::new();
     let source = written(&bench);
     let from = source.join("claims");
-    let missing = ["__len__ says 33, there are 32 samples", "__keys__: 2 keys in it without an entry: \"32\", \"33\""];
+    let missing = ["__len__ says 33, it has 32 samples", "__keys__: 2 keys in it without an entry: \"32\", \"33\""];
     let refused = convert(&from, &bench.at("refused"), &[]).code(1);
     let skipped = convert(&from, &bench.dst(), &["--on-bad", "skip"]).code(0);
     let problems = run(&["verify", from.to_str().unwrap()]).code(1);

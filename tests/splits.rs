@@ -249,7 +249,7 @@ fn splits_of_the_source_that_are_gone_or_new_are_found_by_a_comparison() {
     let against = |source: &Path| run(&["verify", text(&bench.dst()), "--against", text(source)]);
     against(&bench.src()).code(0);
     bench.file("dev/cat/9.jpg", &support::jpeg(9, 5000));
-    against(&bench.src()).code(1).says("dev: a split of the source that is not here, of 1 images");
+    against(&bench.src()).code(1).says("dev: a split of the source that is not here, of 1 image");
     fs::remove_dir_all(bench.src().join("dev")).unwrap();
     fs::remove_dir_all(bench.src().join("val")).unwrap();
     against(&bench.src()).code(1).says("val/manifest.json: this split is not in the source");

@@ -26,6 +26,20 @@ pub fn counted(number: u64, noun: &str) -> String {
     }
 }
 
+/// `the one image is left out`, `all 2 images are left out`.
+pub fn all_are(number: u64, noun: &str, what: &str) -> String {
+    match number {
+        1 => format!("the one {noun} is {what}"),
+        _ => format!("all {} are {what}", counted(number, noun)),
+    }
+}
+
+/// What is said of the first of so many, behind what is said of all: `: it is empty`, `, the first: it is empty`.
+pub fn first_of(number: u64, what: &str) -> String {
+    let before = if number == 1 { ": " } else { ", the first: " };
+    format!("{before}{what}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,6 +13,7 @@ use crate::{
     hash::{self, FileHash},
     help,
     manifest::Blake3,
+    size,
 };
 
 /// Name of the file beside the folders of splits.
@@ -165,7 +166,7 @@ impl Record {
                         ),
                         None => tell(
                             &split.name,
-                            format!("missing: {FILE} names this split, of {} samples", split.samples),
+                            format!("missing: {FILE} names this split, of {}", size::counted(split.samples, "sample")),
                             help::COPY_AGAIN.to_owned(),
                         ),
                     }

@@ -15,6 +15,7 @@ use shardpack_format::{
     manifest::Counts,
     permutation::{self, Permutation},
     sample::Sample,
+    size,
 };
 
 use crate::{
@@ -220,11 +221,17 @@ impl Plan {
         match (first(Fate::Skipped), first(Fate::Filtered)) {
             (Some(bad), _) => {
                 let asked = if self.options.recipe.is_some() { "changed" } else { "packed" };
-                Error::data(format!("none of {count} images{of_split} can be {asked}, the first: {}", said(bad)))
+                Error::data(format!(
+                    "none of {}{of_split} can be {asked}{}",
+                    size::counted(count as u64, "image"),
+                    size::first_of(count as u64, &said(bad))
+                ))
             }
-            (None, Some(left)) => {
-                Error::usage(format!("all {count} images{of_split} are left out, the first: {}", said(left)))
-            }
+            (None, Some(left)) => Error::usage(format!(
+                "{}{of_split}{}",
+                size::all_are(count as u64, "image", "left out"),
+                size::first_of(count as u64, &said(left))
+            )),
             (None, None) if self.split.is_some() => Error::usage(format!("no images{of_split}")),
             (None, None) => Error::usage("no images found")
                 .help("an ImageFolder is SRC/<class>/<image>, with names that end in .jpg, .jpeg, .png, .webp, …"),

@@ -407,9 +407,9 @@ fn check(check: Check) -> String {
 fn cut(cut: Cut) -> String {
     match cut {
         Cut::ShardSize(bytes) => format!("shards of at most {}", size::text(bytes)),
-        Cut::ShardSamples(samples) => format!("shards of at most {samples} samples"),
+        Cut::ShardSamples(samples) => format!("shards of at most {}", size::counted(samples, "sample")),
         Cut::Shards(1) => "1 shard".to_owned(),
-        Cut::Shards(shards) => format!("{shards} shards"),
+        Cut::Shards(shards) => size::counted(shards, "shard"),
     }
 }
 

@@ -274,8 +274,8 @@ impl Dataset {
         match start.zip(end) {
             Some((start, end)) if start <= end && end <= self.len() => Ok(start..end),
             _ => {
-                let bounds = (samples.start_bound(), samples.end_bound());
-                let what = format!("samples {bounds:?} of a dataset of {}", self.len());
+                let shown = |at: Option<u64>| at.map_or_else(|| "2^64".to_owned(), |at| at.to_string());
+                let what = format!("samples {}..{} of a dataset of {}", shown(start), shown(end), self.len());
                 Err(Error::usage(what).in_file(&self.folder))
             }
         }

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use shardpack_format::{Error, ErrorKind, Result, formats::mds};
+use shardpack_format::{Error, ErrorKind, Result, formats::mds, size};
 
 use super::ShardFile;
 use crate::{digest::digest, monitor::Monitor, sys};
@@ -26,7 +26,7 @@ impl ShardFile {
     /// Says so where an `index.json` has another number of samples than was found.
     pub fn differing_samples(&self, samples: u64) -> Option<Error> {
         let expected = self.expected.as_ref().filter(|expected| expected.samples != samples)?;
-        let what = format!("{samples} samples, index.json says {}", expected.samples);
+        let what = format!("{}, index.json says {}", size::counted(samples, "sample"), expected.samples);
         Some(Error::data(what).in_file(&self.path))
     }
 

@@ -11,7 +11,7 @@ use std::{
 };
 
 use rayon::prelude::*;
-use shardpack_format::{Error, ErrorKind, Result, formats::mds};
+use shardpack_format::{Error, ErrorKind, Result, formats::mds, size};
 
 use super::{
     Kind, ShardFile,
@@ -255,7 +255,7 @@ impl Files {
             }
         }
         let Some(path) = there else {
-            let what = format!("is missing: {INDEX_JSON} names it, with {} samples", shard.samples);
+            let what = format!("is missing: {INDEX_JSON} names it, with {}", size::counted(shard.samples, "sample"));
             self.problems.push(Error::data(what).in_file(folder.join(name)));
             return Ok(());
         };

@@ -1,7 +1,7 @@
 //! What the indexes of a dataset say, read side by side, against what its manifest says.
 
 use rayon::prelude::*;
-use shardpack_format::{Error, ErrorKind, Result, formats, hash, manifest::BY_KIND};
+use shardpack_format::{Error, ErrorKind, Result, formats, hash, manifest::BY_KIND, size};
 use shardpack_reader::Shard;
 
 use super::{Class, Classes, Component, Overhead, Shards, Spread, Summary, View, What, images::Counter};
@@ -133,7 +133,10 @@ fn read_rows(
         if row.label.is_some() && class(row.label, classes) == classes {
             beyond.get_or_insert_with(|| {
                 let label = row.label.unwrap_or_default();
-                let what = format!("label {label}, there are {classes} classes");
+                let what = format!(
+                    "label {label}, and there {}",
+                    if classes == 1 { "is 1 class".to_owned() } else { format!("are {classes} classes") }
+                );
                 Error::data(what).in_file(shard.index_path()).in_sample(row.name())
             });
         }
@@ -168,7 +171,7 @@ fn summary(view: &View, facts: Facts, labels: &mix::Labels, index_bytes: u64) ->
         let path = || view.dataset.folder().join(shardpack_format::manifest::FILE);
         if let Some((class, count)) = differs {
             let packed = class.counts.packed;
-            let what = format!("class {}: {packed} samples, the indexes have {count}", class.name);
+            let what = format!("class {}: {}, the indexes have {count}", class.name, size::counted(packed, "sample"));
             problems.push(Error::data(what).in_file(path()));
         }
         if images.kinds != manifest.kinds {

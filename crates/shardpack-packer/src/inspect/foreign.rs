@@ -6,7 +6,7 @@ use std::{
 };
 
 use rayon::prelude::*;
-use shardpack_format::{Error, ErrorKind, Result, formats::webdataset};
+use shardpack_format::{Error, ErrorKind, Result, formats::webdataset, size};
 
 use super::{
     Class, Classes, Component, Overhead, Shards, Spread, Summary, Tar, What,
@@ -274,7 +274,7 @@ fn compression(packed: &BTreeMap<&str, u64>, files: u64) -> String {
         None => "none".to_owned(),
         Some((name, all)) if *all == files => (*name).to_owned(),
         Some(_) => {
-            let some = packed.iter().map(|(name, some)| format!("{name}, {some} of {files} files"));
+            let some = packed.iter().map(|(name, some)| format!("{name}, {some} of {}", size::counted(files, "file")));
             some.collect::<Vec<_>>().join("; ")
         }
     }

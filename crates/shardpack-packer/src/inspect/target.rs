@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use shardpack_format::{Error, Result, help, manifest};
+use shardpack_format::{Error, Result, help, manifest, size};
 use shardpack_reader::{Dataset, Shard, Splits, WORK_FOLDER, unfinished};
 
 use crate::{
@@ -254,7 +254,7 @@ fn refuse_unfinished(folder: &Path) -> Result<()> {
     let planned = is_small.then(|| plan_file::read(&plan).ok()).flatten();
     let of = planned.map(|file| file.plans.iter().map(|plan| plan.shards.len()).sum::<usize>());
     let progress = match of {
-        Some(all) => format!("{finished} of {all} shards are finished"),
+        Some(all) => format!("finished: {finished} of {}", size::counted(all as u64, "shard")),
         None => format!("shards that are finished: {finished}"),
     };
     Err(Error::usage(format!("an unfinished pack; {progress}")).in_file(shown).help(help::FINISH_PACK))

@@ -11,7 +11,7 @@ use std::{
 use shardpack_format::{
     Error, Result,
     manifest::{self, Blake3, Manifest, WORK_FOLDER},
-    splits,
+    size, splits,
 };
 
 use super::{alike::alike, dataset_folder, held::Held};
@@ -73,7 +73,11 @@ impl std::fmt::Display for Changed {
         match finished {
             0 => write!(f, "{what} since then, and no shard was finished"),
             _ => {
-                write!(f, "{what} since then: {kept} of {finished} finished shards stayed, the others are packed anew")
+                write!(
+                    f,
+                    "{what} since then: {kept} of {} stayed, the others are packed anew",
+                    size::counted(*finished as u64, "finished shard")
+                )
             }
         }
     }
@@ -150,8 +154,9 @@ impl Destination {
             let changed = Changed::of(dst, &self.work, &old.plans, plans, what)?;
             return match (changed.kept, changed.finished) {
                 (0, 1..) => Err(Error::usage(format!(
-                    "holds an unfinished pack, and {} since then: none of its {} finished shards would stay",
-                    changed.what, changed.finished
+                    "holds an unfinished pack, and {} since then: none of its {} would stay",
+                    changed.what,
+                    size::counted(changed.finished as u64, "finished shard")
                 ))
                 .in_file(dst)
                 .help("undo that to go on from them, or --force to pack all anew")),

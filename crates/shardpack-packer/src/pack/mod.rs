@@ -330,8 +330,8 @@ pub fn pack(
         let reason = unpacked
             .iter()
             .find(|entry| entry.fate == Fate::Skipped)
-            .map_or_else(String::new, |first| format!(", the first: {}", first.reason));
-        let what = format!("none of {} images could be packed{reason}", plan.listing.len());
+            .map_or_else(String::new, |first| size::first_of(plan.listing.len(), &first.reason));
+        let what = format!("none of {} could be packed{reason}", size::counted(plan.listing.len(), "image"));
         return Err(Error::data(what).in_file(dataset_folder(dst, plan)));
     }
     let mut manifests = Vec::new();

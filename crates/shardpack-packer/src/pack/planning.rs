@@ -129,25 +129,27 @@ fn check_any(source: &Origin, found: &Found) -> Result<()> {
         return Ok(());
     }
     let split = found.split.as_ref().map_or_else(String::new, |split| format!(" of split {split}"));
-    let said = |all: &str, first: &Unpacked| {
-        let path = sample::name(&first.path, b"");
-        let which = if all == "1" { String::new() } else { "the first: ".to_owned() };
-        format!("{which}{path}: {}", first.reason)
+    let said = |all: u64, first: &Unpacked| {
+        size::first_of(all, &format!("{}: {}", sample::name(&first.path, b""), first.reason))
     };
     let origin = source.part(found.split.as_deref())?;
     let error = match left_out().find(|unpacked| unpacked.fate == Fate::Skipped) {
         Some(first) => {
-            let count = left_out().count().to_string();
-            let error = Error::data(format!("none of {count} images{split} can be packed, {}", said(&count, first)));
+            let count = left_out().count() as u64;
+            let error = Error::data(format!(
+                "none of {}{split} can be packed{}",
+                size::counted(count, "image"),
+                said(count, first)
+            ));
             match origin.is_list() {
                 true => error.help("--root FOLDER says which folder the paths of a list are relative to"),
                 false => error,
             }
         }
         None => {
-            let count = left_out().count().to_string();
-            let first = left_out().next().map_or_else(String::new, |first| said(&count, first));
-            Error::usage(format!("all {count} images{split} are left out, {first}"))
+            let count = left_out().count() as u64;
+            let first = left_out().next().map_or_else(String::new, |first| said(count, first));
+            Error::usage(format!("{}{split}{first}", size::all_are(count, "image", "left out")))
         }
     };
     Err(error.in_file(origin.path()))

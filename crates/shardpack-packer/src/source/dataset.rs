@@ -277,7 +277,7 @@ fn of_members(
                 (false, None) => Err("no label".to_owned()),
                 (false, Some(label)) => {
                     let class = usize::try_from(label).ok().and_then(|label| numbers.get(label).copied().flatten());
-                    class.map(Some).ok_or_else(|| format!("label {label} is none of a class"))
+                    class.map(Some).ok_or_else(|| format!("label {label}: there is no such class"))
                 }
             };
             match class {

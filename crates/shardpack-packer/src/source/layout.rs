@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-use shardpack_format::Error;
+use shardpack_format::{Error, size};
 
 use super::{Found, image_folder::SPLITS};
 use crate::{Result, ledger::Fate, source::walk};
@@ -98,12 +98,12 @@ pub(super) fn are_they_splits(root: &Path, seen: &Seen<'_>, no_labels: bool) -> 
 /// A split with images right in it and no class folders.
 pub(super) fn no_classes(root: &Path, split: &str, path: &Path, images: u64) -> Error {
     let src = root.display();
-    Error::usage(format!("split {split} has {images} images right in it and no class folders")).in_file(path).help(
-        format!(
+    Error::usage(format!("split {split} has {} right in it and no class folders", size::counted(images, "image")))
+        .in_file(path)
+        .help(format!(
             "--split {split}=LIST takes its labels from a list (docs/recipes.md has it for ImageNet), beside --split \
          NAME={src}/NAME for the others; without it in --splits it is left out; --no-labels packs all without labels"
-        ),
-    )
+        ))
 }
 
 /// Fails where all images are of one class and none lies right in its folder: that is how a source looks that was given one

@@ -62,7 +62,12 @@ impl Several {
     /// When there is no such split.
     pub(super) fn of(&self, split: Option<&str>) -> Result<&Origin> {
         let part = self.parts.iter().find(|part| Some(part.split.as_str()) == split);
-        part.map(|part| &part.origin).ok_or_else(|| Error::usage(format!("no source of split {split:?}")))
+        part.map(|part| &part.origin).ok_or_else(|| {
+            Error::usage(match split {
+                Some(split) => format!("no source of a split {split:?}"),
+                None => "several sources, and none for a dataset without splits".to_owned(),
+            })
+        })
     }
 
     /// Lists them: one [`Found`] each.

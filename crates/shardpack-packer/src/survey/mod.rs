@@ -19,7 +19,7 @@ use std::{
     sync::Arc,
 };
 
-use shardpack_format::{Error, Result, image_header::Kind};
+use shardpack_format::{Error, Result, image_header::Kind, size};
 
 pub use classes::{ClassList, ClassMap};
 pub(crate) use each::Looker;
@@ -101,10 +101,13 @@ pub fn survey(source: &Origin, found: &mut [Found], choice: &Choice, monitor: &d
         if one.listing.is_empty() && images > 0 {
             let first = |fate| one.unpacked.iter().find(move |unpacked| unpacked.fate == fate);
             let left_out = first(Fate::Filtered).or_else(|| first(Fate::Skipped));
-            let said =
-                |first: &Unpacked| format!(", the first: {}: {}", String::from_utf8_lossy(&first.path), first.reason);
+            let said = |first: &Unpacked| {
+                size::first_of(images, &format!("{}: {}", String::from_utf8_lossy(&first.path), first.reason))
+            };
             let reason = left_out.map_or_else(String::new, said);
-            return Err(Error::usage(format!("all {images} images are left out{reason}")).in_file(source.path()));
+            return Err(
+                Error::usage(format!("{}{reason}", size::all_are(images, "image", "left out"))).in_file(source.path())
+            );
         }
     }
     Ok(())

@@ -17,6 +17,7 @@ use shardpack_format::{
     index::{Index, RowRef},
     manifest,
     sample::Sample,
+    size,
 };
 
 use super::{Opened, Options, Problem};
@@ -202,7 +203,7 @@ pub(super) fn compare(
         problems.push(match &new.split {
             Some(split) => Problem {
                 file: split.clone(),
-                what: format!("a split of the source that is not here, of {images} images"),
+                what: format!("a split of the source that is not here, of {}", size::counted(images, "image")),
                 help: Some(
                     "pack all splits anew; or verify DST/SPLIT --against SRC/SPLIT compares one that was packed without it"
                         .to_owned(),
@@ -211,7 +212,7 @@ pub(super) fn compare(
             },
             None => Problem {
                 file: source.path().display().to_string(),
-                what: format!("{images} images that are in no split; what was packed has splits"),
+                what: format!("{} in no split; what was packed has splits", size::counted(images, "image")),
                 ..Problem::default()
             },
         });

@@ -13,7 +13,7 @@ use std::{
     sync::Arc,
 };
 
-use shardpack_format::{Error, Result, formats, hash, help, index::Index, manifest, permutation};
+use shardpack_format::{Error, Result, formats, hash, help, index::Index, manifest, permutation, size};
 
 use super::{
     Opened, Problem,
@@ -261,8 +261,8 @@ impl Repair<'_> {
         };
         if found.listing.len() != manifest.samples {
             return Err(Error::data(format!(
-                "the source has {} images now, {} were packed: the order cannot be told",
-                found.listing.len(),
+                "the source has {} now, {} were packed: the order cannot be told",
+                size::counted(found.listing.len(), "image"),
                 manifest.samples
             ))
             .in_file(self.source.path()));

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, path::Path, time::Instant};
 
-use shardpack_format::{Result, manifest};
+use shardpack_format::{Result, manifest, size};
 
 use super::{Options, Problem, Report, foreign, from_error, open, shard, verify};
 use crate::{
@@ -58,7 +58,10 @@ fn some_of(folder: &Path, names: &BTreeSet<String>, options: &Options, monitor: 
             Ok(format) => shard::verify_all(&dataset, format.as_ref(), options, monitor, &mut report)?,
             Err(error) => report.problems.push(dataset.problem(manifest::FILE, error.what())),
         }
-        let what = format!("{shards} of {all} shards of a dataset, by its manifest; not its other files");
+        let what = format!(
+            "{shards} of {} of a dataset, by its manifest; not its other files",
+            size::counted(all as u64, "shard")
+        );
         report.notes.push(format!("{}: {what}", folder.display()));
     }
     Ok(report)

@@ -15,7 +15,7 @@ use shardpack_format::{
     formats::Format,
     hash::{self, FileHash},
     index::{Index, RowRef},
-    manifest,
+    manifest, size,
 };
 
 use super::{
@@ -159,7 +159,7 @@ fn open<'a>(dataset: &Opened, entry: &'a manifest::Shard) -> Result<Shard<'a>> {
     let file = match File::open(&path) {
         Ok(file) => Some(file),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let what = format!("missing, with its {} samples", entry.samples);
+            let what = format!("missing, with its {}", size::counted(entry.samples, "sample"));
             problems.push(dataset.problem(&entry.file, what));
             None
         }
@@ -230,8 +230,8 @@ fn open_index(
         problems.push(dataset.problem(
             name,
             format!(
-                "is the index of another shard: {} samples in {} bytes, the manifest says {} in {}",
-                index.len(),
+                "is the index of another shard: {} in {} bytes, the manifest says {} in {}",
+                size::counted(index.len(), "sample"),
                 summary.shard_bytes,
                 entry.samples,
                 entry.bytes

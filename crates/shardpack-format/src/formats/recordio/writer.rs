@@ -141,9 +141,9 @@ impl Format for RecordIo {
         if record[PART_HEADER_BYTES..IMAGE_OFFSET] != expected {
             let found = ImageHeader::read(&record[PART_HEADER_BYTES..]);
             let found = found.map_or_else(String::new, |found| {
-                format!("flag {}, label {:?}, id {}, id2 {}", found.flag, found.label, found.id, found.id2)
+                format!("flag {}, label {}, id {}, id2 {}", found.flag, found.label, found.id, found.id2)
             });
-            let what = format!("its header says {found}; expected flag 0, label {label:?}, id {id}, id2 0");
+            let what = format!("its header says {found}; expected flag 0, label {label}, id {id}, id2 0");
             return wrong(PART_HEADER_BYTES, what);
         }
         let extent = row.component(0).unwrap_or(Extent::ABSENT);

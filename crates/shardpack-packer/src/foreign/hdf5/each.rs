@@ -9,7 +9,7 @@ use hdf5_reader::{Dataset, Hdf5File};
 use shardpack_format::{
     ErrorKind, Result,
     formats::foreign::{Label, Record, Wanted},
-    npy,
+    npy, size,
 };
 
 use super::{
@@ -68,10 +68,13 @@ impl Each {
         };
         let shown = |list: PathBuf| list.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let labels = labels.map(|(table, list)| (table, shown(list)));
+        let images = size::counted(images as u64, "image");
         let note = match (&labels, named) {
-            (Some((_, list)), _) => format!("{images} images, a dataset each; their labels are in {list}"),
-            (None, 0) => format!("{images} images, a dataset each, and no labels of them in it"),
-            (None, groups) => format!("{images} images, a dataset each, in {groups} groups, which are classes"),
+            (Some((_, list)), _) => format!("{images}, a dataset each; their labels are in {list}"),
+            (None, 0) => format!("{images}, a dataset each, and no labels of them in it"),
+            (None, groups) => {
+                format!("{images}, a dataset each, in {}: classes", size::counted(groups as u64, "group"))
+            }
         };
         let group = (String::new(), Vec::new().into_iter());
         let is_said = lmdb::label_file(&wanted.entries).is_some();

@@ -1,6 +1,6 @@
 //! What an environment says of itself as a whole, compared with what is in it: `__keys__`, `__len__`, `num-samples`.
 
-use shardpack_format::Result;
+use shardpack_format::{Result, size};
 
 use super::{
     super::{
@@ -58,8 +58,12 @@ impl Claims {
     pub fn differences(&self, entries: u64, samples: u64) -> (Vec<String>, Vec<String>) {
         let differs = |said: &i64| ![entries, samples].iter().any(|found| i64::try_from(*found) == Ok(*said));
         let line = |(name, said): &(&str, i64)| match entries == samples {
-            true => format!("{name} says {said}, there are {samples} samples"),
-            false => format!("{name} says {said}, there are {samples} samples in {entries} entries"),
+            true => format!("{name} says {said}, it has {}", size::counted(samples, "sample")),
+            false => format!(
+                "{name} says {said}, it has {} in {}",
+                size::counted(samples, "sample"),
+                size::counted(entries, "entry")
+            ),
         };
         let counts = || self.counts.iter().filter(|(_, said)| differs(said));
         let is_more = |said: i64| u64::try_from(said).is_ok_and(|said| said > samples);

@@ -19,6 +19,7 @@ use shardpack_format::{
     formats::foreign::{self, Image, Label, Record, Wanted},
     help,
     image_header::{Kind, SNIFF_BYTES},
+    size,
 };
 
 use super::{
@@ -149,7 +150,8 @@ fn unread(environment: &Arc<Environment>, names: &[Vec<u8>], is_named: bool) -> 
         let entries = environment.database(Some(name))?.entries();
         let shown = String::from_utf8_lossy(name);
         Ok(Error::data(format!(
-            "database {shown:?} of {entries} entries beside entries that are samples: it is not read"
+            "database {shown:?} of {} beside entries that are samples: it is not read",
+            size::counted(entries, "entry")
         )))
     };
     if is_named { Ok(Vec::new()) } else { names.iter().map(unread).collect() }
@@ -425,8 +427,8 @@ impl foreign::Walk for Samples {
     fn understood(&self) -> Vec<String> {
         let shown = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
         let entries = match &self.of_database {
-            Some(name) => format!("{} entries in database {:?}", self.database.entries(), shown(name)),
-            None => format!("{} entries", self.database.entries()),
+            Some(name) => format!("{} in database {:?}", size::counted(self.database.entries(), "entry"), shown(name)),
+            None => size::counted(self.database.entries(), "entry"),
         };
         let header = match self.said.header_bytes {
             0 => String::new(),

@@ -96,6 +96,7 @@ impl Shards {
                 found.ignored.iter().filter(|(reason, _)| *reason != files::FOLDER).map(|(_, files)| files).sum();
             return Err(Error::usage(match ignored {
                 0 => "no shards in here".to_owned(),
+                1 => "the one file in here is no shard".to_owned(),
                 files => format!("none of the {files} files in here is a shard"),
             })
             .in_file(sources.first().cloned().unwrap_or_default())

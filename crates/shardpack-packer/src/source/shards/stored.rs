@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
-use shardpack_format::{Error, Result, formats::foreign::Wanted};
+use shardpack_format::{Error, Result, formats::foreign::Wanted, size};
 
 use super::{File, Shards};
 use crate::{
@@ -80,7 +80,7 @@ impl Shards {
             Some((old, new)) if old.name == new.name => Some(format!("{} was changed", old.name)),
             Some((old, new)) => Some(format!("a shard was {}, is now {}", old.name, new.name)),
             None if self.files.len() != now.files.len() => {
-                Some(format!("{} shards, now {}", self.files.len(), now.files.len()))
+                Some(format!("{}, now {}", size::counted(self.files.len() as u64, "shard"), now.files.len()))
             }
             None => None,
         }

@@ -11,6 +11,7 @@ use std::{
 use shardpack_format::{
     Error, Result,
     formats::{recordio, tfrecord},
+    size,
 };
 
 use super::{Problem, Walked, shown};
@@ -65,7 +66,12 @@ pub(super) fn compare_index(file: &ShardFile, index: &Path, walked: &mut Walked)
         }
     }
     if entries.len() != starts.len() {
-        say(format!("{} entries, {} has {} records", entries.len(), shown(file), starts.len()));
+        say(format!(
+            "{}, {} has {}",
+            size::counted(entries.len() as u64, "entry"),
+            shown(file),
+            size::counted(starts.len() as u64, "record")
+        ));
     }
     let more = wrong.len().saturating_sub(LISTED);
     wrong.into_iter().take(LISTED).for_each(&mut say);

@@ -18,6 +18,7 @@ use rayon::prelude::*;
 use shardpack_format::{
     Error, ErrorKind, Result,
     formats::{foreign::Wanted, webdataset},
+    size,
 };
 
 use super::{
@@ -127,7 +128,12 @@ pub fn verify(looked: Files, options: &Options, monitor: &dyn Monitor) -> Result
             if let Some(usual) = usual.get(file.kind.name())
                 && shape != *usual
             {
-                let what = format!("{samples} samples with components {}, others have {}", list(&shape), list(usual));
+                let what = format!(
+                    "{} with components {}, others have {}",
+                    size::counted(samples, "sample"),
+                    list(&shape),
+                    list(usual)
+                );
                 walked.add(of_sample(file, &key, offset, what));
             }
         }
