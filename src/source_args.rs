@@ -183,6 +183,7 @@ impl Records {
     pub fn wanted(&self) -> Wanted {
         Wanted {
             no_labels: false,
+            components: None,
             image: self.image_feature.clone(),
             label: self.label_feature.clone(),
             label_number: self.label_index,

@@ -102,7 +102,8 @@ fn what_is_asked_of_files_beside_images_is_checked() {
     with(&["x=mask.png"], "a pattern has one *");
     with(&["cls"], "the component cls is the label");
     with(&["txt", "txt"], "two components are called");
-    with(&["a", "b", "c", "d", "e", "f"], "at most 5");
+    let many: Vec<String> = (0..33).map(|number| format!("a{number}")).collect();
+    with(&many.iter().map(String::as_str).collect::<Vec<_>>(), "at most 32");
     let json = pack(&bench.src(), &bench.dst(), &["--with", "json", "--meta", "json"]);
     json.code(2).clean_error().says("two components");
     pack(&bench.src(), &bench.dst(), &["--quiet", "--with", "json"]).code(0);

@@ -67,21 +67,30 @@ pub fn run(args: &Args) -> Result<Outcome> {
         return Err(Error::usage("DST is missing"));
     };
     let mut options = args.plan.options(args.run.machine.jobs())?;
-    for options in &mut options {
-        options.walk.no_labels = args.no_labels;
-        options.walk.components = args.components.clone();
-    }
+    let has_beside =
+        |options: &PlanOptions| formats::entry(&options.bytes.format.name).is_ok_and(|entry| entry.has_beside);
+    let components = match &args.components {
+        // What none has a place for nobody needs to read.
+        Components::All if !options.iter().any(has_beside) => Components::None,
+        components => components.clone(),
+    };
     let origin = match (sources, args.parts.as_slice()) {
-        (sources, []) => origin(args, sources)?,
-        ([], parts) => several(parts, |src| origin(args, &[src.to_path_buf()]))?,
+        (sources, []) => origin(args, &components, sources)?,
+        ([], parts) => several(parts, |src| origin(args, &components, &[src.to_path_buf()]))?,
         ([first, ..], _) => {
             return Err(Error::usage("--split names the sources: only DST stands beside it")
                 .in_file(first)
                 .help(crate::source_args::SPLITS_ALONE));
         }
     };
+    // Of a dataset of ours they are a question.
+    let components = if origin.is_of_shards() { components } else { args.components.clone() };
+    for options in &mut options {
+        options.walk.no_labels = args.no_labels;
+        options.walk.components = components.clone();
+    }
     let look = match &origin {
-        Origin::Shards(shards) => Some(shards.look(|kind| goes_along(kind, &options))?),
+        Origin::Shards(shards) => Some(shards.look(|field, kind| goes_along(field, kind, &options))?),
         _ => None,
     };
     if !args.run.talk.quiet {
@@ -109,25 +118,25 @@ fn components(text: &str) -> Result<Components, String> {
 
 fn component(name: &str) -> Result<Beside, String> {
     let wrong = |error: Error| error.what();
-    match Beside::files(&name.to_ascii_lowercase()) {
+    match Beside::field(name) {
         Ok(_) if name.contains('=') => Err(format!("{name:?}: a name alone, files have no place here")),
         found => found.map_err(wrong),
     }
 }
 
-/// Whether a component that samples have is one in any of the formats.
-fn goes_along(kind: &Beside, options: &[PlanOptions]) -> bool {
+/// Whether a field that samples have is a component in any of the formats.
+fn goes_along(field: &str, kind: &Beside, options: &[PlanOptions]) -> bool {
     options.iter().any(|options| {
         let walk = &options.walk;
         let is_left = walk.components == Components::All && (walk.no_text || walk.meta && kind.name() == beside::TEXT);
-        walk.components.wants(kind.name())
+        walk.components.wants_field(field)
             && !is_left
             && formats::entry(&options.bytes.format.name).is_ok_and(|entry| entry.has_beside)
     })
 }
 
 /// What `sources` are together: datasets of ours, or shards.
-fn origin(args: &Args, sources: &[PathBuf]) -> Result<Origin> {
+fn origin(args: &Args, components: &Components, sources: &[PathBuf]) -> Result<Origin> {
     let Args { records, plan, no_labels, .. } = args;
     if sources.is_empty() {
         return Err(Error::usage("SRC is missing").help("shardpack convert SRC DST"));
@@ -147,7 +156,12 @@ fn origin(args: &Args, sources: &[PathBuf]) -> Result<Origin> {
     }
     // Each source of `--split` is one split.
     let splits = if args.parts.is_empty() { plan.splits() } else { Splits::None };
-    let wanted = Wanted { no_labels: *no_labels, ..records.wanted() };
+    let components = match components {
+        Components::All => None,
+        Components::None => Some(Vec::new()),
+        Components::Named(kinds) => Some(kinds.iter().map(|kind| kind.name().to_owned()).collect()),
+    };
+    let wanted = Wanted { no_labels: *no_labels, components, ..records.wanted() };
     Shards::find(sources, records.kind()?, wanted, &splits).map(Origin::Shards)
 }
 

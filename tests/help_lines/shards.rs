@@ -22,7 +22,37 @@ fn lmdb(bench: &Bench, before: &str) {
     python(bench, &script);
 }
 
+/// Tar files of one sample each: `a` and `b` with 18 components of their own, `c` with 33.
+fn components(bench: &Bench) {
+    let script = "import tarfile, io\nfor name, count in ((\"a\", 18), (\"b\", 18), (\"c\", 33)):\n  \
+                  tar = tarfile.open(\"../%s.tar\" % name, \"w\")\n  \
+                  all = {\"1.jpg\": images[0], \"1.cls\": b\"0\"}\n  \
+                  all.update({\"1.%s%d\" % (name, n): b\"x\" for n in range(count)})\n  for member in all:\n    \
+                  info = tarfile.TarInfo(member)\n    info.size = len(all[member])\n    \
+                  tar.addfile(info, io.BytesIO(all[member]))\n  tar.close()";
+    python(bench, script);
+}
+
 pub const ROWS: &[Row] = &[
+    (
+        "more components than there is room for",
+        components,
+        "convert @c.tar DST",
+        2,
+        "--components NAMES takes some of them, with commas between; --components none leaves all",
+        &["convert @c.tar DST --components c1,c32", "convert @c.tar @x --components none"],
+    ),
+    (
+        "more than there is room for in all splits together",
+        components,
+        "convert DST --split train=@a.tar --split val=@b.tar",
+        2,
+        "--components takes those that it names, or none",
+        &[
+            "convert DST --split train=@a.tar --split val=@b.tar --components a1,b17",
+            "convert @x --split train=@a.tar --split val=@b.tar --components none",
+        ],
+    ),
     ("SRC is missing", nothing, "convert SRC", 2, "shardpack convert SRC DST", &["pack SRC @p", "convert @p DST"]),
     (
         "a tree is converted",

@@ -187,19 +187,16 @@ pub const ROWS: &[Row] = &[
         &["pack DST --split a=@s/train --split b=SRC", "pack @x --split a=@s --split b=@s --splits none"],
     ),
     (
-        "columns on one side",
+        "a text and a file of one name",
         |bench| {
             let list = r"$ cd SRC && (echo path,label,note; ls */*.jpg | sed 's/\(.*\)\/.*/&,\1,hello/') > @l.csv";
-            go(bench, &[list, "pack SRC @a", "pack @l.csv @b --root SRC"]);
+            let files = "$ cd SRC && for image in */*.jpg; do echo 1 > ${image%.jpg}.json; done";
+            go(bench, &[list, files, "pack SRC @a --with json", "pack @l.csv @b --root SRC"]);
         },
-        "pack DST --split train=SRC --split val=@l.csv --root SRC",
+        "convert DST --split train=@a --split val=@b",
         2,
-        "--meta none leaves behind what lists say beside path and label; of shards, --components takes those that it names of \
-         all, or none",
-        &[
-            "pack DST --split train=SRC --split val=@l.csv --root SRC --meta none",
-            "convert @x --split train=@a --split val=@b --components none",
-        ],
+        "--meta none leaves behind what lists say beside path and label",
+        &["convert DST --split train=@a --split val=@b --meta none"],
     ),
     (
         "no class in common",

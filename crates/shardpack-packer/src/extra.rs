@@ -90,6 +90,21 @@ impl Extra {
         }
     }
 
+    /// The same of `samples` samples with all these kinds, its own among them: of the others no sample has one.
+    pub fn with(&self, kinds: &[Beside], samples: u64) -> Self {
+        let own: Vec<Option<usize>> = kinds.iter().map(|kind| self.kinds.iter().position(|own| own == kind)).collect();
+        let of_sample = |number| {
+            let pieces = self.pieces_of(number);
+            own.iter().map(|at| at.and_then(|at| pieces.get(at)).copied().unwrap_or(Piece::ABSENT))
+        };
+        Self {
+            kinds: kinds.to_vec(),
+            pieces: (0..samples).flat_map(of_sample).collect(),
+            texts: Arc::clone(&self.texts),
+            lines: self.lines.clone(),
+        }
+    }
+
     /// Fails where it is not of so many samples, or a text lies outside the texts.
     ///
     /// # Errors
@@ -122,6 +137,11 @@ mod tests {
         let swapped = extra.chosen(&[1, 0]);
         let content: Vec<_> = swapped.content_of(0).map(|(piece, text)| (piece.length(), text)).collect();
         assert_eq!(content, [(Some(4), Some(b"{22}".as_slice())), (None, None)]);
+        let more = [Beside::files("mask.png").unwrap(), Beside::files("txt").unwrap(), Beside::text()];
+        let wider = extra.with(&more, 2);
+        wider.check(2).unwrap();
+        let lengths: Vec<_> = wider.pieces_of(0).iter().map(|piece| piece.length()).collect();
+        assert_eq!(lengths, [None, Some(7), Some(3)]);
         assert!(extra.check(1).is_err() && extra.check(3).is_err());
         extra.pieces[2].stamp = 4;
         assert!(extra.check(2).is_err());

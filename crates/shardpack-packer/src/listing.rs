@@ -289,6 +289,11 @@ impl Listing {
         listing
     }
 
+    /// The same samples, which may have all these kinds beside them, their own among them.
+    pub fn with_more_kinds(&self, kinds: &[Beside]) -> Self {
+        Self { extra: self.extra.with(kinds, self.len()), ..self.clone() }
+    }
+
     /// The same samples, which have of what is beside them these kinds alone.
     pub fn with_kinds(&self, kinds: &[Beside]) -> Self {
         Self { extra: self.extra.only(kinds), ..self.clone() }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Error, Result};
 
 /// Most of them in a dataset.
-pub const MOST: usize = 5;
+pub const MOST: usize = 32;
 /// Name of the component with the text that a source tells of a sample.
 pub const TEXT: &str = "json";
 /// Longest name in bytes.
@@ -67,6 +67,16 @@ impl Beside {
             return Err(wrong("the component cls is the label"));
         }
         Ok(Self { name, pattern: Some(pattern) })
+    }
+
+    /// The component that a field called `field` is: a feature, column or extension. Letters become lower case, and what a
+    /// component's name cannot have becomes `_`: `image/object/bbox` is `image_object_bbox`.
+    ///
+    /// # Errors
+    /// When no component can be called so all the same.
+    pub fn field(field: &str) -> Result<Self> {
+        let fine = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c.to_ascii_lowercase() } else { '_' };
+        Self::files(&field.chars().map(fine).collect::<String>())
     }
 
     /// Name of the component.
@@ -175,6 +185,13 @@ mod tests {
         assert!(of("mask=*_mask.png").takes(b"1_mask.png") && !of("mask=*_mask.png").takes(b"_mask.png"));
         for text in ["", "a b", "x=mask.png", "x=*/y.png", "x=*", "cls", "a=**.x", ".x", "__key__", "x=*,y"] {
             assert!(Beside::files(text).is_err(), "{text}");
+        }
+        let field = |text: &str| Beside::field(text).map(|one| one.to_string()).ok();
+        assert_eq!(field("image/object/BBox").as_deref(), Some("image_object_bbox=*.image_object_bbox"));
+        assert_eq!(field("clip-score=é").as_deref(), Some("clip_score__=*.clip_score__"));
+        assert_eq!(field("seg.png").as_deref(), Some("seg.png=*.seg.png"));
+        for text in ["", "CLS", "__key__", "/_x", "a..b", &"a".repeat(33)] {
+            assert_eq!(field(text), None, "{text}");
         }
         let all = [Beside::text(), of("txt"), of("mask=*_mask.png")];
         assert_eq!(Beside::of_list(&Beside::list(&all)).unwrap(), all);

@@ -104,9 +104,22 @@ pub struct Wanted {
     /// Samples have no labels, whatever records say: nothing is looked for, and what does not fit is no reason to refuse.
     #[serde(default, skip_serializing_if = "is_false")]
     pub no_labels: bool,
+    /// Names of the components that are wanted, see [`super::Beside::field`]; all, if `None`. Of what is not wanted nobody
+    /// needs the content.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub components: Option<Vec<String>>,
     /// Of keys with values.
     #[serde(default, skip_serializing_if = "Entries::is_unsaid")]
     pub entries: Entries,
+}
+
+impl Wanted {
+    /// Whether the content of the field `field` is, as a component.
+    pub fn wants(&self, field: &str) -> bool {
+        self.components.as_ref().is_none_or(|names| {
+            super::Beside::field(field).is_ok_and(|kind| names.iter().any(|name| name == kind.name()))
+        })
+    }
 }
 
 fn is_false(value: &bool) -> bool {
@@ -172,9 +185,17 @@ pub struct Other {
     pub name: String,
     /// Length of its content in bytes.
     pub bytes: u64,
-    /// Where the content lies in the unpacked file, if it does so in one piece and is bytes or text that mean something by
-    /// themselves.
+    /// Where the content, or what it is made of, lies in the unpacked file; `None` where it cannot be had as bytes or text that
+    /// mean something by themselves.
     pub offset: Option<u64>,
+    /// How the format makes the content of what lies there, see [`Foreign::component`]; 0 where it is as it lies there; below
+    /// [`Other::RECIPES`].
+    pub recipe: u32,
+}
+
+impl Other {
+    /// Recipes are numbers below this.
+    pub const RECIPES: u32 = 1 << 23;
 }
 
 /// A record of a shard.
@@ -223,6 +244,62 @@ impl Record {
     }
 }
 
+/// A value that is neither bytes nor text, or one of several: as text that says all of it.
+///
+/// It is JSON; numbers that are none, which JSON has not, are spelled as Python's `json` and `float` take them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Plain<'a> {
+    /// Nothing.
+    Null,
+    /// Yes or no.
+    Bool(bool),
+    /// A whole number.
+    Whole(i128),
+    /// A number of 32 bits.
+    Single(f32),
+    /// A number of 64 bits.
+    Double(f64),
+    /// Text.
+    Text(&'a str),
+}
+
+impl Plain<'_> {
+    /// Longest list that is made text of, in values: far more than bounding boxes or embeddings have, few enough to be in memory.
+    pub const MOST_VALUES: usize = 1 << 18;
+
+    /// Appends it to `out`.
+    pub fn write(self, out: &mut Vec<u8>) {
+        let real = |number: &dyn std::fmt::Debug, is_finite: bool, is_number: bool, is_negative: bool| match () {
+            // As few digits as tell it from others of its width.
+            () if is_finite => format!("{number:?}"),
+            () if !is_number => "NaN".to_owned(),
+            () if is_negative => "-Infinity".to_owned(),
+            () => "Infinity".to_owned(),
+        };
+        let text = match self {
+            Self::Null => "null".to_owned(),
+            Self::Bool(yes) => yes.to_string(),
+            Self::Whole(number) => number.to_string(),
+            Self::Single(number) => real(&number, number.is_finite(), !number.is_nan(), number < 0.0),
+            Self::Double(number) => real(&number, number.is_finite(), !number.is_nan(), number < 0.0),
+            Self::Text(text) => serde_json::Value::from(text).to_string(),
+        };
+        out.extend_from_slice(text.as_bytes());
+    }
+
+    /// Appends a list to `out`: `[1,2]`.
+    pub fn write_list<'v>(values: impl Iterator<Item = Plain<'v>>, out: &mut Vec<u8>) {
+        out.push(b'[');
+        for (number, value) in values.enumerate() {
+            if number > 0 {
+                out.push(b',');
+            }
+            value.write(out);
+        }
+        out.push(b']');
+    }
+}
+
 /// Walks the records of a shard in the order in which they lie.
 pub trait Walk {
     /// The next record, its checksums compared; `None` behind the last.
@@ -236,6 +313,15 @@ pub trait Walk {
     /// # Errors
     /// When it cannot be read.
     fn image(&mut self, out: &mut Vec<u8>) -> Result<()>;
+
+    /// All that the unpacked file holds of that record, where it is one that is made of records: the image, and what there is beside
+    /// it.
+    ///
+    /// # Errors
+    /// As [`Walk::image`].
+    fn content(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        self.image(out)
+    }
 
     /// How the file was understood where it does not say so itself, in a few words each.
     fn understood(&self) -> Vec<String> {
@@ -282,6 +368,20 @@ pub trait Foreign: Send + Sync {
     /// # Errors
     /// Says why they are damaged.
     fn image<'r>(&self, fetched: &'r [u8], recipe: u32, wanted: &Wanted) -> Result<Cow<'r, [u8]>>;
+
+    /// How many bytes [`Foreign::component`] makes a component of, from [`Other::offset`] on: `None` for as many as the image of
+    /// the record is made of.
+    fn component_bytes(&self, _recipe: u32) -> Option<usize> {
+        None
+    }
+
+    /// The component that [`Other::recipe`] makes of what was fetched.
+    ///
+    /// # Errors
+    /// Says why it is damaged.
+    fn component(&self, _fetched: &[u8], recipe: u32) -> Result<Vec<u8>> {
+        Err(Error::data(format!("no component is made by recipe {recipe}")))
+    }
 }
 
 /// Fills `buffer` as far as `inner` goes; says how far.

@@ -229,6 +229,27 @@ impl ShardFile {
         }
     }
 
+    /// How many bytes are fetched for a component of `bytes` bytes by [`formats::foreign::Other::recipe`], where those that the
+    /// image is made of are `of_image`.
+    pub fn component_bytes(&self, recipe: u32, bytes: usize, of_image: usize) -> usize {
+        match self.kind {
+            _ if recipe == 0 => bytes,
+            Kind::Format(entry) => entry.foreign.component_bytes(recipe).unwrap_or(of_image),
+            Kind::Parquet | Kind::Hdf5 | Kind::Lmdb => bytes,
+        }
+    }
+
+    /// Makes the component of what was fetched.
+    ///
+    /// # Errors
+    /// As [`formats::foreign::Foreign::component`].
+    pub fn component(&self, fetched: &[u8], recipe: u32) -> Result<Vec<u8>> {
+        match self.kind {
+            Kind::Format(entry) => entry.foreign.component(fetched, recipe),
+            Kind::Parquet | Kind::Hdf5 | Kind::Lmdb => Ok(fetched.to_vec()),
+        }
+    }
+
     /// What records' offsets count in, as a stream: what it holds, unpacked.
     ///
     /// # Errors
@@ -236,7 +257,7 @@ impl ShardFile {
     pub fn unpacked(&self, wanted: &Wanted) -> Result<Box<dyn Read>> {
         Ok(match self.kind {
             Kind::Format(_) | Kind::Lmdb => Box::new(self.input()?.bytes),
-            Kind::Parquet | Kind::Hdf5 => Box::new(Images { walk: self.walk(wanted)?, image: Vec::new(), read: 0 }),
+            Kind::Parquet | Kind::Hdf5 => Box::new(Contents { walk: self.walk(wanted)?, content: Vec::new(), read: 0 }),
         })
     }
 
@@ -264,26 +285,28 @@ impl ShardFile {
     }
 }
 
-/// The images of a walk, end to end.
-struct Images {
+/// What records of a walk hold, end to end.
+struct Contents {
     walk: Box<dyn Walk>,
-    image: Vec<u8>,
-    /// How much of `image` has been read.
+    content: Vec<u8>,
+    /// How much of `content` has been read.
     read: usize,
 }
 
-impl Read for Images {
+impl Read for Contents {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        while self.read == self.image.len() {
+        while self.read == self.content.len() {
             match self.walk.next().map_err(io::Error::other)? {
                 None => return Ok(0),
-                Some(record) if record.image.is_ok() => self.walk.image(&mut self.image).map_err(io::Error::other)?,
-                Some(_) => self.image.clear(),
+                Some(record) if record.image.is_ok() => {
+                    self.walk.content(&mut self.content).map_err(io::Error::other)?
+                }
+                Some(_) => self.content.clear(),
             }
             self.read = 0;
         }
-        let bytes = out.len().min(self.image.len() - self.read);
-        out[..bytes].copy_from_slice(&self.image[self.read..self.read + bytes]);
+        let bytes = out.len().min(self.content.len() - self.read);
+        out[..bytes].copy_from_slice(&self.content[self.read..self.read + bytes]);
         self.read += bytes;
         Ok(bytes)
     }

@@ -1,8 +1,8 @@
 //! Parquet files with a column of images, as the `datasets` library of Hugging Face writes them: rows to images and
 //! labels, trusting nothing.
 //!
-//! A row is a record. The unpacked file that offsets speak of is all images end to end, in the order of the rows; rows
-//! without one take no bytes of it.
+//! A row is a record. The unpacked file that offsets speak of is all images end to end, in the order of the rows, each with what its
+//! row has beside it; rows without one take no bytes of it.
 //!
 //! Holds at all times: of each column that is looked at, one page and the dictionary are in memory; lengths, counts and
 //! places are checked before they are used; a panic of the parquet crate, which some damage causes, is an error here.
@@ -12,6 +12,7 @@
 //!
 //! Specification: <https://github.com/apache/parquet-format>, 2.12. Written by: `datasets` 4.8, pyarrow 26.
 
+mod beside;
 mod cells;
 mod columns;
 mod footer;
@@ -29,8 +30,9 @@ use shardpack_format::{
 };
 
 use self::{
+    beside::{Content, Opened},
     cells::{Cells, Value},
-    columns::{Columns, Labels, Length},
+    columns::{Columns, Labels},
     footer::Footer,
     pages::Pages,
 };
@@ -63,6 +65,7 @@ pub fn walk(file: File, wanted: &Wanted) -> Result<Box<dyn Walk>> {
         number: 0,
         at: 0,
         image: None,
+        beside: Vec::new(),
         has_ended: false,
         label_number: wanted.label_number,
     }))
@@ -93,6 +96,8 @@ struct Records {
     at: u64,
     /// Image of the row that was read last.
     image: Option<Value>,
+    /// What it has beside it, end to end.
+    beside: Vec<u8>,
     has_ended: bool,
     label_number: usize,
 }
@@ -106,16 +111,13 @@ struct Group {
     label: Option<Cells>,
     class: Option<Cells>,
     filename: Option<Cells>,
-    others: Vec<Option<Cells>>,
+    others: Vec<Opened>,
 }
 
 impl Group {
     fn open(file: &Arc<File>, footer: &Footer, columns: &Columns, number: usize) -> Result<Self> {
         let cells = |leaf: usize| open(file, footer, number, leaf);
-        let others = columns.others.iter().map(|(_, length)| match length {
-            Length::Of(leaf) => cells(*leaf).map(Some),
-            Length::Fixed(_) => Ok(None),
-        });
+        let others = columns.others.iter().map(|column| column.open(file, footer, number));
         Ok(Self {
             number,
             rows_left: rows(footer, number),
@@ -132,6 +134,7 @@ impl Group {
 impl Records {
     fn step(&mut self) -> Result<Option<Record>> {
         self.image = None;
+        self.beside.clear();
         while self.open.as_ref().is_none_or(|group| group.rows_left == 0) {
             if self.group == self.footer.metadata.num_row_groups() {
                 return Ok(None);
@@ -160,13 +163,18 @@ impl Records {
             None => None,
         };
         let mut others = Vec::with_capacity(self.columns.others.len());
-        for ((name, length), cells) in self.columns.others.iter().zip(&mut group.others) {
-            let bytes = match (length, cells) {
-                (Length::Fixed(bytes), _) => *bytes,
-                (Length::Of(_), Some(cells)) => one(cells)?.as_ref().and_then(bytes_of).map_or(0, <[u8]>::len) as u64,
-                (Length::Of(_), None) => 0,
+        let image_bytes = image.as_ref().and_then(bytes_of).map(|bytes| bytes.len() as u64);
+        for (column, opened) in self.columns.others.iter().zip(&mut group.others) {
+            let (bytes, offset) = match column.next(opened, number)? {
+                Content::Absent => continue,
+                Content::Untold => (0, None),
+                Content::Is(bytes) => {
+                    let offset = image_bytes.map(|image_bytes| self.at + image_bytes + self.beside.len() as u64);
+                    self.beside.extend_from_slice(&bytes);
+                    (bytes.len() as u64, offset)
+                }
             };
-            others.push(Other { name: name.clone(), bytes, offset: None });
+            others.push(Other { name: column.name.clone(), bytes, offset, recipe: 0 });
         }
         group.rows_left -= 1;
 
@@ -184,18 +192,12 @@ impl Records {
             (Some(bytes), _) => {
                 let length = bytes.len() as u64;
                 let end = start.checked_add(length);
-                self.at = end.ok_or_else(|| Error::data("images of more than 64 bits of bytes"))?;
+                let end = end.ok_or_else(|| Error::data("images of more than 64 bits of bytes"))?;
+                self.at = end + self.beside.len() as u64;
                 // Pages are shorter than that.
                 let bytes = u32::try_from(length).map_err(|_| "an image of 4 GiB or more".to_owned());
                 let name = self.columns.image.name.clone();
-                bytes.map(|bytes| Image {
-                    name,
-                    fetch: start..self.at,
-                    bytes,
-                    offset: start,
-                    in_parts: false,
-                    recipe: 0,
-                })
+                bytes.map(|bytes| Image { name, fetch: start..end, bytes, offset: start, in_parts: false, recipe: 0 })
             }
             (None, Some(path)) => {
                 Err(format!("the file holds only a path, {:?}, not the image", String::from_utf8_lossy(path)))
@@ -239,6 +241,12 @@ impl Walk for Records {
         let image = image.ok_or_else(|| Error::data("the row has no image that can be had"))?;
         out.clear();
         out.extend_from_slice(image);
+        Ok(())
+    }
+
+    fn content(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        self.image(out)?;
+        out.extend_from_slice(&self.beside);
         Ok(())
     }
 }

@@ -35,6 +35,10 @@ const OUTSIDE: &str = "image outside a class folder";
 /// Why what a person does not want is left out.
 pub(super) const LEFT_OUT: &str = "left out by --include or --exclude";
 
+/// Features of TFRecord that say what the image's own first bytes do, and that TFRecord files written here have anew: they go
+/// along only where they are asked for.
+const OF_THE_IMAGE: [&str; 5] = ["image/format", "image/height", "image/width", "image/channels", "image/colorspace"];
+
 /// Whether the first level of the source are splits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Splits {
@@ -62,6 +66,15 @@ pub enum Components {
 }
 
 impl Components {
+    /// Whether the field `field` of a record does, if it can.
+    pub fn wants_field(&self, field: &str) -> bool {
+        match self {
+            Self::All => !OF_THE_IMAGE.contains(&field),
+            Self::None => false,
+            Self::Named(_) => Beside::field(field).is_ok_and(|kind| self.wants(kind.name())),
+        }
+    }
+
     /// Whether that called `name` does, if it can.
     pub fn wants(&self, name: &str) -> bool {
         match self {

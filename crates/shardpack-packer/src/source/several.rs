@@ -4,11 +4,15 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use shardpack_format::{Error, Result, splits};
+use shardpack_format::{
+    Error, Result,
+    formats::{Beside, beside},
+    splits,
+};
 
 use super::{
     Found, Origin,
-    image_folder::{Options, Splits},
+    image_folder::{Options, Splits, lacking},
     merge::{self, Named},
 };
 use crate::monitor::Monitor;
@@ -104,17 +108,11 @@ impl Several {
             })
             .collect();
         let classes = Arc::new(merge::merge(&lists)?);
-        let beside =
-            |one: &Found| one.listing.extra().kinds.iter().map(|kind| kind.name().to_owned()).collect::<Vec<_>>();
-        if let Some(other) = all.iter().find(|one| one.listing.extra().kinds != all[0].listing.extra().kinds) {
-            let say = |one: &Found| match beside(one).as_slice() {
-                [] => format!("split {} has nothing", one.split.clone().unwrap_or_default()),
-                names => format!("split {} has {}", one.split.clone().unwrap_or_default(), names.join(", ")),
-            };
-            return Err(Error::usage(format!("{} beside its images, {}", say(&all[0]), say(other))).help(
-                "--meta none leaves behind what lists say beside path and label; of shards, --components takes those \
-                     that it names of all, or none",
-            ));
+        let kinds = together(&all)?;
+        for one in all.iter_mut().filter(|one| one.listing.extra().kinds != kinds) {
+            let before: Vec<_> = lacking(&one.listing);
+            one.listing = Arc::new(one.listing.with_more_kinds(&kinds));
+            one.notes.extend(lacking(&one.listing).into_iter().filter(|note| !before.contains(note)));
         }
         for one in &mut all {
             if one.listing.classes != classes {
@@ -127,6 +125,38 @@ impl Several {
         }
         Ok(all)
     }
+}
+
+/// The components of all: a sample without one has none.
+fn together(all: &[Found]) -> Result<Vec<Beside>> {
+    let mut kinds: Vec<Beside> = Vec::new();
+    for one in all {
+        for kind in &one.listing.extra().kinds {
+            match kinds.iter().find(|known| known.name() == kind.name()) {
+                Some(known) if known == kind => {}
+                None => kinds.push(kind.clone()),
+                Some(_) => {
+                    let what = format!(
+                        "component {:?} of split {} is not made as",
+                        kind.name(),
+                        one.split.as_deref().unwrap_or("")
+                    );
+                    return Err(Error::usage(format!(
+                        "{what} that of the splits before it: one is text, one is a file"
+                    ))
+                    .help("--meta none leaves behind what lists say beside path and label"));
+                }
+            }
+        }
+    }
+    // The text first, as a source alone has it.
+    kinds.sort_by_key(|kind| !kind.is_text());
+    beside::check(&kinds).map_err(|error| {
+        let names: Vec<_> = kinds.iter().map(Beside::name).collect();
+        Error::usage(format!("the splits together: {}: {}", error.what(), names.join(", ")))
+            .help("--components takes those that it names, or none")
+    })?;
+    Ok(kinds)
 }
 
 /// Fails where a split has none of the classes of the first: then their names mean other things.

@@ -44,6 +44,14 @@ impl Foreign for Mds {
     fn image<'r>(&self, fetched: &'r [u8], recipe: u32, _: &Wanted) -> Result<Cow<'r, [u8]>> {
         made(fetched, recipe)
     }
+
+    fn component_bytes(&self, recipe: u32) -> Option<usize> {
+        columns::number_bytes(recipe)
+    }
+
+    fn component(&self, fetched: &[u8], recipe: u32) -> Result<Vec<u8>> {
+        columns::text(fetched, recipe)
+    }
 }
 
 /// The image that `recipe` makes of what is fetched.

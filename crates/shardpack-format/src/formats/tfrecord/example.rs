@@ -6,6 +6,7 @@
 use std::{collections::BTreeMap, ops::Range};
 
 use super::layout::Fault;
+use crate::formats::foreign::Plain;
 
 /// Most features that an example may have here: far more than any has, few enough to keep in memory.
 pub(super) const MOST_FEATURES: usize = 4096;
@@ -94,6 +95,40 @@ impl<'a> Example<'a> {
             true
         });
         found
+    }
+
+    /// All values of `list`, in order.
+    pub(super) fn values(&self, list: &List) -> Vec<Value> {
+        let mut values = Vec::new();
+        // As above.
+        let _ = each(self.data, list.range.clone(), list.kind, &mut |value| {
+            values.push(value);
+            true
+        });
+        values
+    }
+
+    /// A list as text: its value if it is one number, else a list of all of them; `None` where one is bytes that are no text, or
+    /// where they are more than [`Plain::MOST_VALUES`].
+    pub(super) fn text(&self, list: &List) -> Option<Vec<u8>> {
+        if list.values > Plain::MOST_VALUES {
+            return None;
+        }
+        let values = self.values(list);
+        let plain = |value: &Value| {
+            Some(match value {
+                Value::Bytes(range) => Plain::Text(str::from_utf8(self.data.get(range.clone())?).ok()?),
+                Value::Float(number) => Plain::Single(*number),
+                Value::Int(number) => Plain::Whole((*number).into()),
+            })
+        };
+        let values = values.iter().map(plain).collect::<Option<Vec<_>>>()?;
+        let mut out = Vec::new();
+        match *values {
+            [one @ (Plain::Single(_) | Plain::Whole(_))] => one.write(&mut out),
+            _ => Plain::write_list(values.into_iter(), &mut out),
+        }
+        Some(out)
     }
 
     /// Where the one value of a list of bytes lies in the data; `None` where it is another list or has not one value.

@@ -55,6 +55,14 @@ impl Foreign for TfRecords {
         let (_, range) = image(&example, data, wanted).map_err(Error::data)?;
         Ok(Cow::Borrowed(&data[range]))
     }
+
+    fn component(&self, fetched: &[u8], recipe: u32) -> Result<Vec<u8>> {
+        let data = layout::data(fetched).map_err(|fault| Error::data(fault.what))?;
+        let example = parse(data).map_err(Error::data)?;
+        let list = (recipe as usize).checked_sub(1).and_then(|number| example.iter().nth(number));
+        let text = list.and_then(|(_, list)| example.text(list));
+        text.ok_or_else(|| Error::data(format!("it has no feature number {recipe} that is text")))
+    }
 }
 
 /// A walk through a file.
@@ -232,7 +240,6 @@ fn image<'a>(example: &Example<'a>, data: &[u8], wanted: &Wanted) -> Result<(&'a
 
 /// Fills in what an example says beside its image, which is the feature `image`.
 fn describe(record: &mut Record, example: &Example<'_>, data: &[u8], image: Option<&[u8]>, wanted: &Wanted) {
-    let data_offset = record.range.start + HEAD_BYTES as u64;
     let mut used: Vec<&[u8]> = image.into_iter().collect();
     let label = match &wanted.label {
         Some(name) => Some(name.as_str()),
@@ -254,11 +261,16 @@ fn describe(record: &mut Record, example: &Example<'_>, data: &[u8], image: Opti
     };
     record.class = text(CLASSES);
     record.filename = text(FILENAMES);
-    let others = example.iter().filter(|(key, _)| !used.contains(key));
-    let other = |(key, list): (&[u8], &List)| Other {
-        name: lossy(key),
-        bytes: list.bytes,
-        offset: example.only_bytes(list).map(|place| data_offset + place.start as u64),
+    let start = record.range.start;
+    let others = example.iter().zip(1..).filter(|((key, _), _)| !used.contains(key));
+    let other = |((key, list), number): ((&[u8], &List), u32)| {
+        let (bytes, offset, recipe) = match (example.only_bytes(list), example.text(list)) {
+            (Some(place), _) => (list.bytes, Some(start + (HEAD_BYTES + place.start) as u64), 0),
+            // The number of the feature says which; its checksum covers the record.
+            (None, Some(text)) => (text.len() as u64, Some(start), number),
+            (None, None) => (list.bytes, None, 0),
+        };
+        Other { name: lossy(key), bytes, offset, recipe }
     };
     record.others = others.map(other).collect();
 }
@@ -422,13 +434,19 @@ mod tests {
         assert_eq!((&record.label, record.labels), (&Label::Number(8), 1));
         assert_eq!((record.class.as_deref(), record.filename.as_deref()), (Some(&b"tench"[..]), Some(&b"a.JPEG"[..])));
         assert_eq!(record.image.as_ref().unwrap().name, "image/encoded");
-        let others = ["image/format", "image/height", "image/width"].into_iter().zip([4, 8, 8]);
+        let others = ["image/format", "image/height", "image/width"].into_iter().zip([4, 3, 3]);
         let found: Vec<_> = record.others.iter().map(|other| (other.name.as_str(), other.bytes)).collect();
         assert_eq!(found, others.collect::<Vec<_>>());
-        // Text stands for itself, numbers do not.
+        // Text stands for itself, numbers are made text.
         let format = record.others[0].offset.unwrap() as usize;
         assert_eq!(&file[format..format + 4], b"JPEG");
-        assert!(record.others[1..].iter().all(|other| other.offset.is_none()));
+        assert_eq!(record.others[0].recipe, 0);
+        for (other, expected) in record.others[1..].iter().zip(["480", "640"]) {
+            assert_eq!(other.offset, Some(record.range.start));
+            let fetched = &file[record.range.start as usize..record.range.end as usize];
+            assert_eq!(TfRecords.component(fetched, other.recipe).unwrap(), expected.as_bytes());
+        }
+        assert!(TfRecords.component(&file[..record.range.start as usize], 0).is_err());
         assert_eq!(record.range.end, file.len() as u64);
     }
 

@@ -283,6 +283,7 @@ impl Samples {
                 name: text(extension),
                 bytes: *bytes,
                 offset: Some(*offset),
+                recipe: 0,
             })
             .collect();
         Record {

@@ -2,7 +2,7 @@
 //! nothing.
 //!
 //! An image is a row of a dataset, or a dataset of its own. The unpacked file that offsets speak of is all images end to
-//! end, in the order in which they are walked; pixels are `.npy` files there, with axes and values as they are stored.
+//! end, in the order in which they are walked, each with what is beside it in other datasets of as many rows; pixels are `.npy` files there, with axes and values as they are stored.
 //!
 //! Holds at all times: of each dataset one batch of rows is in memory, whatever the number of rows; what is longer than
 //! that is refused by its size; a panic of the crate is an error here; a damaged chunk is said of its rows alone.
@@ -12,6 +12,7 @@
 //!
 //! Specification: HDF5 File Format 3.0, superblocks 0 to 3. Written by: h5py 3.16 with HDF5 2.0.
 
+mod beside;
 mod each;
 mod lzf;
 mod names;
@@ -22,7 +23,7 @@ mod split;
 mod tables;
 mod values;
 
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 use shardpack_format::{
     Error, Result,
@@ -52,7 +53,7 @@ pub fn walk(path: &Path, wanted: &Wanted, part: Option<&str>) -> Result<Box<dyn 
             Layout::Each(groups) => Box::new(Each::new(&file, path, groups, are_splits, wanted)?),
         })
     })?;
-    Ok(Box::new(Contained { images, at: 0, image: Vec::new(), has_image: false, has_ended: false }))
+    Ok(Box::new(Contained { images, at: 0, content: Vec::new(), image_bytes: None, has_ended: false }))
 }
 
 /// Names of the classes in the order of their labels; none where the file does not tell them.
@@ -80,11 +81,17 @@ pub fn splits(path: &Path, wanted: &Wanted) -> Result<Vec<String>> {
 
 /// What hands out the images of a file, one after the other.
 trait Images {
-    /// The next one, as a record whose image begins at `at`, its bytes in `out`; `None` behind the last.
+    /// The next one, as a record whose image begins at `at`, its bytes in `out` and behind them those of what is beside it; `None`
+    /// behind the last.
     fn next(&mut self, at: u64, out: &mut Vec<u8>) -> Result<Option<Record>>;
 
     /// What was understood of the file.
     fn notes(&self) -> Vec<String>;
+
+    /// What of the file is neither image nor goes with one, and how much of it.
+    fn passed(&self) -> BTreeMap<String, u64> {
+        BTreeMap::new()
+    }
 }
 
 /// A walk that ends where something is wrong with the file as a whole.
@@ -92,35 +99,50 @@ struct Contained {
     images: Box<dyn Images>,
     /// Where the next image begins in the unpacked file.
     at: u64,
-    image: Vec<u8>,
-    has_image: bool,
+    /// Image of the record that was read last, and what is beside it.
+    content: Vec<u8>,
+    /// Length of the image, if there is one.
+    image_bytes: Option<usize>,
     has_ended: bool,
 }
 
 impl Walk for Contained {
     fn next(&mut self) -> Result<Option<Record>> {
-        self.has_image = false;
+        self.image_bytes = None;
         if self.has_ended {
             return Ok(None);
         }
         let step = contained(|| {
-            self.image.clear();
-            self.images.next(self.at, &mut self.image)
+            self.content.clear();
+            self.images.next(self.at, &mut self.content)
         });
         match &step {
-            Ok(Some(record)) => (self.at, self.has_image) = (record.range.end, record.image.is_ok()),
+            Ok(Some(record)) => {
+                let image = record.image.as_ref().ok();
+                (self.at, self.image_bytes) = (record.range.end, image.map(|image| image.bytes as usize));
+            }
             _ => self.has_ended = true,
         }
         step
     }
 
     fn image(&mut self, out: &mut Vec<u8>) -> Result<()> {
-        if !self.has_image {
+        self.content(out)?;
+        out.truncate(self.image_bytes.unwrap_or(0));
+        Ok(())
+    }
+
+    fn content(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        if self.image_bytes.is_none() {
             return Err(Error::data("the row has no image that can be had"));
         }
         out.clear();
-        out.extend_from_slice(&self.image);
+        out.extend_from_slice(&self.content);
         Ok(())
+    }
+
+    fn passed(&self) -> BTreeMap<String, u64> {
+        self.images.passed()
     }
 
     fn notes(&self) -> Vec<String> {

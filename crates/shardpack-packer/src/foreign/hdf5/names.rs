@@ -114,7 +114,7 @@ pub(super) fn rank(path: &str, names: &[&str]) -> Option<usize> {
 }
 
 /// The words of the last part of a path that is not a split, but for splits.
-fn own_words(path: &str) -> Vec<String> {
+pub(super) fn own_words(path: &str) -> Vec<String> {
     let parts = path.rsplit('/').map(|part| words(part).filter(|word| !is_split(word)).collect::<Vec<_>>());
     parts.into_iter().find(|words| !words.is_empty()).unwrap_or_default()
 }

@@ -1,24 +1,24 @@
 //! Images that are rows of datasets: pixels of one size, pixels end to end with their axes beside, or encoded ones.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use hdf5_reader::Hdf5File;
 use shardpack_format::{
     Result,
-    formats::foreign::{Image, Label, Record, Wanted},
+    formats::foreign::{Image, Label, Other, Record, Wanted},
     npy,
 };
 
 use super::{
     super::plain::by,
-    Images,
+    Images, beside,
     rows::Rows,
     tables::{Table, is_image},
     values::{self, Kind},
 };
 
 /// Type of pixels, as numpy names it.
-const BYTES: &str = "|u1";
+pub(super) const BYTES: &str = "|u1";
 
 /// The rows of one dataset after the other.
 pub(super) struct Records {
@@ -26,6 +26,8 @@ pub(super) struct Records {
     tables: VecDeque<Table>,
     open: Option<Opened>,
     notes: Vec<String>,
+    /// Datasets that are read for nothing.
+    unused: Vec<String>,
     are_several: bool,
     wanted: Wanted,
 }
@@ -37,6 +39,7 @@ struct Opened {
     labels: Option<Rows>,
     filenames: Option<Rows>,
     shapes: Option<Rows>,
+    beside: Vec<beside::Opened>,
     /// Number of the next row.
     number: u64,
     /// Rows that no split names, once those that one does are done.
@@ -44,13 +47,15 @@ struct Opened {
 }
 
 impl Opened {
-    fn open(file: &Hdf5File, table: Table) -> Result<Self> {
+    fn open(file: &Hdf5File, table: Table, wanted: &Wanted) -> Result<Self> {
         let rows = |path: &String| Rows::open(file, path);
+        let beside = table.beside.iter().map(|one| beside::Opened::open(file, one, wanted.wants(&one.name)));
         Ok(Self {
             images: rows(&table.images)?,
             labels: table.labels.as_ref().map(rows).transpose()?,
             filenames: table.filenames.as_ref().map(rows).transpose()?,
             shapes: table.shapes.as_ref().map(rows).transpose()?,
+            beside: beside.collect::<Result<_>>()?,
             number: table.rows.start,
             strays: table.strays.clone().into_iter().flatten(),
             table,
@@ -95,6 +100,24 @@ impl Opened {
         }
         out.extend_from_slice(&bytes);
         Ok(Ok(()))
+    }
+
+    /// What is beside the image of so many bytes that begins at `at`, its bytes behind it; or why it cannot be had.
+    fn beside(&mut self, at: u64, out: &mut Vec<u8>) -> Result<Result<Vec<Other>, String>> {
+        let mut others = Vec::with_capacity(self.beside.len());
+        for one in &mut self.beside {
+            let (bytes, offset) = match one.next(self.number)? {
+                Ok(Some(content)) => {
+                    let offset = at + out.len() as u64;
+                    out.extend_from_slice(&content);
+                    (content.len() as u64, Some(offset))
+                }
+                Ok(None) => (0, None),
+                Err(what) => return Ok(Err(what)),
+            };
+            others.push(Other { name: one.name.clone(), bytes, offset, recipe: 0 });
+        }
+        Ok(Ok(others))
     }
 
     fn label(&mut self, number: usize) -> Result<Label> {
@@ -155,8 +178,9 @@ fn axes(shapes: &mut Rows, number: u64) -> Result<Result<Vec<u64>, String>> {
 impl Records {
     pub fn new(file: &Hdf5File, tables: Vec<Table>, wanted: &Wanted) -> Self {
         let notes = tables.iter().map(|table| table.note.clone()).collect();
+        let unused = tables.first().map(|table| table.unused.clone()).unwrap_or_default();
         let (are_several, tables) = (tables.len() > 1, tables.into());
-        Self { file: file.clone(), tables, open: None, notes, are_several, wanted: wanted.clone() }
+        Self { file: file.clone(), tables, open: None, notes, unused, are_several, wanted: wanted.clone() }
     }
 }
 
@@ -169,10 +193,17 @@ impl Images for Records {
             }
             self.open = None;
             let Some(table) = self.tables.pop_front() else { return Ok(None) };
-            self.open = Some(Opened::open(&self.file, table)?);
+            self.open = Some(Opened::open(&self.file, table, &self.wanted)?);
         }
         let Some(open) = &mut self.open else { return Ok(None) };
-        let image = open.image(out)?;
+        let mut image = open.image(out)?.map(|()| out.len());
+        let mut others = Vec::new();
+        if image.is_ok() {
+            match open.beside(at, out)? {
+                Ok(found) => others = found,
+                Err(what) => image = Err(what),
+            }
+        }
         let label = open.label(self.wanted.label_number)?;
         let filename = open.filename()?;
         let number = open.number;
@@ -183,17 +214,25 @@ impl Images for Records {
         };
         let name = if self.are_several { String::new() } else { open.table.images.clone() };
         let label_name = self.wanted.label.clone().or_else(|| open.table.labels.clone());
+        let record = record(at, key.into_bytes(), name, image);
+        let range = at..if record.image.is_ok() { at + out.len() as u64 } else { at };
         Ok(Some(Record {
+            range,
+            others,
             filename,
             label_name: label_name.filter(|_| !self.are_several || self.wanted.label.is_some()).unwrap_or_default(),
             labels: usize::from(label != Label::Missing),
             label,
-            ..record(at, key.into_bytes(), name, image.map(|()| out.len()))
+            ..record
         }))
     }
 
     fn notes(&self) -> Vec<String> {
         self.notes.clone()
+    }
+
+    fn passed(&self) -> BTreeMap<String, u64> {
+        self.unused.iter().map(|path| (format!("dataset {path}"), 1)).collect()
     }
 }
 

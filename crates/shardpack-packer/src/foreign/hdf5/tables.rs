@@ -15,6 +15,7 @@ use shardpack_format::{
 
 use super::{
     super::plain::by,
+    beside::Beside,
     names::{self, CLASSES, FILENAMES, IMAGES, LABELS, Members, SHAPES, group_of, rank},
     open,
     rows::Rows,
@@ -47,9 +48,15 @@ pub(super) enum Layout {
 pub(super) struct Table {
     pub images: String,
     pub labels: Option<String>,
+    /// The same dataset, also where samples are to have no labels.
+    of_labels: Option<String>,
     pub filenames: Option<String>,
     /// The axes of each image, where rows are pixels of any number.
     pub shapes: Option<String>,
+    /// Datasets whose rows go with the images.
+    pub beside: Vec<Beside>,
+    /// Datasets of the file that nothing is made of.
+    pub unused: Vec<String>,
     pub rows: Range<u64>,
     /// Rows that no split names, where these are the first of those that are named.
     pub strays: Vec<Range<u64>>,
@@ -60,11 +67,11 @@ pub(super) struct Table {
 
 /// A dataset that was looked at.
 #[derive(Clone, Debug)]
-struct Seen {
-    path: String,
-    kind: Kind,
+pub(super) struct Seen {
+    pub path: String,
+    pub kind: Kind,
     type_name: String,
-    shape: Vec<u64>,
+    pub shape: Vec<u64>,
 }
 
 impl Seen {
@@ -73,7 +80,7 @@ impl Seen {
         Self { path, kind: Kind::of(item), type_name: values::name(item), shape: dataset.shape().to_vec() }
     }
 
-    fn rows(&self) -> Option<u64> {
+    pub fn rows(&self) -> Option<u64> {
         self.shape.first().copied()
     }
 
@@ -130,6 +137,16 @@ impl Seen {
     }
 }
 
+impl Table {
+    /// Whether something is made of the dataset at `path`.
+    fn uses(&self, path: &str) -> bool {
+        let own = [&self.labels, &self.of_labels, &self.filenames, &self.shapes];
+        self.images == path
+            || own.into_iter().flatten().any(|used| used == path)
+            || self.beside.iter().any(|one| one.is_at(path))
+    }
+}
+
 /// How the images of `file` are kept.
 ///
 /// # Errors
@@ -163,6 +180,11 @@ pub(super) fn layout(file: &Hdf5File, wanted: &Wanted) -> Result<Layout> {
     let table = |images| table(file, images, &seen, label.as_ref(), wanted);
     let tables: Result<Vec<_>> = images.iter().map(table).collect();
     let mut tables = tables?;
+    let is_used = |path: &str| tables.iter().any(|table| table.uses(path));
+    let is_of_classes = |one: &Seen| one.kind == Kind::Text && names::is_called(&one.path, &CLASSES);
+    let unused = seen.iter().filter(|one| !is_used(&one.path) && !is_of_classes(one));
+    let unused: Vec<_> = unused.map(|one| one.path.clone()).collect();
+    tables.iter_mut().for_each(|table| table.unused.clone_from(&unused));
     if let [table] = &mut *tables {
         table.split = None;
     }
@@ -394,9 +416,17 @@ fn table(file: &Hdf5File, images: &Seen, seen: &[Seen], label: Option<&Seen>, wa
             found
         }
     };
+    // Whether labels are wanted or not: what goes along is the same.
+    let of_labels = match label {
+        Some(label) => Some(label),
+        None => beside(images, seen, &LABELS, |one| one.is_label(rows)).ok().flatten(),
+    };
     let filenames = beside(images, seen, &FILENAMES, |one| {
-        one.kind == Kind::Text && one.shape == [rows] && labels.is_none_or(|labels| labels.path != one.path)
+        one.kind == Kind::Text && one.shape == [rows] && of_labels.is_none_or(|labels| labels.path != one.path)
     });
+    let filenames = filenames.ok().flatten();
+    let shapes = (images.kind == Kind::Bytes).then(|| shapes(images, rows, seen)).flatten();
+    let used: Vec<&str> = [of_labels, filenames, shapes].into_iter().flatten().map(|one| one.path.as_str()).collect();
     let split = names::split(&images.path);
     let mut note = format!("images {}", images.told());
     match labels {
@@ -408,8 +438,11 @@ fn table(file: &Hdf5File, images: &Seen, seen: &[Seen], label: Option<&Seen>, wa
         images: images.path.clone(),
         labels: labels.map(path),
         // Two that may be meant are none: samples have numbers, too.
-        filenames: filenames.ok().flatten().map(path),
-        shapes: (images.kind == Kind::Bytes).then(|| shapes(images, rows, seen)).flatten().map(path),
+        filenames: filenames.map(path),
+        shapes: shapes.map(path),
+        beside: super::beside::of(images, seen, &used),
+        unused: Vec::new(),
+        of_labels: of_labels.map(path),
         rows: 0..rows,
         strays: Vec::new(),
         split,

@@ -16,7 +16,7 @@ use std::{
 
 use shardpack_format::{
     Error, Result,
-    formats::foreign::{self, Image, Label, Record, Wanted},
+    formats::foreign::{self, Image, Label, Other, Record, Wanted},
     help,
     image_header::{Kind, SNIFF_BYTES},
     size,
@@ -277,7 +277,7 @@ impl Samples {
     }
 
     fn record(&mut self, entry: &Entry, found: Found, number: Option<usize>, beside: Option<&Label>) -> Record {
-        let Found { held, label, filename } = found;
+        let Found { held, label, filename, others } = found;
         let mut key = entry.key.clone();
         if let Some(number) = number {
             key.extend_from_slice(format!("/{number}").as_bytes());
@@ -305,7 +305,14 @@ impl Samples {
             let offset = fetch.start;
             Ok(Image { name: String::new(), fetch, bytes, offset, in_parts: recipe != 0, recipe })
         });
+        let others = others.into_iter().map(|(name, place)| Other {
+            name,
+            bytes: place.as_ref().map_or(0, |place| place.len() as u64),
+            offset: place.map(|place| start + place.start as u64),
+            recipe: 0,
+        });
         Record {
+            others: others.collect(),
             range: entry.value.clone(),
             key,
             key_is_unique: true,
@@ -316,7 +323,6 @@ impl Samples {
             label,
             is_damaged: image.is_err(),
             image,
-            others: Vec::new(),
         }
     }
 

@@ -96,12 +96,38 @@ pub(super) struct Found {
     pub held: std::result::Result<Held, String>,
     pub label: Label,
     pub filename: Option<Vec<u8>>,
+    /// What else there is: what it is called, and where it lies in the value if it is text or bytes that lie there as they are.
+    pub others: Vec<(String, Option<Range<usize>>)>,
 }
 
 impl Found {
     pub fn nothing(what: String) -> Self {
-        Self { held: Err(what), label: Label::Missing, filename: None }
+        Self::of(Err(what))
     }
+
+    fn of(held: std::result::Result<Held, String>) -> Self {
+        Self { held, label: Label::Missing, filename: None, others: Vec::new() }
+    }
+}
+
+/// A field that is neither image nor label; `None` where it holds nothing.
+fn other(name: String, value: &Value) -> Option<(String, Option<Range<usize>>)> {
+    match value {
+        Value::None => None,
+        Value::Text(part) | Value::Bytes(part) => Some((name, part.range())),
+        _ => Some((name, None)),
+    }
+}
+
+/// The fields of a map that are none of `used`, with their names.
+fn further<'v>(value: &'v Value, input: &[u8], used: &[Option<&Value>]) -> Vec<(String, &'v Value)> {
+    let is_used = |value: &Value| used.iter().flatten().any(|used| std::ptr::eq(*used, value));
+    let name = |key: &Value| match key {
+        Value::Int(number) => number.to_string(),
+        key => key.as_text(input).map_or_else(|| key.kind().to_owned(), Cow::into_owned),
+    };
+    let entries = value.entries().unwrap_or_default().iter();
+    entries.filter(|(_, value)| !is_used(value)).map(|(key, value)| (name(key), value)).collect()
 }
 
 /// A value of so many bytes that is the image itself, which begins with `first`.
@@ -111,7 +137,7 @@ pub(super) fn of_image(first: &[u8], bytes: u64) -> Found {
             let shown = hash::hex(&first[..first.len().min(SHOWN_BYTES)]);
             Found::nothing(format!("{bytes} bytes that are no image, the first {shown}"))
         }
-        (_, Ok(bytes)) => Found { held: Ok(Held::Bytes(Part::Plain(0..bytes))), label: Label::Missing, filename: None },
+        (_, Ok(bytes)) => Found::of(Ok(Held::Bytes(Part::Plain(0..bytes)))),
     }
 }
 
@@ -132,7 +158,7 @@ fn of_datum(input: &[u8]) -> Found {
         }
         false => Err(format!("{} bytes of pixels, its size says {}×{}×{}", data.len(), shape[0], shape[1], shape[2])),
     };
-    Found { held, label: datum.label.map_or(Label::Missing, Label::Number), filename: None }
+    Found { label: datum.label.map_or(Label::Missing, Label::Number), ..Found::of(held) }
 }
 
 /// The samples that a value is made of.
@@ -147,8 +173,7 @@ fn samples_of(value: &Value, input: &[u8], wanted: &Wanted) -> Vec<Found> {
         }
         // Images alone, and not one with a label that is bytes.
         Some(items) if items.len() > 1 && items.iter().all(|item| is_image(item, input)) => {
-            let found = |item| Found { held: held_by(item), label: Label::Missing, filename: None };
-            items.iter().map(found).collect()
+            items.iter().map(|item| Found::of(held_by(item))).collect()
         }
         _ => vec![sample_of(value, input, wanted)],
     }
@@ -173,6 +198,7 @@ fn beside_each_other(value: &Value, input: &[u8], wanted: &Wanted) -> Option<std
         _ => None,
     };
     let label_list = labels.and_then(column);
+    let images_of = images;
     let rows = |array: &Array| {
         let rows = array.rows(input)?;
         Ok(rows.into_iter().map(|row| Value::Array(Arc::new(row))).collect::<Vec<_>>())
@@ -199,6 +225,9 @@ fn beside_each_other(value: &Value, input: &[u8], wanted: &Wanted) -> Option<std
         }
         _ => return None,
     };
+    let used = [Some(images_of), labels, filenames];
+    // Lists of as many items, one for each sample; the others are told by their names alone.
+    let beside: Vec<_> = further(value, input, &used).into_iter().map(|(name, value)| (name, column(value))).collect();
     let filenames = filenames.and_then(column);
     Some(images.and_then(|images| {
         for (list, what) in [(&label_list, "labels"), (&filenames, "names")] {
@@ -216,7 +245,12 @@ fn beside_each_other(value: &Value, input: &[u8], wanted: &Wanted) -> Option<std
                 (None, None) => Label::Missing,
             };
             let name = filenames.as_ref().and_then(|names| names[number].as_text(input));
-            Found { held: held_by(image), label, filename: name.map(|name| name.into_owned().into_bytes()) }
+            let filename = name.map(|name| name.into_owned().into_bytes());
+            let others = beside.iter().filter_map(|(name, list)| {
+                let list = list.as_ref().filter(|list| list.len() == images.len());
+                list.map_or(Some((name.clone(), None)), |list| other(name.clone(), &list[number]))
+            });
+            Found { held: held_by(image), label, filename, others: others.collect() }
         };
         Ok(images.iter().enumerate().map(found).collect())
     }))
@@ -232,21 +266,31 @@ fn field<'v>(value: &'v Value, input: &[u8], wanted: &Option<String>, likely: &[
 fn sample_of(value: &Value, input: &[u8], wanted: &Wanted) -> Found {
     let field = |wanted: &Option<String>, likely: &[&str]| field(value, input, wanted, likely);
     if value.entries().is_some() {
-        let filename = field(&None, &FILENAMES).and_then(|name| name.as_text(input));
+        let (image, label) = (field(&wanted.image, &IMAGES), field(&wanted.label, &LABELS));
+        let name = field(&None, &FILENAMES);
+        let filename = name.and_then(|name| name.as_text(input));
+        let name = name.filter(|_| filename.is_some());
+        let others = further(value, input, &[image, label, name]).into_iter();
+        let others = others.filter_map(|(name, value)| other(name, value));
         return Found {
-            held: field(&wanted.image, &IMAGES).map_or_else(|| Err("a map without an image".to_owned()), held_by),
-            label: field(&wanted.label, &LABELS).map_or(Label::Missing, |label| label_of(label, input)),
+            held: image.map_or_else(|| Err("a map without an image".to_owned()), held_by),
+            label: label.map_or(Label::Missing, |label| label_of(label, input)),
             filename: filename.map(|name| name.into_owned().into_bytes()),
+            others: others.collect(),
         };
     }
     let Some(items) = value.items() else {
-        return Found { held: held_by(value), label: Label::Missing, filename: None };
+        return Found::of(held_by(value));
     };
     // (image, label), in either order.
     let image = items.iter().position(|item| matches!(item, Value::Bytes(_) | Value::Array(_)));
     let others = items.iter().enumerate().filter(|(number, _)| Some(*number) != image);
-    let labels: Vec<_> = others.map(|(_, item)| label_of(item, input)).collect();
+    let labels: Vec<_> = others.clone().map(|(_, item)| label_of(item, input)).collect();
+    // What has no name is called by its place, from 0.
+    let others = others.enumerate().filter(|(label, _)| wanted.label.is_some() || *label != wanted.label_number);
+    let others = others.filter_map(|(_, (place, item))| other(format!("item{place}"), item));
     Found {
+        others: others.collect(),
         held: image.map_or_else(|| Err("a list without bytes".to_owned()), |image| held_by(&items[image])),
         label: match labels.get(wanted.label_number) {
             // Nothing in a list has a name.

@@ -135,6 +135,23 @@ impl Cells {
         }
     }
 
+    /// The next row as it is stored: each value, or nothing, with its definition and repetition level.
+    ///
+    /// # Errors
+    /// As [`Cells::next`].
+    pub fn next_levels(&mut self) -> Result<Vec<(i16, i16, Option<Value>)>> {
+        // All values, and nothing for what is not there: that is told by the levels.
+        let (most, element) = (self.levels.most, self.levels.element);
+        // A column without levels has none written.
+        self.levels.element = (most > 0).then_some(0);
+        let cell = self.next();
+        self.levels.element = element;
+        let Levels { definitions, repetitions, .. } = &self.levels;
+        let level = |levels: &[i16], at: usize, absent| levels.get(at).copied().unwrap_or(absent);
+        let row = cell?.into_iter().enumerate();
+        Ok(row.map(|(at, value)| (level(definitions, at, most), level(repetitions, at, 0), value)).collect())
+    }
+
     /// The value of the next row of a column that is no list.
     ///
     /// # Errors

@@ -11,6 +11,7 @@ use shardpack_format::{
 };
 
 use super::{
+    beside::Beside,
     cells::{Cell, Value, is_number, is_readable, is_text},
     footer::Footer,
 };
@@ -31,8 +32,8 @@ pub(super) struct Columns {
     pub label: Option<Labels>,
     pub class: Option<usize>,
     pub filename: Option<usize>,
-    /// Name of each other column, and how long its values are.
-    pub others: Vec<(String, Length)>,
+    /// What the other columns are.
+    pub others: Vec<Beside>,
 }
 
 /// A column of images.
@@ -55,14 +56,6 @@ pub(super) struct Labels {
     pub names: Option<Vec<Vec<u8>>>,
 }
 
-/// How long the values of a column are, in bytes.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Length {
-    Fixed(u64),
-    /// As that of the leaf of this number.
-    Of(usize),
-}
-
 impl Columns {
     /// The columns; `begins_like_image` says of a leaf whether its first value does.
     pub fn of(footer: &Footer, wanted: &Wanted, begins_like_image: impl FnMut(usize) -> Result<bool>) -> Result<Self> {
@@ -75,13 +68,15 @@ impl Columns {
             found.find(|leaf| is_text(&schema.column(*leaf)))
         };
         let (class, filename) = (text(&CLASSES), text(&FILENAMES));
-        let others = schema.root_schema().get_fields().iter().map(|root| root.name()).filter(|root| !told(root));
-        let others = others.filter_map(|root| {
-            let leaf = flat(schema, root);
-            let is_told = leaf.is_some() && (leaf == class || leaf == filename);
-            (!is_told).then(|| (root.to_owned(), leaf.map_or(Length::Fixed(0), |leaf| length(schema, leaf))))
-        });
-        let others = others.collect();
+        // What another column tells first goes along.
+        let is_told = |leaf: Option<usize>| {
+            let of_class = class.filter(|_| label.as_ref().is_none_or(|label| label.names.is_none()));
+            leaf.is_some() && (leaf == of_class || leaf == filename.filter(|_| image.path.is_none()))
+        };
+        let mut leaves_left = Beside::most_leaves();
+        let others = schema.root_schema().get_fields().iter().filter(|root| !told(root.name()));
+        let others = others.filter(|root| !is_told(flat(schema, root.name())));
+        let others = others.flat_map(|root| Beside::of(footer, root, wanted, &mut leaves_left)).collect();
         Ok(Self { class, filename, others, image, label })
     }
 }
@@ -208,18 +203,6 @@ fn label(value: &Value) -> Label {
         Value::Bytes(text) => Label::Text(text.data().to_vec()),
         Value::Other => Label::Unfit("a value that is neither a number nor text".to_owned()),
     }
-}
-
-fn length(schema: &SchemaDescriptor, leaf: usize) -> Length {
-    let column = schema.column(leaf);
-    Length::Fixed(match column.physical_type() {
-        Physical::BYTE_ARRAY => return Length::Of(leaf),
-        Physical::BOOLEAN => 1,
-        Physical::INT32 | Physical::FLOAT => 4,
-        Physical::INT64 | Physical::DOUBLE => 8,
-        Physical::INT96 => 12,
-        Physical::FIXED_LEN_BYTE_ARRAY => u64::try_from(column.type_length()).unwrap_or(0),
-    })
 }
 
 /// The leaf that a column is, if it is neither a structure nor a list.

@@ -124,6 +124,26 @@ impl Pages {
         Ok(Self { file, at, end, values_left: values, entry_bytes, codec, header: None })
     }
 
+    /// Whether the pages of a chunk can be read, as far as what the footer says of it goes.
+    pub fn are_read(meta: &ColumnChunkMetaData) -> bool {
+        use Compression as C;
+        let codec = matches!(
+            meta.compression(),
+            C::UNCOMPRESSED | C::SNAPPY | C::ZSTD(_) | C::GZIP(_) | C::LZ4_RAW | C::BROTLI(_)
+        );
+        #[expect(deprecated)]
+        let is_read = |encoding: Encoding| {
+            use Encoding as E;
+            matches!(
+                encoding,
+                E::PLAIN | E::PLAIN_DICTIONARY | E::RLE | E::BIT_PACKED | E::DELTA_BINARY_PACKED | E::RLE_DICTIONARY
+            )
+        };
+        let is_listed = meta.column_descr().max_rep_level() > 0;
+        let few = !is_listed || u64::try_from(meta.num_values()).is_ok_and(|values| values <= LISTED_LIMIT);
+        meta.file_path().is_none() && codec && few && meta.encodings().all(is_read)
+    }
+
     /// The header of the next page; `None` behind the last.
     fn header(&mut self) -> Result<Option<Header>> {
         while self.header.is_none() && self.at < self.end {

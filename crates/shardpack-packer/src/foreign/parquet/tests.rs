@@ -173,10 +173,19 @@ fn check(found: &[(Record, Vec<u8>)], rows: &[Row], what: &str) {
         assert_eq!(record.labels, usize::from(label.is_some()));
         let class = label.and_then(|label| ["cat", "dog", "emu"].get(usize::try_from(label).ok()?).copied());
         assert_eq!(record.class.as_deref(), class.map(str::as_bytes), "{what}");
-        let note_bytes = note.as_ref().map_or(0, String::len) as u64;
-        assert_eq!(others(record), [("note", note_bytes), ("weight", 8)], "{what}");
+        let note = note.as_deref();
+        let expected: Vec<_> =
+            note.map(|note| ("note", note.len() as u64)).into_iter().chain([("weight", 3)]).collect();
+        assert_eq!(others(record), expected, "{what}");
         let end = at + bytes.as_ref().map_or(0, Vec::len) as u64;
-        assert_eq!(record.range, at..end, "{what}");
+        let content_end =
+            if bytes.is_some() { end + expected.iter().map(|(_, bytes)| bytes).sum::<u64>() } else { end };
+        assert_eq!(record.range, at..content_end, "{what}");
+        let mut offset = end;
+        for other in &record.others {
+            assert_eq!(other.offset, bytes.as_ref().map(|_| offset), "{what}");
+            offset += other.bytes;
+        }
         match (&record.image, bytes) {
             (Ok(place), Some(bytes)) => {
                 assert_eq!((place.name.as_str(), place.offset, place.in_parts), ("image", at, false));
@@ -186,7 +195,7 @@ fn check(found: &[(Record, Vec<u8>)], rows: &[Row], what: &str) {
             (Err(why), None) => assert_eq!(why.contains("only a path"), path.is_some(), "{what}: {why}"),
             (found, _) => panic!("{what}: {found:?}"),
         }
-        at = end;
+        at = content_end;
     }
 }
 
@@ -429,10 +438,19 @@ fn what_is_not_supported_says_so() {
     let properties = properties().set_dictionary_enabled(false);
     let properties = properties.set_column_encoding("note".into(), parquet::basic::Encoding::DELTA_BYTE_ARRAY);
     let file = file_of(HF, vec![group(&rows)], noted(properties));
+    // It costs no image.
+    for (record, _) in records(file, &Wanted::default()) {
+        assert_eq!(record.others[0].name, "note");
+        assert_eq!((record.others[0].offset, record.others[1].offset.is_some()), (None, record.image.is_ok()));
+    }
+    let path = ColumnPath::new(vec!["image".into(), "bytes".into()]);
+    let properties = self::properties().set_dictionary_enabled(false);
+    let properties = properties.set_column_encoding(path, parquet::basic::Encoding::DELTA_BYTE_ARRAY);
+    let file = file_of(HF, vec![group(&rows)], noted(properties));
     let (records, error) = all(&mut *walk(file, &Wanted::default()).unwrap());
     assert!(records.is_empty());
     let error = error.unwrap().to_string();
-    assert!(error.contains("row group 0, column \"note\": page at byte "), "{error}");
+    assert!(error.contains("row group 0, column \"image.bytes\": page at byte "), "{error}");
     assert!(error.ends_with("the encoding DELTA_BYTE_ARRAY is not supported"), "{error}");
 }
 

@@ -2,15 +2,18 @@
 //!
 //! Holds at all times: a field that a record has goes along with its sample, or is counted among what was left out.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use shardpack_format::formats::{
-    Beside,
-    beside::{MOST, TEXT},
-    foreign::Other,
+use shardpack_format::{
+    Error, Result,
+    formats::{
+        Beside,
+        beside::{MOST, TEXT},
+        foreign::Other,
+    },
 };
 
-use super::Scanned;
+use super::{Scanned, open};
 use crate::{
     extra::Piece,
     source::{
@@ -19,6 +22,8 @@ use crate::{
     },
 };
 
+/// Names that a message tells.
+const TOLD: usize = 64;
 /// Fields of the samples of a file that may go along.
 #[derive(Default)]
 pub(super) struct Fields {
@@ -27,8 +32,8 @@ pub(super) struct Fields {
     numbers: HashMap<String, u32>,
     /// What fields are called here; `None` for those that cannot go along, or should not.
     known: HashMap<String, Option<u32>>,
-    /// Those of all samples end to end: which, its length, where it lies in the unpacked file.
-    found: Vec<(u32, u32, u64)>,
+    /// Those of all samples end to end: which, its length, where and how it is fetched.
+    found: Vec<(u32, u32, i64)>,
     /// Of how many samples a component is there and cannot be had as it is.
     missed: BTreeMap<u32, u64>,
 }
@@ -40,9 +45,10 @@ impl Fields {
         for other in others {
             let Some(number) = self.number(&other.name, options) else { continue };
             let bytes = u32::try_from(other.bytes).ok().filter(|bytes| *bytes != Piece::ABSENT.bytes);
-            match (other.offset, bytes) {
-                (Some(offset), Some(bytes)) if self.found[first..].iter().all(|(known, ..)| *known != number) => {
-                    self.found.push((number, bytes, offset));
+            let stamp = other.offset.and_then(|offset| open::component_stamp(offset, other.recipe));
+            match (stamp, bytes) {
+                (Some(stamp), Some(bytes)) if self.found[first..].iter().all(|(known, ..)| *known != number) => {
+                    self.found.push((number, bytes, stamp));
                 }
                 _ => *self.missed.entry(number).or_default() += 1,
             }
@@ -54,7 +60,7 @@ impl Fields {
         if let Some(known) = self.known.get(field) {
             return *known;
         }
-        let name = component(field).filter(|kind| options.components.wants(kind.name()));
+        let name = component(field).filter(|_| options.components.wants_field(field));
         let number = name.map(|kind| {
             *self.numbers.entry(kind.name().to_owned()).or_insert_with_key(|name| {
                 self.names.push(name.clone());
@@ -71,52 +77,60 @@ impl Fields {
         kinds.iter().map(move |kind| {
             let number = self.numbers.get(kind.name());
             let piece = found.iter().find(|(known, ..)| Some(known) == number);
-            // Files are shorter than 2^63 bytes.
-            piece.map_or(Piece::ABSENT, |(_, bytes, offset)| Piece { bytes: *bytes, stamp: offset.cast_signed() })
+            piece.map_or(Piece::ABSENT, |(_, bytes, stamp)| Piece { bytes: *bytes, stamp: *stamp })
         })
     }
 }
 
 /// The component that a field of this name is; `None` where no component can be called so.
 pub(super) fn component(field: &str) -> Option<Beside> {
-    let name = field.to_ascii_lowercase();
-    Beside::files(&name).ok().filter(|kind| kind.name() == name)
+    Beside::field(field).ok()
 }
 
 /// The components that samples have.
-pub(super) fn kinds(scanned: &[Scanned], options: &Options) -> Vec<Beside> {
+///
+/// # Errors
+/// When there are more than a sample has room for: which of them matter, a person knows.
+pub(super) fn kinds(scanned: &[Scanned], options: &Options) -> Result<Vec<Beside>> {
     match &options.components {
-        Components::None => return Vec::new(),
-        Components::Named(kinds) => return kinds.clone(),
-        Components::All if options.no_text => return Vec::new(),
+        Components::None => return Ok(Vec::new()),
+        Components::Named(kinds) => return Ok(kinds.clone()),
+        Components::All if options.no_text => return Ok(Vec::new()),
         Components::All => {}
     }
-    let mut samples = BTreeMap::<&str, u64>::new();
+    let mut names = BTreeSet::<&str>::new();
     for fields in scanned.iter().map(|file| &file.fields) {
-        for (number, ..) in &fields.found {
-            *samples.entry(&fields.names[*number as usize]).or_default() += 1;
-        }
+        let mut is_there = vec![false; fields.names.len()];
+        fields.found.iter().for_each(|(number, ..)| is_there[*number as usize] = true);
+        names
+            .extend(fields.names.iter().zip(is_there).filter(|(_, is_there)| *is_there).map(|(name, _)| name.as_str()));
     }
-    // That is made here.
-    let is_made = |name: &str| options.meta && name == TEXT;
-    let mut names: Vec<(&str, u64)> = samples.into_iter().filter(|(name, _)| !is_made(name)).collect();
-    // A sample has room for a few: those that most samples have.
-    names.sort_by_key(|(_, samples)| std::cmp::Reverse(*samples));
-    names.truncate(MOST);
-    names.sort_unstable();
-    names.into_iter().filter_map(|(name, _)| component(name)).collect()
+    if options.meta {
+        // That is made here.
+        names.remove(TEXT);
+    }
+    if names.len() > MOST {
+        let told: Vec<_> = names.iter().take(TOLD).copied().collect();
+        let more = if names.len() > TOLD { format!(" and {} more", names.len() - TOLD) } else { String::new() };
+        let what = format!("{} components beside the images, a sample has room for {MOST}: ", names.len());
+        return Err(Error::usage(format!("{what}{}{more}", told.join(", ")))
+            .help("--components NAMES takes some of them, with commas between; --components none leaves all"));
+    }
+    Ok(names.into_iter().filter_map(component).collect())
 }
 
 /// What became of the fields of a file, where samples have `kinds`: adds to what is left out, by name, and to what goes along.
 pub(super) fn count(
     scanned: &Scanned,
     kinds: &[Beside],
+    options: &Options,
     ignored: &mut BTreeMap<String, u64>,
     carried: &mut BTreeMap<String, u64>,
 ) {
     let is_kind = |field: &str| component(field).is_some_and(|one| kinds.iter().any(|kind| kind.name() == one.name()));
     for (field, samples) in &scanned.others {
-        let counts = if is_kind(field) { &mut *carried } else { &mut *ignored };
+        let counts =
+            if is_kind(field) && options.components.wants_field(field) { &mut *carried } else { &mut *ignored };
         *counts.entry(format!("{COMPONENT}{field}")).or_default() += samples;
     }
     for (number, samples) in &scanned.fields.missed {

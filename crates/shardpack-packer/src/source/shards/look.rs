@@ -69,11 +69,11 @@ pub struct LookedAt {
 }
 
 impl Shards {
-    /// Looks at the first samples. `goes_along` says whether a component does, if there is room.
+    /// Looks at the first samples. `goes_along` says whether a field, and the component that it is, does.
     ///
     /// # Errors
     /// When a field that was asked for is not there. Damage is left to the walk to tell.
-    pub fn look(&self, goes_along: impl Fn(&Beside) -> bool) -> Result<Look> {
+    pub fn look(&self, goes_along: impl Fn(&str, &Beside) -> bool) -> Result<Look> {
         let mut formats: Vec<(String, u64)> = Vec::new();
         for file in &self.files {
             let packed = file.shard.packed.map_or_else(String::new, |packed| format!(", {}", packed.name()));
@@ -123,7 +123,7 @@ impl Shards {
                 look.label = shown(record.label_name.as_bytes());
                 let (kept, left) = record.others.iter().partition(|other| {
                     let kind = components::component(&other.name).filter(|_| other.offset.is_some());
-                    kind.is_some_and(|kind| goes_along(&kind))
+                    kind.is_some_and(|kind| goes_along(&other.name, &kind))
                 });
                 let names = |others: Vec<&Other>| others.iter().map(|other| shown(other.name.as_bytes())).collect();
                 (look.components, look.others) = (names(kept), names(left));

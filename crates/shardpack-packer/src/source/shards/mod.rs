@@ -212,7 +212,7 @@ impl Shards {
         self.check_label(&scanned)?;
         let said = scanned.iter().flat_map(|file| file.rows.iter().map(|row| row.said));
         let classes = Classes::settle(said, &words, &known);
-        let kinds = components::kinds(&scanned, options);
+        let kinds = components::kinds(&scanned, options).map_err(|error| error.in_file(&self.files[0].shard.path))?;
         let mut scanned: Vec<Option<Scanned>> = scanned.into_iter().map(Some).collect();
         let mut found = Vec::new();
         let mut lost = self.lost.iter();
@@ -241,7 +241,7 @@ impl Shards {
                     fate,
                     reason: reason.into(),
                 };
-                components::count(&scanned, &kinds, &mut one.ignored, &mut one.carried);
+                components::count(&scanned, &kinds, options, &mut one.ignored, &mut one.carried);
                 let mut fields_end = 0;
                 for row in &scanned.rows {
                     let name = scanned.name(row);
@@ -346,7 +346,11 @@ impl Shards {
                     _ => format!("none of {} records can be packed, the first: {}", others + 1, first.reason),
                 };
                 // Records are not to blame for what a person has asked for.
-                if self.wanted == Wanted::default() { Error::data(what) } else { Error::usage(what) }
+                if (Wanted { components: None, ..self.wanted.clone() }) == Wanted::default() {
+                    Error::data(what)
+                } else {
+                    Error::usage(what)
+                }
             }
         };
         let file = self.files.iter().find(|file| file.split == found.split);

@@ -10,7 +10,10 @@ use std::{
 };
 
 use rayon::prelude::*;
-use shardpack_format::{Error, ErrorKind, Result, formats::foreign::Wanted};
+use shardpack_format::{
+    Error, ErrorKind, Result,
+    formats::foreign::{Other, Wanted},
+};
 
 use super::{File, Shards};
 use crate::{
@@ -45,6 +48,18 @@ pub(super) fn of_place(place: u64) -> (usize, u64) {
 /// What is kept of how a sample is fetched.
 pub(super) fn stamp(fetch_bytes: u32, recipe: u32) -> i64 {
     i64::from(recipe) << 32 | i64::from(fetch_bytes)
+}
+
+/// What is kept of how a component is fetched; `None` where that has no room.
+pub(super) fn component_stamp(offset: u64, recipe: u32) -> Option<i64> {
+    let fits = offset < MOST_FILE_BYTES && recipe < Other::RECIPES;
+    fits.then(|| (u64::from(recipe) << OFFSET_BITS | offset).cast_signed())
+}
+
+/// Offset and recipe.
+fn of_component_stamp(stamp: i64) -> (u64, u32) {
+    let stamp = stamp.cast_unsigned();
+    (stamp & (MOST_FILE_BYTES - 1), (stamp >> OFFSET_BITS) as u32)
 }
 
 pub(super) fn of_stamp(stamp: i64) -> (usize, u32) {
@@ -142,10 +157,13 @@ impl Shards {
             let (file, offset) = of_place(entry.place);
             let end: Option<&mut u64> = ends.get_mut(file);
             let end = end.ok_or_else(|| Error::data("a sample of a shard that is not in the source"))?;
-            *end = (*end).max(offset + of_stamp(entry.stamp).0 as u64);
+            let of_image = of_stamp(entry.stamp).0;
+            *end = (*end).max(offset + of_image as u64);
             for piece in listing.extra().pieces_of(number) {
-                *end = (*end)
-                    .max(piece.length().map_or(0, |bytes| piece.stamp.cast_unsigned().saturating_add(bytes.into())));
+                let Some(bytes) = piece.length() else { continue };
+                let (offset, recipe) = of_component_stamp(piece.stamp);
+                let bytes = self.files[file].shard.component_bytes(recipe, bytes as usize, of_image);
+                *end = (*end).max(offset + bytes as u64);
             }
         }
         Ok(ends)
@@ -256,12 +274,32 @@ impl Source for ShardReader<'_> {
         let (Some(kind), Some(piece)) = (extra.kinds.get(which), extra.pieces_of(number).get(which)) else {
             return Err(ReadError::Refused(Refusal("has nothing of this kind beside it".to_owned())));
         };
-        let (number, offset) = (of_place(self.listing.entry(number).place).0, piece.stamp.cast_unsigned());
-        self.file(number)?.read_exact_at(out, offset).map_err(|error| match error.kind() {
+        let entry = self.listing.entry(number);
+        let (number, (offset, recipe)) = (of_place(entry.place).0, of_component_stamp(piece.stamp));
+        let failed = |error: io::Error| match error.kind() {
             io::ErrorKind::UnexpectedEof => {
                 self.refuse(number, offset, &format!("the file ends before component {} does", kind.name()))
             }
             _ => refused(sys::io_error("cannot read", &self.paths[number], error)),
+        };
+        let file = self.file(number)?;
+        if recipe == 0 {
+            return file.read_exact_at(out, offset).map_err(failed);
+        }
+        let shard = &self.files[number].shard;
+        FETCHED.with_borrow_mut(|fetched| {
+            fetched.resize(shard.component_bytes(recipe, out.len(), of_stamp(entry.stamp).0), 0);
+            file.read_exact_at(fetched, offset).map_err(failed)?;
+            let content = shard.component(fetched, recipe).map_err(|error| match error.kind() {
+                ErrorKind::Data => self.refuse(number, offset, &error.what()),
+                _ => ReadError::Fatal(error),
+            })?;
+            if content.len() != out.len() {
+                let what = format!("{} bytes of component {}, {} were listed", content.len(), kind.name(), out.len());
+                return Err(self.refuse(number, offset, &what));
+            }
+            out.copy_from_slice(&content);
+            Ok(())
         })
     }
 

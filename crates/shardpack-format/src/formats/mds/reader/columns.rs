@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::{AS_IT_IS, CONFIG_START, OF_PIXELS, pixels::Pixels, word};
 use crate::{
     Error, Result,
-    formats::foreign::{Image, Label, Other, Record, Wanted},
+    formats::foreign::{Image, Label, Other, Plain, Record, Wanted},
     help,
     image_header::Kind,
 };
@@ -25,6 +25,10 @@ const CLASSES: [&str; 3] = ["class_name", "classname", "class"];
 
 /// Encodings of columns whose bytes mean something without their encoding: text, images in files, or whatever they are.
 const AS_THEY_ARE: [&str; 8] = ["str", "bytes", "json", "jpeg", "png", "str_int", "str_float", "str_decimal"];
+
+/// Encodings of columns that are numbers, of which text is made; the place of one, from 1, is its recipe.
+const NUMBERS: [&str; 12] =
+    ["int", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "float16", "float32", "float64"];
 
 /// Longest name of a column in bytes. With it, and no column of no bytes, a sample costs no more than its length allows.
 const NAME_LIMIT_BYTES: usize = 255;
@@ -158,10 +162,16 @@ impl Columns {
         record.filename = self.filename.map(|number| of(number).to_vec());
         let told = [self.image, self.label, self.class, self.filename];
         let others = self.columns.iter().zip(&places).enumerate().filter(|(number, _)| !told.contains(&Some(*number)));
-        let other = |(_, (column, place)): (usize, (&Column, &Range<usize>))| Other {
-            name: column.name.clone(),
-            bytes: place.len() as u64,
-            offset: AS_THEY_ARE.contains(&column.encoding.as_str()).then_some(start + place.start as u64),
+        let other = |(number, (column, place)): (usize, (&Column, &Range<usize>))| {
+            let offset = Some(start + place.start as u64);
+            let recipe = NUMBERS.iter().position(|encoding| *encoding == column.encoding).map(|at| at as u32 + 1);
+            let text_of_number = recipe.and_then(|recipe| text(of(number), recipe).ok().map(|text| (text, recipe)));
+            let (bytes, offset, recipe) = match text_of_number {
+                _ if AS_THEY_ARE.contains(&column.encoding.as_str()) => (place.len(), offset, 0),
+                Some((text, recipe)) => (text.len(), offset, recipe),
+                None => (place.len(), None, 0),
+            };
+            Other { name: column.name.clone(), bytes: bytes as u64, offset, recipe }
         };
         record.others = others.map(other).collect();
         record
@@ -274,6 +284,44 @@ fn integer(encoding: &str) -> Option<(usize, bool)> {
         "uint8" => (1, false),
         _ => return None,
     })
+}
+
+/// How many bytes the number has of which `recipe` makes text.
+pub(super) fn number_bytes(recipe: u32) -> Option<usize> {
+    let encoding = NUMBERS.get((recipe as usize).checked_sub(1)?)?;
+    integer(encoding).map(|(bytes, _)| bytes).or(match *encoding {
+        "float16" => Some(2),
+        "float32" => Some(4),
+        _ => Some(8),
+    })
+}
+
+/// The text of a number, whose encoding is that of `recipe`.
+///
+/// # Errors
+/// When it is of another length.
+pub(super) fn text(bytes: &[u8], recipe: u32) -> Result<Vec<u8>> {
+    let damaged = || Error::data(format!("{} bytes that are no number", bytes.len()));
+    let encoding = (recipe as usize).checked_sub(1).and_then(|number| NUMBERS.get(number)).ok_or_else(damaged)?;
+    if number_bytes(recipe) != Some(bytes.len()) {
+        return Err(damaged());
+    }
+    let plain = match (integer(encoding), bytes) {
+        (Some((width, signed)), _) => {
+            let negative = signed && bytes.last().is_some_and(|last| last & 0x80 != 0);
+            let mut wide = [if negative { 0xff } else { 0 }; 16];
+            wide[..width].copy_from_slice(bytes);
+            Plain::Whole(i128::from_le_bytes(wide))
+        }
+        // Each number of 16 bits is one of 32.
+        (None, &[a, b]) => Plain::Single(half(u16::from_le_bytes([a, b])) as f32),
+        (None, &[a, b, c, d]) => Plain::Single(f32::from_le_bytes([a, b, c, d])),
+        (None, &[a, b, c, d, e, f, g, h]) => Plain::Double(f64::from_le_bytes([a, b, c, d, e, f, g, h])),
+        (None, _) => return Err(damaged()),
+    };
+    let mut out = Vec::new();
+    plain.write(&mut out);
+    Ok(out)
 }
 
 /// The label that a value says.
@@ -405,7 +453,7 @@ mod tests {
         assert_eq!((record.label, record.labels), (Label::Number(9), 1));
         assert_eq!(record.filename.as_deref(), Some(&b"x/1.jpg"[..]));
         assert_eq!((record.key, record.key_is_unique), (b"3".to_vec(), false));
-        assert_eq!(record.others, [Other { name: "a".to_owned(), bytes: 8, offset: Some(100 + 12) }]);
+        assert_eq!(record.others, [Other { name: "a".to_owned(), bytes: 8, offset: Some(100 + 12), recipe: 0 }]);
         let record = found.record(&bytes[..bytes.len() - 1], 100, 3);
         assert!(record.image.unwrap_err().contains("\"n\" reaches beyond the 31 bytes"));
         assert!(found.record(&[&bytes[..], b"x"].concat(), 0, 0).image.unwrap_err().contains("end at byte 32"));

@@ -58,7 +58,7 @@ fn one(members: &[(&str, &[u8])], wanted: &Wanted) -> Record {
 }
 
 fn other(name: &str, bytes: u64, offset: u64) -> Other {
-    Other { name: name.to_owned(), bytes, offset: Some(offset) }
+    Other { name: name.to_owned(), bytes, offset: Some(offset), recipe: 0 }
 }
 
 #[test]

@@ -1,0 +1,213 @@
+//! Datasets of as many rows as there are images: what their rows are as components.
+//!
+//! Text and bytes go as they are, a number as its text, rows of several of them as JSON in the shape that they have; pixels of two
+//! and more axes are a `.npy`, as those of images are.
+//!
+//! Holds at all times: no row of more than [`MOST_ROW_BYTES`] is taken for one; what cannot be read is told by its name and costs
+//! no image.
+
+use hdf5_reader::{Dataset, Datatype, Hdf5File, error::ByteOrder};
+use shardpack_format::{ErrorKind, Result, formats::foreign::Plain, npy};
+
+use super::{
+    names::{CLASSES, SHAPES, is_called, own_words, split},
+    records::{BYTES, encoded},
+    rows::Rows,
+    tables::Seen,
+    values::Kind,
+};
+
+/// Longest row of numbers in bytes, as it is stored.
+const MOST_ROW_BYTES: u64 = 1 << 20;
+/// Most datasets that are read: each has a batch in memory.
+const MOST: usize = 64;
+
+/// A dataset beside the images.
+#[derive(Clone, Debug)]
+pub(super) struct Beside {
+    path: String,
+    /// What its rows are called as components.
+    pub name: String,
+}
+
+/// Those of `seen` that go with `images`, but for those that are `used`.
+pub(super) fn of(images: &Seen, seen: &[Seen], used: &[&str]) -> Vec<Beside> {
+    let own = split(&images.path);
+    let goes_with = |one: &&Seen| {
+        !used.contains(&one.path.as_str())
+            && one.path != images.path
+            && one.rows() == images.rows()
+            && split(&one.path) == own
+            && !(one.kind == Kind::Text && is_called(&one.path, &CLASSES))
+            && !(images.kind == Kind::Bytes && is_called(&one.path, &SHAPES))
+            && is_fit(one)
+    };
+    let mut found: Vec<Beside> = Vec::new();
+    for one in seen.iter().filter(goes_with).take(MOST) {
+        let axes = if is_npy(one) { ".npy" } else { "" };
+        let short = format!("{}{axes}", own_words(&one.path).join("_"));
+        let is_taken = found.iter().any(|other| other.name == short);
+        let name = if is_taken { format!("{}{axes}", one.path) } else { short };
+        found.push(Beside { path: one.path.clone(), name });
+    }
+    found
+}
+
+impl Beside {
+    /// Whether it is the dataset at `path`.
+    pub fn is_at(&self, path: &str) -> bool {
+        self.path == path
+    }
+}
+
+/// Whether rows can be told.
+fn is_fit(one: &Seen) -> bool {
+    let items = one.shape.iter().skip(1).try_fold(1u64, |items, axis| items.checked_mul(*axis));
+    let few = items.is_some_and(|items| items <= Plain::MOST_VALUES as u64 && items * 8 <= MOST_ROW_BYTES);
+    match one.kind {
+        Kind::Bytes | Kind::Opaque => one.shape.len() == 1,
+        Kind::Byte if is_npy(one) => items.is_some_and(|items| items <= MOST_ROW_BYTES),
+        Kind::Byte | Kind::Whole | Kind::Real | Kind::Text => !one.shape.is_empty() && few,
+        Kind::Other => false,
+    }
+}
+
+/// Whether rows are pixels.
+fn is_npy(one: &Seen) -> bool {
+    one.kind == Kind::Byte && one.shape.len() >= 3
+}
+
+/// A dataset that is read; without its rows once they have turned out to be of no kind that is read.
+pub(super) struct Opened {
+    pub name: String,
+    rows: Option<Rows>,
+}
+
+impl Opened {
+    /// Opens it, if its content `is_wanted`.
+    ///
+    /// # Errors
+    /// When the system fails.
+    pub fn open(file: &Hdf5File, beside: &Beside, is_wanted: bool) -> Result<Self> {
+        let rows = is_wanted.then(|| Rows::open(file, &beside.path)).transpose();
+        Ok(Self { name: beside.name.clone(), rows: told(rows)?.flatten() })
+    }
+
+    /// What row `number` holds; nothing where that cannot be told, or why it cannot be read.
+    ///
+    /// # Errors
+    /// When the system fails.
+    pub fn next(&mut self, number: u64) -> Result<Result<Option<Vec<u8>>, String>> {
+        let Some(rows) = &mut self.rows else { return Ok(Ok(None)) };
+        let row = match told(rows.row(number).map(|row| row.map(<[u8]>::to_vec)))? {
+            Some(Ok(row)) => row,
+            Some(Err(what)) => return Ok(Err(what)),
+            None => {
+                self.rows = None;
+                return Ok(Ok(None));
+            }
+        };
+        Ok(content(rows.dataset(), row))
+    }
+}
+
+/// What was read, or nothing where the file is not to be read here.
+fn told<T>(read: Result<T>) -> Result<Option<T>> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(error) if error.kind() == ErrorKind::Data => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn content(dataset: &Dataset, row: Vec<u8>) -> Result<Option<Vec<u8>>, String> {
+    let axes = dataset.shape().get(1..).unwrap_or_default();
+    let kind = Kind::of(dataset.dtype());
+    match kind {
+        Kind::Byte if axes.len() >= 2 => Ok(Some([&npy::head(BYTES, axes, false), &*row].concat())),
+        Kind::Bytes | Kind::Opaque => encoded(dataset, row).map(Some),
+        Kind::Text if axes.is_empty() => text(dataset, &row).map(Some),
+        _ => {
+            let item_bytes = dataset.raw_element_size().unwrap_or(0).max(1);
+            let items = row.chunks_exact(item_bytes);
+            let items = items.map(|item| value(dataset, kind, item)).collect::<Result<Option<Vec<_>>, _>>()?;
+            Ok(items.and_then(|items| {
+                let mut out = Vec::new();
+                nested(&items, axes, &mut out).then_some(out)
+            }))
+        }
+    }
+}
+
+/// A value as JSON; `None` where it cannot be told.
+fn value(dataset: &Dataset, kind: Kind, item: &[u8]) -> Result<Option<Vec<u8>>, String> {
+    let mut out = Vec::new();
+    let said;
+    let plain = match kind {
+        Kind::Text => {
+            said = text(dataset, item)?;
+            str::from_utf8(&said).ok().map(Plain::Text)
+        }
+        _ => number(dataset.dtype(), item),
+    };
+    Ok(plain.map(|plain| {
+        plain.write(&mut out);
+        out
+    }))
+}
+
+/// Text without the zeros that fill it up.
+fn text(dataset: &Dataset, item: &[u8]) -> Result<Vec<u8>, String> {
+    let mut text = encoded(dataset, item.to_vec())?;
+    text.truncate(text.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1));
+    Ok(text)
+}
+
+fn number(kind: &Datatype, item: &[u8]) -> Option<Plain<'static>> {
+    let wide = |order: ByteOrder, is_negative: bool| {
+        let mut bytes = [if is_negative { 0xff } else { 0 }; 16];
+        bytes.get_mut(..item.len())?.copy_from_slice(item);
+        if order == ByteOrder::BigEndian {
+            bytes[..item.len()].reverse();
+        }
+        Some(i128::from_le_bytes(bytes))
+    };
+    Some(match kind {
+        Datatype::Enum { base, .. } => return number(base, item),
+        Datatype::FixedPoint { signed, byte_order, .. } => {
+            let most = if *byte_order == ByteOrder::BigEndian { item.first() } else { item.last() };
+            Plain::Whole(wide(*byte_order, *signed && most.is_some_and(|most| most & 0x80 != 0))?)
+        }
+        Datatype::FloatingPoint { size: 4, byte_order } => {
+            Plain::Single(f32::from_bits(wide(*byte_order, false)? as u32))
+        }
+        Datatype::FloatingPoint { size: 8, byte_order } => {
+            Plain::Double(f64::from_bits(wide(*byte_order, false)? as u64))
+        }
+        _ => return None,
+    })
+}
+
+/// Appends `items`, in lists as long as `axes` say; `false` where they are not so many.
+fn nested(items: &[Vec<u8>], axes: &[u64], out: &mut Vec<u8>) -> bool {
+    let Some((axis, inner)) = axes.split_first() else {
+        return match items {
+            [one] => {
+                out.extend_from_slice(one);
+                true
+            }
+            _ => false,
+        };
+    };
+    let step = items.len() / usize::try_from(*axis).unwrap_or(usize::MAX).max(1);
+    out.push(b'[');
+    let are_told = step == 0
+        || items.chunks(step).enumerate().all(|(number, items)| {
+            if number > 0 {
+                out.push(b',');
+            }
+            nested(items, inner, out)
+        });
+    out.push(b']');
+    are_told
+}

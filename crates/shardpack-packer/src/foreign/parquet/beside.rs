@@ -1,0 +1,325 @@
+//! The columns beside image and label: how their cells become components.
+//!
+//! Bytes and text go as they are, a number or truth value as its text, lists and structures as JSON with what they hold. A null is
+//! nothing. What cannot be told so in full is told of by its name alone: bytes in lists that are no text, dates and amounts of
+//! money, lists of more than [`Plain::MOST_VALUES`].
+//!
+//! Holds at all times: of each column one page is in memory; a column that is not wanted is not read.
+
+use std::{fs::File, ops::Range, sync::Arc};
+
+use parquet::{
+    basic::{ConvertedType, LogicalType, Repetition, Type as Physical},
+    schema::types::{SchemaDescriptor, Type},
+};
+use shardpack_format::{
+    Error, Result,
+    formats::foreign::{Plain, Wanted},
+};
+
+use super::{
+    cells::{Cells, Value, is_number},
+    footer::Footer,
+    in_place, open,
+    pages::Pages,
+};
+
+/// Most leaves that are read: each has a page in memory.
+const MOST_LEAVES: usize = 256;
+
+/// A column, or the part of one that is a component by itself.
+#[derive(Clone, Debug)]
+pub(super) struct Beside {
+    pub name: String,
+    /// Its leaves among those of the schema.
+    leaves: Range<usize>,
+    /// How cells are put together; `None` where they are not read.
+    node: Option<Node>,
+    /// Whether the values are floats of 32 bits, or truth values, for each leaf.
+    kinds: Vec<Physical>,
+}
+
+/// What values are in, by the levels that parquet tells them with.
+#[derive(Clone, Debug)]
+enum Node {
+    /// The values of a leaf, by its number in the column.
+    Leaf(usize),
+    /// Nothing below this definition level.
+    Optional(i16, Box<Self>),
+    /// Elements: none below this definition level; each begins at this repetition level.
+    List(i16, i16, Box<Self>),
+    Structure(Vec<(String, Self)>),
+}
+
+impl Node {
+    /// The first of its leaves, and the one after the last.
+    fn leaves(&self) -> Range<usize> {
+        match self {
+            Self::Leaf(leaf) => *leaf..*leaf + 1,
+            Self::Optional(_, inner) | Self::List(.., inner) => inner.leaves(),
+            Self::Structure(members) => {
+                let ends = members.first().zip(members.last());
+                ends.map_or(0..0, |((_, first), (_, last))| first.leaves().start..last.leaves().end)
+            }
+        }
+    }
+}
+
+/// The cells of a column in a row group.
+pub(super) struct Opened(Vec<Cells>);
+
+/// What a row has of a column.
+pub(super) enum Content {
+    /// Nothing.
+    Absent,
+    /// This.
+    Is(Vec<u8>),
+    /// Something that cannot be told.
+    Untold,
+}
+
+/// A row of a leaf: each value, or nothing, with its definition and repetition level.
+type Row = Vec<(i16, i16, Option<Value>)>;
+
+impl Beside {
+    /// The components that the column `root` is.
+    pub fn of(footer: &Footer, root: &Type, wanted: &Wanted, leaves_left: &mut usize) -> Vec<Self> {
+        let schema = footer.metadata.file_metadata().schema_descr();
+        let name = root.name();
+        let own = leaves_of(schema, name);
+        let leaf = |name: String, leaf: usize, node: Node| Self::new(footer, name, leaf..leaf + 1, node);
+        // An image beside the image, as `datasets` writes it.
+        let members: Vec<_> = own.clone().map(|leaf| schema.column(leaf).path().parts().to_vec()).collect();
+        let is_file = members.len() == 2 && members.iter().all(|parts| parts.len() == 2);
+        let found = match own.clone().next() {
+            Some(first) if is_file && members[0][1] == "bytes" && members[1][1] == "path" => {
+                let of = |leaf: usize| Node::Optional(schema.column(leaf).max_def_level(), Box::new(Node::Leaf(0)));
+                vec![leaf(name.to_owned(), first, of(first)), leaf(format!("{name}.path"), first + 1, of(first + 1))]
+            }
+            _ => vec![Self::new(footer, name.to_owned(), own, node(root, 0, 0, &mut 0, false))],
+        };
+        let take = |one: Self| {
+            let left = leaves_left.checked_sub(one.leaves.len()).filter(|_| wanted.wants(&one.name));
+            match left {
+                Some(left) if one.node.is_some() => {
+                    *leaves_left = left;
+                    one
+                }
+                _ => Self { node: None, ..one },
+            }
+        };
+        found.into_iter().map(take).collect()
+    }
+
+    /// How many leaves are read at most.
+    pub fn most_leaves() -> usize {
+        MOST_LEAVES
+    }
+
+    fn new(footer: &Footer, name: String, leaves: Range<usize>, node: Node) -> Self {
+        let schema = footer.metadata.file_metadata().schema_descr();
+        let is_read = |leaf: usize| {
+            let column = schema.column(leaf);
+            let is_of_bytes = column.physical_type() == Physical::BYTE_ARRAY && is_bytes_or_text(&column);
+            let chunks = footer.metadata.row_groups().iter().filter(|group| group.num_rows() > 0);
+            (is_number(&column) || is_of_bytes) && chunks.map(|group| group.column(leaf)).all(Pages::are_read)
+        };
+        let is_read = !leaves.is_empty() && leaves.clone().all(is_read);
+        let kinds = leaves.clone().map(|leaf| schema.column(leaf).physical_type()).collect();
+        Self { name, leaves, node: is_read.then_some(node), kinds }
+    }
+
+    /// Whether rows tell what they have of it.
+    pub fn is_read(&self) -> bool {
+        self.node.is_some()
+    }
+
+    /// Its cells in a row group.
+    pub fn open(&self, file: &Arc<File>, footer: &Footer, group: usize) -> Result<Opened> {
+        let leaves = if self.is_read() { self.leaves.clone() } else { 0..0 };
+        leaves.map(|leaf| open(file, footer, group, leaf)).collect::<Result<_>>().map(Opened)
+    }
+
+    /// What the next row has of it.
+    pub fn next(&self, opened: &mut Opened, group: usize) -> Result<Content> {
+        let Some(node) = &self.node else { return Ok(Content::Untold) };
+        let row = |cells: &mut Cells| cells.next_levels().map_err(|error| in_place(error, group, &cells.name()));
+        let rows: Vec<Row> = opened.0.iter_mut().map(row).collect::<Result<_>>()?;
+        if rows.iter().map(Vec::len).sum::<usize>() > Plain::MOST_VALUES {
+            return Ok(Content::Untold);
+        }
+        let mut at: Vec<Range<usize>> = rows.iter().map(|row| 0..row.len()).collect();
+        let mut inner = node;
+        while let Node::Optional(level, within) = inner {
+            if first(node, &rows, &at)? < *level {
+                return Ok(Content::Absent);
+            }
+            inner = within;
+        }
+        let mut out = Vec::new();
+        if let Node::Leaf(leaf) = inner {
+            match rows.get(*leaf).and_then(|row| row.first()).map(|(.., value)| value) {
+                Some(Some(Value::Bytes(bytes))) => out.extend_from_slice(bytes.data()),
+                Some(Some(value)) => match plain(value, self.kinds[*leaf]) {
+                    Some(plain) => plain.write(&mut out),
+                    None => return Ok(Content::Untold),
+                },
+                _ => return Ok(Content::Absent),
+            }
+            return Ok(Content::Is(out));
+        }
+        Ok(if self.write(inner, &rows, &mut at, &mut out)? { Content::Is(out) } else { Content::Untold })
+    }
+
+    /// Appends what the rows hold in `at` to `out`; `false` where that cannot be told.
+    fn write(&self, node: &Node, rows: &[Row], at: &mut [Range<usize>], out: &mut Vec<u8>) -> Result<bool> {
+        match node {
+            Node::Leaf(leaf) => {
+                let value =
+                    rows.get(*leaf).and_then(|row| row.get(at[*leaf].start)).and_then(|(.., value)| value.as_ref());
+                let plain = value.map_or(Some(Plain::Null), |value| plain(value, self.kinds[*leaf]));
+                plain.inspect(|plain| plain.write(out)).map_or(Ok(false), |_| Ok(true))
+            }
+            Node::Optional(level, inner) => match first(inner, rows, at)? < *level {
+                true => {
+                    Plain::Null.write(out);
+                    Ok(true)
+                }
+                false => self.write(inner, rows, at, out),
+            },
+            Node::Structure(members) => {
+                out.push(b'{');
+                for (number, (name, inner)) in members.iter().enumerate() {
+                    if number > 0 {
+                        out.push(b',');
+                    }
+                    Plain::Text(name).write(out);
+                    out.push(b':');
+                    if !self.write(inner, rows, at, out)? {
+                        return Ok(false);
+                    }
+                }
+                out.push(b'}');
+                Ok(true)
+            }
+            Node::List(definition, repetition, inner) => {
+                out.push(b'[');
+                if first(inner, rows, at)? >= *definition {
+                    let leaves = inner.leaves();
+                    let whole: Vec<Range<usize>> = at[leaves.clone()].to_vec();
+                    let mut ends: Vec<usize> = whole.iter().map(|range| range.start).collect();
+                    let mut number = 0;
+                    while ends.iter().zip(&whole).any(|(end, whole)| *end < whole.end) {
+                        for ((leaf, end), whole) in leaves.clone().zip(&mut ends).zip(&whole) {
+                            let start = *end;
+                            // The first begins where the list does.
+                            let is_next = |(_, level, _): &(i16, i16, Option<Value>)| level <= repetition;
+                            let rest = rows[leaf].get(start + 1..whole.end).unwrap_or_default();
+                            *end = rest.iter().position(is_next).map_or(whole.end, |next| start + 1 + next);
+                            if start >= whole.end {
+                                return Err(Error::data("lists of a structure have different numbers of elements"));
+                            }
+                            at[leaf] = start..*end;
+                        }
+                        if number > 0 {
+                            out.push(b',');
+                        }
+                        number += 1;
+                        if !self.write(inner, rows, at, out)? {
+                            return Ok(false);
+                        }
+                    }
+                    at[leaves].clone_from_slice(&whole);
+                }
+                out.push(b']');
+                Ok(true)
+            }
+        }
+    }
+}
+
+/// The definition level that what `node` holds begins with.
+fn first(node: &Node, rows: &[Row], at: &[Range<usize>]) -> Result<i16> {
+    let leaf = node.leaves().start;
+    let first = rows.get(leaf).and_then(|row| row.get(at.get(leaf)?.start));
+    first.map(|(level, ..)| *level).ok_or_else(|| Error::data("a row without values"))
+}
+
+fn plain(value: &Value, kind: Physical) -> Option<Plain<'_>> {
+    Some(match value {
+        Value::Number(number) if kind == Physical::BOOLEAN => Plain::Bool(*number != 0),
+        Value::Number(number) => Plain::Whole((*number).into()),
+        Value::Large(number) => Plain::Whole((*number).into()),
+        // It was one.
+        Value::Real(number) if kind == Physical::FLOAT => Plain::Single(*number as f32),
+        Value::Real(number) => Plain::Double(*number),
+        Value::Bytes(bytes) => Plain::Text(str::from_utf8(bytes.data()).ok()?),
+        Value::Other => return None,
+    })
+}
+
+/// Whether bytes are bytes or text, and not an amount of money or the like.
+fn is_bytes_or_text(column: &parquet::schema::types::ColumnDescriptor) -> bool {
+    use ConvertedType as C;
+    use LogicalType as L;
+    match (column.logical_type_ref(), column.converted_type()) {
+        (Some(kind), _) => matches!(kind, L::String | L::Enum | L::Json | L::Bson),
+        (None, kind) => matches!(kind, C::NONE | C::UTF8 | C::ENUM | C::JSON | C::BSON),
+    }
+}
+
+/// The leaves of the column `name`, which stand beside each other.
+fn leaves_of(schema: &SchemaDescriptor, name: &str) -> Range<usize> {
+    let is_own = |leaf: &usize| schema.column(*leaf).path().parts().first().is_some_and(|root| root == name);
+    let start = (0..schema.num_columns()).find(is_own).unwrap_or(0);
+    start..start + (start..schema.num_columns()).take_while(is_own).count()
+}
+
+/// What a type is, where its parents have these levels; `is_element` where it is what a list repeats.
+fn node(kind: &Type, definition: i16, repetition: i16, leaves: &mut usize, is_list: bool) -> Node {
+    let info = kind.get_basic_info();
+    let repeats = if info.has_repetition() { info.repetition() } else { Repetition::REQUIRED };
+    match repeats {
+        Repetition::REQUIRED => inner(kind, definition, repetition, leaves),
+        Repetition::OPTIONAL => {
+            Node::Optional(definition + 1, Box::new(inner(kind, definition + 1, repetition, leaves)))
+        }
+        Repetition::REPEATED => {
+            let (definition, repetition) = (definition + 1, repetition + 1);
+            // `list` of `element`; in the form of before, the group is the element itself.
+            let is_old = kind.name() == "array" || kind.name().ends_with("_tuple");
+            let element = match kind {
+                Type::GroupType { fields, .. } if is_list && !is_old && fields.len() == 1 => {
+                    node(&fields[0], definition, repetition, leaves, false)
+                }
+                kind => inner(kind, definition, repetition, leaves),
+            };
+            Node::List(definition, repetition, Box::new(element))
+        }
+    }
+}
+
+fn inner(kind: &Type, definition: i16, repetition: i16, leaves: &mut usize) -> Node {
+    let Type::GroupType { fields, .. } = kind else {
+        *leaves += 1;
+        return Node::Leaf(*leaves - 1);
+    };
+    let is_repeated = |field: &Type| {
+        let info = field.get_basic_info();
+        info.has_repetition() && info.repetition() == Repetition::REPEATED
+    };
+    match &**fields {
+        [one] if is_repeated(one) => {
+            let info = kind.get_basic_info();
+            let is_list = info.converted_type() == ConvertedType::LIST
+                || matches!(info.logical_type_ref(), Some(LogicalType::List));
+            node(one, definition, repetition, leaves, is_list)
+        }
+        fields => Node::Structure(
+            fields
+                .iter()
+                .map(|field| (field.name().to_owned(), node(field, definition, repetition, leaves, false)))
+                .collect(),
+        ),
+    }
+}

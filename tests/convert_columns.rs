@@ -1,0 +1,256 @@
+//! What records of databases and tables have beside image and label goes along: columns, features and datasets that the libraries
+//! themselves wrote, numbers and lists as text; and several splits, each with components of its own.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+#[path = "support/lists.rs"]
+mod lists;
+#[path = "support/shards.rs"]
+mod shards;
+mod support;
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use lists::{mend, verify};
+use serde_json::Value;
+use shards::{Feature, Tar, convert, manifest, tf_record};
+use support::{Bench, contents, jpeg, run};
+
+/// Components by name, by the length of the image.
+type Expected = BTreeMap<u64, BTreeMap<String, Vec<u8>>>;
+
+const FILES: [&str; 5] = ["x.parquet", "x.tfrecord", "x.h5", "pickle.lmdb", "msgpack.lmdb"];
+
+fn python() -> OsString {
+    std::env::var_os("SHARDPACK_PYTHON").unwrap_or_else(|| {
+        panic!("SHARDPACK_PYTHON is not set: run `cargo xtask test`, which sets up Python");
+    })
+}
+
+fn script(arguments: [&str; 2]) -> Vec<u8> {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/write_components.py");
+    let ran = Command::new(python()).arg(script).args(arguments).output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    ran.stdout
+}
+
+fn expected(json: &Value) -> Expected {
+    let bytes = |value: &Value| base64(value.as_str().unwrap());
+    let components =
+        |all: &Value| all.as_object().unwrap().iter().map(|(name, is)| (name.clone(), bytes(is))).collect();
+    json.as_object().unwrap().iter().map(|(image, all)| (image.parse().unwrap(), components(all))).collect()
+}
+
+fn base64(text: &str) -> Vec<u8> {
+    const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let (mut out, mut bits, mut held) = (Vec::new(), 0u32, 0);
+    for digit in text.bytes().filter(|byte| *byte != b'=') {
+        bits = bits << 6 | DIGITS.iter().position(|known| *known == digit).unwrap() as u32;
+        held += 6;
+        if held >= 8 {
+            held -= 8;
+            out.push((bits >> held) as u8);
+        }
+    }
+    out
+}
+
+/// The files that libraries wrote, and what samples of each should have.
+fn written(bench: &Bench) -> (PathBuf, BTreeMap<String, Expected>) {
+    let folder = bench.src();
+    script(["write", folder.to_str().unwrap()]);
+    let json = fs::read(folder.join("expected.json")).unwrap();
+    fs::remove_file(folder.join("expected.json")).unwrap();
+    let json: Value = serde_json::from_slice(&json).unwrap();
+    (folder, json.as_object().unwrap().iter().map(|(file, all)| (file.clone(), expected(all))).collect())
+}
+
+/// What samples of a dataset have beside image and label.
+fn found(dst: &Path) -> Expected {
+    let first = manifest(dst).components[0].clone();
+    let not_beside = |name: &str| ["cls", &first].contains(&name) || name.starts_with("image/") || name == "label";
+    let samples = lists::samples(dst);
+    let sample = |sample: &lists::Sample| {
+        let beside = sample.2.iter().filter(|(name, _)| !not_beside(name));
+        (sample.2[&first].len() as u64, beside.map(|(name, bytes)| (name.clone(), bytes.clone())).collect())
+    };
+    samples.values().flatten().map(sample).collect()
+}
+
+fn ignored(dst: &Path) -> Vec<(String, u64)> {
+    manifest(dst).ignored_files.into_iter().collect()
+}
+
+fn left(names: &[(&str, u64)]) -> Vec<(String, u64)> {
+    names.iter().map(|(name, samples)| ((*name).to_owned(), *samples)).collect()
+}
+
+#[test]
+fn columns_features_and_datasets_go_along_as_the_libraries_wrote_them() {
+    let bench = Bench::new();
+    let (folder, all) = written(&bench);
+    let not_told = [
+        left(&[("component __index_level_0__", 5), ("component blobs", 5), ("component day", 5)]),
+        left(&[("component captions", 1), ("component image/height", 5)]),
+        left(&[("dataset huge", 1), ("dataset mean", 1), ("dataset points", 1)]),
+        left(&[("component width", 4)]),
+        left(&[("component width", 5)]),
+    ];
+    for (file, not_told) in FILES.into_iter().zip(not_told) {
+        let (source, expected) = (folder.join(file), &all[file]);
+        for format in ["webdataset", "mds", "tfrecord"] {
+            let dst = bench.at(&format!("{file}-{format}"));
+            convert(&[&source], &dst, &["--format", format]).code(0);
+            let mut expected = expected.clone();
+            if format != "webdataset" {
+                // What is lacking is empty where the format cannot say so.
+                let names: Vec<_> = expected.values().flat_map(BTreeMap::keys).cloned().collect();
+                for components in expected.values_mut() {
+                    for name in &names {
+                        components.entry(name.clone()).or_default();
+                    }
+                }
+            }
+            assert_eq!(found(&dst), expected, "{file}, {format}");
+            assert_eq!(ignored(&dst), not_told, "{file}, {format}");
+            verify(&dst, &source, &[]);
+            if format == "webdataset" {
+                mend(&dst, &source);
+                let shard = dst.join(&manifest(&dst).shards[0].file);
+                let read = script(["read", shard.to_str().unwrap()]);
+                assert!(
+                    self::expected(&serde_json::from_slice(&read).unwrap()) == expected,
+                    "{file}: webdataset reads others"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn which_columns_go_along_can_be_chosen_and_the_others_are_counted() {
+    let bench = Bench::new();
+    let (folder, all) = written(&bench);
+    let chosen = [("x.parquet", "caption,meta"), ("x.tfrecord", "score,image/height"), ("x.h5", "tags,box")];
+    for (file, names) in chosen {
+        let source = folder.join(file);
+        let (none, some) = (bench.at(&format!("none-{file}")), bench.at(&format!("some-{file}")));
+        convert(&[&source], &none, &["--components", "none"]).code(0);
+        assert!(found(&none).values().all(BTreeMap::is_empty), "{file}");
+        verify(&none, &source, &[]);
+        convert(&[&source], &some, &["--components", names]).code(0);
+        let names: Vec<String> = names.split(',').map(|name| name.replace('/', "_")).collect();
+        for (image, components) in found(&some) {
+            let mut expected = all[file][&image].clone();
+            expected.retain(|name, _| names.contains(name));
+            if file == "x.tfrecord" {
+                expected.insert("image_height".to_owned(), b"2".to_vec());
+            }
+            assert_eq!(components, expected, "{file}");
+        }
+        // Whatever does not go along is told.
+        let told: Vec<String> = ignored(&none).into_iter().map(|(what, _)| what.replace('/', "_")).collect();
+        for name in all[file].values().flat_map(BTreeMap::keys) {
+            let name = if name == "clip_score" { "Clip-Score" } else { name };
+            assert!(told.contains(&format!("component {name}")), "{file}: {name}: {told:?}");
+        }
+        verify(&some, &source, &[]);
+        mend(&some, &source);
+        let ran = convert(&[&source], &bench.at("refused"), &["--components", "nothing"]).code(2);
+        ran.says("no sample has a component \"nothing\"").says(&names[0]);
+        let all_at_once = bench.at(&format!("threads-{file}"));
+        convert(&[&source], &all_at_once, &["--quiet", "--jobs", "2", "--resize", "8", "--on-bad", "skip"]);
+    }
+}
+
+#[test]
+fn more_components_than_have_room_are_a_question_that_names_them() {
+    let bench = Bench::new();
+    let names: Vec<String> = (0..33).map(|number| format!("field{number:02}")).collect();
+    let image = jpeg(1, 7700);
+    let mut features: Vec<(&str, Feature<'_>)> =
+        vec![("image", Feature::Bytes(&image)), ("label", Feature::Ints(&[1]))];
+    features.extend(names.iter().map(|name| (name.as_str(), Feature::Ints(&[-7]))));
+    let (many, fits) = (bench.at("many.tfrecord"), bench.at("fits.tfrecord"));
+    fs::write(&many, tf_record(&features)).unwrap();
+    fs::write(&fits, tf_record(&features[..34])).unwrap();
+    let ran = convert(&[&many], &bench.dst(), &[]).code(2).clean_error();
+    ran.says("33 components beside the images").says("field00, field01").says("field32").says("--components NAMES");
+    assert!(!bench.dst().exists());
+    convert(&[&many], &bench.dst(), &["--components", &names[1..].join(",")]).code(0);
+    assert_eq!(found(&bench.dst())[&7700].len(), 32);
+    assert_eq!(ignored(&bench.dst()), left(&[("component field00", 1)]));
+    convert(&[&many], &bench.at("none"), &["--components", "none"]).code(0);
+    convert(&[&fits], &bench.at("fits"), &[]).code(0);
+    assert_eq!(found(&bench.at("fits"))[&7700].len(), 32);
+    verify(&bench.at("fits"), &fits, &[]);
+    // Where nothing goes along, nothing is too much.
+    convert(&[&many], &bench.at("rec"), &["--format", "recordio"]).code(0);
+    assert_eq!(ignored(&bench.at("rec")).len(), 33);
+}
+
+#[test]
+fn splits_have_the_components_of_all_and_none_that_they_lack() {
+    let bench = Bench::new();
+    let of = |name: &str, seed: u64, component: &str, text: &[u8]| {
+        let path = bench.at(&format!("{name}.tar"));
+        let tar =
+            Tar::new().sample("1", "0", &jpeg(seed, 7700)).file(&format!("1.{component}"), text).file("1.both", b"b");
+        fs::write(&path, tar.bytes()).unwrap();
+        path
+    };
+    let (train, val) = (of("train", 1, "txt", b"caption"), of("val", 2, "json", b"{}"));
+    let plain = bench.at("test.tar");
+    fs::write(&plain, Tar::new().sample("1", "0", &jpeg(3, 7700)).bytes()).unwrap();
+    let split = |name: &str, path: &Path| format!("--split={name}={}", path.display());
+    let splits = [split("train", &train), split("val", &val), split("test", &plain)];
+    let args = |dst: &Path, format: &str| {
+        let mut args = vec!["convert".to_owned()];
+        args.extend(splits.iter().cloned());
+        args.extend([dst.to_str().unwrap().to_owned(), "--format".to_owned(), format.to_owned()]);
+        args
+    };
+    for format in ["webdataset", "tfrecord"] {
+        let dst = bench.at(format);
+        let ran = run(&args(&dst, format)).code(0);
+        ran.says("1 of 1 images without txt beside them");
+        let lacking = |bytes: Option<&[u8]>| bytes.map(<[u8]>::to_vec).or((format != "webdataset").then(Vec::new));
+        let rows = [
+            ("train", Some(&b"caption"[..]), None, Some(&b"b"[..])),
+            ("val", None, Some(&b"{}"[..]), Some(&b"b"[..])),
+            ("test", None, None, None),
+        ];
+        for (split, txt, json, both) in rows {
+            let components = found(&dst.join(split)).remove(&7700).unwrap();
+            for (name, bytes) in [("txt", txt), ("json", json), ("both", both)] {
+                assert_eq!(components.get(name), lacking(bytes).as_ref(), "{format}: {split}: {name}");
+            }
+        }
+        for (split, source) in [("train", &train), ("val", &val), ("test", &plain)] {
+            verify(&dst.join(split), source, &[]);
+            mend(&dst.join(split), source);
+        }
+        run(&["verify", dst.to_str().unwrap()]).code(0);
+        let again = contents(&dst);
+        run(&args(&dst, format)).code(0).says("nothing to do");
+        assert_eq!(contents(&dst), again);
+    }
+}
+
+#[test]
+fn a_text_that_is_made_here_and_one_of_the_shards_are_not_both_called_json() {
+    let bench = Bench::new();
+    let path = bench.at("x.tar");
+    fs::write(&path, Tar::new().sample("1", "0", &jpeg(1, 7700)).file("1.json", b"{}").bytes()).unwrap();
+    let ran = convert(&[&path], &bench.dst(), &["--meta", "json", "--components", "json"]).code(2).clean_error();
+    ran.says("json");
+    assert!(!bench.dst().exists());
+    convert(&[&path], &bench.dst(), &["--meta", "json"]).code(0);
+    assert_eq!(ignored(&bench.dst()), left(&[("component json", 1)]));
+}
