@@ -400,7 +400,7 @@ mod tests {
         assert_eq!(looked.shards.len(), 1);
         assert!(looked.shards[0].path.ends_with("b.mds") && looked.shards[0].expected.is_some());
         let said: Vec<_> = looked.problems.iter().map(Error::to_string).collect();
-        assert!(said[0].ends_with("gone.mds: is missing: index.json names it, with 1 samples"), "{said:?}");
+        assert!(said[0].ends_with("gone.mds: is missing: index.json names it, with 1 sample"), "{said:?}");
         assert!(said[1].contains("a.mds: index.json does not name it"), "{said:?}");
         let one = look(&[folder.path().join("b.mds")]).unwrap();
         assert!(one.shards[0].expected.is_some() && one.problems.is_empty());

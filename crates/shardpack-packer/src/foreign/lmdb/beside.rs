@@ -115,8 +115,8 @@ mod tests {
         let claims = Claims { counts: vec![("__len__", 10), ("len", 3), ("length", -1)], keys: None };
         let (missing, odd) = claims.differences(3, 10);
         assert!(missing.is_empty());
-        assert_eq!(odd, ["length says -1, there are 10 samples in 3 entries"]);
-        assert_eq!(claims.differences(10, 10).1[0], "len says 3, there are 10 samples");
-        assert_eq!(claims.differences(9, 9).0, ["__len__ says 10, there are 9 samples"]);
+        assert_eq!(odd, ["length says -1, it has 10 samples in 3 entries"]);
+        assert_eq!(claims.differences(10, 10).1[0], "len says 3, it has 10 samples");
+        assert_eq!(claims.differences(9, 9).0, ["__len__ says 10, it has 9 samples"]);
     }
 }
