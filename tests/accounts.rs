@@ -17,7 +17,7 @@ use std::{
 
 use serde_json::Value;
 use shardpack_packer::ledger::{self, Fate};
-use shards::{Feature, Sample, Tar, convert, mds_shard, parquet_file, rec_record, tf_record};
+use shards::{Feature, Sample, Tar, convert, mds_index, mds_shard, parquet_file, rec_record, tf_record};
 use support::{Bench, jpeg};
 use tar::EntryType;
 
@@ -157,7 +157,7 @@ fn nasty() -> Vec<Nasty> {
         of(&[(PYTHON, "tfrecord"), ("SHARDPACK_PYTHON_TENSORFLOW", "tensorflow")], "x.tfrecord", whole.clone(), 2),
         of(&[(PYTHON, "tfrecord")], "flipped.tfrecord", [flipped, whole].concat(), 2),
         of(&[(PYTHON, "recordio"), ("SHARDPACK_PYTHON_MXNET", "mxnet")], "x.rec", records, 2),
-        of(&[(PYTHON, "mds")], "x.mds", mds_shard(&rows), 2),
+        of(&[(PYTHON, "mds"), ("SHARDPACK_PYTHON_STREAMING", "streaming")], "x.mds", mds_shard(&rows), 2),
         of(&[("SHARDPACK_PYTHON_SIDECARS", "parquet")], "x.parquet", parquet_file(&["ant", "bee"], &table), 2),
     ]
 }
@@ -167,6 +167,11 @@ fn all_that_readers_of_others_count_is_packed_or_named() {
     for Nasty { readers, file, bytes, sound } in nasty() {
         let bench = Bench::new();
         bench.file(file, &bytes);
+        if file.ends_with(".mds") {
+            // Streaming reads by it, and so is it compared.
+            let samples = u32::from_le_bytes(*bytes.first_chunk().unwrap()) as usize;
+            bench.file("index.json", &mds_index(&[(file, &bytes, samples, &[])]));
+        }
         let path = bench.src().join(file);
         let document = convert(&[&path], &bench.dst(), &["--on-bad", "skip", "--json"]).code(0).json();
         shards::check_sealed(&bench.dst(), file);

@@ -16,7 +16,9 @@ use std::{
 };
 
 use serde_json::Value;
-use shards::{BY_HAND, Feature, Sample, Tar, convert, mds_index, mds_shard, sha1, tf_record, written_by_hand};
+use shards::{
+    BY_HAND, Feature, Sample, Tar, convert, mds_index, mds_shard, parquet_file, sha1, tf_record, written_by_hand,
+};
 use support::{Bench, Ran, contents, jpeg, run};
 use tar::EntryType;
 
@@ -150,6 +152,35 @@ fn tars() -> Vec<Row> {
     let whole = tar().bytes();
     let end = whole.iter().rposition(|byte| *byte != 0).unwrap().next_multiple_of(512);
     let of_bytes = |what: &str, bytes: Vec<u8>| Row::new(format!("tar: {what}"), vec![("x.tar", bytes)]);
+    let of_one = |what: &str, extension: &str| {
+        let tar = tar().file("c.cls", b"1").file("c.jpg", &image(3)).file(&format!("c.{extension}"), &image(4));
+        row(what, tar).wrong(2, 1)
+    };
+    rows.push(of_one("a sample with a mask", "seg.png"));
+    rows.push(of_one("a sample with two images", "png"));
+    let masks = ["a", "b"].iter().fold(Tar::new(), |tar, key| {
+        let tar = tar.file(&format!("{key}.cls"), b"0").file(&format!("{key}.jpg"), &image(1));
+        tar.file(&format!("{key}.seg.png"), &image(2))
+    });
+    rows.push(row("all samples with masks", masks).wrong(0, 2));
+    let labelled = |label: &[u8]| tar().file("c.cls", label).file("c.jpg", &image(3));
+    for (what, label) in [
+        ("below 0", b"-1".as_slice()),
+        ("that is a word among numbers", b"cat"),
+        ("that is too large", b"99999999999999999999999"),
+        ("that is empty", b" "),
+    ] {
+        rows.push(row(&format!("a label {what}"), labelled(label)).wrong(2, 1).deep());
+    }
+    rows.push(row("a sample without a label", tar().file("c.jpg", &image(3))).wrong(2, 1).deep());
+    rows.push(row("a label in json", tar().file("c.jpg", &image(3)).file("c.json", b"{\"label\": 1}")).sound(3));
+    rows.push(
+        row("a label below 0 in json", tar().file("c.jpg", &image(3)).file("c.json", b"{\"label\": -1}"))
+            .wrong(2, 1)
+            .deep(),
+    );
+    let without = Tar::new().file("a.jpg", &image(1)).file("b.jpg", &image(2));
+    rows.push(row("no labels", without).sound(2));
     rows.push(of_bytes("no end", whole[..end].to_vec()).wrong(2, 1).not_to_adopt());
     rows.push(of_bytes("half an end", whole[..end + 512].to_vec()).wrong(2, 1).not_to_adopt());
     rows.push(of_bytes("one behind the other", [whole.clone(), whole].concat()).wrong(2, 1).not_to_adopt());
@@ -184,6 +215,33 @@ fn rows() -> Vec<Row> {
         let empty = [samples(2), vec![(1, Vec::new())]].concat();
         let (name, bytes) = written_by_hand(format, &empty);
         rows.push(Row::new(format!("{format}: an empty image"), vec![(name, bytes)]).wrong(2, 1).not_to_adopt());
+    }
+    for (format, name, empty, is_whole) in [
+        ("webdataset", "e.tar", Vec::new(), false),
+        ("webdataset", "e.tar", Tar::new().bytes(), true),
+        ("tfrecord", "e.tfrecord", Vec::new(), true),
+        ("tfrecord", "e.tfrecord.gz", Vec::new(), false),
+        ("recordio", "e.rec", Vec::new(), true),
+        ("mds", "e.mds", Vec::new(), false),
+        ("mds", "e.mds", mds_shard(&[]), true),
+        ("parquet", "e.parquet", Vec::new(), false),
+        ("parquet", "e.parquet", parquet_file(&["a", "b"], &[]), true),
+    ] {
+        let (good, bytes) = written_by_hand(format, &samples(4));
+        let what = format!("{format}: {} bytes without a sample", empty.len());
+        // A shard that is adopted holds at least one.
+        let row = |files| Row::new(what.clone(), files).not_to_adopt();
+        // Nothing at all is nothing, whatever holds it.
+        rows.push(Row { name: format!("{what}, alone"), ..row(vec![(name, empty.clone())]) }.wrong(0, 0));
+        let beside = row(vec![(good, bytes), (name, empty)]);
+        rows.push(if is_whole { beside.sound(4) } else { beside.wrong(4, 1) });
+    }
+    for format in BY_HAND {
+        let bad = [samples(3), vec![(-1, jpeg(3, 5000))]].concat();
+        let (name, bytes) = written_by_hand(format, &bad);
+        rows.push(
+            Row::new(format!("{format}: a label below 0"), vec![(name, bytes)]).wrong(3, 1).deep().not_to_adopt(),
+        );
     }
     rows.extend(tars());
     let example = |features: &[(&str, Feature)]| tf_record(features);

@@ -308,7 +308,7 @@ fn a_label_that_is_missing_where_others_have_one_is_named() {
     let path = folder.join("more-00000-of-00001");
     fs::write(&path, unlabelled).unwrap();
     let ran = verify(&[&folder], &[]).code(1);
-    ran.says("more-00000-of-00001: ").says("1 sample with components image/encoded, others have image/encoded+label");
+    ran.says("more-00000-of-00001: ").says("no label").says("1 of ");
 }
 
 #[test]

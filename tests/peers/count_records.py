@@ -2,6 +2,7 @@
 
 tarfile: members that are images by their last extension or first bytes, links called so too, hidden ones not; webdataset:
 samples; tfrecord and tensorflow: records; recordio: records, by their framing alone; mds: samples, as its head says;
+streaming: samples, by the index.json beside and the shard;
 parquet: rows, by pyarrow. None of it is this project's code.
 """
 
@@ -70,6 +71,14 @@ def with_mxnet(path: str) -> int:
 
 def with_mds(path: str) -> int:
     return struct.unpack("<I", open(path, "rb").read(4))[0]
+
+
+def with_streaming(path: str) -> int:
+    from streaming import LocalDataset
+
+    # What index.json says, as far as the samples are there.
+    (shard,) = LocalDataset(local=str(PurePosixPath(path).parent)).shards
+    return sum(len(shard.get_sample_data(number)) > 0 for number in range(shard.size))
 
 
 def with_parquet(path: str) -> int:

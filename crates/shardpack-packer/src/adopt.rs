@@ -108,6 +108,10 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
             .in_file(file.map_or(folder, |file| &file.path))
             .help("shardpack convert makes lossless images of them"));
     }
+    let samples = by_file(&found.listing, &shards, files.len());
+    if let Some((file, _)) = files.iter().zip(&samples).find(|(_, samples)| samples.is_empty()) {
+        return Err(Error::data("has no sample that can be read: a shard holds at least one").in_file(&file.path));
+    }
     let others = beside(folder, &files)?;
     let work = folder.join(WORK_FOLDER);
     sys::create_folder(&work)?;
@@ -121,7 +125,6 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
         std::fs::remove_dir_all(&indexes).map_err(|e| sys::io_error("cannot remove", &indexes, e))?;
     }
     sys::create_folder(&indexes)?;
-    let samples = by_file(&found.listing, &shards, files.len());
     let extension = common_extension(first, &options.wanted, &found)?;
     let bytes = files.iter().map(|file| file.bytes).sum();
     monitor.begin(Phase::Packing, found.listing.len(), bytes);

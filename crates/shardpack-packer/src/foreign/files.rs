@@ -26,6 +26,11 @@ const INDEX_JSON: &str = "index.json";
 /// Extensions of files that lie beside shards and are none, however they begin.
 const BESIDE: [&str; 7] = ["idx", "lst", "index", "json", "txt", "csv", "md"];
 
+/// What a file that is whole and holds nothing is counted as.
+pub(crate) const WITHOUT_SAMPLES: &str = "shard without samples";
+/// What is said where nothing holds any.
+pub(crate) const NO_SAMPLE: &str = "no sample in it";
+
 /// Why something in a folder is passed over.
 const UNKNOWN: &str = "no shard by its first bytes";
 const HIDDEN: &str = "hidden";

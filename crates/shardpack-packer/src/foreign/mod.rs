@@ -9,6 +9,7 @@ mod expected;
 pub mod files;
 pub mod hdf5;
 mod keys;
+mod lack;
 pub mod lmdb;
 pub mod parquet;
 pub(crate) mod patterns;
@@ -34,6 +35,7 @@ use shardpack_format::{
 };
 
 use crate::sys;
+use lack::Lack;
 pub use unpack::Packed;
 
 /// Bytes of a file that its format is told by.

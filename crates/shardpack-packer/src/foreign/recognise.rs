@@ -3,18 +3,34 @@
 use std::path::Path;
 
 use shardpack_format::{
-    Result,
+    Error, Result,
     formats::{self, Choice, tfrecord, webdataset},
 };
 
 use super::{Kind, ShardFile, lmdb::DATA_FILE};
 
+/// Extensions of files that are compressed.
+const PACKED: [&str; 9] = ["gz", "tgz", "zst", "zstd", "tzst", "bz2", "tbz2", "br", "snappy"];
+
 /// The file as a shard, by its content or else by its name; `None` where neither tells.
 pub(super) fn recognise(path: &Path) -> Result<Option<ShardFile>> {
     match (ShardFile::recognise(path)?, kind_by_name(path)) {
-        (None, Some(kind)) => ShardFile::of_kind(path, kind).map(Some),
+        (None, Some(kind)) => {
+            let file = ShardFile::of_kind(path, kind)?;
+            // There are formats of which nothing is a file without records, but nothing is compressed to it.
+            match file.bytes == 0 && is_named_packed(path) {
+                true => Err(Error::data("0 bytes, and by its name it is compressed").in_file(path)),
+                false => Ok(Some(file)),
+            }
+        }
         (found, _) => Ok(found),
     }
+}
+
+/// Whether a file of this name should be compressed.
+fn is_named_packed(path: &Path) -> bool {
+    let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+    PACKED.contains(&extension.as_str())
 }
 
 /// What a file of this name should be.

@@ -14,7 +14,7 @@ use super::{
     scan::{self, FileFacts, Scanned},
 };
 use crate::{
-    foreign::ShardFile,
+    foreign::{ShardFile, files::NO_SAMPLE},
     mix,
     monitor::{Monitor, Phase},
 };
@@ -208,6 +208,9 @@ pub(super) fn inspect(files: &[ShardFile], monitor: &dyn Monitor) -> Result<(Sum
         // Neighbours are merged in order, so samples and problems are in the order of the files.
         .try_reduce(Facts::default, |earlier, later| Ok(earlier.merge(later)))?;
     let mut problems = std::mem::take(&mut facts.problems);
+    if facts.samples == 0 && problems.is_empty() {
+        problems.extend(files.first().map(|file| Error::data(NO_SAMPLE).in_file(&file.path)));
+    }
     let has_members = facts.tar.as_ref().is_some_and(|tar| tar.members > 0);
     if facts.samples == 0 && !has_members && !problems.is_empty() {
         return Err(no_shard(problems.swap_remove(0), files));
@@ -257,9 +260,6 @@ fn look_at(file: &ShardFile, facts: &mut Facts, monitor: &dyn Monitor) -> Result
     facts.problems.extend(file.compare(true, monitor)?.problems);
     match scanned {
         Ok(of_file) => {
-            if samples == 0 && of_file.problem.is_none() {
-                facts.problems.push(Error::data("no sample in it").in_file(&file.path));
-            }
             facts.add_file(file, of_file, samples);
         }
         Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),

@@ -5,23 +5,18 @@
 
 use std::{borrow::Cow, collections::BTreeMap};
 
-use serde::Deserialize;
-use serde_json::Value;
-
 use super::{
     header,
     reader::{Ending, Reader, shown},
     samples::{Component, Dropped, ForeignSample, Grouper, Issue, split},
+    texts::{Texts, Told},
 };
 use crate::{
     Error, Result,
     formats::foreign::{Foreign, Image, Input, Label, Other, Record, Skip, Walk, Wanted},
-    hash,
     image_header::{Kind, SNIFF_BYTES},
 };
 
-/// Longest label or metadata in bytes that is looked at.
-const TEXT_BYTES: u64 = 1 << 20;
 /// Most names that a message lists.
 const LISTED: usize = 4;
 /// Last parts of extensions that are images.
@@ -29,8 +24,6 @@ const IMAGES: [&str; 17] = [
     "jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff", "ppm", "pgm", "pnm", "avif", "heic", "jp2", "jxl",
     "img", "image",
 ];
-/// Extensions that are labels unless the user says otherwise, the first before the second.
-const LABELS: [&str; 2] = ["cls", "label"];
 
 /// Tar files, as shards of others.
 pub(super) struct Tar;
@@ -88,13 +81,12 @@ fn is_named_tar(name: &str) -> bool {
     name.split('.').skip(1).any(|part| part == "tar")
 }
 
-/// What has been read of the components of a sample; `None` for what it does not have or is too long.
+/// What has been read of the components of a sample.
 #[derive(Default)]
 struct Read {
     /// Offset of the data of the first image, and the data.
     image: Option<(u64, Vec<u8>)>,
-    labels: [Option<Vec<u8>>; 2],
-    json: Option<Vec<u8>>,
+    texts: Texts,
 }
 
 struct Samples {
@@ -230,43 +222,26 @@ impl Samples {
             self.read.image = Some((offset, image));
             return Ok(());
         }
-        let slot = match label_number(&extension, &self.wanted) {
-            Some(number) => &mut self.read.labels[number],
-            None if extension == b"json" => &mut self.read.json,
-            None => return Ok(()),
-        };
-        if bytes <= TEXT_BYTES {
-            self.reader.read_data(slot.insert(Vec::new()), TEXT_BYTES)?;
+        match self.read.texts.slot(&extension, bytes, &self.wanted) {
+            Some(text) => self.reader.read_data(text, bytes),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// What [`Walk::next`] gives of a sample, all of whose components have been passed.
     fn record(&mut self, sample: ForeignSample) -> Record {
         let read = std::mem::take(&mut self.read);
-        let meta = read.json.as_deref().and_then(|json| serde_json::from_slice::<Meta>(json).ok()).unwrap_or_default();
         let image = match self.twice.take() {
             // Which one is meant, nobody can say.
             Some(extension) => Err(format!("two components {}, at which webdataset fails", shown(&extension))),
-            None => image(&sample.components, &self.wanted),
+            None => image_of(&sample.components, &self.wanted),
         };
         self.image = read
             .image
             .filter(|(offset, _)| image.as_ref().is_ok_and(|image| image.offset == *offset))
             .map(|(_, bytes)| bytes);
-        let of_label = |component: &Component| label_number(&component.extension, &self.wanted);
-        let label_component = sample
-            .components
-            .iter()
-            .filter(|component| of_label(component).is_some())
-            .min_by_key(|component| of_label(component));
-        let label = match label_component {
-            Some(component) => match of_label(component).and_then(|number| read.labels[number].as_deref()) {
-                Some(text) => label(text),
-                None => Label::Unfit(format!("{} of {} bytes", shown(&component.extension), component.bytes)),
-            },
-            None => meta.label(),
-        };
+        let Told { label, component: label_component, class, filename } =
+            read.texts.told(&sample.components, &self.wanted);
         let labels = usize::from(label != Label::Missing);
         let label = match self.wanted.label_number {
             number if number >= 1 && labels == 1 => Label::Unfit(format!("a single label, there is no label {number}")),
@@ -290,8 +265,8 @@ impl Samples {
             range: sample.offset..end,
             key: sample.key,
             key_is_unique: true,
-            filename: meta.filename(),
-            class: meta.class(),
+            filename,
+            class,
             label_name: label_component.map(|component| text(&component.extension)).unwrap_or_default(),
             label,
             labels,
@@ -300,37 +275,6 @@ impl Samples {
             others,
         }
     }
-}
-
-/// The parts of a `json` component that are looked at.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Meta {
-    class: Value,
-    class_hex: Value,
-    label: Value,
-    path: Value,
-    path_hex: Value,
-    filename: Value,
-}
-
-impl Meta {
-    fn class(&self) -> Option<Vec<u8>> {
-        bytes(&self.class, &self.class_hex)
-    }
-
-    fn filename(&self) -> Option<Vec<u8>> {
-        bytes(&self.path, &self.path_hex).or_else(|| bytes(&self.filename, &Value::Null))
-    }
-
-    fn label(&self) -> Label {
-        self.label.as_i64().map_or(Label::Missing, Label::Number)
-    }
-}
-
-/// A name as text, or its bytes in hexadecimal where they are not UTF-8.
-fn bytes(name: &Value, hex: &Value) -> Option<Vec<u8>> {
-    hex.as_str().and_then(hash::unhex).or_else(|| name.as_str().map(|name| name.as_bytes().to_vec()))
 }
 
 fn is_image(extension: &[u8], wanted: &Wanted) -> bool {
@@ -346,15 +290,11 @@ pub fn is_named_image(name: &[u8]) -> bool {
     IMAGES.iter().any(|image| image.as_bytes() == last)
 }
 
-/// Which of the labels a component is; the lowest of a sample counts.
-fn label_number(extension: &[u8], wanted: &Wanted) -> Option<usize> {
-    match &wanted.label {
-        Some(wanted) => (extension == wanted.as_bytes()).then_some(0),
-        None => LABELS.iter().position(|label| label.as_bytes() == extension),
-    }
-}
-
-fn image(components: &[Component], wanted: &Wanted) -> Result<Image, String> {
+/// The image of a sample with these components.
+///
+/// # Errors
+/// That it has none, or several, which it names; or why the one cannot be had.
+pub fn image_of(components: &[Component], wanted: &Wanted) -> Result<Image, String> {
     let images: Vec<_> = components.iter().filter(|component| is_image(&component.extension, wanted)).collect();
     match (images.as_slice(), &wanted.image) {
         ([image], _) => {
@@ -393,32 +333,6 @@ fn listed<'a>(components: impl ExactSizeIterator<Item = &'a Component>) -> Strin
 
 fn text(extension: &[u8]) -> String {
     String::from_utf8_lossy(extension).into_owned()
-}
-
-/// The label that a component says, as Python's `int` reads it, with which webdataset decodes `cls`.
-fn label(text: &[u8]) -> Label {
-    // As `bytes.strip` has it.
-    let is_space = |byte: &u8| matches!(byte, b' ' | 0x09..=0x0d);
-    let start = text.iter().position(|byte| !is_space(byte)).unwrap_or(text.len());
-    let end = text.iter().rposition(|byte| !is_space(byte)).map_or(start, |last| last + 1);
-    let text = &text[start..end];
-    let (is_negative, digits) = match text {
-        [] => return Label::Missing,
-        [b'-', digits @ ..] => (true, digits),
-        [b'+', digits @ ..] | digits => (false, digits),
-    };
-    // Single underscores may stand between digits.
-    let is_number =
-        digits.split(|byte| *byte == b'_').all(|part| !part.is_empty() && part.iter().all(u8::is_ascii_digit));
-    if !is_number {
-        return Label::Text(text.to_vec());
-    }
-    let add = |value: i64, digit: &u8| {
-        let digit = i64::from(digit - b'0');
-        value.checked_mul(10)?.checked_add(if is_negative { -digit } else { digit })
-    };
-    let number = digits.iter().filter(|byte| **byte != b'_').try_fold(0, add);
-    number.map_or_else(|| Label::Unfit(format!("{}, a number of more than 64 bits", shown(text))), Label::Number)
 }
 
 #[cfg(test)]

@@ -29,9 +29,10 @@ mod layout;
 pub mod reader;
 pub mod samples;
 mod sidecars;
+pub mod texts;
 mod writer;
 
-pub use foreign::{is_lost, is_named_image};
+pub use foreign::{image_of, is_lost, is_named_image};
 
 pub use layout::{BLOCK_BYTES, RECORD_BYTES};
 pub use writer::{WebDataset, meta};

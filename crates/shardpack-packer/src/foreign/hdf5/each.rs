@@ -13,7 +13,7 @@ use shardpack_format::{
 };
 
 use super::{
-    super::{keys::Table, lmdb},
+    super::{Lack, keys::Table, lmdb},
     Images,
     names::{IMAGES, Members, is_called},
     open::{self, MOST_BYTES},
@@ -92,7 +92,7 @@ impl Each {
         })
     }
 
-    fn read(&mut self, path: &str, out: &mut Vec<u8>) -> Result<Result<(), String>> {
+    fn read(&mut self, path: &str, out: &mut Vec<u8>) -> Result<Result<(), Lack>> {
         if self.opened == OPENED {
             (self.file, self.opened) = (None, 0);
         }
@@ -103,7 +103,7 @@ impl Each {
         self.opened += 1;
         let dataset = match file.dataset(path).map_err(open::cause) {
             Ok(dataset) => dataset,
-            Err(error) => return Ok(Err(open::said(&error))),
+            Err(error) => return Ok(Err(Lack::Damaged(open::said(&error)))),
         };
         let read = bytes(&dataset, self.left, out);
         self.left = self.left.saturating_sub(out.len() as u64);
@@ -112,31 +112,31 @@ impl Each {
 }
 
 /// The image that a dataset is.
-fn bytes(dataset: &Dataset, left: u64, out: &mut Vec<u8>) -> Result<(), String> {
+fn bytes(dataset: &Dataset, left: u64, out: &mut Vec<u8>) -> Result<(), Lack> {
     let kind = Kind::of(dataset.dtype());
     let is_one = dataset.num_elements().is_ok_and(|items| items == 1);
     let is_encoded =
         kind == Kind::Byte && dataset.ndim() == 1 || is_one && matches!(kind, Kind::Bytes | Kind::Opaque | Kind::Text);
     let is_pixels = kind == Kind::Byte && matches!(dataset.ndim(), 2 | 3);
     if !is_encoded && !is_pixels {
-        return Err(super::values::name(dataset.dtype()) + ", no image");
+        return Err(Lack::NoImage(super::values::name(dataset.dtype()) + ", no image"));
     }
-    let length = dataset.raw_byte_len().map_err(|error| open::said(&error))?;
+    let length = dataset.raw_byte_len().map_err(|error| Lack::Damaged(open::said(&error)))?;
     if length > MOST_BYTES {
-        return Err(format!("{length} bytes, more than {MOST_BYTES}, which is what is read at once"));
+        return Err(Lack::NoImage(format!("{length} bytes, more than {MOST_BYTES}, which is what is read at once")));
     }
     if length as u64 > left {
-        return Err(format!("{length} bytes, more than the file can hold"));
+        return Err(Lack::Damaged(format!("{length} bytes, more than the file can hold")));
     }
-    let read = dataset.read_raw_bytes().map_err(|error| open::said(&open::cause(error)))?;
+    let read = dataset.read_raw_bytes().map_err(|error| Lack::Damaged(open::said(&open::cause(error))))?;
     if is_pixels {
         out.extend_from_slice(&npy::head("|u1", dataset.shape(), false));
         out.extend_from_slice(&read);
         return Ok(());
     }
-    let read = records::encoded(dataset, read)?;
+    let read = records::encoded(dataset, read).map_err(Lack::Damaged)?;
     if !read.is_empty() && !is_image(&read) {
-        return Err(format!("{} bytes that begin like no image", read.len()));
+        return Err(Lack::NoImage(format!("{} bytes that begin like no image", read.len())));
     }
     out.extend_from_slice(&read);
     Ok(())
@@ -155,7 +155,7 @@ impl Images for Each {
         };
         let group = self.group.0.clone();
         let path = super::names::join(&group, &name);
-        let image = self.read(&path, out)?.map_err(|what| format!("dataset {path}: {what}"));
+        let image = self.read(&path, out)?.map_err(|why| why.at(&format!("dataset {path}")));
         let key = match self.are_splits {
             true => path.split_once('/').map_or(path.as_str(), |(_, rest)| rest),
             false => path.as_str(),

@@ -10,7 +10,7 @@ use shardpack_format::{
 };
 
 use super::{
-    super::plain::by,
+    super::{Lack, plain::by},
     Images, beside,
     rows::Rows,
     tables::{Table, is_image},
@@ -63,19 +63,19 @@ impl Opened {
     }
 
     /// The next image, or why there is none.
-    fn image(&mut self, out: &mut Vec<u8>) -> Result<Result<(), String>> {
+    fn image(&mut self, out: &mut Vec<u8>) -> Result<Result<(), Lack>> {
         let (number, path) = (self.number, self.table.images.as_str());
         let shape = match &mut self.shapes {
             Some(shapes) => match axes(shapes, number)? {
                 Ok(shape) => Some(shape),
-                Err(what) => return Ok(Err(what)),
+                Err(what) => return Ok(Err(Lack::Damaged(what))),
             },
             None => None,
         };
         let in_row = |what: String| format!("dataset {path}, row {number}: {what}");
         let row = match self.images.row(number)? {
             Ok(row) => row.to_vec(),
-            Err(what) => return Ok(Err(what)),
+            Err(what) => return Ok(Err(Lack::Damaged(what))),
         };
         let dataset = self.images.dataset();
         if Kind::of(dataset.dtype()) == Kind::Byte {
@@ -85,7 +85,7 @@ impl Opened {
         }
         let bytes = match encoded(dataset, row) {
             Ok(bytes) => bytes,
-            Err(what) => return Ok(Err(in_row(what))),
+            Err(what) => return Ok(Err(Lack::Damaged(in_row(what)))),
         };
         let expected = shape.as_ref().map(|shape| shape.iter().try_fold(1u64, |all, axis| all.checked_mul(*axis)));
         match (shape, expected) {
@@ -94,9 +94,12 @@ impl Opened {
                 out.extend_from_slice(&npy::head(BYTES, &shape, false));
             }
             (Some(shape), _) => {
-                return Ok(Err(in_row(format!("{} bytes of pixels, its axes are {}", bytes.len(), by(&shape)))));
+                let what = format!("{} bytes of pixels, its axes are {}", bytes.len(), by(&shape));
+                return Ok(Err(Lack::Damaged(in_row(what))));
             }
-            (None, _) => return Ok(Err(in_row(format!("{} bytes that begin like no image", bytes.len())))),
+            (None, _) => {
+                return Ok(Err(Lack::NoImage(in_row(format!("{} bytes that begin like no image", bytes.len())))));
+            }
         }
         out.extend_from_slice(&bytes);
         Ok(Ok(()))
@@ -189,7 +192,7 @@ impl Images for Records {
         while self.open.as_ref().is_none_or(|open| open.number >= open.table.rows.end) {
             if let Some(stray) = self.open.as_mut().and_then(|open| open.strays.next()) {
                 let why = format!("row {stray} is of none of the splits that attribute split names");
-                return Ok(Some(record(at, stray.to_string().into_bytes(), String::new(), Err(why))));
+                return Ok(Some(record(at, stray.to_string().into_bytes(), String::new(), Err(Lack::Damaged(why)))));
             }
             self.open = None;
             let Some(table) = self.tables.pop_front() else { return Ok(None) };
@@ -201,7 +204,7 @@ impl Images for Records {
         if image.is_ok() {
             match open.beside(at, out)? {
                 Ok(found) => others = found,
-                Err(what) => image = Err(what),
+                Err(what) => image = Err(Lack::Damaged(what)),
             }
         }
         let label = open.label(self.wanted.label_number)?;
@@ -237,12 +240,13 @@ impl Images for Records {
 }
 
 /// The record of an image of so many bytes that begins at `at`, or of one that cannot be had.
-pub(super) fn record(at: u64, key: Vec<u8>, name: String, image: Result<usize, String>) -> Record {
+pub(super) fn record(at: u64, key: Vec<u8>, name: String, image: Result<usize, Lack>) -> Record {
     let image = image.and_then(|bytes| {
-        let end = at.checked_add(bytes as u64).ok_or_else(|| "images of more than 64 bits of bytes".to_owned())?;
-        let bytes = u32::try_from(bytes).map_err(|_| "an image of 4 GiB or more".to_owned())?;
+        let end = at.checked_add(bytes as u64).ok_or_else(|| Lack::no_image("images of more than 64 bits of bytes"))?;
+        let bytes = u32::try_from(bytes).map_err(|_| Lack::no_image("an image of 4 GiB or more"))?;
         Ok(Image { name, fetch: at..end, bytes, offset: at, in_parts: false, recipe: 0 })
     });
     let end = image.as_ref().map_or(at, |image| image.fetch.end);
-    Record { key, is_damaged: image.is_err(), image, ..Record::numbered(at..end, 0, String::new()) }
+    let is_damaged = matches!(image, Err(Lack::Damaged(_)));
+    Record { key, is_damaged, image: image.map_err(Lack::what), ..Record::numbered(at..end, 0, String::new()) }
 }

@@ -23,7 +23,10 @@ use shardpack_format::{
 };
 
 use super::{
-    super::keys::{Table, meta_info},
+    super::{
+        Lack,
+        keys::{Table, meta_info},
+    },
     Database, Entry, Environment, Walk,
     beside::Claims,
     pattern::label,
@@ -137,6 +140,7 @@ pub fn walk(path: &Path, wanted: &Wanted) -> Result<Box<dyn foreign::Walk>> {
         image: None,
         entries: 0,
         samples: 0,
+        in_folders: 0,
         passed: BTreeMap::new(),
         has_ended: false,
         lost,
@@ -197,6 +201,8 @@ struct Samples {
     /// Entries that are samples, and samples in them.
     entries: u64,
     samples: u64,
+    /// Samples whose class is the folder of their key.
+    in_folders: u64,
     /// Entries that are none, by what they are.
     passed: BTreeMap<String, u64>,
     has_ended: bool,
@@ -217,7 +223,10 @@ impl Samples {
         self.database.read(entry.value.start..entry.value.start + looked_at, &mut self.value)?;
         let header_bytes = self.said.header_bytes;
         let found = match self.value.get(header_bytes as usize..) {
-            None => vec![Found::nothing(format!("{bytes} bytes, and {header_bytes} of them come before the image"))],
+            None => {
+                let what = format!("{bytes} bytes, and {header_bytes} of them come before the image");
+                vec![Found::nothing(Lack::Damaged(what))]
+            }
             Some(input) => match self.coding {
                 Coding::Image => vec![of_image(input, bytes - header_bytes)],
                 coding => coding.samples(input, &self.wanted),
@@ -292,6 +301,7 @@ impl Samples {
             _ if label == Label::Missing && is_name => folder_of(&entry.key),
             _ => None,
         };
+        self.in_folders += u64::from(class.is_some() && !matches!(self.labels, Labels::One(_)));
         let label_name = match (&self.labels, &self.wanted.label) {
             (Labels::Database(_, name), _) => name.clone(),
             (Labels::InValue, Some(name)) if label != Label::Missing => name.clone(),
@@ -299,8 +309,8 @@ impl Samples {
         };
         let start = entry.value.start + self.said.header_bytes;
         let image = held.and_then(|held| {
-            let (place, bytes, recipe) = recipe(&held)?;
-            let bytes = u32::try_from(bytes).map_err(|_| "an image of 4 GiB or more".to_owned())?;
+            let (place, bytes, recipe) = recipe(&held).map_err(Lack::NoImage)?;
+            let bytes = u32::try_from(bytes).map_err(|_| Lack::no_image("an image of 4 GiB or more"))?;
             let fetch = start + place.start as u64..start + place.end as u64;
             let offset = fetch.start;
             Ok(Image { name: String::new(), fetch, bytes, offset, in_parts: recipe != 0, recipe })
@@ -311,6 +321,7 @@ impl Samples {
             offset: place.map(|place| start + place.start as u64),
             recipe: 0,
         });
+        let is_damaged = matches!(image, Err(Lack::Damaged(_)));
         Record {
             others: others.collect(),
             range: entry.value.clone(),
@@ -321,8 +332,8 @@ impl Samples {
             label_name,
             labels: usize::from(label != Label::Missing),
             label,
-            is_damaged: image.is_err(),
-            image,
+            is_damaged,
+            image: image.map_err(Lack::what),
         }
     }
 
@@ -332,6 +343,12 @@ impl Samples {
         let (missing, odd) = self.claims.differences(self.entries, self.samples);
         self.lost.extend(missing.into_iter().map(Error::data));
         self.notes.extend(odd);
+        if !self.are_paths && self.in_folders > 0 {
+            let (some, all) = (self.in_folders, self.samples);
+            self.notes.push(format!(
+                "the keys of {some} of {all} samples have a folder, which is their class; the first have none"
+            ));
+        }
         if let Some(list) = &self.label_list {
             let name = self.said.label_name();
             self.notes.extend(list.unknown(&name).into_iter().chain(list.unused(&name)));
@@ -448,7 +465,7 @@ impl foreign::Walk for Samples {
             Labels::Said(LabelFrom::Header(integer)) => format!("in the value, first, as {integer}"),
             Labels::Said(LabelFrom::File) => format!("in {}", self.said.label_name()),
             Labels::InValue if self.coding != Coding::Image => "in the value".to_owned(),
-            Labels::InValue if !self.are_paths => "none".to_owned(),
+            Labels::InValue if !self.are_paths => "none, by the first keys".to_owned(),
             Labels::InValue | Labels::Said(_) => "the folder of the key".to_owned(),
         };
         let mut lines = vec![entries, format!("values {}{header}", self.coding.name()), format!("label {label}")];

@@ -15,7 +15,10 @@ use shardpack_format::{
     npy,
 };
 
-use super::super::plain::{self, Array, Part, Value};
+use super::super::{
+    Lack,
+    plain::{self, Array, Part, Value},
+};
 
 /// Names of the field, or of the database, that holds the image, the likeliest first.
 pub(super) const IMAGES: [&str; 10] = ["image", "images", "img", "imgs", "jpg", "jpeg", "png", "data", "bytes", "x"];
@@ -76,7 +79,7 @@ impl Coding {
         };
         match decoded {
             Ok(value) => samples_of(&value, input, wanted),
-            Err(what) => vec![Found::nothing(what)],
+            Err(what) => vec![Found::nothing(Lack::Damaged(what))],
         }
     }
 }
@@ -93,7 +96,7 @@ pub(super) enum Held {
 /// A sample in a value.
 #[derive(Debug)]
 pub(super) struct Found {
-    pub held: std::result::Result<Held, String>,
+    pub held: std::result::Result<Held, Lack>,
     pub label: Label,
     pub filename: Option<Vec<u8>>,
     /// What else there is: what it is called, and where it lies in the value if it is text or bytes that lie there as they are.
@@ -101,11 +104,11 @@ pub(super) struct Found {
 }
 
 impl Found {
-    pub fn nothing(what: String) -> Self {
-        Self::of(Err(what))
+    pub fn nothing(why: Lack) -> Self {
+        Self::of(Err(why))
     }
 
-    fn of(held: std::result::Result<Held, String>) -> Self {
+    fn of(held: std::result::Result<Held, Lack>) -> Self {
         Self { held, label: Label::Missing, filename: None, others: Vec::new() }
     }
 }
@@ -135,7 +138,7 @@ pub(super) fn of_image(first: &[u8], bytes: u64) -> Found {
     match (Kind::of(first), usize::try_from(bytes)) {
         (Kind::Unknown, _) | (_, Err(_)) => {
             let shown = hash::hex(&first[..first.len().min(SHOWN_BYTES)]);
-            Found::nothing(format!("{bytes} bytes that are no image, the first {shown}"))
+            Found::nothing(Lack::NoImage(format!("{bytes} bytes that are no image, the first {shown}")))
         }
         (_, Ok(bytes)) => Found::of(Ok(Held::Bytes(Part::Plain(0..bytes)))),
     }
@@ -144,7 +147,7 @@ pub(super) fn of_image(first: &[u8], bytes: u64) -> Found {
 fn of_datum(input: &[u8]) -> Found {
     let datum = match plain::datum(input) {
         Ok(datum) => datum,
-        Err(what) => return Found::nothing(what),
+        Err(what) => return Found::nothing(Lack::Damaged(what)),
     };
     let shape = [datum.channels, datum.height, datum.width].map(u64::from);
     let pixels = shape.iter().try_fold(1u64, |product, axis| product.checked_mul(*axis));
@@ -156,7 +159,10 @@ fn of_datum(input: &[u8]) -> Found {
         false if pixels == Some(data.len() as u64) && !datum.float_data => {
             Ok(Held::Array(Arc::new(Array { dtype: "|u1".to_owned(), shape: shape.to_vec(), is_fortran: false, data })))
         }
-        false => Err(format!("{} bytes of pixels, its size says {}×{}×{}", data.len(), shape[0], shape[1], shape[2])),
+        false => {
+            let [channels, height, width] = shape;
+            Err(Lack::Damaged(format!("{} bytes of pixels, its size says {channels}×{height}×{width}", data.len())))
+        }
     };
     Found { label: datum.label.map_or(Label::Missing, Label::Number), ..Found::of(held) }
 }
@@ -164,7 +170,7 @@ fn of_datum(input: &[u8]) -> Found {
 /// The samples that a value is made of.
 fn samples_of(value: &Value, input: &[u8], wanted: &Wanted) -> Vec<Found> {
     if let Some(many) = beside_each_other(value, input, wanted) {
-        return many.unwrap_or_else(|what| vec![Found::nothing(what)]);
+        return many.unwrap_or_else(|what| vec![Found::nothing(Lack::Damaged(what))]);
     }
     let is_sample = |value: &Value| value.items().is_some() || value.entries().is_some();
     match value.items() {
@@ -273,7 +279,7 @@ fn sample_of(value: &Value, input: &[u8], wanted: &Wanted) -> Found {
         let others = further(value, input, &[image, label, name]).into_iter();
         let others = others.filter_map(|(name, value)| other(name, value));
         return Found {
-            held: image.map_or_else(|| Err("a map without an image".to_owned()), held_by),
+            held: image.map_or_else(|| Err(Lack::no_image("a map without an image")), held_by),
             label: label.map_or(Label::Missing, |label| label_of(label, input)),
             filename: filename.map(|name| name.into_owned().into_bytes()),
             others: others.collect(),
@@ -291,7 +297,7 @@ fn sample_of(value: &Value, input: &[u8], wanted: &Wanted) -> Found {
     let others = others.filter_map(|(_, (place, item))| other(format!("item{place}"), item));
     Found {
         others: others.collect(),
-        held: image.map_or_else(|| Err("a list without bytes".to_owned()), |image| held_by(&items[image])),
+        held: image.map_or_else(|| Err(Lack::no_image("a list without bytes")), |image| held_by(&items[image])),
         label: match labels.get(wanted.label_number) {
             // Nothing in a list has a name.
             _ if wanted.label.is_some() => Label::Missing,
@@ -312,16 +318,20 @@ fn is_image(value: &Value, input: &[u8]) -> bool {
     }
 }
 
-fn held_by(value: &Value) -> std::result::Result<Held, String> {
+fn held_by(value: &Value) -> std::result::Result<Held, Lack> {
     match value {
         Value::Array(array) if array.dtype == "|u1" && matches!(array.shape.len(), 2 | 3) => {
             Ok(Held::Array(Arc::clone(array)))
         }
         Value::Array(array) if array.shape.len() != 1 => {
             let shape: Vec<_> = array.shape.iter().map(u64::to_string).collect();
-            Err(format!("an array of {} of shape {}, no image", array.dtype, shape.join("×")))
+            Err(Lack::NoImage(format!("an array of {} of shape {}, no image", array.dtype, shape.join("×"))))
         }
-        _ => value.as_bytes().cloned().map(Held::Bytes).ok_or_else(|| format!("{}, no image", value.kind())),
+        _ => value
+            .as_bytes()
+            .cloned()
+            .map(Held::Bytes)
+            .ok_or_else(|| Lack::NoImage(format!("{}, no image", value.kind()))),
     }
 }
 

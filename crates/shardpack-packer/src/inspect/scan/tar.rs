@@ -5,8 +5,9 @@ use std::{collections::VecDeque, fs::File, io::BufReader};
 use shardpack_format::{
     Error, Result,
     formats::{
-        foreign::Skip,
+        foreign::{Skip, Wanted},
         webdataset::{
+            image_of,
             reader::{Ending, Member, MemberKind, Reader},
             samples::{self, ForeignSample, Grouper},
             {is_lost, is_named_image},
@@ -94,11 +95,18 @@ pub(super) fn scan(file: &ShardFile, found: &mut Found<'_>) -> Result<FileFacts>
     let (mut facts, mut tar) = (FileFacts::default(), Tar::default());
     let mut grouper = Grouper::default();
     let (mut lost, mut first_lost, mut lacking, mut first_lacking) = (0u64, None, 0u64, None);
+    let (mut several, mut first_several) = (0u64, None);
     let mut counted = |sample: ForeignSample, seen: &mut VecDeque<(u64, Look)>| {
-        if !sample.components.iter().any(|component| is_named_image(&component.extension)) {
+        let images = sample.components.iter().filter(|component| is_named_image(&component.extension)).count();
+        let error = |what: &str| {
+            Error::data(what).at_byte(sample.offset).in_sample(String::from_utf8_lossy(&sample.key).into_owned())
+        };
+        if images == 0 {
             lacking += 1;
-            let key = String::from_utf8_lossy(&sample.key).into_owned();
-            first_lacking.get_or_insert_with(|| Error::data("holds no image").at_byte(sample.offset).in_sample(key));
+            first_lacking.get_or_insert_with(|| error("holds no image"));
+        } else if let Err(why) = image_of(&sample.components, &Wanted::default()) {
+            several += 1;
+            first_several.get_or_insert_with(|| error(&why));
         }
         gather(sample, seen)
     };
@@ -161,6 +169,7 @@ pub(super) fn scan(file: &ShardFile, found: &mut Found<'_>) -> Result<FileFacts>
     for (first, all, said) in [
         (first_lost, lost, "members in this file are in no sample"),
         (first_lacking, lacking, "samples in this file hold no image"),
+        (first_several, several, "samples in this file hold no image that can be told from others"),
     ] {
         let first: Option<Error> = first;
         let first = first.map(|error| error.in_file(&file.path));

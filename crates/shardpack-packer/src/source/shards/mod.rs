@@ -241,6 +241,9 @@ impl Shards {
                     fate,
                     reason: reason.into(),
                 };
+                if scanned.rows.is_empty() && scanned.refused.is_empty() {
+                    *one.ignored.entry(files::WITHOUT_SAMPLES.to_owned()).or_default() += 1;
+                }
                 components::count(&scanned, &kinds, options, &mut one.ignored, &mut one.carried);
                 let mut fields_end = 0;
                 for row in &scanned.rows {

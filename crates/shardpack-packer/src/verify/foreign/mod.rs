@@ -27,7 +27,10 @@ use super::{
     from_error,
 };
 use crate::{
-    foreign::{ShardFile, files::Files},
+    foreign::{
+        ShardFile,
+        files::{Files, NO_SAMPLE, WITHOUT_SAMPLES},
+    },
     inspect::in_pool,
     monitor::{Monitor, Phase},
     source::classes::{Said, Words},
@@ -45,6 +48,8 @@ struct Walked {
     damaged_samples: u64,
     /// Sound samples that hold no image that could be meant, and what is said of the first.
     without_image: (u64, Option<Problem>),
+    /// Sound samples that hold several images, and what is said of the first.
+    with_several: (u64, Option<Problem>),
     /// What is no sample and passed over, by what it is.
     passed: BTreeMap<&'static str, u64>,
     notes: Vec<String>,
@@ -53,8 +58,8 @@ struct Walked {
     is_refused: bool,
     /// Hash and offset of each key that should be unique.
     keys: Vec<(u128, u64)>,
-    /// Samples by what they have; of each the number, and the key and offset of the first.
-    shapes: BTreeMap<Shape, (u64, Vec<u8>, u64)>,
+    /// Samples by what they have; of each the number, and the key of the first.
+    shapes: BTreeMap<Shape, (u64, Vec<u8>)>,
     samples: u64,
     /// What each record with an image says of its class, and where it begins.
     said: Vec<(Said, u64)>,
@@ -87,10 +92,16 @@ impl Walked {
         self.without_image.1.get_or_insert(problem);
     }
 
+    /// Counts a sound sample with several images, of which nobody can say which is meant.
+    fn several(&mut self, problem: Problem) {
+        self.with_several.0 += 1;
+        self.with_several.1.get_or_insert(problem);
+    }
+
     /// Counts a sample that has what `shape` says.
-    fn note(&mut self, mut shape: Shape, key: &[u8], offset: u64) {
+    fn note(&mut self, mut shape: Shape, key: &[u8]) {
         shape.sort();
-        self.shapes.entry(shape).or_insert_with(|| (0, key.to_vec(), offset)).0 += 1;
+        self.shapes.entry(shape).or_insert_with(|| (0, key.to_vec())).0 += 1;
     }
 }
 
@@ -119,22 +130,28 @@ pub fn verify(looked: Files, options: &Options, monitor: &dyn Monitor) -> Result
         ignored: looked.ignored,
         ..Report::default()
     };
+    if walked.iter().all(|one| one.samples == 0 && one.problems.is_empty()) && report.problems.is_empty() {
+        if let (Some(file), Some(first)) = (files.first(), walked.first_mut()) {
+            first.add(Problem { file: shown(file), what: NO_SAMPLE.to_owned(), ..Problem::default() });
+        }
+    }
+    for one in walked.iter_mut().filter(|one| one.samples == 0 && one.problems.is_empty()) {
+        *one.passed.entry(WITHOUT_SAMPLES).or_default() += 1;
+    }
     labels::find_unfit(&files, &mut walked);
     let usual = usual_shapes(&files, &walked);
     let mut seen = HashMap::new();
     for (number, (file, mut walked)) in files.iter().zip(walked).enumerate() {
         find_twice(&files, number, &mut walked, &mut seen);
-        for (shape, (samples, key, offset)) in std::mem::take(&mut walked.shapes) {
+        for (shape, (samples, key)) in std::mem::take(&mut walked.shapes) {
             if let Some(usual) = usual.get(file.kind.name())
                 && shape != *usual
             {
-                let what = format!(
-                    "{} with components {}, others have {}",
-                    size::counted(samples, "sample"),
-                    list(&shape),
-                    list(usual)
-                );
-                walked.add(of_sample(file, &key, offset, what));
+                // Samples may lack what others have: it is odd, and as it was written.
+                let (file, key) = (shown(file), String::from_utf8_lossy(&key));
+                let samples = size::counted(samples, "sample");
+                let (own, usual) = (list(&shape), list(usual));
+                walked.notes.push(format!("{file}: {samples} with {own}, the first {key:?}; most others have {usual}"));
             }
         }
         if let (samples, Some(first)) = std::mem::take(&mut walked.without_image) {
@@ -142,6 +159,13 @@ pub fn verify(looked: Files, options: &Options, monitor: &dyn Monitor) -> Result
             let what = match samples {
                 1 => format!("holds no image: {}", first.what),
                 _ => format!("the first of {samples} samples that hold no image: {}", first.what),
+            };
+            walked.problems.push(Problem { what, ..first });
+        }
+        if let (samples, Some(first)) = std::mem::take(&mut walked.with_several) {
+            let what = match samples {
+                1 => first.what.clone(),
+                _ => format!("the first of {samples} samples that hold several images: {}", first.what),
             };
             walked.problems.push(Problem { what, ..first });
         }
@@ -214,7 +238,7 @@ fn usual_shapes<'f>(files: &'f [ShardFile], walked: &[Walked]) -> BTreeMap<&'f s
     let mut counts: BTreeMap<&str, BTreeMap<&Shape, u64>> = BTreeMap::new();
     for (file, walked) in files.iter().zip(walked) {
         let of_kind = counts.entry(file.kind.name()).or_default();
-        walked.shapes.iter().for_each(|(shape, (samples, ..))| *of_kind.entry(shape).or_default() += samples);
+        walked.shapes.iter().for_each(|(shape, (samples, _))| *of_kind.entry(shape).or_default() += samples);
     }
     let usual = counts.into_iter().filter_map(|(kind, shapes)| {
         let (shape, _) = shapes.into_iter().max_by_key(|(_, samples)| *samples)?;

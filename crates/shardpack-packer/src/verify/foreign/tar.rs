@@ -4,10 +4,14 @@ use std::ops::Range;
 
 use shardpack_format::{
     Error, Result,
-    formats::webdataset::{
-        reader::{Ending, Member, Reader},
-        samples::{Component, ForeignSample, Grouper, Issue},
-        {is_lost, is_named_image},
+    formats::{
+        foreign::Wanted,
+        webdataset::{
+            image_of, is_lost, is_named_image,
+            reader::{Ending, Member, Reader},
+            samples::{Component, ForeignSample, Grouper, Issue},
+            texts::{Texts, Told},
+        },
     },
     hash,
     image_header::SNIFF_BYTES,
@@ -24,7 +28,8 @@ pub(super) fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor, w
     let input = file.input()?;
     let mut reader = Reader::new(input.bytes, input.total_bytes);
     let mut grouper = Grouper::default();
-    let (mut data, mut is_twice) = (Vec::new(), false);
+    let (mut data, mut is_twice, mut texts) = (Vec::new(), false, Texts::default());
+    let wanted = Wanted::default();
     let of_bytes =
         |bytes: Range<u64>, what: String| Problem { file: shown(file), bytes: Some(bytes), what, ..Problem::default() };
     loop {
@@ -34,7 +39,7 @@ pub(super) fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor, w
             Ok(None) => break,
             Err(error) => {
                 // The last sample may be whole, or lack what was cut off: it is counted, the error says the rest.
-                walked.sample(file, grouper.finish(), is_twice);
+                walked.sample(file, grouper.finish(), &texts, is_twice);
                 return Err(error);
             }
         };
@@ -46,10 +51,20 @@ pub(super) fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor, w
                 walked.add(of_bytes(member.data_offset..member.data_offset + member.bytes, what));
             }
         }
+        let data_offset = member.data_offset;
         match grouper.add(member) {
             Ok(sample) => {
                 if sample.is_some() {
-                    walked.sample(file, sample, std::mem::take(&mut is_twice));
+                    walked.sample(file, sample, &std::mem::take(&mut texts), std::mem::take(&mut is_twice));
+                }
+                // Folders and the like are taken without being part of a sample.
+                let last = grouper.current().and_then(|sample| sample.components.last());
+                if let Some(Component { extension, bytes, .. }) = last.filter(|last| last.offset == data_offset)
+                    && let Some(text) = texts.slot(extension, *bytes, &wanted)
+                    && let Err(error) = reader.read_data(text, *bytes)
+                {
+                    walked.sample(file, grouper.finish(), &texts, is_twice);
+                    return Err(error);
                 }
             }
             Err(dropped) => {
@@ -69,7 +84,7 @@ pub(super) fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor, w
             }
         }
     }
-    walked.sample(file, grouper.finish(), is_twice);
+    walked.sample(file, grouper.finish(), &texts, is_twice);
     match reader.ending() {
         Ending::Marker => {}
         Ending::OneBlock => return Err(Error::data("ends in one block of zeros, not two: cut short?")),
@@ -77,7 +92,6 @@ pub(super) fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor, w
     }
     match reader.trailing_offset() {
         Some(at) => Err(Error::data("more bytes follow the end of the archive: readers do not see them").at_byte(at)),
-        None if walked.samples == 0 => Err(Error::data("no sample in it")),
         None => Ok(()),
     }
 }
@@ -104,20 +118,38 @@ fn part(extension: Vec<u8>) -> Vec<u8> {
 }
 
 impl Walked {
-    fn sample(&mut self, file: &ShardFile, sample: Option<ForeignSample>, is_twice: bool) {
+    fn sample(&mut self, file: &ShardFile, sample: Option<ForeignSample>, texts: &Texts, is_twice: bool) {
         let Some(sample) = sample else { return };
         self.samples += 1;
         self.keys.push((hash::content(&sample.key), sample.offset));
         let is_image = |component: &Component| is_named_image(&component.extension);
-        if !is_twice && !sample.components.iter().any(is_image) {
-            let names: Vec<_> = sample.components.iter().map(|component| component.extension.clone()).collect();
-            return self.lacks(of_sample(file, &sample.key, sample.offset, format!("there is {}", list(&names))));
+        let problem = |what: String| of_sample(file, &sample.key, sample.offset, what);
+        let images = sample.components.iter().filter(|component| is_image(component)).count();
+        let Told { label, component: of_label, class, .. } = texts.told(&sample.components, &Wanted::default());
+        if !is_twice {
+            match image_of(&sample.components, &Wanted::default()) {
+                Err(_) if images == 0 => {
+                    let names: Vec<_> = sample.components.iter().map(|component| component.extension.clone()).collect();
+                    return self.lacks(problem(format!("there is {}", list(&names))));
+                }
+                Err(why) if images > 1 => self.several(problem(why)),
+                Err(why) => self.add(problem(why)),
+                // That is told below.
+                Ok(image) if image.bytes == 0 => {}
+                Ok(_) => match self.words.said(&label, class.as_deref()) {
+                    Ok(said) => self.said.push((said, sample.offset)),
+                    Err(why) => self.add(problem(why)),
+                },
+            }
         }
         if let Some(empty) = sample.components.iter().find(|component| component.bytes == 0 && is_image(component)) {
             let what = format!("an empty image, {}", String::from_utf8_lossy(&empty.extension));
-            self.add(of_sample(file, &sample.key, sample.offset, what));
+            self.add(problem(what));
         }
-        let components = sample.components.into_iter().map(|component| part(component.extension)).collect();
-        self.note(components, &sample.key, sample.offset);
+        // Whether a label is lacking, those of all others tell.
+        let of_label = of_label.map(|component| component.offset);
+        let others = sample.components.into_iter().filter(|component| Some(component.offset) != of_label);
+        let components = others.map(|component| part(component.extension)).collect();
+        self.note(components, &sample.key);
     }
 }

@@ -1,6 +1,9 @@
 use std::io::Cursor;
 
-use super::*;
+use super::{
+    super::texts::{TEXT_BYTES, label},
+    *,
+};
 use crate::{
     formats::{Choice, Format as _, webdataset::WebDataset},
     image_header::{Header, Kind, Mode},

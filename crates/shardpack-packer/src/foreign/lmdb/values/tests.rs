@@ -22,7 +22,8 @@ fn array(dtype: &str, shape: &[u64]) -> Value {
 
 /// Labels of the samples with an image, or what is wrong with the others.
 fn labels(value: &Value) -> Vec<std::result::Result<Label, String>> {
-    samples_of(value, &input(), &Wanted::default()).into_iter().map(|one| one.held.map(|_| one.label)).collect()
+    let label = |one: Found| one.held.map(|_| one.label).map_err(Lack::what);
+    samples_of(value, &input(), &Wanted::default()).into_iter().map(label).collect()
 }
 
 #[test]
