@@ -130,10 +130,9 @@ pub fn verify(looked: Files, options: &Options, monitor: &dyn Monitor) -> Result
         ignored: looked.ignored,
         ..Report::default()
     };
-    if walked.iter().all(|one| one.samples == 0 && one.problems.is_empty()) && report.problems.is_empty() {
-        if let (Some(file), Some(first)) = (files.first(), walked.first_mut()) {
-            first.add(Problem { file: shown(file), what: NO_SAMPLE.to_owned(), ..Problem::default() });
-        }
+    let is_empty = walked.iter().all(|one| one.samples == 0 && one.problems.is_empty()) && report.problems.is_empty();
+    if let (true, Some(file), Some(first)) = (is_empty, files.first(), walked.first_mut()) {
+        first.add(Problem { file: shown(file), what: NO_SAMPLE.to_owned(), ..Problem::default() });
     }
     for one in walked.iter_mut().filter(|one| one.samples == 0 && one.problems.is_empty()) {
         *one.passed.entry(WITHOUT_SAMPLES).or_default() += 1;
