@@ -113,7 +113,7 @@ fn several_that_could_be_meant_are_listed_and_chosen_from() {
     let (from, dst) = (source.join("several.h5"), bench.dst());
     let ran = convert(&from, &dst, &[]);
     assert_ne!(ran.code, 0);
-    ran.says("left uint8 14×4×5×3").says("coarse int64 14").says("--images PATH and --labels PATH");
+    ran.says("left uint8 14×4×5×3").says("coarse int64 14").says("--image-feature PATH and --label-feature PATH");
     convert(&from, &dst, &["--images", "left", "--labels", "/fine"]).code(0);
     assert!(images(&dst) == arrays(&source, "splits", 0..ROWS));
     convert(&from, &dst, &["--images", "left", "--labels", "none", "--force"]).code(2).says("no dataset none");

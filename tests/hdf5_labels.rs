@@ -49,11 +49,12 @@ with h5py.File(f'{out}/each.h5', 'w') as file:
     file['labels'] = np.arange(70)
 kind = [('split', 'S5'), ('source', 'S14'), ('start', np.int64), ('stop', np.int64)]
 kind += [('indices', h5py.ref_dtype), ('available', bool), ('comment', 'S1')]
-with h5py.File(f'{out}/fuel.h5', 'w') as file:
-    file['image_features'], file['targets'] = images, labels[:, None].astype(np.uint8)
-    rows = [(split, source, start, stop, h5py.Reference(), True, b'.') for split, start, stop in ((b'train', 1, 3), (b'test', 3, 5))
-            for source in (b'image_features', b'targets')]
-    file.attrs['split'] = np.array(rows, dtype=np.dtype(kind))
+for name, splits in (('fuel', ((b'train', 1, 3), (b'test', 3, 5))), ('shared', ((b'train', 0, 5), (b'test', 4, 6)))):
+    with h5py.File(f'{out}/{name}.h5', 'w') as file:
+        file['image_features'], file['targets'] = images, labels[:, None].astype(np.uint8)
+        rows = [(split, source, start, stop, h5py.Reference(), True, b'.') for split, start, stop in splits
+                for source in (b'image_features', b'targets')]
+        file.attrs['split'] = np.array(rows, dtype=np.dtype(kind))
 ";
 
 fn written(bench: &Bench) -> PathBuf {
@@ -171,6 +172,8 @@ fn rows_that_no_split_names_are_refused_or_named() {
     let from = source.join("fuel.h5");
     let ran = convert(&from, &bench.at("refused"), &[]).code(1);
     ran.says("row 0 is of none of the splits that attribute split names").says("row 5 is of none");
+    let ran = run(&["verify", from.to_str().unwrap()]).code(1);
+    ran.says("row 0 is of none of the splits that attribute split names").says("2 of 6 samples damaged");
     let dst = bench.dst();
     convert(&from, &dst, &["--on-bad", "skip", "--quiet"]).code(0);
     assert_eq!([labels(&dst.join("train")).len(), labels(&dst.join("test")).len()], [2, 2]);
@@ -178,5 +181,19 @@ fn rows_that_no_split_names_are_refused_or_named() {
     assert_eq!(ledger.lines().filter(|line| line.contains("is of none of the splits")).count(), 2, "{ledger}");
     run(&["verify", "--quiet", dst.to_str().unwrap()]).code(0);
     convert(&from, &bench.at("all"), &["--splits", "none", "--quiet"]).code(0);
+    assert_eq!(labels(&bench.at("all")).len(), 6);
+}
+
+#[test]
+fn rows_that_two_splits_share_are_a_question() {
+    let bench = Bench::new();
+    let from = written(&bench).join("shared.h5");
+    let shared = "splits train and test share rows 4 to 5 by attribute split";
+    let ran = convert(&from, &bench.dst(), &[]).code(2);
+    ran.says(shared).says("--splits train,test packs such a row in each of its splits, --splits none each row once");
+    run(&["verify", from.to_str().unwrap()]).code(1).says(shared);
+    convert(&from, &bench.dst(), &["--splits", "train,test"]).code(0);
+    assert_eq!(["train", "test"].map(|split| labels(&bench.dst().join(split)).len()), [5, 2]);
+    convert(&from, &bench.at("all"), &["--splits", "none"]).code(0);
     assert_eq!(labels(&bench.at("all")).len(), 6);
 }

@@ -44,6 +44,12 @@ const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
         "tests/layouts.rs",
         "splits_inside_of_classes_are_a_question_and_each_answer_works",
     ),
+    (
+        "--splits NAMES packs such a row in each of its splits, --splits none each row once",
+        "--splits train,test packs such a row in each of its splits, --splits none each row once",
+        "tests/hdf5_labels.rs",
+        "rows_that_two_splits_share_are_a_question",
+    ),
     ("--splits NAMES takes these alone", "--splits", "tests/layouts.rs", LAYOUTS),
     ("--splits none takes all as one set", "--no-labels", "tests/layouts.rs", LAYOUTS),
     ("--splits none says that all are classes", "--splits", "tests/layouts.rs", LAYOUTS),

@@ -285,6 +285,17 @@ impl ShardFile {
             Kind::Format(_) | Kind::Parquet | Kind::Lmdb => Ok(Vec::new()),
         }
     }
+
+    /// What is odd about them.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn odd_splits(&self, wanted: &Wanted) -> Result<hdf5::OddSplits> {
+        match self.kind {
+            Kind::Hdf5 => hdf5::odd_splits(&self.path, wanted).map_err(|error| error.in_file(&self.path)),
+            Kind::Format(_) | Kind::Parquet | Kind::Lmdb => Ok(hdf5::OddSplits::default()),
+        }
+    }
 }
 
 /// What records of a walk hold, end to end.

@@ -23,7 +23,7 @@ mod split;
 mod tables;
 mod values;
 
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, ops::Range, path::Path};
 
 use shardpack_format::{
     Error, Result,
@@ -33,6 +33,7 @@ use shardpack_format::{
 use self::{each::Each, records::Records, tables::Layout};
 use super::contain;
 pub use open::is;
+pub use split::stray;
 
 /// Begins to walk the file at `path`; of what it says are splits only `part`, where that is said.
 ///
@@ -77,6 +78,26 @@ pub fn splits(path: &Path, wanted: &Wanted) -> Result<Vec<String>> {
         let file = open::open(path)?;
         tables::layout(&file, wanted)?.splits(&file)
     })
+}
+
+/// What is odd about the splits that the file tells.
+///
+/// # Errors
+/// As [`walk`].
+pub fn odd_splits(path: &Path, wanted: &Wanted) -> Result<OddSplits> {
+    contained(|| {
+        let file = open::open(path)?;
+        tables::layout(&file, wanted)?.odd_splits(&file)
+    })
+}
+
+/// What is odd about splits that are ranges of rows.
+#[derive(Debug, Default)]
+pub struct OddSplits {
+    /// Rows that are of no split.
+    pub strays: Vec<Range<u64>>,
+    /// Two splits that share rows, and which, in words.
+    pub shared: Option<String>,
 }
 
 /// What hands out the images of a file, one after the other.

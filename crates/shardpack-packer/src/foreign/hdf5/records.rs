@@ -13,6 +13,7 @@ use super::{
     super::{Lack, plain::by},
     Images, beside,
     rows::Rows,
+    split,
     tables::{Table, is_image},
     values::{self, Kind},
 };
@@ -191,8 +192,8 @@ impl Images for Records {
     fn next(&mut self, at: u64, out: &mut Vec<u8>) -> Result<Option<Record>> {
         while self.open.as_ref().is_none_or(|open| open.number >= open.table.rows.end) {
             if let Some(stray) = self.open.as_mut().and_then(|open| open.strays.next()) {
-                let why = format!("row {stray} is of none of the splits that attribute split names");
-                return Ok(Some(record(at, stray.to_string().into_bytes(), String::new(), Err(Lack::Damaged(why)))));
+                let why = Err(Lack::Damaged(split::stray(stray)));
+                return Ok(Some(record(at, stray.to_string().into_bytes(), String::new(), why)));
             }
             self.open = None;
             let Some(table) = self.tables.pop_front() else { return Ok(None) };

@@ -1,4 +1,5 @@
-//! Fuel's attribute `split`: which rows of a dataset are of which split.
+//! The splits that a file tells: by the names of its datasets and groups, or by Fuel's attribute `split`, which says what rows of
+//! a dataset are of which.
 //!
 //! # Specification
 //! Fuel 0.2, `H5PYDataset.create_split_array`: an array of structures with `split`, `source`, `start`, `stop`, `indices`,
@@ -9,7 +10,90 @@ use std::ops::Range;
 use hdf5_reader::{Attribute, CompoundField, Datatype, Hdf5File, error::Error as Hdf5Error};
 use shardpack_format::{Error, Result, formats::foreign::Label};
 
-use super::{open, tables::Table, values};
+use super::{
+    OddSplits, names, open,
+    tables::{Layout, Table},
+    values,
+};
+
+impl Layout {
+    /// Names of the splits that it is parted into; none where it is not.
+    ///
+    /// # Errors
+    /// When the file is damaged.
+    pub fn splits(&self, file: &Hdf5File) -> Result<Vec<String>> {
+        let all: Option<Vec<String>> = match self {
+            Self::Rows(tables) => match &**tables {
+                [table] => return Ok(ranges(file, table)?.into_iter().map(|(name, _)| name).collect()),
+                tables => tables.iter().map(|table| table.split.clone()).collect(),
+            },
+            Self::Each(groups) => groups.iter().map(|one| one.group.split('/').next().and_then(names::split)).collect(),
+        };
+        let mut splits = all.unwrap_or_default();
+        splits.sort_unstable();
+        splits.dedup();
+        Ok(splits)
+    }
+
+    /// What is odd about them.
+    ///
+    /// # Errors
+    /// When the file is damaged.
+    pub fn odd_splits(&self, file: &Hdf5File) -> Result<OddSplits> {
+        let Self::Rows(tables) = self else { return Ok(OddSplits::default()) };
+        let [table] = &**tables else { return Ok(OddSplits::default()) };
+        let ranges = ranges(file, table)?;
+        let strays = if ranges.is_empty() { Vec::new() } else { strays(&ranges, &table.rows) };
+        Ok(OddSplits { strays, shared: shared(&ranges) })
+    }
+
+    /// What of it is of the split `part`; all where that is `None`.
+    ///
+    /// # Errors
+    /// When there is no such split.
+    pub fn of_split(self, file: &Hdf5File, part: Option<&str>) -> Result<Self> {
+        let Some(part) = part else { return self.told_splits(file) };
+        let none = || Error::usage(format!("no split {part:?} in it"));
+        match self {
+            Self::Rows(tables) if tables.len() == 1 => {
+                let ranges = ranges(file, &tables[0])?;
+                // Each is told of once.
+                let is_first = ranges.first().is_some_and(|(name, _)| name == part);
+                let strays = if is_first { strays(&ranges, &tables[0].rows) } else { Vec::new() };
+                let (_, rows) = ranges.into_iter().find(|(name, _)| name == part).ok_or_else(none)?;
+                let of_part = |mut table: Table| {
+                    table.note += &format!("; rows {} to {} by attribute split", rows.start, rows.end);
+                    (table.rows, table.strays) = (rows.clone(), strays.clone());
+                    table
+                };
+                Ok(Self::Rows(tables.into_iter().map(of_part).collect()))
+            }
+            Self::Rows(mut tables) => {
+                tables.retain(|table| table.split.as_deref() == Some(part));
+                if tables.is_empty() { Err(none()) } else { Ok(Self::Rows(tables)) }
+            }
+            Self::Each(mut groups) => {
+                groups.retain(|one| one.group.split('/').next().and_then(names::split).as_deref() == Some(part));
+                if groups.is_empty() { Err(none()) } else { Ok(Self::Each(groups)) }
+            }
+        }
+    }
+
+    /// The same, of which notes tell the splits that are not followed.
+    fn told_splits(mut self, file: &Hdf5File) -> Result<Self> {
+        if let Self::Rows(tables) = &mut self
+            && let [table] = &mut **tables
+        {
+            let ranges = ranges(file, table)?;
+            let told: Vec<_> =
+                ranges.iter().map(|(name, rows)| format!("{name} {} to {}", rows.start, rows.end)).collect();
+            if !told.is_empty() {
+                table.note += &format!("; attribute split says {}, and is not followed", told.join(", "));
+            }
+        }
+        Ok(self)
+    }
+}
 
 /// The splits of a dataset with their rows, in their order; none where no attribute says them, or where they are rows one
 /// by one.
@@ -70,6 +154,21 @@ pub(super) fn strays(ranges: &[(String, Range<u64>)], rows: &Range<u64>) -> Vec<
     strays
 }
 
+/// Why a row that no split names does not go in.
+pub fn stray(row: u64) -> String {
+    format!("row {row} is of none of the splits that attribute split names")
+}
+
+/// Two splits that share rows, and which, in words.
+pub(super) fn shared(ranges: &[(String, Range<u64>)]) -> Option<String> {
+    let mut named: Vec<_> = ranges.iter().filter(|(_, rows)| !rows.is_empty()).collect();
+    named.sort_by_key(|(_, rows)| (rows.start, rows.end));
+    // Where any two meet, two that follow each other do.
+    let (one, other) = named.windows(2).map(|two| (two[0], two[1])).find(|(one, other)| other.1.start < one.1.end)?;
+    let rows = other.1.start..one.1.end.min(other.1.end);
+    Some(format!("splits {} and {} share rows {} to {} by attribute split", one.0, other.0, rows.start, rows.end))
+}
+
 /// A structure.
 struct Entry<'a> {
     fields: &'a [CompoundField],
@@ -112,5 +211,19 @@ mod tests {
         assert_eq!(of(&[0..6, 6..10]), []);
         assert_eq!(of(&[7..9, 1..6, 2..3]), [0..1, 6..7, 9..10]);
         assert_eq!(of(&[5..5, 5..6]), [0..5, 6..10]);
+    }
+
+    #[test]
+    fn rows_of_two_splits_are_shared() {
+        let of = |ranges: &[Range<u64>]| {
+            let ranges: Vec<_> = "abc".chars().map(String::from).zip(ranges.iter().cloned()).collect();
+            shared(&ranges)
+        };
+        for apart in [&[0..6, 6..10][..], &[6..10, 0..6, 6..6], &[0..10]] {
+            assert_eq!(of(apart), None, "{apart:?}");
+        }
+        let told = |one: &str, rows: &str| Some(format!("splits {one} share rows {rows} by attribute split"));
+        assert_eq!(of(&[0..6, 5..10]), told("a and b", "5 to 6"));
+        assert_eq!(of(&[8..9, 0..4, 2..3]), told("b and c", "2 to 3"));
     }
 }

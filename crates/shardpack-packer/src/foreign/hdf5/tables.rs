@@ -19,7 +19,6 @@ use super::{
     names::{self, CLASSES, FILENAMES, IMAGES, LABELS, Members, SHAPES, group_of, rank},
     open,
     rows::Rows,
-    split,
     values::{self, Kind},
 };
 
@@ -189,74 +188,6 @@ pub(super) fn layout(file: &Hdf5File, wanted: &Wanted) -> Result<Layout> {
         table.split = None;
     }
     Ok(Layout::Rows(tables))
-}
-
-impl Layout {
-    /// Names of the splits that it is parted into; none where it is not.
-    ///
-    /// # Errors
-    /// When the file is damaged.
-    pub fn splits(&self, file: &Hdf5File) -> Result<Vec<String>> {
-        let all: Option<Vec<String>> = match self {
-            Self::Rows(tables) => match &**tables {
-                [table] => return Ok(split::ranges(file, table)?.into_iter().map(|(name, _)| name).collect()),
-                tables => tables.iter().map(|table| table.split.clone()).collect(),
-            },
-            Self::Each(groups) => groups.iter().map(|one| one.group.split('/').next().and_then(names::split)).collect(),
-        };
-        let mut splits = all.unwrap_or_default();
-        splits.sort_unstable();
-        splits.dedup();
-        Ok(splits)
-    }
-
-    /// What of it is of the split `part`; all where that is `None`.
-    ///
-    /// # Errors
-    /// When there is no such split.
-    pub fn of_split(self, file: &Hdf5File, part: Option<&str>) -> Result<Self> {
-        let Some(part) = part else { return self.told_splits(file) };
-        let none = || Error::usage(format!("no split {part:?} in it"));
-        match self {
-            Self::Rows(tables) if tables.len() == 1 => {
-                let ranges = split::ranges(file, &tables[0])?;
-                // Each is told of once.
-                let is_first = ranges.first().is_some_and(|(name, _)| name == part);
-                let strays = if is_first { split::strays(&ranges, &tables[0].rows) } else { Vec::new() };
-                let (_, rows) = ranges.into_iter().find(|(name, _)| name == part).ok_or_else(none)?;
-                let of_part = |table: Table| {
-                    let note = format!("{}; rows {} to {} by attribute split", table.note, rows.start, rows.end);
-                    Table { rows: rows.clone(), strays: strays.clone(), note, ..table }
-                };
-                Ok(Self::Rows(tables.into_iter().map(of_part).collect()))
-            }
-            Self::Rows(mut tables) => {
-                tables.retain(|table| table.split.as_deref() == Some(part));
-                if tables.is_empty() { Err(none()) } else { Ok(Self::Rows(tables)) }
-            }
-            Self::Each(mut groups) => {
-                groups.retain(|one| one.group.split('/').next().and_then(names::split).as_deref() == Some(part));
-                if groups.is_empty() { Err(none()) } else { Ok(Self::Each(groups)) }
-            }
-        }
-    }
-}
-
-impl Layout {
-    /// The same, of which notes tell the splits that are not followed.
-    fn told_splits(mut self, file: &Hdf5File) -> Result<Self> {
-        if let Self::Rows(tables) = &mut self
-            && let [table] = &mut **tables
-        {
-            let ranges = split::ranges(file, table)?;
-            let told: Vec<_> =
-                ranges.iter().map(|(name, rows)| format!("{name} {} to {}", rows.start, rows.end)).collect();
-            if !told.is_empty() {
-                table.note += &format!("; attribute split says {}, and is not followed", told.join(", "));
-            }
-        }
-        Ok(self)
-    }
 }
 
 /// Names of the classes in the order of labels, where a dataset beside the labels has them.

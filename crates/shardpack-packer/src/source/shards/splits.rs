@@ -85,6 +85,14 @@ pub(super) fn inside(files: &mut Vec<File>, wanted: &Wanted, splits: &Splits) ->
         if names.is_empty() || !names.iter().all(|name| is_known(name, splits)) {
             return Ok(());
         }
+        if let (Splits::Auto, Some(shared)) = (splits, file.shard.odd_splits(wanted)?.shared) {
+            return Err(Error::usage(format!("{shared}: what is tested would be trained on"))
+                .in_file(&file.shard.path)
+                .help(format!(
+                    "--splits {} packs such a row in each of its splits, --splits none each row once",
+                    names.join(",")
+                )));
+        }
         parted.extend(names.into_iter().map(|name| {
             let shard = ShardFile { part: Some(name.clone()), ..file.shard.clone() };
             File { shard, name: file.name.clone(), split: Some(name) }

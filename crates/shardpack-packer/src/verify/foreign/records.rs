@@ -1,9 +1,13 @@
 //! A file of records: each with its checksums compared, its image there, and decoded if that is wanted.
 
-use shardpack_format::{Result, formats::foreign::Wanted, hash};
+use shardpack_format::{Error, Result, formats::foreign::Wanted, hash};
 
 use super::{Options, Walked, decode, of_sample};
-use crate::{foreign::ShardFile, monitor::Monitor};
+use crate::{
+    foreign::{ShardFile, hdf5},
+    monitor::Monitor,
+    source::image_folder::SPLITS,
+};
 
 /// What an image whose field has no name is called in messages.
 const IMAGE: &[u8] = b"image";
@@ -52,6 +56,24 @@ pub(super) fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor, w
     if let Some(starts) = &mut walked.starts {
         starts.push(end);
     }
+    find_odd_splits(file, walked)?;
     walk.remarks().iter().chain(&walk.lost()).for_each(|remark| walked.add_error(file, remark));
+    Ok(())
+}
+
+/// Adds to `walked` what makes a conversion of the file refuse the splits that it tells.
+fn find_odd_splits(file: &ShardFile, walked: &mut Walked) -> Result<()> {
+    let wanted = Wanted { no_labels: true, ..Wanted::default() };
+    let names = file.splits(&wanted)?;
+    if !names.iter().all(|name| SPLITS.contains(&name.as_str())) {
+        return Ok(());
+    }
+    let odd = file.odd_splits(&wanted)?;
+    if let Some(shared) = odd.shared {
+        walked.add_error(file, &Error::data(shared));
+    }
+    for row in odd.strays.into_iter().flatten() {
+        walked.add(of_sample(file, row.to_string().as_bytes(), 0, hdf5::stray(row)));
+    }
     Ok(())
 }
