@@ -14,7 +14,7 @@ use shardpack_format::{
     size, splits,
 };
 
-use super::{alike::alike, dataset_folder, held::Held};
+use super::{alike::alike, dataset_folder, held::Held, work_of};
 use crate::{copy, plan::Plan, plan_file, seal, sidecars, source::Origin, sys};
 
 const PLAN_FILE: &str = "plan";
@@ -27,8 +27,6 @@ const REPLACED_FOLDER: &str = "replaced";
 const ASIDE_FOLDER: &str = "replaced.part";
 /// Remains that only have to be removed.
 const DISCARDED_FOLDER: &str = "discarded";
-/// Where each split has its own: a split may be called as any of the above.
-const SPLITS_FOLDER: &str = "splits";
 
 /// A folder that this process may pack into.
 #[derive(Debug)]
@@ -336,11 +334,6 @@ impl Destination {
     fn remove_work(&self) -> Result<()> {
         fs::remove_dir_all(&self.work).map_err(|e| sys::io_error("cannot remove", &self.work, e))
     }
-}
-
-/// Folder in `work` for what is not finished of `split`, or of a dataset without splits.
-pub(super) fn work_of(work: &Path, split: Option<&str>) -> PathBuf {
-    split.map_or_else(|| work.to_path_buf(), |split| work.join(SPLITS_FOLDER).join(split))
 }
 
 fn rename(from: &Path, to: &Path) -> Result<()> {

@@ -14,7 +14,7 @@ use shardpack_format::{
     splits,
 };
 
-use super::{dataset_folder, destination::work_of};
+use super::{dataset_folder, work_of};
 use crate::{copy, plan::Plan, plan_file, sidecars, sys};
 
 /// Paths are from the folder that was looked at.

@@ -156,6 +156,12 @@ fn dataset_folder(root: &Path, plan: &Plan) -> PathBuf {
     plan.split.as_ref().map_or_else(|| root.to_path_buf(), |split| root.join(split))
 }
 
+/// Folder in `work` for what is not finished of `split`, or of a dataset without splits. Nothing else of the work
+/// folder lies there, so a split may be called as anything.
+fn work_of(work: &Path, split: Option<&str>) -> PathBuf {
+    split.map_or_else(|| work.to_path_buf(), |split| work.join("splits").join(split))
+}
+
 /// Length in bytes that a pack will take on the disk, indexes included.
 pub fn needed_bytes(plans: &[Plan]) -> u64 {
     plans.iter().map(|plan| plan.shard_bytes() + plan.index_bytes()).sum()

@@ -11,10 +11,9 @@ use shardpack_format::{ErrorKind, Result, formats::foreign::Plain, npy};
 
 use super::{
     names::{CLASSES, SHAPES, is_called, own_words, split},
-    records::{BYTES, encoded},
     rows::Rows,
     tables::Seen,
-    values::Kind,
+    values::{BYTES, Kind, encoded},
 };
 
 /// Longest row of numbers in bytes, as it is stored.

@@ -19,7 +19,7 @@ use super::{
     open::{self, MOST_BYTES},
     records,
     tables::is_image,
-    values::Kind,
+    values::{Kind, encoded},
 };
 use crate::sys;
 
@@ -134,7 +134,7 @@ fn bytes(dataset: &Dataset, left: u64, out: &mut Vec<u8>) -> Result<(), Lack> {
         out.extend_from_slice(&read);
         return Ok(());
     }
-    let read = records::encoded(dataset, read).map_err(Lack::Damaged)?;
+    let read = encoded(dataset, read).map_err(Lack::Damaged)?;
     if !read.is_empty() && !is_image(&read) {
         return Err(Lack::NoImage(format!("{} bytes that begin like no image", read.len())));
     }

@@ -15,11 +15,8 @@ use super::{
     rows::Rows,
     split,
     tables::{Table, is_image},
-    values::{self, Kind},
+    values::{self, BYTES, Kind, encoded},
 };
-
-/// Type of pixels, as numpy names it.
-pub(super) const BYTES: &str = "|u1";
 
 /// The rows of one dataset after the other.
 pub(super) struct Records {
@@ -146,20 +143,6 @@ impl Opened {
         let row = filenames.row(self.number)?.map(<[u8]>::to_vec);
         let text = row.and_then(|row| values::text(filenames.dataset(), &row));
         Ok(text.ok().filter(|text| !text.is_empty()))
-    }
-}
-
-/// The bytes of an item that is an encoded image, or all that is stored of one.
-pub(super) fn encoded(dataset: &hdf5_reader::Dataset, mut item: Vec<u8>) -> Result<Vec<u8>, String> {
-    match Kind::of(dataset.dtype()) {
-        _ if values::is_reference(dataset.dtype()) => values::referred(dataset, &item),
-        Kind::Text => {
-            // As numpy has it: what fills text up is no part of it.
-            let end = item.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-            item.truncate(end);
-            Ok(item)
-        }
-        _ => Ok(item),
     }
 }
 

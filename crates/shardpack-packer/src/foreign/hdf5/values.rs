@@ -10,6 +10,9 @@ const MOST_WHOLE: f64 = 9_007_199_254_740_992.0;
 /// Longest name or label in bytes.
 const TEXT_BYTES: u32 = 4096;
 
+/// Type of pixels, as numpy names it.
+pub(super) const BYTES: &str = "|u1";
+
 /// What the items of a dataset are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -183,5 +186,19 @@ fn real(kind: &Datatype, item: &[u8]) -> Label {
     match number.fract() == 0.0 && number.abs() <= MOST_WHOLE {
         true => Label::Number(number as i64),
         false => Label::Unfit(format!("{number} is no whole number")),
+    }
+}
+
+/// The bytes of an item that is an encoded image, or all that is stored of one.
+pub(super) fn encoded(dataset: &Dataset, mut item: Vec<u8>) -> Result<Vec<u8>, String> {
+    match Kind::of(dataset.dtype()) {
+        _ if is_reference(dataset.dtype()) => referred(dataset, &item),
+        Kind::Text => {
+            // As numpy has it: what fills text up is no part of it.
+            let end = item.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+            item.truncate(end);
+            Ok(item)
+        }
+        _ => Ok(item),
     }
 }
