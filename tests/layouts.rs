@@ -323,11 +323,30 @@ fn sources_that_cannot_share_their_classes_are_refused() {
         .clean_error()
         .says("only DST stands beside it");
     assert!(!dst.exists());
-    // A list whose columns say more than the tree knows.
+}
+
+#[test]
+fn a_split_may_have_more_beside_its_images_than_another() {
+    let bench = imagenet();
+    let (dst, root) = (bench.dst(), bench.src().join("val"));
+    let train = format!("train={}", text(&bench.src().join("train")));
     fs::write(bench.at("more.csv"), "path,label,score\nILSVRC2012_val_00000001.JPEG,n01440764,0.5\n").unwrap();
     let more = format!("val={}", text(&bench.at("more.csv")));
-    pack(&[&train, &more], &at_root).code(2).clean_error().says("--meta none");
-    pack(&[&train, &more], &[at_root.as_slice(), &["--meta", "none"]].concat()).code(0);
+    let told = |split: &str| {
+        let dataset = shardpack_reader::Dataset::open(dst.join(split)).unwrap();
+        let json = |number| dataset.sample(number).unwrap().component("json").map(<[u8]>::to_vec);
+        (0..dataset.len()).map(json).collect::<Vec<_>>()
+    };
+    let pack = |options: &[&str]| {
+        let line = ["pack", "--split", &train, "--split", &more, "--root", text(&root), text(&dst)];
+        run(&[&line[..], options].concat()).code(0);
+        run(&["verify", text(&dst)]).code(0);
+    };
+    pack(&[]);
+    assert!(told("train").iter().all(Option::is_none));
+    assert_eq!(told("val"), [Some(b"{\"score\":0.5}".to_vec())]);
+    pack(&["--meta", "none", "--force"]);
+    assert_eq!(told("val"), [None]);
 }
 
 #[test]
