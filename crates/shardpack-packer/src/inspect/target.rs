@@ -285,7 +285,9 @@ mod tests {
     fn tar_files_without_a_manifest_are_foreign_and_in_order() {
         let folder = tempfile::tempdir().unwrap();
         for name in ["b.tar", "a.tar", "c.tar.zst", ".hidden.tar", "a.tar.idx", "x.json"] {
-            fs::write(folder.path().join(name), b"").unwrap();
+            // Of a compressed file, what it was compressed with must be there.
+            let bytes: &[u8] = if name.ends_with("zst") { b"\x28\xb5\x2f\xfd" } else { b"" };
+            fs::write(folder.path().join(name), bytes).unwrap();
         }
         fs::create_dir(folder.path().join("d.tar")).unwrap();
         let targets = resolve(&[folder.path().to_path_buf()]).unwrap().targets;
