@@ -98,7 +98,7 @@ fn columns_features_and_datasets_go_along_as_the_libraries_wrote_them() {
     let not_told = [
         left(&[("component __index_level_0__", 5), ("component blobs", 5), ("component day", 5)]),
         left(&[("component captions", 1), ("component image/height", 5)]),
-        left(&[("dataset huge", 1), ("dataset mean", 1), ("dataset points", 1)]),
+        left(&[("component wide", 5), ("dataset huge", 1), ("dataset mean", 1), ("dataset points", 1)]),
         left(&[("component width", 4)]),
         left(&[("component width", 5)]),
     ];

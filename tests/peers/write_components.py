@@ -145,6 +145,8 @@ def hdf5(path):
         file["mean"] = np.zeros((3, 4), np.float32)
         file["huge"] = np.zeros((ROWS, 1 << 19), np.float32)
         file["points"] = np.zeros(ROWS, np.dtype([("x", "f4"), ("y", "f4")]))
+        wide = file.create_dataset("wide", (ROWS, 4), "f8", chunks=(1 << 20, 4), maxshape=(None, 4), compression="gzip")
+        wide[:] = 1
 
     def npy(array):
         import io

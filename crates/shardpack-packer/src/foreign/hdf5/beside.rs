@@ -3,8 +3,8 @@
 //! Text and bytes go as they are, a number as its text, rows of several of them as JSON in the shape that they have; pixels of two
 //! and more axes are a `.npy`, as those of images are.
 //!
-//! Holds at all times: no row of more than [`MOST_ROW_BYTES`] is taken for one; what cannot be read is told by its name and costs
-//! no image.
+//! Holds at all times: no row of more than [`MOST_ROW_BYTES`] is taken for one, and of each dataset no more than
+//! [`MOST_BATCH_BYTES`] is in memory; a dataset that is not read is told by its name and costs no image.
 
 use hdf5_reader::{Dataset, Datatype, Hdf5File, error::ByteOrder};
 use shardpack_format::{ErrorKind, Result, formats::foreign::Plain, npy};
@@ -20,6 +20,10 @@ use super::{
 const MOST_ROW_BYTES: u64 = 1 << 20;
 /// Most datasets that are read: each has a batch in memory.
 const MOST: usize = 64;
+/// Bytes of a batch, where chunks are no longer.
+const BATCH_BYTES: usize = 1 << 18;
+/// Longest chunk in bytes, unpacked.
+const MOST_BATCH_BYTES: u64 = 16 << 20;
 
 /// A dataset beside the images.
 #[derive(Clone, Debug)]
@@ -88,8 +92,9 @@ impl Opened {
     /// # Errors
     /// When the system fails.
     pub fn open(file: &Hdf5File, beside: &Beside, is_wanted: bool) -> Result<Self> {
-        let rows = is_wanted.then(|| Rows::open(file, &beside.path)).transpose();
-        Ok(Self { name: beside.name.clone(), rows: told(rows)?.flatten() })
+        let rows = is_wanted.then(|| Rows::in_batches_of(BATCH_BYTES, file, &beside.path)).transpose();
+        let rows = told(rows)?.flatten().filter(|rows| rows.batch_bytes() <= MOST_BATCH_BYTES);
+        Ok(Self { name: beside.name.clone(), rows })
     }
 
     /// What row `number` holds; nothing where that cannot be told, or why it cannot be read.

@@ -63,6 +63,14 @@ impl Rows {
     /// # Errors
     /// When it is damaged, a row or a chunk is longer than what is read at once, or it has more than the file can hold.
     pub fn open(file: &Hdf5File, path: &str) -> Result<Self> {
+        Self::in_batches_of(BATCH_BYTES, file, path)
+    }
+
+    /// As [`Rows::open`], with batches of so many bytes, or of the rows of one chunk.
+    ///
+    /// # Errors
+    /// As [`Rows::open`].
+    pub fn in_batches_of(batch_bytes: usize, file: &Hdf5File, path: &str) -> Result<Self> {
         let dataset = file.dataset(path).map_err(open::told)?;
         let in_dataset = |what: String| Error::data(format!("dataset {path}: {what}"));
         let item_bytes = dataset.raw_element_size().map_err(|error| in_dataset(open::said(&error)))?;
@@ -88,7 +96,7 @@ impl Rows {
             )));
         }
         let band = chunks.first().copied().map_or(1, u64::from).max(1);
-        let fit = (BATCH_BYTES as u64 / row_bytes.max(1)).clamp(1, BATCH_ROWS);
+        let fit = (batch_bytes as u64 / row_bytes.max(1)).clamp(1, BATCH_ROWS);
         let step = match band {
             band if band <= fit => fit / band * band,
             band if band.checked_mul(row_bytes).is_some_and(|bytes| bytes <= MOST_BYTES as u64) => band,
@@ -96,6 +104,11 @@ impl Rows {
         };
         let (row_bytes, path) = (row_bytes as usize, path.to_owned());
         Ok(Self { dataset, path, row_bytes, band, step, at: 0..0, held: Ok(Vec::new()), narrow_end: 0 })
+    }
+
+    /// Length of a batch in bytes, as far as the items themselves hold them.
+    pub fn batch_bytes(&self) -> u64 {
+        self.step * self.row_bytes as u64
     }
 
     /// The dataset.
