@@ -170,6 +170,26 @@ fn which_columns_go_along_can_be_chosen_and_the_others_are_counted() {
 }
 
 #[test]
+fn what_has_no_place_is_counted_by_the_name_of_its_field_and_nothing_else_is() {
+    let bench = Bench::new();
+    let (image, source) = (jpeg(1, 7700), bench.at("x.tfrecord"));
+    let fields = ["jpg", "A/B", "a b", "c/d", "txt"];
+    let mut features: Vec<(&str, Feature<'_>)> =
+        vec![("image", Feature::Bytes(&image)), ("label", Feature::Ints(&[1]))];
+    features.extend(fields.iter().map(|name| (*name, Feature::Bytes(name.as_bytes()))));
+    fs::write(&source, tf_record(&features)).unwrap();
+    let ran = convert(&[&source], &bench.dst(), &[]).code(0);
+    ran.says("left out, as webdataset has no place for it beside the image: jpg");
+    let told = |names: [(&str, &str); 3]| BTreeMap::from(names.map(|(name, is)| (name.to_owned(), is.into())));
+    assert_eq!(found(&bench.dst())[&7700], told([("a_b", "A/B"), ("c_d", "c/d"), ("txt", "txt")]));
+    assert_eq!(ignored(&bench.dst()), left(&[("component a b", 1), ("component jpg", 1)]));
+    let dst = bench.at("rec");
+    convert(&[&source], &dst, &["--format", "recordio"]).code(0).says("left out: A/B, a b, c/d, jpg, txt");
+    let all = ["A/B", "a b", "c/d", "jpg", "txt"].map(|name| format!("component {name}"));
+    assert_eq!(ignored(&dst), left(&all.each_ref().map(|name| (name.as_str(), 1))));
+}
+
+#[test]
 fn more_components_than_have_room_are_a_question_that_names_them() {
     let bench = Bench::new();
     let names: Vec<String> = (0..33).map(|number| format!("field{number:02}")).collect();

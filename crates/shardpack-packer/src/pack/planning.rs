@@ -105,6 +105,7 @@ pub fn plan_all(
         let plans = plans.collect::<Result<Vec<_>>>().map_err(|error| error.in_file(source.path()))?;
         let mut notes_of = std::mem::take(&mut of_source);
         notes_of.extend(plans.iter().flat_map(|plan| notes(plan, &sniffed.kinds)));
+        notes_of.extend(placeless(&found, &bytes.format));
         let (source, medium, kinds) = (source.clone(), medium.clone(), sniffed.kinds.clone());
         all.push(Planned { source, plans, medium, kinds, notes: notes_of });
     }
@@ -185,6 +186,14 @@ fn settled(
         bytes.format.beside = all.into_iter().filter(|kind| formats::has_place_for(&bytes.format, kind)).collect();
     }
     Ok(bytes)
+}
+
+/// Says which components `format` has no place for; how many samples have them is counted.
+fn placeless(found: &[Found], format: &formats::Choice) -> Option<String> {
+    let kinds = found.first().map_or(&[][..], |found| &found.listing.extra().kinds);
+    let names: Vec<_> = kinds.iter().filter(|kind| !format.beside.contains(kind)).map(Beside::name).collect();
+    let what = format!("left out, as {} has no place for it beside the image", format.name);
+    (!names.is_empty()).then(|| format!("component {what}: {}", names.join(", ")))
 }
 
 /// Fails where a component was asked for that no sample has.

@@ -144,8 +144,8 @@ impl Found {
         let mut found = self.clone();
         found.listing = Arc::new(self.listing.with_kinds(kinds));
         let is_kept = |what: &str| {
-            let name = what.strip_prefix(COMPONENT).map(str::to_ascii_lowercase);
-            kinds.iter().any(|kind| Some(kind.name()) == name.as_deref())
+            let of_field = what.strip_prefix(COMPONENT).and_then(|field| Beside::field(field).ok());
+            of_field.is_some_and(|of_field| kinds.iter().any(|kind| kind.name() == of_field.name()))
         };
         // A few of them may have been counted as what cannot be had.
         found.ignored.extend(found.carried.extract_if(.., |what, _| !is_kept(what)));

@@ -34,8 +34,8 @@ pub(super) struct Fields {
     known: HashMap<String, Option<u32>>,
     /// Those of all samples end to end: which, its length, where and how it is fetched.
     found: Vec<(u32, u32, i64)>,
-    /// Of how many samples a component is there and cannot be had as it is.
-    missed: BTreeMap<u32, u64>,
+    /// Of how many samples a field is there and cannot be had as it is, or has the name of another.
+    missed: BTreeMap<String, u64>,
 }
 
 impl Fields {
@@ -50,7 +50,10 @@ impl Fields {
                 (Some(stamp), Some(bytes)) if self.found[first..].iter().all(|(known, ..)| *known != number) => {
                     self.found.push((number, bytes, stamp));
                 }
-                _ => *self.missed.entry(number).or_default() += 1,
+                _ => match self.missed.get_mut(&other.name) {
+                    Some(samples) => *samples += 1,
+                    None => drop(self.missed.insert(other.name.clone(), 1)),
+                },
             }
         }
         self.found.len() as u64
@@ -133,10 +136,7 @@ pub(super) fn count(
             if is_kind(field) && options.components.wants_field(field) { &mut *carried } else { &mut *ignored };
         *counts.entry(format!("{COMPONENT}{field}")).or_default() += samples;
     }
-    for (number, samples) in &scanned.fields.missed {
-        let name = &scanned.fields.names[*number as usize];
-        if is_kind(name) {
-            *ignored.entry(format!("{COMPONENT}{name}")).or_default() += samples;
-        }
+    for (field, samples) in scanned.fields.missed.iter().filter(|(field, _)| is_kind(field)) {
+        *ignored.entry(format!("{COMPONENT}{field}")).or_default() += samples;
     }
 }
