@@ -16,9 +16,9 @@ use crate::{
     python,
 };
 
-const TARGETS: [&str; 14] = [
-    "tar", "tfrecord", "recordio", "mds", "parquet", "hdf5", "lmdb", "plain", "imaging", "list", "coco", "index",
-    "manifest", "seekable",
+const TARGETS: [&str; 15] = [
+    "tar", "tfrecord", "recordio", "mds", "parquet", "hdf5", "lmdb", "plain", "npy", "imaging", "list", "coco",
+    "index", "manifest", "seekable",
 ];
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
@@ -167,6 +167,13 @@ fn seed(name: &str, corpus: &Path) -> Result<()> {
                     copy(&path, &corpus.join(name))?;
                 }
             }
+        }
+        "npy" => {
+            let dict = |shape: &str| format!("{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}, }}\n");
+            let image = [b"\x93NUMPY\x01\0\x3f\0", dict("(2, 1, 3)").as_bytes(), &[7; 6]].concat();
+            let long = [b"\x93NUMPY\x03\0\x3a\0\0\0", dict("(2,)").as_bytes(), &[7; 3]].concat();
+            write(&corpus.join("image"), &image)?;
+            write(&corpus.join("version-3"), &long)?;
         }
         "imaging" => {
             let photos = root().join("fixtures/photos");

@@ -1,9 +1,11 @@
 //! Arrays of numpy as images: `uint8`, two or three axes.
 //!
-//! # Specification
-//! numpy 2, `lib/format.py`: magic, version, length of the head (2 bytes in version 1, else 4), a Python dict, the items.
+//! The head is read by [`shardpack_format::npy`].
 
-use shardpack_format::image_header::Kind;
+use shardpack_format::{
+    image_header::Kind,
+    npy::{self, Head},
+};
 
 use crate::{Layout, Limits, Picture, Refused, refused::plain};
 
@@ -16,60 +18,28 @@ pub(super) struct Shape {
     planes: bool,
 }
 
-struct Head<'a> {
-    dtype: &'a str,
-    is_fortran: bool,
-    shape: Vec<u64>,
-    items: &'a [u8],
-}
-
 fn damaged(what: impl Into<String>) -> Refused {
     Refused::Damaged(Kind::Npy, what.into())
 }
 
-fn head(bytes: &[u8]) -> Option<Head<'_>> {
-    let (start, length) = match bytes.get(6)? {
-        1 => (10, usize::from(u16::from_le_bytes(*bytes.get(8..)?.first_chunk()?))),
-        _ => (12, u32::from_le_bytes(*bytes.get(8..)?.first_chunk()?) as usize),
-    };
-    let end = length.checked_add(start)?;
-    let text = str::from_utf8(bytes.get(start..end)?).ok()?;
-    // The dict is written by `repr`, so each key and its value look one way.
-    let value = |key: &str| text.split_once(key)?.1.split_once(':').map(|(_, value)| value.trim_start());
-    let dtype = value("'descr'")?.strip_prefix('\'')?.split_once('\'')?.0;
-    let is_fortran = value("'fortran_order'")?.starts_with("True");
-    let shape = value("'shape'")?.strip_prefix('(')?.split_once(')')?.0;
-    let axes = shape.split(',').map(str::trim).filter(|axis| !axis.is_empty());
-    let shape = axes.map(|axis| axis.parse().ok()).collect::<Option<Vec<u64>>>()?;
-    Some(Head { dtype, is_fortran, shape, items: &bytes[end..] })
+fn head(bytes: &[u8]) -> Result<Head<'_>, Refused> {
+    npy::read_head(bytes).map_err(|error| damaged(plain(&error.what())))
 }
 
-/// Bytes an item: the digits behind the kind of its type. Objects have none that are in the file.
-fn item_bytes(dtype: &str) -> Option<u64> {
-    let kind = dtype.get(1..2)?;
-    let count: u64 = dtype.get(2..)?.split('[').next()?.parse().ok()?;
-    match kind {
-        "b" | "i" | "u" | "f" | "c" | "m" | "M" | "S" | "V" => Some(count),
-        "U" => count.checked_mul(4),
-        _ => None,
-    }
-}
-
-/// Whether all items are there.
+/// Whether all items are there. Behind them may be more: `np.save` puts several arrays into one file.
 pub(super) fn check(bytes: &[u8]) -> Result<(), Refused> {
-    let head = head(bytes).ok_or_else(|| damaged("no head that can be read"))?;
-    let item = item_bytes(head.dtype).ok_or_else(|| damaged(plain(&format!("items of type {}", head.dtype))))?;
-    let needed = head.shape.iter().try_fold(item, |bytes, &axis| bytes.checked_mul(axis));
-    match needed {
-        Some(needed) if needed <= head.items.len() as u64 => Ok(()),
-        _ => Err(damaged(format!("truncated: {:?} of {} bytes in {} bytes", head.shape, item, head.items.len()))),
+    let head = head(bytes)?;
+    let items = (bytes.len() - head.data_offset) as u64;
+    match head.data_bytes <= items {
+        true => Ok(()),
+        false => head.check_length(bytes.len() as u64).map_err(|error| damaged(plain(&error.what()))),
     }
 }
 
 /// How an array is a picture.
 pub(super) fn shape(bytes: &[u8]) -> Result<Shape, Refused> {
     check(bytes)?;
-    let head = head(bytes).ok_or_else(|| damaged("no head that can be read"))?;
+    let head = head(bytes)?;
     let odd = || damaged(plain(&format!("{} of {:?} is no picture", head.dtype, head.shape)));
     if head.is_fortran || !matches!(head.dtype, "|u1" | "<u1" | ">u1" | "=u1") {
         return Err(odd());
@@ -100,7 +70,7 @@ pub(super) fn decode(bytes: &[u8], limits: &Limits) -> Result<Picture, Refused> 
     let Shape { width, height, layout, planes } = shape(bytes)?;
     let channels = layout.channels();
     limits.admit(width, height, channels as u8)?;
-    let items = head(bytes).map_or(&[][..], |head| head.items);
+    let items = &bytes[head(bytes)?.data_offset..];
     let pixels = width as usize * height as usize;
     let items = items.get(..pixels * channels).unwrap_or_default();
     let pixels = match planes {
@@ -112,8 +82,6 @@ pub(super) fn decode(bytes: &[u8], limits: &Limits) -> Result<Picture, Refused> 
 
 #[cfg(test)]
 mod tests {
-    use shardpack_format::npy;
-
     use super::*;
 
     fn array(dtype: &str, shape: &[u64], items: usize) -> Vec<u8> {
