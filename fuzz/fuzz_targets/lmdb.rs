@@ -5,7 +5,7 @@ use std::io::Write;
 
 use libfuzzer_sys::fuzz_target;
 use shardpack_fuzz::within;
-use shardpack_packer::foreign::lmdb::Environment;
+use shardpack_foreign::lmdb::Environment;
 
 fuzz_target!(|input: &[u8]| {
     let mut file = tempfile::NamedTempFile::new().expect("a temporary file");

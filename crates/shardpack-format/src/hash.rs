@@ -7,7 +7,7 @@
 
 mod named;
 
-pub use named::Named;
+pub use named::{Named, digest};
 
 use blake3::hazmat::{self, ChainingValue, HasherExt, Mode};
 

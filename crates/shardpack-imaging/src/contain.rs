@@ -1,55 +1,34 @@
 //! Panics of crates that read files of others, which some files cause. Those of decoders are refusals of one image here.
 
-use std::{
-    cell::Cell,
-    panic::{self, AssertUnwindSafe},
-    sync::Once,
-    thread,
-};
+use std::{panic, sync::Once, thread};
 
-use shardpack_format::image_header::Kind;
+use shardpack_format::{contain::caught, image_header::Kind};
 
 use crate::Refused;
 
-thread_local! {
-    /// Whether panics of this thread are about to be told, so that nothing is printed of them.
-    static IS_CONTAINED: Cell<bool> = const { Cell::new(false) };
-}
-
 /// Calls into decoders and encoders with the image in `bytes`; a panic in there says that they do not take it.
 pub(crate) fn contained<T>(bytes: &[u8], call: impl FnOnce() -> Result<T, Refused>) -> Result<T, Refused> {
+    silence_threads();
     // Nothing that the call has touched is used again but `bytes`, which it cannot change.
     caught(call).unwrap_or_else(|_| Err(Refused::Damaged(Kind::of(bytes), "its decoder gives up on it".to_owned())))
 }
 
-/// Whether panics of this thread are told by what waits for it, and need not be printed.
-fn is_contained() -> bool {
-    // jpeg-decoder 0.3 has threads of its own, so called, for images of some size, and panics itself when one of them does.
-    let is_decoder = || thread::current().name().is_some_and(|name| name.starts_with("worker thread for component "));
-    IS_CONTAINED.try_with(Cell::get).unwrap_or(false) || is_decoder()
-}
-
-/// What `call` gives, or what it panicked with, of which nothing is printed. What it was doing must not be used again. It
-/// has no effect where a program is built to abort on panic.
-///
-/// The first call puts a hook before the one that prints panics, for good. It changes nothing outside of these calls.
-///
-/// # Errors
-/// The panic.
-pub fn caught<T>(call: impl FnOnce() -> T) -> thread::Result<T> {
+/// Has nothing printed of panics in threads of the decoder, once and for good: it panics itself when one of them does.
+fn silence_threads() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let before = panic::take_hook();
         panic::set_hook(Box::new(move |panic| {
-            if !is_contained() {
+            if !is_of_decoder() {
                 before(panic);
             }
         }));
     });
-    let was = IS_CONTAINED.replace(true);
-    let outcome = panic::catch_unwind(AssertUnwindSafe(call));
-    IS_CONTAINED.set(was);
-    outcome
+}
+
+/// Whether this thread is one that jpeg-decoder 0.3 starts for images of some size.
+fn is_of_decoder() -> bool {
+    thread::current().name().is_some_and(|name| name.starts_with("worker thread for component "))
 }
 
 #[cfg(test)]
@@ -61,7 +40,6 @@ mod tests {
         let refused = contained(b"II\x2A\0", || -> Result<(), Refused> { panic!("out of bounds") }).unwrap_err();
         assert_eq!(refused.to_string(), "TIFF does not decode: its decoder gives up on it");
         assert_eq!(contained(b"", || Ok(7)), Ok(7));
-        assert!(!is_contained());
     }
 
     #[test]
@@ -91,7 +69,7 @@ mod tests {
             done.store(true, std::sync::atomic::Ordering::Relaxed);
         });
         let named =
-            |name: &str| thread::Builder::new().name(name.to_owned()).spawn(is_contained).unwrap().join().unwrap();
+            |name: &str| thread::Builder::new().name(name.to_owned()).spawn(is_of_decoder).unwrap().join().unwrap();
         assert!(named("worker thread for component 2"));
         assert!(!named("worker"));
     }

@@ -16,7 +16,6 @@ mod resize;
 #[allow(unsafe_code, reason = "libjpeg-turbo is C")]
 mod turbo;
 
-pub use contain::caught;
 pub use decode::{check, decode};
 pub use encode::{Encode, encode};
 pub use perceptual::{distance, perceptual_hash};

@@ -2,13 +2,12 @@
 //!
 //! Options go in, a report comes out; nothing here prints. Progress goes to a [`monitor::Monitor`].
 
+pub use shardpack_foreign as foreign;
 pub use shardpack_imaging as imaging;
 
 pub mod adopt;
 pub mod copy;
-mod digest;
 mod extra;
-pub mod foreign;
 pub mod inspect;
 pub mod ledger;
 pub mod listing;

@@ -11,11 +11,12 @@ use rayon::prelude::*;
 use shardpack_format::{
     Error, Result,
     formats::{self, Format, sidecars},
+    hash::digest,
     index::Index,
     manifest::{self, Blake3, Manifest},
 };
 
-use crate::{digest::digest, monitor::Silent, plan::Plan, sys};
+use crate::{plan::Plan, sys};
 
 /// Bytes that are written at a time.
 const WRITE_BYTES: usize = 256 << 10;
@@ -151,7 +152,7 @@ fn hash_file(path: &Path, names: &[String], unpack: bool) -> Result<BTreeMap<Str
     let mut inner: Box<dyn Read> =
         if unpack { Box::new(zstd::Decoder::new(file).map_err(failed)?) } else { Box::new(file) };
     let names = names.iter().map(String::as_str);
-    Ok(digest(&mut inner, names, &Silent).map_err(|error| error.in_file(path))?.1)
+    Ok(digest(&mut inner, names, &|| Ok(())).map_err(|error| error.in_file(path))?.1)
 }
 
 /// Writes sidecars under a temporary name, one after the other.

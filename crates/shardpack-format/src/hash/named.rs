@@ -4,12 +4,17 @@
 //! Source: FIPS 180-4 (SHA-1, SHA-256), RFC 1321 (MD5), xxHash 0.8 (the rest, seed 0, digits in canonical big-endian order
 //! as python-xxhash's `hexdigest` has them).
 
+use std::{collections::BTreeMap, io::Read};
+
 use md5::Md5;
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
 use xxhash_rust::{xxh3::Xxh3Default, xxh32::Xxh32, xxh64::Xxh64};
 
-use crate::{Error, Result};
+use crate::{Error, Result, formats::foreign::fill};
+
+/// Bytes that are read at a time to be hashed.
+const READ_BYTES: usize = 256 << 10;
 
 /// Hashes bytes in order by a hash that has a name.
 #[derive(Clone)]
@@ -72,6 +77,30 @@ impl Named {
             State::Xxh128(state) => super::hex(&state.digest128().to_be_bytes()),
         }
     }
+}
+
+/// Length in bytes of what `input` gives, and its hashes by their names, all in one pass; `go_on` is asked before each read.
+///
+/// # Errors
+/// When `input` cannot be read to its end, a name is none of [`Named::ALL`], or `go_on` says so.
+pub fn digest<'n>(
+    input: &mut (impl Read + ?Sized),
+    names: impl IntoIterator<Item = &'n str>,
+    go_on: &dyn Fn() -> Result<()>,
+) -> Result<(u64, BTreeMap<String, String>)> {
+    let hashes = names.into_iter().map(|name| Ok((name, Named::new(name)?)));
+    let mut hashes = hashes.collect::<Result<Vec<_>>>()?;
+    let (mut piece, mut bytes) = (vec![0; READ_BYTES], 0);
+    loop {
+        go_on()?;
+        let read = fill(input, &mut piece).map_err(|error| Error::io("cannot read", error).at_byte(bytes))?;
+        if read == 0 {
+            break;
+        }
+        hashes.iter_mut().for_each(|(_, hash)| hash.update(&piece[..read]));
+        bytes += read as u64;
+    }
+    Ok((bytes, hashes.into_iter().map(|(name, hash)| (name.to_owned(), hash.finish())).collect()))
 }
 
 impl std::fmt::Debug for Named {

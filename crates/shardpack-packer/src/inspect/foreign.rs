@@ -257,7 +257,7 @@ fn look_at(file: &ShardFile, facts: &mut Facts, monitor: &dyn Monitor) -> Result
     }
     monitor.advance(0, file.bytes - told);
     // Hashes are for `verify`: this is a look.
-    facts.problems.extend(file.compare(true, monitor)?.problems);
+    facts.problems.extend(file.compare(true, &|| monitor.go_on())?.problems);
     match scanned {
         Ok(of_file) => {
             facts.add_file(file, of_file, samples);

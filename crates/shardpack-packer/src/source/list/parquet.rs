@@ -29,7 +29,7 @@ pub(super) fn read(file: File, rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Re
         rows.note(format!("columns left out, neither numbers nor text: {}", table.left_out().join(", ")));
     }
     let (mut line, mut text) = (0, Vec::new());
-    while let Some(cells) = table.next()? {
+    while let Some(cells) = table.next_row()? {
         line += 1;
         text.clear();
         if rows.wants_text {

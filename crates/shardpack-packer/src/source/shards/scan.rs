@@ -153,7 +153,7 @@ pub(super) fn scan(
     scanned.remarks.extend(walk.remarks().iter().map(ToString::to_string));
     if file.expected.is_some() {
         let mut differences: Vec<String> = file.differing_samples(found).iter().map(Error::what).collect();
-        let compared = file.compare(false, monitor)?;
+        let compared = file.compare(false, &|| monitor.go_on())?;
         scanned.remarks.extend(compared.notes);
         for error in compared.problems {
             match error.kind() {

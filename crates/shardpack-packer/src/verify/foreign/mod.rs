@@ -290,7 +290,7 @@ fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor) -> Result<Wa
             }
         }
     }
-    let compared = file.compare(options.quick, monitor)?;
+    let compared = file.compare(options.quick, &|| monitor.go_on())?;
     for error in &compared.problems {
         walked.add_error(file, error);
     }

@@ -92,7 +92,7 @@ fn varint(cursor: &mut Cursor) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::foreign::plain::tests::{IMAGE, cuts_and_flips, fixture};
+    use crate::plain::tests::{IMAGE, cuts_and_flips, fixture};
 
     #[test]
     fn datums_of_protobuf_are_read() {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::foreign::plain::tests::{IMAGE, cuts_and_flips, fixture, text};
+use crate::plain::tests::{IMAGE, cuts_and_flips, fixture, text};
 
 #[test]
 fn tuples_keys_and_lengths_of_pyarrow_are_read() {

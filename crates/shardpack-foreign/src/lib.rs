@@ -1,4 +1,4 @@
-//! Files that may be shards of any writer: told by their content, unpacked, walked.
+//! Records in files that others wrote: the kind of a file is told by its content; it is unpacked and walked, trusting nothing.
 //!
 //! Knows every format through [`formats::foreign`], and Hugging Face parquet, LMDB and HDF5 beside them; `convert`, `verify` and
 //! `inspect` all come to foreign shards this way. Nothing here trusts a name: an extension only says how a file is
@@ -12,9 +12,10 @@ mod keys;
 mod lack;
 pub mod lmdb;
 pub mod parquet;
-pub(crate) mod patterns;
+pub mod patterns;
 pub mod plain;
 mod recognise;
+pub mod sys;
 mod unpack;
 
 use std::{
@@ -34,7 +35,6 @@ use shardpack_format::{
     },
 };
 
-use crate::sys;
 use lack::Lack;
 pub use unpack::Packed;
 

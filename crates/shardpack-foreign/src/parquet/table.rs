@@ -17,13 +17,18 @@ const MOST_COLUMNS: usize = 256;
 
 /// What a cell holds.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Datum {
+pub enum Datum {
+    /// Nothing.
     Null,
+    /// A truth value.
     Bool(bool),
+    /// A whole number.
     Number(i128),
     /// A number with a fraction, as JSON spells it.
     Real(String),
+    /// Text or bytes.
     Text(Vec<u8>),
+    /// Cells in order.
     List(Vec<Datum>),
 }
 
@@ -39,7 +44,7 @@ struct Column {
 }
 
 /// A file that is read row by row.
-pub(crate) struct Table {
+pub struct Table {
     file: Arc<File>,
     footer: Footer,
     columns: Vec<Column>,
@@ -101,7 +106,7 @@ impl Table {
     ///
     /// # Errors
     /// When the file is damaged.
-    pub fn next(&mut self) -> Result<Option<Vec<Datum>>> {
+    pub fn next_row(&mut self) -> Result<Option<Vec<Datum>>> {
         contained(|| self.step())
     }
 

@@ -143,7 +143,7 @@ fn numpy(map: &Value, input: &[u8]) -> Result<Value, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::foreign::plain::tests::{HWC, IMAGE, cuts_and_flips, fixture, text};
+    use crate::plain::tests::{HWC, IMAGE, cuts_and_flips, fixture, text};
 
     #[test]
     fn lists_of_bytes_and_labels_are_read() {

@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 
 use hdf5_reader::Hdf5File;
-use shardpack_format::{Error, Result};
+use shardpack_format::{Error, Result, splits::KNOWN};
 
 use super::open;
-use crate::source::image_folder::SPLITS;
 
 /// Names of datasets of images, the likeliest first.
 pub(super) const IMAGES: [&str; 13] = [
@@ -96,7 +95,7 @@ fn words(name: &str) -> impl Iterator<Item = String> {
 }
 
 fn is_split(word: &str) -> bool {
-    SPLITS.contains(&word)
+    KNOWN.contains(&word)
 }
 
 /// The split that a path names: `train` of `x_train` and of `train/images`.

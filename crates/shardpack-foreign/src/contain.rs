@@ -2,8 +2,7 @@
 
 use std::any::Any;
 
-use shardpack_format::{Error, Result};
-use shardpack_imaging::caught;
+use shardpack_format::{Error, Result, contain::caught};
 
 /// What the language itself says where it panics.
 const OF_CODE: [&str; 6] = ["`", "out of bounds", "out of range", "attempt to", "assertion", "overflow"];

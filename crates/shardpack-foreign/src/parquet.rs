@@ -38,7 +38,7 @@ use self::{
 };
 use super::contain;
 
-pub(crate) use table::{Datum, Table};
+pub use table::{Datum, Table};
 
 /// Rows that are looked at for the first value of a column that may hold images.
 const SNIFFED_ROWS: u64 = 1000;

@@ -1,7 +1,7 @@
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::foreign::plain::tests::{HWC, IMAGE, cuts_and_flips, fixture, text};
+use crate::plain::tests::{HWC, IMAGE, cuts_and_flips, fixture, text};
 
 fn ints(numbers: &[i64]) -> Value {
     Value::List(numbers.iter().copied().map(Value::Int).collect())

@@ -27,15 +27,15 @@ const INDEX_JSON: &str = "index.json";
 const BESIDE: [&str; 7] = ["idx", "lst", "index", "json", "txt", "csv", "md"];
 
 /// What a file that is whole and holds nothing is counted as.
-pub(crate) const WITHOUT_SAMPLES: &str = "shard without samples";
+pub const WITHOUT_SAMPLES: &str = "shard without samples";
 /// What is said where nothing holds any.
-pub(crate) const NO_SAMPLE: &str = "no sample in it";
+pub const NO_SAMPLE: &str = "no sample in it";
 
 /// Why something in a folder is passed over.
 const UNKNOWN: &str = "no shard by its first bytes";
 const HIDDEN: &str = "hidden";
 /// A folder that is no shard.
-pub(crate) const FOLDER: &str = "folder";
+pub const FOLDER: &str = "folder";
 const IRREGULAR: &str = "not a regular file";
 
 /// The files that some sources stand for.
@@ -65,7 +65,7 @@ pub fn look(sources: &[PathBuf]) -> Result<Files> {
 ///
 /// # Errors
 /// When it is not there, or a folder cannot be read.
-pub(crate) fn find(source: &Path, from: Option<Kind>) -> Result<Files> {
+pub fn find(source: &Path, from: Option<Kind>) -> Result<Files> {
     let mut files = Files::default();
     let with_kind = |path: PathBuf| Ok((sys::is_folder(&path)?, path));
     let paths: Vec<(bool, PathBuf)> = expanded(source)?.into_iter().map(with_kind).collect::<Result<_>>()?;
@@ -82,7 +82,7 @@ pub(crate) fn find(source: &Path, from: Option<Kind>) -> Result<Files> {
 ///
 /// # Errors
 /// When it cannot be read.
-pub(crate) fn of_folder(folder: &Path, from: Option<Kind>) -> Result<Files> {
+pub fn of_folder(folder: &Path, from: Option<Kind>) -> Result<Files> {
     let mut files = Files::default();
     let paths = files.in_folder(folder)?;
     let looked: Vec<_> = paths
@@ -135,7 +135,7 @@ pub(crate) fn of_folder(folder: &Path, from: Option<Kind>) -> Result<Files> {
 ///
 /// # Errors
 /// When it cannot be looked at.
-pub(crate) fn is_shard(path: &Path) -> Result<bool> {
+pub fn is_shard(path: &Path) -> Result<bool> {
     let Some(meta) = sys::metadata_if_there(path)? else { return Ok(true) };
     if meta.is_dir() {
         return sys::is_file(&path.join(DATA_FILE));
@@ -169,7 +169,7 @@ impl Files {
     }
 
     /// Adds what another source stands for.
-    pub(crate) fn append(&mut self, mut other: Self) {
+    pub fn append(&mut self, mut other: Self) {
         self.shards.append(&mut other.shards);
         self.problems.append(&mut other.problems);
         for (reason, files) in other.ignored {
@@ -182,7 +182,7 @@ impl Files {
     ///
     /// # Errors
     /// When a file is given twice, or an index cannot be looked at.
-    pub(crate) fn checked(mut self) -> Result<Self> {
+    pub fn checked(mut self) -> Result<Self> {
         let mut seen = BTreeSet::new();
         if let Some(twice) = self.shards.iter().find(|shard| !seen.insert(&shard.path)) {
             return Err(Error::usage("is given twice").in_file(&twice.path));

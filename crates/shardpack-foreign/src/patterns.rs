@@ -20,7 +20,7 @@ const MOST_EXPANDED: usize = 1 << 20;
 ///
 /// # Errors
 /// When that is nothing, or something that is not there or cannot be looked at.
-pub(crate) fn expanded(source: &Path) -> Result<Vec<PathBuf>> {
+pub fn expanded(source: &Path) -> Result<Vec<PathBuf>> {
     if sys::metadata_if_there(source)?.is_some() {
         return Ok(vec![source.to_path_buf()]);
     }

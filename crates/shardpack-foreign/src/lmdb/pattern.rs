@@ -110,7 +110,7 @@ impl Pattern {
 }
 
 /// A label that is a number if it can be one.
-pub(in crate::foreign) fn label(text: &[u8]) -> Label {
+pub(crate) fn label(text: &[u8]) -> Label {
     let text = text.trim_ascii();
     match str::from_utf8(text) {
         Ok("") => Label::Missing,

@@ -27,7 +27,7 @@ const KEYS: [&str; 5] = ["key", "id", "image_id", "image", "sample"];
 
 /// Keys, each with what is said of it.
 #[derive(Debug, Default)]
-pub(in crate::foreign) struct Table {
+pub(crate) struct Table {
     text: Vec<u8>,
     rows: Vec<Row>,
     /// Keys that were asked for and are not there: how many, and the first of them.
@@ -292,7 +292,7 @@ fn shown(bytes: &[u8]) -> String {
 ///
 /// # Errors
 /// When that cannot be told.
-pub(in crate::foreign) fn meta_info(path: &Path) -> Result<Option<PathBuf>> {
+pub(crate) fn meta_info(path: &Path) -> Result<Option<PathBuf>> {
     let list = path.parent().unwrap_or(Path::new("")).join("meta_info.txt");
     Ok(sys::is_file(&list)?.then_some(list))
 }

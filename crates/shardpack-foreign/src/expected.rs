@@ -8,10 +8,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use shardpack_format::{Error, ErrorKind, Result, formats::mds, size};
+use shardpack_format::{Error, ErrorKind, Result, formats::mds, hash::digest, size};
 
 use super::ShardFile;
-use crate::{digest::digest, monitor::Monitor, sys};
+use crate::sys;
 
 /// What came of it.
 #[derive(Debug, Default)]
@@ -34,8 +34,8 @@ impl ShardFile {
     /// Where only the compressed file is there, what it unpacks to is what the index speaks of.
     ///
     /// # Errors
-    /// When the person interrupts it.
-    pub fn compare(&self, quick: bool, monitor: &dyn Monitor) -> Result<Compared> {
+    /// When `go_on` says so, which is asked now and then.
+    pub fn compare(&self, quick: bool, go_on: &dyn Fn() -> Result<()>) -> Result<Compared> {
         let mut compared = Compared::default();
         let Some(expected) = &self.expected else { return Ok(compared) };
         let raw = &expected.raw_data;
@@ -46,11 +46,11 @@ impl ShardFile {
         let folder = self.path.ancestors().nth(depth(own)).unwrap_or(Path::new(""));
         let raw_path = folder.join(&raw.basename);
         match sys::metadata_if_there(&raw_path) {
-            Ok(Some(meta)) => compared.file(&raw_path, raw, meta.len(), quick, monitor)?,
+            Ok(Some(meta)) => compared.file(&raw_path, raw, meta.len(), quick, go_on)?,
             Ok(None) if quick => {}
             Ok(None) => {
                 let (names, unknown) = raw.known_hashes();
-                let unpacked = self.input().and_then(|mut input| digest(&mut input.bytes, names, monitor));
+                let unpacked = self.input().and_then(|mut input| digest(&mut input.bytes, names, go_on));
                 match unpacked {
                     Ok(found) => compared.add(&self.path, " unpacked", raw, found, &unknown),
                     Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
@@ -63,7 +63,7 @@ impl ShardFile {
         if let Some(zip) = &expected.zip_data {
             let path = folder.join(&zip.basename);
             match sys::metadata_if_there(&path) {
-                Ok(Some(meta)) => compared.file(&path, zip, meta.len(), quick, monitor)?,
+                Ok(Some(meta)) => compared.file(&path, zip, meta.len(), quick, go_on)?,
                 Ok(None) => {}
                 Err(error) => compared.problems.push(error),
             }
@@ -80,13 +80,13 @@ impl Compared {
         expected: &mds::File,
         bytes: u64,
         quick: bool,
-        monitor: &dyn Monitor,
+        go_on: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
         let (names, unknown) = if quick { Default::default() } else { expected.known_hashes() };
         let failed = |error| sys::io_error("cannot read", path, error);
         let found = match names.is_empty() {
             true => Ok((bytes, BTreeMap::new())),
-            false => File::open(path).map_err(failed).and_then(|mut file| digest(&mut file, names, monitor)),
+            false => File::open(path).map_err(failed).and_then(|mut file| digest(&mut file, names, go_on)),
         };
         match found {
             Ok(found) => self.add(path, "", expected, found, &unknown),

@@ -1,0 +1,155 @@
+//! Files that are read: errors of the system with what helps, and what is there.
+//!
+//! Holds at all times: what cannot be looked at is an error and never taken for absent.
+
+use std::{fs, io, path::Path};
+
+use shardpack_format::{Error, Result};
+
+/// Adds what to do to an error of the system, where there is something that helps.
+pub fn io_error(what: &str, path: &Path, error: io::Error) -> Error {
+    let help = match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
+        Some(rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT) => {
+            Some("free space and run the same command again: it goes on from the finished shards")
+        }
+        Some(rustix::io::Errno::ROFS) => Some("choose a folder that can be written"),
+        Some(rustix::io::Errno::ACCESS | rustix::io::Errno::PERM) => Some(match is_reading(what) {
+            true => "change its permissions, or those of the folders above it, so that you may read it",
+            false => "choose a folder that can be written, or change its permissions",
+        }),
+        _ if is_out_of_files(Some(&error)) => Some(MORE_FILES),
+        Some(rustix::io::Errno::IO) => Some("the disk failed; run the same command again once it works"),
+        _ => None,
+    };
+    let error = Error::io(what, error).in_file(path);
+    match help {
+        Some(help) => error.help(help),
+        None => error,
+    }
+}
+
+/// What helps where [`is_out_of_files`].
+pub const MORE_FILES: &str = "too few file descriptors: raise the limit (`ulimit -n 4096`) or use fewer --jobs";
+
+/// Whether there are too few file descriptors.
+pub fn is_out_of_files(error: Option<&io::Error>) -> bool {
+    let errno = error.and_then(io::Error::raw_os_error).map(rustix::io::Errno::from_raw_os_error);
+    matches!(errno, Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE))
+}
+
+/// Whether an error of reading tells of the machine at this moment and not of the file that is read: what is asked again may
+/// be there.
+///
+/// That a file is not there, is a folder, or may not be read, is so of the file. Source: errno(3); NFS, FUSE and Lustre
+/// give the others while a server or a disk is away.
+pub fn is_of_machine(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let Some(errno) = error.raw_os_error().map(Errno::from_raw_os_error) else { return false };
+    #[cfg(target_os = "linux")]
+    if matches!(errno, Errno::REMOTEIO | Errno::NOLINK | Errno::COMM) {
+        return true;
+    }
+    matches!(
+        errno,
+        Errno::IO
+            | Errno::STALE
+            | Errno::TIMEDOUT
+            | Errno::NOMEM
+            | Errno::MFILE
+            | Errno::NFILE
+            | Errno::AGAIN
+            | Errno::NODEV
+            | Errno::NOBUFS
+            | Errno::NOTCONN
+            | Errno::CONNRESET
+            | Errno::CONNREFUSED
+            | Errno::CONNABORTED
+            | Errno::HOSTDOWN
+            | Errno::HOSTUNREACH
+            | Errno::NETDOWN
+            | Errno::NETUNREACH
+            | Errno::NETRESET
+    )
+}
+
+/// Whether an error with this text came of reading alone.
+fn is_reading(what: &str) -> bool {
+    ["cannot read", "cannot open", "cannot look at", "cannot resolve", "cannot find"]
+        .iter()
+        .any(|verb| what.starts_with(verb))
+}
+
+/// What the system says of a file, links followed; `None` where there is none. Whatever else keeps it from being looked
+/// at is an error: what cannot be looked at may be there.
+pub fn metadata_if_there(path: &Path) -> Result<Option<fs::Metadata>> {
+    use io::ErrorKind::{InvalidFilename, NotADirectory, NotFound};
+    // No path has such a byte: it leads nowhere.
+    if path.as_os_str().as_encoded_bytes().contains(&0) {
+        return Ok(None);
+    }
+    match fs::metadata(path) {
+        Ok(meta) => Ok(Some(meta)),
+        Err(error) if matches!(error.kind(), NotFound | NotADirectory | InvalidFilename) => Ok(None),
+        Err(error) => Err(io_error("cannot look at", path, error)),
+    }
+}
+
+/// Whether something is there; see [`metadata_if_there`].
+///
+/// # Errors
+/// When that cannot be told.
+pub fn is_there(path: &Path) -> Result<bool> {
+    Ok(metadata_if_there(path)?.is_some())
+}
+
+/// Whether a folder is there.
+///
+/// # Errors
+/// As [`is_there`].
+pub fn is_folder(path: &Path) -> Result<bool> {
+    Ok(metadata_if_there(path)?.is_some_and(|meta| meta.is_dir()))
+}
+
+/// Whether a regular file is there.
+///
+/// # Errors
+/// As [`is_there`].
+pub fn is_file(path: &Path) -> Result<bool> {
+    Ok(metadata_if_there(path)?.is_some_and(|meta| meta.is_file()))
+}
+
+/// Why [`metadata_if_there`] found nothing: `otherwise`, unless it is a link.
+pub fn missing(path: &Path, otherwise: &'static str) -> &'static str {
+    if path.is_symlink() { "a link that leads nowhere" } else { otherwise }
+}
+
+/// Reads a whole file; `None` where there is none.
+pub fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(io_error("cannot read", path, error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_may_not_read_is_not_sent_to_a_folder_that_can_be_written() {
+        let denied = |what| {
+            io_error(what, Path::new("x"), io::Error::from_raw_os_error(rustix::io::Errno::ACCESS.raw_os_error()))
+        };
+        for what in
+            ["cannot read", "cannot read folder", "cannot open", "cannot open a file of the source", "cannot look at"]
+        {
+            assert!(denied(what).help_text().is_some_and(|help| help.contains("may read it")), "{what}");
+        }
+        for what in
+            ["cannot create", "cannot create folder", "cannot write", "cannot move", "cannot remove", "cannot lock"]
+        {
+            assert!(denied(what).help_text().is_some_and(|help| help.contains("can be written")), "{what}");
+        }
+    }
+}
