@@ -4,8 +4,9 @@
 //! made of additions and products alone, so no machine's sine has a say in the bytes.
 
 use fast_image_resize::{
-    FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer,
-    images::{Image, ImageRef},
+    FilterType, PixelTrait, ResizeAlg, ResizeOptions, Resizer,
+    images::{TypedImage, TypedImageRef},
+    pixels::{U8, U8x2, U8x3, U8x4},
 };
 
 use crate::{Layout, Picture};
@@ -21,18 +22,31 @@ pub(crate) fn resize(picture: Picture, width: u32, height: u32) -> Picture {
 
 /// Pixels of `width` × `height`, each the mean, weighted by `filter`, of those it stands for, and of their alpha.
 pub(crate) fn pixels(resizer: &mut Resizer, picture: &Picture, width: u32, height: u32, filter: FilterType) -> Vec<u8> {
-    let pixel = match picture.layout {
-        Layout::Gray8 => PixelType::U8,
-        Layout::GrayA8 => PixelType::U8x2,
-        Layout::Rgb8 => PixelType::U8x3,
-        Layout::Rgba8 => PixelType::U8x4,
+    // Not `Resizer::resize`, which is compiled for pixels of 16 bits and of floating point as well.
+    let resize = match picture.layout {
+        Layout::Gray8 => typed::<U8>,
+        Layout::GrayA8 => typed::<U8x2>,
+        Layout::Rgb8 => typed::<U8x3>,
+        Layout::Rgba8 => typed::<U8x4>,
     };
-    let source = ImageRef::new(picture.width, picture.height, &picture.pixels, pixel);
+    let mut resized = vec![0; width as usize * height as usize * picture.layout.channels()];
+    resize(resizer, picture, width, height, filter, &mut resized);
+    resized
+}
+
+fn typed<P: PixelTrait>(
+    resizer: &mut Resizer,
+    picture: &Picture,
+    width: u32,
+    height: u32,
+    filter: FilterType,
+    resized: &mut [u8],
+) {
+    let source = TypedImageRef::<P>::from_buffer(picture.width, picture.height, &picture.pixels);
     let source = source.expect("a picture has as many bytes as its size says");
-    let mut resized = Image::new(width, height, pixel);
+    let mut resized = TypedImage::<P>::from_buffer(width, height, resized).expect("it was made for that size");
     let options = ResizeOptions::new().resize_alg(ResizeAlg::Convolution(filter));
-    resizer.resize(&source, &mut resized, &options).expect("both have one type of pixels, and nothing is cropped");
-    resized.into_vec()
+    resizer.resize_typed(&source, &mut resized, &options).expect("nothing is cropped");
 }
 
 #[cfg(test)]
