@@ -10,7 +10,7 @@ use shardpack_packer::{
     source::{
         Given, Origin, Shards,
         image_folder::{Components, Splits},
-        shards::{Look, LookedAt},
+        shards::{Preview, SamplePreview},
     },
 };
 
@@ -166,7 +166,7 @@ fn origin(args: &Args, components: &Components, sources: &[PathBuf]) -> Result<O
 }
 
 /// What was recognised, the fields, and the first samples.
-fn describe(look: &Look) -> Vec<String> {
+fn describe(look: &Preview) -> Vec<String> {
     let formats: Vec<_> = match look.formats.as_slice() {
         [(name, _)] => vec![name.clone()],
         all => all.iter().map(|(name, files)| format!("{files} {name}")).collect(),
@@ -208,7 +208,7 @@ fn describe(look: &Look) -> Vec<String> {
     lines
 }
 
-fn describe_sample(sample: &LookedAt) -> String {
+fn describe_sample(sample: &SamplePreview) -> String {
     let class = sample.class.as_ref().map_or_else(String::new, |class| format!(" ({class})"));
     let image = match &sample.problem {
         Some(problem) => problem.clone(),

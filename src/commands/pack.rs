@@ -10,7 +10,7 @@ use shardpack_packer::{
     ledger::Fate,
     pack::{self, Place, PlanOptions, Planned, Report},
     sidecars,
-    source::medium::ReadOrder,
+    source::storage::ReadOrder,
 };
 
 use crate::{
@@ -319,7 +319,7 @@ fn describe_reading(planned: &Planned, options: &pack::Options) -> String {
             report::bytes(options.memory_bytes)
         ),
     };
-    format!("source  {}: {how}", planned.medium.name)
+    format!("source  {}: {how}", planned.storage.name)
 }
 
 /// Prints what a person should know beforehand.

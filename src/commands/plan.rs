@@ -88,7 +88,7 @@ pub fn print(all: &[Planned], dst: &Path, talk: Talk) -> Result<()> {
             let (needed, free) = space(planned)?;
             Ok(json!({
                 "datasets": datasets, "needed_bytes": needed, "free_bytes": free, "notes": planned.notes,
-                "source": planned.medium.name,
+                "source": planned.storage.name,
             }))
         };
         let documents = all.iter().map(document).collect::<Result<Vec<_>>>()?;

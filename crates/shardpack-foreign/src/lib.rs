@@ -8,7 +8,7 @@ mod contain;
 mod expected;
 pub mod files;
 pub mod hdf5;
-mod keys;
+mod key_labels;
 mod lack;
 pub mod lmdb;
 pub mod parquet;

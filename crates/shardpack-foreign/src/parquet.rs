@@ -12,9 +12,9 @@
 //!
 //! Specification: <https://github.com/apache/parquet-format>, 2.12. Written by: `datasets` 4.8, pyarrow 26.
 
-mod beside;
 mod cells;
 mod columns;
+mod components;
 mod footer;
 mod pages;
 mod table;
@@ -30,9 +30,9 @@ use shardpack_format::{
 };
 
 use self::{
-    beside::{Content, Opened},
     cells::{Cells, Value},
     columns::{Columns, Labels},
+    components::{Content, Opened},
     footer::Footer,
     pages::Pages,
 };

@@ -7,10 +7,10 @@
 mod contain;
 mod decode;
 mod encode;
+mod error;
 mod perceptual;
 mod picture;
 mod recipe;
-mod refused;
 mod resize;
 #[cfg(feature = "turbo")]
 #[allow(unsafe_code, reason = "libjpeg-turbo is C")]
@@ -18,10 +18,10 @@ mod turbo;
 
 pub use decode::{check, decode};
 pub use encode::{Encode, encode};
+pub use error::{Limits, Refused};
 pub use perceptual::{distance, perceptual_hash};
 pub use picture::{Layout, Picture};
 pub use recipe::{Change, Outcome, Recipe, Resize, apply};
-pub use refused::{Limits, Refused};
 
 /// What made the pixels and bytes of [`apply`]: outputs are the same where this is the same. Its last number grows where
 /// something is decoded to other pixels, or no longer refused.

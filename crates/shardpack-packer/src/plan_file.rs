@@ -168,7 +168,7 @@ fn stored(source: &Origin) -> StoredOrigin {
         }
         Origin::Shards(shards) => StoredOrigin::Shards(shards.stored()),
         Origin::List(list) => StoredOrigin::List(list.stored()),
-        Origin::Made(made) => stored(made.origin()),
+        Origin::Transformed(made) => stored(made.origin()),
     }
 }
 

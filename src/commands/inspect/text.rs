@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use shardpack_packer::{
     inspect::{Class, Spread, Summary, What},
-    mix::{BATCH_SAMPLES, FEWEST_BATCHES, Mix},
+    shuffle_quality::{BATCH_SAMPLES, FEWEST_BATCHES, ShuffleQuality},
 };
 
 use super::splits;
@@ -275,7 +275,7 @@ fn mix(out: &mut String, summary: &Summary) {
     say(out, "mix", &[format!("{verdict}: DEFF {}", deffs.join(", ")), explained]);
 }
 
-fn reading(mix: &Mix, deff: f64) -> String {
+fn reading(mix: &ShuffleQuality, deff: f64) -> String {
     let readers = match mix.readers {
         1 => "1 reader".to_owned(),
         readers => report::count(readers),

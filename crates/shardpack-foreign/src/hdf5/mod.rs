@@ -12,8 +12,8 @@
 //!
 //! Specification: HDF5 File Format 3.0, superblocks 0 to 3. Written by: h5py 3.16 with HDF5 2.0.
 
-mod beside;
-mod each;
+mod components;
+mod image_datasets;
 mod lzf;
 mod names;
 mod open;
@@ -30,7 +30,7 @@ use shardpack_format::{
     formats::foreign::{Record, Walk, Wanted},
 };
 
-use self::{each::Each, records::Records, tables::Layout};
+use self::{image_datasets::ImageDatasets, records::Records, tables::Layout};
 use super::contain;
 pub use open::is;
 pub use split::stray;
@@ -51,7 +51,7 @@ pub fn walk(path: &Path, wanted: &Wanted, part: Option<&str>) -> Result<Box<dyn 
                     .help("--label-feature PATH names the dataset with their labels"));
             }
             Layout::Rows(tables) => Box::new(Records::new(&file, tables, wanted)) as Box<dyn Images>,
-            Layout::Each(groups) => Box::new(Each::new(&file, path, groups, are_splits, wanted)?),
+            Layout::ImageDatasets(groups) => Box::new(ImageDatasets::new(&file, path, groups, are_splits, wanted)?),
         })
     })?;
     Ok(Box::new(Contained { images, at: 0, content: Vec::new(), image_bytes: None, has_ended: false }))

@@ -11,7 +11,7 @@ use shardpack_format::{
 
 use super::{
     super::{Lack, plain::by},
-    Images, beside,
+    Images, components,
     rows::Rows,
     split,
     tables::{Table, is_image},
@@ -37,7 +37,7 @@ struct Opened {
     labels: Option<Rows>,
     filenames: Option<Rows>,
     shapes: Option<Rows>,
-    beside: Vec<beside::Opened>,
+    beside: Vec<components::Opened>,
     /// Number of the next row.
     number: u64,
     /// Rows that no split names, once those that one does are done.
@@ -47,7 +47,7 @@ struct Opened {
 impl Opened {
     fn open(file: &Hdf5File, table: Table, wanted: &Wanted) -> Result<Self> {
         let rows = |path: &String| Rows::open(file, path);
-        let beside = table.beside.iter().map(|one| beside::Opened::open(file, one, wanted.wants(&one.name)));
+        let beside = table.beside.iter().map(|one| components::Opened::open(file, one, wanted.wants(&one.name)));
         Ok(Self {
             images: rows(&table.images)?,
             labels: table.labels.as_ref().map(rows).transpose()?,

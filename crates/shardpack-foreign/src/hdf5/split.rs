@@ -27,7 +27,9 @@ impl Layout {
                 [table] => return Ok(ranges(file, table)?.into_iter().map(|(name, _)| name).collect()),
                 tables => tables.iter().map(|table| table.split.clone()).collect(),
             },
-            Self::Each(groups) => groups.iter().map(|one| one.group.split('/').next().and_then(names::split)).collect(),
+            Self::ImageDatasets(groups) => {
+                groups.iter().map(|one| one.group.split('/').next().and_then(names::split)).collect()
+            }
         };
         let mut splits = all.unwrap_or_default();
         splits.sort_unstable();
@@ -72,9 +74,9 @@ impl Layout {
                 tables.retain(|table| table.split.as_deref() == Some(part));
                 if tables.is_empty() { Err(none()) } else { Ok(Self::Rows(tables)) }
             }
-            Self::Each(mut groups) => {
+            Self::ImageDatasets(mut groups) => {
                 groups.retain(|one| one.group.split('/').next().and_then(names::split).as_deref() == Some(part));
-                if groups.is_empty() { Err(none()) } else { Ok(Self::Each(groups)) }
+                if groups.is_empty() { Err(none()) } else { Ok(Self::ImageDatasets(groups)) }
             }
         }
     }

@@ -15,7 +15,7 @@ use shardpack_format::{
 
 use super::{
     super::plain::by,
-    beside::Beside,
+    components::Component,
     names::{self, CLASSES, FILENAMES, IMAGES, LABELS, Members, SHAPES, group_of, rank},
     open,
     rows::Rows,
@@ -39,7 +39,7 @@ pub(super) enum Layout {
     /// As rows of datasets.
     Rows(Vec<Table>),
     /// A dataset each, in groups that may be classes.
-    Each(Vec<Members>),
+    ImageDatasets(Vec<Members>),
 }
 
 /// A dataset of images, and what goes with it, by path.
@@ -53,7 +53,7 @@ pub(super) struct Table {
     /// The axes of each image, where rows are pixels of any number.
     pub shapes: Option<String>,
     /// Datasets whose rows go with the images.
-    pub beside: Vec<Beside>,
+    pub beside: Vec<Component>,
     /// Datasets of the file that nothing is made of.
     pub unused: Vec<String>,
     pub rows: Range<u64>,
@@ -159,7 +159,7 @@ pub(super) fn layout(file: &Hdf5File, wanted: &Wanted) -> Result<Layout> {
             let within: Vec<_> = groups.iter().filter(|one| is_in(&one.group, &path)).cloned().collect();
             if !within.is_empty() {
                 check_no_table(&seen, &path, wanted)?;
-                return Ok(Layout::Each(within));
+                return Ok(Layout::ImageDatasets(within));
             }
             vec![named(file, &seen, &path).and_then(|found| match found.is_encoded() || is_wanted_pixels(&found) {
                 true => Ok(found),
@@ -371,7 +371,7 @@ fn table(file: &Hdf5File, images: &Seen, seen: &[Seen], label: Option<&Seen>, wa
         // Two that may be meant are none: samples have numbers, too.
         filenames: filenames.map(path),
         shapes: shapes.map(path),
-        beside: super::beside::of(images, seen, &used),
+        beside: super::components::of(images, seen, &used),
         unused: Vec::new(),
         of_labels: of_labels.map(path),
         rows: 0..rows,
@@ -461,7 +461,7 @@ fn each(file: &Hdf5File, groups: Vec<Members>, seen: &[Seen]) -> Result<Layout> 
         };
         return Err(Error::data(what).help(NAME_BOTH));
     }
-    Ok(Layout::Each(groups))
+    Ok(Layout::ImageDatasets(groups))
 }
 
 /// Whether a group is `path` or in it.

@@ -26,13 +26,13 @@
 //! - Counts of pages in databases with duplicates are wrong before 0.9.36 (ITS#9388), so they are not compared there.
 //! - The first key of a branch page is never compared: it is empty, or what it was before.
 
-mod beside;
+mod detect;
 mod meta;
+mod metadata;
+mod overrides;
 mod pages;
 mod pattern;
-mod said;
 mod samples;
-mod tell;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -53,16 +53,16 @@ use self::{
     meta::{Meta, Record},
     pages::{Damage, Kind, Layout},
 };
-pub(super) use self::{
-    pattern::label,
-    values::{FILENAMES, LABELS},
-};
 pub use self::{
-    said::{DIALECTS, Dialect, check, dialect, label_file},
+    overrides::{DIALECTS, Dialect, check, dialect, label_file},
     samples::walk,
     tree::Database,
     values::image,
     walk::{Entry, Walk},
+};
+pub(super) use self::{
+    pattern::label,
+    values::{FILENAMES, LABELS},
 };
 use crate::sys;
 

@@ -32,7 +32,7 @@ enum Part {
 
 /// What a key says.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct Detected {
     /// The label; missing where the pattern has none.
     pub label: Label,
     /// What the sample is called, if the pattern says so.
@@ -87,13 +87,13 @@ impl Pattern {
     }
 
     /// What `key` says, if it matches.
-    pub fn read(&self, key: &[u8]) -> Option<Told> {
+    pub fn read(&self, key: &[u8]) -> Option<Detected> {
         let mut search = Search { parts: &self.0, key, ends: vec![0; self.0.len()], failed: Vec::new() };
         search.failed.resize(self.0.len() * (key.len() + 1), false);
         if !search.matches(0, 0) {
             return None;
         }
-        let mut told = Told { label: Label::Missing, name: None };
+        let mut told = Detected { label: Label::Missing, name: None };
         let mut start = 0;
         for (part, end) in self.0.iter().zip(search.ends) {
             let bytes = &key[start..end];

@@ -1,6 +1,6 @@
 //! What the entries of an environment are: images and labels, whatever script wrote them.
 //!
-//! How values are made is told by the first of them, not by names, see `tell.rs`, unless a person says it. A label is in
+//! How values are made is told by the first of them, not by names, see `detect.rs`, unless a person says it. A label is in
 //! the value, under a key beside (`label-000000001`), in a database beside, in the key, in the name of the environment
 //! (LSUN), or in a file.
 //!
@@ -25,13 +25,13 @@ use shardpack_format::{
 use super::{
     super::{
         Lack,
-        keys::{Table, meta_info},
+        key_labels::{KeyLabels, meta_info},
     },
     Database, Entry, Environment, Walk,
-    beside::Claims,
+    detect::{Detected, detect, is_sample},
+    metadata::Metadata,
+    overrides::{LabelFrom, Overrides},
     pattern::label,
-    said::{LabelFrom, Said},
-    tell::{Told, is_sample, told},
     values::{Coding, Found, IMAGES, LABELS, of_image, recipe},
 };
 
@@ -63,7 +63,7 @@ enum Labels {
 /// # Errors
 /// When it is none, is damaged, or its values are of no known making: then the first of them are shown.
 pub fn walk(path: &Path, wanted: &Wanted) -> Result<Box<dyn foreign::Walk>> {
-    let said = Said::of(&wanted.entries)?;
+    let said = Overrides::of(&wanted.entries)?;
     let environment = Environment::open(path)?;
     // To list names is to read every leaf, and an environment of databases alone has a few.
     let names = if environment.entries() <= MOST_NAMES { environment.names()? } else { Vec::new() };
@@ -107,8 +107,8 @@ pub fn walk(path: &Path, wanted: &Wanted) -> Result<Box<dyn foreign::Walk>> {
             None => class_of(environment.path()).map_or(Labels::InValue, Labels::One),
         },
     };
-    let label_list = said.label_file.as_deref().map(Table::of_labels).transpose()?;
-    let Told { coding, are_paths } = told(&database, &said)?;
+    let label_list = said.label_file.as_deref().map(KeyLabels::of_labels).transpose()?;
+    let Detected { coding, are_paths } = detect(&database, &said)?;
     let is_basicsr = said.dialect.is_some_and(|dialect| dialect.is_basicsr);
     let list =
         meta_info(environment.path())?.filter(|_| coding == Coding::Image && (is_basicsr || said.dialect.is_none()));
@@ -120,8 +120,8 @@ pub fn walk(path: &Path, wanted: &Wanted) -> Result<Box<dyn foreign::Walk>> {
     lost.extend(unread(&environment, &names, is_named)?);
     Ok(Box::new(Samples {
         walk: database.walk()?,
-        claims: Claims::of(&database)?,
-        names: list.as_deref().map(Table::of_meta_info).transpose()?,
+        claims: Metadata::of(&database)?,
+        names: list.as_deref().map(KeyLabels::of_meta_info).transpose()?,
         database,
         labels,
         label_list,
@@ -183,15 +183,15 @@ struct Samples {
     database: Database,
     labels: Labels,
     /// The labels in a file, if they are there.
-    label_list: Option<Table>,
+    label_list: Option<KeyLabels>,
     /// Names of images by their keys, where basicsr's list is beside.
-    names: Option<Table>,
-    claims: Claims,
+    names: Option<KeyLabels>,
+    claims: Metadata,
     coding: Coding,
     are_paths: bool,
     /// The database with the images, where there are several.
     of_database: Option<Vec<u8>>,
-    said: Said,
+    said: Overrides,
     wanted: Wanted,
     value: Vec<u8>,
     /// Samples of the last value that are to come.

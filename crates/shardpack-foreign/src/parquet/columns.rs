@@ -11,8 +11,8 @@ use shardpack_format::{
 };
 
 use super::{
-    beside::Beside,
     cells::{Cell, Value, is_number, is_readable, is_text},
+    components::Component,
     footer::Footer,
 };
 
@@ -33,7 +33,7 @@ pub(super) struct Columns {
     pub class: Option<usize>,
     pub filename: Option<usize>,
     /// What the other columns are.
-    pub others: Vec<Beside>,
+    pub others: Vec<Component>,
 }
 
 /// A column of images.
@@ -73,10 +73,10 @@ impl Columns {
             let of_class = class.filter(|_| label.as_ref().is_none_or(|label| label.names.is_none()));
             leaf.is_some() && (leaf == of_class || leaf == filename.filter(|_| image.path.is_none()))
         };
-        let mut leaves_left = Beside::most_leaves();
+        let mut leaves_left = Component::most_leaves();
         let others = schema.root_schema().get_fields().iter().filter(|root| !told(root.name()));
         let others = others.filter(|root| !is_told(flat(schema, root.name())));
-        let others = others.flat_map(|root| Beside::of(footer, root, wanted, &mut leaves_left)).collect();
+        let others = others.flat_map(|root| Component::of(footer, root, wanted, &mut leaves_left)).collect();
         Ok(Self { class, filename, others, image, label })
     }
 }

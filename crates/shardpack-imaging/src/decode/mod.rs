@@ -1,11 +1,11 @@
 //! From the bytes of a file to pixels, all of them or none: what is cut short is refused, also where a decoder would not mind.
 
-mod ending;
+mod image_crate;
 mod jpeg;
 mod npy;
-mod others;
 mod png;
 mod tiff;
+mod truncation;
 mod xmp;
 
 use shardpack_format::image_header::{Header, Kind};
@@ -31,10 +31,10 @@ fn whole(bytes: &[u8], limits: &Limits) -> Result<Picture, Refused> {
         Kind::Jpeg => jpeg::decode(bytes, limits)?,
         Kind::Npy => npy::decode(bytes, limits)?,
         Kind::Tiff => tiff::decode(bytes, limits)?,
-        Kind::Png | Kind::Webp | Kind::Gif | Kind::Bmp | Kind::Pnm => others::decode(bytes, kind, limits)?,
+        Kind::Png | Kind::Webp | Kind::Gif | Kind::Bmp | Kind::Pnm => image_crate::decode(bytes, kind, limits)?,
         Kind::Unknown | Kind::Jp2 | Kind::Jxl | Kind::Avif | Kind::Heif => return Err(Refused::NoDecoder(kind)),
     };
-    match ending::is_whole(bytes, kind) {
+    match truncation::is_whole(bytes, kind) {
         true => Ok(picture),
         false => Err(damaged(format!("truncated: its end is not within its {} bytes", bytes.len()))),
     }
@@ -47,7 +47,7 @@ pub(crate) fn decode_for(bytes: &[u8], size: Option<(u32, u32)>, limits: &Limits
     // Without a size, libjpeg-turbo is still the faster one.
     let (width, height) = size.unwrap_or((u32::MAX, u32::MAX));
     let at_least = (width.saturating_mul(2), height.saturating_mul(2));
-    let is_jpeg = Kind::of(bytes) == Kind::Jpeg && ending::is_whole(bytes, Kind::Jpeg);
+    let is_jpeg = Kind::of(bytes) == Kind::Jpeg && truncation::is_whole(bytes, Kind::Jpeg);
     let reduced = if is_jpeg { jpeg::decode_reduced(bytes, at_least, limits) } else { None };
     reduced.map_or_else(|| whole(bytes, limits), Ok)
 }
@@ -76,7 +76,9 @@ pub(crate) fn look(bytes: &[u8], header: &Header, limits: &Limits) -> Result<(u3
         Kind::Jpeg => Ok((header.width, header.height, jpeg::orientation(bytes, limits)?)),
         Kind::Npy => npy::shape(bytes).map(|shape| (shape.width, shape.height, 1)),
         Kind::Tiff => tiff::look(bytes),
-        Kind::Png | Kind::Webp => Ok((header.width, header.height, others::orientation(bytes, header.kind, limits)?)),
+        Kind::Png | Kind::Webp => {
+            Ok((header.width, header.height, image_crate::orientation(bytes, header.kind, limits)?))
+        }
         Kind::Gif | Kind::Bmp | Kind::Pnm => Ok((header.width, header.height, 1)),
         kind => Err(Refused::NoDecoder(kind)),
     }

@@ -7,7 +7,7 @@ use shardpack_format::{
     npy::{self, Head},
 };
 
-use crate::{Layout, Limits, Picture, Refused, refused::plain};
+use crate::{Layout, Limits, Picture, Refused, error::plain};
 
 /// An array as a picture.
 pub(super) struct Shape {

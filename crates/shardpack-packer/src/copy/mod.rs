@@ -31,7 +31,7 @@ use shardpack_format::{Error, Result, formats::Format, index::Index, sample::Row
 use crate::{
     monitor::Monitor,
     plan::{Compression, Plan, Scratch},
-    source::{ReadError, Refusal, Source, medium::ReadOrder},
+    source::{ReadError, Refusal, Source, storage::ReadOrder},
     sys,
 };
 pub(crate) use record::Place;

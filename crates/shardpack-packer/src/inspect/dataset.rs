@@ -6,8 +6,8 @@ use shardpack_reader::Shard;
 
 use super::{Class, Classes, Component, Overhead, Shards, Spread, Summary, View, What, images::Counter};
 use crate::{
-    mix,
     monitor::{Monitor, Phase},
+    shuffle_quality,
 };
 
 /// Rows after which it is asked whether to go on.
@@ -66,7 +66,7 @@ pub(super) fn image_extension(view: &View) -> Option<&str> {
 pub(super) fn inspect(view: &View, monitor: &dyn Monitor) -> Result<(Summary, Vec<Error>)> {
     let index_bytes = view.shards().map(|shard| shard.entry().index.bytes).sum();
     monitor.begin(Phase::Verifying, view.samples(), index_bytes);
-    let labels = mix::Labels::new(view.samples());
+    let labels = shuffle_quality::Labels::new(view.samples());
     let firsts = view.shards().scan(0, |next, shard| {
         let first = *next;
         *next += shard.len();
@@ -92,7 +92,7 @@ fn look_at(
     view: &View,
     shard: Shard<'_>,
     first: u64,
-    labels: &mix::Labels,
+    labels: &shuffle_quality::Labels,
     facts: &mut Facts,
     monitor: &dyn Monitor,
 ) -> Result<()> {
@@ -113,7 +113,7 @@ fn read_rows(
     view: &View,
     shard: Shard<'_>,
     first: u64,
-    labels: &mix::Labels,
+    labels: &shuffle_quality::Labels,
     facts: &mut Facts,
     monitor: &dyn Monitor,
 ) -> Result<()> {
@@ -158,7 +158,7 @@ fn class(label: Option<i64>, classes: usize) -> usize {
     label.and_then(|label| usize::try_from(label).ok()).map_or(classes, |label| label.min(classes))
 }
 
-fn summary(view: &View, facts: Facts, labels: &mix::Labels, index_bytes: u64) -> (Summary, Vec<Error>) {
+fn summary(view: &View, facts: Facts, labels: &shuffle_quality::Labels, index_bytes: u64) -> (Summary, Vec<Error>) {
     let manifest = view.dataset.manifest();
     let is_whole = view.is_whole();
     let mut problems = facts.problems;

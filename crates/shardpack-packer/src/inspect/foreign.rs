@@ -15,8 +15,8 @@ use super::{
 };
 use crate::{
     foreign::{ShardFile, files::NO_SAMPLE},
-    mix,
     monitor::{Monitor, Phase},
+    shuffle_quality,
 };
 
 /// Labels that are kept for the mix, of the first samples; more would be too much memory.
@@ -103,12 +103,12 @@ impl Labels {
         }
     }
 
-    fn mixes(&self) -> Vec<mix::Mix> {
+    fn mixes(&self) -> Vec<shuffle_quality::ShuffleQuality> {
         let none = self.counts.len() as u32;
         let class = |number: usize| self.order[number].min(none);
         let mut counts = vec![0; self.counts.len() + 1];
         (0..self.order.len()).for_each(|number| counts[class(number) as usize] += 1);
-        let labels = mix::Labels::new(self.order.len() as u64);
+        let labels = shuffle_quality::Labels::new(self.order.len() as u64);
         // Nothing fails here.
         let _ = labels.take(0..self.order.len() as u64, |number| Ok(class(number as usize)));
         labels.mixes(&counts)

@@ -21,7 +21,7 @@ use shardpack_format::{
     manifest::{Counts, Order},
 };
 
-use crate::{mix::Mix, monitor::Monitor};
+use crate::{monitor::Monitor, shuffle_quality::ShuffleQuality};
 
 pub use extract::{Extracted, extract};
 pub use histogram::Spread;
@@ -87,7 +87,7 @@ pub struct Summary {
     /// Classes.
     pub classes: Classes,
     /// How well the stored order is shuffled, for a few numbers of readers.
-    pub mix: Vec<Mix>,
+    pub mix: Vec<ShuffleQuality>,
     /// What became of the images that were found, of a whole dataset.
     pub ledger: Option<Counts>,
     /// Files of the source that were no samples, of a whole dataset.

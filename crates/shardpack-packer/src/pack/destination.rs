@@ -20,7 +20,7 @@ use crate::{copy, plan::Plan, plan_file, seal, sidecars, source::Origin, sys};
 const PLAN_FILE: &str = "plan";
 const LOCK_FILE: &str = "lock";
 /// What was changed of images, which is found again by what it was made of.
-const SPOOL_FILE: &str = super::making::SPOOL_FILE;
+const SPOOL_FILE: &str = super::transformed::SPOOL_FILE;
 /// The sealed dataset that is being replaced, whole, until the new one is sealed.
 const REPLACED_FOLDER: &str = "replaced";
 /// The same while its files are moved there: what is in it belongs back.

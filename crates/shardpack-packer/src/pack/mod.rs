@@ -1,12 +1,12 @@
 //! Pack: source → plan → copy → seal.
 
 mod alike;
-mod checked;
+mod decode_check;
 mod destination;
 mod held;
-mod making;
 mod planning;
-mod relay;
+mod second_format;
+mod transformed;
 
 use std::{
     collections::BTreeMap,
@@ -31,15 +31,15 @@ use crate::{
     seal, sidecars,
     source::{
         Origin, Refusal, Source, image_folder,
-        medium::{self, Medium, ReadOrder},
+        storage::{self, ReadOrder, Storage},
     },
     survey, sys,
 };
-use checked::Checked;
+use decode_check::DecodeCheck;
 use destination::{Destination, State};
-pub use making::Place;
 pub use planning::{plan_all, planned};
-use relay::Relay;
+use second_format::SecondFormat;
+pub use transformed::Place;
 
 /// The extension of images in the shards.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -102,7 +102,7 @@ pub struct Planned {
     /// One for each split, or one.
     pub plans: Vec<Plan>,
     /// What the source lies on.
-    pub medium: Medium,
+    pub storage: Storage,
     /// Kinds of the images looked at; none where the plan came from a file.
     pub kinds: BTreeMap<Kind, u64>,
     /// Things a person should know before the work starts.
@@ -286,12 +286,12 @@ pub fn pack(
         let source: Box<dyn Source> = match relay {
             Some((first, folder)) => {
                 let kinds = &plan.listing.extra().kinds;
-                Box::new(Relay::open(&dataset_folder(folder, plan), &first.plans[number], kinds)?)
+                Box::new(SecondFormat::open(&dataset_folder(folder, plan), &first.plans[number], kinds)?)
             }
             None => planned.source.open(plan.split.as_deref(), &plan.listing, Some(&work), monitor)?,
         };
         let source: Box<dyn Source> = match plan.options.check {
-            Check::Full if relay.is_none() => Box::new(Checked(source)),
+            Check::Full if relay.is_none() => Box::new(DecodeCheck(source)),
             _ => source,
         };
         let copy = Copy {
@@ -380,7 +380,7 @@ fn other_sidecars(manifests: &[Manifest], plans: &[Plan], choice: &sidecars::Cho
 /// Images whose files have a later time than the manifest they are in; nothing where the source is no files.
 fn newer(source: &Origin, plans: &[Plan], dst: &Path) -> Result<Option<(u64, Vec<u8>)>> {
     let (mut count, mut first) = (0, None);
-    for plan in plans.iter().filter(|_| !matches!(source, Origin::Made(_))) {
+    for plan in plans.iter().filter(|_| !matches!(source, Origin::Transformed(_))) {
         if !matches!(source.part(plan.split.as_deref())?, Origin::Folder(_) | Origin::List(_)) {
             continue;
         }
@@ -405,9 +405,9 @@ fn newer(source: &Origin, plans: &[Plan], dst: &Path) -> Result<Option<(u64, Vec
 /// The order in which the source will be read.
 pub fn read_order(choice: Option<ReadOrderChoice>, planned: &Planned) -> ReadOrder {
     match choice {
-        None => planned.medium.read_order,
+        None => planned.storage.read_order,
         Some(ReadOrderChoice::Plan) => ReadOrder::Plan,
-        Some(ReadOrderChoice::Physical) => medium::physical(planned.source.path()),
+        Some(ReadOrderChoice::Physical) => storage::physical(planned.source.path()),
     }
 }
 

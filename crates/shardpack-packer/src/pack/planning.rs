@@ -13,7 +13,7 @@ use shardpack_format::{
     sample, size,
 };
 
-use super::{Extension, Place, PlanOptions, Planned, destination, making};
+use super::{Extension, Place, PlanOptions, Planned, destination, transformed};
 use crate::{
     copy,
     ledger::{Fate, Unpacked},
@@ -24,8 +24,8 @@ use crate::{
     source::{
         COMPONENT, Found, Origin, ReadError, Refusal,
         image_folder::Components,
-        medium::{self, Sniffed},
         several,
+        storage::{self, Sniffed},
     },
     survey,
 };
@@ -77,17 +77,17 @@ pub fn plan_all(
             };
             let plans = bytes.iter().map(plans).collect::<Result<Vec<_>>>()?;
             let Some(prepared) = destination::prepare(&place.folders, &source, &plans, place.force)? else {
-                let medium = medium::medium(source.path(), &sniffed);
+                let storage = storage::of(source.path(), &sniffed);
                 let of = |plans| Planned {
                     source: source.clone(),
                     plans,
-                    medium: medium.clone(),
+                    storage: storage.clone(),
                     kinds: sniffed.kinds.clone(),
                     notes: Vec::new(),
                 };
                 return Ok(plans.into_iter().map(of).collect());
             };
-            let made = making::make(source, found, recipe, &prepared.work, place.jobs, monitor);
+            let made = transformed::transform(source, found, recipe, &prepared.work, place.jobs, monitor);
             let (source, found) = made.map_err(|error| match error.kind() {
                 ErrorKind::Interrupted => error.help("the same command goes on with the images that were changed"),
                 _ => error,
@@ -97,7 +97,7 @@ pub fn plan_all(
             (source, found, sniffed)
         }
     };
-    let medium = medium::medium(source.path(), &sniffed);
+    let storage = storage::of(source.path(), &sniffed);
     let mut of_source: Vec<String> = found.iter_mut().flat_map(|found| std::mem::take(&mut found.notes)).collect();
     let mut all = Vec::new();
     for bytes in bytes {
@@ -106,8 +106,8 @@ pub fn plan_all(
         let mut notes_of = std::mem::take(&mut of_source);
         notes_of.extend(plans.iter().flat_map(|plan| notes(plan, &sniffed.kinds)));
         notes_of.extend(placeless(&found, &bytes.format));
-        let (source, medium, kinds) = (source.clone(), medium.clone(), sniffed.kinds.clone());
-        all.push(Planned { source, plans, medium, kinds, notes: notes_of });
+        let (source, storage, kinds) = (source.clone(), storage.clone(), sniffed.kinds.clone());
+        all.push(Planned { source, plans, storage, kinds, notes: notes_of });
     }
     Ok(all)
 }
@@ -172,14 +172,14 @@ fn settled(
     if found.iter().all(|found| found.listing.classes.is_empty()) {
         (formats::entry(&bytes.format.name)?.without_labels)(&mut bytes.format);
     }
-    let becomes = |kind| options.recipe.as_ref().map_or(kind, |recipe| making::becomes(kind, recipe));
+    let becomes = |kind| options.recipe.as_ref().map_or(kind, |recipe| transformed::becomes(kind, recipe));
     bytes.format.extension = match &options.extension {
         _ if !formats::entry(&bytes.format.name)?.has_extensions => None,
         Extension::Content => None,
         Extension::Fixed(extension) => Some(extension.clone()),
         Extension::MostCommon => Some(becomes(most_common(kinds)).extension().to_owned()),
     };
-    bytes.recipe = options.recipe.as_ref().map(making::words);
+    bytes.recipe = options.recipe.as_ref().map(transformed::words);
     if is_of_shards && options.walk.components == Components::All {
         // Nobody has asked for them by name.
         let all = std::mem::take(&mut bytes.format.beside);
@@ -241,16 +241,16 @@ pub fn planned(file: &Path) -> Result<Planned> {
     let plan_file::PlanFile { source, plans } = plan_file::read(file).map_err(again)?;
     let sniffed = plans.iter().map(|plan| look(&source, plan.split.as_deref(), &plan.listing));
     let sniffed = together(sniffed.collect::<Result<_>>()?);
-    let medium = medium::medium(source.path(), &sniffed);
+    let storage = storage::of(source.path(), &sniffed);
     let notes = plans.iter().flat_map(|plan| notes(plan, &sniffed.kinds)).collect();
-    Ok(Planned { source, plans, medium, kinds: sniffed.kinds, notes })
+    Ok(Planned { source, plans, storage, kinds: sniffed.kinds, notes })
 }
 
 /// Looks at a few samples where they lie.
 fn look(source: &Origin, split: Option<&str>, listing: &Listing) -> Result<Sniffed> {
     source.peeker(split, listing)?.map_or_else(
         || Ok(Sniffed { kinds: BTreeMap::new(), cached: 0.0, latency: None }),
-        |reader| medium::sniff(reader.as_ref(), listing).map_err(fatal),
+        |reader| storage::sniff(reader.as_ref(), listing).map_err(fatal),
     )
 }
 

@@ -22,7 +22,7 @@ use super::{
     classes::Collector,
     given::{self, STRANGER, STRANGER_BESIDE},
     image_folder::{Keep, LEFT_OUT, Options, SPLITS, Splits, order},
-    medium, merge,
+    merge, storage,
 };
 use crate::{
     extra::{Extra, Piece},
@@ -431,5 +431,5 @@ pub(crate) fn peek(dataset: &Dataset, stored: u64, first: &mut [u8], wait: bool)
     let file = shard.open().map_err(refused)?;
     // Where it is in a compressed shard, roughly: this tells of the disk, not of the image.
     let at = row.payload().0.min(shard.entry().bytes.saturating_sub(1));
-    medium::peek(&file, at, first, wait).map_err(|error| refused(sys::io_error("cannot read", &shard.path(), error)))
+    storage::peek(&file, at, first, wait).map_err(|error| refused(sys::io_error("cannot read", &shard.path(), error)))
 }

@@ -9,13 +9,13 @@ pub mod given;
 pub mod image_folder;
 mod layout;
 pub mod list;
-pub mod made;
-pub mod medium;
 mod merge;
 mod open;
 mod patient;
 pub mod several;
 pub mod shards;
+pub mod storage;
+pub mod transformed;
 mod walk;
 
 use std::{
@@ -39,11 +39,11 @@ use crate::{
 pub use dataset::SealedReader;
 pub use given::{Given, Root, is_dataset};
 pub use list::List;
-pub use made::Made;
 pub use open::FolderReader;
 use patient::Patient;
 pub use several::{Part, Several};
 pub use shards::Shards;
+pub use transformed::Transformed;
 
 /// What fields of records that are left out are counted under begins so, and their name follows.
 pub(crate) const COMPONENT: &str = "component ";
@@ -164,7 +164,7 @@ pub enum Origin {
     /// Shards of any writer.
     Shards(Shards),
     /// What a recipe made of the images of another source.
-    Made(Made),
+    Transformed(Transformed),
     /// A list of images.
     List(List),
     /// Several sources, each of them a split.
@@ -222,7 +222,7 @@ impl Origin {
     pub(crate) fn is_list(&self) -> bool {
         match self {
             Self::List(_) => true,
-            Self::Made(made) => made.origin().is_list(),
+            Self::Transformed(made) => made.origin().is_list(),
             _ => false,
         }
     }
@@ -234,7 +234,7 @@ impl Origin {
         let is_tree = match self {
             Self::Shards(_) | Self::List(_) => false,
             Self::Folder(_) | Self::Dataset(_) => true,
-            Self::Made(made) => return made.origin().holds(existing, is_whole),
+            Self::Transformed(made) => return made.origin().holds(existing, is_whole),
             Self::Several(several) => {
                 return several.parts().iter().any(|part| part.origin.holds(existing, is_whole));
             }
@@ -262,7 +262,7 @@ impl Origin {
             Self::Several(several) => several.parts().iter().flat_map(|part| part.origin.roots()).collect(),
             Self::List(list) => vec![list.root()],
             Self::Shards(shards) => shards.folders(),
-            Self::Made(made) => made.origin().roots(),
+            Self::Transformed(made) => made.origin().roots(),
         }
     }
 
@@ -281,7 +281,7 @@ impl Origin {
             Self::Dataset(roots) => Self::Dataset(roots.iter().map(Root::resolved).collect::<Result<_>>()?),
             Self::Several(several) => Self::Several(several.with(Self::resolved)?),
             Self::Shards(shards) => Self::Shards(shards.resolved()?),
-            Self::Made(made) => Self::Made(made.of(made.origin().resolved()?)),
+            Self::Transformed(made) => Self::Transformed(made.of(made.origin().resolved()?)),
             Self::List(list) => Self::List(list.resolved()?),
         })
     }
@@ -296,7 +296,7 @@ impl Origin {
             Self::Dataset(roots) => dataset::discover(roots, options, monitor),
             Self::Several(several) => several.discover(options, monitor),
             Self::Shards(shards) => shards.discover(options, monitor),
-            Self::Made(made) => made.origin().discover(options, monitor),
+            Self::Transformed(made) => made.origin().discover(options, monitor),
             Self::List(list) => list.discover(options, monitor),
         }
     }
@@ -318,7 +318,7 @@ impl Origin {
             Self::Dataset(roots) => Box::new(Patient(SealedReader::open(roots, split, listing)?)),
             Self::Several(several) => several.of(split)?.open(None, listing, work, monitor)?,
             Self::Shards(shards) => Box::new(Patient(shards.open(listing, work, monitor)?)),
-            Self::Made(made) => Box::new(made.open(split, listing, work, monitor)?),
+            Self::Transformed(made) => Box::new(made.open(split, listing, work, monitor)?),
             Self::List(list) => Box::new(Patient(FolderReader::open(list.root(), listing)?)),
         })
     }
@@ -332,7 +332,7 @@ impl Origin {
             Self::Several(several) => several.of(split)?.unpacked_bytes(None, listing),
             Self::Shards(shards) => shards.unpacked_bytes(listing),
             Self::Folder(_) | Self::Dataset(_) | Self::List(_) => Ok(0),
-            Self::Made(made) => made.unpacked_bytes(),
+            Self::Transformed(made) => made.unpacked_bytes(),
         }
     }
 
@@ -343,7 +343,7 @@ impl Origin {
     pub fn peeker<'a>(&'a self, split: Option<&str>, listing: &'a Listing) -> Result<Option<Box<dyn Source + 'a>>> {
         match self {
             Self::Shards(shards) if !shards.is_plain() => Ok(None),
-            Self::Made(made) if matches!(made.origin(), Self::Shards(shards) if !shards.is_plain()) => Ok(None),
+            Self::Transformed(made) if matches!(made.origin(), Self::Shards(shards) if !shards.is_plain()) => Ok(None),
             Self::Several(several) => several.of(split)?.peeker(None, listing),
             _ => self.open(split, listing, None, &Silent).map(Some),
         }

@@ -14,7 +14,7 @@ use rustix::{
 };
 use shardpack_format::Result;
 
-use super::{ReadError, Refusal, Source, medium, walk};
+use super::{ReadError, Refusal, Source, storage, walk};
 use crate::{listing::Listing, sys};
 
 /// Share of the descriptors that folders may keep; files and shards need the rest.
@@ -123,7 +123,7 @@ impl Source for FolderReader<'_> {
 
     fn peek(&self, number: u64, first: &mut [u8], wait: bool) -> Result<Option<usize>, ReadError> {
         let name = self.listing.name(number);
-        let peeked = medium::peek(&self.file(number, name)?, 0, first, wait);
+        let peeked = storage::peek(&self.file(number, name)?, 0, first, wait);
         peeked.map_err(|error| ReadError::of_system(error, &self.path(number, name)))
     }
 }

@@ -201,7 +201,7 @@ impl Origin {
     pub(crate) fn part(&self, split: Option<&str>) -> Result<&Self> {
         match self {
             Self::Several(several) => several.of(split),
-            Self::Made(made) => made.origin().part(split),
+            Self::Transformed(made) => made.origin().part(split),
             one => Ok(one),
         }
     }

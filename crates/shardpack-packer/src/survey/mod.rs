@@ -8,11 +8,11 @@
 //! Holds at all times: what comes out follows from the source and the choice alone.
 
 mod classes;
-mod each;
-mod few;
-mod looks;
-mod near;
-mod twins;
+mod duplicates;
+mod header_filter;
+mod near_duplicates;
+mod parallel_reads;
+mod sample_per_class;
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -22,7 +22,7 @@ use std::{
 use shardpack_format::{Error, Result, image_header::Kind, size};
 
 pub use classes::{ClassList, ClassMap};
-pub(crate) use each::Looker;
+pub(crate) use parallel_reads::ImageReader;
 
 use crate::{
     ledger::{Fate, Unpacked},
@@ -81,21 +81,21 @@ pub fn survey(source: &Origin, found: &mut [Found], choice: &Choice, monitor: &d
     classes::apply(found, choice)?;
     if choice.looks() {
         for one in found.iter_mut() {
-            let (fates, kinds) = looks::look(source, one, choice, monitor)?;
+            let (fates, kinds) = header_filter::filter(source, one, choice, monitor)?;
             settle(one, fates);
             one.kinds = kinds;
         }
     }
     if choice.dedup || choice.leaks {
-        let fates = twins::find(source, found, choice, monitor)?;
+        let fates = duplicates::find(source, found, choice, monitor)?;
         found.iter_mut().zip(fates).for_each(|(one, fates)| settle(one, fates));
     }
     if choice.near {
-        let fates = near::find(source, found, choice, monitor)?;
+        let fates = near_duplicates::find(source, found, choice, monitor)?;
         found.iter_mut().zip(fates).for_each(|(one, fates)| settle(one, fates));
     }
     if let Some(most) = choice.per_class {
-        found.iter_mut().for_each(|one| settle(one, few::keep(&one.listing, most, choice.seed)));
+        found.iter_mut().for_each(|one| settle(one, sample_per_class::keep(&one.listing, most, choice.seed)));
     }
     for (one, images) in found.iter().zip(images) {
         if one.listing.is_empty() && images > 0 {

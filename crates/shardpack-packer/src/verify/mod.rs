@@ -5,9 +5,9 @@
 //! shard has a sample, or lies after the last.
 
 mod against;
-mod content;
 mod decode;
 pub mod foreign;
+mod records;
 mod repair;
 pub mod several;
 mod shard;

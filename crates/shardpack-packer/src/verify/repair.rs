@@ -25,7 +25,7 @@ use crate::{
     monitor::{Monitor, Phase, Silent},
     plan::{Check, Compression, Cut, Options, Order, Plan},
     sidecars,
-    source::{Found, Origin, Refusal, list, medium::ReadOrder},
+    source::{Found, Origin, Refusal, list, storage::ReadOrder},
     sys,
 };
 

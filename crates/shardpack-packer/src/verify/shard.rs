@@ -19,9 +19,8 @@ use shardpack_format::{
 };
 
 use super::{
-    Opened, Options, Problem, Report,
-    content::{Checker, Done, Piece, hash_alone},
-    decode, from_error,
+    Opened, Options, Problem, Report, decode, from_error,
+    records::{Checker, Done, Piece, hash_alone},
 };
 use crate::{monitor::Monitor, sys};
 

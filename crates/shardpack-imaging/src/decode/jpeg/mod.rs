@@ -17,7 +17,7 @@ use zune_jpeg::{
 use frame::Frame;
 
 use super::xmp;
-use crate::{Layout, Limits, Picture, Refused, refused::plain};
+use crate::{Layout, Limits, Picture, Refused, error::plain};
 
 const MAX_SIDE: usize = 65_535;
 

@@ -17,7 +17,7 @@ use image::metadata::Orientation;
 use pieces::Plan;
 use shardpack_format::image_header::Kind;
 
-use super::{others::to_8_bits, xmp};
+use super::{image_crate::to_8_bits, xmp};
 use crate::{Layout, Limits, Picture, Refused};
 
 /// Numbers of tags. Source: TIFF 6.0, appendix A; ICC.1:2022, annex B.

@@ -20,8 +20,8 @@ use shardpack_format::{Error, Result};
 use super::{
     columns::Roles,
     json,
+    label_value::LabelValue,
     rows::{Row, Rows},
-    word::Word,
 };
 use crate::{monitor::Monitor, sys};
 
@@ -130,7 +130,7 @@ pub(super) fn read(bytes: &[u8], rows: &mut Rows<'_>, monitor: &dyn Monitor) -> 
         rows.add(&Row {
             line: number as u64 + 1,
             path: image.file_name.as_bytes(),
-            label: Word::default(),
+            label: LabelValue::default(),
             class: None,
             split: None,
             text: &text,

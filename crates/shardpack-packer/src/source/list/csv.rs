@@ -10,9 +10,9 @@ use shardpack_format::{Error, Result};
 use super::{
     columns::{Roles, numbered},
     json,
+    label_value::LabelValue,
     lines::{self, MOST_RECORD_BYTES},
     rows::{Row, Rows},
-    word::Word,
 };
 use crate::monitor::Monitor;
 
@@ -221,7 +221,7 @@ pub(super) fn read(input: impl Read, rows: &mut Rows<'_>, monitor: &dyn Monitor)
         rows.add(&Row {
             line: number,
             path: records.field(roles.path),
-            label: roles.label.map(|at| Word::of_text(records.field(at))).unwrap_or_default(),
+            label: roles.label.map(|at| LabelValue::of_text(records.field(at))).unwrap_or_default(),
             class: roles.class.map(|at| records.field(at)),
             split: roles.split.map(|at| records.field(at)),
             text: &text,
@@ -258,8 +258,8 @@ pub(super) fn read_text(input: impl Read, rows: &mut Rows<'_>, monitor: &dyn Mon
             return Ok(());
         }
         let (path, label) = match cut(whole).filter(|_| has_labels) {
-            Some(at) => (whole[..at].trim_ascii_end(), Word::of_text(&whole[at + 1..])),
-            None => (whole, Word::default()),
+            Some(at) => (whole[..at].trim_ascii_end(), LabelValue::of_text(&whole[at + 1..])),
+            None => (whole, LabelValue::default()),
         };
         rows.add(&Row { line: number, path, label, class: None, split: None, text: b"{}" })
     })

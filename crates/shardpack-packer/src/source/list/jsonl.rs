@@ -12,9 +12,10 @@ use shardpack_format::{Error, Result};
 use super::{
     columns::Roles,
     csv::MOST_COLUMNS,
-    json, lines,
+    json,
+    label_value::LabelValue,
+    lines,
     rows::{Row, Rows},
-    word::Word,
 };
 use crate::monitor::Monitor;
 
@@ -131,11 +132,11 @@ fn add(text: &[u8], what: &str, number: u64, names: &mut Option<Names>, rows: &m
 }
 
 /// What a value of JSON says as a label.
-fn label(raw: &str) -> Word {
+fn label(raw: &str) -> LabelValue {
     match serde_json::from_str::<serde_json::Value>(raw) {
-        Ok(serde_json::Value::Null) => Word::default(),
-        Ok(serde_json::Value::String(text)) => Word::of_text(text.as_bytes()),
-        Ok(serde_json::Value::Number(_)) => Word::of_number(raw),
-        _ => Word::Unfit("a value that is neither a number nor text".to_owned()),
+        Ok(serde_json::Value::Null) => LabelValue::default(),
+        Ok(serde_json::Value::String(text)) => LabelValue::of_text(text.as_bytes()),
+        Ok(serde_json::Value::Number(_)) => LabelValue::of_number(raw),
+        _ => LabelValue::Unfit("a value that is neither a number nor text".to_owned()),
     }
 }

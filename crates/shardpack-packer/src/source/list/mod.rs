@@ -9,10 +9,10 @@ mod csv;
 mod files;
 mod json;
 mod jsonl;
+mod label_value;
 mod lines;
 mod parquet;
 mod rows;
-mod word;
 
 use std::{
     fs::File,

@@ -8,8 +8,8 @@ use shardpack_format::Result;
 use super::{
     columns::Roles,
     json,
+    label_value::LabelValue,
     rows::{Row, Rows},
-    word::Word,
 };
 use crate::{
     foreign::parquet::{Datum, Table},
@@ -72,15 +72,15 @@ fn class<'c>(cell: &Datum, classes: Option<&'c [Vec<u8>]>) -> Option<&'c [u8]> {
     }
 }
 
-fn label(cell: &Datum, classes: Option<&[Vec<u8>]>) -> Word {
+fn label(cell: &Datum, classes: Option<&[Vec<u8>]>) -> LabelValue {
     match cell {
-        Datum::Null => Word::Missing,
+        Datum::Null => LabelValue::Missing,
         // So Hugging Face marks samples without one.
-        Datum::Number(-1) if classes.is_some() => Word::Missing,
-        Datum::Number(number) => Word::Number(i64::try_from(*number).unwrap_or(i64::MAX)),
-        Datum::Text(text) => Word::of_text(text),
-        Datum::Real(spelled) => Word::of_number(spelled),
-        Datum::Bool(_) | Datum::List(_) => Word::Unfit("a value that is neither a number nor text".to_owned()),
+        Datum::Number(-1) if classes.is_some() => LabelValue::Missing,
+        Datum::Number(number) => LabelValue::Number(i64::try_from(*number).unwrap_or(i64::MAX)),
+        Datum::Text(text) => LabelValue::of_text(text),
+        Datum::Real(spelled) => LabelValue::of_number(spelled),
+        Datum::Bool(_) | Datum::List(_) => LabelValue::Unfit("a value that is neither a number nor text".to_owned()),
     }
 }
 

@@ -21,7 +21,7 @@ use super::{
     Columns, List,
     columns::Roles,
     files::Files,
-    word::{Word, whole},
+    label_value::{LabelValue, whole},
 };
 use crate::{
     extra::{Extra, Piece},
@@ -55,7 +55,7 @@ pub(super) struct Row<'a> {
     /// Number of its line, from 1.
     pub line: u64,
     pub path: &'a [u8],
-    pub label: Word,
+    pub label: LabelValue,
     /// Name of the class, beside a label that is a number.
     pub class: Option<&'a [u8]>,
     /// Name of the split, where there are splits.
@@ -227,13 +227,13 @@ impl<'a> Rows<'a> {
         let Some(split) = self.split(row)? else { return Ok(()) };
         let (mut number, mut word) = (None, None);
         match &row.label {
-            Word::Missing => {}
-            Word::Number(label) => number = Some(*label),
-            Word::Text(text) => {
+            LabelValue::Missing => {}
+            LabelValue::Number(label) => number = Some(*label),
+            LabelValue::Text(text) => {
                 number = std::str::from_utf8(text).ok().and_then(whole);
                 word = Some(self.words.intern(text));
             }
-            Word::Unfit(why) => {
+            LabelValue::Unfit(why) => {
                 self.unfit.insert(self.rows.len(), format!("label: {why}"));
             }
         }

@@ -5,8 +5,8 @@
 //! is compared again then. What is compressed is unpacked into the work folder first, for it has no places.
 
 mod components;
-mod look;
 mod open;
+mod preview;
 mod scan;
 mod splits;
 mod stored;
@@ -37,8 +37,8 @@ use crate::{
     ledger::{Fate, Unpacked},
     monitor::{Monitor, Phase},
 };
-pub use look::{Look, LookedAt};
 pub use open::ShardReader;
+pub use preview::{Preview, SamplePreview};
 use scan::Scanned;
 pub(super) use splits::holds;
 pub(crate) use stored::Stored;

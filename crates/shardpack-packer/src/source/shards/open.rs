@@ -20,7 +20,7 @@ use crate::{
     foreign::ShardFile,
     listing::Listing,
     monitor::{Monitor, Phase},
-    source::{ReadError, Refusal, Source, dataset::refused, medium},
+    source::{ReadError, Refusal, Source, dataset::refused, storage},
     sys,
 };
 
@@ -305,7 +305,7 @@ impl Source for ShardReader<'_> {
 
     fn peek(&self, number: u64, first: &mut [u8], wait: bool) -> Result<Option<usize>, ReadError> {
         let (number, offset) = of_place(self.listing.entry(number).place);
-        medium::peek(&*self.file(number)?, offset, first, wait)
+        storage::peek(&*self.file(number)?, offset, first, wait)
             .map_err(|error| refused(sys::io_error("cannot read", &self.paths[number], error)))
     }
 }

@@ -4,8 +4,8 @@
 //! Holds at all times: one image is in memory for each thread; of a sample, a hash of its key, its offset and its label are
 //! kept.
 
-mod beside;
 mod labels;
+mod offset_index;
 mod records;
 mod tar;
 
@@ -263,7 +263,7 @@ fn keys_at(file: &ShardFile, mut offsets: BTreeSet<u64>) -> BTreeMap<u64, Vec<u8
 
 fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor) -> Result<Walked> {
     let mut walked = Walked::default();
-    let index = beside::index_of(file).unwrap_or_else(|error| {
+    let index = offset_index::index_of(file).unwrap_or_else(|error| {
         walked.add_error(file, &error);
         None
     });
@@ -283,7 +283,7 @@ fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor) -> Result<Wa
         }
         Ok(()) => {
             if let Some(index) = &index {
-                beside::compare_index(file, index, &mut walked);
+                offset_index::compare_index(file, index, &mut walked);
             }
             if let Some(error) = file.differing_samples(walked.samples) {
                 walked.add_error(file, &error);

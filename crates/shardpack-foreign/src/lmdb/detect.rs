@@ -1,11 +1,11 @@
-//! How the values of an environment are made, told by the first of them; and what is said where that fails.
+//! Detects how the values of an environment are coded, from the first of them; and says what was seen where that fails.
 
 use shardpack_format::{Error, Result, hash, image_header::Kind};
 
 use super::{
     Database,
-    beside::META_KEYS,
-    said::Said,
+    metadata::META_KEYS,
+    overrides::Overrides,
     values::{Coding, SHOWN_BYTES},
 };
 
@@ -18,7 +18,7 @@ const SURE: [Kind; 5] = [Kind::Jpeg, Kind::Png, Kind::Webp, Kind::Gif, Kind::Tif
 
 /// What the first values tell.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct Detected {
     pub coding: Coding,
     /// Whether the first keys are paths.
     pub are_paths: bool,
@@ -33,7 +33,7 @@ pub(super) fn is_sample(key: &[u8]) -> bool {
 ///
 /// # Errors
 /// When they are of no known making: shows them, and how they might be described.
-pub(super) fn told(database: &Database, said: &Said) -> Result<Told> {
+pub(super) fn detect(database: &Database, said: &Overrides) -> Result<Detected> {
     let (mut walk, mut value, mut first) = (database.walk()?, Vec::new(), Vec::new());
     let mut are_paths = true;
     while first.len() < LOOKS
@@ -47,12 +47,12 @@ pub(super) fn told(database: &Database, said: &Said) -> Result<Told> {
         }
     }
     if let [coding] = said.codings {
-        return Ok(Told { coding: *coding, are_paths });
+        return Ok(Detected { coding: *coding, are_paths });
     }
     let is_usual =
         |coding: &&Option<Coding>| first.iter().filter(|(other, _)| other == *coding).count() * 2 > first.len();
     match first.iter().map(|(coding, _)| coding).find(is_usual) {
-        Some(Some(coding)) => Ok(Told { coding: *coding, are_paths }),
+        Some(Some(coding)) => Ok(Detected { coding: *coding, are_paths }),
         _ if first.is_empty() => Err(Error::data("holds no samples").in_file(database.path())),
         _ => Err(unknown(first.into_iter().map(|(_, shown)| shown).collect(), said).in_file(database.path())),
     }
@@ -85,7 +85,7 @@ impl Shown {
 }
 
 /// A request is missing rather than something wrong: nothing says that these values are damaged.
-fn unknown(shown: Vec<Shown>, said: &Said) -> Error {
+fn unknown(shown: Vec<Shown>, said: &Overrides) -> Error {
     let text: Vec<_> = shown.iter().map(Shown::text).collect();
     let error = Error::usage(format!("values that are no images and of no known making: {}", text.join("; ")));
     let mut offsets: Vec<_> = shown.iter().map(|one| one.image.map(|(_, at)| at)).collect();

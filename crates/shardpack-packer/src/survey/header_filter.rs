@@ -1,4 +1,4 @@
-//! `--formats`, `--min-side`, `--max-pixels`: what the headers of images say.
+//! Filters images by what their headers say: `--formats`, `--min-side`, `--max-pixels`.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use shardpack_format::{
     image_header::{Header, Kind},
 };
 
-use super::{Choice, Fates, each::Looker};
+use super::{Choice, Fates, parallel_reads::ImageReader};
 use crate::{
     ledger::Fate,
     monitor::{Monitor, Phase},
@@ -18,32 +18,32 @@ use crate::{
 const HEAD_BYTES: usize = 16 << 10;
 
 /// Looks at every image: which are left out and why, and the kinds of the others.
-pub(super) fn look(
+pub(super) fn filter(
     source: &Origin,
     found: &Found,
     choice: &Choice,
     monitor: &dyn Monitor,
 ) -> Result<(Fates, BTreeMap<Kind, u64>)> {
-    let looker = Looker::open(source, found.split.as_deref(), &found.listing, monitor)?;
+    let reader = ImageReader::open(source, found.split.as_deref(), &found.listing, monitor)?;
     let needs_size = choice.min_side.is_some() || choice.max_pixels.is_some();
-    let looks = looker.each(
+    let looks = reader.each(
         Phase::Looking,
         (0..found.listing.len()).collect(),
         choice.threads,
         monitor,
         |number, buffer| {
-            if looker.head(number, HEAD_BYTES, buffer)?.is_none() {
+            if reader.head(number, HEAD_BYTES, buffer)?.is_none() {
                 return Ok(None);
             }
             let mut header = Header::of(buffer);
             let is_part = buffer.len() < found.listing.entry(number).bytes as usize;
-            if header.width == 0 && needs_size && is_part && looker.whole(number, buffer)?.is_some() {
+            if header.width == 0 && needs_size && is_part && reader.whole(number, buffer)?.is_some() {
                 header = Header::of(buffer);
             }
             Ok(Some((header.kind, refusal(&header, choice))))
         },
     )?;
-    let (mut fates, mut kinds) = (super::bad(looker.into_unread()), BTreeMap::new());
+    let (mut fates, mut kinds) = (super::bad(reader.into_unread()), BTreeMap::new());
     for (number, (kind, refusal)) in looks {
         match refusal {
             Some(reason) => {

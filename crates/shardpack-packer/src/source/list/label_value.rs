@@ -1,11 +1,11 @@
-//! What a row of a list says as its label: a whole number, a name, nothing, or something that is none.
+//! The label value of a row of a list: a whole number, a name, nothing, or something that is no label.
 
 /// Up to here every whole number is exact in 64-bit floating point.
 const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// What a row says as its label.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum Word {
+pub(super) enum LabelValue {
     #[default]
     Missing,
     Number(i64),
@@ -14,7 +14,7 @@ pub(super) enum Word {
     Unfit(String),
 }
 
-impl Word {
+impl LabelValue {
     /// A field of text.
     pub fn of_text(text: &[u8]) -> Self {
         match text.trim_ascii() {

@@ -1,4 +1,4 @@
-//! What is said of keys beside them: labels in a file, names in `meta_info.txt`, the list `__keys__`.
+//! Labels and names by key, from files beside the samples: label files, `meta_info.txt`, the list `__keys__`.
 //!
 //! Holds at all times: as much memory as the file is long, and 24 bytes a line; a file is at most [`MOST_BYTES`] long.
 
@@ -27,7 +27,7 @@ const KEYS: [&str; 5] = ["key", "id", "image_id", "image", "sample"];
 
 /// Keys, each with what is said of it.
 #[derive(Debug, Default)]
-pub(crate) struct Table {
+pub(crate) struct KeyLabels {
     text: Vec<u8>,
     rows: Vec<Row>,
     /// Keys that were asked for and are not there: how many, and the first of them.
@@ -44,7 +44,7 @@ struct Row {
     is_used: bool,
 }
 
-impl Table {
+impl KeyLabels {
     /// Reads a file of keys and labels: lines with a space, tab or comma between them, CSV or TSV with a line of names
     /// before, or one JSON object.
     ///
@@ -201,7 +201,7 @@ impl Row {
 }
 
 /// Takes `{key: label}` into a table as it is read.
-struct Labels<'t>(&'t mut Table);
+struct Labels<'t>(&'t mut KeyLabels);
 
 impl<'de> Visitor<'de> for Labels<'_> {
     type Value = ();
@@ -301,10 +301,10 @@ pub(crate) fn meta_info(path: &Path) -> Result<Option<PathBuf>> {
 mod tests {
     use super::*;
 
-    fn table(text: &str) -> Result<Table> {
+    fn table(text: &str) -> Result<KeyLabels> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
-        Table::of_labels(file.path())
+        KeyLabels::of_labels(file.path())
     }
 
     #[test]
@@ -355,7 +355,7 @@ mod tests {
     fn names_of_meta_info_stand_under_their_keys() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "a/0001.png (480,480,3) 1\nb (1) c.jpg (2,2,1) 1\nplain\n").unwrap();
-        let mut table = Table::of_meta_info(file.path()).unwrap();
+        let mut table = KeyLabels::of_meta_info(file.path()).unwrap();
         for (key, name) in [("a/0001", "a/0001.png"), ("b (1) c", "b (1) c.jpg"), ("plain", "plain")] {
             assert_eq!(table.get(key.as_bytes()), Some(name.as_bytes()), "{key}");
         }

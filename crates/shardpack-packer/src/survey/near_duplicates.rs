@@ -1,4 +1,4 @@
-//! `--near-duplicates`: images that look alike, named and never left out.
+//! Finds near duplicates: images that look alike, for `--near-duplicates`. They are named and never left out.
 //!
 //! Each image is decoded and reduced to 64 bits that survive another size or coding ([`shardpack_imaging::perceptual_hash`]).
 //! Hashes that differ in few bits are found by their bands: of five bands, one must be equal where at most four bits differ.
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use shardpack_format::Result;
 use shardpack_imaging::{Limits, decode, distance, perceptual_hash};
 
-use super::{Choice, Fates, each::Looker, twins};
+use super::{Choice, Fates, duplicates, parallel_reads::ImageReader};
 use crate::{
     ledger::Fate,
     monitor::{Monitor, Phase},
@@ -23,19 +23,19 @@ const BANDS: [u32; 5] = [13, 13, 13, 13, 12];
 
 /// What is to be known of images that look like an earlier one, for each dataset.
 pub(super) fn find(source: &Origin, found: &mut [Found], choice: &Choice, monitor: &dyn Monitor) -> Result<Vec<Fates>> {
-    let mut hashed: BTreeMap<u64, Vec<twins::Image>> = BTreeMap::new();
+    let mut hashed: BTreeMap<u64, Vec<duplicates::Image>> = BTreeMap::new();
     let mut fates = Vec::new();
     for (dataset, one) in found.iter().enumerate() {
-        let looker = Looker::open(source, one.split.as_deref(), &one.listing, monitor)?;
+        let reader = ImageReader::open(source, one.split.as_deref(), &one.listing, monitor)?;
         let numbers = (0..one.listing.len()).collect();
         // To decode is work for a core.
-        let hashes = looker.each(Phase::Looking, numbers, choice.jobs, monitor, |number, buffer| {
-            let read = looker.whole(number, buffer)?;
+        let hashes = reader.each(Phase::Looking, numbers, choice.jobs, monitor, |number, buffer| {
+            let read = reader.whole(number, buffer)?;
             // What does not decode looks like nothing; whether it is packed is for --check.
             Ok(read.and_then(|()| decode(buffer, &Limits::default()).ok()).map(|picture| perceptual_hash(&picture)))
         })?;
         hashes.into_iter().for_each(|(number, hash)| hashed.entry(hash).or_default().push((dataset, number)));
-        fates.push(super::bad(looker.into_unread()));
+        fates.push(super::bad(reader.into_unread()));
     }
     let hashes: Vec<u64> = hashed.keys().copied().collect();
     let near = nearest(&hashes);
@@ -47,7 +47,7 @@ pub(super) fn find(source: &Origin, found: &mut [Found], choice: &Choice, monito
             let like = if number > 0 { Some((images[0], 0)) } else { other };
             if let Some((like, bits)) = like {
                 count += 1;
-                let reason = format!("looks like {} ({bits} of 64 bits differ)", twins::name(found, &like));
+                let reason = format!("looks like {} ({bits} of 64 bits differ)", duplicates::name(found, &like));
                 fates[image.0].insert(image.1, (Fate::Kept, reason));
             }
         }

@@ -1,4 +1,4 @@
-//! `--sample-per-class`: a few images of each class.
+//! Selects a few images of each class, for `--sample-per-class`.
 //!
 //! Which, follows from seed and path alone: an image that is added or goes changes nothing for the others but one.
 

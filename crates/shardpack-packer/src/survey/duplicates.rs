@@ -1,11 +1,11 @@
-//! `--dedup exact` and `--leaks`: images with the same bytes.
+//! Finds duplicates: images with the same bytes, for `--dedup exact` and `--leaks`.
 //!
 //! Most images are told apart by their length, most others by their first bytes, so few are read whole. What has equal
 //! hashes then is compared byte by byte: no image goes because of a hash.
 
 use shardpack_format::{Result, hash};
 
-use super::{Choice, Fates, each::Looker, shown};
+use super::{Choice, Fates, parallel_reads::ImageReader, shown};
 use crate::{
     ledger::Fate,
     monitor::{Monitor, Phase},
@@ -83,24 +83,24 @@ fn groups(
     choice: &Choice,
     monitor: &dyn Monitor,
 ) -> Result<(Vec<Vec<Image>>, Vec<Fates>)> {
-    let lookers = found.iter().map(|one| Looker::open(source, one.split.as_deref(), &one.listing, monitor));
-    let lookers = lookers.collect::<Result<Vec<_>>>()?;
+    let readers = found.iter().map(|one| ImageReader::open(source, one.split.as_deref(), &one.listing, monitor));
+    let readers = readers.collect::<Result<Vec<_>>>()?;
     let images = found.iter().enumerate();
     let images = images.flat_map(|(dataset, one)| (0..one.listing.len()).map(move |number| (dataset, number)));
     let bytes = |(dataset, number): Image| u128::from(found[dataset].listing.entry(number).bytes);
     let mut alike = repeated(images.map(|image| (bytes(image), image)).collect());
     for most in [Some(HEAD_BYTES), None] {
         let mut hashed = Vec::with_capacity(alike.len());
-        for (dataset, looker) in lookers.iter().enumerate() {
+        for (dataset, reader) in readers.iter().enumerate() {
             // What was read whole for its first bytes has its hash.
             let is_hashed = |image: &Image| most.is_none() && bytes(*image) <= HEAD_BYTES as u128;
             let of_it = || alike.iter().filter(|(_, image)| image.0 == dataset);
             hashed.extend(of_it().filter(|(_, image)| is_hashed(image)));
             let numbers = of_it().filter(|(_, image)| !is_hashed(image)).map(|(_, image)| image.1).collect();
-            let hashes = looker.each(Phase::Looking, numbers, choice.threads, monitor, |number, buffer| {
+            let hashes = reader.each(Phase::Looking, numbers, choice.threads, monitor, |number, buffer| {
                 let read = match most {
-                    Some(most) => looker.head(number, most, buffer)?,
-                    None => looker.whole(number, buffer)?,
+                    Some(most) => reader.head(number, most, buffer)?,
+                    None => reader.whole(number, buffer)?,
                 };
                 // The length is part of it: equal first bytes of images of two lengths tell nothing.
                 let length = bytes((dataset, number)).rotate_left(96);
@@ -113,9 +113,9 @@ fn groups(
     let mut groups = Vec::new();
     for group in alike.chunk_by(|a, b| a.0 == b.0) {
         monitor.go_on()?;
-        groups.extend(equal(&lookers, group.iter().map(|(_, image)| *image).collect())?);
+        groups.extend(equal(&readers, group.iter().map(|(_, image)| *image).collect())?);
     }
-    Ok((groups, lookers.into_iter().map(|looker| super::bad(looker.into_unread())).collect()))
+    Ok((groups, readers.into_iter().map(|reader| super::bad(reader.into_unread())).collect()))
 }
 
 /// Those that share what they are marked with, sorted by that and then by the image.
@@ -129,13 +129,13 @@ fn repeated(mut marked: Vec<(u128, Image)>) -> Vec<(u128, Image)> {
 }
 
 /// Splits images of one hash into groups of the same bytes: one, but for what no one has seen yet.
-fn equal(lookers: &[Looker<'_>], mut images: Vec<Image>) -> Result<Vec<Vec<Image>>> {
+fn equal(readers: &[ImageReader<'_>], mut images: Vec<Image>) -> Result<Vec<Vec<Image>>> {
     let (mut groups, mut first, mut other) = (Vec::new(), Vec::new(), Vec::new());
     while images.len() > 1 {
         let (mut same, mut rest) = (vec![images[0]], Vec::new());
-        let is_read = lookers[images[0].0].whole(images[0].1, &mut first)?.is_some();
+        let is_read = readers[images[0].0].whole(images[0].1, &mut first)?.is_some();
         for (dataset, number) in &images[1..] {
-            let is_same = is_read && lookers[*dataset].whole(*number, &mut other)?.is_some() && first == other;
+            let is_same = is_read && readers[*dataset].whole(*number, &mut other)?.is_some() && first == other;
             if is_same { &mut same } else { &mut rest }.push((*dataset, *number));
         }
         if same.len() > 1 {

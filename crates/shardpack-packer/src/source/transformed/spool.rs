@@ -1,4 +1,4 @@
-//! The spool: what was made, one record after the other, so that a run that was stopped goes on where it was.
+//! The spool of transformed images, one record after the other, so that a run that was stopped goes on where it was.
 //!
 //! ```text
 //! 0   magic "shardspl" | 16 bytes: hash of the recipe and of what carries it out

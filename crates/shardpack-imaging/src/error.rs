@@ -1,4 +1,4 @@
-//! Why an image is refused, and how large one may be.
+//! The error type of this crate: why an image is refused; and the limits on its size.
 
 use std::fmt;
 

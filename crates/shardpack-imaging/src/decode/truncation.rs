@@ -1,4 +1,4 @@
-//! Does a file reach its own end? Decoders stop at the last pixel they need; what is cut behind it is still a cut file.
+//! Detects truncated files. Decoders stop at the last pixel they need; what is cut behind it is still a cut file.
 //!
 //! What lies behind the end does not matter.
 

@@ -1,4 +1,4 @@
-//! A first look at shards: what they are and what their first records say, before anything is done.
+//! A preview of shards: their format and what their first records say, before anything is done.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ const SHOWN: usize = 3;
 
 /// What shards are.
 #[derive(Clone, Debug, Serialize)]
-pub struct Look {
+pub struct Preview {
     /// Formats of the files, each with how many there are, compression included: `("tfrecord, gzip", 3)`.
     pub formats: Vec<(String, u64)>,
     /// How many files there are.
@@ -44,12 +44,12 @@ pub struct Look {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub understood: Vec<String>,
     /// The first samples of the first file.
-    pub samples: Vec<LookedAt>,
+    pub samples: Vec<SamplePreview>,
 }
 
 /// A sample that was looked at.
 #[derive(Clone, Debug, Serialize)]
-pub struct LookedAt {
+pub struct SamplePreview {
     /// Key, id, or number in its file.
     pub key: String,
     /// What it says of its label.
@@ -73,7 +73,7 @@ impl Shards {
     ///
     /// # Errors
     /// When a field that was asked for is not there. Damage is left to the walk to tell.
-    pub fn look(&self, goes_along: impl Fn(&str, &Beside) -> bool) -> Result<Look> {
+    pub fn look(&self, goes_along: impl Fn(&str, &Beside) -> bool) -> Result<Preview> {
         let mut formats: Vec<(String, u64)> = Vec::new();
         for file in &self.files {
             let packed = file.shard.packed.map_or_else(String::new, |packed| format!(", {}", packed.name()));
@@ -86,7 +86,7 @@ impl Shards {
         let name = |file: Option<&super::File>| file.map_or_else(String::new, |file| file.name.clone());
         // One that holds several splits is there for each.
         let files: BTreeMap<_, _> = self.files.iter().map(|file| (&file.shard.path, file.shard.bytes)).collect();
-        let mut look = Look {
+        let mut look = Preview {
             formats,
             files: files.len() as u64,
             bytes: files.values().sum(),
@@ -128,7 +128,7 @@ impl Shards {
                 let names = |others: Vec<&Other>| others.iter().map(|other| shown(other.name.as_bytes())).collect();
                 (look.components, look.others) = (names(kept), names(left));
             }
-            look.samples.push(LookedAt {
+            look.samples.push(SamplePreview {
                 key: shown(&record.key),
                 label: match &record.label {
                     Label::Missing => "none".to_owned(),

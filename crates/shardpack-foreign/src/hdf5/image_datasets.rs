@@ -13,7 +13,7 @@ use shardpack_format::{
 };
 
 use super::{
-    super::{Lack, keys::Table, lmdb},
+    super::{Lack, key_labels::KeyLabels, lmdb},
     Images,
     names::{IMAGES, Members, is_called},
     open::{self, MOST_BYTES},
@@ -34,7 +34,7 @@ const LOOKS: usize = 64;
 const OPENED: usize = 4096;
 
 /// The datasets of groups, one after the other.
-pub(super) struct Each {
+pub(super) struct ImageDatasets {
     path: PathBuf,
     file: Option<Hdf5File>,
     /// Datasets that were read of `file`.
@@ -46,13 +46,13 @@ pub(super) struct Each {
     groups: IntoIter<Members>,
     are_splits: bool,
     /// Labels by the names of datasets, and where they come from.
-    labels: Option<(Table, String)>,
+    labels: Option<(KeyLabels, String)>,
     /// A person has said where labels are.
     is_said: bool,
     notes: Vec<String>,
 }
 
-impl Each {
+impl ImageDatasets {
     /// The datasets of `groups`, whose first parts are splits if `are_splits`. Where groups are no classes, labels are taken
     /// of a list beside the file at `path`, or of the one that is wanted.
     ///
@@ -62,7 +62,7 @@ impl Each {
         let images: usize = groups.iter().map(|one| one.datasets.len()).sum();
         let named = groups.iter().filter(|one| class(&one.group, are_splits).is_some()).count();
         let labels = match lmdb::label_file(&wanted.entries) {
-            Some(list) => Some((Table::of_labels(&list)?, list)),
+            Some(list) => Some((KeyLabels::of_labels(&list)?, list)),
             None if named == 0 => list_beside(path, &groups)?,
             None => None,
         };
@@ -142,7 +142,7 @@ fn bytes(dataset: &Dataset, left: u64, out: &mut Vec<u8>) -> Result<(), Lack> {
     Ok(())
 }
 
-impl Images for Each {
+impl Images for ImageDatasets {
     fn next(&mut self, at: u64, out: &mut Vec<u8>) -> Result<Option<Record>> {
         let name = loop {
             match self.group.1.next() {
@@ -187,11 +187,11 @@ impl Images for Each {
 ///
 /// # Errors
 /// When the machine does not show what is there.
-fn list_beside(path: &Path, groups: &[Members]) -> Result<Option<(Table, PathBuf)>> {
+fn list_beside(path: &Path, groups: &[Members]) -> Result<Option<(KeyLabels, PathBuf)>> {
     let Some(stem) = path.file_stem().and_then(|stem| stem.to_str()) else { return Ok(None) };
     let bare = OF_IMAGES.iter().find_map(|end| stem.strip_suffix(end)).unwrap_or(stem);
     let names = [stem, bare].into_iter().flat_map(|stem| LISTS.map(|list| list.replace('*', stem)));
-    let of_these = |table: &Table| {
+    let of_these = |table: &KeyLabels| {
         let looked: Vec<_> = groups.iter().flat_map(|group| &group.datasets).take(LOOKS).collect();
         looked.iter().filter(|name| table.has(name.as_bytes())).count() * 2 > looked.len()
     };
@@ -199,7 +199,7 @@ fn list_beside(path: &Path, groups: &[Members]) -> Result<Option<(Table, PathBuf
         if !sys::is_file(&list)? {
             continue;
         }
-        match Table::of_labels(&list) {
+        match KeyLabels::of_labels(&list) {
             Ok(table) if of_these(&table) => return Ok(Some((table, list))),
             Err(error) if error.kind() == ErrorKind::System => return Err(error),
             // What is no list of labels, or of others, is somebody else's.

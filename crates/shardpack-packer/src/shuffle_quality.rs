@@ -1,4 +1,4 @@
-//! Mix tells how well a stored order is shuffled: the variance of the class mix of batches against independent draws.
+//! Shuffle quality: the variance of the class mix of batches in a stored order, against independent draws.
 //!
 //! A batch is B = [`BATCH_SAMPLES`] samples, drawn by w readers at evenly spaced places of the stored order of N
 //! samples: reader j, from 0, begins at sample ⌊j N / w⌋ and gives each batch its next r = B / w samples. So batch b,
@@ -14,7 +14,7 @@
 //! Below the line stands the mean of what stands above it, if each set of B samples is a batch with equal chance: the
 //! variance of the multivariate hypergeometric distribution, summed over the classes. So a true shuffle gives 1.00 on
 //! average, whatever N and the classes are; batches of one class each give about B. Samples without a class are a class
-//! of their own. [`Mix::spread`] says how far a true shuffle may be from 1.00 by chance: the standard deviation of the
+//! of their own. [`ShuffleQuality::spread`] says how far a true shuffle may be from 1.00 by chance: the standard deviation of the
 //! mean, from that of one batch,
 //! ```text
 //! √( 4 B (Σp³ − (Σp²)²) + 2 B (B − 1) (Σp² − 2 Σp³ + (Σp²)²) ) / ( B (1 − Σp²) ) / √batches
@@ -46,7 +46,7 @@ const UNREAD: u32 = u32::MAX;
 
 /// How well batches of one number of readers are mixed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Mix {
+pub struct ShuffleQuality {
     /// Number of readers, w.
     pub readers: u64,
     /// DEFF_w, see the module; `None` where the order is too small to tell.
@@ -145,7 +145,7 @@ impl Labels {
 
     /// What came of it, where `counts` has the number of samples of each class of the whole order. Batches in which a
     /// label is not there, or is of no such class, are left out.
-    pub fn mixes(&self, counts: &[u64]) -> Vec<Mix> {
+    pub fn mixes(&self, counts: &[u64]) -> Vec<ShuffleQuality> {
         let chance = Chance::new(counts);
         self.of.iter().map(|(places, labels)| chance.mix(places.readers, labels)).collect()
     }
@@ -179,7 +179,7 @@ impl Chance {
         Self { shares, squares, mean, deviation }
     }
 
-    fn mix(&self, readers: u64, labels: &[AtomicU32]) -> Mix {
+    fn mix(&self, readers: u64, labels: &[AtomicU32]) -> ShuffleQuality {
         let (mut sum, mut batches) = (0.0, 0);
         let mut counts = vec![0u32; self.shares.len()];
         let mut classes = Vec::with_capacity(BATCH_SAMPLES as usize);
@@ -192,7 +192,7 @@ impl Chance {
             }
         }
         let told = batches >= FEWEST_BATCHES && self.mean > 0.0;
-        Mix {
+        ShuffleQuality {
             readers,
             deff: told.then(|| sum / batches as f64 / self.mean),
             spread: told.then(|| self.deviation / (batches as f64).sqrt()),
@@ -228,7 +228,7 @@ mod tests {
         counts
     }
 
-    fn mixes(labels: &[u32]) -> Vec<Mix> {
+    fn mixes(labels: &[u32]) -> Vec<ShuffleQuality> {
         let kept = Labels::new(labels.len() as u64);
         kept.take(0..labels.len() as u64, |number| Ok(labels[number as usize])).unwrap();
         kept.mixes(&count(labels))

@@ -1,13 +1,13 @@
-//! `--check full`: every image is decoded before it is packed; one that does not decode is refused as one that cannot be read.
+//! Decodes every image before it is packed, for `--check full`; one that does not decode is refused as one that cannot be read.
 
 use shardpack_imaging::{Limits, check};
 
 use crate::source::{ReadError, Refusal, Source};
 
 /// A source whose images all decode.
-pub(super) struct Checked<'a>(pub Box<dyn Source + 'a>);
+pub(super) struct DecodeCheck<'a>(pub Box<dyn Source + 'a>);
 
-impl Source for Checked<'_> {
+impl Source for DecodeCheck<'_> {
     fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
         self.0.read(number, payload)?;
         match check(payload, &Limits::default()) {

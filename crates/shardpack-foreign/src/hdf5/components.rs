@@ -1,4 +1,4 @@
-//! Datasets of as many rows as there are images: what their rows are as components.
+//! Components from datasets of as many rows as there are images: what their rows become.
 //!
 //! Text and bytes go as they are, a number as its text, rows of several of them as JSON in the shape that they have; pixels of two
 //! and more axes are a `.npy`, as those of images are.
@@ -27,14 +27,14 @@ const MOST_BATCH_BYTES: u64 = 16 << 20;
 
 /// A dataset beside the images.
 #[derive(Clone, Debug)]
-pub(super) struct Beside {
+pub(super) struct Component {
     path: String,
     /// What its rows are called as components.
     pub name: String,
 }
 
 /// Those of `seen` that go with `images`, but for those that are `used`.
-pub(super) fn of(images: &Seen, seen: &[Seen], used: &[&str]) -> Vec<Beside> {
+pub(super) fn of(images: &Seen, seen: &[Seen], used: &[&str]) -> Vec<Component> {
     let own = split(&images.path);
     let goes_with = |one: &&Seen| {
         !used.contains(&one.path.as_str())
@@ -45,18 +45,18 @@ pub(super) fn of(images: &Seen, seen: &[Seen], used: &[&str]) -> Vec<Beside> {
             && !(images.kind == Kind::Bytes && is_called(&one.path, &SHAPES))
             && is_fit(one)
     };
-    let mut found: Vec<Beside> = Vec::new();
+    let mut found: Vec<Component> = Vec::new();
     for one in seen.iter().filter(goes_with).take(MOST) {
         let axes = if is_npy(one) { ".npy" } else { "" };
         let short = format!("{}{axes}", own_words(&one.path).join("_"));
         let is_taken = found.iter().any(|other| other.name == short);
         let name = if is_taken { format!("{}{axes}", one.path) } else { short };
-        found.push(Beside { path: one.path.clone(), name });
+        found.push(Component { path: one.path.clone(), name });
     }
     found
 }
 
-impl Beside {
+impl Component {
     /// Whether it is the dataset at `path`.
     pub fn is_at(&self, path: &str) -> bool {
         self.path == path
@@ -91,7 +91,7 @@ impl Opened {
     ///
     /// # Errors
     /// When the system fails.
-    pub fn open(file: &Hdf5File, beside: &Beside, is_wanted: bool) -> Result<Self> {
+    pub fn open(file: &Hdf5File, beside: &Component, is_wanted: bool) -> Result<Self> {
         let rows = is_wanted.then(|| Rows::in_batches_of(BATCH_BYTES, file, &beside.path)).transpose();
         let rows = told(rows)?.flatten().filter(|rows| rows.batch_bytes() <= MOST_BATCH_BYTES);
         Ok(Self { name: beside.name.clone(), rows })

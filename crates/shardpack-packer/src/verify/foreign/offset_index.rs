@@ -1,4 +1,4 @@
-//! What lies beside shards and speaks of their records: the `.idx` of RecordIO and TFRecord.
+//! Compares shards with the offset index beside them: the `.idx` of RecordIO and TFRecord.
 //!
 //! Source: MXNet `recordio.py` (`MXIndexedRecordIO`) for key and offset; DALI `tools/tfrecord2idx` for offset and length.
 

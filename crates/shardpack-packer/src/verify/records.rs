@@ -1,4 +1,4 @@
-//! What a shard holds, record by record, against its index.
+//! Checks the records of a shard, one after another, against its index.
 
 use std::{
     fs::File,

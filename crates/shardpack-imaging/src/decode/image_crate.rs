@@ -1,4 +1,4 @@
-//! PNG, WebP, GIF, BMP and Netpbm, by the crate `image`.
+//! Decodes PNG, WebP, GIF, BMP and Netpbm, by the crate `image`.
 
 use std::io::Cursor;
 
@@ -6,7 +6,7 @@ use image::{DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, me
 use shardpack_format::image_header::Kind;
 
 use super::{png, xmp};
-use crate::{Layout, Limits, Picture, Refused, refused::plain};
+use crate::{Layout, Limits, Picture, Refused, error::plain};
 
 fn open<'a>(bytes: &'a [u8], kind: Kind, limits: &Limits) -> Result<impl ImageDecoder + 'a, Refused> {
     let format = match kind {

@@ -1,4 +1,4 @@
-//! The columns beside image and label: how their cells become components.
+//! Components from the columns beside image and label: how their cells become bytes.
 //!
 //! Bytes and text go as they are, a number or truth value as its text, lists and structures as JSON with what they hold. A null is
 //! nothing. What cannot be told so in full is told of by its name alone: bytes in lists that are no text, dates and amounts of
@@ -29,7 +29,7 @@ const MOST_LEAVES: usize = 256;
 
 /// A column, or the part of one that is a component by itself.
 #[derive(Clone, Debug)]
-pub(super) struct Beside {
+pub(super) struct Component {
     pub name: String,
     /// Its leaves among those of the schema.
     leaves: Range<usize>,
@@ -81,7 +81,7 @@ pub(super) enum Content {
 /// A row of a leaf: each value, or nothing, with its definition and repetition level.
 type Row = Vec<(i16, i16, Option<Value>)>;
 
-impl Beside {
+impl Component {
     /// The components that the column `root` is.
     pub fn of(footer: &Footer, root: &Type, wanted: &Wanted, leaves_left: &mut usize) -> Vec<Self> {
         let schema = footer.metadata.file_metadata().schema_descr();

@@ -1,4 +1,4 @@
-//! The second format of a run: its images come from what the first has just been packed into.
+//! The second format of a run reads its images from the shards that the first has just been packed into.
 //!
 //! Both plans are of one listing, so a sample is found by its position in the first. What the first could not pack, this
 //! refuses with the same words, so that both ledgers are the same.
@@ -20,7 +20,7 @@ const NOWHERE: u64 = u64::MAX;
 
 /// Hands out the images of a listing from the dataset that it was packed into.
 #[derive(Debug)]
-pub(super) struct Relay<'a> {
+pub(super) struct SecondFormat<'a> {
     plan: &'a Plan,
     /// What is asked for beside images.
     kinds: &'a [Beside],
@@ -31,7 +31,7 @@ pub(super) struct Relay<'a> {
     refused: HashMap<Vec<u8>, String>,
 }
 
-impl<'a> Relay<'a> {
+impl<'a> SecondFormat<'a> {
     /// Serves the listing of `plan` from the dataset in `folder` that was packed by it, with these `kinds` beside images, which
     /// are some of its own.
     ///
@@ -65,7 +65,7 @@ impl<'a> Relay<'a> {
     }
 }
 
-impl Source for Relay<'_> {
+impl Source for SecondFormat<'_> {
     fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
         dataset::read(&self.dataset, self.place(number)?, payload)
     }

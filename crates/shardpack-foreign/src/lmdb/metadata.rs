@@ -1,10 +1,10 @@
-//! What an environment says of itself as a whole, compared with what is in it: `__keys__`, `__len__`, `num-samples`.
+//! Metadata entries of an environment (`__keys__`, `__len__`, `num-samples`), compared with the entries that are in it.
 
 use shardpack_format::{Result, size};
 
 use super::{
     super::{
-        keys::Table,
+        key_labels::KeyLabels,
         plain::{self, Value},
     },
     Database,
@@ -24,12 +24,12 @@ const MOST_KEYS_BYTES: u64 = 1 << 30;
 
 /// What is said.
 #[derive(Debug, Default)]
-pub(super) struct Claims {
+pub(super) struct Metadata {
     counts: Vec<(&'static str, i64)>,
-    pub keys: Option<Table>,
+    pub keys: Option<KeyLabels>,
 }
 
-impl Claims {
+impl Metadata {
     /// Reads what `database` says of itself. What cannot be read says nothing.
     ///
     /// # Errors
@@ -86,11 +86,11 @@ fn count(value: &[u8]) -> Option<i64> {
     text.or_else(|| decoded(value).find_map(|value| value.as_int()))
 }
 
-fn keys(value: &[u8]) -> Option<Table> {
-    let keys = |decoded: Value| -> Option<Table> {
+fn keys(value: &[u8]) -> Option<KeyLabels> {
+    let keys = |decoded: Value| -> Option<KeyLabels> {
         let text = |key: &Value| key.as_text(value).map(|key| key.into_owned().into_bytes());
         let keys: Vec<Vec<u8>> = decoded.items()?.iter().map(text).collect::<Option<_>>()?;
-        Table::of_keys(keys.iter().map(Vec::as_slice))
+        KeyLabels::of_keys(keys.iter().map(Vec::as_slice))
     };
     decoded(value).find_map(keys)
 }
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn claims_may_count_entries_or_samples() {
-        let claims = Claims { counts: vec![("__len__", 10), ("len", 3), ("length", -1)], keys: None };
+        let claims = Metadata { counts: vec![("__len__", 10), ("len", 3), ("length", -1)], keys: None };
         let (missing, odd) = claims.differences(3, 10);
         assert!(missing.is_empty());
         assert_eq!(odd, ["length says -1, it has 10 samples in 3 entries"]);

@@ -1,4 +1,4 @@
-//! Images that a recipe has made of those of a source: they lie in a spool in the work folder until they are packed.
+//! Transformed images as a source: what a recipe has made of images lies in a spool in the work folder until it is packed.
 //!
 //! A plan wants the length of every image before the first is copied, so images are made before anything is planned, once,
 //! and the plan is of what came out. What the recipe leaves alone is not copied: it is read where it was.
@@ -18,7 +18,7 @@ pub use spool::{Record, Spool, What};
 
 /// A source, and what was made of its images.
 #[derive(Clone, Debug)]
-pub struct Made {
+pub struct Transformed {
     origin: Box<Origin>,
     spool: PathBuf,
     splits: Vec<Split>,
@@ -43,7 +43,7 @@ impl Split {
     }
 }
 
-impl Made {
+impl Transformed {
     /// What was made of `origin`, in the spool at this path.
     pub fn new(origin: Origin, spool: PathBuf, splits: Vec<Split>) -> Self {
         Self { origin: Box::new(origin), spool, splits }
@@ -59,7 +59,7 @@ impl Made {
         Self { origin: Box::new(origin), ..self.clone() }
     }
 
-    /// Room in bytes that [`Made::open`] takes in the work folder.
+    /// Room in bytes that [`Transformed::open`] takes in the work folder.
     ///
     /// # Errors
     /// When a listing is of something else.
@@ -80,17 +80,17 @@ impl Made {
         listing: &'a Listing,
         work: Option<&Path>,
         monitor: &dyn Monitor,
-    ) -> Result<MadeReader<'a>> {
+    ) -> Result<TransformedReader<'a>> {
         let none = || shardpack_format::Error::usage("nothing was made of this split").in_file(&self.spool);
         let of = self.splits.iter().find(|one| one.name.as_deref() == split).ok_or_else(none)?;
         let before = of.leaves_any().then(|| self.origin.open(split, &of.before, work, monitor)).transpose()?;
         let (places, kinds) = (&of.places, &of.before.extra().kinds);
-        Ok(MadeReader { listing, places, kinds, spool: Spool::reader(&self.spool)?, before })
+        Ok(TransformedReader { listing, places, kinds, spool: Spool::reader(&self.spool)?, before })
     }
 }
 
 /// Hands out what was made, and what was left alone.
-pub struct MadeReader<'a> {
+pub struct TransformedReader<'a> {
     listing: &'a Listing,
     places: &'a [Option<u64>],
     spool: Spool,
@@ -106,7 +106,7 @@ enum Place<'a> {
     Before(&'a dyn Source),
 }
 
-impl MadeReader<'_> {
+impl TransformedReader<'_> {
     fn place(&self, number: u64) -> Result<Place<'_>> {
         let made = self.places.get(number as usize).copied().flatten();
         let place = made.map(Place::Spool).or_else(|| Some(Place::Before(self.before.as_deref()?)));
@@ -114,7 +114,7 @@ impl MadeReader<'_> {
     }
 }
 
-impl Source for MadeReader<'_> {
+impl Source for TransformedReader<'_> {
     fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
         match self.place(number)? {
             Place::Spool(place) => Ok(self.spool.read(place, payload)?),
@@ -138,7 +138,7 @@ impl Source for MadeReader<'_> {
             Place::Before(source) => return source.peek(number, first, wait),
         };
         let most = first.len().min(self.listing.entry(number).bytes as usize);
-        let read = super::medium::peek(self.spool.file(), place, &mut first[..most], wait);
+        let read = super::storage::peek(self.spool.file(), place, &mut first[..most], wait);
         read.map_err(|error| ReadError::Fatal(sys::io_error("cannot read", self.spool.path(), error)))
     }
 }

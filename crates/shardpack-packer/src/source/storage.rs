@@ -1,4 +1,4 @@
-//! What the source lies on, and so in which order it is read best.
+//! The storage that a source lies on (page cache, disk, network), and so the order in which it is read best.
 //!
 //! A disk wants its files in physical order with many reads in flight, the more so if it seeks; the page cache does not
 //! care, and there the plan's own order costs the least memory and time. The bytes of the shards are the same either way.
@@ -30,14 +30,14 @@ pub enum ReadOrder {
 
 /// What a source lies on, as found out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Medium {
+pub struct Storage {
     /// For a person: `page cache`, `rotating disk`, `network mount (nfs)`, `disk`.
     pub name: String,
     /// What it makes of the order of reading.
     pub read_order: ReadOrder,
 }
 
-/// Kinds of the images, and the medium, told from the first bytes of a few samples.
+/// Kinds of the images, and the storage, told from the first bytes of a few samples.
 #[derive(Clone, Debug)]
 pub struct Sniffed {
     /// How many samples of each kind there are among those looked at.
@@ -117,12 +117,12 @@ pub fn peek(file: &File, offset: u64, out: &mut [u8], _: bool) -> io::Result<Opt
 }
 
 /// What `root` lies on, given what a look at its samples showed.
-pub fn medium(root: &Path, sniffed: &Sniffed) -> Medium {
+pub fn of(root: &Path, sniffed: &Sniffed) -> Storage {
     if sniffed.cached >= 0.9 {
-        return Medium { name: "page cache".to_owned(), read_order: ReadOrder::Plan };
+        return Storage { name: "page cache".to_owned(), read_order: ReadOrder::Plan };
     }
     if let Some(name) = network_mount(root) {
-        return Medium {
+        return Storage {
             name: format!("network mount ({name})"),
             read_order: ReadOrder::Physical { reads: NETWORK_READS },
         };
@@ -131,7 +131,7 @@ pub fn medium(root: &Path, sniffed: &Sniffed) -> Medium {
     // docs/performance.md, cold source).
     let slow = sniffed.latency.is_some_and(|latency| latency >= SEEK);
     let name = if slow && rotates(root) != Some(false) { "rotating disk" } else { "disk" };
-    Medium { name: name.to_owned(), read_order: ReadOrder::Physical { reads: DISK_READS } }
+    Storage { name: name.to_owned(), read_order: ReadOrder::Physical { reads: DISK_READS } }
 }
 
 /// Reads in flight for `--read-order physical`.
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn what_is_in_the_page_cache_is_read_in_plan_order_wherever_it_lies() {
-        assert_eq!(medium(Path::new("/"), &sniffed(1.0, None)).read_order, ReadOrder::Plan);
-        assert_ne!(medium(Path::new("/"), &sniffed(0.0, Some(0))).read_order, ReadOrder::Plan);
+        assert_eq!(of(Path::new("/"), &sniffed(1.0, None)).read_order, ReadOrder::Plan);
+        assert_ne!(of(Path::new("/"), &sniffed(0.0, Some(0))).read_order, ReadOrder::Plan);
     }
 }

@@ -1,4 +1,4 @@
-//! What a person says of entries: how values are made, where labels are, what keys are made of.
+//! Overrides that a person gives for LMDB entries: how values are coded, where labels are, what keys are made of.
 
 use std::{fmt, path::PathBuf};
 
@@ -7,7 +7,7 @@ use shardpack_format::{
     formats::foreign::{Entries, Label},
 };
 
-use super::{super::keys::Table, pattern::Pattern, values::Coding};
+use super::{super::key_labels::KeyLabels, pattern::Pattern, values::Coding};
 
 /// Most bytes before the image of a value.
 const MOST_HEADER_BYTES: u64 = 1 << 20;
@@ -148,7 +148,7 @@ impl fmt::Display for Integer {
 
 /// What was said, understood.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Said {
+pub(super) struct Overrides {
     /// How values may be made; empty where nobody says.
     pub codings: &'static [Coding],
     /// Where labels are, if that was said.
@@ -162,7 +162,7 @@ pub(super) struct Said {
     pub dialect: Option<&'static Dialect>,
 }
 
-impl Said {
+impl Overrides {
     /// Understands what was said.
     ///
     /// # Errors
@@ -241,7 +241,7 @@ fn label_from(text: &str) -> Result<LabelFrom> {
 /// # Errors
 /// When something is not known or does not go with something else, or the file cannot be read or is none of labels.
 pub fn check(entries: &Entries) -> Result<()> {
-    Said::of(entries)?.label_file.map_or(Ok(()), |file| Table::of_labels(&file).map(|_| ()))
+    Overrides::of(entries)?.label_file.map_or(Ok(()), |file| KeyLabels::of_labels(&file).map(|_| ()))
 }
 
 /// The file that labels are in, if that was said.
@@ -274,7 +274,7 @@ mod tests {
     fn what_does_not_go_together_is_refused() {
         let said = |label: Option<&str>, pattern: Option<&str>, header_bytes| {
             let own = |text: Option<&str>| text.map(str::to_owned);
-            Said::of(&Entries { dialect: None, label_from: own(label), key_pattern: own(pattern), header_bytes })
+            Overrides::of(&Entries { dialect: None, label_from: own(label), key_pattern: own(pattern), header_bytes })
         };
         let fine = said(None, Some("{label}-*"), None).unwrap();
         assert_eq!(fine.label, Some(LabelFrom::Key));

@@ -1,4 +1,4 @@
-//! Looking at many images: in the order in which they lie, by many threads, with one buffer each.
+//! Reads many images in parallel: in the order in which they lie on disk, by many threads, with one buffer each.
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Images of one dataset that can be looked at.
-pub(crate) struct Looker<'a> {
+pub(crate) struct ImageReader<'a> {
     listing: &'a Listing,
     reader: Box<dyn Source + 'a>,
     /// The first bytes of an image can be had without the rest.
@@ -26,12 +26,12 @@ pub(crate) struct Looker<'a> {
     unread: Mutex<BTreeMap<u64, String>>,
 }
 
-impl<'a> Looker<'a> {
+impl<'a> ImageReader<'a> {
     /// Opens what was found of `split`.
     pub fn open(source: &'a Origin, split: Option<&str>, listing: &'a Listing, monitor: &dyn Monitor) -> Result<Self> {
         let reader = source.open(split, listing, None, monitor)?;
-        let has_heads =
-            !matches!(source, Origin::Made(_)) && matches!(source.part(split)?, Origin::Folder(_) | Origin::List(_));
+        let has_heads = !matches!(source, Origin::Transformed(_))
+            && matches!(source.part(split)?, Origin::Folder(_) | Origin::List(_));
         Ok(Self { listing, reader, has_heads, unread: Mutex::default() })
     }
 

@@ -1,4 +1,4 @@
-//! Making: images are changed as a recipe says, before anything is planned.
+//! Transforms images as a recipe says (resize, encode, rotate), before anything is planned.
 //!
 //! Holds at all times: what comes out follows from source and recipe alone, on any number of threads and after any crash;
 //! what cannot be made is named and never packed as it was.
@@ -18,9 +18,9 @@ use crate::{
     monitor::{Monitor, Phase},
     source::{
         Found, Origin, image_folder,
-        made::{Made, Record, Split, Spool, What},
+        transformed::{Record, Split, Spool, Transformed, What},
     },
-    survey::Looker,
+    survey::ImageReader,
     sys,
 };
 
@@ -55,7 +55,7 @@ pub fn words(recipe: &Recipe) -> String {
 }
 
 /// Makes what `recipe` says of all images of `found`, by way of a spool in `work`.
-pub(super) fn make(
+pub(super) fn transform(
     origin: Origin,
     found: Vec<Found>,
     recipe: &Recipe,
@@ -70,14 +70,14 @@ pub(super) fn make(
     let mut changes = BTreeMap::<String, u64>::new();
     for one in found {
         let listing = Arc::clone(&one.listing);
-        let looker = Looker::open(&origin, one.split.as_deref(), &listing, monitor)?;
+        let reader = ImageReader::open(&origin, one.split.as_deref(), &listing, monitor)?;
         let key = |number| key(one.split.as_deref(), &listing, number);
         let work = |number, buffer: &mut Vec<u8>| {
             if let Some(record) = known.get(&key(number)) {
                 return Ok(Some(record.clone()));
             }
             // What cannot be read is not kept in the spool: the next run asks again.
-            let Some(()) = looker.whole(number, buffer)? else { return Ok(None) };
+            let Some(()) = reader.whole(number, buffer)? else { return Ok(None) };
             let called = named(listing.name(number)).filter(|_| recipe.fix && recipe.encode.is_none());
             let of_name = called.map(|encode| Recipe { encode: Some(encode), ..recipe.clone() });
             let made = shardpack_imaging::apply(buffer, of_name.as_ref().unwrap_or(recipe), &Limits::default());
@@ -89,9 +89,9 @@ pub(super) fn make(
                 Err(refused) => spool.add(key(number), What::Refused, &refused.to_string(), &[])?,
             }))
         };
-        let mut records = looker.each(Phase::Making, (0..listing.len()).collect(), jobs, monitor, work)?;
+        let mut records = reader.each(Phase::Making, (0..listing.len()).collect(), jobs, monitor, work)?;
         let refused = |text| Record { what: What::Refused, text, place: 0, bytes: 0 };
-        records.extend(looker.into_unread().into_iter().map(|(number, why)| (number, refused(why))));
+        records.extend(reader.into_unread().into_iter().map(|(number, why)| (number, refused(why))));
         for record in records.iter().map(|(_, record)| record).filter(|record| record.what == What::Made) {
             record.text.split(", ").for_each(|change| {
                 let word = change.strip_prefix("resized ").map_or(change, |_| "resized");
@@ -109,7 +109,7 @@ pub(super) fn make(
             false => format!("images changed: {}", all.join(", ")),
         });
     }
-    Ok((Origin::Made(Made::new(origin, path, splits)), after))
+    Ok((Origin::Transformed(Transformed::new(origin, path, splits)), after))
 }
 
 /// What a file is by its name, where that can be written: to fix a file is to make it what it is called.
