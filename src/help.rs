@@ -4,7 +4,7 @@
 
 use clap::{Arg, Command, CommandFactory};
 
-use crate::args::Cli;
+use crate::cli::Cli;
 
 /// Examples of the short help.
 const EXAMPLES: usize = 2;

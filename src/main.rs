@@ -5,10 +5,12 @@
 
 mod args;
 mod changes;
+mod cli;
 mod commands;
 mod help;
 mod progress;
 mod report;
+mod run;
 mod selection;
 mod source_args;
 mod terminal;
@@ -32,10 +34,10 @@ fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     // An error in the command line is told as it asks for, too, though what it asks for is not known then.
     let is_json = arguments.iter().take_while(|argument| *argument != "--").any(|argument| argument == "--json");
-    args::Color::of(&arguments).set();
+    cli::Color::of(&arguments).set();
     let is_short = arguments.iter().any(|argument| argument == "-h");
     let parsed = help::command(is_short).try_get_matches_from(&arguments);
-    let cli = match parsed.and_then(|matches| args::Cli::from_arg_matches(&matches)) {
+    let cli = match parsed.and_then(|matches| cli::Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => return refused(&error, is_json),
     };
@@ -44,7 +46,7 @@ fn main() -> ExitCode {
     if let Some(url) = arguments.iter().skip(1).find_map(|argument| args::url(argument)) {
         return failed(&sys::not_a_path(url), is_json);
     }
-    match commands::run(cli) {
+    match run::run(cli) {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Wrong) => ExitCode::from(1),
         Ok(Outcome::Refused) => ExitCode::from(2),

@@ -7,12 +7,12 @@ use shardpack_format::hash;
 use shardpack_packer::{
     Error, ErrorKind, Result,
     copy::OnBad,
-    ledger::Fate,
     pack::{self, Place, PlanOptions, Planned, Report},
     sidecars,
     source::storage::ReadOrder,
 };
 
+use super::planned::{self, describe_source, one_or_all, say_notes};
 use crate::{
     Outcome,
     args::{self, Machine, PlanArgs, ReadOrderArg, Talk},
@@ -155,7 +155,7 @@ pub fn go(
         _ => dst.to_path_buf(),
     };
     if run.dry_run {
-        return super::plan::print(planned, dst, run.talk).map(|()| Outcome::Done);
+        return planned::print(planned, dst, run.talk).map(|()| Outcome::Done);
     }
     let options = pack::Options {
         jobs: run.machine.jobs(),
@@ -237,80 +237,6 @@ fn kept(error: Error, planned: &Planned, dst: &Path) -> Error {
     error.help(format!("the same command goes on; {kept}"))
 }
 
-/// The documents of several formats as one.
-pub fn one_or_all(mut documents: Vec<serde_json::Value>) -> serde_json::Value {
-    match documents.len() {
-        1 => documents.swap_remove(0),
-        _ => json!({ "formats": documents }),
-    }
-}
-
-/// What was found, and what the plan is: two lines.
-pub fn describe_source(planned: &Planned) -> Vec<String> {
-    let plans = &planned.plans;
-    let images: u64 = plans.iter().map(|plan| plan.listing.len()).sum();
-    let payload: u64 = plans.iter().map(|plan| plan.payload_bytes()).sum();
-    let classes = plans.first().map_or(0, |plan| plan.listing.classes.len() as u64);
-    let splits: Vec<_> = plans.iter().filter_map(|plan| plan.split.clone()).collect();
-    // What is known already not to go in.
-    let mut left_out = std::collections::BTreeMap::<&str, u64>::new();
-    for entry in plans.iter().flat_map(|plan| &plan.unpacked) {
-        let fate = match entry.fate {
-            Fate::Kept => continue,
-            Fate::Skipped => "cannot be packed",
-            Fate::Filtered => "left out as asked",
-            Fate::Duplicate => "duplicates",
-        };
-        *left_out.entry(fate).or_default() += 1;
-    }
-    let mut ignored = std::collections::BTreeMap::<&str, u64>::new();
-    // Fields of records that are left out are no files, and have been shown; nor are what a database has beside samples.
-    let files = |(reason, _): &(&String, &u64)| !reason.starts_with("component ") && !reason.starts_with("entry ");
-    for (reason, files) in plans.iter().flat_map(|plan| &plan.ignored).filter(files) {
-        *ignored.entry(reason.strip_prefix("extension ").unwrap_or(reason)).or_default() += files;
-    }
-    let mut found = format!(
-        "found   {} {}, {}",
-        report::counted(images + left_out.values().sum::<u64>(), "image"),
-        match classes {
-            0 => "without labels".to_owned(),
-            _ => format!("in {}", report::counted(classes, "class")),
-        },
-        report::bytes(payload)
-    );
-    for (fate, images) in &left_out {
-        found += &format!(", {} {fate}", report::count(*images));
-    }
-    if !splits.is_empty() {
-        found += &format!("; splits {}", splits.join(", "));
-    }
-    if !ignored.is_empty() {
-        let total: u64 = ignored.values().sum();
-        let reasons: Vec<_> =
-            ignored.iter().map(|(reason, files)| format!("{} {reason}", report::count(*files))).collect();
-        found += &format!(" ({} skipped: {})", report::counted(total, "other file"), reasons.join(", "));
-    }
-    let shards: u64 = plans.iter().map(|plan| plan.shards.len() as u64).sum();
-    if shards == 0 {
-        // What is sealed already needs none.
-        return vec![found];
-    }
-    let bytes: u64 = plans.iter().map(|plan| plan.shard_bytes()).sum();
-    let order = plans.first().map_or_else(String::new, |plan| match plan.order_algorithm() {
-        "source" => "in source order".to_owned(),
-        _ => format!("shuffled with seed {}", plan.options.seed),
-    });
-    let plan = format!(
-        "plan    {} of {}, {order}, {} ({:+.1} % for {})",
-        report::counted(shards, "shard"),
-        report::bytes(bytes / shards.max(1)),
-        report::bytes(bytes),
-        (bytes as f64 / payload.max(1) as f64 - 1.0) * 100.0,
-        plans.first().map_or("", |plan| plan.format().name()),
-    );
-    vec![found, plan]
-}
-
 fn describe_reading(planned: &Planned, options: &pack::Options) -> String {
     let how = match pack::read_order(options.read_order, planned) {
         ReadOrder::Plan => format!("reading in plan order with {}", report::counted(options.jobs as u64, "thread")),
@@ -320,13 +246,6 @@ fn describe_reading(planned: &Planned, options: &pack::Options) -> String {
         ),
     };
     format!("source  {}: {how}", planned.storage.name)
-}
-
-/// Prints what a person should know beforehand.
-pub fn say_notes(planned: &Planned) {
-    for note in &planned.notes {
-        report::say(&format!("note    {}", report::path(note.as_bytes())));
-    }
 }
 
 fn as_text(report: &Report, planned: &Planned, dst: &Path, quiet: bool) -> String {

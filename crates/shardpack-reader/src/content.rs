@@ -10,11 +10,7 @@ use shardpack_format::{
     seekable::{FOOTER_BYTES, Frame, SeekTable},
 };
 
-use crate::{
-    files,
-    unpack::Unpacker,
-    window::{Window, make_room},
-};
+use crate::{buffer::make_room, files, unpack::Unpacker, window::Window};
 
 /// How the shards of a dataset are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -84,6 +84,7 @@
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
+mod buffer;
 mod content;
 mod dataset;
 mod files;

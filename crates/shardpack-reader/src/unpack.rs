@@ -21,7 +21,7 @@ mod with_zstd {
     use std::io::Read;
 
     use super::{Error, Result, check_claim};
-    use crate::window::make_room;
+    use crate::buffer::make_room;
 
     /// Up to here room for what a frame claims to hold is made at once; beyond, only as it comes.
     const TRUSTED_BYTES: usize = if cfg!(test) { 1 << 20 } else { 64 << 20 };

@@ -123,9 +123,30 @@ pub fn run(args: &Args) -> Result<Outcome> {
             let problems: Vec<_> = found.problems.iter().map(problem).collect();
             report::print_json(&json!({"datasets": found.datasets, "problems": problems, "ignored_files": ignored}))?;
         }
-        false => report::print(&text::report(&found.datasets, args.talk.quiet))?,
+        false => report::print(&text_of(&found.datasets, args.talk.quiet))?,
     }
     Ok(tell(&found.problems))
+}
+
+/// The whole text; what to do next is left out if `quiet`.
+fn text_of(summaries: &[inspect::Summary], quiet: bool) -> String {
+    let mut out = String::new();
+    if splits::are(summaries) {
+        splits::report(&mut out, summaries, quiet);
+        return out;
+    }
+    for (number, summary) in summaries.iter().enumerate() {
+        if number > 0 {
+            out.push('\n');
+        }
+        text::dataset(&mut out, summary);
+        let is_one_path = summary.what != inspect::What::Foreign || summary.shards.count == 1;
+        if !quiet && is_one_path {
+            out.push('\n');
+            text::say(&mut out, "next", &[format!("shardpack verify {}", report::path(summary.path.as_bytes()))]);
+        }
+    }
+    out
 }
 
 /// Prints problems to stderr, and says what they mean for the outcome.

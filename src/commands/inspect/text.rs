@@ -7,7 +7,6 @@ use shardpack_packer::{
     shuffle_quality::{BATCH_SAMPLES, FEWEST_BATCHES, ShuffleQuality},
 };
 
-use super::splits;
 use crate::report;
 
 /// Up to so many classes are all shown; of more, [`CLASSES_OF_ENDS`] of the largest and of the smallest.
@@ -22,27 +21,6 @@ const NEARLY_MIXED: f64 = 2.0;
 const WIDTH: usize = 80;
 /// Width of the word that a line begins with.
 const WORD_WIDTH: usize = 8;
-
-/// The whole text; what to do next is left out if `quiet`.
-pub fn report(summaries: &[Summary], quiet: bool) -> String {
-    let mut out = String::new();
-    if splits::are(summaries) {
-        splits::report(&mut out, summaries, quiet);
-        return out;
-    }
-    for (number, summary) in summaries.iter().enumerate() {
-        if number > 0 {
-            out.push('\n');
-        }
-        dataset(&mut out, summary);
-        let is_one_path = summary.what != What::Foreign || summary.shards.count == 1;
-        if !quiet && is_one_path {
-            out.push('\n');
-            say(&mut out, "next", &[format!("shardpack verify {}", report::path(summary.path.as_bytes()))]);
-        }
-    }
-    out
-}
 
 /// A line that begins with `word`; where it gets too long it goes on below, between two parts.
 pub fn say(out: &mut String, word: &str, parts: &[String]) {
@@ -63,7 +41,8 @@ pub fn say(out: &mut String, word: &str, parts: &[String]) {
     out.push('\n');
 }
 
-fn dataset(out: &mut String, summary: &Summary) {
+/// Adds what is in one dataset, or in shards of one format.
+pub fn dataset(out: &mut String, summary: &Summary) {
     let shown = |text: String| report::path(text.as_bytes());
     let (word, parts) = match summary.what {
         What::Dataset => ("dataset", vec![format!("{} in {}", summary.name, summary.path)]),

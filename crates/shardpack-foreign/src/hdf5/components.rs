@@ -10,9 +10,9 @@ use hdf5_reader::{Dataset, Datatype, Hdf5File, error::ByteOrder};
 use shardpack_format::{ErrorKind, Result, formats::foreign::Plain, npy};
 
 use super::{
+    description::Seen,
     names::{CLASSES, SHAPES, is_called, own_words, split},
     rows::Rows,
-    tables::Seen,
     values::{BYTES, Kind, encoded},
 };
 

@@ -13,6 +13,7 @@
 //! Specification: HDF5 File Format 3.0, superblocks 0 to 3. Written by: h5py 3.16 with HDF5 2.0.
 
 mod components;
+mod description;
 mod image_datasets;
 mod lzf;
 mod names;

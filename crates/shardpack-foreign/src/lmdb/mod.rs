@@ -26,6 +26,7 @@
 //! - Counts of pages in databases with duplicates are wrong before 0.9.36 (ITS#9388), so they are not compared there.
 //! - The first key of a branch page is never compared: it is empty, or what it was before.
 
+mod database;
 mod detect;
 mod meta;
 mod metadata;
@@ -49,16 +50,16 @@ use std::{
 
 use shardpack_format::{Error, Result};
 
+pub use self::{
+    database::Database,
+    overrides::{DIALECTS, Dialect, check, dialect, label_file},
+    samples::walk,
+    values::image,
+    walk::{Entry, Walk},
+};
 use self::{
     meta::{Meta, Record},
     pages::{Damage, Kind, Layout},
-};
-pub use self::{
-    overrides::{DIALECTS, Dialect, check, dialect, label_file},
-    samples::walk,
-    tree::Database,
-    values::image,
-    walk::{Entry, Walk},
 };
 pub(super) use self::{
     pattern::label,
@@ -145,7 +146,7 @@ impl Environment {
     pub fn names(&self) -> Result<Vec<Vec<u8>>> {
         let (mut names, mut page) = (Vec::new(), Vec::new());
         let mut room = self.room();
-        for number in self.leaves(&self.meta.main, walk::Order::Keys, &mut room)? {
+        for number in self.leaves(&self.meta.main, tree::Order::Keys, &mut room)? {
             self.page(number, &mut page)?;
             let layout = self.layout(number, &page, Kind::Leaf)?;
             pages::check(&page, &layout).map_err(|damage| self.damaged(number, damage))?;

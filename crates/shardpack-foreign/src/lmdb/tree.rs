@@ -1,26 +1,17 @@
-//! A database of an environment: one key looked up, and the leaves of all.
+//! The B+ tree of a database: the way down to a leaf, all leaves, and where the values of nodes lie.
 //!
 //! Holds at all times: a tree is descended no deeper than its record says; leaves are found without being read.
 
-use std::{cmp::Ordering, ops::Range, os::unix::fs::FileExt, path::Path, sync::Arc};
+use std::{ops::Range, os::unix::fs::FileExt};
 
 use shardpack_format::{Error, Result};
 
 use super::{
     Environment, FIRST_PAGE,
-    meta::{FIXED_DUPLICATES, INTEGER_KEY, RECORD_BYTES, REVERSE_KEY, Record},
+    meta::{FIXED_DUPLICATES, RECORD_BYTES, Record},
     pages::{self, Damage, HEADER_BYTES, Kind, Layout, Node},
-    walk::{Order, Walk},
 };
 use crate::sys;
-
-/// A database.
-#[derive(Debug)]
-pub struct Database {
-    environment: Arc<Environment>,
-    record: Record,
-    role: Role,
-}
 
 /// What a tree is there for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +22,13 @@ pub(super) enum Role {
     Named,
     /// The duplicates of one key, which are the keys here.
     Duplicates,
+}
+
+/// The order of leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    Pages,
+    Keys,
 }
 
 /// The value of a node.
@@ -45,141 +43,9 @@ pub(super) enum Value {
     Database,
 }
 
-impl Database {
-    pub(super) fn open(environment: &Arc<Environment>, name: Option<&[u8]>) -> Result<Self> {
-        let main =
-            Self { environment: Arc::clone(environment), record: environment.meta.main.clone(), role: Role::Main };
-        let Some(name) = name else { return Ok(main) };
-        let none = || {
-            let what = format!("there is no database named {}", name.escape_ascii());
-            Error::usage(what).in_file(&environment.path)
-        };
-        let mut page = Vec::new();
-        let (number, node) = main.find(name, &mut page)?.ok_or_else(none)?;
-        if node.flags != pages::DATABASE {
-            return Err(none());
-        }
-        let record = environment.record(number, &page, &node)?;
-        Ok(Self { environment: Arc::clone(environment), record, role: Role::Named })
-    }
-
-    /// The pages that are free, by the transactions that freed them.
-    pub(super) fn of_free(environment: &Arc<Environment>) -> Self {
-        Self { environment: Arc::clone(environment), record: environment.meta.free.clone(), role: Role::Named }
-    }
-
-    /// The file that is read.
-    pub fn path(&self) -> &Path {
-        self.environment.path()
-    }
-
-    /// Number of entries, as its record says. Each duplicate is one, and each named database in the main one.
-    pub fn entries(&self) -> u64 {
-        self.record.entries
-    }
-
-    /// Whether a key may have several values.
-    pub fn has_duplicates(&self) -> bool {
-        self.record.has_duplicates()
-    }
-
-    /// Whether keys are integers in the writing machine's order of bytes (`MDB_INTEGERKEY`).
-    pub fn has_integer_keys(&self) -> bool {
-        self.record.flags & INTEGER_KEY != 0
-    }
-
-    /// Where the value of a key lies in the file; where it has several, the first. `None` for a named database too.
-    ///
-    /// A writer that has set an order of its own (`mdb_set_compare`) does not say so in the file; its keys may not be
-    /// found.
-    ///
-    /// # Errors
-    /// When a page on the way cannot be read or is damaged.
-    pub fn get(&self, key: &[u8]) -> Result<Option<Range<u64>>> {
-        let mut page = Vec::new();
-        let Some((number, node)) = self.find(key, &mut page)? else { return Ok(None) };
-        match self.environment.value(number, &page, &node, &self.record, self.role)? {
-            Value::Plain(range, _) => Ok(Some(range)),
-            Value::Database => Ok(None),
-            Value::Page(within) => {
-                let layout = self.environment.inner(number, &page, &within, &self.record)?;
-                self.environment.duplicate(number, &page[within.clone()], &layout, 0, within.start).map(Some)
-            }
-            Value::Tree(record) => {
-                let leaf = self.environment.descend(&record, Role::Duplicates, &mut page, |_, _, _| Ok(0))?;
-                let none = || Damage::new(record.at, "a tree of duplicates without any");
-                let (number, layout) = leaf.ok_or_else(|| self.environment.damaged(record.page, none()))?;
-                self.environment.duplicate(number, &page, &layout, 0, 0).map(Some)
-            }
-        }
-    }
-
-    /// Begins to walk all entries in the order of the leaf pages in the file, so that a disk reads forward; within a
-    /// page in the order of keys.
-    ///
-    /// # Errors
-    /// When a branch page cannot be read or is damaged, or a page stands twice in the tree.
-    pub fn walk(&self) -> Result<Walk> {
-        Walk::begin(&self.environment, &self.record, self.role, Order::Pages, self.environment.room())
-    }
-
-    /// Begins to walk all entries in the order of keys.
-    ///
-    /// # Errors
-    /// As [`Database::walk`].
-    pub fn cursor(&self) -> Result<Walk> {
-        Walk::begin(&self.environment, &self.record, self.role, Order::Keys, self.environment.room())
-    }
-
-    /// Reads a value in place of what `out` holds.
-    ///
-    /// # Errors
-    /// When it is not within the file, or cannot be read.
-    pub fn read(&self, value: Range<u64>, out: &mut Vec<u8>) -> Result<()> {
-        self.environment.read(value, out)
-    }
-
-    /// The leaf's node that has this key, and the number of the leaf, which `page` then holds.
-    fn find(&self, key: &[u8], page: &mut Vec<u8>) -> Result<Option<(u64, Node)>> {
-        let environment = &self.environment;
-        let compare = |node: &Node, page: &[u8]| self.compare(&page[node.key.clone()], key);
-        let leaf = environment.descend(&self.record, self.role, page, |number, page, layout| {
-            // The key of the first node is not compared: it stands for all below the second.
-            let (mut low, mut high) = (0, layout.count);
-            while high - low > 1 {
-                let middle = low.midpoint(high);
-                let node = environment.node(number, page, layout, middle)?;
-                if compare(&node, page) == Ordering::Greater { high = middle } else { low = middle }
-            }
-            Ok(low)
-        })?;
-        let Some((number, layout)) = leaf else { return Ok(None) };
-        let (mut low, mut high) = (0, layout.count);
-        while low < high {
-            let middle = low.midpoint(high);
-            let node = environment.node(number, page, &layout, middle)?;
-            match compare(&node, page) {
-                Ordering::Equal => return Ok(Some((number, node))),
-                Ordering::Less => low = middle + 1,
-                Ordering::Greater => high = middle,
-            }
-        }
-        Ok(None)
-    }
-
-    /// The order of keys, by the flags.
-    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
-        // Integers of one length, the lowest byte first, compare from their ends too.
-        match self.record.flags & (REVERSE_KEY | INTEGER_KEY) {
-            0 => a.cmp(b),
-            _ => a.iter().rev().cmp(b.iter().rev()),
-        }
-    }
-}
-
 impl Environment {
     /// Reads a part of the file that a value has been said to be.
-    fn read(&self, value: Range<u64>, out: &mut Vec<u8>) -> Result<()> {
+    pub(super) fn read(&self, value: Range<u64>, out: &mut Vec<u8>) -> Result<()> {
         let bytes = value.end.checked_sub(value.start).filter(|_| value.end <= self.file_bytes);
         let Some(bytes) = bytes.and_then(|bytes| usize::try_from(bytes).ok()) else {
             let what = format!("a value from {} to {}, the file has {} bytes", value.start, value.end, self.file_bytes);
@@ -191,7 +57,7 @@ impl Environment {
     }
 
     /// Goes down to a leaf by the nodes that `choose` names; returns its number, and reads it into `page`.
-    fn descend(
+    pub(super) fn descend(
         &self,
         record: &Record,
         role: Role,
@@ -209,7 +75,7 @@ impl Environment {
         Ok(Some((number, self.layout(number, page, leaf_kind(record, role))?)))
     }
 
-    fn node(&self, number: u64, page: &[u8], layout: &Layout, index: usize) -> Result<Node> {
+    pub(super) fn node(&self, number: u64, page: &[u8], layout: &Layout, index: usize) -> Result<Node> {
         pages::node(page, layout, index).map_err(|damage| self.damaged(number, damage))
     }
 
@@ -324,7 +190,7 @@ impl Environment {
     }
 
     /// The record that is a node's value.
-    fn record(&self, number: u64, page: &[u8], node: &Node) -> Result<Record> {
+    pub(super) fn record(&self, number: u64, page: &[u8], node: &Node) -> Result<Record> {
         if node.data.len() != RECORD_BYTES {
             let what = format!("the record of a tree has {} bytes, expected {RECORD_BYTES}", node.data.len());
             return Err(self.damaged(number, Damage::new(node.at, what)));

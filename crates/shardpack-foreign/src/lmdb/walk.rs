@@ -11,7 +11,7 @@ use super::{
     Environment,
     meta::Record,
     pages::{self, Damage, Layout},
-    tree::{Role, Value, leaf_kind},
+    tree::{Order, Role, Value, leaf_kind},
 };
 
 /// A key with one value.
@@ -23,13 +23,6 @@ pub struct Entry {
     pub value: Range<u64>,
     /// Number of the leaf page that has the entry.
     pub page: u64,
-}
-
-/// The order of leaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
-    Pages,
-    Keys,
 }
 
 /// A walk through a database.

@@ -8,9 +8,9 @@ use std::{
     path::Path,
 };
 
-use shardpack_format::{Error, size};
+use shardpack_format::{Error, size, splits::KNOWN};
 
-use super::{Found, image_folder::SPLITS};
+use super::Found;
 use crate::{Result, ledger::Fate, source::walk};
 
 /// Folders that are shown by name.
@@ -179,7 +179,7 @@ pub(super) fn refuse_splits_in_classes(root: &Path, found: &[Found]) -> Result<(
 
 /// Whether a folder has a name of a split, in any case.
 pub(super) fn is_called_like_a_split(name: &[u8]) -> bool {
-    SPLITS.iter().any(|split| split.as_bytes().eq_ignore_ascii_case(name))
+    KNOWN.iter().any(|split| split.as_bytes().eq_ignore_ascii_case(name))
 }
 
 fn parent(path: &[u8]) -> &[u8] {

@@ -1,7 +1,10 @@
-//! Lengths, constants and the two headers of a record, shared by writer and reader.
+//! Lengths, constants and the two headers of a record, shared by writer, sidecars and reader.
 
 use super::parts::{MAGIC, WORD_BYTES};
+use crate::Error;
 
+/// What the names of shards end in.
+pub const EXTENSION: &str = ".rec";
 /// Length in bytes of what stands before the data of a part: the magic, and flag and length in one word.
 pub const PART_HEADER_BYTES: usize = 2 * WORD_BYTES;
 /// Length in bytes of what stands before the labels and the image in a payload.
@@ -113,6 +116,18 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     let mut word = [0; WORD_BYTES];
     word.copy_from_slice(&bytes[at..at + WORD_BYTES]);
     u32::from_le_bytes(word)
+}
+
+/// The id that `key` spells.
+///
+/// # Errors
+/// When it is no decimal number of 64 bits.
+pub fn id(key: &[u8]) -> crate::Result<u64> {
+    let digits = std::str::from_utf8(key).ok().filter(|key| key.bytes().all(|byte| byte.is_ascii_digit()));
+    digits.and_then(|digits| digits.parse().ok()).ok_or_else(|| {
+        let key = String::from_utf8_lossy(key).into_owned();
+        Error::usage("RecordIO stores ids of 64 bits, so a key must be a decimal number below 2^64").in_sample(key)
+    })
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use super::writer::id;
+use super::layout::{EXTENSION, id};
 use crate::{
     Error, Result,
     formats::sidecars::{self, Dataset, Files, Kind},
@@ -44,7 +44,7 @@ pub(super) fn write(kind: &str, dataset: &Dataset<'_>, out: &mut dyn Files) -> R
 
 fn indexes(dataset: &Dataset<'_>, out: &mut dyn Files) -> Result<()> {
     for (number, shard) in dataset.shards.iter().enumerate() {
-        let stem = shard.file.strip_suffix(super::writer::EXTENSION).unwrap_or(&shard.file);
+        let stem = shard.file.strip_suffix(EXTENSION).unwrap_or(&shard.file);
         out.begin(&format!("{stem}.idx"))?;
         out.write(&offsets(dataset, number, 0)?)?;
     }

@@ -1,7 +1,10 @@
 //! Samples to records: exactly as long as the layout says, and longer by one word for each magic in the image.
 
 use super::{
-    layout::{IMAGE_HEADER_BYTES, IMAGE_OFFSET, ImageHeader, PART_HEADER_BYTES, PART_LIMIT_BYTES, PartHeader, Place},
+    layout::{
+        EXTENSION, IMAGE_HEADER_BYTES, IMAGE_OFFSET, ImageHeader, PART_HEADER_BYTES, PART_LIMIT_BYTES, PartHeader,
+        Place, id,
+    },
     parts::{MAGIC, WORD_BYTES, magics},
     sidecars,
 };
@@ -12,9 +15,6 @@ use crate::{
     index::RowRef,
     sample::{Extent, Sample},
 };
-
-/// What the names of shards end in.
-pub(super) const EXTENSION: &str = ".rec";
 
 /// Largest whole number below which an f32 holds every one.
 const MOST_LABEL: u64 = 1 << f32::MANTISSA_DIGITS;
@@ -187,18 +187,6 @@ impl Format for RecordIo {
         let dali = format!("fn.readers.mxnet(path=[{files}], index_path=[\"{folder}/{name}-dali.idx\"])");
         vec![("MXNet", mxnet), ("DALI", dali)]
     }
-}
-
-/// The id that `key` spells.
-///
-/// # Errors
-/// When it is no decimal number of 64 bits.
-pub(super) fn id(key: &[u8]) -> Result<u64> {
-    let digits = std::str::from_utf8(key).ok().filter(|key| key.bytes().all(|byte| byte.is_ascii_digit()));
-    digits.and_then(|digits| digits.parse().ok()).ok_or_else(|| {
-        let key = String::from_utf8_lossy(key).into_owned();
-        Error::usage("RecordIO stores ids of 64 bits, so a key must be a decimal number below 2^64").in_sample(key)
-    })
 }
 
 /// The label as it is stored.

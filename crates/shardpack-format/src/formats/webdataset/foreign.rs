@@ -6,8 +6,9 @@
 use std::{borrow::Cow, collections::BTreeMap};
 
 use super::{
+    escape::shown,
     header,
-    reader::{Ending, Reader, shown},
+    reader::{Ending, Reader},
     samples::{Component, Dropped, ForeignSample, Grouper, Issue, split},
     texts::{Texts, Told},
 };

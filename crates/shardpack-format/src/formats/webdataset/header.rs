@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::reader::shown;
+use super::escape::shown;
 use crate::error::{Error, Result};
 
 pub(super) const BLOCK_BYTES: usize = 512;

@@ -23,6 +23,7 @@
 //!   extension serves the whole dataset, whatever a stray image is. Decoders go by content.
 //! - Members are in the order of their extensions, as webdataset's own writer has them.
 
+mod escape;
 mod foreign;
 mod header;
 mod layout;

@@ -8,8 +8,11 @@
 
 use std::io::{self, Read};
 
-use super::header::{
-    BLOCK_BYTES, Block, MAGIC, NAME, Pax, SIZE, TYPE, check_numbers, check_sum, header_name, size_field, until_nul,
+use super::{
+    escape::shown,
+    header::{
+        BLOCK_BYTES, Block, MAGIC, NAME, Pax, SIZE, TYPE, check_numbers, check_sum, header_name, size_field, until_nul,
+    },
 };
 use crate::{
     error::{Error, Result},
@@ -18,7 +21,6 @@ use crate::{
 
 const EXTENSION_LIMIT_BYTES: u64 = 1 << 20;
 const COPY_BYTES: usize = 256 << 10;
-const SHOWN_BYTES: usize = 200;
 // Where an old GNU header of a sparse member, and a block of its map, say that a block of the map follows.
 const SPARSE_GOES_ON: usize = 482;
 const MAP_GOES_ON: usize = 504;
@@ -420,22 +422,6 @@ fn set_once<T>(slot: &mut Option<T>, value: T, what: &str, offset: u64) -> Resul
 
 fn first_nonzero(bytes: &[u8]) -> Option<usize> {
     bytes.iter().position(|byte| *byte != 0)
-}
-
-/// `name` for a message: on one line, without what a terminal would obey, and not too long.
-pub(super) fn shown(name: &[u8]) -> String {
-    let text = String::from_utf8_lossy(&name[..name.len().min(SHOWN_BYTES)]);
-    let mut line = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            _ if character.is_control() => line.extend(character.escape_default()),
-            _ => line.push(character),
-        }
-    }
-    if name.len() > SHOWN_BYTES {
-        line.push('…');
-    }
-    line
 }
 
 #[cfg(test)]

@@ -6,7 +6,10 @@
 
 use std::{collections::HashSet, fmt};
 
-use super::reader::{Member, MemberKind, shown};
+use super::{
+    escape::shown,
+    reader::{Member, MemberKind},
+};
 
 /// Splits a member's name into key and extension, the latter as stored; `None` if webdataset sees no extension.
 ///

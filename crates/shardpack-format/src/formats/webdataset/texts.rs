@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{reader::shown, samples::Component};
+use super::{escape::shown, samples::Component};
 use crate::{
     formats::foreign::{Label, Wanted},
     hash,

@@ -1,0 +1,81 @@
+//! A dataset by what its head says (path, kind of items, shape), and what its rows may be by that: images or labels.
+
+use hdf5_reader::Dataset;
+
+use super::{
+    super::plain::by,
+    names::{self, CLASSES, FILENAMES, IMAGES, LABELS, rank},
+    values::{self, Kind},
+};
+
+/// A dataset that was looked at.
+#[derive(Clone, Debug)]
+pub(super) struct Seen {
+    pub path: String,
+    pub kind: Kind,
+    type_name: String,
+    pub shape: Vec<u64>,
+}
+
+impl Seen {
+    pub fn of(path: String, dataset: &Dataset) -> Self {
+        let item = dataset.dtype();
+        Self { path, kind: Kind::of(item), type_name: values::name(item), shape: dataset.shape().to_vec() }
+    }
+
+    pub fn rows(&self) -> Option<u64> {
+        self.shape.first().copied()
+    }
+
+    /// What it is, for a person: `images uint8 100×32×32×3`.
+    pub fn told(&self) -> String {
+        let shape = if self.shape.is_empty() { "of one item".to_owned() } else { by(&self.shape) };
+        format!("{} {} {shape}", self.path, self.type_name)
+    }
+
+    /// Whether a row may be an encoded image.
+    pub fn is_encoded(&self) -> bool {
+        self.shape.len() == 1 && matches!(self.kind, Kind::Bytes | Kind::Opaque | Kind::Text)
+    }
+
+    /// Whether rows may be pixels of images: any of a name that says so, else such as have axes of images.
+    pub fn is_pixels(&self) -> bool {
+        let is_named = rank(&self.path, &IMAGES).is_some();
+        let few = |axis: Option<&u64>| axis.is_some_and(|axis| (1..=4).contains(axis));
+        self.kind == Kind::Byte
+            && match self.shape.len() {
+                3 => is_named,
+                4 => is_named || few(self.shape.get(1)) || few(self.shape.last()),
+                _ => false,
+            }
+    }
+
+    /// Whether rows, or the items of its one row, may be labels of `rows` images.
+    pub fn is_label(&self, rows: u64) -> bool {
+        let fits = match self.shape[..] {
+            [labels] | [labels, _] if labels == rows => true,
+            // As MATLAB has a vector.
+            [1, labels] => labels == rows,
+            _ => false,
+        };
+        fits && self.kind.is_label()
+    }
+
+    /// Whether its name says that it is images, though their pixels or bytes are of no kind that is packed; how likely.
+    pub fn odd_images(&self) -> Option<usize> {
+        let is_of_images = match self.kind {
+            Kind::Byte | Kind::Text => false,
+            Kind::Bytes | Kind::Opaque => self.shape.len() == 1,
+            _ => matches!(self.shape.len(), 3 | 4),
+        };
+        rank(&self.path, &IMAGES).filter(|_| is_of_images && self.rows().is_some_and(|rows| rows > 0))
+    }
+
+    /// Whether its name says that it is labels: all of it, or its last word.
+    pub fn is_called_label(&self) -> bool {
+        let is_of_names =
+            self.kind == Kind::Text && (rank(&self.path, &CLASSES).is_some() || rank(&self.path, &FILENAMES).is_some());
+        let is_one = self.shape.iter().product::<u64>() <= 1;
+        !is_of_names && (names::is_called(&self.path, &LABELS) || !is_one && names::ends_in(&self.path, &LABELS))
+    }
+}

@@ -1,0 +1,222 @@
+//! What is told of a plan before anything is packed: what was found, the numbers of the plan, notes.
+
+use std::{collections::BTreeMap, fmt::Write, path::Path};
+
+use serde_json::json;
+use shardpack_packer::{
+    Error, Result,
+    ledger::Fate,
+    pack::{self, Planned},
+    plan::Plan,
+    sys,
+};
+
+use crate::{args::Talk, report};
+
+/// Rows of the table of classes that are shown; all with --json.
+const SHOWN_CLASSES: usize = 20;
+const LARGEST: usize = 10;
+
+/// Prints the numbers of plans, one for each format, that would be packed into `dst`.
+pub fn print(all: &[Planned], dst: &Path, talk: Talk) -> Result<()> {
+    let space = |planned: &Planned| Ok::<_, Error>((pack::needed_bytes(&planned.plans), sys::free_bytes(dst)?));
+    if talk.json {
+        let document = |planned: &Planned| {
+            let datasets: Vec<_> = planned.plans.iter().map(dataset_json).collect();
+            let (needed, free) = space(planned)?;
+            Ok(json!({
+                "datasets": datasets, "needed_bytes": needed, "free_bytes": free, "notes": planned.notes,
+                "source": planned.storage.name,
+            }))
+        };
+        let documents = all.iter().map(document).collect::<Result<Vec<_>>>()?;
+        return report::print_json(&one_or_all(documents));
+    }
+    for planned in all {
+        let mut out = String::new();
+        for line in describe_source(planned) {
+            out += &(line + "\n");
+        }
+        for plan in &planned.plans {
+            dataset_text(&mut out, plan);
+        }
+        let (needed, free) = space(planned)?;
+        let verdict = if needed > free { "NOT ENOUGH" } else { "enough" };
+        let _ = writeln!(out, "space   {} needed, {} free: {verdict}", report::bytes(needed), report::bytes(free));
+        report::print(&out)?;
+        if !talk.quiet {
+            say_notes(planned);
+        }
+    }
+    Ok(())
+}
+
+fn largest(plan: &Plan) -> Vec<(u32, Vec<u8>)> {
+    let mut largest: Vec<(u32, u64)> = Vec::with_capacity(LARGEST + 1);
+    for (number, entry) in plan.listing.entries().iter().enumerate() {
+        if largest.len() < LARGEST || largest.last().is_some_and(|(bytes, _)| entry.bytes > *bytes) {
+            let at = largest.partition_point(|(bytes, _)| *bytes >= entry.bytes);
+            largest.insert(at, (entry.bytes, number as u64));
+            largest.truncate(LARGEST);
+        }
+    }
+    let path = |number| {
+        let mut path = Vec::new();
+        plan.listing.path(number, &mut path);
+        path
+    };
+    largest.into_iter().map(|(bytes, number)| (bytes, path(number))).collect()
+}
+
+/// Images and bytes of each class.
+fn per_class(plan: &Plan) -> Vec<(u64, u64)> {
+    let mut classes = vec![(0, 0); plan.listing.classes.len()];
+    for entry in plan.listing.entries() {
+        let Some(class) = plan.listing.folders()[entry.folder as usize].class else { continue };
+        let class = &mut classes[class as usize];
+        *class = (class.0 + 1, class.1 + u64::from(entry.bytes));
+    }
+    classes
+}
+
+fn shard_spread(plan: &Plan) -> (u64, u64) {
+    let bytes = || plan.shards.iter().map(|shard| plan.content_bytes(shard));
+    (bytes().min().unwrap_or(0), bytes().max().unwrap_or(0))
+}
+
+fn dataset_text(out: &mut String, plan: &Plan) {
+    let (payload, shard_bytes) = (plan.payload_bytes(), plan.shard_bytes());
+    let (smallest, biggest) = shard_spread(plan);
+    // Writing to a String cannot fail.
+    let _ = writeln!(
+        out,
+        "{:<7} {} in {} of {} to {}, {} ({:+.1} % for {})",
+        if plan.split.is_some() { &plan.name } else { "plan" },
+        report::counted(plan.listing.len(), "image"),
+        report::counted(plan.shards.len() as u64, "shard"),
+        report::bytes(smallest),
+        report::bytes(biggest),
+        report::bytes(shard_bytes),
+        (shard_bytes as f64 / payload as f64 - 1.0) * 100.0,
+        plan.format().name(),
+    );
+    if !plan.listing.classes.is_empty() {
+        let _ = writeln!(out, "\n  label  class                              images       bytes");
+    }
+    let classes = per_class(plan);
+    for (label, (images, bytes)) in classes.iter().enumerate().take(SHOWN_CLASSES) {
+        let name = report::path(&plan.listing.classes[label]);
+        let _ = writeln!(out, "  {label:>5}  {name:<30} {:>10}  {:>10}", report::count(*images), report::bytes(*bytes));
+    }
+    if classes.len() > SHOWN_CLASSES {
+        let _ = writeln!(
+            out,
+            "         … and {} (--json has all)",
+            report::counted((classes.len() - SHOWN_CLASSES) as u64, "class")
+        );
+    }
+    let _ = writeln!(out, "\n  largest files");
+    for (bytes, path) in largest(plan) {
+        let _ = writeln!(out, "  {:>10}  {}", report::bytes(bytes.into()), report::path(&path));
+    }
+    out.push('\n');
+}
+
+fn dataset_json(plan: &Plan) -> serde_json::Value {
+    let classes: Vec<_> = per_class(plan)
+        .into_iter()
+        .zip(plan.listing.classes.iter())
+        .map(|((images, bytes), name)| json!({"name": report::path(name), "images": images, "bytes": bytes}))
+        .collect();
+    let largest: Vec<_> =
+        largest(plan).into_iter().map(|(bytes, path)| json!({"path": report::path(&path), "bytes": bytes})).collect();
+    let (smallest, biggest) = shard_spread(plan);
+    json!({
+        "name": plan.name, "images": plan.listing.len(), "payload_bytes": plan.payload_bytes(),
+        "shards": plan.shards.len(), "shard_bytes": plan.shard_bytes(), "index_bytes": plan.index_bytes(),
+        "smallest_shard_bytes": smallest, "largest_shard_bytes": biggest, "block_samples": plan.block_samples,
+        "components": plan.format().components(), "order": plan.order_algorithm(), "seed": plan.options.seed,
+        "classes": classes, "largest": largest, "unpacked": plan.unpacked.len(), "ignored_files": plan.ignored,
+    })
+}
+
+/// The documents of several formats as one.
+pub fn one_or_all(mut documents: Vec<serde_json::Value>) -> serde_json::Value {
+    match documents.len() {
+        1 => documents.swap_remove(0),
+        _ => json!({ "formats": documents }),
+    }
+}
+
+/// What was found, and what the plan is: two lines.
+pub fn describe_source(planned: &Planned) -> Vec<String> {
+    let plans = &planned.plans;
+    let images: u64 = plans.iter().map(|plan| plan.listing.len()).sum();
+    let payload: u64 = plans.iter().map(|plan| plan.payload_bytes()).sum();
+    let classes = plans.first().map_or(0, |plan| plan.listing.classes.len() as u64);
+    let splits: Vec<_> = plans.iter().filter_map(|plan| plan.split.clone()).collect();
+    // What is known already not to go in.
+    let mut left_out = BTreeMap::<&str, u64>::new();
+    for entry in plans.iter().flat_map(|plan| &plan.unpacked) {
+        let fate = match entry.fate {
+            Fate::Kept => continue,
+            Fate::Skipped => "cannot be packed",
+            Fate::Filtered => "left out as asked",
+            Fate::Duplicate => "duplicates",
+        };
+        *left_out.entry(fate).or_default() += 1;
+    }
+    let mut ignored = BTreeMap::<&str, u64>::new();
+    // Fields of records that are left out are no files, and have been shown; nor are what a database has beside samples.
+    let files = |(reason, _): &(&String, &u64)| !reason.starts_with("component ") && !reason.starts_with("entry ");
+    for (reason, files) in plans.iter().flat_map(|plan| &plan.ignored).filter(files) {
+        *ignored.entry(reason.strip_prefix("extension ").unwrap_or(reason)).or_default() += files;
+    }
+    let mut found = format!(
+        "found   {} {}, {}",
+        report::counted(images + left_out.values().sum::<u64>(), "image"),
+        match classes {
+            0 => "without labels".to_owned(),
+            _ => format!("in {}", report::counted(classes, "class")),
+        },
+        report::bytes(payload)
+    );
+    for (fate, images) in &left_out {
+        found += &format!(", {} {fate}", report::count(*images));
+    }
+    if !splits.is_empty() {
+        found += &format!("; splits {}", splits.join(", "));
+    }
+    if !ignored.is_empty() {
+        let total: u64 = ignored.values().sum();
+        let reasons: Vec<_> =
+            ignored.iter().map(|(reason, files)| format!("{} {reason}", report::count(*files))).collect();
+        found += &format!(" ({} skipped: {})", report::counted(total, "other file"), reasons.join(", "));
+    }
+    let shards: u64 = plans.iter().map(|plan| plan.shards.len() as u64).sum();
+    if shards == 0 {
+        // What is sealed already needs none.
+        return vec![found];
+    }
+    let bytes: u64 = plans.iter().map(|plan| plan.shard_bytes()).sum();
+    let order = plans.first().map_or_else(String::new, |plan| match plan.order_algorithm() {
+        "source" => "in source order".to_owned(),
+        _ => format!("shuffled with seed {}", plan.options.seed),
+    });
+    let plan = format!(
+        "plan    {} of {}, {order}, {} ({:+.1} % for {})",
+        report::counted(shards, "shard"),
+        report::bytes(bytes / shards.max(1)),
+        report::bytes(bytes),
+        (bytes as f64 / payload.max(1) as f64 - 1.0) * 100.0,
+        plans.first().map_or("", |plan| plan.format().name()),
+    );
+    vec![found, plan]
+}
+
+/// Prints what a person should know beforehand.
+pub fn say_notes(planned: &Planned) {
+    for note in &planned.notes {
+        report::say(&format!("note    {}", report::path(note.as_bytes())));
+    }
+}
