@@ -100,7 +100,7 @@ impl Pattern {
             start = end;
             match part {
                 Part::Label => told.label = label(bytes),
-                Part::Class => told.label = Label::Text(bytes.to_vec()),
+                Part::Class => told.label = Label::Name(bytes.to_vec()),
                 Part::Name => told.name = Some(bytes.to_vec()),
                 Part::Plain(_) | Part::Other | Part::Any => {}
             }
@@ -109,12 +109,12 @@ impl Pattern {
     }
 }
 
-/// A label that is a number if it can be one.
+/// A label that is text.
 pub(crate) fn label(text: &[u8]) -> Label {
     let text = text.trim_ascii();
     match str::from_utf8(text) {
         Ok("") => Label::Missing,
-        Ok(words) => words.parse().map_or_else(|_| Label::Text(text.to_vec()), Label::Number),
+        Ok(words) => Label::Text(words.as_bytes().to_vec()),
         Err(_) => Label::Unfit(format!("{} bytes that are no text", text.len())),
     }
 }
@@ -163,12 +163,13 @@ mod tests {
 
     #[test]
     fn keys_are_taken_apart_as_the_pattern_says() {
-        let word = |text: &str| Label::Text(text.as_bytes().to_vec());
+        let word = |text: &str| Label::Name(text.as_bytes().to_vec());
+        let text = |text: &str| Label::Text(text.as_bytes().to_vec());
         let rows = [
             ("{class}/{name}", "cat/a/1.jpg", Some((word("cat"), Some("a/1.jpg")))),
             ("{class}/{name}.jpg", "7/1.jpg", Some((word("7"), Some("1")))),
-            ("{split}-{label}-{id}", "train-7-00012", Some((Label::Number(7), None))),
-            ("{split}-{label}-{id}", "train-cat-00012", Some((word("cat"), None))),
+            ("{split}-{label}-{id}", "train-7-00012", Some((text("7"), None))),
+            ("{split}-{label}-{id}", "train-cat-00012", Some((text("cat"), None))),
             ("{split}-{label}-{id}", "train-00012", None),
             ("{class}_*", "golden_retriever_1", Some((word("golden"), None))),
             ("*/{class}/{name}.png", "a/b/c/d.png", Some((word("b"), Some("c/d")))),

@@ -256,7 +256,11 @@ impl Samples {
         let Some(place) = database.get(&key)? else { return Ok(Some(Label::Missing)) };
         let mut text = Vec::new();
         database.read(place, &mut text)?;
-        Ok(Some(label(&text)))
+        Ok(Some(match (label(&text), &self.labels) {
+            // Of pictures of text it is the text, and that of a house number is no number.
+            (Label::Text(text), Labels::Beside) => Label::Name(text),
+            (label, _) => label,
+        }))
     }
 
     /// The label that is where a person says, of the sample that is called `key`; and its name, if the key tells that.
@@ -271,7 +275,7 @@ impl Samples {
         let (in_key, name) = told.map_or((None, None), |told| (Some(told.label), told.name));
         let label = match &self.labels {
             Labels::Said(LabelFrom::Key) => Some(in_key.unwrap_or_else(|| match folder_of(key) {
-                Some(folder) => Label::Text(folder),
+                Some(folder) => Label::Name(folder),
                 None => Label::Unfit("the key has no folder; --key-pattern says where the label is in it".to_owned()),
             })),
             Labels::Said(LabelFrom::Header(integer)) => Some(integer.label(&self.value)),

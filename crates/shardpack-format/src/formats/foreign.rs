@@ -154,10 +154,35 @@ pub enum Label {
     Missing,
     /// A whole number.
     Number(i64),
-    /// A word: the class's name, or a label that is text.
+    /// Text: whether it spells a number or is a word, the labels of all samples tell.
     Text(Vec<u8>),
+    /// A word, even if it spells a number: the name of a class.
+    Name(Vec<u8>),
     /// Something else; says what, for a message.
     Unfit(String),
+}
+
+impl Label {
+    /// The number that it is, or spells.
+    pub fn number(&self) -> Option<i64> {
+        match self {
+            Self::Number(number) => Some(*number),
+            Self::Text(text) => whole(text),
+            Self::Missing | Self::Name(_) | Self::Unfit(_) => None,
+        }
+    }
+}
+
+/// The number that `text` spells in the one way in which a program writes it: `7`, `-1`; not `007`, `+7`, `7.0` or ` 7`, so that two
+/// texts are never one number.
+pub fn whole(text: &[u8]) -> Option<i64> {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    let is_canonical = match digits {
+        [b'0'] => digits.len() == text.len(),
+        [b'1'..=b'9', rest @ ..] => rest.iter().all(u8::is_ascii_digit),
+        _ => false,
+    };
+    str::from_utf8(text).ok().filter(|_| is_canonical)?.parse().ok()
 }
 
 /// An image in a record.
@@ -415,5 +440,35 @@ pub fn unreadable(error: io::Error, offset: u64) -> Error {
     match error.raw_os_error() {
         Some(_) => Error::io("cannot read", error).at_byte(offset),
         None => Error::data(format!("cannot read: {error}")).at_byte(offset),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_spells_a_number_in_one_way() {
+        for (text, number) in [("0", 0), ("7", 7), ("-1", -1), ("100", 100), ("9223372036854775807", i64::MAX)] {
+            assert_eq!(whole(text.as_bytes()), Some(number), "{text}");
+        }
+        for text in [
+            "",
+            "-",
+            "007",
+            "00",
+            "-0",
+            "-07",
+            "+7",
+            "7.0",
+            " 7",
+            "7 ",
+            "1_000",
+            "9223372036854775808",
+            "0x7",
+            "\u{661}",
+        ] {
+            assert_eq!(whole(text.as_bytes()), None, "{text}");
+        }
     }
 }

@@ -2,13 +2,21 @@
 //!
 //! Labels that are numbers stay the numbers they are: class 7 is the eighth of the list, whether there is a sample of
 //! class 6 or not. Labels that are words become numbers by the order of the words, as folders do in an ImageFolder.
+//!
+//! Text is numbers where that of all samples spells numbers that classes can have, each in the one way that there is; else all
+//! of it is words: `007` and `7` are two classes, and `2019` among words is one of them.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
+    num::NonZero,
     sync::Arc,
 };
 
-use shardpack_format::{Result, formats::foreign::Label, sample};
+use shardpack_format::{
+    Result,
+    formats::foreign::{Label, whole},
+    sample,
+};
 
 use crate::{
     extra::{Extra, Piece},
@@ -24,29 +32,72 @@ const MOST_CLASSES: u64 = 1 << 24;
 /// What a record says of its class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Said {
-    /// Its label, if that is a number.
+    /// Its label, if that is a number, or text that spells one.
     pub number: Option<i64>,
-    /// Its class or its label, if that is a word: number in [`Words`].
-    pub word: Option<u32>,
+    /// Its class or its label, if that is text.
+    pub word: Option<Word>,
+    /// What its label is.
+    pub form: Form,
+}
+
+/// What a label is that a record has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// A number, a word, or nothing.
+    Settled,
+    /// Text; the word is the class's name, where that is told too.
+    Text,
+    /// Text that spells a number; the word is what the number might be called.
+    Called,
+}
+
+impl Said {
+    /// The same where text is words.
+    fn in_words(self, words: &Words) -> Self {
+        let word = match (self.form, self.number) {
+            (Form::Called, Some(number)) => words.numbers.get(number.to_string().as_bytes()).copied(),
+            _ => self.word,
+        };
+        Self { number: None, word, form: Form::Text }
+    }
+
+    /// The same with words that have other numbers.
+    pub fn renumbered(self, numbers: &[Word]) -> Self {
+        Self { word: self.word.map(|word| numbers[word.place()]), ..self }
+    }
+}
+
+/// A word of [`Words`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Word(NonZero<u32>);
+
+impl Word {
+    fn place(self) -> usize {
+        self.0.get() as usize - 1
+    }
 }
 
 /// Words, each once.
 #[derive(Debug, Default)]
 pub(crate) struct Words {
     list: Vec<Box<[u8]>>,
-    numbers: HashMap<Box<[u8]>, u32>,
+    numbers: HashMap<Box<[u8]>, Word>,
 }
 
 impl Words {
-    /// Number of `word`.
-    pub fn intern(&mut self, word: &[u8]) -> u32 {
-        if let Some(number) = self.numbers.get(word) {
-            return *number;
+    /// The one that `word` is.
+    pub fn intern(&mut self, word: &[u8]) -> Word {
+        if let Some(known) = self.numbers.get(word) {
+            return *known;
         }
-        let number = self.list.len() as u32;
         self.list.push(word.into());
-        self.numbers.insert(word.into(), number);
-        number
+        let new = Word(NonZero::new(self.list.len() as u32).unwrap_or(NonZero::<u32>::MAX));
+        self.numbers.insert(word.into(), new);
+        new
+    }
+
+    fn text(&self, word: Word) -> &[u8] {
+        &self.list[word.place()]
     }
 
     /// Takes over words that may come up.
@@ -56,20 +107,29 @@ impl Words {
         }
     }
 
-    /// What a record with this label and this class says, or why it says nothing that can be used.
-    pub fn said(&mut self, label: &Label, class: Option<&[u8]>) -> Result<Said, String> {
+    /// What a record with this label and this class says, or why it says nothing that can be used; `called` is what its label
+    /// might be called if it is a number.
+    pub fn said(&mut self, label: &Label, class: Option<&[u8]>, called: Option<&[u8]>) -> Result<Said, String> {
         let class = class.filter(|class| !class.is_empty());
-        match label {
-            Label::Number(number) if *number < 0 => Err(format!("label {number}: no class has a number below 0")),
-            Label::Number(number) => Ok(Said { number: Some(*number), word: class.map(|class| self.intern(class)) }),
-            Label::Text(text) => Ok(Said { number: None, word: Some(self.intern(class.unwrap_or(text))) }),
-            Label::Missing => Ok(Said { number: None, word: class.map(|class| self.intern(class)) }),
-            Label::Unfit(reason) => Err(format!("label: {reason}")),
-        }
+        let (number, word, form) = match (label, called.filter(|_| class.is_none())) {
+            (Label::Number(number), _) if *number < 0 => return Err(below_zero(*number)),
+            (Label::Number(number), called) => (Some(*number), class.or(called), Form::Settled),
+            (Label::Text(text), called) if !text.is_empty() => match (whole(text), called) {
+                (Some(number), Some(called)) => {
+                    self.intern(text);
+                    (Some(number), Some(called), Form::Called)
+                }
+                (number, _) => (number, class.or(Some(text)), Form::Text),
+            },
+            (Label::Name(name), _) if !name.is_empty() => (None, class.or(Some(name)), Form::Settled),
+            (Label::Missing | Label::Text(_) | Label::Name(_), _) => (None, class, Form::Settled),
+            (Label::Unfit(reason), _) => return Err(format!("label: {reason}")),
+        };
+        Ok(Said { number, word: word.map(|word| self.intern(word)), form })
     }
 
-    /// Takes over the words of `other`; gives the number here of each of them.
-    pub fn merge(&mut self, other: &Self) -> Vec<u32> {
+    /// Takes over the words of `other`; gives what each of them is here.
+    pub fn merge(&mut self, other: &Self) -> Vec<Word> {
         other.list.iter().map(|word| self.intern(word)).collect()
     }
 }
@@ -84,8 +144,10 @@ pub(crate) struct Classes {
     pub is_numbered: bool,
     /// Whether nothing says anything: samples have no labels.
     pub is_unlabelled: bool,
+    /// What is to be known of how labels were understood.
+    pub note: Option<String>,
     /// Class by word.
-    by_word: HashMap<u32, u32>,
+    by_word: HashMap<Word, u32>,
 }
 
 impl Classes {
@@ -94,23 +156,30 @@ impl Classes {
         let (mut samples, mut numbered, mut worded) = (0u64, false, false);
         for said in said.clone() {
             samples += 1;
-            numbered |= said.number.is_some();
+            numbered |= said.number.is_some() && said.form == Form::Settled;
             worded |= said.word.is_some();
         }
+        let mut note = None;
+        if !numbered {
+            let names: HashSet<Word> =
+                known.iter().filter_map(|name| words.numbers.get(name.as_slice()).copied()).collect();
+            (numbered, note) = spelled(said.clone(), samples, words, &names);
+        }
+        let said = said.map(|said| if numbered { said } else { said.in_words(words) });
         let is_unlabelled = !numbered && !worded && known.is_empty();
         let names: Vec<Box<[u8]>> = if is_unlabelled {
             Vec::new()
         } else if numbered || !known.is_empty() {
             numbered_names(said, samples, words, known)
         } else {
-            let used: std::collections::BTreeSet<u32> = said.filter_map(|said| said.word).collect();
-            let mut names: Vec<Box<[u8]>> = used.into_iter().map(|word| words.list[word as usize].clone()).collect();
+            let used: HashSet<Word> = said.filter_map(|said| said.word).collect();
+            let mut names: Vec<Box<[u8]>> = used.into_iter().map(|word| words.text(word).into()).collect();
             names.sort_unstable();
             names
         };
         let numbers = names.iter().enumerate();
         let by_word = numbers.filter_map(|(number, name)| Some((*words.numbers.get(name)?, number as u32))).collect();
-        Self { names: Arc::new(names), is_numbered: numbered, is_unlabelled, by_word }
+        Self { names: Arc::new(names), is_numbered: numbered, is_unlabelled, note, by_word }
     }
 
     /// Number of the class that `said` means; `None` where samples have no labels.
@@ -118,17 +187,19 @@ impl Classes {
     /// # Errors
     /// Why there is none where others have one.
     pub fn number(&self, said: Said, words: &Words) -> Result<Option<u32>, String> {
-        let of_word = |word: u32| {
+        let of_word = |word: Word| {
             self.by_word.get(&word).copied().map(Some).ok_or_else(|| {
-                let word = sample::name(&words.list[word as usize], b"");
+                let word = sample::name(words.text(word), b"");
                 match self.is_numbered {
                     true => format!("label {word:?} is no number, as those of others are"),
                     false => format!("label {word:?} is none of the known classes"),
                 }
             })
         };
+        let said = if self.is_numbered { said } else { said.in_words(words) };
         match (said.number, said.word) {
             _ if self.is_unlabelled => Ok(None),
+            (Some(number), _) if number < 0 => Err(below_zero(number)),
             (Some(number), _) => {
                 let number = u32::try_from(number).ok().filter(|number| (*number as usize) < self.names.len());
                 number.map(Some).ok_or_else(|| {
@@ -141,11 +212,53 @@ impl Classes {
     }
 }
 
+/// Whether the labels that are text are numbers, where no label is one by itself: all spell one, none is too large, and they are not
+/// all among the `names` that classes have; and what a person should know, where some spell numbers and are words.
+fn spelled(
+    said: impl Iterator<Item = Said>,
+    samples: u64,
+    words: &Words,
+    names: &HashSet<Word>,
+) -> (bool, Option<String>) {
+    let most = most_classes(samples);
+    let (mut numbers, mut other, mut others, mut are_names) = (0u64, None, 0u64, true);
+    for said in said.filter(|said| said.form != Form::Settled) {
+        are_names &= said.in_words(words).word.is_some_and(|word| names.contains(&word));
+        // One below 0 is no class, and is refused as such.
+        match said.number.filter(|number| *number < most) {
+            Some(_) => numbers += 1,
+            None => {
+                others += 1;
+                other = other.or(said.in_words(words).word);
+            }
+        }
+    }
+    match other {
+        _ if are_names => (false, None),
+        None => (true, None),
+        Some(_) if numbers == 0 => (false, None),
+        Some(word) => {
+            let word = sample::name(words.text(word), b"");
+            let what = format!("labels are words, the {numbers} of {} that spell numbers too", numbers + others);
+            (false, Some(format!("{what}: {word:?} is no number of a class")))
+        }
+    }
+}
+
+/// The class that would have the first number that no class of so many samples has.
+pub(crate) fn most_classes(samples: u64) -> i64 {
+    samples.saturating_mul(CLASSES_PER_SAMPLE).clamp(FEW_CLASSES, MOST_CLASSES).cast_signed()
+}
+
+fn below_zero(number: i64) -> String {
+    format!("label {number}: no class has a number below 0")
+}
+
 /// Names by label: what the source tells, the word that all samples of the label have, or the number itself.
 fn numbered_names(said: impl Iterator<Item = Said>, samples: u64, words: &Words, known: &[Vec<u8>]) -> Vec<Box<[u8]>> {
-    let most = samples.saturating_mul(CLASSES_PER_SAMPLE).clamp(FEW_CLASSES, MOST_CLASSES);
+    let most = most_classes(samples).cast_unsigned();
     // `None` where samples of one label have different words.
-    let mut word_of: BTreeMap<u64, Option<u32>> = BTreeMap::new();
+    let mut word_of: BTreeMap<u64, Option<Word>> = BTreeMap::new();
     let mut count = known.len() as u64;
     for said in said {
         let Some(number) = said.number.map(|number| number as u64).filter(|number| *number < most) else { continue };
@@ -155,14 +268,14 @@ fn numbered_names(said: impl Iterator<Item = Said>, samples: u64, words: &Words,
             *word = None;
         }
     }
-    let mut uses: HashMap<u32, u64> = HashMap::new();
+    let mut uses: HashMap<Word, u64> = HashMap::new();
     word_of.values().flatten().for_each(|word| *uses.entry(*word).or_default() += 1);
     let name = |number: u64| -> Box<[u8]> {
         if let Some(name) = known.get(number as usize) {
             return name.as_slice().into();
         }
         match word_of.get(&number) {
-            Some(Some(word)) if uses[word] == 1 => words.list[*word as usize].clone(),
+            Some(Some(word)) if uses[word] == 1 => words.text(*word).into(),
             _ => number.to_string().into_bytes().into(),
         }
     };
@@ -250,7 +363,7 @@ mod tests {
     fn settle(labels: &[(Label, Option<&str>)], known: &[&str]) -> (Vec<String>, Vec<Result<Option<u32>, String>>) {
         let mut words = Words::default();
         let said: Vec<_> =
-            labels.iter().map(|(label, class)| words.said(label, class.map(str::as_bytes)).unwrap()).collect();
+            labels.iter().map(|(label, class)| words.said(label, class.map(str::as_bytes), None).unwrap()).collect();
         let known: Vec<_> = known.iter().map(|name| name.as_bytes().to_vec()).collect();
         let classes = Classes::settle(said.iter().copied(), &words, &known);
         let names = classes.names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
@@ -284,11 +397,58 @@ mod tests {
     }
 
     #[test]
+    fn text_is_numbers_only_if_all_of_it_is() {
+        let all = |texts: &[&str], known: &[&str]| {
+            let labels: Vec<_> = texts.iter().map(|text| (Label::Text(text.as_bytes().to_vec()), None)).collect();
+            settle(&labels, known)
+        };
+        assert_eq!(
+            all(&["2", "0"], &[]),
+            (["0", "1", "2"].map(str::to_owned).to_vec(), vec![Ok(Some(2)), Ok(Some(0))])
+        );
+        for texts in [
+            ["007", "7"],
+            ["7", "+7"],
+            ["2019", "hello"],
+            ["7", "7.0"],
+            ["7", "20190405"],
+            ["7", "7777777777777777777777"],
+        ] {
+            let mut sorted = texts;
+            sorted.sort_unstable();
+            let (names, numbers) = all(&texts, &[]);
+            assert_eq!(names, sorted);
+            assert_eq!(numbers, texts.map(|text| Ok(sorted.iter().position(|one| *one == text).map(|at| at as u32))));
+        }
+        // Names of classes that are known are words; and one below 0 is still no class.
+        assert_eq!(all(&["7", "8"], &["7", "8"]).1, [Ok(Some(0)), Ok(Some(1))]);
+        let below = all(&["1", "-1"], &[]);
+        assert!(below.0 == ["0", "1"] && below.1[1].as_ref().unwrap_err().contains("below 0"), "{below:?}");
+        let name = settle(&[(Label::Name(b"2".to_vec()), None), (Label::Name(b"10".to_vec()), None)], &[]);
+        assert_eq!(name, (["10", "2"].map(str::to_owned).to_vec(), vec![Ok(Some(1)), Ok(Some(0))]));
+    }
+
+    #[test]
+    fn what_a_number_is_called_is_no_class_where_text_is_words() {
+        let names = |texts: [&str; 2]| {
+            let mut words = Words::default();
+            let said = texts.map(|text| words.said(&Label::Text(text.into()), None, Some(b"folder")).unwrap());
+            let classes = Classes::settle(said.into_iter(), &words, &[]);
+            let numbers = said.map(|said| classes.number(said, &words).unwrap().unwrap());
+            (numbers.map(|number| String::from_utf8(classes.names[number as usize].to_vec()).unwrap()), classes.note)
+        };
+        assert_eq!(names(["1", "1"]), (["folder", "folder"].map(str::to_owned), None));
+        let (classes, note) = names(["2019", "hello"]);
+        assert_eq!(classes, ["2019", "hello"]);
+        assert!(note.unwrap().contains("the 1 of 2 that spell numbers too: \"hello\""));
+    }
+
+    #[test]
     fn a_label_that_no_dataset_can_have_takes_no_memory() {
         let (names, numbers) = settle(&[(Label::Number(1 << 40), None), (Label::Number(1), None)], &[]);
         assert_eq!(names, ["0", "1"]);
         assert!(numbers[0].as_ref().unwrap_err().contains("too large"));
-        assert!(Words::default().said(&Label::Number(-1), None).is_err());
+        assert!(Words::default().said(&Label::Number(-1), None, None).is_err());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use shardpack_format::{
     Result,
-    formats::foreign::{Label, Record, Wanted},
+    formats::foreign::{Record, Wanted},
     hash,
     image_header::{Header, Kind, Mode},
 };
@@ -55,7 +55,7 @@ fn cells<'a>(shard: &'a str, number: u64, record: &'a Record, image: Option<(u64
         Cell::Text(String::from_utf8_lossy(&record.key)),
         Cell::Text(String::from_utf8_lossy(path)),
         std::str::from_utf8(path).map_or_else(|_| Cell::Text(hash::hex(path).into()), |_| Cell::Null),
-        if let Label::Number(label) = record.label { Cell::Signed(label) } else { Cell::Null },
+        record.label.number().map_or(Cell::Null, Cell::Signed),
         record.class.as_deref().map_or(Cell::Null, |class| Cell::Text(String::from_utf8_lossy(class))),
         Cell::Unsigned(record.range.start),
         Cell::Unsigned(record_bytes.into()),

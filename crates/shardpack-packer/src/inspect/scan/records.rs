@@ -2,7 +2,7 @@
 
 use shardpack_format::{
     Error, Result,
-    formats::foreign::{Image, Label, Record, Walk, Wanted},
+    formats::foreign::{Image, Record, Walk, Wanted},
     image_header::Header,
 };
 
@@ -99,7 +99,7 @@ fn scanned(record: Record, header: Option<Header>) -> Scanned {
         offset: record.range.start,
         components,
         images,
-        label: if let Label::Number(label) = record.label { Some(label) } else { None },
+        label: record.label.number(),
         class: class.map(|class| String::from_utf8_lossy(&class).into_owned()),
         filename: record.filename,
     }

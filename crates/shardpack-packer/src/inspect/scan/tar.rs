@@ -5,7 +5,7 @@ use std::{collections::VecDeque, fs::File, io::BufReader};
 use shardpack_format::{
     Error, Result,
     formats::{
-        foreign::{Skip, Wanted},
+        foreign::{Skip, Wanted, whole},
         webdataset::{
             image_of,
             reader::{Ending, Member, MemberKind, Reader},
@@ -197,7 +197,7 @@ fn look(opened: &mut Opened, member: &Member) -> Result<Option<Look>> {
     };
     if extension.eq_ignore_ascii_case(b"cls") && member.bytes <= LABEL_BYTES {
         let text = opened.data(LABEL_BYTES)?;
-        return Ok(std::str::from_utf8(&text).ok().and_then(|text| text.trim().parse().ok()).map(Look::Label));
+        return Ok(whole(text.trim_ascii()).map(Look::Label));
     }
     is_image(extension).then(|| opened.image(member).map(Look::Image)).transpose()
 }

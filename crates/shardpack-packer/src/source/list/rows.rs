@@ -29,7 +29,7 @@ use crate::{
     monitor::Monitor,
     source::{
         Found,
-        classes::{Classes, Collector, Said, Words},
+        classes::{self, Classes, Collector, Said, Words},
         image_folder::{Keep, Options, SPLITS, Splits, lacking, order},
         walk,
     },
@@ -70,8 +70,8 @@ struct Taken {
     path: Range<u64>,
     text: (u64, u32),
     number: Option<i64>,
-    word: Option<u32>,
-    class: Option<u32>,
+    word: Option<classes::Word>,
+    class: Option<classes::Word>,
     /// Number among the splits.
     split: u32,
 }
@@ -310,13 +310,18 @@ impl<'a> Rows<'a> {
         self.texts.get(start..start + row.text.1 as usize).unwrap_or_default()
     }
 
-    /// What each row says of its class: numbers, if all that is said is one; else words.
+    /// What each row says of its class: numbers, if all that is said is one that a class can have; else words.
     fn said(&self) -> Vec<Said> {
-        let is_numbered = self.rows.iter().all(|row| row.word.is_none() || row.number.is_some());
-        let said = |row: &Taken| match (is_numbered, row.word) {
-            (false, Some(word)) => Said { number: None, word: Some(word) },
-            (false, None) => Said { number: row.number, word: None },
-            (true, _) => Said { number: row.number, word: row.class.filter(|_| row.number.is_some()) },
+        let most = classes::most_classes(self.rows.len() as u64);
+        let is_number = |row: &Taken| row.number.is_some_and(|number| number < most);
+        let is_numbered = self.rows.iter().all(|row| row.word.is_none() || is_number(row));
+        let said = |row: &Taken| {
+            let (number, word) = match (is_numbered, row.word) {
+                (false, Some(word)) => (None, Some(word)),
+                (false, None) => (row.number, None),
+                (true, _) => (row.number, row.class.filter(|_| row.number.is_some())),
+            };
+            Said { number, word, form: classes::Form::Settled }
         };
         self.rows.iter().map(said).collect()
     }

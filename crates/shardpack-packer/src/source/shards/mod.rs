@@ -28,7 +28,7 @@ use shardpack_reader::is_unfinished;
 
 use super::{
     Found,
-    classes::{Classes, Collector, Said, Words},
+    classes::{Classes, Collector, Words},
     image_folder::{Keep, Options, SPLITS, Splits, lacking, order},
 };
 use crate::{
@@ -200,10 +200,10 @@ impl Shards {
         let (mut words, mut known) = (Words::default(), Vec::new());
         for file in &mut scanned {
             let numbers = words.merge(&file.words);
-            file.rows.iter_mut().for_each(|row| row.said = renumbered(row.said, &numbers));
+            file.rows.iter_mut().for_each(|row| row.said = row.said.renumbered(&numbers));
             file.refused
                 .iter_mut()
-                .for_each(|refused| refused.said = refused.said.map(|said| renumbered(said, &numbers)));
+                .for_each(|refused| refused.said = refused.said.map(|said| said.renumbered(&numbers)));
             if file.known.len() > known.len() {
                 known = std::mem::take(&mut file.known);
             }
@@ -302,6 +302,7 @@ impl Shards {
                 notes.push(format!("… {more} such notes more: shardpack verify names them all"));
             }
             one.notes.append(&mut notes);
+            one.notes.extend(classes.note.clone());
             self.check_any(&one)?;
             found.push(one);
         }
@@ -359,10 +360,6 @@ impl Shards {
         let file = self.files.iter().find(|file| file.split == found.split);
         Err(error.in_file(file.map_or(Path::new(""), |file| &file.shard.path)))
     }
-}
-
-fn renumbered(said: Said, numbers: &[u32]) -> Said {
-    Said { word: said.word.map(|word| numbers[word as usize]), ..said }
 }
 
 /// The folder that a file is in; a bare name is of the one that the program is called from.

@@ -133,7 +133,7 @@ impl Shards {
                 label: match &record.label {
                     Label::Missing => "none".to_owned(),
                     Label::Number(number) => number.to_string(),
-                    Label::Text(text) => shown(text),
+                    Label::Text(text) | Label::Name(text) => shown(text),
                     Label::Unfit(reason) => reason.clone(),
                 },
                 class: record.class.as_ref().map(|class| shown(class)),

@@ -175,11 +175,8 @@ impl Scanned {
         let name = name_of(record, file);
         // Where a file's name has a folder that is its class's, as in an ImageFolder, all samples of the label show it.
         let folder = || record.filename.as_deref()?.split(|byte| *byte == b'/').next().filter(|first| *first != name);
-        let class = match &record.label {
-            Label::Number(_) => record.class.as_deref().or_else(folder),
-            _ => record.class.as_deref(),
-        };
-        let said = self.words.said(&record.label, class);
+        let called = record.label.number().and_then(|_| folder());
+        let said = self.words.said(&record.label, record.class.as_deref(), called);
         let reason = match (&record.image, &said) {
             (Err(reason), _) => Err(reason.clone()),
             (Ok(image), _) if image.bytes == 0 => Err("empty image".to_owned()),

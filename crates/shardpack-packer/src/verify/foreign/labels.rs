@@ -21,7 +21,7 @@ pub(super) fn find_unfit(files: &[ShardFile], walked: &mut [Walked]) {
         for number in &numbers {
             let new = words.merge(&walked[*number].words);
             for (said, _) in &mut walked[*number].said {
-                said.word = said.word.map(|word| new[word as usize]);
+                *said = said.renumbered(&new);
             }
             // What cannot be read has been told of.
             let names = files[*number].classes(&Wanted::default()).unwrap_or_default();

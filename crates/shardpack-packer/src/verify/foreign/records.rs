@@ -37,7 +37,7 @@ pub(super) fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor, w
             Err(why) => walked.lacks(damaged(why.clone())),
             Ok(image) if image.bytes == 0 => walked.add(damaged("empty image".to_owned())),
             Ok(image) => {
-                match walked.words.said(&record.label, record.class.as_deref()) {
+                match walked.words.said(&record.label, record.class.as_deref(), None) {
                     Ok(said) => walked.said.push((said, record.range.start)),
                     Err(why) => walked.add(damaged(why)),
                 }

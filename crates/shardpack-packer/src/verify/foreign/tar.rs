@@ -136,7 +136,7 @@ impl Walked {
                 Err(why) => self.add(problem(why)),
                 // That is told below.
                 Ok(image) if image.bytes == 0 => {}
-                Ok(_) => match self.words.said(&label, class.as_deref()) {
+                Ok(_) => match self.words.said(&label, class.as_deref(), None) {
                     Ok(said) => self.said.push((said, sample.offset)),
                     Err(why) => self.add(problem(why)),
                 },

@@ -103,7 +103,7 @@ fn every_sample_is_a_record_with_its_image() {
         filename: Some(b"tench/a.JPEG".to_vec()),
         class: Some(b"tench".to_vec()),
         label_name: "cls".into(),
-        label: Label::Number(7),
+        label: Label::Text(b"7".to_vec()),
         labels: 1,
         image: Ok(Image { name: "jpg".into(), fetch: 1536..1541, bytes: 5, offset: 1536, in_parts: false, recipe: 0 }),
         is_damaged: false,
@@ -140,25 +140,17 @@ fn of_several_images_one_has_to_be_chosen() {
 }
 
 #[test]
-fn labels_are_what_python_makes_of_them() {
-    let text = |text: &[u8]| Label::Text(text.to_vec());
-    let rows: [(&[u8], Label); 14] = [
-        (b"3", Label::Number(3)),
-        (b"3\n", Label::Number(3)),
-        (b" \x0b-07 ", Label::Number(-7)),
-        (b"+1_000", Label::Number(1000)),
-        (b"-9223372036854775808", Label::Number(i64::MIN)),
-        (b"9223372036854775808", Label::Unfit("9223372036854775808, a number of more than 64 bits".into())),
-        (b"", Label::Missing),
-        (b" \n", Label::Missing),
-        (b"tench\n", text(b"tench")),
-        (b"1__0", text(b"1__0")),
-        (b"_1", text(b"_1")),
-        (b"-", text(b"-")),
-        (b"1.0", text(b"1.0")),
-        (b"\xff", text(b"\xff")),
+fn labels_are_text_without_the_spaces_around_it() {
+    let rows: [(&[u8], Option<&[u8]>); 6] = [
+        (b"3", Some(b"3")),
+        (b"3\n", Some(b"3")),
+        (b" \x0b-07 ", Some(b"-07")),
+        (b"", None),
+        (b" \n", None),
+        (b"\xff x\n", Some(b"\xff x")),
     ];
     for (bytes, expected) in rows {
+        let expected = expected.map_or(Label::Missing, |text| Label::Text(text.to_vec()));
         assert_eq!(label(bytes), expected, "{}", bytes.escape_ascii());
     }
 }
@@ -169,10 +161,10 @@ fn the_label_is_in_cls_before_label_before_json_unless_one_is_wanted() {
         [("a.jpg", b""), ("a.json", b"{\"label\": 5}"), ("a.label", b"2"), ("a.cls", b"1")];
     let default = Wanted::default();
     let wanted = |label: &str| Wanted { label: Some(label.to_owned()), ..Wanted::default() };
-    assert_eq!(one(&members, &default).label, Label::Number(1));
-    assert_eq!(one(&members[..3], &default).label, Label::Number(2));
+    assert_eq!(one(&members, &default).label, Label::Text(b"1".to_vec()));
+    assert_eq!(one(&members[..3], &default).label, Label::Text(b"2".to_vec()));
     assert_eq!(one(&members[..2], &default).label, Label::Number(5));
-    assert_eq!(one(&members, &wanted("label")).label, Label::Number(2));
+    assert_eq!(one(&members, &wanted("label")).label, Label::Text(b"2".to_vec()));
     let second = Wanted { label_number: 1, ..Wanted::default() };
     assert_eq!(one(&members, &second).label, Label::Unfit("a single label, there is no label 1".into()));
     let long = vec![b'1'; TEXT_BYTES as usize + 1];
@@ -209,7 +201,7 @@ fn own_records_are_walked_as_their_layout_says() {
     let (found, image) = &records[0];
     assert_eq!((&found.range, image.as_deref()), (&(0..record.len() as u64), Some(&payload[..])));
     assert_eq!(found.image.as_ref().unwrap().offset, u64::from(place.offset));
-    assert_eq!(found.label, Label::Number(7));
+    assert_eq!(found.label, Label::Text(b"7".to_vec()));
     assert_eq!((found.class.as_deref(), found.filename.as_deref()), (Some(sample.class), Some(&path[..])));
     // A record alone is a tar without an end.
     let end = record.len();
