@@ -10,9 +10,9 @@ use crate::{Layout, Picture, resize};
 /// It is the same on every machine. Size, aspect and compression hardly count: at most a few of 64 bits differ
 /// ([`distance`]). A mirrored or cropped picture has another hash; those of one colour have 0.
 /// Source: N. Krawetz, "Kind of Like That" (dHash).
-pub fn perceptual_hash(picture: &Picture) -> u64 {
+pub fn perceptual_hash(mut picture: Picture) -> u64 {
     let (width, height) = if picture.orientation > 4 { (8, 9) } else { (9, 8) };
-    let pixels = resize::pixels(&mut Resizer::new(), picture, width, height, FilterType::Bilinear);
+    let pixels = resize::pixels(&mut Resizer::new(), &mut picture, width, height, FilterType::Bilinear);
     let small = Picture::new(width, height, picture.layout, pixels).map(|small| {
         let small = Picture { orientation: picture.orientation, ..small };
         small.upright().opaque()

@@ -5,24 +5,32 @@
 
 use fast_image_resize::{
     FilterType, PixelTrait, ResizeAlg, ResizeOptions, Resizer,
-    images::{TypedImage, TypedImageRef},
+    images::TypedImage,
     pixels::{U8, U8x2, U8x3, U8x4},
 };
 
 use crate::{Layout, Picture};
 
 /// `picture` with `width` × `height` pixels, both at least 1; what it says beside its pixels stays.
-pub(crate) fn resize(picture: Picture, width: u32, height: u32) -> Picture {
+pub(crate) fn resize(mut picture: Picture, width: u32, height: u32) -> Picture {
     if (picture.width, picture.height) == (width, height) {
         return picture;
     }
-    let pixels = pixels(&mut Resizer::new(), &picture, width, height, FilterType::CatmullRom);
+    let pixels = pixels(&mut Resizer::new(), &mut picture, width, height, FilterType::CatmullRom);
     Picture { width, height, pixels, ..picture }
 }
 
 /// Pixels of `width` × `height`, each the mean, weighted by `filter`, of those it stands for, and of their alpha.
-pub(crate) fn pixels(resizer: &mut Resizer, picture: &Picture, width: u32, height: u32, filter: FilterType) -> Vec<u8> {
-    // Not `Resizer::resize`, which is compiled for pixels of 16 bits and of floating point as well.
+///
+/// `picture` is only read. What is generic of the resizer is compiled here, for every pair of a type of pixels and a type of
+/// buffer: so for pixels of 8 bits alone, which `Resizer::resize` is not, and for buffers that could be written alone.
+pub(crate) fn pixels(
+    resizer: &mut Resizer,
+    picture: &mut Picture,
+    width: u32,
+    height: u32,
+    filter: FilterType,
+) -> Vec<u8> {
     let resize = match picture.layout {
         Layout::Gray8 => typed::<U8>,
         Layout::GrayA8 => typed::<U8x2>,
@@ -36,13 +44,13 @@ pub(crate) fn pixels(resizer: &mut Resizer, picture: &Picture, width: u32, heigh
 
 fn typed<P: PixelTrait>(
     resizer: &mut Resizer,
-    picture: &Picture,
+    picture: &mut Picture,
     width: u32,
     height: u32,
     filter: FilterType,
     resized: &mut [u8],
 ) {
-    let source = TypedImageRef::<P>::from_buffer(picture.width, picture.height, &picture.pixels);
+    let source = TypedImage::<P>::from_buffer(picture.width, picture.height, &mut picture.pixels);
     let source = source.expect("a picture has as many bytes as its size says");
     let mut resized = TypedImage::<P>::from_buffer(width, height, resized).expect("it was made for that size");
     let options = ResizeOptions::new().resize_alg(ResizeAlg::Convolution(filter));
@@ -77,14 +85,14 @@ mod tests {
         for layout in [Layout::Gray8, Layout::GrayA8, Layout::Rgb8, Layout::Rgba8] {
             for (size, to) in [((97, 61), (40, 25)), ((97, 61), (31, 61)), ((33, 20), (70, 41)), ((300, 7), (3, 2))] {
                 let noisy = (0..size.0 * size.1 * layout.channels() as u32).map(|_| noise()).collect();
-                let picture = Picture::new(size.0, size.1, layout, noisy).unwrap();
+                let mut picture = Picture::new(size.0, size.1, layout, noisy).unwrap();
                 let results: Vec<_> = extensions()
                     .into_iter()
                     .map(|extension| {
                         let mut resizer = Resizer::new();
                         // SAFETY: `extensions` gives what this CPU supports.
                         unsafe { resizer.set_cpu_extensions(extension) };
-                        pixels(&mut resizer, &picture, to.0, to.1, FilterType::CatmullRom)
+                        pixels(&mut resizer, &mut picture, to.0, to.1, FilterType::CatmullRom)
                     })
                     .collect();
                 assert!(results.iter().all(|pixels| *pixels == results[0]), "{layout:?}, {size:?} to {to:?}");

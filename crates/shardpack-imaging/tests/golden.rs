@@ -30,7 +30,7 @@ fn the_bytes_are_those_of_every_machine() {
     let larger = Recipe { resize: Some(Resize::Exact { width: 320, height: 200 }), rotate: true, ..Recipe::default() };
     let found = [
         ("pixels", digest(|bytes| decode(bytes, &Limits::default()).unwrap().pixels().to_vec())),
-        ("hashes", digest(|bytes| perceptual_hash(&decode(bytes, &Limits::default()).unwrap()).to_be_bytes().to_vec())),
+        ("hashes", digest(|bytes| perceptual_hash(decode(bytes, &Limits::default()).unwrap()).to_be_bytes().to_vec())),
         ("jpeg", made(recipe(Some(Encode::Jpeg)))),
         ("png", made(recipe(Some(Encode::Png)))),
         ("webp", made(recipe(Some(Encode::Webp)))),

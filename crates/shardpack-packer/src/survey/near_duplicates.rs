@@ -32,7 +32,7 @@ pub(super) fn find(source: &Origin, found: &mut [Found], choice: &Choice, monito
         let hashes = reader.each(Phase::Looking, numbers, choice.jobs, monitor, |number, buffer| {
             let read = reader.whole(number, buffer)?;
             // What does not decode looks like nothing; whether it is packed is for --check.
-            Ok(read.and_then(|()| decode(buffer, &Limits::default()).ok()).map(|picture| perceptual_hash(&picture)))
+            Ok(read.and_then(|()| decode(buffer, &Limits::default()).ok()).map(perceptual_hash))
         })?;
         hashes.into_iter().for_each(|(number, hash)| hashed.entry(hash).or_default().push((dataset, number)));
         fates.push(super::bad(reader.into_unread()));
