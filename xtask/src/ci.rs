@@ -1,6 +1,10 @@
 //! `test` and `check`: what a change has to pass.
 
-use std::{path::PathBuf, process::Command};
+use std::{
+    path::PathBuf,
+    process::Command,
+    thread::{self, ScopedJoinHandle},
+};
 
 use crate::{
     Result,
@@ -16,33 +20,15 @@ pub fn test(mut arguments: Arguments) -> Result<()> {
     let fuzz_seconds = arguments.number("--fuzz-seconds")?.unwrap_or(if is_ci { 10 } else { 5 });
     arguments.end()?;
 
-    let mut steps = Steps::default();
-    quick_steps(&mut steps)?;
-    steps.step("licences", || licences::check(full))?;
-    let mut pythons = Vec::new();
-    steps.step("python", || {
-        pythons.push(("SHARDPACK_PYTHON", python::peers()?));
-        let found = |who: &str, python: Result<PathBuf>| match python {
-            Ok(python) => Some(python),
-            Err(error) => {
-                println!("{who} does not install here, and is NOT asked: {error}");
-                None
-            }
-        };
-        let sidecars = found("wids or datasets", python::sidecars());
-        pythons.extend(sidecars.map(|python| ("SHARDPACK_PYTHON_SIDECARS", python)));
-        let zstds = python::zstds()?;
-        let zstds = std::env::join_paths(&zstds).map_err(|error| format!("the target folder: {error}"))?;
-        pythons.push(("SHARDPACK_PYTHON_ZSTD", zstds.into()));
-        if !full {
-            println!("TensorFlow, MXNet, DALI, streaming and PyTorch are asked with --full only: they are some 10 GB");
-            return Ok(());
-        }
-        pythons.push(("SHARDPACK_PYTHON_TENSORFLOW", python::tensorflow()?));
-        pythons.extend(found("MXNet", python::mxnet()).map(|python| ("SHARDPACK_PYTHON_MXNET", python)));
-        pythons.extend(found("DALI", python::dali()).map(|python| ("SHARDPACK_PYTHON_DALI", python)));
-        pythons.push(("SHARDPACK_PYTHON_STREAMING", python::streaming()?));
-        Ok(())
+    let (mut steps, mut pythons) = (Steps::default(), Vec::new());
+    // What is downloaded and unpacked is so while the compiler computes. Whatever fails, all are waited for: the next run
+    // would find them at work.
+    thread::scope(|scope| {
+        let making = scope.spawn(|| self::pythons(full));
+        let licences = scope.spawn(|| licences::check(full));
+        quick_steps(&mut steps)?;
+        steps.step("licences", || joined(licences))?;
+        steps.step("python", || joined(making).map(|made| pythons = made))
     })?;
     steps.step("test", || {
         let mut test = cargo("test --workspace --no-fail-fast");
@@ -65,6 +51,37 @@ pub fn test(mut arguments: Arguments) -> Result<()> {
     steps.step("fuzz", || fuzz::all(fuzz_seconds, is_ci))?;
     steps.finish();
     Ok(())
+}
+
+/// What a thread comes to.
+fn joined<T>(thread: ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
+    thread.join().unwrap_or_else(|_| Err("a panic".to_owned()))
+}
+
+/// The interpreters that the tests ask, by the variables that name them.
+fn pythons(full: bool) -> Result<Vec<(&'static str, PathBuf)>> {
+    let mut pythons = vec![("SHARDPACK_PYTHON", python::peers()?)];
+    let found = |who: &str, python: Result<PathBuf>| match python {
+        Ok(python) => Some(python),
+        Err(error) => {
+            println!("{who} does not install here, and is NOT asked: {error}");
+            None
+        }
+    };
+    let sidecars = found("wids or datasets", python::sidecars());
+    pythons.extend(sidecars.map(|python| ("SHARDPACK_PYTHON_SIDECARS", python)));
+    let zstds = python::zstds()?;
+    let zstds = std::env::join_paths(&zstds).map_err(|error| format!("the target folder: {error}"))?;
+    pythons.push(("SHARDPACK_PYTHON_ZSTD", zstds.into()));
+    if !full {
+        println!("TensorFlow, MXNet, DALI, streaming and PyTorch are asked with --full only: they are some 10 GB");
+        return Ok(pythons);
+    }
+    pythons.push(("SHARDPACK_PYTHON_TENSORFLOW", python::tensorflow()?));
+    pythons.extend(found("MXNet", python::mxnet()).map(|python| ("SHARDPACK_PYTHON_MXNET", python)));
+    pythons.extend(found("DALI", python::dali()).map(|python| ("SHARDPACK_PYTHON_DALI", python)));
+    pythons.push(("SHARDPACK_PYTHON_STREAMING", python::streaming()?));
+    Ok(pythons)
 }
 
 /// Format and clippy.

@@ -7,6 +7,8 @@ use std::{
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::Stdio,
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
 };
 
 use crate::{
@@ -22,9 +24,10 @@ const TARGETS: [&str; 15] = [
 ];
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
-    -Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing -Cdebug-assertions -Coverflow-checks \
-    -Ccodegen-units=1";
+    -Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing -Cdebug-assertions -Coverflow-checks";
 const MAX_BYTES: u64 = 64 << 10;
+/// Folder of packed seeds, in the target folder.
+const PACKED: &str = "fuzz-seeds";
 const LIMITS: [&str; 4] = ["-timeout=10", "-rss_limit_mb=2048", "-max_len=65536", "-print_final_stats=1"];
 
 /// `fuzz`.
@@ -42,6 +45,7 @@ pub fn task(mut arguments: Arguments) -> Result<()> {
         (None, Some(_)) => Err("--replay needs the target".to_owned()),
         (Some(name), None) => {
             run(&mut cargo("build --release --package shardpack"))?;
+            pack_seeds()?;
             fuzz_one(&programs, &name, seconds)
         }
         (None, None) => {
@@ -62,8 +66,23 @@ pub fn all(seconds: u64, required: bool) -> Result<()> {
     fuzz_all(&build()?, seconds)
 }
 
+/// As many targets at a time as there are cores: each of them takes one.
 fn fuzz_all(programs: &Path, seconds: u64) -> Result<()> {
-    TARGETS.iter().try_for_each(|name| fuzz_one(programs, name, seconds))
+    pack_seeds()?;
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while let Some(name) = TARGETS.get(next.fetch_add(1, Ordering::Relaxed)) {
+            fuzz_one(programs, name, seconds)?;
+        }
+        Ok(())
+    };
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        let running: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let results = running.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err("a panic".to_owned())));
+        let failed: Vec<String> = results.filter_map(Result::err).collect();
+        if failed.is_empty() { Ok(()) } else { Err(failed.join("\n")) }
+    })
 }
 
 /// Builds the targets; returns the folder they are in.
@@ -121,10 +140,9 @@ fn number_after(line: &str, word: &str) -> Option<u64> {
     line.split(word).nth(1)?.split_whitespace().next()?.parse().ok()
 }
 
-/// Puts inputs that are well formed, and those that are kept in the repository, into the corpus.
-fn seed(name: &str, corpus: &Path) -> Result<()> {
-    fs::create_dir_all(corpus).map_err(|error| format!("{}: {error}", corpus.display()))?;
-    let packed = target("fuzz-seeds");
+/// Packs what is a seed of several targets.
+fn pack_seeds() -> Result<()> {
+    let packed = target(PACKED);
     let ways: [(&str, &[&str]); 5] = [
         ("plain", &["--meta", "json"]),
         ("zstd", &["--meta", "json", "--compress", "zstd"]),
@@ -140,6 +158,13 @@ fn seed(name: &str, corpus: &Path) -> Result<()> {
         pack.args(["--exclude", "*wood*", "--sidecars", "none"]).args(options).arg("fixtures/photos").arg(&folder);
         run(pack.stdout(Stdio::null()))?;
     }
+    Ok(())
+}
+
+/// Puts inputs that are well formed, and those that are kept in the repository, into the corpus.
+fn seed(name: &str, corpus: &Path) -> Result<()> {
+    fs::create_dir_all(corpus).map_err(|error| format!("{}: {error}", corpus.display()))?;
+    let packed = target(PACKED);
     match name {
         "tar" => {
             run(command(python::system_python()?, ["fuzz/make_seeds.py"]).arg(corpus))?;

@@ -28,7 +28,7 @@ cargo xtask bench [--quick] [--small K] [ROW…] measure; no ROW: all of them
 cargo xtask docs [--check]                     write docs/cli.md from --help
 cargo xtask fixtures                           make the fixtures anew and compare
 
-  test: --full installs cargo-deny where it is missing; CI=true fuzzes for 25 seconds a target instead of 5
+  test: --full installs cargo-deny where it is missing; CI=true fuzzes for 10 seconds a target instead of 5
   bench: --quick takes 3 rounds instead of 5; --small K makes trees K times as small and leaves docs/ alone;
          rows: pack peers formats format-peers convert lmdb cold slow verify read scale listing resize
 ";
