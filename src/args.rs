@@ -11,7 +11,10 @@ use shardpack_packer::{
     Error,
     pack::{Extension, PlanOptions, ReadOrderChoice},
     plan::{self, Compression, Cut, Order},
-    source::image_folder::{self, Splits},
+    source::{
+        Fractions,
+        image_folder::{self, Splits},
+    },
     sys,
 };
 
@@ -121,6 +124,10 @@ pub struct PlanArgs {
     /// Folders that are splits: auto (train, val, test, … if there is nothing else), none, or NAMES with commas
     #[arg(long, default_value = "auto", value_name = "auto|none|NAMES")]
     pub splits: String,
+    /// Splits of a source that has none, NAME=FRACTION with commas; train is the rest. Each sample is of one by --seed and its
+    /// path alone, so that more samples move none
+    #[arg(long, value_name = "val=0.05,test=0.05")]
+    pub split_fraction: Option<String>,
     /// Extension of the images: that of the most common kind for all, `content` for each its own, or one to use
     #[arg(long, value_name = "common|content|EXT", default_value = "common", value_parser = extension)]
     pub ext: String,
@@ -155,6 +162,7 @@ impl PlanArgs {
         let survey = self.selection.choice(self.seed, jobs)?;
         let recipe = self.changes.recipe()?;
         let splits = self.splits();
+        let fractions = self.split_fraction.as_ref().map(|text| Fractions::new(text, self.seed)).transpose()?;
         let extension = match self.ext.as_str() {
             "common" => Extension::MostCommon,
             "content" => Extension::Content,
@@ -188,7 +196,7 @@ impl PlanArgs {
                 },
                 seed: self.seed,
                 cut,
-                format,
+                format: Choice { fractions: fractions.as_ref().map(ToString::to_string), ..format },
                 compression: self.compress.unwrap_or(Compression::None),
                 check: self.selection.check(),
                 recipe: None,

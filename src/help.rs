@@ -26,8 +26,11 @@ const HEADINGS: [(&str, &[&str]); 3] = [
             "split_column",
             "no_labels",
             "with",
+            "files",
+            "group",
             "components",
             "splits",
+            "split_fraction",
             "from",
             "image_feature",
             "label_feature",
@@ -62,10 +65,11 @@ const HEADINGS: [(&str, &[&str]); 3] = [
 ];
 
 /// Options of the short help, in a few words where the long one has many.
-const SHORT: [(&str, &str); 42] = [
+const SHORT: [(&str, &str); 43] = [
     ("first", "Folder SRC/<class>/<image>, or a list: CSV, JSONL, Parquet, COCO"),
     ("no_labels", "Samples have no labels"),
     ("with", "Files beside images: txt,mask=*_mask.png"),
+    ("files", "Samples that are no images: flac, or '*.flac'"),
     ("components", "Captions and the like: all (default), none, NAMES"),
     ("from", "Format, where shards do not tell"),
     ("image_feature", "Field with the image"),
@@ -128,7 +132,7 @@ const NOT_FOR: [(&str, &[&str]); 5] = [
             "resize",
         ],
     ),
-    ("pack", &["order", "classes", "compress", "sidecars", "parts"]),
+    ("pack", &["order", "classes", "compress", "sidecars", "parts", "encode"]),
     ("adopt", &["key_pattern", "label_from"]),
     ("inspect", &[]),
 ];

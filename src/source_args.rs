@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{
-    Args,
+    Args, ValueEnum,
     builder::{PossibleValue, PossibleValuesParser},
 };
 use shardpack_format::formats::{
@@ -59,6 +59,20 @@ pub struct SourceArgs {
     /// mask=*_mask.png; several with commas
     #[arg(long, value_name = "EXT|NAME=PATTERN", value_delimiter = ',')]
     with: Vec<String>,
+    /// Of a tree: which files are samples, where they are not its images: EXT, or a pattern of names as in '*.flac'; several
+    /// with commas [default: images, or the one other kind of file that there is]
+    #[arg(long, value_name = "EXT|PATTERN", value_delimiter = ',')]
+    files: Vec<String>,
+    /// Of a tree: files of the same name but for the extension are one sample; --files says which of them is its payload
+    #[arg(long, value_enum, value_name = "stem")]
+    group: Option<Group>,
+}
+
+/// `--group`.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Group {
+    /// The name without its last extension
+    Stem,
 }
 
 /// What to do where SRC stands beside `--split NAME=SRC`.
@@ -99,6 +113,15 @@ impl SourceArgs {
             Origin::Several(several) => several.parts().iter().any(|part| is_list(&part.origin)),
             one => is_list(one),
         };
+        let any_tree = match &origin {
+            Origin::Several(several) => several.parts().iter().any(|part| !is_list(&part.origin)),
+            one => !is_list(one),
+        };
+        if !any_tree && (!self.files.is_empty() || self.group.is_some()) {
+            return Err(Error::usage("--files and --group are for trees: a list names its files")
+                .in_file(origin.path())
+                .help("--include takes some of them, --with EXT the files beside them"));
+        }
         match columns.is_empty() || any_list {
             true => Ok(origin),
             false => Err(Error::usage("--root, --path-column, --label-column and --split-column are for lists")
@@ -115,6 +138,9 @@ impl SourceArgs {
         for options in options {
             options.walk.no_labels = self.no_labels;
             options.walk.beside.clone_from(&beside);
+            options.walk.files.clone_from(&self.files);
+            options.walk.groups = self.group.is_some();
+            options.walk.guess = true;
         }
         Ok(())
     }

@@ -34,6 +34,7 @@ const NAMED: usize = 20;
   shardpack pack --split train=ILSVRC/train --split val=val.txt --root ILSVRC/val packed/
   shardpack pack annotations/instances_val2017.json packed/   COCO
   shardpack pack photos/ packed/ --no-labels --with txt,mask=*_mask.png
+  shardpack pack speech/ packed/ --files wav --group stem   x.wav, x.txt and x.json are one sample
   shardpack pack imagenet/ small/ --resize 256 --fix
   shardpack pack photos/ packed/ --min-side 64 --dedup exact --leaks
   shardpack pack --plan photos.plan packed/")]
@@ -47,9 +48,9 @@ pub struct Args {
     second: Option<PathBuf>,
     /// Pack what this plan file says, instead of walking SRC
     #[arg(long = "plan", value_name = "FILE", conflicts_with_all = [
-        "format", "order", "seed", "shard_size", "shard_samples", "shards", "name", "splits", "ext", "cls", "meta",
+        "format", "order", "seed", "shard_size", "shard_samples", "shards", "name", "splits", "split_fraction", "ext", "cls", "meta",
         "compress", "include", "exclude", "label_offset", "features", "mds_encoding", "settings", "root",
-        "path_column", "label_column", "split_column", "no_labels", "with", "parts",
+        "path_column", "label_column", "split_column", "no_labels", "with", "files", "group", "parts",
         "check", "formats", "min_side", "max_pixels", "dedup", "leaks", "near_duplicates", "sample_per_class", "classes",
         "class_map", "fix", "rotate", "resize", "encode", "quality", "drop_icc", "keep_exif",
     ])]
@@ -261,7 +262,7 @@ fn as_text(report: &Report, planned: &Planned, dst: &Path, quiet: bool) -> Strin
         let _ = writeln!(
             out,
             "failed  {} could not be packed, nothing is sealed",
-            report::counted(report.bad.len() as u64, "image")
+            report::counted(report.bad.len() as u64, planned.noun())
         );
         out += &report::list_left_out(&report.bad, false, "--json names all");
         let _ = writeln!(
@@ -279,7 +280,7 @@ fn as_text(report: &Report, planned: &Planned, dst: &Path, quiet: bool) -> Strin
         let _ = writeln!(
             out,
             "sealed  {} are packed here already, nothing to do: names, lengths and options are those of then",
-            report::counted(packed, "image")
+            report::counted(packed, planned.noun())
         );
         if let Some((newer, first)) = &report.newer {
             let first = report::path(first);
@@ -305,7 +306,7 @@ fn as_text(report: &Report, planned: &Planned, dst: &Path, quiet: bool) -> Strin
         out,
         "packed  {} of {} in {}",
         report::count(packed),
-        report::counted(found, "image"),
+        report::counted(found, planned.noun()),
         report::duration(report.elapsed)
     );
     let _ = match missing {
@@ -327,6 +328,8 @@ fn as_text(report: &Report, planned: &Planned, dst: &Path, quiet: bool) -> Strin
     let extension = planned.plans.first().and_then(|plan| plan.options.format.extension.clone()).unwrap_or_default();
     for (path, kind) in report.strays.iter().take(NAMED) {
         let kind = match kind.name() {
+            // Of what is no image, only arrays are looked at.
+            "unknown" if planned.noun() != "image" => "is no array by its first bytes".to_owned(),
             "unknown" => "is no image by its first bytes".to_owned(),
             name => format!("is a {}", name.to_uppercase()),
         };

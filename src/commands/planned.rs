@@ -92,7 +92,7 @@ fn dataset_text(out: &mut String, plan: &Plan) {
         out,
         "{:<7} {} in {} of {} to {}, {} ({:+.1} % for {})",
         if plan.split.is_some() { &plan.name } else { "plan" },
-        report::counted(plan.listing.len(), "image"),
+        report::counted(plan.listing.len(), plan.noun()),
         report::counted(plan.shards.len() as u64, "shard"),
         report::bytes(smallest),
         report::bytes(biggest),
@@ -101,7 +101,7 @@ fn dataset_text(out: &mut String, plan: &Plan) {
         plan.format().name(),
     );
     if !plan.listing.classes.is_empty() {
-        let _ = writeln!(out, "\n  label  class                              images       bytes");
+        let _ = writeln!(out, "\n  label  class                              {}s       bytes", plan.noun());
     }
     let classes = per_class(plan);
     for (label, (images, bytes)) in classes.iter().enumerate().take(SHOWN_CLASSES) {
@@ -174,7 +174,7 @@ pub fn describe_source(planned: &Planned) -> Vec<String> {
     }
     let mut found = format!(
         "found   {} {}, {}",
-        report::counted(images + left_out.values().sum::<u64>(), "image"),
+        report::counted(images + left_out.values().sum::<u64>(), planned.noun()),
         match classes {
             0 => "without labels".to_owned(),
             _ => format!("in {}", report::counted(classes, "class")),

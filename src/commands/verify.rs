@@ -8,7 +8,7 @@ use shardpack_packer::{
     foreign::files::{Files, look},
     source::{Given, Origin, Root},
     sys,
-    verify::{self, Options, Problem, Repaired, Report, foreign},
+    verify::{self, NO_IMAGE, Options, Problem, Repaired, Report, foreign},
 };
 
 use crate::{
@@ -171,7 +171,10 @@ fn as_text(report: &Report, repaired: &Repaired, args: &Args) -> String {
         let _ = writeln!(out, "note    {}", report::path(note.as_bytes()));
     }
     for (what, images) in &report.not_decoded {
-        let _ = writeln!(out, "unsure  {}, only the headers checked: {what}", report::counted(*images, "image"));
+        let _ = match what.strip_suffix(NO_IMAGE) {
+            None => writeln!(out, "unsure  {}, only the headers checked: {what}", report::counted(*images, "image")),
+            Some(kind) => writeln!(out, "unsure  {} not looked into: {kind}", report::counted(*images, "file")),
+        };
     }
     let read = match args.quick {
         true => "sizes and structure only".to_owned(),

@@ -18,6 +18,17 @@ fn foreign(bench: &Bench) {
 
 pub const ROWS: &[Row] = &[
     (
+        "datasets of images and of other files",
+        |bench| {
+            go(bench, &["$ cp -r SRC @o && for i in @o/*/*.jpg; do echo sound > ${i%.jpg}.wav; rm $i; done"]);
+            go(bench, &["pack SRC @a", "pack @o @b"]);
+        },
+        "convert @a @b DST",
+        2,
+        "each kind is a dataset of its own: pack them one by one",
+        &["convert @a DST", "convert @b @x"],
+    ),
+    (
         "a split is gone",
         |bench| {
             splits(bench);

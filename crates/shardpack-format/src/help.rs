@@ -12,6 +12,8 @@ pub const OTHER_VERSION: &str = "use the version of shardpack that wrote it, or 
 pub const FINISH_PACK: &str = "run the same pack command again: it goes on from the finished shards";
 /// Several fields may be the images, and none of them is called so.
 pub const WHICH_IMAGES: &str = "--image-feature NAME says which holds the images";
+/// Samples of one source are images, those of another are not.
+pub const ONE_KIND: &str = "each kind is a dataset of its own: pack them one by one";
 /// Something stands in the way, or is not what it should be, and there is no more of it that could be kept.
 pub const REPLACE: &str = "--force replaces it";
 

@@ -7,7 +7,7 @@
 //! numpy 2, `lib/format.py`: magic, version (1, 2 or 3), length of the rest (2 bytes in version 1, else 4), a Python dict
 //! with the keys `descr`, `fortran_order` and `shape`, spaces up to a multiple of 64 bytes of which the last is a line break.
 
-use crate::{Error, Result};
+use crate::{Error, Result, size};
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
 /// Longest head that is read, in bytes; a version 1 can say no more, and numpy itself takes 10,000 for an attack.
@@ -43,7 +43,12 @@ impl Head<'_> {
         let said = || format!("array {} of {}", shape_text(&self.shape), self.dtype);
         match found.checked_sub(self.data_bytes) {
             Some(0) => Ok(()),
-            Some(more) => Err(wrong(format!("{more} bytes behind the items: {} is {} bytes", said(), self.data_bytes))),
+            Some(more) => Err(wrong(format!(
+                "{} behind the items: {} is {} bytes",
+                size::counted(more, "byte"),
+                said(),
+                self.data_bytes
+            ))),
             None => Err(wrong(format!("truncated: {} is {} bytes, there are {found}", said(), self.data_bytes))),
         }
     }
@@ -71,8 +76,7 @@ pub fn head(dtype: &str, shape: &[u64], is_fortran: bool) -> Vec<u8> {
 /// more than 2^63 bytes in all.
 pub fn read_head(bytes: &[u8]) -> Result<Head<'_>> {
     let cut = || wrong("truncated: the head ends within the first bytes");
-    let magic = bytes.get(..6).ok_or_else(cut)?;
-    if magic != MAGIC {
+    if !MAGIC.starts_with(&bytes[..bytes.len().min(MAGIC.len())]) {
         return Err(wrong("does not begin as an array of numpy"));
     }
     let (start, length) = match bytes.get(6..8).ok_or_else(cut)? {
@@ -424,7 +428,7 @@ mod tests {
         let length = head.data_offset as u64 + 24;
         assert!(head.check_length(length).is_ok());
         let what = |bytes| head.check_length(bytes).unwrap_err().what();
-        assert_eq!(what(length + 1), "1 bytes behind the items: array (2, 3) of <f4 is 24 bytes");
+        assert_eq!(what(length + 1), "1 byte behind the items: array (2, 3) of <f4 is 24 bytes");
         assert_eq!(what(length - 1), "truncated: array (2, 3) of <f4 is 24 bytes, there are 23");
         assert_eq!(what(5), "truncated: array (2, 3) of <f4 is 24 bytes, there are 0");
     }

@@ -307,6 +307,11 @@ impl Plan {
         Ok(Self { shards, block_samples, longest_record_bytes, ..Self::without_cuts(found, options)? })
     }
 
+    /// What its samples are, for a person: `image`, or `sample` where they are none.
+    pub fn noun(&self) -> &'static str {
+        if self.options.format.payload.is_none() { "image" } else { "sample" }
+    }
+
     /// Number in the listing of the sample at `position` of the order.
     pub fn sample_at(&self, position: u64) -> u64 {
         match &self.arrangement {

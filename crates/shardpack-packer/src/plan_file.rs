@@ -34,7 +34,7 @@ use crate::{
     ledger::{self, Unpacked},
     listing::{Entry, Folder, Listing, OwnOrder},
     plan::{Check, Cut, Options, Order, Plan, Shard},
-    source::{Found, List, Origin, Part, Root, Several, Shards, list, shards},
+    source::{Found, Fractions, List, Origin, Part, Parted, Root, Several, Shards, list, shards},
     sys,
 };
 
@@ -75,6 +75,8 @@ enum StoredOrigin {
     List(list::Stored),
     /// Splits with their sources.
     Several(Vec<(String, StoredOrigin)>),
+    /// A source, and the fractions that it is parted into.
+    Parted(Box<StoredOrigin>, String),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -169,6 +171,9 @@ fn stored(source: &Origin) -> StoredOrigin {
         Origin::Shards(shards) => StoredOrigin::Shards(shards.stored()),
         Origin::List(list) => StoredOrigin::List(list.stored()),
         Origin::Transformed(made) => stored(made.origin()),
+        Origin::Parted(parted) => {
+            StoredOrigin::Parted(Box::new(stored(parted.origin())), parted.fractions().to_string())
+        }
     }
 }
 
@@ -262,6 +267,9 @@ fn restored(stored: StoredOrigin) -> Result<Origin> {
         }
         StoredOrigin::Shards(stored) => Origin::Shards(Shards::restored(stored)?),
         StoredOrigin::List(stored) => Origin::List(List::restored(stored)?),
+        StoredOrigin::Parted(origin, fractions) => {
+            Origin::Parted(Parted::new(restored(*origin)?, Fractions::of_text(&fractions)?))
+        }
         StoredOrigin::Several(parts) => {
             let part = |(split, stored)| Ok(Part { split, origin: restored(stored)? });
             Origin::Several(Several::new(parts.into_iter().map(part).collect::<Result<_>>()?)?)
@@ -413,6 +421,16 @@ fn cut(cut: Cut) -> String {
     }
 }
 
+/// Which files are samples.
+fn files(choice: &Choice) -> String {
+    if choice.files.is_empty() { "images".to_owned() } else { choice.files.join(", ") }
+}
+
+/// Into which splits a source is parted.
+fn fractions(choice: &Choice) -> String {
+    choice.fractions.clone().unwrap_or_else(|| "those of the source".to_owned())
+}
+
 /// A format with what is in its samples.
 fn format(choice: &Choice) -> String {
     let image = choice.extension.clone().unwrap_or_else(|| "each image by its kind".to_owned());
@@ -471,6 +489,8 @@ fn options(old: &Options, new: &Options) -> Option<String> {
         ("seed", old.seed.to_string(), new.seed.to_string()),
         ("size", cut(old.cut), cut(new.cut)),
         ("format", format(&old.format), format(&new.format)),
+        ("files", files(&old.format), files(&new.format)),
+        ("splits", fractions(&old.format), fractions(&new.format)),
         ("compression", old.compression.to_string(), new.compression.to_string()),
         ("check", check(old.check), check(new.check)),
         ("recipe", recipe(old), recipe(new)),

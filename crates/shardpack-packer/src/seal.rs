@@ -82,7 +82,7 @@ fn manifest(plan: &Plan, sealed: &BTreeMap<usize, Sealed>, file: Option<manifest
     let mut kinds = BTreeMap::new();
     for shard in sealed.values() {
         for (kind, samples) in &shard.kinds {
-            *kinds.entry(kind.name().to_owned()).or_default() += samples;
+            *kinds.entry(kind.clone()).or_default() += samples;
         }
         for sample in &shard.unpacked {
             let counts = match sample.class {

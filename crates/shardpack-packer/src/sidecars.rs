@@ -23,6 +23,9 @@ const WRITE_BYTES: usize = 256 << 10;
 /// In the work folder: the names of sidecars that were begun, a line each, so that they can be removed again.
 const BEGUN: &str = "sidecars";
 
+/// Sidecars that say of the payload that it is an image.
+const OF_IMAGES: [&str; 2] = ["energon", "timm"];
+
 /// Which sidecars are written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Choice {
@@ -36,14 +39,16 @@ pub enum Choice {
 }
 
 impl Choice {
-    /// The names that this means for the format called `format`.
+    /// The names that this means for the format of `plan`.
     ///
     /// # Errors
     /// When the format has no sidecar of a name.
-    pub fn names(&self, format: &str) -> Result<Vec<&'static str>> {
+    pub fn names(&self, plan: &Plan) -> Result<Vec<&'static str>> {
+        let format = plan.format().name();
         let kinds = formats::entry(format)?.sidecars;
+        let fits = |kind: &&sidecars::Kind| plan.options.format.payload.is_none() || !OF_IMAGES.contains(&kind.name);
         match self {
-            Self::Auto => Ok(kinds.iter().filter(|kind| kind.auto).map(|kind| kind.name).collect()),
+            Self::Auto => Ok(kinds.iter().filter(|kind| kind.auto).filter(fits).map(|kind| kind.name).collect()),
             Self::None => Ok(Vec::new()),
             Self::Names(names) => names
                 .iter()
@@ -61,7 +66,15 @@ impl Choice {
 /// Fails where one of the sidecars that `choice` means cannot tell a sample of `plan`.
 pub(crate) fn check(choice: &Choice, plan: &Plan) -> Result<()> {
     let format = plan.format().name();
-    let names = choice.names(format)?;
+    let names = choice.names(plan)?;
+    if let (Some(payload), Some(name)) = (&plan.options.format.payload, OF_IMAGES.iter().find(|of| names.contains(of)))
+    {
+        return Err(Error::usage(format!(
+            "sidecar {name} describes images, and these samples are .{} files",
+            payload.name()
+        ))
+        .help("--sidecars names others, or none"));
+    }
     let wanted = formats::entry(format)?.sidecars.iter().filter(|kind| names.contains(&kind.name));
     let mut path = Vec::new();
     for fits in wanted.filter_map(|kind| kind.path_fits) {

@@ -158,7 +158,7 @@ impl Output for Table {
             sample.number.to_string(),
             report::clip(&text(&sample.key), KEY_WIDTH),
             report::clip(&sample.class.as_deref().map_or_else(label, text), CLASS_WIDTH),
-            sample.kind.to_owned(),
+            sample.kind.clone().into_owned(),
             size,
             report::count(sample.bytes),
         ]);

@@ -31,7 +31,7 @@ pub fn report(out: &mut String, summaries: &[Summary], quiet: bool) {
         0 => report::counted(samples, "sample"),
         count => format!("{} in {}", report::counted(samples, "sample"), report::counted(count as u64, "class")),
     };
-    say(out, "holds", &[in_classes, format!("{} of images", report::bytes(bytes))]);
+    say(out, "holds", &[in_classes, format!("{} of {}s", report::bytes(bytes), text::noun(first))]);
     let formats: Vec<_> = summaries.iter().map(text::format_parts).collect();
     match formats.iter().all(|parts| *parts == formats[0]) {
         true => say(out, "format", &formats[0]),

@@ -62,7 +62,12 @@ pub fn dataset(out: &mut String, summary: &Summary) {
             format!("{} in {classes}", report::counted(summary.samples, "sample"))
         }
     };
-    let images = format!("{} of images, {} on average", report::bytes(summary.payload_bytes), report::bytes(average));
+    let images = format!(
+        "{} of {}s, {} on average",
+        report::bytes(summary.payload_bytes),
+        noun(summary),
+        report::bytes(average)
+    );
     say(out, "holds", &[holds, images]);
     shards(out, summary);
     for words in &summary.understood {
@@ -83,7 +88,7 @@ pub fn dataset(out: &mut String, summary: &Summary) {
         };
         let all =
             [part(ledger.skipped, "skipped"), part(ledger.duplicates, "duplicates"), part(ledger.filtered, "filtered")];
-        let found = report::counted(ledger.discovered, "image");
+        let found = report::counted(ledger.discovered, noun(summary));
         let ignored: u64 = summary.ignored_files.values().sum();
         let others = (ignored > 0).then(|| format!("{} found that were no images", report::counted(ignored, "file")));
         let packed = format!("{found} found: {} packed{}", report::count(ledger.packed), all.concat());
@@ -154,7 +159,7 @@ fn overhead(out: &mut String, summary: &Summary) {
     let overhead = &summary.overhead;
     let Some(share) = overhead.share else { return };
     let longer = if share < 0.0 { "shorter" } else { "longer" };
-    let shards = format!("shards are {:.1} % {longer} than the images", share.abs() * 100.0);
+    let shards = format!("shards are {:.1} % {longer} than the {}s", share.abs() * 100.0, noun(summary));
     let framing = format!("{} of framing", report::bytes(overhead.framing_bytes));
     let index = match overhead.index_bytes {
         0 => String::new(),
@@ -184,6 +189,12 @@ fn tar(out: &mut String, summary: &Summary) {
     }
 }
 
+/// What samples are: images, or other files, of which nothing is known but their kinds.
+pub(super) fn noun(summary: &Summary) -> &'static str {
+    let images = &summary.images;
+    if images.modes.is_empty() && !images.kinds.is_empty() { "file" } else { "image" }
+}
+
 fn images_text(out: &mut String, summary: &Summary) {
     let images = &summary.images;
     let total = images.kinds.values().sum();
@@ -196,6 +207,9 @@ fn images_text(out: &mut String, summary: &Summary) {
         kinds.push(format!("{} {are}", report::count(images.strays)));
     }
     say(out, "kinds", &kinds);
+    if images.modes.is_empty() {
+        return;
+    }
     let pixels = |spread: &Spread| from_to(spread, " px", report::count);
     if let (Some(width), Some(height)) = (&images.width, &images.height) {
         let unknown = match images.without_size {

@@ -36,6 +36,12 @@ pub const MAX_WRITTEN: usize = 3 + beside::MOST;
 
 /// Settings of a manifest that say of any format what the source has of its own; see [`Choice::beside`].
 const BESIDE: &str = "beside";
+/// Setting of a manifest that says of any format what the payload is where it is no image; see [`Choice::payload`].
+const PAYLOAD: &str = "payload";
+/// Setting of a manifest that says which files of a source are payloads; see [`Choice::files`].
+const FILES: &str = "files";
+/// Setting of a manifest that says of any format how the source was parted into splits; see [`Choice::fractions`].
+const FRACTIONS: &str = "split_fraction";
 /// The value is always [`beside::TEXT`].
 const META: &str = "meta";
 
@@ -57,6 +63,15 @@ pub struct Choice {
     pub name: String,
     /// Extension of the image, or `None` to name each by its own kind; where components have extensions.
     pub extension: Option<String>,
+    /// What the payload is, the first of the components, where samples are no images.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Beside>,
+    /// Which files of a tree are payloads, by extension or pattern, where they are not those of images.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
+    /// How a source without splits was parted into some: fractions and seed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fractions: Option<String>,
     /// Write the label as a component of its own; where labels are components.
     pub cls: bool,
     /// Write class, label and path as a component of its own, where metadata is a component; or within the text that the
@@ -84,6 +99,9 @@ impl Choice {
         Self {
             name: name.to_owned(),
             extension: None,
+            payload: None,
+            files: Vec::new(),
+            fractions: None,
             cls: true,
             json: false,
             beside: Vec::new(),
@@ -101,11 +119,43 @@ impl Choice {
         other.beside.iter().all(|one| self.beside.contains(one))
     }
 
+    /// What the headers of this payload say: nothing, where samples are no images; of an array only that it is one.
+    pub fn header_of(&self, payload: &[u8]) -> Header {
+        let is_npy = |beside: &Beside| beside.name() == Kind::Npy.extension();
+        match &self.payload {
+            None => Header::of(payload),
+            Some(beside) if is_npy(beside) && Kind::of(payload) == Kind::Npy => Header::of(payload),
+            Some(_) => Header::NONE,
+        }
+    }
+
+    /// What the payload with this header is, which came from `path`: the kind of the image, or, where samples are no images,
+    /// the extension of the file.
+    pub fn kind_of(&self, image: &Header, path: &[u8]) -> Cow<'static, str> {
+        if self.payload.is_none() || image.kind != Kind::Unknown {
+            return Cow::Borrowed(image.kind.name());
+        }
+        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        match name.len() - beside::stem(name).len() {
+            0 | 1 => Cow::Borrowed(Kind::Unknown.name()),
+            dot => Cow::Owned(String::from_utf8_lossy(&name[name.len() - dot + 1..]).to_ascii_lowercase()),
+        }
+    }
+
     /// The settings that a manifest keeps of this choice: those of `format`, and what the source has of its own.
     pub fn stored(&self, format: &dyn Format) -> BTreeMap<String, String> {
         let mut settings = format.settings();
         if !self.beside.is_empty() {
             settings.insert(BESIDE.to_owned(), Beside::list(&self.beside));
+        }
+        if let Some(payload) = &self.payload {
+            settings.insert(PAYLOAD.to_owned(), payload.to_string());
+        }
+        if !self.files.is_empty() {
+            settings.insert(FILES.to_owned(), self.files.join(","));
+        }
+        if let Some(fractions) = &self.fractions {
+            settings.insert(FRACTIONS.to_owned(), fractions.clone());
         }
         if self.has_text() && self.json {
             settings.insert(META.to_owned(), beside::TEXT.to_owned());
@@ -123,6 +173,9 @@ impl Choice {
         let mut choice = Self {
             name: format.name.clone(),
             extension: components.first().filter(|name| *name != BY_KIND).cloned(),
+            payload: None,
+            files: Vec::new(),
+            fractions: None,
             cls: has("cls"),
             json: has("json"),
             beside: Vec::new(),
@@ -136,6 +189,15 @@ impl Choice {
         if let Some(list) = self.settings.remove(BESIDE) {
             self.beside = Beside::of_list(&list)?;
         }
+        if let Some(payload) = self.settings.remove(PAYLOAD) {
+            let payload = Beside::try_from(payload)?;
+            self.extension = Some(payload.name().to_owned());
+            self.payload = Some(payload);
+        }
+        if let Some(files) = self.settings.remove(FILES) {
+            self.files = files.split(',').map(str::to_owned).collect();
+        }
+        self.fractions = self.settings.remove(FRACTIONS);
         if self.beside.iter().any(|beside| beside.name() == beside::TEXT) {
             self.json = self.settings.remove(META).is_some();
         }
@@ -342,7 +404,8 @@ pub fn open(choice: &Choice) -> Result<Box<dyn Format>> {
         let is_kind = by_kind && Kind::ALL.iter().any(|kind| kind.extension() == *name);
         is_kind || names.iter().filter(|other| other == name).count() != 1
     });
-    match clash {
+    let is_twice = |name: &&str| names.iter().filter(|other| other == name).count() > 1;
+    match clash.or_else(|| choice.payload.as_ref().map(Beside::name).filter(is_twice)) {
         Some(name) => Err(Error::usage(format!("two components of a sample would be called {name:?}"))
             .help("choose the extension of images with --ext, or name the other: --with NAME=PATTERN")),
         None => Ok(format),
@@ -472,6 +535,46 @@ pub(crate) mod tests {
             Choice { extension: Some("png".into()), beside: vec![Beside::files("png").unwrap()], ..Choice::of("tar") };
         assert!(open(&clash).is_err());
         assert!(open(&Choice { extension: None, ..clash }).is_err());
+    }
+
+    #[test]
+    fn a_payload_that_is_no_image_is_called_what_it_is_and_nothing_is_said_of_pixels() {
+        // Its bytes begin as those of a bitmap may.
+        let payload = b"P5 is a word in this text";
+        for entry in ALL {
+            let choice = Choice {
+                extension: Some("txt".into()),
+                payload: Some(Beside::files("txt").unwrap()),
+                files: vec!["txt".into(), "*_x.md".into()],
+                fractions: Some("val=0.1;seed=0".into()),
+                ..Choice::of(entry.name)
+            };
+            let format = open(&choice).unwrap();
+            assert_eq!(format.components()[0], "txt", "{}", entry.name);
+            let header = choice.header_of(payload);
+            assert_eq!((header, Header::of(payload).kind), (Header::NONE, Kind::Pnm));
+            assert_eq!(choice.kind_of(&header, b"c/1.TXT"), "txt");
+            let (bytes, label) = (payload.len() as u32, Some(7));
+            let sample =
+                Sample { key: "00000042", label, class: b"c", path: b"c/1.TXT", payload_bytes: bytes, beside: &[] };
+            let (bytes, row) = record(format.as_ref(), &sample, payload, header).unwrap();
+            format.check(&index(format.as_ref(), &[row]).row(0).unwrap(), &bytes).unwrap();
+            assert!(!bytes.windows(5).any(|window| window == b"image"), "{}", entry.name);
+            let mut again = Choice {
+                settings: choice.stored(format.as_ref()),
+                payload: None,
+                files: Vec::new(),
+                fractions: None,
+                ..choice.clone()
+            };
+            again.take_stored().unwrap();
+            assert_eq!(
+                (&again.payload, &again.files, &again.fractions),
+                (&choice.payload, &choice.files, &choice.fractions)
+            );
+            assert_eq!(again.settings, format.settings(), "{}", entry.name);
+            assert_eq!(open(&again).unwrap().components(), format.components());
+        }
     }
 
     /// An index of these rows; it knows nothing of the shard.

@@ -73,6 +73,9 @@ pub struct Header {
 }
 
 impl Header {
+    /// Of what is no image, or of an image whose headers tell nothing.
+    pub const NONE: Self = Self { kind: Kind::Unknown, width: 0, height: 0, mode: Mode::Unknown, depth: 0 };
+
     /// What the headers in `bytes`, a whole file, say; what cannot be read is 0 or `Unknown`.
     ///
     /// Of JPEG 2000, JPEG XL, AVIF, HEIF and arrays only the kind is told.

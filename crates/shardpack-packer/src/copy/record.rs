@@ -1,6 +1,6 @@
 //! One record: where its image goes, then all that is written and noted once the image is there.
 
-use shardpack_format::{Error, Result, formats::Layout, hash, image_header::Header, sample::Row};
+use shardpack_format::{Error, Result, formats::Layout, hash, sample::Row};
 
 use crate::{
     listing::Listing,
@@ -82,7 +82,7 @@ impl<'a> Renderer<'a> {
     pub fn render(&mut self, place: &Place, record: &mut [u8]) -> Result<()> {
         let format = self.plan.format();
         let payload = place.payload(record)?;
-        let (image, content_hash) = (Header::of(payload), hash::content(payload));
+        let (image, content_hash) = (self.plan.options.format.header_of(payload), hash::content(payload));
         let sample = self.plan.sample(place.position, &mut self.scratch);
         format.frame(&sample, &image, record)?;
         let (extent, in_parts) = (place.layout.components[0], place.growth > 0);

@@ -19,6 +19,7 @@ use shardpack_format::{
 
 use super::{Copy, Part, sink::Hashed};
 use crate::{
+    inspect::is_stray_payload,
     ledger::{self, Fate, Unpacked},
     plan::Plan,
     source::Refusal,
@@ -45,10 +46,12 @@ pub struct Sealed {
     pub entry: manifest::Shard,
     /// Length of its images together in bytes.
     pub payload_bytes: u64,
-    /// Images of each kind.
-    pub kinds: BTreeMap<Kind, u64>,
+    /// Samples of each kind: [`shardpack_format::formats::Choice::kind_of`].
+    pub kinds: BTreeMap<String, u64>,
     /// Images whose kind is not that of the dataset's extension: their paths and kinds, the first few.
     pub strays: Vec<(Vec<u8>, Kind)>,
+    /// Number of all such images.
+    pub stray_samples: u64,
     /// Images of the plan that it does not hold.
     pub unpacked: Vec<Unpacked>,
 }
@@ -56,7 +59,8 @@ pub struct Sealed {
 impl Sealed {
     /// A shard of which only the manifest's entry matters.
     pub(crate) fn of_entry(entry: manifest::Shard) -> Self {
-        Self { entry, payload_bytes: 0, kinds: BTreeMap::new(), strays: Vec::new(), unpacked: Vec::new() }
+        let (kinds, strays) = (BTreeMap::new(), Vec::new());
+        Self { entry, payload_bytes: 0, kinds, strays, stray_samples: 0, unpacked: Vec::new() }
     }
 }
 
@@ -121,14 +125,25 @@ pub(crate) fn ledger_part(work: &Path, plan: &Plan, shard: usize) -> PathBuf {
 
 /// What is known of a shard from its index.
 fn describe(plan: &Plan, shard: usize, index: &Index<Vec<u8>>, unpacked: Vec<Unpacked>) -> Result<Sealed> {
-    let (mut payload_bytes, mut kinds, mut strays) = (0, BTreeMap::new(), Vec::new());
+    let (mut payload_bytes, mut kinds, mut strays, mut stray_samples) = (0, BTreeMap::new(), Vec::new(), 0);
+    let format = &plan.options.format;
     for row in index.iter() {
         let row = row?;
         payload_bytes += u64::from(row.payload().1);
-        *kinds.entry(row.image.kind).or_default() += 1;
-        let extension = plan.options.format.extension.as_deref();
-        if extension.is_some_and(|extension| extension != row.image.kind.extension()) && strays.len() < NAMED_STRAYS {
-            strays.push((row.path.to_vec(), row.image.kind));
+        let kind = format.kind_of(&row.image, row.path);
+        match kinds.get_mut(&*kind) {
+            Some(samples) => *samples += 1,
+            None => drop(kinds.insert(kind.into_owned(), 1)),
+        }
+        let is_stray = match (format.extension.as_deref(), &format.payload) {
+            (extension, Some(_)) => is_stray_payload(row.image.kind, extension),
+            (extension, None) => extension.is_some_and(|extension| extension != row.image.kind.extension()),
+        };
+        if is_stray {
+            stray_samples += 1;
+            if strays.len() < NAMED_STRAYS {
+                strays.push((row.path.to_vec(), row.image.kind));
+            }
         }
     }
     let bytes = index.bytes();
@@ -148,6 +163,7 @@ fn describe(plan: &Plan, shard: usize, index: &Index<Vec<u8>>, unpacked: Vec<Unp
         payload_bytes,
         kinds,
         strays,
+        stray_samples,
         unpacked,
     })
 }

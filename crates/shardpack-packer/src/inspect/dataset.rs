@@ -1,7 +1,13 @@
 //! What the indexes of a dataset say, read side by side, against what its manifest says.
 
 use rayon::prelude::*;
-use shardpack_format::{Error, ErrorKind, Result, formats, hash, manifest::BY_KIND, size};
+use shardpack_format::{
+    Error, ErrorKind, Result,
+    formats::{self, Choice},
+    hash,
+    manifest::BY_KIND,
+    size,
+};
 use shardpack_reader::Shard;
 
 use super::{Class, Classes, Component, Overhead, Shards, Spread, Summary, View, What, images::Counter};
@@ -119,10 +125,14 @@ fn read_rows(
 ) -> Result<()> {
     facts.content_bytes += shard.index()?.summary().content_bytes;
     let (extension, classes) = (image_extension(view), facts.classes.len() - 1);
+    let choice = Choice::of_manifest(view.dataset.manifest())?;
     let mut beyond = None;
     for number in 0..shard.len() {
         let row = shard.row(number)?;
-        facts.images.add(&row.image, extension);
+        match choice.payload {
+            None => facts.images.add(&row.image, extension),
+            Some(_) => facts.images.add_other(&choice.kind_of(&row.image, row.path), &row.image, extension),
+        }
         facts.payload_bytes += u64::from(row.payload().1);
         for (component, (samples, bytes)) in facts.components.iter_mut().enumerate() {
             if let Some(extent) = row.component(component) {

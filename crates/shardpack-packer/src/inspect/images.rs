@@ -30,6 +30,8 @@ pub struct Images {
 #[derive(Clone, Debug, Default)]
 pub struct Counter {
     kinds: BTreeMap<Kind, u64>,
+    /// Samples that are no images, by what they are.
+    others: BTreeMap<String, u64>,
     modes: BTreeMap<Mode, u64>,
     depths: BTreeMap<u8, u64>,
     widths: Histogram,
@@ -53,8 +55,18 @@ impl Counter {
         self.strays += u64::from(is_stray(image.kind, extension));
     }
 
+    /// Counts a sample that is no image, but of this kind.
+    pub fn add_other(&mut self, kind: &str, image: &Header, extension: Option<&str>) {
+        match self.others.get_mut(kind) {
+            Some(samples) => *samples += 1,
+            None => drop(self.others.insert(kind.to_owned(), 1)),
+        }
+        self.strays += u64::from(is_stray_payload(image.kind, extension));
+    }
+
     /// Counts all that `other` has counted.
     pub fn merge(&mut self, other: Self) {
+        other.others.into_iter().for_each(|(kind, count)| *self.others.entry(kind).or_default() += count);
         other.kinds.into_iter().for_each(|(kind, count)| *self.kinds.entry(kind).or_default() += count);
         other.modes.into_iter().for_each(|(mode, count)| *self.modes.entry(mode).or_default() += count);
         other.depths.into_iter().for_each(|(depth, count)| *self.depths.entry(depth).or_default() += count);
@@ -67,7 +79,12 @@ impl Counter {
     /// What came of it.
     pub fn finish(self) -> Images {
         Images {
-            kinds: self.kinds.into_iter().map(|(kind, count)| (kind.name().to_owned(), count)).collect(),
+            kinds: self
+                .kinds
+                .into_iter()
+                .map(|(kind, count)| (kind.name().to_owned(), count))
+                .chain(self.others)
+                .collect(),
             modes: self.modes.into_iter().map(|(mode, count)| (mode.name().to_owned(), count)).collect(),
             depths: self.depths,
             width: self.widths.spread(),
@@ -81,6 +98,12 @@ impl Counter {
 /// Whether an image is not what the extension of its component says.
 pub fn is_stray(kind: Kind, extension: Option<&str>) -> bool {
     extension.is_some_and(|extension| kind_of_extension(extension) != Some(kind) && extension != kind.extension())
+}
+
+/// Whether the payload of samples that are no images is not what the extension of its component says: only arrays are looked
+/// at.
+pub fn is_stray_payload(kind: Kind, extension: Option<&str>) -> bool {
+    extension == Some(Kind::Npy.extension()) && kind != Kind::Npy
 }
 
 /// The kind of image that files of this extension, in lower case, usually are.

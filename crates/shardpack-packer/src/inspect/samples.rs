@@ -1,11 +1,11 @@
 //! The samples of targets one by one, in stored order, as a table for people has them.
 
-use std::ops::ControlFlow;
+use std::{borrow::Cow, ops::ControlFlow};
 
 use serde::Serialize;
 use shardpack_format::{
     Error, ErrorKind, Result,
-    formats::webdataset,
+    formats::{Choice, webdataset},
     hash,
     image_header::{Header, Kind, Mode},
     index::RowRef,
@@ -14,7 +14,7 @@ use shardpack_reader::Shard;
 
 use super::{
     Target, View, dataset,
-    images::is_stray,
+    images::{is_stray, is_stray_payload},
     scan::{self, Scanned},
 };
 use crate::{foreign::ShardFile, monitor::Monitor};
@@ -53,7 +53,7 @@ pub struct Sample {
     /// Name of its class.
     pub class: Option<String>,
     /// What the image is.
-    pub kind: &'static str,
+    pub kind: Cow<'static, str>,
     /// Pixels across; 0 if not known.
     pub width: u32,
     /// Pixels down; 0 if not known.
@@ -168,9 +168,8 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn wants(&self, image: &Header, extension: Option<&str>) -> bool {
-        self.filter.kind.is_none_or(|kind| kind == image.kind)
-            && (!self.filter.strays || is_stray(image.kind, extension))
+    fn wants(&self, image: &Header, is_stray: impl FnOnce() -> bool) -> bool {
+        self.filter.kind.is_none_or(|kind| kind == image.kind) && (!self.filter.strays || is_stray())
     }
 
     fn tell(&mut self, sample: &Sample) -> Result<()> {
@@ -190,6 +189,7 @@ impl Walk<'_> {
 
     fn shard(&mut self, view: &View, shard: Shard<'_>, class: Wanted<'_>) -> Result<()> {
         let extension = dataset::image_extension(view);
+        let choice = Choice::of_manifest(view.dataset.manifest())?;
         for number in 0..shard.len() {
             if self.left == 0 {
                 break;
@@ -204,8 +204,12 @@ impl Walk<'_> {
                     break;
                 }
             };
-            if class.takes(row.label, None) && self.wants(&row.image, extension) {
-                self.tell(&of_row(view, shard, shard.samples().start + number, &row))?;
+            let is_stray = || match choice.payload {
+                None => is_stray(row.image.kind, extension),
+                Some(_) => is_stray_payload(row.image.kind, extension),
+            };
+            if class.takes(row.label, None) && self.wants(&row.image, is_stray) {
+                self.tell(&of_row(view, &choice, shard, shard.samples().start + number, &row))?;
             }
         }
         Ok(())
@@ -223,7 +227,9 @@ impl Walk<'_> {
                 let image = scanned.images.first();
                 let header = image.map_or(&NO_IMAGE, |image| &image.header);
                 let extension = image.and_then(|image| image.extension.as_deref());
-                if class.takes(scanned.label, scanned.class.as_deref()) && self.wants(header, extension) {
+                if class.takes(scanned.label, scanned.class.as_deref())
+                    && self.wants(header, || is_stray(header.kind, extension))
+                {
                     self.tell(&of_foreign(&shard, number, &scanned))?;
                 }
                 number += 1;
@@ -243,7 +249,7 @@ impl Walk<'_> {
 /// Of a sample that has no image.
 const NO_IMAGE: Header = Header { kind: Kind::Unknown, width: 0, height: 0, mode: Mode::Unknown, depth: 0 };
 
-fn of_row(view: &View, shard: Shard<'_>, number: u64, row: &RowRef<'_>) -> Sample {
+fn of_row(view: &View, choice: &Choice, shard: Shard<'_>, number: u64, row: &RowRef<'_>) -> Sample {
     let path_hex = std::str::from_utf8(row.path).is_err().then(|| hash::hex(row.path));
     Sample {
         dataset: Some(view.dataset.name().to_owned()),
@@ -252,7 +258,7 @@ fn of_row(view: &View, shard: Shard<'_>, number: u64, row: &RowRef<'_>) -> Sampl
         key: String::from_utf8_lossy(row.key).into_owned(),
         label: row.label,
         class: row.label.and_then(|label| view.dataset.class_name(label)).map(str::to_owned),
-        kind: row.image.kind.name(),
+        kind: choice.kind_of(&row.image, row.path),
         width: row.image.width,
         height: row.image.height,
         mode: row.image.mode.name(),
@@ -273,7 +279,7 @@ fn of_foreign(shard: &str, number: u64, scanned: &Scanned) -> Sample {
         key: String::from_utf8_lossy(&scanned.key).into_owned(),
         label: scanned.label,
         class: scanned.class.clone(),
-        kind: image.kind.name(),
+        kind: Cow::Borrowed(image.kind.name()),
         width: image.width,
         height: image.height,
         mode: image.mode.name(),

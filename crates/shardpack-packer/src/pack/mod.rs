@@ -110,6 +110,11 @@ pub struct Planned {
 }
 
 impl Planned {
+    /// What samples are, for a person.
+    pub fn noun(&self) -> &'static str {
+        self.plans.first().map_or("image", Plan::noun)
+    }
+
     /// Whether samples hold all that those of `other` do, which is planned of the same source.
     pub fn serves(&self, other: &Self) -> bool {
         let format = |planned: &'_ Self| planned.plans.first().map(|plan| plan.options.format.clone());
@@ -337,12 +342,12 @@ pub fn pack(
             .iter()
             .find(|entry| entry.fate == Fate::Skipped)
             .map_or_else(String::new, |first| size::first_of(plan.listing.len(), &first.reason));
-        let what = format!("none of {} could be packed{reason}", size::counted(plan.listing.len(), "image"));
+        let what = format!("none of {} could be packed{reason}", size::counted(plan.listing.len(), plan.noun()));
         return Err(Error::data(what).in_file(dataset_folder(dst, plan)));
     }
     let mut manifests = Vec::new();
     for (plan, outcome) in plans.iter().zip(&outcomes) {
-        let sidecars = options.sidecars.names(plan.format().name())?;
+        let sidecars = options.sidecars.names(plan)?;
         let (folder, work) = (dataset_folder(dst, plan), destination.work(plan)?);
         manifests.push(seal::seal(plan, &outcome.shards, &sidecars, &folder, &work)?);
     }
@@ -371,7 +376,7 @@ fn samples_of(outcome: &copy::Outcome) -> u64 {
 /// Whether sealed datasets have sidecars where none are wanted now, or lack some that are named.
 fn other_sidecars(manifests: &[Manifest], plans: &[Plan], choice: &sidecars::Choice) -> Result<bool> {
     let other = |(manifest, plan): (&Manifest, &Plan)| {
-        let wanted = choice.names(plan.format().name())?;
+        let wanted = choice.names(plan)?;
         Ok(wanted.is_empty() != manifest.sidecars.is_empty())
     };
     manifests.iter().zip(plans).map(other).try_fold(false, |any, one: Result<bool>| Ok(any | one?))
@@ -433,12 +438,7 @@ fn report(
     start: Instant,
 ) -> Report {
     let shards = || outcomes.iter().flat_map(|outcome| outcome.shards.values());
-    let extension = plans.first().and_then(|plan| plan.options.format.extension.clone());
-    let stray_samples = shards()
-        .flat_map(|shard| &shard.kinds)
-        .filter(|(kind, _)| extension.as_ref().is_some_and(|extension| extension != kind.extension()))
-        .map(|(_, samples)| samples)
-        .sum();
+    let stray_samples = shards().map(|shard| shard.stray_samples).sum();
     Report {
         sealed: !manifests.is_empty(),
         manifests,

@@ -8,6 +8,7 @@ use std::{
 use shardpack_format::{
     Error, ErrorKind, Result,
     formats::{self, Beside},
+    help,
     image_header::Kind,
     manifest::{BY_KIND, INDEX_FOLDER},
     sample, size,
@@ -22,9 +23,9 @@ use crate::{
     plan::{self, Compression, Plan},
     plan_file,
     source::{
-        COMPONENT, Found, Origin, ReadError, Refusal,
+        COMPONENT, Found, Fractions, Origin, Parted, ReadError, Refusal,
         image_folder::Components,
-        several,
+        payload, several,
         storage::{self, Sniffed},
     },
     survey,
@@ -43,13 +44,21 @@ pub fn plan_all(
     monitor: &dyn Monitor,
 ) -> Result<Vec<Planned>> {
     let Some(first) = options.first() else { return Ok(Vec::new()) };
+    let source = match &first.bytes.format.fractions {
+        Some(fractions) => Origin::Parted(Parted::new(source, Fractions::of_text(fractions)?)),
+        None => source,
+    };
     let mut found = source.discover(&first.walk, monitor)?;
+    found.iter().try_for_each(|found| check_fraction(found, first))?;
+    refuse_image_options(options, &found)?;
     survey::survey(&source, &mut found, &first.survey, monitor)?;
     found.iter().try_for_each(check_folder)?;
     several::check_shared(&source, &found)?;
     found.iter().try_for_each(|found| check_any(&source, found))?;
     let sniffed = look_all(&source, &found)?;
     are_there(&first.walk.components, &found).map_err(|error| error.in_file(source.path()))?;
+    settle_payload(&source, &mut found, &sniffed.kinds)?;
+    refuse_image_options(options, &found)?;
     let is_of_shards = source.is_of_shards();
     let settle = |options| settled(options, &found, &sniffed.kinds, is_of_shards);
     let bytes = options.iter().map(settle).collect::<Result<Vec<_>>>()?;
@@ -112,6 +121,16 @@ pub fn plan_all(
     Ok(all)
 }
 
+/// Fails where a fraction of the samples is none of them.
+fn check_fraction(found: &Found, options: &PlanOptions) -> Result<()> {
+    if options.bytes.format.fractions.is_none() || !found.listing.is_empty() || !found.unpacked.is_empty() {
+        return Ok(());
+    }
+    let split = found.split.as_deref().unwrap_or_default();
+    Err(Error::usage(format!("--split-fraction: no sample falls to {split}, each is of one by its path"))
+        .help("another --seed, or a larger fraction"))
+}
+
 /// Fails where the folder of a split would be one that a dataset has of its own.
 fn check_folder(found: &Found) -> Result<()> {
     match found.split.as_deref() {
@@ -156,6 +175,59 @@ fn check_any(source: &Origin, found: &Found) -> Result<()> {
     Err(error.in_file(origin.path()))
 }
 
+/// Settles what samples are: that of all splits, or, of a list without any image, what its files' extensions say.
+fn settle_payload(source: &Origin, found: &mut [Found], kinds: &BTreeMap<Kind, u64>) -> Result<()> {
+    if source.is_all_lists() && !kinds.is_empty() && kinds.keys().all(|kind| *kind == Kind::Unknown) {
+        let payload = payload::of_names(found)?;
+        found.iter_mut().for_each(|found| found.payload.clone_from(&payload));
+    }
+    let Some(first) = found.first() else { return Ok(()) };
+    match found.iter().find(|other| other.payload != first.payload) {
+        None => Ok(()),
+        Some(other) => {
+            let called = |found: &Found| found.payload.as_ref().map_or("image", Beside::name).to_owned();
+            let split = |found: &Found| found.split.clone().unwrap_or_default();
+            let what = format!(
+                "samples of split {} are {}s, those of split {} {}s",
+                split(first),
+                called(first),
+                split(other),
+                called(other)
+            );
+            Err(Error::usage(what).in_file(source.path()).help(help::ONE_KIND))
+        }
+    }
+}
+
+/// Fails where something is asked for that only images have, and samples are none.
+fn refuse_image_options(options: &[PlanOptions], found: &[Found]) -> Result<()> {
+    match found.iter().find_map(|found| found.payload.as_ref()) {
+        None => Ok(()),
+        Some(payload) => options.iter().try_for_each(|options| refuse_of_images(options, payload)),
+    }
+}
+
+fn refuse_of_images(options: &PlanOptions, payload: &Beside) -> Result<()> {
+    let survey = &options.survey;
+    let settings = &options.bytes.format.settings;
+    let asked = [
+        (options.recipe.is_some(), "--fix, --rotate, --resize and --encode change"),
+        (!survey.kinds.is_empty(), "--formats chooses among"),
+        (survey.min_side.is_some(), "--min-side looks at"),
+        (survey.max_pixels.is_some(), "--max-pixels looks at"),
+        (survey.near, "--near-duplicates compares"),
+        (options.bytes.check == plan::Check::Full, "--check full decodes"),
+        (options.extension == Extension::Content, "--ext content tells the kinds of"),
+        (settings.get("encoding").is_some_and(|encoding| encoding != "bytes"), "--mds-encoding is for"),
+        (settings.contains_key("image_column"), "--set image_column names the column of"),
+    ];
+    match asked.into_iter().find(|(is_asked, _)| *is_asked) {
+        None => Ok(()),
+        Some((_, what)) => Err(Error::usage(format!("{what} images, and these samples are .{} files", payload.name()))
+            .help("without it, files of any kind are packed as they are")),
+    }
+}
+
 /// What decides the bytes, with all that had to be looked for settled: the extension, what the source has beside images, and
 /// the recipe in words.
 fn settled(
@@ -173,7 +245,16 @@ fn settled(
         (formats::entry(&bytes.format.name)?.without_labels)(&mut bytes.format);
     }
     let becomes = |kind| options.recipe.as_ref().map_or(kind, |recipe| transformed::becomes(kind, recipe));
+    bytes.format.payload = found.iter().find_map(|found| found.payload.clone());
+    if let Some(one) = found.first() {
+        bytes.format.files.clone_from(&one.files);
+    }
+    if let (Some(payload), Extension::Fixed(name)) = (&mut bytes.format.payload, &options.extension) {
+        *payload = Beside::field(name)?;
+    }
+    let payload = bytes.format.payload.as_ref().map(|payload| payload.name().to_owned());
     bytes.format.extension = match &options.extension {
+        _ if payload.is_some() => payload,
         _ if !formats::entry(&bytes.format.name)?.has_extensions => None,
         Extension::Content => None,
         Extension::Fixed(extension) => Some(extension.clone()),
@@ -306,6 +387,7 @@ fn notes(plan: &Plan, kinds: &BTreeMap<Kind, u64>) -> Vec<String> {
         ));
     }
     if plan.options.compression != Compression::None
+        && plan.options.format.payload.is_none()
         && kinds.keys().all(|kind| *kind != Kind::Bmp && *kind != Kind::Pnm)
     {
         notes.push("photographs are compressed already: zstd makes them no smaller and reading slower".to_owned());

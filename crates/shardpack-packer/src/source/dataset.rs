@@ -12,7 +12,7 @@ use std::{
 use shardpack_format::{
     Error, ErrorKind, Result,
     formats::{Beside, Choice},
-    size,
+    help, size,
     splits::{self, Record},
 };
 use shardpack_reader::{Dataset, Shard};
@@ -235,9 +235,19 @@ fn of_members(
     let (mut unpacked, mut kinds, mut ignored) = (Vec::new(), BTreeMap::new(), BTreeMap::<String, u64>::new());
     let mut collector: Option<(Collector, Vec<Beside>)> = None;
     let mut meta = false;
+    let mut samples: Option<(Option<Beside>, Vec<String>)> = None;
     for (at, member) in members.iter().enumerate() {
         let dataset = &member.dataset;
         let choice = Choice::of_manifest(dataset.manifest())?;
+        let own = (choice.payload.clone(), choice.files.clone());
+        let (payload, files) = samples.get_or_insert(own);
+        if *payload != choice.payload {
+            let say =
+                |payload: &Option<Beside>| payload.as_ref().map_or("image".to_owned(), |one| one.name().to_owned());
+            let what = format!("its samples are {}s, those of others {}s", say(&choice.payload), say(payload));
+            return Err(Error::usage(what).in_file(dataset.folder()).help(help::ONE_KIND));
+        }
+        files.extend(choice.files.iter().filter(|one| !files.contains(one)).cloned().collect::<Vec<_>>());
         let (kept, left) = beside(dataset, &choice, options);
         if !left.is_empty() {
             note(member, format!("left behind: {}", left.join(", ")));
@@ -325,7 +335,9 @@ fn of_members(
     }
     let of_number = |place: u64| place & ((1 << NUMBER_BITS) - 1);
     listing.part_namesakes(|place, name| [format!("{}/", of_number(place)).as_bytes(), name].concat())?;
-    Ok(Found { listing: Arc::new(listing), unpacked, ignored, kinds, notes, meta, ..Found::default() })
+    let (payload, files) = samples.unwrap_or_default();
+    let listing = Arc::new(listing);
+    Ok(Found { listing, unpacked, ignored, kinds, notes, meta, payload, files, ..Found::default() })
 }
 
 /// Hands out the images of sealed datasets: the place of a sample is the dataset and the number in stored order.

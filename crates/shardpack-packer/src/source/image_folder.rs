@@ -17,7 +17,8 @@ use rustix::{
 use shardpack_format::{Error, Result, formats::Beside, splits};
 
 use super::{
-    Found, layout,
+    Found, layout, payload,
+    payload::Payloads,
     walk::{self, Name, Outcome},
 };
 use crate::{
@@ -30,8 +31,8 @@ use crate::{
 /// Names of folders that are taken for splits.
 pub const SPLITS: [&str; 10] = splits::KNOWN;
 
-/// Why an image right in the source, or in a split of it, is passed over.
-const OUTSIDE: &str = "image outside a class folder";
+/// Why a payload right in the source, or in a split of it, is passed over.
+const OUTSIDE: &str = " outside a class folder";
 /// Why what a person does not want is left out.
 pub(super) const LEFT_OUT: &str = "left out by --include or --exclude";
 
@@ -106,6 +107,12 @@ pub struct Options {
     pub no_text: bool,
     /// What it tells begins with class, label and path.
     pub meta: bool,
+    /// Which files of a tree are payloads, by extension or pattern; images, if there are none.
+    pub files: Vec<String>,
+    /// All files of the same name but for the extension are one sample.
+    pub groups: bool,
+    /// Where a tree has no images, files of another kind are taken, if there is but one that can be meant.
+    pub guess: bool,
 }
 
 /// What lies in a folder, by name: folders, and what else was found.
@@ -117,9 +124,9 @@ struct Level {
 }
 
 impl Level {
-    /// Images right in the folder.
-    fn images(&self) -> u64 {
-        self.ignored.get(OUTSIDE).copied().unwrap_or(0)
+    /// Payloads right in the folder.
+    fn payloads(&self) -> u64 {
+        self.ignored.iter().filter(|(reason, _)| reason.ends_with(OUTSIDE)).map(|(_, files)| files).sum()
     }
 }
 
@@ -128,6 +135,19 @@ impl Level {
 /// # Errors
 /// When the folder cannot be read, has no classes, or its folders look like splits and classes at once.
 pub fn discover(root: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+    let found = discover_as(root, options, monitor)?;
+    match payload::told(root, &found, options)? {
+        None => Ok(found),
+        Some((options, notes)) => {
+            let mut found = discover_as(root, &options, monitor)?;
+            found[0].notes.splice(0..0, notes);
+            Ok(found)
+        }
+    }
+}
+
+/// Lists a source where it is known which files are samples.
+fn discover_as(root: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
     let keep = Keep::new(options)?;
     monitor.begin(Phase::Walking, 0, 0);
     let mut top = level(root, &keep)?;
@@ -169,8 +189,8 @@ fn with_labels(
 ) -> Result<Vec<Found>> {
     let levels = roots.iter().map(|(_, path)| level(path, keep)).collect::<Result<Vec<_>>>()?;
     for ((split, path), level) in roots.iter().zip(&levels) {
-        if let (Some(split), true, 1..) = (split, level.folders.is_empty(), level.images()) {
-            return Err(layout::no_classes(root, split, path, level.images()));
+        if let (Some(split), true, 1..) = (split, level.folders.is_empty(), level.payloads()) {
+            return Err(layout::no_classes(root, split, path, level.payloads()));
         }
     }
     let names: BTreeSet<&Vec<u8>> = levels.iter().flat_map(|level| &level.folders).collect();
@@ -192,7 +212,7 @@ fn with_labels(
             *outcome.ignored.entry(reason).or_default() += count;
         }
         outcome.unpacked.extend(level.left_out);
-        found.push(finish(split, &classes, outcome));
+        found.push(finish(split, &classes, outcome, keep));
     }
     Ok(found)
 }
@@ -207,26 +227,30 @@ fn without_labels(
     let list = |(split, path): (Option<String>, PathBuf)| {
         let tasks = vec![(Vec::new(), None)];
         let outcome = walk::walk(&open(&path)?, &path, tasks, keep, &options.beside, options.threads, monitor)?;
-        Ok(finish(split, &Arc::default(), outcome))
+        Ok(finish(split, &Arc::default(), outcome, keep))
     };
     roots.into_iter().map(list).collect()
 }
 
-fn finish(split: Option<String>, classes: &Arc<Vec<Box<[u8]>>>, mut outcome: Outcome) -> Found {
+fn finish(split: Option<String>, classes: &Arc<Vec<Box<[u8]>>>, mut outcome: Outcome, keep: &Keep) -> Found {
     outcome.unpacked.sort_unstable_by(order);
     let listing = Arc::new(outcome.samples.finish(Arc::clone(classes)));
-    let notes = lacking(&listing);
-    Found { split, listing, unpacked: outcome.unpacked, ignored: outcome.ignored, notes, ..Found::default() }
+    let noun = if keep.payloads.payload().is_none() { "image" } else { "sample" };
+    let (notes, payload) = (lacking(&listing, noun), keep.payloads.payload().cloned());
+    let files = keep.payloads.patterns().to_vec();
+    let Outcome { unpacked, ignored, .. } = outcome;
+    Found { split, listing, unpacked, ignored, notes, payload, files, ..Found::default() }
 }
 
-/// How many samples lack what others have beside their images.
-pub(super) fn lacking(listing: &Listing) -> Vec<String> {
+/// How many samples, each of them a `noun`, lack what others have beside them.
+pub(super) fn lacking(listing: &Listing, noun: &str) -> Vec<String> {
     let extra = listing.extra();
     let lacking = |(which, kind): (usize, &Beside)| {
         let pieces = extra.pieces.iter().skip(which).step_by(extra.kinds.len());
         let without = pieces.filter(|piece| piece.length().is_none()).count() as u64;
         let all = if without == listing.len() { ": none has one" } else { "" };
-        (without > 0).then(|| format!("{without} of {} images without {} beside them{all}", listing.len(), kind.name()))
+        (without > 0)
+            .then(|| format!("{without} of {} {noun}s without {} beside them{all}", listing.len(), kind.name()))
     };
     extra.kinds.iter().enumerate().filter_map(lacking).collect()
 }
@@ -254,7 +278,7 @@ fn level(path: &Path, keep: &Keep) -> Result<Level> {
         if name == b"." || name == b".." {
             continue;
         }
-        let reason = match walk::classify(name) {
+        let reason = match keep.classify(name) {
             Name::Hidden => "hidden".to_owned(),
             Name::System => "system".to_owned(),
             class_of_name => {
@@ -267,7 +291,7 @@ fn level(path: &Path, keep: &Keep) -> Result<Level> {
                         }
                         // Taken for a class, or the labels of all that follow would be others. The walk names it.
                         Err(error) if walk::is_of_path(error) => {
-                            (is_folder, is_broken) = (!matches!(class_of_name, Name::Image), true);
+                            (is_folder, is_broken) = (!matches!(class_of_name, Name::Payload), true);
                         }
                         Err(error) => {
                             return Err(sys::io_error("cannot look at", &path.join(walk::as_path(name)), error.into()));
@@ -284,7 +308,7 @@ fn level(path: &Path, keep: &Keep) -> Result<Level> {
                         level.folders.push(name.to_vec());
                         continue;
                     }
-                    Name::Image => OUTSIDE.to_owned(),
+                    Name::Payload => format!("{}{OUTSIDE}", keep.payload()),
                     _ => walk::other_reason(name),
                 }
             }
@@ -328,7 +352,7 @@ fn recognise(root: &Path, top: &Level, options: &Options, keep: &Keep) -> Result
                 }
             }
             let are_exact = known().count() == top.folders.len();
-            let images_outside = options.no_labels && top.images() > 0;
+            let images_outside = options.no_labels && top.payloads() > 0;
             match (parted.len(), flat.len(), others.len()) {
                 (1.., 0, 0) if are_exact && !images_outside => Ok(Some(known().map(str::to_owned).collect())),
                 // A class may happen to be called `test`; without labels nothing is mixed but splits.
@@ -340,15 +364,30 @@ fn recognise(root: &Path, top: &Level, options: &Options, keep: &Keep) -> Result
     }
 }
 
-/// The globs of `--include` and `--exclude`.
+/// The globs of `--include` and `--exclude`, and which files are payloads.
 pub(super) struct Keep {
+    payloads: Payloads,
     include: GlobSet,
     exclude: GlobSet,
 }
 
 impl Keep {
     pub fn new(options: &Options) -> Result<Self> {
-        Ok(Self { include: globs("--include", &options.include)?, exclude: globs("--exclude", &options.exclude)? })
+        Ok(Self {
+            payloads: Payloads::new(&options.files)?,
+            include: globs("--include", &options.include)?,
+            exclude: globs("--exclude", &options.exclude)?,
+        })
+    }
+
+    /// What an entry of a folder is, by its name alone.
+    pub fn classify(&self, name: &[u8]) -> Name {
+        walk::classify(name, |name| self.payloads.takes(name))
+    }
+
+    /// What payloads are called: `image`, or the extension of the files.
+    pub fn payload(&self) -> &str {
+        self.payloads.payload().map_or("image", Beside::name)
     }
 
     /// Whether the person wants nothing that is at `path`, as far as can be told of what cannot be looked at.

@@ -5,6 +5,7 @@
 
 pub(crate) mod classes;
 pub(crate) mod dataset;
+pub mod fraction;
 pub mod given;
 pub mod image_folder;
 mod layout;
@@ -12,6 +13,7 @@ pub mod list;
 mod merge;
 mod open;
 mod patient;
+pub(crate) mod payload;
 pub mod several;
 pub mod shards;
 pub mod storage;
@@ -37,6 +39,7 @@ use crate::{
 };
 
 pub use dataset::SealedReader;
+pub use fraction::{Fractions, Parted};
 pub use given::{Given, Root, is_dataset};
 pub use list::List;
 pub use open::FolderReader;
@@ -133,6 +136,10 @@ pub struct Found {
     pub meta: bool,
     /// Classes have the numbers that the source gives them.
     pub is_numbered: bool,
+    /// What samples are, where they are no images.
+    pub payload: Option<Beside>,
+    /// Which files of a tree are samples, where those of images are not: [`shardpack_format::formats::Choice::files`].
+    pub files: Vec<String>,
 }
 
 impl Found {
@@ -169,6 +176,8 @@ pub enum Origin {
     List(List),
     /// Several sources, each of them a split.
     Several(Several),
+    /// A source without splits that is parted into some.
+    Parted(Parted),
 }
 
 impl Origin {
@@ -223,7 +232,17 @@ impl Origin {
         match self {
             Self::List(_) => true,
             Self::Transformed(made) => made.origin().is_list(),
+            Self::Parted(parted) => parted.origin().is_list(),
             _ => false,
+        }
+    }
+
+    /// Whether all of it is lists.
+    pub(crate) fn is_all_lists(&self) -> bool {
+        match self {
+            Self::Several(several) => several.parts().iter().all(|part| part.origin.is_list()),
+            Self::Parted(parted) => parted.origin().is_all_lists(),
+            one => one.is_list(),
         }
     }
 
@@ -235,6 +254,7 @@ impl Origin {
             Self::Shards(_) | Self::List(_) => false,
             Self::Folder(_) | Self::Dataset(_) => true,
             Self::Transformed(made) => return made.origin().holds(existing, is_whole),
+            Self::Parted(parted) => return parted.origin().holds(existing, is_whole),
             Self::Several(several) => {
                 return several.parts().iter().any(|part| part.origin.holds(existing, is_whole));
             }
@@ -250,7 +270,17 @@ impl Origin {
         match self {
             Self::Shards(_) => true,
             Self::Several(several) => several.parts().iter().all(|part| part.origin.is_of_shards()),
+            Self::Parted(parted) => parted.origin().is_of_shards(),
             _ => false,
+        }
+    }
+
+    /// Whether samples lie as they are, and nothing has to be unpacked first.
+    fn is_plain(&self) -> bool {
+        match self {
+            Self::Shards(shards) => shards.is_plain(),
+            Self::Parted(parted) => parted.origin().is_plain(),
+            _ => true,
         }
     }
 
@@ -263,6 +293,7 @@ impl Origin {
             Self::List(list) => vec![list.root()],
             Self::Shards(shards) => shards.folders(),
             Self::Transformed(made) => made.origin().roots(),
+            Self::Parted(parted) => parted.origin().roots(),
         }
     }
 
@@ -282,6 +313,7 @@ impl Origin {
             Self::Several(several) => Self::Several(several.with(Self::resolved)?),
             Self::Shards(shards) => Self::Shards(shards.resolved()?),
             Self::Transformed(made) => Self::Transformed(made.of(made.origin().resolved()?)),
+            Self::Parted(parted) => Self::Parted(parted.of(parted.origin().resolved()?)),
             Self::List(list) => Self::List(list.resolved()?),
         })
     }
@@ -297,6 +329,7 @@ impl Origin {
             Self::Several(several) => several.discover(options, monitor),
             Self::Shards(shards) => shards.discover(options, monitor),
             Self::Transformed(made) => made.origin().discover(options, monitor),
+            Self::Parted(parted) => parted.discover(options, monitor),
             Self::List(list) => list.discover(options, monitor),
         }
     }
@@ -319,6 +352,7 @@ impl Origin {
             Self::Several(several) => several.of(split)?.open(None, listing, work, monitor)?,
             Self::Shards(shards) => Box::new(Patient(shards.open(listing, work, monitor)?)),
             Self::Transformed(made) => Box::new(made.open(split, listing, work, monitor)?),
+            Self::Parted(parted) => parted.origin().open(None, listing, work, monitor)?,
             Self::List(list) => Box::new(Patient(FolderReader::open(list.root(), listing)?)),
         })
     }
@@ -333,6 +367,7 @@ impl Origin {
             Self::Shards(shards) => shards.unpacked_bytes(listing),
             Self::Folder(_) | Self::Dataset(_) | Self::List(_) => Ok(0),
             Self::Transformed(made) => made.unpacked_bytes(),
+            Self::Parted(parted) => parted.origin().unpacked_bytes(None, listing),
         }
     }
 
@@ -342,9 +377,10 @@ impl Origin {
     /// As [`Origin::open`].
     pub fn peeker<'a>(&'a self, split: Option<&str>, listing: &'a Listing) -> Result<Option<Box<dyn Source + 'a>>> {
         match self {
-            Self::Shards(shards) if !shards.is_plain() => Ok(None),
-            Self::Transformed(made) if matches!(made.origin(), Self::Shards(shards) if !shards.is_plain()) => Ok(None),
+            Self::Shards(_) if !self.is_plain() => Ok(None),
+            Self::Transformed(made) if !made.origin().is_plain() => Ok(None),
             Self::Several(several) => several.of(split)?.peeker(None, listing),
+            Self::Parted(parted) => parted.origin().peeker(None, listing),
             _ => self.open(split, listing, None, &Silent).map(Some),
         }
     }

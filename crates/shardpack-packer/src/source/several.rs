@@ -110,9 +110,10 @@ impl Several {
         let classes = Arc::new(merge::merge(&lists)?);
         let kinds = together(&all)?;
         for one in all.iter_mut().filter(|one| one.listing.extra().kinds != kinds) {
-            let before: Vec<_> = lacking(&one.listing);
+            let noun = if one.payload.is_none() { "image" } else { "sample" };
+            let before: Vec<_> = lacking(&one.listing, noun);
             one.listing = Arc::new(one.listing.with_more_kinds(&kinds));
-            one.notes.extend(lacking(&one.listing).into_iter().filter(|note| !before.contains(note)));
+            one.notes.extend(lacking(&one.listing, noun).into_iter().filter(|note| !before.contains(note)));
         }
         for one in &mut all {
             if one.listing.classes != classes {
@@ -202,6 +203,7 @@ impl Origin {
         match self {
             Self::Several(several) => several.of(split),
             Self::Transformed(made) => made.origin().part(split),
+            Self::Parted(parted) => parted.origin().part(None),
             one => Ok(one),
         }
     }

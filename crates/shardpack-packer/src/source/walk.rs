@@ -134,21 +134,25 @@ pub(super) enum Name {
     Hidden,
     /// Files that systems leave in folders.
     System,
-    Image,
+    /// An image, or what else a person has said that samples are.
+    Payload,
     Other,
 }
 
-pub(super) fn classify(name: &[u8]) -> Name {
-    let extension = || {
-        let (_, extension) = name.rsplit_once_byte(b'.')?;
-        Some(EXTENSIONS.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(extension)))
-    };
+/// What the entry called `name` is, where `is_payload` tells the names of payloads.
+pub(super) fn classify(name: &[u8], is_payload: impl Fn(&[u8]) -> bool) -> Name {
     match name {
         [b'.', ..] => Name::Hidden,
         _ if [b"thumbs.db".as_slice(), b"desktop.ini"].iter().any(|s| s.eq_ignore_ascii_case(name)) => Name::System,
-        _ if extension() == Some(true) => Name::Image,
+        _ if is_payload(name) => Name::Payload,
         _ => Name::Other,
     }
+}
+
+/// Whether the name is one of an image.
+pub(super) fn is_image(name: &[u8]) -> bool {
+    let extension = name.rsplit_once_byte(b'.').map(|(_, extension)| extension);
+    extension.is_some_and(|extension| EXTENSIONS.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(extension)))
 }
 
 trait RSplitOnce {
@@ -319,7 +323,7 @@ impl Walk<'_> {
         let mut wanted: BTreeMap<Box<[u8]>, bool> = BTreeMap::new();
         for (_, listed_type, name) in names {
             let bytes = name.to_bytes();
-            let class_of_name = classify(bytes);
+            let class_of_name = self.keep.classify(bytes);
             let is_visible = !matches!(class_of_name, Name::Hidden | Name::System);
             if is_visible && listed_type != FileType::Directory && self.beside.iter().any(|kind| kind.takes(bytes)) {
                 wanted.insert(bytes.into(), false);
@@ -335,7 +339,8 @@ impl Walk<'_> {
                 continue;
             }
             let path = || join(&task.path, bytes);
-            if listed_type != FileType::Directory && matches!(class_of_name, Name::Image) && !self.keep.wants(&path()) {
+            if listed_type != FileType::Directory && matches!(class_of_name, Name::Payload) && !self.keep.wants(&path())
+            {
                 found.unpacked.push(unpacked(path(), task.class, Fate::Filtered, LEFT_OUT));
                 continue;
             }
@@ -344,7 +349,7 @@ impl Walk<'_> {
                     FileType::Directory => {
                         tasks.push(Task { path: path(), class: task.class, above: Some(Arc::clone(&above)) })
                     }
-                    FileType::RegularFile if matches!(class_of_name, Name::Image) => images.push((name, stat)),
+                    FileType::RegularFile if matches!(class_of_name, Name::Payload) => images.push((name, stat)),
                     _ if matches!(class_of_name, Name::Other) => found.ignore(other_reason(bytes)),
                     _ => found.unpacked.push(unpacked(path(), task.class, Fate::Skipped, "not a regular file")),
                 },
@@ -386,7 +391,7 @@ impl Walk<'_> {
         }
         for name in wanted.iter().filter(|(_, claimed)| !**claimed).map(|(name, _)| name) {
             let kind = self.beside.iter().find(|kind| kind.takes(name)).map_or("", Beside::name);
-            found.ignore(format!("{kind} without its image"));
+            found.ignore(format!("{kind} without its {}", self.keep.payload()));
         }
         self.monitor.advance(count, total);
         let mut outcome = lock(&self.outcome);

@@ -29,7 +29,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use shardpack_format::{Error, Result, hash, help, index::RowRef};
+use shardpack_format::{Error, Result, formats::Choice, hash, help, index::RowRef};
 use shardpack_reader::Shard;
 
 use crate::{
@@ -166,18 +166,19 @@ pub fn write(targets: &[Target], path: &Path, force: bool, monitor: &dyn Monitor
 }
 
 fn add_shard(view: &View, shard: Shard<'_>, sink: &mut dyn Sink, monitor: &dyn Monitor) -> Result<()> {
+    let choice = Choice::of_manifest(view.dataset.manifest())?;
     for number in 0..shard.len() {
         if number.is_multiple_of(ROWS_AT_ONCE) {
             monitor.go_on()?;
             monitor.advance(ROWS_AT_ONCE.min(shard.len() - number), 0);
         }
-        sink.add(&cells(view, shard, shard.samples().start + number, &shard.row(number)?))?;
+        sink.add(&cells(view, &choice, shard, shard.samples().start + number, &shard.row(number)?))?;
     }
     monitor.advance(0, shard.entry().index.bytes);
     Ok(())
 }
 
-fn cells<'a>(view: &'a View, shard: Shard<'a>, number: u64, row: &RowRef<'a>) -> Row<'a> {
+fn cells<'a>(view: &'a View, choice: &Choice, shard: Shard<'a>, number: u64, row: &RowRef<'a>) -> Row<'a> {
     let text = |text: &'a str| Cell::Text(Cow::Borrowed(text));
     let (image_offset, image_bytes) = row.payload();
     let class = row.label.and_then(|label| view.dataset.class_name(label));
@@ -195,7 +196,7 @@ fn cells<'a>(view: &'a View, shard: Shard<'a>, number: u64, row: &RowRef<'a>) ->
         Cell::Unsigned(image_offset),
         Cell::Unsigned(image_bytes.into()),
         Cell::Text(format!("{:032x}", row.content_hash).into()),
-        text(row.image.kind.name()),
+        Cell::Text(choice.kind_of(&row.image, row.path)),
         Cell::Unsigned(row.image.width.into()),
         Cell::Unsigned(row.image.height.into()),
         text(row.image.mode.name()),

@@ -26,7 +26,7 @@ use crate::{
     ledger::{self, Fate},
     monitor::{Monitor, Phase},
     source::{
-        Found, Origin, ReadError, Refusal, Source,
+        Found, Fractions, Origin, Parted, ReadError, Refusal, Source,
         image_folder::{self, Components, Splits},
     },
     sys,
@@ -43,7 +43,7 @@ pub(super) fn discover(
     let splits = if names.is_empty() { Splits::None } else { Splits::Compared(names) };
     // What they have of the source's own is in all of them.
     let choice = datasets.first().map(|dataset| dataset.choice()).transpose()?;
-    let (beside, meta) = choice.map(|choice| (choice.beside, choice.json)).unwrap_or_default();
+    let (beside, meta, files) = choice.map(|choice| (choice.beside, choice.json, choice.files)).unwrap_or_default();
     let options = image_folder::Options {
         splits,
         threads: (2 * jobs).max(8),
@@ -51,10 +51,26 @@ pub(super) fn discover(
         components: Components::Named(beside.clone()),
         no_text: !beside.iter().any(Beside::is_text),
         meta: meta && beside.iter().any(Beside::is_text),
+        files,
         beside: beside.into_iter().filter(|beside| !beside.is_text()).collect(),
         ..image_folder::Options::default()
     };
     source.discover(&options, monitor)
+}
+
+/// `source` as it was parted into splits for `dataset`, if it was.
+pub(super) fn parted(dataset: Option<&Opened>, source: &Origin) -> Result<Origin> {
+    let fractions = dataset.map(|dataset| dataset.choice()).transpose()?.and_then(|choice| choice.fractions);
+    Ok(match fractions {
+        Some(fractions) => Origin::Parted(Parted::new(source.clone(), Fractions::of_text(&fractions)?)),
+        None => source.clone(),
+    })
+}
+
+/// Name of the split that `dataset` is; one that the source was parted into knows it by itself.
+pub(super) fn split_of<'d>(dataset: &'d Opened, source: &Origin) -> Option<&'d str> {
+    let own = || matches!(source, Origin::Parted(_)).then_some(dataset.manifest.name.as_str());
+    dataset.split().or_else(own)
 }
 
 /// What the source has of a dataset, and who reads it.
@@ -181,10 +197,11 @@ pub(super) fn compare(
     monitor: &dyn Monitor,
 ) -> Result<Vec<Problem>> {
     datasets.iter().try_for_each(Opened::has_bytes_of_source)?;
+    let source = &parted(datasets.first(), source)?;
     let found = discover(&datasets.iter().collect::<Vec<_>>(), source, options.jobs, monitor)?;
     let mut problems = Vec::new();
     for dataset in datasets {
-        let name = dataset.split();
+        let name = split_of(dataset, source);
         let Some(found) = found.iter().find(|found| found.split.as_deref() == name) else {
             let what = match name {
                 Some(_) => "this split is not in the source",
@@ -198,7 +215,10 @@ pub(super) fn compare(
         let original = Original::new(dataset, found, reader.as_ref());
         problems.extend(dataset_against(dataset, &original, monitor)?);
     }
-    for new in found.iter().filter(|found| !datasets.iter().any(|one| one.split() == found.split.as_deref())) {
+    // One split alone says nothing of the others that the source was parted into.
+    let is_one = matches!(source, Origin::Parted(_)) && datasets.iter().all(|dataset| dataset.split().is_none());
+    let is_here = |found: &&Found| is_one || datasets.iter().any(|one| split_of(one, source) == found.split.as_deref());
+    for new in found.iter().filter(|found| !is_here(found)) {
         let images = new.listing.len();
         problems.push(match &new.split {
             Some(split) => Problem {

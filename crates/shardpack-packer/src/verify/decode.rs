@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use shardpack_format::image_header::Kind;
+use shardpack_format::{image_header::Kind, npy};
 use shardpack_imaging::{Limits, Refused, check};
 
 /// What is there was packed by somebody who knew how large it is: memory alone is a bound.
 const LIMITS: Limits = Limits { pixels: u64::MAX, bytes: 2 << 30 };
+
+/// Ends what is counted of files that are no images.
+pub const NO_IMAGE: &str = ", which is no image";
 
 /// Images of which only the headers could be checked, by what they are.
 pub(super) type NotDecoded = BTreeMap<String, u64>;
@@ -25,6 +28,20 @@ pub(super) fn decode(bytes: &[u8], not_decoded: &mut NotDecoded) -> Result<(), S
         }
         Err(refused) => Err(refused.to_string()),
     }
+}
+
+/// Looks at a payload that is no image but of `kind`: an array must hold the items that it says; of all else nobody here can
+/// tell, and it is counted.
+///
+/// # Errors
+/// Says in plain words what is wrong.
+pub(super) fn other(kind: &str, bytes: &[u8], not_decoded: &mut NotDecoded) -> Result<(), String> {
+    if kind == Kind::Npy.name() {
+        let checked = npy::read_head(bytes).and_then(|head| head.check_length(bytes.len() as u64));
+        return checked.map_err(|error| error.what());
+    }
+    *not_decoded.entry(format!(".{kind}{NO_IMAGE}")).or_default() += 1;
+    Ok(())
 }
 
 /// Adds one count to another.

@@ -39,6 +39,7 @@ use crate::{
     sys,
 };
 
+pub use decode::NO_IMAGE;
 pub use repair::Repaired;
 
 /// How far a verification goes.

@@ -10,7 +10,7 @@ use std::{
 
 use shardpack_format::{
     Error, Result,
-    formats::{self, Format},
+    formats::{self, Beside, Format},
     hash::{self, FileHash, SpanHasher},
     index::{Index, RowRef},
     seekable::{FOOTER_BYTES, Frame, SeekTable},
@@ -55,6 +55,8 @@ pub(super) struct Checker<'c> {
     pub format: &'c dyn Format,
     /// Decode every image as well.
     pub decode: bool,
+    /// What payloads are, where they are no images.
+    pub payload: Option<Beside>,
     /// Name of its file.
     pub file_name: &'c str,
     /// Length of the file that is there, in bytes.
@@ -227,9 +229,12 @@ impl Checker<'_> {
         if let Err(error) = self.format.check(row, record) {
             return Some(self.problem(row, 0, row.record_bytes, format!("framing: {}", error.what())));
         }
-        if self.decode
-            && let Err(what) = decode::decode(payload, not_decoded)
-        {
+        let decoded = match &self.payload {
+            _ if !self.decode => Ok(()),
+            None => decode::decode(payload, not_decoded),
+            Some(kind) => decode::other(kind.name(), payload, not_decoded),
+        };
+        if let Err(what) = decoded {
             let problem = self.problem(row, image.offset, image.bytes, what);
             return Some(Problem { was_packed: true, ..problem });
         }

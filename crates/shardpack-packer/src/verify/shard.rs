@@ -12,7 +12,7 @@ use std::{
 
 use shardpack_format::{
     Error, Result,
-    formats::Format,
+    formats::{Choice, Format},
     hash::{self, FileHash},
     index::{Index, RowRef},
     manifest, size,
@@ -50,9 +50,9 @@ struct Sums {
 }
 
 impl Sums {
-    fn row(&mut self, row: &RowRef<'_>) {
+    fn row(&mut self, row: &RowRef<'_>, choice: &Choice) {
         self.payload_bytes += u64::from(row.payload().1);
-        *self.kinds.entry(row.image.kind.name().to_owned()).or_default() += 1;
+        *self.kinds.entry(choice.kind_of(&row.image, row.path).into_owned()).or_default() += 1;
         if let Some(label) = row.label {
             *self.labels.entry(label.cast_unsigned()).or_default() += 1;
         }
@@ -244,6 +244,8 @@ fn open_index(
 fn check_rows(dataset: &Opened, format: &dyn Format, shard: &mut Shard<'_>) {
     let Some(index) = &shard.index else { return };
     let classes = dataset.manifest.classes.len();
+    // A manifest that is no choice has been named where its format was opened.
+    let choice = dataset.choice().unwrap_or_else(|_| Choice::of(format.name()));
     let (mut at, mut sums) = (format.head_bytes(index.len()), Sums::default());
     let mut wrong = None;
     for (number, row) in index.iter().enumerate() {
@@ -267,7 +269,7 @@ fn check_rows(dataset: &Opened, format: &dyn Format, shard: &mut Shard<'_>) {
             break;
         }
         at += u64::from(row.record_bytes);
-        sums.row(&row);
+        sums.row(&row, &choice);
     }
     let end = at + format.tail_bytes(at);
     if wrong.is_none() && end != index.summary().content_bytes {
@@ -342,7 +344,9 @@ fn cut(number: usize, shard: &Shard<'_>) -> Vec<Piece> {
 fn read(dataset: &Opened, format: &dyn Format, options: &Options, shard: &Shard<'_>, piece: &Piece) -> Result<Done> {
     let Some(file) = &shard.file else { return Ok(Done::default()) };
     let path = dataset.folder.join(&shard.entry.file);
-    let checker = Checker { dataset, format, decode: options.decode, file_name: &shard.entry.file, bytes: shard.bytes };
+    let payload = dataset.choice()?.payload;
+    let checker =
+        Checker { dataset, format, decode: options.decode, payload, file_name: &shard.entry.file, bytes: shard.bytes };
     match &shard.index {
         None => hash_alone(file, &path),
         Some(index) if is_packed(shard.entry) => checker.packed(index, file, &path),

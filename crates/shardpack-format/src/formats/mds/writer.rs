@@ -77,7 +77,10 @@ impl Mds {
         let encoding = ENCODINGS.into_iter().find(|known| *known == encoding).ok_or_else(|| {
             Error::usage(format!("encoding {encoding:?}, an image column is one of {}", ENCODINGS.join(", ")))
         })?;
-        let image = setting("image_column", "image");
+        let (image, encoding) = match &choice.payload {
+            Some(payload) => (payload.name(), "bytes"),
+            None => (setting("image_column", "image"), encoding),
+        };
         if image.is_empty() {
             return Err(Error::usage("the image column needs a name"));
         }

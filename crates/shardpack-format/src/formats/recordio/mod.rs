@@ -51,6 +51,6 @@ pub(super) const ENTRY: super::Entry = super::Entry {
     without_labels: |_| {},
     settings: &[],
     sidecars: sidecars::KINDS,
-    open: |_| Ok(Box::new(RecordIo::default())),
+    open: |choice| Ok(Box::new(RecordIo::new(choice))),
     foreign: &reader::RecordIo,
 };

@@ -10,12 +10,14 @@ use super::{
 };
 use crate::{
     Error, Result,
-    formats::{self, Format, Layout, sidecars as beside},
+    formats::{self, Beside, Choice, Format, Layout, sidecars as beside},
     image_header::Header,
     index::RowRef,
     sample::{Extent, Sample},
 };
 
+/// Name of the one component, where it is an image.
+const IMAGE: &str = "image";
 /// Largest whole number below which an f32 holds every one.
 const MOST_LABEL: u64 = 1 << f32::MANTISSA_DIGITS;
 
@@ -25,9 +27,17 @@ pub struct RecordIo {
     components: Vec<String>,
 }
 
+impl RecordIo {
+    /// The format, whose one component is the image or what else the payload is.
+    pub fn new(choice: &Choice) -> Self {
+        let payload = choice.payload.as_ref().map_or(IMAGE, Beside::name);
+        Self { components: vec![payload.to_owned()] }
+    }
+}
+
 impl Default for RecordIo {
     fn default() -> Self {
-        Self { components: vec!["image".to_owned()] }
+        Self::new(&Choice::of(super::NAME))
     }
 }
 
@@ -183,6 +193,12 @@ impl Format for RecordIo {
             0 | 1 => files.clone(),
             _ => format!("\";\".join({files})"),
         };
+        if self.components[0] != IMAGE {
+            return vec![(
+                "MXNet",
+                format!("mx.recordio.unpack(mx.recordio.MXRecordIO(\"{first}.rec\", \"r\").read())  # header, bytes"),
+            )];
+        }
         let mxnet = format!("mx.io.ImageRecordIter(path_imgrec={records}, data_shape=(3, 224, 224), batch_size=256)");
         let dali = format!("fn.readers.mxnet(path=[{files}], index_path=[\"{folder}/{name}-dali.idx\"])");
         vec![("MXNet", mxnet), ("DALI", dali)]

@@ -42,6 +42,16 @@ impl Feature {
         Feature::Width,
     ];
 
+    /// Its key where samples are no images; `None` for the payload, and for what only images have.
+    pub(super) fn plain_key(self) -> Option<&'static str> {
+        match self {
+            Feature::Label => Some("class/label"),
+            Feature::Text => Some("class/text"),
+            Feature::Filename => Some("filename"),
+            Feature::Encoded | Feature::Format | Feature::Height | Feature::Width => None,
+        }
+    }
+
     pub(super) fn key(self) -> &'static str {
         match self {
             Feature::Label => "image/class/label",

@@ -32,6 +32,8 @@ pub struct TfRecord {
     /// All of an example, in the order of keys: what is written, and what the source has of its own.
     entries: Vec<(String, Entry)>,
     components: Vec<String>,
+    /// Key of the payload where samples are no images.
+    payload: Option<String>,
 }
 
 /// An entry of an example.
@@ -67,16 +69,24 @@ impl TfRecord {
                 text.split(',').map(str::trim).filter(|key| !key.is_empty()).map(feature).collect::<Result<_>>()?
             }
         };
+        let payload = choice.payload.as_ref().map(|payload| payload.name().to_owned());
+        if payload.is_some() {
+            // There is no image to tell of.
+            features.retain(|feature| feature.plain_key().is_some());
+        }
         features.push(Feature::Encoded);
         features.sort_unstable();
         features.dedup();
-        let own = features.iter().map(|feature| (feature.key().to_owned(), Entry::Own(*feature)));
+        let own = features.iter().map(|feature| (key(*feature, payload.as_deref()).to_owned(), Entry::Own(*feature)));
         let names = choice.beside.iter().map(|beside| beside.name().to_owned());
         let beside = names.clone().enumerate().map(|(number, name)| (name, Entry::Beside(number)));
         let mut entries: Vec<_> = own.chain(beside).collect();
         entries.sort_by(|(a, _), (b, _)| a.cmp(b));
-        let components = [Feature::Encoded.key().to_owned()].into_iter().chain(names).collect();
-        Ok(Self { label_offset, features, entries, components })
+        if let Some(pair) = entries.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            return Err(Error::usage(format!("two features are called {:?}", pair[0].0)));
+        }
+        let components = [key(Feature::Encoded, payload.as_deref()).to_owned()].into_iter().chain(names).collect();
+        Ok(Self { label_offset, features, entries, components, payload })
     }
 
     fn writes(&self, feature: Feature) -> bool {
@@ -129,7 +139,7 @@ impl TfRecord {
 
     /// What `feature` has to be in the example of `row`; text says what is wrong.
     fn same(&self, feature: Feature, row: &RowRef<'_>, example: &Example<'_>, data: &[u8]) -> Result<(), String> {
-        let key = feature.key();
+        let key = key(feature, self.payload.as_deref());
         let list = example.list(key.as_bytes()).ok_or_else(|| format!("{key} is missing"))?;
         let value = example.value(list, 0).filter(|_| list.values == 1);
         let expected_number = match feature {
@@ -318,9 +328,11 @@ impl Format for TfRecord {
 
     fn recipes(&self, folder: &str, name: &str, shards: u64, _: bool) -> Vec<(&'static str, String)> {
         let files = format!("{folder}/{name}-*-of-{shards:05}");
-        let mut features = vec!["\"image/encoded\": tfrec.FixedLenFeature((), tfrec.string, \"\")"];
+        let key = |feature| key(feature, self.payload.as_deref());
+        let mut features =
+            vec![format!("\"{}\": tfrec.FixedLenFeature((), tfrec.string, \"\")", key(Feature::Encoded))];
         if self.writes(Feature::Label) {
-            features.push("\"image/class/label\": tfrec.FixedLenFeature([1], tfrec.int64, -1)");
+            features.push(format!("\"{}\": tfrec.FixedLenFeature([1], tfrec.int64, -1)", key(Feature::Label)));
         }
         vec![
             ("tf.data", format!("tf.data.TFRecordDataset(sorted(tf.io.gfile.glob(\"{files}\")))")),
@@ -336,8 +348,17 @@ impl Format for TfRecord {
     }
 }
 
+/// The key of `feature` where `payload` is that of the payload, or where samples are images.
+fn key(feature: Feature, payload: Option<&str>) -> &str {
+    match payload {
+        None => feature.key(),
+        Some(payload) => feature.plain_key().unwrap_or(payload),
+    }
+}
+
 fn feature(key: &str) -> Result<Feature> {
-    Feature::ALL.into_iter().find(|feature| feature.key() == key).ok_or_else(|| {
+    let is_called = |feature: &Feature| feature.key() == key || feature.plain_key() == Some(key);
+    Feature::ALL.into_iter().find(is_called).ok_or_else(|| {
         Error::usage(format!("feature {key:?}, {} writes {}", super::NAME, Feature::ALL.map(Feature::key).join(", ")))
     })
 }

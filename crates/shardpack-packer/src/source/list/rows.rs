@@ -404,7 +404,7 @@ impl<'a> Rows<'a> {
         for (number, (collector, mut unpacked)) in parts.into_iter().enumerate() {
             let listing = Arc::new(collector.finish());
             unpacked.sort_by(order);
-            notes.extend(lacking(&listing));
+            notes.extend(lacking(&listing, "image"));
             found.push(Found {
                 split: self.split_names.get(number).cloned(),
                 listing,

@@ -290,7 +290,7 @@ impl Shards {
                 // Its pages have an order that nobody chose.
                 listing.order_by_keys();
             }
-            one.notes.extend(lacking(&listing));
+            one.notes.extend(lacking(&listing, "image"));
             one.listing = Arc::new(listing);
             one.unpacked.sort_unstable_by(order);
             if classes.is_unlabelled && !wanted.no_labels && !one.listing.is_empty() {

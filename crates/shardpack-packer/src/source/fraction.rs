@@ -1,0 +1,217 @@
+//! A source without splits, parted into some: each sample is of one by itself.
+//!
+//! Which, follows from the seed and the path of the sample alone. So samples that are added or go move none of the others,
+//! every class has its fraction but for chance, and what is listed twice under one path is of one split.
+
+use std::fmt;
+
+use shardpack_format::{Error, Result, splits};
+
+use super::{
+    Found, Origin,
+    image_folder::{Options, SPLITS, Splits},
+};
+use crate::monitor::Monitor;
+
+/// The split that has what the others leave.
+const REST: &str = "train";
+/// Sets the choice of a split apart from other choices that follow from a seed.
+const CONTEXT: &str = "shardpack 1: split of a sample by its path";
+
+/// Splits, and the fraction of all samples that each has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fractions {
+    /// As they are written: `val=0.05,test=0.05`.
+    text: String,
+    seed: u64,
+    /// Each split, and the number below which it takes a sample, in their order; the rest has none.
+    bounds: Vec<(String, u128)>,
+}
+
+impl Fractions {
+    /// Reads `val=0.05,test=0.05`; what is left is `train`.
+    ///
+    /// # Errors
+    /// When a name is none of a split or stands twice, or nothing is left.
+    pub fn new(text: &str, seed: u64) -> Result<Self> {
+        let wrong = |what: String| Error::usage(format!("--split-fraction {text:?}: {what}"));
+        let (mut bounds, mut sum) = (Vec::<(String, u128)>::new(), 0.0);
+        for part in text.split(',') {
+            let (name, number) = part.split_once('=').ok_or_else(|| wrong("write val=0.05,test=0.05".to_owned()))?;
+            splits::check_name(name)?;
+            if name == REST || bounds.iter().any(|(known, _)| known == name) {
+                return Err(wrong(format!(
+                    "split {name} is {}",
+                    if name == REST { "what is left" } else { "there twice" }
+                )));
+            }
+            let fraction: f64 =
+                number.parse().ok().filter(|number| *number > 0.0 && *number < 1.0).ok_or_else(|| {
+                    wrong(format!("{number:?} is no fraction: write a number between 0 and 1, as in {name}=0.05"))
+                })?;
+            sum += fraction;
+            // Exact: a power of two.
+            bounds.push((name.to_owned(), (sum * 2f64.powi(64)) as u128));
+        }
+        if sum >= 1.0 {
+            return Err(wrong(format!("nothing is left for {REST}")));
+        }
+        Ok(Self { text: text.to_owned(), seed, bounds })
+    }
+
+    /// Reads what [`Fractions::to_string`] has written.
+    ///
+    /// # Errors
+    /// When it is not such.
+    pub fn of_text(text: &str) -> Result<Self> {
+        let parts = text.split_once(";seed=").and_then(|(text, seed)| Some((text, seed.parse().ok()?)));
+        let (text, seed) = parts.ok_or_else(|| Error::data(format!("{text:?} are no fractions of splits")))?;
+        Self::new(text, seed)
+    }
+
+    /// Names of the splits: those that are known first, in their order.
+    fn names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.bounds.iter().map(|(name, _)| name.as_str()).chain([REST]).collect();
+        names.sort_by_key(|name| (SPLITS.iter().position(|known| known == name).unwrap_or(SPLITS.len()), *name));
+        names
+    }
+
+    /// Decides about all paths with one key.
+    fn chooser<'f>(&'f self) -> impl Fn(&[u8]) -> &'f str {
+        let key = blake3::derive_key(CONTEXT, &self.seed.to_le_bytes());
+        move |path| {
+            let hash = blake3::keyed_hash(&key, path);
+            let number = hash.as_bytes().first_chunk().map_or(0, |first| u64::from_le_bytes(*first));
+            let bound = self.bounds.iter().find(|(_, bound)| u128::from(number) < *bound);
+            bound.map_or(REST, |(name, _)| name)
+        }
+    }
+}
+
+impl fmt::Display for Fractions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{};seed={}", self.text, self.seed)
+    }
+}
+
+/// A source, and how it is parted.
+#[derive(Clone, Debug)]
+pub struct Parted {
+    origin: Box<Origin>,
+    fractions: Fractions,
+}
+
+impl Parted {
+    /// `origin` in these fractions.
+    pub fn new(origin: Origin, fractions: Fractions) -> Self {
+        Self { origin: Box::new(origin), fractions }
+    }
+
+    /// The source.
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// How it is parted.
+    pub fn fractions(&self) -> &Fractions {
+        &self.fractions
+    }
+
+    /// The same with another path of the source.
+    pub(super) fn of(&self, origin: Origin) -> Self {
+        Self::new(origin, self.fractions.clone())
+    }
+
+    /// Lists it: one [`Found`] for each split.
+    pub(super) fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+        let splits = match &options.splits {
+            // That has these splits, which the source has not.
+            Splits::Compared(_) => Splits::None,
+            splits => splits.clone(),
+        };
+        let found = self.origin.discover(&Options { splits, ..options.clone() }, monitor)?;
+        let one = match <[Found; 1]>::try_from(found) {
+            Ok([one]) if one.split.is_none() => one,
+            Ok([one]) => return Err(self.has_splits(&[one])),
+            Err(found) => return Err(self.has_splits(&found)),
+        };
+        let split_of = self.fractions.chooser();
+        let names = self.fractions.names();
+        let number_of = |path: &[u8]| {
+            let split = split_of(path);
+            names.iter().position(|name| *name == split).unwrap_or(0) as u8
+        };
+        let mut path = Vec::new();
+        let numbers: Vec<u8> = (0..one.listing.len())
+            .map(|number| {
+                one.listing.path(number, &mut path);
+                number_of(&path)
+            })
+            .collect();
+        let of_split = |(at, name): (usize, &&str)| {
+            let is_of = |number: u64| usize::from(numbers[number as usize]) == at;
+            let unpacked = one.unpacked.iter().filter(|unpacked| usize::from(number_of(&unpacked.path)) == at);
+            let mut found = Found {
+                split: Some((*name).to_owned()),
+                listing: one.listing.chosen(&one.listing.classes, Some, is_of).into(),
+                unpacked: unpacked.cloned().collect(),
+                meta: one.meta,
+                is_numbered: one.is_numbered,
+                payload: one.payload.clone(),
+                files: one.files.clone(),
+                kinds: one.kinds.clone(),
+                ..Found::default()
+            };
+            if at == 0 {
+                // What is counted of the source as a whole is told once.
+                found.ignored.clone_from(&one.ignored);
+                found.carried.clone_from(&one.carried);
+                found.notes.clone_from(&one.notes);
+            }
+            found
+        };
+        Ok(names.iter().enumerate().map(of_split).collect())
+    }
+
+    fn has_splits(&self, found: &[Found]) -> Error {
+        let names: Vec<_> = found.iter().filter_map(|found| found.split.as_deref()).collect();
+        Error::usage(format!("--split-fraction: the source has splits of its own, {}", names.join(", ")))
+            .in_file(self.origin.path())
+            .help("leave --split-fraction out; or give the folder of one of them")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fractions_are_read_and_written() {
+        let fractions = Fractions::new("val=0.05,test=0.2", 7).unwrap();
+        assert_eq!(fractions.names(), ["train", "val", "test"]);
+        assert_eq!(Fractions::of_text(&fractions.to_string()).unwrap(), fractions);
+        for wrong in
+            ["", "val", "val=0", "val=1", "val=-1", "val=nan", "train=0.1", "a=0.1,a=0.1", "a=0.5,b=0.5", "a b=0.1"]
+        {
+            assert!(Fractions::new(wrong, 0).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_sample_is_of_the_split_that_its_path_and_the_seed_say() {
+        let count = |seed: u64, text: &str| {
+            let fractions = Fractions::new(text, seed).unwrap();
+            let split_of = fractions.chooser();
+            let splits = (0..10_000).map(|number| split_of(format!("c/{number}.jpg").as_bytes()).to_owned());
+            splits.collect::<Vec<_>>()
+        };
+        let (first, second, more) = (count(0, "val=0.1"), count(1, "val=0.1"), count(0, "val=0.1,test=0.1"));
+        for splits in [&first, &second, &more] {
+            let val = splits.iter().filter(|split| *split == "val").count();
+            assert!((900..1100).contains(&val), "{val}");
+        }
+        assert_ne!(first, second);
+        // Another split takes its own from the rest.
+        assert!(first.iter().zip(&more).all(|(one, other)| one == other || (one == "train" && other == "test")));
+    }
+}

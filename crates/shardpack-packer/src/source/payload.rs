@@ -1,0 +1,342 @@
+//! Which files of a tree are samples: images, or those that `--files` names, or, where there are no images, the only ones
+//! that can be meant; and which files of the same name belong to them.
+//!
+//! Told by names alone. Where more than one kind of file could be meant, it is a question and never a guess.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    io::Read,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use shardpack_format::{
+    Error, Result,
+    formats::{Beside, beside},
+    image_header::{Kind, SNIFF_BYTES},
+};
+
+use super::{
+    Found,
+    image_folder::{Options, Splits},
+    walk::{self, Name},
+};
+use crate::inspect::kind_of_extension;
+
+/// Extensions of what is said of files more often than it is a sample by itself.
+const TEXTS: [&str; 8] = ["csv", "json", "md", "tsv", "txt", "xml", "yaml", "yml"];
+/// Name of the payload where its files have several extensions.
+const FILE: &str = "file";
+/// Most extensions that a message names.
+const NAMED: usize = 8;
+
+/// Which files are payloads.
+pub(super) struct Payloads {
+    patterns: Vec<String>,
+    set: GlobSet,
+    payload: Option<Beside>,
+}
+
+impl Payloads {
+    /// Those that fit one of `patterns`: an extension, in any case, or a glob of names that ends in one. Images, if there are
+    /// none.
+    ///
+    /// # Errors
+    /// When a pattern is none, or some are of images and others are not.
+    pub fn new(patterns: &[String]) -> Result<Self> {
+        let mut set = GlobSetBuilder::new();
+        let (mut images, mut others) = (BTreeSet::new(), BTreeSet::new());
+        for pattern in patterns {
+            let wrong = |what: &str| Error::usage(format!("--files {pattern:?}: {what}"));
+            let is_glob = pattern.contains(['*', '?', '[']);
+            let glob = if is_glob { pattern.clone() } else { format!("*.{}", pattern.trim_start_matches('.')) };
+            let extension = glob.rsplit_once('.').map_or("", |(_, extension)| extension).to_ascii_lowercase();
+            if extension.is_empty() || !extension.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-+".contains(&b)) {
+                return Err(wrong("write an extension, as in flac, or names that end in one, as in '*_rec.flac'"));
+            }
+            if glob.contains(['/', ',']) {
+                return Err(wrong("a pattern is of file names, and has no / or ,").help("--include takes paths"));
+            }
+            let built = GlobBuilder::new(&glob).case_insensitive(!is_glob || glob == format!("*.{extension}")).build();
+            set.add(built.map_err(|error| wrong(&error.to_string()))?);
+            match is_image(&extension) {
+                true => images.insert(extension),
+                false => others.insert(extension),
+            };
+        }
+        if let (Some(image), Some(other)) = (images.first(), others.first()) {
+            return Err(Error::usage(format!("--files: {image} is of images, {other} is not"))
+                .help("--group stem makes files of one name one sample; or pack each by itself"));
+        }
+        let payload = match (others.first(), others.len()) {
+            (None, _) => None,
+            (Some(one), 1) => Some(Beside::field(one)?),
+            _ => Some(Beside::field(FILE)?),
+        };
+        let set = set.build().map_err(|error| Error::usage(format!("--files: {error}")))?;
+        Ok(Self { patterns: patterns.to_vec(), set, payload })
+    }
+
+    /// Whether a file called `name` is a payload.
+    pub fn takes(&self, name: &[u8]) -> bool {
+        match self.patterns.is_empty() {
+            true => walk::is_image(name),
+            false => self.set.is_match(walk::as_path(name)),
+        }
+    }
+
+    /// The first component of samples, where they are no images.
+    pub fn payload(&self) -> Option<&Beside> {
+        self.payload.as_ref()
+    }
+
+    /// What these were made of.
+    pub fn patterns(&self) -> &[String] {
+        &self.patterns
+    }
+}
+
+/// Whether files of this extension, in lower case, are images.
+fn is_image(extension: &str) -> bool {
+    kind_of_extension(extension).is_some_and(|kind| kind != Kind::Npy)
+}
+
+/// What the samples of a list are, where none of those that were looked at begins as an image does: what their files'
+/// extensions say; `None` where one has none, or that of an image.
+pub(crate) fn of_names(found: &[Found]) -> Result<Option<Beside>> {
+    let mut extensions = BTreeSet::new();
+    for listing in found.iter().map(|found| &found.listing) {
+        for number in 0..listing.len() {
+            match extension_of(listing.name(number)) {
+                Some(extension) if !is_image(&extension.to_ascii_lowercase()) => {
+                    extensions.insert(extension.to_ascii_lowercase());
+                }
+                _ => return Ok(None),
+            }
+        }
+    }
+    let name = match extensions.len() {
+        0 => return Ok(None),
+        1 => extensions.pop_first().unwrap_or_default(),
+        _ => FILE.to_owned(),
+    };
+    Beside::field(&name).map(Some)
+}
+
+/// The extension of a name, as it is spelled.
+fn extension_of(name: &[u8]) -> Option<String> {
+    let extension = name.get(beside::stem(name).len() + 1..).filter(|extension| !extension.is_empty())?;
+    Some(String::from_utf8_lossy(extension).into_owned())
+}
+
+/// Files by their names.
+#[derive(Default)]
+struct Seen {
+    /// How many there are of each extension, as it is spelled.
+    extensions: BTreeMap<String, u64>,
+    /// Names without extension, in their folders.
+    stems: u64,
+    /// The first file of each extension in lower case.
+    first: BTreeMap<String, PathBuf>,
+    /// A name that several payloads have.
+    twice: Option<PathBuf>,
+    /// Folders that were seen, by device and inode: links may lead in circles.
+    folders: BTreeSet<(u64, u64)>,
+}
+
+impl Seen {
+    /// Looks at `folder` and those in it; only at those in it where it `is_root` of classes.
+    fn folder(&mut self, folder: &Path, is_root: bool, options: &Options, payloads: &Payloads) {
+        use std::os::unix::fs::MetadataExt;
+        // What cannot be read the walk has named.
+        let (Ok(entries), Ok(facts)) = (fs::read_dir(folder), fs::metadata(folder)) else { return };
+        if !self.folders.insert((facts.dev(), facts.ino())) {
+            return;
+        }
+        let (mut names, mut below) = (Vec::new(), Vec::new());
+        for entry in entries.flatten() {
+            let (name, path) = (entry.file_name(), entry.path());
+            let name = name.as_bytes();
+            if matches!(walk::classify(name, |_| false), Name::Hidden | Name::System) {
+                continue;
+            }
+            let is_folder = match entry.file_type() {
+                Ok(kind) if kind.is_symlink() => path.is_dir(),
+                kind => kind.is_ok_and(|kind| kind.is_dir()),
+            };
+            match is_folder {
+                true => below.push(path),
+                false if is_root || options.beside.iter().any(|kind| kind.takes(name)) => {}
+                false => names.extend(extension_of(name).map(|extension| (beside::stem(name).to_vec(), extension))),
+            }
+        }
+        names.sort_unstable();
+        for group in names.chunk_by(|(a, _), (b, _)| a == b) {
+            self.stems += 1;
+            let name = |(stem, extension): &(Vec<u8>, String)| [stem, b".".as_slice(), extension.as_bytes()].concat();
+            if group.iter().filter(|one| payloads.takes(&name(one))).count() > 1 {
+                self.twice.get_or_insert_with(|| folder.join(walk::as_path(&group[0].0)));
+            }
+            for one @ (_, extension) in group {
+                let file = || folder.join(walk::as_path(&name(one)));
+                self.first.entry(extension.to_ascii_lowercase()).or_insert_with(file);
+                *self.extensions.entry(extension.clone()).or_default() += 1;
+            }
+        }
+        below.sort_unstable();
+        below.iter().for_each(|folder| self.folder(folder, false, options, payloads));
+    }
+
+    fn of(root: &Path, found: &[Found], options: &Options, payloads: &Payloads) -> Self {
+        let mut seen = Self::default();
+        for one in found {
+            let folder = one.split.as_ref().map_or_else(|| root.to_path_buf(), |split| root.join(split));
+            seen.folder(&folder, !options.no_labels, options, payloads);
+        }
+        seen
+    }
+
+    /// Whether files of a kind begin as images do: that they have another name is nothing to guess about.
+    fn begin_as_images(&self) -> bool {
+        self.first.values().any(|file| {
+            let mut first = [0; SNIFF_BYTES];
+            let read = fs::File::open(file).and_then(|mut file| file.read(&mut first)).unwrap_or(0);
+            !matches!(Kind::of(&first[..read]), Kind::Unknown | Kind::Npy)
+        })
+    }
+
+    /// Extensions in lower case, with how many files have them.
+    fn kinds(&self) -> BTreeMap<String, u64> {
+        let mut kinds = BTreeMap::new();
+        for (extension, files) in &self.extensions {
+            *kinds.entry(extension.to_ascii_lowercase()).or_default() += files;
+        }
+        kinds
+    }
+}
+
+/// The extension that is the payload of groups without images: the first in the alphabet that is no text.
+fn first(kinds: &BTreeMap<String, u64>) -> Option<&String> {
+    kinds.keys().find(|kind| !TEXTS.contains(&kind.as_str())).or_else(|| kinds.keys().next())
+}
+
+/// How the tree `root` is to be listed, where `found` is not it yet: files of one name as one sample, or files that are no
+/// images; and what is to be said of that.
+///
+/// # Errors
+/// When there are no images and several kinds of files, or nobody can tell which file of several is the payload.
+pub(super) fn told(root: &Path, found: &[Found], options: &Options) -> Result<Option<(Options, Vec<String>)>> {
+    let is_empty = found.iter().all(|one| one.listing.is_empty() && one.unpacked.is_empty());
+    let guesses =
+        options.guess && is_empty && options.files.is_empty() && !matches!(options.splits, Splits::Compared(_));
+    if options.groups {
+        return groups(root, found, options, is_empty).map(Some);
+    }
+    if !guesses {
+        return Ok(None);
+    }
+    let payloads = Payloads::new(&[])?;
+    let seen = Seen::of(root, found, options, &payloads);
+    let kinds = seen.kinds();
+    let Some(payload) = first(&kinds) else { return Ok(None) };
+    if seen.begin_as_images() {
+        return Ok(None);
+    }
+    let is_whole = kinds.values().all(|files| *files == seen.stems);
+    let of = |options: Options, what: String| {
+        let note = format!("no images in here: {what}");
+        Ok(Some((Options { guess: false, ..options }, vec![note])))
+    };
+    match kinds.len() {
+        _ if TEXTS.contains(&payload.as_str()) => {}
+        1 => {
+            let options = Options { files: vec![payload.clone()], ..options.clone() };
+            return of(options, format!("the samples are its .{payload} files"));
+        }
+        _ if is_whole => {
+            let (options, _) = groups(root, found, options, is_empty)?;
+            let names: Vec<_> = kinds.keys().map(|kind| format!(".{kind}")).collect();
+            return of(options, format!("files of one name are a sample, {}", names.join(" and ")));
+        }
+        _ => {}
+    }
+    let mut counts: Vec<_> = kinds.iter().map(|(kind, files)| format!("{files} .{kind}")).collect();
+    if counts.len() > NAMED {
+        let more = counts.len() - NAMED;
+        counts.truncate(NAMED);
+        counts.push(format!("{more} other kinds"));
+    }
+    let help = match kinds.len() {
+        1 => format!("--files {payload} packs them"),
+        _ => format!("--files {payload} packs these alone; --group stem makes files of one name one sample"),
+    };
+    Err(Error::usage(format!("no images found, but {}", counts.join(", "))).in_file(root).help(help))
+}
+
+/// Options that make files of one name one sample.
+fn groups(root: &Path, found: &[Found], options: &Options, is_empty: bool) -> Result<(Options, Vec<String>)> {
+    let mut options = Options { groups: false, guess: false, ..options.clone() };
+    let mut payloads = Payloads::new(&options.files)?;
+    let mut seen = Seen::of(root, found, &options, &payloads);
+    let kinds = seen.kinds();
+    if is_empty && options.files.is_empty() {
+        let Some(payload) = first(&kinds) else { return Ok((options, Vec::new())) };
+        options.files = vec![payload.clone()];
+        payloads = Payloads::new(&options.files)?;
+        seen = Seen::of(root, found, &options, &payloads);
+    }
+    if let Some(twice) = &seen.twice {
+        return Err(Error::usage(format!("several {}s of one name: which is the payload?", called(&payloads)))
+            .in_file(twice)
+            .help("--files EXT says which; the others are components beside it then"));
+    }
+    let is_payload = |extension: &String| payloads.takes(format!("x.{extension}").as_bytes());
+    let of_payload = |extension: &String| {
+        let lower = extension.to_ascii_lowercase();
+        // Of a pattern of names, other files of the extension may be anything.
+        is_payload(extension) || payloads.payload().is_some_and(|payload| payload.name() == lower)
+    };
+    for extension in seen.extensions.keys().filter(|extension| !of_payload(extension)) {
+        options.beside.push(Beside::files(extension)?);
+    }
+    beside::check(&options.beside)?;
+    let names: Vec<_> = options.beside.iter().map(Beside::name).collect();
+    let with = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
+    Ok((options, vec![format!("samples are files of one name: {}, and beside it {with}", called(&payloads))]))
+}
+
+fn called(payloads: &Payloads) -> &str {
+    payloads.payload().map_or("image", Beside::name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn payloads(patterns: &[&str]) -> Result<Payloads> {
+        Payloads::new(&patterns.iter().map(|pattern| (*pattern).to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn payloads_are_told_by_extension_or_pattern() {
+        let rows: [(&[&str], &[&str], &[&str], Option<&str>); 6] = [
+            (&[], &["a.jpg", "a.JPEG"], &["a.flac", "jpg", "a.gif"], None),
+            (&["flac"], &["a.flac", "a.FLAC"], &["a.jpg", "flac", "aflac"], Some("flac")),
+            (&["*.flac"], &["a.Flac"], &["a.jpg"], Some("flac")),
+            (&["*_rec.flac"], &["a_rec.flac"], &["a.flac", "a_rec.FLAC"], Some("flac")),
+            (&[".wav", "flac"], &["a.wav", "b.flac"], &["a.mp3"], Some("file")),
+            (&["gif", "avif"], &["a.gif", "a.avif"], &["a.jpg"], None),
+        ];
+        for (patterns, takes, leaves, name) in rows {
+            let payloads = payloads(patterns).unwrap();
+            assert!(takes.iter().all(|file| payloads.takes(file.as_bytes())), "{patterns:?}");
+            assert!(!leaves.iter().any(|file| payloads.takes(file.as_bytes())), "{patterns:?}");
+            assert_eq!(payloads.payload().map(Beside::name), name, "{patterns:?}");
+        }
+        for wrong in [&["*"][..], &["a/*.flac"], &["*.*"], &[""], &["cls"], &["jpg", "flac"], &["x.[a"]] {
+            assert!(payloads(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

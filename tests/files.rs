@@ -1,0 +1,304 @@
+//! Samples that are no images: files of any kind, and files of one name as the components of a sample.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
+
+#[path = "support/lists.rs"]
+mod lists;
+mod support;
+
+use std::{fs, path::Path, process::Command};
+
+use lists::{list, mend, one, pack, samples, verify};
+use serde_json::json;
+use shardpack_format::npy;
+use support::{Bench, Rng, contents, run};
+
+const FORMATS: [&str; 4] = ["webdataset", "tfrecord", "mds", "recordio"];
+
+/// Bytes that are of no kind, as many as a photograph has.
+fn noise(seed: u64) -> Vec<u8> {
+    let mut rng = Rng::new(seed);
+    (0..3000 + seed * 7).map(|_| rng.next() as u8).collect()
+}
+
+/// An array of numbers that are no pixels.
+fn array(seed: u64) -> Vec<u8> {
+    let rows = 3 + seed;
+    let mut bytes = npy::head("<f4", &[rows, 5], false);
+    (0..rows * 5).for_each(|number| bytes.extend(((seed + number) as f32).to_le_bytes()));
+    bytes
+}
+
+/// Nine files of this extension in three classes.
+fn tree(extension: &str, make: fn(u64) -> Vec<u8>) -> Bench {
+    let bench = Bench::new();
+    (0..9).for_each(|number| {
+        bench.file(format!("{}/{number}.{extension}", ["a", "b", "c"][number as usize % 3]), &make(number))
+    });
+    bench
+}
+
+#[test]
+fn files_of_one_kind_are_samples_where_there_are_no_images() {
+    for (extension, make) in [("flac", noise as fn(u64) -> Vec<u8>), ("npy", array)] {
+        let bench = tree(extension, make);
+        bench.file("readme.txt", b"is in no class");
+        for format in FORMATS {
+            let dst = bench.at(format);
+            let ran = pack(&bench.src(), &dst, &["--format", format, "--shards", "2"]).code(0);
+            ran.says(&format!("no images in here: the samples are its .{extension} files"))
+                .says("9 samples in 3 classes")
+                .says("9 of 9 samples")
+                .says_not("stray");
+            let packed = samples(&dst);
+            assert_eq!(packed.len(), 9);
+            for number in 0..9u64 {
+                let class = number as usize % 3;
+                let sample = one(&packed, &format!("{}/{number}.{extension}", ["a", "b", "c"][class]));
+                assert_eq!((sample.0, &sample.2[extension]), (Some(class as i64), &make(number)), "{format}");
+                let names: Vec<_> = sample.2.keys().map(String::as_str).collect();
+                let expected =
+                    if format == "webdataset" && extension > "cls" { vec!["cls", extension] } else { vec![extension] };
+                assert_eq!(names, expected, "{format}");
+            }
+            verify(&dst, &bench.src(), &[]);
+            mend(&dst, &bench.src());
+            let at = dst.to_str().unwrap();
+            let decoded = run(&["verify", at, "--decode", "--json"]).code(0).json();
+            match extension {
+                "npy" => assert_eq!(decoded["not_decoded"], json!({})),
+                _ => assert_eq!(decoded["not_decoded"], json!({".flac, which is no image": 9})),
+            }
+            let inspected = run(&["inspect", at, "--json"]).code(0).json();
+            assert_eq!(inspected["datasets"][0]["images"]["kinds"], json!({extension: 9}), "{inspected}");
+            let manifest = fs::read_to_string(dst.join("manifest.json")).unwrap();
+            assert!(
+                manifest.contains(&format!("\"{extension}\": 9")) || manifest.contains(&format!("\"{extension}\":9"))
+            );
+            // Into every other format and back, nothing of it is lost.
+            for other in FORMATS {
+                let (there, back) =
+                    (bench.at(&format!("{format}-{other}")), bench.at(&format!("{format}-{other}-back")));
+                run(&["convert", "--quiet", at, there.to_str().unwrap(), "--format", other]).code(0);
+                run(&["convert", "--quiet", there.to_str().unwrap(), back.to_str().unwrap(), "--format", format])
+                    .code(0);
+                assert_eq!(samples(&back), packed, "{format} by way of {other}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_tree_that_may_be_meant_in_several_ways_is_a_question() {
+    let bench = tree("json", noise);
+    bench.pack(&[]).code(2).clean_error().says("no images found, but 9 .json").says("--files json packs them");
+    bench.pack(&["--quiet", "--files", "json"]).code(0);
+    assert_eq!(one(&samples(&bench.dst()), "a/0.json").2["json"], noise(0));
+    let bench = tree("flac", noise);
+    bench.file("a/other.npy", &array(1));
+    let ran = bench.pack(&[]).code(2).clean_error();
+    ran.says("no images found, but 9 .flac, 1 .npy").says("--files flac").says("--group stem");
+    bench.pack(&["--files", "flac"]).code(0).says("9 samples").says("1 .npy");
+    bench.pack(&["--force", "--files", "npy,flac"]).code(0).says("10 samples");
+    let both = samples(&bench.dst());
+    assert_eq!((&one(&both, "a/other.npy").2["file"], &one(&both, "a/0.flac").2["file"]), (&array(1), &noise(0)));
+    verify(&bench.dst(), &bench.src(), &[]);
+    bench.pack(&["--force", "--quiet", "--files", "npy,flac", "--ext", "sound"]).code(0);
+    assert_eq!(one(&samples(&bench.dst()), "a/0.flac").2["sound"], noise(0));
+}
+
+#[test]
+fn files_that_are_named_are_samples_beside_images_too() {
+    let bench = Bench::with(&["a/1.jpg", "b/2.jpg"]);
+    bench.file("a/1.FLAC", &noise(1));
+    bench.file("b/2_rec.flac", &noise(2));
+    bench.pack(&[]).code(0).says("2 images").says("2 .flac");
+    bench.pack(&["--force", "--files", "*.flac"]).code(0).says("2 samples").says("2 .jpg");
+    assert_eq!(one(&samples(&bench.dst()), "a/1.FLAC").2["flac"], noise(1));
+    verify(&bench.dst(), &bench.src(), &[]);
+    bench.pack(&["--force", "--files", "*_rec.flac"]).code(0).says("1 sample").says("2 .jpg").says("1 .flac");
+    verify(&bench.dst(), &bench.src(), &[]);
+    // A file that is new is missing from the dataset; what is of another kind is not.
+    bench.file("a/3_rec.flac", &noise(3));
+    bench.file("a/4.flac", &noise(4));
+    let (dst, src) = (bench.dst(), bench.src());
+    let against = ["verify", dst.to_str().unwrap(), "--against", src.to_str().unwrap()];
+    run(&against).code(1).says("a/3_rec.flac").says_not("4.flac");
+    // Extensions of images name images, which stay what they were.
+    bench.pack_to(&bench.at("plain"), &["--quiet"]).code(0);
+    bench.pack_to(&bench.at("named"), &["--quiet", "--files", "jpg"]).code(0);
+    assert_eq!(samples(&bench.at("plain")), samples(&bench.at("named")));
+    bench
+        .pack_to(&bench.at("mixed"), &["--files", "jpg,flac"])
+        .code(2)
+        .clean_error()
+        .says("jpg is of images, flac is not");
+    let list = list(&bench, "list.csv", "path\na/1.jpg\n");
+    pack(&list, &bench.at("list"), &["--files", "flac"]).code(2).clean_error().says("are for trees");
+}
+
+#[test]
+fn what_only_images_have_is_refused_of_other_samples() {
+    let bench = tree("flac", noise);
+    for (options, said) in [
+        (&["--resize", "64"][..], "--resize"),
+        (&["--fix"], "--fix"),
+        (&["--formats", "jpeg"], "--formats"),
+        (&["--min-side", "8"], "--min-side"),
+        (&["--max-pixels", "8"], "--max-pixels"),
+        (&["--near-duplicates"], "--near-duplicates"),
+        (&["--check", "full"], "--check full"),
+        (&["--ext", "content"], "--ext content"),
+        (&["--format", "mds", "--mds-encoding", "jpeg"], "--mds-encoding"),
+        (&["--format", "mds", "--set", "image_column=x"], "image_column"),
+    ] {
+        let ran = bench.pack(options).code(2).clean_error();
+        ran.says(said).says("images, and these samples are .flac files");
+    }
+    // What is of any file works.
+    bench.file("c/same.flac", &noise(0));
+    bench.pack(&["--dedup", "exact", "--sample-per-class", "2"]).code(0).says("6 of 10 samples").says("1 duplicates");
+}
+
+#[test]
+fn an_array_that_is_none_is_told() {
+    let bench = tree("npy", array);
+    let head = |dtype: &str, shape: &[u64]| npy::head(dtype, shape, false);
+    bench.file("a/short.npy", &head("<f4", &[3, 5]));
+    bench.file("b/objects.npy", &head("|O", &[1]));
+    bench.file("b/more.npy", &[head("|u1", &[1]), vec![0; 2]].concat());
+    bench.file("c/text.npy", b"1 2 3");
+    bench.pack(&[]).code(0).says("c/text.npy is no array by its first bytes");
+    let dst = bench.dst();
+    run(&["verify", "--quiet", dst.to_str().unwrap()]).code(0);
+    let ran = run(&["verify", dst.to_str().unwrap(), "--decode"]).code(1);
+    ran.says("a/short.npy").says("truncated: array (3, 5) of <f4 is 60 bytes, there are 0");
+    let ran = run(&["verify", dst.to_str().unwrap(), "--decode"]);
+    ran.says("items are Python objects").says("1 byte behind the items").says("does not begin as an array of numpy");
+    let strays = run(&["inspect", dst.to_str().unwrap(), "--samples", "--strays"]).code(0);
+    strays.says("c/text.npy").says_not("a/0.npy");
+}
+
+/// Files of one name, of which a few lack one.
+fn groups() -> Bench {
+    let bench = tree("wav", noise);
+    for number in 0..9u64 {
+        let stem = format!("{}/{number}", ["a", "b", "c"][number as usize % 3]);
+        bench.file(format!("{stem}.txt"), format!("said {number}").as_bytes());
+        bench.file(format!("{stem}.json"), format!("{{\"n\":{number}}}").as_bytes());
+    }
+    bench
+}
+
+#[test]
+fn files_of_one_name_are_one_sample() {
+    let bench = groups();
+    // Each name has all of them: nothing else can be meant.
+    bench.pack(&[]).code(0).says("files of one name are a sample, .json and .txt and .wav").says("9 samples");
+    let told = contents(&bench.dst());
+    bench.pack(&["--force", "--quiet", "--group", "stem"]).code(0);
+    assert_eq!(contents(&bench.dst()), told);
+    for format in ["webdataset", "tfrecord", "mds"] {
+        let dst = bench.at(format);
+        pack(&bench.src(), &dst, &["--quiet", "--files", "wav", "--group", "stem", "--format", format]).code(0);
+        let packed = samples(&dst);
+        assert_eq!(packed.len(), 9);
+        let sample = &one(&packed, "b/4.wav").2;
+        assert_eq!(sample["wav"], noise(4), "{format}");
+        assert_eq!((&sample["txt"][..], &sample["json"][..]), (&b"said 4"[..], &b"{\"n\":4}"[..]), "{format}");
+        verify(&dst, &bench.src(), &[]);
+        mend(&dst, &bench.src());
+        let back = bench.at(&format!("{format}-back"));
+        run(&["convert", "--quiet", dst.to_str().unwrap(), back.to_str().unwrap(), "--format", format]).code(0);
+        assert_eq!(samples(&back), packed);
+        verify(&back, &dst, &[]);
+    }
+    let recordio = ["--group", "stem", "--format", "recordio"];
+    bench.pack_to(&bench.at("rec"), &recordio).code(2).clean_error().says("no place for");
+    // Another one is the payload.
+    bench.pack_to(&bench.at("txt"), &["--quiet", "--group", "stem", "--files", "txt"]).code(0);
+    assert!(samples(&bench.at("txt")).contains_key("b/4.txt"));
+}
+
+#[test]
+fn a_sample_of_a_group_may_lack_a_file_and_is_counted() {
+    let bench = groups();
+    fs::remove_file(bench.src().join("a/0.txt")).unwrap();
+    fs::remove_file(bench.src().join("b/1.wav")).unwrap();
+    bench.pack(&[]).code(2).clean_error().says("9 .json, 8 .txt, 8 .wav").says("--group stem");
+    let ran = bench.pack(&["--group", "stem"]).code(0);
+    ran.says("8 samples")
+        .says("1 of 8 samples without txt beside them")
+        .says("1 txt without its wav")
+        .says("1 json without its wav");
+    let packed = samples(&bench.dst());
+    assert!(!one(&packed, "a/0.wav").2.contains_key("txt") && one(&packed, "a/3.wav").2.contains_key("txt"));
+    verify(&bench.dst(), &bench.src(), &[]);
+    // Beside images the same: they are the payload.
+    let bench = Bench::with(&["a/1.jpg", "b/2.jpg"]);
+    bench.file("a/1.txt", b"one");
+    bench.file("b/2.txt", b"two");
+    bench.pack_to(&bench.at("with"), &["--quiet", "--with", "txt"]).code(0);
+    bench.pack(&["--quiet", "--group", "stem"]).code(0);
+    assert_eq!(contents(&bench.dst()), contents(&bench.at("with")));
+    bench.file("a/1.png", &support::png());
+    let ran = bench.pack_to(&bench.at("two"), &["--group", "stem"]).code(2).clean_error();
+    ran.says("several images of one name: which is the payload?").says("--files EXT");
+    bench.pack_to(&bench.at("two"), &["--quiet", "--group", "stem", "--files", "jpg"]).code(0);
+    assert_eq!(one(&samples(&bench.at("two")), "a/1.jpg").2["png"], support::png());
+}
+
+#[test]
+fn a_list_of_other_files_calls_them_by_their_extension() {
+    let bench = tree("flac", noise);
+    let list = list(&bench, "list.csv", "path,label\na/0.flac,x\nb/1.flac,y\n");
+    pack(&list, &bench.dst(), &[]).code(0).says("2 samples");
+    assert_eq!(one(&samples(&bench.dst()), "a/0.flac").2["flac"], noise(0));
+    verify(&bench.dst(), &list, &[]);
+}
+
+#[test]
+fn a_plan_of_files_packs_what_pack_does() {
+    let bench = groups();
+    let options = ["--files", "wav", "--group", "stem", "--seed", "5"];
+    bench.pack(&[&["--quiet"], &options[..]].concat()).code(0);
+    let (src, plan, dst) = (bench.src(), bench.at("x.plan"), bench.at("planned"));
+    let (src, plan, dst) = (src.to_str().unwrap(), plan.to_str().unwrap(), dst.to_str().unwrap());
+    run(&[&["plan", src, dst, "-o", plan], &options[..]].concat()).code(0).says("9 samples").says_not("image");
+    run(&["pack", "--quiet", "--plan", plan, dst]).code(0);
+    assert_eq!(contents(Path::new(dst)), contents(&bench.dst()));
+    run(&[&["pack", src, dst, "--dry-run"], &options[..]].concat()).code(0).says("9 samples");
+    // The same command has nothing to do; another choice of files is another dataset.
+    bench.pack(&options).code(0).says("packed here already");
+    bench.pack(&["--files", "txt", "--seed", "5"]).code(2).clean_error().says("--force");
+}
+
+/// Has the Python that `variable` names read what was packed of `bench`.
+fn read_with(variable: &str, how: &str, bench: &Bench, dst: &Path, payload: &str) {
+    let Some(python) = std::env::var_os(variable) else {
+        assert_ne!(
+            variable, "SHARDPACK_PYTHON",
+            "not set: run `cargo xtask test`, which makes the environment it names"
+        );
+        return eprintln!("{variable} is not set: {how} was NOT asked");
+    };
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/read_files.py");
+    let read = Command::new(python).args([script, how]).args([&bench.src(), dst]).arg(payload).output().unwrap();
+    let text = String::from_utf8_lossy(&read.stdout).trim().to_owned();
+    assert_eq!(text, "9", "{how} {payload}: {}", String::from_utf8_lossy(&read.stderr));
+}
+
+#[test]
+fn other_readers_see_files_as_they_were() {
+    for (bench, payload) in [(tree("flac", noise), "flac"), (tree("npy", array), "npy"), (groups(), "wav")] {
+        for (format, variable, how) in [
+            ("webdataset", "SHARDPACK_PYTHON", "webdataset"),
+            ("mds", "SHARDPACK_PYTHON_STREAMING", "streaming"),
+            ("tfrecord", "SHARDPACK_PYTHON_TENSORFLOW", "tensorflow"),
+        ] {
+            let dst = bench.at(format);
+            pack(&bench.src(), &dst, &["--quiet", "--format", format, "--shards", "2"]).code(0);
+            read_with(variable, how, &bench, &dst, payload);
+        }
+    }
+}

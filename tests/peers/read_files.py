@@ -1,0 +1,90 @@
+"""Read samples that are no images, and hold every component against the tree that they were packed from.
+
+    read_files.py webdataset|streaming|tensorflow SOURCE FOLDER PAYLOAD
+
+The tree is class folders; files of one name are the components of a sample, each called by its extension. An array is compared
+as numpy reads it, too. Prints the number of samples; exits with 1 and one line at the first that is wrong.
+"""
+
+import io
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+Sample = tuple[int, dict[str, bytes]]
+
+
+def with_webdataset(folder: Path, names: set[str]) -> Iterator[Sample]:
+    """Undecoded, as the pipeline groups them; arrays decoded as well."""
+    import numpy
+    import webdataset
+
+    shards = sorted(str(path) for path in folder.glob("*.tar"))
+    for sample in webdataset.WebDataset(shards, shardshuffle=False):
+        if "npy" in names:
+            decoded = next(iter(webdataset.WebDataset(shards, shardshuffle=False).decode()))
+            assert isinstance(decoded["npy"], numpy.ndarray), type(decoded["npy"])
+        yield int(sample["cls"]), {name: sample[name] for name in names}
+        extra = set(sample) - names - {"cls", "__key__", "__url__", "__local_path__"}
+        assert not extra, extra
+
+
+def with_streaming(folder: Path, names: set[str]) -> Iterator[Sample]:
+    """As StreamingDataset gives them."""
+    from streaming import StreamingDataset
+
+    for sample in StreamingDataset(local=str(folder), shuffle=False, batch_size=1):
+        assert set(sample) == names | {"label", "filename"}, set(sample)
+        yield int(sample["label"]), {name: sample[name] for name in names}
+
+
+def with_tensorflow(folder: Path, names: set[str]) -> Iterator[Sample]:
+    """As TensorFlow's parser of single examples gives them; an example has no feature of an image."""
+    import os
+
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    import tensorflow as tf
+
+    files = sorted(str(path) for path in folder.iterdir() if "-of-" in path.name and path.suffix == "")
+    features = {name: tf.io.FixedLenFeature([], tf.string) for name in names}
+    features["class/label"] = tf.io.FixedLenFeature([], tf.int64)
+    for record in tf.data.TFRecordDataset(files):
+        keys = set(tf.train.Example.FromString(record.numpy()).features.feature)
+        assert keys == names | {"class/label", "class/text", "filename"}, keys
+        parsed = tf.io.parse_single_example(record, features)
+        yield int(parsed["class/label"]), {name: parsed[name].numpy() for name in names}
+
+
+def tree(source: Path) -> dict[tuple[int, str], dict[str, bytes]]:
+    """Components of each sample by label and name."""
+    samples = {}
+    for label, folder in enumerate(sorted(path for path in source.iterdir() if path.is_dir())):
+        for file in folder.iterdir():
+            samples.setdefault((label, file.stem), {})[file.suffix[1:]] = file.read_bytes()
+    return samples
+
+
+def main() -> None:
+    how, source, folder, payload = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4]
+    expected = tree(source)
+    names = {name for sample in expected.values() for name in sample}
+    if payload == "npy":
+        import numpy
+
+        for sample in expected.values():
+            array = numpy.load(io.BytesIO(sample["npy"]), allow_pickle=False)
+            assert array.dtype == numpy.float32 and array.shape[1] == 5
+    left = [(label, sample) for (label, _), sample in expected.items()]
+    count = 0
+    for sample in globals()[f"with_{how}"](folder, names):
+        if sample not in left:
+            sys.exit(f"sample {count} of label {sample[0]} is none of the tree")
+        left.remove(sample)
+        count += 1
+    if left:
+        sys.exit(f"{len(left)} samples of the tree did not come")
+    print(count)
+
+
+if __name__ == "__main__":
+    main()
