@@ -1,10 +1,12 @@
 //! Lists of fields: CSV as RFC 4180 has it, with commas, semicolons or tabs, and lines `path label`.
 //!
 //! Where the RFC says nothing, it is as Python's `csv` does: a quote inside of a field that has none before it is a
-//! letter, empty lines are none. A quote that is not closed is an error.
+//! letter, empty lines are none. The crate csv-core takes fields apart; lines, bounds and a quote that is not closed, which is an
+//! error, are told here.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 
+use csv_core::ReadRecordResult;
 use shardpack_format::{Error, Result};
 
 use super::{
@@ -24,111 +26,99 @@ const SNIFFED_BYTES: usize = 64 << 10;
 /// The records of a file, one after the other.
 struct Records<R> {
     input: R,
-    delimiter: u8,
+    parser: csv_core::Reader,
     /// Number of the next line, from 1.
     line: u64,
+    /// Whether the last line ended with `\r`: a `\n` behind it is of the same end.
+    is_returned: bool,
+    /// The fields of the record end to end, and where each ends; longer than they are.
     bytes: Vec<u8>,
-    /// Where each field of the record ends in the bytes.
     ends: Vec<usize>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// Before the first letter of a field.
-    Begun,
-    Plain,
-    Quoted,
-    /// Behind a quote in a quoted field.
-    Closed,
+    /// How many fields the record has.
+    count: usize,
 }
 
 impl<R: BufRead> Records<R> {
     fn new(mut input: R) -> Result<Self> {
-        let first = input.fill_buf().map_err(|error| Error::io("cannot read", error))?;
+        let first = input.fill_buf().map_err(unreadable)?;
         if first.starts_with(json::BOM) {
             input.consume(json::BOM.len());
         }
-        let first = input.fill_buf().map_err(|error| Error::io("cannot read", error))?;
-        Ok(Self { delimiter: delimiter(first), input, line: 1, bytes: Vec::new(), ends: Vec::new() })
+        let delimiter = delimiter(input.fill_buf().map_err(unreadable)?);
+        Ok(Self::of(input, delimiter))
+    }
+
+    fn of(input: R, delimiter: u8) -> Self {
+        let mut parser = csv_core::ReaderBuilder::new().delimiter(delimiter).build();
+        // What it has not begun to read, it would strip a second mark of UTF-8 from.
+        parser.read_record(b"\n", &mut [0], &mut [0]);
+        let (bytes, ends) = (vec![0; SNIFFED_BYTES], vec![0; MOST_COLUMNS]);
+        Self { input, parser, line: 1, is_returned: false, bytes, ends, count: 0 }
     }
 
     /// Reads the next record; gives the line on which it begins.
     fn next(&mut self) -> Result<Option<u64>> {
         loop {
+            self.count = 0;
+            if !self.pass_empty_lines()? {
+                return Ok(None);
+            }
             let line = self.line;
-            match self.read()? {
-                false => return Ok(None),
-                // An empty line.
-                true if self.ends.len() == 1 && self.bytes.is_empty() => {}
-                true => return Ok(Some(line)),
+            self.read(line)?;
+            // A field of nothing in quotes makes no record either.
+            if self.count > 1 || self.ends[0] > 0 {
+                return Ok(Some(line));
             }
         }
     }
 
-    /// Reads up to the end of a line that is no part of a field; whether there was anything.
-    fn read(&mut self) -> Result<bool> {
-        let (start, mut state, mut any, mut returned) = (self.line, State::Begun, false, false);
-        self.bytes.clear();
-        self.ends.clear();
-        let in_line = |what: String| Error::data(format!("line {start}: {what}"));
+    /// Whether anything follows empty lines, which are counted here: the parser does not tell of them.
+    fn pass_empty_lines(&mut self) -> Result<bool> {
         loop {
-            let buffer = self.input.fill_buf().map_err(|error| Error::io("cannot read", error))?;
-            if buffer.is_empty() {
-                if state == State::Quoted {
-                    return Err(in_line("a quote is not closed".to_owned()));
-                }
-                if any {
-                    self.ends.push(self.bytes.len());
-                }
-                return Ok(any);
+            let buffer = self.input.fill_buf().map_err(unreadable)?;
+            let empty = buffer.iter().take_while(|byte| matches!(byte, b'\n' | b'\r')).count();
+            for byte in &buffer[..empty] {
+                self.line += u64::from(*byte == b'\r' || !self.is_returned);
+                self.is_returned = *byte == b'\r';
             }
-            let (mut used, mut done) = (0, false);
-            for &byte in buffer {
-                if returned {
-                    // `\r\n` is one end of a line.
-                    used += usize::from(byte == b'\n');
-                    done = true;
-                    break;
+            let (is_end, is_more) = (buffer.is_empty(), empty < buffer.len());
+            self.input.consume(empty);
+            if is_end || is_more {
+                return Ok(is_more);
+            }
+        }
+    }
+
+    /// Reads a record that begins on line `start`, up to the end of a line that is no part of a field.
+    fn read(&mut self, start: u64) -> Result<()> {
+        let in_line = |what: String| Error::data(format!("line {start}: {what}"));
+        let mut length = 0;
+        loop {
+            let buffer = self.input.fill_buf().map_err(unreadable)?;
+            let is_end = buffer.is_empty();
+            // The last line ends like any other; but the parser goes on behind it where a quote is open, and would not tell.
+            let given = if is_end { b"\n" } else { buffer };
+            let (result, read, copied, ended) =
+                self.parser.read_record(given, &mut self.bytes[length..], &mut self.ends[self.count..]);
+            (length, self.count) = (length + copied, self.count + ended);
+            self.is_returned = given[..read].last() == Some(&b'\r');
+            self.line += given[..read].iter().filter(|byte| **byte == b'\n').count() as u64;
+            self.input.consume(if is_end { 0 } else { read });
+            match result {
+                ReadRecordResult::Record => {
+                    self.line += u64::from(self.is_returned);
+                    return Ok(());
                 }
-                used += 1;
-                any = true;
-                let (quoted, ends) = (state == State::Quoted, matches!(byte, b'\n' | b'\r'));
-                if byte == b'\n' || (byte == b'\r' && !quoted) {
-                    self.line += 1;
+                ReadRecordResult::InputEmpty if is_end => return Err(in_line("a quote is not closed".to_owned())),
+                ReadRecordResult::InputEmpty | ReadRecordResult::End => {}
+                ReadRecordResult::OutputFull if length <= MOST_RECORD_BYTES => {
+                    self.bytes.resize((2 * length).min(MOST_RECORD_BYTES + 1), 0);
                 }
-                match byte {
-                    b'"' if state == State::Begun => state = State::Quoted,
-                    b'"' if quoted => state = State::Closed,
-                    b'"' if state == State::Closed => {
-                        self.bytes.push(byte);
-                        state = State::Quoted;
-                    }
-                    _ if quoted => self.bytes.push(byte),
-                    _ if ends => {
-                        self.ends.push(self.bytes.len());
-                        (done, returned) = (byte == b'\n', byte == b'\r');
-                    }
-                    _ if byte == self.delimiter => {
-                        self.ends.push(self.bytes.len());
-                        state = State::Begun;
-                    }
-                    _ => {
-                        self.bytes.push(byte);
-                        state = State::Plain;
-                    }
-                }
-                if done {
-                    break;
-                }
-                if self.bytes.len() > MOST_RECORD_BYTES || self.ends.len() > MOST_COLUMNS {
+                ReadRecordResult::OutputFull | ReadRecordResult::OutputEndsFull => {
                     return Err(in_line(format!(
                         "more than {MOST_RECORD_BYTES} bytes or {MOST_COLUMNS} fields; is a quote not closed?"
                     )));
                 }
-            }
-            self.input.consume(used);
-            if done {
-                return Ok(true);
             }
         }
     }
@@ -139,8 +129,12 @@ impl<R: BufRead> Records<R> {
     }
 
     fn fields(&self) -> Vec<Vec<u8>> {
-        (0..self.ends.len()).map(|number| self.field(number).to_vec()).collect()
+        (0..self.count).map(|number| self.field(number).to_vec()).collect()
     }
+}
+
+fn unreadable(error: io::Error) -> Error {
+    Error::io("cannot read", error)
 }
 
 /// What stands between fields: of the first line, outside of quotes, the most frequent.
@@ -206,8 +200,8 @@ pub(super) fn read(input: impl Read, rows: &mut Rows<'_>, monitor: &dyn Monitor)
         None => records.next()?,
     };
     while let Some(number) = line {
-        if records.ends.len() != names.len() {
-            let what = format!("line {number}: {} fields, the first line has {}", records.ends.len(), names.len());
+        if records.count != names.len() {
+            let what = format!("line {number}: {} fields, the first line has {}", records.count, names.len());
             return Err(Error::data(what));
         }
         text.clear();
@@ -271,9 +265,9 @@ mod tests {
     use proptest::prelude::*;
 
     fn all(text: &str, capacity: usize) -> Result<Vec<(u64, Vec<String>)>> {
-        let mut records = Records::new(BufReader::with_capacity(capacity, text.as_bytes()))?;
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text).as_bytes();
         // A small buffer must not decide what stands between fields.
-        records.delimiter = delimiter(text.strip_prefix('\u{feff}').unwrap_or(text).as_bytes());
+        let mut records = Records::of(BufReader::with_capacity(capacity, text), delimiter(text));
         let mut out = Vec::new();
         while let Some(line) = records.next()? {
             let fields = records.fields().into_iter().map(|field| String::from_utf8_lossy(&field).into_owned());
@@ -295,6 +289,36 @@ mod tests {
         }
         let error = all("a,b\n\"open,c\n", 64).unwrap_err();
         assert_eq!(error.to_string(), "line 2: a quote is not closed");
+    }
+
+    #[test]
+    fn a_last_line_that_a_carriage_return_ends_has_no_field_more() {
+        for text in ["a\nb\r", "a\rb\r\n", "\r\na\r\rb"] {
+            let found: Vec<_> = all(text, 8).unwrap().into_iter().map(|(_, fields)| fields).collect();
+            assert_eq!(found, [["a"], ["b"]], "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_record_is_bounded_in_bytes_and_in_fields() {
+        let rows = [
+            (",".repeat(MOST_COLUMNS - 1), true),
+            (",".repeat(MOST_COLUMNS), false),
+            ("x".repeat(MOST_RECORD_BYTES), true),
+            ("x".repeat(MOST_RECORD_BYTES + 1), false),
+            (format!("\"{}", "x\n".repeat(MOST_RECORD_BYTES)), false),
+        ];
+        for (text, is_read) in rows {
+            match all(&format!("a\n{text}\n"), SNIFFED_BYTES) {
+                Ok(found) => assert!(is_read && found.len() == 2),
+                Err(error) => {
+                    let what = error.to_string();
+                    assert!(
+                        !is_read && what.starts_with("line 2: more than ") && what.ends_with("is a quote not closed?")
+                    );
+                }
+            }
+        }
     }
 
     #[test]
