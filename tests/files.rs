@@ -95,6 +95,13 @@ fn a_tree_that_may_be_meant_in_several_ways_is_a_question() {
     bench.pack(&["--quiet", "--files", "json"]).code(0);
     assert_eq!(one(&samples(&bench.dst()), "a/0.json").2["json"], noise(0));
     let bench = tree("flac", noise);
+    bench.link("a/loop", "..");
+    bench.pack(&[]).code(1).says("the samples are its .flac files").says("a/loop");
+    bench.pack(&["--on-bad", "skip"]).code(0).says("9 of 10 samples");
+    let bench = tree("flac", noise);
+    bench.file("a/broken.jpg", b"");
+    bench.pack(&[]).code(1).says_not("flac files").says("a/broken.jpg: empty file");
+    let bench = tree("flac", noise);
     bench.file("a/other.npy", &array(1));
     let ran = bench.pack(&[]).code(2).clean_error();
     ran.says("no images found, but 9 .flac, 1 .npy").says("--files flac").says("--group stem");

@@ -228,7 +228,9 @@ fn first(kinds: &BTreeMap<String, u64>) -> Option<&String> {
 /// # Errors
 /// When there are no images and several kinds of files, or nobody can tell which file of several is the payload.
 pub(super) fn told(root: &Path, found: &[Found], options: &Options) -> Result<Option<(Options, Vec<String>)>> {
-    let is_empty = found.iter().all(|one| one.listing.is_empty() && one.unpacked.is_empty());
+    // A folder that cannot be looked at says nothing of what it holds; an image that cannot be packed is one.
+    let has_images = |one: &Found| one.unpacked.iter().any(|unpacked| walk::is_image(&unpacked.path));
+    let is_empty = found.iter().all(|one| one.listing.is_empty() && !has_images(one));
     let guesses =
         options.guess && is_empty && options.files.is_empty() && !matches!(options.splits, Splits::Compared(_));
     if options.groups {
