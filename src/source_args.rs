@@ -184,11 +184,11 @@ pub struct Records {
     #[arg(long, value_name = "N", default_value_t = 0)]
     label_index: usize,
     /// Of an LMDB: where the label is: the key (its first folder, or by --key-pattern), the value, a whole number that the
-    /// value begins with (u8, u16le, u16be, u32le, …, i64be), or a file of keys and labels (text, CSV, TSV, JSON)
-    /// [default: found by looking]
+    /// value begins with (u8, u16le, u16be, u32le, …, i64be), or a file of keys and labels (text, CSV, TSV, JSON). Of a tar:
+    /// key (the last folder, or by --key-pattern) [default: found by looking]
     #[arg(long, value_name = "key|value|header:TYPE|FILE")]
     label_from: Option<String>,
-    /// Of an LMDB: what keys are made of, as {class}/{name}.jpg or {split}-{label}-{id}; * stands for anything
+    /// Of an LMDB or a tar: what keys are made of, as {class}/{name}.jpg or {split}-{label}-{id}; * stands for anything
     #[arg(long, value_name = "PATTERN")]
     key_pattern: Option<String>,
     /// Of an LMDB: bytes of each value that come before the image

@@ -153,7 +153,7 @@ fn nasty() -> Vec<Nasty> {
     let of = |readers: &[Reader], file, bytes, sound| Nasty { readers: readers.to_vec(), file, bytes, sound };
     vec![
         of(&[(PYTHON, "tarfile")], "members.tar", members.bytes(), 3),
-        of(&[(PYTHON, "webdataset")], "samples.tar", samples.bytes(), 2),
+        of(&[(PYTHON, "webdataset")], "samples.tar", samples.bytes(), 4),
         of(&[(PYTHON, "tfrecord"), ("SHARDPACK_PYTHON_TENSORFLOW", "tensorflow")], "x.tfrecord", whole.clone(), 2),
         of(&[(PYTHON, "tfrecord")], "flipped.tfrecord", [flipped, whole].concat(), 2),
         of(&[(PYTHON, "recordio"), ("SHARDPACK_PYTHON_MXNET", "mxnet")], "x.rec", records, 2),

@@ -293,14 +293,14 @@ fn what_is_wrong_with_single_samples_is_named_and_counted() {
         ("a negative label", "x.tar", tar().sample("c", "-1", &image(3)).bytes(), vec!["x.tar/c.jpg: label -1"]),
         (
             "a word among numbers",
-            "x.tar",
-            tar().sample("c", "cat", &image(3)).bytes(),
+            "x.tfrecord",
+            record(&[("image", Feature::Bytes(&extra)), ("label", Feature::Bytes(b"cat"))]),
             vec!["label \"cat\" is no number"],
         ),
         (
             "a huge label",
-            "x.tar",
-            tar().sample("c", "99999999999", &image(3)).bytes(),
+            "x.tfrecord",
+            record(&[("image", Feature::Bytes(&extra)), ("label", Feature::Ints(&[99_999_999_999]))]),
             vec!["label 99999999999: too large"],
         ),
         ("no image", "x.tar", tar().file("c.cls", b"0").bytes(), vec!["x.tar/c: no image, there is cls"]),

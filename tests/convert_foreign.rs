@@ -344,7 +344,7 @@ fn recordio_with_and_without_idx_and_with_several_labels() {
     }
     good("gzip", &bench, &written(&bench, "x.rec.gz", &gzip(&bytes)), &[], &labelled(&|number| number as i64));
     let ran = convert(&[&file], &bench.dst(), &["--label-feature", "label"]).code(2).clean_error();
-    ran.says("no record has a label \"label\": their fields have no names");
+    ran.says("no record has a label \"label\": they have labels");
     for (index, says) in [("2", "0.5 is no whole number"), ("3", "it has 3 labels, number 3 is wanted")] {
         let ran = convert(&[&file], &bench.dst(), &["--label-index", index, "--quiet"]).code(2).clean_error();
         ran.says(says);

@@ -177,3 +177,26 @@ fn every_entry_is_read_as_liblmdb_reads_it() {
     assert!(values.get(b"value-1048576").unwrap().is_some_and(|place| place.end - place.start == 1 << 20));
     assert_eq!(values.get(b"value-3").unwrap(), None);
 }
+
+#[test]
+fn colours_of_a_raw_datum_are_those_that_caffe_meant() {
+    let bench = Bench::new();
+    let source = written(&bench);
+    let dst = bench.at("png");
+    let ran = convert(&source.join("raw-caffe"), &dst, &["--encode", "png"]).code(0);
+    ran.says("three planes in 6 Datums are blue, green and red, as Caffe's tools write them: made red, green and blue");
+    let decoded = images(&dst).into_iter();
+    let mut decoded: Vec<_> =
+        decoded.map(|(label, image)| (label, image::load_from_memory(&image).unwrap().to_rgb8().into_raw())).collect();
+    decoded.sort();
+    // The planes are those of these pixels, which the Datum has the other way round.
+    let turned = |npy: Vec<u8>| npy[128..].chunks_exact(3).flat_map(|c| [c[2], c[1], c[0]]).collect::<Vec<u8>>();
+    let of = |n: i64| turned(fs::read(source.join(format!("expected/raw-numpy-{n}.npy"))).unwrap());
+    let mut pixels: Vec<_> = (0..6).map(|n| (n % 3, of(n))).collect();
+    pixels.sort();
+    assert!(decoded == pixels, "other colours");
+    let floats = bench.at("floats");
+    convert(&source.join("float-caffe"), &floats, &[])
+        .code(1)
+        .says("a Datum of numbers of floating point (float_data), 1×2×2, which are no image");
+}

@@ -100,7 +100,7 @@ fn the_key_tells_the_label_as_a_pattern_says() {
     let tar = bench.at("shards");
     support::pack(&photos(), &tar, &["--quiet"]).code(0);
     let shard = tar.join("shard-000000.tar");
-    let options = ["--label-from", "key", "--from", "webdataset"];
+    let options = ["--label-from", "header:u8", "--from", "webdataset"];
     convert(&shard, &bench.dst(), &options).code(2).says("for LMDBs");
 }
 

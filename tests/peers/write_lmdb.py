@@ -259,7 +259,9 @@ def write_raw(out):
         for n, a in enumerate(arrays):
             np.save(place(f"expected/{name}-{n}.npy"), a)
 
-    save("raw-caffe", ((f"{n:08d}".encode(), raw(first(a), n % 3)) for n, a in enumerate(arrays)), map(first, arrays))
+    save("raw-caffe", ((f"{n:08d}".encode(), raw(first(a), n % 3)) for n, a in enumerate(arrays)), [np.ascontiguousarray(a[..., ::-1]) for a in arrays])
+    floats = np.arange(4, dtype=np.float32).tobytes()
+    save("float-caffe", [(b"0", b"\x08\x01\x10\x02\x18\x02\x32" + varint(len(floats)) + floats + b"\x28\x01")], [])
     save("raw-numpy", ((number(n), pickle.dumps((a, n % 3))) for n, a in enumerate(arrays)), arrays)
     for protocol in (2, 4, 5):
         dump = lambda value: pickle.dumps(value, protocol)

@@ -51,9 +51,10 @@ pub fn odd_images() -> Vec<(String, Vec<u8>)> {
         images.push((format!("bee/deep/ends{length}.jpg"), [&magic, vec![0; length].as_slice(), &MAGIC].concat()));
         images.push((format!("bee/magic{length}.jpg"), magic));
     }
-    images.push(("bee/only.jpg".to_owned(), MAGIC.to_vec()));
-    images.push(("cow/one.jpg".to_owned(), b"x".to_vec()));
-    images.push(("cow/two.jpg".to_owned(), b"yz".to_vec()));
+    // As short as an image may be that is told by its first bytes.
+    images.push(("bee/only.jpg".to_owned(), [&b"\xff\xd8\xff\xe0"[..], &MAGIC].concat()));
+    images.push(("cow/one.jpg".to_owned(), b"\xff\xd8\xff".to_vec()));
+    images.push(("cow/two.jpg".to_owned(), b"\xff\xd8\xff\xe0y".to_vec()));
     images
 }
 

@@ -4,10 +4,13 @@
 //! `inspect` all come to foreign shards this way. Nothing here trusts a name: an extension only says how a file is
 //! compressed where the bytes themselves cannot.
 
+mod checked;
 mod contain;
 mod expected;
 pub mod files;
 pub mod hdf5;
+pub mod header_check;
+pub mod key_class;
 mod key_labels;
 mod lack;
 pub mod lmdb;
@@ -31,10 +34,12 @@ use shardpack_format::{
     formats::{
         self,
         foreign::{Input, Walk, Wanted, fill, unreadable},
-        mds,
+        mds, webdataset,
     },
 };
 
+use checked::Checked;
+use key_class::KeyClass;
 use lack::Lack;
 pub use unpack::Packed;
 
@@ -95,6 +100,11 @@ impl Kind {
     /// Names of all, for [`Kind::of`]; [`lmdb::DIALECTS`] has those with dialects.
     pub fn names() -> Vec<&'static str> {
         formats::ALL.iter().map(|entry| entry.name).chain([PARQUET, LMDB, HDF5]).collect()
+    }
+
+    /// Whether keys are paths of members, whose folders may be classes.
+    pub fn has_member_names(self) -> bool {
+        matches!(self, Self::Format(entry) if entry.name == webdataset::NAME)
     }
 
     /// Name of the format.
@@ -205,11 +215,20 @@ impl ShardFile {
         input(&self.path, self.bytes, self.packed)
     }
 
-    /// Begins to walk it.
+    /// Begins to walk it; what begins like no image is given as none, unless the field is named that holds it.
     ///
     /// # Errors
     /// As [`formats::foreign::Foreign::walk`].
     pub fn walk(&self, wanted: &Wanted) -> Result<Box<dyn Walk>> {
+        let keys = match self.kind.has_member_names() {
+            true => KeyClass::of(&wanted.entries).map_err(|error| error.in_file(&self.path))?,
+            false => None,
+        };
+        Ok(Box::new(Checked::new(self.walk_all(wanted)?, wanted, keys)))
+    }
+
+    /// The same with all that may be an image by its place.
+    fn walk_all(&self, wanted: &Wanted) -> Result<Box<dyn Walk>> {
         let walk = match self.kind {
             Kind::Format(entry) => self.input().and_then(|input| entry.foreign.walk(input, wanted)),
             Kind::Parquet => parquet::walk(open(&self.path)?, wanted),
@@ -259,7 +278,9 @@ impl ShardFile {
     pub fn unpacked(&self, wanted: &Wanted) -> Result<Box<dyn Read>> {
         Ok(match self.kind {
             Kind::Format(_) | Kind::Lmdb => Box::new(self.input()?.bytes),
-            Kind::Parquet | Kind::Hdf5 => Box::new(Contents { walk: self.walk(wanted)?, content: Vec::new(), read: 0 }),
+            Kind::Parquet | Kind::Hdf5 => {
+                Box::new(Contents { walk: self.walk_all(wanted)?, content: Vec::new(), read: 0 })
+            }
         })
     }
 

@@ -244,6 +244,13 @@ impl Walk for Records {
         Ok(())
     }
 
+    fn first(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        let image = self.image.as_ref().and_then(bytes_of).unwrap_or_default();
+        out.clear();
+        out.extend(image.iter().take(SNIFF_BYTES));
+        Ok(())
+    }
+
     fn content(&mut self, out: &mut Vec<u8>) -> Result<()> {
         self.image(out)?;
         out.extend_from_slice(&self.beside);

@@ -50,6 +50,16 @@ impl Seen {
             }
     }
 
+    /// Whether rows may be pixels though no name says so: of three axes, where neither the first nor the last can be colours, so that
+    /// the whole is no image.
+    pub fn is_stack(&self) -> bool {
+        let is_colours = |axis: Option<&u64>| axis.is_none_or(|axis| *axis <= 4);
+        self.kind == Kind::Byte
+            && self.shape.len() == 3
+            && !is_colours(self.shape.first())
+            && !is_colours(self.shape.last())
+    }
+
     /// Whether rows, or the items of its one row, may be labels of `rows` images.
     pub fn is_label(&self, rows: u64) -> bool {
         let fits = match self.shape[..] {

@@ -29,6 +29,7 @@ use std::{collections::BTreeMap, ops::Range, path::Path};
 use shardpack_format::{
     Error, Result,
     formats::foreign::{Record, Walk, Wanted},
+    image_header::SNIFF_BYTES,
 };
 
 use self::{image_datasets::ImageDatasets, records::Records, tables::Layout};
@@ -151,6 +152,12 @@ impl Walk for Contained {
     fn image(&mut self, out: &mut Vec<u8>) -> Result<()> {
         self.content(out)?;
         out.truncate(self.image_bytes.unwrap_or(0));
+        Ok(())
+    }
+
+    fn first(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        out.clear();
+        out.extend(self.content.iter().take(self.image_bytes.unwrap_or(0).min(SNIFF_BYTES)));
         Ok(())
     }
 

@@ -190,6 +190,9 @@ fn candidates(file: &Hdf5File, seen: &[Seen]) -> Result<Vec<Seen>> {
             found.push(one.clone());
         }
     }
+    if found.is_empty() {
+        found.extend(seen.iter().filter(|one| one.is_stack()).cloned());
+    }
     if found.iter().any(|one| rank(&one.path, &IMAGES).is_some()) {
         found.retain(|one| rank(&one.path, &IMAGES).is_some());
     }

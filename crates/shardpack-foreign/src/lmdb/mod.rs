@@ -62,7 +62,8 @@ use self::{
     pages::{Damage, Kind, Layout},
 };
 pub(super) use self::{
-    pattern::label,
+    overrides::KeyPart,
+    pattern::{Pattern, label},
     values::{FILENAMES, LABELS},
 };
 use crate::sys;

@@ -221,6 +221,25 @@ impl Overrides {
     }
 }
 
+/// What was said of keys alone.
+pub(crate) struct KeyPart {
+    /// What they are made of, if that was said.
+    pub pattern: Option<Pattern>,
+    /// Whether the label is in them.
+    pub has_label: bool,
+}
+
+impl KeyPart {
+    /// Understands what was said.
+    ///
+    /// # Errors
+    /// As [`Overrides::of`].
+    pub fn of(entries: &Entries) -> Result<Self> {
+        let Overrides { pattern, label, .. } = Overrides::of(entries)?;
+        Ok(Self { pattern, has_label: label == Some(LabelFrom::Key) })
+    }
+}
+
 fn label_from(text: &str) -> Result<LabelFrom> {
     Ok(match text {
         "key" => LabelFrom::Key,

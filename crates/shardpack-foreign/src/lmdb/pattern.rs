@@ -12,7 +12,7 @@ const MOST_PARTS: usize = 64;
 
 /// A pattern that whole keys match or do not.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Pattern(Vec<Part>);
+pub(crate) struct Pattern(Vec<Part>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
@@ -32,7 +32,7 @@ enum Part {
 
 /// What a key says.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Detected {
+pub(crate) struct Detected {
     /// The label; missing where the pattern has none.
     pub label: Label,
     /// What the sample is called, if the pattern says so.

@@ -32,7 +32,7 @@ use super::{
     metadata::Metadata,
     overrides::{LabelFrom, Overrides},
     pattern::label,
-    values::{Coding, Found, IMAGES, LABELS, of_image, recipe},
+    values::{Coding, Found, Held, IMAGES, LABELS, of_image, recipe},
 };
 
 /// Entries of an environment that may all be names of databases.
@@ -140,6 +140,7 @@ pub fn walk(path: &Path, wanted: &Wanted) -> Result<Box<dyn foreign::Walk>> {
         image: None,
         entries: 0,
         samples: 0,
+        of_planes: 0,
         in_folders: 0,
         passed: BTreeMap::new(),
         has_ended: false,
@@ -201,6 +202,8 @@ struct Samples {
     /// Entries that are samples, and samples in them.
     entries: u64,
     samples: u64,
+    /// Images that were planes of blue, green and red.
+    of_planes: u64,
     /// Samples whose class is the folder of their key.
     in_folders: u64,
     /// Entries that are none, by what they are.
@@ -312,6 +315,7 @@ impl Samples {
             _ => String::new(),
         };
         let start = entry.value.start + self.said.header_bytes;
+        self.of_planes += u64::from(matches!(held, Ok(Held::BluePlanes(_))));
         let image = held.and_then(|held| {
             let (place, bytes, recipe) = recipe(&held).map_err(Lack::NoImage)?;
             let bytes = u32::try_from(bytes).map_err(|_| Lack::no_image("an image of 4 GiB or more"))?;
@@ -351,6 +355,12 @@ impl Samples {
             let (some, all) = (self.in_folders, self.samples);
             self.notes.push(format!(
                 "the keys of {some} of {all} samples have a folder, which is their class; the first have none"
+            ));
+        }
+        if self.of_planes > 0 {
+            self.notes.push(format!(
+                "three planes in {} are blue, green and red, as Caffe's tools write them: made red, green and blue",
+                size::counted(self.of_planes, "Datum")
             ));
         }
         if let Some(list) = &self.label_list {
@@ -449,6 +459,20 @@ impl foreign::Walk for Samples {
             *out = bytes;
         }
         Ok(())
+    }
+
+    fn first(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        match &self.image {
+            Some((place, 0)) => {
+                let end = place.end.min(place.start + SNIFF_BYTES as u64);
+                self.database.read(place.start..end, out)
+            }
+            _ => {
+                self.image(out)?;
+                out.truncate(SNIFF_BYTES);
+                Ok(())
+            }
+        }
     }
 
     fn understood(&self) -> Vec<String> {

@@ -58,9 +58,9 @@ impl Coding {
         let is = |coding: &Self| match coding {
             Self::Image => Kind::of(value) != Kind::Unknown,
             Self::Pickle => matches!(value, [0x80, 2..=5, ..]),
-            Self::Datum => {
-                plain::datum(value).is_ok_and(|datum| datum.encoded || !datum.data.is_empty() && datum.channels > 0)
-            }
+            Self::Datum => plain::datum(value).is_ok_and(|datum| {
+                datum.encoded || datum.channels > 0 && (!datum.data.is_empty() || datum.float_data && datum.height > 0)
+            }),
             Self::Msgpack | Self::Arrow => holds_samples(*coding),
         };
         let all = [Self::Image, Self::Pickle, Self::Datum, Self::Msgpack, Self::Arrow];
@@ -90,6 +90,8 @@ pub(super) enum Held {
     Bytes(Part),
     /// Its pixels, of two or three axes.
     Array(Arc<Array>),
+    /// Its pixels as a plane of blue, one of green and one of red.
+    BluePlanes(Arc<Array>),
 }
 
 /// A sample in a value.
@@ -154,9 +156,16 @@ fn of_datum(input: &[u8]) -> Found {
     let data = Part::Plain(datum.data.clone());
     let held = match datum.encoded || is_image {
         true => Ok(Held::Bytes(data)),
-        // Blue, green, red, each a plane, as Caffe has them: kept as they are.
-        false if pixels == Some(data.len() as u64) && !datum.float_data => {
-            Ok(Held::Array(Arc::new(Array { dtype: "|u1".to_owned(), shape: shape.to_vec(), is_fortran: false, data })))
+        false if datum.float_data => {
+            let shape = plain::by(&shape);
+            Err(Lack::NoImage(format!(
+                "a Datum of numbers of floating point (float_data), {shape}, which are no image"
+            )))
+        }
+        false if pixels == Some(data.len() as u64) => {
+            let array = Array { dtype: "|u1".to_owned(), shape: shape.to_vec(), is_fortran: false, data };
+            // As Caffe's tools write colours, for OpenCV reads them so.
+            Ok(if datum.channels == 3 { Held::BluePlanes(Arc::new(array)) } else { Held::Array(Arc::new(array)) })
         }
         false => {
             let [channels, height, width] = shape;
@@ -311,7 +320,7 @@ fn sample_of(value: &Value, input: &[u8], wanted: &Wanted) -> Found {
 /// Whether a value is an image by its first bytes, or by its axes.
 fn is_image(value: &Value, input: &[u8]) -> bool {
     match held_by(value) {
-        Ok(Held::Array(_)) => true,
+        Ok(Held::Array(_) | Held::BluePlanes(_)) => true,
         Ok(Held::Bytes(part)) => Kind::of(&part.first(input, SNIFF_BYTES)) != Kind::Unknown,
         Err(_) => false,
     }
@@ -360,11 +369,13 @@ fn label_of(value: &Value, input: &[u8]) -> Label {
 //
 //     bit 0 each byte is a character of UTF-8   bit 1 pixels   bit 2 Fortran's order   bits 3, 4 what bits 12 to 30 hold:
 //     0 of two axes the last   1 of three the last, below 16, times 2^15, and the second   2 the first and the second
-//     likewise   3 the last times 2^9, and the second
+//     likewise   3 the last times 2^9, and the second   bit 5 planes of blue, green and red, to be woven into pixels of red, green
+//     and blue
 const LATIN1: u32 = 1;
 const PIXELS: u32 = 2;
 const FORTRAN: u32 = 4;
 const FORM_SHIFT: u32 = 3;
+const BLUE_PLANES: u32 = 32;
 const SHAPE_SHIFT: u32 = 12;
 /// Bits of a shape, and those of the second axis of three.
 const SHAPE_BITS: u32 = 19;
@@ -375,14 +386,18 @@ const SHORT_BITS: u32 = 9;
 pub(super) fn recipe(held: &Held) -> std::result::Result<(Range<usize>, usize, u32), String> {
     let part = match held {
         Held::Bytes(part) => part,
-        Held::Array(array) => &array.data,
+        Held::Array(array) | Held::BluePlanes(array) => &array.data,
     };
     let (range, coded) = match part {
         Part::Plain(range) => (range.clone(), 0),
         Part::Latin1 { range, .. } => (range.clone(), LATIN1),
         Part::Owned(_) => return Err("its bytes are escaped, as pickles of protocol 0 have them".to_owned()),
     };
-    let Held::Array(array) = held else { return Ok((range, part.len(), coded)) };
+    let (array, planes) = match held {
+        Held::Bytes(_) => return Ok((range, part.len(), coded)),
+        Held::Array(array) => (array, 0),
+        Held::BluePlanes(array) => (array, BLUE_PLANES),
+    };
     let small = |axis: u64, bits: u32| u32::try_from(axis).ok().filter(|axis| *axis > 0 && axis >> bits == 0);
     let (form, shape) = match array.shape[..] {
         [_, b] => small(b, SHAPE_BITS).map(|b| (0, b)),
@@ -397,8 +412,10 @@ pub(super) fn recipe(held: &Held) -> std::result::Result<(Range<usize>, usize, u
     .filter(|_| !part.is_empty())
     .ok_or_else(|| format!("pixels of shape {}, which are not read", plain::by(&array.shape)))?;
     let order = if array.is_fortran { FORTRAN } else { 0 };
-    let recipe = coded | PIXELS | order | form << FORM_SHIFT | shape << SHAPE_SHIFT;
-    let head = npy::head(&array.dtype, &array.shape, array.is_fortran);
+    let recipe = coded | PIXELS | order | planes | form << FORM_SHIFT | shape << SHAPE_SHIFT;
+    let woven = woven_shape(&array.shape);
+    let shape = if planes == 0 { &array.shape } else { &woven };
+    let head = npy::head(&array.dtype, shape, array.is_fortran);
     Ok((range, head.len() + part.len(), recipe))
 }
 
@@ -428,7 +445,20 @@ pub fn image(fetched: &[u8], recipe: u32) -> Result<Cow<'_, [u8]>> {
         _ => third(two(SHORT_BITS).0, two(SHORT_BITS).1).map(|a| vec![a, two(SHORT_BITS).1, two(SHORT_BITS).0]),
     };
     let shape = shape.ok_or_else(|| Error::data(format!("{all} bytes of pixels, which are of another shape")))?;
+    if recipe & BLUE_PLANES != 0 {
+        let mut out = npy::head("|u1", &woven_shape(&shape), false);
+        let plane = bytes.len() / 3;
+        out.extend((0..plane).flat_map(|at| [2, 1, 0].map(|colour| bytes[colour * plane + at])));
+        return Ok(Cow::Owned(out));
+    }
     Ok(Cow::Owned([&npy::head("|u1", &shape, recipe & FORTRAN != 0), &*bytes].concat()))
+}
+
+/// The axes of planes, as pixels have them.
+fn woven_shape(planes: &[u64]) -> Vec<u64> {
+    let mut shape = planes.to_vec();
+    shape.rotate_left(1);
+    shape
 }
 
 #[cfg(test)]

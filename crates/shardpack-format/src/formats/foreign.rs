@@ -339,6 +339,12 @@ pub trait Walk {
     /// When it cannot be read.
     fn image(&mut self, out: &mut Vec<u8>) -> Result<()>;
 
+    /// First bytes of that image, [`crate::image_header::SNIFF_BYTES`] if it has so many; they replace what `out` holds.
+    ///
+    /// # Errors
+    /// As [`Walk::image`].
+    fn first(&mut self, out: &mut Vec<u8>) -> Result<()>;
+
     /// All that the unpacked file holds of that record, where it is one that is made of records: the image, and what there is beside
     /// it.
     ///

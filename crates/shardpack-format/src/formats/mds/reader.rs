@@ -15,6 +15,7 @@ use super::{NAME, layout::WORD_BYTES};
 use crate::{
     Error, Result,
     formats::foreign::{Foreign, Input, Record, Skip, Walk, Wanted, append, unreadable},
+    image_header::SNIFF_BYTES,
 };
 
 /// Longest config that is read, in bytes: some hundred for each column.
@@ -194,6 +195,21 @@ impl Walk for Shard {
         let image = made(fetched, recipe)?;
         out.clear();
         out.extend_from_slice(&image);
+        Ok(())
+    }
+
+    fn first(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        match &self.image {
+            Some((place, AS_IT_IS)) => {
+                let image = self.record.get(place.clone()).unwrap_or_default();
+                out.clear();
+                out.extend(image.iter().take(SNIFF_BYTES));
+            }
+            _ => {
+                self.image(out)?;
+                out.truncate(SNIFF_BYTES);
+            }
+        }
         Ok(())
     }
 

@@ -12,8 +12,15 @@ use super::{
 };
 use crate::{
     Error, Result,
-    formats::foreign::{self, Foreign, Image, Input, Label, Record, Skip, Walk, Wanted},
+    formats::foreign::{self, Foreign, Image, Input, Label, Other, Plain, Record, Skip, Walk, Wanted},
+    image_header::SNIFF_BYTES,
 };
+
+/// What the labels of objects are called as a component, and what several others are.
+const BOXES: &str = "boxes";
+const LABELS: &str = "labels";
+/// How a component is made of a record: all its labels as text.
+const OF_LABELS: u32 = 1;
 
 /// RecordIO files, as shards of others.
 pub(super) struct RecordIo;
@@ -45,6 +52,40 @@ impl Foreign for RecordIo {
         records.image(&mut out)?;
         Ok(Cow::Owned(out))
     }
+
+    fn component(&self, fetched: &[u8], _: u32) -> Result<Vec<u8>> {
+        let mut records = Records::new(fetched, Some(fetched.len() as u64), 0);
+        records.next()?;
+        let header = ImageHeader::read(&records.payload);
+        let labels = header.map(|header| records.labels(&header)).filter(|labels| labels.len() > 1);
+        labels
+            .and_then(|labels| text(&labels))
+            .ok_or_else(|| Error::data("the record has not several labels").at_byte(0))
+    }
+}
+
+/// Whether labels are those of objects as `im2rec --pack-label` lays them out: the length of what comes first, which is 2 or more and
+/// begins with both lengths; the length of an object, which is 5 or more; and one object or more, each with the number of its class and a box.
+fn are_boxes(labels: &[f32]) -> bool {
+    let [first, each, ..] = *labels else { return false };
+    let whole = |value: f32, least: f32| {
+        (value.fract() == 0.0 && value >= least && value <= labels.len() as f32).then_some(value as usize)
+    };
+    let (Some(first), Some(each)) = (whole(first, 2.0), whole(each, 5.0)) else { return false };
+    let objects = labels.get(first..).unwrap_or_default();
+    !objects.is_empty()
+        && objects.len().is_multiple_of(each)
+        && objects.chunks_exact(each).all(|object| {
+            // -1 stands for none.
+            object[0].fract() == 0.0 && object[0] >= -1.0 && object[1..5].iter().all(|place| place.is_finite())
+        })
+}
+
+/// Labels as text; `None` where they are too many.
+fn text(labels: &[f32]) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    Plain::write_list(labels.iter().map(|label| Plain::Single(*label)), &mut out);
+    (labels.len() <= Plain::MOST_VALUES).then_some(out)
 }
 
 /// Key and offset of each record, from the bytes of an index.
@@ -176,18 +217,24 @@ impl<R: Skip> Records<R> {
         }
     }
 
-    fn label(&self, header: &ImageHeader) -> Label {
+    /// Numbers of the list between header and image, if there is one.
+    fn labels(&self, header: &ImageHeader) -> Vec<f32> {
+        let end = IMAGE_HEADER_BYTES + header.flag as usize * LABEL_BYTES;
+        let bytes = self.payload.get(IMAGE_HEADER_BYTES..end).unwrap_or_default();
+        bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
+    }
+
+    fn label(&self, header: &ImageHeader, labels: &[f32]) -> Label {
         let values = header.flag.max(1) as usize;
         if self.label_number >= values {
             return Label::Unfit(format!("it has {values} labels, number {} is wanted", self.label_number));
         }
+        if self.label_number == 0 && are_boxes(labels) {
+            return Label::Missing;
+        }
         let value = match header.flag {
             0 => header.label,
-            _ => {
-                let at = IMAGE_HEADER_BYTES + self.label_number * LABEL_BYTES;
-                let bytes = self.payload.get(at..).and_then(<[u8]>::first_chunk);
-                bytes.map_or(f32::NAN, |bytes| f32::from_le_bytes(*bytes))
-            }
+            _ => labels.get(self.label_number).copied().unwrap_or(f32::NAN),
         };
         // Beyond 2^63 a number is none that a label can be.
         match value.fract() == 0.0 && value.abs() < i64::MAX as f32 {
@@ -236,11 +283,19 @@ impl<R: Skip> Walk for Records<R> {
         };
         // Both are at most the payload's length, which has 32 bits.
         self.image_at = Some(image_at as usize);
-        if self.label_number < header.flag as usize {
-            self.read_until(IMAGE_HEADER_BYTES + (self.label_number + 1) * LABEL_BYTES)?;
-        }
-        record.label = self.label(&header);
+        self.read_until(image_at as usize)?;
+        let labels = self.labels(&header);
+        record.label = self.label(&header, &labels);
         record.labels = header.flag.max(1) as usize;
+        if labels.len() > 1 {
+            let text = text(&labels);
+            record.others.push(Other {
+                name: if are_boxes(&labels) { BOXES } else { LABELS }.to_owned(),
+                bytes: text.as_ref().map_or(labels.len() * LABEL_BYTES, Vec::len) as u64,
+                offset: text.is_some().then_some(start),
+                recipe: OF_LABELS,
+            });
+        }
         record.image = Ok(Image {
             name: String::new(),
             fetch: record.range.clone(),
@@ -258,6 +313,14 @@ impl<R: Skip> Walk for Records<R> {
         let image = image.ok_or_else(|| Error::data("the record has no image").at_byte(self.at))?;
         out.clear();
         out.extend_from_slice(image);
+        Ok(())
+    }
+
+    fn first(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        let at = self.image_at.unwrap_or(0);
+        self.read_until(at + SNIFF_BYTES)?;
+        out.clear();
+        out.extend(self.payload.get(at..).unwrap_or_default().iter().take(SNIFF_BYTES));
         Ok(())
     }
 }

@@ -40,6 +40,7 @@
 
 mod example;
 mod layout;
+mod pixels;
 mod reader;
 mod sidecars;
 mod writer;

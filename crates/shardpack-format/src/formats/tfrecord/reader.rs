@@ -8,21 +8,30 @@ use std::{borrow::Cow, io, ops::Range};
 use super::{
     example::{Example, Kind as ListKind, List, Value},
     layout::{self, FOOT_BYTES, FRAME_BYTES, HEAD_BYTES, MOST_DATA_BYTES},
+    pixels,
 };
 use crate::{
     Error, Result,
     formats::foreign::{self, Foreign, Image, Input, Label, Other, Record, Skip, Walk, Wanted},
     image_header::{Kind, SNIFF_BYTES},
+    size,
 };
 
 /// Where the image is looked for, in this order, before all lists of bytes are looked at.
 const IMAGES: &[&str] = &["image/encoded", "image", "image_raw", "jpeg", "png"];
 /// Where the label is looked for, in this order.
 const LABELS: &[&str] = &["image/class/label", "label", "labels", "class", "cls", "target", "image/label"];
+/// What several labels are called as a component.
+const LABELS_NAME: &str = "labels";
 /// Where the name of the class is looked for, in this order.
 const CLASSES: &[&str] = &["image/class/text", "image/class/synset"];
 /// Where the name of the image file is looked for, in this order.
 const FILENAMES: &[&str] = &["image/filename", "filename"];
+
+/// What is fetched holds the file of an image, as it lies there.
+const AS_IT_IS: u32 = 0;
+/// It holds pixels, which a file is made of.
+const OF_PIXELS: u32 = 1;
 
 /// TFRecord files, as shards of others.
 pub(super) struct TfRecords;
@@ -45,6 +54,8 @@ impl Foreign for TfRecords {
             has_ended: false,
             record: Vec::new(),
             image: None,
+            head: Vec::new(),
+            of_pixels: 0,
             wanted: wanted.clone(),
         }))
     }
@@ -52,8 +63,11 @@ impl Foreign for TfRecords {
     fn image<'r>(&self, fetched: &'r [u8], _: u32, wanted: &Wanted) -> Result<Cow<'r, [u8]>> {
         let data = layout::data(fetched).map_err(|fault| Error::data(fault.what))?;
         let example = parse(data).map_err(Error::data)?;
-        let (_, range) = image(&example, data, wanted).map_err(Error::data)?;
-        Ok(Cow::Borrowed(&data[range]))
+        let Found { head, place, .. } = image(&example, data, wanted).map_err(Error::data)?;
+        Ok(match head.is_empty() {
+            true => Cow::Borrowed(&data[place]),
+            false => Cow::Owned([&head, &data[place]].concat()),
+        })
     }
 
     fn component(&self, fetched: &[u8], recipe: u32) -> Result<Vec<u8>> {
@@ -76,8 +90,12 @@ struct Records {
     has_ended: bool,
     /// The record that was read last, whole.
     record: Vec<u8>,
-    /// Where the image lies in it.
+    /// Where the image lies in it, or the pixels that it is made of.
     image: Option<Range<usize>>,
+    /// What stands before pixels in their file; empty before an image that is one.
+    head: Vec<u8>,
+    /// How many images were pixels.
+    of_pixels: u64,
     wanted: Wanted,
 }
 
@@ -158,18 +176,21 @@ impl Records {
         match parse(data) {
             Ok(example) => {
                 let found = image(&example, data, &self.wanted);
-                describe(&mut record, &example, data, found.as_ref().ok().map(|(key, _)| *key), &self.wanted);
-                record.image = found.and_then(|(key, place)| {
+                describe(&mut record, &example, data, found.as_ref().ok().map(|found| found.key), &self.wanted);
+                record.image = found.and_then(|Found { key, place, head }| {
                     let offset = HEAD_BYTES + place.start;
-                    let bytes = u32::try_from(place.len()).map_err(|_| "an image of 4 GiB or more".to_owned())?;
-                    self.image = Some(offset..offset + place.len());
+                    let bytes = u32::try_from(head.len() + place.len());
+                    let bytes = bytes.map_err(|_| "an image of 4 GiB or more".to_owned())?;
+                    let recipe = if head.is_empty() { AS_IT_IS } else { OF_PIXELS };
+                    self.of_pixels += u64::from(recipe);
+                    (self.image, self.head) = (Some(offset..offset + place.len()), head);
                     Ok(Image {
                         name: lossy(key),
                         fetch: range.clone(),
                         bytes,
                         offset: range.start + offset as u64,
-                        in_parts: false,
-                        recipe: 0,
+                        in_parts: recipe != AS_IT_IS,
+                        recipe,
                     })
                 });
             }
@@ -193,8 +214,26 @@ impl Walk for Records {
         let image = self.image.clone().and_then(|range| self.record.get(range));
         let image = image.ok_or_else(|| Error::data("the record has no image that can be had"))?;
         out.clear();
+        out.extend_from_slice(&self.head);
         out.extend_from_slice(image);
         Ok(())
+    }
+
+    fn first(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        let image = self.image.clone().and_then(|range| self.record.get(range)).unwrap_or_default();
+        out.clear();
+        out.extend(self.head.iter().chain(image).take(SNIFF_BYTES));
+        Ok(())
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let pixels = (self.of_pixels > 0).then(|| {
+            format!(
+                "pixels without a file in {}: arrays, by the size beside them",
+                size::counted(self.of_pixels, "record")
+            )
+        });
+        pixels.into_iter().collect()
     }
 }
 
@@ -203,37 +242,70 @@ fn parse(data: &[u8]) -> Result<Example<'_>, String> {
         .map_err(|fault| format!("not a tf.train.Example: byte {} of its data: {}", fault.at, fault.what))
 }
 
-/// Key and place in the data of the image; text says why there is none.
-fn image<'a>(example: &Example<'a>, data: &[u8], wanted: &Wanted) -> Result<(&'a [u8], Range<usize>), String> {
+/// The image of an example.
+struct Found<'a> {
+    key: &'a [u8],
+    /// Where it lies in the data, or the pixels that it is made of.
+    place: Range<usize>,
+    /// What stands before pixels in their file; empty before an image that is one.
+    head: Vec<u8>,
+}
+
+/// The image of an example, by its content; names choose among several. Text says why there is none.
+fn image<'a>(example: &Example<'a>, data: &[u8], wanted: &Wanted) -> Result<Found<'a>, String> {
     let named = |name: &str| example.iter().find(|(key, _)| *key == name.as_bytes());
-    let found = match &wanted.image {
-        Some(name) => Some(named(name).ok_or_else(|| format!("no feature {name:?}: {}", keys(example)))?),
-        None => IMAGES.iter().filter_map(|name| named(name)).find(|(_, list)| is_bytes(list)),
+    let is_file = |place: &Range<usize>| {
+        let bytes = data.get(place.clone()).unwrap_or_default();
+        Kind::of(&bytes[..bytes.len().min(SNIFF_BYTES)]) != Kind::Unknown
     };
-    if let Some((key, list)) = found {
+    let head = |place: &Range<usize>| match is_file(place) {
+        true => None,
+        false => pixels::head(example, data, data.get(place.clone()).unwrap_or_default()),
+    };
+    let found = |(key, list): (&'a [u8], &List)| {
         let place = example.only_bytes(list).ok_or_else(|| match list.kind {
             ListKind::Bytes => format!("feature {:?} has {} values, not one", lossy(key), list.values),
             _ => format!("feature {:?} holds no bytes", lossy(key)),
         })?;
-        return Ok((key, place));
+        Ok(Found { key, head: head(&place).unwrap_or_default(), place })
+    };
+    if let Some(name) = &wanted.image {
+        return found(named(name).ok_or_else(|| format!("no feature {name:?}: {}", keys(example)))?);
     }
-    let mut like_images = example.iter().filter_map(|(key, list)| {
-        let place = example.only_bytes(list)?;
-        let start = data.get(place.clone())?;
-        (Kind::of(&start[..start.len().min(SNIFF_BYTES)]) != Kind::Unknown).then_some((key, place))
-    });
+    let named: Vec<_> = IMAGES.iter().filter_map(|name| named(name)).collect();
+    let bytes = named.iter().filter(|(_, list)| is_bytes(list));
+    let is_image = |(_, list): &&(&[u8], &List)| {
+        list.values > 1 || example.only_bytes(list).is_some_and(|place| is_file(&place) || head(&place).is_some())
+    };
+    if let Some(one) = bytes.clone().find(is_image) {
+        return found(*one);
+    }
+    let mut like = example.iter().filter(|(_, list)| example.only_bytes(list).is_some_and(|place| is_file(&place)));
     // A name that says so, of what may be pixels. One number is an id.
-    let odd = IMAGES.iter().filter_map(|name| named(name)).find(|(_, list)| !is_bytes(list) && list.values > 1);
-    match (like_images.next(), like_images.next()) {
+    let odd = named.iter().find(|(_, list)| is_bytes(list) || list.values > 1);
+    match (like.next(), like.next()) {
         (Some((like, _)), None) if let Some((odd, _)) = odd => Err(format!(
-            "feature {:?} holds no bytes, and {:?} looks like an image: --image-feature says which is meant",
+            "feature {:?} holds no image, and {:?} looks like one: --image-feature says which is meant",
             lossy(odd),
             lossy(like)
         )),
-        (Some(found), None) => Ok(found),
-        (None, _) => Err(format!("no feature holds an image: {}", keys(example))),
+        (Some(one), None) => found(one),
         (Some((one, _)), Some((two, _))) => {
             Err(format!("features {:?} and {:?} both look like the image", lossy(one), lossy(two)))
+        }
+        // Whether its bytes are an image that nothing here knows, a person may say.
+        (None, _) if let Some(one) = bytes.clone().next() => found(*one),
+        (None, _) => {
+            let is_pixels =
+                |(_, list): &(&[u8], &List)| example.only_bytes(list).is_some_and(|place| head(&place).is_some());
+            let mut like = example.iter().filter(is_pixels);
+            match (like.next(), like.next()) {
+                (Some(one), None) => found(one),
+                (Some((one, _)), Some((two, _))) => {
+                    Err(format!("features {:?} and {:?} both look like pixels", lossy(one), lossy(two)))
+                }
+                (None, _) => Err(format!("no feature holds an image: {}", keys(example))),
+            }
         }
     }
 }
@@ -241,15 +313,24 @@ fn image<'a>(example: &Example<'a>, data: &[u8], wanted: &Wanted) -> Result<(&'a
 /// Fills in what an example says beside its image, which is the feature `image`.
 fn describe(record: &mut Record, example: &Example<'_>, data: &[u8], image: Option<&[u8]>, wanted: &Wanted) {
     let mut used: Vec<&[u8]> = image.into_iter().collect();
+    let mut several = None;
     let label = match &wanted.label {
         Some(name) => Some(name.as_str()),
         None => LABELS.iter().copied().find(|name| example.list(name.as_bytes()).is_some_and(|list| list.values > 0)),
     };
     if let Some((name, list)) = label.and_then(|name| Some((name, example.list(name.as_bytes())?))) {
-        record.label = label_of(example, data, list, wanted.label_number);
-        record.label_name = name.to_owned();
         record.labels = list.values;
-        used.push(name.as_bytes());
+        // Of several objects none is the class of the image, unless a person says so.
+        let is_of_objects = list.values > 1 && wanted.label.is_none() && wanted.label_number == 0 && has_boxes(example);
+        if !is_of_objects {
+            record.label = label_of(example, data, list, wanted.label_number);
+            record.label_name = name.to_owned();
+        }
+        if list.values <= 1 {
+            used.push(name.as_bytes());
+        } else {
+            several = Some(name.as_bytes());
+        }
     }
     let mut text = |names: &[&'static str]| {
         let (name, place) = names.iter().find_map(|name| {
@@ -270,9 +351,20 @@ fn describe(record: &mut Record, example: &Example<'_>, data: &[u8], image: Opti
             (None, Some(text)) => (text.len() as u64, Some(start), number),
             (None, None) => (list.bytes, None, 0),
         };
-        Other { name: lossy(key), bytes, offset, recipe }
+        // One that is called as readers call that of one label would be read as such.
+        let name =
+            if several == Some(key) && ["label", "cls"].contains(&&*lossy(key)) { LABELS_NAME } else { &lossy(key) };
+        Other { name: name.to_owned(), bytes, offset, recipe }
     };
     record.others = others.map(other).collect();
+}
+
+/// Whether an example has boxes of objects, by the names of its features: lists of as many numbers for each of four sides.
+fn has_boxes(example: &Example<'_>) -> bool {
+    let last = |key: &[u8]| lossy(key).to_lowercase().rsplit('/').next().unwrap_or_default().to_owned();
+    let is_numbers = |list: &List| matches!(list.kind, ListKind::Floats | ListKind::Ints);
+    let names = example.iter().filter(|(_, list)| is_numbers(list)).map(|(key, _)| last(key));
+    names.filter(|name| name.contains("box") || ["xmin", "ymin", "xmins", "ymins"].contains(&name.as_str())).count() > 0
 }
 
 fn label_of(example: &Example<'_>, data: &[u8], list: &List, number: usize) -> Label {
@@ -490,9 +582,7 @@ mod tests {
         assert_eq!(found(&some, Some("image")).unwrap_err(), "feature \"image\" holds no bytes");
         assert!(found(&some[..1], None).is_err() && found(&[], None).is_err());
         let pixels = [("image", small(&[3, 4])), ("thumb", text(JPEG))];
-        assert!(
-            found(&pixels, None).unwrap_err().contains("\"thumb\" looks like an image: --image-feature says which")
-        );
+        assert!(found(&pixels, None).unwrap_err().contains("\"thumb\" looks like one: --image-feature says which"));
         assert_eq!(found(&pixels, Some("thumb")).unwrap(), "thumb");
         let frames = field(0x0a, &[field(0x0a, JPEG), field(0x0a, JPEG)].concat());
         assert_eq!(found(&[("jpeg", frames)], None).unwrap_err(), "feature \"jpeg\" has 2 values, not one");

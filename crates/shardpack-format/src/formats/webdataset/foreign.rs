@@ -129,6 +129,12 @@ impl Walk for Samples {
         Ok(())
     }
 
+    fn first(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        out.clear();
+        out.extend(self.image.iter().flatten().take(SNIFF_BYTES));
+        Ok(())
+    }
+
     fn lost(&mut self) -> Vec<Error> {
         std::mem::take(&mut self.ends)
     }

@@ -27,6 +27,8 @@ use crate::{monitor::Monitor, sys};
 
 /// How much of a file is looked at for names of images.
 const SNIFFED_BYTES: u64 = 64 << 20;
+/// The member with the name of an image's file.
+pub(super) const FILE_NAME: &[u8] = b"\"file_name\"";
 /// How many names are tried.
 const TRIED: usize = 8;
 
@@ -150,12 +152,12 @@ fn list<'a>(values: impl Iterator<Item = &'a RawValue>, out: &mut Vec<u8>) {
     out.push(b']');
 }
 
-/// The folder that the images of a file in `folder` are in, by trying the first of them.
+/// The folder that the images of a file in `folder` are in, by trying the first of those that `member` names.
 ///
 /// # Errors
 /// When they are in none of those where they usually are.
-pub(super) fn root(path: &Path, folder: &Path) -> Result<PathBuf> {
-    let names = first_names(path)?;
+pub(super) fn root(path: &Path, folder: &Path, member: &[u8]) -> Result<PathBuf> {
+    let names = first_names(path, member)?;
     let parent = match folder.file_name() {
         Some(_) => {
             folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_path_buf()
@@ -193,8 +195,7 @@ fn shown(folders: &[PathBuf]) -> String {
 }
 
 /// The first names of images that stand in a file, found without parsing it.
-fn first_names(path: &Path) -> Result<Vec<String>> {
-    const MEMBER: &[u8] = b"\"file_name\"";
+fn first_names(path: &Path, member: &[u8]) -> Result<Vec<String>> {
     let failed = |e| sys::io_error("cannot read", path, e);
     let mut input = File::open(path).map_err(failed)?.take(SNIFFED_BYTES);
     let (mut held, mut piece, mut names) = (Vec::new(), vec![0; 1 << 20], Vec::new());
@@ -202,8 +203,8 @@ fn first_names(path: &Path) -> Result<Vec<String>> {
         let read = input.read(&mut piece).map_err(failed)?;
         held.extend_from_slice(&piece[..read]);
         let mut at = 0;
-        while let Some(found) = held[at..].windows(MEMBER.len()).position(|window| window == MEMBER) {
-            let value = &held[at + found + MEMBER.len()..];
+        while let Some(found) = held[at..].windows(member.len()).position(|window| window == member) {
+            let value = &held[at + found + member.len()..];
             let value = value.trim_ascii_start().strip_prefix(b":").unwrap_or_default();
             let mut values = serde_json::Deserializer::from_slice(value).into_iter::<String>();
             match values.next() {
@@ -215,7 +216,7 @@ fn first_names(path: &Path) -> Result<Vec<String>> {
                 }
                 _ => {}
             }
-            at += found + MEMBER.len();
+            at += found + member.len();
             if names.len() == TRIED {
                 return Ok(names);
             }

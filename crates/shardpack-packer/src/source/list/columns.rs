@@ -24,7 +24,7 @@ const PATHS: [&str; 16] = [
     "image_filename",
 ];
 /// Names of columns with labels, the likeliest first.
-const LABELS: [&str; 12] = [
+const LABELS: [&str; 13] = [
     "label",
     "target",
     "label_id",
@@ -35,6 +35,7 @@ const LABELS: [&str; 12] = [
     "class_name",
     "label_name",
     "category_name",
+    "gt_label",
     "labels",
     "y",
 ];

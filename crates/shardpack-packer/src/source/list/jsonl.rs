@@ -1,6 +1,11 @@
 //! Lists of JSON objects: one a line, or in one list. Members that have no other place keep the letters they have.
 
-use std::{borrow::Cow, collections::HashSet, fmt, io::Read};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashSet},
+    fmt,
+    io::Read,
+};
 
 use serde::{
     Deserialize, Deserializer,
@@ -58,7 +63,7 @@ pub(super) fn read(input: impl Read, rows: &mut Rows<'_>, monitor: &dyn Monitor)
         let text = line.strip_prefix(json::BOM).filter(|_| number == 1).unwrap_or(line);
         match text.trim_ascii().is_empty() {
             true => Ok(()),
-            false => add(text, "line", number, &mut roles, rows),
+            false => add(text, "line", number, &Classes::default(), &mut roles, rows),
         }
     })
 }
@@ -67,9 +72,28 @@ pub(super) fn read(input: impl Read, rows: &mut Rows<'_>, monitor: &dyn Monitor)
 pub(super) fn read_array(bytes: &[u8], rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Result<()> {
     let all: Vec<&RawValue> =
         serde_json::from_slice(bytes).map_err(|error| Error::data(format!("not a list of objects: {error}")))?;
+    read_objects(&all, &Classes::default(), rows, monitor)
+}
+
+/// What a list says of all its objects.
+#[derive(Debug, Default)]
+pub(super) struct Classes {
+    /// Names of the classes in the order of labels.
+    pub names: Vec<String>,
+    /// The member of an object with the list of its parts, and that of a part with its label: each sample tells what these are called.
+    pub of_parts: Option<(&'static str, &'static str)>,
+}
+
+/// Reads objects that stand in a list.
+pub(super) fn read_objects(
+    all: &[&RawValue],
+    classes: &Classes,
+    rows: &mut Rows<'_>,
+    monitor: &dyn Monitor,
+) -> Result<()> {
     let mut roles = None;
     for (number, object) in (1u64..).zip(all) {
-        add(object.get().as_bytes(), "element", number, &mut roles, rows)?;
+        add(object.get().as_bytes(), "element", number, classes, &mut roles, rows)?;
         if number % 4096 == 0 {
             monitor.go_on()?;
         }
@@ -86,7 +110,14 @@ struct Names {
 }
 
 /// Adds an object; the first decides what members are for.
-fn add(text: &[u8], what: &str, number: u64, names: &mut Option<Names>, rows: &mut Rows<'_>) -> Result<()> {
+fn add(
+    text: &[u8],
+    what: &str,
+    number: u64,
+    classes: &Classes,
+    names: &mut Option<Names>,
+    rows: &mut Rows<'_>,
+) -> Result<()> {
     let wrong = |why: String| Error::data(format!("{what} {number}: {why}"));
     let Members(members) = serde_json::from_slice(text).map_err(|error| wrong(format!("not an object: {error}")))?;
     let mut seen = HashSet::with_capacity(members.len());
@@ -117,6 +148,22 @@ fn add(text: &[u8], what: &str, number: u64, names: &mut Option<Names>, rows: &m
         let own = [Some(&names.path), names.label.as_ref(), names.split.as_ref()];
         for (name, raw) in members.iter().filter(|(name, _)| !own.iter().flatten().any(|own| *own == name)) {
             json::compact(raw.get(), object.member(name.as_bytes())?);
+        }
+        if let Some((parts, label)) = classes.of_parts
+            && raw("classes").is_none()
+        {
+            let parts = raw(parts)
+                .and_then(|raw| serde_json::from_str::<Vec<BTreeMap<String, serde_json::Value>>>(raw.get()).ok());
+            let labels = parts.iter().flatten().filter_map(|part| usize::try_from(part.get(label)?.as_u64()?).ok());
+            let named: BTreeMap<usize, &String> =
+                labels.filter_map(|label| Some((label, classes.names.get(label)?))).collect();
+            if !named.is_empty() {
+                let mut called = json::Object::begin(object.member(b"classes")?);
+                for (label, name) in named {
+                    json::string(name.as_bytes(), called.member(label.to_string().as_bytes())?)?;
+                }
+                called.end();
+            }
         }
         object.end();
     }

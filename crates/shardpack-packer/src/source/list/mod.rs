@@ -1,4 +1,4 @@
-//! A list of images: rows of a CSV, JSONL, Parquet or text file, or a COCO file; each row names a file and says more of it.
+//! A list of images: rows of a CSV, JSONL, Parquet or text file, a COCO file or one of OpenMMLab; each row names a file and says more of it.
 //!
 //! Holds at all times: no file outside of the root is read, whatever a list says; a sample's text has the numbers of the
 //! list to the digit.
@@ -11,6 +11,7 @@ mod json;
 mod jsonl;
 mod label_value;
 mod lines;
+mod mmlab;
 mod parquet;
 mod rows;
 
@@ -70,6 +71,7 @@ enum Kind {
     Array,
     Parquet,
     Coco,
+    MmLab,
 }
 
 /// Extensions of lists.
@@ -147,6 +149,8 @@ impl List {
             let first = first[..read].strip_prefix(json::BOM).unwrap_or(&first[..read]).trim_ascii_start();
             if first.starts_with(b"[") {
                 kind = Kind::Array;
+            } else if mmlab::is(path)? {
+                kind = Kind::MmLab;
             }
         }
         let said = [&columns.path, &columns.label, &columns.split];
@@ -158,7 +162,8 @@ impl List {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let root = match (&columns.root, kind) {
             (Some(root), _) => root.clone(),
-            (None, Kind::Coco) => coco::root(path, folder)?,
+            (None, Kind::Coco) => coco::root(path, folder, coco::FILE_NAME)?,
+            (None, Kind::MmLab) => coco::root(path, folder, mmlab::IMG_PATH)?,
             (None, _) => folder.to_path_buf(),
         };
         Ok(Self { path: path.to_path_buf(), kind, root, columns: columns.clone() })
@@ -206,6 +211,7 @@ impl List {
             Kind::Array => jsonl::read_array(&self.whole()?, rows, monitor),
             Kind::Parquet => parquet::read(open()?, rows, monitor),
             Kind::Coco => coco::read(&self.whole()?, rows, monitor),
+            Kind::MmLab => mmlab::read(&self.whole()?, rows, monitor),
         };
         read.map_err(|error| error.in_file(&self.path))
     }
@@ -228,11 +234,12 @@ pub fn fuzz(kind: u8, bytes: &[u8]) -> usize {
     let monitor = &crate::monitor::Silent;
     let options = Options { threads: 1, ..Options::default() };
     let Ok(mut rows) = Rows::new(&list, &options, true) else { return 0 };
-    let _ = match kind % 5 {
+    let _ = match kind % 6 {
         0 => csv::read(bytes, &mut rows, monitor),
         1 => csv::read_text(bytes, &mut rows, monitor),
         2 => jsonl::read(bytes, &mut rows, monitor),
         3 => jsonl::read_array(bytes, &mut rows, monitor),
+        4 => mmlab::read(bytes, &mut rows, monitor),
         _ => coco::read(bytes, &mut rows, monitor),
     };
     rows.finish(&options, monitor).map_or(0, |found| found.iter().map(|found| found.unpacked.len()).sum())
@@ -244,7 +251,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// What lists are made of.
-    const TOKENS: [&[u8]; 24] = [
+    const TOKENS: [&[u8]; 25] = [
         b"path",
         b"label",
         b"split",
@@ -267,13 +274,14 @@ mod tests {
         b":",
         b"\"images\":[{\"id\":1,\"file_name\":\"a\"}]",
         b"\"annotations\":[{\"image_id\":1}]",
+        b"{\"data_list\":[{\"img_path\":\"a\",\"gt_label\":1}]}",
         b"\xff",
         b"\0",
     ];
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_without_harm(kind in 0u8..5, tokens in prop::collection::vec(0usize..24, 0..40)) {
+        fn any_bytes_are_read_without_harm(kind in 0u8..6, tokens in prop::collection::vec(0usize..25, 0..40)) {
             let bytes: Vec<u8> = tokens.into_iter().flat_map(|token| TOKENS[token]).copied().collect();
             fuzz(kind, &bytes);
         }

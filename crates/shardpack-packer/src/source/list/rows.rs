@@ -96,6 +96,8 @@ pub(super) struct Rows<'a> {
     texts: Vec<u8>,
     has_text: bool,
     words: Words,
+    /// Names of the classes in the order of labels, where the list tells them.
+    pub known: Vec<Vec<u8>>,
     rows: Vec<Taken>,
     /// Why labels are none, by number of the row.
     unfit: HashMap<usize, String>,
@@ -125,6 +127,7 @@ impl<'a> Rows<'a> {
             texts: Vec::new(),
             has_text: false,
             words: Words::default(),
+            known: Vec::new(),
             rows: Vec::new(),
             unfit: HashMap::new(),
             split_names: Vec::new(),
@@ -338,8 +341,10 @@ impl<'a> Rows<'a> {
                 .help("--split-column NAME says which column has them"));
         }
         let said = self.said();
-        let (words, unfit) = (std::mem::take(&mut self.words), std::mem::take(&mut self.unfit));
-        let classes = Classes::settle(said.iter().copied(), &words, &[]);
+        let (mut words, unfit) = (std::mem::take(&mut self.words), std::mem::take(&mut self.unfit));
+        let known = if self.has_labels { std::mem::take(&mut self.known) } else { Vec::new() };
+        words.intern_all(&known);
+        let classes = Classes::settle(said.iter().copied(), &words, &known);
         let has_labels = self.has_labels && !classes.is_unlabelled;
         if self.has_labels && !has_labels {
             self.notes.push("no row has a label".to_owned());

@@ -4,6 +4,7 @@
 //! record. Images are read from those places afterwards, in whatever order the copy wants, and the record's own checksum
 //! is compared again then. What is compressed is unpacked into the work folder first, for it has no places.
 
+mod class_trees;
 mod components;
 mod open;
 mod preview;
@@ -129,12 +130,18 @@ impl Shards {
         let names_suffice = wanted.entries
             == Entries { label_from: wanted.entries.label_from.clone(), ..Entries::default() }
             && lmdb::label_file(&wanted.entries).is_some();
-        let has_keys = |kind| kind == Kind::Lmdb || kind == Kind::Hdf5 && names_suffice;
+        let of_keys = Entries { label_from: None, key_pattern: None, ..wanted.entries.clone() }.is_unsaid()
+            && wanted.entries.label_from.as_deref().is_none_or(|from| from == "key");
+        let has_keys = |kind: Kind| match kind {
+            Kind::Lmdb => true,
+            Kind::Hdf5 => names_suffice,
+            kind => of_keys && kind.has_member_names(),
+        };
         if let Some(other) = files.iter().find(|file| !wanted.entries.is_unsaid() && !has_keys(file.shard.kind)) {
             let what = format!("{}, which has no keys with values", other.shard.kind.name());
             return Err(Error::usage(what)
                 .in_file(&other.shard.path)
-                .help("--label-from, --key-pattern and --skip-header are for LMDBs"));
+                .help("--label-from and --skip-header are for LMDBs; of a tar, --label-from key and --key-pattern are taken too"));
         }
         if files.len() > open::MOST_FILES || files.iter().any(|file| file.shard.bytes > open::MOST_FILE_BYTES) {
             return Err(Error::usage("more than 16 million files, or one of more than 1 TiB"));
@@ -210,6 +217,7 @@ impl Shards {
         }
         words.intern_all(&known);
         self.check_label(&scanned)?;
+        let trees = class_trees::find(&self.files, &mut scanned, &mut words, &wanted);
         let said = scanned.iter().flat_map(|file| file.rows.iter().map(|row| row.said));
         let classes = Classes::settle(said, &words, &known);
         let kinds = components::kinds(&scanned, options).map_err(|error| error.in_file(&self.files[0].shard.path))?;
@@ -254,13 +262,19 @@ impl Shards {
                             let reason = format!("{reason} ({})", file.shard.place(&file.name, row.offset));
                             one.unpacked.push(refuse(None, name, Fate::Skipped, reason));
                         }
-                        Ok(class) if !keep.wants(collector.path(class, name)) => {
+                        Ok(class)
+                            if !keep.wants(if trees.are_classes { name } else { collector.path(class, name) }) =>
+                        {
                             let why = "left out by --include or --exclude".to_owned();
                             one.unpacked.push(refuse(class, name, Fate::Filtered, why));
                         }
                         Ok(class) => {
                             let place = open::place(number, row.offset);
-                            collector.add(class, name, row.bytes, place, open::stamp(row.fetch_bytes, row.recipe))?;
+                            let stamp = open::stamp(row.fetch_bytes, row.recipe);
+                            match trees.are_classes {
+                                true => collector.add_path(class, name, row.bytes, place, stamp)?,
+                                false => collector.add(class, name, row.bytes, place, stamp)?,
+                            }
                             if !kinds.is_empty() {
                                 let pieces = scanned.fields.pieces(fields_start, fields_end, &kinds);
                                 collector.add_extra(&pieces.collect::<Vec<_>>(), None);
@@ -302,7 +316,7 @@ impl Shards {
                 notes.push(format!("… {more} such notes more: shardpack verify names them all"));
             }
             one.notes.append(&mut notes);
-            one.notes.extend(classes.note.clone());
+            one.notes.extend(classes.note.iter().chain(&trees.note).cloned());
             self.check_any(&one)?;
             found.push(one);
         }

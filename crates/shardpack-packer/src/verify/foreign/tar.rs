@@ -1,6 +1,6 @@
 //! A tar file, member by member: a sample's components, what readers drop, how the file ends.
 
-use std::ops::Range;
+use std::{collections::BTreeMap, ops::Range};
 
 use shardpack_format::{
     Error, Result,
@@ -18,7 +18,13 @@ use shardpack_format::{
 };
 
 use super::{Options, Problem, Walked, decode, list, of_sample, shown};
-use crate::{foreign::ShardFile, monitor::Monitor};
+use crate::{
+    foreign::{ShardFile, header_check::no_image},
+    monitor::Monitor,
+};
+
+/// First bytes of members that are called as images are, by where their data begins.
+type Firsts = BTreeMap<u64, Vec<u8>>;
 
 /// Longest image that is decoded.
 const MOST_BYTES: u64 = 1 << 30;
@@ -29,6 +35,7 @@ pub(super) fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor, w
     let mut reader = Reader::new(input.bytes, input.total_bytes);
     let mut grouper = Grouper::default();
     let (mut data, mut is_twice, mut texts) = (Vec::new(), false, Texts::default());
+    let mut firsts = Firsts::new();
     let wanted = Wanted::default();
     let of_bytes =
         |bytes: Range<u64>, what: String| Problem { file: shown(file), bytes: Some(bytes), what, ..Problem::default() };
@@ -39,36 +46,49 @@ pub(super) fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor, w
             Ok(None) => break,
             Err(error) => {
                 // The last sample may be whole, or lack what was cut off: it is counted, the error says the rest.
-                walked.sample(file, grouper.finish(), &texts, is_twice);
+                walked.sample(file, grouper.finish(), &texts, &firsts, is_twice);
                 return Err(error);
             }
         };
-        if options.decode && is_image(&member) {
+        let mut first = None;
+        if is_image(&member) || is_named_image(&member.name) {
             data.clear();
-            reader.read_data(&mut data, MOST_BYTES)?;
-            if let Err(what) = decode::decode(&data, &mut walked.not_decoded) {
-                let what = format!("{}: {what}", String::from_utf8_lossy(&member.name));
-                walked.add(of_bytes(member.data_offset..member.data_offset + member.bytes, what));
+            match options.decode && is_image(&member) {
+                true => reader.read_data(&mut data, MOST_BYTES)?,
+                false => reader.read_first(&mut data, SNIFF_BYTES as u64)?,
             }
+            first = Some((member.data_offset, data[..data.len().min(SNIFF_BYTES)].to_vec()));
+        }
+        if options.decode
+            && is_image(&member)
+            && let Err(what) = decode::decode(&data, &mut walked.not_decoded)
+        {
+            let what = format!("{}: {what}", String::from_utf8_lossy(&member.name));
+            walked.add(of_bytes(member.data_offset..member.data_offset + member.bytes, what));
         }
         let data_offset = member.data_offset;
         match grouper.add(member) {
             Ok(sample) => {
                 if sample.is_some() {
-                    walked.sample(file, sample, &std::mem::take(&mut texts), std::mem::take(&mut is_twice));
+                    let (texts, firsts) = (std::mem::take(&mut texts), std::mem::take(&mut firsts));
+                    walked.sample(file, sample, &texts, &firsts, std::mem::take(&mut is_twice));
                 }
+                firsts.extend(first);
                 // Folders and the like are taken without being part of a sample.
                 let last = grouper.current().and_then(|sample| sample.components.last());
                 if let Some(Component { extension, bytes, .. }) = last.filter(|last| last.offset == data_offset)
                     && let Some(text) = texts.slot(extension, *bytes, &wanted)
                     && let Err(error) = reader.read_data(text, *bytes)
                 {
-                    walked.sample(file, grouper.finish(), &texts, is_twice);
+                    walked.sample(file, grouper.finish(), &texts, &firsts, is_twice);
                     return Err(error);
                 }
             }
             Err(dropped) => {
-                reader.read_first(&mut data, SNIFF_BYTES as u64)?;
+                match first {
+                    Some((_, bytes)) => data = bytes,
+                    None => reader.read_first(&mut data, SNIFF_BYTES as u64)?,
+                }
                 if !is_lost(&dropped, &data, grouper.current()) {
                     *walked.passed.entry(dropped.issue.counted_as()).or_default() += 1;
                     continue;
@@ -84,7 +104,7 @@ pub(super) fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor, w
             }
         }
     }
-    walked.sample(file, grouper.finish(), &texts, is_twice);
+    walked.sample(file, grouper.finish(), &texts, &firsts, is_twice);
     match reader.ending() {
         Ending::Marker => {}
         Ending::OneBlock => return Err(Error::data("ends in one block of zeros, not two: cut short?")),
@@ -118,7 +138,14 @@ fn part(extension: Vec<u8>) -> Vec<u8> {
 }
 
 impl Walked {
-    fn sample(&mut self, file: &ShardFile, sample: Option<ForeignSample>, texts: &Texts, is_twice: bool) {
+    fn sample(
+        &mut self,
+        file: &ShardFile,
+        sample: Option<ForeignSample>,
+        texts: &Texts,
+        firsts: &Firsts,
+        is_twice: bool,
+    ) {
         let Some(sample) = sample else { return };
         self.samples += 1;
         self.keys.push((hash::content(&sample.key), sample.offset));
@@ -136,6 +163,9 @@ impl Walked {
                 Err(why) => self.add(problem(why)),
                 // That is told below.
                 Ok(image) if image.bytes == 0 => {}
+                Ok(image) if let Some(why) = no_image(&image, firsts.get(&image.offset).map_or(&[], Vec::as_slice)) => {
+                    return self.lacks(problem(why));
+                }
                 Ok(_) => match self.words.said(&label, class.as_deref(), None) {
                     Ok(said) => self.said.push((said, sample.offset)),
                     Err(why) => self.add(problem(why)),

@@ -1,0 +1,83 @@
+//! What holds for records of every format: an image does not begin like none, and a label is where a person says that keys have it.
+
+use std::collections::BTreeMap;
+
+use shardpack_format::{
+    Error, Result,
+    formats::foreign::{Record, Walk, Wanted},
+};
+
+use super::{header_check::no_image, key_class::KeyClass};
+
+/// A walk through a file of any format.
+pub(super) struct Checked {
+    walk: Box<dyn Walk>,
+    /// Whether images are held against their first bytes: not where a person has named their field.
+    by_content: bool,
+    /// Where keys tell the label.
+    keys: Option<KeyClass>,
+    first: Vec<u8>,
+    /// Why the last record has no image though the walk has one.
+    refused: Option<String>,
+}
+
+impl Checked {
+    pub fn new(walk: Box<dyn Walk>, wanted: &Wanted, keys: Option<KeyClass>) -> Self {
+        Self { walk, by_content: wanted.image.is_none(), keys, first: Vec::new(), refused: None }
+    }
+}
+
+impl Walk for Checked {
+    fn next(&mut self) -> Result<Option<Record>> {
+        self.refused = None;
+        let Some(mut record) = self.walk.next()? else { return Ok(None) };
+        if let Some(keys) = &self.keys {
+            keys.tell(&mut record);
+        }
+        if let Ok(image) = record.image.as_ref()
+            && self.by_content
+        {
+            self.walk.first(&mut self.first)?;
+            self.refused = no_image(image, &self.first);
+        }
+        if let Some(why) = &self.refused {
+            record.image = Err(why.clone());
+        }
+        Ok(Some(record))
+    }
+
+    fn image(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        match &self.refused {
+            Some(why) => Err(Error::data(why)),
+            None => self.walk.image(out),
+        }
+    }
+
+    fn first(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        self.walk.first(out)
+    }
+
+    fn content(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        self.walk.content(out)
+    }
+
+    fn understood(&self) -> Vec<String> {
+        self.walk.understood()
+    }
+
+    fn remarks(&mut self) -> Vec<Error> {
+        self.walk.remarks()
+    }
+
+    fn lost(&mut self) -> Vec<Error> {
+        self.walk.lost()
+    }
+
+    fn passed(&self) -> BTreeMap<String, u64> {
+        self.walk.passed()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.walk.notes()
+    }
+}

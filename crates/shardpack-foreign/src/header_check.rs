@@ -1,0 +1,19 @@
+//! Bytes are no image because a field is called so: those that begin like none are refused, unless a person names their field.
+
+use shardpack_format::{formats::foreign::Image, hash, image_header};
+
+/// First bytes that a message shows.
+const SHOWN_BYTES: usize = 16;
+
+/// Why `image`, whose first bytes are `first`, is none; `None` where it may be one.
+pub fn no_image(image: &Image, first: &[u8]) -> Option<String> {
+    if image.bytes == 0 || image_header::Kind::of(first) != image_header::Kind::Unknown {
+        return None;
+    }
+    let shown = hash::hex(&first[..first.len().min(SHOWN_BYTES)]);
+    let what = format!("{} bytes that begin like no image: {shown}", image.bytes);
+    Some(match image.name.as_str() {
+        "" => what,
+        name => format!("{name:?} holds {what}; --image-feature takes a field as it is, whatever it holds"),
+    })
+}

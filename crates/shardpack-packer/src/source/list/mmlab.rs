@@ -1,0 +1,65 @@
+//! Lists of OpenMMLab 2: one JSON object with `metainfo` and `data_list`, whose objects each name an image in `img_path`.
+//!
+//! `gt_label` is the label, and `classes` of `metainfo` its name. Objects of an image (`instances`) are no class of it: they stay in its
+//! text, with the names of the classes that they are of.
+//!
+//! Specification: MMEngine 0.10, `BaseDataset.load_data_list`.
+
+use std::{fs::File, io::Read, path::Path};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use shardpack_format::{Error, Result};
+
+use super::{
+    jsonl::{Classes, read_objects},
+    rows::Rows,
+};
+use crate::{monitor::Monitor, sys};
+
+/// The member with the name of an image's file.
+pub(super) const IMG_PATH: &[u8] = b"\"img_path\"";
+/// The member that tells such a list.
+const DATA_LIST: &[u8] = b"\"data_list\"";
+/// How much of a file is looked at for it.
+const SNIFFED_BYTES: u64 = 1 << 20;
+
+#[derive(Deserialize)]
+struct Top<'a> {
+    #[serde(default)]
+    metainfo: Meta,
+    #[serde(borrow)]
+    data_list: Vec<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Meta {
+    #[serde(alias = "CLASSES")]
+    classes: serde_json::Value,
+}
+
+/// Whether the file at `path` is such a list, which is an object.
+///
+/// # Errors
+/// When it cannot be read.
+pub(super) fn is(path: &Path) -> Result<bool> {
+    let failed = |e| sys::io_error("cannot read", path, e);
+    let mut first = Vec::new();
+    File::open(path).map_err(failed)?.take(SNIFFED_BYTES).read_to_end(&mut first).map_err(failed)?;
+    Ok(first.windows(DATA_LIST.len()).any(|window| window == DATA_LIST))
+}
+
+/// Reads a whole file.
+pub(super) fn read(bytes: &[u8], rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Result<()> {
+    let Top { metainfo, data_list } = serde_json::from_slice(bytes)
+        .map_err(|error| Error::data(format!("no list of OpenMMLab, which has a data_list of objects: {error}")))?;
+    let names: Vec<String> = match metainfo.classes {
+        serde_json::Value::Null => Vec::new(),
+        serde_json::Value::String(one) => vec![one],
+        many => serde_json::from_value(many)
+            .map_err(|error| Error::data(format!("classes of metainfo are no list of names: {error}")))?,
+    };
+    rows.known = names.iter().map(|name| name.as_bytes().to_vec()).collect();
+    read_objects(&data_list, &Classes { names, of_parts: Some(("instances", "bbox_label")) }, rows, monitor)
+}

@@ -1,0 +1,143 @@
+//! Folders as classes in files that are no folders: tar files of a tree, and stacks of images in HDF5.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+#[path = "support/lists.rs"]
+mod lists;
+#[path = "support/shards.rs"]
+mod shards;
+mod support;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use lists::verify;
+use shards::{Tar, classes, convert, manifest, samples};
+use support::{Bench, jpeg, run};
+
+/// A tar of images with these names, which are of 6000 bytes and one more each.
+fn tar(bench: &Bench, names: &[&str]) -> PathBuf {
+    let path = bench.at("x.tar");
+    let tar = names
+        .iter()
+        .zip(0..)
+        .fold(Tar::new(), |tar, (name, number)| tar.file(name, &jpeg(number, 6000 + number as usize)));
+    fs::write(&path, tar.bytes()).unwrap();
+    path
+}
+
+fn labels(bench: &Bench, name: &str) -> Vec<i64> {
+    let mut found = samples(&bench.at(name));
+    found.sort_by_key(|(_, image)| image.len());
+    found.into_iter().map(|(label, _)| label).collect()
+}
+
+const CALTECH: [&str; 4] = [
+    "101_ObjectCategories/wrench/image_0001.jpg",
+    "101_ObjectCategories/accordion/image_0001.jpg",
+    "101_ObjectCategories/accordion/image_0002.jpg",
+    "101_ObjectCategories/accordion/image_0003.jpg",
+];
+
+#[test]
+fn a_tar_of_a_class_tree_has_its_folders_as_classes() {
+    let bench = Bench::new();
+    let tar = tar(&bench, &CALTECH);
+    let ran = convert(&[&tar], &bench.at("guessed"), &[]).code(0);
+    ran.says("the last folder of each name is its class, 2 of them; --no-labels leaves it");
+    assert_eq!(classes(&bench.at("guessed")), ["accordion", "wrench"]);
+    assert_eq!(labels(&bench, "guessed"), [1, 0, 0, 0]);
+    let mut paths: Vec<_> = lists::samples(&bench.at("guessed")).into_keys().collect();
+    paths.sort();
+    let mut names = CALTECH;
+    names.sort_unstable();
+    assert_eq!(paths, names);
+    verify(&bench.at("guessed"), &tar, &[]);
+    run(&["verify", tar.to_str().unwrap()]).code(0);
+    convert(&[&tar], &bench.at("said"), &["--quiet", "--label-from", "key"]).code(0);
+    assert_eq!((classes(&bench.at("said")), labels(&bench, "said")), (classes(&bench.at("guessed")), vec![1, 0, 0, 0]));
+    convert(&[&tar], &bench.at("pattern"), &["--quiet", "--key-pattern", "{class}-{id}"]).code(2);
+    let pattern = ["--quiet", "--force", "--key-pattern", "*/{class}/image_{number}.jpg"];
+    convert(&[&tar], &bench.at("pattern"), &pattern).code(0);
+    assert_eq!(classes(&bench.at("pattern")), ["accordion", "wrench"]);
+    convert(&[&tar], &bench.at("none"), &["--no-labels"]).code(0).says_not("last folder");
+    assert_eq!(manifest(&bench.at("none")).classes.len(), 0);
+}
+
+#[test]
+fn folders_that_may_be_something_else_are_no_classes_unless_a_person_says_so() {
+    for names in [
+        // Splits, parts, one folder, a folder for each, none for one, and something beside the images.
+        &["train/1.jpg", "train/2.jpg", "val/3.jpg"][..],
+        &["00000/1.jpg", "00000/2.jpg", "00001/3.jpg"],
+        &["images/1.jpg", "images/2.jpg"],
+        &["a/1.jpg", "b/1.jpg", "c/1.jpg"],
+        &["a/1.jpg", "a/2.jpg", "b/1.jpg", "3.jpg"],
+        &["a/1.jpg", "a/1.txt", "a/2.jpg", "b/1.jpg"],
+    ] {
+        let bench = Bench::new();
+        let tar = tar(&bench, names);
+        let ran = convert(&[&tar], &bench.dst(), &[]).code(0);
+        ran.says("no record has a label: samples have none")
+            .says("--label-from key takes the last folder of each name");
+        assert_eq!(classes(&bench.dst()), Vec::<String>::new(), "{names:?}");
+        let said = convert(&[&tar], &bench.at("said"), &["--label-from", "key"]);
+        match names.contains(&"3.jpg") {
+            true => drop(said.code(1).says("the key has no folder; --key-pattern says where the label is in it")),
+            false => drop(said.code(0)),
+        }
+    }
+}
+
+#[test]
+fn labels_of_a_tar_come_before_its_folders() {
+    let bench = Bench::new();
+    let tar = CALTECH
+        .iter()
+        .fold(Tar::new(), |tar, name| tar.sample(name.strip_suffix(".jpg").unwrap(), "3", &jpeg(1, 6000)));
+    let path = bench.at("x.tar");
+    fs::write(&path, tar.bytes()).unwrap();
+    convert(&[&path], &bench.dst(), &[]).code(0).says_not("last folder");
+    assert_eq!(labels(&bench, "dst"), [3; 4]);
+}
+
+fn images(dst: &Path) -> usize {
+    lists::samples(dst).values().map(Vec::len).sum()
+}
+
+#[test]
+fn a_stack_of_pixels_in_hdf5_is_as_many_images() {
+    let bench = Bench::new();
+    let python = std::env::var_os("SHARDPACK_PYTHON").expect("run `cargo xtask test`, which sets up Python");
+    let write = "
+import sys, h5py, numpy as np
+out = sys.argv[1]
+stack = lambda n: np.arange(n * 6 * 8, dtype=np.uint8).reshape(n, 6, 8)
+with h5py.File(f'{out}/one.h5', 'w') as file:
+    file['train/dt'] = stack(10)
+with h5py.File(f'{out}/labels.h5', 'w') as file:
+    file['dt'], file['label'] = stack(10), np.arange(10) % 3
+with h5py.File(f'{out}/splits.h5', 'w') as file:
+    file['train/dt'], file['test/dt'] = stack(10), stack(5)
+with h5py.File(f'{out}/two.h5', 'w') as file:
+    file['dt'], file['gt'] = stack(10), stack(10)
+with h5py.File(f'{out}/picture.h5', 'w') as file:
+    file['cat/one'] = stack(6).reshape(6, 16, 3)
+";
+    assert!(Command::new(python).args(["-c", write]).arg(bench.at("")).status().unwrap().success());
+    convert(&[&bench.at("one.h5")], &bench.at("one"), &["--quiet"]).code(0);
+    assert_eq!(images(&bench.at("one")), 10);
+    run(&["verify", bench.at("one").to_str().unwrap(), "--decode"]).code(0);
+    convert(&[&bench.at("labels.h5")], &bench.at("labels"), &["--quiet"]).code(0);
+    assert_eq!(classes(&bench.at("labels")), ["0", "1", "2"]);
+    convert(&[&bench.at("splits.h5")], &bench.at("splits"), &["--quiet"]).code(0);
+    assert_eq!(["train", "test"].map(|split| images(&bench.at("splits").join(split))), [10, 5]);
+    convert(&[&bench.at("two.h5")], &bench.at("two"), &[]).code(2).says("several datasets that may hold the images");
+    convert(&[&bench.at("two.h5")], &bench.at("two"), &["--quiet", "--image-feature", "gt"]).code(0);
+    assert_eq!(images(&bench.at("two")), 10);
+    convert(&[&bench.at("picture.h5")], &bench.at("picture"), &["--quiet"]).code(0);
+    assert_eq!(classes(&bench.at("picture")), ["cat"]);
+}

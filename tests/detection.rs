@@ -1,0 +1,111 @@
+//! Boxes of objects are no class of an image: they go along as a component, whatever shards they come from.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+#[path = "support/lists.rs"]
+mod lists;
+#[path = "support/shards.rs"]
+mod shards;
+mod support;
+
+use std::{fs, path::Path};
+
+use lists::{text, verify};
+use shards::{Feature, classes, convert, manifest, rec_record, samples, tf_record};
+use support::{Bench, jpeg, run};
+
+/// The text of a component of each sample, in the order of their images.
+fn texts(dst: &Path, component: &str) -> Vec<Option<String>> {
+    let mut all: Vec<_> = lists::samples(dst).into_values().flatten().collect();
+    all.sort_by_key(|sample| sample.2.values().map(Vec::len).max());
+    all.iter().map(|sample| text(sample, component)).collect()
+}
+
+#[test]
+fn boxes_of_im2rec_are_a_component_and_no_label() {
+    let bench = Bench::new();
+    let labels: [&[f32]; 3] = [
+        &[2.0, 5.0, 3.0, 0.1, 0.2, 0.5, 1.0],
+        &[4.0, 6.0, 640.0, 480.0, 0.0, 0.0, 0.0, 0.25, 0.5, 0.0, 7.0, 0.5, 0.5, 1.0, 1.0, 1.0],
+        &[2.0, 5.0, -1.0, -1.0, -1.0, -1.0, -1.0],
+    ];
+    let records = labels.iter().zip(0..).flat_map(|(labels, id)| rec_record(id, labels, &jpeg(id, 6000 + id as usize)));
+    let file = bench.at("x.rec");
+    fs::write(&file, records.collect::<Vec<_>>()).unwrap();
+    let ran = convert(&[&file], &bench.dst(), &[]).code(0);
+    ran.says("components boxes").says("no record has a label");
+    assert_eq!(classes(&bench.dst()), Vec::<String>::new());
+    let expected = [
+        "[2.0,5.0,3.0,0.1,0.2,0.5,1.0]",
+        "[4.0,6.0,640.0,480.0,0.0,0.0,0.0,0.25,0.5,0.0,7.0,0.5,0.5,1.0,1.0,1.0]",
+        "[2.0,5.0,-1.0,-1.0,-1.0,-1.0,-1.0]",
+    ];
+    assert_eq!(texts(&bench.dst(), "boxes"), expected.map(|text| Some(text.to_owned())));
+    verify(&bench.dst(), &file, &[]);
+    run(&["verify", file.to_str().unwrap()]).code(0);
+    // A person may say that one of the numbers is the label all the same.
+    let dst = bench.at("second");
+    convert(&[&file], &dst, &["--quiet", "--label-index", "1"]).code(0);
+    let mut found: Vec<_> = samples(&dst).into_iter().map(|(label, _)| label).collect();
+    found.sort_unstable();
+    assert_eq!(found, [5, 5, 6]);
+}
+
+#[test]
+fn several_labels_that_are_no_boxes_keep_the_first_and_go_along() {
+    let bench = Bench::new();
+    // Of too few numbers for an object, of one that is no class, and of lengths that do not fit.
+    let labels: [&[f32]; 4] =
+        [&[2.0, 5.0], &[2.0, 5.0, 0.5, 0.1, 0.2, 0.5, 1.0], &[1.0, 5.0, 3.0], &[2.0, 5.0, 1.0, 1.0]];
+    let records = labels.iter().zip(0..).flat_map(|(labels, id)| rec_record(id, labels, &jpeg(id, 6000 + id as usize)));
+    let file = bench.at("x.rec");
+    fs::write(&file, records.collect::<Vec<_>>()).unwrap();
+    convert(&[&file], &bench.dst(), &[]).code(0).says("components labels");
+    let mut found: Vec<_> = samples(&bench.dst()).into_iter().map(|(label, image)| (image.len(), label)).collect();
+    found.sort_unstable();
+    assert_eq!(found, [(6000, 2), (6001, 2), (6002, 1), (6003, 2)]);
+    assert_eq!(texts(&bench.dst(), "labels")[3].as_deref(), Some("[2.0,5.0,1.0,1.0]"));
+    // What has no room for it counts it.
+    let dst = bench.at("rec");
+    convert(&[&file], &dst, &["--format", "recordio"]).code(0).says("left out: labels");
+    assert_eq!(manifest(&dst).ignored_files["component labels"], 4);
+}
+
+#[test]
+fn labels_of_objects_in_tfrecord_are_no_class_of_the_image() {
+    use Feature::{Bytes, Ints};
+    let bench = Bench::new();
+    let record = |id: u64, labels: &[i64], boxes: &[i64], key: &str| {
+        let image = jpeg(id, 6000 + id as usize);
+        tf_record(&[("image/encoded", Bytes(&image)), (key, Ints(labels)), ("image/object/bbox/xmin", Ints(boxes))])
+    };
+    for (key, component) in [
+        ("label", "labels"),
+        ("image/object/class/label", "image_object_class_label"),
+        ("image/class/label", "image_class_label"),
+    ] {
+        let file = bench.at("x.tfrecord");
+        fs::write(&file, [record(1, &[3, 7], &[1, 2], key), record(2, &[7, 7, 1], &[1, 2, 3], key)].concat()).unwrap();
+        convert(&[&file], &bench.dst(), &["--force"]).code(0).says("no record has a label");
+        assert_eq!(classes(&bench.dst()), Vec::<String>::new(), "{key}");
+        assert_eq!(texts(&bench.dst(), component), [Some("[3,7]".to_owned()), Some("[7,7,1]".to_owned())], "{key}");
+        // Shards of ours say the same when they are read as anybody's.
+        let again = bench.at("again");
+        convert(&[&bench.dst()], &again, &["--force", "--from", "webdataset", "--quiet"]).code(0);
+        assert_eq!(classes(&again), Vec::<String>::new(), "{key}");
+        // A person may say that one of them is.
+        convert(&[&file], &bench.at("said"), &["--quiet", "--force", "--label-feature", key]).code(0);
+        assert_eq!(samples(&bench.at("said")).iter().map(|(label, _)| *label).max(), Some(7), "{key}");
+    }
+}
+
+#[test]
+fn several_labels_in_tfrecord_go_along_beside_the_first() {
+    use Feature::{Bytes, Ints};
+    let bench = Bench::new();
+    let file = bench.at("x.tfrecord");
+    let image = jpeg(1, 6000);
+    fs::write(&file, tf_record(&[("image", Bytes(&image)), ("labels", Ints(&[3, 7]))])).unwrap();
+    convert(&[&file], &bench.dst(), &[]).code(0).says("components labels");
+    assert_eq!((samples(&bench.dst())[0].0, texts(&bench.dst(), "labels")), (3, vec![Some("[3,7]".to_owned())]));
+}
