@@ -213,7 +213,7 @@ pub const ROWS: &[Row] = &[
         packed,
         "convert @src/../dst/shard-000000.tar @x --skip-header 4 --from webdataset",
         2,
-        "--label-from, --key-pattern and --skip-header are for LMDBs",
+        "--label-from and --skip-header are for LMDBs; of a tar, --label-from key and --key-pattern are taken too",
         &["convert DST/shard-000000.tar @x --from webdataset"],
     ),
     (
