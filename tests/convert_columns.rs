@@ -274,3 +274,20 @@ fn a_text_that_is_made_here_and_one_of_the_shards_are_not_both_called_json() {
     convert(&[&path], &bench.dst(), &["--meta", "json"]).code(0);
     assert_eq!(ignored(&bench.dst()), left(&[("component json", 1)]));
 }
+
+#[test]
+fn fields_of_several_files_that_would_be_one_component_do_not_share_it() {
+    let bench = Bench::new();
+    let record = |field: &str, text: &str, seed: u64| {
+        tf_record(&[
+            ("image/encoded", Feature::Bytes(&jpeg(seed, 900 + seed as usize))),
+            (field, Feature::Bytes(text.as_bytes())),
+        ])
+    };
+    bench.file("src/1.tfrecord", &[record("A/B", "one", 1), record("A/B", "two", 2)].concat());
+    bench.file("src/2.tfrecord", &[record("a b", "three", 3), record("A/B", "four", 4)].concat());
+    convert(&[&bench.src()], &bench.dst(), &[]).code(0);
+    let texts: Vec<_> = found(&bench.dst()).into_values().flat_map(BTreeMap::into_values).collect();
+    assert_eq!(texts.iter().filter(|text| *text != b"three").count(), texts.len(), "{texts:?}");
+    assert_eq!(ignored(&bench.dst()), left(&[("component a b", 1)]));
+}

@@ -48,6 +48,7 @@ const BLOCKS: &[(&str, &str, How)] = &[
     ("docs/convert.md", "$ shardpack convert old/ packed/ --format mds", Console(OLD)),
     ("docs/convert.md", "$ shardpack convert laion/ packed/", Console(LAION)),
     ("docs/convert.md", "$ shardpack convert train.lmdb packed/", Console(LMDB)),
+    ("docs/convert.md", "$ shardpack convert molecules/ packed/", Console(MOLECULES)),
     ("docs/convert.md", "$ shardpack adopt old/", Console(TARS)),
     ("docs/manifest.md", "id=$(sed", Shell(&["b3sum"])),
     ("docs/manifest.md", "cd packed && b3sum", Shell(&["b3sum"])),
@@ -84,6 +85,16 @@ with env.begin(write=True) as t:
         t.put(key, pickle.dumps((open(path, \"rb\").read(), 0)))
     t.put(b\"__keys__\", pickle.dumps(keys)); t.put(b\"__len__\", pickle.dumps(len(keys)))
 env.close()'";
+
+const MOLECULES: &str = "mkdir molecules && ${SHARDPACK_PYTHON:-python3} -c 'import lmdb, pickle, numpy as np
+for file in 1, 2, 3:
+    env = lmdb.open(f\"molecules/{file}.lmdb\", subdir=False, lock=False, map_size=1 << 28)
+    with env.begin(write=True) as t:
+        for n in range(40):
+            t.put(f\"{n + 40 * file}\".encode(), pickle.dumps({
+                \"fingerprint\": np.ones((n + 1, 64), np.float32), \"energy\": 0.5, \"atoms\": np.arange(n + 1),
+                \"forces\": np.ones((n + 1, 3)), \"name\": f\"molecule {n}\"}))
+    env.close()'";
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

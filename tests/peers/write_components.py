@@ -191,7 +191,7 @@ def databases(coding):
 
         def of(n):
             if coding == "pickle" and n == 4:
-                return {"item2": b"unnamed"}
+                return {"x2": b"unnamed"}
             return {"caption": None if n == 1 else f"a caption, naïve {n}".encode(), "raw_tag": b"\0\xff%d" % n}
 
         return of

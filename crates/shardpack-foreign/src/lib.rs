@@ -256,7 +256,8 @@ impl ShardFile {
         match self.kind {
             _ if recipe == 0 => bytes,
             Kind::Format(entry) => entry.foreign.component_bytes(recipe).unwrap_or(of_image),
-            Kind::Parquet | Kind::Hdf5 | Kind::Lmdb => bytes,
+            Kind::Lmdb => of_image,
+            Kind::Parquet | Kind::Hdf5 => bytes,
         }
     }
 
@@ -267,7 +268,8 @@ impl ShardFile {
     pub fn component(&self, fetched: &[u8], recipe: u32) -> Result<Vec<u8>> {
         match self.kind {
             Kind::Format(entry) => entry.foreign.component(fetched, recipe),
-            Kind::Parquet | Kind::Hdf5 | Kind::Lmdb => Ok(fetched.to_vec()),
+            Kind::Lmdb => lmdb::component(fetched, recipe),
+            Kind::Parquet | Kind::Hdf5 => Ok(fetched.to_vec()),
         }
     }
 
@@ -332,7 +334,7 @@ impl Read for Contents {
         while self.read == self.content.len() {
             match self.walk.next().map_err(io::Error::other)? {
                 None => return Ok(0),
-                Some(record) if record.image.is_ok() => {
+                Some(record) if record.has_content() => {
                     self.walk.content(&mut self.content).map_err(io::Error::other)?
                 }
                 Some(_) => self.content.clear(),

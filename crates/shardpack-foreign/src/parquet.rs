@@ -174,7 +174,7 @@ impl Records {
                     (bytes.len() as u64, offset)
                 }
             };
-            others.push(Other { name: column.name.clone(), bytes, offset, recipe: 0 });
+            others.push(Other { name: column.name.clone(), bytes, offset, recipe: 0, form: None });
         }
         group.rows_left -= 1;
 

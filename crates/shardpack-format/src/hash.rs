@@ -9,6 +9,8 @@ mod named;
 
 pub use named::{Named, digest};
 
+use std::ops::Range;
+
 use blake3::hazmat::{self, ChainingValue, HasherExt, Mode};
 
 /// BLAKE3 of a file: 32 bytes.
@@ -22,19 +24,27 @@ pub fn content(payload: &[u8]) -> u128 {
     xxhash_rust::xxh3::xxh3_128(payload)
 }
 
-/// The frame hash of a sample: XXH3-64, seed 0, of its record without the bytes `payload_start..payload_end` that the
-/// content hash covers. Together the two cover every byte of a record once.
+/// The hash of a component other than the first: XXH3-64, seed 0, of what is stored of it.
+pub fn component(stored: &[u8]) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(stored)
+}
+
+/// The frame hash of a sample: XXH3-64, seed 0, of its record without the bytes `covered`, which other hashes cover:
+/// the content hash, and those of components. Together they cover every byte of a record once. The ranges are sorted on
+/// the way.
 ///
-/// A range that is not inside `record` covers nothing, and the whole record is hashed.
-pub fn frame(record: &[u8], payload_start: usize, payload_end: usize) -> u64 {
+/// A range that is not inside `record` covers nothing.
+pub fn frame(record: &[u8], covered: &mut [Range<usize>]) -> u64 {
     let mut hasher = xxhash_rust::xxh3::Xxh3Default::new();
-    match (record.get(..payload_start), record.get(payload_end..)) {
-        (Some(before), Some(after)) if payload_start <= payload_end => {
-            hasher.update(before);
-            hasher.update(after);
+    covered.sort_unstable_by_key(|range| range.start);
+    let mut at = 0;
+    for Range { start, end } in covered.iter().cloned() {
+        if start <= end && end <= record.len() {
+            hasher.update(record.get(at..start).unwrap_or_default());
+            at = at.max(end);
         }
-        _ => hasher.update(record),
     }
+    hasher.update(record.get(at..).unwrap_or_default());
     hasher.digest()
 }
 
@@ -241,8 +251,11 @@ mod tests {
 
     #[test]
     fn the_frame_hash_leaves_out_the_payload_alone() {
-        assert_eq!(frame(b"headPAYLOADtail", 4, 11), frame(b"headtail", 4, 4));
-        assert_eq!(frame(b"abc", 5, 9), block(b"abc"));
+        let of = |record: &[u8], covered: Range<usize>| frame(record, &mut [covered]);
+        assert_eq!(of(b"headPAYLOADtail", 4..11), block(b"headtail"));
+        assert_eq!(of(b"abc", 5..9), block(b"abc"));
+        assert_eq!(frame(b"aBcDe", &mut [3..4, 1..2]), block(b"ace"));
+        assert_eq!(frame(b"aBcDe", &mut [1..4, 2..3]), block(b"ae"));
     }
 
     proptest! {

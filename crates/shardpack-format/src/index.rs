@@ -4,41 +4,56 @@
 //! each block's checksum when the block is first touched. `docs/formats/index.md` specifies the bytes.
 //!
 //! ```text
-//! 0    magic "shardpix" | u32 version = 1 | u32 components C | u64 rows N | u64 heap bytes
+//! 0    magic "shardpix" | u32 version | u32 components C | u64 rows N | u64 heap bytes
 //! 32   u64 content bytes (the unpacked shard) | u64 shard bytes (the file) | u32 flags | u32 name bytes
 //! 56   32 bytes: BLAKE3 of the shard file
 //! 88   u64 XXH3-64 of bytes 0..88 and of the names
-//! 96   names: for each component u8 length, bytes; zeros to a multiple of 8
-//!      N rows of 72 + 8 C bytes
+//! 96   names: for each component u8 length, bytes; in version 2 u32 forms, each u16 length, bytes; zeros to a multiple of 8
+//!      N rows of 72 + 8 C bytes, in version 2 of 72 + 24 C
 //!      heap: for each row its key, then its path
 //!      checksums: u64 XXH3-64 of each 65,536 bytes of rows and heap, the last shorter
 //! ```
 //! Row: `u64 offset | u64 heap offset | i64 label (i64::MIN: none) | u128 content hash | u64 frame hash | u32 record
 //! bytes | u32 key bytes | u32 path bytes | u32 width | u32 height | u8 kind | u8 mode | u8 depth | u8 flags`
-//! and per component `u32 offset in the record | u32 bytes`, both `u32::MAX` where it is absent. Bit 0 of the flags: the
-//! image is stored in parts. All little-endian.
+//! and per component `u32 offset in the record | u32 bytes`, both `u32::MAX` where it is absent; in version 2 also
+//! `u32 form | u32 content bytes | u64 hash`: bits 0 to 30 of the form are its number (all 1: bytes), bit 31 says that the
+//! hash covers the component; content bytes are its length before it was stored in the format's own way.
+//! Bit 0 of the flags of the row: the image is stored in parts. All little-endian.
+//!
+//! Version 1 is written where no component has a form or a hash of its own: samples of an image, its label and metadata.
 
 use std::{
+    collections::{BTreeSet, HashMap},
     ops::Range,
     sync::atomic::{AtomicU64, Ordering},
 };
 
 use crate::{
     Error, Result,
+    component::Form,
     hash::{self, FileHash},
     image_header::{Header, Kind, Mode},
-    sample::{Extent, MAX_COMPONENTS, Row},
+    sample::{Detail, Extent, Forms, MAX_COMPONENTS, Row},
 };
 
 /// First bytes of an index.
 pub const MAGIC: &[u8; 8] = b"shardpix";
-/// Version of the format that is written and read.
-pub const VERSION: u32 = 1;
+/// Highest version of the format that is written and read.
+pub const VERSION: u32 = 2;
 /// Length in bytes of what one checksum covers.
 pub const BLOCK_BYTES: usize = 64 * 1024;
 
 const HEADER_BYTES: usize = 96;
 const FIXED_ROW_BYTES: usize = 72;
+/// Bytes of a row for each component, by version.
+const COMPONENT_BYTES: [usize; 2] = [8, 24];
+/// Longest text of a form in bytes.
+const FORM_BYTES: usize = 1024;
+
+/// Bit of a form: the hash of the component covers it.
+const FLAG_HASH: u32 = 1 << 31;
+/// Bits of a form that are its number; all of them stand for bytes.
+const FORM_BITS: u32 = FLAG_HASH - 1;
 
 /// The keys of the rows ascend in byte order, so a key can be found by bisection.
 const FLAG_KEYS_ASCEND: u32 = 1;
@@ -49,6 +64,8 @@ const KNOWN_FLAGS: u32 = FLAG_KEYS_ASCEND;
 pub struct Summary {
     /// Names of the components, the image's first; an empty name means the extension of each sample's own kind.
     pub components: Vec<String>,
+    /// Forms of components; rows have their numbers. Those that no row has are not written, and the others counted anew.
+    pub forms: Vec<Form>,
     /// Length of the shard in bytes, unpacked if it is compressed: what the offsets of rows count in.
     pub content_bytes: u64,
     /// Length of the shard file in bytes.
@@ -72,8 +89,25 @@ pub fn write(summary: &Summary, rows: &[Row]) -> Result<Vec<u8>> {
         names.push(name.len() as u8);
         names.extend_from_slice(name.as_bytes());
     }
+    let is_detailed = rows.iter().any(|row| !row.details.is_empty());
+    let used: BTreeSet<u32> = rows.iter().flat_map(|row| &row.details).map(|detail| detail.form).collect();
+    let mut used: Vec<(&Form, u32)> =
+        used.into_iter().filter_map(|form| Some((summary.forms.get(form as usize)?, form))).collect();
+    // Whatever order they were met in.
+    used.sort_unstable();
+    let numbers: HashMap<u32, u32> = used.iter().zip(0..).map(|((_, form), number)| (*form, number)).collect();
+    if is_detailed {
+        names.extend_from_slice(&(used.len() as u32).to_le_bytes());
+        for (form, _) in &used {
+            let text = form.to_string();
+            // An array has few axes, and its dtype is short.
+            names.extend_from_slice(&(text.len() as u16).to_le_bytes());
+            names.extend_from_slice(text.as_bytes());
+        }
+    }
     names.resize(names.len().next_multiple_of(8), 0);
-    let row_bytes = FIXED_ROW_BYTES + 8 * components;
+    let component_bytes = COMPONENT_BYTES[usize::from(is_detailed)];
+    let row_bytes = FIXED_ROW_BYTES + component_bytes * components;
     let heap_bytes: usize = rows.iter().map(|row| row.key.len() + row.path.len()).sum();
     let body_bytes = rows.len() * row_bytes + heap_bytes;
     let body_start = HEADER_BYTES + names.len();
@@ -81,7 +115,7 @@ pub fn write(summary: &Summary, rows: &[Row]) -> Result<Vec<u8>> {
 
     let ascend = rows.windows(2).all(|pair| pair[0].key < pair[1].key);
     out.extend_from_slice(MAGIC);
-    out.extend_from_slice(&VERSION.to_le_bytes());
+    out.extend_from_slice(&(1 + u32::from(is_detailed)).to_le_bytes());
     out.extend_from_slice(&(components as u32).to_le_bytes());
     out.extend_from_slice(&(rows.len() as u64).to_le_bytes());
     out.extend_from_slice(&(heap_bytes as u64).to_le_bytes());
@@ -111,9 +145,18 @@ pub fn write(summary: &Summary, rows: &[Row]) -> Result<Vec<u8>> {
             out.extend_from_slice(&number.to_le_bytes());
         }
         out.extend_from_slice(&[row.image.kind as u8, row.image.mode as u8, row.image.depth, u8::from(row.in_parts)]);
-        for extent in &row.components {
+        for (number, extent) in row.components.iter().enumerate() {
             out.extend_from_slice(&extent.offset.to_le_bytes());
             out.extend_from_slice(&extent.bytes.to_le_bytes());
+            if is_detailed {
+                let plain = Detail::plain(extent.bytes);
+                let detail = row.details.get(number).unwrap_or(&plain);
+                let form =
+                    numbers.get(&detail.form).copied().unwrap_or(FORM_BITS) | detail.hash.map_or(0, |_| FLAG_HASH);
+                out.extend_from_slice(&form.to_le_bytes());
+                out.extend_from_slice(&detail.content_bytes.to_le_bytes());
+                out.extend_from_slice(&detail.hash.unwrap_or(0).to_le_bytes());
+            }
         }
         heap += (row.key.len() + row.path.len()) as u64;
     }
@@ -138,6 +181,7 @@ pub struct Index<B> {
     summary: Summary,
     rows: u64,
     row_bytes: usize,
+    component_bytes: usize,
     body_start: usize,
     heap_start: usize,
     heap_end: usize,
@@ -167,14 +211,70 @@ pub struct RowRef<'a> {
     pub image: Header,
     /// See [`Row::in_parts`].
     pub in_parts: bool,
+    /// [`COMPONENT_BYTES`] for each component.
     extents: &'a [u8],
+    component_bytes: usize,
+    forms: &'a [Form],
 }
 
-impl RowRef<'_> {
+impl<'a> RowRef<'a> {
+    fn component_row(&self, number: usize) -> Option<&'a [u8]> {
+        let at = number.checked_mul(self.component_bytes)?;
+        self.extents.get(at..at.checked_add(self.component_bytes)?)
+    }
+
+    /// Number of components that samples of its shard may have.
+    pub fn components(&self) -> usize {
+        self.extents.len() / self.component_bytes
+    }
+
+    /// What is told of component `number` beside its place.
+    fn detail(&self, number: usize) -> Detail {
+        let told = self.component_row(number).and_then(|bytes| bytes.get(8..24)).map(|bytes| {
+            let (form, content_bytes) = (u32_at(bytes, 0), u32_at(bytes, 4));
+            let hash = (form & FLAG_HASH != 0).then(|| u64_at(bytes, 8));
+            let form = Some(form & FORM_BITS).filter(|form| *form != FORM_BITS).unwrap_or(Forms::BYTES);
+            Detail { form, content_bytes, hash }
+        });
+        told.unwrap_or(Detail::plain(0))
+    }
+
+    /// What component `number` is; `None` where the sample does not have it.
+    pub fn form(&self, number: usize) -> Option<&'a Form> {
+        self.component(number)?;
+        Some(self.forms.get(self.detail(number).form as usize).unwrap_or(&Form::Bytes))
+    }
+
+    /// Length in bytes of the content of component `number`, however it is stored; `None` where the sample lacks it.
+    pub fn content_bytes(&self, number: usize) -> Option<u32> {
+        let extent = self.component(number)?;
+        Some(if self.component_bytes == COMPONENT_BYTES[0] { extent.bytes } else { self.detail(number).content_bytes })
+    }
+
+    /// The hash of component `number`, if it has one of its own.
+    pub fn component_hash(&self, number: usize) -> Option<u64> {
+        self.detail(number).hash
+    }
+
+    /// The components that have hashes of their own: number, place, hash.
+    pub fn hashed(&self) -> impl Iterator<Item = (usize, Extent, u64)> {
+        (0..self.components())
+            .filter_map(|number| Some((number, self.component(number)?, self.component_hash(number)?)))
+    }
+
+    /// The frame hash of `record`, which should be that of the row.
+    pub fn frame_hash_of(&self, record: &[u8]) -> u64 {
+        let covered = self.covered();
+        if self.component_bytes == COMPONENT_BYTES[0] {
+            return hash::frame(record, &mut [covered]);
+        }
+        let own = self.hashed().map(|(_, at, _)| at.offset as usize..at.offset as usize + at.bytes as usize);
+        hash::frame(record, &mut std::iter::once(covered).chain(own).collect::<Vec<_>>())
+    }
+
     /// Place of component `number` in the record; `None` where the sample does not have it.
     pub fn component(&self, number: usize) -> Option<Extent> {
-        let at = number.checked_mul(8)?;
-        let bytes = self.extents.get(at..at + 8)?;
+        let bytes = self.component_row(number)?;
         let extent = Extent { offset: u32_at(bytes, 0), bytes: u32_at(bytes, 4) };
         (extent != Extent::ABSENT).then_some(extent)
     }
@@ -206,7 +306,11 @@ impl RowRef<'_> {
             label: self.label,
             offset: self.offset,
             record_bytes: self.record_bytes,
-            components: (0..self.extents.len() / 8).map(|n| self.component(n).unwrap_or(Extent::ABSENT)).collect(),
+            components: (0..self.components()).map(|n| self.component(n).unwrap_or(Extent::ABSENT)).collect(),
+            details: match self.component_bytes == COMPONENT_BYTES[0] {
+                true => Vec::new(),
+                false => (0..self.components()).map(|n| self.detail(n)).collect(),
+            },
             content_hash: self.content_hash,
             frame_hash: self.frame_hash,
             image: self.image,
@@ -241,11 +345,12 @@ impl<B: AsRef<[u8]>> Index<B> {
             return Err(Error::data("no index of shardpack: its first bytes are not \"shardpix\"").at_byte(0));
         }
         let version = u32_at(header, 8);
-        if version != VERSION {
-            return Err(
-                Error::data(format!("index version {version}, this program reads version {VERSION}")).at_byte(8)
-            );
+        if !(1..=VERSION).contains(&version) {
+            let what = format!("index version {version}, this program reads versions 1 to {VERSION}");
+            return Err(Error::data(what).at_byte(8));
         }
+        // One of two.
+        let component_bytes = COMPONENT_BYTES[version as usize - 1];
         let components = u32_at(header, 12) as usize;
         let (rows, heap_bytes) = (u64_at(header, 16), u64_at(header, 24));
         let (content_bytes, shard_bytes) = (u64_at(header, 32), u64_at(header, 40));
@@ -255,7 +360,7 @@ impl<B: AsRef<[u8]>> Index<B> {
                 Error::data(format!("{components} components and flags {flags:#x}: damaged header")).at_byte(12)
             );
         }
-        let row_bytes = FIXED_ROW_BYTES + 8 * components;
+        let row_bytes = FIXED_ROW_BYTES + component_bytes * components;
         let lengths = || {
             let body_start = HEADER_BYTES.checked_add(name_bytes)?;
             let heap_start = usize::try_from(rows).ok()?.checked_mul(row_bytes)?.checked_add(body_start)?;
@@ -275,11 +380,23 @@ impl<B: AsRef<[u8]>> Index<B> {
         }
         let mut shard_blake3 = FileHash::default();
         shard_blake3.copy_from_slice(&header[56..88]);
-        let summary = Summary { components: read_names(names, components)?, content_bytes, shard_bytes, shard_blake3 };
+        let (components, forms) = read_names(names, components, version > 1)?;
+        let summary = Summary { components, forms, content_bytes, shard_bytes, shard_blake3 };
         let blocks = (heap_end - body_start).div_ceil(BLOCK_BYTES);
         let checked = (0..blocks.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
         let keys_ascend = flags & FLAG_KEYS_ASCEND != 0;
-        Ok(Self { bytes, summary, rows, row_bytes, body_start, heap_start, heap_end, keys_ascend, checked })
+        Ok(Self {
+            bytes,
+            summary,
+            rows,
+            row_bytes,
+            component_bytes,
+            body_start,
+            heap_start,
+            heap_end,
+            keys_ascend,
+            checked,
+        })
     }
 
     /// What it says of the shard as a whole.
@@ -337,11 +454,17 @@ impl<B: AsRef<[u8]>> Index<B> {
             )));
         }
         let extents = &row[FIXED_ROW_BYTES..];
-        for extent in extents.chunks_exact(8) {
+        for extent in extents.chunks_exact(self.component_bytes) {
             let (start, bytes) = (u32_at(extent, 0), u32_at(extent, 4));
             let absent = start == u32::MAX && bytes == u32::MAX;
             if !absent && start.checked_add(bytes).is_none_or(|end| end > record_bytes) {
                 return Err(wrong(&format!("a component of {bytes} bytes at {start} ends beyond its record")));
+            }
+            if let Some(detail) = extent.get(8..24) {
+                let form = u32_at(detail, 0) & FORM_BITS;
+                if form != FORM_BITS && form as usize >= self.summary.forms.len() {
+                    return Err(wrong(&format!("a component of form {form} of {}", self.summary.forms.len())));
+                }
             }
         }
         let label = u64_at(row, 16) as i64;
@@ -366,6 +489,8 @@ impl<B: AsRef<[u8]>> Index<B> {
             image,
             in_parts: row[71] == 1,
             extents,
+            component_bytes: self.component_bytes,
+            forms: &self.summary.forms,
         })
     }
 
@@ -424,7 +549,8 @@ impl<B: AsRef<[u8]>> Index<B> {
     }
 }
 
-fn read_names(mut names: &[u8], components: usize) -> Result<Vec<String>> {
+/// Names of components, and forms where they follow.
+fn read_names(mut names: &[u8], components: usize, has_forms: bool) -> Result<(Vec<String>, Vec<Form>)> {
     let wrong = || Error::data("names of the components are damaged").at_byte(HEADER_BYTES as u64);
     let mut out = Vec::with_capacity(components);
     for _ in 0..components {
@@ -433,10 +559,22 @@ fn read_names(mut names: &[u8], components: usize) -> Result<Vec<String>> {
         out.push(std::str::from_utf8(name).map_err(|_| wrong())?.to_owned());
         names = rest;
     }
+    let mut forms = Vec::new();
+    if has_forms {
+        let (count, mut rest) = names.split_first_chunk().ok_or_else(wrong)?;
+        for _ in 0..u32::from_le_bytes(*count) {
+            let (length, after) = rest.split_first_chunk().ok_or_else(wrong)?;
+            let length = usize::from(u16::from_le_bytes(*length));
+            let (text, after) = after.split_at_checked(length).filter(|_| length <= FORM_BYTES).ok_or_else(wrong)?;
+            forms.push(str::from_utf8(text).ok().and_then(|text| text.parse().ok()).ok_or_else(wrong)?);
+            rest = after;
+        }
+        names = rest;
+    }
     if names.len() >= 8 || names.iter().any(|byte| *byte != 0) {
         return Err(wrong());
     }
-    Ok(out)
+    Ok((out, forms))
 }
 
 #[cfg(test)]
@@ -452,6 +590,7 @@ mod tests {
             offset: u64::from(number) * 2048,
             record_bytes: 2048,
             components: vec![Extent { offset: 1536, bytes: 500 }, Extent { offset: 512, bytes: 1 }],
+            details: Vec::new(),
             content_hash: u128::MAX - u128::from(number),
             frame_hash: u64::from(number) << 32,
             image: Header { kind: Kind::Jpeg, width: 10, height: number, mode: Mode::Rgb, depth: 8 },
@@ -461,6 +600,7 @@ mod tests {
 
     fn summary(rows: u64) -> Summary {
         Summary {
+            forms: Vec::new(),
             components: vec!["jpg".into(), "cls".into()],
             content_bytes: rows * 2048,
             shard_bytes: rows * 2048,

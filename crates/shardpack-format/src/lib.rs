@@ -3,6 +3,7 @@
 //! Nothing here opens a path, starts a thread or reads a clock. Whatever is read is checked before it is used: no
 //! input makes these functions panic, hang, or allocate more than the input is long.
 
+pub mod component;
 pub mod contain;
 pub mod error;
 pub mod formats;

@@ -1,6 +1,6 @@
 //! A sample as every format carries it: key, label, class, original path, and the place of its components.
 
-use crate::image_header;
+use crate::{component::Form, image_header};
 
 /// Most components that a sample can have in an index.
 pub const MAX_COMPONENTS: usize = 255;
@@ -16,14 +16,54 @@ pub struct Sample<'a> {
     pub class: &'a [u8],
     /// Original path, relative to the source, with `/` between folders, in the bytes that the file system gave.
     pub path: &'a [u8],
-    /// Length of the image file in bytes.
+    /// Length in bytes of the payload: the first component, the image file where it is one.
     pub payload_bytes: u32,
     /// Length in bytes of each of [`crate::formats::Choice::beside`], `None` where the sample lacks it. Shorter is as
     /// good as filled up with `None`.
     pub beside: &'a [Option<u32>],
+    /// What payload and components are, where they have types.
+    pub forms: Forms<'a>,
+}
+
+/// The forms of the components of a sample, as numbers in a list of forms that samples share.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Forms<'a> {
+    /// The forms of all samples.
+    pub all: &'a [Form],
+    /// That of the payload; beyond the list, it is [`Form::Bytes`].
+    pub payload: u32,
+    /// Those of [`Sample::beside`], likewise.
+    pub beside: &'a [u32],
+}
+
+impl<'a> Forms<'a> {
+    /// Stands for [`Form::Bytes`].
+    pub const BYTES: u32 = u32::MAX;
+
+    fn get(&self, number: Option<u32>) -> &'a Form {
+        number.and_then(|number| self.all.get(number as usize)).unwrap_or(&Form::Bytes)
+    }
+
+    /// That of the payload.
+    pub fn payload(&self) -> &'a Form {
+        self.get(Some(self.payload))
+    }
+
+    /// That of further component `number`.
+    pub fn beside(&self, number: usize) -> &'a Form {
+        self.get(self.beside.get(number).copied())
+    }
 }
 
 impl Sample<'_> {
+    /// Length of the content in bytes and form of component `number`, 0 being the payload; `None` where the sample lacks it.
+    pub fn content(&self, number: usize) -> Option<(u32, &Form)> {
+        match number.checked_sub(1) {
+            None => Some((self.payload_bytes, self.forms.payload())),
+            Some(number) => Some((self.beside(number)?, self.forms.beside(number))),
+        }
+    }
+
     /// Length in bytes of further component `number`; `None` where the sample lacks it.
     pub fn beside(&self, number: usize) -> Option<u32> {
         self.beside.get(number).copied().flatten()
@@ -49,6 +89,24 @@ impl Extent {
     }
 }
 
+/// What an index of version 2 tells of a component of a sample beside its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Detail {
+    /// Number of its form in the index's list of forms; [`Forms::BYTES`] where it is bytes.
+    pub form: u32,
+    /// Length of its content in bytes, however it is stored.
+    pub content_bytes: u32,
+    /// [`crate::hash::component`] of what is stored of it, which the frame hash leaves out then.
+    pub hash: Option<u64>,
+}
+
+impl Detail {
+    /// Of a component of bytes that another hash covers, or none.
+    pub const fn plain(content_bytes: u32) -> Self {
+        Self { form: Forms::BYTES, content_bytes, hash: None }
+    }
+}
+
 /// One sample of a shard, as its index says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
@@ -64,7 +122,9 @@ pub struct Row {
     pub record_bytes: u32,
     /// Where each component lies in the record, in the order of the index's component names; the image is the first.
     pub components: Vec<Extent>,
-    /// [`crate::hash::content`] of the first component.
+    /// What else there is to tell of each component; empty where there is nothing, in an index of version 1.
+    pub details: Vec<Detail>,
+    /// [`crate::hash::content`] of what is stored of the first component.
     pub content_hash: u128,
     /// [`crate::hash::frame`] of the rest of the record.
     pub frame_hash: u64,

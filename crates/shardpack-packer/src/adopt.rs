@@ -239,6 +239,7 @@ impl Adopter<'_> {
         done.entry.samples = rows.len() as u64;
         done.entry.blake3 = Blake3(*hasher.finalize().as_bytes());
         let summary = Summary {
+            forms: Vec::new(),
             components: vec![self.extension.clone().unwrap_or_else(|| BY_KIND.to_owned())],
             content_bytes: shard.bytes,
             shard_bytes: shard.bytes,
@@ -297,7 +298,8 @@ impl Adopter<'_> {
             record_bytes: stored.len() as u32,
             components: vec![extent],
             content_hash: hash::content(&content),
-            frame_hash: hash::frame(stored, covered.start, covered.end),
+            frame_hash: hash::frame(stored, &mut [covered]),
+            details: Vec::new(),
             image: Header::of(&content),
             in_parts: image.in_parts,
         })

@@ -14,7 +14,7 @@ use shardpack_format::{
     hash::FileHash,
     manifest::Counts,
     permutation::{self, Permutation},
-    sample::Sample,
+    sample::{Forms, Sample},
     size,
 };
 
@@ -186,6 +186,7 @@ pub struct Scratch {
     key: String,
     path: Vec<u8>,
     beside: Vec<Option<u32>>,
+    forms: Vec<u32>,
 }
 
 impl Plan {
@@ -269,7 +270,9 @@ impl Plan {
         if options.compression != Compression::None && format.zstd_extension().is_none() {
             return Err(Error::usage(format!("--compress: readers of {} know no zstd", format.name())));
         }
-        if options.format.beside != found.listing.extra().kinds {
+        let extra = found.listing.extra();
+        let values = options.format.payload.as_ref().filter(|payload| payload.kind().is_some());
+        if options.format.beside != extra.kinds || values != extra.payload.as_ref() {
             return Err(Error::data("the components of the listing are not those of the format"));
         }
         let samples = found.listing.len();
@@ -328,7 +331,7 @@ impl Plan {
         // Writing to a String cannot fail.
         let _ = write!(scratch.key, "{position:0width$}", width = self.key_digits);
         self.listing.path(number, &mut scratch.path);
-        self.beside(number, &mut scratch.beside);
+        self.beside(number, scratch);
         Sample {
             key: &scratch.key,
             label: self.listing.class(number).map(i64::from),
@@ -336,19 +339,23 @@ impl Plan {
             path: &scratch.path,
             payload_bytes: self.listing.entry(number).bytes,
             beside: &scratch.beside,
+            forms: self.listing.extra().forms_of(number, &scratch.forms),
         }
     }
 
-    /// Lengths of what sample `number` has beside its image, written over `out`.
-    fn beside(&self, number: u64, out: &mut Vec<Option<u32>>) {
-        out.clear();
-        out.extend(self.listing.extra().pieces_of(number).iter().map(|piece| piece.length()));
+    /// Lengths and forms of what sample `number` has beside its payload, written over those of `scratch`.
+    fn beside(&self, number: u64, scratch: &mut Scratch) {
+        let pieces = self.listing.extra().pieces_of(number);
+        scratch.beside.clear();
+        scratch.beside.extend(pieces.iter().map(|piece| piece.length()));
+        scratch.forms.clear();
+        scratch.forms.extend(pieces.iter().map(|piece| piece.form));
     }
 
     /// Layout of sample `number` of the listing. Of the key only the width matters to it, and the path only where it is
     /// written.
     pub fn layout_of(&self, number: u64, scratch: &mut Scratch) -> Result<Layout> {
-        self.beside(number, &mut scratch.beside);
+        self.beside(number, scratch);
         scratch.path.clear();
         if self.format.0.needs_path() {
             self.listing.path(number, &mut scratch.path);
@@ -360,6 +367,7 @@ impl Plan {
             path: &scratch.path,
             payload_bytes: self.listing.entry(number).bytes,
             beside: &scratch.beside,
+            forms: self.listing.extra().forms_of(number, &scratch.forms),
         };
         self.format.0.layout(&sample).map_err(|error| {
             let mut path = Vec::new();
@@ -477,6 +485,10 @@ impl Plan {
                     text(content.unwrap_or_default());
                 }
             }
+        }
+        let of_pieces = extra.pieces.iter().map(|piece| piece.form);
+        for form in extra.payload_forms.iter().copied().chain(of_pieces).filter(|form| *form != Forms::BYTES) {
+            text(extra.form(form).to_string().as_bytes());
         }
         for entry in unpacked {
             text(&entry.path);

@@ -6,7 +6,8 @@
 //!       folders: u32 class | u32 length | path
 //!       entries: u64 end of name | u64 place | i64 stamp | u32 bytes | u32 folder
 //!       names, end to end
-//!       where samples have components beside the image, for each of them: u32 bytes | i64 stamp
+//!       where samples have components beside the payload, for each of them: u32 bytes | where there are forms u32 form | i64 stamp
+//!       where payloads are values, for each sample: u32 form
 //!       texts, end to end
 //!       where the source is a list, for each sample: u64 line
 //! end 32 bytes: BLAKE3 of all before
@@ -23,10 +24,12 @@ use std::{
 use serde::{Deserialize, Serialize};
 use shardpack_format::{
     Error, Result,
+    component::Form,
     formats::{Beside, Choice},
     hash,
     manifest::Manifest,
-    sample, size,
+    sample::{self, Forms},
+    size,
 };
 
 use crate::{
@@ -98,6 +101,10 @@ struct Dataset {
     own_order: OwnOrder,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     beside: Vec<Beside>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    payload: Option<Beside>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    forms: Vec<String>,
     #[serde(default, skip_serializing_if = "is_zero")]
     text_bytes: u64,
 }
@@ -145,6 +152,8 @@ fn header(source: &Origin, plans: &[Plan]) -> io::Result<Header> {
             name_bytes: plan.listing.name_bytes(),
             own_order: plan.listing.own_order(),
             beside: plan.listing.extra().kinds.clone(),
+            payload: plan.listing.extra().payload.clone(),
+            forms: plan.listing.extra().forms.iter().map(Form::to_string).collect(),
             text_bytes: texts(&plan.listing).map(|text| text.len() as u64).sum(),
         })
     };
@@ -191,9 +200,13 @@ fn write_listing(out: &mut impl Write, listing: &Listing) -> io::Result<()> {
     let extra = listing.extra();
     for (piece, kind) in extra.pieces.iter().zip(extra.kinds.iter().cycle()) {
         out.write_all(&piece.bytes.to_le_bytes())?;
+        if !extra.forms.is_empty() {
+            out.write_all(&piece.form.to_le_bytes())?;
+        }
         // Where a text starts follows from those before it.
         out.write_all(&if kind.is_text() { 0 } else { piece.stamp }.to_le_bytes())?;
     }
+    extra.payload_forms.iter().try_for_each(|form| out.write_all(&form.to_le_bytes()))?;
     texts(listing).try_for_each(|text| out.write_all(text))?;
     extra.lines.iter().try_for_each(|line| out.write_all(&line.to_le_bytes()))
 }
@@ -331,17 +344,28 @@ fn read_listing(input: &mut impl Read, dataset: &Dataset, classes: Vec<Vec<u8>>)
 
 fn read_extra(input: &mut impl Read, dataset: &Dataset) -> Result<Extra> {
     let (mut extra, mut text_end) = (Extra::of(dataset.beside.clone()), 0u64);
+    extra.payload = dataset.payload.clone();
+    extra.forms = Arc::new(dataset.forms.iter().map(|form| form.parse()).collect::<Result<_>>()?);
     if !extra.kinds.is_empty() {
         for _ in 0..dataset.entries {
             for kind in &dataset.beside {
-                let mut piece =
-                    Piece { bytes: u32::from_le_bytes(array(input)?), stamp: i64::from_le_bytes(array(input)?) };
+                let bytes = u32::from_le_bytes(array(input)?);
+                let form = match extra.forms.is_empty() {
+                    true => Forms::BYTES,
+                    false => u32::from_le_bytes(array(input)?),
+                };
+                let mut piece = Piece { bytes, form, stamp: i64::from_le_bytes(array(input)?) };
                 if kind.is_text() {
                     piece.stamp = text_end.cast_signed();
                     text_end = text_end.saturating_add(piece.length().unwrap_or(0).into());
                 }
                 extra.pieces.push(piece);
             }
+        }
+    }
+    if extra.payload.is_some() {
+        for _ in 0..dataset.entries {
+            extra.payload_forms.push(u32::from_le_bytes(array(input)?));
         }
     }
     extra.texts = Arc::new(bytes(input, dataset.text_bytes)?);
@@ -499,11 +523,13 @@ fn options(old: &Options, new: &Options) -> Option<String> {
 }
 
 /// What shows a change of what a sample has beside its image.
-pub(crate) fn beside(plan: &Plan, number: u64) -> impl Iterator<Item = (u32, i64, &[u8])> {
-    plan.listing.extra().content_of(number).map(|(piece, text)| match text {
-        Some(text) => (piece.bytes, 0, text),
-        None => (piece.bytes, piece.stamp, &[][..]),
-    })
+pub(crate) fn beside(plan: &Plan, number: u64) -> impl Iterator<Item = (u32, &Form, i64, &[u8])> {
+    let extra = plan.listing.extra();
+    let payload = extra.payload.iter().map(move |_| (0, extra.form(extra.payload_form(number)), 0, &[][..]));
+    payload.chain(extra.content_of(number).map(|(piece, text)| match text {
+        Some(text) => (piece.bytes, extra.form(piece.form), 0, text),
+        None => (piece.bytes, extra.form(piece.form), piece.stamp, &[][..]),
+    }))
 }
 
 /// The first difference between two listings, and how many there are.

@@ -7,10 +7,12 @@ use std::{
     fmt, io,
     ops::{Bound, Range, RangeBounds},
     path::{Path, PathBuf},
+    sync::OnceLock,
 };
 
 use shardpack_format::{
-    Error, Result, formats,
+    Error, Result,
+    formats::{self, Choice, Format},
     index::RowRef,
     manifest::{self, Class, Manifest},
 };
@@ -38,6 +40,8 @@ pub struct Dataset {
     /// One for each shard.
     pub(crate) opened: Box<[Opened]>,
     pub(crate) open_shards: OpenShards,
+    /// How components are stored; made when it is first needed.
+    format: OnceLock<Box<dyn Format>>,
 }
 
 impl fmt::Debug for Dataset {
@@ -85,6 +89,7 @@ impl Dataset {
             starts: starts.into(),
             opened: manifest.shards.iter().map(|_| Opened::default()).collect(),
             open_shards: OpenShards::new(manifest.shards.len()),
+            format: OnceLock::new(),
             manifest,
         })
     }
@@ -106,6 +111,18 @@ impl Dataset {
     pub fn check_content(mut self, on: bool) -> Self {
         self.check_content = on;
         self
+    }
+
+    /// The format that the shards are in.
+    ///
+    /// # Errors
+    /// When the manifest names one that is not known.
+    pub fn format(&self) -> Result<&dyn Format> {
+        if let Some(format) = self.format.get() {
+            return Ok(format.as_ref());
+        }
+        let format = formats::open(&Choice::of_manifest(&self.manifest)?)?;
+        Ok(self.format.get_or_init(|| format).as_ref())
     }
 
     /// The folder, as it was given.

@@ -2,7 +2,9 @@
 
 use std::{borrow::Cow, ops::Range};
 
-use shardpack_format::{Error, Result, formats, hash, image_header::Header, index::RowRef, manifest::Class};
+use shardpack_format::{
+    Error, Result, component::Form, formats, hash, image_header::Header, index::RowRef, manifest::Class,
+};
 
 use crate::Shard;
 
@@ -55,6 +57,24 @@ impl<'a> Sample<'a> {
                 if number == 0 { self.component_at(0).map(|_| self.bytes()) } else { self.component_at(number) };
             Some((formats::extension(name, self.row.image.kind), bytes?))
         })
+    }
+
+    /// What component `number`, from 0 in the order of the manifest's names, is; `None` where the sample lacks it.
+    pub fn form(&self, number: usize) -> Option<&'a Form> {
+        self.row.form(number)
+    }
+
+    /// The content of component `number`, however its format stores it: a file, text, JSON, or a `.npy` file; see
+    /// [`shardpack_format::component`]. `None` where the sample lacks it.
+    ///
+    /// # Errors
+    /// When what is stored is not what the index says.
+    pub fn content(&self, number: usize) -> Result<Option<Cow<'_, [u8]>>> {
+        let stored = if number == 0 { self.component_at(0).map(|_| self.bytes()) } else { self.component_at(number) };
+        let (Some(stored), Some(form)) = (stored, self.form(number)) else { return Ok(None) };
+        let dataset = self.shard.dataset;
+        let content = dataset.format()?.decode(number, form, stored);
+        content.map(Some).map_err(|error| error.in_file(self.shard.path()).in_sample(self.row.name()))
     }
 
     /// All that the shard holds of the sample, framing and padding included.
@@ -110,15 +130,25 @@ impl<'a> Sample<'a> {
         check_content(&self.shard, &self.row, self.bytes())
     }
 
-    /// Compares what surrounds the image in the record with the frame hash, XXH3-64.
+    /// Compares components with their own hashes, and all else that surrounds the image in the record with the frame hash,
+    /// XXH3-64 all of them.
     ///
     /// Together with [`Sample::check_content`] this covers every byte of the record once.
     ///
     /// # Errors
     /// When they differ; the error names the shard, the sample and the bytes.
     pub fn check_frame(&self) -> Result<()> {
-        let covered = self.row.covered();
-        let found = hash::frame(&self.record, covered.start, covered.end);
+        for (number, at, expected) in self.row.hashed() {
+            let found = hash::component(at.of(&self.record).unwrap_or_default());
+            if found != expected {
+                let start = self.row.offset + u64::from(at.offset);
+                let names = &self.shard.dataset.manifest().components;
+                let what = format!("hash of component {}", names.get(number).map_or("", String::as_str));
+                let bytes = start..start + u64::from(at.bytes);
+                return Err(differs(&self.shard, &self.row, bytes, &what, hex64(found), hex64(expected)));
+            }
+        }
+        let found = self.row.frame_hash_of(&self.record);
         if found == self.row.frame_hash {
             return Ok(());
         }

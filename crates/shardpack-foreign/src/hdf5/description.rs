@@ -5,6 +5,7 @@ use hdf5_reader::Dataset;
 use super::{
     super::plain::by,
     names::{self, CLASSES, FILENAMES, IMAGES, LABELS, rank},
+    value_rows,
     values::{self, Kind},
 };
 
@@ -15,12 +16,28 @@ pub(super) struct Seen {
     pub kind: Kind,
     type_name: String,
     pub shape: Vec<u64>,
+    /// The dtype of its items, where they are numbers.
+    pub dtype: Option<String>,
+    /// Whether its items are numbers, text or bytes.
+    pub is_plain: bool,
 }
 
 impl Seen {
     pub fn of(path: String, dataset: &Dataset) -> Self {
         let item = dataset.dtype();
-        Self { path, kind: Kind::of(item), type_name: values::name(item), shape: dataset.shape().to_vec() }
+        Self {
+            path,
+            kind: Kind::of(item),
+            type_name: values::name(item),
+            shape: dataset.shape().to_vec(),
+            dtype: value_rows::dtype(item),
+            is_plain: value_rows::is_plain(item),
+        }
+    }
+
+    /// Whether rows are numbers that are no bytes, of which an image could not be made.
+    pub fn is_number(&self) -> bool {
+        self.dtype.is_some() && self.kind != Kind::Byte
     }
 
     pub fn rows(&self) -> Option<u64> {

@@ -22,6 +22,7 @@ mod records;
 mod rows;
 mod split;
 mod tables;
+mod value_rows;
 mod values;
 
 use std::{collections::BTreeMap, ops::Range, path::Path};
@@ -56,7 +57,14 @@ pub fn walk(path: &Path, wanted: &Wanted, part: Option<&str>) -> Result<Box<dyn 
             Layout::ImageDatasets(groups) => Box::new(ImageDatasets::new(&file, path, groups, are_splits, wanted)?),
         })
     })?;
-    Ok(Box::new(Contained { images, at: 0, content: Vec::new(), image_bytes: None, has_ended: false }))
+    Ok(Box::new(Contained {
+        images,
+        at: 0,
+        content: Vec::new(),
+        image_bytes: None,
+        has_content: false,
+        has_ended: false,
+    }))
 }
 
 /// Names of the classes in the order of their labels; none where the file does not tell them.
@@ -126,12 +134,14 @@ struct Contained {
     content: Vec<u8>,
     /// Length of the image, if there is one.
     image_bytes: Option<usize>,
+    /// Whether there is anything of it.
+    has_content: bool,
     has_ended: bool,
 }
 
 impl Walk for Contained {
     fn next(&mut self) -> Result<Option<Record>> {
-        self.image_bytes = None;
+        (self.image_bytes, self.has_content) = (None, false);
         if self.has_ended {
             return Ok(None);
         }
@@ -143,6 +153,7 @@ impl Walk for Contained {
             Ok(Some(record)) => {
                 let image = record.image.as_ref().ok();
                 (self.at, self.image_bytes) = (record.range.end, image.map(|image| image.bytes as usize));
+                self.has_content = record.has_content();
             }
             _ => self.has_ended = true,
         }
@@ -162,8 +173,8 @@ impl Walk for Contained {
     }
 
     fn content(&mut self, out: &mut Vec<u8>) -> Result<()> {
-        if self.image_bytes.is_none() {
-            return Err(Error::data("the row has no image that can be had"));
+        if !self.has_content {
+            return Err(Error::data("the row has nothing that can be had"));
         }
         out.clear();
         out.extend_from_slice(&self.content);

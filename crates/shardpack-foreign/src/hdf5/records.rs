@@ -15,8 +15,12 @@ use super::{
     rows::Rows,
     split,
     tables::{Table, is_image},
+    value_rows,
     values::{self, BYTES, Kind, encoded},
 };
+
+/// Bytes of a batch of rows of values, of which there may be many datasets.
+const BATCH_BYTES: usize = 1 << 20;
 
 /// The rows of one dataset after the other.
 pub(super) struct Records {
@@ -38,6 +42,8 @@ struct Opened {
     filenames: Option<Rows>,
     shapes: Option<Rows>,
     beside: Vec<components::Opened>,
+    /// Those of samples that are no images, with their names.
+    values: Vec<(Rows, String)>,
     /// Number of the next row.
     number: u64,
     /// Rows that no split names, once those that one does are done.
@@ -54,6 +60,11 @@ impl Opened {
             filenames: table.filenames.as_ref().map(rows).transpose()?,
             shapes: table.shapes.as_ref().map(rows).transpose()?,
             beside: beside.collect::<Result<_>>()?,
+            values: table
+                .values
+                .iter()
+                .map(|(path, name)| Ok((Rows::in_batches_of(BATCH_BYTES, file, path)?, name.clone())))
+                .collect::<Result<_>>()?,
             number: table.rows.start,
             strays: table.strays.clone().into_iter().flatten(),
             table,
@@ -116,7 +127,23 @@ impl Opened {
                 Ok(None) => (0, None),
                 Err(what) => return Ok(Err(what)),
             };
-            others.push(Other { name: one.name.clone(), bytes, offset, recipe: 0 });
+            others.push(Other { name: one.name.clone(), bytes, offset, recipe: 0, form: None });
+        }
+        Ok(Ok(others))
+    }
+
+    /// The values of the next row, whose content begins at `at`, written behind `out`; or why they cannot be had.
+    fn values(&mut self, at: u64, out: &mut Vec<u8>) -> Result<Result<Vec<Other>, String>> {
+        let mut others = Vec::with_capacity(self.values.len());
+        for (rows, name) in &mut self.values {
+            let (form, content) = match value_rows::row(rows, self.number)? {
+                Ok(found) => found,
+                Err(what) => return Ok(Err(format!("{name}: {what}"))),
+            };
+            let bytes = content.len() as u64 + form.head().len() as u64;
+            let offset = Some(at + out.len() as u64);
+            out.extend_from_slice(&content);
+            others.push(Other { name: name.clone(), bytes, offset, recipe: 0, form: Some(form) });
         }
         Ok(Ok(others))
     }
@@ -183,8 +210,18 @@ impl Images for Records {
             self.open = Some(Opened::open(&self.file, table, &self.wanted)?);
         }
         let Some(open) = &mut self.open else { return Ok(None) };
-        let mut image = open.image(out)?.map(|()| out.len());
         let mut others = Vec::new();
+        let are_values = !open.table.values.is_empty();
+        let mut image = match are_values {
+            true => match open.values(at, out)? {
+                Ok(found) => {
+                    others = found;
+                    Err(Lack::no_image("a row of values, no image"))
+                }
+                Err(what) => Err(Lack::Damaged(what)),
+            },
+            false => open.image(out)?.map(|()| out.len()),
+        };
         if image.is_ok() {
             match open.beside(at, out)? {
                 Ok(found) => others = found,
@@ -200,14 +237,21 @@ impl Images for Records {
             false => number.to_string(),
         };
         let name = if self.are_several { String::new() } else { open.table.images.clone() };
-        let label_name = self.wanted.label.clone().or_else(|| open.table.labels.clone());
+        let own_name = |path: &String| {
+            let named = open.table.values.iter().find(|(value, _)| value == path);
+            named.map_or_else(|| path.clone(), |(_, name)| name.clone())
+        };
+        let label_name = self.wanted.label.clone().or_else(|| open.table.labels.as_ref().map(own_name));
         let record = record(at, key.into_bytes(), name, image);
-        let range = at..if record.image.is_ok() { at + out.len() as u64 } else { at };
+        let has_content = record.image.is_ok() || !others.is_empty();
+        let range = at..if has_content { at + out.len() as u64 } else { at };
         Ok(Some(Record {
             range,
             others,
             filename,
-            label_name: label_name.filter(|_| !self.are_several || self.wanted.label.is_some()).unwrap_or_default(),
+            label_name: label_name
+                .filter(|_| !self.are_several || are_values || self.wanted.label.is_some())
+                .unwrap_or_default(),
             labels: usize::from(label != Label::Missing),
             label,
             ..record

@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, ops::Range};
 
 use hdf5_reader::Hdf5File;
 use shardpack_format::{
-    Error, Result,
+    Error, ErrorKind, Result,
     formats::foreign::Wanted,
     help,
     image_header::{self, SNIFF_BYTES},
@@ -19,6 +19,7 @@ use super::{
     names::{self, CLASSES, FILENAMES, IMAGES, LABELS, Members, SHAPES, group_of, rank},
     open,
     rows::Rows,
+    value_rows,
     values::{self, Kind},
 };
 
@@ -46,6 +47,8 @@ pub(super) enum Layout {
 #[derive(Clone, Debug)]
 pub(super) struct Table {
     pub images: String,
+    /// Datasets whose rows are samples that are no images, with their names as components; then `images` is the first.
+    pub values: Vec<(String, String)>,
     pub labels: Option<String>,
     /// The same dataset, also where samples are to have no labels.
     of_labels: Option<String>,
@@ -65,10 +68,40 @@ pub(super) struct Table {
 }
 
 impl Table {
+    /// One of samples that are no images, whose rows are those of `values`: paths and names, of which `all` are told.
+    pub fn of_values(
+        values: Vec<(String, String)>,
+        label: Option<&Seen>,
+        rows: u64,
+        split: Option<String>,
+        all: &[&Seen],
+    ) -> Self {
+        let told: Vec<_> = all.iter().take(TOLD).map(|one| one.told()).collect();
+        let mut note = format!("values {}", told.join(", "));
+        if let Some(label) = label {
+            note += &format!("; labels {}", label.told());
+        }
+        Self {
+            images: values.first().map(|(path, _)| path.clone()).unwrap_or_default(),
+            labels: label.map(|one| one.path.clone()),
+            of_labels: None,
+            filenames: None,
+            shapes: None,
+            beside: Vec::new(),
+            unused: Vec::new(),
+            rows: 0..rows,
+            strays: Vec::new(),
+            values,
+            split,
+            note,
+        }
+    }
+
     /// Whether something is made of the dataset at `path`.
     fn uses(&self, path: &str) -> bool {
         let own = [&self.labels, &self.of_labels, &self.filenames, &self.shapes];
         self.images == path
+            || self.values.iter().any(|(value, _)| value == path)
             || own.into_iter().flatten().any(|used| used == path)
             || self.beside.iter().any(|one| one.is_at(path))
     }
@@ -97,7 +130,20 @@ pub(super) fn layout(file: &Hdf5File, wanted: &Wanted) -> Result<Layout> {
         None => candidates(file, &seen)?,
     };
     if images.is_empty() {
-        return each(file, groups, &seen);
+        let values = if wanted.image.is_none() { value_rows::tables(&seen) } else { Ok(Vec::new()) };
+        // Labels of a byte each are no image.
+        if let (Ok(tables), Some(first)) = (&values, seen.first())
+            && first.is_called_label()
+            && tables.iter().any(|table| table.values.len() > 1)
+            && seen.iter().any(Seen::is_number)
+        {
+            return rows(values?, &seen);
+        }
+        return match (each(file, groups, &seen), values) {
+            (Err(error), Ok(tables)) if error.kind() == ErrorKind::Data && !tables.is_empty() => rows(tables, &seen),
+            (Err(error), Err(several)) if error.kind() == ErrorKind::Data => Err(several),
+            (layout, _) => layout,
+        };
     }
     let label = wanted.label.as_ref().map(trimmed).map(|path| named(file, &seen, &path)).transpose()?;
     if let (Some(label), [_, _, ..]) = (&label, &*images) {
@@ -106,7 +152,11 @@ pub(super) fn layout(file: &Hdf5File, wanted: &Wanted) -> Result<Layout> {
     }
     let table = |images| table(file, images, &seen, label.as_ref(), wanted);
     let tables: Result<Vec<_>> = images.iter().map(table).collect();
-    let mut tables = tables?;
+    rows(tables?, &seen)
+}
+
+/// Tables as a layout, with what nothing is made of.
+fn rows(mut tables: Vec<Table>, seen: &[Seen]) -> Result<Layout> {
     let is_used = |path: &str| tables.iter().any(|table| table.uses(path));
     let is_of_classes = |one: &Seen| one.kind == Kind::Text && names::is_called(&one.path, &CLASSES);
     let unused = seen.iter().filter(|one| !is_used(&one.path) && !is_of_classes(one));
@@ -210,10 +260,6 @@ fn candidates(file: &Hdf5File, seen: &[Seen]) -> Result<Vec<Seen>> {
     let odd = seen.iter().filter_map(|one| Some((one.odd_images()?, one))).min_by_key(|(rank, _)| *rank);
     let best = found.iter().filter_map(|one| rank(&one.path, &IMAGES)).min().unwrap_or(usize::MAX);
     match (odd, &*found) {
-        (Some((_, odd)), []) if odd.shape.len() == 4 => {
-            let what = format!("images {}: pixels that are not uint8, which are not packed", odd.told());
-            Err(Error::data(what))
-        }
         (Some((rank, odd)), [first, ..]) if rank < best => {
             let why = if odd.shape.len() == 1 { "bytes that begin like no image" } else { "pixels that are not uint8" };
             let what = format!("images {}: {why}, which are not packed; {} could be", odd.told(), first.told());
@@ -298,6 +344,7 @@ fn table(file: &Hdf5File, images: &Seen, seen: &[Seen], label: Option<&Seen>, wa
     let path = |one: &Seen| one.path.clone();
     Ok(Table {
         images: images.path.clone(),
+        values: Vec::new(),
         labels: labels.map(path),
         // Two that may be meant are none: samples have numbers, too.
         filenames: filenames.map(path),

@@ -93,6 +93,21 @@ pub(super) fn referred(dataset: &Dataset, item: &[u8]) -> Result<Vec<u8>, String
     dataset.resolve_vlen_reference_bytes(item, 1).map_err(|error| open::said(&open::cause(error)))
 }
 
+/// The items of any number that an item refers to, which are `base` each.
+///
+/// # Errors
+/// Why they cannot be read.
+pub(super) fn referred_items(dataset: &Dataset, item: &[u8], base: &Datatype) -> Result<Vec<u8>, String> {
+    if said_bytes(item) == 0 {
+        return Ok(Vec::new());
+    }
+    let bytes = match base {
+        Datatype::FixedPoint { size, .. } | Datatype::FloatingPoint { size, .. } => usize::from(*size),
+        _ => 1,
+    };
+    dataset.resolve_vlen_reference_bytes(item, bytes).map_err(|error| open::said(&open::cause(error)))
+}
+
 /// Text without what fills it up to its fixed length.
 ///
 /// # Errors

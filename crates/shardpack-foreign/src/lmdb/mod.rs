@@ -28,6 +28,7 @@
 
 mod database;
 mod detect;
+mod fields;
 mod meta;
 mod metadata;
 mod overrides;
@@ -52,6 +53,7 @@ use shardpack_format::{Error, Result};
 
 pub use self::{
     database::Database,
+    fields::component,
     overrides::{DIALECTS, Dialect, check, dialect, label_file},
     samples::walk,
     values::image,

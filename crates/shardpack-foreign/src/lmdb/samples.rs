@@ -29,6 +29,7 @@ use super::{
     },
     Database, Entry, Environment, Walk,
     detect::{Detected, detect, is_sample},
+    fields::{self, Field},
     metadata::Metadata,
     overrides::{LabelFrom, Overrides},
     pattern::label,
@@ -293,7 +294,7 @@ impl Samples {
     }
 
     fn record(&mut self, entry: &Entry, found: Found, number: Option<usize>, beside: Option<&Label>) -> Record {
-        let Found { held, label, filename, others } = found;
+        let Found { held, label, filename, others, fields, label_field } = found;
         let mut key = entry.key.clone();
         if let Some(number) = number {
             key.extend_from_slice(format!("/{number}").as_bytes());
@@ -311,6 +312,7 @@ impl Samples {
         self.in_folders += u64::from(class.is_some() && !matches!(self.labels, Labels::One(_)));
         let label_name = match (&self.labels, &self.wanted.label) {
             (Labels::Database(_, name), _) => name.clone(),
+            (Labels::InValue, _) if label_field.is_some() => label_field.unwrap_or_default(),
             (Labels::InValue, Some(name)) if label != Label::Missing => name.clone(),
             _ => String::new(),
         };
@@ -328,7 +330,16 @@ impl Samples {
             bytes: place.as_ref().map_or(0, |place| place.len() as u64),
             offset: place.map(|place| start + place.start as u64),
             recipe: 0,
+            form: None,
         });
+        let coding = self.coding;
+        let of_field = |Field { name, number: field, form }: Field| {
+            let (form, bytes) = form.ok().unzip();
+            // What cannot be had has no place.
+            let recipe = form.as_ref().and_then(|_| fields::recipe(coding, number.unwrap_or(0), field));
+            Other { name, bytes: bytes.unwrap_or(0), offset: recipe.map(|_| start), recipe: recipe.unwrap_or(0), form }
+        };
+        let others = others.chain(fields.into_iter().map(of_field));
         let is_damaged = matches!(image, Err(Lack::Damaged(_)));
         Record {
             others: others.collect(),

@@ -15,9 +15,12 @@ use shardpack_format::{
     npy,
 };
 
-use super::super::{
-    Lack,
-    plain::{self, Array, Part, Value},
+use super::{
+    super::{
+        Lack,
+        plain::{self, Array, Part, Value},
+    },
+    fields::{self, Field},
 };
 
 /// Names of the field, or of the database, that holds the image, the likeliest first.
@@ -54,7 +57,10 @@ impl Coding {
 
     /// How a value is made, by its content: one of `known`, or of all where that is empty.
     pub fn of(value: &[u8], known: &[Self]) -> Option<Self> {
-        let holds_samples = |coding: Self| coding.samples(value, &Wanted::default()).iter().any(|one| one.held.is_ok());
+        let holds_samples = |coding: Self| {
+            let found = coding.samples(value, &Wanted::default());
+            found.iter().any(|one| one.held.is_ok() || one.fields.iter().any(|field| field.form.is_ok()))
+        };
         let is = |coding: &Self| match coding {
             Self::Image => Kind::of(value) != Kind::Unknown,
             Self::Pickle => matches!(value, [0x80, 2..=5, ..]),
@@ -69,16 +75,23 @@ impl Coding {
 
     /// The samples of a value of this making.
     pub fn samples(self, input: &[u8], wanted: &Wanted) -> Vec<Found> {
-        let decoded = match self {
-            Self::Image => return vec![of_image(input, input.len() as u64)],
-            Self::Datum => return vec![of_datum(input)],
+        match self {
+            Self::Image => vec![of_image(input, input.len() as u64)],
+            Self::Datum => vec![of_datum(input)],
+            Self::Pickle | Self::Msgpack | Self::Arrow => match self.decoded(input) {
+                Ok(value) => samples_of(&value, input, wanted),
+                Err(what) => vec![Found::nothing(Lack::Damaged(what))],
+            },
+        }
+    }
+
+    /// The plain data that a value of this making is.
+    pub fn decoded(self, input: &[u8]) -> std::result::Result<Value, String> {
+        match self {
+            Self::Image | Self::Datum => Err("no plain data".to_owned()),
             Self::Pickle => plain::pickle(input),
             Self::Msgpack => plain::msgpack(input),
             Self::Arrow => plain::arrow(input),
-        };
-        match decoded {
-            Ok(value) => samples_of(&value, input, wanted),
-            Err(what) => vec![Found::nothing(Lack::Damaged(what))],
         }
     }
 }
@@ -102,6 +115,9 @@ pub(super) struct Found {
     pub filename: Option<Vec<u8>>,
     /// What else there is: what it is called, and where it lies in the value if it is text or bytes that lie there as they are.
     pub others: Vec<(String, Option<Range<usize>>)>,
+    /// Where it has no image: its fields, and the name of that which is its label.
+    pub fields: Vec<Field>,
+    pub label_field: Option<String>,
 }
 
 impl Found {
@@ -110,7 +126,7 @@ impl Found {
     }
 
     fn of(held: std::result::Result<Held, Lack>) -> Self {
-        Self { held, label: Label::Missing, filename: None, others: Vec::new() }
+        Self { held, label: Label::Missing, filename: None, others: Vec::new(), fields: Vec::new(), label_field: None }
     }
 }
 
@@ -180,17 +196,31 @@ fn samples_of(value: &Value, input: &[u8], wanted: &Wanted) -> Vec<Found> {
     if let Some(many) = beside_each_other(value, input, wanted) {
         return many.unwrap_or_else(|what| vec![Found::nothing(Lack::Damaged(what))]);
     }
-    let is_sample = |value: &Value| value.items().is_some() || value.entries().is_some();
     match value.items() {
-        Some(items) if items.first().is_some_and(is_sample) => {
-            items.iter().map(|item| sample_of(item, input, wanted)).collect()
-        }
         // Images alone, and not one with a label that is bytes.
         Some(items) if items.len() > 1 && items.iter().all(|item| is_image(item, input)) => {
             items.iter().map(|item| Found::of(held_by(item))).collect()
         }
-        _ => vec![sample_of(value, input, wanted)],
+        _ => fields::samples(value).into_iter().map(|sample| or_fields(sample, input, wanted)).collect(),
     }
+}
+
+/// A sample with an image, or with the fields that it has instead.
+fn or_fields(sample: &Value, input: &[u8], wanted: &Wanted) -> Found {
+    let found = sample_of(sample, input, wanted);
+    // An image is not told by the name of its field.
+    let no_image = match &found.held {
+        Err(Lack::NoImage(what)) => what.clone(),
+        Ok(Held::Bytes(part)) if Kind::of(&part.first(input, SNIFF_BYTES)) == Kind::Unknown => {
+            let first = part.first(input, SHOWN_BYTES);
+            format!("{} bytes that are no image, the first {}", part.len(), hash::hex(&first))
+        }
+        Ok(_) | Err(Lack::Damaged(_)) => return found,
+    };
+    let told = fields::label(sample, input, wanted.label.as_deref(), &LABELS, wanted.label_number);
+    let (label, label_field) = told.map_or((Label::Missing, None), |(label, name)| (label, Some(name)));
+    let fields = fields::fields(sample, input);
+    Found { fields, label, label_field, ..Found::nothing(Lack::NoImage(no_image)) }
 }
 
 /// Samples whose images, labels and names stand in lists or arrays of their own; `None` where that is not so.
@@ -264,7 +294,7 @@ fn beside_each_other(value: &Value, input: &[u8], wanted: &Wanted) -> Option<std
                 let list = list.as_ref().filter(|list| list.len() == images.len());
                 list.map_or(Some((name.clone(), None)), |list| other(name.clone(), &list[number]))
             });
-            Found { held: held_by(image), label, filename, others: others.collect() }
+            Found { label, filename, others: others.collect(), ..Found::of(held_by(image)) }
         };
         Ok(images.iter().enumerate().map(found).collect())
     }))
@@ -291,6 +321,8 @@ fn sample_of(value: &Value, input: &[u8], wanted: &Wanted) -> Found {
             label: label.map_or(Label::Missing, |label| label_of(label, input)),
             filename: filename.map(|name| name.into_owned().into_bytes()),
             others: others.collect(),
+            fields: Vec::new(),
+            label_field: None,
         };
     }
     let Some(items) = value.items() else {
@@ -302,9 +334,11 @@ fn sample_of(value: &Value, input: &[u8], wanted: &Wanted) -> Found {
     let labels: Vec<_> = others.clone().map(|(_, item)| label_of(item, input)).collect();
     // What has no name is called by its place, from 0.
     let others = others.enumerate().filter(|(label, _)| wanted.label.is_some() || *label != wanted.label_number);
-    let others = others.filter_map(|(_, (place, item))| other(format!("item{place}"), item));
+    let others = others.filter_map(|(_, (place, item))| other(format!("x{place}"), item));
     Found {
         others: others.collect(),
+        fields: Vec::new(),
+        label_field: None,
         held: image.map_or_else(|| Err(Lack::no_image("a list without bytes")), |image| held_by(&items[image])),
         label: match labels.get(wanted.label_number) {
             // Nothing in a list has a name.

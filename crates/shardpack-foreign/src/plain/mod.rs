@@ -7,6 +7,7 @@
 
 mod array;
 mod arrow;
+pub(crate) mod content;
 mod cursor;
 mod datum;
 mod dtype;

@@ -7,7 +7,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Result};
+use crate::{
+    Error, Result,
+    component::{Form, Type},
+};
 
 /// Most of them in a dataset.
 pub const MOST: usize = 32;
@@ -20,18 +23,20 @@ const STEM: char = '*';
 
 /// A component that a source has of its own.
 ///
-/// In manifests it is `NAME` where the source tells it as text, and `NAME=PATTERN` where it is a file.
+/// In manifests it is `NAME` where the source tells it as text, `NAME=PATTERN` where it is a file, and `NAME:TYPE` where it
+/// is a value of a type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Beside {
     name: String,
     pattern: Option<String>,
+    kind: Option<Type>,
 }
 
 impl Beside {
     /// The text that a source tells of each sample: an object of JSON.
     pub fn text() -> Self {
-        Self { name: TEXT.to_owned(), pattern: None }
+        Self { name: TEXT.to_owned(), pattern: None, kind: None }
     }
 
     /// Files beside the images: `EXT` for those that are called as the image but for the extension, or `NAME=PATTERN`,
@@ -66,7 +71,7 @@ impl Beside {
         if name == "cls" {
             return Err(wrong("the component cls is the label"));
         }
-        Ok(Self { name, pattern: Some(pattern) })
+        Ok(Self { name, pattern: Some(pattern), kind: None })
     }
 
     /// The component that a field called `field` is: a feature, column or extension. Letters become lower case, and what a
@@ -79,6 +84,44 @@ impl Beside {
         Self::files(&field.chars().map(fine).collect::<String>())
     }
 
+    /// The component that a field called `field` is, whose values are of this form: as [`Beside::field`], with the extension
+    /// of such values at the end of its name.
+    ///
+    /// # Errors
+    /// As [`Beside::field`].
+    pub fn value(field: &str, form: &Form) -> Result<Self> {
+        let Self { name, .. } = Self::field(field)?;
+        let dotted = format!(".{}", form.extension());
+        let name = if name.ends_with(&dotted) { name } else { name + &dotted };
+        Ok(Self { name, pattern: None, kind: Some(Type::of(form)) })
+    }
+
+    /// The same, where values are of type `kind`.
+    pub fn with_kind(self, kind: Type) -> Self {
+        Self { kind: Some(kind), ..self }
+    }
+
+    /// What both are: of one name, and of the type that they have in common; `None` where they are not.
+    pub fn join(&self, other: &Self) -> Option<Self> {
+        let is_same = self.name == other.name && self.pattern == other.pattern;
+        match (&self.kind, &other.kind) {
+            (None, None) => is_same.then(|| self.clone()),
+            (Some(a), Some(b)) if is_same => a.clone().join(b.clone()).map(|kind| self.clone().with_kind(kind)),
+            _ => None,
+        }
+    }
+
+    /// The type of its values, if it has one: a file and the text of a list have none.
+    pub fn kind(&self) -> Option<&Type> {
+        self.kind.as_ref()
+    }
+
+    /// Its name where types need no extension: a column, a feature.
+    pub fn column(&self) -> &str {
+        let is_typed = self.kind.is_some();
+        self.name.rsplit_once('.').filter(|_| is_typed).map_or(&self.name, |(name, _)| name)
+    }
+
     /// Name of the component.
     pub fn name(&self) -> &str {
         &self.name
@@ -86,7 +129,7 @@ impl Beside {
 
     /// Whether it is the text that the source tells.
     pub fn is_text(&self) -> bool {
-        self.pattern.is_none()
+        self.pattern.is_none() && self.kind.is_none()
     }
 
     /// Name of the file that belongs to the image `image`; `None` where it is no file.
@@ -145,9 +188,10 @@ pub fn stem(name: &[u8]) -> &[u8] {
 
 impl fmt::Display for Beside {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.pattern {
-            None => f.write_str(&self.name),
-            Some(pattern) => write!(f, "{}={pattern}", self.name),
+        match (&self.pattern, &self.kind) {
+            (Some(pattern), _) => write!(f, "{}={pattern}", self.name),
+            (None, Some(kind)) => write!(f, "{}:{kind}", self.name),
+            (None, None) => f.write_str(&self.name),
         }
     }
 }
@@ -165,7 +209,16 @@ impl TryFrom<String> for Beside {
         match text.as_str() {
             TEXT => Ok(Self::text()),
             _ if text.contains('=') => Self::files(&text),
-            _ => Err(Error::data(format!("{text:?} is no component"))),
+            text => {
+                let wrong = || Error::data(format!("{text:?} is no component"));
+                let (name, kind) = text.split_once(':').ok_or_else(wrong)?;
+                // The field is what its length is limited of.
+                let field = name.rsplit_once('.').map_or(name, |(field, _)| field);
+                if !Self::field(field).is_ok_and(|one| one.name == field) {
+                    return Err(wrong());
+                }
+                Ok(Self { name: name.to_owned(), pattern: None, kind: Some(kind.parse()?) })
+            }
         }
     }
 }
@@ -193,8 +246,17 @@ mod tests {
         for text in ["", "CLS", "__key__", "/_x", "a..b", &"a".repeat(33)] {
             assert_eq!(field(text), None, "{text}");
         }
-        let all = [Beside::text(), of("txt"), of("mask=*_mask.png")];
+        let value = |field: &str, form: &str| Beside::value(field, &form.parse().unwrap()).unwrap();
+        assert_eq!(value("Finger/print", "<f4[37x64]").to_string(), "finger_print.npy:<f4[37x64]");
+        assert_eq!(value("a.json", "int").to_string(), "a.json:int");
+        assert_eq!((value("a.b", "text").name(), value("a.b", "text").column()), ("a.b.txt", "a.b"));
+        assert_eq!((of("mask=*_mask.png").column(), Beside::text().column()), ("mask.png", "json"));
+        assert!(!value("x", "json").is_text() && value("x", "json").file_of(b"a.jpg").is_none());
+        let long = "a".repeat(32);
+        let all = [Beside::text(), of("txt"), of("mask=*_mask.png"), value(&long, "bytes"), value("x", "<f4[]")];
         assert_eq!(Beside::of_list(&Beside::list(&all)).unwrap(), all);
-        assert!(Beside::of_list("json,json").is_err() && Beside::of_list("txt").is_err());
+        assert!(
+            ["json,json", "txt", "x:no", "X.npy:int", "a b.json:int"].iter().all(|list| Beside::of_list(list).is_err())
+        );
     }
 }

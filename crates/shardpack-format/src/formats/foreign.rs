@@ -14,7 +14,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Result};
+use crate::{Error, Result, component::Form};
 
 /// Bytes that can be passed over without being looked at.
 pub trait Skip: Read {
@@ -213,9 +213,11 @@ pub struct Other {
     /// Where the content, or what it is made of, lies in the unpacked file; `None` where it cannot be had as bytes or text that
     /// mean something by themselves.
     pub offset: Option<u64>,
-    /// How the format makes the content of what lies there, see [`Foreign::component`]; 0 where it is as it lies there; below
-    /// [`Other::RECIPES`].
+    /// How the format makes the content of what lies there, see [`Foreign::component`]; 0 where it is as it lies there, or where
+    /// the items of an array do; below [`Other::RECIPES`].
     pub recipe: u32,
+    /// What the field is, where it is a value of a kind; `None` where nobody but its reader knows.
+    pub form: Option<Form>,
 }
 
 impl Other {
@@ -251,6 +253,16 @@ pub struct Record {
 }
 
 impl Record {
+    /// Whether there is anything in it that can be had: an image, or values.
+    pub fn has_content(&self) -> bool {
+        self.image.is_ok() || self.has_values()
+    }
+
+    /// Whether it is a sample of values alone.
+    pub fn has_values(&self) -> bool {
+        self.image.is_err() && !self.is_damaged && self.others.iter().any(|other| other.form.is_some())
+    }
+
     /// The record at `range`, number `number` of its file, of which nothing is known but why it has no image so far.
     pub fn numbered(range: Range<u64>, number: u64, no_image: String) -> Self {
         Self {

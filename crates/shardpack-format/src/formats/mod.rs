@@ -10,6 +10,7 @@
 
 pub mod adopted;
 pub mod beside;
+mod encoding;
 pub mod foreign;
 pub mod mds;
 pub mod recordio;
@@ -23,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Error, Result,
+    component::Form,
     image_header::{Header, Kind},
     index::RowRef,
     manifest::{BY_KIND, Manifest},
@@ -30,6 +32,7 @@ use crate::{
 };
 
 pub use beside::Beside;
+use encoding::Encoding;
 
 /// Most components that a written sample has: image, label, metadata, and those that the source has of its own.
 pub const MAX_WRITTEN: usize = 3 + beside::MOST;
@@ -42,6 +45,8 @@ const PAYLOAD: &str = "payload";
 const FILES: &str = "files";
 /// Setting of a manifest that says of any format how the source was parted into splits; see [`Choice::fractions`].
 const FRACTIONS: &str = "split_fraction";
+/// What samples are counted as that are no files.
+const VALUES: &str = "values";
 /// The value is always [`beside::TEXT`].
 const META: &str = "meta";
 
@@ -109,6 +114,19 @@ impl Choice {
         }
     }
 
+    /// The payload where it is a value, and all components that the source has of its own, each with its number among the
+    /// components of the format and its name as a column or feature: without extension, where no other is called so.
+    pub(crate) fn columns(&self) -> Vec<(usize, &Beside, String)> {
+        let all =
+            self.payload.iter().map(|payload| (0, payload)).chain(self.beside.iter().zip(1..).map(|(one, n)| (n, one)));
+        let is_alone = |one: &Beside| {
+            let same = self.payload.iter().chain(&self.beside).filter(|other| other.column() == one.column());
+            same.count() == 1
+        };
+        let name = |one: &Beside| if is_alone(one) { one.column() } else { one.name() }.to_owned();
+        all.map(|(number, one)| (number, one, name(one))).collect()
+    }
+
     /// Whether the source tells a text of each sample that is written.
     pub fn has_text(&self) -> bool {
         self.beside.iter().any(Beside::is_text)
@@ -117,6 +135,11 @@ impl Choice {
     /// Whether samples have all beside their images that those of `other` have.
     pub fn beside_covers(&self, other: &Self) -> bool {
         other.beside.iter().all(|one| self.beside.contains(one))
+    }
+
+    /// Whether payloads are values and no files.
+    pub fn has_values(&self) -> bool {
+        self.payload.as_ref().is_some_and(|payload| payload.kind().is_some())
     }
 
     /// What the headers of this payload say: nothing, where samples are no images; of an array only that it is one.
@@ -134,6 +157,9 @@ impl Choice {
     pub fn kind_of(&self, image: &Header, path: &[u8]) -> Cow<'static, str> {
         if self.payload.is_none() || image.kind != Kind::Unknown {
             return Cow::Borrowed(image.kind.name());
+        }
+        if self.has_values() {
+            return Cow::Borrowed(VALUES);
         }
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         match name.len() - beside::stem(name).len() {
@@ -289,6 +315,31 @@ pub trait Format: Send + Sync {
     fn growth(&self, image: &[u8]) -> u32 {
         let _ = image;
         0
+    }
+
+    /// Whether component `number` of [`Format::components`] is stored otherwise than as its content; then the extent of it
+    /// tells where what [`Format::encode`] makes lies.
+    fn is_encoded(&self, number: usize) -> bool {
+        let _ = number;
+        false
+    }
+
+    /// Writes what is stored of the content of component `number` over `stored`, which is as long as the layout says.
+    ///
+    /// # Errors
+    /// When the content is not of this form.
+    fn encode(&self, number: usize, form: &Form, content: &[u8], stored: &mut [u8]) -> Result<()> {
+        let _ = number;
+        Encoding::Content.encode(form, content, stored)
+    }
+
+    /// The content of component `number`, of which this is stored.
+    ///
+    /// # Errors
+    /// When it is nothing of this form.
+    fn decode<'s>(&self, number: usize, form: &Form, stored: &'s [u8]) -> Result<Cow<'s, [u8]>> {
+        let _ = number;
+        Encoding::Content.decode(form, stored)
     }
 
     /// Writes all of `record` but the image, which is in its place already and whole. `record` is as long as the layout
@@ -450,9 +501,10 @@ pub fn whole<'r>(row: &RowRef<'_>, record: &'r [u8]) -> Option<Cow<'r, [u8]>> {
 pub(crate) mod tests {
     use super::*;
     use crate::{
+        component::Type,
         hash,
         index::{self, Index, Summary},
-        sample::Row,
+        sample::{Detail, Forms, Row},
     };
 
     /// The record that `format` makes of a sample with this payload, and its row, as if it were the first of its shard.
@@ -481,6 +533,7 @@ pub(crate) mod tests {
             record_bytes: record.len() as u32,
             components: layout.components[..format.components().len()].to_vec(),
             content_hash: hash::content(image),
+            details: Vec::new(),
             frame_hash: 0,
             image: Header::of(image),
             in_parts: false,
@@ -507,6 +560,7 @@ pub(crate) mod tests {
                 path: b"c/1.jpg",
                 payload_bytes: image.len() as u32,
                 beside: &[Some(2), None, Some(7)],
+                forms: Default::default(),
             };
             let layout = format.layout(&sample).unwrap();
             let mut record = vec![0xaa; layout.record_bytes as usize];
@@ -555,8 +609,15 @@ pub(crate) mod tests {
             assert_eq!((header, Header::of(payload).kind), (Header::NONE, Kind::Pnm));
             assert_eq!(choice.kind_of(&header, b"c/1.TXT"), "txt");
             let (bytes, label) = (payload.len() as u32, Some(7));
-            let sample =
-                Sample { key: "00000042", label, class: b"c", path: b"c/1.TXT", payload_bytes: bytes, beside: &[] };
+            let sample = Sample {
+                key: "00000042",
+                label,
+                class: b"c",
+                path: b"c/1.TXT",
+                payload_bytes: bytes,
+                beside: &[],
+                forms: Forms::default(),
+            };
             let (bytes, row) = record(format.as_ref(), &sample, payload, header).unwrap();
             format.check(&index(format.as_ref(), &[row]).row(0).unwrap(), &bytes).unwrap();
             assert!(!bytes.windows(5).any(|window| window == b"image"), "{}", entry.name);
@@ -577,10 +638,122 @@ pub(crate) mod tests {
         }
     }
 
+    /// Content of each of these forms.
+    fn content(form: &Form) -> Vec<u8> {
+        match form {
+            Form::Bytes => b"\x00any\xff".to_vec(),
+            Form::Text => "text \u{e9}".into(),
+            Form::Json => b"{\"a\":[1,null]}".to_vec(),
+            Form::Int => b"-7".to_vec(),
+            Form::Float => b"0.1".to_vec(),
+            Form::Array { .. } => {
+                let items = (0..form.items_bytes().unwrap()).map(|n| n as u8);
+                form.head().into_iter().chain(items).collect()
+            }
+        }
+    }
+
+    /// The record of a sample of values alone, and its row: the payload first.
+    fn record_of_values(format: &dyn Format, forms: &[Form], there: &[bool]) -> (Vec<u8>, Row) {
+        let contents: Vec<_> = forms.iter().map(content).collect();
+        let lengths: Vec<_> =
+            contents[1..].iter().zip(there).map(|(content, there)| there.then_some(content.len() as u32)).collect();
+        let numbers: Vec<u32> = (1..forms.len() as u32).collect();
+        let sample = Sample {
+            key: "00000042",
+            label: Some(7),
+            class: b"c",
+            path: b"c/1",
+            payload_bytes: contents[0].len() as u32,
+            beside: &lengths,
+            forms: Forms { all: forms, payload: 0, beside: &numbers },
+        };
+        let layout = format.layout(&sample).unwrap();
+        let mut record = vec![0xaa; layout.record_bytes as usize];
+        let first = format.components().len() - (forms.len() - 1);
+        let mut details: Vec<_> = layout.components.iter().map(|at| Detail::plain(at.bytes)).collect();
+        details.truncate(format.components().len());
+        for (number, content) in contents.iter().enumerate() {
+            // `cls` stands behind the payload.
+            let component = if number == 0 { 0 } else { first + number - 1 };
+            let extent = layout.components[component];
+            assert_eq!(extent != Extent::ABSENT, number == 0 || there[number - 1], "{}: {number}", format.name());
+            if extent != Extent::ABSENT {
+                let stored = &mut record[extent.offset as usize..][..extent.bytes as usize];
+                format.encode(component, &forms[number], content, stored).unwrap();
+                assert_eq!(format.decode(component, &forms[number], stored).unwrap(), &content[..]);
+                details[component] = Detail {
+                    form: number as u32,
+                    content_bytes: content.len() as u32,
+                    hash: Some(hash::component(stored)),
+                };
+            }
+        }
+        format.frame(&sample, &Header::of(b""), &mut record).unwrap();
+        let payload = layout.components[0].of(&record).unwrap().to_vec();
+        let row = row(format, &sample, &layout, &record, &payload);
+        (record, Row { details, ..row })
+    }
+
+    #[test]
+    fn values_of_all_forms_come_back_from_all_formats() {
+        let forms: Vec<Form> = [
+            "<f4[2x3]", "<f4[1x3]", "<i8[2]", "<i8[0]", "<f8[]", "|b1[3]", "<c16[1]", "<U2[2]", "int", "float", "json",
+        ]
+        .iter()
+        .chain(&["text", "bytes", "<f4[2]", ">f4[2]"])
+        .map(|form| form.parse().unwrap())
+        .collect();
+        let beside: Vec<_> = forms
+            .iter()
+            .enumerate()
+            .map(|(number, form)| Beside::value(&format!("x{number}"), form).unwrap())
+            .collect();
+        for entry in ALL.iter().filter(|entry| entry.has_beside) {
+            for is_optional in [false, true] {
+                let typed = |one: &Beside| {
+                    let kind = one.kind().unwrap().clone();
+                    one.clone().with_kind(Type { is_optional, ..kind })
+                };
+                let beside: Vec<_> = beside[1..].iter().map(typed).collect();
+                let payload = Some(Beside::value("x0", &forms[0]).unwrap());
+                let extension = Some("x0.npy".to_owned());
+                let choice = Choice { payload, extension, beside, ..Choice::of(entry.name) };
+                let format = open(&choice).unwrap();
+                let there: Vec<_> = (1..forms.len()).map(|number| !is_optional || number % 2 == 0).collect();
+                let (record, row) = record_of_values(format.as_ref(), &forms, &there);
+                let components = format.components().to_vec();
+                let summary = Summary {
+                    components,
+                    forms: forms.clone(),
+                    content_bytes: u64::MAX,
+                    shard_bytes: 0,
+                    shard_blake3: [0; 32],
+                };
+                let index = Index::open(index::write(&summary, &[row]).unwrap()).unwrap();
+                let row = index.row(0).unwrap();
+                format.check(&row, &record).unwrap();
+                assert_eq!(row.form(0).unwrap(), &forms[0]);
+                for (number, extent, told) in row.hashed() {
+                    assert_eq!(hash::component(extent.of(&record).unwrap()), told, "{number}");
+                }
+                let mut again = Choice {
+                    settings: choice.stored(format.as_ref()),
+                    beside: Vec::new(),
+                    payload: None,
+                    ..choice.clone()
+                };
+                again.take_stored().unwrap();
+                assert_eq!((&again.beside, &again.payload), (&choice.beside, &choice.payload), "{}", entry.name);
+            }
+        }
+    }
+
     /// An index of these rows; it knows nothing of the shard.
     pub(crate) fn index(format: &dyn Format, rows: &[Row]) -> Index<Vec<u8>> {
         let components = format.components().to_vec();
-        let summary = Summary { components, content_bytes: u64::MAX, shard_bytes: 0, shard_blake3: [0; 32] };
+        let summary =
+            Summary { components, forms: Vec::new(), content_bytes: u64::MAX, shard_bytes: 0, shard_blake3: [0; 32] };
         Index::open(index::write(&summary, rows).unwrap()).unwrap()
     }
 }

@@ -355,7 +355,6 @@ impl Run<'_, '_> {
     fn stream(&self, span: Span, known: &Known, buffer: &mut Vec<u8>) -> Result<Streamed> {
         let copy = self.copy;
         let mut renderer = Renderer::new(copy.plan);
-        let first_beside = copy.plan.first_beside();
         let mut found = Streamed::default();
         let path = copy.temporary(span.shard);
         let mut sink = Sink::new(copy.plan, self.file(span.shard)?, path, span.start(), span.content_bytes)?;
@@ -375,7 +374,7 @@ impl Run<'_, '_> {
                 buffer.resize(end, 0);
             }
             let record = &mut buffer[filled..end];
-            match place.read(copy.source, &copy.plan.listing, first_beside, record) {
+            match place.read(copy.source, &copy.plan.listing, copy.plan.format(), record) {
                 Ok(()) => {}
                 Err(ReadError::Fatal(error)) => return Err(error),
                 Err(ReadError::Refused(refusal)) => {

@@ -1,11 +1,19 @@
 //! One record: where its image goes, then all that is written and noted once the image is there.
 
-use shardpack_format::{Error, Result, formats::Layout, hash, sample::Row};
+use std::cell::RefCell;
+
+use shardpack_format::{
+    Error, Result,
+    component::Form,
+    formats::{Format, Layout},
+    hash,
+    sample::{Detail, Extent, Row},
+};
 
 use crate::{
     listing::Listing,
     plan::{Plan, Scratch},
-    source::{ReadError, Source},
+    source::{ReadError, Refusal, Source},
 };
 
 /// Renders records one after the other and collects their rows.
@@ -36,22 +44,30 @@ impl Place {
         record.get_mut(start..end).ok_or_else(|| Error::data("an image lies outside its record"))
     }
 
-    /// Reads image and all that the sample has beside it from `source` into their places in the record.
-    /// What it has beside are the pieces of `listing`, from component `first_beside` on.
+    /// Reads all components of the sample from `source` into their places in the record, as `format` stores them. Those beside
+    /// the payload are the pieces of `listing`, the last of the format's components.
     pub fn read(
         &self,
         source: &dyn Source,
         listing: &Listing,
-        first_beside: usize,
+        format: &dyn Format,
         record: &mut [u8],
     ) -> Result<(), ReadError> {
-        source.read(self.number, self.payload(record)?)?;
-        let extents = self.layout.components.iter().skip(first_beside);
-        let beside = listing.extra().pieces_of(self.number).iter().zip(extents).enumerate();
-        for (which, (_, extent)) in beside.filter(|(_, (piece, _))| piece.length().is_some()) {
+        let extra = listing.extra();
+        let form = extra.form(extra.payload_form(self.number));
+        let place = Stored { format, component: 0, form, content_bytes: listing.entry(self.number).bytes };
+        place.fill(self.payload(record)?, |content| source.read(self.number, content))?;
+        let pieces = extra.pieces_of(self.number);
+        let first_beside = format.components().len().saturating_sub(pieces.len());
+        for (which, piece) in pieces.iter().enumerate() {
+            let Some(content_bytes) = piece.length() else { continue };
+            let component = first_beside + which;
+            let extent = self.layout.components.get(component).copied().unwrap_or(Extent::ABSENT);
             let outside = || Error::data("a component lies outside its record");
-            let place = record.get_mut(extent.offset as usize..).ok_or_else(outside)?;
-            source.read_beside(self.number, which, place.get_mut(..extent.bytes as usize).ok_or_else(outside)?)?;
+            let stored = record.get_mut(extent.offset as usize..).ok_or_else(outside)?;
+            let stored = stored.get_mut(..extent.bytes as usize).ok_or_else(outside)?;
+            let place = Stored { format, component, form: extra.form(piece.form), content_bytes };
+            place.fill(stored, |content| source.read_beside(self.number, which, content))?;
         }
         Ok(())
     }
@@ -64,6 +80,37 @@ impl Place {
     /// Length of the image in bytes.
     pub fn payload_bytes(&self) -> u64 {
         self.layout.components[0].bytes.into()
+    }
+}
+
+/// Where a component is stored, and what it is.
+struct Stored<'f> {
+    format: &'f dyn Format,
+    component: usize,
+    form: &'f Form,
+    content_bytes: u32,
+}
+
+thread_local! {
+    /// The content of a component that is stored in another way; memory that is there already is faster.
+    static CONTENT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Stored<'_> {
+    /// Fills `stored` with what `read` gives.
+    fn fill(&self, stored: &mut [u8], read: impl FnOnce(&mut [u8]) -> Result<(), ReadError>) -> Result<(), ReadError> {
+        if !self.format.is_encoded(self.component) {
+            return read(stored);
+        }
+        // Taken and not borrowed: the source may have a component of its own to decode on the way.
+        let mut content = CONTENT.take();
+        content.resize(self.content_bytes as usize, 0);
+        let done = read(&mut content).and_then(|()| {
+            let encoded = self.format.encode(self.component, self.form, &content, stored);
+            encoded.map_err(|error| ReadError::Refused(Refusal(error.what())))
+        });
+        CONTENT.set(content);
+        done
     }
 }
 
@@ -87,7 +134,13 @@ impl<'a> Renderer<'a> {
         format.frame(&sample, &image, record)?;
         let (extent, in_parts) = (place.layout.components[0], place.growth > 0);
         let covered = if in_parts { 0..0 } else { extent.offset as usize..(extent.offset + extent.bytes) as usize };
-        let frame_hash = hash::frame(record, covered.start, covered.end);
+        let details = details(self.plan, place, record)?;
+        let hashed = details.iter().zip(&place.layout.components).filter(|(detail, _)| detail.hash.is_some());
+        let hashed = hashed.map(|(_, at)| at.offset as usize..at.offset as usize + at.bytes as usize);
+        let frame_hash = match details.is_empty() {
+            true => hash::frame(record, &mut [covered]),
+            false => hash::frame(record, &mut std::iter::once(covered).chain(hashed).collect::<Vec<_>>()),
+        };
         self.rows.push(Row {
             key: sample.key.as_bytes().to_vec(),
             path: sample.path.to_vec(),
@@ -95,6 +148,7 @@ impl<'a> Renderer<'a> {
             offset: self.at,
             record_bytes: place.record_bytes(),
             components: place.layout.components[..format.components().len()].to_vec(),
+            details,
             content_hash,
             frame_hash,
             image,
@@ -103,4 +157,29 @@ impl<'a> Renderer<'a> {
         self.at += u64::from(place.record_bytes());
         Ok(())
     }
+}
+
+/// Forms and hashes of the components of a sample; nothing where the source has none of its own.
+fn details(plan: &Plan, place: &Place, record: &[u8]) -> Result<Vec<Detail>> {
+    let extra = plan.listing.extra();
+    if extra.kinds.is_empty() && extra.payload.is_none() {
+        return Ok(Vec::new());
+    }
+    let mut details: Vec<_> = place.layout.components.iter().map(|at| Detail::plain(at.bytes)).collect();
+    details.truncate(plan.format().components().len());
+    let first_beside = details.len().saturating_sub(extra.kinds.len());
+    let pieces = extra.pieces_of(place.number);
+    for ((detail, extent), piece) in details.iter_mut().zip(&place.layout.components).skip(first_beside).zip(pieces) {
+        if *extent != Extent::ABSENT {
+            let stored = extent.of(record).ok_or_else(|| Error::data("a component lies outside its record"))?;
+            // A format that knows no absent files has them empty.
+            let content_bytes = piece.length().unwrap_or(0);
+            *detail = Detail { form: piece.form, content_bytes, hash: Some(hash::component(stored)) };
+        }
+    }
+    if let Some(payload) = details.first_mut() {
+        payload.form = extra.payload_form(place.number);
+        payload.content_bytes = plan.listing.entry(place.number).bytes;
+    }
+    Ok(details)
 }

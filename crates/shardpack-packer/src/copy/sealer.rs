@@ -91,7 +91,13 @@ pub(super) fn seal(copy: &Copy<'_>, finished: Finished) -> Result<Sealed> {
             .map(|hash| (content_bytes, hash))
             .ok_or_else(|| Error::data("the parts of the shard do not make it whole").in_file(&temporary))?,
     };
-    let summary = Summary { components: plan.format().components().to_vec(), content_bytes, shard_bytes, shard_blake3 };
+    let summary = Summary {
+        forms: plan.listing.extra().forms.to_vec(),
+        components: plan.format().components().to_vec(),
+        content_bytes,
+        shard_bytes,
+        shard_blake3,
+    };
     let index = index::write(&summary, &rows)?;
 
     let unpacked: Vec<Unpacked> = bad
@@ -129,7 +135,7 @@ fn describe(plan: &Plan, shard: usize, index: &Index<Vec<u8>>, unpacked: Vec<Unp
     let format = &plan.options.format;
     for row in index.iter() {
         let row = row?;
-        payload_bytes += u64::from(row.payload().1);
+        payload_bytes += u64::from(row.content_bytes(0).unwrap_or(0));
         let kind = format.kind_of(&row.image, row.path);
         match kinds.get_mut(&*kind) {
             Some(samples) => *samples += 1,

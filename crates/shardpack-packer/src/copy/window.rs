@@ -100,7 +100,7 @@ impl Run<'_, '_> {
 
     /// Reads all images in the order they stand in.
     fn read_all(&self, todo: Vec<Read<'_>>, reads: usize) {
-        let (listing, first_beside) = (&self.copy.plan.listing, self.copy.plan.first_beside());
+        let (listing, format) = (&self.copy.plan.listing, self.copy.plan.format());
         let queue = Mutex::new(todo.into_iter());
         std::thread::scope(|scope| {
             for _ in 0..reads {
@@ -109,7 +109,7 @@ impl Run<'_, '_> {
                         // The lock is let go of before the read.
                         let next = lock(&queue).next();
                         let Some(read) = next else { return };
-                        match read.place.read(self.copy.source, listing, first_beside, read.record) {
+                        match read.place.read(self.copy.source, listing, format, read.record) {
                             Ok(()) => self.copy.monitor.advance(1, read.place.payload_bytes()),
                             Err(ReadError::Refused(refusal)) => {
                                 lock(read.refused).insert(read.place.position, refusal);

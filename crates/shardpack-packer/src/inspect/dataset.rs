@@ -133,7 +133,7 @@ fn read_rows(
             None => facts.images.add(&row.image, extension),
             Some(_) => facts.images.add_other(&choice.kind_of(&row.image, row.path), &row.image, extension),
         }
-        facts.payload_bytes += u64::from(row.payload().1);
+        facts.payload_bytes += u64::from(row.content_bytes(0).unwrap_or(0));
         for (component, (samples, bytes)) in facts.components.iter_mut().enumerate() {
             if let Some(extent) = row.component(component) {
                 *samples += 1;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use shardpack_format::{Error, Result};
+use shardpack_format::{Error, Result, component::Form};
 
 use super::{Entry, Folder, Listing, OwnOrder, packed_name, sort_by_name, sort_with};
 use crate::extra::{Extra, Piece};
@@ -60,6 +60,16 @@ impl Builder {
         if line.is_some() {
             self.own_order = OwnOrder::Lines;
         }
+    }
+
+    /// Adds the form of the payload of the sample that was added last.
+    pub fn add_payload_form(&mut self, form: u32) {
+        self.extra.payload_forms.push(form);
+    }
+
+    /// Says which forms the numbers of pieces and payloads mean.
+    pub fn set_forms(&mut self, forms: Arc<Vec<Form>>) {
+        self.extra.forms = forms;
     }
 
     /// Takes over the samples of a folder.

@@ -245,11 +245,15 @@ fn settled(
         (formats::entry(&bytes.format.name)?.without_labels)(&mut bytes.format);
     }
     let becomes = |kind| options.recipe.as_ref().map_or(kind, |recipe| transformed::becomes(kind, recipe));
-    bytes.format.payload = found.iter().find_map(|found| found.payload.clone());
+    let values = found.iter().find_map(|found| found.listing.extra().payload.clone());
+    bytes.format.payload = values.or_else(|| found.iter().find_map(|found| found.payload.clone()));
     if let Some(one) = found.first() {
         bytes.format.files.clone_from(&one.files);
     }
     if let (Some(payload), Extension::Fixed(name)) = (&mut bytes.format.payload, &options.extension) {
+        if payload.kind().is_some() {
+            return Err(Error::usage(format!("--ext {name}: samples are values, and no files that have an extension")));
+        }
         *payload = Beside::field(name)?;
     }
     let payload = bytes.format.payload.as_ref().map(|payload| payload.name().to_owned());
@@ -283,7 +287,11 @@ fn are_there(components: &Components, found: &[Found]) -> Result<()> {
     let has = |kind: &Beside| {
         found.iter().any(|found| {
             let extra = found.listing.extra();
-            let which = extra.kinds.iter().position(|one| one.name() == kind.name());
+            let is = |one: &Beside| [one.name(), one.column()].contains(&kind.name());
+            if extra.payload.as_ref().is_some_and(is) {
+                return true;
+            }
+            let which = extra.kinds.iter().position(is);
             let pieces = |which| extra.pieces.iter().skip(which).step_by(extra.kinds.len());
             which.is_some_and(|which| pieces(which).any(|piece| piece.length().is_some()))
         })

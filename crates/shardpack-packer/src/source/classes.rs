@@ -52,6 +52,14 @@ pub(crate) enum Form {
 }
 
 impl Said {
+    /// Nothing.
+    pub const NOTHING: Self = Self { number: None, word: None, form: Form::Settled };
+
+    /// Whether its number, if it is one, is believed to be a class of so many samples.
+    pub fn is_believed(&self, samples: u64) -> bool {
+        self.number.is_none_or(|number| (0..most_classes(samples)).contains(&number))
+    }
+
     /// The same where text is words.
     fn in_words(self, words: &Words) -> Self {
         let word = match (self.form, self.number) {
@@ -340,6 +348,14 @@ impl Collector {
     /// Adds what the sample that was taken last has beside its image, and its line in a list.
     pub fn add_extra(&mut self, pieces: &[Piece], line: Option<u64>) {
         self.builder.add_extra(pieces, line);
+    }
+
+    pub fn add_payload_form(&mut self, form: u32) {
+        self.builder.add_payload_form(form);
+    }
+
+    pub fn set_forms(&mut self, forms: Arc<Vec<shardpack_format::component::Form>>) {
+        self.builder.set_forms(forms);
     }
 
     pub fn finish(self) -> Listing {

@@ -11,6 +11,7 @@ use std::{
 
 use shardpack_format::{
     Error, ErrorKind, Result,
+    component::Form,
     formats::{Beside, Choice},
     help, size,
     splits::{self, Record},
@@ -25,7 +26,7 @@ use super::{
     merge, storage,
 };
 use crate::{
-    extra::{Extra, Piece},
+    extra::{Extra, Interner, Piece},
     foreign::files::is_shard,
     ledger::{Fate, Unpacked},
     listing::Listing,
@@ -218,6 +219,44 @@ fn beside(dataset: &Dataset, choice: &Choice, options: &Options) -> (Vec<(Beside
     (kept, left.iter().map(|(kind, _)| kind.name().to_owned()).collect())
 }
 
+/// The components beside payloads and the payload of datasets that are listed as one: of the same names, and of types that
+/// all have in common.
+fn together(members: &[&Member], options: &Options) -> Result<(Vec<Beside>, Option<Beside>)> {
+    let mut all: Option<(Vec<Beside>, Option<Beside>)> = None;
+    for member in members {
+        let choice = Choice::of_manifest(member.dataset.manifest())?;
+        let own: Vec<_> = beside(&member.dataset, &choice, options).0.into_iter().map(|(kind, _)| kind).collect();
+        let Some((kinds, payload)) = &mut all else {
+            all = Some((own, choice.payload));
+            continue;
+        };
+        let payloads = match (&payload, &choice.payload) {
+            (None, None) => Some(None),
+            (Some(a), Some(b)) => a.join(b).map(Some),
+            _ => None,
+        };
+        let Some(payloads) = payloads else {
+            let say = |payload: &Option<Beside>| payload.as_ref().map_or("image", Beside::name).to_owned();
+            let what = format!("its samples are {}s, those of others {}s", say(&choice.payload), say(payload));
+            return Err(Error::usage(what).in_file(member.dataset.folder()).help(help::ONE_KIND));
+        };
+        let joined: Option<Vec<_>> = match own.len() == kinds.len() {
+            true => kinds.iter().zip(&own).map(|(a, b)| a.join(b)).collect(),
+            false => None,
+        };
+        let Some(joined) = joined else {
+            let say = |kinds: &[Beside]| match kinds {
+                [] => "nothing".to_owned(),
+                kinds => kinds.iter().map(Beside::name).collect::<Vec<_>>().join(", "),
+            };
+            let what = format!("has {} beside its images, others have {}", say(&own), say(kinds));
+            return Err(Error::usage(what).in_file(member.dataset.folder()).help("--meta none leaves it behind"));
+        };
+        all = Some((joined, payloads));
+    }
+    Ok(all.unwrap_or_default())
+}
+
 /// Lists these datasets as one.
 fn of_members(
     members: &[&Member],
@@ -233,20 +272,15 @@ fn of_members(
         false => notes.push(format!("{}: {note}", member.name)),
     };
     let (mut unpacked, mut kinds, mut ignored) = (Vec::new(), BTreeMap::new(), BTreeMap::<String, u64>::new());
-    let mut collector: Option<(Collector, Vec<Beside>)> = None;
+    let (kinds_of_all, payload) = together(members, options)?;
+    let values = payload.clone().filter(|payload| payload.kind().is_some());
+    let extra = Extra { payload: values.clone(), ..Extra::of(kinds_of_all) };
+    let (mut collector, mut forms) = (Collector::with(classes, extra), Interner::default());
     let mut meta = false;
-    let mut samples: Option<(Option<Beside>, Vec<String>)> = None;
+    let mut files: Vec<String> = Vec::new();
     for (at, member) in members.iter().enumerate() {
         let dataset = &member.dataset;
         let choice = Choice::of_manifest(dataset.manifest())?;
-        let own = (choice.payload.clone(), choice.files.clone());
-        let (payload, files) = samples.get_or_insert(own);
-        if *payload != choice.payload {
-            let say =
-                |payload: &Option<Beside>| payload.as_ref().map_or("image".to_owned(), |one| one.name().to_owned());
-            let what = format!("its samples are {}s, those of others {}s", say(&choice.payload), say(payload));
-            return Err(Error::usage(what).in_file(dataset.folder()).help(help::ONE_KIND));
-        }
         files.extend(choice.files.iter().filter(|one| !files.contains(one)).cloned().collect::<Vec<_>>());
         let (kept, left) = beside(dataset, &choice, options);
         if !left.is_empty() {
@@ -257,16 +291,6 @@ fn of_members(
             note(member, "the component json stays as it is: --meta json adds nothing to it".to_owned());
         }
         meta |= !kinds_beside.is_empty() && choice.json;
-        let (collector, all_beside) = collector
-            .get_or_insert_with(|| (Collector::with(classes, Extra::of(kinds_beside.clone())), kinds_beside.clone()));
-        if *all_beside != kinds_beside {
-            let say = |kinds: &[Beside]| match kinds {
-                [] => "nothing".to_owned(),
-                kinds => kinds.iter().map(Beside::name).collect::<Vec<_>>().join(", "),
-            };
-            let what = format!("has {} beside its images, others have {}", say(&kinds_beside), say(all_beside));
-            return Err(Error::usage(what).in_file(dataset.folder()).help("--meta none leaves it behind"));
-        }
         let own = names_of(member, options);
         let numbers = merge::numbers(&own, classes);
         for (place, number) in member.shards().flat_map(|shard| shard.samples()).enumerate() {
@@ -274,7 +298,7 @@ fn of_members(
                 monitor.go_on()?;
             }
             let row = dataset.row(number)?;
-            let bytes = row.payload().1;
+            let bytes = row.content_bytes(0).unwrap_or(0);
             let mut refuse = |class, fate, reason: String| {
                 let path = match is_alone {
                     true => row.path.to_vec(),
@@ -294,12 +318,21 @@ fn of_members(
                 Err(reason) => refuse(None, Fate::Skipped, reason),
                 Ok(class) if !keep.wants(row.path) => refuse(class, Fate::Filtered, LEFT_OUT.to_owned()),
                 Ok(class) => {
-                    *kinds.entry(row.image.kind).or_default() += 1;
+                    if payload.is_none() {
+                        *kinds.entry(row.image.kind).or_default() += 1;
+                    }
                     collector.add_path(class, row.path, bytes, (at as u64) << NUMBER_BITS | number, 0)?;
-                    if !kinds_beside.is_empty() {
-                        let bytes = |at: usize| row.component(at).map_or(u32::MAX, |extent| extent.bytes);
-                        let pieces = kept.iter().map(|(_, at)| Piece { bytes: bytes(*at), stamp: 0 });
-                        collector.add_extra(&pieces.collect::<Vec<_>>(), None);
+                    if !kept.is_empty() {
+                        let piece = |(kind, at): &(Beside, usize)| match (row.content_bytes(*at), row.form(*at)) {
+                            (Some(bytes), Some(form)) if kind.kind().is_some() => {
+                                Piece { form: forms.number(form), ..Piece::file(bytes, 0) }
+                            }
+                            (bytes, _) => bytes.map_or(Piece::ABSENT, |bytes| Piece::file(bytes, 0)),
+                        };
+                        collector.add_extra(&kept.iter().map(piece).collect::<Vec<_>>(), None);
+                    }
+                    if values.is_some() {
+                        collector.add_payload_form(forms.number(row.form(0).unwrap_or(&Form::Bytes)));
                     }
                     monitor.advance(1, bytes.into());
                 }
@@ -327,7 +360,8 @@ fn of_members(
         }
     }
     unpacked.sort_unstable_by(order);
-    let mut listing = collector.map(|(collector, _)| collector.finish()).unwrap_or_default();
+    collector.set_forms(forms.finish());
+    let mut listing = collector.finish();
     if !is_alone {
         listing.part_namesakes(|place, name| {
             [members[(place >> NUMBER_BITS) as usize].name.as_bytes(), b"/", name].concat()
@@ -335,7 +369,6 @@ fn of_members(
     }
     let of_number = |place: u64| place & ((1 << NUMBER_BITS) - 1);
     listing.part_namesakes(|place, name| [format!("{}/", of_number(place)).as_bytes(), name].concat())?;
-    let (payload, files) = samples.unwrap_or_default();
     let listing = Arc::new(listing);
     Ok(Found { listing, unpacked, ignored, kinds, notes, meta, payload, files, ..Found::default() })
 }
@@ -408,6 +441,12 @@ impl Source for SealedReader<'_> {
 pub(crate) fn read(dataset: &Dataset, stored: u64, payload: &mut [u8]) -> Result<(), ReadError> {
     let mut image = Vec::with_capacity(payload.len());
     dataset.read(stored, &mut image).map_err(refused)?;
+    let row = dataset.row(stored).map_err(refused)?;
+    let format = dataset.format().map_err(refused)?;
+    if let Some(form) = row.form(0).filter(|_| format.is_encoded(0)) {
+        let content = format.decode(0, form, &image).map_err(refused)?.into_owned();
+        image = content;
+    }
     if image.len() != payload.len() {
         let (found, planned) = (image.len(), payload.len());
         let what = format!("changed since it was planned: {found} bytes, the plan says {planned}");
@@ -428,11 +467,13 @@ pub(crate) fn read_beside(
     let sample = dataset.sample(stored).map_err(refused)?;
     // The content hash covers the image alone.
     sample.check_frame().map_err(refused)?;
-    let found = kinds.get(which).and_then(|kind| sample.component(kind.name()));
+    let names = &dataset.manifest().components;
+    let number = kinds.get(which).and_then(|kind| names.iter().position(|name| name == kind.name()));
+    let found = number.map(|number| sample.content(number)).transpose().map_err(refused)?.flatten();
     let found = found.filter(|found| found.len() == out.len()).ok_or_else(|| {
         ReadError::Refused(Refusal("changed since it was planned: what it has beside its image".to_owned()))
     })?;
-    out.copy_from_slice(found);
+    out.copy_from_slice(&found);
     Ok(())
 }
 

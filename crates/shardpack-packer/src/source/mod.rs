@@ -152,7 +152,8 @@ impl Found {
         found.listing = Arc::new(self.listing.with_kinds(kinds));
         let is_kept = |what: &str| {
             let of_field = what.strip_prefix(COMPONENT).and_then(|field| Beside::field(field).ok());
-            of_field.is_some_and(|of_field| kinds.iter().any(|kind| kind.name() == of_field.name()))
+            let is = |kind: &Beside, field: &Beside| [kind.name(), kind.column()].contains(&field.name());
+            of_field.is_some_and(|of_field| kinds.iter().any(|kind| is(kind, &of_field)))
         };
         // A few of them may have been counted as what cannot be had.
         found.ignored.extend(found.carried.extract_if(.., |what, _| !is_kept(what)));

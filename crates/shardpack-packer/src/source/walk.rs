@@ -445,7 +445,7 @@ pub(super) fn pieces(
                     Err(wrong(format!("has {bytes} bytes, a sample stays below 4 GiB")))
                 }
                 // Checked above: fits 32 bits.
-                bytes => Ok(Piece { bytes: bytes as u32, stamp: Facts::of(&stat).mtime_ns }),
+                bytes => Ok(Piece::file(bytes as u32, Facts::of(&stat).mtime_ns)),
             },
         }
     };

@@ -16,7 +16,7 @@ use shardpack_format::{
     hash,
     index::{Index, RowRef},
     manifest,
-    sample::Sample,
+    sample::{Extent, Sample},
     size,
 };
 
@@ -43,12 +43,13 @@ pub(super) fn discover(
     let splits = if names.is_empty() { Splits::None } else { Splits::Compared(names) };
     // What they have of the source's own is in all of them.
     let choice = datasets.first().map(|dataset| dataset.choice()).transpose()?;
+    let values = choice.as_ref().and_then(|choice| choice.payload.clone()).filter(|payload| payload.kind().is_some());
     let (beside, meta, files) = choice.map(|choice| (choice.beside, choice.json, choice.files)).unwrap_or_default();
     let options = image_folder::Options {
         splits,
         threads: (2 * jobs).max(8),
         no_labels: datasets.iter().all(|dataset| dataset.manifest.classes.is_empty()),
-        components: Components::Named(beside.clone()),
+        components: Components::Named(values.into_iter().chain(beside.iter().cloned()).collect()),
         no_text: !beside.iter().any(Beside::is_text),
         meta: meta && beside.iter().any(Beside::is_text),
         files,
@@ -149,17 +150,9 @@ impl<'a> Original<'a> {
     pub fn render(&self, row: &RowRef<'_>, number: u64, format: &dyn Format, record: &mut [u8]) -> Result<()> {
         let wrong = |what: &str| Error::data(what).in_sample(row.name());
         let listing = &self.found.listing;
-        let payload_bytes = row.payload().1;
-        if listing.entry(number).bytes != payload_bytes {
-            return Err(wrong("the source has another image of this name now"));
-        }
-        let beside: Vec<_> = listing.extra().pieces_of(number).iter().map(|piece| piece.length()).collect();
-        // Told without a look at the source; formats that hold what is lacking as empty have it so in the row.
-        let first_beside = format.components().len().saturating_sub(beside.len());
-        let told = |which: usize| row.component(first_beside + which).map_or(0, |extent| extent.bytes);
-        if beside.iter().enumerate().any(|(which, bytes)| bytes.unwrap_or(0) != told(which)) {
-            return Err(wrong("the source has something else beside this image now"));
-        }
+        let (extra, payload_bytes) = (listing.extra(), listing.entry(number).bytes);
+        let beside: Vec<_> = extra.pieces_of(number).iter().map(|piece| piece.length()).collect();
+        let forms: Vec<_> = extra.pieces_of(number).iter().map(|piece| piece.form).collect();
         let sample = Sample {
             key: std::str::from_utf8(row.key).map_err(|_| wrong("its key is no text"))?,
             label: row.label,
@@ -167,13 +160,25 @@ impl<'a> Original<'a> {
             path: row.path,
             payload_bytes,
             beside: &beside,
+            forms: extra.forms_of(number, &forms),
         };
         let layout = format.layout(&sample)?;
+        // Told without a look at the source.
+        let bytes = |number: usize| row.component(number).map(|extent| extent.bytes);
+        let planned = |number: usize| {
+            Some(layout.components[number]).filter(|extent| *extent != Extent::ABSENT).map(|extent| extent.bytes)
+        };
+        if bytes(0) != planned(0) {
+            return Err(wrong("the source has another image of this name now"));
+        }
+        if (1..format.components().len()).any(|number| bytes(number) != planned(number)) {
+            return Err(wrong("the source has something else beside this image now"));
+        }
         if layout.record_bytes as usize > record.len() {
             return Err(wrong("its record would have another length"));
         }
         let place = Place { position: 0, number, layout, growth: 0 };
-        match place.read(self.reader, listing, first_beside, record) {
+        match place.read(self.reader, listing, format, record) {
             Ok(()) => {}
             Err(ReadError::Fatal(error)) => return Err(error),
             Err(ReadError::Refused(Refusal(reason))) => return Err(wrong(&reason)),
@@ -276,9 +281,12 @@ fn dataset_against(dataset: &Opened, original: &Original<'_>, monitor: &dyn Moni
 }
 
 pub(super) fn is_right(row: &RowRef<'_>, record: &[u8]) -> bool {
-    let covered = row.covered();
+    let is_right = |(_, at, expected): (usize, Extent, u64)| {
+        at.of(record).is_some_and(|stored| hash::component(stored) == expected)
+    };
     formats::whole(row, record).is_some_and(|image| hash::content(&image) == row.content_hash)
-        && hash::frame(record, covered.start, covered.end) == row.frame_hash
+        && row.hashed().all(is_right)
+        && row.frame_hash_of(record) == row.frame_hash
 }
 
 fn missing(dataset: &Opened, path: Vec<u8>, what: &str) -> Problem {
@@ -313,7 +321,7 @@ fn shard_against(
         }
     }
     // Of more than the image the index has no hash: its record is made anew.
-    let format = match listing.extra().kinds.is_empty() {
+    let format = match listing.extra().kinds.is_empty() && listing.extra().payload.is_none() {
         true => None,
         false => Some(dataset.format()?),
     };

@@ -218,8 +218,13 @@ impl Checker<'_> {
         let Some(payload) = whole.as_deref().filter(|payload| hash::content(payload) == row.content_hash) else {
             return Some(self.problem(row, image.offset, image.bytes, "content hash differs".to_owned()));
         };
-        let covered = row.covered();
-        if hash::frame(record, covered.start, covered.end) != row.frame_hash {
+        for (number, at, expected) in row.hashed() {
+            if at.of(record).is_none_or(|stored| hash::component(stored) != expected) {
+                let name = self.format.components().get(number).map_or("", String::as_str);
+                return Some(self.problem(row, at.offset, at.bytes, format!("hash of component {name} differs")));
+            }
+        }
+        if row.frame_hash_of(record) != row.frame_hash {
             let what = match self.format.check(row, record) {
                 Ok(()) => "framing differs from what was packed".to_owned(),
                 Err(error) => format!("framing: {}", error.what()),

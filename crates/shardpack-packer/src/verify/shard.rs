@@ -51,7 +51,7 @@ struct Sums {
 
 impl Sums {
     fn row(&mut self, row: &RowRef<'_>, choice: &Choice) {
-        self.payload_bytes += u64::from(row.payload().1);
+        self.payload_bytes += u64::from(row.content_bytes(0).unwrap_or(0));
         *self.kinds.entry(choice.kind_of(&row.image, row.path).into_owned()).or_default() += 1;
         if let Some(label) = row.label {
             *self.labels.entry(label.cast_unsigned()).or_default() += 1;

@@ -58,6 +58,7 @@ impl Packing {
             let extension = if self.zstd.is_some() { ".zst" } else { "" };
             let file = format.shard_file(&self.name, shard as u64, shards.len() as u64) + extension;
             let summary = index::Summary {
+                forms: Vec::new(),
                 components: format.components().to_vec(),
                 content_bytes: content.len() as u64,
                 shard_bytes: bytes.len() as u64,
@@ -101,6 +102,7 @@ impl Packing {
             path: path.as_bytes(),
             payload_bytes: image.len() as u32,
             beside: &[],
+            forms: Default::default(),
         };
         let layout = format.layout(&sample).unwrap();
         let header = Header::of(image);
@@ -111,6 +113,7 @@ impl Packing {
         record[start..start + image.len()].copy_from_slice(image);
         format.frame(&sample, &header, record).unwrap();
         sample::Row {
+            details: Vec::new(),
             key: key.clone().into_bytes(),
             path: path.clone().into_bytes(),
             label: sample.label,
@@ -118,7 +121,10 @@ impl Packing {
             record_bytes: layout.record_bytes,
             components: layout.components[..format.components().len()].to_vec(),
             content_hash: hash::content(image),
-            frame_hash: hash::frame(record, start, start + image.len()),
+            frame_hash: {
+                let covered = start..start + image.len();
+                hash::frame(record, &mut [covered])
+            },
             image: header,
             in_parts: false,
         }

@@ -2,6 +2,11 @@
 
 use std::fmt::Write;
 
+use crate::{
+    component::{Form, Kind, Type, numpy_name},
+    formats::encoding::Encoding,
+};
+
 /// Length in bytes of a length or an offset.
 pub(super) const WORD_BYTES: u64 = 4;
 /// Length in bytes of a label.
@@ -13,7 +18,7 @@ pub(super) enum Role {
     Image,
     Label,
     Filename,
-    /// What the source has of its own, by its number.
+    /// What the source has of its own, by its number among the components.
     Beside(usize),
 }
 
@@ -21,15 +26,65 @@ pub(super) enum Role {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Column {
     pub name: String,
-    pub encoding: &'static str,
+    pub encoding: String,
     pub role: Role,
+    /// Length of each value in bytes; `None` where a sample says it itself.
+    pub fixed_bytes: Option<u64>,
+    /// How values are stored.
+    pub stored: Encoding,
 }
 
 impl Column {
-    /// Length of each value in bytes; `None` where a sample says it itself.
-    pub fn fixed_bytes(&self) -> Option<u64> {
-        (self.role == Role::Label).then_some(LABEL_BYTES)
+    /// A column whose values are stored as they are.
+    pub fn new(name: &str, encoding: &str, role: Role) -> Self {
+        let fixed_bytes = (role == Role::Label).then_some(LABEL_BYTES);
+        Self { name: name.to_owned(), encoding: encoding.to_owned(), role, fixed_bytes, stored: Encoding::Content }
     }
+
+    /// The column of values of a type, by what streaming calls them; what it has no name for, or samples may lack, is
+    /// their content as bytes: all samples have each column, and each value is decoded.
+    pub fn of_values(name: &str, kind: &Type, role: Role) -> Self {
+        let bytes = || ("bytes".to_owned(), None, Encoding::Content);
+        let (encoding, fixed_bytes, stored) = match &kind.kind {
+            _ if kind.is_optional => bytes(),
+            Kind::Bytes => bytes(),
+            Kind::Text => ("str".to_owned(), None, Encoding::Content),
+            Kind::Json => ("json".to_owned(), None, Encoding::Content),
+            Kind::Int => ("int".to_owned(), Some(LABEL_BYTES), Encoding::Int),
+            Kind::Float => ("float64".to_owned(), Some(LABEL_BYTES), Encoding::Float),
+            Kind::Array { dtype, shape } => {
+                let known = dtype.as_deref().zip(dtype.as_deref().and_then(numpy_name));
+                match known.filter(|(_, name)| VALUES.contains(name)) {
+                    None => bytes(),
+                    Some((dtype, name)) => of_arrays(dtype, name, shape.as_deref()),
+                }
+            }
+        };
+        Self { name: name.to_owned(), encoding, role, fixed_bytes, stored }
+    }
+}
+
+/// Values that streaming has arrays of.
+const VALUES: [&str; 11] =
+    ["uint8", "int8", "uint16", "int16", "float16", "uint32", "int32", "float32", "uint64", "int64", "float64"];
+
+/// Encoding, length and way of storing arrays of one dtype, which streaming calls `name`.
+fn of_arrays(dtype: &str, name: &str, shape: Option<&[Option<u64>]>) -> (String, Option<u64>, Encoding) {
+    let of_all = || shape?.iter().copied().collect::<Option<Vec<u64>>>();
+    let fixed = || {
+        let shape = of_all().filter(|shape| !shape.contains(&0))?;
+        let bytes = Form::array(dtype, &shape).ok()?.items_bytes()?;
+        // A scalar has no shape that could be told.
+        let encoding = match shape.is_empty() {
+            true => name.to_owned(),
+            false => {
+                let axes: Vec<_> = shape.iter().map(u64::to_string).collect();
+                format!("ndarray:{name}:{}", axes.join(","))
+            }
+        };
+        Some((encoding, Some(bytes), Encoding::Items))
+    };
+    fixed().unwrap_or_else(|| (format!("ndarray:{name}"), None, Encoding::ShapeAndItems))
 }
 
 /// Length in bytes of what stands before the first sample of `samples`, with a config that is so long.
@@ -39,10 +94,10 @@ pub(super) fn head_bytes(samples: u64, config_bytes: u64) -> u64 {
 
 /// The fields that come first in the config of a shard and in its entry in `index.json`, without brackets.
 pub(super) fn first_fields(columns: &[Column], compression: Option<&str>, hashes: &[String]) -> String {
-    let encodings = list(columns.iter().map(|column| text(column.encoding)));
+    let encodings = list(columns.iter().map(|column| text(&column.encoding)));
     let names = list(columns.iter().map(|column| text(&column.name)));
     let sizes = list(columns.iter().map(|column| {
-        let bytes = column.fixed_bytes();
+        let bytes = column.fixed_bytes;
         bytes.map_or_else(|| "null".to_owned(), |bytes| bytes.to_string())
     }));
     let compression = compression.map_or_else(|| "null".to_owned(), text);

@@ -38,7 +38,15 @@ fn shard(format: &dyn Format, samples: &[Plain<'_>]) -> Result<(Vec<u8>, Vec<Row
     let mut offset = format.head_bytes(samples.len() as u64);
     for (number, &(label, path, image)) in samples.iter().enumerate() {
         let key = format!("{number:08}");
-        let sample = Sample { key: &key, label, class: b"", path, payload_bytes: image.len() as u32, beside: &[] };
+        let sample = Sample {
+            key: &key,
+            label,
+            class: b"",
+            path,
+            payload_bytes: image.len() as u32,
+            beside: &[],
+            forms: Default::default(),
+        };
         let (record, row) = shared::record(format, &sample, image, IMAGE)?;
         rows.push(Row { offset, ..row });
         offset += record.len() as u64;
@@ -215,7 +223,15 @@ fn settings_choose_the_columns_and_come_back_spelled_out() {
         assert!(format(settings).is_err(), "{settings:?}");
     }
     assert!(shard(&*format(&[]).unwrap(), &[(None, b"p", b"")]).unwrap_err().help_text().is_some());
-    let sample = Sample { key: "0", label: Some(1), class: b"", path: b"p", payload_bytes: u32::MAX - 17, beside: &[] };
+    let sample = Sample {
+        key: "0",
+        label: Some(1),
+        class: b"",
+        path: b"p",
+        payload_bytes: u32::MAX - 17,
+        beside: &[],
+        forms: Default::default(),
+    };
     let format = format(&[]).unwrap();
     assert!(format.layout(&sample).is_ok_and(|layout| layout.record_bytes == u32::MAX));
     assert!(format.layout(&Sample { payload_bytes: u32::MAX - 16, ..sample }).is_err());

@@ -8,8 +8,10 @@ use super::{
 };
 use crate::{
     Error, Result,
+    component::Form,
     formats::{
         Beside, Choice, Format, Layout, MAX_WRITTEN, Setting,
+        encoding::Encoding,
         sidecars::{self, Dataset, Files},
     },
     hash::Named,
@@ -46,6 +48,8 @@ pub struct Mds {
     columns: Vec<Column>,
     /// Name of the image's column, and those of what the source has of its own.
     components: Vec<String>,
+    /// Which of them are files, or the image.
+    is_file: Vec<bool>,
     /// Names, in alphabetical order.
     hashes: Vec<String>,
     /// What stands in the head of every shard.
@@ -57,8 +61,8 @@ enum Value<'a> {
     Image,
     Label([u8; LABEL_BYTES as usize]),
     Filename(Cow<'a, str>),
-    /// Number and length of what the source has of its own.
-    Beside(usize, u32),
+    /// Number and length of what is stored of a component that the source has of its own; `None` where it is not there.
+    Beside(usize, Option<u32>),
 }
 
 /// Leaves out the column of the label.
@@ -77,24 +81,23 @@ impl Mds {
         let encoding = ENCODINGS.into_iter().find(|known| *known == encoding).ok_or_else(|| {
             Error::usage(format!("encoding {encoding:?}, an image column is one of {}", ENCODINGS.join(", ")))
         })?;
-        let (image, encoding) = match &choice.payload {
-            Some(payload) => (payload.name(), "bytes"),
-            None => (setting("image_column", "image"), encoding),
-        };
+        let image = setting("image_column", "image");
         if image.is_empty() {
             return Err(Error::usage("the image column needs a name"));
         }
-        let column = |name: &str, encoding, role| Column { name: name.to_owned(), encoding, role };
         let mut columns = vec![
-            column(setting("filename_column", "filename"), "str", Role::Filename),
-            column(image, encoding, Role::Image),
-            column(setting("label_column", "label"), "int", Role::Label),
+            Column::new(setting("filename_column", "filename"), "str", Role::Filename),
+            Column::new(setting("label_column", "label"), "int", Role::Label),
         ];
+        if choice.payload.is_none() {
+            columns.push(Column::new(image, encoding, Role::Image));
+        }
         columns.retain(|column| !column.name.is_empty());
-        // A reader decodes every value of a column: only what is always there may be more than bytes.
-        let encoding = |beside: &Beside| if beside.is_text() { "json" } else { "bytes" };
-        let beside = choice.beside.iter().enumerate();
-        columns.extend(beside.map(|(number, one)| column(one.name(), encoding(one), Role::Beside(number))));
+        columns.extend(choice.columns().into_iter().map(|(number, one, name)| match one.kind() {
+            Some(kind) => Column::of_values(&name, kind, Role::Beside(number)),
+            // A reader decodes every value of a column: only what is always there may be more than bytes.
+            None => Column::new(&name, if one.is_text() { "json" } else { "bytes" }, Role::Beside(number)),
+        }));
         columns.sort_by(|a, b| a.name.cmp(&b.name));
         if let Some(pair) = columns.windows(2).find(|pair| pair[0].name == pair[1].name) {
             return Err(Error::usage(format!("two columns are called {:?}", pair[0].name)));
@@ -107,13 +110,21 @@ impl Mds {
         hashes.sort();
         hashes.dedup();
         let config = config(&columns, &hashes);
+        let first = choice.payload.as_ref().map_or(image, Beside::name).to_owned();
         let beside = choice.beside.iter().map(|beside| beside.name().to_owned());
-        let components = [image.to_owned()].into_iter().chain(beside).collect();
-        Ok(Self { components, columns, hashes, config })
+        let components = [first].into_iter().chain(beside).collect();
+        let of_payload = choice.payload.as_ref().is_none_or(|payload| payload.kind().is_none());
+        let is_file = std::iter::once(of_payload).chain(choice.beside.iter().map(|one| one.kind().is_none())).collect();
+        Ok(Self { components, is_file, columns, hashes, config })
     }
 
     fn column(&self, role: Role) -> Option<&Column> {
         self.columns.iter().find(|column| column.role == role)
+    }
+
+    /// How component `number` is stored.
+    fn stored(&self, number: usize) -> Encoding {
+        self.column(Role::Beside(number)).map_or(Encoding::Content, |column| column.stored)
     }
 
     fn name_of(&self, role: Role) -> &str {
@@ -125,12 +136,11 @@ impl Mds {
         &self,
         label: Option<i64>,
         path: &'a [u8],
-        beside: &dyn Fn(usize) -> Option<u32>,
+        stored: &dyn Fn(usize, Encoding) -> Result<Option<u32>>,
     ) -> Result<Vec<Value<'a>>> {
         let value = |column: &Column| match column.role {
             Role::Image => Ok(Value::Image),
-            // All samples have each column, so one that lacks it has it empty.
-            Role::Beside(number) => Ok(Value::Beside(number, beside(number).unwrap_or(0))),
+            Role::Beside(number) => Ok(Value::Beside(number, stored(number, column.stored)?)),
             Role::Filename => Ok(Value::Filename(String::from_utf8_lossy(path))),
             Role::Label => match label {
                 Some(label) => Ok(Value::Label(label.to_le_bytes())),
@@ -143,20 +153,29 @@ impl Mds {
 
     /// Where things lie in a record of these values with an image of so many bytes.
     fn place(&self, values: &[Value<'_>], image_bytes: u32) -> Result<Layout> {
-        let variable = self.columns.iter().filter(|column| column.fixed_bytes().is_none()).count() as u64;
+        let variable = self.columns.iter().filter(|column| column.fixed_bytes.is_none()).count() as u64;
         let mut at = WORD_BYTES * variable;
         let mut components = [Extent::ABSENT; MAX_WRITTEN];
         // What lies beyond 32 bits is refused below.
         let extent = |at: u64, bytes| Extent { offset: at as u32, bytes };
-        for value in values {
+        for (value, column) in values.iter().zip(&self.columns) {
             at += match value {
                 Value::Image => {
                     components[0] = extent(at, image_bytes);
                     u64::from(image_bytes)
                 }
                 Value::Beside(number, bytes) => {
-                    components[number + 1] = extent(at, *bytes);
-                    u64::from(*bytes)
+                    // All samples have each column, so one that lacks a file has it empty.
+                    if self.is_file[*number] || bytes.is_some() {
+                        components[*number] = extent(at, bytes.unwrap_or(0));
+                    }
+                    match (column.fixed_bytes, bytes) {
+                        (Some(fixed), Some(bytes)) if u64::from(*bytes) != fixed => {
+                            return Err(Error::data(format!("a value of {bytes} bytes in a column of {fixed} each")));
+                        }
+                        (Some(fixed), _) => fixed,
+                        (None, bytes) => bytes.unwrap_or(0).into(),
+                    }
                 }
                 Value::Label(label) => label.len() as u64,
                 Value::Filename(name) => name.len() as u64,
@@ -169,15 +188,23 @@ impl Mds {
     }
 
     /// The lengths that stand at the start of a record: of each column of variable length.
-    fn lengths(values: &[Value<'_>], image_bytes: u32) -> impl Iterator<Item = u32> {
-        values.iter().filter_map(move |value| match value {
+    fn lengths(&self, values: &[Value<'_>], image_bytes: u32) -> impl Iterator<Item = u32> {
+        let variable = values.iter().zip(&self.columns).filter(|(_, column)| column.fixed_bytes.is_none());
+        variable.filter_map(move |(value, _)| match value {
             Value::Image => Some(image_bytes),
-            Value::Beside(_, bytes) => Some(*bytes),
+            Value::Beside(_, bytes) => Some(bytes.unwrap_or(0)),
             // A path is shorter than a record, which has been checked to be below 4 GiB.
             Value::Filename(name) => Some(name.len() as u32),
             Value::Label(_) => None,
         })
     }
+}
+
+/// Length in bytes of what is stored of component `number`; `None` where the sample lacks it.
+fn stored_bytes(sample: &Sample<'_>, number: usize, encoding: Encoding) -> Result<Option<u32>> {
+    let Some((bytes, form)) = sample.content(number) else { return Ok(None) };
+    let stored = encoding.stored_bytes(form, bytes)?;
+    u32::try_from(stored).map(Some).map_err(|_| Error::usage(format!("a value of {stored} bytes")))
 }
 
 impl Format for Mds {
@@ -190,15 +217,15 @@ impl Format for Mds {
     }
 
     fn settings(&self) -> BTreeMap<String, String> {
-        let encoding = self.column(Role::Image).map_or("", |column| column.encoding);
+        let image = self.column(Role::Image).map(|column| (&*column.encoding, &*column.name));
+        let of_image = image.map(|(encoding, name)| [("encoding", encoding), ("image_column", name)]);
         [
-            ("encoding", encoding),
-            ("image_column", self.name_of(Role::Image)),
             ("label_column", self.name_of(Role::Label)),
             ("filename_column", self.name_of(Role::Filename)),
             ("hashes", &self.hashes.join(",")),
         ]
         .into_iter()
+        .chain(of_image.into_iter().flatten())
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect()
     }
@@ -208,7 +235,7 @@ impl Format for Mds {
     }
 
     fn layout(&self, sample: &Sample<'_>) -> Result<Layout> {
-        let values = self.values(sample.label, sample.path, &|number| sample.beside(number));
+        let values = self.values(sample.label, sample.path, &|number, encoding| stored_bytes(sample, number, encoding));
         values.and_then(|values| self.place(&values, sample.payload_bytes)).map_err(|error| error.in_sample(sample.key))
     }
 
@@ -246,7 +273,7 @@ impl Format for Mds {
     fn frame(&self, sample: &Sample<'_>, _: &Header, record: &mut [u8]) -> Result<()> {
         let short = || Error::data("the record is not as long as its layout").in_sample(sample.key);
         let values = self
-            .values(sample.label, sample.path, &|number| sample.beside(number))
+            .values(sample.label, sample.path, &|number, encoding| stored_bytes(sample, number, encoding))
             .map_err(|error| error.in_sample(sample.key))?;
         let mut rest = record;
         let mut put = |length: usize, bytes: Option<&[u8]>| {
@@ -257,13 +284,13 @@ impl Format for Mds {
             rest = after;
             Ok(())
         };
-        for length in Self::lengths(&values, sample.payload_bytes) {
+        for length in self.lengths(&values, sample.payload_bytes) {
             put(WORD_BYTES as usize, Some(&length.to_le_bytes()))?;
         }
         for value in &values {
             match value {
                 Value::Image => put(sample.payload_bytes as usize, None)?,
-                Value::Beside(_, bytes) => put(*bytes as usize, None)?,
+                Value::Beside(_, bytes) => put(bytes.unwrap_or(0) as usize, None)?,
                 Value::Label(label) => put(label.len(), Some(label))?,
                 Value::Filename(name) => put(name.len(), Some(name.as_bytes()))?,
             }
@@ -272,14 +299,14 @@ impl Format for Mds {
     }
 
     fn check(&self, row: &RowRef<'_>, record: &[u8]) -> Result<()> {
-        let bytes_of = |number: usize| row.component(number + 1).map(|extent| extent.bytes);
+        let bytes_of = |number: usize, _| Ok(row.component(number).map(|extent| extent.bytes));
         let values = self.values(row.label, row.path, &bytes_of)?;
-        let image = row.component(0).ok_or_else(|| Error::data("the index names no image").at_byte(0))?;
+        let image = row.component(0).ok_or_else(|| Error::data("the index names no payload").at_byte(0))?;
         let layout = self.place(&values, image.bytes)?;
         if layout.components[0] != image || layout.record_bytes as usize != record.len() {
             let Layout { record_bytes, components: [Extent { offset, .. }, ..] } = layout;
             return Err(Error::data(format!(
-                "an image of {} bytes lies at {offset} of {record_bytes} bytes, the index says at {} of {}",
+                "a payload of {} bytes lies at {offset} of {record_bytes} bytes, the index says at {} of {}",
                 image.bytes,
                 image.offset,
                 record.len()
@@ -287,7 +314,9 @@ impl Format for Mds {
             .at_byte(0));
         }
         let all = layout.components.iter().enumerate().take(self.components.len());
-        if let Some((number, extent)) = all.skip(1).find(|(number, extent)| row.component(*number) != Some(**extent)) {
+        if let Some((number, extent)) =
+            all.skip(1).find(|(number, extent)| row.component(*number).unwrap_or(Extent::ABSENT) != **extent)
+        {
             let what =
                 format!("column {:?} lies at {}, not where the index says", self.components[number], extent.offset);
             return Err(Error::data(what).at_byte(extent.offset.into()));
@@ -301,19 +330,31 @@ impl Format for Mds {
             at += length;
             Ok(())
         };
-        for length in Self::lengths(&values, image.bytes) {
+        for length in self.lengths(&values, image.bytes) {
             expect("the length of a column", WORD_BYTES as usize, Some(&length.to_le_bytes()))?;
         }
         for (value, column) in values.iter().zip(&self.columns) {
             let what = format!("column {:?}", column.name);
             match value {
                 Value::Image => expect(&what, image.bytes as usize, None)?,
-                Value::Beside(_, bytes) => expect(&what, *bytes as usize, None)?,
+                Value::Beside(_, bytes) => expect(&what, bytes.unwrap_or(0) as usize, None)?,
                 Value::Label(label) => expect(&what, label.len(), Some(label))?,
                 Value::Filename(name) => expect(&what, name.len(), Some(name.as_bytes()))?,
             }
         }
         Ok(())
+    }
+
+    fn is_encoded(&self, number: usize) -> bool {
+        self.stored(number) != Encoding::Content
+    }
+
+    fn encode(&self, number: usize, form: &Form, content: &[u8], stored: &mut [u8]) -> Result<()> {
+        self.stored(number).encode(form, content, stored)
+    }
+
+    fn decode<'s>(&self, number: usize, form: &Form, stored: &'s [u8]) -> Result<Cow<'s, [u8]>> {
+        self.stored(number).decode(form, stored)
     }
 
     fn shard_file(&self, name: &str, number: u64, _: u64) -> String {

@@ -294,6 +294,7 @@ impl<R: Skip> Walk for Records<R> {
                 bytes: text.as_ref().map_or(labels.len() * LABEL_BYTES, Vec::len) as u64,
                 offset: text.is_some().then_some(start),
                 recipe: OF_LABELS,
+                form: None,
             });
         }
         record.image = Ok(Image {

@@ -121,6 +121,7 @@ mod tests {
             record_bytes: 40,
             components: vec![Extent { offset: 32, bytes: 5 }],
             content_hash: 0,
+            details: Vec::new(),
             frame_hash: 0,
             image: Header { kind: Kind::Jpeg, width: 0, height: 0, mode: Mode::Unknown, depth: 0 },
             in_parts: false,
@@ -139,7 +140,7 @@ mod tests {
         let index = |number: usize| {
             let rows = [vec![row(0, 0, b"a/0.jpg"), row(1, 40, b"a/1.jpg")], vec![row(2, 0, last)]];
             let (components, shard_blake3) = (vec!["image".to_owned()], [0; 32]);
-            let summary = Summary { components, content_bytes: 80, shard_bytes: 80, shard_blake3 };
+            let summary = Summary { components, forms: Vec::new(), content_bytes: 80, shard_bytes: 80, shard_blake3 };
             Index::open(write_index(&summary, &rows[number])?)
         };
         let dataset = Dataset {

@@ -50,6 +50,13 @@ pub(super) enum Value {
     Int(i64),
 }
 
+impl List {
+    /// Where it lies in the data.
+    pub(super) fn range(&self) -> Range<usize> {
+        self.range.clone()
+    }
+}
+
 impl<'a> Example<'a> {
     /// The example that `data` is, from its first byte to its last; every list is looked through.
     pub(super) fn parse(data: &'a [u8]) -> Result<Self> {

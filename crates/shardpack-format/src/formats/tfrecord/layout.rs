@@ -15,6 +15,8 @@ pub(super) const SLOT_BYTES: u64 = 5;
 pub(super) const TAG_FIRST: u8 = 0x0a;
 /// Tag of the value in an entry of a map.
 pub(super) const TAG_VALUE: u8 = 0x12;
+/// Tag of the list of floats in a feature.
+pub(super) const TAG_FLOATS: u8 = 0x12;
 /// Tag of the list of integers in a feature.
 pub(super) const TAG_INTS: u8 = 0x1a;
 

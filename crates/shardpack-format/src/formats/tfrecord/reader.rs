@@ -354,7 +354,7 @@ fn describe(record: &mut Record, example: &Example<'_>, data: &[u8], image: Opti
         // One that is called as readers call that of one label would be read as such.
         let name =
             if several == Some(key) && ["label", "cls"].contains(&&*lossy(key)) { LABELS_NAME } else { &lossy(key) };
-        Other { name: name.to_owned(), bytes, offset, recipe }
+        Other { name: name.to_owned(), bytes, offset, recipe, form: None }
     };
     record.others = others.map(other).collect();
 }

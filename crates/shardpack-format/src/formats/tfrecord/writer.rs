@@ -1,18 +1,23 @@
 //! Samples to TFRecords: exactly as long as the layout says, features in the order of their keys.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use super::{
-    example::{self, Example},
+    example::{self, Example, List},
     layout::{
-        self, FRAME_BYTES, Fault, Feature, HEAD_BYTES, MOST_DATA_BYTES, Nest, SLOT_BYTES, TAG_FIRST, TAG_INTS,
-        TAG_VALUE, Value, field_bytes, masked_crc, varint_bytes,
+        self, FRAME_BYTES, Fault, Feature, HEAD_BYTES, MOST_DATA_BYTES, Nest, SLOT_BYTES, TAG_FIRST, TAG_FLOATS,
+        TAG_INTS, TAG_VALUE, Value, field_bytes, masked_crc, varint_bytes,
     },
     sidecars,
 };
 use crate::{
     Error, Result,
-    formats::{self, Choice, Format, Layout, sidecars as all_sidecars},
+    component::{self, Form, Type},
+    formats::{
+        self, Choice, Format, Layout,
+        encoding::{self, Encoding},
+        sidecars as all_sidecars,
+    },
     image_header::{Header, Kind},
     index::RowRef,
     sample::{Extent, Sample},
@@ -20,6 +25,8 @@ use crate::{
 
 /// Name of the setting for the number that is added to every label.
 pub(super) const LABEL_OFFSET: &str = "label_offset";
+/// The dtype of numbers that lists of floats hold, as numpy writes it.
+const FLOAT32: &str = "<f4";
 /// Name of the setting for the features to write.
 pub(super) const FEATURES: &str = "features";
 
@@ -32,16 +39,24 @@ pub struct TfRecord {
     /// All of an example, in the order of keys: what is written, and what the source has of its own.
     entries: Vec<(String, Entry)>,
     components: Vec<String>,
-    /// Key of the payload where samples are no images.
-    payload: Option<String>,
+    /// How each of them is stored.
+    encodings: Vec<Encoding>,
+    /// How TensorFlow parses values, where there are any.
+    parsed: Option<String>,
 }
 
 /// An entry of an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Entry {
     Own(Feature),
-    /// That of [`Choice::beside`] with this number.
-    Beside(usize),
+    /// Bytes that all examples have: the component with this number, empty where a sample lacks it.
+    File(usize),
+    /// A value that examples have whose samples have it, in a list with this tag.
+    Value(usize, u8),
+    /// The dtype of such a value, where its list does not tell it.
+    Dtype(usize),
+    /// The shape of such a value.
+    Shape(usize),
 }
 
 /// Leaves out the features of the label.
@@ -69,24 +84,53 @@ impl TfRecord {
                 text.split(',').map(str::trim).filter(|key| !key.is_empty()).map(feature).collect::<Result<_>>()?
             }
         };
-        let payload = choice.payload.as_ref().map(|payload| payload.name().to_owned());
-        if payload.is_some() {
+        match choice.payload {
+            None => features.push(Feature::Encoded),
             // There is no image to tell of.
-            features.retain(|feature| feature.plain_key().is_some());
+            Some(_) => features.retain(|feature| feature.plain_key().is_some()),
         }
-        features.push(Feature::Encoded);
         features.sort_unstable();
         features.dedup();
-        let own = features.iter().map(|feature| (key(*feature, payload.as_deref()).to_owned(), Entry::Own(*feature)));
-        let names = choice.beside.iter().map(|beside| beside.name().to_owned());
-        let beside = names.clone().enumerate().map(|(number, name)| (name, Entry::Beside(number)));
-        let mut entries: Vec<_> = own.chain(beside).collect();
+        let key = |feature: &Feature| match choice.payload {
+            Some(_) => feature.plain_key().unwrap_or_default(),
+            None => feature.key(),
+        };
+        let mut entries: Vec<_> =
+            features.iter().map(|feature| (key(feature).to_owned(), Entry::Own(*feature))).collect();
+        let mut components = vec![match &choice.payload {
+            None => Feature::Encoded.key().to_owned(),
+            Some(payload) => payload.name().to_owned(),
+        }];
+        components.extend(choice.beside.iter().map(|beside| beside.name().to_owned()));
+        let mut encodings = vec![Encoding::Content; components.len()];
+        let mut parsed: Vec<String> = entries.iter().filter_map(|(key, entry)| parsed_own(key, *entry)).collect();
+        let has_values = choice.columns().iter().any(|(_, one, _)| one.kind().is_some());
+        for (number, one, name) in choice.columns() {
+            let Some(kind) = one.kind() else {
+                parsed.push(format!("\"{name}\": tf.io.FixedLenFeature([], tf.string, \"\")"));
+                entries.push((name, Entry::File(number)));
+                continue;
+            };
+            let (encoding, tag, has_dtype) = stored(&kind.kind);
+            encodings[number] = encoding;
+            parsed.push(parsed_value(&name, kind, tag));
+            entries.push((name.clone(), Entry::Value(number, tag)));
+            if has_dtype {
+                parsed.push(format!("\"{name}/dtype\": tf.io.FixedLenFeature([], tf.string, \"\")"));
+                entries.push((format!("{name}/dtype"), Entry::Dtype(number)));
+            }
+            if matches!(kind.kind, component::Kind::Array { .. }) {
+                parsed.push(format!("\"{name}/shape\": tf.io.RaggedFeature(tf.int64)"));
+                entries.push((format!("{name}/shape"), Entry::Shape(number)));
+            }
+        }
         entries.sort_by(|(a, _), (b, _)| a.cmp(b));
         if let Some(pair) = entries.windows(2).find(|pair| pair[0].0 == pair[1].0) {
             return Err(Error::usage(format!("two features are called {:?}", pair[0].0)));
         }
-        let components = [key(Feature::Encoded, payload.as_deref()).to_owned()].into_iter().chain(names).collect();
-        Ok(Self { label_offset, features, entries, components, payload })
+        parsed.sort();
+        let parsed = has_values.then(|| parsed.join(", "));
+        Ok(Self { label_offset, features, entries, components, encodings, parsed })
     }
 
     fn writes(&self, feature: Feature) -> bool {
@@ -104,42 +148,62 @@ impl TfRecord {
         })
     }
 
-    /// How long the value of `entry` is.
-    fn value(&self, entry: Entry, sample: &Sample<'_>) -> Result<Value> {
+    /// How long the value of `entry` is; `None` where an example does not have it.
+    fn value(&self, entry: Entry, sample: &Sample<'_>) -> Result<Option<Value>> {
+        let bytes = |bytes: u64| Ok(Some(Value::Bytes(bytes)));
         let feature = match entry {
             Entry::Own(feature) => feature,
             // All examples have one set of features, so one that lacks it has it empty.
-            Entry::Beside(number) => return Ok(Value::Bytes(sample.beside(number).unwrap_or(0).into())),
+            Entry::File(number) => return bytes(sample.content(number).map_or(0, |(bytes, _)| bytes.into())),
+            Entry::Value(..) | Entry::Dtype(_) | Entry::Shape(_) => {
+                let (Entry::Value(number, _) | Entry::Dtype(number) | Entry::Shape(number)) = entry else {
+                    return Ok(None);
+                };
+                let Some((content_bytes, form)) = sample.content(number) else { return Ok(None) };
+                return bytes(match entry {
+                    Entry::Dtype(_) => dtype(form).len() as u64,
+                    Entry::Shape(_) => shape(form).iter().map(|axis| varint_bytes(*axis)).sum(),
+                    _ => self.encodings[number].stored_bytes(form, content_bytes)?,
+                });
+            }
         };
-        Ok(match feature {
+        Ok(Some(match feature {
             Feature::Label => Value::Varint(varint_bytes(self.label(sample.label)?.cast_unsigned())),
             Feature::Text => Value::Bytes(sample.class.len() as u64),
             Feature::Encoded => Value::Bytes(sample.payload_bytes.into()),
             Feature::Filename => Value::Bytes(filename(sample).len() as u64),
             Feature::Format => Value::Slot,
             Feature::Height | Feature::Width => Value::Varint(SLOT_BYTES),
-        })
+        }))
     }
 
     /// Length of all features in bytes, and where the components lie among them.
-    fn features_bytes(&self, sample: &Sample<'_>) -> Result<(u64, [(u64, u32); formats::MAX_WRITTEN])> {
-        let (mut at, mut places) = (0, [(0, 0); formats::MAX_WRITTEN]);
+    fn features_bytes(&self, sample: &Sample<'_>) -> Result<(u64, [Option<(u64, u64)>; formats::MAX_WRITTEN])> {
+        let (mut at, mut places) = (0, [None; formats::MAX_WRITTEN]);
         for (key, entry) in &self.entries {
-            at += Nest::of(key, self.value(*entry, sample)?).whole;
-            let (number, bytes) = match entry {
-                Entry::Own(Feature::Encoded) => (0, sample.payload_bytes),
-                Entry::Beside(number) => (number + 1, sample.beside(*number).unwrap_or(0)),
-                Entry::Own(_) => continue,
+            let Some(value) = self.value(*entry, sample)? else { continue };
+            at += Nest::of(key, value).whole;
+            let number = match entry {
+                Entry::Own(Feature::Encoded) => 0,
+                Entry::File(number) | Entry::Value(number, _) => *number,
+                Entry::Own(_) | Entry::Dtype(_) | Entry::Shape(_) => continue,
             };
-            // The value is the last of its entry.
-            places[number] = (at - u64::from(bytes), bytes);
+            if let Value::Bytes(bytes) = value {
+                // The value is the last of its entry.
+                places[number] = Some((at - bytes, bytes));
+            }
         }
         Ok((at, places))
     }
 
-    /// What `feature` has to be in the example of `row`; text says what is wrong.
-    fn same(&self, feature: Feature, row: &RowRef<'_>, example: &Example<'_>, data: &[u8]) -> Result<(), String> {
-        let key = key(feature, self.payload.as_deref());
+    /// What `feature`, which is called `key`, has to be in the example of `row`; text says what is wrong.
+    fn same(
+        &self,
+        (key, feature): (&str, Feature),
+        row: &RowRef<'_>,
+        example: &Example<'_>,
+        data: &[u8],
+    ) -> Result<(), String> {
         let list = example.list(key.as_bytes()).ok_or_else(|| format!("{key} is missing"))?;
         let value = example.value(list, 0).filter(|_| list.values == 1);
         let expected_number = match feature {
@@ -210,9 +274,11 @@ impl Format for TfRecord {
         };
         let mut components = [Extent::ABSENT; formats::MAX_WRITTEN];
         let before = HEAD_BYTES as u64 + data_bytes - features_bytes;
-        for (extent, (at, bytes)) in components.iter_mut().zip(places).take(self.components.len()) {
-            // Within the record, whose length fits.
-            *extent = Extent { offset: (before + at) as u32, bytes };
+        for (extent, place) in components.iter_mut().zip(places).take(self.components.len()) {
+            if let Some((at, bytes)) = place {
+                // Within the record, whose length fits.
+                *extent = Extent { offset: (before + at) as u32, bytes: bytes as u32 };
+            }
         }
         Ok(Layout { record_bytes, components })
     }
@@ -225,19 +291,38 @@ impl Format for TfRecord {
         let mut out = Out { rest: &mut *data, is_short: false };
         out.tagged(TAG_FIRST, self.features_bytes(sample)?.0);
         for (key, entry) in &self.entries {
-            let nest = Nest::of(key, self.value(*entry, sample)?);
+            let Some(value) = self.value(*entry, sample)? else { continue };
+            let nest = Nest::of(key, value);
             out.tagged(TAG_FIRST, nest.entry);
             out.bytes(key.as_bytes());
             out.tagged(TAG_VALUE, nest.feature);
-            let feature = match entry {
-                Entry::Own(feature) => *feature,
-                Entry::Beside(number) => {
-                    let bytes = sample.beside(*number).unwrap_or(0);
+            let feature = match (entry, value) {
+                (Entry::Own(feature), _) => *feature,
+                (Entry::File(_), Value::Bytes(bytes)) => {
                     out.tagged(TAG_FIRST, nest.list);
-                    out.tagged(TAG_FIRST, bytes.into());
+                    out.tagged(TAG_FIRST, bytes);
                     out.skip(bytes as usize);
                     continue;
                 }
+                (Entry::Value(_, tag), Value::Bytes(bytes)) => {
+                    out.tagged(*tag, nest.list);
+                    out.tagged(TAG_FIRST, bytes);
+                    out.skip(bytes as usize);
+                    continue;
+                }
+                (Entry::Dtype(number), _) => {
+                    out.tagged(TAG_FIRST, nest.list);
+                    out.bytes(sample.content(*number).map_or("", |(_, form)| dtype(form)).as_bytes());
+                    continue;
+                }
+                (Entry::Shape(number), Value::Bytes(bytes)) => {
+                    out.tagged(TAG_INTS, nest.list);
+                    out.tagged(TAG_FIRST, bytes);
+                    let axes = sample.content(*number).map_or(&[][..], |(_, form)| shape(form));
+                    axes.iter().for_each(|axis| out.varint(*axis, varint_bytes(*axis)));
+                    continue;
+                }
+                _ => return Err(short()),
             };
             match feature {
                 Feature::Label | Feature::Height | Feature::Width => out.tagged(TAG_INTS, nest.list),
@@ -289,21 +374,40 @@ impl Format for TfRecord {
             return Err(Error::data(format!("feature {:?} is none that is written", lossy(key))).at_byte(0));
         }
         for (key, entry) in &self.entries {
+            let told = |number: usize| row.component(number).map(|at| (at.offset as usize, at.bytes as usize));
+            let list = example.list(key.as_bytes());
             let same = match entry {
-                Entry::Own(feature) => self.same(*feature, row, &example, data),
-                Entry::Beside(number) => {
-                    let found = example.list(key.as_bytes()).and_then(|list| example.only_bytes(list));
+                Entry::Own(feature) => self.same((key, *feature), row, &example, data),
+                Entry::File(number) => {
+                    let found = list.and_then(|list| example.only_bytes(list));
                     let found = found.map(|range| (range.start + HEAD_BYTES, range.len()));
-                    let told = row.component(number + 1).map(|at| (at.offset as usize, at.bytes as usize));
-                    match found.is_some() && found == told {
+                    match found.is_some() && found == told(*number) {
                         true => Ok(()),
                         false => Err(format!("{key} is not where the index says")),
+                    }
+                }
+                Entry::Value(number, _) | Entry::Dtype(number) | Entry::Shape(number) => {
+                    match same_value(*entry, list, told(*number), row.form(*number), &example, data) {
+                        true => Ok(()),
+                        false => Err(format!("{key} is not what the index says")),
                     }
                 }
             };
             same.map_err(|what| Error::data(what).at_byte(0))?;
         }
         Ok(())
+    }
+
+    fn is_encoded(&self, number: usize) -> bool {
+        self.encodings.get(number).is_some_and(|encoding| *encoding != Encoding::Content)
+    }
+
+    fn encode(&self, number: usize, form: &Form, content: &[u8], stored: &mut [u8]) -> Result<()> {
+        self.encodings.get(number).unwrap_or(&Encoding::Content).encode(form, content, stored)
+    }
+
+    fn decode<'s>(&self, number: usize, form: &Form, stored: &'s [u8]) -> Result<Cow<'s, [u8]>> {
+        self.encodings.get(number).unwrap_or(&Encoding::Content).decode(form, stored)
     }
 
     fn shard_file(&self, name: &str, number: u64, shards: u64) -> String {
@@ -328,14 +432,19 @@ impl Format for TfRecord {
 
     fn recipes(&self, folder: &str, name: &str, shards: u64, _: bool) -> Vec<(&'static str, String)> {
         let files = format!("{folder}/{name}-*-of-{shards:05}");
-        let key = |feature| key(feature, self.payload.as_deref());
-        let mut features =
-            vec![format!("\"{}\": tfrec.FixedLenFeature((), tfrec.string, \"\")", key(Feature::Encoded))];
+        let records = format!("tf.data.TFRecordDataset(sorted(tf.io.gfile.glob(\"{files}\")))");
+        if let Some(parsed) = &self.parsed {
+            let parse = format!("tf.io.parse_single_example(record, {{{parsed}}})");
+            return vec![("tf.data", format!("{records}.map(lambda record: {parse})"))];
+        }
+        let key = |own| self.entries.iter().find(|(_, entry)| *entry == Entry::Own(own)).map_or("", |(key, _)| key);
+        let payload = self.components.first().map_or("", String::as_str);
+        let mut features = vec![format!("\"{payload}\": tfrec.FixedLenFeature((), tfrec.string, \"\")")];
         if self.writes(Feature::Label) {
             features.push(format!("\"{}\": tfrec.FixedLenFeature([1], tfrec.int64, -1)", key(Feature::Label)));
         }
         vec![
-            ("tf.data", format!("tf.data.TFRecordDataset(sorted(tf.io.gfile.glob(\"{files}\")))")),
+            ("tf.data", records),
             (
                 "DALI",
                 format!(
@@ -348,11 +457,99 @@ impl Format for TfRecord {
     }
 }
 
-/// The key of `feature` where `payload` is that of the payload, or where samples are images.
-fn key(feature: Feature, payload: Option<&str>) -> &str {
-    match payload {
-        None => feature.key(),
-        Some(payload) => feature.plain_key().unwrap_or(payload),
+/// How values of a type are stored, the tag of the list that they are in, and whether their dtype has to be told.
+fn stored(kind: &component::Kind) -> (Encoding, u8, bool) {
+    match kind {
+        component::Kind::Bytes | component::Kind::Text | component::Kind::Json => (Encoding::Content, TAG_FIRST, false),
+        component::Kind::Int => (Encoding::Varints, TAG_INTS, false),
+        // Lists of floats have 32 bits each.
+        component::Kind::Float => (Encoding::Float, TAG_FIRST, true),
+        component::Kind::Array { dtype, .. } => match dtype.as_deref() {
+            Some(FLOAT32) => (Encoding::Items, TAG_FLOATS, false),
+            Some(encoding::INT64) => (Encoding::Varints, TAG_INTS, false),
+            _ => (Encoding::Items, TAG_FIRST, true),
+        },
+    }
+}
+
+/// How TensorFlow parses a feature of ours.
+fn parsed_own(key: &str, entry: Entry) -> Option<String> {
+    let Entry::Own(feature) = entry else { return None };
+    let of = match feature {
+        Feature::Label | Feature::Height | Feature::Width => "tf.int64",
+        _ => "tf.string",
+    };
+    Some(format!("\"{key}\": tf.io.FixedLenFeature([], {of})"))
+}
+
+/// How TensorFlow parses a value: with the shape that all have, or as a list of any length.
+fn parsed_value(name: &str, kind: &Type, tag: u8) -> String {
+    let of = match tag {
+        TAG_FLOATS => "tf.float32",
+        TAG_INTS => "tf.int64",
+        _ => "tf.string",
+    };
+    let shape = match &kind.kind {
+        _ if kind.is_optional => None,
+        component::Kind::Array { shape, .. } if tag != TAG_FIRST => {
+            shape.as_ref().and_then(|shape| shape.iter().copied().collect::<Option<Vec<_>>>())
+        }
+        _ => Some(Vec::new()),
+    };
+    match shape {
+        Some(shape) => format!("\"{name}\": tf.io.FixedLenFeature({shape:?}, {of})"),
+        None => format!("\"{name}\": tf.io.RaggedFeature({of})"),
+    }
+}
+
+/// What `NAME/dtype` says: as numpy's `dtype` takes it.
+fn dtype(form: &Form) -> &str {
+    match form {
+        Form::Array { dtype, .. } => component::numpy_name(dtype).unwrap_or(dtype),
+        _ => "float64",
+    }
+}
+
+/// What `NAME/shape` says.
+fn shape(form: &Form) -> &[u64] {
+    match form {
+        Form::Array { shape, .. } => shape,
+        _ => &[],
+    }
+}
+
+/// Whether an entry of a value is what the index says: the value lies where it is `told` to, dtype and shape are those of the form.
+fn same_value(
+    entry: Entry,
+    list: Option<&List>,
+    told: Option<(usize, usize)>,
+    form: Option<&Form>,
+    example: &Example<'_>,
+    data: &[u8],
+) -> bool {
+    let (Some(list), Some((start, bytes))) = (list, told) else { return list.is_none() && told.is_none() };
+    let Some(form) = form else { return false };
+    match entry {
+        Entry::Value(_, tag) => {
+            let kind = match tag {
+                TAG_FLOATS => example::Kind::Floats,
+                TAG_INTS => example::Kind::Ints,
+                _ => example::Kind::Bytes,
+            };
+            // One field with all values, the last thing in its list.
+            let range = list.range();
+            list.kind == kind
+                && range.end + HEAD_BYTES == start + bytes
+                && range.len() as u64 == field_bytes(bytes as u64)
+        }
+        Entry::Dtype(_) => example
+            .only_bytes(list)
+            .and_then(|range| data.get(range))
+            .is_some_and(|found| found == dtype(form).as_bytes()),
+        _ => {
+            let axes = shape(form).iter().map(|axis| example::Value::Int(axis.cast_signed()));
+            list.kind == example::Kind::Ints && example.values(list).into_iter().eq(axes)
+        }
     }
 }
 

@@ -266,6 +266,7 @@ impl Samples {
                 bytes: *bytes,
                 offset: Some(*offset),
                 recipe: 0,
+                form: None,
             })
             .collect();
         Record {

@@ -338,6 +338,7 @@ mod tests {
             path: b"tench/a \xff.JPEG",
             payload_bytes: payload.len() as u32,
             beside: &[],
+            forms: Default::default(),
         }
     }
 

@@ -28,6 +28,8 @@ pub(super) fn scan(file: &ShardFile, found: &mut Found<'_>) -> Result<FileFacts>
     facts.understood = walk.understood();
     // The first record without an image, and how many there are.
     let (mut lacking, mut first) = (0u64, None);
+    // Those among them that are values, and records with an image.
+    let (mut values, mut images) = (0, 0u64);
     let (mut bytes, mut samples) = (Vec::new(), 0);
     let ended = loop {
         let record = match walk.next() {
@@ -39,11 +41,15 @@ pub(super) fn scan(file: &ShardFile, found: &mut Found<'_>) -> Result<FileFacts>
         facts.content_bytes = record.range.end;
         let header = match &record.image {
             Ok(image) => match header(&mut *walk, image, heads.as_ref(), &mut bytes) {
-                Ok(header) => Some(header),
+                Ok(header) => {
+                    images += 1;
+                    Some(header)
+                }
                 Err(error) => break Err(error),
             },
             Err(why) => {
                 lacking += 1;
+                values += u64::from(record.has_values());
                 let error = || match file.has_places() {
                     true => Error::data(why).at_byte(record.range.start),
                     false => Error::data(why),
@@ -65,7 +71,8 @@ pub(super) fn scan(file: &ShardFile, found: &mut Found<'_>) -> Result<FileFacts>
             facts.remarks =
                 walk.remarks().into_iter().chain(walk.lost()).map(|remark| remark.in_file(&file.path)).collect();
             facts.remarks.extend(file.differing_samples(samples));
-            first
+            // Where none has an image, they are samples of values.
+            first.filter(|_| images > 0 || values < lacking)
         }
     };
     if lacking > 1 {

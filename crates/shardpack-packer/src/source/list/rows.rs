@@ -397,7 +397,7 @@ impl<'a> Rows<'a> {
                     collector.add_path(*class, self.path(row), looked.bytes, looked.place, looked.stamp)?;
                     let mut pieces = looked.pieces;
                     if self.has_text {
-                        pieces.insert(0, Piece { bytes: text.1, stamp: text.0.cast_signed() });
+                        pieces.insert(0, Piece::file(text.1, text.0.cast_signed()));
                     }
                     collector.add_extra(&pieces, Some(row.line));
                 }

@@ -1,21 +1,27 @@
-//! Which fields of records go along as components, and where they lie.
+//! Which fields of records go along as components, what they are, and where they lie.
 //!
-//! Holds at all times: a field that a record has goes along with its sample, or is counted among what was left out.
+//! Holds at all times: a field that a record has goes along with its sample, or is counted among what was left out; of two
+//! fields that would be one component, the first that is met is it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use shardpack_format::{
     Error, Result,
+    component::{Form, Kind, Type},
     formats::{
         Beside,
         beside::{MOST, TEXT},
         foreign::Other,
     },
+    sample::Forms,
 };
 
 use super::{Scanned, open};
 use crate::{
-    extra::Piece,
+    extra::{Extra, Interner, Piece},
     source::{
         COMPONENT,
         image_folder::{Components, Options},
@@ -24,17 +30,38 @@ use crate::{
 
 /// Names that a message tells.
 const TOLD: usize = 64;
-/// Fields of the samples of a file that may go along.
+
+/// A field of some samples of a file.
+struct Field {
+    name: String,
+    /// The component that it is; of the type of the first sample that has it, if of any.
+    component: Beside,
+}
+
+/// A field of a sample.
+struct Found {
+    /// Number of the field.
+    field: u32,
+    bytes: u32,
+    /// Number of its form, or [`Forms::BYTES`].
+    form: u32,
+    /// Where and how it is fetched.
+    stamp: i64,
+}
+
+/// Name of a field, and the extension of its values where they are of a form.
+type Key = (String, Option<&'static str>);
+
+/// The fields of the samples of a file that may go along.
 #[derive(Default)]
 pub(super) struct Fields {
-    /// Names of components.
-    names: Vec<String>,
-    numbers: HashMap<String, u32>,
-    /// What fields are called here; `None` for those that cannot go along, or should not.
-    known: HashMap<String, Option<u32>>,
-    /// Those of all samples end to end: which, its length, where and how it is fetched.
-    found: Vec<(u32, u32, i64)>,
-    /// Of how many samples a field is there and cannot be had as it is, or has the name of another.
+    all: Vec<Field>,
+    /// Numbers of fields; `None` for those that cannot go along, or should not.
+    known: HashMap<Key, Option<u32>>,
+    /// Those of all samples end to end.
+    found: Vec<Found>,
+    forms: Interner,
+    /// Of how many samples a field is there and cannot be had as it is.
     missed: BTreeMap<String, u64>,
 }
 
@@ -43,100 +70,275 @@ impl Fields {
     pub fn take(&mut self, others: &[Other], options: &Options) -> u64 {
         let first = self.found.len();
         for other in others {
-            let Some(number) = self.number(&other.name, options) else { continue };
+            let Some(field) = self.number(other, options) else { continue };
             let bytes = u32::try_from(other.bytes).ok().filter(|bytes| *bytes != Piece::ABSENT.bytes);
             let stamp = other.offset.and_then(|offset| open::component_stamp(offset, other.recipe));
             match (stamp, bytes) {
-                (Some(stamp), Some(bytes)) if self.found[first..].iter().all(|(known, ..)| *known != number) => {
-                    self.found.push((number, bytes, stamp));
+                (Some(stamp), Some(bytes)) if self.found[first..].iter().all(|known| known.field != field) => {
+                    let form = other.form.as_ref().map_or(Forms::BYTES, |form| self.forms.number(form));
+                    self.found.push(Found { field, bytes, form, stamp });
                 }
-                _ => match self.missed.get_mut(&other.name) {
-                    Some(samples) => *samples += 1,
-                    None => drop(self.missed.insert(other.name.clone(), 1)),
-                },
+                _ => *self.missed.entry(other.name.clone()).or_default() += 1,
             }
         }
         self.found.len() as u64
     }
 
-    fn number(&mut self, field: &str, options: &Options) -> Option<u32> {
-        if let Some(known) = self.known.get(field) {
+    fn number(&mut self, other: &Other, options: &Options) -> Option<u32> {
+        let key = (other.name.clone(), other.form.as_ref().map(Form::extension));
+        if let Some(known) = self.known.get(&key) {
             return *known;
         }
-        let name = component(field).filter(|_| options.components.wants_field(field));
-        let number = name.map(|kind| {
-            *self.numbers.entry(kind.name().to_owned()).or_insert_with_key(|name| {
-                self.names.push(name.clone());
-                self.names.len() as u32 - 1
-            })
+        let component = component(other);
+        let is_wanted = |one: &Beside| match &options.components {
+            // Samples of values have a payload all the same.
+            Components::None => other.form.is_some(),
+            Components::All => options.components.wants_field(&other.name),
+            components => components.wants_field(&other.name) || components.wants(one.name()),
+        };
+        let number = component.filter(is_wanted).map(|component| {
+            self.all.push(Field { name: other.name.clone(), component });
+            self.all.len() as u32 - 1
         });
-        self.known.insert(field.to_owned(), number);
+        self.known.insert(key, number);
         number
     }
+}
 
-    /// The pieces of a sample for `kinds`, whose fields begin at `start` and end at `end`.
-    pub fn pieces<'f>(&'f self, start: u64, end: u64, kinds: &'f [Beside]) -> impl Iterator<Item = Piece> + 'f {
-        let found = &self.found[start as usize..end as usize];
-        kinds.iter().map(move |kind| {
-            let number = self.numbers.get(kind.name());
-            let piece = found.iter().find(|(known, ..)| Some(known) == number);
-            piece.map_or(Piece::ABSENT, |(_, bytes, stamp)| Piece { bytes: *bytes, stamp: *stamp })
-        })
+/// The component that a field is; `None` where no component can be called so.
+pub(super) fn component(field: &Other) -> Option<Beside> {
+    match &field.form {
+        None => Beside::field(&field.name),
+        Some(form) => Beside::value(&field.name, form),
+    }
+    .ok()
+}
+
+/// What the components of all samples are, and which fields of each file they are.
+#[derive(Default)]
+pub(super) struct Settled {
+    /// Those beside the payload.
+    pub kinds: Vec<Beside>,
+    /// The payload, where samples have no images.
+    pub payload: Option<Beside>,
+    /// The forms of all.
+    pub forms: Arc<Vec<Form>>,
+    files: Vec<OfFile>,
+}
+
+/// The same of a file.
+#[derive(Default)]
+struct OfFile {
+    /// What a field is, by its number.
+    places: Vec<Option<Place>>,
+    /// Numbers of forms among those of all, by their numbers in the file.
+    forms: Vec<u32>,
+}
+
+/// What a field is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Payload,
+    /// The component with this number among [`Settled::kinds`].
+    Beside(usize),
+}
+
+/// What is known of a component of all files.
+struct Component {
+    one: Beside,
+    /// The field that it is.
+    field: String,
+    kind: Option<Type>,
+    /// Samples that have it.
+    samples: u64,
+}
+
+impl Component {
+    /// How well it stands for a sample: arrays before bytes, text and numbers.
+    fn rank(&self) -> u8 {
+        match self.kind.as_ref().map(|kind| &kind.kind) {
+            Some(Kind::Array { .. }) => 4,
+            Some(Kind::Bytes) | None => 3,
+            Some(Kind::Text) => 2,
+            Some(Kind::Json | Kind::Int | Kind::Float) => 1,
+        }
     }
 }
 
-/// The component that a field of this name is; `None` where no component can be called so.
-pub(super) fn component(field: &str) -> Option<Beside> {
-    Beside::field(field).ok()
-}
-
-/// The components that samples have.
+/// Settles the components of samples; `label` is the field that is their label, if they are values and one is.
 ///
 /// # Errors
 /// When there are more than a sample has room for: which of them matter, a person knows.
-pub(super) fn kinds(scanned: &[Scanned], options: &Options) -> Result<Vec<Beside>> {
-    match &options.components {
-        Components::None => return Ok(Vec::new()),
-        Components::Named(kinds) => return Ok(kinds.clone()),
-        Components::All if options.no_text => return Ok(Vec::new()),
-        Components::All => {}
+pub(super) fn settle(scanned: &[Scanned], options: &Options, label: Option<&str>) -> Result<Settled> {
+    // An image has bytes, and a value is told by its fields alone.
+    let is_valued = scanned.iter().flat_map(|file| &file.rows).any(|row| row.bytes == 0);
+    let no_more = match &options.components {
+        Components::None => true,
+        Components::All => options.no_text,
+        Components::Named(_) => false,
+    };
+    if no_more && !is_valued {
+        return Ok(Settled::default());
     }
-    let mut names = BTreeSet::<&str>::new();
-    for fields in scanned.iter().map(|file| &file.fields) {
-        let mut is_there = vec![false; fields.names.len()];
-        fields.found.iter().for_each(|(number, ..)| is_there[*number as usize] = true);
-        names
-            .extend(fields.names.iter().zip(is_there).filter(|(_, is_there)| *is_there).map(|(name, _)| name.as_str()));
+    let (mut all, mut forms) = (Vec::<Component>::new(), Interner::default());
+    let mut by_name = HashMap::<String, usize>::new();
+    // The component of each field of each file, where the field is it.
+    let mut of_files: Vec<(Vec<Option<usize>>, Vec<u32>)> = Vec::new();
+    for Scanned { fields, .. } in scanned {
+        let numbers: Vec<u32> = fields.forms.forms().iter().map(|form| forms.number(form)).collect();
+        let mut samples = vec![0u64; fields.all.len()];
+        let mut seen = BTreeSet::new();
+        for found in &fields.found {
+            samples[found.field as usize] += 1;
+            if found.form != Forms::BYTES {
+                seen.insert((found.field, found.form));
+            }
+        }
+        let mut owned = Vec::with_capacity(fields.all.len());
+        for (number, (field, samples)) in fields.all.iter().zip(samples).enumerate() {
+            if samples == 0 || label == Some(&*field.name) || (options.meta && field.component.name() == TEXT) {
+                owned.push(None);
+                continue;
+            }
+            let at = *by_name.entry(field.component.name().to_owned()).or_insert_with(|| {
+                let (one, field) = (field.component.clone(), field.name.clone());
+                all.push(Component { one, field, kind: None, samples: 0 });
+                all.len() - 1
+            });
+            let component = &mut all[at];
+            if component.field != field.name {
+                owned.push(None);
+                continue;
+            }
+            component.samples += samples;
+            for (_, form) in seen.range((number as u32, 0)..=(number as u32, u32::MAX)) {
+                let of = Type::of(&fields.forms.forms()[*form as usize]);
+                component.kind = match component.kind.take() {
+                    None => Some(of),
+                    // All have one extension, so they join.
+                    Some(kind) => kind.join(of),
+                };
+            }
+            owned.push(Some(at));
+        }
+        of_files.push((owned, numbers));
     }
-    if options.meta {
-        // That is made here.
-        names.remove(TEXT);
-    }
-    if names.len() > MOST {
-        let told: Vec<_> = names.iter().take(TOLD).copied().collect();
-        let more = if names.len() > TOLD { format!(" and {} more", names.len() - TOLD) } else { String::new() };
-        let what = format!("{} components beside the images, a sample has room for {MOST}: ", names.len());
+    let total: u64 = scanned.iter().map(|file| file.rows.len() as u64).sum();
+    let typed = |component: &Component| match &component.kind {
+        None => component.one.clone(),
+        Some(kind) => {
+            let kind = Type { is_optional: component.samples < total, ..kind.clone() };
+            component.one.clone().with_kind(kind)
+        }
+    };
+    let payload = match is_valued {
+        true => {
+            let key = |(at, one): &(usize, &Component)| (one.samples, one.rank(), std::cmp::Reverse(*at));
+            all.iter().enumerate().max_by_key(key).map(|(at, _)| at)
+        }
+        false => None,
+    };
+    let mut chosen: Vec<(usize, Beside)> = match &options.components {
+        _ if no_more => Vec::new(),
+        Components::Named(wanted) => {
+            let of = |wanted: &Beside| {
+                let is = |one: &Component| one.one.name() == wanted.name() || one.one.column() == wanted.name();
+                let found: Vec<_> = all.iter().enumerate().filter(|(_, one)| is(one)).collect();
+                match found.is_empty() {
+                    // That nobody has it is said where all splits are known.
+                    true => vec![(usize::MAX, wanted.clone())],
+                    false => found.into_iter().map(|(at, one)| (at, typed(one))).collect(),
+                }
+            };
+            wanted.iter().flat_map(of).collect()
+        }
+        _ => {
+            let mut chosen: Vec<_> = all.iter().enumerate().map(|(at, one)| (at, typed(one))).collect();
+            chosen.sort_by(|(_, a), (_, b)| a.name().cmp(b.name()));
+            chosen
+        }
+    };
+    chosen.retain(|(at, _)| Some(*at) != payload);
+    if chosen.len() > MOST {
+        let told: Vec<_> = chosen.iter().take(TOLD).map(|(_, one)| one.name()).collect();
+        let more = if chosen.len() > TOLD { format!(" and {} more", chosen.len() - TOLD) } else { String::new() };
+        let what = format!("{} components beside the images, a sample has room for {MOST}: ", chosen.len());
         return Err(Error::usage(format!("{what}{}{more}", told.join(", ")))
             .help("--components NAMES takes some of them, with commas between; --components none leaves all"));
     }
-    Ok(names.into_iter().filter_map(component).collect())
+    let place = |at: usize| match Some(at) == payload {
+        true => Some(Place::Payload),
+        false => chosen.iter().position(|(one, _)| *one == at).map(Place::Beside),
+    };
+    let files = of_files
+        .into_iter()
+        .map(|(owned, forms)| OfFile { places: owned.into_iter().map(|at| at.and_then(place)).collect(), forms });
+    Ok(Settled {
+        files: files.collect(),
+        // A sample without it is refused.
+        payload: payload.map(|at| {
+            let one = all[at].one.clone();
+            all[at].kind.clone().map_or(one.clone(), |kind| one.with_kind(kind))
+        }),
+        kinds: chosen.into_iter().map(|(_, one)| one).collect(),
+        forms: forms.finish(),
+    })
 }
 
-/// What became of the fields of a file, where samples have `kinds`: adds to what is left out, by name, and to what goes along.
-pub(super) fn count(
-    scanned: &Scanned,
-    kinds: &[Beside],
-    options: &Options,
-    ignored: &mut BTreeMap<String, u64>,
-    carried: &mut BTreeMap<String, u64>,
-) {
-    let is_kind = |field: &str| component(field).is_some_and(|one| kinds.iter().any(|kind| kind.name() == one.name()));
-    for (field, samples) in &scanned.others {
-        let counts =
-            if is_kind(field) && options.components.wants_field(field) { &mut *carried } else { &mut *ignored };
-        *counts.entry(format!("{COMPONENT}{field}")).or_default() += samples;
+impl Settled {
+    /// What a listing keeps of samples that have these components, of no sample so far.
+    pub fn extra(&self) -> Extra {
+        Extra { payload: self.payload.clone(), forms: Arc::clone(&self.forms), ..Extra::of(self.kinds.clone()) }
     }
-    for (field, samples) in scanned.fields.missed.iter().filter(|(field, _)| is_kind(field)) {
-        *ignored.entry(format!("{COMPONENT}{field}")).or_default() += samples;
+
+    /// The pieces of a sample of file `number` whose fields begin at `start` and end at `end`: of the payload, if it is a value
+    /// that the sample has, and of all other components.
+    pub fn pieces(&self, number: usize, fields: &Fields, start: u64, end: u64) -> (Option<Piece>, Vec<Piece>) {
+        let (mut payload, mut pieces) = (None, vec![Piece::ABSENT; self.kinds.len()]);
+        let Some(of_file) = self.files.get(number) else { return (payload, pieces) };
+        for found in &fields.found[start as usize..end as usize] {
+            let form = of_file.forms.get(found.form as usize).copied().unwrap_or(Forms::BYTES);
+            let piece = Piece { form, ..Piece::file(found.bytes, found.stamp) };
+            match of_file.places.get(found.field as usize).copied().flatten() {
+                Some(Place::Payload) => payload = Some(piece),
+                Some(Place::Beside(which)) => pieces[which] = piece,
+                None => {}
+            }
+        }
+        (payload, pieces)
+    }
+
+    /// What became of the fields of file `number`: adds to what is left out, by name, and to what goes along.
+    pub fn count(
+        &self,
+        number: usize,
+        scanned: &Scanned,
+        label: Option<&str>,
+        ignored: &mut BTreeMap<String, u64>,
+        carried: &mut BTreeMap<String, u64>,
+    ) {
+        let places = self.files.get(number).map_or(&[][..], |of_file| &of_file.places);
+        let (mut kept, mut is_payload) = (BTreeMap::<&str, u64>::new(), BTreeSet::new());
+        for found in &scanned.fields.found {
+            let name = &*scanned.fields.all[found.field as usize].name;
+            match places.get(found.field as usize).copied().flatten() {
+                Some(Place::Beside(_)) => *kept.entry(name).or_default() += 1,
+                Some(Place::Payload) => drop(is_payload.insert(name)),
+                None => {}
+            }
+        }
+        for (field, samples) in &scanned.others {
+            if label == Some(&**field) || is_payload.contains(&**field) {
+                continue;
+            }
+            let along = kept.get(&**field).copied().unwrap_or(0);
+            let add = |counts: &mut BTreeMap<String, u64>, samples: u64| {
+                if samples > 0 {
+                    *counts.entry(format!("{COMPONENT}{field}")).or_default() += samples;
+                }
+            };
+            add(carried, along);
+            add(ignored, samples.saturating_sub(along));
+        }
     }
 }

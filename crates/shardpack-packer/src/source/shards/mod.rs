@@ -29,11 +29,10 @@ use shardpack_reader::is_unfinished;
 
 use super::{
     Found,
-    classes::{Classes, Collector, Words},
+    classes::{Classes, Collector, Said, Words},
     image_folder::{Keep, Options, SPLITS, Splits, lacking, order},
 };
 use crate::{
-    extra::Extra,
     foreign::{Kind, ShardFile, files, lmdb},
     ledger::{Fate, Unpacked},
     monitor::{Monitor, Phase},
@@ -207,7 +206,8 @@ impl Shards {
         let (mut words, mut known) = (Words::default(), Vec::new());
         for file in &mut scanned {
             let numbers = words.merge(&file.words);
-            file.rows.iter_mut().for_each(|row| row.said = row.said.renumbered(&numbers));
+            let values = file.values.iter_mut().map(|(row, _)| row);
+            file.rows.iter_mut().chain(values).for_each(|row| row.said = row.said.renumbered(&numbers));
             file.refused
                 .iter_mut()
                 .for_each(|refused| refused.said = refused.said.map(|said| said.renumbered(&numbers)));
@@ -218,14 +218,17 @@ impl Shards {
         words.intern_all(&known);
         self.check_label(&scanned)?;
         let trees = class_trees::find(&self.files, &mut scanned, &mut words, &wanted);
+        let label = settle_values(&mut scanned);
         let said = scanned.iter().flat_map(|file| file.rows.iter().map(|row| row.said));
         let classes = Classes::settle(said, &words, &known);
-        let kinds = components::kinds(&scanned, options).map_err(|error| error.in_file(&self.files[0].shard.path))?;
+        let settled = components::settle(&scanned, options, label.as_deref())
+            .map_err(|error| error.in_file(&self.files[0].shard.path))?;
         let mut scanned: Vec<Option<Scanned>> = scanned.into_iter().map(Some).collect();
         let mut found = Vec::new();
         let mut lost = self.lost.iter();
         for split in self.splits() {
-            let mut one = Found { split, is_numbered: classes.is_numbered, ..Found::default() };
+            let payload = settled.payload.clone();
+            let mut one = Found { split, payload, is_numbered: classes.is_numbered, ..Found::default() };
             // Of which split it is, nobody can say: all are told of the first.
             one.unpacked.extend(lost.by_ref().map(|(path, reason)| Unpacked {
                 path: path.clone(),
@@ -233,7 +236,7 @@ impl Shards {
                 fate: Fate::Skipped,
                 reason: reason.as_str().into(),
             }));
-            let mut collector = Collector::with(&classes.names, Extra::of(kinds.clone()));
+            let mut collector = Collector::with(&classes.names, settled.extra());
             let mut notes = Vec::new();
             let of_split =
                 self.files.iter().zip(&mut scanned).enumerate().filter(|(_, (file, _))| file.split == one.split);
@@ -252,7 +255,7 @@ impl Shards {
                 if scanned.rows.is_empty() && scanned.refused.is_empty() {
                     *one.ignored.entry(files::WITHOUT_SAMPLES.to_owned()).or_default() += 1;
                 }
-                components::count(&scanned, &kinds, options, &mut one.ignored, &mut one.carried);
+                settled.count(number, &scanned, label.as_deref(), &mut one.ignored, &mut one.carried);
                 let mut fields_end = 0;
                 for row in &scanned.rows {
                     let name = scanned.name(row);
@@ -269,15 +272,28 @@ impl Shards {
                             one.unpacked.push(refuse(class, name, Fate::Filtered, why));
                         }
                         Ok(class) => {
-                            let place = open::place(number, row.offset);
-                            let stamp = open::stamp(row.fetch_bytes, row.recipe);
+                            let (payload, pieces) = settled.pieces(number, &scanned.fields, fields_start, fields_end);
+                            let (bytes, offset, recipe) = match (&settled.payload, payload) {
+                                (None, _) => (row.bytes, row.offset, row.recipe),
+                                (Some(_), Some(payload)) => {
+                                    collector.add_payload_form(payload.form);
+                                    let (offset, recipe) = open::of_component_stamp(payload.stamp);
+                                    (payload.bytes, offset, recipe)
+                                }
+                                (Some(kind), None) => {
+                                    let reason = format!("has no {}, which others have", kind.column());
+                                    one.unpacked.push(refuse(class, name, Fate::Skipped, reason));
+                                    continue;
+                                }
+                            };
+                            let place = open::place(number, offset);
+                            let stamp = open::stamp(row.fetch_bytes, recipe);
                             match trees.are_classes {
-                                true => collector.add_path(class, name, row.bytes, place, stamp)?,
-                                false => collector.add(class, name, row.bytes, place, stamp)?,
+                                true => collector.add_path(class, name, bytes, place, stamp)?,
+                                false => collector.add(class, name, bytes, place, stamp)?,
                             }
-                            if !kinds.is_empty() {
-                                let pieces = scanned.fields.pieces(fields_start, fields_end, &kinds);
-                                collector.add_extra(&pieces.collect::<Vec<_>>(), None);
+                            if !settled.kinds.is_empty() {
+                                collector.add_extra(&pieces, None);
                             }
                         }
                     }
@@ -329,13 +345,41 @@ impl Shards {
     }
 }
 
+/// Where no record has an image, takes those with fields as samples, and tells which field is their label, if one is: all have
+/// it, and it is what classes can be. Else those are refused.
+fn settle_values(scanned: &mut [Scanned]) -> Option<String> {
+    if scanned.iter().any(|file| !file.rows.is_empty()) {
+        scanned.iter_mut().for_each(Scanned::refuse_values);
+        return None;
+    }
+    scanned.iter_mut().for_each(Scanned::take_values);
+    let samples: u64 = scanned.iter().map(|file| file.rows.len() as u64).sum();
+    let mut labels = BTreeMap::<&str, u64>::new();
+    for (name, samples) in scanned.iter().flat_map(|file| &file.labels) {
+        *labels.entry(name).or_default() += samples;
+    }
+    if labels.is_empty() {
+        return None;
+    }
+    let label = labels.first_key_value().filter(|(_, count)| labels.len() == 1 && **count == samples);
+    let label = label.map(|(name, _)| (*name).to_owned());
+    let is_believed = || scanned.iter().flat_map(|file| &file.rows).all(|row| row.said.is_believed(samples));
+    let label = label.filter(|_| is_believed());
+    if label.is_none() {
+        // It is a component as others are.
+        scanned.iter_mut().flat_map(|file| &mut file.rows).for_each(|row| row.said = Said::NOTHING);
+    }
+    label
+}
+
 impl Shards {
     /// Fails when the field that was asked for is no label of any sample: they would all be of one class.
     fn check_label(&self, scanned: &[Scanned]) -> Result<()> {
         let Some(wanted) = &self.wanted.label else { return Ok(()) };
         // Extensions of tar members are in lower case.
         let is_wanted = |field: &String| field == wanted || *field == wanted.to_lowercase();
-        if scanned.iter().all(|file| file.rows.is_empty()) || scanned.iter().any(|file| file.used.iter().any(is_wanted))
+        if scanned.iter().all(|file| file.rows.is_empty() && file.values.is_empty())
+            || scanned.iter().any(|file| file.used.iter().any(is_wanted))
         {
             return Ok(());
         }

@@ -12,6 +12,7 @@ use std::{
 use rayon::prelude::*;
 use shardpack_format::{
     Error, ErrorKind, Result,
+    component::Form,
     formats::foreign::{Other, Wanted},
 };
 
@@ -57,7 +58,7 @@ pub(super) fn component_stamp(offset: u64, recipe: u32) -> Option<i64> {
 }
 
 /// Offset and recipe.
-fn of_component_stamp(stamp: i64) -> (u64, u32) {
+pub(super) fn of_component_stamp(stamp: i64) -> (u64, u32) {
     let stamp = stamp.cast_unsigned();
     (stamp & (MOST_FILE_BYTES - 1), (stamp >> OFFSET_BITS) as u32)
 }
@@ -244,10 +245,67 @@ thread_local! {
     static FETCHED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
+/// A component in a record.
+struct Value<'v> {
+    name: &'v str,
+    form: &'v Form,
+    /// Where what it is made of begins, and how it is made.
+    offset: u64,
+    recipe: u32,
+    /// Length in bytes of what image or values of the record are made of.
+    record_bytes: usize,
+}
+
+impl ShardReader<'_> {
+    /// Reads a component of a record of file `number` into `out`, which is as long as its content.
+    fn read_value(&self, number: usize, value: &Value<'_>, out: &mut [u8]) -> Result<(), ReadError> {
+        let Value { name, form, offset, recipe, record_bytes } = *value;
+        let failed = |error: io::Error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => {
+                self.refuse(number, offset, &format!("the file ends before component {name} does"))
+            }
+            _ => refused(sys::io_error("cannot read", &self.paths[number], error)),
+        };
+        let file = self.file(number)?;
+        if recipe == 0 {
+            // Items of an array lie there without the head of a file.
+            let head = form.head();
+            let (place, items) = out
+                .split_at_mut_checked(head.len())
+                .ok_or_else(|| self.refuse(number, offset, &format!("component {name} is shorter than its head")))?;
+            place.copy_from_slice(&head);
+            return file.read_exact_at(items, offset).map_err(failed);
+        }
+        let shard = &self.files[number].shard;
+        // Taken and not borrowed: what makes a component may panic, and is contained.
+        let mut fetched = FETCHED.take();
+        fetched.resize(shard.component_bytes(recipe, out.len(), record_bytes), 0);
+        let done = file.read_exact_at(&mut fetched, offset).map_err(failed).and_then(|()| {
+            let content = shard.component(&fetched, recipe).map_err(|error| match error.kind() {
+                ErrorKind::Data => self.refuse(number, offset, &error.what()),
+                _ => ReadError::Fatal(error),
+            })?;
+            if content.len() != out.len() {
+                let what = format!("{} bytes of component {name}, {} were listed", content.len(), out.len());
+                return Err(self.refuse(number, offset, &what));
+            }
+            out.copy_from_slice(&content);
+            Ok(())
+        });
+        FETCHED.set(fetched);
+        done
+    }
+}
+
 impl Source for ShardReader<'_> {
     fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
-        let entry = self.listing.entry(number);
+        let (entry, extra) = (self.listing.entry(number), self.listing.extra());
+        let form = extra.payload.as_ref().map(|kind| (kind, extra.form(extra.payload_form(number))));
         let ((number, offset), (bytes, recipe)) = (of_place(entry.place), of_stamp(entry.stamp));
+        if let Some((kind, form)) = form {
+            let value = Value { name: kind.name(), form, offset, recipe, record_bytes: bytes };
+            return self.read_value(number, &value, payload);
+        }
         let file = self.file(number)?;
         FETCHED.with_borrow_mut(|fetched| {
             fetched.resize(bytes, 0);
@@ -276,31 +334,8 @@ impl Source for ShardReader<'_> {
         };
         let entry = self.listing.entry(number);
         let (number, (offset, recipe)) = (of_place(entry.place).0, of_component_stamp(piece.stamp));
-        let failed = |error: io::Error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => {
-                self.refuse(number, offset, &format!("the file ends before component {} does", kind.name()))
-            }
-            _ => refused(sys::io_error("cannot read", &self.paths[number], error)),
-        };
-        let file = self.file(number)?;
-        if recipe == 0 {
-            return file.read_exact_at(out, offset).map_err(failed);
-        }
-        let shard = &self.files[number].shard;
-        FETCHED.with_borrow_mut(|fetched| {
-            fetched.resize(shard.component_bytes(recipe, out.len(), of_stamp(entry.stamp).0), 0);
-            file.read_exact_at(fetched, offset).map_err(failed)?;
-            let content = shard.component(fetched, recipe).map_err(|error| match error.kind() {
-                ErrorKind::Data => self.refuse(number, offset, &error.what()),
-                _ => ReadError::Fatal(error),
-            })?;
-            if content.len() != out.len() {
-                let what = format!("{} bytes of component {}, {} were listed", content.len(), kind.name(), out.len());
-                return Err(self.refuse(number, offset, &what));
-            }
-            out.copy_from_slice(&content);
-            Ok(())
-        })
+        let (form, record_bytes) = (extra.form(piece.form), of_stamp(entry.stamp).0);
+        self.read_value(number, &Value { name: kind.name(), form, offset, recipe, record_bytes }, out)
     }
 
     fn peek(&self, number: u64, first: &mut [u8], wait: bool) -> Result<Option<usize>, ReadError> {

@@ -111,7 +111,9 @@ impl Shards {
         while look.samples.len() < SHOWN
             && let Ok(Some(record)) = walk.next()
         {
+            let has_values = record.has_values();
             let (image, problem) = match &record.image {
+                Err(_) if has_values => (Header::NONE, None),
                 Ok(_) => match walk.image(&mut bytes) {
                     Ok(()) => (Header::of(&bytes), None),
                     Err(error) => (Header::of(&[]), Some(error.what())),
@@ -122,10 +124,14 @@ impl Shards {
                 look.image = record.image.as_ref().map_or_else(|_| String::new(), |image| shown(image.name.as_bytes()));
                 look.label = shown(record.label_name.as_bytes());
                 let (kept, left) = record.others.iter().partition(|other| {
-                    let kind = components::component(&other.name).filter(|_| other.offset.is_some());
+                    let kind = components::component(other).filter(|_| other.offset.is_some());
                     kind.is_some_and(|kind| goes_along(&other.name, &kind))
                 });
-                let names = |others: Vec<&Other>| others.iter().map(|other| shown(other.name.as_bytes())).collect();
+                let name = |other: &&Other| match &other.form {
+                    None => shown(other.name.as_bytes()),
+                    Some(form) => format!("{} {form}", shown(other.name.as_bytes())),
+                };
+                let names = |others: Vec<&Other>| others.iter().map(name).collect();
                 (look.components, look.others) = (names(kept), names(left));
             }
             look.samples.push(SamplePreview {
@@ -137,10 +143,13 @@ impl Shards {
                     Label::Unfit(reason) => reason.clone(),
                 },
                 class: record.class.as_ref().map(|class| shown(class)),
-                kind: image.kind.name().to_owned(),
+                kind: if has_values { "values" } else { image.kind.name() }.to_owned(),
                 width: image.width,
                 height: image.height,
-                bytes: record.image.as_ref().map_or(0, |image| u64::from(image.bytes)),
+                bytes: match has_values {
+                    true => record.others.iter().map(|other| other.bytes).sum(),
+                    false => record.image.as_ref().map_or(0, |image| u64::from(image.bytes)),
+                },
                 problem,
             });
         }

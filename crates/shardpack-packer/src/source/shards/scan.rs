@@ -22,6 +22,8 @@ use crate::{foreign::ShardFile, monitor::Monitor};
 pub(super) const LOOKS: usize = 512;
 /// Longest key or file name in bytes; more are no names that a reader could use.
 const NAME_BYTES: usize = 4096;
+/// Reasons that are told apart; more are as good as the last.
+const REASONS: usize = 64;
 /// How often progress is told, in samples.
 const TELL: u64 = 256;
 
@@ -54,6 +56,15 @@ pub(super) struct Refused {
 pub(super) struct Scanned {
     pub rows: Vec<Row>,
     names: Vec<u8>,
+    /// Samples without an image that have fields, and which of [`Scanned::reasons`] is why they have none.
+    pub values: Vec<(Row, u32)>,
+    /// The fields of those, and how many have each.
+    pub value_fields: Fields,
+    pub value_others: BTreeMap<String, u64>,
+    /// Why records have no image.
+    pub reasons: Vec<String>,
+    /// Fields that are labels of samples without an image, and of how many.
+    pub labels: BTreeMap<String, u64>,
     pub refused: Vec<Refused>,
     pub words: Words,
     /// Names of the classes, where the file tells them.
@@ -116,10 +127,11 @@ pub(super) fn scan(
                 break;
             }
         };
+        let others = if record.has_values() { &mut scanned.value_others } else { &mut scanned.others };
         for other in &record.others {
-            match scanned.others.get_mut(&other.name) {
+            match others.get_mut(&other.name) {
                 Some(samples) => *samples += 1,
-                None => drop(scanned.others.insert(other.name.clone(), 1)),
+                None => drop(others.insert(other.name.clone(), 1)),
             }
         }
         for field in [record.image.as_ref().map_or("", |image| image.name.as_str()), &record.label_name] {
@@ -177,7 +189,11 @@ impl Scanned {
         let folder = || record.filename.as_deref()?.split(|byte| *byte == b'/').next().filter(|first| *first != name);
         let called = record.label.number().and_then(|_| folder());
         let said = self.words.said(&record.label, record.class.as_deref(), called);
+        let is_value = record.has_values();
         let reason = match (&record.image, &said) {
+            (Err(_), _) if is_value => {
+                u32::try_from(fetched(record)).map_err(|_| "a record of 4 GiB or more".to_owned())
+            }
             (Err(reason), _) => Err(reason.clone()),
             (Ok(image), _) if image.bytes == 0 => Err("empty image".to_owned()),
             (Ok(_), Err(reason)) => Err(reason.clone()),
@@ -212,11 +228,55 @@ impl Scanned {
                 });
                 true
             }
+            (Err(why), Ok(fetch_bytes), said) if is_value => {
+                let name_at = (self.names.len() as u64) << 16 | name.len() as u64;
+                self.names.extend_from_slice(&name);
+                if !record.label_name.is_empty() && said.is_ok() {
+                    *self.labels.entry(record.label_name.clone()).or_default() += 1;
+                }
+                let reason = match self.reasons.iter().position(|known| known == why) {
+                    Some(known) => known,
+                    None if self.reasons.len() == REASONS => REASONS - 1,
+                    None => {
+                        self.reasons.push(why.clone());
+                        self.reasons.len() - 1
+                    }
+                };
+                let row = Row {
+                    said: said.as_ref().ok().copied().unwrap_or(Said::NOTHING),
+                    name: name_at,
+                    offset,
+                    fetch_bytes,
+                    recipe: 0,
+                    bytes: 0,
+                    fields_end: self.value_fields.take(&record.others, options),
+                };
+                self.values.push((row, reason as u32));
+                false
+            }
             (_, reason, _) => {
                 let reason = reason.err().unwrap_or_default();
                 self.refused.push(Refused { name, said: said.ok(), offset, reason });
                 false
             }
+        }
+    }
+
+    /// Takes the samples without an image as samples.
+    pub fn take_values(&mut self) {
+        self.rows = std::mem::take(&mut self.values).into_iter().map(|(row, _)| row).collect();
+        self.fields = std::mem::take(&mut self.value_fields);
+        for (name, samples) in std::mem::take(&mut self.value_others) {
+            *self.others.entry(name).or_default() += samples;
+        }
+    }
+
+    /// Refuses the samples without an image: others have one.
+    pub fn refuse_values(&mut self) {
+        for (row, reason) in std::mem::take(&mut self.values) {
+            let name = self.name(&row).to_vec();
+            let reason = self.reasons.get(reason as usize).cloned().unwrap_or_default();
+            self.refused.push(Refused { name, said: Some(row.said), offset: row.offset, reason });
         }
     }
 
@@ -241,7 +301,9 @@ impl Scanned {
 
     /// The file is not what it should be, and nobody can say which of its samples are.
     fn refuse_all(&mut self, reason: &str) {
-        let (names, rows) = (std::mem::take(&mut self.names), std::mem::take(&mut self.rows));
+        let names = std::mem::take(&mut self.names);
+        let values = std::mem::take(&mut self.values).into_iter().map(|(row, _)| row);
+        let rows: Vec<_> = std::mem::take(&mut self.rows).into_iter().chain(values).collect();
         if rows.is_empty() {
             self.refuse_at(0, reason.to_owned());
         }
@@ -251,6 +313,12 @@ impl Scanned {
             self.refused.push(Refused { name, said: Some(row.said), offset: row.offset, reason: reason.to_owned() });
         }
     }
+}
+
+/// Length in bytes of what the values of a record are made of.
+fn fetched(record: &Record) -> u64 {
+    let made = record.others.iter().filter(|other| other.recipe != 0).filter_map(|other| other.offset);
+    made.min().map_or(0, |start| record.range.end.saturating_sub(start))
 }
 
 /// What a sample is called: as its record says, by its key, or by its file and number.

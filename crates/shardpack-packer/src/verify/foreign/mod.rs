@@ -48,6 +48,9 @@ struct Walked {
     damaged_samples: u64,
     /// Sound samples that hold no image that could be meant, and what is said of the first.
     without_image: (u64, Option<Problem>),
+    /// Those among them that are values, and samples with an image.
+    values: u64,
+    images: u64,
     /// Sound samples that hold several images, and what is said of the first.
     with_several: (u64, Option<Problem>),
     /// What is no sample and passed over, by what it is.
@@ -139,6 +142,8 @@ pub fn verify(looked: Files, options: &Options, monitor: &dyn Monitor) -> Result
     }
     labels::find_unfit(&files, &mut walked);
     let usual = usual_shapes(&files, &walked);
+    // Where none has an image, they are samples of values, as `convert` takes them.
+    let are_values = walked.iter().all(|one| one.images == 0);
     let mut seen = HashMap::new();
     for (number, (file, mut walked)) in files.iter().zip(walked).enumerate() {
         find_twice(&files, number, &mut walked, &mut seen);
@@ -153,7 +158,9 @@ pub fn verify(looked: Files, options: &Options, monitor: &dyn Monitor) -> Result
                 walked.notes.push(format!("{file}: {samples} with {own}, the first {key:?}; most others have {usual}"));
             }
         }
-        if let (samples, Some(first)) = std::mem::take(&mut walked.without_image) {
+        if let (samples, Some(first)) = std::mem::take(&mut walked.without_image)
+            && !(are_values && samples == walked.values)
+        {
             report.without_image += samples;
             let what = match samples {
                 1 => format!("holds no image: {}", first.what),

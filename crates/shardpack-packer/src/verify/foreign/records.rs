@@ -34,9 +34,13 @@ pub(super) fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor, w
         };
         match &record.image {
             Err(why) if record.is_damaged => walked.add(damaged(why.clone())),
-            Err(why) => walked.lacks(damaged(why.clone())),
+            Err(why) => {
+                walked.values += u64::from(record.has_values());
+                walked.lacks(damaged(why.clone()));
+            }
             Ok(image) if image.bytes == 0 => walked.add(damaged("empty image".to_owned())),
             Ok(image) => {
+                walked.images += 1;
                 match walked.words.said(&record.label, record.class.as_deref(), None) {
                     Ok(said) => walked.said.push((said, record.range.start)),
                     Err(why) => walked.add(damaged(why)),

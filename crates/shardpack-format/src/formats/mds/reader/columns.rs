@@ -171,7 +171,7 @@ impl Columns {
                 Some((text, recipe)) => (text.len(), offset, recipe),
                 None => (place.len(), None, 0),
             };
-            Other { name: column.name.clone(), bytes: bytes as u64, offset, recipe }
+            Other { name: column.name.clone(), bytes: bytes as u64, offset, recipe, form: None }
         };
         record.others = others.map(other).collect();
         record
@@ -453,7 +453,10 @@ mod tests {
         assert_eq!((record.label, record.labels), (Label::Number(9), 1));
         assert_eq!(record.filename.as_deref(), Some(&b"x/1.jpg"[..]));
         assert_eq!((record.key, record.key_is_unique), (b"3".to_vec(), false));
-        assert_eq!(record.others, [Other { name: "a".to_owned(), bytes: 8, offset: Some(100 + 12), recipe: 0 }]);
+        assert_eq!(
+            record.others,
+            [Other { name: "a".to_owned(), bytes: 8, offset: Some(100 + 12), recipe: 0, form: None }]
+        );
         let record = found.record(&bytes[..bytes.len() - 1], 100, 3);
         assert!(record.image.unwrap_err().contains("\"n\" reaches beyond the 31 bytes"));
         assert!(found.record(&[&bytes[..], b"x"].concat(), 0, 0).image.unwrap_err().contains("end at byte 32"));

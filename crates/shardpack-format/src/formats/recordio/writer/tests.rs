@@ -25,6 +25,7 @@ fn sample(image: &[u8]) -> Sample<'_> {
         path: b"",
         payload_bytes: image.len() as u32,
         beside: &[],
+        forms: Default::default(),
     }
 }
 

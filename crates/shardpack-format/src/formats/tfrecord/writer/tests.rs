@@ -21,6 +21,7 @@ pub(in super::super) fn sample(payload: &[u8]) -> Sample<'_> {
         path: b"tench/a.JPEG",
         payload_bytes: payload.len() as u32,
         beside: &[],
+        forms: Default::default(),
     }
 }
 

@@ -61,7 +61,7 @@ fn one(members: &[(&str, &[u8])], wanted: &Wanted) -> Record {
 }
 
 fn other(name: &str, bytes: u64, offset: u64) -> Other {
-    Other { name: name.to_owned(), bytes, offset: Some(offset), recipe: 0 }
+    Other { name: name.to_owned(), bytes, offset: Some(offset), recipe: 0, form: None }
 }
 
 #[test]
@@ -189,7 +189,15 @@ fn own_records_are_walked_as_their_layout_says() {
     let format = WebDataset::new(Choice { extension: Some("jpg".into()), json: true, ..Choice::of("webdataset") });
     let payload = [5; 700];
     let path = b"t\xffench/a.jpg";
-    let sample = Sample { key: "00000042", label: Some(7), class: b"t\xffench", path, payload_bytes: 700, beside: &[] };
+    let sample = Sample {
+        key: "00000042",
+        label: Some(7),
+        class: b"t\xffench",
+        path,
+        payload_bytes: 700,
+        beside: &[],
+        forms: Default::default(),
+    };
     let layout = format.layout(&sample).unwrap();
     let mut record = vec![0; layout.record_bytes as usize];
     let place = layout.components[0];

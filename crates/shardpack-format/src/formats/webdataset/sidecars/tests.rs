@@ -34,6 +34,7 @@ impl Sealed {
                 Extent { offset: 2560, bytes: 9 },
             ],
             content_hash: 0,
+            details: Vec::new(),
             frame_hash: 0,
             image: Header { kind, width: 0, height: 0, mode: Mode::Unknown, depth: 0 },
             in_parts: false,
@@ -55,6 +56,7 @@ impl Sealed {
     fn write(&self, sidecar: &str) -> Memory {
         let open = |number: usize| {
             let summary = Summary {
+                forms: Vec::new(),
                 components: self.components.clone(),
                 content_bytes: 1 << 40,
                 shard_bytes: 0,
@@ -207,7 +209,8 @@ fn offsets_point_at_the_bytes_of_real_records() {
         let (mut tar, mut rows) = (Vec::new(), Vec::new());
         for (key, payload, kind) in payloads {
             let (class, path, payload_bytes) = (b"tench", b"tench/a.jpg", payload.len() as u32);
-            let sample = Sample { key, label: Some(42), class, path, payload_bytes, beside: &[] };
+            let sample =
+                Sample { key, label: Some(42), class, path, payload_bytes, beside: &[], forms: Default::default() };
             let image = Header { kind, width: 0, height: 0, mode: Mode::Unknown, depth: 0 };
             let (record, row) = record(&format, &sample, payload, image).unwrap();
             rows.push(Row { offset: tar.len() as u64, ..row });

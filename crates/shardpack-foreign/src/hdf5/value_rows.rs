@@ -1,0 +1,145 @@
+//! Samples that are no images, as rows: datasets of as many rows each, of numbers, text or bytes.
+//!
+//! Holds at all times: what its rows are is told by the head of a dataset; the items of arrays are handed on as they are
+//! stored.
+
+use hdf5_reader::{Datatype, VarLenKind, error::ByteOrder};
+use shardpack_format::{Error, Result, component::Form};
+
+use super::{
+    description::Seen,
+    names::{CLASSES, LABELS, is_called, own_words, rank, split},
+    rows::Rows,
+    tables::Table,
+    values::{self, encoded},
+};
+
+/// The datasets of `seen` that are samples by their rows: a table for each split; none where there are no such.
+///
+/// # Errors
+/// When datasets have different numbers of rows, and none of these is that of most.
+pub(super) fn tables(seen: &[Seen]) -> Result<Vec<Table>> {
+    let is_value = |one: &&Seen| {
+        one.rows().is_some_and(|rows| rows > 0)
+            && dtype_or_text(one)
+            && !(one.kind == values::Kind::Text && is_called(&one.path, &CLASSES))
+    };
+    let all: Vec<&Seen> = seen.iter().filter(is_value).collect();
+    let mut splits: Vec<Option<String>> = Vec::new();
+    for one in &all {
+        let of = split(&one.path);
+        if !splits.contains(&of) {
+            splits.push(of);
+        }
+    }
+    let mut tables = Vec::new();
+    for of in splits {
+        let own: Vec<&Seen> = all.iter().copied().filter(|one| split(&one.path) == of).collect();
+        let count = |rows: Option<u64>| own.iter().filter(|one| one.rows() == rows).count();
+        let most = own.iter().map(|one| count(one.rows())).max().unwrap_or(0);
+        let mut likely: Vec<u64> =
+            own.iter().filter(|one| count(one.rows()) == most).filter_map(|one| one.rows()).collect();
+        likely.sort_unstable();
+        likely.dedup();
+        let [rows] = likely[..] else {
+            let told: Vec<_> = own.iter().map(|one| one.told()).collect();
+            let what = format!("datasets of different numbers of rows: {}", told.join(", "));
+            return Err(Error::usage(what));
+        };
+        let kept: Vec<&Seen> = own.into_iter().filter(|one| one.rows() == Some(rows)).collect();
+        let label = kept
+            .iter()
+            .filter(|one| one.is_label(rows) && kept.len() > 1)
+            .filter_map(|one| Some((rank(&one.path, &LABELS)?, *one)))
+            .min_by_key(|(rank, _)| *rank)
+            .map(|(_, one)| one);
+        let values: Vec<(String, String)> = kept.iter().map(|one| (one.path.clone(), name(one, &kept))).collect();
+        tables.push(Table::of_values(values, label, rows, of, &kept));
+    }
+    Ok(tables)
+}
+
+/// What a dataset is called as a component: its own words, or all of its path where another has these too.
+fn name(one: &Seen, all: &[&Seen]) -> String {
+    let short = |one: &Seen| own_words(&one.path).join("_");
+    match all.iter().filter(|other| short(other) == short(one)).count() {
+        1 if !short(one).is_empty() => short(one),
+        _ => one.path.clone(),
+    }
+}
+
+fn dtype_or_text(one: &Seen) -> bool {
+    one.is_plain && (one.shape.len() == 1 || one.dtype.is_some())
+}
+
+/// The dtype of items as numpy writes it; `None` for what is no number.
+pub(super) fn dtype(item: &Datatype) -> Option<String> {
+    let order = |order: &ByteOrder, size: usize| match order {
+        _ if size == 1 => '|',
+        ByteOrder::BigEndian => '>',
+        ByteOrder::LittleEndian => '<',
+    };
+    Some(match item {
+        Datatype::FixedPoint { size: size @ (1 | 2 | 4 | 8), signed, byte_order } => {
+            let kind = if *signed { 'i' } else { 'u' };
+            format!("{}{kind}{size}", order(byte_order, usize::from(*size)))
+        }
+        Datatype::FloatingPoint { size: size @ (2 | 4 | 8), byte_order } => {
+            format!("{}f{size}", order(byte_order, usize::from(*size)))
+        }
+        // As h5py has truth values.
+        Datatype::Enum { base, members } if is_bool(members.iter().map(|one| one.name.as_str())) => match **base {
+            Datatype::FixedPoint { size: 1, .. } => "|b1".to_owned(),
+            _ => return None,
+        },
+        Datatype::Enum { base, .. } => return dtype(base),
+        _ => return None,
+    })
+}
+
+fn is_bool<'m>(members: impl Iterator<Item = &'m str>) -> bool {
+    let mut names: Vec<_> = members.collect();
+    names.sort_unstable();
+    names == ["FALSE", "TRUE"]
+}
+
+/// Whether rows are text, bytes or numbers of any number.
+pub(super) fn is_plain(item: &Datatype) -> bool {
+    match item {
+        Datatype::VarLen { kind: VarLenKind::Sequence, base, .. } => dtype(base).is_some(),
+        Datatype::String { .. } | Datatype::VarLen { kind: VarLenKind::String, .. } | Datatype::Opaque { .. } => true,
+        item => dtype(item).is_some(),
+    }
+}
+
+/// What row `number` is, and its content as it is stored: of an array the items.
+///
+/// # Errors
+/// When the system fails; the inner one says why the row cannot be read.
+pub(super) fn row(rows: &mut Rows, number: u64) -> Result<std::result::Result<(Form, Vec<u8>), String>> {
+    let row = match rows.row(number)?.map(<[u8]>::to_vec) {
+        Ok(row) => row,
+        Err(what) => return Ok(Err(what)),
+    };
+    let dataset = rows.dataset();
+    let axes = dataset.shape().get(1..).unwrap_or_default();
+    let array = |dtype: &str, axes: &[u64]| Form::array(dtype, axes).map_err(|error| error.what());
+    Ok(match dataset.dtype() {
+        item if let Some(dtype) = dtype(item) => array(&dtype, axes).map(|form| (form, row)),
+        Datatype::VarLen { kind: VarLenKind::Sequence, base, .. } => {
+            let (dtype, item) = (dtype(base).unwrap_or_default(), values::referred_items(dataset, &row, base));
+            item.and_then(|items| {
+                let count = values::said_bytes(&row);
+                array(&dtype, &[count.into()]).map(|form| (form, items))
+            })
+        }
+        Datatype::Opaque { .. } => Ok((Form::Bytes, row)),
+        _ => encoded(dataset, row).and_then(|mut text| {
+            text.truncate(text.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1));
+            match str::from_utf8(&text) {
+                Ok(_) => Ok((Form::Text, text)),
+                Err(_) => Err("text that is no UTF-8".to_owned()),
+            }
+        }),
+    })
+}

@@ -1,0 +1,132 @@
+//! The fields of samples that are no images: which values of a pickle, msgpack or the like are components, and their
+//! content.
+//!
+//! Holds at all times: the content of a field is found again in its value by the numbers that its recipe keeps.
+
+use std::borrow::Cow;
+
+use shardpack_format::{Error, Result, component::Form, formats::foreign::Label};
+
+use super::{
+    super::plain::{Value, content},
+    values::Coding,
+};
+
+/// Most items of a list that are fields; a longer list is one field.
+const MOST_ITEMS: usize = 64;
+/// Name of what a value is as a whole.
+const WHOLE: &str = "data";
+
+// How the content of a field is made of its value:
+//
+//     bit 0 set   bits 1, 2 coding of the value   bits 3 to 10 number of the field   bits 11 to 22 number of the sample
+const IS_FIELD: u32 = 1;
+const CODING_SHIFT: u32 = 1;
+const FIELD_SHIFT: u32 = 3;
+const FIELD_BITS: u32 = 8;
+const SAMPLE_SHIFT: u32 = FIELD_SHIFT + FIELD_BITS;
+const SAMPLE_BITS: u32 = 12;
+/// Those that have fields, by their number in a recipe.
+const CODINGS: [Coding; 3] = [Coding::Pickle, Coding::Msgpack, Coding::Arrow];
+
+/// A field of a sample that is no image.
+#[derive(Clone, Debug)]
+pub(super) struct Field {
+    /// Its name: a key of a map, `x0`, `x1`, … by its place in a list, or `data`.
+    pub name: String,
+    /// Its number in the sample.
+    pub number: usize,
+    /// What it is, and the length of its content; or why it is no component.
+    pub form: std::result::Result<(Form, u64), String>,
+}
+
+/// The fields of a sample that hold something, in the order of their numbers.
+pub(super) fn fields(sample: &Value, input: &[u8]) -> Vec<Field> {
+    let of = |(number, (name, value)): (usize, (String, &Value))| {
+        let form = content::form(value, input).transpose()?;
+        Some(Field { name, number, form })
+    };
+    named(sample, input).into_iter().enumerate().filter_map(of).collect()
+}
+
+/// The label among the fields of a sample, with the name of its field, if `wanted` or a usual name tells it; in a list
+/// without names the whole number in place `label_number` among the whole numbers.
+pub(super) fn label(
+    sample: &Value,
+    input: &[u8],
+    wanted: Option<&str>,
+    usual: &[&str],
+    label_number: usize,
+) -> Option<(Label, String)> {
+    let fields = named(sample, input);
+    let of = |value: &Value| match value {
+        Value::Int(number) => Some(Label::Number(*number)),
+        value => value.as_text(input).map(|text| Label::Text(text.into_owned().into_bytes())),
+    };
+    let by_name = |name: &str| {
+        let (_, value) = fields.iter().find(|(known, _)| known == name)?;
+        of(value).map(|label| (label, name.to_owned()))
+    };
+    match (wanted, sample) {
+        (Some(name), _) => by_name(name),
+        (None, Value::List(_)) => {
+            let mut numbers = fields.iter().filter(|(_, value)| matches!(value, Value::Int(_)));
+            let (name, value) = numbers.nth(label_number)?;
+            of(value).map(|label| (label, name.clone()))
+        }
+        (None, _) => usual.iter().find_map(|name| by_name(name)),
+    }
+}
+
+/// How the content of field `field` of sample `sample` in a value is made; `None` where that cannot be kept.
+pub(super) fn recipe(coding: Coding, sample: usize, field: usize) -> Option<u32> {
+    let coding = CODINGS.iter().position(|known| *known == coding)? as u32;
+    let within = |number: usize, bits: u32| u32::try_from(number).ok().filter(|number| number >> bits == 0);
+    let (sample, field) = (within(sample, SAMPLE_BITS)?, within(field, FIELD_BITS)?);
+    Some(IS_FIELD | coding << CODING_SHIFT | field << FIELD_SHIFT | sample << SAMPLE_SHIFT)
+}
+
+/// Makes the content of a field of the value that was fetched.
+///
+/// # Errors
+/// When the value is damaged.
+pub fn component(fetched: &[u8], recipe: u32) -> Result<Vec<u8>> {
+    let kept = |shift: u32, bits: u32| (recipe >> shift & ((1 << bits) - 1)) as usize;
+    let coding = CODINGS.get(kept(CODING_SHIFT, 2)).copied().filter(|_| recipe & IS_FIELD != 0);
+    let gone = || Error::data("its value is not what it was");
+    let value = coding.ok_or_else(gone)?.decoded(fetched).map_err(Error::data)?;
+    let samples = samples(&value);
+    let sample = samples.get(kept(SAMPLE_SHIFT, SAMPLE_BITS)).ok_or_else(gone)?;
+    let fields = named(sample, fetched);
+    let (_, field) = fields.get(kept(FIELD_SHIFT, FIELD_BITS)).ok_or_else(gone)?;
+    content::content(field, fetched).map_err(Error::data)
+}
+
+/// The samples in a value: the items of a list of lists or maps, or the value itself.
+pub(super) fn samples(value: &Value) -> Vec<&Value> {
+    let is_sample = |value: &Value| value.items().is_some() || value.entries().is_some();
+    match value.items() {
+        Some(items) if items.first().is_some_and(is_sample) => items.iter().collect(),
+        _ => vec![value],
+    }
+}
+
+/// The values in a sample with their names.
+fn named<'v>(sample: &'v Value, input: &[u8]) -> Vec<(String, &'v Value)> {
+    let is_long = |value: &Value| {
+        matches!(value, Value::Array(_) | Value::Bytes(_) | Value::Text(_) | Value::List(_) | Value::Map(_))
+    };
+    match sample {
+        Value::Map(entries) => {
+            let name = |key: &Value| match key {
+                Value::Int(number) => number.to_string(),
+                key => key.as_text(input).map_or_else(|| key.kind().to_owned(), Cow::into_owned),
+            };
+            entries.iter().map(|(key, value)| (name(key), value)).collect()
+        }
+        Value::List(items) if items.len() <= MOST_ITEMS && items.iter().any(is_long) => {
+            items.iter().enumerate().map(|(place, item)| (format!("x{place}"), item)).collect()
+        }
+        value => vec![(WHOLE.to_owned(), value)],
+    }
+}

@@ -1,0 +1,126 @@
+"""Tells what the components of samples are, as a reader of the format gives them: read_values.py FORMAT FOLDER SHARDS.
+
+Prints a list of JSON: for each sample an object of what each of its fields is: of an array dtype, shape and a hash of its bytes, of all
+else type and value. Components that a sample lacks are left out; so is the name of the file that it came from.
+"""
+
+import hashlib
+import io
+import json
+import sys
+
+import numpy as np
+
+
+def told(value):
+    """What a value is, in words."""
+    if isinstance(value, (np.ndarray, np.generic)) and not isinstance(value, (str, bytes, float)):
+        array = np.asarray(value)
+        return f"{array.dtype.str} {array.shape} {hashlib.sha256(array.tobytes()).hexdigest()}"
+    if isinstance(value, bool) or value is None:
+        return f"plain {value}"
+    if isinstance(value, (list, dict)):
+        return f"plain {json.dumps(value, sort_keys=True)}"
+    if isinstance(value, float):
+        return f"float {float(value)!r}"
+    return f"{type(value).__name__} {value!r}"
+
+
+def of_npy(content):
+    """The array that a `.npy` file holds."""
+    return np.load(io.BytesIO(content), allow_pickle=False)
+
+
+def webdataset(folder, shards):
+    import webdataset as wds
+
+    url = f"{folder}/shard-{{000000..{int(shards) - 1:06}}}.tar"
+    for sample in wds.WebDataset(url, shardshuffle=False).decode():
+        found = {}
+        for name, value in sample.items():
+            if name == "cls":
+                found["label"] = value
+            elif not name.startswith("__"):
+                found[name.rsplit(".", 1)[0]] = value
+        yield found
+
+
+# What streaming has as bytes: values that it has no name for, by their type.
+def of_bytes(name, content, types):
+    kind = types[name]
+    if kind.startswith(("text", "json", "int", "float")):
+        text = content.decode()
+        return text if kind.startswith("text") else json.loads(text)
+    return content if kind.startswith("bytes") else of_npy(content)
+
+
+def types_of(folder):
+    """The type of each value, as the manifest has it."""
+    settings = json.load(open(f"{folder}/manifest.json"))["format"]["settings"]
+    listed = [settings.get("payload")] + settings.get("beside", "").split(",")
+    return {one.split(":")[0].rsplit(".", 1)[0]: one.split(":")[1] for one in listed if one and ":" in one}
+
+
+def mds(folder, _):
+    from streaming import StreamingDataset
+
+    types = types_of(folder)
+    for sample in StreamingDataset(local=folder, shuffle=False, batch_size=1):
+        found = {}
+        for name, value in sample.items():
+            if name in types and isinstance(value, bytes):
+                # A component that a sample lacks is empty.
+                if value or not types[name].endswith("?"):
+                    found[name] = of_bytes(name, value, types)
+            elif name != "filename":
+                found[name] = value
+        yield found
+
+
+def tfrecord(folder, shards):
+    import tensorflow as tf
+
+    types = types_of(folder)
+    files = sorted(tf.io.gfile.glob(f"{folder}/shard-*-of-{int(shards):05}"))
+    for record in tf.data.TFRecordDataset(files):
+        example = tf.train.Example.FromString(record.numpy())
+        features = {}
+        for name, feature in example.features.feature.items():
+            values = getattr(feature, feature.WhichOneof("kind")).value
+            features[name] = (feature.WhichOneof("kind"), list(values))
+        found = {}
+        if "class/label" in features:
+            found["label"] = features["class/label"][1][0]
+        for name, kind in types.items():
+            if name not in features:
+                continue
+            of, values = features[name]
+            shape = features.get(f"{name}/shape", (None, []))[1]
+            dtype = features.get(f"{name}/dtype", (None, [b""]))[1][0].decode()
+            if of == "float_list":
+                found[name] = np.array(values, np.float32).reshape(shape)
+                # Python's floats lose the payload of a NaN: the bytes are those of the tensor.
+                spec = {name: tf.io.RaggedFeature(tf.float32)}
+                tensor = tf.io.parse_single_example(record, spec)[name]
+                found[name] = tensor.numpy().reshape(shape)
+            elif of == "int64_list":
+                is_number = kind.startswith("int")
+                found[name] = values[0] if is_number else np.array(values, np.int64).reshape(shape)
+            elif dtype:
+                array = np.frombuffer(values[0], dtype).reshape(shape)
+                found[name] = float(array[()]) if kind.startswith("float") else array
+            elif kind.startswith("text"):
+                found[name] = values[0].decode()
+            else:
+                found[name] = values[0] if kind.startswith("bytes") else json.loads(values[0])
+        yield found
+
+
+def main():
+    readers = {"webdataset": webdataset, "mds": mds, "tfrecord": tfrecord}
+    samples = readers[sys.argv[1]](*sys.argv[2:])
+    print(json.dumps([{name: told(value) for name, value in sample.items()} for sample in samples]))
+
+
+if __name__ == "__main__":
+    main()

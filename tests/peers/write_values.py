@@ -1,0 +1,107 @@
+"""Writes samples that are no images: write_values.py DST.
+
+- `dicts/1.lmdb` to `3.lmdb`, files without folders: pickled dicts of arrays whose first axis varies, of a number, and of text;
+- `tuples.lmdb`: pickled pairs of an array and a whole number, which is a label;
+- `odd.lmdb`: pickled dicts of each dtype, of shapes without axes or items, of lists, maps and truth values, with fields that
+  some lack;
+- `msgpack.lmdb`: the numbers, text and lists of such as msgpack;
+- `table.h5`: datasets `x` and `y` of as many rows.
+
+Beside each lies NAME.json: for every sample what each of its fields is, as `read_values.py` tells it.
+"""
+
+import json
+import os
+import pickle
+import sys
+
+import h5py
+import lmdb
+import msgpack
+import numpy as np
+
+from read_values import told
+
+
+def write(path, values, dump=pickle.dumps):
+    environment = lmdb.open(path, map_size=1 << 30, subdir=False, lock=False, sync=False)
+    with environment.begin(write=True) as transaction:
+        for number, value in values:
+            transaction.put(f"{number}".encode(), dump(value))
+    environment.close()
+
+
+def expect(path, samples):
+    """`None` is what a sample does not have."""
+    rows = [{name: told(value) for name, value in sample.items() if value is not None} for sample in samples]
+    with open(path + ".json", "w") as out:
+        json.dump(rows, out)
+
+
+def dicts(random, count):
+    for number in range(count):
+        atoms = int(random.integers(1, 40))
+        fingerprint = random.normal(size=(atoms, 64)).astype(np.float32)
+        # NaN with a payload, the other sign, and infinities.
+        fingerprint.view(np.uint32)[0, :4] = [0x7FC12345, 0xFFC00001, 0x7F800000, 0xFF800000]
+        yield {
+            "fingerprint": fingerprint,
+            "energy": [float(random.normal()), float(number), float("nan"), float("inf")][number % 4],
+            "atoms": random.integers(-5, 1 << 40, size=atoms),
+            "forces": random.normal(size=(atoms, 3)),
+            "name": f"molecule {number} \u00e9",
+        }
+
+
+def odd(random, count):
+    dtypes = ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32"]
+    dtypes += ["float64", "complex64", "complex128", ">f8", ">i2", "S5", "U3"]
+    shapes = [(3, 4), (1,), (2, 0), (), (2, 3, 2)]
+    for number in range(count):
+        sample = {}
+        for place, dtype in enumerate(dtypes):
+            values = random.integers(0, 100, size=shapes[number % len(shapes)])
+            array = np.asarray(values).astype(dtype)
+            if number % 2 and array.ndim == 2:
+                array = np.asfortranarray(array)
+            sample[f"a{place}"] = array
+        # One dtype and one shape in all.
+        sample["same"] = random.normal(size=(2, 2)).astype(np.float32)
+        sample["list"] = [number, 0.5, None, "x", [True, {"a": []}]]
+        sample["map"] = {"k": number, "l": [1, 2.5]}
+        sample["yes"] = number % 2 == 0
+        sample["bytes"] = bytes([0, number, 255])
+        sample["some"] = number if number % 3 else None
+        yield sample
+
+
+def main():
+    out = sys.argv[1]
+    random = np.random.default_rng(7)
+    samples = list(enumerate(dicts(random, 120)))
+    os.mkdir(os.path.join(out, "dicts"))
+    for file in range(3):
+        write(os.path.join(out, "dicts", f"{file + 1}.lmdb"), samples[file * 40 : (file + 1) * 40])
+    expect(os.path.join(out, "dicts"), [sample for _, sample in samples])
+
+    pairs = [(random.normal(size=100).astype(np.float32), number % 7) for number in range(60)]
+    write(os.path.join(out, "tuples.lmdb"), enumerate(pairs))
+    expect(os.path.join(out, "tuples.lmdb"), [{"x0": array, "label": label} for array, label in pairs])
+
+    samples = list(odd(random, 40))
+    write(os.path.join(out, "odd.lmdb"), enumerate(samples))
+    expect(os.path.join(out, "odd.lmdb"), samples)
+
+    plain = ["list", "map", "yes", "bytes", "some"]
+    samples = [{name: sample[name] for name in plain} for sample in samples]
+    write(os.path.join(out, "msgpack.lmdb"), enumerate(samples), msgpack.packb)
+    expect(os.path.join(out, "msgpack.lmdb"), samples)
+
+    x, y = random.normal(size=(50, 64)).astype(np.float32), random.integers(0, 9, size=50)
+    with h5py.File(os.path.join(out, "table.h5"), "w") as file:
+        file["x"], file["y"] = x, y
+    expect(os.path.join(out, "table.h5"), [{"x": row, "label": int(label)} for row, label in zip(x, y)])
+
+
+if __name__ == "__main__":
+    main()

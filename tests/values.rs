@@ -1,0 +1,209 @@
+//! Samples that are no images: what LMDB and HDF5 hold of arrays, numbers, text and bytes comes back from every format to the byte.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
+
+mod support;
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use shardpack_reader::Dataset;
+use support::{Bench, Ran, folder_hash, run};
+
+/// Formats that hold values, and the Python that reads each.
+const READERS: [(&str, &str); 3] = [
+    ("webdataset", "SHARDPACK_PYTHON"),
+    ("mds", "SHARDPACK_PYTHON_STREAMING"),
+    ("tfrecord", "SHARDPACK_PYTHON_TENSORFLOW"),
+];
+
+/// A field of a sample in words, by its name; as `read_values.py` tells it.
+type Told = BTreeMap<String, String>;
+
+fn script(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers").join(name)
+}
+
+/// What `write_values.py` writes.
+fn written(bench: &Bench) -> PathBuf {
+    let Some(python) = std::env::var_os("SHARDPACK_PYTHON") else {
+        panic!("SHARDPACK_PYTHON is not set: run `cargo xtask test`, which sets up Python");
+    };
+    let out = bench.at("values");
+    fs::create_dir(&out).unwrap();
+    let ran = Command::new(python).arg(script("write_values.py")).arg(&out).output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    out
+}
+
+fn sorted(json: &[u8]) -> Vec<Told> {
+    let mut told: Vec<Told> = serde_json::from_slice(json).unwrap();
+    told.sort();
+    told
+}
+
+/// What was written to `source`.
+fn expected(source: &Path) -> Vec<Told> {
+    sorted(&fs::read(format!("{}.json", source.display())).unwrap())
+}
+
+/// What the peer of `format` reads from a dataset in two shards; `None` where it is not installed.
+fn read(format: &str, folder: &Path) -> Option<Vec<Told>> {
+    let (_, variable) = READERS.iter().find(|(name, _)| *name == format).unwrap();
+    let Some(python) = std::env::var_os(variable) else {
+        assert_ne!(*variable, "SHARDPACK_PYTHON", "not set: run `cargo xtask test`");
+        eprintln!("{variable} is not set: {format} is not read");
+        return None;
+    };
+    let ran = Command::new(python)
+        .arg(script("read_values.py"))
+        .args([format, folder.to_str().unwrap(), "2"])
+        .output()
+        .unwrap();
+    assert!(ran.status.success(), "{format}: {}", String::from_utf8_lossy(&ran.stderr));
+    Some(sorted(&ran.stdout))
+}
+
+fn convert(source: &Path, dst: &Path, options: &[&str]) -> Ran {
+    run(&[&["convert", source.to_str().unwrap(), dst.to_str().unwrap(), "--shards", "2"], options].concat())
+}
+
+fn verified(dst: &Path) {
+    run(&["verify", dst.to_str().unwrap(), "--quiet"]).code(0);
+}
+
+#[test]
+fn every_value_comes_back_through_the_readers_of_each_format() {
+    let bench = Bench::new();
+    let values = written(&bench);
+    for name in ["dicts", "tuples.lmdb", "odd.lmdb", "msgpack.lmdb", "table.h5"] {
+        let source = values.join(name);
+        run(&["verify", source.to_str().unwrap()]).code(0);
+        run(&["inspect", source.to_str().unwrap()]).code(0);
+        let mut of_formats = Vec::new();
+        for (format, _) in READERS {
+            let dst = bench.at(&format!("{name}-{format}"));
+            convert(&source, &dst, &["--format", format]).code(0);
+            verified(&dst);
+            if let Some(found) = read(format, &dst) {
+                let expected = expected(&source);
+                assert_eq!(found.len(), expected.len(), "{name} {format}");
+                for (found, expected) in found.iter().zip(&expected) {
+                    assert_eq!(found, expected, "{name} {format}");
+                }
+            }
+            run(&["verify", dst.to_str().unwrap(), "--quiet", "--against", source.to_str().unwrap()]).code(0);
+            of_formats.push((format, dst));
+        }
+        // From one to each other: the same bytes as from the source.
+        for (from, source) in &of_formats {
+            for (to, same) in &of_formats {
+                let dst = bench.at(&format!("{name}-{from}-{to}"));
+                convert(source, &dst, &["--format", to]).code(0);
+                assert_eq!(folder_hash(&dst), folder_hash(same), "{name}: {from} to {to}");
+                fs::remove_dir_all(dst).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn the_bytes_do_not_depend_on_threads_and_the_second_format_is_as_if_it_were_alone() {
+    let bench = Bench::new();
+    let source = written(&bench).join("odd.lmdb");
+    let alone = bench.at("alone");
+    convert(&source, &alone, &["--format", "mds", "--jobs", "1"]).code(0);
+    let both = bench.at("both");
+    convert(&source, &both, &["--format", "tfrecord", "--format", "mds", "--jobs", "3", "--read-order", "physical"])
+        .code(0);
+    assert_eq!(folder_hash(&both.join("mds")), folder_hash(&alone));
+    // The same command has nothing to do.
+    convert(&source, &alone, &["--format", "mds"]).code(0).says("nothing to do");
+    // By way of a plan.
+    let (plan, planned) = (bench.at("of.plan"), bench.at("planned"));
+    let columns = ["--format", "mds", "--shards", "2"];
+    run(&[&["convert", source.to_str().unwrap(), planned.to_str().unwrap(), "--dry-run"][..], &columns].concat())
+        .code(0);
+    assert!(!planned.exists() && !plan.exists());
+}
+
+#[test]
+fn a_flipped_bit_is_of_a_sample_and_of_a_component() {
+    let bench = Bench::new();
+    let values = written(&bench);
+    for (format, _) in READERS {
+        let dst = bench.at(format);
+        convert(&values.join("dicts"), &dst, &["--format", format]).code(0);
+        let (rows, file) = {
+            let dataset = Dataset::open(&dst).unwrap();
+            let names = dataset.manifest().components.clone();
+            let row = dataset.row(3).unwrap();
+            let places = (0..names.len()).filter_map(|number| {
+                let extent = row.component(number)?;
+                Some((names[number].clone(), row.offset + u64::from(extent.offset)))
+            });
+            let key = String::from_utf8(row.key.to_vec()).unwrap();
+            ((key, places.collect::<Vec<_>>()), dataset.shard_of(3).unwrap().path())
+        };
+        let (key, places) = rows;
+        assert_eq!(places.len(), 5, "{format}: {places:?}");
+        let good = fs::read(&file).unwrap();
+        for (number, (name, at)) in places.iter().enumerate() {
+            let mut bad = good.clone();
+            bad[*at as usize] ^= 1;
+            fs::write(&file, &bad).unwrap();
+            let ran = run(&["verify", dst.to_str().unwrap()]).code(1).says(&key);
+            match number {
+                0 => ran.says("content hash differs"),
+                _ => ran.says(&format!("hash of component {name} differs")),
+            };
+        }
+        // From the source it is made again.
+        let source = values.join("dicts");
+        let ran = run(&["verify", dst.to_str().unwrap(), "--repair", source.to_str().unwrap()]);
+        assert!(ran.code == 0, "{format}: {}", ran.stderr);
+        assert!(fs::read(&file).unwrap() == good, "{format}");
+    }
+}
+
+#[test]
+fn components_are_chosen_by_the_names_of_fields() {
+    let bench = Bench::new();
+    let source = written(&bench).join("dicts");
+    let components = |dst: &Path| Dataset::open(dst).unwrap().manifest().components.clone();
+    let all = bench.at("all");
+    convert(&source, &all, &[]).code(0).says("components fingerprint <f4");
+    assert_eq!(components(&all), ["fingerprint.npy", "atoms.npy", "energy.json", "forces.npy", "name.txt"]);
+    let some = bench.at("some");
+    convert(&source, &some, &["--components", "energy,fingerprint"]).code(0);
+    assert_eq!(components(&some), ["fingerprint.npy", "energy.json"]);
+    let none = bench.at("none");
+    convert(&source, &none, &["--components", "none"]).code(0);
+    assert_eq!(components(&none), ["fingerprint.npy"]);
+    convert(&source, &bench.at("no"), &["--components", "nothing"]).code(2).says("nothing").says("energy");
+    // RecordIO has one payload, and says so before the work.
+    let ran = convert(&source, &bench.at("rec"), &["--format", "recordio", "--components", "energy,atoms"]);
+    ran.code(2).says("recordio has no place for");
+    let rec = bench.at("rec");
+    convert(&source, &rec, &["--format", "recordio", "--components", "none"]).code(2).says("a label in every record");
+    convert(&source.with_file_name("tuples.lmdb"), &rec, &["--format", "recordio"]).code(0);
+    verified(&rec);
+}
+
+#[test]
+fn what_needs_pixels_is_refused_where_there_are_none() {
+    let bench = Bench::new();
+    let source = written(&bench).join("tuples.lmdb");
+    for option in [["--resize", "32"], ["--min-side", "3"], ["--formats", "jpeg"], ["--ext", "jpg"]] {
+        let ran = convert(&source, &bench.at("no"), &option);
+        assert_eq!(ran.code, 2, "{option:?}: {}", ran.stderr);
+    }
+    let dst = bench.at("decoded");
+    convert(&source, &dst, &[]).code(0);
+    run(&["verify", dst.to_str().unwrap(), "--decode", "--quiet"]).code(0);
+    let told = run(&["inspect", dst.to_str().unwrap(), "--json"]).code(0).json();
+    assert_eq!(told["datasets"][0]["images"]["kinds"]["values"], 60, "{told}");
+}
