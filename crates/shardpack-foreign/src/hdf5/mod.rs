@@ -161,8 +161,9 @@ impl Walk for Contained {
     }
 
     fn image(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        let bytes = self.image_bytes.ok_or_else(|| Error::data("the row has no image that can be had"))?;
         self.content(out)?;
-        out.truncate(self.image_bytes.unwrap_or(0));
+        out.truncate(bytes);
         Ok(())
     }
 
