@@ -207,3 +207,31 @@ fn what_needs_pixels_is_refused_where_there_are_none() {
     let told = run(&["inspect", dst.to_str().unwrap(), "--json"]).code(0).json();
     assert_eq!(told["datasets"][0]["images"]["kinds"]["values"], 60, "{told}");
 }
+
+#[test]
+fn splits_of_values_have_the_types_of_all() {
+    let bench = Bench::new();
+    let dicts = written(&bench).join("dicts");
+    let split = |name: &str, file: &str| format!("{name}={}", dicts.join(file).display());
+    let settings = |dst: &Path| Dataset::open(dst).unwrap().manifest().format.settings.clone();
+    for (format, _) in READERS {
+        let dst = bench.at(format);
+        let parts = [split("train", "1.lmdb"), split("val", "2.lmdb")];
+        let arguments =
+            ["convert", "--split", &parts[0], "--split", &parts[1], dst.to_str().unwrap(), "--format", format];
+        run(&arguments).code(0);
+        verified(&dst);
+        assert_eq!(settings(&dst.join("train")), settings(&dst.join("val")));
+        // Those that were packed apart, and whose arrays have other shapes, are taken together.
+        let (one, two) = (bench.at(&format!("{format}-1")), bench.at(&format!("{format}-2")));
+        convert(&dicts.join("1.lmdb"), &one, &["--format", format]).code(0);
+        convert(&dicts.join("2.lmdb"), &two, &["--format", format, "--components", "energy,fingerprint,name"]).code(0);
+        let (train, val) = (format!("train={}", one.display()), format!("val={}", two.display()));
+        let again = bench.at(&format!("{format}-again"));
+        let arguments = ["convert", "--split", &train, "--split", &val, again.to_str().unwrap(), "--format", format];
+        run(&arguments).code(0);
+        verified(&again);
+        let lacking = settings(&again.join("val"))["beside"].clone();
+        assert!(lacking.contains("atoms.npy:<i8[?]?"), "{lacking}");
+    }
+}

@@ -7,9 +7,9 @@
 use std::io::Write;
 
 use libfuzzer_sys::fuzz_target;
+use shardpack_foreign::hdf5;
 use shardpack_format::formats::foreign::Wanted;
 use shardpack_fuzz::{walk_rows, within};
-use shardpack_foreign::hdf5;
 
 fuzz_target!(|input: &[u8]| {
     let mut file = tempfile::NamedTempFile::new().expect("a temporary file");

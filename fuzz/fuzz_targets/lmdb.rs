@@ -4,8 +4,8 @@
 use std::io::Write;
 
 use libfuzzer_sys::fuzz_target;
-use shardpack_fuzz::within;
 use shardpack_foreign::lmdb::Environment;
+use shardpack_fuzz::within;
 
 fuzz_target!(|input: &[u8]| {
     let mut file = tempfile::NamedTempFile::new().expect("a temporary file");

@@ -7,9 +7,9 @@
 use std::io::{Seek, SeekFrom, Write};
 
 use libfuzzer_sys::fuzz_target;
+use shardpack_foreign::parquet;
 use shardpack_format::formats::foreign::Wanted;
 use shardpack_fuzz::{walk_rows, within};
-use shardpack_foreign::parquet;
 
 fuzz_target!(|input: &[u8]| {
     let mut file = tempfile::tempfile().expect("a temporary file");

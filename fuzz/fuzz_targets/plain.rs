@@ -2,8 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use shardpack_fuzz::within;
 use shardpack_foreign::plain::{MAX_DEPTH, Part, Value, arrow, datum, msgpack, pickle};
+use shardpack_fuzz::within;
 
 fuzz_target!(|input: &[u8]| {
     // An opcode of one byte makes a list of 32 bytes and a place on the stack of 16, in buffers that double, and a

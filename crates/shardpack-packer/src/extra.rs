@@ -133,7 +133,8 @@ impl Extra {
 
     /// The same of `samples` samples with all these kinds, its own among them: of the others no sample has one.
     pub fn with(&self, kinds: &[Beside], samples: u64) -> Self {
-        let own: Vec<Option<usize>> = kinds.iter().map(|kind| self.kinds.iter().position(|own| own == kind)).collect();
+        let own: Vec<Option<usize>> =
+            kinds.iter().map(|kind| self.kinds.iter().position(|own| own.join(kind).is_some())).collect();
         let of_sample = |number| {
             let pieces = self.pieces_of(number);
             own.iter().map(|at| at.and_then(|at| pieces.get(at)).copied().unwrap_or(Piece::ABSENT))

@@ -294,6 +294,11 @@ impl Listing {
         Self { extra: self.extra.with(kinds, self.len()), ..self.clone() }
     }
 
+    /// The same samples, whose components are of these types.
+    pub fn with_types(&self, kinds: Vec<Beside>, payload: Option<Beside>) -> Self {
+        Self { extra: Extra { kinds, payload, ..self.extra.clone() }, ..self.clone() }
+    }
+
     /// The same samples, which have of what is beside them these kinds alone.
     pub fn with_kinds(&self, kinds: &[Beside]) -> Self {
         Self { extra: self.extra.only(kinds), ..self.clone() }

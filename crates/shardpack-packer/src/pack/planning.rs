@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
+    sync::Arc,
 };
 
 use shardpack_format::{
@@ -181,6 +182,7 @@ fn settle_payload(source: &Origin, found: &mut [Found], kinds: &BTreeMap<Kind, u
         let payload = payload::of_names(found)?;
         found.iter_mut().for_each(|found| found.payload.clone_from(&payload));
     }
+    settle_types(found);
     let Some(first) = found.first() else { return Ok(()) };
     match found.iter().find(|other| other.payload != first.payload) {
         None => Ok(()),
@@ -195,6 +197,33 @@ fn settle_payload(source: &Origin, found: &mut [Found], kinds: &BTreeMap<Kind, u
                 called(other)
             );
             Err(Error::usage(what).in_file(source.path()).help(help::ONE_KIND))
+        }
+    }
+}
+
+/// Gives the values of all splits the types that they have in common.
+fn settle_types(found: &mut [Found]) {
+    let joined = |own: &Beside, of: &dyn Fn(&Found) -> Option<Beside>| {
+        let all = found.iter().filter_map(of).filter(|other| own.join(other).is_some());
+        all.fold(own.clone(), |all, other| all.join(&other).unwrap_or(all))
+    };
+    let settled: Vec<_> = found
+        .iter()
+        .map(|one| {
+            let extra = one.listing.extra();
+            let same = |name: &str, other: &Found| {
+                other.listing.extra().kinds.iter().find(|kind| kind.name() == name).cloned()
+            };
+            let kinds: Vec<_> = extra.kinds.iter().map(|own| joined(own, &|other| same(own.name(), other))).collect();
+            let payload = extra.payload.as_ref().map(|own| joined(own, &|other| other.listing.extra().payload.clone()));
+            (kinds, payload)
+        })
+        .collect();
+    for (one, (kinds, payload)) in found.iter_mut().zip(settled) {
+        let extra = one.listing.extra();
+        if extra.kinds != kinds || extra.payload != payload {
+            one.listing = Arc::new(one.listing.with_types(kinds, payload.clone()));
+            one.payload = payload.or_else(|| one.payload.clone());
         }
     }
 }

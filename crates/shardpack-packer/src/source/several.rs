@@ -6,6 +6,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use shardpack_format::{
     Error, Result,
+    component::Type,
     formats::{Beside, beside},
     splits,
 };
@@ -133,10 +134,11 @@ fn together(all: &[Found]) -> Result<Vec<Beside>> {
     let mut kinds: Vec<Beside> = Vec::new();
     for one in all {
         for kind in &one.listing.extra().kinds {
-            match kinds.iter().find(|known| known.name() == kind.name()) {
-                Some(known) if known == kind => {}
+            let known = kinds.iter_mut().find(|known| known.name() == kind.name());
+            match known.map(|known| (known.join(kind), known)) {
+                Some((Some(joined), known)) => *known = joined,
                 None => kinds.push(kind.clone()),
-                Some(_) => {
+                Some((None, _)) => {
                     let what = format!(
                         "component {:?} of split {} is not made as",
                         kind.name(),
@@ -148,6 +150,13 @@ fn together(all: &[Found]) -> Result<Vec<Beside>> {
                     .help("--meta none leaves behind what lists say beside path and label"));
                 }
             }
+        }
+    }
+    // Values that a split has not are lacking in its samples.
+    for kind in &mut kinds {
+        let is_lacking = |one: &Found| !one.listing.extra().kinds.iter().any(|own| own.name() == kind.name());
+        if let Some(of) = kind.kind().filter(|_| all.iter().any(is_lacking)) {
+            *kind = kind.clone().with_kind(Type { is_optional: true, ..of.clone() });
         }
     }
     // The text first, as a source alone has it.
