@@ -284,8 +284,8 @@ fn fields_of_several_files_that_would_be_one_component_do_not_share_it() {
             (field, Feature::Bytes(text.as_bytes())),
         ])
     };
-    bench.file("src/1.tfrecord", &[record("A/B", "one", 1), record("A/B", "two", 2)].concat());
-    bench.file("src/2.tfrecord", &[record("a b", "three", 3), record("A/B", "four", 4)].concat());
+    bench.file("1.tfrecord", &[record("A/B", "one", 1), record("A/B", "two", 2)].concat());
+    bench.file("2.tfrecord", &[record("a b", "three", 3), record("A/B", "four", 4)].concat());
     convert(&[&bench.src()], &bench.dst(), &[]).code(0);
     let texts: Vec<_> = found(&bench.dst()).into_values().flat_map(BTreeMap::into_values).collect();
     assert_eq!(texts.iter().filter(|text| *text != b"three").count(), texts.len(), "{texts:?}");

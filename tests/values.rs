@@ -200,6 +200,7 @@ fn what_needs_pixels_is_refused_where_there_are_none() {
     for option in [["--resize", "32"], ["--min-side", "3"], ["--formats", "jpeg"], ["--ext", "jpg"]] {
         let ran = convert(&source, &bench.at("no"), &option);
         assert_eq!(ran.code, 2, "{option:?}: {}", ran.stderr);
+        ran.says("samples are values");
     }
     let dst = bench.at("decoded");
     convert(&source, &dst, &[]).code(0);

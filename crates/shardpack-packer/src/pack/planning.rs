@@ -252,8 +252,14 @@ fn refuse_of_images(options: &PlanOptions, payload: &Beside) -> Result<()> {
     ];
     match asked.into_iter().find(|(is_asked, _)| *is_asked) {
         None => Ok(()),
-        Some((_, what)) => Err(Error::usage(format!("{what} images, and these samples are .{} files", payload.name()))
-            .help("without it, files of any kind are packed as they are")),
+        Some((_, what)) => {
+            let are = match payload.kind() {
+                None => format!(".{} files", payload.name()),
+                Some(_) => "values".to_owned(),
+            };
+            Err(Error::usage(format!("{what} images, and these samples are {are}"))
+                .help("without it, files of any kind are packed as they are"))
+        }
     }
 }
 
