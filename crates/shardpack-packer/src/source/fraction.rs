@@ -59,7 +59,7 @@ impl Fractions {
         Ok(Self { text: text.to_owned(), seed, bounds })
     }
 
-    /// Reads what [`Fractions::to_string`] has written.
+    /// Reads fractions from their text.
     ///
     /// # Errors
     /// When it is not such.
