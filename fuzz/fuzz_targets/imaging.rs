@@ -19,7 +19,7 @@ fuzz_target!(|input: &[u8]| {
             let pixels = picture.width() as usize * picture.height() as usize;
             assert_eq!(picture.pixels().len(), pixels * picture.layout().channels());
             assert!((1..=8).contains(&picture.orientation()));
-            perceptual_hash(picture);
+            perceptual_hash(picture.clone());
         }
         let small = Recipe { resize: Some(Resize::Short(5)), rotate: true, ..Recipe::default() };
         let recipes = [
