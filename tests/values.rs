@@ -197,7 +197,9 @@ fn components_are_chosen_by_the_names_of_fields() {
 fn what_needs_pixels_is_refused_where_there_are_none() {
     let bench = Bench::new();
     let source = written(&bench).join("tuples.lmdb");
-    for option in [["--resize", "32"], ["--min-side", "3"], ["--formats", "jpeg"], ["--ext", "jpg"]] {
+    let options =
+        [["--resize", "32"], ["--min-side", "3"], ["--formats", "jpeg"], ["--ext", "jpg"], ["--dedup", "exact"]];
+    for option in options {
         let ran = convert(&source, &bench.at("no"), &option);
         assert_eq!(ran.code, 2, "{option:?}: {}", ran.stderr);
         ran.says("samples are values");
@@ -235,4 +237,37 @@ fn splits_of_values_have_the_types_of_all() {
         let lacking = settings(&again.join("val"))["beside"].clone();
         assert!(lacking.contains("atoms.npy:<i8[?]?"), "{lacking}");
     }
+}
+
+#[test]
+fn a_label_that_some_lack_is_a_component_unless_it_is_asked_for() {
+    let bench = Bench::new();
+    let source = written(&bench).join("partly.lmdb");
+    let dst = bench.at("component");
+    convert(&source, &dst, &[])
+        .code(0)
+        .says("field \"label\" is a component, and no label, for 19 of 20 samples have it");
+    assert_eq!(Dataset::open(&dst).unwrap().manifest().components, ["x.npy", "label.json"]);
+    let asked = ["--label-feature", "label"];
+    convert(&source, &bench.at("asked"), &asked).code(1).says("no label");
+    let dst = bench.at("skipped");
+    let ran = convert(&source, &dst, &[&asked[..], &["--on-bad", "skip", "--json"]].concat()).code(0);
+    assert_eq!(ran.json()["unpacked"].as_array().unwrap().len(), 1);
+    let dataset = Dataset::open(&dst).unwrap();
+    assert_eq!((dataset.len(), dataset.classes().len()), (19, 3));
+}
+
+#[test]
+fn more_samples_in_a_value_than_are_read_are_named_with_the_reason() {
+    let bench = Bench::new();
+    let source = written(&bench).join("many.lmdb");
+    let dst = bench.at("dst");
+    let ran = convert(&source, &dst, &["--on-bad", "skip", "--json"]).code(0).json();
+    let reasons: Vec<_> = ran["unpacked"].as_array().unwrap().iter().map(|one| one["reason"].to_string()).collect();
+    assert_eq!((ran["datasets"][0]["samples"].as_u64(), reasons.len()), (Some(4096), 904));
+    assert!(
+        reasons.iter().all(|reason| reason.contains("more than 4096 samples of values in one entry")),
+        "{}",
+        reasons[0]
+    );
 }

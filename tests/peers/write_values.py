@@ -5,6 +5,7 @@
 - `odd.lmdb`: pickled dicts of each dtype, of shapes without axes or items, of lists, maps and truth values, with fields that
   some lack;
 - `msgpack.lmdb`: the numbers, text and lists of such as msgpack;
+- `partly.lmdb`: pickled dicts whose `label` one lacks; `many.lmdb`: 5,000 of them as a list in one value;
 - `table.h5`: datasets `x` and `y` of as many rows.
 
 Beside each lies NAME.json: for every sample what each of its fields is, as `read_values.py` tells it.
@@ -96,6 +97,12 @@ def main():
     samples = [{name: sample[name] for name in plain} for sample in samples]
     write(os.path.join(out, "msgpack.lmdb"), enumerate(samples), msgpack.packb)
     expect(os.path.join(out, "msgpack.lmdb"), samples)
+
+    row = lambda number: {"x": np.full(2, number, np.float32), "label": number % 3}
+    partly = [row(number) for number in range(20)]
+    del partly[7]["label"]
+    write(os.path.join(out, "partly.lmdb"), enumerate(partly))
+    write(os.path.join(out, "many.lmdb"), [(0, [row(number) for number in range(5000)])])
 
     x, y = random.normal(size=(50, 64)).astype(np.float32), random.integers(0, 9, size=50)
     with h5py.File(os.path.join(out, "table.h5"), "w") as file:

@@ -3,7 +3,7 @@
 //!
 //! Holds at all times: the content of a field is found again in its value by the numbers that its recipe keeps.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, cell::RefCell};
 
 use shardpack_format::{Error, Result, component::Form, formats::foreign::Label};
 
@@ -26,6 +26,10 @@ const FIELD_SHIFT: u32 = 3;
 const FIELD_BITS: u32 = 8;
 const SAMPLE_SHIFT: u32 = FIELD_SHIFT + FIELD_BITS;
 const SAMPLE_BITS: u32 = 12;
+/// Samples of a value that have numbers there.
+pub(super) const MOST_SAMPLES: usize = 1 << SAMPLE_BITS;
+/// Longest value in bytes that is kept taken apart until the next is asked for.
+const MOST_KEPT_BYTES: usize = 64 << 20;
 /// Those that have fields, by their number in a recipe.
 const CODINGS: [Coding; 3] = [Coding::Pickle, Coding::Msgpack, Coding::Arrow];
 
@@ -86,6 +90,18 @@ pub(super) fn recipe(coding: Coding, sample: usize, field: usize) -> Option<u32>
     Some(IS_FIELD | coding << CODING_SHIFT | field << FIELD_SHIFT | sample << SAMPLE_SHIFT)
 }
 
+/// A value taken apart, and the bytes that it was made of.
+struct Kept {
+    coding: Coding,
+    bytes: Vec<u8>,
+    value: Value,
+}
+
+thread_local! {
+    /// The last one: its other fields are asked for next, and maybe its other samples. It is known by all of its bytes.
+    static KEPT: RefCell<Option<Kept>> = const { RefCell::new(None) };
+}
+
 /// Makes the content of a field of the value that was fetched.
 ///
 /// # Errors
@@ -93,12 +109,24 @@ pub(super) fn recipe(coding: Coding, sample: usize, field: usize) -> Option<u32>
 pub fn component(fetched: &[u8], recipe: u32) -> Result<Vec<u8>> {
     let kept = |shift: u32, bits: u32| (recipe >> shift & ((1 << bits) - 1)) as usize;
     let coding = CODINGS.get(kept(CODING_SHIFT, 2)).copied().filter(|_| recipe & IS_FIELD != 0);
+    let coding = coding.ok_or_else(|| Error::data("its value is not what it was"))?;
+    let (sample, field) = (kept(SAMPLE_SHIFT, SAMPLE_BITS), kept(FIELD_SHIFT, FIELD_BITS));
+    let last = KEPT.take().filter(|last| last.coding == coding && last.bytes == fetched);
+    let now = match last {
+        Some(last) => last,
+        None => Kept { coding, bytes: fetched.to_vec(), value: coding.decoded(fetched).map_err(Error::data)? },
+    };
+    let content = content_of(&now.value, fetched, sample, field);
+    KEPT.set(Some(now).filter(|now| now.bytes.len() <= MOST_KEPT_BYTES));
+    content
+}
+
+fn content_of(value: &Value, fetched: &[u8], sample: usize, field: usize) -> Result<Vec<u8>> {
     let gone = || Error::data("its value is not what it was");
-    let value = coding.ok_or_else(gone)?.decoded(fetched).map_err(Error::data)?;
-    let samples = samples(&value);
-    let sample = samples.get(kept(SAMPLE_SHIFT, SAMPLE_BITS)).ok_or_else(gone)?;
+    let samples = samples(value);
+    let sample = samples.get(sample).ok_or_else(gone)?;
     let fields = named(sample, fetched);
-    let (_, field) = fields.get(kept(FIELD_SHIFT, FIELD_BITS)).ok_or_else(gone)?;
+    let (_, field) = fields.get(field).ok_or_else(gone)?;
     content::content(field, fetched).map_err(Error::data)
 }
 

@@ -294,7 +294,12 @@ impl Samples {
     }
 
     fn record(&mut self, entry: &Entry, found: Found, number: Option<usize>, beside: Option<&Label>) -> Record {
-        let Found { held, label, filename, others, fields, label_field } = found;
+        let Found { mut held, label, filename, others, mut fields, label_field } = found;
+        if number.is_some_and(|number| number >= fields::MOST_SAMPLES) && !fields.is_empty() {
+            let what =
+                format!("one of more than {} samples of values in one entry, which are not read", fields::MOST_SAMPLES);
+            (held, fields) = (Err(Lack::NoImage(what)), Vec::new());
+        }
         let mut key = entry.key.clone();
         if let Some(number) = number {
             key.extend_from_slice(format!("/{number}").as_bytes());

@@ -239,12 +239,16 @@ fn refuse_image_options(options: &[PlanOptions], found: &[Found]) -> Result<()> 
 fn refuse_of_images(options: &PlanOptions, payload: &Beside) -> Result<()> {
     let survey = &options.survey;
     let settings = &options.bytes.format.settings;
+    let has_values = payload.kind().is_some();
     let asked = [
         (options.recipe.is_some(), "--fix, --rotate, --resize and --encode change"),
         (!survey.kinds.is_empty(), "--formats chooses among"),
         (survey.min_side.is_some(), "--min-side looks at"),
         (survey.max_pixels.is_some(), "--max-pixels looks at"),
         (survey.near, "--near-duplicates compares"),
+        // Samples of one array may differ in all else.
+        (has_values && survey.dedup, "--dedup compares"),
+        (has_values && survey.leaks, "--leaks compares"),
         (options.bytes.check == plan::Check::Full, "--check full decodes"),
         (options.extension == Extension::Content, "--ext content tells the kinds of"),
         (settings.get("encoding").is_some_and(|encoding| encoding != "bytes"), "--mds-encoding is for"),
@@ -253,9 +257,9 @@ fn refuse_of_images(options: &PlanOptions, payload: &Beside) -> Result<()> {
     match asked.into_iter().find(|(is_asked, _)| *is_asked) {
         None => Ok(()),
         Some((_, what)) => {
-            let are = match payload.kind() {
-                None => format!(".{} files", payload.name()),
-                Some(_) => "values".to_owned(),
+            let are = match has_values {
+                false => format!(".{} files", payload.name()),
+                true => "values".to_owned(),
             };
             Err(Error::usage(format!("{what} images, and these samples are {are}"))
                 .help("without it, files of any kind are packed as they are"))

@@ -43,6 +43,7 @@ mod layout;
 mod pixels;
 mod reader;
 mod sidecars;
+mod values;
 mod writer;
 
 pub use writer::TfRecord;

@@ -3,21 +3,17 @@
 use std::{borrow::Cow, collections::BTreeMap};
 
 use super::{
-    example::{self, Example, List},
+    example::{self, Example},
     layout::{
-        self, FRAME_BYTES, Fault, Feature, HEAD_BYTES, MOST_DATA_BYTES, Nest, SLOT_BYTES, TAG_FIRST, TAG_FLOATS,
-        TAG_INTS, TAG_VALUE, Value, field_bytes, masked_crc, varint_bytes,
+        self, FRAME_BYTES, Fault, Feature, HEAD_BYTES, MOST_DATA_BYTES, Nest, SLOT_BYTES, TAG_FIRST, TAG_INTS,
+        TAG_VALUE, Value, field_bytes, masked_crc, varint_bytes,
     },
-    sidecars,
+    sidecars, values,
 };
 use crate::{
     Error, Result,
-    component::{self, Form, Type},
-    formats::{
-        self, Choice, Format, Layout,
-        encoding::{self, Encoding},
-        sidecars as all_sidecars,
-    },
+    component::{self, Form},
+    formats::{self, Choice, Format, Layout, encoding::Encoding, sidecars as all_sidecars},
     image_header::{Header, Kind},
     index::RowRef,
     sample::{Extent, Sample},
@@ -25,8 +21,6 @@ use crate::{
 
 /// Name of the setting for the number that is added to every label.
 pub(super) const LABEL_OFFSET: &str = "label_offset";
-/// The dtype of numbers that lists of floats hold, as numpy writes it.
-const FLOAT32: &str = "<f4";
 /// Name of the setting for the features to write.
 pub(super) const FEATURES: &str = "features";
 
@@ -111,9 +105,9 @@ impl TfRecord {
                 entries.push((name, Entry::File(number)));
                 continue;
             };
-            let (encoding, tag, has_dtype) = stored(&kind.kind);
+            let (encoding, tag, has_dtype) = values::stored(&kind.kind);
             encodings[number] = encoding;
-            parsed.push(parsed_value(&name, kind, tag));
+            parsed.push(values::parsed(&name, kind, tag));
             entries.push((name.clone(), Entry::Value(number, tag)));
             if has_dtype {
                 parsed.push(format!("\"{name}/dtype\": tf.io.FixedLenFeature([], tf.string, \"\")"));
@@ -161,8 +155,8 @@ impl TfRecord {
                 };
                 let Some((content_bytes, form)) = sample.content(number) else { return Ok(None) };
                 return bytes(match entry {
-                    Entry::Dtype(_) => dtype(form).len() as u64,
-                    Entry::Shape(_) => shape(form).iter().map(|axis| varint_bytes(*axis)).sum(),
+                    Entry::Dtype(_) => values::dtype(form).len() as u64,
+                    Entry::Shape(_) => values::shape(form).iter().map(|axis| varint_bytes(*axis)).sum(),
                     _ => self.encodings[number].stored_bytes(form, content_bytes)?,
                 });
             }
@@ -312,13 +306,13 @@ impl Format for TfRecord {
                 }
                 (Entry::Dtype(number), _) => {
                     out.tagged(TAG_FIRST, nest.list);
-                    out.bytes(sample.content(*number).map_or("", |(_, form)| dtype(form)).as_bytes());
+                    out.bytes(sample.content(*number).map_or("", |(_, form)| values::dtype(form)).as_bytes());
                     continue;
                 }
                 (Entry::Shape(number), Value::Bytes(bytes)) => {
                     out.tagged(TAG_INTS, nest.list);
                     out.tagged(TAG_FIRST, bytes);
-                    let axes = sample.content(*number).map_or(&[][..], |(_, form)| shape(form));
+                    let axes = sample.content(*number).map_or(&[][..], |(_, form)| values::shape(form));
                     axes.iter().for_each(|axis| out.varint(*axis, varint_bytes(*axis)));
                     continue;
                 }
@@ -387,10 +381,15 @@ impl Format for TfRecord {
                     }
                 }
                 Entry::Value(number, _) | Entry::Dtype(number) | Entry::Shape(number) => {
-                    match same_value(*entry, list, told(*number), row.form(*number), &example, data) {
-                        true => Ok(()),
-                        false => Err(format!("{key} is not what the index says")),
-                    }
+                    let same = match (list, told(*number), row.form(*number)) {
+                        (Some(list), Some(place), Some(form)) => match entry {
+                            Entry::Value(_, tag) => values::is_at(list, *tag, place),
+                            Entry::Dtype(_) => values::is_dtype(list, form, &example, data),
+                            _ => values::is_shape(list, form, &example),
+                        },
+                        (list, place, _) => list.is_none() && place.is_none(),
+                    };
+                    if same { Ok(()) } else { Err(format!("{key} is not what the index says")) }
                 }
             };
             same.map_err(|what| Error::data(what).at_byte(0))?;
@@ -457,21 +456,6 @@ impl Format for TfRecord {
     }
 }
 
-/// How values of a type are stored, the tag of the list that they are in, and whether their dtype has to be told.
-fn stored(kind: &component::Kind) -> (Encoding, u8, bool) {
-    match kind {
-        component::Kind::Bytes | component::Kind::Text | component::Kind::Json => (Encoding::Content, TAG_FIRST, false),
-        component::Kind::Int => (Encoding::Varints, TAG_INTS, false),
-        // Lists of floats have 32 bits each.
-        component::Kind::Float => (Encoding::Float, TAG_FIRST, true),
-        component::Kind::Array { dtype, .. } => match dtype.as_deref() {
-            Some(FLOAT32) => (Encoding::Items, TAG_FLOATS, false),
-            Some(encoding::INT64) => (Encoding::Varints, TAG_INTS, false),
-            _ => (Encoding::Items, TAG_FIRST, true),
-        },
-    }
-}
-
 /// How TensorFlow parses a feature of ours.
 fn parsed_own(key: &str, entry: Entry) -> Option<String> {
     let Entry::Own(feature) = entry else { return None };
@@ -480,77 +464,6 @@ fn parsed_own(key: &str, entry: Entry) -> Option<String> {
         _ => "tf.string",
     };
     Some(format!("\"{key}\": tf.io.FixedLenFeature([], {of})"))
-}
-
-/// How TensorFlow parses a value: with the shape that all have, or as a list of any length.
-fn parsed_value(name: &str, kind: &Type, tag: u8) -> String {
-    let of = match tag {
-        TAG_FLOATS => "tf.float32",
-        TAG_INTS => "tf.int64",
-        _ => "tf.string",
-    };
-    let shape = match &kind.kind {
-        _ if kind.is_optional => None,
-        component::Kind::Array { shape, .. } if tag != TAG_FIRST => {
-            shape.as_ref().and_then(|shape| shape.iter().copied().collect::<Option<Vec<_>>>())
-        }
-        _ => Some(Vec::new()),
-    };
-    match shape {
-        Some(shape) => format!("\"{name}\": tf.io.FixedLenFeature({shape:?}, {of})"),
-        None => format!("\"{name}\": tf.io.RaggedFeature({of})"),
-    }
-}
-
-/// What `NAME/dtype` says: as numpy's `dtype` takes it.
-fn dtype(form: &Form) -> &str {
-    match form {
-        Form::Array { dtype, .. } => component::numpy_name(dtype).unwrap_or(dtype),
-        _ => "float64",
-    }
-}
-
-/// What `NAME/shape` says.
-fn shape(form: &Form) -> &[u64] {
-    match form {
-        Form::Array { shape, .. } => shape,
-        _ => &[],
-    }
-}
-
-/// Whether an entry of a value is what the index says: the value lies where it is `told` to, dtype and shape are those of the form.
-fn same_value(
-    entry: Entry,
-    list: Option<&List>,
-    told: Option<(usize, usize)>,
-    form: Option<&Form>,
-    example: &Example<'_>,
-    data: &[u8],
-) -> bool {
-    let (Some(list), Some((start, bytes))) = (list, told) else { return list.is_none() && told.is_none() };
-    let Some(form) = form else { return false };
-    match entry {
-        Entry::Value(_, tag) => {
-            let kind = match tag {
-                TAG_FLOATS => example::Kind::Floats,
-                TAG_INTS => example::Kind::Ints,
-                _ => example::Kind::Bytes,
-            };
-            // One field with all values, the last thing in its list.
-            let range = list.range();
-            list.kind == kind
-                && range.end + HEAD_BYTES == start + bytes
-                && range.len() as u64 == field_bytes(bytes as u64)
-        }
-        Entry::Dtype(_) => example
-            .only_bytes(list)
-            .and_then(|range| data.get(range))
-            .is_some_and(|found| found == dtype(form).as_bytes()),
-        _ => {
-            let axes = shape(form).iter().map(|axis| example::Value::Int(axis.cast_signed()));
-            list.kind == example::Kind::Ints && example.values(list).into_iter().eq(axes)
-        }
-    }
 }
 
 fn feature(key: &str) -> Result<Feature> {

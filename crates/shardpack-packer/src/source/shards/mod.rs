@@ -218,7 +218,7 @@ impl Shards {
         words.intern_all(&known);
         self.check_label(&scanned)?;
         let trees = class_trees::find(&self.files, &mut scanned, &mut words, &wanted);
-        let label = settle_values(&mut scanned);
+        let (label, no_label) = settle_values(&mut scanned, self.wanted.label.as_deref());
         let said = scanned.iter().flat_map(|file| file.rows.iter().map(|row| row.said));
         let classes = Classes::settle(said, &words, &known);
         let settled = components::settle(&scanned, options, label.as_deref())
@@ -320,11 +320,14 @@ impl Shards {
                 // Its pages have an order that nobody chose.
                 listing.order_by_keys();
             }
-            one.notes.extend(lacking(&listing, "image"));
+            one.notes.extend(lacking(&listing, if settled.payload.is_none() { "image" } else { "sample" }));
             one.listing = Arc::new(listing);
             one.unpacked.sort_unstable_by(order);
             if classes.is_unlabelled && !wanted.no_labels && !one.listing.is_empty() {
-                one.notes.push("no record has a label: samples have none, and there are no classes".to_owned());
+                one.notes.push(match &no_label {
+                    Some(why) => format!("{why}: samples have no labels, and there are no classes"),
+                    None => "no record has a label: samples have none, and there are no classes".to_owned(),
+                });
             }
             if notes.len() > NOTES {
                 let more = notes.len() - NOTES;
@@ -345,12 +348,13 @@ impl Shards {
     }
 }
 
-/// Where no record has an image, takes those with fields as samples, and tells which field is their label, if one is: all have
-/// it, and it is what classes can be. Else those are refused.
-fn settle_values(scanned: &mut [Scanned]) -> Option<String> {
+/// Where no record has an image, takes those with fields as samples, and tells which field is their label: that which a person
+/// has `asked` for, or one that all have and that classes can be. Else those are refused. Where a field is called as labels are
+/// and is none, also tells why.
+fn settle_values(scanned: &mut [Scanned], asked: Option<&str>) -> (Option<String>, Option<String>) {
     if scanned.iter().any(|file| !file.rows.is_empty()) {
         scanned.iter_mut().for_each(Scanned::refuse_values);
-        return None;
+        return (None, None);
     }
     scanned.iter_mut().for_each(Scanned::take_values);
     let samples: u64 = scanned.iter().map(|file| file.rows.len() as u64).sum();
@@ -358,18 +362,21 @@ fn settle_values(scanned: &mut [Scanned]) -> Option<String> {
     for (name, samples) in scanned.iter().flat_map(|file| &file.labels) {
         *labels.entry(name).or_default() += samples;
     }
-    if labels.is_empty() {
-        return None;
+    let Some((name, count)) = labels.first_key_value().map(|(name, count)| ((*name).to_owned(), *count)) else {
+        return (None, None);
+    };
+    // What a sample has instead is said of that sample.
+    if asked.is_some() {
+        return (Some(name), None);
     }
-    let label = labels.first_key_value().filter(|(_, count)| labels.len() == 1 && **count == samples);
-    let label = label.map(|(name, _)| (*name).to_owned());
     let is_believed = || scanned.iter().flat_map(|file| &file.rows).all(|row| row.said.is_believed(samples));
-    let label = label.filter(|_| is_believed());
-    if label.is_none() {
-        // It is a component as others are.
-        scanned.iter_mut().flat_map(|file| &mut file.rows).for_each(|row| row.said = Said::NOTHING);
-    }
-    label
+    let why = match count == samples {
+        true if is_believed() => return (Some(name), None),
+        true => format!("field {name:?} is a component, for its numbers are none that classes have"),
+        false => format!("field {name:?} is a component, and no label, for {count} of {samples} samples have it"),
+    };
+    scanned.iter_mut().flat_map(|file| &mut file.rows).for_each(|row| row.said = Said::NOTHING);
+    (None, Some(why))
 }
 
 impl Shards {

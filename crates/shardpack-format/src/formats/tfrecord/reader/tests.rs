@@ -1,0 +1,276 @@
+use std::io::Cursor;
+
+use super::*;
+use crate::formats::{
+    Format,
+    foreign::Sequential,
+    tfrecord::{
+        layout::{field_bytes, masked_crc, varint_bytes},
+        writer::tests as writer,
+    },
+};
+use proptest::prelude::*;
+
+const JPEG: &[u8] = b"\xff\xd8\xff\xe0 not much of an image";
+
+fn framed(data: &[u8]) -> Vec<u8> {
+    let length = (data.len() as u64).to_le_bytes();
+    [&length[..], &masked_crc(&length).to_le_bytes(), data, &masked_crc(data).to_le_bytes()].concat()
+}
+
+fn field(tag: u8, content: &[u8]) -> Vec<u8> {
+    let mut out = vec![tag];
+    let (mut left, bytes) = (content.len(), varint_bytes(content.len() as u64));
+    for _ in 1..bytes {
+        out.push(left as u8 & 0x7f | 0x80);
+        left >>= 7;
+    }
+    out.push(left as u8);
+    out.extend_from_slice(content);
+    assert_eq!(out.len() as u64, field_bytes(content.len() as u64));
+    out
+}
+
+fn text(value: &[u8]) -> Vec<u8> {
+    field(0x0a, &field(0x0a, value))
+}
+
+fn small(values: &[u8]) -> Vec<u8> {
+    field(0x1a, &field(0x0a, values))
+}
+
+fn float(value: f32) -> Vec<u8> {
+    field(0x12, &field(0x0a, &value.to_le_bytes()))
+}
+
+fn example(features: &[(&str, Vec<u8>)]) -> Vec<u8> {
+    let entries: Vec<u8> = features
+        .iter()
+        .flat_map(|(key, feature)| field(0x0a, &[field(0x0a, key.as_bytes()), field(0x12, feature)].concat()))
+        .collect();
+    framed(&field(0x0a, &entries))
+}
+
+/// All records with their images, and the error that ended the walk.
+fn walk(file: &[u8], is_known: bool, wanted: &Wanted) -> (Vec<(Record, Vec<u8>)>, Option<Error>) {
+    let bytes: Box<dyn Skip> = match is_known {
+        true => Box::new(Cursor::new(file.to_vec())),
+        false => Box::new(Sequential(Cursor::new(file.to_vec()))),
+    };
+    let input = Input { bytes, total_bytes: is_known.then_some(file.len() as u64) };
+    let mut walk = TfRecords.walk(input, wanted).unwrap();
+    let mut records = Vec::new();
+    loop {
+        match walk.next() {
+            Ok(Some(record)) => {
+                let mut image = Vec::new();
+                assert_eq!(walk.image(&mut image).is_ok(), record.image.is_ok());
+                if let Ok(place) = &record.image {
+                    assert_eq!(file[place.offset as usize..][..place.bytes as usize], image);
+                    let fetched = &file[place.fetch.start as usize..place.fetch.end as usize];
+                    assert_eq!(TfRecords.image(fetched, place.recipe, wanted).unwrap(), image);
+                }
+                records.push((record, image));
+            }
+            Ok(None) => return (records, None),
+            Err(error) => {
+                assert!(walk.next().unwrap().is_none(), "an error ends the walk");
+                return (records, Some(error));
+            }
+        }
+    }
+}
+
+fn both(file: &[u8]) -> (Vec<(Record, Vec<u8>)>, Option<Error>) {
+    let (known, error) = walk(file, true, &Wanted::default());
+    let (unknown, other) = walk(file, false, &Wanted::default());
+    assert_eq!(known, unknown);
+    assert_eq!(error.is_some(), other.is_some());
+    (known, error)
+}
+
+fn one(features: &[(&str, Vec<u8>)], wanted: &Wanted) -> Record {
+    let (mut records, error) = walk(&example(features), true, wanted);
+    assert!(error.is_none() && records.len() == 1);
+    records.remove(0).0
+}
+
+#[test]
+fn a_head_that_tensorflow_wrote_is_known() {
+    // TensorFlow 2.21, TFRecordWriter: the first bytes of a record of 1793.
+    let head = b"\x01\x07\x00\x00\x00\x00\x00\x00\xba\x9c\xcc\xa0";
+    assert!(TfRecords.is(head, Some(1809), "train"));
+    assert!(TfRecords.is(head, None, "train"));
+    assert!(!TfRecords.is(head, Some(1808), "train"));
+    assert!(!TfRecords.is(&head[..11], None, "train"));
+    assert!(!TfRecords.is(&[0; 12], None, "train.tfrecord"));
+}
+
+#[test]
+fn what_the_writer_wrote_is_read() {
+    let format = writer::format(&[("label_offset", "1")]);
+    let header = writer::header(Kind::Jpeg, 640, 480);
+    let images = [JPEG.to_vec(), vec![], vec![7; 70_000]];
+    let file: Vec<u8> =
+        images.iter().flat_map(|image| writer::record(&format, &writer::sample(image), image, header)).collect();
+    let (records, error) = both(&file);
+    assert!(error.is_none());
+    assert_eq!(records.iter().map(|(_, image)| image.clone()).collect::<Vec<_>>(), images);
+    let (record, _) = &records[2];
+    assert_eq!((record.key.as_slice(), record.key_is_unique), (&b"2"[..], false));
+    assert_eq!((&record.label, record.labels), (&Label::Number(8), 1));
+    assert_eq!((record.class.as_deref(), record.filename.as_deref()), (Some(&b"tench"[..]), Some(&b"a.JPEG"[..])));
+    assert_eq!(record.image.as_ref().unwrap().name, "image/encoded");
+    let others = ["image/format", "image/height", "image/width"].into_iter().zip([4, 3, 3]);
+    let found: Vec<_> = record.others.iter().map(|other| (other.name.as_str(), other.bytes)).collect();
+    assert_eq!(found, others.collect::<Vec<_>>());
+    // Text stands for itself, numbers are made text.
+    let format = record.others[0].offset.unwrap() as usize;
+    assert_eq!(&file[format..format + 4], b"JPEG");
+    assert_eq!(record.others[0].recipe, 0);
+    for (other, expected) in record.others[1..].iter().zip(["480", "640"]) {
+        assert_eq!(other.offset, Some(record.range.start));
+        let fetched = &file[record.range.start as usize..record.range.end as usize];
+        assert_eq!(TfRecords.component(fetched, other.recipe).unwrap(), expected.as_bytes());
+    }
+    assert!(TfRecords.component(&file[..record.range.start as usize], 0).is_err());
+    assert_eq!(record.range.end, file.len() as u64);
+}
+
+#[test]
+fn labels_of_every_kind_are_told() {
+    let rows = [
+        ("integer", small(&[9]), Label::Number(9)),
+        ("whole float", float(9.0), Label::Number(9)),
+        ("broken float", float(9.5), Label::Unfit("label 9.5 is not a whole number".to_owned())),
+        ("no number", float(f32::NAN), Label::Unfit("label NaN is not a whole number".to_owned())),
+        ("text", text(b"cat"), Label::Text(b"cat".to_vec())),
+        ("empty list", small(&[]), Label::Missing),
+        ("no list", Vec::new(), Label::Missing),
+    ];
+    for (name, feature, expected) in rows {
+        let record = one(&[("label", feature), ("image", text(JPEG))], &Wanted::default());
+        assert_eq!(record.label, expected, "{name}");
+    }
+    let two = [("target", small(&[5])), ("class", small(&[3, 4])), ("x", text(JPEG))];
+    assert_eq!(one(&two, &Wanted::default()).label, Label::Number(3));
+    let wanted =
+        |label: &str, label_number| Wanted { label: Some(label.to_owned()), label_number, ..Wanted::default() };
+    assert_eq!(one(&two, &wanted("target", 0)).label, Label::Number(5));
+    assert_eq!(one(&two, &wanted("class", 1)).label, Label::Number(4));
+    assert_eq!(one(&two, &wanted("class", 1)).labels, 2);
+    assert!(matches!(one(&two, &wanted("class", 2)).label, Label::Unfit(_)));
+    assert_eq!(one(&two, &wanted("other", 0)).label, Label::Missing);
+}
+
+#[test]
+fn images_are_found_by_name_or_by_their_first_bytes() {
+    let found = |features: &[(&str, Vec<u8>)], wanted: Option<&str>| {
+        let wanted = Wanted { image: wanted.map(str::to_owned), ..Wanted::default() };
+        one(features, &wanted).image.map(|image| image.name)
+    };
+    let some = [("a", text(b"words")), ("b", text(JPEG)), ("image", small(&[3])), ("z", text(b"GIF89a"))];
+    assert_eq!(found(&some[..3], None).unwrap(), "b");
+    assert!(found(&some, None).unwrap_err().contains("\"b\" and \"z\" both"));
+    assert_eq!(found(&some, Some("a")).unwrap(), "a");
+    assert_eq!(found(&some, Some("other")).unwrap_err(), "no feature \"other\": it has a, b, image, z");
+    assert_eq!(found(&some, Some("image")).unwrap_err(), "feature \"image\" holds no bytes");
+    assert!(found(&some[..1], None).is_err() && found(&[], None).is_err());
+    let pixels = [("image", small(&[3, 4])), ("thumb", text(JPEG))];
+    assert!(found(&pixels, None).unwrap_err().contains("\"thumb\" looks like one: --image-feature says which"));
+    assert_eq!(found(&pixels, Some("thumb")).unwrap(), "thumb");
+    let frames = field(0x0a, &[field(0x0a, JPEG), field(0x0a, JPEG)].concat());
+    assert_eq!(found(&[("jpeg", frames)], None).unwrap_err(), "feature \"jpeg\" has 2 values, not one");
+    let many: Vec<_> = "abcdefghijklmnop".split("").map(|key| (key, small(&[1]))).collect();
+    assert!(found(&many, None).unwrap_err().ends_with(", k and 5 more"), "{:?}", found(&many, None));
+}
+
+#[test]
+fn a_file_cut_at_any_byte_gives_its_whole_records_and_an_error() {
+    let records = [example(&[("image", text(JPEG))]), framed(b""), example(&[("label", small(&[1]))])];
+    let ends: Vec<_> = (0..=3).map(|count| records[..count].concat().len()).collect();
+    let file = records.concat();
+    for cut in 0..=file.len() {
+        let (found, error) = both(&file[..cut]);
+        assert_eq!(found.len(), ends.iter().filter(|end| **end <= cut).count() - 1, "cut at {cut}");
+        assert_eq!(error.is_none(), ends.contains(&cut), "cut at {cut}");
+        let start = ends.iter().rfind(|end| **end <= cut).unwrap();
+        assert!(error.is_none_or(|error| error.location().byte == Some(*start as u64)));
+    }
+}
+
+#[test]
+fn every_flipped_bit_is_noticed_and_one_in_the_data_spares_the_next_record() {
+    let (first, second) = (example(&[("image", text(JPEG))]), example(&[("image", text(b"BM"))]));
+    for bit in 0..first.len() * 8 {
+        let mut file = [&first[..], &second].concat();
+        file[bit / 8] ^= 1 << (bit % 8);
+        let (found, error) = both(&file);
+        if bit / 8 < HEAD_BYTES {
+            assert!(found.is_empty() && error.is_some(), "bit {bit}");
+        } else {
+            assert!(found[0].0.image.as_ref().unwrap_err().starts_with("data CRC differs: "), "bit {bit}");
+            assert!(found[1].0.image.is_ok() && error.is_none(), "bit {bit}");
+        }
+    }
+    let mut stray = first.clone();
+    stray.extend([0; 11]);
+    assert!(both(&stray).1.unwrap().to_string().contains("cut header"));
+}
+
+#[test]
+fn a_promised_length_is_not_believed() {
+    for length in [1u64 << 31, 1 << 40, u64::MAX - 20, u64::MAX] {
+        let mut file = length.to_le_bytes().to_vec();
+        file.extend(masked_crc(&file.clone()).to_le_bytes());
+        file.extend([0; 100]);
+        assert!(!TfRecords.is(&file, Some(file.len() as u64), ""));
+        let (found, error) = both(&file);
+        assert!(found.is_empty() && error.is_some(), "{length}");
+    }
+}
+
+#[test]
+fn what_is_no_example_is_a_record_without_an_image() {
+    let (found, error) = both(&[framed(b"words"), framed(b""), example(&[("image", text(JPEG))])].concat());
+    assert!(error.is_none());
+    assert!(found[0].0.image.as_ref().unwrap_err().starts_with("not a tf.train.Example: byte "));
+    assert_eq!(found[1].0.image.as_ref().unwrap_err(), "no feature holds an image: it has none");
+    assert!(found[2].0.image.is_ok());
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_written_is_read(
+        images in prop::collection::vec((0usize..400, any::<u8>(), any::<i32>()), 0..6),
+        class in "[a-z]{0,12}",
+    ) {
+        let format = writer::format(&[]);
+        let mut file = Vec::new();
+        for (length, byte, label) in &images {
+            let image = vec![*byte; *length];
+            let sample = crate::sample::Sample {
+                label: Some((*label).into()),
+                class: class.as_bytes(),
+                ..writer::sample(&image)
+            };
+            let record = writer::record(&format, &sample, &image, writer::header(Kind::Unknown, 0, 0));
+            prop_assert_eq!(record.len(), format.layout(&sample).unwrap().record_bytes as usize);
+            file.extend(record);
+        }
+        let (found, error) = both(&file);
+        prop_assert!(error.is_none());
+        prop_assert_eq!(found.len(), images.len());
+        for ((record, image), (length, byte, label)) in found.iter().zip(&images) {
+            prop_assert_eq!(image, &vec![*byte; *length]);
+            prop_assert_eq!(&record.label, &Label::Number((*label).into()));
+        }
+    }
+
+    #[test]
+    fn random_examples_are_walked_without_harm(
+        data in prop::collection::vec(prop_oneof![any::<u8>(), Just(0x0a), Just(0x12), 0u8..16], 0..60),
+    ) {
+        prop_assert!(both(&framed(&data)).1.is_none());
+    }
+}
