@@ -79,7 +79,7 @@ fn verified(dst: &Path) {
 fn every_value_comes_back_through_the_readers_of_each_format() {
     let bench = Bench::new();
     let values = written(&bench);
-    for name in ["dicts", "tuples.lmdb", "odd.lmdb", "msgpack.lmdb", "table.h5"] {
+    for name in ["dicts", "tuples.lmdb", "odd.lmdb", "msgpack.lmdb", "tensors.lmdb", "table.h5"] {
         let source = values.join(name);
         run(&["verify", source.to_str().unwrap()]).code(0);
         run(&["inspect", source.to_str().unwrap()]).code(0);

@@ -6,6 +6,7 @@
   some lack;
 - `msgpack.lmdb`: the numbers, text and lists of such as msgpack;
 - `partly.lmdb`: pickled dicts whose `label` one lacks; `many.lmdb`: 5,000 of them as a list in one value;
+- `tensors.lmdb`: pickled dicts of tensors of PyTorch;
 - `table.h5`: datasets `x` and `y` of as many rows.
 
 Beside each lies NAME.json: for every sample what each of its fields is, as `read_values.py` tells it.
@@ -73,6 +74,9 @@ def odd(random, count):
         sample["yes"] = number % 2 == 0
         sample["bytes"] = bytes([0, number, 255])
         sample["some"] = number if number % 3 else None
+        sample["single"] = np.float32(number / 3)
+        sample["huge"] = np.uint64(2**64 - 1 - number)
+        sample["turn"] = np.complex64(1 + number * 1j)
         yield sample
 
 
@@ -97,6 +101,15 @@ def main():
     samples = [{name: sample[name] for name in plain} for sample in samples]
     write(os.path.join(out, "msgpack.lmdb"), enumerate(samples), msgpack.packb)
     expect(os.path.join(out, "msgpack.lmdb"), samples)
+
+    # Tensors as PyTorch pickles them, and what they hold.
+    with open(os.path.join(os.path.dirname(__file__), "../../fixtures/plain/torch-4.pickle"), "rb") as file:
+        pickled = file.read()
+    write(os.path.join(out, "tensors.lmdb"), [(number, pickled) for number in range(4)], bytes)
+    table = np.arange(12, dtype="f4").reshape(3, 4)
+    tensors = {"table": table, "transposed": table.T, "row": table[1], "column": table[:, 2], "part": table[::2, 1:3]}
+    tensors |= {"label": 7, "scalar": np.float16(0.5), "none": np.zeros((0, 3), "i4"), "flags": np.array([True, False])}
+    expect(os.path.join(out, "tensors.lmdb"), [tensors | {"complex": np.array([1 + 2j], "c8")}] * 4)
 
     row = lambda number: {"x": np.full(2, number, np.float32), "label": number % 3}
     partly = [row(number) for number in range(20)]

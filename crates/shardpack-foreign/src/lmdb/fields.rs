@@ -63,9 +63,9 @@ pub(super) fn label(
     label_number: usize,
 ) -> Option<(Label, String)> {
     let fields = named(sample, input);
-    let of = |value: &Value| match value {
-        Value::Int(number) => Some(Label::Number(*number)),
-        value => value.as_text(input).map(|text| Label::Text(text.into_owned().into_bytes())),
+    let of = |value: &Value| match value.as_whole(input) {
+        Some(number) => Some(Label::Number(number)),
+        None => value.as_text(input).map(|text| Label::Text(text.into_owned().into_bytes())),
     };
     let by_name = |name: &str| {
         let (_, value) = fields.iter().find(|(known, _)| known == name)?;
@@ -74,7 +74,7 @@ pub(super) fn label(
     match (wanted, sample) {
         (Some(name), _) => by_name(name),
         (None, Value::List(_)) => {
-            let mut numbers = fields.iter().filter(|(_, value)| matches!(value, Value::Int(_)));
+            let mut numbers = fields.iter().filter(|(_, value)| value.as_whole(input).is_some());
             let (name, value) = numbers.nth(label_number)?;
             of(value).map(|label| (label, name.clone()))
         }
@@ -142,7 +142,7 @@ pub(super) fn samples(value: &Value) -> Vec<&Value> {
 /// The values in a sample with their names.
 fn named<'v>(sample: &'v Value, input: &[u8]) -> Vec<(String, &'v Value)> {
     let is_long = |value: &Value| {
-        matches!(value, Value::Array(_) | Value::Bytes(_) | Value::Text(_) | Value::List(_) | Value::Map(_))
+        matches!(value, Value::Bytes(_) | Value::Text(_) | Value::List(_) | Value::Map(_)) || value.has_axes()
     };
     match sample {
         Value::Map(entries) => {

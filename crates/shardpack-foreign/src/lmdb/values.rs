@@ -251,9 +251,9 @@ fn beside_each_other(value: &Value, input: &[u8], wanted: &Wanted) -> Option<std
         Value::List(items) if matches!(value, Value::List(_)) => {
             // A list of two is two samples, unless the second is nothing but labels.
             let is_label =
-                |label: &Value| !matches!(label, Value::Bytes(_) | Value::Array(_) | Value::List(_) | Value::Map(_));
+                |label: &Value| !matches!(label, Value::Bytes(_) | Value::List(_) | Value::Map(_)) && !label.has_axes();
             let is_labels = label_list.as_ref().is_some_and(|labels| labels.iter().all(is_label));
-            let holds = |item: &Value| matches!(item, Value::Bytes(_) | Value::Array(_));
+            let holds = |item: &Value| matches!(item, Value::Bytes(_)) || item.has_axes();
             (is_labels && !items.is_empty() && items.iter().all(holds)).then(|| Ok(items.clone()))?
         }
         Value::List(items) => Ok(items.clone()),
@@ -329,7 +329,7 @@ fn sample_of(value: &Value, input: &[u8], wanted: &Wanted) -> Found {
         return Found::of(held_by(value));
     };
     // (image, label), in either order.
-    let image = items.iter().position(|item| matches!(item, Value::Bytes(_) | Value::Array(_)));
+    let image = items.iter().position(|item| matches!(item, Value::Bytes(_)) || item.has_axes());
     let others = items.iter().enumerate().filter(|(number, _)| Some(*number) != image);
     let labels: Vec<_> = others.clone().map(|(_, item)| label_of(item, input)).collect();
     // What has no name is called by its place, from 0.

@@ -30,6 +30,12 @@ impl Array {
         Ok(parts.into_iter().map(row).collect())
     }
 
+    /// The number of an array without axes; `None` where it has some, or is of no number of 64 bits.
+    pub fn scalar(&self, input: &[u8]) -> Option<Value> {
+        let dtype = Dtype::parse(self.dtype.as_bytes()).ok().filter(|_| self.shape.is_empty())?;
+        dtype.number(&self.data.read(input)).map(Number::into)
+    }
+
     /// The numbers of an array of one axis, or of one column.
     pub fn numbers(&self, input: &[u8]) -> Option<Vec<Value>> {
         let is_flat = matches!(self.shape[..], [_] | [_, 1]);

@@ -145,6 +145,7 @@ fn write(value: &Value, input: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
             }
             out.push(b'}');
         }
+        Value::Array(array) if let Some(number) = array.scalar(input) => write(&number, input, out)?,
         Value::Huge | Value::Bytes(_) | Value::Array(_) => {
             return Err(format!("{} within a list or a map", value.kind()));
         }

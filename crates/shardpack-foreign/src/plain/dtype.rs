@@ -86,6 +86,11 @@ impl Dtype {
         self.order == b'>'
     }
 
+    /// Whether Python has numbers of this type without numpy: yes or no, whole numbers and floats of 64 bits.
+    pub(super) fn is_of_python(self) -> bool {
+        matches!((self.kind, self.count), (b'b', _) | (b'i' | b'f', 8))
+    }
+
     /// Bytes of an item.
     pub(super) fn item_bytes(self) -> u64 {
         u64::from(self.count) * if self.is_text() { 4 } else { 1 }

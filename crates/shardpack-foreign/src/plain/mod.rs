@@ -151,6 +151,19 @@ impl Value {
         }
     }
 
+    /// The same of a number that has a type of numpy, too: an array without axes. `input` is what the value was read from.
+    pub fn as_whole(&self, input: &[u8]) -> Option<i64> {
+        match self {
+            Self::Array(array) => array.scalar(input)?.as_int(),
+            value => value.as_int(),
+        }
+    }
+
+    /// Whether it is an array that has axes, and not a single number.
+    pub fn has_axes(&self) -> bool {
+        matches!(self, Self::Array(array) if !array.shape.is_empty())
+    }
+
     /// Text, or bytes that are UTF-8; `input` is what the value was read from.
     pub fn as_text<'a>(&'a self, input: &'a [u8]) -> Option<Cow<'a, str>> {
         let (Self::Text(part) | Self::Bytes(part)) = self else { return None };

@@ -134,9 +134,9 @@ fn numpy(map: &Value, input: &[u8]) -> Result<Value, String> {
     if dtype.item_bytes() != data.len() as u64 {
         return Err(format!("a number of {dtype} has {} bytes", data.len()));
     }
-    match dtype.number(&data.read(input)) {
+    match dtype.number(&data.read(input)).filter(|_| dtype.is_of_python()) {
         Some(number) => Ok(number.into()),
-        None => Err(format!("a number of {dtype} is none of 64 bits")),
+        None => Ok(Value::Array(Arc::new(dtype.array(Vec::new(), false, data)?))),
     }
 }
 

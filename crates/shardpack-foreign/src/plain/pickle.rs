@@ -7,11 +7,12 @@
 //!
 //! Specification: `Lib/pickletools.py` of Python 3.11, protocols 0 to 5. Written by: Python 2.7 and 3, numpy 1 and 2.
 //!
-//! Refused: every other name, sets, persistent ids, the extension registry, buffers kept elsewhere, arrays of objects,
+//! Refused: every other name, sets, persistent ids but those of a tensor's storage, the extension registry, buffers kept elsewhere, arrays of objects,
 //! structures or dates.
 
 mod build;
 mod global;
+mod tensor;
 mod text;
 
 use std::{ops::Range, sync::Arc};
@@ -64,6 +65,10 @@ struct Machine<'b> {
     objects: Vec<Object>,
     /// How deep each object is at least: it may have been filled after it was put into another.
     depths: Vec<u8>,
+    /// Whether it is one of the pickles that the storage of a tensor is saved as, the only ones with persistent ids.
+    is_storage: bool,
+    /// The storage that such an id told of: the type of its items, and how many they should be.
+    storage: Option<(Dtype, i64)>,
 }
 
 /// Reads a pickle of any protocol.
@@ -74,29 +79,40 @@ pub fn pickle(bytes: &[u8]) -> Result<Value, String> {
     if u32::try_from(bytes.len()).is_err() {
         return Err("a pickle of 4 GiB or more".to_owned());
     }
-    let mut machine = Machine {
-        cursor: Cursor::new(bytes),
-        room: Room::of(bytes),
-        stack: Vec::new(),
-        marks: Vec::new(),
-        memo: Vec::new(),
-        objects: Vec::new(),
-        depths: Vec::new(),
-    };
-    let mut start = 0;
-    let root = loop {
-        match machine.step() {
-            Ok(None) => start = machine.cursor.at,
-            Ok(Some(root)) => break root,
-            Err(what) => return Err(format!("pickle, byte {start}: {what}")),
-        }
-    };
+    let mut machine = Machine::new(bytes);
+    let root = machine.run().map_err(|what| format!("pickle, {what}"))?;
     // What is written out takes as much room again.
     (machine.stack, machine.memo) = (Vec::new(), Vec::new());
     machine.value(root).map_err(|what| format!("pickle: {what}"))
 }
 
-impl Machine<'_> {
+impl<'b> Machine<'b> {
+    fn new(bytes: &'b [u8]) -> Self {
+        Self {
+            cursor: Cursor::new(bytes),
+            room: Room::of(bytes),
+            stack: Vec::new(),
+            marks: Vec::new(),
+            memo: Vec::new(),
+            objects: Vec::new(),
+            depths: Vec::new(),
+            is_storage: false,
+            storage: None,
+        }
+    }
+
+    /// Does all of it; what it is of is to be written out with [`Machine::value`].
+    fn run(&mut self) -> Result<Slot, String> {
+        let mut start = 0;
+        loop {
+            match self.step() {
+                Ok(None) => start = self.cursor.at,
+                Ok(Some(root)) => return Ok(root),
+                Err(what) => return Err(format!("byte {start}: {what}")),
+            }
+        }
+    }
+
     /// Does one opcode; returns what the pickle is of at its end.
     fn step(&mut self) -> Result<Option<Slot>, String> {
         let opcode = self.cursor.byte()?;
@@ -280,6 +296,7 @@ impl Machine<'_> {
                 let object = self.top()?;
                 self.build(object, state)?;
             }
+            b'Q' if self.is_storage => self.storage_id()?,
             other => return Err(refused(other)),
         }
         Ok(None)

@@ -64,6 +64,10 @@ impl Machine<'_> {
                 self.push_object(Object::Map(Vec::new()), 0)?;
                 self.extend(items.as_flattened())
             }
+            (Global::LoadStorage, &[saved]) => self.load_storage(saved),
+            (Global::RebuildTensor, &[storage, offset, size, stride, _, _, ..]) => {
+                self.rebuild_tensor([storage, offset, size, stride])
+            }
             _ => wrong(),
         }
     }
@@ -145,12 +149,15 @@ impl Machine<'_> {
             let text: String = characters.collect::<Option<_>>().ok_or("text that is not Unicode")?;
             return self.push_object(Object::Text(text.into_bytes().into()), 0);
         }
-        let number = match dtype.number(&bytes) {
+        // What Python has a type for is of that type.
+        let number = match dtype.number(&bytes).filter(|_| dtype.is_of_python()) {
             Some(Number::Bool(yes)) => Slot::Bool(yes),
             Some(Number::Int(number)) => Slot::Int(number),
-            Some(Number::Huge) => Slot::Huge,
             Some(Number::Float(number)) => Slot::Float(number),
-            None => return Err(format!("a number of {dtype} is none of 64 bits")),
+            Some(Number::Huge) | None => {
+                let array = dtype.array(Vec::new(), false, item)?;
+                return self.push_object(Object::Array(Arc::new(array)), 0);
+            }
         };
         self.push(number)
     }
@@ -178,7 +185,7 @@ impl Machine<'_> {
         self.push_object(object, 0)
     }
 
-    fn is_text(&self, slot: Slot) -> bool {
+    pub(super) fn is_text(&self, slot: Slot) -> bool {
         match slot {
             Slot::Text(..) => true,
             Slot::Object(number) => matches!(self.object(number), Object::Text(_)),
@@ -202,7 +209,7 @@ impl Machine<'_> {
     }
 
     /// A short name.
-    fn name(&self, slot: Slot) -> Option<Vec<u8>> {
+    pub(super) fn name(&self, slot: Slot) -> Option<Vec<u8>> {
         let part = self.bytes(slot).filter(|part| part.len() <= MAX_NAME_BYTES)?;
         Some(part.read(self.cursor.bytes).into_owned())
     }
@@ -217,7 +224,7 @@ impl Machine<'_> {
         }
     }
 
-    fn shape(&self, slot: Slot) -> Result<Vec<u64>, String> {
+    pub(super) fn shape(&self, slot: Slot) -> Result<Vec<u64>, String> {
         let axes = self.tuple(slot).ok_or("a shape that is no tuple")?;
         if axes.len() > MAX_AXES {
             return Err(format!("an array of {} axes", axes.len()));
@@ -229,7 +236,7 @@ impl Machine<'_> {
         axes.iter().map(axis).collect()
     }
 
-    fn tuple(&self, slot: Slot) -> Option<&[Slot]> {
+    pub(super) fn tuple(&self, slot: Slot) -> Option<&[Slot]> {
         match slot {
             Slot::Object(number) => match self.object(number) {
                 Object::Tuple(items) => Some(items),

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::tensor;
+
 /// A name that means something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Global {
@@ -23,6 +25,12 @@ pub(super) enum Global {
     Bytearray,
     /// Makes a map.
     OrderedDict,
+    /// Makes a tensor of PyTorch of its storage.
+    RebuildTensor,
+    /// Makes the storage of a tensor of bytes.
+    LoadStorage,
+    /// The type of such a storage, by the dtype of its items.
+    Storage(&'static str),
 }
 
 /// Of the name of a module and of what is in it, so many bytes are told.
@@ -41,6 +49,9 @@ impl Global {
             (b"builtins" | b"__builtin__", b"bytes") => Self::Bytes,
             (b"builtins" | b"__builtin__", b"bytearray") => Self::Bytearray,
             (b"collections", b"OrderedDict") => Self::OrderedDict,
+            (b"torch._utils", b"_rebuild_tensor_v2") => Self::RebuildTensor,
+            (b"torch.storage", b"_load_from_bytes") => Self::LoadStorage,
+            (b"torch", name) if let Some(dtype) = tensor::storage_dtype(name) => Self::Storage(dtype),
             _ => return Err(format!("it asks for {}.{}, which is no plain data", told(module), told(name))),
         })
     }
@@ -59,6 +70,9 @@ impl fmt::Display for Global {
             Self::Bytes => "bytes",
             Self::Bytearray => "bytearray",
             Self::OrderedDict => "collections.OrderedDict",
+            Self::RebuildTensor => "torch's _rebuild_tensor_v2",
+            Self::LoadStorage => "torch's _load_from_bytes",
+            Self::Storage(_) => "a torch storage",
         })
     }
 }

@@ -99,13 +99,62 @@ fn arrays_of_numpy_1_and_2_are_read_in_every_protocol() {
         }
         assert_eq!((&*array("none").dtype, &*array("none").shape), ("<f8", &[0, 3][..]), "{name}");
         assert_eq!(*get("jpeg").as_bytes().unwrap().read(&bytes), *IMAGE);
-        let numbers =
-            [Value::Int(7), Value::Int(200), Value::Int(-2), Value::Float(0.5), Value::Float(1.5), Value::Bool(true)];
-        assert_eq!(get("scalars"), &Value::List(numbers.to_vec()), "{name}");
-        assert_eq!(get("huge"), &Value::Huge);
+        let scalar = |value: &Value| match value {
+            Value::Array(array) => format!("{} {:?}", array.dtype, array.scalar(&bytes)),
+            value => format!("{value:?}"),
+        };
+        let scalars: Vec<_> = get("scalars").items().unwrap().iter().map(scalar).collect();
+        let of_numpy = ["|u1 Some(Int(200))", "<i2 Some(Int(-2))", "<f4 Some(Float(0.5))", "<f2 Some(Float(1.5))"];
+        assert_eq!(scalars, [&["Int(7)"], &of_numpy[..], &["Bool(true)"]].concat(), "{name}");
+        assert_eq!(get("scalars").items().unwrap()[2].as_whole(&bytes), Some(-2));
+        assert_eq!(scalar(get("huge")), "<u8 Some(Huge)");
         assert_eq!(get("word").as_text(&bytes).unwrap(), text(), "{name}");
         assert_eq!(*get("code").as_bytes().unwrap().read(&bytes), *b"n01440764");
     }
+}
+
+#[test]
+fn tensors_of_torch_are_arrays() {
+    for name in ["torch-2.pickle", "torch-4.pickle"] {
+        let bytes = fixture(name);
+        let value = pickle(&bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let get = |key| match value.get(&bytes, key) {
+            Some(Value::Array(array)) => Array::clone(array),
+            other => panic!("{key} of {name}: {other:?}"),
+        };
+        let singles = |key| {
+            let data = get(key).data.read(&bytes).into_owned();
+            data.as_chunks().0.iter().map(|item| f32::from_le_bytes(*item)).collect::<Vec<_>>()
+        };
+        let all: Vec<f32> = (0..12u8).map(f32::from).collect();
+        let by_column: Vec<f32> = (0..12u8).map(|at| f32::from(at % 3 * 4 + at / 3)).collect();
+        let is_plain = name == "torch-4.pickle";
+        let transposed = get("transposed");
+        assert_eq!((&*transposed.shape, transposed.is_fortran), (&[4, 3][..], is_plain), "{name}");
+        let rows: [(&str, &[u64], &[f32]); 5] = [
+            ("table", &[3, 4], &all),
+            ("row", &[4], &all[4..8]),
+            ("column", &[3], &[2.0, 6.0, 10.0]),
+            ("part", &[2, 2], &[1.0, 2.0, 9.0, 10.0]),
+            ("transposed", &[4, 3], if is_plain { &all } else { &by_column }),
+        ];
+        for (key, shape, items) in rows {
+            assert_eq!((&*get(key).dtype, &*get(key).shape), ("<f4", shape), "{key} of {name}");
+            assert_eq!(singles(key), items, "{key} of {name}");
+        }
+        // What lies in one piece is not copied.
+        assert_eq!(get("table").data.range().is_some(), is_plain);
+        assert_eq!(get("label").scalar(&bytes), Some(Value::Int(7)));
+        assert_eq!(get("scalar").scalar(&bytes), Some(Value::Float(0.5)));
+        let typed = |key| (get(key).dtype, get(key).shape, get(key).data.len());
+        assert_eq!(typed("none"), ("<i4".to_owned(), vec![0, 3], 0));
+        assert_eq!(typed("flags"), ("|b1".to_owned(), vec![2], 2));
+        assert_eq!(typed("complex"), ("<c8".to_owned(), vec![1], 8));
+    }
+    cuts_and_flips(&fixture("torch-expanded.pickle"), |bytes| drop(pickle(bytes)));
+    let refused = |name| pickle(&fixture(name)).unwrap_err();
+    assert!(refused("torch-expanded.pickle").contains("a tensor that repeats items of its storage"));
+    assert!(refused("torch-bfloat16.pickle").contains("torch.BFloat16Storage"));
 }
 
 #[test]
