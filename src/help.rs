@@ -29,6 +29,7 @@ const HEADINGS: [(&str, &[&str]); 3] = [
             "files",
             "group",
             "components",
+            "fields",
             "splits",
             "split_fraction",
             "from",

@@ -210,6 +210,7 @@ impl Records {
         Wanted {
             no_labels: false,
             components: None,
+            renames: Vec::new(),
             image: self.image_feature.clone(),
             label: self.label_feature.clone(),
             label_number: self.label_index,

@@ -194,6 +194,50 @@ fn components_are_chosen_by_the_names_of_fields() {
 }
 
 #[test]
+fn fields_get_other_names() {
+    let bench = Bench::new();
+    let source = written(&bench).join("dicts");
+    let manifest = |dst: &Path| Dataset::open(dst).unwrap().manifest().clone();
+    let dst = bench.at("dst");
+    convert(&source, &dst, &["--fields", "fingerprint:fp,energy"]).code(0);
+    assert_eq!(manifest(&dst).components, ["fp.npy", "energy.json"]);
+    assert_eq!(manifest(&dst).format.settings["fields"], "fingerprint:fp");
+    // The names are known where the source is asked again.
+    let against = ["verify", dst.to_str().unwrap(), "--against", source.to_str().unwrap(), "--quiet"];
+    run(&against).code(0);
+    let shard = dst.join("shard-000000.tar");
+    let good = fs::read(&shard).unwrap();
+    fs::write(&shard, [&good[..700], &[!good[700]], &good[701..]].concat()).unwrap();
+    run(&["verify", dst.to_str().unwrap(), "--repair", source.to_str().unwrap()]).code(0);
+    assert!(fs::read(&shard).unwrap() == good);
+    convert(&source, &dst, &["--fields", "fingerprint,energy:fp"]).code(2).says("fields=energy:fp");
+    // Two change their names.
+    let swapped = bench.at("swapped");
+    convert(&source, &swapped, &["--fields", "energy:name,name:energy,atoms"]).code(0);
+    assert_eq!(manifest(&swapped).components, ["atoms.npy", "name.json", "energy.txt"]);
+    let found = read("webdataset", &swapped).unwrap();
+    let mut expected = expected(&source);
+    for sample in &mut expected {
+        sample.retain(|name, _| ["energy", "name", "atoms"].contains(&name.as_str()));
+        let (energy, name) = (sample.remove("energy").unwrap(), sample.remove("name").unwrap());
+        sample.extend([("energy".to_owned(), name), ("name".to_owned(), energy)]);
+    }
+    expected.sort();
+    assert_eq!(found, expected);
+    // The field that had the name is left out, and counted.
+    let told = convert(&source, &bench.at("one"), &["--fields", "energy:name,atoms", "--json"]).code(0).json();
+    assert_eq!(manifest(&bench.at("one")).components, ["atoms.npy", "name.json"]);
+    assert_eq!(told["ignored_files"]["component name of the source"], 120, "{told}");
+    let no = bench.at("no");
+    convert(&source, &no, &["--fields", "nothing:x"]).code(2).says("nothing");
+    convert(&source, &no, &["--fields", "energy:x,name:x"]).code(2).says("two components are called \"x\"");
+    convert(&source, &no, &["--fields", "energy", "--components", "name"]).code(2);
+    // A dataset of ours has its names.
+    convert(&dst, &no, &["--fields", "fp:x"]).code(2).says("its components have their names");
+    convert(&dst, &no, &["--fields", "fp"]).code(0);
+}
+
+#[test]
 fn what_needs_pixels_is_refused_where_there_are_none() {
     let bench = Bench::new();
     let source = written(&bench).join("tuples.lmdb");

@@ -49,6 +49,9 @@ pub struct Args {
     /// What samples have beside image and label, as captions: all that the format can hold, none, or these, with commas
     #[arg(long, value_name = "all|none|NAMES", default_value = "all", value_parser = components)]
     components: Components,
+    /// Fields of records that are components, with commas, and other names for some: energy,forces:f
+    #[arg(long, value_name = "NAME[:AS]", value_delimiter = ',', conflicts_with = "components")]
+    fields: Vec<String>,
     /// Samples have no labels, whatever records say
     #[arg(long, conflicts_with_all = ["label_feature", "label_from"])]
     no_labels: bool,
@@ -69,14 +72,16 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let mut options = args.plan.options(args.run.machine.jobs())?;
     let has_beside =
         |options: &PlanOptions| formats::entry(&options.bytes.format.name).is_ok_and(|entry| entry.has_beside);
-    let components = match &args.components {
+    let fields = Fields::of(&args.fields)?;
+    let chosen = if args.fields.is_empty() { &args.components } else { &fields.components };
+    let components = match chosen {
         // What none has a place for nobody needs to read.
         Components::All if !options.iter().any(has_beside) => Components::None,
         components => components.clone(),
     };
     let origin = match (sources, args.parts.as_slice()) {
-        (sources, []) => origin(args, &components, sources)?,
-        ([], parts) => several(parts, |src| origin(args, &components, &[src.to_path_buf()]))?,
+        (sources, []) => origin(args, &components, &fields.renames, sources)?,
+        ([], parts) => several(parts, |src| origin(args, &components, &fields.renames, &[src.to_path_buf()]))?,
         ([first, ..], _) => {
             return Err(Error::usage("--split names the sources: only DST stands beside it")
                 .in_file(first)
@@ -84,8 +89,9 @@ pub fn run(args: &Args) -> Result<Outcome> {
         }
     };
     // Of a dataset of ours they are a question.
-    let components = if origin.is_of_shards() { components } else { args.components.clone() };
+    let components = if origin.is_of_shards() { components } else { chosen.clone() };
     for options in &mut options {
+        options.bytes.format.fields.clone_from(&fields.renames);
         options.walk.no_labels = args.no_labels;
         options.walk.components = components.clone();
     }
@@ -116,6 +122,32 @@ fn components(text: &str) -> Result<Components, String> {
     })
 }
 
+/// `--fields`.
+struct Fields {
+    components: Components,
+    /// Fields that get other names.
+    renames: Vec<(String, String)>,
+}
+
+impl Fields {
+    fn of(fields: &[String]) -> Result<Self, Error> {
+        let (mut named, mut renames) = (Vec::new(), Vec::new());
+        for text in fields {
+            let name = match text.rsplit_once(':') {
+                Some((field, name)) if field != name => {
+                    renames.push((field.to_owned(), name.to_owned()));
+                    name
+                }
+                Some((_, name)) => name,
+                None => text,
+            };
+            named.push(component(name).map_err(|what| Error::usage(format!("--fields {text}: {what}")))?);
+        }
+        beside::check(&named)?;
+        Ok(Self { components: Components::Named(named), renames })
+    }
+}
+
 fn component(name: &str) -> Result<Beside, String> {
     let wrong = |error: Error| error.what();
     match Beside::field(name) {
@@ -136,7 +168,7 @@ fn goes_along(field: &str, kind: &Beside, options: &[PlanOptions]) -> bool {
 }
 
 /// What `sources` are together: datasets of ours, or shards.
-fn origin(args: &Args, components: &Components, sources: &[PathBuf]) -> Result<Origin> {
+fn origin(args: &Args, components: &Components, renames: &[(String, String)], sources: &[PathBuf]) -> Result<Origin> {
     let Args { records, plan, no_labels, .. } = args;
     if sources.is_empty() {
         return Err(Error::usage("SRC is missing").help("shardpack convert SRC DST"));
@@ -150,6 +182,13 @@ fn origin(args: &Args, components: &Components, sources: &[PathBuf]) -> Result<O
                     "leave out the options that describe records, or say --from FORMAT: then it is taken as shards of any writer",
                 ));
             }
+            Some(roots) if !renames.is_empty() => {
+                return Err(Error::usage("a sealed dataset: its components have their names")
+                    .in_file(&roots[0].folder)
+                    .help(
+                        "--fields without other names chooses some; --from FORMAT takes it as shards of any writer",
+                    ));
+            }
             Some(roots) => return Ok(Origin::Dataset(roots)),
             None => {}
         }
@@ -161,7 +200,8 @@ fn origin(args: &Args, components: &Components, sources: &[PathBuf]) -> Result<O
         Components::None => Some(Vec::new()),
         Components::Named(kinds) => Some(kinds.iter().map(|kind| kind.name().to_owned()).collect()),
     };
-    let wanted = Wanted { no_labels: *no_labels, components, ..records.wanted() };
+    let renames = renames.to_vec();
+    let wanted = Wanted { no_labels: *no_labels, components, renames, ..records.wanted() };
     Shards::find(sources, records.kind()?, wanted, &splits).map(Origin::Shards)
 }
 
@@ -212,6 +252,8 @@ fn describe_sample(sample: &SamplePreview) -> String {
     let class = sample.class.as_ref().map_or_else(String::new, |class| format!(" ({class})"));
     let image = match &sample.problem {
         Some(problem) => problem.clone(),
+        // Values have no pixels.
+        None if sample.width == 0 && sample.height == 0 => format!("{}, {}", sample.kind, report::bytes(sample.bytes)),
         None => format!("{} {}×{}, {}", sample.kind, sample.width, sample.height, report::bytes(sample.bytes)),
     };
     format!("{}: label {}{class}, {image}", sample.key, sample.label)

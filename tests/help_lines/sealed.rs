@@ -166,6 +166,17 @@ pub const ROWS: &[Row] = &[
         &["convert @a @b DST --meta none"],
     ),
     (
+        "fields of a dataset that should get other names",
+        |bench| {
+            let list = r"$ cd SRC && (echo path,label,note; ls */*.jpg | sed 's/\(.*\)\/.*/&,\1,hello/') > @l.csv";
+            go(bench, &[list, "pack @l.csv DST --root SRC"]);
+        },
+        "convert DST @x --fields json:notes",
+        2,
+        "--fields without other names chooses some; --from FORMAT takes it as shards of any writer",
+        &["convert DST @x --fields json", "convert DST @y --from webdataset --fields json:notes"],
+    ),
+    (
         "a shard alone and a source",
         packed,
         "verify DST/shard-000000.tar --repair SRC",

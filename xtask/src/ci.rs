@@ -21,12 +21,19 @@ pub fn test(mut arguments: Arguments) -> Result<()> {
     arguments.end()?;
 
     let (mut steps, mut pythons) = (Steps::default(), Vec::new());
+    let mut others = others(full, is_ci, fuzz_seconds).into_iter();
     // What is downloaded and unpacked is so while the compiler computes. Whatever fails, all are waited for: the next run
     // would find them at work.
     thread::scope(|scope| {
         let making = scope.spawn(|| self::pythons(full));
         let licences = scope.spawn(|| licences::check(full));
         quick_steps(&mut steps)?;
+        steps.step("build of the tests", || run(&mut cargo("test --workspace --no-run")))?;
+        while !making.is_finished()
+            && let Some((name, step)) = others.next()
+        {
+            steps.step(name, step)?;
+        }
         steps.step("licences", || joined(licences))?;
         steps.step("python", || joined(making).map(|made| pythons = made))
     })?;
@@ -35,22 +42,42 @@ pub fn test(mut arguments: Arguments) -> Result<()> {
         test.envs(pythons.iter().map(|(name, python)| (name, python)));
         run(&mut test)
     })?;
-    steps.step("test of turbo", || match tools::path() {
+    others.try_for_each(|(name, step)| steps.step(name, step))?;
+    steps.finish();
+    Ok(())
+}
+
+/// Its name, and what does it.
+type Step = (&'static str, Box<dyn FnOnce() -> Result<()>>);
+
+/// What asks no Python: it may be done before the tests or after them.
+fn others(full: bool, is_ci: bool, fuzz_seconds: u64) -> Vec<Step> {
+    // In the two programs, doc comments are what --help prints, which is no Markdown.
+    let libraries = "doc --workspace --no-deps --exclude shardpack --exclude xtask";
+    let mut others: Vec<Step> = vec![
+        ("docs/cli.md", Box::new(docs::check)),
+        ("doc", Box::new(|| run(cargo(libraries).env("RUSTDOCFLAGS", "-D warnings")))),
+    ];
+    if !full {
+        println!(
+            "the feature turbo, a build for release, the minimum Rust version and fuzzing are done with --full only"
+        );
+        return others;
+    }
+    let turbo = || match tools::path() {
         Err(error) => {
             println!("libjpeg-turbo does not build here, and its feature is NOT tested: {error}");
             Ok(())
         }
         Ok(path) => run(cargo("test --package shardpack-imaging --features turbo").env("PATH", path)),
-    })?;
-    steps.step("build --release", || run(&mut cargo("build --release --package shardpack")))?;
-    steps.step("docs/cli.md", docs::check)?;
-    // In the two programs, doc comments are what --help prints, which is no Markdown.
-    let libraries = "doc --workspace --no-deps --exclude shardpack --exclude xtask";
-    steps.step("doc", || run(cargo(libraries).env("RUSTDOCFLAGS", "-D warnings")))?;
-    steps.step("minimum Rust version", minimum_rust_version)?;
-    steps.step("fuzz", || fuzz::all(fuzz_seconds, is_ci))?;
-    steps.finish();
-    Ok(())
+    };
+    others.extend::<[Step; 4]>([
+        ("build --release", Box::new(|| run(&mut cargo("build --release --package shardpack")))),
+        ("fuzz", Box::new(move || fuzz::all(fuzz_seconds, is_ci))),
+        ("test of turbo", Box::new(turbo)),
+        ("minimum Rust version", Box::new(minimum_rust_version)),
+    ]);
+    others
 }
 
 /// What a thread comes to.

@@ -12,7 +12,7 @@ use crate::{
 pub fn task(mut arguments: Arguments) -> Result<()> {
     let only_check = arguments.flag("--check");
     arguments.end()?;
-    run(&mut cargo("build --release --package shardpack"))?;
+    run(&mut cargo("build --package shardpack"))?;
     if only_check { check() } else { write(&page(), text()?) }
 }
 
@@ -55,5 +55,5 @@ fn text() -> Result<String> {
 
 fn help(arguments: &[&str]) -> Result<String> {
     // The width of the page, whatever that of the terminal is.
-    output(command(shardpack("release"), arguments).env("COLUMNS", "100").env("NO_COLOR", "1"))
+    output(command(shardpack("debug"), arguments).env("COLUMNS", "100").env("NO_COLOR", "1"))
 }

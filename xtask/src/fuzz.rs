@@ -44,18 +44,18 @@ pub fn task(mut arguments: Arguments) -> Result<()> {
         (Some(name), Some(file)) => run(&mut command(programs.join(name), [file])),
         (None, Some(_)) => Err("--replay needs the target".to_owned()),
         (Some(name), None) => {
-            run(&mut cargo("build --release --package shardpack"))?;
+            run(&mut cargo("build --package shardpack"))?;
             pack_seeds()?;
             fuzz_one(&programs, &name, seconds)
         }
         (None, None) => {
-            run(&mut cargo("build --release --package shardpack"))?;
+            run(&mut cargo("build --package shardpack"))?;
             fuzz_all(&programs, seconds)
         }
     }
 }
 
-/// Fuzzes every target; the command line must have been built for release. Where there is no C++ compiler, which
+/// Fuzzes every target; the command line must have been built. Where there is no C++ compiler, which
 /// libFuzzer needs, that is an error if `required`, else it is said.
 pub fn all(seconds: u64, required: bool) -> Result<()> {
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
@@ -154,7 +154,7 @@ fn pack_seeds() -> Result<()> {
         let folder = packed.join(folder);
         remove(&folder)?;
         // A few small images: an input has at most 64 KiB.
-        let mut pack = command(shardpack("release"), ["pack", "--quiet", "--include", "textures/*"]);
+        let mut pack = command(shardpack("debug"), ["pack", "--quiet", "--include", "textures/*"]);
         pack.args(["--exclude", "*wood*", "--sidecars", "none"]).args(options).arg("fixtures/photos").arg(&folder);
         run(pack.stdout(Stdio::null()))?;
     }

@@ -14,6 +14,8 @@ pub(super) struct Checked {
     walk: Box<dyn Walk>,
     /// Whether images are held against their first bytes: not where a person has named their field.
     by_content: bool,
+    /// Where a person has renamed fields.
+    renamed: Option<Wanted>,
     /// Where keys tell the label.
     keys: Option<KeyClass>,
     first: Vec<u8>,
@@ -23,7 +25,8 @@ pub(super) struct Checked {
 
 impl Checked {
     pub fn new(walk: Box<dyn Walk>, wanted: &Wanted, keys: Option<KeyClass>) -> Self {
-        Self { walk, by_content: wanted.image.is_none(), keys, first: Vec::new(), refused: None }
+        let renamed = (!wanted.renames.is_empty()).then(|| wanted.clone());
+        Self { walk, by_content: wanted.image.is_none(), renamed, keys, first: Vec::new(), refused: None }
     }
 }
 
@@ -33,6 +36,10 @@ impl Walk for Checked {
         let Some(mut record) = self.walk.next()? else { return Ok(None) };
         if let Some(keys) = &self.keys {
             keys.tell(&mut record);
+        }
+        if let Some(wanted) = &self.renamed {
+            let names = record.others.iter_mut().map(|other| &mut other.name).chain([&mut record.label_name]);
+            names.for_each(|name| *name = wanted.called(name).into_owned());
         }
         if let Ok(image) = record.image.as_ref()
             && self.by_content

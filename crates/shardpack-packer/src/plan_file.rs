@@ -455,6 +455,12 @@ fn fractions(choice: &Choice) -> String {
     choice.fractions.clone().unwrap_or_else(|| "those of the source".to_owned())
 }
 
+/// Which fields have other names.
+fn fields(choice: &Choice) -> String {
+    let all: Vec<_> = choice.fields.iter().map(|(field, name)| format!("{field}:{name}")).collect();
+    if all.is_empty() { "those of the source".to_owned() } else { all.join(", ") }
+}
+
 /// A format with what is in its samples.
 fn format(choice: &Choice) -> String {
     let image = choice.extension.clone().unwrap_or_else(|| "each image by its kind".to_owned());
@@ -515,6 +521,7 @@ fn options(old: &Options, new: &Options) -> Option<String> {
         ("format", format(&old.format), format(&new.format)),
         ("files", files(&old.format), files(&new.format)),
         ("splits", fractions(&old.format), fractions(&new.format)),
+        ("names of fields", fields(&old.format), fields(&new.format)),
         ("compression", old.compression.to_string(), new.compression.to_string()),
         ("check", check(old.check), check(new.check)),
         ("recipe", recipe(old), recipe(new)),

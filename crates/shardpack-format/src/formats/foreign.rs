@@ -108,6 +108,9 @@ pub struct Wanted {
     /// needs the content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub components: Option<Vec<String>>,
+    /// Fields that get other names, and these.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub renames: Vec<(String, String)>,
     /// Of keys with values.
     #[serde(default, skip_serializing_if = "Entries::is_unsaid")]
     pub entries: Entries,
@@ -117,8 +120,20 @@ impl Wanted {
     /// Whether the content of the field `field` is, as a component.
     pub fn wants(&self, field: &str) -> bool {
         self.components.as_ref().is_none_or(|names| {
-            super::Beside::field(field).is_ok_and(|kind| names.iter().any(|name| name == kind.name()))
+            super::Beside::field(&self.called(field)).is_ok_and(|kind| names.iter().any(|name| name == kind.name()))
         })
+    }
+
+    /// What the field `field` is called. One that has the name which another gets is said to be of the source.
+    pub fn called<'f>(&'f self, field: &'f str) -> Cow<'f, str> {
+        let component = |name: &str| super::Beside::field(name).ok();
+        match self.renames.iter().find(|(from, _)| from == field) {
+            Some((_, name)) => name.into(),
+            None if self.renames.iter().any(|(_, name)| name == field || component(name) == component(field)) => {
+                format!("{field} of the source").into()
+            }
+            None => field.into(),
+        }
     }
 }
 

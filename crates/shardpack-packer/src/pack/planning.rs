@@ -57,7 +57,8 @@ pub fn plan_all(
     several::check_shared(&source, &found)?;
     found.iter().try_for_each(|found| check_any(&source, found))?;
     let sniffed = look_all(&source, &found)?;
-    are_there(&first.walk.components, &found).map_err(|error| error.in_file(source.path()))?;
+    are_there(&first.walk.components, &first.bytes.format.fields, &found)
+        .map_err(|error| error.in_file(source.path()))?;
     settle_payload(&source, &mut found, &sniffed.kinds)?;
     refuse_image_options(options, &found)?;
     let is_of_shards = source.is_of_shards();
@@ -321,7 +322,7 @@ fn placeless(found: &[Found], format: &formats::Choice) -> Option<String> {
 }
 
 /// Fails where a component was asked for that no sample has.
-fn are_there(components: &Components, found: &[Found]) -> Result<()> {
+fn are_there(components: &Components, renames: &[(String, String)], found: &[Found]) -> Result<()> {
     let Components::Named(wanted) = components else { return Ok(()) };
     let has = |kind: &Beside| {
         found.iter().any(|found| {
@@ -343,7 +344,9 @@ fn are_there(components: &Components, found: &[Found]) -> Result<()> {
         true => "they have none".to_owned(),
         false => format!("they have {}", names.into_iter().collect::<Vec<_>>().join(", ")),
     };
-    Err(Error::usage(format!("no sample has a component {:?} that can go along: {there}", missing.name())))
+    let renamed = renames.iter().find(|(_, name)| Beside::field(name).is_ok_and(|kind| kind.name() == missing.name()));
+    let missing = renamed.map_or(missing.name(), |(field, _)| field);
+    Err(Error::usage(format!("no sample has a component {missing:?} that can go along: {there}")))
 }
 
 /// Looks at a few samples of each dataset where they lie.

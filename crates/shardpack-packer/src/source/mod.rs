@@ -198,6 +198,18 @@ impl Origin {
         Self::of_given(given, &paths)
     }
 
+    /// The same, where fields of records of shards have other names: each with its own and the other.
+    pub(crate) fn renamed(&self, fields: &[(String, String)]) -> Result<Self> {
+        Ok(match self {
+            Self::Shards(shards) if !fields.is_empty() => Self::Shards(shards.renamed(fields)),
+            Self::Several(several) if !fields.is_empty() => {
+                let part = |part: &Part| Ok(Part { split: part.split.clone(), origin: part.origin.renamed(fields)? });
+                Self::Several(Several::new(several.parts().iter().map(part).collect::<Result<_>>()?)?)
+            }
+            other => other.clone(),
+        })
+    }
+
     /// What `paths` are together: one source, sources that are splits (`NAME=SRC`), or datasets of ours.
     ///
     /// # Errors

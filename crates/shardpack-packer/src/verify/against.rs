@@ -59,12 +59,14 @@ pub(super) fn discover(
     source.discover(&options, monitor)
 }
 
-/// `source` as it was parted into splits for `dataset`, if it was.
-pub(super) fn parted(dataset: Option<&Opened>, source: &Origin) -> Result<Origin> {
-    let fractions = dataset.map(|dataset| dataset.choice()).transpose()?.and_then(|choice| choice.fractions);
+/// `source` as it was read for `dataset`: parted into splits, if it was, and with the names that its fields have got.
+pub(super) fn as_read(dataset: Option<&Opened>, source: &Origin) -> Result<Origin> {
+    let choice = dataset.map(|dataset| dataset.choice()).transpose()?;
+    let (fractions, fields) = choice.map(|choice| (choice.fractions, choice.fields)).unwrap_or_default();
+    let source = source.renamed(&fields)?;
     Ok(match fractions {
-        Some(fractions) => Origin::Parted(Parted::new(source.clone(), Fractions::of_text(&fractions)?)),
-        None => source.clone(),
+        Some(fractions) => Origin::Parted(Parted::new(source, Fractions::of_text(&fractions)?)),
+        None => source,
     })
 }
 
@@ -202,7 +204,7 @@ pub(super) fn compare(
     monitor: &dyn Monitor,
 ) -> Result<Vec<Problem>> {
     datasets.iter().try_for_each(Opened::has_bytes_of_source)?;
-    let source = &parted(datasets.first(), source)?;
+    let source = &as_read(datasets.first(), source)?;
     let found = discover(&datasets.iter().collect::<Vec<_>>(), source, options.jobs, monitor)?;
     let mut problems = Vec::new();
     for dataset in datasets {

@@ -60,7 +60,7 @@ pub(super) fn repair(
     let work = dataset.folder.join(".shardpack-repair");
     sys::create_folder(&work)?;
     let _lock = sys::Lock::take(&work.join("lock"))?;
-    let source = &against::parted(Some(dataset), source)?;
+    let source = &against::as_read(Some(dataset), source)?;
     let done = Repair { dataset, work: &work, source, jobs: options.jobs, monitor }.all(problems, repaired);
     let removed = fs::remove_dir_all(&work).map_err(|e| sys::io_error("cannot remove", &work, e));
     done.and(removed)
