@@ -194,6 +194,29 @@ fn components_are_chosen_by_the_names_of_fields() {
 }
 
 #[test]
+fn inspect_tells_the_type_of_each_component() {
+    let bench = Bench::new();
+    let source = written(&bench).join("dicts");
+    let dst = bench.at("dst");
+    convert(&source, &dst, &[]).code(0);
+    run(&["inspect", dst.to_str().unwrap()])
+        .code(0)
+        .says("of values")
+        .says("fingerprint.npy <f4[?x64]")
+        .says("name.txt text")
+        .says("120 samples found");
+    run(&["inspect", source.to_str().unwrap()]).code(0).says("of values").says("atoms <i8[?]");
+    let of = |path: &Path| run(&["inspect", path.to_str().unwrap(), "--json"]).code(0).json();
+    let bytes = |told: &serde_json::Value| {
+        let components = told["datasets"][0]["components"].as_array().unwrap();
+        components.iter().map(|one| one["bytes"].as_u64().unwrap()).sum::<u64>()
+    };
+    let (ours, theirs) = (of(&dst), of(&source));
+    assert_eq!(bytes(&ours), bytes(&theirs));
+    assert_eq!(ours["datasets"][0]["components"][2]["type"], "float");
+}
+
+#[test]
 fn fields_get_other_names() {
     let bench = Bench::new();
     let source = written(&bench).join("dicts");

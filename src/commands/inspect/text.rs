@@ -54,7 +54,11 @@ pub fn dataset(out: &mut String, summary: &Summary) {
     if let Some(id) = &summary.id {
         say(out, "id", std::slice::from_ref(id));
     }
-    let average = summary.payload_bytes / summary.samples.max(1);
+    let held_bytes = match noun(summary) {
+        VALUE => summary.components.iter().map(|component| component.bytes).sum(),
+        _ => summary.payload_bytes,
+    };
+    let average = held_bytes / summary.samples.max(1);
     let holds = match summary.classes.count {
         0 => report::counted(summary.samples, "sample"),
         classes => {
@@ -62,12 +66,7 @@ pub fn dataset(out: &mut String, summary: &Summary) {
             format!("{} in {classes}", report::counted(summary.samples, "sample"))
         }
     };
-    let images = format!(
-        "{} of {}s, {} on average",
-        report::bytes(summary.payload_bytes),
-        noun(summary),
-        report::bytes(average)
-    );
+    let images = format!("{} of {}s, {} on average", report::bytes(held_bytes), noun(summary), report::bytes(average));
     say(out, "holds", &[holds, images]);
     shards(out, summary);
     for words in &summary.understood {
@@ -88,7 +87,7 @@ pub fn dataset(out: &mut String, summary: &Summary) {
         };
         let all =
             [part(ledger.skipped, "skipped"), part(ledger.duplicates, "duplicates"), part(ledger.filtered, "filtered")];
-        let found = report::counted(ledger.discovered, noun(summary));
+        let found = report::counted(ledger.discovered, if noun(summary) == VALUE { "sample" } else { noun(summary) });
         let ignored: u64 = summary.ignored_files.values().sum();
         let others = (ignored > 0).then(|| format!("{} found that were no images", report::counted(ignored, "file")));
         let packed = format!("{found} found: {} packed{}", report::count(ledger.packed), all.concat());
@@ -142,7 +141,8 @@ fn components(out: &mut String, summary: &Summary) {
                 true => String::new(),
                 false => format!(" in {}", report::counted(component.samples, "sample")),
             };
-            format!("{} {}{lacking}", report::clip(&name, NAME_WIDTH), report::bytes(component.bytes))
+            let kind = component.kind.as_ref().map_or_else(String::new, |kind| format!(" {kind}"));
+            format!("{}{kind} {}{lacking}", report::clip(&name, NAME_WIDTH), report::bytes(component.bytes))
         })
         .collect();
     let hidden = parts.len().saturating_sub(SHOWN_CLASSES);
@@ -189,10 +189,18 @@ fn tar(out: &mut String, summary: &Summary) {
     }
 }
 
-/// What samples are: images, or other files, of which nothing is known but their kinds.
+/// What samples of typed components are made of.
+const VALUE: &str = "value";
+
+/// What samples are made of: images, values, or other files, of which nothing is known but their kinds.
 pub(super) fn noun(summary: &Summary) -> &'static str {
     let images = &summary.images;
-    if images.modes.is_empty() && !images.kinds.is_empty() { "file" } else { "image" }
+    let are_typed = summary.components.iter().any(|component| component.kind.is_some());
+    match () {
+        () if are_typed && images.modes.is_empty() => VALUE,
+        () if images.modes.is_empty() && !images.kinds.is_empty() => "file",
+        () => "image",
+    }
 }
 
 fn images_text(out: &mut String, summary: &Summary) {

@@ -195,8 +195,19 @@ fn summary(view: &View, facts: Facts, labels: &shuffle_quality::Labels, index_by
         samples: *count,
     });
     let named = manifest.components.iter().zip(&facts.components);
+    let choice = Choice::of_manifest(manifest).ok();
+    let kind = |name: &str| {
+        let choice = choice.as_ref()?;
+        let one = choice.payload.iter().chain(&choice.beside).find(|one| one.name() == name)?;
+        one.kind().map(ToString::to_string)
+    };
     let components: Vec<_> = named
-        .map(|(name, (samples, bytes))| Component { name: name.clone(), samples: *samples, bytes: *bytes })
+        .map(|(name, (samples, bytes))| Component {
+            name: name.clone(),
+            kind: kind(name),
+            samples: *samples,
+            bytes: *bytes,
+        })
         .collect();
     let shards = Shards {
         count: view.shards.len() as u64,

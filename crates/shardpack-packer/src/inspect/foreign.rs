@@ -1,12 +1,12 @@
 //! What is in shards that somebody else wrote: all that their framing, labels and images' first bytes say.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, btree_map::Entry},
     ops::ControlFlow,
 };
 
 use rayon::prelude::*;
-use shardpack_format::{Error, ErrorKind, Result, formats::webdataset, size};
+use shardpack_format::{Error, ErrorKind, Result, component::Type, formats::webdataset, size};
 
 use super::{
     Class, Classes, Component, Overhead, Shards, Spread, Summary, Tar, What,
@@ -35,7 +35,7 @@ struct Facts {
     images: Counter,
     payload_bytes: u64,
     content_bytes: u64,
-    components: BTreeMap<String, (u64, u64)>,
+    components: BTreeMap<String, Counted>,
     labels: Labels,
     /// Length and number of samples of each file.
     files: Vec<(u64, u64)>,
@@ -45,6 +45,25 @@ struct Facts {
     /// How files were understood, each way once.
     understood: Vec<Vec<String>>,
     problems: Vec<Error>,
+}
+
+/// A component of some samples.
+struct Counted {
+    samples: u64,
+    bytes: u64,
+    /// What it is, if it is a value, and of one kind of content in all.
+    kind: Option<Type>,
+}
+
+fn add(components: &mut BTreeMap<String, Counted>, name: String, more: Counted) {
+    match components.entry(name) {
+        Entry::Vacant(vacant) => drop(vacant.insert(more)),
+        Entry::Occupied(mut known) => {
+            let known = known.get_mut();
+            let kind = known.kind.take().zip(more.kind).and_then(|(a, b)| a.join(b));
+            *known = Counted { samples: known.samples + more.samples, bytes: known.bytes + more.bytes, kind };
+        }
+    }
 }
 
 /// The labels of samples in order, as numbers in a list of those that came up.
@@ -130,9 +149,9 @@ impl Labels {
 impl Facts {
     fn add(&mut self, scanned: Scanned) {
         self.samples += 1;
-        for (name, bytes) in scanned.components {
-            let counts = self.components.entry(name).or_default();
-            *counts = (counts.0 + 1, counts.1 + bytes);
+        for (name, bytes, form) in scanned.components {
+            let kind = form.as_ref().map(Type::of);
+            add(&mut self.components, name, Counted { samples: 1, bytes, kind });
         }
         for image in &scanned.images {
             self.images.add(&image.header, image.extension.as_deref());
@@ -178,10 +197,7 @@ impl Facts {
         self.images.merge(later.images);
         self.payload_bytes += later.payload_bytes;
         self.content_bytes += later.content_bytes;
-        for (name, (samples, bytes)) in later.components {
-            let counts = self.components.entry(name).or_default();
-            *counts = (counts.0 + samples, counts.1 + bytes);
-        }
+        later.components.into_iter().for_each(|(name, more)| add(&mut self.components, name, more));
         self.files.extend(later.files);
         for (name, files) in later.packed {
             *self.packed.entry(name).or_default() += files;
@@ -290,7 +306,10 @@ fn summary(files: &[ShardFile], facts: Facts) -> Summary {
     let components: Vec<_> = facts
         .components
         .iter()
-        .map(|(name, (samples, bytes))| Component { name: name.clone(), samples: *samples, bytes: *bytes })
+        .map(|(name, Counted { samples, bytes, kind })| {
+            let typed = |kind: &Type| Type { is_optional: *samples < facts.samples, ..kind.clone() }.to_string();
+            Component { name: name.clone(), kind: kind.as_ref().map(typed), samples: *samples, bytes: *bytes }
+        })
         .collect();
     let shards = Shards {
         count: facts.files.len() as u64,

@@ -118,12 +118,12 @@ pub struct Shards {
 pub struct Overhead {
     /// Length of headers, padding and ends in the shards, unpacked, in bytes.
     pub framing_bytes: u64,
-    /// Length of the components that are no images, in bytes.
+    /// Length of the components beside the image, in bytes; 0 where samples are values.
     pub other_bytes: u64,
     /// Length of the indexes in bytes.
     pub index_bytes: u64,
-    /// By what share the shards are longer than the images alone; below 0 where compression makes up for it, `None` if
-    /// there are no images.
+    /// By what share the shards are longer than the images alone, or all values; below 0 where compression makes up for it,
+    /// `None` if there are none.
     pub share: Option<f64>,
 }
 
@@ -132,6 +132,9 @@ pub struct Overhead {
 pub struct Component {
     /// Extension, feature or column.
     pub name: String,
+    /// What it is, of values: `<f4[?x64]`, see [`shardpack_format::component::Type`].
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
     /// Samples that have it.
     pub samples: u64,
     /// Length of all together in bytes.
@@ -199,6 +202,9 @@ impl Overhead {
         index_bytes: u64,
     ) -> Self {
         let component_bytes: u64 = components.iter().map(|component| component.bytes).sum();
+        // Samples of values are all of them.
+        let is_of_values = payload_bytes == 0 || components.first().is_some_and(|first| first.kind.is_some());
+        let payload_bytes = if is_of_values { component_bytes } else { payload_bytes };
         Self {
             framing_bytes: content_bytes.saturating_sub(component_bytes),
             other_bytes: component_bytes.saturating_sub(payload_bytes),

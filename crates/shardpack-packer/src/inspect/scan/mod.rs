@@ -12,6 +12,7 @@ use std::{fs::File, ops::ControlFlow, os::unix::fs::FileExt, path::Path};
 
 use shardpack_format::{
     Error, Result,
+    component::Form,
     formats::webdataset,
     image_header::{Header, SNIFF_BYTES},
 };
@@ -30,8 +31,9 @@ pub(super) struct Scanned {
     pub key: Vec<u8>,
     /// Where it begins in the unpacked file.
     pub offset: u64,
-    /// What it is made of, by name: extension, feature or column. Each with its length in bytes.
-    pub components: Vec<(String, u64)>,
+    /// What it is made of, by name: extension, feature or column. Each with its length in bytes, and what
+    /// it is, if it is a value.
+    pub components: Vec<(String, u64, Option<Form>)>,
     /// The images among its components.
     pub images: Vec<Picture>,
     /// Its label, if that is a number.

@@ -96,10 +96,10 @@ fn scanned(record: Record, header: Option<Header>) -> Scanned {
     let (mut components, mut images) = (Vec::new(), Vec::new());
     if let (Ok(image), Some(header)) = (record.image, header) {
         let name = if image.name.is_empty() { IMAGE.to_owned() } else { image.name };
-        components.push((name, image.bytes.into()));
+        components.push((name, image.bytes.into(), None));
         images.push(Picture { extension: None, bytes: image.bytes.into(), header });
     }
-    components.extend(record.others.into_iter().map(|other| (other.name, other.bytes)));
+    components.extend(record.others.into_iter().map(|other| (other.name, other.bytes, other.form)));
     let class = record.class.filter(|class| class.len() <= CLASS_BYTES);
     Scanned {
         key: record.key,

@@ -225,7 +225,7 @@ fn gather(sample: ForeignSample, seen: &mut VecDeque<(u64, Look)>) -> Scanned {
         Ok(name) => name,
         Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
     };
-    let components = sample.components.into_iter().map(|component| (name(component.extension), component.bytes));
+    let components = sample.components.into_iter().map(|component| (name(component.extension), component.bytes, None));
     Scanned {
         key: sample.key,
         offset: sample.offset,
