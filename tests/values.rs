@@ -2,77 +2,24 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
 
 mod support;
+#[path = "support/values.rs"]
+mod values;
 
 use std::{
-    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    process::Command,
 };
 
 use shardpack_reader::Dataset;
-use support::{Bench, Ran, folder_hash, run};
-
-/// Formats that hold values, and the Python that reads each.
-const READERS: [(&str, &str); 3] = [
-    ("webdataset", "SHARDPACK_PYTHON"),
-    ("mds", "SHARDPACK_PYTHON_STREAMING"),
-    ("tfrecord", "SHARDPACK_PYTHON_TENSORFLOW"),
-];
-
-/// A field of a sample in words, by its name; as `read_values.py` tells it.
-type Told = BTreeMap<String, String>;
-
-fn script(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers").join(name)
-}
+use support::{Bench, folder_hash, run};
+use values::{READERS, come_back, convert, expected, read, verified, write};
 
 /// What `write_values.py` writes.
 fn written(bench: &Bench) -> PathBuf {
-    let Some(python) = std::env::var_os("SHARDPACK_PYTHON") else {
-        panic!("SHARDPACK_PYTHON is not set: run `cargo xtask test`, which sets up Python");
-    };
     let out = bench.at("values");
     fs::create_dir(&out).unwrap();
-    let ran = Command::new(python).arg(script("write_values.py")).arg(&out).output().unwrap();
-    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    assert!(write("SHARDPACK_PYTHON", "write_values.py", &[out.to_str().unwrap()]));
     out
-}
-
-fn sorted(json: &[u8]) -> Vec<Told> {
-    let mut told: Vec<Told> = serde_json::from_slice(json).unwrap();
-    told.sort();
-    told
-}
-
-/// What was written to `source`.
-fn expected(source: &Path) -> Vec<Told> {
-    sorted(&fs::read(format!("{}.json", source.display())).unwrap())
-}
-
-/// What the peer of `format` reads from a dataset in two shards; `None` where it is not installed.
-fn read(format: &str, folder: &Path) -> Option<Vec<Told>> {
-    let (_, variable) = READERS.iter().find(|(name, _)| *name == format).unwrap();
-    let Some(python) = std::env::var_os(variable) else {
-        assert_ne!(*variable, "SHARDPACK_PYTHON", "not set: run `cargo xtask test`");
-        eprintln!("{variable} is not set: {format} is not read");
-        return None;
-    };
-    let ran = Command::new(python)
-        .arg(script("read_values.py"))
-        .args([format, folder.to_str().unwrap(), "2"])
-        .output()
-        .unwrap();
-    assert!(ran.status.success(), "{format}: {}", String::from_utf8_lossy(&ran.stderr));
-    Some(sorted(&ran.stdout))
-}
-
-fn convert(source: &Path, dst: &Path, options: &[&str]) -> Ran {
-    run(&[&["convert", source.to_str().unwrap(), dst.to_str().unwrap(), "--shards", "2"], options].concat())
-}
-
-fn verified(dst: &Path) {
-    run(&["verify", dst.to_str().unwrap(), "--quiet"]).code(0);
 }
 
 #[test]
@@ -80,24 +27,7 @@ fn every_value_comes_back_through_the_readers_of_each_format() {
     let bench = Bench::new();
     let values = written(&bench);
     for name in ["dicts", "tuples.lmdb", "odd.lmdb", "msgpack.lmdb", "tensors.lmdb", "table.h5"] {
-        let source = values.join(name);
-        run(&["verify", source.to_str().unwrap()]).code(0);
-        run(&["inspect", source.to_str().unwrap()]).code(0);
-        let mut of_formats = Vec::new();
-        for (format, _) in READERS {
-            let dst = bench.at(&format!("{name}-{format}"));
-            convert(&source, &dst, &["--format", format]).code(0);
-            verified(&dst);
-            if let Some(found) = read(format, &dst) {
-                let expected = expected(&source);
-                assert_eq!(found.len(), expected.len(), "{name} {format}");
-                for (found, expected) in found.iter().zip(&expected) {
-                    assert_eq!(found, expected, "{name} {format}");
-                }
-            }
-            run(&["verify", dst.to_str().unwrap(), "--quiet", "--against", source.to_str().unwrap()]).code(0);
-            of_formats.push((format, dst));
-        }
+        let of_formats = come_back(&bench, &values.join(name));
         // From one to each other: the same bytes as from the source.
         for (from, source) in &of_formats {
             for (to, same) in &of_formats {

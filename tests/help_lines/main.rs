@@ -37,6 +37,12 @@ const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
         "tests/help_lines/main.rs",
         "what_is_wrong_with_a_file_that_nothing_tells_is_said_where_its_format_is_named",
     ),
+    (
+        "--components NAMES takes other columns, with commas between",
+        "--components",
+        "tests/values_parquet.rs",
+        "lists_of_images_are_refused_unless_other_columns_are_chosen",
+    ),
     ("--no-labels packs them as splits without labels", "--no-labels", "tests/layouts.rs", LAYOUTS),
     (
         "--include '*/NAME/**' takes one of them alone; a list with a column split gives each its own, as docs/recipes.md has it",

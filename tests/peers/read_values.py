@@ -14,7 +14,7 @@ import numpy as np
 
 def told(value):
     """What a value is, in words."""
-    if isinstance(value, (np.ndarray, np.generic)) and not isinstance(value, (str, bytes, float)):
+    if isinstance(value, (np.ndarray, np.generic)) and not isinstance(value, (str, bytes)):
         array = np.asarray(value)
         return f"{array.dtype.str} {array.shape} {hashlib.sha256(array.tobytes()).hexdigest()}"
     if isinstance(value, bool) or value is None:
@@ -73,7 +73,7 @@ def mds(folder, _):
                 if value or not types[name].endswith("?"):
                     found[name] = of_bytes(name, value, types)
             elif name != "filename":
-                found[name] = value
+                found[name] = float(value) if types.get(name, "").startswith("float") else value
         yield found
 
 

@@ -1,8 +1,8 @@
-//! Parquet files with a column of images, as the `datasets` library of Hugging Face writes them: rows to images and
-//! labels, trusting nothing.
+//! Parquet files as the `datasets` library of Hugging Face and others write them: rows to images with labels, or to samples of
+//! values where no column holds images; trusting nothing.
 //!
 //! A row is a record. The unpacked file that offsets speak of is all images end to end, in the order of the rows, each with what its
-//! row has beside it; rows without one take no bytes of it.
+//! row has beside it, or the values of the rows; rows without any take no bytes of it.
 //!
 //! Holds at all times: of each column that is looked at, one page and the dictionary are in memory; lengths, counts and
 //! places are checked before they are used; a panic of the parquet crate, which some damage causes, is an error here.
@@ -15,12 +15,14 @@
 mod cells;
 mod columns;
 mod components;
+mod file_extension;
 mod footer;
 mod pages;
 mod table;
 mod thrift;
+mod values;
 
-use std::{fs::File, sync::Arc};
+use std::{fs::File, ops::ControlFlow, sync::Arc};
 
 use parquet::errors::ParquetError;
 use shardpack_format::{
@@ -35,13 +37,16 @@ use self::{
     components::{Content, Opened},
     footer::Footer,
     pages::Pages,
+    values::Values,
 };
-use super::contain;
+use super::{Lack, contain};
 
 pub use table::{Datum, Table};
 
-/// Rows that are looked at for the first value of a column that may hold images.
+/// Rows that are looked at for the first values of a column that may hold images.
 const SNIFFED_ROWS: u64 = 1000;
+/// Values that are looked at: one of them may be damaged.
+const SNIFFED_VALUES: usize = 16;
 
 /// Whether a file begins as parquet does.
 pub fn is(first: &[u8]) -> bool {
@@ -51,15 +56,20 @@ pub fn is(first: &[u8]) -> bool {
 /// Begins to walk a file.
 ///
 /// # Errors
-/// When its footer is damaged, no column holds images, or it has none of those that are wanted.
+/// When its footer is damaged, which column holds the images is not clear, or it has none of those that are wanted.
 pub fn walk(file: File, wanted: &Wanted) -> Result<Box<dyn Walk>> {
     let footer = Footer::read(&file)?;
     let file = Arc::new(file);
     let columns = contained(|| Columns::of(&footer, wanted, |leaf| begins_like_image(&file, &footer, leaf)))?;
+    let values = match columns.image {
+        Some(_) => Values::default(),
+        None => contained(|| Values::of(&file, &footer, wanted))?,
+    };
     Ok(Box::new(Records {
         file,
         footer,
         columns,
+        values,
         group: 0,
         open: None,
         number: 0,
@@ -78,6 +88,7 @@ pub fn walk(file: File, wanted: &Wanted) -> Result<Box<dyn Walk>> {
 pub fn classes(file: &File, wanted: &Wanted) -> Result<Vec<Vec<u8>>> {
     let footer = Footer::read(file)?;
     let label = contained(|| Labels::of(&footer, wanted))?;
+    // Where rows are values, these are believed only where the label is.
     Ok(label.and_then(|label| label.names).unwrap_or_default())
 }
 
@@ -86,6 +97,8 @@ struct Records {
     file: Arc<File>,
     footer: Footer,
     columns: Columns,
+    /// What rows hold where they are samples of values.
+    values: Values,
     /// Number of the next row group.
     group: usize,
     /// The row group that is being read.
@@ -106,27 +119,29 @@ struct Records {
 struct Group {
     number: usize,
     rows_left: u64,
-    image: Cells,
+    image: Option<Cells>,
     path: Option<Cells>,
     label: Option<Cells>,
     class: Option<Cells>,
     filename: Option<Cells>,
     others: Vec<Opened>,
+    values: Vec<Opened>,
 }
 
 impl Group {
-    fn open(file: &Arc<File>, footer: &Footer, columns: &Columns, number: usize) -> Result<Self> {
+    fn open(file: &Arc<File>, footer: &Footer, columns: &Columns, values: &Values, number: usize) -> Result<Self> {
         let cells = |leaf: usize| open(file, footer, number, leaf);
         let others = columns.others.iter().map(|column| column.open(file, footer, number));
         Ok(Self {
             number,
             rows_left: rows(footer, number),
-            image: cells(columns.image.bytes)?,
-            path: columns.image.path.map(cells).transpose()?,
+            image: columns.image.as_ref().map(|image| cells(image.bytes)).transpose()?,
+            path: columns.image.as_ref().and_then(|image| image.path).map(cells).transpose()?,
             label: columns.label.as_ref().map(|label| cells(label.leaf)).transpose()?,
             class: columns.class.map(cells).transpose()?,
             filename: columns.filename.map(cells).transpose()?,
             others: others.collect::<Result<_>>()?,
+            values: values.open(file, footer, number)?,
         })
     }
 }
@@ -143,7 +158,7 @@ impl Records {
             self.open = None;
             // What an empty one tells of its columns need not make sense.
             if rows(&self.footer, self.group) > 0 {
-                self.open = Some(Group::open(&self.file, &self.footer, &self.columns, self.group)?);
+                self.open = Some(Group::open(&self.file, &self.footer, &self.columns, &self.values, self.group)?);
             }
             self.group += 1;
         }
@@ -155,7 +170,7 @@ impl Records {
             let bytes = value.as_ref().and_then(bytes_of).filter(|bytes| !bytes.is_empty());
             Ok(bytes.map(<[u8]>::to_vec))
         };
-        let image = one(&mut group.image)?;
+        let image = group.image.as_mut().map(one).transpose()?.flatten();
         let (path, filename) = (text(&mut group.path)?, text(&mut group.filename)?);
         let class = text(&mut group.class)?;
         let label = match &mut group.label {
@@ -176,6 +191,11 @@ impl Records {
             };
             others.push(Other { name: column.name.clone(), bytes, offset, recipe: 0, form: None });
         }
+        let mut lack = None;
+        if self.columns.image.is_none() {
+            let (found, why) = self.values.row(&mut group.values, number, self.at, &mut self.beside)?;
+            (others, lack) = (found, Some(why));
+        }
         group.rows_left -= 1;
 
         let labels = self.columns.label.as_ref().zip(label);
@@ -188,36 +208,44 @@ impl Records {
             None => (Label::Missing, 0, None),
         };
         let start = self.at;
-        let place = match (image.as_ref().and_then(bytes_of), &path) {
-            (Some(bytes), _) => {
+        let is_damaged = matches!(lack, Some(Lack::Damaged(_)));
+        let place = match (image.as_ref().and_then(bytes_of), &path, &self.columns.image) {
+            (_, _, None) => {
+                let end = start.checked_add(self.beside.len() as u64);
+                self.at = end.ok_or_else(|| Error::data("values of more than 64 bits of bytes"))?;
+                Err(lack.map(Lack::what).unwrap_or_default())
+            }
+            (Some(bytes), _, Some(column)) => {
                 let length = bytes.len() as u64;
                 let end = start.checked_add(length);
                 let end = end.ok_or_else(|| Error::data("images of more than 64 bits of bytes"))?;
                 self.at = end + self.beside.len() as u64;
                 // Pages are shorter than that.
                 let bytes = u32::try_from(length).map_err(|_| "an image of 4 GiB or more".to_owned());
-                let name = self.columns.image.name.clone();
+                let name = column.name.clone();
                 bytes.map(|bytes| Image { name, fetch: start..end, bytes, offset: start, in_parts: false, recipe: 0 })
             }
-            (None, Some(path)) => {
+            (None, Some(path), _) => {
                 Err(format!("the file holds only a path, {:?}, not the image", String::from_utf8_lossy(path)))
             }
-            (None, None) => Err("the row has no image".to_owned()),
+            (None, None, _) => Err("the row has no image".to_owned()),
         };
         self.image = image;
         let number = self.number;
         self.number += 1;
+        // A value that has no label has no field of that.
+        let labelled = self.columns.label.as_ref().filter(|_| self.columns.image.is_some() || label != Label::Missing);
         Ok(Some(Record {
             range: start..self.at,
             key: number.to_string().into_bytes(),
             key_is_unique: false,
             filename: path.or(filename),
             class: class_of_label.or(class),
-            label_name: self.columns.label.as_ref().map(|column| column.name.clone()).unwrap_or_default(),
+            label_name: labelled.map(|column| column.name.clone()).unwrap_or_default(),
             label,
             labels,
             image: place,
-            is_damaged: false,
+            is_damaged,
             others,
         }))
     }
@@ -252,7 +280,10 @@ impl Walk for Records {
     }
 
     fn content(&mut self, out: &mut Vec<u8>) -> Result<()> {
-        self.image(out)?;
+        out.clear();
+        if self.columns.image.is_some() {
+            self.image(out)?;
+        }
         out.extend_from_slice(&self.beside);
         Ok(())
     }
@@ -280,15 +311,41 @@ fn open(file: &Arc<File>, footer: &Footer, group: usize, leaf: usize) -> Result<
     Ok(Cells::new(column, pages))
 }
 
-/// Whether the first value of a leaf begins like an image.
-fn begins_like_image(file: &Arc<File>, footer: &Footer, leaf: usize) -> Result<bool> {
-    let mut left = SNIFFED_ROWS;
+/// Whether the first value of a leaf, or most of the first ones, begin like an image; `None` where there are none.
+fn begins_like_image(file: &Arc<File>, footer: &Footer, leaf: usize) -> Result<Option<bool>> {
+    let (mut images, mut others) = (0, 0);
+    let looked = each_value(file, footer, leaf, SNIFFED_ROWS, &mut |value| {
+        match Kind::of(&value[..value.len().min(SNIFF_BYTES)]) {
+            Kind::Unknown => others += 1,
+            _ => images += 1,
+        }
+        match images + others == SNIFFED_VALUES || others == 0 {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    });
+    match looked {
+        // What is damaged is told where the rows are read.
+        Err(error) if images + others == 0 => Err(error),
+        _ => Ok((images + others > 0).then_some(others == 0 || images > others)),
+    }
+}
+
+/// Shows `look` the values of a leaf in the first rows, until it breaks off.
+fn each_value(
+    file: &Arc<File>,
+    footer: &Footer,
+    leaf: usize,
+    most_rows: u64,
+    look: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+) -> Result<()> {
+    let mut left = most_rows;
     for group in (0..footer.metadata.num_row_groups()).filter(|group| rows(footer, *group) > 0) {
         let mut cells = open(file, footer, group, leaf)?;
         for _ in 0..rows(footer, group).min(left) {
             let value = cells.next_one().map_err(|error| in_column(error, group, &cells))?;
-            if let Some(bytes) = value.as_ref().and_then(bytes_of) {
-                return Ok(Kind::of(&bytes[..bytes.len().min(SNIFF_BYTES)]) != Kind::Unknown);
+            if value.as_ref().and_then(bytes_of).is_some_and(|bytes| look(bytes).is_break()) {
+                return Ok(());
             }
             left -= 1;
         }
@@ -296,7 +353,7 @@ fn begins_like_image(file: &Arc<File>, footer: &Footer, leaf: usize) -> Result<b
             break;
         }
     }
-    Ok(false)
+    Ok(())
 }
 
 fn in_column(error: ParquetError, group: usize, cells: &Cells) -> Error {

@@ -1,11 +1,14 @@
 //! The cells of one column in one row group, row after row.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 use parquet::{
     basic::{ConvertedType, LogicalType, Type as Physical},
     column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader},
-    data_type::{ByteArray, DataType, Int32Type, Int64Type},
+    data_type::{ByteArray, DataType, DoubleType, FloatType, Int32Type, Int64Type},
     errors::{ParquetError, Result},
     schema::types::ColumnDescriptor,
 };
@@ -36,6 +39,8 @@ pub(super) struct Cells {
     levels: Levels,
     column: Arc<ColumnDescriptor>,
     sign: Sign,
+    /// See [`Pages::listed`].
+    listed: Option<Arc<AtomicU64>>,
 }
 
 /// Where the values of a row are null, as parquet tells it.
@@ -78,6 +83,62 @@ pub(super) fn is_text(column: &ColumnDescriptor) -> bool {
             || matches!(column.converted_type(), ConvertedType::UTF8 | ConvertedType::ENUM))
 }
 
+/// The dtype of a column's values as numpy writes it; `None` for what is no number.
+pub(super) fn dtype(column: &ColumnDescriptor) -> Option<&'static str> {
+    Some(match (column.physical_type(), sign(column)) {
+        (Physical::BOOLEAN, _) => "|b1",
+        (Physical::FLOAT, _) => "<f4",
+        (Physical::DOUBLE, _) => "<f8",
+        (Physical::INT32 | Physical::INT64, Sign::Signed) => match integer_bytes(column) {
+            1 => "|i1",
+            2 => "<i2",
+            4 => "<i4",
+            _ => "<i8",
+        },
+        (Physical::INT32 | Physical::INT64, Sign::Unsigned) => match integer_bytes(column) {
+            1 => "|u1",
+            2 => "<u2",
+            4 => "<u4",
+            _ => "<u8",
+        },
+        (Physical::FIXED_LEN_BYTE_ARRAY, _)
+            if column.type_length() == 2 && matches!(column.logical_type_ref(), Some(LogicalType::Float16)) =>
+        {
+            "<f2"
+        }
+        _ => return None,
+    })
+}
+
+/// Whether a column holds bytes, all of one length, that mean nothing more.
+pub(super) fn is_fixed_bytes(column: &ColumnDescriptor) -> bool {
+    column.physical_type() == Physical::FIXED_LEN_BYTE_ARRAY
+        && match column.logical_type_ref() {
+            Some(kind) => matches!(kind, LogicalType::Uuid),
+            None => column.converted_type() == ConvertedType::NONE,
+        }
+}
+
+/// How many bytes a whole number of the column takes.
+fn integer_bytes(column: &ColumnDescriptor) -> usize {
+    use ConvertedType as C;
+    let is_long = column.physical_type() == Physical::INT64;
+    match (column.logical_type_ref(), column.converted_type()) {
+        _ if is_long => 8,
+        (Some(LogicalType::Integer(integer)), _) if matches!(integer.bit_width, 8 | 16) => {
+            integer.bit_width as usize / 8
+        }
+        (None, C::INT_8 | C::UINT_8) => 1,
+        (None, C::INT_16 | C::UINT_16) => 2,
+        _ => 4,
+    }
+}
+
+/// Whether a column holds JSON.
+pub(super) fn is_json(column: &ColumnDescriptor) -> bool {
+    matches!(column.logical_type_ref(), Some(LogicalType::Json)) || column.converted_type() == ConvertedType::JSON
+}
+
 fn sign(column: &ColumnDescriptor) -> Sign {
     use ConvertedType as C;
     match (column.logical_type_ref(), column.converted_type()) {
@@ -99,8 +160,8 @@ impl Cells {
             definitions: Vec::new(),
             repetitions: Vec::new(),
         };
-        let sign = sign(&column);
-        Self { reader: get_column_reader(Arc::clone(&column), Box::new(pages)), levels, column, sign }
+        let (sign, listed) = (sign(&column), pages.listed());
+        Self { reader: get_column_reader(Arc::clone(&column), Box::new(pages)), levels, column, sign, listed }
     }
 
     /// The column's path in the schema.
@@ -113,8 +174,11 @@ impl Cells {
     /// # Errors
     /// When there is none, too.
     pub fn next(&mut self) -> Result<Cell> {
-        let Self { reader, levels, sign, .. } = self;
+        let Self { reader, levels, sign, listed, .. } = self;
         let sign = *sign;
+        if let Some(listed) = listed {
+            listed.store(0, Ordering::Relaxed);
+        }
         match reader {
             ColumnReader::BoolColumnReader(reader) => levels.row(reader, |value| Value::Number(value.into())),
             ColumnReader::Int32ColumnReader(reader) => levels.row::<Int32Type>(reader, |value| match sign {
@@ -152,6 +216,64 @@ impl Cells {
         Ok(row.map(|(at, value)| (level(definitions, at, most), level(repetitions, at, 0), value)).collect())
     }
 
+    /// The next row as items of an array: appends those that are there to `out`, each of the column's [`dtype`], or as it is
+    /// stored where it has none; their levels are [`Cells::levels`].
+    ///
+    /// # Errors
+    /// As [`Cells::next`], and for a number that its type cannot hold.
+    pub fn next_items(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        let Self { reader, levels, column, sign, listed } = self;
+        if let Some(listed) = listed {
+            listed.store(0, Ordering::Relaxed);
+        }
+        match reader {
+            ColumnReader::BoolColumnReader(reader) => levels.items(reader, |value, out| out.push(value.into()), out),
+            ColumnReader::Int32ColumnReader(reader) => {
+                let (bytes, is_signed) = (integer_bytes(column), *sign == Sign::Signed);
+                let (mut beyond, spare) = (None, 32 - 8 * bytes as u32);
+                let write = |value: i32, out: &mut Vec<u8>| {
+                    let kept =
+                        if is_signed { value << spare >> spare } else { ((value as u32) << spare >> spare) as i32 };
+                    if kept != value {
+                        beyond = Some(value);
+                    }
+                    out.extend_from_slice(&value.to_le_bytes()[..bytes]);
+                };
+                levels.items::<Int32Type>(reader, write, out)?;
+                match beyond {
+                    None => Ok(()),
+                    Some(value) => Err(ParquetError::General(format!("{value} is no number of {} bits", 8 * bytes))),
+                }
+            }
+            ColumnReader::Int64ColumnReader(reader) => {
+                levels.items::<Int64Type>(reader, |value, out| out.extend_from_slice(&value.to_le_bytes()), out)
+            }
+            ColumnReader::FloatColumnReader(reader) => {
+                levels.items::<FloatType>(reader, |value, out| out.extend_from_slice(&value.to_le_bytes()), out)
+            }
+            ColumnReader::DoubleColumnReader(reader) => {
+                levels.items::<DoubleType>(reader, |value, out| out.extend_from_slice(&value.to_le_bytes()), out)
+            }
+            ColumnReader::ByteArrayColumnReader(reader) => {
+                levels.items(reader, |value, out| out.extend_from_slice(value.data()), out)
+            }
+            ColumnReader::Int96ColumnReader(reader) => levels.items(reader, |_, _| {}, out),
+            ColumnReader::FixedLenByteArrayColumnReader(reader) => {
+                levels.items(reader, |value, out| out.extend_from_slice(value.data()), out)
+            }
+        }
+    }
+
+    /// Definition and repetition levels of the row that was read last; empty where the column has none.
+    pub fn levels(&self) -> (&[i16], &[i16]) {
+        (&self.levels.definitions, &self.levels.repetitions)
+    }
+
+    /// Definition level of a value that is there.
+    pub fn most(&self) -> i16 {
+        self.levels.most
+    }
+
     /// The value of the next row of a column that is no list.
     ///
     /// # Errors
@@ -162,7 +284,8 @@ impl Cells {
 }
 
 impl Levels {
-    fn row<T: DataType>(&mut self, reader: &mut ColumnReaderImpl<T>, value: impl Fn(T::T) -> Value) -> Result<Cell> {
+    /// The values of the next row.
+    fn read<T: DataType>(&mut self, reader: &mut ColumnReaderImpl<T>) -> Result<Vec<T::T>> {
         let Self { definitions, repetitions, .. } = self;
         definitions.clear();
         repetitions.clear();
@@ -172,7 +295,21 @@ impl Levels {
         if rows != 1 {
             return Err(ParquetError::General("it ends before its row group does".to_owned()));
         }
-        let mut values = values.into_iter().map(value);
+        Ok(values)
+    }
+
+    fn items<T: DataType>(
+        &mut self,
+        reader: &mut ColumnReaderImpl<T>,
+        mut write: impl FnMut(T::T, &mut Vec<u8>),
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        self.read(reader)?.into_iter().for_each(|value| write(value, out));
+        Ok(())
+    }
+
+    fn row<T: DataType>(&mut self, reader: &mut ColumnReaderImpl<T>, value: impl Fn(T::T) -> Value) -> Result<Cell> {
+        let mut values = self.read(reader)?.into_iter().map(value);
         let Some(element) = self.element else { return Ok(vec![values.next()]) };
         let elements = self.definitions.iter().filter(|level| **level >= element);
         Ok(elements.map(|level| if *level == self.most { values.next() } else { None }).collect())

@@ -12,7 +12,7 @@ use shardpack_format::{
 
 use super::{
     cells::{Cell, Value, is_number, is_readable, is_text},
-    components::Component,
+    components::{Component, Rows},
     footer::Footer,
 };
 
@@ -22,13 +22,20 @@ const IMAGES: [&str; 6] = ["image", "img", "jpg", "jpeg", "png", "webp"];
 const LABELS: [&str; 6] = ["label", "labels", "class", "cls", "target", "y"];
 /// Names of text columns that name the image's file, the likeliest first.
 const FILENAMES: [&str; 8] = ["filename", "file_name", "filepath", "file_path", "path", "image_path", "key", "__key__"];
+/// Name of the text column that names a sample where there are no images: no component can be called so.
+pub(super) const KEY: &str = "__key__";
+/// Names of label columns that hold no label where they hold text.
+const SENTENCES: [&str; 2] = ["target", "y"];
+/// What `datasets` calls columns of files that are no images.
+const FILES: [&str; 5] = ["Audio", "Video", "Pdf", "Nifti", "Mesh"];
 /// Names of text columns that name the class.
 const CLASSES: [&str; 3] = ["class_name", "classname", "class"];
 
 /// What the columns are for. Those that have values are told by their number among the leaves of the schema.
 #[derive(Clone, Debug)]
 pub(super) struct Columns {
-    pub image: Images,
+    /// `None` where rows are samples of values.
+    pub image: Option<Images>,
     pub label: Option<Labels>,
     pub class: Option<usize>,
     pub filename: Option<usize>,
@@ -57,10 +64,18 @@ pub(super) struct Labels {
 }
 
 impl Columns {
-    /// The columns; `begins_like_image` says of a leaf whether its first value does.
-    pub fn of(footer: &Footer, wanted: &Wanted, begins_like_image: impl FnMut(usize) -> Result<bool>) -> Result<Self> {
+    /// The columns; `begins_like_image` says of a leaf whether its first values do, and `None` where it has none.
+    pub fn of(
+        footer: &Footer,
+        wanted: &Wanted,
+        begins_like_image: impl FnMut(usize) -> Result<Option<bool>>,
+    ) -> Result<Self> {
         let schema = footer.metadata.file_metadata().schema_descr();
-        let image = Images::of(footer, wanted, begins_like_image)?;
+        let Some(image) = Images::of(footer, wanted, begins_like_image)? else {
+            let label = Labels::of_values(footer, wanted)?;
+            let filename = flat(schema, KEY).filter(|leaf| is_text(&schema.column(*leaf)));
+            return Ok(Self { image: None, label, class: None, filename, others: Vec::new() });
+        };
         let label = Labels::of(footer, wanted)?;
         let told = |root: &str| root == image.name || label.as_ref().is_some_and(|label| label.name == root);
         let text = |names: &[&str]| {
@@ -76,42 +91,58 @@ impl Columns {
         let mut leaves_left = Component::most_leaves();
         let others = schema.root_schema().get_fields().iter().filter(|root| !told(root.name()));
         let others = others.filter(|root| !is_told(flat(schema, root.name())));
-        let others = others.flat_map(|root| Component::of(footer, root, wanted, &mut leaves_left)).collect();
-        Ok(Self { class, filename, others, image, label })
+        let rows = Rows::Images(wanted);
+        let others = others.flat_map(|root| Component::of(footer, root, rows, &mut leaves_left)).collect();
+        Ok(Self { class, filename, others, image: Some(image), label })
     }
 }
 
 impl Images {
-    fn of(footer: &Footer, wanted: &Wanted, mut begins_like_image: impl FnMut(usize) -> Result<bool>) -> Result<Self> {
+    /// The column of images; `None` where no column is.
+    fn of(
+        footer: &Footer,
+        wanted: &Wanted,
+        mut begins_like_image: impl FnMut(usize) -> Result<Option<bool>>,
+    ) -> Result<Option<Self>> {
         let schema = footer.metadata.file_metadata().schema_descr();
         if let Some(name) = &wanted.image {
             asked(schema, name)?;
             return Self::in_column(schema, name)
+                .map(Some)
                 .ok_or_else(|| Error::usage(format!("column {name:?} holds no images, but {}", kind(schema, name))));
         }
         let all = schema.root_schema().get_fields().iter();
         let all: Vec<_> = all.filter_map(|root| Self::in_column(schema, root.name())).collect();
         let mut found: Vec<_> = all.iter().filter(|column| footer.is_of_type(&column.name, "Image")).collect();
         if found.is_empty() {
-            found = all.iter().filter(|column| !column.is_plain).collect();
+            // Files of other kinds are bytes with a path too. What cannot be looked at is told where rows are read.
+            let mut may_be = |column: &&Self| {
+                let is_other = FILES.iter().any(|kind| footer.is_of_type(&column.name, kind));
+                let is_called = IMAGES.contains(&&*column.name);
+                !is_other && (is_called || !matches!(begins_like_image(column.bytes), Ok(Some(false))))
+            };
+            found = all.iter().filter(|column| !column.is_plain && may_be(column)).collect();
         }
         if found.is_empty() {
             for column in all.iter().filter(|column| !is_text(&schema.column(column.bytes))) {
-                if begins_like_image(column.bytes)? {
+                if begins_like_image(column.bytes)? == Some(true) {
                     found.push(column);
                 }
             }
         }
         let likeliest = IMAGES.iter().find_map(|name| found.iter().find(|column| column.name == *name));
         match (likeliest, &*found) {
-            (Some(column), _) => Ok((*column).clone()),
+            (Some(column), _) => Ok(Some((*column).clone())),
             (None, [column, ..]) if let Some(odd) = odd_image(schema) => {
                 let what = format!("column {odd:?} is called as images are and holds {}", kind(schema, odd));
                 Err(Error::usage(format!("{what}; column {:?} holds images", column.name))
                     .help(help::this_image(&column.name)))
             }
-            (None, [column]) => Ok((*column).clone()),
-            (None, []) => Err(Error::data(format!("no column holds images: {}", names(schema)))),
+            (None, [column]) => Ok(Some((*column).clone())),
+            (None, []) if schema.num_columns() == 0 => {
+                Err(Error::data(format!("no column holds images: {}", names(schema))))
+            }
+            (None, []) => Ok(None),
             (None, [one, two, ..]) => {
                 let what = format!("columns {:?} and {:?} both hold images", one.name, two.name);
                 Err(Error::usage(what).help(help::WHICH_IMAGES))
@@ -138,6 +169,24 @@ impl Images {
 }
 
 impl Labels {
+    /// The same where rows are samples of values: a list or a number with a fraction is a label only where it is asked for, and
+    /// so is the only column.
+    pub fn of_values(footer: &Footer, wanted: &Wanted) -> Result<Option<Self>> {
+        if wanted.no_labels {
+            return Ok(None);
+        }
+        let schema = footer.metadata.file_metadata().schema_descr();
+        let label = Self::of(footer, wanted)?;
+        Ok(label.filter(|label| {
+            let column = schema.column(label.leaf);
+            let is_real = matches!(column.physical_type(), Physical::FLOAT | Physical::DOUBLE);
+            // What is to be said for a text is a text too.
+            let is_sentence = is_text(&column) && SENTENCES.contains(&&*label.name);
+            let is_one_of_several = schema.root_schema().get_fields().len() > 1;
+            wanted.label.is_some() || is_one_of_several && !label.is_list && !is_real && !is_sentence
+        }))
+    }
+
     /// The column that holds the label, if one is asked for or found.
     pub fn of(footer: &Footer, wanted: &Wanted) -> Result<Option<Self>> {
         let schema = footer.metadata.file_metadata().schema_descr();

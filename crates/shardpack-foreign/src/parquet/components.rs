@@ -18,7 +18,7 @@ use shardpack_format::{
 };
 
 use super::{
-    cells::{Cells, Value, is_number},
+    cells::{Cells, Value, dtype, is_fixed_bytes, is_number},
     footer::Footer,
     in_place, open,
     pages::Pages,
@@ -32,16 +32,27 @@ const MOST_LEAVES: usize = 256;
 pub(super) struct Component {
     pub name: String,
     /// Its leaves among those of the schema.
-    leaves: Range<usize>,
+    pub leaves: Range<usize>,
     /// How cells are put together; `None` where they are not read.
-    node: Option<Node>,
+    pub node: Option<Node>,
     /// Whether the values are floats of 32 bits, or truth values, for each leaf.
     kinds: Vec<Physical>,
+    /// Whether a NaN whose bits JSON cannot tell makes a cell one that cannot be told: where it is all that a sample has.
+    is_exact: bool,
+}
+
+/// What rows are, of which columns are read.
+#[derive(Clone, Copy)]
+pub(super) enum Rows<'w> {
+    /// Images with what is beside them, as far as it is wanted.
+    Images(&'w Wanted),
+    /// Samples that are no images.
+    Values,
 }
 
 /// What values are in, by the levels that parquet tells them with.
 #[derive(Clone, Debug)]
-enum Node {
+pub(super) enum Node {
     /// The values of a leaf, by its number in the column.
     Leaf(usize),
     /// Nothing below this definition level.
@@ -66,7 +77,7 @@ impl Node {
 }
 
 /// The cells of a column in a row group.
-pub(super) struct Opened(Vec<Cells>);
+pub(super) struct Opened(pub Vec<Cells>);
 
 /// What a row has of a column.
 pub(super) enum Content {
@@ -83,11 +94,11 @@ type Row = Vec<(i16, i16, Option<Value>)>;
 
 impl Component {
     /// The components that the column `root` is.
-    pub fn of(footer: &Footer, root: &Type, wanted: &Wanted, leaves_left: &mut usize) -> Vec<Self> {
+    pub fn of(footer: &Footer, root: &Type, rows: Rows<'_>, leaves_left: &mut usize) -> Vec<Self> {
         let schema = footer.metadata.file_metadata().schema_descr();
         let name = root.name();
         let own = leaves_of(schema, name);
-        let leaf = |name: String, leaf: usize, node: Node| Self::new(footer, name, leaf..leaf + 1, node);
+        let leaf = |name: String, leaf: usize, node: Node| Self::new(footer, name, leaf..leaf + 1, node, rows);
         // An image beside the image, as `datasets` writes it.
         let members: Vec<_> = own.clone().map(|leaf| schema.column(leaf).path().parts().to_vec()).collect();
         let is_file = members.len() == 2 && members.iter().all(|parts| parts.len() == 2);
@@ -96,10 +107,15 @@ impl Component {
                 let of = |leaf: usize| Node::Optional(schema.column(leaf).max_def_level(), Box::new(Node::Leaf(0)));
                 vec![leaf(name.to_owned(), first, of(first)), leaf(format!("{name}.path"), first + 1, of(first + 1))]
             }
-            _ => vec![Self::new(footer, name.to_owned(), own, node(root, 0, 0, &mut 0, false))],
+            _ => vec![Self::new(footer, name.to_owned(), own, node(root, 0, 0, &mut 0, false), rows)],
+        };
+        let is_wanted = |name: &str| match rows {
+            Rows::Images(wanted) => wanted.wants(name),
+            // One of them is the payload.
+            Rows::Values => true,
         };
         let take = |one: Self| {
-            let left = leaves_left.checked_sub(one.leaves.len()).filter(|_| wanted.wants(&one.name));
+            let left = leaves_left.checked_sub(one.leaves.len()).filter(|_| is_wanted(&one.name));
             match left {
                 Some(left) if one.node.is_some() => {
                     *leaves_left = left;
@@ -116,17 +132,23 @@ impl Component {
         MOST_LEAVES
     }
 
-    fn new(footer: &Footer, name: String, leaves: Range<usize>, node: Node) -> Self {
+    fn new(footer: &Footer, name: String, leaves: Range<usize>, node: Node, rows: Rows<'_>) -> Self {
+        let are_values = matches!(rows, Rows::Values);
         let schema = footer.metadata.file_metadata().schema_descr();
         let is_read = |leaf: usize| {
             let column = schema.column(leaf);
             let is_of_bytes = column.physical_type() == Physical::BYTE_ARRAY && is_bytes_or_text(&column);
-            let chunks = footer.metadata.row_groups().iter().filter(|group| group.num_rows() > 0);
-            (is_number(&column) || is_of_bytes) && chunks.map(|group| group.column(leaf)).all(Pages::are_read)
+            let is_value = are_values && (dtype(&column).is_some() || is_fixed_bytes(&column));
+            let mut chunks = footer.metadata.row_groups().iter().filter(|group| group.num_rows() > 0);
+            (is_number(&column) || is_of_bytes || is_value)
+                && chunks.all(|group| {
+                    let chunk = group.column(leaf);
+                    Pages::are_read(chunk) && (are_values || Pages::are_few(chunk))
+                })
         };
         let is_read = !leaves.is_empty() && leaves.clone().all(is_read);
         let kinds = leaves.clone().map(|leaf| schema.column(leaf).physical_type()).collect();
-        Self { name, leaves, node: is_read.then_some(node), kinds }
+        Self { name, leaves, node: is_read.then_some(node), kinds, is_exact: are_values }
     }
 
     /// Whether rows tell what they have of it.
@@ -160,7 +182,7 @@ impl Component {
         if let Node::Leaf(leaf) = inner {
             match rows.get(*leaf).and_then(|row| row.first()).map(|(.., value)| value) {
                 Some(Some(Value::Bytes(bytes))) => out.extend_from_slice(bytes.data()),
-                Some(Some(value)) => match plain(value, self.kinds[*leaf]) {
+                Some(Some(value)) => match self.plain(value, *leaf) {
                     Some(plain) => plain.write(&mut out),
                     None => return Ok(Content::Untold),
                 },
@@ -171,13 +193,19 @@ impl Component {
         Ok(if self.write(inner, &rows, &mut at, &mut out)? { Content::Is(out) } else { Content::Untold })
     }
 
+    fn plain<'v>(&self, value: &'v Value, leaf: usize) -> Option<Plain<'v>> {
+        let is_untold =
+            self.is_exact && matches!(value, Value::Real(real) if real.is_nan() && real.to_bits() != NAN_BITS);
+        if is_untold { None } else { plain(value, self.kinds[leaf]) }
+    }
+
     /// Appends what the rows hold in `at` to `out`; `false` where that cannot be told.
     fn write(&self, node: &Node, rows: &[Row], at: &mut [Range<usize>], out: &mut Vec<u8>) -> Result<bool> {
         match node {
             Node::Leaf(leaf) => {
                 let value =
                     rows.get(*leaf).and_then(|row| row.get(at[*leaf].start)).and_then(|(.., value)| value.as_ref());
-                let plain = value.map_or(Some(Plain::Null), |value| plain(value, self.kinds[*leaf]));
+                let plain = value.map_or(Some(Plain::Null), |value| self.plain(value, *leaf));
                 plain.inspect(|plain| plain.write(out)).map_or(Ok(false), |_| Ok(true))
             }
             Node::Optional(level, inner) => match first(inner, rows, at)? < *level {
@@ -257,6 +285,9 @@ fn plain(value: &Value, kind: Physical) -> Option<Plain<'_>> {
         Value::Other => return None,
     })
 }
+
+/// The NaN that is made of the word for it.
+const NAN_BITS: u64 = 0x7ff8_0000_0000_0000;
 
 /// Whether bytes are bytes or text, and not an amount of money or the like.
 fn is_bytes_or_text(column: &parquet::schema::types::ColumnDescriptor) -> bool {

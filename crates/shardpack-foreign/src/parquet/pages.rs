@@ -11,7 +11,10 @@ use std::{
     fs::File,
     io::{self, Read},
     os::unix::fs::FileExt,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use parquet::{
@@ -32,7 +35,7 @@ const LIMIT_BYTES: u64 = 1 << 30;
 const BROTLI_BYTES: usize = 4 << 10;
 /// Most entries of a dictionary, of which each takes some 40 bytes in memory.
 const ENTRIES_LIMIT: u64 = 1 << 22;
-/// Most values in a chunk of lists: those of one list are in memory at once.
+/// Most values in the pages that one row of lists goes on to: they are in memory at once.
 const LISTED_LIMIT: u64 = 1 << 24;
 /// How much is read in search of the end of a page's header: with most, and with all that hold statistics.
 const HEADER_BYTES: [u64; 2] = [4 << 10, 4 << 20];
@@ -51,6 +54,8 @@ pub(super) struct Pages {
     codec: Codec,
     /// Header of the next page, if it has been read.
     header: Option<Header>,
+    /// Values in lists that pages have had since the row began that is being read; `None` where there are no lists.
+    listed: Option<Arc<AtomicU64>>,
 }
 
 enum Codec {
@@ -97,14 +102,8 @@ impl Pages {
         };
         let column = meta.column_descr();
         let is_listed = column.max_rep_level() > 0;
-        let values = u64::try_from(meta.num_values()).unwrap_or(u64::MAX);
-        if !is_listed && values != rows {
-            return Err(failed(format!("{} values, expected {rows}", meta.num_values())));
-        }
-        if is_listed && values > LISTED_LIMIT {
-            let found = meta.num_values();
-            return Err(failed(format!("lists of {found} values, at most {LISTED_LIMIT} in a row group are read")));
-        }
+        let values = u64::try_from(meta.num_values()).ok().filter(|values| is_listed || *values == rows);
+        let values = values.ok_or_else(|| failed(format!("{} values, expected {rows}", meta.num_values())))?;
         let codec = match meta.compression() {
             Compression::UNCOMPRESSED => Codec::None,
             Compression::SNAPPY => Codec::Snappy(snap::raw::Decoder::new()),
@@ -121,7 +120,16 @@ impl Pages {
             Physical::INT96 => 12,
             Physical::FIXED_LEN_BYTE_ARRAY => u64::try_from(column.type_length()).unwrap_or(1).max(1),
         };
-        Ok(Self { file, at, end, values_left: values, entry_bytes, codec, header: None })
+        Ok(Self {
+            file,
+            at,
+            end,
+            values_left: values,
+            entry_bytes,
+            codec,
+            header: None,
+            listed: is_listed.then(Arc::default),
+        })
     }
 
     /// Whether the pages of a chunk can be read, as far as what the footer says of it goes.
@@ -139,9 +147,18 @@ impl Pages {
                 E::PLAIN | E::PLAIN_DICTIONARY | E::RLE | E::BIT_PACKED | E::DELTA_BINARY_PACKED | E::RLE_DICTIONARY
             )
         };
+        meta.file_path().is_none() && codec && meta.encodings().all(is_read)
+    }
+
+    /// Whether a chunk has so few values in lists that one row can hold them all.
+    pub fn are_few(meta: &ColumnChunkMetaData) -> bool {
         let is_listed = meta.column_descr().max_rep_level() > 0;
-        let few = !is_listed || u64::try_from(meta.num_values()).is_ok_and(|values| values <= LISTED_LIMIT);
-        meta.file_path().is_none() && codec && few && meta.encodings().all(is_read)
+        !is_listed || u64::try_from(meta.num_values()).is_ok_and(|values| values <= LISTED_LIMIT)
+    }
+
+    /// Counts the values of lists in pages; to be set to 0 where a row begins.
+    pub fn listed(&self) -> Option<Arc<AtomicU64>> {
+        self.listed.clone()
     }
 
     /// The header of the next page; `None` behind the last.
@@ -242,6 +259,13 @@ impl Pages {
         let left = self.values_left.checked_sub(num_values.into());
         self.values_left =
             left.ok_or_else(|| failed(format!("page at byte {at}: more values than the chunk should have")))?;
+        if let Some(listed) = &self.listed
+            && listed.fetch_add(num_values.into(), Ordering::Relaxed) + u64::from(num_values) > LISTED_LIMIT
+        {
+            return Err(failed(format!(
+                "page at byte {at}: a list of more than {LISTED_LIMIT} values, which is not read"
+            )));
+        }
         Ok(Some(match header.what {
             What::Data { of_definitions, of_repetitions } => Page::DataPage {
                 buf,
@@ -484,7 +508,8 @@ mod tests {
             let mut file = tempfile::tempfile().unwrap();
             file.write_all(&page).unwrap();
             let (at, end, file) = (0, page.len() as u64, Arc::new(file));
-            let mut pages = Pages { file, at, end, values_left: 9, entry_bytes: 4, codec: Codec::None, header: None };
+            let mut pages =
+                Pages { file, at, end, values_left: 9, entry_bytes: 4, codec: Codec::None, header: None, listed: None };
             match (pages.next_page(), expected) {
                 (Ok(Some(Page::DictionaryPage { buf, num_values: 1, .. })), None) => assert_eq!(*buf, [1, 2, 3, 4]),
                 (Err(error), Some(expected)) => assert!(error.to_string().ends_with(expected), "{error}"),

@@ -85,14 +85,18 @@ impl Beside {
     }
 
     /// The component that a field called `field` is, whose values are of this form: as [`Beside::field`], with the extension
-    /// of such values at the end of its name.
+    /// of such values at the end of its name; bytes keep one that the field has, unless that is one of other forms.
     ///
     /// # Errors
     /// As [`Beside::field`].
     pub fn value(field: &str, form: &Form) -> Result<Self> {
         let Self { name, .. } = Self::field(field)?;
-        let dotted = format!(".{}", form.extension());
-        let name = if name.ends_with(&dotted) { name } else { name + &dotted };
+        let extension = name.rsplit_once('.').map(|(_, extension)| extension);
+        let is_called = match form {
+            Form::Bytes => extension.is_some_and(|extension| !["npy", "json", "txt"].contains(&extension)),
+            form => extension == Some(form.extension()),
+        };
+        let name = if is_called { name } else { format!("{name}.{}", form.extension()) };
         Ok(Self { name, pattern: None, kind: Some(Type::of(form)) })
     }
 
@@ -250,6 +254,8 @@ mod tests {
         assert_eq!(value("Finger/print", "<f4[37x64]").to_string(), "finger_print.npy:<f4[37x64]");
         assert_eq!(value("a.json", "int").to_string(), "a.json:int");
         assert_eq!((value("a.b", "text").name(), value("a.b", "text").column()), ("a.b.txt", "a.b"));
+        let bytes = |field: &str| value(field, "bytes").name;
+        assert_eq!([bytes("a"), bytes("a.FLAC"), bytes("a.npy")], ["a.bin", "a.flac", "a.npy.bin"]);
         assert_eq!((of("mask=*_mask.png").column(), Beside::text().column()), ("mask.png", "json"));
         assert!(!value("x", "json").is_text() && value("x", "json").file_of(b"a.jpg").is_none());
         let long = "a".repeat(32);

@@ -224,7 +224,12 @@ impl Shards {
         words.intern_all(&known);
         self.check_label(&scanned)?;
         let trees = class_trees::find(&self.files, &mut scanned, &mut words, &wanted);
+        let are_values = scanned.iter().all(|file| file.rows.is_empty());
         let (label, no_label) = settle_values(&mut scanned, self.wanted.label.as_deref());
+        if are_values && label.is_none() {
+            // They are those of a field that is no label.
+            known.clear();
+        }
         let said = scanned.iter().flat_map(|file| file.rows.iter().map(|row| row.said));
         let classes = Classes::settle(said, &words, &known);
         let settled = components::settle(&scanned, options, label.as_deref())

@@ -1,0 +1,323 @@
+//! Samples that are no images, as rows: what each column is as a component, and the content of its cells.
+//!
+//! A number is an array without axes, and lists of numbers an array with an axis for each list, where those of all rows of the file are
+//! full: no null in them, and inner lists of one length. Text is text, bytes are bytes, and all else is JSON. A null is nothing.
+//!
+//! Holds at all times: what a column is holds for all rows of a file; the items of arrays keep their bits.
+
+use std::{fs::File, sync::Arc};
+
+use parquet::schema::types::{SchemaDescriptor, Type};
+use shardpack_format::{
+    Error, Result,
+    component::{Form, MAX_AXES},
+    formats::foreign::{Other, Wanted},
+};
+
+use super::{
+    Lack,
+    cells::{dtype, is_fixed_bytes, is_json, is_text},
+    columns::KEY,
+    components::{Component, Content, Node, Opened, Rows},
+    file_extension,
+    footer::Footer,
+    in_column, open, rows,
+};
+
+/// What the columns are.
+#[derive(Default)]
+pub(super) struct Values(Vec<Column>);
+
+struct Column {
+    component: Component,
+    what: What,
+}
+
+/// What the cells of a column are.
+enum What {
+    /// Items in lists, whose levels these are; of axes that are told beforehand, the lengths.
+    Array { dtype: &'static str, lists: Vec<Levels>, axes: Vec<Option<u64>> },
+    /// Bytes of one length.
+    Fixed,
+    /// Told by a component.
+    Whole(Form),
+    /// Not read.
+    Unread,
+}
+
+/// The levels of a list.
+#[derive(Clone, Copy)]
+struct Levels {
+    /// Definition level that its elements have at least.
+    definition: i16,
+    /// Repetition level that elements but the first begin at.
+    repetition: i16,
+}
+
+/// What a row has of a column.
+enum Cell {
+    Absent,
+    Is(Form),
+    /// What cannot be told.
+    Untold(Option<Form>),
+    Damaged(String),
+}
+
+impl Values {
+    /// What the columns of a file without images are.
+    ///
+    /// # Errors
+    /// When one that nobody leaves out holds lists of files.
+    pub fn of(file: &Arc<File>, footer: &Footer, wanted: &Wanted) -> Result<Self> {
+        let schema = footer.metadata.file_metadata().schema_descr();
+        let mut leaves_left = Component::most_leaves();
+        let mut all = Vec::new();
+        for root in schema.root_schema().get_fields() {
+            if is_list_of_files(schema, root) && wanted.wants(root.name()) {
+                let what = format!("column {:?} holds lists of files, and a sample has one of a kind", root.name());
+                return Err(Error::usage(what).help("--components NAMES takes other columns, with commas between"));
+            }
+            // It is the name of the sample.
+            if root.name() == KEY && !root.is_group() {
+                continue;
+            }
+            for mut component in Component::of(footer, root, Rows::Values, &mut leaves_left) {
+                let what = What::of(footer, &component, root.name());
+                if matches!(what, What::Whole(Form::Bytes)) && root.is_group() {
+                    let path = component.leaves.end;
+                    if let Some(extension) = file_extension::of(file, footer, component.leaves.start, path)? {
+                        component.name = format!("{}.{extension}", component.name);
+                    }
+                }
+                all.push(Column { component, what });
+            }
+        }
+        all.iter_mut().filter(|column| column.may_lack_items(footer)).for_each(|column| {
+            if !column.is_full(file, footer) {
+                column.what = What::Whole(Form::Json);
+            }
+        });
+        Ok(Self(all))
+    }
+
+    /// Their cells in a row group.
+    ///
+    /// # Errors
+    /// When one cannot be read.
+    pub fn open(&self, file: &Arc<File>, footer: &Footer, group: usize) -> Result<Vec<Opened>> {
+        self.0.iter().map(|column| column.component.open(file, footer, group)).collect()
+    }
+
+    /// What the next row holds, whose content begins at `at`, written to `out`; and why it has no image.
+    ///
+    /// # Errors
+    /// When the file cannot be followed further.
+    pub fn row(&self, opened: &mut [Opened], group: usize, at: u64, out: &mut Vec<u8>) -> Result<(Vec<Other>, Lack)> {
+        let (mut others, mut damaged) = (Vec::with_capacity(self.0.len()), None);
+        for (column, opened) in self.0.iter().zip(opened) {
+            let (name, start) = (&column.component.name, out.len());
+            let (bytes, offset, form) = match column.next(opened, group, out)? {
+                Cell::Absent => continue,
+                Cell::Damaged(what) => {
+                    damaged.get_or_insert_with(|| format!("column {name:?}: {what}"));
+                    continue;
+                }
+                Cell::Untold(form) => {
+                    out.truncate(start);
+                    (0, None, form)
+                }
+                Cell::Is(form) => {
+                    let bytes = (form.head().len() + out.len() - start) as u64;
+                    (bytes, Some(at + start as u64), Some(form))
+                }
+            };
+            others.push(Other { name: name.clone(), bytes, offset, recipe: 0, form });
+        }
+        if let Some(what) = damaged {
+            out.clear();
+            return Ok((Vec::new(), Lack::Damaged(what)));
+        }
+        let why = match () {
+            () if others.is_empty() => "a row of nulls",
+            () if others.iter().all(|other| other.form.is_none()) => "no column that can be read",
+            () => "a row of values, no image",
+        };
+        Ok((others, Lack::no_image(why)))
+    }
+}
+
+impl What {
+    fn of(footer: &Footer, component: &Component, column: &str) -> Self {
+        let schema = footer.metadata.file_metadata().schema_descr();
+        let Some(node) = &component.node else { return Self::Unread };
+        let leaf = schema.column(component.leaves.start);
+        match (lists_of(node), dtype(&leaf)) {
+            (Some(lists), Some(dtype)) if lists.len() <= MAX_AXES => {
+                Self::Array { dtype, axes: told_axes(footer, column, lists.len()), lists }
+            }
+            (Some(lists), None) if lists.is_empty() => match () {
+                () if is_fixed_bytes(&leaf) => Self::Fixed,
+                () if is_text(&leaf) || is_json(&leaf) => Self::Whole(Form::Text),
+                () => Self::Whole(Form::Bytes),
+            },
+            _ => Self::Whole(Form::Json),
+        }
+    }
+}
+
+/// The lists that the values of a single leaf are in, from the outermost; `None` where they are in something else.
+fn lists_of(node: &Node) -> Option<Vec<Levels>> {
+    match node {
+        Node::Leaf(_) => Some(Vec::new()),
+        Node::Optional(_, inner) => lists_of(inner),
+        Node::List(definition, repetition, inner) => {
+            let mut lists = lists_of(inner)?;
+            lists.insert(0, Levels { definition: *definition, repetition: *repetition });
+            Some(lists)
+        }
+        Node::Structure(_) => None,
+    }
+}
+
+/// Lengths of the axes as `datasets` tells them of its features `Array2D` to `Array5D`; else none.
+fn told_axes(footer: &Footer, column: &str, lists: usize) -> Vec<Option<u64>> {
+    let feature =
+        footer.feature(column).filter(|_| (2..=5).any(|axes| footer.is_of_type(column, &format!("Array{axes}D"))));
+    let axes = feature.and_then(|feature| feature.get("shape")?.as_array());
+    let axes = axes.map(|axes| axes.iter().map(serde_json::Value::as_u64).collect::<Vec<_>>());
+    axes.filter(|axes| axes.len() == lists).unwrap_or_default()
+}
+
+/// Whether a column is a list of structures of bytes and path, as `datasets` writes lists of images.
+fn is_list_of_files(schema: &SchemaDescriptor, root: &Type) -> bool {
+    let own = || {
+        schema.columns().iter().filter(|column| column.path().parts().first().is_some_and(|name| name == root.name()))
+    };
+    let ends_in = |name: &str| own().any(|leaf| leaf.max_rep_level() > 0 && leaf.name() == name);
+    own().count() == 2 && ends_in("bytes") && ends_in("path")
+}
+
+impl Column {
+    /// Whether lists of numbers may have nulls or lengths that make them no arrays, as far as the footer tells.
+    fn may_lack_items(&self, footer: &Footer) -> bool {
+        let What::Array { lists, axes, .. } = &self.what else { return false };
+        let chunks = footer.metadata.row_groups().iter().filter(|group| group.num_rows() > 0);
+        let has_null = |group: &parquet::file::metadata::RowGroupMetaData| {
+            let nulls = group.column(self.component.leaves.start).statistics().and_then(|all| all.null_count_opt());
+            nulls != Some(0)
+        };
+        match lists.len() {
+            0 => false,
+            1 => chunks.into_iter().any(has_null),
+            _ => axes.is_empty(),
+        }
+    }
+
+    /// Whether lists of numbers are arrays in all rows, as far as they can be read: damage is told where it is met.
+    fn is_full(&self, file: &Arc<File>, footer: &Footer) -> bool {
+        let (mut is_full, mut items) = (true, Vec::new());
+        let mut look = || -> Result<()> {
+            for group in (0..footer.metadata.num_row_groups()).filter(|group| rows(footer, *group) > 0) {
+                let mut cells = open(file, footer, group, self.component.leaves.start)?;
+                for _ in 0..rows(footer, group) {
+                    items.clear();
+                    cells.next_items(&mut items).map_err(|error| in_column(error, group, &cells))?;
+                    let (definitions, repetitions) = cells.levels();
+                    is_full =
+                        self.is_absent(definitions) || self.shape(definitions, repetitions, cells.most()).is_some();
+                    if !is_full {
+                        return Ok(());
+                    }
+                }
+            }
+            Ok(())
+        };
+        // The walk meets the same damage in the same row.
+        let _ = look();
+        is_full
+    }
+
+    /// What the next row has, its content behind `out`: of an array the items.
+    fn next(&self, opened: &mut Opened, group: usize, out: &mut Vec<u8>) -> Result<Cell> {
+        let form = match &self.what {
+            What::Unread => return Ok(Cell::Untold(None)),
+            What::Whole(form) => {
+                return Ok(match self.component.next(opened, group)? {
+                    Content::Absent => Cell::Absent,
+                    Content::Is(text) if *form == Form::Text && str::from_utf8(&text).is_err() => {
+                        Cell::Damaged("text that is no UTF-8".to_owned())
+                    }
+                    Content::Is(content) => {
+                        out.extend_from_slice(&content);
+                        Cell::Is(form.clone())
+                    }
+                    Content::Untold => Cell::Untold(Some(form.clone())),
+                });
+            }
+            What::Fixed => None,
+            What::Array { dtype, .. } => Some(*dtype),
+        };
+        let Some(cells) = opened.0.first_mut() else { return Ok(Cell::Untold(None)) };
+        cells.next_items(out).map_err(|error| in_column(error, group, cells))?;
+        let (definitions, repetitions) = cells.levels();
+        if self.is_absent(definitions) {
+            return Ok(Cell::Absent);
+        }
+        let Some(dtype) = form else { return Ok(Cell::Is(Form::Bytes)) };
+        let Some(shape) = self.shape(definitions, repetitions, cells.most()) else {
+            return Ok(Cell::Damaged(
+                "a list with a null or with lists of different lengths, which others have not".to_owned(),
+            ));
+        };
+        Ok(Form::array(dtype, &shape).map_or_else(|error| Cell::Damaged(error.what()), Cell::Is))
+    }
+
+    /// Whether a row with these levels is null.
+    fn is_absent(&self, definitions: &[i16]) -> bool {
+        let first = definitions.first().copied();
+        matches!((&self.component.node, first), (Some(Node::Optional(level, _)), Some(first)) if first < *level)
+    }
+
+    /// The axes of the lists in a row with these levels; `None` where they are no array.
+    fn shape(&self, definitions: &[i16], repetitions: &[i16], most: i16) -> Option<Vec<u64>> {
+        let What::Array { lists, axes, .. } = &self.what else { return None };
+        if lists.is_empty() {
+            return Some(Vec::new());
+        }
+        let mut shape = shape(lists, definitions, repetitions, most)?;
+        // What is in nothing has the lengths that it would have.
+        if let Some(empty) = shape.iter().position(|axis| *axis == 0) {
+            for (axis, told) in shape.iter_mut().zip(axes).skip(empty + 1) {
+                *axis = told.unwrap_or(0);
+            }
+        }
+        Some(shape)
+    }
+}
+
+/// The axes of `lists`, if none has a null and those beside each other are of one length; `most` is the definition level of a value.
+fn shape(lists: &[Levels], definitions: &[i16], repetitions: &[i16], most: i16) -> Option<Vec<u64>> {
+    let Some((list, inner)) = lists.split_first() else { return (definitions == [most]).then(Vec::new) };
+    if *definitions.first()? < list.definition {
+        let is_empty = definitions == [list.definition - 1];
+        return is_empty.then(|| vec![0; lists.len()]);
+    }
+    if inner.is_empty() {
+        return definitions.iter().all(|level| *level == most).then(|| vec![definitions.len() as u64]);
+    }
+    let (mut start, mut count, mut of_first) = (0, 0, None);
+    while start < definitions.len() {
+        let rest = repetitions.get(start + 1..)?;
+        let next = rest.iter().position(|level| *level <= list.repetition);
+        let end = next.map_or(definitions.len(), |next| start + 1 + next);
+        let own = shape(inner, definitions.get(start..end)?, repetitions.get(start..end)?, most)?;
+        if of_first.get_or_insert_with(|| own.clone()) != &own {
+            return None;
+        }
+        (start, count) = (end, count + 1);
+    }
+    Some([vec![count], of_first?].concat())
+}
+
+#[cfg(test)]
+mod tests;
