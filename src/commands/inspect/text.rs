@@ -56,6 +56,7 @@ pub fn dataset(out: &mut String, summary: &Summary) {
     }
     let held_bytes = match noun(summary) {
         VALUE => summary.components.iter().map(|component| component.bytes).sum(),
+        FILE if summary.payload_bytes == 0 => summary.components.iter().map(|component| component.bytes).sum(),
         _ => summary.payload_bytes,
     };
     let average = held_bytes / summary.samples.max(1);
@@ -191,14 +192,18 @@ fn tar(out: &mut String, summary: &Summary) {
 
 /// What samples of typed components are made of.
 const VALUE: &str = "value";
+/// What other samples that are no images are.
+const FILE: &str = "file";
 
 /// What samples are made of: images, values, or other files, of which nothing is known but their kinds.
 pub(super) fn noun(summary: &Summary) -> &'static str {
     let images = &summary.images;
+    // Of shards of others nobody has said which component is the payload.
+    let are_files = summary.payload_bytes == 0 && !summary.components.is_empty() || !images.kinds.is_empty();
     let are_typed = summary.components.iter().any(|component| component.kind.is_some());
     match () {
         () if are_typed && images.modes.is_empty() => VALUE,
-        () if images.modes.is_empty() && !images.kinds.is_empty() => "file",
+        () if images.modes.is_empty() && are_files => FILE,
         () => "image",
     }
 }

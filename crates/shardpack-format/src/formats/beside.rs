@@ -92,9 +92,11 @@ impl Beside {
     pub fn value(field: &str, form: &Form) -> Result<Self> {
         let Self { name, .. } = Self::field(field)?;
         let extension = name.rsplit_once('.').map(|(_, extension)| extension);
+        // The one called as texts of sources are would be taken for them.
+        let is_it = name == form.extension() && name != TEXT;
         let is_called = match form {
             Form::Bytes => extension.is_some_and(|extension| !["npy", "json", "txt"].contains(&extension)),
-            form => extension == Some(form.extension()),
+            form => is_it || extension == Some(form.extension()),
         };
         let name = if is_called { name } else { format!("{name}.{}", form.extension()) };
         Ok(Self { name, pattern: None, kind: Some(Type::of(form)) })
@@ -253,6 +255,11 @@ mod tests {
         let value = |field: &str, form: &str| Beside::value(field, &form.parse().unwrap()).unwrap();
         assert_eq!(value("Finger/print", "<f4[37x64]").to_string(), "finger_print.npy:<f4[37x64]");
         assert_eq!(value("a.json", "int").to_string(), "a.json:int");
+        assert_eq!(["json", "any"].map(|name| value(name, "int").to_string()), ["json.json:int", "any.json:int"]);
+        assert_eq!(
+            (value("npy", "<f4[]").to_string(), value("npy", "<f4[]").column()),
+            ("npy:<f4[]".to_owned(), "npy")
+        );
         assert_eq!((value("a.b", "text").name(), value("a.b", "text").column()), ("a.b.txt", "a.b"));
         let bytes = |field: &str| value(field, "bytes").name;
         assert_eq!([bytes("a"), bytes("a.FLAC"), bytes("a.npy")], ["a.bin", "a.flac", "a.npy.bin"]);

@@ -219,7 +219,12 @@ impl Seen {
 
 /// The extension that is the payload of groups without images: the first in the alphabet that is no text.
 fn first(kinds: &BTreeMap<String, u64>) -> Option<&String> {
-    kinds.keys().find(|kind| !TEXTS.contains(&kind.as_str())).or_else(|| kinds.keys().next())
+    kinds.keys().find(|kind| !is_text(kind)).or_else(|| kinds.keys().next())
+}
+
+/// Whether files called so say something of a sample more often than they are one.
+pub(super) fn is_text(name: &str) -> bool {
+    TEXTS.contains(&name.rsplit('.').next().unwrap_or_default())
 }
 
 /// How the tree `root` is to be listed, where `found` is not it yet: files of one name as one sample, or files that are no

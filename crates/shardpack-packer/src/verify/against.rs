@@ -43,13 +43,13 @@ pub(super) fn discover(
     let splits = if names.is_empty() { Splits::None } else { Splits::Compared(names) };
     // What they have of the source's own is in all of them.
     let choice = datasets.first().map(|dataset| dataset.choice()).transpose()?;
-    let values = choice.as_ref().and_then(|choice| choice.payload.clone()).filter(|payload| payload.kind().is_some());
+    let payload = choice.as_ref().and_then(|choice| choice.payload.clone());
     let (beside, meta, files) = choice.map(|choice| (choice.beside, choice.json, choice.files)).unwrap_or_default();
     let options = image_folder::Options {
         splits,
         threads: (2 * jobs).max(8),
         no_labels: datasets.iter().all(|dataset| dataset.manifest.classes.is_empty()),
-        components: Components::Named(values.into_iter().chain(beside.iter().cloned()).collect()),
+        components: Components::Named(payload.into_iter().chain(beside.iter().cloned()).collect()),
         no_text: !beside.iter().any(Beside::is_text),
         meta: meta && beside.iter().any(Beside::is_text),
         files,

@@ -14,12 +14,18 @@ use super::{
 };
 use crate::{
     Error, Result,
+    component::Form,
     formats::foreign::{Foreign, Image, Input, Label, Other, Record, Skip, Walk, Wanted},
     image_header::{Kind, SNIFF_BYTES},
+    npy,
 };
 
 /// Most names that a message lists.
 const LISTED: usize = 4;
+/// Last part of extensions that are arrays.
+const ARRAY: &[u8] = b"npy";
+/// No head is longer that says no more than dtype and shape of an array that a component can be.
+const ARRAY_HEAD_BYTES: u64 = 1024;
 /// Last parts of extensions that are images.
 const IMAGES: [&str; 17] = [
     "jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff", "ppm", "pgm", "pnm", "avif", "heic", "jp2", "jxl",
@@ -88,6 +94,8 @@ struct Read {
     /// Offset of the data of the first image, and the data.
     image: Option<(u64, Vec<u8>)>,
     texts: Texts,
+    /// The arrays, each by the offset of its data.
+    arrays: BTreeMap<u64, Form>,
 }
 
 struct Samples {
@@ -229,15 +237,21 @@ impl Samples {
             self.read.image = Some((offset, image));
             return Ok(());
         }
-        match self.read.texts.slot(&extension, bytes, &self.wanted) {
-            Some(text) => self.reader.read_data(text, bytes),
-            None => Ok(()),
+        if let Some(text) = self.read.texts.slot(&extension, bytes, &self.wanted) {
+            return self.reader.read_data(text, bytes);
         }
+        if last_part(&extension) == ARRAY {
+            let mut first = Vec::new();
+            self.reader.read_first(&mut first, bytes.min(ARRAY_HEAD_BYTES))?;
+            self.read.arrays.extend(array_of(&first, bytes).map(|form| (offset, form)));
+        }
+        Ok(())
     }
 
     /// What [`Walk::next`] gives of a sample, all of whose components have been passed.
     fn record(&mut self, sample: ForeignSample) -> Record {
-        let read = std::mem::take(&mut self.read);
+        let mut read = std::mem::take(&mut self.read);
+        let is_of_files = self.twice.is_none() && self.wanted.image.is_none() && is_of_files(&sample.components);
         let image = match self.twice.take() {
             // Which one is meant, nobody can say.
             Some(extension) => Err(format!("two components {}, at which webdataset fails", shown(&extension))),
@@ -257,16 +271,20 @@ impl Samples {
         let end = sample.components.last().map_or(sample.offset, |last| last.offset + last.bytes.next_multiple_of(512));
         let image_offset = image.as_ref().ok().map(|image| image.offset);
         let label_offset = label_component.map(|component| component.offset);
+        let is_label = |component: &Component| label_offset == Some(component.offset);
         let others = sample
             .components
             .iter()
-            .filter(|component| ![image_offset, label_offset].contains(&Some(component.offset)))
-            .map(|Component { extension, offset, bytes }| Other {
-                name: text(extension),
-                bytes: *bytes,
-                offset: Some(*offset),
-                recipe: 0,
-                form: None,
+            // Beside files it is one of them, until the labels of all samples tell what it is.
+            .filter(|component| image_offset != Some(component.offset) && (is_of_files || !is_label(component)))
+            .map(|component| {
+                let Component { extension, offset, bytes } = component;
+                let form =
+                    (is_of_files && !is_label(component)).then(|| read.arrays.remove(offset).unwrap_or(Form::Bytes));
+                // Of an array, that of its items.
+                let items = form.as_ref().and_then(Form::items_bytes).unwrap_or(*bytes);
+                let offset = Some(offset + (bytes - items));
+                Other { name: text(extension), bytes: *bytes, offset, recipe: 0, form }
             })
             .collect();
         Record {
@@ -294,8 +312,24 @@ fn is_image(extension: &[u8], wanted: &Wanted) -> bool {
 
 /// Whether the last part of a name or extension is that of an image.
 pub fn is_named_image(name: &[u8]) -> bool {
-    let last = name.rsplit(|byte| *byte == b'.').next().unwrap_or_default().to_ascii_lowercase();
+    let last = last_part(name).to_ascii_lowercase();
     IMAGES.iter().any(|image| image.as_bytes() == last)
+}
+
+fn last_part(name: &[u8]) -> &[u8] {
+    name.rsplit(|byte| *byte == b'.').next().unwrap_or_default()
+}
+
+/// Whether a sample of these components is files of any kind but images.
+pub fn is_of_files(components: &[Component]) -> bool {
+    !components.iter().any(|component| is_named_image(&component.extension))
+}
+
+/// What the array is that a member of `bytes` bytes holds whose first ones are `first`; `None` where its head is not the one
+/// that follows from dtype and shape, or the items are not as long as that says.
+fn array_of(first: &[u8], bytes: u64) -> Option<Form> {
+    let head = npy::read_head(first).ok().filter(|head| !head.is_fortran && head.check_length(bytes).is_ok())?;
+    Form::array(head.dtype, &head.shape).ok().filter(|form| first.starts_with(&form.head()))
 }
 
 /// The image of a sample with these components.

@@ -33,7 +33,7 @@ mod sidecars;
 pub mod texts;
 mod writer;
 
-pub use foreign::{image_of, is_lost, is_named_image};
+pub use foreign::{image_of, is_lost, is_named_image, is_of_files};
 
 pub use layout::{BLOCK_BYTES, RECORD_BYTES};
 pub use writer::{WebDataset, meta};

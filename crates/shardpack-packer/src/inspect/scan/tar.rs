@@ -89,6 +89,11 @@ pub(in crate::inspect) fn is_image(extension: &[u8]) -> bool {
         || std::str::from_utf8(&last).is_ok_and(|last| kind_of_extension(last).is_some())
 }
 
+/// Whether it is what readers take for the label.
+fn is_label(extension: &[u8]) -> bool {
+    matches!(extension, b"cls" | b"label")
+}
+
 /// See [`super::scan`].
 pub(super) fn scan(file: &ShardFile, found: &mut Found<'_>) -> Result<FileFacts> {
     let mut opened = Opened::open(file)?;
@@ -96,13 +101,17 @@ pub(super) fn scan(file: &ShardFile, found: &mut Found<'_>) -> Result<FileFacts>
     let mut grouper = Grouper::default();
     let (mut lost, mut first_lost, mut lacking, mut first_lacking) = (0u64, None, 0u64, None);
     let (mut several, mut first_several) = (0u64, None);
+    // Samples with images, and those without that are files of another kind.
+    let (mut with_images, mut of_files) = (0u64, 0u64);
     let mut counted = |sample: ForeignSample, seen: &mut VecDeque<(u64, Look)>| {
         let images = sample.components.iter().filter(|component| is_named_image(&component.extension)).count();
         let error = |what: &str| {
             Error::data(what).at_byte(sample.offset).in_sample(String::from_utf8_lossy(&sample.key).into_owned())
         };
+        with_images += u64::from(images > 0);
         if images == 0 {
             lacking += 1;
+            of_files += u64::from(sample.components.iter().any(|component| !is_label(&component.extension)));
             first_lacking.get_or_insert_with(|| error("holds no image"));
         } else if let Err(why) = image_of(&sample.components, &Wanted::default()) {
             several += 1;
@@ -165,6 +174,9 @@ pub(super) fn scan(file: &ShardFile, found: &mut Found<'_>) -> Result<FileFacts>
             tar.trailing_files = u64::from(opened.reader.trailing_offset().is_some());
             facts.content_bytes = if file.is_plain() { file.bytes } else { opened.reader.end_offset() };
         }
+    }
+    if with_images == 0 && of_files == lacking {
+        first_lacking = None;
     }
     for (first, all, said) in [
         (first_lost, lost, "members in this file are in no sample"),

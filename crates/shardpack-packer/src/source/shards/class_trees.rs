@@ -1,8 +1,8 @@
 //! Tar files of a tree of images, as Caltech 101 is downloaded: where no sample says anything of its class, the last folder of its
 //! name may be the class.
 //!
-//! Holds at all times: folders are taken for classes only where all samples have one, and nothing beside their image, and where some
-//! hold several images; that they were, or were not, is a note.
+//! Holds at all times: folders are taken for classes only where all samples have one, and are an image or a file and nothing beside,
+//! and where some hold several; that they were, or were not, is a note.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ pub(super) fn find(files: &[File], scanned: &mut [Scanned], words: &mut Words, w
         && folders.values().any(|samples| *samples > 1)
         && !are_splits
         && !are_parts
-        && scanned.iter().all(|file| file.others.is_empty());
+        && scanned.iter().all(|file| file.others.len() <= usize::from(file.fields.are_files));
     if !are_classes {
         let note = "--label-from key takes the last folder of each name as its class";
         return Trees { are_classes, note: Some(note.to_owned()) };

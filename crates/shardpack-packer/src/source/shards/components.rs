@@ -4,6 +4,8 @@
 //! fields that would be one component, the first that is met is it.
 
 use std::{
+    borrow::Cow,
+    cmp::Reverse,
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
@@ -25,11 +27,17 @@ use crate::{
     source::{
         COMPONENT,
         image_folder::{Components, Options},
+        payload::is_text,
     },
 };
 
 /// Names that a message tells.
 const TOLD: usize = 64;
+
+/// Extension of the label in a tar.
+const LABEL: &str = "cls";
+/// The component that it is where it is none that classes have.
+const UNBELIEVED: &str = "cls.txt";
 
 /// A field of some samples of a file.
 struct Field {
@@ -55,6 +63,8 @@ type Key = (String, Option<&'static str>);
 /// The fields of the samples of a file that may go along.
 #[derive(Default)]
 pub(super) struct Fields {
+    /// Their names are extensions of files; the content of a field is a file, if it is nothing else.
+    pub are_files: bool,
     all: Vec<Field>,
     /// Numbers of fields; `None` for those that cannot go along, or should not.
     known: HashMap<Key, Option<u32>>,
@@ -75,7 +85,7 @@ impl Fields {
             let stamp = other.offset.and_then(|offset| open::component_stamp(offset, other.recipe));
             match (stamp, bytes) {
                 (Some(stamp), Some(bytes)) if self.found[first..].iter().all(|known| known.field != field) => {
-                    let form = other.form.as_ref().map_or(Forms::BYTES, |form| self.forms.number(form));
+                    let form = value_form(other, self.are_files).map_or(Forms::BYTES, |form| self.forms.number(form));
                     self.found.push(Found { field, bytes, form, stamp });
                 }
                 _ => *self.missed.entry(other.name.clone()).or_default() += 1,
@@ -85,11 +95,11 @@ impl Fields {
     }
 
     fn number(&mut self, other: &Other, options: &Options) -> Option<u32> {
-        let key = (other.name.clone(), other.form.as_ref().map(Form::extension));
+        let key = (other.name.clone(), value_form(other, self.are_files).map(Form::extension));
         if let Some(known) = self.known.get(&key) {
             return *known;
         }
-        let component = component(other);
+        let component = component(other, self.are_files);
         let is_wanted = |one: &Beside| match &options.components {
             // Samples of values have a payload all the same.
             Components::None => other.form.is_some(),
@@ -105,9 +115,17 @@ impl Fields {
     }
 }
 
-/// The component that a field is; `None` where no component can be called so.
-pub(super) fn component(field: &Other) -> Option<Beside> {
-    match &field.form {
+/// What the value is that a field has; `None` where it is bytes, or one of the files of a sample.
+fn value_form(field: &Other, are_files: bool) -> Option<&Form> {
+    field.form.as_ref().filter(|form| !are_files || **form != Form::Bytes)
+}
+
+/// The component that a field is, whose name is the extension of a file if such `are_files`; `None` where no component can be
+/// called so.
+pub(super) fn component(field: &Other, are_files: bool) -> Option<Beside> {
+    match value_form(field, are_files) {
+        // Where it is not the label, which alone is called so.
+        None if are_files && field.name == LABEL => Beside::field(UNBELIEVED),
         None => Beside::field(&field.name),
         Some(form) => Beside::value(&field.name, form),
     }
@@ -123,6 +141,8 @@ pub(super) struct Settled {
     pub payload: Option<Beside>,
     /// The forms of all.
     pub forms: Arc<Vec<Form>>,
+    /// What a person should know.
+    pub notes: Vec<String>,
     files: Vec<OfFile>,
 }
 
@@ -151,6 +171,8 @@ struct Component {
     kind: Option<Type>,
     /// Samples that have it.
     samples: u64,
+    /// Those among them where it is a file: if any, it is one in all.
+    files: u64,
 }
 
 impl Component {
@@ -202,7 +224,7 @@ pub(super) fn settle(scanned: &[Scanned], options: &Options, label: Option<&str>
             }
             let at = *by_name.entry(field.component.name().to_owned()).or_insert_with(|| {
                 let (one, field) = (field.component.clone(), field.name.clone());
-                all.push(Component { one, field, kind: None, samples: 0 });
+                all.push(Component { one, field, kind: None, samples: 0, files: 0 });
                 all.len() - 1
             });
             let component = &mut all[at];
@@ -211,6 +233,10 @@ pub(super) fn settle(scanned: &[Scanned], options: &Options, label: Option<&str>
                 continue;
             }
             component.samples += samples;
+            if field.component.kind().is_none() {
+                component.files += samples;
+                component.one = field.component.clone();
+            }
             for (_, form) in seen.range((number as u32, 0)..=(number as u32, u32::MAX)) {
                 let of = Type::of(&fields.forms.forms()[*form as usize]);
                 component.kind = match component.kind.take() {
@@ -226,14 +252,21 @@ pub(super) fn settle(scanned: &[Scanned], options: &Options, label: Option<&str>
     let total: u64 = scanned.iter().map(|file| file.rows.len() as u64).sum();
     let typed = |component: &Component| match &component.kind {
         None => component.one.clone(),
+        Some(_) if component.files > 0 => component.one.clone(),
         Some(kind) => {
             let kind = Type { is_optional: component.samples < total, ..kind.clone() };
             component.one.clone().with_kind(kind)
         }
     };
+    let are_files = scanned.iter().any(|file| file.fields.are_files);
     let payload = match is_valued {
         true => {
-            let key = |(at, one): &(usize, &Component)| (one.samples, one.rank(), std::cmp::Reverse(*at));
+            // Of files it is the same that it is of a tree of them.
+            let before = |name: &str| all.iter().filter(|other| other.one.name() < name).count();
+            let key = |(at, one): &(usize, &Component)| match are_files {
+                true => (one.samples, u8::from(!is_text(one.one.name())), Reverse(before(one.one.name()))),
+                false => (one.samples, one.rank(), Reverse(*at)),
+            };
             all.iter().enumerate().max_by_key(key).map(|(at, _)| at)
         }
         false => None,
@@ -273,12 +306,17 @@ pub(super) fn settle(scanned: &[Scanned], options: &Options, label: Option<&str>
     let files = of_files
         .into_iter()
         .map(|(owned, forms)| OfFile { places: owned.into_iter().map(|at| at.and_then(place)).collect(), forms });
+    let notes = all.iter().filter(|one| one.kind.is_some() && one.files > 0).map(|one| {
+        let name = one.one.name();
+        format!("component {name} is files, and no arrays: {} of {} begin as none, or are cut", one.files, one.samples)
+    });
     Ok(Settled {
+        notes: notes.collect(),
         files: files.collect(),
         // A sample without it is refused.
         payload: payload.map(|at| {
-            let one = all[at].one.clone();
-            all[at].kind.clone().map_or(one.clone(), |kind| one.with_kind(kind))
+            let typed = typed(&all[at]);
+            typed.kind().cloned().map_or(typed.clone(), |kind| typed.with_kind(Type { is_optional: false, ..kind }))
         }),
         kinds: chosen.into_iter().map(|(_, one)| one).collect(),
         forms: forms.finish(),
@@ -288,7 +326,18 @@ pub(super) fn settle(scanned: &[Scanned], options: &Options, label: Option<&str>
 impl Settled {
     /// What a listing keeps of samples that have these components, of no sample so far.
     pub fn extra(&self) -> Extra {
-        Extra { payload: self.payload.clone(), forms: Arc::clone(&self.forms), ..Extra::of(self.kinds.clone()) }
+        // Of files nothing is kept, as of images.
+        let payload = self.payload.clone().filter(|payload| payload.kind().is_some());
+        Extra { payload, forms: Arc::clone(&self.forms), ..Extra::of(self.kinds.clone()) }
+    }
+
+    /// What the sample is called whose key is `key`: where its payload is a file, as that is.
+    pub fn name_of<'k>(&self, key: &'k [u8]) -> Cow<'k, [u8]> {
+        let extension = self.payload.as_ref().filter(|payload| payload.kind().is_none());
+        match extension.map(|extension| [b".", extension.name().as_bytes()].concat()) {
+            Some(extension) if !key.ends_with(&extension) => Cow::Owned([key, &extension].concat()),
+            _ => Cow::Borrowed(key),
+        }
     }
 
     /// The pieces of a sample of file `number` whose fields begin at `start` and end at `end`: of the payload, if it is a value
@@ -298,8 +347,19 @@ impl Settled {
         let Some(of_file) = self.files.get(number) else { return (payload, pieces) };
         for found in &fields.found[start as usize..end as usize] {
             let form = of_file.forms.get(found.form as usize).copied().unwrap_or(Forms::BYTES);
-            let piece = Piece { form, ..Piece::file(found.bytes, found.stamp) };
-            match of_file.places.get(found.field as usize).copied().flatten() {
+            let place = of_file.places.get(found.field as usize).copied().flatten();
+            let one = match place {
+                Some(Place::Payload) => self.payload.as_ref(),
+                Some(Place::Beside(which)) => self.kinds.get(which),
+                None => None,
+            };
+            let is_file = one.is_some_and(|one| one.kind().is_none());
+            let piece = match self.forms.get(form as usize).filter(|_| is_file) {
+                // An array is one of the files: all of it, and not its items alone.
+                Some(form) => Piece::file(found.bytes, found.stamp - form.head().len() as i64),
+                None => Piece { form, ..Piece::file(found.bytes, found.stamp) },
+            };
+            match place {
                 Some(Place::Payload) => payload = Some(piece),
                 Some(Place::Beside(which)) => pieces[which] = piece,
                 None => {}

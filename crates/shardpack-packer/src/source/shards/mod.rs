@@ -30,7 +30,7 @@ use shardpack_reader::is_unfinished;
 use super::{
     Found,
     classes::{Classes, Collector, Said, Words},
-    image_folder::{Keep, Options, SPLITS, Splits, lacking, order},
+    image_folder::{Components, Keep, Options, SPLITS, Splits, lacking, order},
 };
 use crate::{
     foreign::{Kind, ShardFile, files, lmdb},
@@ -39,7 +39,7 @@ use crate::{
 };
 pub use open::ShardReader;
 pub use preview::{Preview, SamplePreview};
-use scan::Scanned;
+use scan::{Row, Scanned};
 pub(super) use splits::holds;
 pub(crate) use stored::Stored;
 
@@ -223,15 +223,16 @@ impl Shards {
         }
         words.intern_all(&known);
         self.check_label(&scanned)?;
-        let trees = class_trees::find(&self.files, &mut scanned, &mut words, &wanted);
         let are_values = scanned.iter().all(|file| file.rows.is_empty());
-        let (label, no_label) = settle_values(&mut scanned, self.wanted.label.as_deref());
+        let (label, no_label) = settle_values(&mut scanned, &self.wanted);
         if are_values && label.is_none() {
             // They are those of a field that is no label.
             known.clear();
         }
+        let trees = class_trees::find(&self.files, &mut scanned, &mut words, &wanted);
         let said = scanned.iter().flat_map(|file| file.rows.iter().map(|row| row.said));
         let classes = Classes::settle(said, &words, &known);
+        let is_asked = matches!(options.components, Components::Named(_));
         let settled = components::settle(&scanned, options, label.as_deref())
             .map_err(|error| error.in_file(&self.files[0].shard.path))?;
         let mut scanned: Vec<Option<Scanned>> = scanned.into_iter().map(Some).collect();
@@ -269,7 +270,7 @@ impl Shards {
                 settled.count(number, &scanned, label.as_deref(), &mut one.ignored, &mut one.carried);
                 let mut fields_end = 0;
                 for row in &scanned.rows {
-                    let name = scanned.name(row);
+                    let name = &*settled.name_of(scanned.name(row));
                     let fields_start = std::mem::replace(&mut fields_end, row.fields_end);
                     match classes.number(row.said, &words) {
                         Err(reason) => {
@@ -284,12 +285,28 @@ impl Shards {
                         }
                         Ok(class) => {
                             let (payload, pieces) = settled.pieces(number, &scanned.fields, fields_start, fields_end);
-                            let (bytes, offset, recipe) = match (&settled.payload, payload) {
-                                (None, _) => (row.bytes, row.offset, row.recipe),
-                                (Some(_), Some(payload)) => {
-                                    collector.add_payload_form(payload.form);
+                            let (bytes, offset, recipe, fetch_bytes) = match (&settled.payload, payload) {
+                                // That nothing is there of what was asked for is said later.
+                                (None, _) if row.bytes == 0 && !is_asked => {
+                                    let reason = "nothing of it can be a component".to_owned();
+                                    one.unpacked.push(refuse(class, name, Fate::Skipped, reason));
+                                    continue;
+                                }
+                                (None, _) => (row.bytes, row.offset, row.recipe, row.fetch_bytes),
+                                (Some(kind), Some(payload)) if kind.kind().is_none() && payload.bytes == 0 => {
+                                    let reason = format!("empty {}", kind.name());
+                                    one.unpacked.push(refuse(class, name, Fate::Skipped, reason));
+                                    continue;
+                                }
+                                (Some(kind), Some(payload)) => {
+                                    if kind.kind().is_some() {
+                                        collector.add_payload_form(payload.form);
+                                    }
                                     let (offset, recipe) = open::of_component_stamp(payload.stamp);
-                                    (payload.bytes, offset, recipe)
+                                    // What lies there as it is, is fetched from there.
+                                    let fetch_bytes =
+                                        if row.fetch_bytes == 0 { payload.bytes } else { row.fetch_bytes };
+                                    (payload.bytes, offset, recipe, fetch_bytes)
                                 }
                                 (Some(kind), None) => {
                                     let reason = format!("has no {}, which others have", kind.column());
@@ -298,7 +315,7 @@ impl Shards {
                                 }
                             };
                             let place = open::place(number, offset);
-                            let stamp = open::stamp(row.fetch_bytes, recipe);
+                            let stamp = open::stamp(fetch_bytes, recipe);
                             match trees.are_classes {
                                 true => collector.add_path(class, name, bytes, place, stamp)?,
                                 false => collector.add(class, name, bytes, place, stamp)?,
@@ -347,6 +364,9 @@ impl Shards {
             }
             one.notes.append(&mut notes);
             one.notes.extend(classes.note.iter().chain(&trees.note).cloned());
+            if found.is_empty() {
+                one.notes.extend_from_slice(&settled.notes);
+            }
             self.check_any(&one)?;
             found.push(one);
         }
@@ -360,9 +380,9 @@ impl Shards {
 }
 
 /// Where no record has an image, takes those with fields as samples, and tells which field is their label: that which a person
-/// has `asked` for, or one that all have and that classes can be. Else those are refused. Where a field is called as labels are
+/// has `wanted`, or one that all have and that classes can be. Else those are refused. Where a field is called as labels are
 /// and is none, also tells why.
-fn settle_values(scanned: &mut [Scanned], asked: Option<&str>) -> (Option<String>, Option<String>) {
+fn settle_values(scanned: &mut [Scanned], wanted: &Wanted) -> (Option<String>, Option<String>) {
     if scanned.iter().any(|file| !file.rows.is_empty()) {
         scanned.iter_mut().for_each(Scanned::refuse_values);
         return (None, None);
@@ -373,14 +393,25 @@ fn settle_values(scanned: &mut [Scanned], asked: Option<&str>) -> (Option<String
     for (name, samples) in scanned.iter().flat_map(|file| &file.labels) {
         *labels.entry(name).or_default() += samples;
     }
+    let is_believed = || scanned.iter().flat_map(|file| &file.rows).all(|row| row.said.is_believed(samples));
+    let says = |row: &&Row| row.said.number.is_some() || row.said.word.is_some();
     let Some((name, count)) = labels.first_key_value().map(|(name, count)| ((*name).to_owned(), *count)) else {
-        return (None, None);
+        if !scanned.iter().all(|file| file.fields.are_files) || !wanted.entries.is_unsaid() {
+            return (None, None);
+        }
+        // Of a json that may say anything.
+        let saying = scanned.iter().flat_map(|file| &file.rows).filter(says).count() as u64;
+        if saying == 0 || saying == samples && is_believed() {
+            return (None, None);
+        }
+        scanned.iter_mut().flat_map(|file| &mut file.rows).for_each(|row| row.said = Said::NOTHING);
+        let why = format!("{saying} of {samples} samples tell a label or class that classes can have");
+        return (None, Some(why));
     };
     // What a sample has instead is said of that sample.
-    if asked.is_some() {
+    if wanted.label.is_some() {
         return (Some(name), None);
     }
-    let is_believed = || scanned.iter().flat_map(|file| &file.rows).all(|row| row.said.is_believed(samples));
     let why = match count == samples {
         true if is_believed() => return (Some(name), None),
         true => format!("field {name:?} is a component, for its numbers are none that classes have"),

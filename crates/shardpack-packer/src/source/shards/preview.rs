@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use shardpack_format::{
     Result,
+    component::Form,
     formats::{
         Beside,
         foreign::{Label, Other},
@@ -123,13 +124,15 @@ impl Shards {
             if look.samples.is_empty() {
                 look.image = record.image.as_ref().map_or_else(|_| String::new(), |image| shown(image.name.as_bytes()));
                 look.label = shown(record.label_name.as_bytes());
-                let (kept, left) = record.others.iter().partition(|other| {
-                    let kind = components::component(other).filter(|_| other.offset.is_some());
+                let are_files = has_values && file.shard.kind.has_member_names();
+                let is_label = |other: &&Other| other.form.is_none() && other.name == record.label_name;
+                let (kept, left) = record.others.iter().filter(|other| !is_label(other)).partition(|other| {
+                    let kind = components::component(other, are_files).filter(|_| other.offset.is_some());
                     kind.is_some_and(|kind| goes_along(&other.name, &kind))
                 });
                 let name = |other: &&Other| match &other.form {
-                    None => shown(other.name.as_bytes()),
-                    Some(form) => format!("{} {form}", shown(other.name.as_bytes())),
+                    None | Some(Form::Bytes) if are_files || other.form.is_none() => shown(other.name.as_bytes()),
+                    form => format!("{} {}", shown(other.name.as_bytes()), form.as_ref().unwrap_or(&Form::Bytes)),
                 };
                 let names = |others: Vec<&Other>| others.iter().map(name).collect();
                 (look.components, look.others) = (names(kept), names(left));

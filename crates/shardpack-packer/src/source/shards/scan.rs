@@ -113,6 +113,7 @@ pub(super) fn scan(
         }
     };
     scanned.known = if wanted.no_labels { Vec::new() } else { known };
+    scanned.value_fields.are_files = file.kind.has_member_names();
     let mut keys = HashMap::new();
     let (mut image, mut samples, mut bytes, mut looked) = (Vec::new(), 0, 0, 0);
     loop {
@@ -273,6 +274,11 @@ impl Scanned {
 
     /// Refuses the samples without an image: others have one.
     pub fn refuse_values(&mut self) {
+        if self.value_fields.are_files {
+            for (name, samples) in std::mem::take(&mut self.value_others) {
+                *self.others.entry(name).or_default() += samples;
+            }
+        }
         for (row, reason) in std::mem::take(&mut self.values) {
             let name = self.name(&row).to_vec();
             let reason = self.reasons.get(reason as usize).cloned().unwrap_or_default();

@@ -153,9 +153,12 @@ impl Walked {
         let problem = |what: String| of_sample(file, &sample.key, sample.offset, what);
         let images = sample.components.iter().filter(|component| is_image(component)).count();
         let Told { label, component: of_label, class, .. } = texts.told(&sample.components, &Wanted::default());
+        self.images += u64::from(images > 0);
         if !is_twice {
             match image_of(&sample.components, &Wanted::default()) {
                 Err(_) if images == 0 => {
+                    // Files of another kind, beside a label or none.
+                    self.values += u64::from(sample.components.len() > usize::from(of_label.is_some()));
                     let names: Vec<_> = sample.components.iter().map(|component| component.extension.clone()).collect();
                     return self.lacks(problem(format!("there is {}", list(&names))));
                 }
