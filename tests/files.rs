@@ -10,7 +10,7 @@ use std::{fs, path::Path, process::Command};
 
 use lists::{list, mend, one, pack, samples, verify};
 use serde_json::json;
-use shardpack_format::npy;
+use shardpack_format::{manifest::Manifest, npy};
 use support::{Bench, Rng, contents, run};
 
 const FORMATS: [&str; 4] = ["webdataset", "tfrecord", "mds", "recordio"];
@@ -27,6 +27,10 @@ fn array(seed: u64) -> Vec<u8> {
     let mut bytes = npy::head("<f4", &[rows, 5], false);
     (0..rows * 5).for_each(|number| bytes.extend(((seed + number) as f32).to_le_bytes()));
     bytes
+}
+
+fn manifest(dst: &Path) -> Manifest {
+    Manifest::read(&fs::read(dst.join("manifest.json")).unwrap()).unwrap()
 }
 
 /// Nine files of this extension in three classes.
@@ -257,11 +261,34 @@ fn a_sample_of_a_group_may_lack_a_file_and_is_counted() {
 
 #[test]
 fn a_list_of_other_files_calls_them_by_their_extension() {
-    let bench = tree("flac", noise);
-    let list = list(&bench, "list.csv", "path,label\na/0.flac,x\nb/1.flac,y\n");
-    pack(&list, &bench.dst(), &[]).code(0).says("2 samples");
-    assert_eq!(one(&samples(&bench.dst()), "a/0.flac").2["flac"], noise(0));
-    verify(&bench.dst(), &list, &[]);
+    for (extension, make) in [("flac", noise as fn(u64) -> Vec<u8>), ("npy", array)] {
+        let bench = tree(extension, make);
+        let rows: String = ["a/0", "b/1", "c/2"].iter().map(|stem| format!("{stem}.{extension},x{stem}\n")).collect();
+        let jsonl: String = ["a/0", "b/1", "c/2"]
+            .iter()
+            .map(|stem| format!("{{\"path\": \"{stem}.{extension}\", \"label\": \"x{stem}\"}}\n"))
+            .collect();
+        for (name, text) in [("list.csv", format!("path,label\n{rows}")), ("list.jsonl", jsonl)] {
+            let list = list(&bench, name, &text);
+            for format in FORMATS {
+                let dst = bench.at(&format!("{name}-{format}"));
+                pack(&list, &dst, &["--format", format]).code(0).says("3 samples").says_not("image").says_not("stray");
+                assert_eq!(one(&samples(&dst), &format!("a/0.{extension}")).2[extension], make(0));
+                let settings = &manifest(&dst).format.settings;
+                assert_eq!(settings["payload"], format!("{extension}=*.{extension}"), "{name} {format}");
+                verify(&dst, &list, &[]);
+                mend(&dst, &list);
+            }
+        }
+    }
+    // Beside images they are strays, as they were; and pixels in arrays become images where that is asked for.
+    let bench = tree("npy", array);
+    bench.file("a/picture.jpg", &support::photo());
+    let mixed = list(&bench, "mixed.csv", "path,label\na/0.npy,x\na/picture.jpg,y\n");
+    pack(&mixed, &bench.at("mixed"), &[]).code(0).says("2 images");
+    bench.file("a/pixels.npy", &[npy::head("|u1", &[8, 6, 3], false), noise(0)[..144].to_vec()].concat());
+    let pixels = list(&bench, "pixels.csv", "path,label\na/pixels.npy,x\n");
+    pack(&pixels, &bench.at("pixels"), &["--encode", "png"]).code(0).says("1 image");
 }
 
 #[test]

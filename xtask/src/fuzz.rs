@@ -18,8 +18,8 @@ use crate::{
     python,
 };
 
-const TARGETS: [&str; 15] = [
-    "tar", "tfrecord", "recordio", "mds", "parquet", "hdf5", "lmdb", "plain", "npy", "imaging", "list", "coco",
+const TARGETS: [&str; 16] = [
+    "tar", "tfrecord", "recordio", "mds", "parquet", "hdf5", "lmdb", "plain", "npy", "npz", "imaging", "list", "coco",
     "index", "manifest", "seekable",
 ];
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
@@ -199,6 +199,11 @@ fn seed(name: &str, corpus: &Path) -> Result<()> {
             let long = [b"\x93NUMPY\x03\0\x3a\0\0\0", dict("(2,)").as_bytes(), &[7; 3]].concat();
             write(&corpus.join("image"), &image)?;
             write(&corpus.join("version-3"), &long)?;
+        }
+        "npz" => {
+            for name in ["stored.npz", "deflated.npz"] {
+                copy(&root().join("fixtures/npz").join(name), &corpus.join(name))?;
+            }
         }
         "imaging" => {
             let photos = root().join("fixtures/photos");

@@ -14,6 +14,7 @@ pub mod key_class;
 mod key_labels;
 mod lack;
 pub mod lmdb;
+pub mod npz;
 pub mod parquet;
 pub mod patterns;
 pub mod plain;

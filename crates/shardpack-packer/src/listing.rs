@@ -289,6 +289,12 @@ impl Listing {
         listing
     }
 
+    /// The same samples, which are values of these lengths, one each, and have beside them what `extra` says.
+    pub fn with_values(&self, bytes: &[u32], extra: Extra) -> Self {
+        let listing = self.with_bytes(|number, before| bytes.get(number as usize).copied().unwrap_or(before));
+        Self { extra, ..listing }
+    }
+
     /// The same samples, which may have all these kinds beside them, their own among them.
     pub fn with_more_kinds(&self, kinds: &[Beside]) -> Self {
         Self { extra: self.extra.with(kinds, self.len()), ..self.clone() }

@@ -59,7 +59,7 @@ pub fn plan_all(
     let sniffed = look_all(&source, &found)?;
     are_there(&first.walk.components, &first.bytes.format.fields, &found)
         .map_err(|error| error.in_file(source.path()))?;
-    settle_payload(&source, &mut found, &sniffed.kinds)?;
+    settle_payload(&source, &mut found, &sniffed.kinds, first.recipe.is_some())?;
     refuse_image_options(options, &found)?;
     let is_of_shards = source.is_of_shards();
     let settle = |options| settled(options, &found, &sniffed.kinds, is_of_shards);
@@ -144,12 +144,13 @@ fn check_folder(found: &Found) -> Result<()> {
     }
 }
 
-/// Fails where images were found and none of them goes in: names the first, and why it does not.
+/// Fails where samples were found and none of them goes in: names the first, and why it does not.
 fn check_any(source: &Origin, found: &Found) -> Result<()> {
     let left_out = || found.unpacked.iter().filter(|unpacked| unpacked.fate != Fate::Kept);
     if !found.listing.is_empty() || left_out().next().is_none() {
         return Ok(());
     }
+    let noun = if found.payload.is_none() { "image" } else { "sample" };
     let split = found.split.as_ref().map_or_else(String::new, |split| format!(" of split {split}"));
     let said = |all: u64, first: &Unpacked| {
         size::first_of(all, &format!("{}: {}", sample::name(&first.path, b""), first.reason))
@@ -160,7 +161,7 @@ fn check_any(source: &Origin, found: &Found) -> Result<()> {
             let count = left_out().count() as u64;
             let error = Error::data(format!(
                 "none of {}{split} can be packed{}",
-                size::counted(count, "image"),
+                size::counted(count, noun),
                 said(count, first)
             ));
             match origin.is_list() {
@@ -171,15 +172,18 @@ fn check_any(source: &Origin, found: &Found) -> Result<()> {
         None => {
             let count = left_out().count() as u64;
             let first = left_out().next().map_or_else(String::new, |first| said(count, first));
-            Error::usage(format!("{}{split}{first}", size::all_are(count, "image", "left out")))
+            Error::usage(format!("{}{split}{first}", size::all_are(count, noun, "left out")))
         }
     };
     Err(error.in_file(origin.path()))
 }
 
-/// Settles what samples are: that of all splits, or, of a list without any image, what its files' extensions say.
-fn settle_payload(source: &Origin, found: &mut [Found], kinds: &BTreeMap<Kind, u64>) -> Result<()> {
-    if source.is_all_lists() && !kinds.is_empty() && kinds.keys().all(|kind| *kind == Kind::Unknown) {
+/// Settles what samples are: that of all splits, or, of a list without any image, what its files' extensions say. Arrays are
+/// images where `changes` make some of them.
+fn settle_payload(source: &Origin, found: &mut [Found], kinds: &BTreeMap<Kind, u64>, changes: bool) -> Result<()> {
+    let is_other = |kind: &Kind| *kind == Kind::Unknown || (*kind == Kind::Npy && !changes);
+    let is_told = found.iter().any(|found| found.payload.is_some());
+    if !is_told && source.is_all_lists() && !kinds.is_empty() && kinds.keys().all(is_other) {
         let payload = payload::of_names(found)?;
         found.iter_mut().for_each(|found| found.payload.clone_from(&payload));
     }
@@ -293,6 +297,11 @@ fn settled(
     if let (Some(payload), Extension::Fixed(name)) = (&mut bytes.format.payload, &options.extension) {
         if payload.kind().is_some() {
             return Err(Error::usage(format!("--ext {name}: samples are values, and no files that have an extension")));
+        }
+        if is_of_shards {
+            return Err(Error::usage(format!(
+                "--ext {name}: files of samples keep the names that they have in shards"
+            )));
         }
         *payload = Beside::field(name)?;
     }

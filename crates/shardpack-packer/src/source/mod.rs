@@ -11,6 +11,7 @@ pub mod image_folder;
 mod layout;
 pub mod list;
 mod merge;
+mod npz;
 mod open;
 mod patient;
 pub(crate) mod payload;
@@ -337,13 +338,20 @@ impl Origin {
     /// When it cannot be read, or is not what it has to be. What is wrong with single samples is in what is found.
     pub fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
         match self {
-            Self::Folder(root) => image_folder::discover(root, options, monitor),
+            Self::Folder(root) => {
+                let found = image_folder::discover(root, &of_files(options), monitor)?;
+                let of_split = |split: Option<&str>| split.map_or_else(|| root.clone(), |split| root.join(split));
+                npz::taken_apart(found, &of_split, monitor)
+            }
             Self::Dataset(roots) => dataset::discover(roots, options, monitor),
             Self::Several(several) => several.discover(options, monitor),
             Self::Shards(shards) => shards.discover(options, monitor),
             Self::Transformed(made) => made.origin().discover(options, monitor),
             Self::Parted(parted) => parted.discover(options, monitor),
-            Self::List(list) => list.discover(options, monitor),
+            Self::List(list) => {
+                let found = list.discover(&of_files(options), monitor)?;
+                npz::taken_apart(found, &|_| list.root().to_path_buf(), monitor)
+            }
         }
     }
 
@@ -397,6 +405,13 @@ impl Origin {
             _ => self.open(split, listing, None, &Silent).map(Some),
         }
     }
+}
+
+/// `options` with those of the components beside samples that are files.
+fn of_files(options: &Options) -> Options {
+    let mut options = options.clone();
+    options.beside.retain(|kind| kind.kind().is_none());
+    options
 }
 
 /// The name of a split and its source, where `path` is written `NAME=SRC` and there is no file of that name.

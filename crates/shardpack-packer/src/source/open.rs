@@ -1,4 +1,5 @@
-//! Reading listed files: opened by the descriptor of their folder and their name, read in one go, closed.
+//! Reading listed files: opened by the descriptor of their folder and their name, read in one go, closed; of samples that are
+//! values, the arrays in them.
 
 use std::{
     fs::File,
@@ -15,7 +16,11 @@ use rustix::{
 use shardpack_format::Result;
 
 use super::{ReadError, Refusal, Source, storage, walk};
-use crate::{listing::Listing, sys};
+use crate::{
+    foreign::npz::{self, Npz},
+    listing::Listing,
+    sys,
+};
 
 /// Share of the descriptors that folders may keep; files and shards need the rest.
 const FOLDER_SHARE: u64 = 2;
@@ -83,6 +88,22 @@ impl<'a> FolderReader<'a> {
         }
     }
 
+    /// What `look` finds in sample `number`, a `.npz` file.
+    pub(super) fn npz<T>(
+        &self,
+        number: u64,
+        look: impl FnOnce(&Npz<'_, File>) -> Result<T, npz::Fault>,
+    ) -> Result<T, ReadError> {
+        let name = self.listing.name(number);
+        let failed = |error: io::Error| ReadError::of_system(error, &self.path(number, name));
+        let file = self.file(number, name)?;
+        let bytes = file.metadata().map_err(failed)?.len();
+        Npz::open(&file, bytes).and_then(|npz| look(&npz)).map_err(|fault| match fault {
+            npz::Fault::Io(error) => failed(error),
+            npz::Fault::Data(what) => ReadError::Refused(Refusal(what)),
+        })
+    }
+
     fn folder<'s>(&self, slot: &'s OnceLock<OwnedFd>, path: &[u8]) -> Result<&'s OwnedFd, Errno> {
         if let Some(folder) = slot.get() {
             return Ok(folder);
@@ -95,7 +116,14 @@ impl<'a> FolderReader<'a> {
 
 impl Source for FolderReader<'_> {
     fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
-        self.read_file(number, self.listing.name(number), payload)
+        let extra = self.listing.extra();
+        match &extra.payload {
+            None => self.read_file(number, self.listing.name(number), payload),
+            Some(kind) => {
+                let form = extra.form(extra.payload_form(number));
+                self.npz(number, |npz| npz.read(kind.name(), form, payload))
+            }
+        }
     }
 
     fn read_beside(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
@@ -103,6 +131,9 @@ impl Source for FolderReader<'_> {
         let (Some(kind), Some(piece)) = (extra.kinds.get(which), extra.pieces_of(number).get(which)) else {
             return Err(ReadError::Refused(Refusal("has nothing of this kind beside it".to_owned())));
         };
+        if kind.kind().is_some() {
+            return self.npz(number, |npz| npz.read(kind.name(), extra.form(piece.form), out));
+        }
         let Some(name) = kind.file_of(self.listing.name(number)) else {
             let text = extra.text(*piece);
             if text.len() != out.len() {

@@ -1,0 +1,230 @@
+//! Samples that are `.npz` files: each array in them is a component.
+//!
+//! Holds at all times: what is planned follows from the directories of the files and the heads of their arrays; all files of a
+//! source are such, or none is taken apart.
+
+use std::{collections::BTreeMap, path::Path, sync::Arc};
+
+use rayon::prelude::*;
+use shardpack_format::{
+    Result,
+    component::{Form, Type},
+    formats::{Beside, beside},
+};
+
+use super::{
+    FolderReader, Found, ReadError, Refusal,
+    image_folder::{lacking, order},
+};
+use crate::{
+    extra::{Extra, Interner, Piece},
+    foreign::npz::Npz,
+    ledger::{Fate, Unpacked},
+    listing::Listing,
+    monitor::{Monitor, Phase},
+};
+
+/// Extension of the files.
+const EXTENSION: &str = "npz";
+/// How often progress is told, in samples.
+const TELL: u64 = 256;
+
+/// An array of a sample.
+struct Array {
+    component: String,
+    form: Form,
+    /// Length in bytes of its `.npy` file.
+    bytes: u32,
+    crc: u32,
+}
+
+/// What is known of a component of all samples.
+struct Component {
+    name: String,
+    kind: Type,
+    samples: u64,
+}
+
+/// The same samples, of arrays where all of them are `.npz` files; `root_of` says where those of a split lie.
+///
+/// # Errors
+/// When arrays are more than a sample has room for, or the machine cannot read them. What is wrong with one file is said of it.
+pub(super) fn taken_apart(
+    found: Vec<Found>,
+    root_of: &dyn Fn(Option<&str>) -> std::path::PathBuf,
+    monitor: &dyn Monitor,
+) -> Result<Vec<Found>> {
+    let is_npz = |found: &Found| {
+        let listing = &found.listing;
+        found.payload.as_ref().is_none_or(|payload| payload.name() == EXTENSION)
+            && (0..listing.len()).all(|number| is_called_so(listing.name(number)))
+    };
+    if found.iter().all(|found| found.listing.is_empty()) || !found.iter().all(is_npz) {
+        return Ok(found);
+    }
+    let samples = found.iter().map(|found| found.listing.len()).sum();
+    monitor.begin(Phase::Walking, samples, 0);
+    let mut looked = Vec::new();
+    for one in &found {
+        looked.push(look(&one.listing, &root_of(one.split.as_deref()), monitor)?);
+    }
+    let components = settle(looked.iter().flatten().filter_map(|arrays| arrays.as_ref().ok()));
+    let all = found.into_iter().zip(looked).map(|(found, looked)| apart(found, looked, &components));
+    let mut all = all.collect::<Result<Vec<_>>>()?;
+    let told = components.iter().map(|component| format!("{} {}", component.name, component.kind));
+    if let (Some(first), false) = (all.first_mut(), components.is_empty()) {
+        first.notes.push(format!("each .npz is a sample of its arrays: {}", told.collect::<Vec<_>>().join(", ")));
+    }
+    Ok(all)
+}
+
+fn is_called_so(name: &[u8]) -> bool {
+    let extension = name.rsplit(|byte| *byte == b'.').next().unwrap_or_default();
+    extension.len() < name.len() && extension.eq_ignore_ascii_case(EXTENSION.as_bytes())
+}
+
+/// The arrays of each sample, or why they cannot be had; read in the order in which files lie.
+fn look(listing: &Listing, root: &Path, monitor: &dyn Monitor) -> Result<Vec<Result<Vec<Array>, String>>> {
+    let reader = FolderReader::open(root, listing)?;
+    let mut numbers: Vec<u64> = (0..listing.len()).collect();
+    numbers.sort_unstable_by_key(|number| listing.entry(*number).place);
+    let arrays = |number: &u64| {
+        if number.is_multiple_of(TELL) {
+            monitor.go_on()?;
+            monitor.advance(TELL.min(listing.len() - number), 0);
+        }
+        let looked = match reader.npz(*number, arrays_of) {
+            Ok(arrays) => Ok(arrays),
+            Err(ReadError::Refused(Refusal(why))) => Err(why),
+            Err(ReadError::Fatal(error)) => return Err(error),
+        };
+        Ok((*number, looked))
+    };
+    let mut looked = numbers.par_iter().map(arrays).collect::<Result<Vec<_>>>()?;
+    looked.sort_unstable_by_key(|(number, _)| *number);
+    Ok(looked.into_iter().map(|(_, looked)| looked).collect())
+}
+
+fn arrays_of(npz: &Npz<'_, std::fs::File>) -> Result<Vec<Array>, crate::foreign::npz::Fault> {
+    npz.check_places()?;
+    let array = |member: &crate::foreign::npz::Member| {
+        let form = npz.array(member)?.form;
+        Ok(Array { component: member.component.clone(), form, bytes: member.bytes, crc: member.crc })
+    };
+    npz.members().iter().map(array).collect()
+}
+
+/// The components of all samples, the payload first: the first of those that most samples have.
+fn settle<'a>(samples: impl Iterator<Item = &'a Vec<Array>>) -> Vec<Component> {
+    let (mut all, mut count) = (Vec::<Component>::new(), 0);
+    for arrays in samples {
+        count += 1;
+        for array in arrays {
+            let kind = Type::of(&array.form);
+            match all.iter_mut().find(|known| known.name == array.component) {
+                None => all.push(Component { name: array.component.clone(), kind, samples: 1 }),
+                Some(known) => {
+                    known.samples += 1;
+                    // Of what is no array in one sample, none is one.
+                    known.kind = known.kind.clone().join(kind).unwrap_or_else(|| Type::of(&Form::Bytes));
+                }
+            }
+        }
+    }
+    let most = all.iter().map(|component| component.samples).max().unwrap_or(0);
+    let payload = all.iter().position(|component| component.samples == most);
+    let payload = payload.map(|at| all.remove(at));
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    for component in &mut all {
+        component.kind.is_optional = component.samples < count;
+    }
+    payload.into_iter().chain(all).collect()
+}
+
+impl Component {
+    fn beside(&self) -> Result<Beside> {
+        let field = self.name.strip_suffix(".npy").unwrap_or(&self.name);
+        Ok(Beside::value(field, &Form::array("|u1", &[])?)?.with_kind(self.kind.clone()))
+    }
+}
+
+/// `found` where each sample is what `looked` says.
+fn apart(found: Found, looked: Vec<Result<Vec<Array>, String>>, components: &[Component]) -> Result<Found> {
+    let listing = &found.listing;
+    let [payload, others @ ..] = components else {
+        return without(found, looked);
+    };
+    let own = listing.extra();
+    let mut kinds = own.kinds.clone();
+    kinds.extend(others.iter().map(Component::beside).collect::<Result<Vec<_>>>()?);
+    beside::check(&kinds)?;
+    let (mut forms, mut unpacked) = (Interner::default(), found.unpacked.clone());
+    let mut refuse = |number: u64, reason: String| {
+        let mut path = Vec::new();
+        listing.path(number, &mut path);
+        let class = listing.class(number);
+        unpacked.push(Unpacked { path, class, fate: Fate::Skipped, reason: reason.into() });
+    };
+    // Of each sample that stays the length of its payload, the form, and the pieces.
+    let mut kept = BTreeMap::<u64, (u32, u32, Vec<Piece>)>::new();
+    for (number, looked) in (0..).zip(looked) {
+        let arrays = match looked {
+            Ok(arrays) => arrays,
+            Err(why) => {
+                refuse(number, why);
+                continue;
+            }
+        };
+        let mut piece = |component: &Component| {
+            let Some(array) = arrays.iter().find(|array| array.component == component.name) else {
+                return Piece::ABSENT;
+            };
+            let items = array.form.items_bytes().filter(|_| component.kind.takes(&array.form));
+            let bytes = items.map_or(array.bytes.into(), |items| items + array.form.head().len() as u64);
+            let form = if items.is_some() { &array.form } else { &Form::Bytes };
+            // An array is shorter than 4 GiB together with its head, as its file is; heads differ by a few bytes.
+            let bytes = u32::try_from(bytes).unwrap_or(u32::MAX - 1);
+            Piece { form: forms.number(form), ..Piece::file(bytes, array.crc.into()) }
+        };
+        let first = piece(payload);
+        let Some(bytes) = first.length() else {
+            refuse(number, format!("has no {}, which others have", payload.name));
+            continue;
+        };
+        let mut pieces = own.pieces_of(number).to_vec();
+        pieces.extend(others.iter().map(piece));
+        kept.insert(number, (bytes, first.form, pieces));
+    }
+    let lines = if own.lines.is_empty() { Vec::new() } else { kept.keys().map(|at| own.lines[*at as usize]).collect() };
+    let extra = Extra {
+        kinds,
+        pieces: kept.values().flat_map(|(_, _, pieces)| pieces.iter().copied()).collect(),
+        payload: Some(payload.beside()?),
+        payload_forms: kept.values().map(|(_, form, _)| *form).collect(),
+        forms: forms.finish(),
+        texts: Arc::clone(&own.texts),
+        lines,
+    };
+    let bytes: Vec<u32> = kept.values().map(|(bytes, ..)| *bytes).collect();
+    let whole = listing.chosen(&listing.classes, Some, |number| kept.contains_key(&number));
+    let listing = whole.with_values(&bytes, extra);
+    unpacked.sort_unstable_by(order);
+    let mut found = Found { payload: listing.extra().payload.clone(), unpacked, ..found };
+    found.notes.extend(lacking(&listing, "sample"));
+    found.listing = Arc::new(listing);
+    Ok(found)
+}
+
+/// `found` where no file can be read.
+fn without(found: Found, looked: Vec<Result<Vec<Array>, String>>) -> Result<Found> {
+    let mut unpacked = found.unpacked.clone();
+    for (number, looked) in (0..).zip(looked) {
+        let mut path = Vec::new();
+        found.listing.path(number, &mut path);
+        let reason = looked.err().unwrap_or_else(|| "holds no array".to_owned()).into();
+        unpacked.push(Unpacked { path, class: found.listing.class(number), fate: Fate::Skipped, reason });
+    }
+    unpacked.sort_unstable_by(order);
+    let listing = Arc::new(found.listing.chosen(&found.listing.classes, Some, |_| false));
+    Ok(Found { unpacked, listing, payload: Some(Beside::field(EXTENSION)?), ..found })
+}
