@@ -31,7 +31,7 @@ const OF_IMAGES: [&str; 4] = ["-images", "_images", "-image", "_image"];
 const LOOKS: usize = 64;
 
 /// Datasets after which the file is opened anew: the crate keeps what it has read of each.
-const OPENED: usize = 4096;
+pub(super) const OPENED: usize = 4096;
 
 /// The datasets of groups, one after the other.
 pub(super) struct ImageDatasets {

@@ -20,6 +20,7 @@ mod names;
 mod open;
 mod records;
 mod rows;
+mod sample_groups;
 mod split;
 mod tables;
 mod value_rows;
@@ -33,7 +34,7 @@ use shardpack_format::{
     image_header::SNIFF_BYTES,
 };
 
-use self::{image_datasets::ImageDatasets, records::Records, tables::Layout};
+use self::{image_datasets::ImageDatasets, records::Records, sample_groups::SampleGroups, tables::Layout};
 use super::contain;
 pub use open::is;
 pub use split::stray;
@@ -54,6 +55,12 @@ pub fn walk(path: &Path, wanted: &Wanted, part: Option<&str>) -> Result<Box<dyn 
                     .help("--label-feature PATH names the dataset with their labels"));
             }
             Layout::Rows(tables) => Box::new(Records::new(&file, tables, wanted)) as Box<dyn Images>,
+            Layout::SampleGroups(_) if !wanted.entries.is_unsaid() => {
+                return Err(Error::usage("its samples are values, which a file of labels does not name")
+                    .in_file(path)
+                    .help("--label-feature PATH names the dataset with their labels"));
+            }
+            Layout::SampleGroups(samples) => Box::new(SampleGroups::new(&file, path, samples, are_splits, wanted)?),
             Layout::ImageDatasets(groups) => Box::new(ImageDatasets::new(&file, path, groups, are_splits, wanted)?),
         })
     })?;

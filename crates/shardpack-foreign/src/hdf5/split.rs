@@ -11,7 +11,10 @@ use hdf5_reader::{Attribute, CompoundField, Datatype, Hdf5File, error::Error as 
 use shardpack_format::{Error, Result, formats::foreign::Label};
 
 use super::{
-    OddSplits, names, open,
+    OddSplits,
+    names::{self, Members},
+    open,
+    sample_groups::Samples,
     tables::{Layout, Table},
     values,
 };
@@ -27,7 +30,7 @@ impl Layout {
                 [table] => return Ok(ranges(file, table)?.into_iter().map(|(name, _)| name).collect()),
                 tables => tables.iter().map(|table| table.split.clone()).collect(),
             },
-            Self::ImageDatasets(groups) => {
+            Self::ImageDatasets(groups) | Self::SampleGroups(Samples { groups, .. }) => {
                 groups.iter().map(|one| one.group.split('/').next().and_then(names::split)).collect()
             }
         };
@@ -77,6 +80,12 @@ impl Layout {
             Self::ImageDatasets(mut groups) => {
                 groups.retain(|one| one.group.split('/').next().and_then(names::split).as_deref() == Some(part));
                 if groups.is_empty() { Err(none()) } else { Ok(Self::ImageDatasets(groups)) }
+            }
+            Self::SampleGroups(mut samples) => {
+                let is_own =
+                    |one: &Members| one.group.split('/').next().and_then(names::split).as_deref() == Some(part);
+                samples.groups.retain(is_own);
+                if samples.groups.is_empty() { Err(none()) } else { Ok(Self::SampleGroups(samples)) }
             }
         }
     }

@@ -19,12 +19,13 @@ use super::{
     names::{self, CLASSES, FILENAMES, IMAGES, LABELS, Members, SHAPES, group_of, rank},
     open,
     rows::Rows,
+    sample_groups::{self, Samples},
     value_rows,
     values::{self, Kind},
 };
 
 /// Datasets of a group that are looked at; one with more has a dataset for each image.
-const MOST_TABLES: usize = 64;
+pub(super) const MOST_TABLES: usize = 64;
 /// Groups whose datasets are looked at.
 const MOST_GROUPS: usize = 64;
 /// Rows that are looked at for the first image that is not empty.
@@ -41,6 +42,8 @@ pub(super) enum Layout {
     Rows(Vec<Table>),
     /// A dataset each, in groups that may be classes.
     ImageDatasets(Vec<Members>),
+    /// Samples that are no images, a group each.
+    SampleGroups(Samples),
 }
 
 /// A dataset of images, and what goes with it, by path.
@@ -130,6 +133,12 @@ pub(super) fn layout(file: &Hdf5File, wanted: &Wanted) -> Result<Layout> {
         None => candidates(file, &seen)?,
     };
     if images.is_empty() {
+        let samples = if wanted.image.is_none() { sample_groups::of(&groups, &seen) } else { None };
+        if let Some(samples) = samples
+            && (seen.iter().any(Seen::is_number) || each(file, groups.clone(), &seen).is_err())
+        {
+            return Ok(Layout::SampleGroups(samples));
+        }
         let values = if wanted.image.is_none() { value_rows::tables(&seen) } else { Ok(Vec::new()) };
         // Labels of a byte each are no image.
         if let (Ok(tables), Some(first)) = (&values, seen.first())

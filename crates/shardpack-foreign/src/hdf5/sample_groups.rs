@@ -1,0 +1,322 @@
+//! Samples that are no images, a group each: `/000001/{x, y}`, of which every group has datasets of the same names.
+//!
+//! Holds at all times: one sample is in memory; a dataset is read whole, so one that is longer than what is read at once is refused by
+//! its size; the items of arrays are handed on as they are stored.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    vec::IntoIter,
+};
+
+use hdf5_reader::{Attribute, Dataset, Datatype, Hdf5File, VarLenKind};
+use shardpack_format::{
+    Result,
+    component::Form,
+    formats::foreign::{Label, Other, Plain, Record, Wanted},
+    size,
+};
+
+use super::{
+    super::Lack,
+    Images,
+    description::Seen,
+    image_datasets::OPENED,
+    names::{LABELS, Members, group_of, own_words, rank},
+    open::{self, MOST_BYTES},
+    records,
+    tables::MOST_TABLES,
+    value_rows::dtype,
+    values::{self, Kind, encoded},
+};
+
+/// Fewer groups than these, each of which may be a table by itself, are no samples.
+const FEW_TABLES: usize = 16;
+
+/// Groups of samples, and datasets of the file that are in none.
+#[derive(Debug)]
+pub(super) struct Samples {
+    pub groups: Vec<Members>,
+    pub unused: Vec<String>,
+}
+
+/// The groups among `groups` that are samples: of one depth, with datasets of the same names. `None` where they are tables, as
+/// [`Seen::rows`] tells, splits or classes.
+pub(super) fn of(groups: &[Members], seen: &[Seen]) -> Option<Samples> {
+    let (samples, others): (Vec<&Members>, Vec<_>) = groups.iter().partition(|one| !one.group.is_empty());
+    let (first, _) = (samples.first()?, samples.get(1)?);
+    let depth = |one: &Members| one.group.split('/').count();
+    let last = |one: &Members| one.group.rsplit('/').next().unwrap_or_default().to_owned();
+    let is_alike = |one: &&Members| {
+        depth(one) == depth(first) && one.datasets == first.datasets && !own_words(&last(one)).is_empty()
+    };
+    let are_fields = first.datasets.iter().any(|name| name.chars().any(char::is_alphabetic));
+    if first.datasets.len() > MOST_TABLES || !are_fields || !samples.iter().all(is_alike) {
+        return None;
+    }
+    // A group may be a table of as many rows as each of its datasets has. A few such are tables, of folds or persons; and so are those
+    // that have as many rows in all, unless their groups are numbered.
+    let own: Vec<&Seen> = seen.iter().filter(|one| one.path.contains('/')).collect();
+    let rows_of = |group: &str| own.iter().find(|one| group_of(&one.path) == group).and_then(|one| one.rows());
+    let are_tables = own.iter().all(|one| one.rows().is_some() && one.rows() == rows_of(group_of(&one.path)));
+    let bare = |one: &Members| last(one).replace(|c: char| c.is_ascii_digit(), "");
+    let are_numbered = samples.iter().all(|one| bare(one) == bare(first) && bare(one) != last(one));
+    let are_of_one_length = own.iter().all(|one| one.rows() == own[0].rows());
+    let are_rows = are_tables && (samples.len() < FEW_TABLES || are_of_one_length && !are_numbered);
+    if are_rows || !own.iter().any(|one| one.is_plain) {
+        return None;
+    }
+    Some(Samples {
+        groups: samples.into_iter().cloned().collect(),
+        unused: others.into_iter().flat_map(|one| one.datasets.clone()).collect(),
+    })
+}
+
+/// The samples, one after the other.
+pub(super) struct SampleGroups {
+    path: PathBuf,
+    file: Option<Hdf5File>,
+    /// Objects that were read of `file`.
+    opened: usize,
+    /// Bytes that are to come at most.
+    left: u64,
+    groups: IntoIter<Members>,
+    unused: Vec<String>,
+    are_splits: bool,
+    /// Dataset or attribute that is the label.
+    label: Option<String>,
+    label_number: usize,
+    note: String,
+}
+
+/// What a dataset or an attribute of a sample is.
+enum Found {
+    /// Nothing.
+    Absent,
+    Is(Form, Vec<u8>),
+    /// What cannot be told.
+    Untold,
+}
+
+impl SampleGroups {
+    /// The samples in the file at `path`, whose first parts are splits if `are_splits`.
+    ///
+    /// # Errors
+    /// When the first one cannot be read.
+    pub fn new(file: &Hdf5File, path: &Path, samples: Samples, are_splits: bool, wanted: &Wanted) -> Result<Self> {
+        let label = match (&wanted.label, samples.groups.first()) {
+            _ if wanted.no_labels => None,
+            (Some(name), _) => Some(name.clone()),
+            (None, Some(first)) => label(file, first)?,
+            (None, None) => None,
+        };
+        let count = size::counted(samples.groups.len() as u64, "sample");
+        let names = samples.groups.first().map_or_else(String::new, |first| first.datasets.join(", "));
+        Ok(Self {
+            path: path.to_path_buf(),
+            file: None,
+            opened: 0,
+            left: open::most_unpacked(file),
+            groups: samples.groups.into_iter(),
+            unused: samples.unused,
+            are_splits,
+            label,
+            label_number: wanted.label_number,
+            note: format!("{count}, a group each, of {names}"),
+        })
+    }
+
+    /// The datasets and attributes of a group, their contents behind `out`, with the label if one of them is; or why they cannot be had.
+    fn sample(&mut self, one: &Members, at: u64, out: &mut Vec<u8>) -> Result<Result<(Vec<Other>, Label), Lack>> {
+        let (mut others, mut label) = (Vec::new(), Label::Missing);
+        if self.opened >= OPENED {
+            (self.file, self.opened) = (None, 0);
+        }
+        let file = match &mut self.file {
+            Some(file) => file,
+            slot => slot.insert(open::open(&self.path)?),
+        };
+        self.opened += one.datasets.len() + 1;
+        let mut add = |name: &str, found: Found, out: &mut Vec<u8>| {
+            let (bytes, offset, form) = match found {
+                Found::Absent => return,
+                Found::Untold => (0, None, None),
+                Found::Is(form, content) => {
+                    let offset = at + out.len() as u64;
+                    out.extend_from_slice(&content);
+                    (form.head().len() as u64 + content.len() as u64, Some(offset), Some(form))
+                }
+            };
+            others.push(Other { name: name.to_owned(), bytes, offset, recipe: 0, form });
+        };
+        let is_label = |name: &str| self.label.as_deref() == Some(name);
+        for name in &one.datasets {
+            let path = one.path(name);
+            let damaged = |what: String| Lack::Damaged(format!("dataset {path}: {what}"));
+            let dataset = match file.dataset(&path).map_err(open::cause) {
+                Ok(dataset) => dataset,
+                Err(error) => return Ok(Err(damaged(open::said(&error)))),
+            };
+            let read = match read(&dataset, self.left) {
+                Ok(read) => read,
+                Err(what) => return Ok(Err(damaged(what))),
+            };
+            self.left = self.left.saturating_sub(read.len() as u64);
+            if is_label(name) {
+                label = values::label(&dataset, &read, self.label_number);
+            }
+            match content(&dataset, read) {
+                Ok(found) => add(name, found, out),
+                Err(what) => return Ok(Err(damaged(what))),
+            }
+        }
+        let attributes = match file.group(&one.group).and_then(|group| group.attributes()).map_err(open::cause) {
+            Ok(attributes) => attributes,
+            Err(error) => return Ok(Err(Lack::Damaged(format!("attributes: {}", open::said(&error))))),
+        };
+        for attribute in attributes {
+            let found = of_attribute(&attribute);
+            if is_label(&attribute.name) && !one.datasets.contains(&attribute.name) {
+                label = match &found {
+                    Found::Is(Form::Text, text) => Label::Text(text.clone()),
+                    Found::Is(..) => values::whole(&attribute.datatype, &attribute.raw_data),
+                    Found::Absent | Found::Untold => Label::Missing,
+                };
+            }
+            add(&attribute.name, found, out);
+        }
+        Ok(Ok((others, label)))
+    }
+}
+
+/// Which dataset or attribute of the first sample is called as labels are, and is one number or text.
+fn label(file: &Hdf5File, first: &Members) -> Result<Option<String>> {
+    let mut likely = Vec::new();
+    for name in first.datasets.iter().filter(|_| first.datasets.len() > 1) {
+        let dataset = file.dataset(&first.path(name)).map_err(open::told)?;
+        let is_one = dataset.num_elements().is_ok_and(|items| items == 1);
+        if is_one && matches!(Kind::of(dataset.dtype()), Kind::Byte | Kind::Whole | Kind::Text) {
+            likely.push(name.clone());
+        }
+    }
+    for attribute in file.group(&first.group).and_then(|group| group.attributes()).map_err(open::told)? {
+        let is_one = attribute.num_elements().is_ok_and(|items| items == 1);
+        if is_one && matches!(Kind::of(&attribute.datatype), Kind::Byte | Kind::Whole | Kind::Text) {
+            likely.push(attribute.name);
+        }
+    }
+    let ranked = likely.into_iter().filter_map(|name| Some((rank(&name, &LABELS)?, name)));
+    Ok(ranked.min_by_key(|(rank, _)| *rank).map(|(_, name)| name))
+}
+
+/// All items of a dataset as they are stored.
+fn read(dataset: &Dataset, left: u64) -> Result<Vec<u8>, String> {
+    let length = dataset.raw_byte_len().map_err(|error| open::said(&error))?;
+    if length > MOST_BYTES {
+        return Err(format!("{length} bytes, more than {MOST_BYTES}, which is what is read at once"));
+    }
+    if length as u64 > left {
+        return Err(format!("{length} bytes, more than the file can hold"));
+    }
+    dataset.read_raw_bytes().map_err(|error| open::said(&open::cause(error)))
+}
+
+/// What the items of a dataset are: an array, text, a list of texts, or bytes.
+fn content(dataset: &Dataset, read: Vec<u8>) -> Result<Found, String> {
+    let (item, shape) = (dataset.dtype(), dataset.shape());
+    if let Some(dtype) = dtype(item) {
+        return array(&dtype, shape, read);
+    }
+    let is_one = shape.is_empty() && !read.is_empty();
+    let text = |item: &[u8]| -> Result<String, String> {
+        let mut text = encoded(dataset, item.to_vec())?;
+        text.truncate(text.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1));
+        String::from_utf8(text).map_err(|_| "text that is no UTF-8".to_owned())
+    };
+    Ok(match item {
+        _ if shape.is_empty() && read.is_empty() => Found::Absent,
+        Datatype::VarLen { kind: VarLenKind::Sequence, base, .. } if is_one && dtype(base).is_some() => {
+            let items = values::referred_items(dataset, &read, base)?;
+            return array(&dtype(base).unwrap_or_default(), &[values::said_bytes(&read).into()], items);
+        }
+        Datatype::Opaque { .. } if is_one => Found::Is(Form::Bytes, read),
+        _ if Kind::of(item) != Kind::Text => Found::Untold,
+        _ if is_one => Found::Is(Form::Text, text(&read)?.into_bytes()),
+        _ if shape.len() == 1 && shape[0] <= Plain::MOST_VALUES as u64 => {
+            let bytes = dataset.raw_element_size().map_err(|error| open::said(&error))?.max(1);
+            let texts: Vec<String> = read.chunks_exact(bytes).map(text).collect::<Result<_, _>>()?;
+            let mut out = Vec::new();
+            Plain::write_list(texts.iter().map(|text| Plain::Text(text)), &mut out);
+            Found::Is(Form::Json, out)
+        }
+        _ => Found::Untold,
+    })
+}
+
+fn array(dtype: &str, shape: &[u64], items: Vec<u8>) -> Result<Found, String> {
+    let form = Form::array(dtype, shape).map_err(|error| error.what())?;
+    match form.items_bytes() {
+        Some(bytes) if bytes == items.len() as u64 => Ok(Found::Is(form, items)),
+        // A dataset of no space.
+        _ if items.is_empty() => Ok(Found::Absent),
+        bytes => Err(format!("{} bytes, expected {}", items.len(), bytes.unwrap_or_default())),
+    }
+}
+
+/// What an attribute is; what is neither numbers nor one text cannot be told.
+fn of_attribute(attribute: &Attribute) -> Found {
+    if let Some(dtype) = dtype(&attribute.datatype) {
+        return array(&dtype, &attribute.shape, attribute.raw_data.clone()).unwrap_or(Found::Untold);
+    }
+    let text = match (&attribute.decoded_strings, &attribute.datatype) {
+        (Some(texts), _) if attribute.shape.is_empty() && texts.len() == 1 => texts[0].clone().into_bytes(),
+        (None, Datatype::String { .. }) if attribute.shape.is_empty() && !values::is_reference(&attribute.datatype) => {
+            let end = attribute.raw_data.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+            attribute.raw_data[..end].to_vec()
+        }
+        _ => return Found::Untold,
+    };
+    match str::from_utf8(&text) {
+        Ok(_) => Found::Is(Form::Text, text),
+        Err(_) => Found::Untold,
+    }
+}
+
+impl Images for SampleGroups {
+    fn next(&mut self, at: u64, out: &mut Vec<u8>) -> Result<Option<Record>> {
+        let Some(one) = self.groups.next() else { return Ok(None) };
+        let key = match self.are_splits {
+            true => one.group.split_once('/').map_or(one.group.as_str(), |(_, rest)| rest),
+            false => one.group.as_str(),
+        };
+        let key = key.as_bytes().to_vec();
+        Ok(Some(match self.sample(&one, at, out)? {
+            Err(why) => {
+                out.clear();
+                let why = why.at(&format!("group {}", one.group));
+                Record { key_is_unique: true, ..records::record(at, key, String::new(), Err(why)) }
+            }
+            Ok((others, label)) => {
+                let why = Lack::no_image("a group of values, no image");
+                let named = self.label.clone().filter(|_| label != Label::Missing);
+                Record {
+                    range: at..at + out.len() as u64,
+                    key_is_unique: true,
+                    labels: usize::from(label != Label::Missing),
+                    label_name: named.unwrap_or_default(),
+                    label,
+                    others,
+                    ..records::record(at, key, String::new(), Err(why))
+                }
+            }
+        }))
+    }
+
+    fn notes(&self) -> Vec<String> {
+        vec![self.note.clone()]
+    }
+
+    fn passed(&self) -> BTreeMap<String, u64> {
+        self.unused.iter().map(|path| (format!("dataset {path}"), 1)).collect()
+    }
+}

@@ -1,0 +1,83 @@
+//! Samples that are no images, a group of an HDF5 file each: their datasets and attributes come back from every format to the byte.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
+
+mod support;
+#[path = "support/values.rs"]
+mod values;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use shardpack_reader::Dataset;
+use support::{Bench, run};
+use values::{come_back, convert, verified, write};
+
+/// What `write_groups.py` writes.
+fn written(bench: &Bench) -> PathBuf {
+    let out = bench.at("groups");
+    fs::create_dir(&out).unwrap();
+    assert!(write("SHARDPACK_PYTHON", "write_groups.py", &[out.to_str().unwrap()]));
+    out
+}
+
+fn keys(dst: &Path) -> Vec<String> {
+    let dataset = Dataset::open(dst).unwrap();
+    let mut keys: Vec<_> =
+        (0..dataset.len()).map(|row| String::from_utf8(dataset.row(row).unwrap().key.to_vec()).unwrap()).collect();
+    keys.sort();
+    keys
+}
+
+#[test]
+fn datasets_and_attributes_of_each_group_come_back_through_the_readers_of_each_format() {
+    let bench = Bench::new();
+    let files = written(&bench);
+    for (format, dst) in come_back(&bench, &files.join("groups.h5")) {
+        let dataset = Dataset::open(&dst).unwrap();
+        assert_eq!((dataset.len(), dataset.classes().len()), (30, 3), "{format}");
+        assert!(keys(&dst)[7].contains("000007"), "{format}: {:?}", keys(&dst));
+    }
+    let source = files.join("latest.h5");
+    let dst = bench.at("latest");
+    convert(&source, &dst, &[]).code(0).says("30 samples, a group each, of big, compact");
+    verified(&dst);
+    run(&["verify", dst.to_str().unwrap(), "--quiet", "--against", source.to_str().unwrap()]).code(0);
+}
+
+#[test]
+fn groups_of_splits_are_splits_and_groups_of_tables_are_rows() {
+    let bench = Bench::new();
+    let files = written(&bench);
+    let dst = bench.at("splits");
+    run(&["convert", files.join("splits.h5").to_str().unwrap(), dst.to_str().unwrap()]).code(0);
+    let samples = |name: &str| Dataset::open(dst.join(name)).unwrap().len();
+    assert_eq!((samples("train"), samples("test")), (5, 3));
+    // Numbered groups are samples though all have as many rows; others are as they were.
+    let dst = bench.at("alike");
+    convert(&files.join("alike.h5"), &dst, &[]).code(0);
+    assert_eq!(Dataset::open(&dst).unwrap().len(), 20);
+    let dst = bench.at("tables");
+    convert(&files.join("tables.h5"), &dst, &[]).code(0);
+    assert_eq!(Dataset::open(&dst).unwrap().len(), 9);
+    convert(&files.join("folds.h5"), &bench.at("no"), &[]).code(2).says("datasets of different numbers of rows");
+}
+
+#[test]
+fn a_damaged_dataset_is_of_its_group_alone() {
+    let bench = Bench::new();
+    let source = written(&bench).join("groups.h5");
+    let mut bytes = fs::read(&source).unwrap();
+    // A chunk that is packed: that of `x` of the second group is the first.
+    let at = bytes.windows(2).position(|bytes| bytes == b"\x78\x5e" || bytes == b"\x78\x9c").unwrap();
+    bytes[at + 5] ^= 0xff;
+    fs::write(&source, bytes).unwrap();
+    let ran = convert(&source, &bench.at("no"), &[]).code(1);
+    ran.says("group 0000").says("dataset 0000");
+    let dst = bench.at("skipped");
+    let ran = convert(&source, &dst, &["--on-bad", "skip", "--json"]).code(0).json();
+    assert_eq!(ran["unpacked"].as_array().unwrap().len(), 1, "{ran}");
+    assert_eq!(Dataset::open(&dst).unwrap().len(), 29);
+    run(&["verify", source.to_str().unwrap()]).code(1).says("group 0000");
+}
