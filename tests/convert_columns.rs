@@ -99,8 +99,8 @@ fn columns_features_and_datasets_go_along_as_the_libraries_wrote_them() {
         left(&[("component __index_level_0__", 5), ("component blobs", 5), ("component day", 5)]),
         left(&[("component captions", 1), ("component image/height", 5)]),
         left(&[("component wide", 5), ("dataset huge", 1), ("dataset mean", 1), ("dataset points", 1)]),
-        left(&[("component width", 4)]),
-        left(&[("component width", 5)]),
+        left(&[]),
+        left(&[]),
     ];
     for (file, not_told) in FILES.into_iter().zip(not_told) {
         let (source, expected) = (folder.join(file), &all[file]);
@@ -117,7 +117,12 @@ fn columns_features_and_datasets_go_along_as_the_libraries_wrote_them() {
                     }
                 }
             }
-            assert_eq!(found(&dst), expected, "{file}, {format}");
+            let mut found = found(&dst);
+            if format != "webdataset" {
+                // These have numbers as what they are; tests/values.rs reads them.
+                found.values_mut().chain(expected.values_mut()).for_each(|one| drop(one.remove("width.json")));
+            }
+            assert_eq!(found, expected, "{file}, {format}");
             assert_eq!(ignored(&dst), not_told, "{file}, {format}");
             verify(&dst, &source, &[]);
             if format == "webdataset" {

@@ -6,13 +6,14 @@ mod support;
 mod values;
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
 };
 
 use shardpack_reader::Dataset;
 use support::{Bench, folder_hash, run};
-use values::{READERS, come_back, convert, expected, read, verified, write};
+use values::{READERS, Told, come_back, convert, expected, read, verified, write};
 
 /// What `write_values.py` writes.
 fn written(bench: &Bench) -> PathBuf {
@@ -121,6 +122,59 @@ fn components_are_chosen_by_the_names_of_fields() {
     convert(&source, &rec, &["--format", "recordio", "--components", "none"]).code(2).says("a label in every record");
     convert(&source.with_file_name("tuples.lmdb"), &rec, &["--format", "recordio"]).code(0);
     verified(&rec);
+}
+
+#[test]
+fn values_beside_an_image_go_along() {
+    let bench = Bench::new();
+    let values = written(&bench);
+    let names = |told: &[Told]| told.iter().flat_map(|one| one.keys().cloned()).collect::<BTreeSet<_>>();
+    for (name, components) in [
+        ("pictures.lmdb", &["boxes.json", "caption", "cls", "embedding.npy", "jpg", "points.npy", "score.npy"][..]),
+        ("pictures-pairs.lmdb", &["cls", "jpg", "x2.npy"]),
+    ] {
+        let source = values.join(name);
+        run(&["verify", source.to_str().unwrap()]).code(0);
+        let expected = expected(&source);
+        let mut of_formats = Vec::new();
+        for (format, _) in READERS {
+            let dst = bench.at(&format!("{name}-{format}"));
+            convert(&source, &dst, &["--format", format]).code(0);
+            verified(&dst);
+            run(&["verify", dst.to_str().unwrap(), "--quiet", "--against", source.to_str().unwrap()]).code(0);
+            if let Some(mut found) = read(format, &dst) {
+                let wanted = names(&expected);
+                found.iter_mut().for_each(|one| one.retain(|name, _| wanted.contains(name) && name != "caption"));
+                let mut expected = expected.clone();
+                expected.iter_mut().for_each(|one| drop(one.remove("caption")));
+                found.sort();
+                expected.sort();
+                assert_eq!(found, expected, "{name} {format}");
+            }
+            of_formats.push((format, dst));
+        }
+        let dataset = Dataset::open(&of_formats[0].1).unwrap();
+        let mut known = dataset.manifest().components.clone();
+        known.sort();
+        assert_eq!((known, dataset.classes().len()), (components.iter().map(ToString::to_string).collect(), 3));
+        for (from, source) in &of_formats {
+            for (to, same) in &of_formats {
+                let dst = bench.at(&format!("{name}-{from}-{to}"));
+                convert(source, &dst, &["--format", to]).code(0);
+                assert_eq!(folder_hash(&dst), folder_hash(same), "{name}: {from} to {to}");
+                fs::remove_dir_all(dst).unwrap();
+            }
+        }
+    }
+    // Changed images keep what is beside them, and who wants nothing of it reads the image alone.
+    let source = values.join("pictures.lmdb");
+    let small = bench.at("small");
+    convert(&source, &small, &["--resize", "16", "--encode", "png"]).code(0);
+    verified(&small);
+    let none = bench.at("none");
+    let told = convert(&source, &none, &["--components", "none", "--json"]).code(0).json();
+    assert_eq!(told["ignored_files"]["component boxes"], 30, "{told}");
+    run(&["verify", none.to_str().unwrap(), "--quiet", "--against", source.to_str().unwrap()]).code(0);
 }
 
 #[test]

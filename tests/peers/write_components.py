@@ -192,7 +192,8 @@ def databases(coding):
         def of(n):
             if coding == "pickle" and n == 4:
                 return {"x2": b"unnamed"}
-            return {"caption": None if n == 1 else f"a caption, naïve {n}".encode(), "raw_tag": b"\0\xff%d" % n}
+            caption = None if n == 1 else f"a caption, naïve {n}".encode()
+            return {"caption": caption, "raw_tag": b"\0\xff%d" % n, "width.json": str(3 + n).encode()}
 
         return of
 

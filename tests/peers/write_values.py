@@ -7,6 +7,7 @@
 - `msgpack.lmdb`: the numbers, text and lists of such as msgpack;
 - `partly.lmdb`: pickled dicts whose `label` one lacks; `many.lmdb`: 5,000 of them as a list in one value;
 - `tensors.lmdb`: pickled dicts of tensors of PyTorch;
+- `pictures.lmdb`, `pictures-pairs.lmdb`: pickled dicts, and tuples, of an image, a label, and values beside them;
 - `table.h5`: datasets `x` and `y` of as many rows.
 
 Beside each lies NAME.json: for every sample what each of its fields is, as `read_values.py` tells it.
@@ -110,6 +111,22 @@ def main():
     tensors = {"table": table, "transposed": table.T, "row": table[1], "column": table[:, 2], "part": table[::2, 1:3]}
     tensors |= {"label": 7, "scalar": np.float16(0.5), "none": np.zeros((0, 3), "i4"), "flags": np.array([True, False])}
     expect(os.path.join(out, "tensors.lmdb"), [tensors | {"complex": np.array([1 + 2j], "c8")}] * 4)
+
+    photo = os.path.join(os.path.dirname(__file__), "../../fixtures/photos/textures/fur.jpg")
+    with open(photo, "rb") as file:
+        image = file.read()
+    pictures = []
+    for number in range(30):
+        boxes = [[number, 1.5, 2, 3]] * (number % 3)
+        embedding = random.normal(size=16).astype(np.float32)
+        fields = {"boxes": boxes, "score": np.float16(number), "embedding": embedding, "caption": f"no {number}"}
+        pictures.append(fields | {"points": random.integers(0, 9, size=(number % 4, 2))})
+    with_image = [{"image": image + bytes([number]), "label": number % 3} | fields for number, fields in enumerate(pictures)]
+    write(os.path.join(out, "pictures.lmdb"), enumerate(with_image))
+    expect(os.path.join(out, "pictures.lmdb"), pictures)
+    pairs = [(sample["image"], sample["label"], sample["embedding"]) for sample in with_image]
+    write(os.path.join(out, "pictures-pairs.lmdb"), enumerate(pairs))
+    expect(os.path.join(out, "pictures-pairs.lmdb"), [{"x2": embedding} for _, _, embedding in pairs])
 
     row = lambda number: {"x": np.full(2, number, np.float32), "label": number % 3}
     partly = [row(number) for number in range(20)]

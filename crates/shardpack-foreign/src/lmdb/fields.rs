@@ -107,6 +107,14 @@ thread_local! {
 /// # Errors
 /// When the value is damaged.
 pub fn component(fetched: &[u8], recipe: u32) -> Result<Vec<u8>> {
+    with_field(fetched, recipe, |field| content::content(field, fetched).map_err(Error::data))
+}
+
+/// What `make` makes of the field that `recipe` tells, of the value that was fetched.
+///
+/// # Errors
+/// When the value is damaged.
+pub(super) fn with_field<T>(fetched: &[u8], recipe: u32, make: impl FnOnce(&Value) -> Result<T>) -> Result<T> {
     let kept = |shift: u32, bits: u32| (recipe >> shift & ((1 << bits) - 1)) as usize;
     let coding = CODINGS.get(kept(CODING_SHIFT, 2)).copied().filter(|_| recipe & IS_FIELD != 0);
     let coding = coding.ok_or_else(|| Error::data("its value is not what it was"))?;
@@ -116,18 +124,20 @@ pub fn component(fetched: &[u8], recipe: u32) -> Result<Vec<u8>> {
         Some(last) => last,
         None => Kept { coding, bytes: fetched.to_vec(), value: coding.decoded(fetched).map_err(Error::data)? },
     };
-    let content = content_of(&now.value, fetched, sample, field);
+    let made = field_of(&now.value, fetched, sample, field).and_then(make);
     KEPT.set(Some(now).filter(|now| now.bytes.len() <= MOST_KEPT_BYTES));
-    content
+    made
 }
 
-fn content_of(value: &Value, fetched: &[u8], sample: usize, field: usize) -> Result<Vec<u8>> {
+fn field_of<'v>(value: &'v Value, fetched: &[u8], sample: usize, field: usize) -> Result<&'v Value> {
     let gone = || Error::data("its value is not what it was");
-    let samples = samples(value);
-    let sample = samples.get(sample).ok_or_else(gone)?;
-    let fields = named(sample, fetched);
-    let (_, field) = fields.get(field).ok_or_else(gone)?;
-    content::content(field, fetched).map_err(Error::data)
+    let sample = samples(value).get(sample).copied().ok_or_else(gone)?;
+    named(sample, fetched).get(field).map(|(_, field)| *field).ok_or_else(gone)
+}
+
+/// The number of the field of a sample that `wanted` is.
+pub(super) fn number_of(sample: &Value, input: &[u8], wanted: &Value) -> Option<usize> {
+    named(sample, input).iter().position(|(_, value)| std::ptr::eq(*value, wanted))
 }
 
 /// The samples in a value: the items of a list of lists or maps, or the value itself.

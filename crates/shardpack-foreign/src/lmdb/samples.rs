@@ -33,7 +33,7 @@ use super::{
     metadata::Metadata,
     overrides::{LabelFrom, Overrides},
     pattern::label,
-    values::{Coding, Found, Held, IMAGES, LABELS, of_image, recipe},
+    values::{self, Coding, Found, Held, IMAGES, LABELS, of_image, recipe},
 };
 
 /// Entries of an environment that may all be names of databases.
@@ -179,6 +179,9 @@ fn name_of(data: &Path) -> Vec<u8> {
     class_of(data).unwrap_or_else(|| name().unwrap_or_default().to_string_lossy().trim_end_matches("_lmdb").into())
 }
 
+/// A sample, where what its image is made of lies, and how it is made of that.
+type Ready = (Record, Option<(Range<u64>, u32)>);
+
 /// The samples of an environment, in the order of its pages.
 struct Samples {
     walk: Walk,
@@ -197,7 +200,7 @@ struct Samples {
     wanted: Wanted,
     value: Vec<u8>,
     /// Samples of the last value that are to come.
-    ready: VecDeque<Record>,
+    ready: VecDeque<Ready>,
     /// Where the image of the last record lies, and how it is made.
     image: Option<(Range<u64>, u32)>,
     /// Entries that are samples, and samples in them.
@@ -293,8 +296,8 @@ impl Samples {
         (label, name)
     }
 
-    fn record(&mut self, entry: &Entry, found: Found, number: Option<usize>, beside: Option<&Label>) -> Record {
-        let Found { mut held, label, filename, others, mut fields, label_field } = found;
+    fn record(&mut self, entry: &Entry, found: Found, number: Option<usize>, beside: Option<&Label>) -> Ready {
+        let Found { mut held, label, filename, others, mut fields, image_field, label_field } = found;
         if number.is_some_and(|number| number >= fields::MOST_SAMPLES) && !fields.is_empty() {
             let what =
                 format!("one of more than {} samples of values in one entry, which are not read", fields::MOST_SAMPLES);
@@ -330,6 +333,13 @@ impl Samples {
             let offset = fetch.start;
             Ok(Image { name: String::new(), fetch, bytes, offset, in_parts: recipe != 0, recipe })
         });
+        let place = image.as_ref().ok().map(|image| (image.fetch.clone(), image.recipe));
+        // What fields are made of is fetched whole, and that is as long as what the image is made of.
+        let within = image_field.and_then(|field| values::within(self.coding, field)).filter(|_| !fields.is_empty());
+        let image = image.map(|image| match within {
+            Some(recipe) => Image { fetch: start..entry.value.end, offset: start, in_parts: true, recipe, ..image },
+            None => image,
+        });
         let others = others.into_iter().map(|(name, place)| Other {
             name,
             bytes: place.as_ref().map_or(0, |place| place.len() as u64),
@@ -346,7 +356,7 @@ impl Samples {
         };
         let others = others.chain(fields.into_iter().map(of_field));
         let is_damaged = matches!(image, Err(Lack::Damaged(_)));
-        Record {
+        let record = Record {
             others: others.collect(),
             range: entry.value.clone(),
             key,
@@ -358,7 +368,8 @@ impl Samples {
             label,
             is_damaged,
             image: image.map_err(Lack::what),
-        }
+        };
+        (record, place)
     }
 
     /// What is only known once all entries were seen.
@@ -405,10 +416,10 @@ impl Samples {
         let is_image = self.coding == Coding::Image && Kind::of(first) != Kind::Unknown;
         let number = entry.key.strip_prefix(LABEL_KEY);
         let shown = || String::from_utf8_lossy(&entry.key).into_owned();
-        let refused = |why: String| {
+        let lacking = |why: String| {
             let mut record = Record::numbered(entry.value.clone(), 0, why);
             (record.key, record.key_is_unique) = (entry.key.clone(), true);
-            record
+            (record, None)
         };
         match (&self.labels, number) {
             (Labels::Beside, Some(number)) => {
@@ -418,12 +429,12 @@ impl Samples {
                     None => {
                         let why =
                             format!("a label without its image: there is no {:?}", String::from_utf8_lossy(&image));
-                        self.ready.push_back(refused(why));
+                        self.ready.push_back(lacking(why));
                     }
                 }
             }
             (Labels::Beside, None) if is_image => {
-                self.ready.push_back(refused("an image whose key does not begin with image-, as others do".to_owned()));
+                self.ready.push_back(lacking("an image whose key does not begin with image-, as others do".to_owned()));
             }
             (Labels::Beside, None) if is_sample(&entry.key) => self.pass("entry that is neither image-… nor label-…"),
             _ if is_image => self.read(entry)?,
@@ -460,11 +471,8 @@ impl foreign::Walk for Samples {
                 Some(entry) => self.read(&entry)?,
             }
         }
-        let record = self.ready.pop_front();
-        self.image = record
-            .as_ref()
-            .and_then(|record| record.image.as_ref().ok())
-            .map(|image| (image.fetch.clone(), image.recipe));
+        let (record, image) = self.ready.pop_front().unzip();
+        self.image = image.flatten();
         Ok(record)
     }
 

@@ -9,6 +9,7 @@ use std::{borrow::Cow, ops::Range, sync::Arc};
 
 use shardpack_format::{
     Error, Result,
+    component::Form,
     formats::foreign::{Label, Wanted},
     hash,
     image_header::{Kind, SNIFF_BYTES},
@@ -115,8 +116,11 @@ pub(super) struct Found {
     pub filename: Option<Vec<u8>>,
     /// What else there is: what it is called, and where it lies in the value if it is text or bytes that lie there as they are.
     pub others: Vec<(String, Option<Range<usize>>)>,
-    /// Where it has no image: its fields, and the name of that which is its label.
+    /// Its fields, where it has no image; else those that are numbers, lists, maps and arrays, which are not in `others` then.
     pub fields: Vec<Field>,
+    /// The number of the field that is its image, where there are such.
+    pub image_field: Option<usize>,
+    /// Where it has no image: the name of the field that is its label.
     pub label_field: Option<String>,
 }
 
@@ -126,7 +130,15 @@ impl Found {
     }
 
     fn of(held: std::result::Result<Held, Lack>) -> Self {
-        Self { held, label: Label::Missing, filename: None, others: Vec::new(), fields: Vec::new(), label_field: None }
+        Self {
+            held,
+            label: Label::Missing,
+            filename: None,
+            others: Vec::new(),
+            fields: Vec::new(),
+            image_field: None,
+            label_field: None,
+        }
     }
 }
 
@@ -201,7 +213,14 @@ fn samples_of(value: &Value, input: &[u8], wanted: &Wanted) -> Vec<Found> {
         Some(items) if items.len() > 1 && items.iter().all(|item| is_image(item, input)) => {
             items.iter().map(|item| Found::of(held_by(item))).collect()
         }
-        _ => fields::samples(value).into_iter().map(|sample| or_fields(sample, input, wanted)).collect(),
+        _ => {
+            let of = |sample: &Value| match or_fields(sample, input, wanted) {
+                // Of several samples in a value, none is the value.
+                found if found.held.is_ok() && std::ptr::eq(sample, value) => with_fields(found, value, input, wanted),
+                found => found,
+            };
+            fields::samples(value).into_iter().map(of).collect()
+        }
     }
 }
 
@@ -221,6 +240,28 @@ fn or_fields(sample: &Value, input: &[u8], wanted: &Wanted) -> Found {
     let (label, label_field) = told.map_or((Label::Missing, None), |(label, name)| (label, Some(name)));
     let fields = fields::fields(sample, input);
     Found { fields, label, label_field, ..Found::nothing(Lack::NoImage(no_image)) }
+}
+
+/// A sample with an image, and the fields beside it that are no text or bytes: these go along as they are.
+fn with_fields(mut found: Found, value: &Value, input: &[u8], wanted: &Wanted) -> Found {
+    let image = match value.items() {
+        Some(items) => image_of(items).map(|place| &items[place]),
+        None => field(value, input, &wanted.image, &IMAGES),
+    };
+    found.image_field = image.and_then(|image| fields::number_of(value, input, image));
+    if found.image_field.is_some() {
+        let is_left = |name: &str| found.others.iter().any(|(other, place)| other == name && place.is_none());
+        let is_value = |field: &Field| !matches!(field.form, Ok((Form::Text | Form::Bytes, _)) | Err(_));
+        let is_meant = |field: &Field| is_value(field) && is_left(&field.name) && wanted.wants(&field.name);
+        found.fields = fields::fields(value, input).into_iter().filter(is_meant).collect();
+        found.others.retain(|(name, place)| place.is_some() || !found.fields.iter().any(|field| field.name == *name));
+    }
+    found
+}
+
+/// Which item of a list is the image, if the list is a sample.
+fn image_of(items: &[Value]) -> Option<usize> {
+    items.iter().position(|item| matches!(item, Value::Bytes(_)) || item.has_axes())
 }
 
 /// Samples whose images, labels and names stand in lists or arrays of their own; `None` where that is not so.
@@ -321,15 +362,14 @@ fn sample_of(value: &Value, input: &[u8], wanted: &Wanted) -> Found {
             label: label.map_or(Label::Missing, |label| label_of(label, input)),
             filename: filename.map(|name| name.into_owned().into_bytes()),
             others: others.collect(),
-            fields: Vec::new(),
-            label_field: None,
+            ..Found::nothing(Lack::no_image(""))
         };
     }
     let Some(items) = value.items() else {
         return Found::of(held_by(value));
     };
     // (image, label), in either order.
-    let image = items.iter().position(|item| matches!(item, Value::Bytes(_)) || item.has_axes());
+    let image = image_of(items);
     let others = items.iter().enumerate().filter(|(number, _)| Some(*number) != image);
     let labels: Vec<_> = others.clone().map(|(_, item)| label_of(item, input)).collect();
     // What has no name is called by its place, from 0.
@@ -337,8 +377,6 @@ fn sample_of(value: &Value, input: &[u8], wanted: &Wanted) -> Found {
     let others = others.filter_map(|(_, (place, item))| other(format!("x{place}"), item));
     Found {
         others: others.collect(),
-        fields: Vec::new(),
-        label_field: None,
         held: image.map_or_else(|| Err(Lack::no_image("a list without bytes")), |image| held_by(&items[image])),
         label: match labels.get(wanted.label_number) {
             // Nothing in a list has a name.
@@ -347,7 +385,7 @@ fn sample_of(value: &Value, input: &[u8], wanted: &Wanted) -> Found {
             None if wanted.label_number == 0 => Label::Missing,
             None => Label::Unfit(format!("it has {} labels, number {} is wanted", labels.len(), wanted.label_number)),
         },
-        filename: None,
+        ..Found::nothing(Lack::no_image(""))
     }
 }
 
@@ -403,13 +441,17 @@ fn label_of(value: &Value, input: &[u8]) -> Label {
 //
 //     bit 0 each byte is a character of UTF-8   bit 1 pixels   bit 2 Fortran's order   bits 3, 4 what bits 12 to 30 hold:
 //     0 of two axes the last   1 of three the last, below 16, times 2^15, and the second   2 the first and the second
-//     likewise   3 the last times 2^9, and the second   bit 5 planes of blue, green and red, to be woven into pixels of red, green
+//     likewise   3 the last times 2^9, and the second   bit 6 of a value that is fetched whole, the image is a field: see
+//     `fields.rs`   bit 5 planes of blue, green and red, to be woven into pixels of red, green
 //     and blue
 const LATIN1: u32 = 1;
 const PIXELS: u32 = 2;
 const FORTRAN: u32 = 4;
 const FORM_SHIFT: u32 = 3;
 const BLUE_PLANES: u32 = 32;
+/// The value is fetched whole; what is above is the recipe of the field that is its image.
+const WITHIN: u32 = 64;
+const WITHIN_SHIFT: u32 = 7;
 const SHAPE_SHIFT: u32 = 12;
 /// Bits of a shape, and those of the second axis of three.
 const SHAPE_BITS: u32 = 19;
@@ -453,11 +495,24 @@ pub(super) fn recipe(held: &Held) -> std::result::Result<(Range<usize>, usize, u
     Ok((range, head.len() + part.len(), recipe))
 }
 
+/// How the image is made that is field `field` of a value which is fetched whole; `None` where that cannot be kept.
+pub(super) fn within(coding: Coding, field: usize) -> Option<u32> {
+    fields::recipe(coding, 0, field).map(|recipe| recipe << WITHIN_SHIFT | WITHIN)
+}
+
 /// Makes the image of what was fetched of a value, as `recipe` says.
 ///
 /// # Errors
 /// When it is damaged.
 pub fn image(fetched: &[u8], recipe: u32) -> Result<Cow<'_, [u8]>> {
+    if recipe & WITHIN != 0 {
+        return fields::with_field(fetched, recipe >> WITHIN_SHIFT, |field| {
+            let held = held_by(field).map_err(|lack| Error::data(lack.what()))?;
+            let (place, _, recipe) = self::recipe(&held).map_err(Error::data)?;
+            let bytes = fetched.get(place).ok_or_else(|| Error::data("its value is not what it was"))?;
+            image(bytes, recipe).map(|image| Cow::Owned(image.into_owned()))
+        });
+    }
     let bytes = match recipe & LATIN1 {
         0 => Cow::Borrowed(fetched),
         _ => {
