@@ -68,6 +68,10 @@ impl Walk for Checked {
         self.walk.content(out)
     }
 
+    fn wider(&self) -> &[Option<u32>] {
+        self.walk.wider()
+    }
+
     fn understood(&self) -> Vec<String> {
         self.walk.understood()
     }

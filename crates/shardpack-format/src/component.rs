@@ -14,6 +14,12 @@ use crate::{Error, Result, npy};
 
 /// Most axes of an array; numpy 1 has no more.
 pub const MAX_AXES: usize = 32;
+/// The dtype of a whole number of 64 bits, as numpy writes it.
+const INT64: &str = "<i8";
+/// That of a float of 64 bits.
+const FLOAT64: &str = "<f8";
+/// The NaN that the word for it is read as.
+const NAN_BITS: u64 = 0x7ff8_0000_0000_0000;
 
 /// What the component of one sample is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -58,6 +64,27 @@ impl Form {
             Self::Text => "txt",
             Self::Json | Self::Int | Self::Float => "json",
             Self::Array { .. } => "npy",
+        }
+    }
+
+    /// That of a float64: an array without axes where it is a NaN whose bits JSON cannot tell.
+    pub fn of_float(number: f64) -> Self {
+        match number.is_nan() && number.to_bits() != NAN_BITS {
+            true => Self::Array { dtype: FLOAT64.to_owned(), shape: Vec::new() },
+            false => Self::Float,
+        }
+    }
+
+    /// What a single value is where others of its field are lists of any length, or floats that JSON cannot tell: a list of
+    /// one, or an array without axes.
+    pub fn wider(&self) -> Option<Self> {
+        let array = |dtype: &str, shape: &[u64]| Some(Self::Array { dtype: dtype.to_owned(), shape: shape.to_vec() });
+        match self {
+            Self::Int => array(INT64, &[1]),
+            Self::Float => array(FLOAT64, &[]),
+            Self::Text => Some(Self::Json),
+            Self::Array { dtype, shape } if shape.is_empty() => array(dtype, &[1]),
+            Self::Bytes | Self::Json | Self::Array { .. } => None,
         }
     }
 
@@ -282,26 +309,33 @@ pub fn item_bytes(dtype: &str) -> Option<u64> {
     (is_known && is_spelled).then_some(if kind == 'U' { 4 * count } else { count })
 }
 
+/// Dtypes of numbers in the order of bytes of all machines of today, and the names that numpy has for them.
+const NUMPY_NAMES: [(&str, &str); 14] = [
+    ("|b1", "bool"),
+    ("|i1", "int8"),
+    ("|u1", "uint8"),
+    ("<i2", "int16"),
+    ("<u2", "uint16"),
+    ("<i4", "int32"),
+    ("<u4", "uint32"),
+    ("<i8", "int64"),
+    ("<u8", "uint64"),
+    ("<f2", "float16"),
+    ("<f4", "float32"),
+    ("<f8", "float64"),
+    ("<c8", "complex64"),
+    ("<c16", "complex128"),
+];
+
 /// The name that numpy has for a dtype of numbers in the order of bytes of all machines of today: `float32` for `<f4`;
 /// `None` for all others.
 pub fn numpy_name(dtype: &str) -> Option<&'static str> {
-    Some(match dtype {
-        "|b1" => "bool",
-        "|i1" => "int8",
-        "|u1" => "uint8",
-        "<i2" => "int16",
-        "<u2" => "uint16",
-        "<i4" => "int32",
-        "<u4" => "uint32",
-        "<i8" => "int64",
-        "<u8" => "uint64",
-        "<f2" => "float16",
-        "<f4" => "float32",
-        "<f8" => "float64",
-        "<c8" => "complex64",
-        "<c16" => "complex128",
-        _ => return None,
-    })
+    NUMPY_NAMES.iter().find(|(known, _)| *known == dtype).map(|(_, name)| *name)
+}
+
+/// The dtype that numpy has this name for, see [`numpy_name`]; `None` for all others.
+pub fn of_numpy_name(name: &str) -> Option<&'static str> {
+    NUMPY_NAMES.iter().find(|(_, known)| *known == name).map(|(dtype, _)| *dtype)
 }
 
 #[cfg(test)]
@@ -354,6 +388,18 @@ mod tests {
         let of = |text: &str| text.parse::<Type>().unwrap();
         assert!(of("<f4[?x64]").takes(&array("<f4", &[1, 64])) && !of("<f4[?x64]").takes(&array("<f4", &[1, 63])));
         assert!(of("json?").takes(&Form::Int) && !of("int").takes(&Form::Float));
+    }
+
+    #[test]
+    fn single_values_are_wider_where_others_are_lists() {
+        let wider = |form: Form| form.wider().map(|form| form.to_string());
+        assert_eq!(wider(Form::Int).as_deref(), Some("<i8[1]"));
+        assert_eq!(wider(array("<f4", &[])).as_deref(), Some("<f4[1]"));
+        assert_eq!(wider(Form::Text).as_deref(), Some("json"));
+        assert_eq!(Form::of_float(1.0).wider().unwrap(), Form::of_float(f64::from_bits(NAN_BITS | 5)));
+        assert_eq!(Form::of_float(f64::from_bits(NAN_BITS)), Form::Float);
+        assert_eq!((wider(array("<f4", &[1])), wider(Form::Bytes)), (None, None));
+        assert_eq!((of_numpy_name("float16"), of_numpy_name("<f2")), (Some("<f2"), None));
     }
 
     #[test]

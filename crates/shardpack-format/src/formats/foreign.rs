@@ -238,6 +238,8 @@ pub struct Other {
 impl Other {
     /// Recipes are numbers below this.
     pub const RECIPES: u32 = 1 << 23;
+    /// Added to the recipe of a single value, makes it what [`Form::wider`] says, see [`Walk::wider`].
+    pub const WIDER: u32 = 1;
 }
 
 /// A record of a shard.
@@ -379,6 +381,12 @@ pub trait Walk {
     /// As [`Walk::image`].
     fn content(&mut self, out: &mut Vec<u8>) -> Result<()> {
         self.image(out)
+    }
+
+    /// Of each of the other fields of the record that [`Walk::next`] gave last the length in bytes of what [`Form::wider`] says of
+    /// it, where it is a single value of a field that may be a list, or told from its content, elsewhere; nothing, where none is.
+    fn wider(&self) -> &[Option<u32>] {
+        &[]
     }
 
     /// How the file was understood where it does not say so itself, in a few words each.

@@ -5,6 +5,7 @@
 
 mod columns;
 mod pixels;
+mod values;
 
 use std::{borrow::Cow, ops::Range};
 
@@ -47,11 +48,14 @@ impl Foreign for Mds {
     }
 
     fn component_bytes(&self, recipe: u32) -> Option<usize> {
-        columns::number_bytes(recipe)
+        values::fetched_bytes(recipe).or_else(|| columns::number_bytes(recipe))
     }
 
     fn component(&self, fetched: &[u8], recipe: u32) -> Result<Vec<u8>> {
-        columns::text(fetched, recipe)
+        match values::fetched_bytes(recipe) {
+            Some(_) => values::content(fetched, recipe),
+            None => columns::text(fetched, recipe),
+        }
     }
 }
 
@@ -211,6 +215,10 @@ impl Walk for Shard {
             }
         }
         Ok(())
+    }
+
+    fn wider(&self) -> &[Option<u32>] {
+        self.columns.wider()
     }
 
     fn lost(&mut self) -> Vec<Error> {

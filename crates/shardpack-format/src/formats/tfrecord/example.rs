@@ -115,6 +115,33 @@ impl<'a> Example<'a> {
         values
     }
 
+    /// The numbers of `list`, little-endian, one behind the other; nothing for one of bytes.
+    pub(super) fn items(&self, list: &List) -> Vec<u8> {
+        let mut items = Vec::with_capacity(usize::try_from(list.bytes).unwrap_or(0));
+        // As above.
+        let _ = each(self.data, list.range.clone(), list.kind, &mut |value| {
+            match value {
+                Value::Float(number) => items.extend_from_slice(&number.to_le_bytes()),
+                Value::Int(number) => items.extend_from_slice(&number.to_le_bytes()),
+                Value::Bytes(_) => return false,
+            }
+            true
+        });
+        items
+    }
+
+    /// Where the numbers of a list of floats lie in the data, if they lie there one behind the other.
+    pub(super) fn packed_floats(&self, list: &List) -> Option<Range<usize>> {
+        if list.kind != Kind::Floats {
+            return None;
+        }
+        if list.values == 0 {
+            return Some(list.range.start..list.range.start);
+        }
+        let first = Wire::new(self.data, list.range.clone()).next().ok()??.bytes(1)?;
+        (first.len() as u64 == list.bytes).then_some(first)
+    }
+
     /// A list as text: its value if it is one number, else a list of all of them; `None` where one is bytes that are no text, or
     /// where they are more than [`Plain::MOST_VALUES`].
     pub(super) fn text(&self, list: &List) -> Option<Vec<u8>> {

@@ -21,15 +21,15 @@ const MOST_DIGITS: usize = 10;
 /// The least and the largest number, below and above 0, that colours as floating point have.
 const PLAUSIBLE: std::ops::RangeInclusive<f32> = 1e-9..=1e9;
 
-/// All before the pixels in the file of an array, if `bytes` are the pixels of an image whose size `example` tells.
-pub(super) fn head(example: &Example<'_>, data: &[u8], bytes: &[u8]) -> Option<Vec<u8>> {
+/// All before the pixels in the file of an array, if `bytes`, the feature `key`, are the pixels of an image whose size `example` tells.
+pub(super) fn head(example: &Example<'_>, data: &[u8], key: &[u8], bytes: &[u8]) -> Option<Vec<u8>> {
     let length = bytes.len() as u64;
     let mut shapes: Vec<Vec<u64>> = Vec::new();
-    match of_name(example, &SHAPES, |list| axes(example, data, list)) {
+    match of_name(example, &SHAPES, Some(key), |list| axes(example, data, list)) {
         Some(shape) => shapes.push(shape),
         None => {
             let one = |names: &[&str]| {
-                of_name(example, names, |list| axes(example, data, list).filter(|axes| axes.len() == 1))
+                of_name(example, names, None, |list| axes(example, data, list).filter(|axes| axes.len() == 1))
                     .map(|axes| axes[0])
             };
             let (height, width) = (one(&HEIGHTS)?, one(&WIDTHS)?);
@@ -53,9 +53,23 @@ pub(super) fn head(example: &Example<'_>, data: &[u8], bytes: &[u8]) -> Option<V
     })
 }
 
-/// What the features that have one of these names say, if they all say the same.
-fn of_name<T: PartialEq>(example: &Example<'_>, names: &[&str], say: impl Fn(&List) -> Option<T>) -> Option<T> {
+/// What the features that have one of these names say, if they all say the same; but for those beside another feature than `of`,
+/// as `NAME/shape` is.
+fn of_name<T: PartialEq>(
+    example: &Example<'_>,
+    names: &[&str],
+    of: Option<&[u8]>,
+    say: impl Fn(&List) -> Option<T>,
+) -> Option<T> {
+    let is_of_another = |key: &[u8]| {
+        let slash = key.iter().rposition(|byte| *byte == b'/');
+        let owner = slash.map(|slash| &key[..slash]).filter(|owner| example.list(owner).is_some());
+        of.zip(owner).is_some_and(|(of, owner)| of != owner)
+    };
     let is_called = |key: &[u8]| {
+        if is_of_another(key) {
+            return false;
+        }
         let key = String::from_utf8_lossy(key).to_lowercase();
         let last = key.rsplit('/').next().unwrap_or_default();
         let last = BEFORE.iter().find_map(|before| last.strip_prefix(before)).unwrap_or(last);

@@ -3,6 +3,8 @@
 //! Holds at all times: one record in memory, in a buffer that is used again and grows no further than the file is long;
 //! a record whose data is damaged is told as such, one whose length is damaged ends the walk.
 
+mod values;
+
 use std::{borrow::Cow, io, ops::Range};
 
 use super::{
@@ -21,6 +23,10 @@ use crate::{
 const IMAGES: &[&str] = &["image/encoded", "image", "image_raw", "jpeg", "png"];
 /// Where the label is looked for, in this order.
 const LABELS: &[&str] = &["image/class/label", "label", "labels", "class", "cls", "target", "image/label"];
+/// Those whose text is a class: a text `target` may be any.
+const WORD_LABELS: [&str; 5] = ["image/class/label", "label", "labels", "class", "cls"];
+/// Where the writer has label, name of the class and file name of samples that are no images.
+const PLAIN: [&str; 3] = ["class/label", "class/text", "filename"];
 /// What several labels are called as a component.
 const LABELS_NAME: &str = "labels";
 /// Where the name of the class is looked for, in this order.
@@ -56,6 +62,7 @@ impl Foreign for TfRecords {
             image: None,
             head: Vec::new(),
             of_pixels: 0,
+            wider: Vec::new(),
             wanted: wanted.clone(),
         }))
     }
@@ -63,7 +70,8 @@ impl Foreign for TfRecords {
     fn image<'r>(&self, fetched: &'r [u8], _: u32, wanted: &Wanted) -> Result<Cow<'r, [u8]>> {
         let data = layout::data(fetched).map_err(|fault| Error::data(fault.what))?;
         let example = parse(data).map_err(Error::data)?;
-        let Found { head, place, .. } = image(&example, data, wanted).map_err(Error::data)?;
+        let found = image(&example, data, wanted).map_err(Error::data)?;
+        let Found { head, place, .. } = found.ok_or_else(|| Error::data(no_image(&example)))?;
         Ok(match head.is_empty() {
             true => Cow::Borrowed(&data[place]),
             false => Cow::Owned([&head, &data[place]].concat()),
@@ -73,6 +81,10 @@ impl Foreign for TfRecords {
     fn component(&self, fetched: &[u8], recipe: u32) -> Result<Vec<u8>> {
         let data = layout::data(fetched).map_err(|fault| Error::data(fault.what))?;
         let example = parse(data).map_err(Error::data)?;
+        if values::is_of_value(recipe) {
+            let content = values::content(&example, data, recipe);
+            return content.ok_or_else(|| Error::data(format!("it has no value of recipe {recipe}")));
+        }
         let list = (recipe as usize).checked_sub(1).and_then(|number| example.iter().nth(number));
         let text = list.and_then(|(_, list)| example.text(list));
         text.ok_or_else(|| Error::data(format!("it has no feature number {recipe} that is text")))
@@ -96,6 +108,8 @@ struct Records {
     head: Vec<u8>,
     /// How many images were pixels.
     of_pixels: u64,
+    /// Of each other field of the last record, see [`Walk::wider`].
+    wider: Vec<Option<u32>>,
     wanted: Wanted,
 }
 
@@ -156,6 +170,7 @@ impl Records {
 
     fn step(&mut self) -> Result<Option<Record>> {
         self.image = None;
+        self.wider.clear();
         let Some((record_bytes, is_read)) = self.read()? else { return Ok(None) };
         let range = self.at..self.at + record_bytes;
         let too_long = "a record of 2 GiB or more: protobuf messages must be below that".to_owned();
@@ -174,26 +189,38 @@ impl Records {
             }
         };
         match parse(data) {
-            Ok(example) => {
-                let found = image(&example, data, &self.wanted);
-                describe(&mut record, &example, data, found.as_ref().ok().map(|found| found.key), &self.wanted);
-                record.image = found.and_then(|Found { key, place, head }| {
+            Ok(example) => match image(&example, data, &self.wanted) {
+                Ok(Some(Found { key, place, head })) => {
+                    describe(&mut record, &example, data, Some(key), &self.wanted);
                     let offset = HEAD_BYTES + place.start;
-                    let bytes = u32::try_from(head.len() + place.len());
-                    let bytes = bytes.map_err(|_| "an image of 4 GiB or more".to_owned())?;
                     let recipe = if head.is_empty() { AS_IT_IS } else { OF_PIXELS };
-                    self.of_pixels += u64::from(recipe);
-                    (self.image, self.head) = (Some(offset..offset + place.len()), head);
-                    Ok(Image {
-                        name: lossy(key),
-                        fetch: range.clone(),
-                        bytes,
-                        offset: range.start + offset as u64,
-                        in_parts: recipe != AS_IT_IS,
-                        recipe,
-                    })
-                });
-            }
+                    record.image = match u32::try_from(head.len() + place.len()) {
+                        Err(_) => Err("an image of 4 GiB or more".to_owned()),
+                        Ok(bytes) => Ok(Image {
+                            name: lossy(key),
+                            fetch: range.clone(),
+                            bytes,
+                            offset: range.start + offset as u64,
+                            in_parts: recipe != AS_IT_IS,
+                            recipe,
+                        }),
+                    };
+                    if record.image.is_ok() {
+                        self.of_pixels += u64::from(recipe);
+                        (self.image, self.head) = (Some(offset..offset + place.len()), head);
+                    }
+                }
+                Ok(None) => {
+                    if !describe_values(&mut record, &mut self.wider, &example, data, &self.wanted) {
+                        describe(&mut record, &example, data, None, &self.wanted);
+                    }
+                    record.image = Err(no_image(&example));
+                }
+                Err(what) => {
+                    describe(&mut record, &example, data, None, &self.wanted);
+                    record.image = Err(what);
+                }
+            },
             Err(what) => record.image = Err(what),
         }
         Ok(Some(record))
@@ -226,6 +253,10 @@ impl Walk for Records {
         Ok(())
     }
 
+    fn wider(&self) -> &[Option<u32>] {
+        &self.wider
+    }
+
     fn notes(&self) -> Vec<String> {
         let pixels = (self.of_pixels > 0).then(|| {
             format!(
@@ -251,36 +282,40 @@ struct Found<'a> {
     head: Vec<u8>,
 }
 
-/// The image of an example, by its content; names choose among several. Text says why there is none.
-fn image<'a>(example: &Example<'a>, data: &[u8], wanted: &Wanted) -> Result<Found<'a>, String> {
+/// The image of an example, by its content; names choose among several. `None` where nothing is one, text where something may be.
+fn image<'a>(example: &Example<'a>, data: &[u8], wanted: &Wanted) -> Result<Option<Found<'a>>, String> {
     let named = |name: &str| example.iter().find(|(key, _)| *key == name.as_bytes());
     let is_file = |place: &Range<usize>| {
         let bytes = data.get(place.clone()).unwrap_or_default();
         Kind::of(&bytes[..bytes.len().min(SNIFF_BYTES)]) != Kind::Unknown
     };
-    let head = |place: &Range<usize>| match is_file(place) {
+    let head = |key: &[u8], place: &Range<usize>| match is_file(place) {
         true => None,
-        false => pixels::head(example, data, data.get(place.clone()).unwrap_or_default()),
+        false => pixels::head(example, data, key, data.get(place.clone()).unwrap_or_default()),
     };
     let found = |(key, list): (&'a [u8], &List)| {
         let place = example.only_bytes(list).ok_or_else(|| match list.kind {
             ListKind::Bytes => format!("feature {:?} has {} values, not one", lossy(key), list.values),
             _ => format!("feature {:?} holds no bytes", lossy(key)),
         })?;
-        Ok(Found { key, head: head(&place).unwrap_or_default(), place })
+        Ok(Some(Found { key, head: head(key, &place).unwrap_or_default(), place }))
     };
     if let Some(name) = &wanted.image {
         return found(named(name).ok_or_else(|| format!("no feature {name:?}: {}", keys(example)))?);
     }
     let named: Vec<_> = IMAGES.iter().filter_map(|name| named(name)).collect();
     let bytes = named.iter().filter(|(_, list)| is_bytes(list));
-    let is_image = |(_, list): &&(&[u8], &List)| {
-        list.values > 1 || example.only_bytes(list).is_some_and(|place| is_file(&place) || head(&place).is_some())
+    let is_image = |(key, list): &&(&[u8], &List)| {
+        list.values > 1 || example.only_bytes(list).is_some_and(|place| is_file(&place) || head(key, &place).is_some())
     };
+    // Items of a dtype that is told may begin like anything.
+    let is_array = |key: &[u8]| values::is_declared(example, data, key);
     if let Some(one) = bytes.clone().find(is_image) {
         return found(*one);
     }
-    let mut like = example.iter().filter(|(_, list)| example.only_bytes(list).is_some_and(|place| is_file(&place)));
+    let is_like =
+        |(key, list): &(&[u8], &List)| example.only_bytes(list).is_some_and(|place| is_file(&place)) && !is_array(key);
+    let mut like = example.iter().filter(is_like);
     // A name that says so, of what may be pixels. One number is an id.
     let odd = named.iter().find(|(_, list)| is_bytes(list) || list.values > 1);
     match (like.next(), like.next()) {
@@ -294,20 +329,93 @@ fn image<'a>(example: &Example<'a>, data: &[u8], wanted: &Wanted) -> Result<Foun
             Err(format!("features {:?} and {:?} both look like the image", lossy(one), lossy(two)))
         }
         // Whether its bytes are an image that nothing here knows, a person may say.
-        (None, _) if let Some(one) = bytes.clone().next() => found(*one),
+        (None, _) if let Some(one) = bytes.clone().find(|(key, _)| !is_array(key)) => found(*one),
         (None, _) => {
-            let is_pixels =
-                |(_, list): &(&[u8], &List)| example.only_bytes(list).is_some_and(|place| head(&place).is_some());
+            let is_pixels = |(key, list): &(&[u8], &List)| {
+                example.only_bytes(list).is_some_and(|place| head(key, &place).is_some()) && !is_array(key)
+            };
             let mut like = example.iter().filter(is_pixels);
             match (like.next(), like.next()) {
                 (Some(one), None) => found(one),
                 (Some((one, _)), Some((two, _))) => {
                     Err(format!("features {:?} and {:?} both look like pixels", lossy(one), lossy(two)))
                 }
-                (None, _) => Err(format!("no feature holds an image: {}", keys(example))),
+                (None, _) => Ok(None),
             }
         }
     }
+}
+
+fn no_image(example: &Example<'_>) -> String {
+    format!("no feature holds an image: {}", keys(example))
+}
+
+/// Fills in what an example without an image holds, if it is more than a label; says whether it is.
+fn describe_values(
+    record: &mut Record,
+    wider: &mut Vec<Option<u32>>,
+    example: &Example<'_>,
+    data: &[u8],
+    wanted: &Wanted,
+) -> bool {
+    let [plain_label, plain_class, plain_filename] = PLAIN;
+    let label = match &wanted.label {
+        Some(name) => example.list(name.as_bytes()).map(|list| (name.as_str(), list)),
+        // A list is a value, and so is a float.
+        None => [plain_label].iter().chain(LABELS).find_map(|name| {
+            let list = example.list(name.as_bytes())?;
+            let is_class = match example.value(list, 0)? {
+                Value::Int(_) => true,
+                Value::Bytes(place) => WORD_LABELS.contains(name) && values::is_text(&data[place]),
+                Value::Float(_) => false,
+            };
+            (list.values == 1 && is_class).then_some((*name, list))
+        }),
+    };
+    let text = |first: &[&str], names: &[&str]| {
+        let place = first.iter().chain(names).find_map(|name| {
+            let place = example.list(name.as_bytes()).and_then(|list| example.only_bytes(list))?;
+            (!place.is_empty()).then_some(place)
+        })?;
+        Some(data[place].to_vec())
+    };
+    // What the writer has for each sample is no value of its own.
+    let is_told = |key: &[u8]| {
+        let is_class = key == plain_class.as_bytes() && example.list(plain_label.as_bytes()).is_some();
+        is_class
+            || key == plain_filename.as_bytes()
+                && example.list(key).is_some_and(|list| example.only_bytes(list).is_some())
+    };
+    let start = record.range.start;
+    let (mut others, mut lengths) = (Vec::new(), Vec::new());
+    for one in values::features(example, data) {
+        let (key, other, wider) = match one {
+            Err((key, bytes)) => (key, Other { name: lossy(key), bytes, offset: None, recipe: 0, form: None }, None),
+            Ok(values::Feature { key, form, bytes, wider_bytes, place, recipe, .. }) => {
+                let (at, recipe) = place.map_or((0, recipe), |place| ((HEAD_BYTES + place.start) as u64, 0));
+                let wider = wider_bytes.and_then(|bytes| u32::try_from(bytes).ok());
+                (key, Other { name: lossy(key), bytes, offset: Some(start + at), recipe, form: Some(form) }, wider)
+            }
+        };
+        if !is_told(key) {
+            others.push(other);
+            lengths.push(wider);
+        }
+    }
+    let is_value = |other: &Other| other.form.is_some() && label.is_none_or(|(name, _)| other.name != name);
+    if !others.iter().any(is_value) {
+        return false;
+    }
+    if let Some((name, list)) = label {
+        record.labels = list.values;
+        record.label = label_of(example, data, list, wanted.label_number);
+        record.label_name = name.to_owned();
+    }
+    record.class = text(&[plain_class], CLASSES);
+    record.filename = text(&[], FILENAMES);
+    record.others = others;
+    *wider = lengths;
+    true
 }
 
 /// Fills in what an example says beside its image, which is the feature `image`.

@@ -44,6 +44,8 @@ struct Field {
     name: String,
     /// The component that it is; of the type of the first sample that has it, if of any.
     component: Beside,
+    /// Whether its values are single ones, which may be wider.
+    is_single: bool,
 }
 
 /// A field of a sample.
@@ -53,12 +55,14 @@ struct Found {
     bytes: u32,
     /// Number of its form, or [`Forms::BYTES`].
     form: u32,
+    /// Length in bytes of what its form is wider, where it is a single value.
+    wider_bytes: u32,
     /// Where and how it is fetched.
     stamp: i64,
 }
 
-/// Name of a field, and the extension of its values where they are of a form.
-type Key = (String, Option<&'static str>);
+/// Name of a field, the extension of its values where they are of a form, and whether they are single ones.
+type Key = (String, Option<&'static str>, bool);
 
 /// The fields of the samples of a file that may go along.
 #[derive(Default)]
@@ -76,17 +80,19 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// Takes those of a sample, and says how many there are now.
-    pub fn take(&mut self, others: &[Other], options: &Options) -> u64 {
+    /// Takes those of a sample, of which `wider` says what [`shardpack_format::formats::foreign::Walk::wider`] does, and says how
+    /// many there are now.
+    pub fn take(&mut self, others: &[Other], wider: &[Option<u32>], options: &Options) -> u64 {
         let first = self.found.len();
-        for other in others {
-            let Some(field) = self.number(other, options) else { continue };
+        for (at, other) in others.iter().enumerate() {
+            let wider_bytes = wider.get(at).copied().flatten();
+            let Some(field) = self.number(other, wider_bytes.is_some(), options) else { continue };
             let bytes = u32::try_from(other.bytes).ok().filter(|bytes| *bytes != Piece::ABSENT.bytes);
             let stamp = other.offset.and_then(|offset| open::component_stamp(offset, other.recipe));
             match (stamp, bytes) {
                 (Some(stamp), Some(bytes)) if self.found[first..].iter().all(|known| known.field != field) => {
                     let form = value_form(other, self.are_files).map_or(Forms::BYTES, |form| self.forms.number(form));
-                    self.found.push(Found { field, bytes, form, stamp });
+                    self.found.push(Found { field, bytes, form, wider_bytes: wider_bytes.unwrap_or(0), stamp });
                 }
                 _ => *self.missed.entry(other.name.clone()).or_default() += 1,
             }
@@ -94,8 +100,8 @@ impl Fields {
         self.found.len() as u64
     }
 
-    fn number(&mut self, other: &Other, options: &Options) -> Option<u32> {
-        let key = (other.name.clone(), value_form(other, self.are_files).map(Form::extension));
+    fn number(&mut self, other: &Other, is_single: bool, options: &Options) -> Option<u32> {
+        let key = (other.name.clone(), value_form(other, self.are_files).map(Form::extension), is_single);
         if let Some(known) = self.known.get(&key) {
             return *known;
         }
@@ -104,10 +110,18 @@ impl Fields {
             // Samples of values have a payload all the same.
             Components::None => other.form.is_some(),
             Components::All => options.components.wants_field(&other.name),
-            components => components.wants_field(&other.name) || components.wants(one.name()),
+            components => {
+                // A single value may become another component than it is alone.
+                let form = other.form.as_ref().filter(|_| is_single);
+                let taken = form.into_iter().flat_map(|form| Taken::ALL.map(|taken| taken.form(form)));
+                let mut values = taken.filter_map(|form| Beside::value(&other.name, &form).ok());
+                components.wants_field(&other.name)
+                    || components.wants(one.name())
+                    || values.any(|one| components.wants(one.name()))
+            }
         };
         let number = component.filter(is_wanted).map(|component| {
-            self.all.push(Field { name: other.name.clone(), component });
+            self.all.push(Field { name: other.name.clone(), component, is_single });
             self.all.len() as u32 - 1
         });
         self.known.insert(key, number);
@@ -153,6 +167,58 @@ struct OfFile {
     places: Vec<Option<Place>>,
     /// Numbers of forms among those of all, by their numbers in the file.
     forms: Vec<u32>,
+    /// How the values of a field are taken, by its number.
+    taken: Vec<Taken>,
+    /// Numbers of the wider forms among those of all, by the numbers of the forms in the file.
+    wider: Vec<u32>,
+    /// Number of the form of bytes among those of all, where text is taken as such.
+    bytes: u32,
+}
+
+/// How the values of a field are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Taken {
+    /// As they are.
+    Itself,
+    /// As their wider form: others of the field are of that kind.
+    Wider,
+    /// Text as bytes: others of the field are no text.
+    Bytes,
+}
+
+impl Taken {
+    const ALL: [Self; 3] = [Self::Itself, Self::Wider, Self::Bytes];
+
+    /// How single values with this form are taken where other values of their field have these extensions.
+    fn of(form: &Form, others: Option<&BTreeSet<&'static str>>) -> Self {
+        let have = |form: &Form| others.is_some_and(|others| others.contains(form.extension()));
+        match form.wider() {
+            Some(wider) if have(&wider) => Self::Wider,
+            Some(_) if *form == Form::Text && have(&Form::Bytes) => Self::Bytes,
+            _ => Self::Itself,
+        }
+    }
+
+    /// The form that is taken.
+    fn form(self, form: &Form) -> Form {
+        match self {
+            Self::Wider => form.wider().unwrap_or_default(),
+            Self::Bytes => Form::Bytes,
+            Self::Itself => form.clone(),
+        }
+    }
+}
+
+/// Extensions of values of fields, by the names of these, that are no single ones.
+fn extensions(scanned: &[Scanned]) -> HashMap<&str, BTreeSet<&'static str>> {
+    let mut extensions = HashMap::<&str, BTreeSet<&'static str>>::new();
+    for Scanned { fields, .. } in scanned {
+        for found in fields.found.iter().filter(|found| !fields.all[found.field as usize].is_single) {
+            let form = fields.forms.forms().get(found.form as usize).map_or("", Form::extension);
+            extensions.entry(&fields.all[found.field as usize].name).or_default().insert(form);
+        }
+    }
+    extensions
 }
 
 /// What a field is.
@@ -204,8 +270,9 @@ pub(super) fn settle(scanned: &[Scanned], options: &Options, label: Option<&str>
     }
     let (mut all, mut forms) = (Vec::<Component>::new(), Interner::default());
     let mut by_name = HashMap::<String, usize>::new();
+    let extensions = extensions(scanned);
     // The component of each field of each file, where the field is it.
-    let mut of_files: Vec<(Vec<Option<usize>>, Vec<u32>)> = Vec::new();
+    let mut of_files: Vec<(Vec<Option<usize>>, OfFile)> = Vec::new();
     for Scanned { fields, .. } in scanned {
         let numbers: Vec<u32> = fields.forms.forms().iter().map(|form| forms.number(form)).collect();
         let mut samples = vec![0u64; fields.all.len()];
@@ -217,13 +284,23 @@ pub(super) fn settle(scanned: &[Scanned], options: &Options, label: Option<&str>
             }
         }
         let mut owned = Vec::with_capacity(fields.all.len());
+        let mut taken = vec![Taken::Itself; fields.all.len()];
+        let (mut wider, mut bytes) = (vec![Forms::BYTES; numbers.len()], Forms::BYTES);
         for (number, (field, samples)) in fields.all.iter().zip(samples).enumerate() {
             if samples == 0 || label == Some(&*field.name) || (options.meta && field.component.name() == TEXT) {
                 owned.push(None);
                 continue;
             }
-            let at = *by_name.entry(field.component.name().to_owned()).or_insert_with(|| {
-                let (one, field) = (field.component.clone(), field.name.clone());
+            let of_field = seen.range((number as u32, 0)..=(number as u32, u32::MAX));
+            let of_field: Vec<_> =
+                of_field.map(|(_, form)| (*form as usize, &fields.forms.forms()[*form as usize])).collect();
+            let mut one = field.component.clone();
+            if let Some((_, form)) = of_field.first().filter(|_| field.is_single) {
+                taken[number] = Taken::of(form, extensions.get(&*field.name));
+                one = Beside::value(&field.name, &taken[number].form(form)).unwrap_or(one);
+            }
+            let at = *by_name.entry(one.name().to_owned()).or_insert_with(|| {
+                let field = field.name.clone();
                 all.push(Component { one, field, kind: None, samples: 0, files: 0 });
                 all.len() - 1
             });
@@ -237,8 +314,14 @@ pub(super) fn settle(scanned: &[Scanned], options: &Options, label: Option<&str>
                 component.files += samples;
                 component.one = field.component.clone();
             }
-            for (_, form) in seen.range((number as u32, 0)..=(number as u32, u32::MAX)) {
-                let of = Type::of(&fields.forms.forms()[*form as usize]);
+            for (form_number, form) in of_field {
+                let form = taken[number].form(form);
+                match taken[number] {
+                    Taken::Wider => wider[form_number] = forms.number(&form),
+                    Taken::Bytes => bytes = forms.number(&form),
+                    Taken::Itself => {}
+                }
+                let of = Type::of(&form);
                 component.kind = match component.kind.take() {
                     None => Some(of),
                     // All have one extension, so they join.
@@ -247,7 +330,7 @@ pub(super) fn settle(scanned: &[Scanned], options: &Options, label: Option<&str>
             }
             owned.push(Some(at));
         }
-        of_files.push((owned, numbers));
+        of_files.push((owned, OfFile { places: Vec::new(), forms: numbers, taken, wider, bytes }));
     }
     let total: u64 = scanned.iter().map(|file| file.rows.len() as u64).sum();
     let typed = |component: &Component| match &component.kind {
@@ -305,7 +388,7 @@ pub(super) fn settle(scanned: &[Scanned], options: &Options, label: Option<&str>
     };
     let files = of_files
         .into_iter()
-        .map(|(owned, forms)| OfFile { places: owned.into_iter().map(|at| at.and_then(place)).collect(), forms });
+        .map(|(owned, file)| OfFile { places: owned.into_iter().map(|at| at.and_then(place)).collect(), ..file });
     let notes = all.iter().filter(|one| one.kind.is_some() && one.files > 0).map(|one| {
         let name = one.one.name();
         format!("component {name} is files, and no arrays: {} of {} begin as none, or are cut", one.files, one.samples)
@@ -346,7 +429,13 @@ impl Settled {
         let (mut payload, mut pieces) = (None, vec![Piece::ABSENT; self.kinds.len()]);
         let Some(of_file) = self.files.get(number) else { return (payload, pieces) };
         for found in &fields.found[start as usize..end as usize] {
-            let form = of_file.forms.get(found.form as usize).copied().unwrap_or(Forms::BYTES);
+            let form_of = |forms: &[u32]| forms.get(found.form as usize).copied().unwrap_or(Forms::BYTES);
+            let taken = of_file.taken.get(found.field as usize).copied().unwrap_or(Taken::Itself);
+            let (form, bytes, stamp) = match taken {
+                Taken::Itself => (form_of(&of_file.forms), found.bytes, found.stamp),
+                Taken::Wider => (form_of(&of_file.wider), found.wider_bytes, open::wider_stamp(found.stamp)),
+                Taken::Bytes => (of_file.bytes, found.bytes, found.stamp),
+            };
             let place = of_file.places.get(found.field as usize).copied().flatten();
             let one = match place {
                 Some(Place::Payload) => self.payload.as_ref(),
@@ -356,8 +445,8 @@ impl Settled {
             let is_file = one.is_some_and(|one| one.kind().is_none());
             let piece = match self.forms.get(form as usize).filter(|_| is_file) {
                 // An array is one of the files: all of it, and not its items alone.
-                Some(form) => Piece::file(found.bytes, found.stamp - form.head().len() as i64),
-                None => Piece { form, ..Piece::file(found.bytes, found.stamp) },
+                Some(form) => Piece::file(bytes, stamp - form.head().len() as i64),
+                None => Piece { form, ..Piece::file(bytes, stamp) },
             };
             match place {
                 Some(Place::Payload) => payload = Some(piece),

@@ -57,6 +57,11 @@ pub(super) fn component_stamp(offset: u64, recipe: u32) -> Option<i64> {
     fits.then(|| (u64::from(recipe) << OFFSET_BITS | offset).cast_signed())
 }
 
+/// That of the wider form of a single value.
+pub(super) fn wider_stamp(stamp: i64) -> i64 {
+    stamp | i64::from(Other::WIDER) << OFFSET_BITS
+}
+
 /// Offset and recipe.
 pub(super) fn of_component_stamp(stamp: i64) -> (u64, u32) {
     let stamp = stamp.cast_unsigned();

@@ -143,7 +143,7 @@ pub(super) fn scan(
         if wanted.no_labels {
             (record.label, record.class) = (Label::Missing, None);
         }
-        let taken = scanned.take(&record, name, &mut keys, options);
+        let taken = scanned.take(&record, walk.wider(), name, &mut keys, options);
         if taken && looked < looks {
             looked += 1;
             if walk.image(&mut image).is_ok() {
@@ -160,7 +160,7 @@ pub(super) fn scan(
     }
     monitor.advance(samples, bytes);
     scanned.remarks.extend(walk.notes());
-    let found = (scanned.rows.len() + scanned.refused.len()) as u64;
+    let found = (scanned.rows.len() + scanned.values.len() + scanned.refused.len()) as u64;
     scanned.refuse_lost(&walk.lost());
     scanned.passed = walk.passed();
     scanned.remarks.extend(walk.remarks().iter().map(ToString::to_string));
@@ -182,8 +182,15 @@ pub(super) fn scan(
 }
 
 impl Scanned {
-    /// Notes a record; whether it can be packed.
-    fn take(&mut self, record: &Record, file: &str, keys: &mut HashMap<u128, u64>, options: &Options) -> bool {
+    /// Notes a record, of whose values `wider` tells; whether it can be packed.
+    fn take(
+        &mut self,
+        record: &Record,
+        wider: &[Option<u32>],
+        file: &str,
+        keys: &mut HashMap<u128, u64>,
+        options: &Options,
+    ) -> bool {
         let offset = record.range.start;
         let name = name_of(record, file);
         // Where a file's name has a folder that is its class's, as in an ImageFolder, all samples of the label show it.
@@ -225,7 +232,7 @@ impl Scanned {
                     fetch_bytes,
                     recipe: image.recipe,
                     bytes: image.bytes,
-                    fields_end: self.fields.take(&record.others, options),
+                    fields_end: self.fields.take(&record.others, &[], options),
                 });
                 true
             }
@@ -250,7 +257,7 @@ impl Scanned {
                     fetch_bytes,
                     recipe: 0,
                     bytes: 0,
-                    fields_end: self.value_fields.take(&record.others, options),
+                    fields_end: self.value_fields.take(&record.others, wider, options),
                 };
                 self.values.push((row, reason as u32));
                 false

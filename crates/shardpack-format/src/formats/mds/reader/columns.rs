@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use serde::Deserialize;
 
-use super::{AS_IT_IS, CONFIG_START, OF_PIXELS, pixels::Pixels, word};
+use super::{AS_IT_IS, CONFIG_START, OF_PIXELS, pixels::Pixels, values, word};
 use crate::{
     Error, Result,
     formats::foreign::{Image, Label, Other, Plain, Record, Wanted},
@@ -18,6 +18,8 @@ use crate::{
 const IMAGES: [&str; 6] = ["image", "img", "jpg", "jpeg", "png", "webp"];
 /// Names of label columns, the likeliest first.
 const LABELS: [&str; 5] = ["label", "class", "cls", "target", "y"];
+/// Those whose text is a class: a text `target` may be any.
+const WORD_LABELS: [&str; 3] = ["label", "class", "cls"];
 /// Names of text columns that name the image's file, the likeliest first.
 const FILENAMES: [&str; 8] = ["filename", "file_name", "filepath", "file_path", "path", "image_path", "key", "__key__"];
 /// Names of text columns that name the class.
@@ -58,6 +60,10 @@ pub(super) struct Columns {
     label: Option<usize>,
     class: Option<usize>,
     filename: Option<usize>,
+    /// The label of samples without an image.
+    value_label: Option<usize>,
+    /// Of each other column of the last record, see [`Walk::wider`](crate::formats::foreign::Walk::wider).
+    wider: Vec<Option<u32>>,
 }
 
 impl Columns {
@@ -113,13 +119,81 @@ impl Columns {
                 })
             }
         };
+        let value_label = match &wanted.label {
+            Some(_) => label,
+            None => LABELS.into_iter().filter_map(|name| find(name).map(|at| (name, at))).find_map(|(name, at)| {
+                let is = is_value_label(&columns[at].encoding, name);
+                is.then_some(at)
+            }),
+        };
         let text = |names: &[&str]| {
             let mut found = names.iter().filter_map(|name| find(name));
             found.find(|found| columns[*found].encoding == "str" && Some(*found) != label && Some(*found) != image)
         };
         let (class, filename) = (text(&CLASSES), text(&FILENAMES));
         let variable = columns.iter().filter(|column| column.fixed_bytes.is_none()).count();
-        Ok(Self { variable, image, label, class, filename, columns })
+        Ok(Self { variable, image, label, class, filename, value_label, wider: Vec::new(), columns })
+    }
+
+    /// See [`Walk::wider`](crate::formats::foreign::Walk::wider).
+    pub fn wider(&self) -> &[Option<u32>] {
+        &self.wider
+    }
+
+    /// Fills in what a sample without an image holds, if it is more than a label; says whether it is. Where a value is none of its
+    /// encoding, the sample is damaged.
+    fn describe_values(&mut self, record: &mut Record, bytes: &[u8], places: &[Range<usize>]) -> bool {
+        let of = |number: usize| bytes.get(places[number].clone()).unwrap_or_default();
+        let start = record.range.start;
+        let (mut others, mut has_value) = (Vec::new(), false);
+        for (number, Column { name, encoding, .. }) in self.columns.iter().enumerate() {
+            // What the writer has for each sample is no value of its own.
+            if Some(number) == self.filename && name == FILENAMES[0] {
+                continue;
+            }
+            let found = match values::value(encoding, of(number)) {
+                Ok(found) => found,
+                Err(what) => {
+                    self.wider.clear();
+                    (record.image, record.is_damaged) = (Err(format!("column {name:?}: {what}")), true);
+                    return true;
+                }
+            };
+            has_value |= found.is_some() && Some(number) != self.value_label;
+            let place = start + places[number].start as u64;
+            let (other, wider) = match found {
+                None => {
+                    let bytes = of(number).len() as u64;
+                    (Other { name: name.clone(), bytes, offset: None, recipe: 0, form: None }, None)
+                }
+                Some(values::Value { form, bytes, wider_bytes, start, recipe }) => {
+                    let offset = Some(place + start as u64);
+                    (Other { name: name.clone(), bytes, offset, recipe, form: Some(form) }, wider_bytes)
+                }
+            };
+            others.push(other);
+            self.wider.push(wider);
+        }
+        if !has_value {
+            self.wider.clear();
+            return false;
+        }
+        if let Some(number) = self.value_label {
+            record.label = label(&self.columns[number].encoding, of(number));
+            record.label_name = self.columns[number].name.clone();
+            record.labels = 1;
+        }
+        record.class = self.class.filter(|class| Some(*class) != self.value_label).map(|number| of(number).to_vec());
+        record.filename = self.filename.map(|number| of(number).to_vec());
+        record.others = others;
+        true
+    }
+
+    /// Why a sample has no image.
+    fn no_image(&self) -> String {
+        let pickle = self.columns.iter().find(|column| column.encoding == "pkl");
+        let pickle = pickle.map(|column| format!("; {}", pickled(&column.name)));
+        format!("no column has the encoding of an image, or bytes that begin like one{}", pickle.unwrap_or_default())
     }
 
     /// The record of the sample `bytes`, which begins at `start`.
@@ -133,14 +207,21 @@ impl Columns {
                 return record;
             }
         };
+        self.wider.clear();
         let of = |number: usize| bytes.get(places[number].clone()).unwrap_or_default();
         if self.image.is_none() {
             let mut numbers = 0..self.columns.len();
             self.image = numbers
                 .find(|number| self.columns[*number].encoding == "bytes" && Kind::of(of(*number)) != Kind::Unknown);
         }
+        if self.image.is_none() {
+            record.image = Err(self.no_image());
+            if self.describe_values(&mut record, bytes, &places) {
+                return record;
+            }
+        }
         record.image = match self.image {
-            None => Err("no column has the encoding of an image, or bytes that begin like one".to_owned()),
+            None => Err(self.no_image()),
             Some(number) => self.columns[number].image(of(number)).map(|Found { place, bytes, recipe }| {
                 let offset = start + (places[number].start + place.start) as u64;
                 Image {
@@ -164,7 +245,7 @@ impl Columns {
         let others = self.columns.iter().zip(&places).enumerate().filter(|(number, _)| !told.contains(&Some(*number)));
         let other = |(number, (column, place)): (usize, (&Column, &Range<usize>))| {
             let offset = Some(start + place.start as u64);
-            let recipe = NUMBERS.iter().position(|encoding| *encoding == column.encoding).map(|at| at as u32 + 1);
+            let recipe = number_recipe(&column.encoding);
             let text_of_number = recipe.and_then(|recipe| text(of(number), recipe).ok().map(|text| (text, recipe)));
             let (bytes, offset, recipe) = match text_of_number {
                 _ if AS_THEY_ARE.contains(&column.encoding.as_str()) => (place.len(), offset, 0),
@@ -250,7 +331,7 @@ impl Column {
             "list[jpeg]" | "list[png]" => only(bytes, 4).map(file),
             "pil" => pixels(0..bytes.len()),
             "list[pil]" => only(bytes, 4).and_then(pixels),
-            "pkl" => Err(format!("column {name:?} is a pickle (pkl), which is a program and is never run")),
+            "pkl" => Err(pickled(name)),
             _ => Err(format!("column {name:?} of encoding {encoding:?} is no image")),
         }
     }
@@ -269,6 +350,21 @@ fn holds_images(encoding: &str) -> bool {
 /// Whether a column that is called like a label may be one.
 fn is_label(encoding: &str) -> bool {
     !is_image(encoding) && !holds_images(encoding) && encoding != "bytes"
+}
+
+/// Whether a column that is called `name` may be the label of samples without an image: whole numbers, or words under a name that
+/// is that of classes alone.
+fn is_value_label(encoding: &str, name: &str) -> bool {
+    integer(encoding).is_some() || encoding == "str_int" || encoding == "str" && WORD_LABELS.contains(&name)
+}
+
+fn pickled(name: &str) -> String {
+    format!("column {name:?} is a pickle (pkl), which is a program and is never run")
+}
+
+/// Recipe of the text of a number with this encoding.
+pub(super) fn number_recipe(encoding: &str) -> Option<u32> {
+    NUMBERS.iter().position(|known| *known == encoding).map(|at| at as u32 + 1)
 }
 
 /// Width of a whole number in bytes, and whether it has a sign.

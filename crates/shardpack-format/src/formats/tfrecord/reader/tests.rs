@@ -51,6 +51,29 @@ fn example(features: &[(&str, Vec<u8>)]) -> Vec<u8> {
     framed(&field(0x0a, &entries))
 }
 
+/// Makes all values of a record, also as they are among lists; they are as long as they were told to be.
+fn check_values(file: &[u8], record: &Record, wider: &[Option<u32>]) {
+    let whole = &file[record.range.start as usize..record.range.end as usize];
+    for (number, other) in record.others.iter().enumerate() {
+        let (Some(form), Some(offset)) = (&other.form, other.offset) else { continue };
+        let content = match other.recipe {
+            0 => {
+                let head = form.head();
+                let items = &file[offset as usize..][..other.bytes as usize - head.len()];
+                [head.as_slice(), items].concat()
+            }
+            recipe => TfRecords.component(whole, recipe).unwrap(),
+        };
+        assert_eq!(content.len() as u64, other.bytes, "{form}");
+        assert!(form.items_bytes().is_none() || content.starts_with(&form.head()));
+        if let Some(bytes) = wider[number] {
+            let content = TfRecords.component(whole, other.recipe | Other::WIDER).unwrap();
+            assert_eq!(content.len() as u64, u64::from(bytes), "{form}");
+            assert!(content.starts_with(&form.wider().unwrap().head()));
+        }
+    }
+}
+
 /// All records with their images, and the error that ended the walk.
 fn walk(file: &[u8], is_known: bool, wanted: &Wanted) -> (Vec<(Record, Vec<u8>)>, Option<Error>) {
     let bytes: Box<dyn Skip> = match is_known {
@@ -63,10 +86,12 @@ fn walk(file: &[u8], is_known: bool, wanted: &Wanted) -> (Vec<(Record, Vec<u8>)>
     loop {
         match walk.next() {
             Ok(Some(record)) => {
+                check_values(file, &record, walk.wider());
                 let mut image = Vec::new();
                 assert_eq!(walk.image(&mut image).is_ok(), record.image.is_ok());
                 if let Ok(place) = &record.image {
-                    assert_eq!(file[place.offset as usize..][..place.bytes as usize], image);
+                    let pixels = if place.in_parts { 0 } else { place.bytes as usize };
+                    assert_eq!(file[place.offset as usize..][..pixels], image[..pixels]);
                     let fetched = &file[place.fetch.start as usize..place.fetch.end as usize];
                     assert_eq!(TfRecords.image(fetched, place.recipe, wanted).unwrap(), image);
                 }
@@ -239,6 +264,60 @@ fn what_is_no_example_is_a_record_without_an_image() {
     assert!(found[2].0.image.is_ok());
 }
 
+/// What the value of each feature is; of those that are none, nothing.
+fn forms(features: &[(&str, Vec<u8>)]) -> Vec<(String, String)> {
+    let told = |other: &Other| other.form.as_ref().map_or_else(String::new, ToString::to_string);
+    one(features, &Wanted::default()).others.iter().map(|other| (other.name.clone(), told(other))).collect()
+}
+
+#[test]
+fn features_without_an_image_are_values_of_their_kind() {
+    let of = |feature: Vec<u8>| forms(&[("x", feature)])[0].1.clone();
+    let floats = |count: usize| field(0x12, &field(0x0a, &vec![0; 4 * count]));
+    // Each for itself, as readers take them too.
+    let apart = field(0x12, &[0x0d, 0, 0, 0, 0, 0x0d, 0, 0, 0, 0]);
+    assert_eq!([of(small(&[5])), of(small(&[5, 6])), of(small(&[]))], ["int", "<i8[2]", "<i8[0]"]);
+    assert_eq!([of(float(1.5)), of(floats(3)), of(floats(0)), of(apart)], ["<f4[]", "<f4[3]", "<f4[0]", "<f4[2]"]);
+    assert_eq!(
+        [of(text(b"a\n")), of(text(b"")), of(text(b"\0")), of(text(&[0xff]))],
+        ["text", "text", "bytes", "bytes"]
+    );
+    let several = |first: &[u8]| field(0x0a, &[field(0x0a, first), field(0x0a, b"b")].concat());
+    assert_eq!([of(several(b"a")), of(several(&[0xff])), of(field(0x0a, b""))], ["json", "", "json"]);
+    // No list at all is no feature.
+    assert_eq!(forms(&[("x", vec![]), ("y", small(&[1]))]).len(), 1);
+}
+
+#[test]
+fn shape_and_dtype_beside_a_feature_count_where_they_are_its_own() {
+    let eight = || text(&[0; 8]);
+    let of = |all: &[(&str, Vec<u8>)]| {
+        let told: Vec<_> = forms(all).into_iter().map(|(name, form)| format!("{name} {form}")).collect();
+        told.join(", ")
+    };
+    let (f8, i4) = (("x/dtype", text(b"float64")), ("x/dtype", text(b"<i4")));
+    let shape = |axes: &[u8]| ("x/shape", small(axes));
+    assert_eq!(of(&[("x", small(&[1, 2])), shape(&[2, 1])]), "x <i8[2x1]");
+    assert_eq!(of(&[("x", small(&[1])), shape(&[])]), "x <i8[]");
+    assert_eq!(of(&[("x", small(&[])), shape(&[0, 5])]), "x <i8[0x5]");
+    assert_eq!(of(&[("x", small(&[1, 2])), shape(&[3])]), "x <i8[2], x/shape int");
+    assert_eq!(of(&[("x", eight()), f8.clone()]), "x float");
+    assert_eq!(of(&[("x", eight()), f8.clone(), shape(&[1, 1])]), "x <f8[1x1]");
+    assert_eq!(of(&[("x", eight()), i4.clone(), shape(&[2])]), "x <i4[2]");
+    assert_eq!(of(&[("x", eight()), i4, shape(&[3])]), "x bytes, x/dtype text, x/shape int");
+    assert_eq!(of(&[("x", eight()), ("x/dtype", text(b"O"))]), "x bytes, x/dtype text");
+    // Such are no pixels, and the shape of one is not that of another.
+    let bytes = || (text(&[200; 6]), text(b"uint8"), small(&[2, 3]));
+    let ((a, a_dtype, a_shape), (b, _, _)) = (bytes(), bytes());
+    let declared = [("a", a), ("a/dtype", a_dtype), ("a/shape", a_shape.clone())];
+    assert_eq!(of(&declared), "a |u1[2x3]");
+    let floats = ("x", field(0x12, &field(0x0a, &[0; 24])));
+    assert_eq!(of(&[("b", b.clone()), floats, shape(&[2, 3])]), "b bytes, x <f4[2x3]");
+    assert!(one(&[("b", b), ("b/shape", a_shape)], &Wanted::default()).image.is_ok());
+    let nan = text(&f64::from_bits(0x7ff8_0000_0000_0001).to_le_bytes());
+    assert_eq!(of(&[("x", nan), f8]), "x <f8[]");
+}
+
 proptest! {
     #[test]
     fn whatever_is_written_is_read(
@@ -265,6 +344,21 @@ proptest! {
             prop_assert_eq!(image, &vec![*byte; *length]);
             prop_assert_eq!(&record.label, &Label::Number((*label).into()));
         }
+    }
+
+    #[test]
+    fn values_of_any_example_are_as_long_as_told(
+        lists in prop::collection::vec((0u8..4, prop::collection::vec(prop_oneof![any::<u8>(), 32u8..127], 0..12)), 1..5),
+    ) {
+        let keys = ["a", "a/shape", "a/dtype", "b", "c"];
+        let feature = |(kind, bytes): &(u8, Vec<u8>)| match kind {
+            0 => text(bytes),
+            1 => small(&bytes.iter().map(|byte| byte & 7).collect::<Vec<_>>()),
+            2 => field(0x12, &field(0x0a, &bytes[..bytes.len() / 4 * 4])),
+            _ => field(0x0a, &bytes.chunks(3).flat_map(|part| field(0x0a, part)).collect::<Vec<_>>()),
+        };
+        let features: Vec<_> = keys.into_iter().zip(lists.iter().map(feature)).collect();
+        prop_assert!(both(&example(&features)).1.is_none());
     }
 
     #[test]

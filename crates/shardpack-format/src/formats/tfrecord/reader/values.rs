@@ -1,0 +1,240 @@
+//! Features of examples without an image: what they are as values, and their content.
+//!
+//! A list of numbers is an array, one number is a number, bytes are text or bytes; what [`super::super::writer`] writes beside a
+//! feature, `NAME/shape` and `NAME/dtype`, counts where it agrees with the feature's length. What a feature is depends on its
+//! example alone, so of a single value it is also told what it would be among lists, see [`Form::wider`].
+//!
+//! Holds at all times: forms and lengths are those of the content that is made of the same example later.
+
+use std::{collections::BTreeSet, ops::Range};
+
+use super::super::example::{Example, Kind, List, Value};
+use crate::{
+    component::{self, Form, MAX_AXES},
+    formats::foreign::{Other, Plain},
+};
+
+/// The dtypes of lists of floats and of whole numbers, as numpy writes them.
+const FLOAT32: &str = "<f4";
+const INT64: &str = "<i8";
+/// The dtype whose one number without a shape is a float of Python.
+const FLOAT64: &str = "<f8";
+/// Bit of a recipe that says that it is of a value; the number of the feature, from 0, stands above [`Other::WIDER`].
+const IS_VALUE: u32 = 1 << 16;
+
+/// A feature as a value.
+#[derive(Debug)]
+pub(super) struct Feature<'a> {
+    pub key: &'a [u8],
+    pub form: Form,
+    /// Length of its content in bytes.
+    pub bytes: u64,
+    /// The same of what [`Form::wider`] says; `None` where it is no single value.
+    pub wider_bytes: Option<u64>,
+    /// Where its content, or the items of an array, lie in the data as they are; `None` where they are made.
+    pub place: Option<Range<usize>>,
+    /// How its content is made.
+    pub recipe: u32,
+    /// Whether `NAME/shape` and `NAME/dtype` were taken for it.
+    has_shape: bool,
+    has_dtype: bool,
+}
+
+/// What the features of an example are, in the order of their keys: keys of those that are no value, with their lengths, are among
+/// them with `Err`. Left out are those without any list, and what tells of others.
+pub(super) fn features<'a>(example: &Example<'a>, data: &[u8]) -> Vec<Result<Feature<'a>, (&'a [u8], u64)>> {
+    let found: Vec<_> = (0..)
+        .zip(example.iter())
+        .filter(|(_, (_, list))| list.kind != Kind::Nothing)
+        .map(|(number, (key, list))| feature(example, data, number, key, list).ok_or((key, list.bytes)))
+        .collect();
+    let told: BTreeSet<Vec<u8>> = found
+        .iter()
+        .flatten()
+        .flat_map(|one| {
+            [one.has_shape.then(|| beside(one.key, "shape")), one.has_dtype.then(|| beside(one.key, "dtype"))]
+        })
+        .flatten()
+        .collect();
+    let key = |one: &Result<Feature<'a>, (&'a [u8], u64)>| match one {
+        Ok(feature) => feature.key,
+        Err((key, _)) => key,
+    };
+    match told.is_empty() {
+        true => found,
+        false => found.into_iter().filter(|one| !told.contains(key(one))).collect(),
+    }
+}
+
+/// The content that `recipe` makes of an example; `None` where it has no such value.
+pub(super) fn content(example: &Example<'_>, data: &[u8], recipe: u32) -> Option<Vec<u8>> {
+    let number = (recipe & !IS_VALUE) >> 1;
+    let (key, list) = example.iter().nth(number as usize)?;
+    let found = feature(example, data, number, key, list)?;
+    let form = match recipe & Other::WIDER {
+        0 => found.form.clone(),
+        _ => found.form.wider().filter(|_| found.wider_bytes.is_some())?,
+    };
+    let only = || example.only_bytes(list).and_then(|range| data.get(range));
+    let mut out = Vec::new();
+    match &form {
+        Form::Array { .. } => {
+            out = form.head();
+            match only() {
+                Some(items) => out.extend_from_slice(items),
+                None => out.extend_from_slice(&example.items(list)),
+            }
+        }
+        Form::Int => number_of(example, list)?.write(&mut out),
+        Form::Float => Plain::Double(double(only()?)?).write(&mut out),
+        Form::Text | Form::Bytes => out.extend_from_slice(only()?),
+        Form::Json => out = texts(example, data, list)?,
+    }
+    Some(out)
+}
+
+/// Whether an example says of the feature `key` which dtype it has, and it is an array or a number of that.
+pub(super) fn is_declared(example: &Example<'_>, data: &[u8], key: &[u8]) -> bool {
+    let is = |list: &List| feature(example, data, 0, key, list).is_some_and(|found| found.has_dtype);
+    has(example, key, "dtype") && example.list(key).is_some_and(is)
+}
+
+/// Whether a recipe is of a value.
+pub(super) fn is_of_value(recipe: u32) -> bool {
+    recipe & IS_VALUE != 0
+}
+
+fn feature<'a>(example: &Example<'a>, data: &[u8], number: u32, key: &'a [u8], list: &List) -> Option<Feature<'a>> {
+    let shape = example.list(&beside(key, "shape")).and_then(|list| shape(example, list));
+    let (mut has_shape, mut has_dtype) = (false, false);
+    let (mut is_single, mut place) = (false, None);
+    let form = match (list.kind, example.only_bytes(list)) {
+        (Kind::Nothing, _) => return None,
+        (Kind::Floats | Kind::Ints, _) => {
+            let dtype = if list.kind == Kind::Ints { INT64 } else { FLOAT32 };
+            place = example.packed_floats(list);
+            let is_of = |form: &Form| form.items_bytes() == Some(list.bytes);
+            match shape.and_then(|shape| Form::array(dtype, &shape).ok()).filter(is_of) {
+                Some(form) => {
+                    has_shape = true;
+                    form
+                }
+                None if list.values == 1 => {
+                    is_single = true;
+                    match list.kind {
+                        Kind::Ints => Form::Int,
+                        _ => Form::array(dtype, &[]).ok()?,
+                    }
+                }
+                None => Form::array(dtype, &[list.values as u64]).ok()?,
+            }
+        }
+        (Kind::Bytes, Some(range)) => {
+            let bytes = data.get(range.clone())?;
+            let dtype = example.list(&beside(key, "dtype")).and_then(|list| dtype(example, data, list));
+            let array = dtype.zip(shape).and_then(|(dtype, shape)| Form::array(dtype, &shape).ok());
+            let number = double(bytes).filter(|_| dtype == Some(FLOAT64) && !has(example, key, "shape"));
+            place = Some(range);
+            if let Some(form) = array.filter(|form| form.items_bytes() == Some(bytes.len() as u64)) {
+                (has_shape, has_dtype) = (true, true);
+                form
+            } else if let Some(number) = number {
+                let form = Form::of_float(number);
+                (has_dtype, is_single) = (true, form == Form::Float);
+                form
+            } else if is_text(bytes) {
+                is_single = true;
+                Form::Text
+            } else {
+                Form::Bytes
+            }
+        }
+        (Kind::Bytes, None) => Form::Json,
+    };
+    let length = |form: &Form| match form.items_bytes() {
+        Some(items) => Some(items + form.head().len() as u64),
+        None => Some(match form {
+            Form::Text | Form::Bytes => list.bytes,
+            Form::Json => texts(example, data, list)?.len() as u64,
+            _ => {
+                let mut out = Vec::new();
+                match form {
+                    Form::Int => number_of(example, list)?,
+                    _ => Plain::Double(double(data.get(example.only_bytes(list)?)?)?),
+                }
+                .write(&mut out);
+                out.len() as u64
+            }
+        }),
+    };
+    let bytes = length(&form)?;
+    let wider_bytes = match form.wider() {
+        Some(wider) if is_single => Some(length(&wider)?),
+        _ => None,
+    };
+    // What is single may be wanted as another form, which only a recipe makes.
+    let place = place.filter(|_| !is_single);
+    Some(Feature { key, form, bytes, wider_bytes, place, recipe: IS_VALUE | number << 1, has_shape, has_dtype })
+}
+
+/// The key of what is told of a feature.
+fn beside(key: &[u8], what: &str) -> Vec<u8> {
+    [key, b"/", what.as_bytes()].concat()
+}
+
+fn has(example: &Example<'_>, key: &[u8], what: &str) -> bool {
+    example.list(&beside(key, what)).is_some()
+}
+
+/// Lengths of axes.
+fn shape(example: &Example<'_>, list: &List) -> Option<Vec<u64>> {
+    if list.kind != Kind::Ints || list.values > MAX_AXES {
+        return None;
+    }
+    let axis = |value: Value| match value {
+        Value::Int(axis) => u64::try_from(axis).ok(),
+        Value::Bytes(_) | Value::Float(_) => None,
+    };
+    example.values(list).into_iter().map(axis).collect()
+}
+
+/// A dtype as numpy's `dtype` takes it: `float64`, `>f8`.
+fn dtype<'d>(example: &Example<'_>, data: &'d [u8], list: &List) -> Option<&'d str> {
+    let text = str::from_utf8(data.get(example.only_bytes(list)?)?).ok()?;
+    match component::of_numpy_name(text) {
+        Some(dtype) => Some(dtype),
+        None => component::item_bytes(text).map(|_| text),
+    }
+}
+
+fn number_of(example: &Example<'_>, list: &List) -> Option<Plain<'static>> {
+    match example.value(list, 0)? {
+        Value::Int(number) => Some(Plain::Whole(number.into())),
+        Value::Bytes(_) | Value::Float(_) => None,
+    }
+}
+
+fn double(bytes: &[u8]) -> Option<f64> {
+    bytes.as_array().map(|bytes| f64::from_le_bytes(*bytes))
+}
+
+/// Whether bytes are what people write: UTF-8 of letters, signs and white space.
+pub(super) fn is_text(bytes: &[u8]) -> bool {
+    let is_control = |byte: u8| byte.is_ascii_control() && !matches!(byte, b'\t' | b'\n' | b'\r');
+    !bytes.iter().any(|byte| is_control(*byte)) && str::from_utf8(bytes).is_ok()
+}
+
+/// Texts as a list of JSON; `None` where one is none, or where they are more than can be.
+fn texts(example: &Example<'_>, data: &[u8], list: &List) -> Option<Vec<u8>> {
+    if list.values > Plain::MOST_VALUES {
+        return None;
+    }
+    let text = |value: Value| match value {
+        Value::Bytes(range) => str::from_utf8(data.get(range)?).ok().map(Plain::Text),
+        Value::Float(_) | Value::Int(_) => None,
+    };
+    let texts = example.values(list).into_iter().map(text).collect::<Option<Vec<_>>>()?;
+    let mut out = Vec::new();
+    Plain::write_list(texts.into_iter(), &mut out);
+    Some(out)
+}
