@@ -38,7 +38,7 @@ fn what_is_said_of_one_thing_is_in_the_singular() {
     one(&["inspect", dst]).code(0);
     one(&["inspect", dst, "--samples"]).code(0);
     one(&["convert", dst, &at("b")]).code(0);
-    one(&["pack", src, dst, "--shards", "2"]).code(2).says("there is 1 image");
+    one(&["pack", src, dst, "--shards", "2"]).code(2).says("there is 1 sample");
     one(&["verify", &format!("{dst}/shard-000000.tar")]).code(0).says("1 of 1 shard of a dataset");
 
     fs::create_dir(at("foreign")).unwrap();

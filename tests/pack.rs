@@ -438,7 +438,7 @@ fn shards_come_out_even_and_within_the_size() {
     assert_eq!(sealed(&bench).manifest.shards.iter().map(|shard| shard.samples).collect::<Vec<_>>(), [50; 4]);
     bench.pack(&["--shards", "200", "--force"]).code(0);
     assert_eq!(sealed(&bench).manifest.shards.len(), 200);
-    bench.pack(&["--shards", "201", "--force"]).code(2).clean_error().says("--shards 201, and there are 200 images");
+    bench.pack(&["--shards", "201", "--force"]).code(2).clean_error().says("--shards 201, and there are 200 samples");
     bench.pack(&["--shards", "0", "--force"]).code(2).clean_error().says("at least one sample");
     bench.pack(&["--shards", "2", "--shard-size", "1MiB", "--force"]).code(2);
     sealed(&bench);

@@ -48,7 +48,7 @@ fn what_force_is_refused_leaves_the_dataset_of_before() {
         ("memory of windows", &bench.src(), &["--memory", "1KiB", "--read-order", "physical"], "--memory"),
         ("space", &large.src(), &[], " are free, and "),
         ("a sidecar that there is not", &bench.src(), &["--sidecars", "index"], "--sidecars index"),
-        ("more shards than images", &bench.src(), &["--shards", "9"], "--shards 9, and there are 2 images"),
+        ("more shards than images", &bench.src(), &["--shards", "9"], "--shards 9, and there are 2 samples"),
         ("no images", &none.src(), &[], "no class folders"),
         ("a source that is not there", &bench.at("gone"), &[], "gone"),
     ];

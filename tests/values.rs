@@ -9,10 +9,11 @@ use std::{
     collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
+    process::{Command, Stdio},
 };
 
 use shardpack_reader::Dataset;
-use support::{Bench, folder_hash, run};
+use support::{Bench, binary, folder_hash, run};
 use values::{READERS, Told, come_back, convert, expected, read, verified, write};
 
 /// What `write_values.py` writes.
@@ -23,21 +24,25 @@ fn written(bench: &Bench) -> PathBuf {
     out
 }
 
+/// From one format to each other come the same bytes as from the source.
+fn formats_agree(bench: &Bench, name: &str, of_formats: &[(&str, PathBuf)]) {
+    for (from, source) in of_formats {
+        for (to, same) in of_formats {
+            let dst = bench.at(&format!("{name}-{from}-{to}"));
+            convert(source, &dst, &["--format", to]).code(0);
+            assert_eq!(folder_hash(&dst), folder_hash(same), "{name}: {from} to {to}");
+            fs::remove_dir_all(dst).unwrap();
+        }
+    }
+}
+
 #[test]
 fn every_value_comes_back_through_the_readers_of_each_format() {
     let bench = Bench::new();
     let values = written(&bench);
     for name in ["dicts", "tuples.lmdb", "odd.lmdb", "msgpack.lmdb", "tensors.lmdb", "table.h5"] {
         let of_formats = come_back(&bench, &values.join(name));
-        // From one to each other: the same bytes as from the source.
-        for (from, source) in &of_formats {
-            for (to, same) in &of_formats {
-                let dst = bench.at(&format!("{name}-{from}-{to}"));
-                convert(source, &dst, &["--format", to]).code(0);
-                assert_eq!(folder_hash(&dst), folder_hash(same), "{name}: {from} to {to}");
-                fs::remove_dir_all(dst).unwrap();
-            }
-        }
+        formats_agree(&bench, name, &of_formats);
     }
 }
 
@@ -157,14 +162,7 @@ fn values_beside_an_image_go_along() {
         let mut known = dataset.manifest().components.clone();
         known.sort();
         assert_eq!((known, dataset.classes().len()), (components.iter().map(ToString::to_string).collect(), 3));
-        for (from, source) in &of_formats {
-            for (to, same) in &of_formats {
-                let dst = bench.at(&format!("{name}-{from}-{to}"));
-                convert(source, &dst, &["--format", to]).code(0);
-                assert_eq!(folder_hash(&dst), folder_hash(same), "{name}: {from} to {to}");
-                fs::remove_dir_all(dst).unwrap();
-            }
-        }
+        formats_agree(&bench, name, &of_formats);
     }
     // Changed images keep what is beside them, and who wants nothing of it reads the image alone.
     let source = values.join("pictures.lmdb");
@@ -198,6 +196,46 @@ fn inspect_tells_the_type_of_each_component() {
     let (ours, theirs) = (of(&dst), of(&source));
     assert_eq!(bytes(&ours), bytes(&theirs));
     assert_eq!(ours["datasets"][0]["components"][2]["type"], "float");
+}
+
+#[test]
+fn a_conversion_of_values_that_is_killed_goes_on_to_the_same_bytes() {
+    let bench = Bench::new();
+    let source = written(&bench).join("dicts");
+    let finished = |dst: &Path| {
+        let indexes = ["index", "train/index", "val/index"].map(|folder| fs::read_dir(dst.join(folder)));
+        indexes.into_iter().flatten().map(Iterator::count).sum::<usize>()
+    };
+    let mut killed = 0;
+    for (number, options) in [
+        &["--format", "webdataset"][..],
+        &["--format", "mds", "--compress", "zstd"],
+        &["--format", "tfrecord"],
+        &["--split-fraction", "val=0.4"],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let command = |dst: &Path| {
+            let mut command = Command::new(binary());
+            command.arg("convert").args([&source, dst]).args(["--shards", "20"]).args(options);
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            command
+        };
+        let whole = bench.at(&format!("{number}-whole"));
+        assert!(command(&whole).status().unwrap().success());
+        for shards in [1, 6, 15] {
+            let dst = bench.at(&format!("{number}-{shards}"));
+            let mut child = command(&dst).spawn().unwrap();
+            while finished(&dst) < shards && child.try_wait().unwrap().is_none() {}
+            child.kill().unwrap();
+            child.wait().unwrap();
+            killed += usize::from(finished(&dst) < finished(&whole));
+            assert!(command(&dst).status().unwrap().success(), "{options:?} {shards}");
+            assert_eq!(folder_hash(&dst), folder_hash(&whole), "{options:?} {shards}");
+        }
+    }
+    assert!(killed > 3, "{killed} of 12 conversions were killed before their end");
 }
 
 #[test]

@@ -31,7 +31,7 @@ impl Plan {
             }
             Cut::Shards(shards) if shards > samples => Err(Error::usage(format!(
                 "--shards {shards}, and there {}: some shards would be empty",
-                if samples == 1 { "is 1 image".to_owned() } else { format!("are {samples} images") }
+                if samples == 1 { "is 1 sample".to_owned() } else { format!("are {samples} samples") }
             ))),
             Cut::Shards(shards) => Ok(even(shards)),
             Cut::ShardSamples(most) => {
