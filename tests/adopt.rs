@@ -125,6 +125,14 @@ fn what_cannot_be_adopted_is_refused_before_anything_is_written() {
     assert!(adopt(&folder, &[]).code(2).stderr.contains("compressed with zstd"));
     fs::remove_file(folder.join("z.tar.zst")).unwrap();
     adopt(&folder, &[]).code(0);
+
+    let values = bench.at("values");
+    fs::create_dir(&values).unwrap();
+    let mut tar = tar::Builder::new(fs::File::create(values.join("a.tar")).unwrap());
+    tar.append_path_with_name("Cargo.toml", "0.txt").unwrap();
+    tar.finish().unwrap();
+    assert!(adopt(&values, &[]).code(2).stderr.contains("samples without images, which are not adopted"));
+    assert!(!values.join(".shardpack").exists());
 }
 
 #[test]

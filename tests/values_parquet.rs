@@ -8,6 +8,7 @@ mod values;
 use std::{
     fs,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 use shardpack_reader::Dataset;
@@ -198,4 +199,17 @@ fn rows_of_values_beside_images_are_refused_by_name() {
     run(&["convert", from, no.to_str().unwrap()]).code(1).says("1.parquet/0: a row of values, no image");
     let ran = run(&["convert", from, skipped.to_str().unwrap(), "--on-bad", "skip", "--json"]).code(0).json();
     assert_eq!((ran["datasets"][0]["samples"].as_u64(), ran["unpacked"].as_array().unwrap().len()), (Some(1), 30));
+}
+
+#[test]
+fn a_table_of_values_with_a_column_of_paths_is_compared_as_it_was_read() {
+    let bench = Bench::new();
+    let source = bench.at("x.parquet");
+    let script = "import sys, pyarrow as pa, pyarrow.parquet as pq
+pq.write_table(pa.table({'path': [f'{n}.wav' for n in range(9)], 'x': [[n, 0.5] for n in range(9)]}), sys.argv[1])";
+    let python = std::env::var_os("SHARDPACK_PYTHON").unwrap();
+    assert!(Command::new(python).args(["-c", script]).arg(&source).status().unwrap().success());
+    let dst = bench.at("dst");
+    convert(&source, &dst, &[]).code(0);
+    run(&["verify", dst.to_str().unwrap(), "--quiet", "--against", source.to_str().unwrap()]).code(0);
 }

@@ -81,6 +81,18 @@ pub fn walk(file: File, wanted: &Wanted) -> Result<Box<dyn Walk>> {
     }))
 }
 
+/// Whether one of its columns holds images.
+///
+/// # Errors
+/// When its footer is damaged, or several look as if they did.
+pub fn has_images(file: File) -> Result<bool> {
+    let footer = Footer::read(&file)?;
+    let file = Arc::new(file);
+    let columns =
+        contained(|| Columns::of(&footer, &Wanted::default(), |leaf| begins_like_image(&file, &footer, leaf)))?;
+    Ok(columns.image.is_some())
+}
+
 /// Names of the classes in the order of their labels; none where the file does not tell them.
 ///
 /// # Errors

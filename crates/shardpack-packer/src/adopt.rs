@@ -97,6 +97,9 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
     if found.listing.is_empty() {
         return Err(Error::data("no sample in these shards").in_file(folder));
     }
+    if found.payload.is_some() {
+        return Err(Error::usage("samples without images, which are not adopted").in_file(folder).help(CONVERT));
+    }
     if !found.unpacked.is_empty() && options.on_bad == OnBad::Error {
         return Ok(Report { manifest: None, bad: found.unpacked, ignored: found.ignored });
     }
@@ -142,10 +145,13 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
     Ok(Report { manifest: Some(manifest), bad, ignored: found.ignored })
 }
 
+/// What to do with shards that are not adopted.
+const CONVERT: &str = "shardpack convert packs them anew";
+
 /// The first of the files, and their format's name, if they are such as can be adopted.
 fn fit<'f>(folder: &Path, files: &[&'f ShardFile]) -> Result<(&'f ShardFile, &'static str)> {
     let Some(first) = files.first() else { return Err(Error::usage("no shards").in_file(folder)) };
-    let help = "shardpack convert packs them anew";
+    let help = CONVERT;
     for file in files {
         if !matches!(file.kind, Kind::Format(_)) {
             return Err(Error::usage(format!("{} is no format that the reader serves", file.kind.name()))

@@ -48,18 +48,18 @@ pub fn walk(path: &Path, wanted: &Wanted, part: Option<&str>) -> Result<Box<dyn 
         let file = open::open(path)?;
         let layout = tables::layout(&file, wanted)?;
         let are_splits = !layout.splits(&file)?.is_empty();
-        Ok(match layout.of_split(&file, part)? {
-            Layout::Rows(_) if !wanted.entries.is_unsaid() => {
-                return Err(Error::usage("its images are rows, and rows have no keys")
-                    .in_file(path)
-                    .help("--label-feature PATH names the dataset with their labels"));
-            }
+        let layout = layout.of_split(&file, part)?;
+        let why = match &layout {
+            Layout::Rows(_) => Some("its images are rows, and rows have no keys"),
+            Layout::SampleGroups(_) => Some("its samples are values, which a file of labels does not name"),
+            Layout::ImageDatasets(_) => None,
+        };
+        if let Some(why) = why.filter(|_| !wanted.entries.is_unsaid()) {
+            let error = Error::usage(why).in_file(path);
+            return Err(error.help("--label-feature PATH names the dataset with their labels"));
+        }
+        Ok(match layout {
             Layout::Rows(tables) => Box::new(Records::new(&file, tables, wanted)) as Box<dyn Images>,
-            Layout::SampleGroups(_) if !wanted.entries.is_unsaid() => {
-                return Err(Error::usage("its samples are values, which a file of labels does not name")
-                    .in_file(path)
-                    .help("--label-feature PATH names the dataset with their labels"));
-            }
             Layout::SampleGroups(samples) => Box::new(SampleGroups::new(&file, path, samples, are_splits, wanted)?),
             Layout::ImageDatasets(groups) => Box::new(ImageDatasets::new(&file, path, groups, are_splits, wanted)?),
         })

@@ -188,7 +188,7 @@ impl Origin {
     /// # Errors
     /// When there is nothing, or shards among it cannot be read.
     pub fn of(path: &Path, columns: &list::Columns) -> Result<Self> {
-        if list::is_list(path)? {
+        if list::is_list(path, columns)? {
             return List::find(path, columns).map(Self::List);
         }
         let paths = [path.to_path_buf()];

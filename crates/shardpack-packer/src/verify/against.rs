@@ -12,7 +12,7 @@ use std::{
 use rayon::prelude::*;
 use shardpack_format::{
     Error, ErrorKind, Result,
-    formats::{self, Beside, Format},
+    formats::{self, Beside, Format, foreign::Wanted},
     hash,
     index::{Index, RowRef},
     manifest,
@@ -26,7 +26,7 @@ use crate::{
     ledger::{self, Fate},
     monitor::{Monitor, Phase},
     source::{
-        Found, Fractions, Origin, Parted, ReadError, Refusal, Source,
+        Found, Fractions, Origin, Parted, ReadError, Refusal, Shards, Source,
         image_folder::{self, Components, Splits},
     },
     sys,
@@ -62,7 +62,15 @@ pub(super) fn discover(
 /// `source` as it was read for `dataset`: parted into splits, if it was, and with the names that its fields have got.
 pub(super) fn as_read(dataset: Option<&Opened>, source: &Origin) -> Result<Origin> {
     let choice = dataset.map(|dataset| dataset.choice()).transpose()?;
+    let are_values = choice.as_ref().and_then(|choice| choice.payload.as_ref()?.kind()).is_some();
     let (fractions, fields) = choice.map(|choice| (choice.fractions, choice.fields)).unwrap_or_default();
+    let source = match source {
+        // A table of values may have a column that is called as one of paths is.
+        Origin::List(_) if are_values => {
+            Origin::Shards(Shards::find(&[source.path().to_path_buf()], None, Wanted::default(), &Splits::None)?)
+        }
+        source => source.clone(),
+    };
     let source = source.renamed(&fields)?;
     Ok(match fractions {
         Some(fractions) => Origin::Parted(Parted::new(source, Fractions::of_text(&fractions)?)),

@@ -110,11 +110,12 @@ fn kind_of(path: &Path) -> Option<Kind> {
     EXTENSIONS.iter().find(|(known, _)| *known == extension).map(|(_, kind)| *kind)
 }
 
-/// Whether `path` is a list: by its extension, and for a Parquet file by whether it holds no images itself.
+/// Whether `path` is a list: by its extension, and for a Parquet file by whether it holds no images itself and has a column of
+/// paths, by its name or by `columns`.
 ///
 /// # Errors
 /// When that cannot be told.
-pub(super) fn is_list(path: &Path) -> Result<bool> {
+pub(super) fn is_list(path: &Path, columns: &Columns) -> Result<bool> {
     let Some(kind) = kind_of(path) else { return Ok(false) };
     if path.file_name().is_some_and(|name| name == manifest::FILE) || !sys::is_file(path)? {
         return Ok(false);
@@ -122,9 +123,16 @@ pub(super) fn is_list(path: &Path) -> Result<bool> {
     if kind != Kind::Parquet {
         return Ok(true);
     }
-    let file = File::open(path).map_err(|e| sys::io_error("cannot open", path, e))?;
-    match foreign::parquet::walk(file, &Default::default()) {
-        Ok(_) => Ok(false),
+    let open = || File::open(path).map_err(|e| sys::io_error("cannot open", path, e));
+    match foreign::parquet::has_images(open()?) {
+        Ok(true) => Ok(false),
+        Ok(false) if !columns.is_empty() => Ok(true),
+        Ok(false) => {
+            let names = foreign::parquet::Table::open(open()?).map(|table| table.names());
+            Ok(names.is_ok_and(|names| {
+                columns::Roles::of(&names, columns, false, false).is_ok_and(|roles| roles.is_some())
+            }))
+        }
         Err(error) if error.kind() == ErrorKind::System => Err(error.in_file(path)),
         Err(_) => Ok(true),
     }

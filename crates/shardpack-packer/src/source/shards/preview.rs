@@ -126,7 +126,7 @@ impl Shards {
                 look.label = shown(record.label_name.as_bytes());
                 let are_files = has_values && file.shard.kind.has_member_names();
                 // The label of a value is a field as all others are.
-                let is_label = |other: &&Other| other.name == record.label_name && (has_values || other.form.is_none());
+                let is_label = |other: &&Other| other.name == record.label_name && has_values;
                 let (kept, left) = record.others.iter().filter(|other| !is_label(other)).partition(|other| {
                     let kind = components::component(other, are_files).filter(|_| other.offset.is_some());
                     kind.is_some_and(|kind| goes_along(&other.name, &kind))
