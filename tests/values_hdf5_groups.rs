@@ -8,6 +8,7 @@ mod values;
 use std::{
     fs,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 use shardpack_reader::Dataset;
@@ -80,4 +81,24 @@ fn a_damaged_dataset_is_of_its_group_alone() {
     assert_eq!(ran["unpacked"].as_array().unwrap().len(), 1, "{ran}");
     assert_eq!(Dataset::open(&dst).unwrap().len(), 29);
     run(&["verify", source.to_str().unwrap()]).code(1).says("group 0000");
+}
+
+#[test]
+fn a_group_without_datasets_is_a_sample_that_lacks_them() {
+    let bench = Bench::new();
+    let source = bench.at("x.h5");
+    let script = "import sys, h5py
+with h5py.File(sys.argv[1], 'w') as file:
+    for n in range(20):
+        group = file.create_group(f'{n:03}')
+        if n not in (0, 7):
+            group['x'], group['e'] = [[n, 0.5]] * (n % 4), float(n)
+    file['007'].attrs['why'] = 'nothing came of it'";
+    let python = std::env::var_os("SHARDPACK_PYTHON").unwrap();
+    assert!(Command::new(python).args(["-c", script]).arg(&source).status().unwrap().success());
+    convert(&source, &bench.at("no"), &[]).code(1);
+    let ran = convert(&source, &bench.at("dst"), &["--on-bad", "skip", "--json"]).code(0).json();
+    let unpacked: Vec<_> = ran["unpacked"].as_array().unwrap().iter().map(|one| one["path"].to_string()).collect();
+    assert!(unpacked.len() == 2 && unpacked[0].contains("000") && unpacked[1].contains("007"), "{ran}");
+    assert_eq!(Dataset::open(&bench.at("dst")).unwrap().len(), 18);
 }

@@ -56,7 +56,7 @@ pub(super) fn join(group: &str, name: &str) -> String {
     if group.is_empty() { name.to_owned() } else { format!("{group}/{name}") }
 }
 
-/// All groups that have datasets, each once.
+/// All groups that have datasets or nothing in them, each once.
 ///
 /// # Errors
 /// When the file is damaged, or groups are nested too deep.
@@ -78,11 +78,12 @@ pub(super) fn list(file: &Hdf5File) -> Result<Vec<Members>> {
         })?;
         groups.sort_unstable();
         datasets.sort_unstable();
+        let is_empty = groups.is_empty() && !path.is_empty();
         for name in groups.into_iter().rev() {
             let inner = group.group(&name).map_err(open::told)?;
             rest.push((join(&path, &name), depth + 1, inner));
         }
-        if !datasets.is_empty() {
+        if !datasets.is_empty() || is_empty {
             found.push(Members { group: path, datasets });
         }
     }

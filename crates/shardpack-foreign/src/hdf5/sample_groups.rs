@@ -41,8 +41,8 @@ pub(super) struct Samples {
 }
 
 /// The groups among `groups` that are samples: of one depth, with datasets of the same names. `None` where they are tables, as
-/// [`Seen::rows`] tells, splits or classes.
-pub(super) fn of(groups: &[Members], seen: &[Seen]) -> Option<Samples> {
+/// [`Seen::rows`] tells, splits or classes. Those that are `empty` and as deep are samples that lack all.
+pub(super) fn of(groups: &[Members], empty: Vec<Members>, seen: &[Seen]) -> Option<Samples> {
     let (samples, others): (Vec<&Members>, Vec<_>) = groups.iter().partition(|one| !one.group.is_empty());
     let (first, _) = (samples.first()?, samples.get(1)?);
     let depth = |one: &Members| one.group.split('/').count();
@@ -66,10 +66,10 @@ pub(super) fn of(groups: &[Members], seen: &[Seen]) -> Option<Samples> {
     if are_rows || !own.iter().any(|one| one.is_plain) {
         return None;
     }
-    Some(Samples {
-        groups: samples.into_iter().cloned().collect(),
-        unused: others.into_iter().flat_map(|one| one.datasets.clone()).collect(),
-    })
+    let lacking = empty.into_iter().filter(|one| depth(one) == depth(first));
+    let mut all: Vec<Members> = samples.into_iter().cloned().chain(lacking).collect();
+    all.sort_by(|a, b| a.group.split('/').cmp(b.group.split('/')));
+    Some(Samples { groups: all, unused: others.into_iter().flat_map(|one| one.datasets.clone()).collect() })
 }
 
 /// The samples, one after the other.
@@ -104,14 +104,15 @@ impl SampleGroups {
     /// # Errors
     /// When the first one cannot be read.
     pub fn new(file: &Hdf5File, path: &Path, samples: Samples, are_splits: bool, wanted: &Wanted) -> Result<Self> {
-        let label = match (&wanted.label, samples.groups.first()) {
+        let first = samples.groups.iter().find(|one| !one.datasets.is_empty());
+        let label = match (&wanted.label, first) {
             _ if wanted.no_labels => None,
             (Some(name), _) => Some(name.clone()),
             (None, Some(first)) => label(file, first)?,
             (None, None) => None,
         };
         let count = size::counted(samples.groups.len() as u64, "sample");
-        let names = samples.groups.first().map_or_else(String::new, |first| first.datasets.join(", "));
+        let names = first.map_or_else(String::new, |first| first.datasets.join(", "));
         Ok(Self {
             path: path.to_path_buf(),
             file: None,

@@ -115,7 +115,7 @@ impl Table {
 /// # Errors
 /// When it has none, several that could be meant, or not what is wanted.
 pub(super) fn layout(file: &Hdf5File, wanted: &Wanted) -> Result<Layout> {
-    let groups = names::list(file)?;
+    let (groups, empty): (Vec<_>, Vec<_>) = names::list(file)?.into_iter().partition(|one| !one.datasets.is_empty());
     let seen = look(file, &groups)?;
     let trimmed = |path: &String| path.trim_matches('/').to_owned();
     let images = match wanted.image.as_ref().map(trimmed) {
@@ -133,7 +133,7 @@ pub(super) fn layout(file: &Hdf5File, wanted: &Wanted) -> Result<Layout> {
         None => candidates(file, &seen)?,
     };
     if images.is_empty() {
-        let samples = if wanted.image.is_none() { sample_groups::of(&groups, &seen) } else { None };
+        let samples = if wanted.image.is_none() { sample_groups::of(&groups, empty, &seen) } else { None };
         if let Some(samples) = samples
             && (seen.iter().any(Seen::is_number) || each(file, groups.clone(), &seen).is_err())
         {
