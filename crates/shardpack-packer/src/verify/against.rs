@@ -62,11 +62,16 @@ pub(super) fn discover(
 /// `source` as it was read for `dataset`: parted into splits, if it was, and with the names that its fields have got.
 pub(super) fn as_read(dataset: Option<&Opened>, source: &Origin) -> Result<Origin> {
     let choice = dataset.map(|dataset| dataset.choice()).transpose()?;
-    let are_values = choice.as_ref().and_then(|choice| choice.payload.as_ref()?.kind()).is_some();
+    let payload = choice.as_ref().and_then(|choice| choice.payload.clone()).filter(|payload| payload.kind().is_some());
     let (fractions, fields) = choice.map(|choice| (choice.fractions, choice.fields)).unwrap_or_default();
     let source = match source {
         // A table of values may have a column that is called as one of paths is.
-        Origin::List(_) if are_values => {
+        Origin::List(list)
+            if payload.is_some_and(|payload| {
+                let renamed = fields.iter().find(|(_, name)| name == payload.column());
+                list.has_column(renamed.map_or(payload.column(), |(field, _)| field))
+            }) =>
+        {
             Origin::Shards(Shards::find(&[source.path().to_path_buf()], None, Wanted::default(), &Splits::None)?)
         }
         source => source.clone(),

@@ -22,7 +22,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use shardpack_format::{Error, ErrorKind, Result, manifest};
+use shardpack_format::{Error, ErrorKind, Result, formats::Beside, manifest};
 
 use super::{
     Found,
@@ -175,6 +175,16 @@ impl List {
             (None, _) => folder.to_path_buf(),
         };
         Ok(Self { path: path.to_path_buf(), kind, root, columns: columns.clone() })
+    }
+
+    /// Whether it is a Parquet file with a column that would be the component `component`, if rows were samples.
+    pub(crate) fn has_column(&self, component: &str) -> bool {
+        let table = (self.kind == Kind::Parquet).then(|| File::open(&self.path).ok()).flatten();
+        let Some(Ok(table)) = table.map(foreign::parquet::Table::open) else { return false };
+        let is = |name: &String| {
+            Beside::field(name).is_ok_and(|one| Beside::field(component).is_ok_and(|other| one == other))
+        };
+        table.names().iter().chain(table.left_out()).any(is)
     }
 
     /// The folder that its paths are relative to.
