@@ -100,5 +100,5 @@ with h5py.File(sys.argv[1], 'w') as file:
     let ran = convert(&source, &bench.at("dst"), &["--on-bad", "skip", "--json"]).code(0).json();
     let unpacked: Vec<_> = ran["unpacked"].as_array().unwrap().iter().map(|one| one["path"].to_string()).collect();
     assert!(unpacked.len() == 2 && unpacked[0].contains("000") && unpacked[1].contains("007"), "{ran}");
-    assert_eq!(Dataset::open(&bench.at("dst")).unwrap().len(), 18);
+    assert_eq!(Dataset::open(bench.at("dst")).unwrap().len(), 18);
 }
