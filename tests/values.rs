@@ -176,6 +176,15 @@ fn values_beside_an_image_go_along() {
 }
 
 #[test]
+fn what_is_beside_an_image_that_cannot_be_had_is_no_sample() {
+    let bench = Bench::new();
+    let source = written(&bench).join("empty-images.lmdb");
+    convert(&source, &bench.at("no"), &[]).code(1).says("pixels of shape 2×0×3");
+    convert(&source, &bench.at("no"), &["--on-bad", "skip"]).code(1);
+    run(&["verify", source.to_str().unwrap()]).code(1);
+}
+
+#[test]
 fn inspect_tells_the_type_of_each_component() {
     let bench = Bench::new();
     let source = written(&bench).join("dicts");
@@ -244,7 +253,7 @@ fn fields_get_other_names() {
     let source = written(&bench).join("dicts");
     let manifest = |dst: &Path| Dataset::open(dst).unwrap().manifest().clone();
     let dst = bench.at("dst");
-    convert(&source, &dst, &["--fields", "fingerprint:fp,energy"]).code(0);
+    convert(&source, &dst, &["--fields", "fingerprint:FP,energy"]).code(0);
     assert_eq!(manifest(&dst).components, ["fp.npy", "energy.json"]);
     assert_eq!(manifest(&dst).format.settings["fields"], "fingerprint:fp");
     // The names are known where the source is asked again.

@@ -133,15 +133,12 @@ impl Fields {
     fn of(fields: &[String]) -> Result<Self, Error> {
         let (mut named, mut renames) = (Vec::new(), Vec::new());
         for text in fields {
-            let name = match text.rsplit_once(':') {
-                Some((field, name)) if field != name => {
-                    renames.push((field.to_owned(), name.to_owned()));
-                    name
-                }
-                Some((_, name)) => name,
-                None => text,
-            };
-            named.push(component(name).map_err(|what| Error::usage(format!("--fields {text}: {what}")))?);
+            let (field, name) = text.rsplit_once(':').unwrap_or((text, text));
+            let one = component(name).map_err(|what| Error::usage(format!("--fields {text}: {what}")))?;
+            if field != name {
+                renames.push((field.to_owned(), one.name().to_owned()));
+            }
+            named.push(one);
         }
         beside::check(&named)?;
         Ok(Self { components: Components::Named(named), renames })

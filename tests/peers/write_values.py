@@ -5,6 +5,7 @@
 - `odd.lmdb`: pickled dicts of each dtype, of shapes without axes or items, of lists, maps and truth values, with fields that
   some lack;
 - `msgpack.lmdb`: the numbers, text and lists of such as msgpack;
+- `empty-images.lmdb`: pickled dicts of an image without pixels, and a value beside it;
 - `partly.lmdb`: pickled dicts whose `label` one lacks; `many.lmdb`: 5,000 of them as a list in one value;
 - `tensors.lmdb`: pickled dicts of tensors of PyTorch;
 - `pictures.lmdb`, `pictures-pairs.lmdb`: pickled dicts, and tuples, of an image, a label, and values beside them;
@@ -127,6 +128,10 @@ def main():
     pairs = [(sample["image"], sample["label"], sample["embedding"]) for sample in with_image]
     write(os.path.join(out, "pictures-pairs.lmdb"), enumerate(pairs))
     expect(os.path.join(out, "pictures-pairs.lmdb"), [{"x2": embedding} for _, _, embedding in pairs])
+
+    # Pixels of a shape that no image has.
+    empty = [{"image": np.zeros((2, 0, 3), "u1"), "label": number % 2, "score": number / 2} for number in range(6)]
+    write(os.path.join(out, "empty-images.lmdb"), enumerate(empty))
 
     row = lambda number: {"x": np.full(2, number, np.float32), "label": number % 3}
     partly = [row(number) for number in range(20)]

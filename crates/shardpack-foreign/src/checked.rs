@@ -49,6 +49,8 @@ impl Walk for Checked {
         }
         if let Some(why) = &self.refused {
             record.image = Err(why.clone());
+            // What was beside it is no sample without it.
+            record.others.iter_mut().for_each(|other| other.form = None);
         }
         Ok(Some(record))
     }

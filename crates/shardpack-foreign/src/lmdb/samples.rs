@@ -333,6 +333,10 @@ impl Samples {
             let offset = fetch.start;
             Ok(Image { name: String::new(), fetch, bytes, offset, in_parts: recipe != 0, recipe })
         });
+        if image.is_err() && image_field.is_some() {
+            // Without the image that is there, they are no sample.
+            fields.iter_mut().for_each(|field| field.form = Err("beside an image that cannot be had".to_owned()));
+        }
         let place = image.as_ref().ok().map(|image| (image.fetch.clone(), image.recipe));
         // What fields are made of is fetched whole, and that is as long as what the image is made of.
         let within = image_field.and_then(|field| values::within(self.coding, field)).filter(|_| !fields.is_empty());

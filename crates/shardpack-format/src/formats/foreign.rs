@@ -108,7 +108,7 @@ pub struct Wanted {
     /// needs the content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub components: Option<Vec<String>>,
-    /// Fields that get other names, and these.
+    /// Fields that get other names, and these: names of components.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub renames: Vec<(String, String)>,
     /// Of keys with values.
@@ -126,14 +126,12 @@ impl Wanted {
 
     /// What the field `field` is called. One that has the name which another gets is said to be of the source.
     pub fn called<'f>(&'f self, field: &'f str) -> Cow<'f, str> {
-        let component = |name: &str| super::Beside::field(name).ok();
-        match self.renames.iter().find(|(from, _)| from == field) {
-            Some((_, name)) => name.into(),
-            None if self.renames.iter().any(|(_, name)| name == field || component(name) == component(field)) => {
-                format!("{field} of the source").into()
-            }
-            None => field.into(),
+        if let Some((_, name)) = self.renames.iter().find(|(from, _)| from == field) {
+            return name.into();
         }
+        let own = super::Beside::field(field).ok();
+        let is_given = own.is_some_and(|own| self.renames.iter().any(|(_, name)| name == own.name()));
+        if is_given { format!("{field} of the source").into() } else { field.into() }
     }
 }
 
