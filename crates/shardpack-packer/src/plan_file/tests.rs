@@ -1,3 +1,5 @@
+use shardpack_format::formats::Choice;
+
 use super::*;
 use crate::{
     listing,
