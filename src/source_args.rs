@@ -6,9 +6,9 @@ use clap::{
     Args, ValueEnum,
     builder::{PossibleValue, PossibleValuesParser},
 };
-use shardpack_format::formats::{
-    Beside,
-    foreign::{Entries, Wanted},
+use shardpack_format::{
+    component::Component,
+    formats::foreign::{Entries, Wanted},
 };
 use shardpack_packer::{
     Error,
@@ -134,10 +134,10 @@ impl SourceArgs {
     /// # Errors
     /// When `--with` names no files.
     pub fn put(&self, options: &mut [PlanOptions]) -> Result<(), Error> {
-        let beside = self.with.iter().map(|with| Beside::files(with)).collect::<Result<Vec<_>, _>>()?;
+        let with = self.with.iter().map(|with| Component::files(with)).collect::<Result<Vec<_>, _>>()?;
         for options in options {
             options.walk.no_labels = self.no_labels;
-            options.walk.beside.clone_from(&beside);
+            options.walk.with.clone_from(&with);
             options.walk.files.clone_from(&self.files);
             options.walk.groups = self.group.is_some();
             options.walk.guess = true;

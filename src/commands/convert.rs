@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 
 use serde_json::json;
-use shardpack_format::formats::{self, Beside, beside, foreign::Wanted};
+use shardpack_format::{
+    component::{self, Component},
+    formats::{self, foreign::Wanted},
+};
 use shardpack_packer::{
     Error, Result,
     pack::{self, PlanOptions},
@@ -70,13 +73,13 @@ pub fn run(args: &Args) -> Result<Outcome> {
         return Err(Error::usage("DST is missing"));
     };
     let mut options = args.plan.options(args.run.machine.jobs())?;
-    let has_beside =
-        |options: &PlanOptions| formats::entry(&options.bytes.format.name).is_ok_and(|entry| entry.has_beside);
+    let has_components =
+        |options: &PlanOptions| formats::entry(&options.bytes.format.name).is_ok_and(|entry| entry.has_components);
     let fields = Fields::of(&args.fields)?;
     let chosen = if args.fields.is_empty() { &args.components } else { &fields.components };
     let components = match chosen {
         // What none has a place for nobody needs to read.
-        Components::All if !options.iter().any(has_beside) => Components::None,
+        Components::All if !options.iter().any(has_components) => Components::None,
         components => components.clone(),
     };
     let origin = match (sources, args.parts.as_slice()) {
@@ -140,27 +143,28 @@ impl Fields {
             }
             named.push(one);
         }
-        beside::check(&named)?;
+        component::check(&named)?;
         Ok(Self { components: Components::Named(named), renames })
     }
 }
 
-fn component(name: &str) -> Result<Beside, String> {
+fn component(name: &str) -> Result<Component, String> {
     let wrong = |error: Error| error.what();
-    match Beside::field(name) {
+    match Component::field(name) {
         Ok(_) if name.contains('=') => Err(format!("{name:?}: a name alone, files have no place here")),
         found => found.map_err(wrong),
     }
 }
 
 /// Whether a field that samples have is a component in any of the formats.
-fn goes_along(field: &str, kind: &Beside, options: &[PlanOptions]) -> bool {
+fn goes_along(field: &str, kind: &Component, options: &[PlanOptions]) -> bool {
     options.iter().any(|options| {
         let walk = &options.walk;
-        let is_left = walk.components == Components::All && (walk.no_text || walk.meta && kind.name() == beside::TEXT);
+        let is_left =
+            walk.components == Components::All && (walk.no_text || walk.meta && kind.name() == component::TEXT);
         walk.components.wants_field(field)
             && !is_left
-            && formats::entry(&options.bytes.format.name).is_ok_and(|entry| entry.has_beside)
+            && formats::entry(&options.bytes.format.name).is_ok_and(|entry| entry.has_components)
     })
 }
 

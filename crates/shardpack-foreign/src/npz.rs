@@ -17,7 +17,7 @@ use std::{
 use flate2::{Crc, bufread::DeflateDecoder};
 use shardpack_format::{
     component::Form,
-    formats::{Beside, beside::MOST},
+    component::{Component, MOST},
     npy, size,
 };
 
@@ -513,7 +513,7 @@ impl Member {
                 false => "is no array: numpy calls those NAME.npy".to_owned(),
             });
         };
-        match Beside::value(field, &ANY_ARRAY) {
+        match Component::value(field, &ANY_ARRAY) {
             Ok(component) => Ok(Self {
                 component: component.name().to_owned(),
                 bytes,

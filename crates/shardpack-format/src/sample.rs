@@ -18,9 +18,9 @@ pub struct Sample<'a> {
     pub path: &'a [u8],
     /// Length in bytes of the payload: the first component, the image file where it is one.
     pub payload_bytes: u32,
-    /// Length in bytes of each of [`crate::formats::Choice::beside`], `None` where the sample lacks it. Shorter is as
+    /// Length in bytes of each of [`crate::formats::Choice::components`], `None` where the sample lacks it. Shorter is as
     /// good as filled up with `None`.
-    pub beside: &'a [Option<u32>],
+    pub components: &'a [Option<u32>],
     /// What payload and components are, where they have types.
     pub forms: Forms<'a>,
 }
@@ -32,8 +32,8 @@ pub struct Forms<'a> {
     pub all: &'a [Form],
     /// That of the payload; beyond the list, it is [`Form::Bytes`].
     pub payload: u32,
-    /// Those of [`Sample::beside`], likewise.
-    pub beside: &'a [u32],
+    /// Those of [`Sample::components`], likewise.
+    pub components: &'a [u32],
 }
 
 impl<'a> Forms<'a> {
@@ -50,8 +50,8 @@ impl<'a> Forms<'a> {
     }
 
     /// That of further component `number`.
-    pub fn beside(&self, number: usize) -> &'a Form {
-        self.get(self.beside.get(number).copied())
+    pub fn component(&self, number: usize) -> &'a Form {
+        self.get(self.components.get(number).copied())
     }
 }
 
@@ -60,13 +60,13 @@ impl Sample<'_> {
     pub fn content(&self, number: usize) -> Option<(u32, &Form)> {
         match number.checked_sub(1) {
             None => Some((self.payload_bytes, self.forms.payload())),
-            Some(number) => Some((self.beside(number)?, self.forms.beside(number))),
+            Some(number) => Some((self.component(number)?, self.forms.component(number))),
         }
     }
 
     /// Length in bytes of further component `number`; `None` where the sample lacks it.
-    pub fn beside(&self, number: usize) -> Option<u32> {
-        self.beside.get(number).copied().flatten()
+    pub fn component(&self, number: usize) -> Option<u32> {
+        self.components.get(number).copied().flatten()
     }
 }
 

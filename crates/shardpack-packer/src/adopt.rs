@@ -115,7 +115,7 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
     if let Some((file, _)) = files.iter().zip(&samples).find(|(_, samples)| samples.is_empty()) {
         return Err(Error::data("has no sample that can be read: a shard holds at least one").in_file(&file.path));
     }
-    let others = beside(folder, &files)?;
+    let others = components(folder, &files)?;
     let work = folder.join(WORK_FOLDER);
     sys::create_folder(&work)?;
     let lock = sys::Lock::take(&work.join("lock"))?;
@@ -397,7 +397,7 @@ fn fields_left_out(found: &Found) -> BTreeMap<String, u64> {
 }
 
 /// Other files in the folder, in the order of their names.
-fn beside(folder: &Path, shards: &[&ShardFile]) -> Result<Vec<PathBuf>> {
+fn components(folder: &Path, shards: &[&ShardFile]) -> Result<Vec<PathBuf>> {
     let shards: BTreeSet<&Path> = shards.iter().map(|shard| shard.path.as_path()).collect();
     let failed = |e| sys::io_error("cannot read folder", folder, e);
     let mut files = Vec::new();

@@ -6,8 +6,8 @@ pub use shardpack_foreign as foreign;
 pub use shardpack_imaging as imaging;
 
 pub mod adopt;
+mod component_table;
 pub mod copy;
-mod extra;
 pub mod inspect;
 pub mod ledger;
 pub mod listing;

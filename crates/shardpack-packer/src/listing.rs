@@ -9,11 +9,11 @@ use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use shardpack_format::{Error, Result, formats::Beside};
+use shardpack_format::{Error, Result, component::Component};
 
 pub use builder::{Builder, FolderSamples};
 
-use crate::extra::Extra;
+use crate::component_table::ComponentTable;
 
 /// A folder that holds samples.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,7 +100,7 @@ pub struct Listing {
     /// In canonical order.
     entries: Vec<Entry>,
     own_order: OwnOrder,
-    extra: Extra,
+    components: ComponentTable,
 }
 
 /// The order that a source has of itself, which `--order source` means.
@@ -148,8 +148,8 @@ fn sort_by_name(names: &[u8], entries: &mut [Entry]) {
 }
 
 /// Sorts entries and keeps with each what it has beside.
-fn sort_with(entries: &mut [Entry], extra: &mut Extra, sort: impl FnOnce(&mut [Entry])) {
-    if extra.is_empty() {
+fn sort_with(entries: &mut [Entry], components: &mut ComponentTable, sort: impl FnOnce(&mut [Entry])) {
+    if components.is_empty() {
         return sort(entries);
     }
     // No two names start at one place.
@@ -160,7 +160,7 @@ fn sort_with(entries: &mut [Entry], extra: &mut Extra, sort: impl FnOnce(&mut [E
         let at = before.partition_point(|(name, _)| *name < entry.name);
         before.get(at).map_or(0, |(_, number)| *number)
     };
-    *extra = extra.chosen(&entries.iter().map(number).collect::<Vec<_>>());
+    *components = components.chosen(&entries.iter().map(number).collect::<Vec<_>>());
 }
 
 impl Listing {
@@ -196,10 +196,10 @@ impl Listing {
         names: Vec<u8>,
         entries: Vec<Entry>,
         own_order: OwnOrder,
-        extra: Extra,
+        components: ComponentTable,
     ) -> Result<Self> {
-        extra.check(entries.len() as u64)?;
-        let lines_fit = (own_order == OwnOrder::Lines) != extra.lines.is_empty() || entries.is_empty();
+        components.check(entries.len() as u64)?;
+        let lines_fit = (own_order == OwnOrder::Lines) != components.lines.is_empty() || entries.is_empty();
         let end = |entry: &Entry| entry.name_start() + entry.name_bytes();
         let names_fit = entries.iter().all(|entry| end(entry) <= names.len() as u64);
         let folders_fit = entries.iter().all(|entry| (entry.folder as usize) < folders.len());
@@ -208,7 +208,7 @@ impl Listing {
         if !(names_fit && folders_fit && classes_fit && lines_fit) {
             return Err(Error::data("a name, folder or class of the listing points outside it"));
         }
-        Ok(Self { classes, folders, names, entries, own_order, extra })
+        Ok(Self { classes, folders, names, entries, own_order, components })
     }
 
     /// All entries in canonical order.
@@ -242,8 +242,8 @@ impl Listing {
     }
 
     /// What samples have beside image, name and class.
-    pub fn extra(&self) -> &Extra {
-        &self.extra
+    pub fn components(&self) -> &ComponentTable {
+        &self.components
     }
 
     /// The samples that `keep` says yes to, by number; those of class `n` are of class `class_of(n)` of `classes` then, or
@@ -278,7 +278,7 @@ impl Listing {
         });
         let folders = folders.filter(|(_, samples)| !samples.is_empty()).collect();
         let listing = Self::new(Arc::clone(classes), folders);
-        Self { own_order: self.own_order, extra: self.extra.chosen(&kept), ..listing }
+        Self { own_order: self.own_order, components: self.components.chosen(&kept), ..listing }
     }
 
     /// The same samples with other lengths in bytes, which `bytes` says by number and the one before.
@@ -289,25 +289,25 @@ impl Listing {
         listing
     }
 
-    /// The same samples, which are values of these lengths, one each, and have beside them what `extra` says.
-    pub fn with_values(&self, bytes: &[u32], extra: Extra) -> Self {
+    /// The same samples, which are values of these lengths, one each, with these components.
+    pub fn with_values(&self, bytes: &[u32], components: ComponentTable) -> Self {
         let listing = self.with_bytes(|number, before| bytes.get(number as usize).copied().unwrap_or(before));
-        Self { extra, ..listing }
+        Self { components, ..listing }
     }
 
     /// The same samples, which may have all these kinds beside them, their own among them.
-    pub fn with_more_kinds(&self, kinds: &[Beside]) -> Self {
-        Self { extra: self.extra.with(kinds, self.len()), ..self.clone() }
+    pub fn with_more_kinds(&self, kinds: &[Component]) -> Self {
+        Self { components: self.components.with(kinds, self.len()), ..self.clone() }
     }
 
     /// The same samples, whose components are of these types.
-    pub fn with_types(&self, kinds: Vec<Beside>, payload: Option<Beside>) -> Self {
-        Self { extra: Extra { kinds, payload, ..self.extra.clone() }, ..self.clone() }
+    pub fn with_types(&self, kinds: Vec<Component>, payload: Option<Component>) -> Self {
+        Self { components: ComponentTable { kinds, payload, ..self.components.clone() }, ..self.clone() }
     }
 
     /// The same samples, which have of what is beside them these kinds alone.
-    pub fn with_kinds(&self, kinds: &[Beside]) -> Self {
-        Self { extra: self.extra.only(kinds), ..self.clone() }
+    pub fn with_kinds(&self, kinds: &[Component]) -> Self {
+        Self { components: self.components.only(kinds), ..self.clone() }
     }
 
     /// The samples whose path `keep` says yes to.
@@ -335,7 +335,7 @@ impl Listing {
         let mut order: Vec<u64> = (0..self.len()).collect();
         match self.own_order {
             OwnOrder::Canonical => return None,
-            OwnOrder::Lines => order.par_sort_unstable_by_key(|number| self.extra.lines.get(*number as usize)),
+            OwnOrder::Lines => order.par_sort_unstable_by_key(|number| self.components.lines.get(*number as usize)),
             OwnOrder::Places => order.par_sort_unstable_by_key(|number| self.entry(*number).place),
             OwnOrder::Keys => order.par_sort_by_cached_key(|number| {
                 let class = self.class(*number).map_or(0, |class| self.classes[class as usize].len());
@@ -367,8 +367,8 @@ impl Listing {
             self.names.extend_from_slice(&name);
         }
         if !namesakes.is_empty() {
-            let Self { names, entries, extra, .. } = self;
-            sort_with(entries, extra, |entries| sort_by_name(names, entries));
+            let Self { names, entries, components, .. } = self;
+            sort_with(entries, components, |entries| sort_by_name(names, entries));
         }
         Ok(())
     }
@@ -491,15 +491,15 @@ mod tests {
         let root = builder.add_folder(Folder { path: b"".as_slice().into(), class: None });
         for (name, line) in [(b"b".as_slice(), 4), (b"a", 7), (b"b", 2), (b"c", 5)] {
             builder.add_sample(root, name, 1, u64::from(name[0]), 0).unwrap();
-            builder.add_extra(&[], Some(line));
+            builder.add_components(&[], Some(line));
         }
         let listing = builder.finish(Arc::default());
         let mut path = Vec::new();
         listing.path(0, &mut path);
         assert_eq!(path, b"a");
-        assert_eq!(listing.extra().lines, [7, 4, 2, 5]);
+        assert_eq!(listing.components().lines, [7, 4, 2, 5]);
         assert_eq!(listing.stored_order().unwrap(), [2, 1, 3, 0]);
         assert_eq!([b"b".as_slice(), b"c", b"d"].map(|path| listing.find(None, path)), [1..3, 3..4, 0..0]);
-        assert_eq!(listing.filtered(|path| path != b"a").extra().lines, [4, 2, 5]);
+        assert_eq!(listing.filtered(|path| path != b"a").components().lines, [4, 2, 5]);
     }
 }

@@ -185,7 +185,7 @@ impl std::fmt::Debug for Chosen {
 pub struct Scratch {
     key: String,
     path: Vec<u8>,
-    beside: Vec<Option<u32>>,
+    components: Vec<Option<u32>>,
     forms: Vec<u32>,
 }
 
@@ -270,9 +270,9 @@ impl Plan {
         if options.compression != Compression::None && format.zstd_extension().is_none() {
             return Err(Error::usage(format!("--compress: readers of {} know no zstd", format.name())));
         }
-        let extra = found.listing.extra();
+        let components = found.listing.components();
         let values = options.format.payload.as_ref().filter(|payload| payload.kind().is_some());
-        if options.format.beside != extra.kinds || values != extra.payload.as_ref() {
+        if options.format.components != components.kinds || values != components.payload.as_ref() {
             return Err(Error::data("the components of the listing are not those of the format"));
         }
         let samples = found.listing.len();
@@ -331,31 +331,31 @@ impl Plan {
         // Writing to a String cannot fail.
         let _ = write!(scratch.key, "{position:0width$}", width = self.key_digits);
         self.listing.path(number, &mut scratch.path);
-        self.beside(number, scratch);
+        self.components(number, scratch);
         Sample {
             key: &scratch.key,
             label: self.listing.class(number).map(i64::from),
             class: self.listing.class_name(number),
             path: &scratch.path,
             payload_bytes: self.listing.entry(number).bytes,
-            beside: &scratch.beside,
-            forms: self.listing.extra().forms_of(number, &scratch.forms),
+            components: &scratch.components,
+            forms: self.listing.components().forms_of(number, &scratch.forms),
         }
     }
 
     /// Lengths and forms of what sample `number` has beside its payload, written over those of `scratch`.
-    fn beside(&self, number: u64, scratch: &mut Scratch) {
-        let pieces = self.listing.extra().pieces_of(number);
-        scratch.beside.clear();
-        scratch.beside.extend(pieces.iter().map(|piece| piece.length()));
+    fn components(&self, number: u64, scratch: &mut Scratch) {
+        let cells = self.listing.components().cells_of(number);
+        scratch.components.clear();
+        scratch.components.extend(cells.iter().map(|cell| cell.length()));
         scratch.forms.clear();
-        scratch.forms.extend(pieces.iter().map(|piece| piece.form));
+        scratch.forms.extend(cells.iter().map(|cell| cell.form));
     }
 
     /// Layout of sample `number` of the listing. Of the key only the width matters to it, and the path only where it is
     /// written.
     pub fn layout_of(&self, number: u64, scratch: &mut Scratch) -> Result<Layout> {
-        self.beside(number, scratch);
+        self.components(number, scratch);
         scratch.path.clear();
         if self.format.0.needs_path() {
             self.listing.path(number, &mut scratch.path);
@@ -366,8 +366,8 @@ impl Plan {
             class: self.listing.class_name(number),
             path: &scratch.path,
             payload_bytes: self.listing.entry(number).bytes,
-            beside: &scratch.beside,
-            forms: self.listing.extra().forms_of(number, &scratch.forms),
+            components: &scratch.components,
+            forms: self.listing.components().forms_of(number, &scratch.forms),
         };
         self.format.0.layout(&sample).map_err(|error| {
             let mut path = Vec::new();
@@ -426,9 +426,9 @@ impl Plan {
     }
 
     /// Number among the components of the first that the source has of its own.
-    pub fn first_beside(&self) -> usize {
+    pub fn first_component(&self) -> usize {
         // They come last.
-        self.format().components().len() - self.options.format.beside.len()
+        self.format().components().len() - self.options.format.components.len()
     }
 
     /// Length in bytes of all images together.
@@ -477,18 +477,18 @@ impl Plan {
                 text(&listing.entry(number).bytes.to_le_bytes());
             }
         }
-        let extra = listing.extra();
-        if !extra.kinds.is_empty() {
+        let components = listing.components();
+        if !components.kinds.is_empty() {
             for number in 0..listing.len() {
-                for (piece, content) in extra.content_of(number) {
-                    text(&piece.bytes.to_le_bytes());
+                for (cell, content) in components.content_of(number) {
+                    text(&cell.bytes.to_le_bytes());
                     text(content.unwrap_or_default());
                 }
             }
         }
-        let of_pieces = extra.pieces.iter().map(|piece| piece.form);
-        for form in extra.payload_forms.iter().copied().chain(of_pieces).filter(|form| *form != Forms::BYTES) {
-            text(extra.form(form).to_string().as_bytes());
+        let of_cells = components.cells.iter().map(|cell| cell.form);
+        for form in components.payload_forms.iter().copied().chain(of_cells).filter(|form| *form != Forms::BYTES) {
+            text(components.form(form).to_string().as_bytes());
         }
         for entry in unpacked {
             text(&entry.path);

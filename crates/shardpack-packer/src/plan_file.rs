@@ -24,17 +24,22 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use shardpack_format::{Error, Result, component::Form, formats::Beside, hash, sample::Forms};
+use shardpack_format::{
+    Error, Result,
+    component::{Component, Form},
+    hash,
+    sample::Forms,
+};
 
 use crate::{
-    extra::{Extra, Piece},
+    component_table::{Cell, ComponentTable},
     ledger::{self, Unpacked},
     listing::{Entry, Folder, Listing, OwnOrder},
     plan::{Options, Plan, Shard},
     source::{Found, Fractions, List, Origin, Part, Parted, Root, Several, Shards, list, shards},
     sys,
 };
-pub(crate) use difference::beside;
+pub(crate) use difference::components;
 pub use difference::{difference, request_difference, sealed_difference};
 
 const MAGIC: &[u8; 12] = b"shardpln\x01\0\0\0";
@@ -95,10 +100,10 @@ struct Dataset {
     entries: u64,
     name_bytes: u64,
     own_order: OwnOrder,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    beside: Vec<Beside>,
+    #[serde(default, rename = "beside", skip_serializing_if = "Vec::is_empty")]
+    components: Vec<Component>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    payload: Option<Beside>,
+    payload: Option<Component>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     forms: Vec<String>,
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -147,9 +152,9 @@ fn header(source: &Origin, plans: &[Plan]) -> io::Result<Header> {
             entries: plan.listing.len(),
             name_bytes: plan.listing.name_bytes(),
             own_order: plan.listing.own_order(),
-            beside: plan.listing.extra().kinds.clone(),
-            payload: plan.listing.extra().payload.clone(),
-            forms: plan.listing.extra().forms.iter().map(Form::to_string).collect(),
+            components: plan.listing.components().kinds.clone(),
+            payload: plan.listing.components().payload.clone(),
+            forms: plan.listing.components().forms.iter().map(Form::to_string).collect(),
             text_bytes: texts(&plan.listing).map(|text| text.len() as u64).sum(),
         })
     };
@@ -193,23 +198,23 @@ fn write_listing(out: &mut impl Write, listing: &Listing) -> io::Result<()> {
         out.write_all(&entry.to_bytes(&mut name_end))?;
     }
     (0..listing.len()).try_for_each(|number| out.write_all(listing.name(number)))?;
-    let extra = listing.extra();
-    for (piece, kind) in extra.pieces.iter().zip(extra.kinds.iter().cycle()) {
-        out.write_all(&piece.bytes.to_le_bytes())?;
-        if !extra.forms.is_empty() {
-            out.write_all(&piece.form.to_le_bytes())?;
+    let components = listing.components();
+    for (cell, kind) in components.cells.iter().zip(components.kinds.iter().cycle()) {
+        out.write_all(&cell.bytes.to_le_bytes())?;
+        if !components.forms.is_empty() {
+            out.write_all(&cell.form.to_le_bytes())?;
         }
         // Where a text starts follows from those before it.
-        out.write_all(&if kind.is_text() { 0 } else { piece.stamp }.to_le_bytes())?;
+        out.write_all(&if kind.is_text() { 0 } else { cell.stamp }.to_le_bytes())?;
     }
-    extra.payload_forms.iter().try_for_each(|form| out.write_all(&form.to_le_bytes()))?;
+    components.payload_forms.iter().try_for_each(|form| out.write_all(&form.to_le_bytes()))?;
     texts(listing).try_for_each(|text| out.write_all(text))?;
-    extra.lines.iter().try_for_each(|line| out.write_all(&line.to_le_bytes()))
+    components.lines.iter().try_for_each(|line| out.write_all(&line.to_le_bytes()))
 }
 
 /// The texts of all samples, in the order of the listing.
 fn texts(listing: &Listing) -> impl Iterator<Item = &[u8]> {
-    (0..listing.len()).flat_map(|number| listing.extra().content_of(number)).filter_map(|(_, text)| text)
+    (0..listing.len()).flat_map(|number| listing.components().content_of(number)).filter_map(|(_, text)| text)
 }
 
 struct Hashing<W> {
@@ -333,44 +338,44 @@ fn read_listing(input: &mut impl Read, dataset: &Dataset, classes: Vec<Vec<u8>>)
         entries.push(entry.ok_or_else(|| Error::data("names of the plan do not follow each other"))?);
     }
     let names = bytes(input, dataset.name_bytes)?;
-    let extra = read_extra(input, dataset)?;
+    let components = read_components(input, dataset)?;
     let classes = Arc::new(classes.into_iter().map(Into::into).collect());
-    Listing::from_parts(classes, folders, names, entries, dataset.own_order, extra)
+    Listing::from_parts(classes, folders, names, entries, dataset.own_order, components)
 }
 
-fn read_extra(input: &mut impl Read, dataset: &Dataset) -> Result<Extra> {
-    let (mut extra, mut text_end) = (Extra::of(dataset.beside.clone()), 0u64);
-    extra.payload = dataset.payload.clone();
-    extra.forms = Arc::new(dataset.forms.iter().map(|form| form.parse()).collect::<Result<_>>()?);
-    if !extra.kinds.is_empty() {
+fn read_components(input: &mut impl Read, dataset: &Dataset) -> Result<ComponentTable> {
+    let (mut components, mut text_end) = (ComponentTable::of(dataset.components.clone()), 0u64);
+    components.payload = dataset.payload.clone();
+    components.forms = Arc::new(dataset.forms.iter().map(|form| form.parse()).collect::<Result<_>>()?);
+    if !components.kinds.is_empty() {
         for _ in 0..dataset.entries {
-            for kind in &dataset.beside {
+            for kind in &dataset.components {
                 let bytes = u32::from_le_bytes(array(input)?);
-                let form = match extra.forms.is_empty() {
+                let form = match components.forms.is_empty() {
                     true => Forms::BYTES,
                     false => u32::from_le_bytes(array(input)?),
                 };
-                let mut piece = Piece { bytes, form, stamp: i64::from_le_bytes(array(input)?) };
+                let mut cell = Cell { bytes, form, stamp: i64::from_le_bytes(array(input)?) };
                 if kind.is_text() {
-                    piece.stamp = text_end.cast_signed();
-                    text_end = text_end.saturating_add(piece.length().unwrap_or(0).into());
+                    cell.stamp = text_end.cast_signed();
+                    text_end = text_end.saturating_add(cell.length().unwrap_or(0).into());
                 }
-                extra.pieces.push(piece);
+                components.cells.push(cell);
             }
         }
     }
-    if extra.payload.is_some() {
+    if components.payload.is_some() {
         for _ in 0..dataset.entries {
-            extra.payload_forms.push(u32::from_le_bytes(array(input)?));
+            components.payload_forms.push(u32::from_le_bytes(array(input)?));
         }
     }
-    extra.texts = Arc::new(bytes(input, dataset.text_bytes)?);
+    components.texts = Arc::new(bytes(input, dataset.text_bytes)?);
     if dataset.own_order == OwnOrder::Lines {
         for _ in 0..dataset.entries {
-            extra.lines.push(u64::from_le_bytes(array(input)?));
+            components.lines.push(u64::from_le_bytes(array(input)?));
         }
     }
-    Ok(extra)
+    Ok(components)
 }
 
 fn ends_early(error: io::Error) -> Error {

@@ -14,7 +14,10 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Result, component::Form};
+use crate::{
+    Error, Result,
+    component::{Component, Form},
+};
 
 /// Bytes that can be passed over without being looked at.
 pub trait Skip: Read {
@@ -104,7 +107,7 @@ pub struct Wanted {
     /// Samples have no labels, whatever records say: nothing is looked for, and what does not fit is no reason to refuse.
     #[serde(default, skip_serializing_if = "is_false")]
     pub no_labels: bool,
-    /// Names of the components that are wanted, see [`super::Beside::field`]; all, if `None`. Of what is not wanted nobody
+    /// Names of the components that are wanted, see [`Component::field`]; all, if `None`. Of what is not wanted nobody
     /// needs the content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub components: Option<Vec<String>>,
@@ -120,7 +123,7 @@ impl Wanted {
     /// Whether the content of the field `field` is, as a component.
     pub fn wants(&self, field: &str) -> bool {
         self.components.as_ref().is_none_or(|names| {
-            super::Beside::field(&self.called(field)).is_ok_and(|kind| names.iter().any(|name| name == kind.name()))
+            Component::field(&self.called(field)).is_ok_and(|kind| names.iter().any(|name| name == kind.name()))
         })
     }
 
@@ -129,7 +132,7 @@ impl Wanted {
         if let Some((_, name)) = self.renames.iter().find(|(from, _)| from == field) {
             return name.into();
         }
-        let own = super::Beside::field(field).ok();
+        let own = Component::field(field).ok();
         let is_given = own.is_some_and(|own| self.renames.iter().any(|(_, name)| name == own.name()));
         if is_given { format!("{field} of the source").into() } else { field.into() }
     }

@@ -9,7 +9,6 @@
 //! Each format is a folder here and a line in [`ALL`]; nothing else knows how many there are.
 
 pub mod adopted;
-pub mod beside;
 mod encoding;
 pub mod foreign;
 pub mod mds;
@@ -24,21 +23,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Error, Result,
-    component::Form,
+    component::{self, Component, Form},
     image_header::{Header, Kind},
     index::RowRef,
     manifest::{BY_KIND, Manifest},
     sample::{Extent, Sample},
 };
 
-pub use beside::Beside;
 use encoding::Encoding;
 
 /// Most components that a written sample has: image, label, metadata, and those that the source has of its own.
-pub const MAX_WRITTEN: usize = 3 + beside::MOST;
+pub const MAX_WRITTEN: usize = 3 + component::MOST;
 
-/// Settings of a manifest that say of any format what the source has of its own; see [`Choice::beside`].
-const BESIDE: &str = "beside";
+/// Settings of a manifest that say of any format what the source has of its own; see [`Choice::components`].
+const COMPONENTS: &str = "beside";
 /// Setting of a manifest that says of any format what the payload is where it is no image; see [`Choice::payload`].
 const PAYLOAD: &str = "payload";
 /// Setting of a manifest that says which files of a source are payloads; see [`Choice::files`].
@@ -49,7 +47,7 @@ const FRACTIONS: &str = "split_fraction";
 const FIELDS: &str = "fields";
 /// What samples are counted as that are no files.
 const VALUES: &str = "values";
-/// The value is always [`beside::TEXT`].
+/// The value is always [`component::TEXT`].
 const META: &str = "meta";
 
 /// Where things lie in a record.
@@ -72,7 +70,7 @@ pub struct Choice {
     pub extension: Option<String>,
     /// What the payload is, the first of the components, where samples are no images.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub payload: Option<Beside>,
+    pub payload: Option<Component>,
     /// Which files of a tree are payloads, by extension or pattern, where they are not those of images.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
@@ -88,8 +86,8 @@ pub struct Choice {
     /// source tells of each sample, where it tells one.
     pub json: bool,
     /// Components that the source has of its own, behind all others.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub beside: Vec<Beside>,
+    #[serde(default, rename = "beside", skip_serializing_if = "Vec::is_empty")]
+    pub components: Vec<Component>,
     /// What only this format has, by name: [`Entry::settings`] lists it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
@@ -115,32 +113,35 @@ impl Choice {
             fields: Vec::new(),
             cls: true,
             json: false,
-            beside: Vec::new(),
+            components: Vec::new(),
             settings: BTreeMap::new(),
         }
     }
 
     /// The payload where it is a value, and all components that the source has of its own, each with its number among the
     /// components of the format and its name as a column or feature: without extension, where no other is called so.
-    pub(crate) fn columns(&self) -> Vec<(usize, &Beside, String)> {
-        let all =
-            self.payload.iter().map(|payload| (0, payload)).chain(self.beside.iter().zip(1..).map(|(one, n)| (n, one)));
-        let is_alone = |one: &Beside| {
-            let same = self.payload.iter().chain(&self.beside).filter(|other| other.column() == one.column());
+    pub(crate) fn columns(&self) -> Vec<(usize, &Component, String)> {
+        let all = self
+            .payload
+            .iter()
+            .map(|payload| (0, payload))
+            .chain(self.components.iter().zip(1..).map(|(one, n)| (n, one)));
+        let is_alone = |one: &Component| {
+            let same = self.payload.iter().chain(&self.components).filter(|other| other.column() == one.column());
             same.count() == 1
         };
-        let name = |one: &Beside| if is_alone(one) { one.column() } else { one.name() }.to_owned();
+        let name = |one: &Component| if is_alone(one) { one.column() } else { one.name() }.to_owned();
         all.map(|(number, one)| (number, one, name(one))).collect()
     }
 
     /// Whether the source tells a text of each sample that is written.
     pub fn has_text(&self) -> bool {
-        self.beside.iter().any(Beside::is_text)
+        self.components.iter().any(Component::is_text)
     }
 
     /// Whether samples have all beside their images that those of `other` have.
-    pub fn beside_covers(&self, other: &Self) -> bool {
-        other.beside.iter().all(|one| self.beside.contains(one))
+    pub fn components_cover(&self, other: &Self) -> bool {
+        other.components.iter().all(|one| self.components.contains(one))
     }
 
     /// Whether payloads are values and no files.
@@ -150,10 +151,10 @@ impl Choice {
 
     /// What the headers of this payload say: nothing, where samples are no images; of an array only that it is one.
     pub fn header_of(&self, payload: &[u8]) -> Header {
-        let is_npy = |beside: &Beside| beside.name() == Kind::Npy.extension();
+        let is_npy = |one: &Component| one.name() == Kind::Npy.extension();
         match &self.payload {
             None => Header::of(payload),
-            Some(beside) if is_npy(beside) && Kind::of(payload) == Kind::Npy => Header::of(payload),
+            Some(one) if is_npy(one) && Kind::of(payload) == Kind::Npy => Header::of(payload),
             Some(_) => Header::NONE,
         }
     }
@@ -168,7 +169,7 @@ impl Choice {
             return Cow::Borrowed(VALUES);
         }
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-        match name.len() - beside::stem(name).len() {
+        match name.len() - component::stem(name).len() {
             0 | 1 => Cow::Borrowed(Kind::Unknown.name()),
             dot => Cow::Owned(String::from_utf8_lossy(&name[name.len() - dot + 1..]).to_ascii_lowercase()),
         }
@@ -177,8 +178,8 @@ impl Choice {
     /// The settings that a manifest keeps of this choice: those of `format`, and what the source has of its own.
     pub fn stored(&self, format: &dyn Format) -> BTreeMap<String, String> {
         let mut settings = format.settings();
-        if !self.beside.is_empty() {
-            settings.insert(BESIDE.to_owned(), Beside::list(&self.beside));
+        if !self.components.is_empty() {
+            settings.insert(COMPONENTS.to_owned(), Component::list(&self.components));
         }
         if let Some(payload) = &self.payload {
             settings.insert(PAYLOAD.to_owned(), payload.to_string());
@@ -194,7 +195,7 @@ impl Choice {
             settings.insert(FIELDS.to_owned(), all.collect::<Vec<_>>().join(","));
         }
         if self.has_text() && self.json {
-            settings.insert(META.to_owned(), beside::TEXT.to_owned());
+            settings.insert(META.to_owned(), component::TEXT.to_owned());
         }
         settings
     }
@@ -215,7 +216,7 @@ impl Choice {
             fields: Vec::new(),
             cls: has("cls"),
             json: has("json"),
-            beside: Vec::new(),
+            components: Vec::new(),
             settings: format.settings.clone(),
         };
         choice.take_stored().map(|()| choice)
@@ -223,11 +224,11 @@ impl Choice {
 
     /// Takes from the settings what [`Choice::stored`] has added to those of the format.
     fn take_stored(&mut self) -> Result<()> {
-        if let Some(list) = self.settings.remove(BESIDE) {
-            self.beside = Beside::of_list(&list)?;
+        if let Some(list) = self.settings.remove(COMPONENTS) {
+            self.components = Component::of_list(&list)?;
         }
         if let Some(payload) = self.settings.remove(PAYLOAD) {
-            let payload = Beside::try_from(payload)?;
+            let payload = Component::try_from(payload)?;
             self.extension = Some(payload.name().to_owned());
             self.payload = Some(payload);
         }
@@ -240,7 +241,7 @@ impl Choice {
             let all = fields.split(',').map(of).collect::<Option<_>>();
             self.fields = all.ok_or_else(|| Error::data(format!("{fields:?} names no fields")))?;
         }
-        if self.beside.iter().any(|beside| beside.name() == beside::TEXT) {
+        if self.components.iter().any(|one| one.name() == component::TEXT) {
             self.json = self.settings.remove(META).is_some();
         }
         Ok(())
@@ -425,7 +426,7 @@ pub struct Entry {
     /// Settings that only this format has.
     pub settings: &'static [Setting],
     /// Whether samples can have components beside image and label that the source has of its own.
-    pub has_beside: bool,
+    pub has_components: bool,
     /// Chooses not to write labels, where the samples have none.
     pub without_labels: fn(&mut Choice),
     /// Sidecars that it can write.
@@ -460,19 +461,19 @@ pub fn open(choice: &Choice) -> Result<Box<dyn Format>> {
         return Ok(Box::new(adopted::Adopted::new(entry, choice)));
     }
     choice.check_settings(entry.settings)?;
-    beside::check(&choice.beside)?;
-    if let (false, Some(one)) = (entry.has_beside, choice.beside.first()) {
-        return Err(no_beside(entry, one));
+    component::check(&choice.components)?;
+    if let (false, Some(one)) = (entry.has_components, choice.components.first()) {
+        return Err(no_components(entry, one));
     }
     let format = (entry.open)(choice)?;
     let names = format.components();
-    let clash = choice.beside.iter().map(Beside::name).find(|name| {
+    let clash = choice.components.iter().map(Component::name).find(|name| {
         let by_kind = names.first().is_some_and(|first| first == BY_KIND);
         let is_kind = by_kind && Kind::ALL.iter().any(|kind| kind.extension() == *name);
         is_kind || names.iter().filter(|other| other == name).count() != 1
     });
     let is_twice = |name: &&str| names.iter().filter(|other| other == name).count() > 1;
-    match clash.or_else(|| choice.payload.as_ref().map(Beside::name).filter(is_twice)) {
+    match clash.or_else(|| choice.payload.as_ref().map(Component::name).filter(is_twice)) {
         Some(name) => Err(Error::usage(format!("two components of a sample would be called {name:?}"))
             .help("choose the extension of images with --ext, or name the other: --with NAME=PATTERN")),
         None => Ok(format),
@@ -480,12 +481,12 @@ pub fn open(choice: &Choice) -> Result<Box<dyn Format>> {
 }
 
 /// Whether samples in the format that was chosen can have this beside their images; not, where it cannot be opened.
-pub fn has_place_for(choice: &Choice, one: &Beside) -> bool {
-    open(&Choice { beside: vec![one.clone()], ..choice.clone() }).is_ok()
+pub fn has_place_for(choice: &Choice, one: &Component) -> bool {
+    open(&Choice { components: vec![one.clone()], ..choice.clone() }).is_ok()
 }
 
-fn no_beside(entry: &Entry, one: &Beside) -> Error {
-    let others: Vec<_> = ALL.iter().filter(|entry| entry.has_beside).map(|entry| entry.name).collect();
+fn no_components(entry: &Entry, one: &Component) -> Error {
+    let others: Vec<_> = ALL.iter().filter(|entry| entry.has_components).map(|entry| entry.name).collect();
     let what = format!("{} has no place for {} beside the image", entry.name, one.name());
     let help = match one.is_text() {
         true => format!("--format {}, or --meta none to leave it out", others.join(", ")),

@@ -41,13 +41,15 @@ fn row(format: &dyn Format, sample: &Sample<'_>, layout: &Layout, record: &[u8],
 
 #[test]
 fn what_a_source_has_of_its_own_lies_where_the_layout_says() {
-    let beside = [Beside::text(), Beside::files("mask=*_mask.png").unwrap(), Beside::files("txt").unwrap()];
+    let components =
+        [Component::text(), Component::files("mask=*_mask.png").unwrap(), Component::files("txt").unwrap()];
     for entry in ALL {
-        let choice = Choice { extension: Some("jpg".into()), beside: beside.to_vec(), ..Choice::of(entry.name) };
+        let choice =
+            Choice { extension: Some("jpg".into()), components: components.to_vec(), ..Choice::of(entry.name) };
         let format = match open(&choice) {
             Ok(format) => format,
             Err(error) => {
-                assert!(!entry.has_beside && error.to_string().contains("json"), "{error}");
+                assert!(!entry.has_components && error.to_string().contains("json"), "{error}");
                 continue;
             }
         };
@@ -58,7 +60,7 @@ fn what_a_source_has_of_its_own_lies_where_the_layout_says() {
             class: b"c",
             path: b"c/1.jpg",
             payload_bytes: image.len() as u32,
-            beside: &[Some(2), None, Some(7)],
+            components: &[Some(2), None, Some(7)],
             forms: Default::default(),
         };
         let layout = format.layout(&sample).unwrap();
@@ -67,7 +69,7 @@ fn what_a_source_has_of_its_own_lies_where_the_layout_says() {
             record[extent.offset as usize..][..extent.bytes as usize].copy_from_slice(bytes);
         };
         put(layout.components[0], image);
-        let first = format.components().len() - beside.len();
+        let first = format.components().len() - components.len();
         for (extent, text) in layout.components[first..].iter().zip(texts).filter(|(e, _)| **e != Extent::ABSENT) {
             put(*extent, text);
         }
@@ -80,12 +82,15 @@ fn what_a_source_has_of_its_own_lies_where_the_layout_says() {
         let moved = self::index(format.as_ref(), &[elsewhere]);
         assert!(format.check(&moved.row(0).unwrap(), &record).is_err(), "{}", entry.name);
         // The same choice comes back from what a manifest keeps.
-        let mut again = Choice { settings: choice.stored(format.as_ref()), beside: Vec::new(), ..choice.clone() };
+        let mut again = Choice { settings: choice.stored(format.as_ref()), components: Vec::new(), ..choice.clone() };
         again.take_stored().unwrap();
-        assert_eq!((&again.beside, again.settings), (&choice.beside, format.settings()), "{}", entry.name);
+        assert_eq!((&again.components, again.settings), (&choice.components, format.settings()), "{}", entry.name);
     }
-    let clash =
-        Choice { extension: Some("png".into()), beside: vec![Beside::files("png").unwrap()], ..Choice::of("tar") };
+    let clash = Choice {
+        extension: Some("png".into()),
+        components: vec![Component::files("png").unwrap()],
+        ..Choice::of("tar")
+    };
     assert!(open(&clash).is_err());
     assert!(open(&Choice { extension: None, ..clash }).is_err());
 }
@@ -97,7 +102,7 @@ fn a_payload_that_is_no_image_is_called_what_it_is_and_nothing_is_said_of_pixels
     for entry in ALL {
         let choice = Choice {
             extension: Some("txt".into()),
-            payload: Some(Beside::files("txt").unwrap()),
+            payload: Some(Component::files("txt").unwrap()),
             files: vec!["txt".into(), "*_x.md".into()],
             fractions: Some("val=0.1;seed=0".into()),
             ..Choice::of(entry.name)
@@ -114,7 +119,7 @@ fn a_payload_that_is_no_image_is_called_what_it_is_and_nothing_is_said_of_pixels
             class: b"c",
             path: b"c/1.TXT",
             payload_bytes: bytes,
-            beside: &[],
+            components: &[],
             forms: Forms::default(),
         };
         let (bytes, row) = record(format.as_ref(), &sample, payload, header).unwrap();
@@ -164,8 +169,8 @@ fn record_of_values(format: &dyn Format, forms: &[Form], there: &[bool]) -> (Vec
         class: b"c",
         path: b"c/1",
         payload_bytes: contents[0].len() as u32,
-        beside: &lengths,
-        forms: Forms { all: forms, payload: 0, beside: &numbers },
+        components: &lengths,
+        forms: Forms { all: forms, payload: 0, components: &numbers },
     };
     let layout = format.layout(&sample).unwrap();
     let mut record = vec![0xaa; layout.record_bytes as usize];
@@ -202,18 +207,18 @@ fn values_of_all_forms_come_back_from_all_formats() {
             .chain(&["text", "bytes", "<f4[2]", ">f4[2]"])
             .map(|form| form.parse().unwrap())
             .collect();
-    let beside: Vec<_> =
-        forms.iter().enumerate().map(|(number, form)| Beside::value(&format!("x{number}"), form).unwrap()).collect();
-    for entry in ALL.iter().filter(|entry| entry.has_beside) {
+    let components: Vec<_> =
+        forms.iter().enumerate().map(|(number, form)| Component::value(&format!("x{number}"), form).unwrap()).collect();
+    for entry in ALL.iter().filter(|entry| entry.has_components) {
         for is_optional in [false, true] {
-            let typed = |one: &Beside| {
+            let typed = |one: &Component| {
                 let kind = one.kind().unwrap().clone();
                 one.clone().with_kind(Type { is_optional, ..kind })
             };
-            let beside: Vec<_> = beside[1..].iter().map(typed).collect();
-            let payload = Some(Beside::value("x0", &forms[0]).unwrap());
+            let components: Vec<_> = components[1..].iter().map(typed).collect();
+            let payload = Some(Component::value("x0", &forms[0]).unwrap());
             let extension = Some("x0.npy".to_owned());
-            let choice = Choice { payload, extension, beside, ..Choice::of(entry.name) };
+            let choice = Choice { payload, extension, components, ..Choice::of(entry.name) };
             let format = open(&choice).unwrap();
             let there: Vec<_> = (1..forms.len()).map(|number| !is_optional || number % 2 == 0).collect();
             let (record, row) = record_of_values(format.as_ref(), &forms, &there);
@@ -234,12 +239,12 @@ fn values_of_all_forms_come_back_from_all_formats() {
             }
             let mut again = Choice {
                 settings: choice.stored(format.as_ref()),
-                beside: Vec::new(),
+                components: Vec::new(),
                 payload: None,
                 ..choice.clone()
             };
             again.take_stored().unwrap();
-            assert_eq!((&again.beside, &again.payload), (&choice.beside, &choice.payload), "{}", entry.name);
+            assert_eq!((&again.components, &again.payload), (&choice.components, &choice.payload), "{}", entry.name);
         }
     }
 }

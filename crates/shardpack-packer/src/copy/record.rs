@@ -45,7 +45,7 @@ impl Place {
     }
 
     /// Reads all components of the sample from `source` into their places in the record, as `format` stores them. Those beside
-    /// the payload are the pieces of `listing`, the last of the format's components.
+    /// the payload are the cells of `listing`, the last of the format's components.
     pub fn read(
         &self,
         source: &dyn Source,
@@ -53,21 +53,21 @@ impl Place {
         format: &dyn Format,
         record: &mut [u8],
     ) -> Result<(), ReadError> {
-        let extra = listing.extra();
-        let form = extra.form(extra.payload_form(self.number));
+        let components = listing.components();
+        let form = components.form(components.payload_form(self.number));
         let place = Stored { format, component: 0, form, content_bytes: listing.entry(self.number).bytes };
         place.fill(self.payload(record)?, |content| source.read(self.number, content))?;
-        let pieces = extra.pieces_of(self.number);
-        let first_beside = format.components().len().saturating_sub(pieces.len());
-        for (which, piece) in pieces.iter().enumerate() {
-            let Some(content_bytes) = piece.length() else { continue };
-            let component = first_beside + which;
+        let cells = components.cells_of(self.number);
+        let first_component = format.components().len().saturating_sub(cells.len());
+        for (which, cell) in cells.iter().enumerate() {
+            let Some(content_bytes) = cell.length() else { continue };
+            let component = first_component + which;
             let extent = self.layout.components.get(component).copied().unwrap_or(Extent::ABSENT);
             let outside = || Error::data("a component lies outside its record");
             let stored = record.get_mut(extent.offset as usize..).ok_or_else(outside)?;
             let stored = stored.get_mut(..extent.bytes as usize).ok_or_else(outside)?;
-            let place = Stored { format, component, form: extra.form(piece.form), content_bytes };
-            place.fill(stored, |content| source.read_beside(self.number, which, content))?;
+            let place = Stored { format, component, form: components.form(cell.form), content_bytes };
+            place.fill(stored, |content| source.read_component(self.number, which, content))?;
         }
         Ok(())
     }
@@ -161,24 +161,24 @@ impl<'a> Renderer<'a> {
 
 /// Forms and hashes of the components of a sample; nothing where the source has none of its own.
 fn details(plan: &Plan, place: &Place, record: &[u8]) -> Result<Vec<Detail>> {
-    let extra = plan.listing.extra();
-    if extra.kinds.is_empty() && extra.payload.is_none() {
+    let components = plan.listing.components();
+    if components.kinds.is_empty() && components.payload.is_none() {
         return Ok(Vec::new());
     }
     let mut details: Vec<_> = place.layout.components.iter().map(|at| Detail::plain(at.bytes)).collect();
     details.truncate(plan.format().components().len());
-    let first_beside = details.len().saturating_sub(extra.kinds.len());
-    let pieces = extra.pieces_of(place.number);
-    for ((detail, extent), piece) in details.iter_mut().zip(&place.layout.components).skip(first_beside).zip(pieces) {
+    let first_component = details.len().saturating_sub(components.kinds.len());
+    let cells = components.cells_of(place.number);
+    for ((detail, extent), cell) in details.iter_mut().zip(&place.layout.components).skip(first_component).zip(cells) {
         if *extent != Extent::ABSENT {
             let stored = extent.of(record).ok_or_else(|| Error::data("a component lies outside its record"))?;
             // A format that knows no absent files has them empty.
-            let content_bytes = piece.length().unwrap_or(0);
-            *detail = Detail { form: piece.form, content_bytes, hash: Some(hash::component(stored)) };
+            let content_bytes = cell.length().unwrap_or(0);
+            *detail = Detail { form: cell.form, content_bytes, hash: Some(hash::component(stored)) };
         }
     }
     if let Some(payload) = details.first_mut() {
-        payload.form = extra.payload_form(place.number);
+        payload.form = components.payload_form(place.number);
         payload.content_bytes = plan.listing.entry(place.number).bytes;
     }
     Ok(details)

@@ -92,7 +92,7 @@ pub(super) fn seal(copy: &Copy<'_>, finished: Finished) -> Result<Sealed> {
             .ok_or_else(|| Error::data("the parts of the shard do not make it whole").in_file(&temporary))?,
     };
     let summary = Summary {
-        forms: plan.listing.extra().forms.to_vec(),
+        forms: plan.listing.components().forms.to_vec(),
         components: plan.format().components().to_vec(),
         content_bytes,
         shard_bytes,

@@ -198,7 +198,7 @@ fn summary(view: &View, facts: Facts, labels: &shuffle_quality::Labels, index_by
     let choice = Choice::of_manifest(manifest).ok();
     let kind = |name: &str| {
         let choice = choice.as_ref()?;
-        let one = choice.payload.iter().chain(&choice.beside).find(|one| one.name() == name)?;
+        let one = choice.payload.iter().chain(&choice.components).find(|one| one.name() == name)?;
         one.kind().map(ToString::to_string)
     };
     let components: Vec<_> = named

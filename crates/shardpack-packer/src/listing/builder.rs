@@ -6,14 +6,14 @@ use rayon::prelude::*;
 use shardpack_format::{Error, Result, component::Form};
 
 use super::{Entry, Folder, Listing, OwnOrder, packed_name, sort_by_name, sort_with};
-use crate::extra::{Extra, Piece};
+use crate::component_table::{Cell, ComponentTable};
 
 /// Samples of one folder, in order of their names, before they join a listing.
 #[derive(Debug, Default)]
 pub struct FolderSamples {
     names: Vec<u8>,
     entries: Vec<Entry>,
-    pieces: Vec<Piece>,
+    cells: Vec<Cell>,
 }
 
 impl FolderSamples {
@@ -25,9 +25,9 @@ impl FolderSamples {
         self.entries.push(Entry { name: name_at, place, stamp, bytes, folder: 0 });
     }
 
-    /// Adds what the sample that was added last has beside its image: a piece for each kind.
-    pub fn push_pieces(&mut self, pieces: &[Piece]) {
-        self.pieces.extend_from_slice(pieces);
+    /// Adds what the sample that was added last has beside its payload: a cell for each component.
+    pub fn push_cells(&mut self, cells: &[Cell]) {
+        self.cells.extend_from_slice(cells);
     }
 
     /// Whether there are none.
@@ -44,19 +44,19 @@ pub struct Builder {
     names: Vec<u8>,
     entries: Vec<Entry>,
     own_order: OwnOrder,
-    extra: Extra,
+    components: ComponentTable,
 }
 
 impl Builder {
     /// Begins where samples have these things beside their images; nothing is known of any sample.
-    pub fn with(extra: Extra) -> Self {
-        Self { extra, ..Self::default() }
+    pub fn with(components: ComponentTable) -> Self {
+        Self { components, ..Self::default() }
     }
 
-    /// Adds what the sample that was added last has beside its image, a piece for each kind, and its line in a list.
-    pub fn add_extra(&mut self, pieces: &[Piece], line: Option<u64>) {
-        self.extra.pieces.extend_from_slice(pieces);
-        self.extra.lines.extend(line);
+    /// Adds what the sample that was added last has beside its payload, a cell for each component, and its line in a list.
+    pub fn add_components(&mut self, cells: &[Cell], line: Option<u64>) {
+        self.components.cells.extend_from_slice(cells);
+        self.components.lines.extend(line);
         if line.is_some() {
             self.own_order = OwnOrder::Lines;
         }
@@ -64,12 +64,12 @@ impl Builder {
 
     /// Adds the form of the payload of the sample that was added last.
     pub fn add_payload_form(&mut self, form: u32) {
-        self.extra.payload_forms.push(form);
+        self.components.payload_forms.push(form);
     }
 
-    /// Says which forms the numbers of pieces and payloads mean.
+    /// Says which forms the numbers of cells and payloads mean.
     pub fn set_forms(&mut self, forms: Arc<Vec<Form>>) {
-        self.extra.forms = forms;
+        self.components.forms = forms;
     }
 
     /// Takes over the samples of a folder.
@@ -78,7 +78,7 @@ impl Builder {
         self.names.extend_from_slice(&samples.names);
         let moved = |entry: &Entry| Entry { name: entry.name + (before << 16), folder: number, ..*entry };
         self.entries.extend(samples.entries.iter().map(moved));
-        self.extra.pieces.extend_from_slice(&samples.pieces);
+        self.components.cells.extend_from_slice(&samples.cells);
         self.folders.push(folder);
     }
 
@@ -106,14 +106,14 @@ impl Builder {
 
     /// The listing of all that was taken over.
     pub fn finish(self, classes: Arc<Vec<Box<[u8]>>>) -> Listing {
-        let Self { folders, names, mut entries, own_order, mut extra } = self;
+        let Self { folders, names, mut entries, own_order, mut components } = self;
         let mut order: Vec<u32> = (0..folders.len() as u32).collect();
         let key = |number: &u32| (folders[*number as usize].class, &folders[*number as usize].path);
         order.sort_unstable_by(|a, b| key(a).cmp(&key(b)));
         let mut places = vec![0; order.len()];
         order.iter().enumerate().for_each(|(place, number)| places[*number as usize] = place as u32);
         entries.par_iter_mut().for_each(|entry| entry.folder = places[entry.folder as usize]);
-        sort_with(&mut entries, &mut extra, |entries| match own_order {
+        sort_with(&mut entries, &mut components, |entries| match own_order {
             OwnOrder::Places | OwnOrder::Keys | OwnOrder::Lines => sort_by_name(&names, entries),
             // In a folder the names came in order, and so they stand.
             OwnOrder::Canonical => entries.par_sort_unstable_by_key(|entry| (entry.folder, entry.name)),
@@ -121,6 +121,6 @@ impl Builder {
         let mut folders: Vec<Option<Folder>> = folders.into_iter().map(Some).collect();
         let folders = order.iter().filter_map(|number| folders[*number as usize].take()).collect();
         entries.shrink_to_fit();
-        Listing { classes, folders, names, entries, own_order, extra }
+        Listing { classes, folders, names, entries, own_order, components }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::{
     plan::{Compression, Plan},
-    plan_file::beside,
+    plan_file::components,
 };
 
 /// Numbers of the shards that both plans, which are of the same request, have alike: the same samples in the same order,
@@ -30,7 +30,7 @@ fn same_samples(old: &Plan, new: &Plan, shard: usize) -> bool {
             let entry = plan.listing.entry(number);
             (entry.bytes, entry.stamp, plan.listing.class(number))
         };
-        old_path == new_path && of(old, a) == of(new, b) && beside(old, a).eq(beside(new, b))
+        old_path == new_path && of(old, a) == of(new, b) && components(old, a).eq(components(new, b))
     };
     old.shards[shard] == new.shards[shard] && new.shards[shard].positions().all(&mut same)
 }

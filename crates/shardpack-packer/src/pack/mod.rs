@@ -118,7 +118,7 @@ impl Planned {
     /// Whether samples hold all that those of `other` do, which is planned of the same source.
     pub fn serves(&self, other: &Self) -> bool {
         let format = |planned: &'_ Self| planned.plans.first().map(|plan| plan.options.format.clone());
-        format(self).zip(format(other)).is_some_and(|(own, other)| own.beside_covers(&other))
+        format(self).zip(format(other)).is_some_and(|(own, other)| own.components_cover(&other))
     }
 }
 
@@ -290,7 +290,7 @@ pub fn pack(
         let work = destination.work(plan)?;
         let source: Box<dyn Source> = match relay {
             Some((first, folder)) => {
-                let kinds = &plan.listing.extra().kinds;
+                let kinds = &plan.listing.components().kinds;
                 Box::new(SecondFormat::open(&dataset_folder(folder, plan), &first.plans[number], kinds)?)
             }
             None => planned.source.open(plan.split.as_deref(), &plan.listing, Some(&work), monitor)?,

@@ -8,8 +8,8 @@ use std::{
 
 use shardpack_format::{
     Error, ErrorKind, Result,
-    formats::{self, Beside},
-    help,
+    component::Component,
+    formats, help,
     image_header::Kind,
     manifest::{BY_KIND, INDEX_FOLDER},
     sample, size,
@@ -65,7 +65,7 @@ pub fn plan_all(
     let settle = |options| settled(options, &found, &sniffed.kinds, is_of_shards);
     let bytes = options.iter().map(settle).collect::<Result<Vec<_>>>()?;
     if let (Some(_), [first, others @ ..]) = (&first.recipe, bytes.as_slice())
-        && let Some(other) = others.iter().find(|other| !first.format.beside_covers(&other.format))
+        && let Some(other) = others.iter().find(|other| !first.format.components_cover(&other.format))
     {
         // What was changed is there until the first is sealed.
         let (first, other) = (&first.format.name, &other.format.name);
@@ -83,7 +83,8 @@ pub fn plan_all(
             })?;
             copy::fit_any(place.memory_bytes)?;
             let plans = |bytes: &plan::Options| {
-                let plan = |found: &Found| Plan::without_cuts(found.with_kinds(&bytes.format.beside), bytes.clone());
+                let plan =
+                    |found: &Found| Plan::without_cuts(found.with_kinds(&bytes.format.components), bytes.clone());
                 found.iter().map(plan).collect::<Result<Vec<_>>>()
             };
             let plans = bytes.iter().map(plans).collect::<Result<Vec<_>>>()?;
@@ -112,7 +113,7 @@ pub fn plan_all(
     let mut of_source: Vec<String> = found.iter_mut().flat_map(|found| std::mem::take(&mut found.notes)).collect();
     let mut all = Vec::new();
     for bytes in bytes {
-        let plans = found.iter().map(|found| Plan::new(found.with_kinds(&bytes.format.beside), bytes.clone()));
+        let plans = found.iter().map(|found| Plan::new(found.with_kinds(&bytes.format.components), bytes.clone()));
         let plans = plans.collect::<Result<Vec<_>>>().map_err(|error| error.in_file(source.path()))?;
         let mut notes_of = std::mem::take(&mut of_source);
         notes_of.extend(plans.iter().flat_map(|plan| notes(plan, &sniffed.kinds)));
@@ -192,7 +193,7 @@ fn settle_payload(source: &Origin, found: &mut [Found], kinds: &BTreeMap<Kind, u
     match found.iter().find(|other| other.payload != first.payload) {
         None => Ok(()),
         Some(other) => {
-            let called = |found: &Found| found.payload.as_ref().map_or("image", Beside::name).to_owned();
+            let called = |found: &Found| found.payload.as_ref().map_or("image", Component::name).to_owned();
             let split = |found: &Found| found.split.clone().unwrap_or_default();
             let what = format!(
                 "samples of split {} are {}s, those of split {} {}s",
@@ -208,25 +209,27 @@ fn settle_payload(source: &Origin, found: &mut [Found], kinds: &BTreeMap<Kind, u
 
 /// Gives the values of all splits the types that they have in common.
 fn settle_types(found: &mut [Found]) {
-    let joined = |own: &Beside, of: &dyn Fn(&Found) -> Option<Beside>| {
+    let joined = |own: &Component, of: &dyn Fn(&Found) -> Option<Component>| {
         let all = found.iter().filter_map(of).filter(|other| own.join(other).is_some());
         all.fold(own.clone(), |all, other| all.join(&other).unwrap_or(all))
     };
     let settled: Vec<_> = found
         .iter()
         .map(|one| {
-            let extra = one.listing.extra();
+            let components = one.listing.components();
             let same = |name: &str, other: &Found| {
-                other.listing.extra().kinds.iter().find(|kind| kind.name() == name).cloned()
+                other.listing.components().kinds.iter().find(|kind| kind.name() == name).cloned()
             };
-            let kinds: Vec<_> = extra.kinds.iter().map(|own| joined(own, &|other| same(own.name(), other))).collect();
-            let payload = extra.payload.as_ref().map(|own| joined(own, &|other| other.listing.extra().payload.clone()));
+            let kinds: Vec<_> =
+                components.kinds.iter().map(|own| joined(own, &|other| same(own.name(), other))).collect();
+            let payload =
+                components.payload.as_ref().map(|own| joined(own, &|other| other.listing.components().payload.clone()));
             (kinds, payload)
         })
         .collect();
     for (one, (kinds, payload)) in found.iter_mut().zip(settled) {
-        let extra = one.listing.extra();
-        if extra.kinds != kinds || extra.payload != payload {
+        let components = one.listing.components();
+        if components.kinds != kinds || components.payload != payload {
             one.listing = Arc::new(one.listing.with_types(kinds, payload.clone()));
             one.payload = payload.or_else(|| one.payload.clone());
         }
@@ -241,7 +244,7 @@ fn refuse_image_options(options: &[PlanOptions], found: &[Found]) -> Result<()> 
     }
 }
 
-fn refuse_of_images(options: &PlanOptions, payload: &Beside) -> Result<()> {
+fn refuse_of_images(options: &PlanOptions, payload: &Component) -> Result<()> {
     let survey = &options.survey;
     let settings = &options.bytes.format.settings;
     let has_values = payload.kind().is_some();
@@ -281,7 +284,7 @@ fn settled(
     is_of_shards: bool,
 ) -> Result<plan::Options> {
     let mut bytes = options.bytes.clone();
-    bytes.format.beside = found.first().map(|found| found.listing.extra().kinds.clone()).unwrap_or_default();
+    bytes.format.components = found.first().map(|found| found.listing.components().kinds.clone()).unwrap_or_default();
     if bytes.format.has_text() {
         bytes.format.json = found.iter().any(|found| found.meta);
     }
@@ -289,7 +292,7 @@ fn settled(
         (formats::entry(&bytes.format.name)?.without_labels)(&mut bytes.format);
     }
     let becomes = |kind| options.recipe.as_ref().map_or(kind, |recipe| transformed::becomes(kind, recipe));
-    let values = found.iter().find_map(|found| found.listing.extra().payload.clone());
+    let values = found.iter().find_map(|found| found.listing.components().payload.clone());
     bytes.format.payload = values.or_else(|| found.iter().find_map(|found| found.payload.clone()));
     if let Some(one) = found.first() {
         bytes.format.files.clone_from(&one.files);
@@ -303,7 +306,7 @@ fn settled(
                 "--ext {name}: files of samples keep the names that they have in shards"
             )));
         }
-        *payload = Beside::field(name)?;
+        *payload = Component::field(name)?;
     }
     let payload = bytes.format.payload.as_ref().map(|payload| payload.name().to_owned());
     bytes.format.extension = match &options.extension {
@@ -316,16 +319,16 @@ fn settled(
     bytes.recipe = options.recipe.as_ref().map(transformed::words);
     if is_of_shards && options.walk.components == Components::All {
         // Nobody has asked for them by name.
-        let all = std::mem::take(&mut bytes.format.beside);
-        bytes.format.beside = all.into_iter().filter(|kind| formats::has_place_for(&bytes.format, kind)).collect();
+        let all = std::mem::take(&mut bytes.format.components);
+        bytes.format.components = all.into_iter().filter(|kind| formats::has_place_for(&bytes.format, kind)).collect();
     }
     Ok(bytes)
 }
 
 /// Says which components `format` has no place for; how many samples have them is counted.
 fn placeless(found: &[Found], format: &formats::Choice) -> Option<String> {
-    let kinds = found.first().map_or(&[][..], |found| &found.listing.extra().kinds);
-    let names: Vec<_> = kinds.iter().filter(|kind| !format.beside.contains(kind)).map(Beside::name).collect();
+    let kinds = found.first().map_or(&[][..], |found| &found.listing.components().kinds);
+    let names: Vec<_> = kinds.iter().filter(|kind| !format.components.contains(kind)).map(Component::name).collect();
     let what = format!("left out, as {} has no place for it beside the image", format.name);
     (!names.is_empty()).then(|| format!("component {what}: {}", names.join(", ")))
 }
@@ -333,27 +336,29 @@ fn placeless(found: &[Found], format: &formats::Choice) -> Option<String> {
 /// Fails where a component was asked for that no sample has.
 fn are_there(components: &Components, renames: &[(String, String)], found: &[Found]) -> Result<()> {
     let Components::Named(wanted) = components else { return Ok(()) };
-    let has = |kind: &Beside| {
+    let has = |kind: &Component| {
         found.iter().any(|found| {
-            let extra = found.listing.extra();
-            let is = |one: &Beside| [one.name(), one.column()].contains(&kind.name());
-            if extra.payload.as_ref().is_some_and(is) {
+            let components = found.listing.components();
+            let is = |one: &Component| [one.name(), one.column()].contains(&kind.name());
+            if components.payload.as_ref().is_some_and(is) {
                 return true;
             }
-            let which = extra.kinds.iter().position(is);
-            let pieces = |which| extra.pieces.iter().skip(which).step_by(extra.kinds.len());
-            which.is_some_and(|which| pieces(which).any(|piece| piece.length().is_some()))
+            let which = components.kinds.iter().position(is);
+            let cells = |which| components.cells.iter().skip(which).step_by(components.kinds.len());
+            which.is_some_and(|which| cells(which).any(|cell| cell.length().is_some()))
         })
     };
     let Some(missing) = wanted.iter().find(|kind| !has(kind)) else { return Ok(()) };
     let left_out = found.iter().flat_map(|found| found.ignored.keys()).filter_map(|what| what.strip_prefix(COMPONENT));
-    let kept = found.iter().flat_map(|found| &found.listing.extra().kinds).filter(|kind| has(kind)).map(Beside::name);
+    let kept =
+        found.iter().flat_map(|found| &found.listing.components().kinds).filter(|kind| has(kind)).map(Component::name);
     let names: BTreeSet<&str> = left_out.chain(kept).collect();
     let there = match names.is_empty() {
         true => "they have none".to_owned(),
         false => format!("they have {}", names.into_iter().collect::<Vec<_>>().join(", ")),
     };
-    let renamed = renames.iter().find(|(_, name)| Beside::field(name).is_ok_and(|kind| kind.name() == missing.name()));
+    let renamed =
+        renames.iter().find(|(_, name)| Component::field(name).is_ok_and(|kind| kind.name() == missing.name()));
     let missing = renamed.map_or(missing.name(), |(field, _)| field);
     Err(Error::usage(format!("no sample has a component {missing:?} that can go along: {there}")))
 }

@@ -5,7 +5,7 @@
 
 use std::{collections::HashMap, path::Path};
 
-use shardpack_format::{Error, Result, formats::Beside, manifest};
+use shardpack_format::{Error, Result, component::Component, manifest};
 use shardpack_reader::Dataset;
 
 use crate::{
@@ -23,7 +23,7 @@ const NOWHERE: u64 = u64::MAX;
 pub(super) struct SecondFormat<'a> {
     plan: &'a Plan,
     /// What is asked for beside images.
-    kinds: &'a [Beside],
+    kinds: &'a [Component],
     dataset: Dataset,
     /// Number in stored order by number in the listing, or [`NOWHERE`].
     places: Vec<u64>,
@@ -37,7 +37,7 @@ impl<'a> SecondFormat<'a> {
     ///
     /// # Errors
     /// When it cannot be opened, or is not what `plan` says.
-    pub fn open(folder: &Path, plan: &'a Plan, kinds: &'a [Beside]) -> Result<Self> {
+    pub fn open(folder: &Path, plan: &'a Plan, kinds: &'a [Component]) -> Result<Self> {
         let dataset = Dataset::open(folder)?.check_content(true);
         let mut places = vec![NOWHERE; plan.listing.len() as usize];
         for stored in 0..dataset.len() {
@@ -70,8 +70,8 @@ impl Source for SecondFormat<'_> {
         dataset::read(&self.dataset, self.place(number)?, payload)
     }
 
-    fn read_beside(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
-        dataset::read_beside(&self.dataset, self.place(number)?, self.kinds, which, out)
+    fn read_component(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
+        dataset::read_component(&self.dataset, self.place(number)?, self.kinds, which, out)
     }
 
     fn peek(&self, number: u64, first: &mut [u8], wait: bool) -> Result<Option<usize>, ReadError> {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use shardpack_format::{
-    component::Form,
-    formats::{Beside, Choice},
+    component::{Component, Form},
+    formats::Choice,
     manifest::Manifest,
     sample, size,
 };
@@ -84,8 +84,8 @@ fn format(choice: &Choice) -> String {
     let image = choice.extension.clone().unwrap_or_else(|| "each image by its kind".to_owned());
     let parts = [(choice.cls, "cls"), (choice.json, "json")].into_iter().filter(|(is_in, _)| *is_in);
     let parts = parts.map(|(_, name)| name.to_owned());
-    let beside = (!choice.beside.is_empty()).then(|| Beside::list(&choice.beside));
-    let parts: Vec<_> = [image].into_iter().chain(parts).chain(beside).collect();
+    let components = (!choice.components.is_empty()).then(|| Component::list(&choice.components));
+    let parts: Vec<_> = [image].into_iter().chain(parts).chain(components).collect();
     format!("{} of {}{}", choice.name, parts.join(", "), settings(&choice.settings))
 }
 
@@ -148,12 +148,13 @@ fn options(old: &Options, new: &Options) -> Option<String> {
 }
 
 /// What shows a change of what a sample has beside its image.
-pub(crate) fn beside(plan: &Plan, number: u64) -> impl Iterator<Item = (u32, &Form, i64, &[u8])> {
-    let extra = plan.listing.extra();
-    let payload = extra.payload.iter().map(move |_| (0, extra.form(extra.payload_form(number)), 0, &[][..]));
-    payload.chain(extra.content_of(number).map(|(piece, text)| match text {
-        Some(text) => (piece.bytes, extra.form(piece.form), 0, text),
-        None => (piece.bytes, extra.form(piece.form), piece.stamp, &[][..]),
+pub(crate) fn components(plan: &Plan, number: u64) -> impl Iterator<Item = (u32, &Form, i64, &[u8])> {
+    let components = plan.listing.components();
+    let payload =
+        components.payload.iter().map(move |_| (0, components.form(components.payload_form(number)), 0, &[][..]));
+    payload.chain(components.content_of(number).map(|(cell, text)| match text {
+        Some(text) => (cell.bytes, components.form(cell.form), 0, text),
+        None => (cell.bytes, components.form(cell.form), cell.stamp, &[][..]),
     }))
 }
 
@@ -195,9 +196,9 @@ fn samples(old: &Plan, new: &Plan) -> Option<String> {
             }
             std::cmp::Ordering::Equal => {
                 let (a, b) = (old.listing.entry(old_at), new.listing.entry(new_at));
-                let same_beside = beside(old, old_at).eq(beside(new, new_at));
+                let same_components = components(old, old_at).eq(components(new, new_at));
                 (old_at, new_at) = (old_at + 1, new_at + 1);
-                (!same_beside || (a.bytes, a.stamp) != (b.bytes, b.stamp)).then_some(("was changed", &new_path))
+                (!same_components || (a.bytes, a.stamp) != (b.bytes, b.stamp)).then_some(("was changed", &new_path))
             }
         };
         if let Some((what, path)) = change {

@@ -38,30 +38,30 @@ fn a_plan_comes_back_as_it_was_and_no_flip_goes_unseen() {
 fn a_plan_of_values_comes_back_with_their_forms() {
     let forms: Vec<Form> = ["<f4[6]", "<f4[4]", "int"].iter().map(|form| form.parse().unwrap()).collect();
     let bytes = |form: usize| (forms[form].head().len() as u64 + forms[form].items_bytes().unwrap()) as u32;
-    let payload = Beside::value("x", &forms[0]).unwrap().with_kind("<f4[?]".parse().unwrap());
-    let of_int = Beside::value("n", &forms[2]).unwrap().with_kind("int?".parse().unwrap());
-    let extra = Extra { payload: Some(payload.clone()), ..Extra::of(vec![of_int.clone()]) };
-    let mut builder = listing::Builder::with(extra);
+    let payload = Component::value("x", &forms[0]).unwrap().with_kind("<f4[?]".parse().unwrap());
+    let of_int = Component::value("n", &forms[2]).unwrap().with_kind("int?".parse().unwrap());
+    let components = ComponentTable { payload: Some(payload.clone()), ..ComponentTable::of(vec![of_int.clone()]) };
+    let mut builder = listing::Builder::with(components);
     let folder = builder.add_folder(Folder { path: Box::default(), class: None });
     for (number, form) in [0, 1, 0].into_iter().enumerate() {
         builder.add_sample(folder, &[b'a' + number as u8], bytes(form), number as u64, 0).unwrap();
-        let piece = if number == 1 { Piece::ABSENT } else { Piece { form: 2, ..Piece::file(1, 7) } };
-        builder.add_extra(&[piece], None);
+        let cell = if number == 1 { Cell::ABSENT } else { Cell { form: 2, ..Cell::file(1, 7) } };
+        builder.add_components(&[cell], None);
         builder.add_payload_form(form as u32);
     }
     builder.set_forms(Arc::new(forms));
     let found = Found { listing: Arc::new(builder.finish(Arc::default())), ..Found::default() };
     let mut options = tests::options(Cut::Shards(1));
-    options.format = Choice { payload: Some(payload), beside: vec![of_int], cls: false, ..Choice::of("mds") };
+    options.format = Choice { payload: Some(payload), components: vec![of_int], cls: false, ..Choice::of("mds") };
     options.format.settings.insert("label_column".to_owned(), String::new());
     let plan = Plan::new(found, options).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.plan");
     write(&path, folder.path(), &Origin::Folder("src".into()), std::slice::from_ref(&plan)).unwrap();
     let back = read(&path).unwrap();
-    let (old, new) = (plan.listing.extra(), back.plans[0].listing.extra());
+    let (old, new) = (plan.listing.components(), back.plans[0].listing.components());
     assert_eq!((&old.payload, &old.payload_forms, &old.forms), (&new.payload, &new.payload_forms, &new.forms));
-    assert_eq!((&old.pieces, &old.kinds), (&new.pieces, &new.kinds));
+    assert_eq!((&old.cells, &old.kinds), (&new.cells, &new.kinds));
     assert_eq!(back.plans[0].hash().unwrap(), plan.hash().unwrap());
 }
 

@@ -19,7 +19,7 @@ use shardpack_format::{
 };
 
 use crate::{
-    extra::{Extra, Piece},
+    component_table::{Cell, ComponentTable},
     listing::{Builder, Folder, Listing},
 };
 
@@ -300,8 +300,8 @@ pub(super) struct Collector {
 
 impl Collector {
     /// Of samples that have these things beside their images.
-    pub fn with(classes: &Arc<Vec<Box<[u8]>>>, extra: Extra) -> Self {
-        let builder = Builder::with(extra);
+    pub fn with(classes: &Arc<Vec<Box<[u8]>>>, components: ComponentTable) -> Self {
+        let builder = Builder::with(components);
         Self { classes: Arc::clone(classes), builder, folders: HashMap::new(), path: Vec::new() }
     }
 
@@ -346,8 +346,8 @@ impl Collector {
     }
 
     /// Adds what the sample that was taken last has beside its image, and its line in a list.
-    pub fn add_extra(&mut self, pieces: &[Piece], line: Option<u64>) {
-        self.builder.add_extra(pieces, line);
+    pub fn add_components(&mut self, cells: &[Cell], line: Option<u64>) {
+        self.builder.add_components(cells, line);
     }
 
     pub fn add_payload_form(&mut self, form: u32) {
@@ -470,7 +470,7 @@ mod tests {
     #[test]
     fn paths_begin_with_the_class_once() {
         let classes = Arc::new(vec![b"cat".as_slice().into()]);
-        let mut collector = Collector::with(&classes, Extra::default());
+        let mut collector = Collector::with(&classes, ComponentTable::default());
         assert_eq!(collector.path(Some(0), b"cat/1.jpg"), b"cat/1.jpg");
         assert_eq!(collector.path(Some(0), b"cats/1.jpg"), b"cat/cats/1.jpg");
         assert_eq!(collector.path(None, b"cats/1.jpg"), b"cats/1.jpg");

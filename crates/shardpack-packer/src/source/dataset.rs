@@ -11,8 +11,8 @@ use std::{
 
 use shardpack_format::{
     Error, ErrorKind, Result,
-    component::Form,
-    formats::{Beside, Choice},
+    component::{Component, Form},
+    formats::Choice,
     help, size,
     splits::{self, Record},
 };
@@ -26,7 +26,7 @@ use super::{
     merge, storage,
 };
 use crate::{
-    extra::{Extra, Interner, Piece},
+    component_table::{Cell, ComponentTable, Interner},
     foreign::files::is_shard,
     ledger::{Fate, Unpacked},
     listing::Listing,
@@ -150,7 +150,7 @@ pub(super) fn discover(roots: &[Root], options: &Options, monitor: &dyn Monitor)
     let keep = Keep::new(options)?;
     monitor.begin(Phase::Walking, 0, 0);
     let mut members = members(roots)?;
-    let beside = beside_splits(roots, &members)?;
+    let components = beside_splits(roots, &members)?;
     let root = || roots.first().map_or(Path::new("."), |root| &root.folder);
     match &options.splits {
         Splits::None => members.iter_mut().for_each(|member| {
@@ -194,7 +194,7 @@ pub(super) fn discover(roots: &[Root], options: &Options, monitor: &dyn Monitor)
     let mut found: Vec<Found> = names.iter().map(of_split).collect::<Result<_>>()?;
     // Of which split they should be, nobody can say: all are told of the first.
     if let Some(first) = found.first_mut() {
-        for (name, path) in &beside {
+        for (name, path) in &components {
             add_stranger((name.clone(), path), STRANGER_BESIDE, &mut first.unpacked, &mut first.ignored)?;
         }
         first.unpacked.sort_unstable_by(order);
@@ -209,23 +209,24 @@ fn names_of(member: &Member, options: &Options) -> Vec<merge::Name> {
 }
 
 /// What `dataset` has beside its images, with the places among its components, as far as it is wanted; and what is left.
-fn beside(dataset: &Dataset, choice: &Choice, options: &Options) -> (Vec<(Beside, usize)>, Vec<String>) {
+fn wanted_components(dataset: &Dataset, choice: &Choice, options: &Options) -> (Vec<(Component, usize)>, Vec<String>) {
     // They are the last components.
-    let first = dataset.manifest().components.len().saturating_sub(choice.beside.len());
-    let own = choice.beside.iter().cloned().zip(first..);
+    let first = dataset.manifest().components.len().saturating_sub(choice.components.len());
+    let own = choice.components.iter().cloned().zip(first..);
     let (kept, left): (Vec<_>, Vec<_>) = own.partition(|(kind, _)| {
-        options.components.wants(kind.name()) && (!options.no_text || options.beside.contains(kind))
+        options.components.wants(kind.name()) && (!options.no_text || options.with.contains(kind))
     });
     (kept, left.iter().map(|(kind, _)| kind.name().to_owned()).collect())
 }
 
 /// The components beside payloads and the payload of datasets that are listed as one: of the same names, and of types that
 /// all have in common.
-fn together(members: &[&Member], options: &Options) -> Result<(Vec<Beside>, Option<Beside>)> {
-    let mut all: Option<(Vec<Beside>, Option<Beside>)> = None;
+fn together(members: &[&Member], options: &Options) -> Result<(Vec<Component>, Option<Component>)> {
+    let mut all: Option<(Vec<Component>, Option<Component>)> = None;
     for member in members {
         let choice = Choice::of_manifest(member.dataset.manifest())?;
-        let own: Vec<_> = beside(&member.dataset, &choice, options).0.into_iter().map(|(kind, _)| kind).collect();
+        let own: Vec<_> =
+            wanted_components(&member.dataset, &choice, options).0.into_iter().map(|(kind, _)| kind).collect();
         let Some((kinds, payload)) = &mut all else {
             all = Some((own, choice.payload));
             continue;
@@ -236,7 +237,7 @@ fn together(members: &[&Member], options: &Options) -> Result<(Vec<Beside>, Opti
             _ => None,
         };
         let Some(payloads) = payloads else {
-            let say = |payload: &Option<Beside>| payload.as_ref().map_or("image", Beside::name).to_owned();
+            let say = |payload: &Option<Component>| payload.as_ref().map_or("image", Component::name).to_owned();
             let what = format!("its samples are {}s, those of others {}s", say(&choice.payload), say(payload));
             return Err(Error::usage(what).in_file(member.dataset.folder()).help(help::ONE_KIND));
         };
@@ -245,9 +246,9 @@ fn together(members: &[&Member], options: &Options) -> Result<(Vec<Beside>, Opti
             false => None,
         };
         let Some(joined) = joined else {
-            let say = |kinds: &[Beside]| match kinds {
+            let say = |kinds: &[Component]| match kinds {
                 [] => "nothing".to_owned(),
-                kinds => kinds.iter().map(Beside::name).collect::<Vec<_>>().join(", "),
+                kinds => kinds.iter().map(Component::name).collect::<Vec<_>>().join(", "),
             };
             let what = format!("has {} beside its images, others have {}", say(&own), say(kinds));
             return Err(Error::usage(what).in_file(member.dataset.folder()).help("--meta none leaves it behind"));
@@ -274,23 +275,23 @@ fn of_members(
     let (mut unpacked, mut kinds, mut ignored) = (Vec::new(), BTreeMap::new(), BTreeMap::<String, u64>::new());
     let (kinds_of_all, payload) = together(members, options)?;
     let values = payload.clone().filter(|payload| payload.kind().is_some());
-    let extra = Extra { payload: values.clone(), ..Extra::of(kinds_of_all) };
-    let (mut collector, mut forms) = (Collector::with(classes, extra), Interner::default());
+    let table = ComponentTable { payload: values.clone(), ..ComponentTable::of(kinds_of_all) };
+    let (mut collector, mut forms) = (Collector::with(classes, table), Interner::default());
     let mut meta = false;
     let mut files: Vec<String> = Vec::new();
     for (at, member) in members.iter().enumerate() {
         let dataset = &member.dataset;
         let choice = Choice::of_manifest(dataset.manifest())?;
         files.extend(choice.files.iter().filter(|one| !files.contains(one)).cloned().collect::<Vec<_>>());
-        let (kept, left) = beside(dataset, &choice, options);
+        let (kept, left) = wanted_components(dataset, &choice, options);
         if !left.is_empty() {
             note(member, format!("left behind: {}", left.join(", ")));
         }
-        let kinds_beside: Vec<Beside> = kept.iter().map(|(kind, _)| kind.clone()).collect();
-        if options.meta && !choice.json && kinds_beside.iter().any(Beside::is_text) {
+        let component_kinds: Vec<Component> = kept.iter().map(|(kind, _)| kind.clone()).collect();
+        if options.meta && !choice.json && component_kinds.iter().any(Component::is_text) {
             note(member, "the component json stays as it is: --meta json adds nothing to it".to_owned());
         }
-        meta |= !kinds_beside.is_empty() && choice.json;
+        meta |= !component_kinds.is_empty() && choice.json;
         let own = names_of(member, options);
         let numbers = merge::numbers(&own, classes);
         for (place, number) in member.shards().flat_map(|shard| shard.samples()).enumerate() {
@@ -323,13 +324,13 @@ fn of_members(
                     }
                     collector.add_path(class, row.path, bytes, (at as u64) << NUMBER_BITS | number, 0)?;
                     if !kept.is_empty() {
-                        let piece = |(kind, at): &(Beside, usize)| match (row.content_bytes(*at), row.form(*at)) {
+                        let cell = |(kind, at): &(Component, usize)| match (row.content_bytes(*at), row.form(*at)) {
                             (Some(bytes), Some(form)) if kind.kind().is_some() => {
-                                Piece { form: forms.number(form), ..Piece::file(bytes, 0) }
+                                Cell { form: forms.number(form), ..Cell::file(bytes, 0) }
                             }
-                            (bytes, _) => bytes.map_or(Piece::ABSENT, |bytes| Piece::file(bytes, 0)),
+                            (bytes, _) => bytes.map_or(Cell::ABSENT, |bytes| Cell::file(bytes, 0)),
                         };
-                        collector.add_extra(&kept.iter().map(piece).collect::<Vec<_>>(), None);
+                        collector.add_components(&kept.iter().map(cell).collect::<Vec<_>>(), None);
                     }
                     if values.is_some() {
                         collector.add_payload_form(forms.number(row.form(0).unwrap_or(&Form::Bytes)));
@@ -426,9 +427,9 @@ impl Source for SealedReader<'_> {
         read(dataset, stored, payload)
     }
 
-    fn read_beside(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
+    fn read_component(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
         let (dataset, stored) = self.place(number);
-        read_beside(dataset, stored, &self.listing.extra().kinds, which, out)
+        read_component(dataset, stored, &self.listing.components().kinds, which, out)
     }
 
     fn peek(&self, number: u64, first: &mut [u8], wait: bool) -> Result<Option<usize>, ReadError> {
@@ -457,10 +458,10 @@ pub(crate) fn read(dataset: &Dataset, stored: u64, payload: &mut [u8]) -> Result
 }
 
 /// As [`Source::read_beside`], of the sample that is number `stored` of `dataset`, where samples have `kinds`.
-pub(crate) fn read_beside(
+pub(crate) fn read_component(
     dataset: &Dataset,
     stored: u64,
-    kinds: &[Beside],
+    kinds: &[Component],
     which: usize,
     out: &mut [u8],
 ) -> Result<(), ReadError> {

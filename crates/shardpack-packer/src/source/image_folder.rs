@@ -14,7 +14,7 @@ use rustix::{
     fs::{AtFlags, Dir, FileType},
     io::Errno,
 };
-use shardpack_format::{Error, Result, formats::Beside, splits};
+use shardpack_format::{Error, Result, component::Component, splits};
 
 use super::{
     Found, layout, payload,
@@ -63,7 +63,7 @@ pub enum Components {
     /// None.
     None,
     /// These, by their names.
-    Named(Vec<Beside>),
+    Named(Vec<Component>),
 }
 
 impl Components {
@@ -72,7 +72,7 @@ impl Components {
         match self {
             Self::All => !OF_THE_IMAGE.contains(&field),
             Self::None => false,
-            Self::Named(_) => Beside::field(field).is_ok_and(|kind| self.wants(kind.name())),
+            Self::Named(_) => Component::field(field).is_ok_and(|kind| self.wants(kind.name())),
         }
     }
 
@@ -99,8 +99,8 @@ pub struct Options {
     pub threads: usize,
     /// Samples have no labels, whatever folders they are in.
     pub no_labels: bool,
-    /// Files beside images that belong to the sample.
-    pub beside: Vec<Beside>,
+    /// Files that come with images.
+    pub with: Vec<Component>,
     /// Which further components of samples go along, where the source is a dataset or shards.
     pub components: Components,
     /// Leave out what the source tells of samples beside that, and what a sealed dataset has of its own.
@@ -207,7 +207,7 @@ fn with_labels(
             let class = classes.binary_search_by(|known| known[..].cmp(&name[..])).ok()?;
             Some((name, Some(class as u32)))
         });
-        let mut outcome = walk::walk(&fd, &path, tasks.collect(), keep, &options.beside, options.threads, monitor)?;
+        let mut outcome = walk::walk(&fd, &path, tasks.collect(), keep, &options.with, options.threads, monitor)?;
         for (reason, count) in level.ignored {
             *outcome.ignored.entry(reason).or_default() += count;
         }
@@ -226,7 +226,7 @@ fn without_labels(
 ) -> Result<Vec<Found>> {
     let list = |(split, path): (Option<String>, PathBuf)| {
         let tasks = vec![(Vec::new(), None)];
-        let outcome = walk::walk(&open(&path)?, &path, tasks, keep, &options.beside, options.threads, monitor)?;
+        let outcome = walk::walk(&open(&path)?, &path, tasks, keep, &options.with, options.threads, monitor)?;
         Ok(finish(split, &Arc::default(), outcome, keep))
     };
     roots.into_iter().map(list).collect()
@@ -244,15 +244,15 @@ fn finish(split: Option<String>, classes: &Arc<Vec<Box<[u8]>>>, mut outcome: Out
 
 /// How many samples, each of them a `noun`, lack what others have beside them.
 pub(super) fn lacking(listing: &Listing, noun: &str) -> Vec<String> {
-    let extra = listing.extra();
-    let lacking = |(which, kind): (usize, &Beside)| {
-        let pieces = extra.pieces.iter().skip(which).step_by(extra.kinds.len());
-        let without = pieces.filter(|piece| piece.length().is_none()).count() as u64;
+    let components = listing.components();
+    let lacking = |(which, kind): (usize, &Component)| {
+        let cells = components.cells.iter().skip(which).step_by(components.kinds.len());
+        let without = cells.filter(|cell| cell.length().is_none()).count() as u64;
         let all = if without == listing.len() { ": none has one" } else { "" };
         (without > 0)
             .then(|| format!("{without} of {} {noun}s without {} beside them{all}", listing.len(), kind.name()))
     };
-    extra.kinds.iter().enumerate().filter_map(lacking).collect()
+    components.kinds.iter().enumerate().filter_map(lacking).collect()
 }
 
 /// Order of the ledger: by class, then path.
@@ -387,7 +387,7 @@ impl Keep {
 
     /// What payloads are called: `image`, or the extension of the files.
     pub fn payload(&self) -> &str {
-        self.payloads.payload().map_or("image", Beside::name)
+        self.payloads.payload().map_or("image", Component::name)
     }
 
     /// Whether the person wants nothing that is at `path`, as far as can be told of what cannot be looked at.

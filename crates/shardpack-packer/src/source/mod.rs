@@ -29,7 +29,7 @@ use std::{
     sync::Arc,
 };
 
-use shardpack_format::{Error, Result, formats::Beside, image_header::Kind};
+use shardpack_format::{Error, Result, component::Component, image_header::Kind};
 
 use crate::{
     ledger::Unpacked,
@@ -96,12 +96,12 @@ pub trait Source: Sync {
     /// [`ReadError::Refused`] when it cannot be read, or is no longer as long as listed.
     fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError>;
 
-    /// Reads what sample `number` has beside its image, by its place among the pieces of the listing, over the whole of
+    /// Reads what sample `number` has beside its image, by its place among the cells of the listing, over the whole of
     /// `out`, which is as long as the listing says.
     ///
     /// # Errors
     /// As [`Source::read`].
-    fn read_beside(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
+    fn read_component(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
         let _ = (number, which, out);
         Err(ReadError::Refused(Refusal("has nothing beside its image".to_owned())))
     }
@@ -138,22 +138,22 @@ pub struct Found {
     /// Classes have the numbers that the source gives them.
     pub is_numbered: bool,
     /// What samples are, where they are no images.
-    pub payload: Option<Beside>,
+    pub payload: Option<Component>,
     /// Which files of a tree are samples, where those of images are not: [`shardpack_format::formats::Choice::files`].
     pub files: Vec<String>,
 }
 
 impl Found {
     /// The same with these of the components alone; the others are left out and counted.
-    pub(crate) fn with_kinds(&self, kinds: &[Beside]) -> Self {
-        if self.listing.extra().kinds == kinds {
+    pub(crate) fn with_kinds(&self, kinds: &[Component]) -> Self {
+        if self.listing.components().kinds == kinds {
             return self.clone();
         }
         let mut found = self.clone();
         found.listing = Arc::new(self.listing.with_kinds(kinds));
         let is_kept = |what: &str| {
-            let of_field = what.strip_prefix(COMPONENT).and_then(|field| Beside::field(field).ok());
-            let is = |kind: &Beside, field: &Beside| [kind.name(), kind.column()].contains(&field.name());
+            let of_field = what.strip_prefix(COMPONENT).and_then(|field| Component::field(field).ok());
+            let is = |kind: &Component, field: &Component| [kind.name(), kind.column()].contains(&field.name());
             of_field.is_some_and(|of_field| kinds.iter().any(|kind| is(kind, &of_field)))
         };
         // A few of them may have been counted as what cannot be had.
@@ -410,7 +410,7 @@ impl Origin {
 /// `options` with those of the components beside samples that are files.
 fn of_files(options: &Options) -> Options {
     let mut options = options.clone();
-    options.beside.retain(|kind| kind.kind().is_none());
+    options.with.retain(|kind| kind.kind().is_none());
     options
 }
 

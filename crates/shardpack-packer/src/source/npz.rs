@@ -8,8 +8,7 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 use rayon::prelude::*;
 use shardpack_format::{
     Result,
-    component::{Form, Type},
-    formats::{Beside, beside},
+    component::{self, Component, Form, Type},
 };
 
 use super::{
@@ -17,7 +16,7 @@ use super::{
     image_folder::{lacking, order},
 };
 use crate::{
-    extra::{Extra, Interner, Piece},
+    component_table::{Cell, ComponentTable, Interner},
     foreign::npz::Npz,
     ledger::{Fate, Unpacked},
     listing::Listing,
@@ -39,7 +38,7 @@ struct Array {
 }
 
 /// What is known of a component of all samples.
-struct Component {
+struct Known {
     name: String,
     kind: Type,
     samples: u64,
@@ -115,14 +114,14 @@ fn arrays_of(npz: &Npz<'_, std::fs::File>) -> Result<Vec<Array>, crate::foreign:
 }
 
 /// The components of all samples, the payload first: the first of those that most samples have.
-fn settle<'a>(samples: impl Iterator<Item = &'a Vec<Array>>) -> Vec<Component> {
-    let (mut all, mut count) = (Vec::<Component>::new(), 0);
+fn settle<'a>(samples: impl Iterator<Item = &'a Vec<Array>>) -> Vec<Known> {
+    let (mut all, mut count) = (Vec::<Known>::new(), 0);
     for arrays in samples {
         count += 1;
         for array in arrays {
             let kind = Type::of(&array.form);
             match all.iter_mut().find(|known| known.name == array.component) {
-                None => all.push(Component { name: array.component.clone(), kind, samples: 1 }),
+                None => all.push(Known { name: array.component.clone(), kind, samples: 1 }),
                 Some(known) => {
                     known.samples += 1;
                     // Of what is no array in one sample, none is one.
@@ -141,23 +140,23 @@ fn settle<'a>(samples: impl Iterator<Item = &'a Vec<Array>>) -> Vec<Component> {
     payload.into_iter().chain(all).collect()
 }
 
-impl Component {
-    fn beside(&self) -> Result<Beside> {
+impl Known {
+    fn declared(&self) -> Result<Component> {
         let field = self.name.strip_suffix(".npy").unwrap_or(&self.name);
-        Ok(Beside::value(field, &Form::array("|u1", &[])?)?.with_kind(self.kind.clone()))
+        Ok(Component::value(field, &Form::array("|u1", &[])?)?.with_kind(self.kind.clone()))
     }
 }
 
 /// `found` where each sample is what `looked` says.
-fn apart(found: Found, looked: Vec<Result<Vec<Array>, String>>, components: &[Component]) -> Result<Found> {
+fn apart(found: Found, looked: Vec<Result<Vec<Array>, String>>, components: &[Known]) -> Result<Found> {
     let listing = &found.listing;
     let [payload, others @ ..] = components else {
         return without(found, looked);
     };
-    let own = listing.extra();
+    let own = listing.components();
     let mut kinds = own.kinds.clone();
-    kinds.extend(others.iter().map(Component::beside).collect::<Result<Vec<_>>>()?);
-    beside::check(&kinds)?;
+    kinds.extend(others.iter().map(Known::declared).collect::<Result<Vec<_>>>()?);
+    component::check(&kinds)?;
     let (mut forms, mut unpacked) = (Interner::default(), found.unpacked.clone());
     let mut refuse = |number: u64, reason: String| {
         let mut path = Vec::new();
@@ -165,8 +164,8 @@ fn apart(found: Found, looked: Vec<Result<Vec<Array>, String>>, components: &[Co
         let class = listing.class(number);
         unpacked.push(Unpacked { path, class, fate: Fate::Skipped, reason: reason.into() });
     };
-    // Of each sample that stays the length of its payload, the form, and the pieces.
-    let mut kept = BTreeMap::<u64, (u32, u32, Vec<Piece>)>::new();
+    // Of each sample that stays the length of its payload, the form, and the cells.
+    let mut kept = BTreeMap::<u64, (u32, u32, Vec<Cell>)>::new();
     for (number, looked) in (0..).zip(looked) {
         let arrays = match looked {
             Ok(arrays) => arrays,
@@ -175,31 +174,31 @@ fn apart(found: Found, looked: Vec<Result<Vec<Array>, String>>, components: &[Co
                 continue;
             }
         };
-        let mut piece = |component: &Component| {
+        let mut cell = |component: &Known| {
             let Some(array) = arrays.iter().find(|array| array.component == component.name) else {
-                return Piece::ABSENT;
+                return Cell::ABSENT;
             };
             let items = array.form.items_bytes().filter(|_| component.kind.takes(&array.form));
             let bytes = items.map_or(array.bytes.into(), |items| items + array.form.head().len() as u64);
             let form = if items.is_some() { &array.form } else { &Form::Bytes };
             // An array is shorter than 4 GiB together with its head, as its file is; heads differ by a few bytes.
             let bytes = u32::try_from(bytes).unwrap_or(u32::MAX - 1);
-            Piece { form: forms.number(form), ..Piece::file(bytes, array.crc.into()) }
+            Cell { form: forms.number(form), ..Cell::file(bytes, array.crc.into()) }
         };
-        let first = piece(payload);
+        let first = cell(payload);
         let Some(bytes) = first.length() else {
             refuse(number, format!("has no {}, which others have", payload.name));
             continue;
         };
-        let mut pieces = own.pieces_of(number).to_vec();
-        pieces.extend(others.iter().map(piece));
-        kept.insert(number, (bytes, first.form, pieces));
+        let mut cells = own.cells_of(number).to_vec();
+        cells.extend(others.iter().map(cell));
+        kept.insert(number, (bytes, first.form, cells));
     }
     let lines = if own.lines.is_empty() { Vec::new() } else { kept.keys().map(|at| own.lines[*at as usize]).collect() };
-    let extra = Extra {
+    let components = ComponentTable {
         kinds,
-        pieces: kept.values().flat_map(|(_, _, pieces)| pieces.iter().copied()).collect(),
-        payload: Some(payload.beside()?),
+        cells: kept.values().flat_map(|(_, _, cells)| cells.iter().copied()).collect(),
+        payload: Some(payload.declared()?),
         payload_forms: kept.values().map(|(_, form, _)| *form).collect(),
         forms: forms.finish(),
         texts: Arc::clone(&own.texts),
@@ -207,9 +206,9 @@ fn apart(found: Found, looked: Vec<Result<Vec<Array>, String>>, components: &[Co
     };
     let bytes: Vec<u32> = kept.values().map(|(bytes, ..)| *bytes).collect();
     let whole = listing.chosen(&listing.classes, Some, |number| kept.contains_key(&number));
-    let listing = whole.with_values(&bytes, extra);
+    let listing = whole.with_values(&bytes, components);
     unpacked.sort_unstable_by(order);
-    let mut found = Found { payload: listing.extra().payload.clone(), unpacked, ..found };
+    let mut found = Found { payload: listing.components().payload.clone(), unpacked, ..found };
     found.notes.extend(lacking(&listing, "sample"));
     found.listing = Arc::new(listing);
     Ok(found)
@@ -226,5 +225,5 @@ fn without(found: Found, looked: Vec<Result<Vec<Array>, String>>) -> Result<Foun
     }
     unpacked.sort_unstable_by(order);
     let listing = Arc::new(found.listing.chosen(&found.listing.classes, Some, |_| false));
-    Ok(Found { unpacked, listing, payload: Some(Beside::field(EXTENSION)?), ..found })
+    Ok(Found { unpacked, listing, payload: Some(Component::field(EXTENSION)?), ..found })
 }

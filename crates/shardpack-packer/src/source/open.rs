@@ -116,26 +116,26 @@ impl<'a> FolderReader<'a> {
 
 impl Source for FolderReader<'_> {
     fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
-        let extra = self.listing.extra();
-        match &extra.payload {
+        let components = self.listing.components();
+        match &components.payload {
             None => self.read_file(number, self.listing.name(number), payload),
             Some(kind) => {
-                let form = extra.form(extra.payload_form(number));
+                let form = components.form(components.payload_form(number));
                 self.npz(number, |npz| npz.read(kind.name(), form, payload))
             }
         }
     }
 
-    fn read_beside(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
-        let extra = self.listing.extra();
-        let (Some(kind), Some(piece)) = (extra.kinds.get(which), extra.pieces_of(number).get(which)) else {
+    fn read_component(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
+        let components = self.listing.components();
+        let (Some(kind), Some(cell)) = (components.kinds.get(which), components.cells_of(number).get(which)) else {
             return Err(ReadError::Refused(Refusal("has nothing of this kind beside it".to_owned())));
         };
         if kind.kind().is_some() {
-            return self.npz(number, |npz| npz.read(kind.name(), extra.form(piece.form), out));
+            return self.npz(number, |npz| npz.read(kind.name(), components.form(cell.form), out));
         }
         let Some(name) = kind.file_of(self.listing.name(number)) else {
-            let text = extra.text(*piece);
+            let text = components.text(*cell);
             if text.len() != out.len() {
                 return Err(changed(format!("a text of {} bytes", text.len()), out.len()));
             }

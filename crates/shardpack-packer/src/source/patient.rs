@@ -35,8 +35,8 @@ impl<S: Source> Source for Patient<S> {
         patiently(|| self.0.read(number, payload))
     }
 
-    fn read_beside(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
-        patiently(|| self.0.read_beside(number, which, out))
+    fn read_component(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
+        patiently(|| self.0.read_component(number, which, out))
     }
 
     fn peek(&self, number: u64, first: &mut [u8], wait: bool) -> Result<Option<usize>, ReadError> {

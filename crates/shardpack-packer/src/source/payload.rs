@@ -14,7 +14,7 @@ use std::{
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use shardpack_format::{
     Error, Result,
-    formats::{Beside, beside},
+    component::{self, Component},
     image_header::{Kind, SNIFF_BYTES},
 };
 
@@ -36,7 +36,7 @@ const NAMED: usize = 8;
 pub(super) struct Payloads {
     patterns: Vec<String>,
     set: GlobSet,
-    payload: Option<Beside>,
+    payload: Option<Component>,
 }
 
 impl Payloads {
@@ -72,8 +72,8 @@ impl Payloads {
         }
         let payload = match (others.first(), others.len()) {
             (None, _) => None,
-            (Some(one), 1) => Some(Beside::field(one)?),
-            _ => Some(Beside::field(FILE)?),
+            (Some(one), 1) => Some(Component::field(one)?),
+            _ => Some(Component::field(FILE)?),
         };
         let set = set.build().map_err(|error| Error::usage(format!("--files: {error}")))?;
         Ok(Self { patterns: patterns.to_vec(), set, payload })
@@ -88,7 +88,7 @@ impl Payloads {
     }
 
     /// The first component of samples, where they are no images.
-    pub fn payload(&self) -> Option<&Beside> {
+    pub fn payload(&self) -> Option<&Component> {
         self.payload.as_ref()
     }
 
@@ -105,7 +105,7 @@ fn is_image(extension: &str) -> bool {
 
 /// What the samples of a list are, where none of those that were looked at begins as an image does: what their files'
 /// extensions say; `None` where one has none, or that of an image.
-pub(crate) fn of_names(found: &[Found]) -> Result<Option<Beside>> {
+pub(crate) fn of_names(found: &[Found]) -> Result<Option<Component>> {
     let mut extensions = BTreeSet::new();
     for listing in found.iter().map(|found| &found.listing) {
         for number in 0..listing.len() {
@@ -122,12 +122,12 @@ pub(crate) fn of_names(found: &[Found]) -> Result<Option<Beside>> {
         1 => extensions.pop_first().unwrap_or_default(),
         _ => FILE.to_owned(),
     };
-    Beside::field(&name).map(Some)
+    Component::field(&name).map(Some)
 }
 
 /// The extension of a name, as it is spelled.
 fn extension_of(name: &[u8]) -> Option<String> {
-    let extension = name.get(beside::stem(name).len() + 1..).filter(|extension| !extension.is_empty())?;
+    let extension = name.get(component::stem(name).len() + 1..).filter(|extension| !extension.is_empty())?;
     Some(String::from_utf8_lossy(extension).into_owned())
 }
 
@@ -168,8 +168,8 @@ impl Seen {
             };
             match is_folder {
                 true => below.push(path),
-                false if is_root || options.beside.iter().any(|kind| kind.takes(name)) => {}
-                false => names.extend(extension_of(name).map(|extension| (beside::stem(name).to_vec(), extension))),
+                false if is_root || options.with.iter().any(|kind| kind.takes(name)) => {}
+                false => names.extend(extension_of(name).map(|extension| (component::stem(name).to_vec(), extension))),
             }
         }
         names.sort_unstable();
@@ -306,16 +306,16 @@ fn groups(root: &Path, found: &[Found], options: &Options, is_empty: bool) -> Re
         is_payload(extension) || payloads.payload().is_some_and(|payload| payload.name() == lower)
     };
     for extension in seen.extensions.keys().filter(|extension| !of_payload(extension)) {
-        options.beside.push(Beside::files(extension)?);
+        options.with.push(Component::files(extension)?);
     }
-    beside::check(&options.beside)?;
-    let names: Vec<_> = options.beside.iter().map(Beside::name).collect();
+    component::check(&options.with)?;
+    let names: Vec<_> = options.with.iter().map(Component::name).collect();
     let with = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
     Ok((options, vec![format!("samples are files of one name: {}, and beside it {with}", called(&payloads))]))
 }
 
 fn called(payloads: &Payloads) -> &str {
-    payloads.payload().map_or("image", Beside::name)
+    payloads.payload().map_or("image", Component::name)
 }
 
 #[cfg(test)]
@@ -340,7 +340,7 @@ mod tests {
             let payloads = payloads(patterns).unwrap();
             assert!(takes.iter().all(|file| payloads.takes(file.as_bytes())), "{patterns:?}");
             assert!(!leaves.iter().any(|file| payloads.takes(file.as_bytes())), "{patterns:?}");
-            assert_eq!(payloads.payload().map(Beside::name), name, "{patterns:?}");
+            assert_eq!(payloads.payload().map(Component::name), name, "{patterns:?}");
         }
         for wrong in [&["*"][..], &["a/*.flac"], &["*.*"], &[""], &["cls"], &["jpg", "flac"], &["x.[a"]] {
             assert!(payloads(wrong).is_err(), "{wrong:?}");

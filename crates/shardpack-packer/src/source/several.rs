@@ -6,8 +6,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use shardpack_format::{
     Error, Result,
-    component::Type,
-    formats::{Beside, beside},
+    component::{self, Component, Type},
     splits,
 };
 
@@ -110,7 +109,7 @@ impl Several {
             .collect();
         let classes = Arc::new(merge::merge(&lists)?);
         let kinds = together(&all)?;
-        for one in all.iter_mut().filter(|one| one.listing.extra().kinds != kinds) {
+        for one in all.iter_mut().filter(|one| one.listing.components().kinds != kinds) {
             let noun = if one.payload.is_none() { "image" } else { "sample" };
             let before: Vec<_> = lacking(&one.listing, noun);
             one.listing = Arc::new(one.listing.with_more_kinds(&kinds));
@@ -130,10 +129,10 @@ impl Several {
 }
 
 /// The components of all: a sample without one has none.
-fn together(all: &[Found]) -> Result<Vec<Beside>> {
-    let mut kinds: Vec<Beside> = Vec::new();
+fn together(all: &[Found]) -> Result<Vec<Component>> {
+    let mut kinds: Vec<Component> = Vec::new();
     for one in all {
-        for kind in &one.listing.extra().kinds {
+        for kind in &one.listing.components().kinds {
             let known = kinds.iter_mut().find(|known| known.name() == kind.name());
             match known.map(|known| (known.join(kind), known)) {
                 Some((Some(joined), known)) => *known = joined,
@@ -154,15 +153,15 @@ fn together(all: &[Found]) -> Result<Vec<Beside>> {
     }
     // Values that a split has not are lacking in its samples.
     for kind in &mut kinds {
-        let is_lacking = |one: &Found| !one.listing.extra().kinds.iter().any(|own| own.name() == kind.name());
+        let is_lacking = |one: &Found| !one.listing.components().kinds.iter().any(|own| own.name() == kind.name());
         if let Some(of) = kind.kind().filter(|_| all.iter().any(is_lacking)) {
             *kind = kind.clone().with_kind(Type { is_optional: true, ..of.clone() });
         }
     }
     // The text first, as a source alone has it.
     kinds.sort_by_key(|kind| !kind.is_text());
-    beside::check(&kinds).map_err(|error| {
-        let names: Vec<_> = kinds.iter().map(Beside::name).collect();
+    component::check(&kinds).map_err(|error| {
+        let names: Vec<_> = kinds.iter().map(Component::name).collect();
         Error::usage(format!("the splits together: {}: {}", error.what(), names.join(", ")))
             .help("--components takes those that it names, or none")
     })?;

@@ -15,10 +15,10 @@ use rustix::{
     fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat},
     io::Errno,
 };
-use shardpack_format::{Error, Result, formats::Beside};
+use shardpack_format::{Error, Result, component::Component};
 
 use crate::{
-    extra::{Extra, Piece},
+    component_table::{Cell, ComponentTable},
     ledger::{Fate, Unpacked},
     listing::{self, Folder, FolderSamples},
     monitor::Monitor,
@@ -93,7 +93,7 @@ struct Walk<'a> {
     /// What the person wants, by paths relative to the root.
     keep: &'a Keep,
     /// Files that are wanted beside images.
-    beside: &'a [Beside],
+    components: &'a [Component],
     monitor: &'a dyn Monitor,
     queue: Mutex<Queue>,
     changed: Condvar,
@@ -202,7 +202,7 @@ pub(super) fn walk(
     root_path: &Path,
     classes: Vec<(Vec<u8>, Option<u32>)>,
     keep: &Keep,
-    beside: &[Beside],
+    components: &[Component],
     threads: usize,
     monitor: &dyn Monitor,
 ) -> Result<Outcome> {
@@ -214,12 +214,12 @@ pub(super) fn walk(
         root,
         root_path,
         keep,
-        beside,
+        components,
         monitor,
         queue: Mutex::new(Queue { tasks, ..Queue::default() }),
         changed: Condvar::new(),
         outcome: Mutex::new(Outcome {
-            samples: listing::Builder::with(Extra::of(beside.to_vec())),
+            samples: listing::Builder::with(ComponentTable::of(components.to_vec())),
             ..Outcome::default()
         }),
     };
@@ -325,7 +325,8 @@ impl Walk<'_> {
             let bytes = name.to_bytes();
             let class_of_name = self.keep.classify(bytes);
             let is_visible = !matches!(class_of_name, Name::Hidden | Name::System);
-            if is_visible && listed_type != FileType::Directory && self.beside.iter().any(|kind| kind.takes(bytes)) {
+            if is_visible && listed_type != FileType::Directory && self.components.iter().any(|kind| kind.takes(bytes))
+            {
                 wanted.insert(bytes.into(), false);
                 continue;
             }
@@ -371,26 +372,26 @@ impl Walk<'_> {
         let (mut count, mut total) = (0, 0);
         for (name, stat) in images {
             let listed = |file: &[u8]| wanted.contains_key(file);
-            let pieces = pieces(&fd, b"", name.to_bytes(), self.beside, &listed);
-            for file in self.beside.iter().filter_map(|kind| kind.file_of(name.to_bytes())) {
+            let cells = cells(&fd, b"", name.to_bytes(), self.components, &listed);
+            for file in self.components.iter().filter_map(|kind| kind.file_of(name.to_bytes())) {
                 wanted.entry(file.into()).and_modify(|claimed| *claimed = true);
             }
-            match image_bytes(&stat).and_then(|bytes| Ok((bytes, pieces?))) {
+            match image_bytes(&stat).and_then(|bytes| Ok((bytes, cells?))) {
                 Err(why) => {
                     let path = join(&task.path, name.to_bytes());
                     found.unpacked.push(unpacked(path, task.class, Fate::Skipped, &why));
                 }
-                Ok((bytes, pieces)) => {
+                Ok((bytes, cells)) => {
                     let facts = Facts::of(&stat);
                     samples.push(name.to_bytes(), bytes, facts.inode, facts.mtime_ns);
-                    samples.push_pieces(&pieces);
+                    samples.push_cells(&cells);
                     count += 1;
                     total += u64::from(bytes);
                 }
             }
         }
         for name in wanted.iter().filter(|(_, claimed)| !**claimed).map(|(name, _)| name) {
-            let kind = self.beside.iter().find(|kind| kind.takes(name)).map_or("", Beside::name);
+            let kind = self.components.iter().find(|kind| kind.takes(name)).map_or("", Component::name);
             found.ignore(format!("{kind} without its {}", self.keep.payload()));
         }
         self.monitor.advance(count, total);
@@ -422,20 +423,20 @@ pub(super) fn image_bytes(stat: &Stat) -> Result<u32, String> {
 
 /// The files beside the image `name` in `folder` below `root`, of those that `may_be` says yes to; or why the image cannot
 /// be packed with them.
-pub(super) fn pieces(
+pub(super) fn cells(
     root: impl AsFd,
     folder: &[u8],
     name: &[u8],
-    kinds: &[Beside],
+    kinds: &[Component],
     may_be: &dyn Fn(&[u8]) -> bool,
-) -> Result<Vec<Piece>, String> {
-    let of_kind = |kind: &Beside| {
-        let Some(file) = kind.file_of(name).filter(|file| may_be(file)) else { return Ok(Piece::ABSENT) };
+) -> Result<Vec<Cell>, String> {
+    let of_kind = |kind: &Component| {
+        let Some(file) = kind.file_of(name).filter(|file| may_be(file)) else { return Ok(Cell::ABSENT) };
         let wrong = |what: String| format!("{} beside it {what}", String::from_utf8_lossy(&file));
         let look = |how| rustix::fs::statat(&root, join(folder, &file).as_slice(), how);
         match look(AtFlags::empty()) {
             // A link that leads nowhere is there.
-            Err(Errno::NOENT) if matches!(look(AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT)) => Ok(Piece::ABSENT),
+            Err(Errno::NOENT) if matches!(look(AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT)) => Ok(Cell::ABSENT),
             Err(error) => Err(wrong(unread(error))),
             Ok(stat) if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile => {
                 Err(wrong("is not a regular file".to_owned()))
@@ -445,7 +446,7 @@ pub(super) fn pieces(
                     Err(wrong(format!("has {bytes} bytes, a sample stays below 4 GiB")))
                 }
                 // Checked above: fits 32 bits.
-                bytes => Ok(Piece::file(bytes as u32, Facts::of(&stat).mtime_ns)),
+                bytes => Ok(Cell::file(bytes as u32, Facts::of(&stat).mtime_ns)),
             },
         }
     };

@@ -12,7 +12,8 @@ use std::{
 use rayon::prelude::*;
 use shardpack_format::{
     Error, ErrorKind, Result,
-    formats::{self, Beside, Format, foreign::Wanted},
+    component::Component,
+    formats::{self, Format, foreign::Wanted},
     hash,
     index::{Index, RowRef},
     manifest,
@@ -44,16 +45,17 @@ pub(super) fn discover(
     // What they have of the source's own is in all of them.
     let choice = datasets.first().map(|dataset| dataset.choice()).transpose()?;
     let payload = choice.as_ref().and_then(|choice| choice.payload.clone());
-    let (beside, meta, files) = choice.map(|choice| (choice.beside, choice.json, choice.files)).unwrap_or_default();
+    let (components, meta, files) =
+        choice.map(|choice| (choice.components, choice.json, choice.files)).unwrap_or_default();
     let options = image_folder::Options {
         splits,
         threads: (2 * jobs).max(8),
         no_labels: datasets.iter().all(|dataset| dataset.manifest.classes.is_empty()),
-        components: Components::Named(payload.into_iter().chain(beside.iter().cloned()).collect()),
-        no_text: !beside.iter().any(Beside::is_text),
-        meta: meta && beside.iter().any(Beside::is_text),
+        components: Components::Named(payload.into_iter().chain(components.iter().cloned()).collect()),
+        no_text: !components.iter().any(Component::is_text),
+        meta: meta && components.iter().any(Component::is_text),
         files,
-        beside: beside.into_iter().filter(|beside| !beside.is_text()).collect(),
+        with: components.into_iter().filter(|component| !component.is_text()).collect(),
         ..image_folder::Options::default()
     };
     source.discover(&options, monitor)
@@ -165,17 +167,17 @@ impl<'a> Original<'a> {
     pub fn render(&self, row: &RowRef<'_>, number: u64, format: &dyn Format, record: &mut [u8]) -> Result<()> {
         let wrong = |what: &str| Error::data(what).in_sample(row.name());
         let listing = &self.found.listing;
-        let (extra, payload_bytes) = (listing.extra(), listing.entry(number).bytes);
-        let beside: Vec<_> = extra.pieces_of(number).iter().map(|piece| piece.length()).collect();
-        let forms: Vec<_> = extra.pieces_of(number).iter().map(|piece| piece.form).collect();
+        let (table, payload_bytes) = (listing.components(), listing.entry(number).bytes);
+        let components: Vec<_> = table.cells_of(number).iter().map(|cell| cell.length()).collect();
+        let forms: Vec<_> = table.cells_of(number).iter().map(|cell| cell.form).collect();
         let sample = Sample {
             key: std::str::from_utf8(row.key).map_err(|_| wrong("its key is no text"))?,
             label: row.label,
             class: listing.class_name(number),
             path: row.path,
             payload_bytes,
-            beside: &beside,
-            forms: extra.forms_of(number, &forms),
+            components: &components,
+            forms: table.forms_of(number, &forms),
         };
         let layout = format.layout(&sample)?;
         // Told without a look at the source.
@@ -336,7 +338,7 @@ fn shard_against(
         }
     }
     // Of more than the image the index has no hash: its record is made anew.
-    let format = match listing.extra().kinds.is_empty() && listing.extra().payload.is_none() {
+    let format = match listing.components().kinds.is_empty() && listing.components().payload.is_none() {
         true => None,
         false => Some(dataset.format()?),
     };

@@ -10,7 +10,8 @@ use std::{
 
 use shardpack_format::{
     Error, Result,
-    formats::{self, Beside, Format},
+    component::Component,
+    formats::{self, Format},
     hash::{self, FileHash, SpanHasher},
     index::{Index, RowRef},
     seekable::{FOOTER_BYTES, Frame, SeekTable},
@@ -56,7 +57,7 @@ pub(super) struct Checker<'c> {
     /// Decode every image as well.
     pub decode: bool,
     /// What payloads are, where they are no images.
-    pub payload: Option<Beside>,
+    pub payload: Option<Component>,
     /// Name of its file.
     pub file_name: &'c str,
     /// Length of the file that is there, in bytes.

@@ -101,7 +101,7 @@ impl Packing {
             class: class.as_bytes(),
             path: path.as_bytes(),
             payload_bytes: image.len() as u32,
-            beside: &[],
+            components: &[],
             forms: Default::default(),
         };
         let layout = format.layout(&sample).unwrap();

@@ -19,7 +19,7 @@ pub(super) enum Role {
     Label,
     Filename,
     /// What the source has of its own, by its number among the components.
-    Beside(usize),
+    Component(usize),
 }
 
 /// A column.

@@ -49,7 +49,7 @@ pub(super) const ENTRY: super::Entry = super::Entry {
     aliases: &["mosaic", "streaming"],
     about: "MosaicML streaming shards with index.json",
     has_extensions: false,
-    has_beside: true,
+    has_components: true,
     without_labels: writer::without_labels,
     settings: writer::SETTINGS,
     sidecars: sidecars::KINDS,

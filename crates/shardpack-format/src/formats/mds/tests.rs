@@ -44,7 +44,7 @@ fn shard(format: &dyn Format, samples: &[Plain<'_>]) -> Result<(Vec<u8>, Vec<Row
             class: b"",
             path,
             payload_bytes: image.len() as u32,
-            beside: &[],
+            components: &[],
             forms: Default::default(),
         };
         let (record, row) = shared::record(format, &sample, image, IMAGE)?;
@@ -229,7 +229,7 @@ fn settings_choose_the_columns_and_come_back_spelled_out() {
         class: b"",
         path: b"p",
         payload_bytes: u32::MAX - 17,
-        beside: &[],
+        components: &[],
         forms: Default::default(),
     };
     let format = format(&[]).unwrap();

@@ -8,9 +8,9 @@ use super::{
 };
 use crate::{
     Error, Result,
-    component::Form,
+    component::{Component, Form},
     formats::{
-        Beside, Choice, Format, Layout, MAX_WRITTEN, Setting,
+        Choice, Format, Layout, MAX_WRITTEN, Setting,
         encoding::Encoding,
         sidecars::{self, Dataset, Files},
     },
@@ -62,7 +62,7 @@ enum Value<'a> {
     Label([u8; LABEL_BYTES as usize]),
     Filename(Cow<'a, str>),
     /// Number and length of what is stored of a component that the source has of its own; `None` where it is not there.
-    Beside(usize, Option<u32>),
+    Component(usize, Option<u32>),
 }
 
 /// Leaves out the column of the label.
@@ -94,9 +94,9 @@ impl Mds {
         }
         columns.retain(|column| !column.name.is_empty());
         columns.extend(choice.columns().into_iter().map(|(number, one, name)| match one.kind() {
-            Some(kind) => Column::of_values(&name, kind, Role::Beside(number)),
+            Some(kind) => Column::of_values(&name, kind, Role::Component(number)),
             // A reader decodes every value of a column: only what is always there may be more than bytes.
-            None => Column::new(&name, if one.is_text() { "json" } else { "bytes" }, Role::Beside(number)),
+            None => Column::new(&name, if one.is_text() { "json" } else { "bytes" }, Role::Component(number)),
         }));
         columns.sort_by(|a, b| a.name.cmp(&b.name));
         if let Some(pair) = columns.windows(2).find(|pair| pair[0].name == pair[1].name) {
@@ -110,11 +110,12 @@ impl Mds {
         hashes.sort();
         hashes.dedup();
         let config = config(&columns, &hashes);
-        let first = choice.payload.as_ref().map_or(image, Beside::name).to_owned();
-        let beside = choice.beside.iter().map(|beside| beside.name().to_owned());
-        let components = [first].into_iter().chain(beside).collect();
+        let first = choice.payload.as_ref().map_or(image, Component::name).to_owned();
+        let components = choice.components.iter().map(|one| one.name().to_owned());
+        let components = [first].into_iter().chain(components).collect();
         let of_payload = choice.payload.as_ref().is_none_or(|payload| payload.kind().is_none());
-        let is_file = std::iter::once(of_payload).chain(choice.beside.iter().map(|one| one.kind().is_none())).collect();
+        let is_file =
+            std::iter::once(of_payload).chain(choice.components.iter().map(|one| one.kind().is_none())).collect();
         Ok(Self { components, is_file, columns, hashes, config })
     }
 
@@ -124,7 +125,7 @@ impl Mds {
 
     /// How component `number` is stored.
     fn stored(&self, number: usize) -> Encoding {
-        self.column(Role::Beside(number)).map_or(Encoding::Content, |column| column.stored)
+        self.column(Role::Component(number)).map_or(Encoding::Content, |column| column.stored)
     }
 
     fn name_of(&self, role: Role) -> &str {
@@ -140,7 +141,7 @@ impl Mds {
     ) -> Result<Vec<Value<'a>>> {
         let value = |column: &Column| match column.role {
             Role::Image => Ok(Value::Image),
-            Role::Beside(number) => Ok(Value::Beside(number, stored(number, column.stored)?)),
+            Role::Component(number) => Ok(Value::Component(number, stored(number, column.stored)?)),
             Role::Filename => Ok(Value::Filename(String::from_utf8_lossy(path))),
             Role::Label => match label {
                 Some(label) => Ok(Value::Label(label.to_le_bytes())),
@@ -164,7 +165,7 @@ impl Mds {
                     components[0] = extent(at, image_bytes);
                     u64::from(image_bytes)
                 }
-                Value::Beside(number, bytes) => {
+                Value::Component(number, bytes) => {
                     // All samples have each column, so one that lacks a file has it empty.
                     if self.is_file[*number] || bytes.is_some() {
                         components[*number] = extent(at, bytes.unwrap_or(0));
@@ -192,7 +193,7 @@ impl Mds {
         let variable = values.iter().zip(&self.columns).filter(|(_, column)| column.fixed_bytes.is_none());
         variable.filter_map(move |(value, _)| match value {
             Value::Image => Some(image_bytes),
-            Value::Beside(_, bytes) => Some(bytes.unwrap_or(0)),
+            Value::Component(_, bytes) => Some(bytes.unwrap_or(0)),
             // A path is shorter than a record, which has been checked to be below 4 GiB.
             Value::Filename(name) => Some(name.len() as u32),
             Value::Label(_) => None,
@@ -290,7 +291,7 @@ impl Format for Mds {
         for value in &values {
             match value {
                 Value::Image => put(sample.payload_bytes as usize, None)?,
-                Value::Beside(_, bytes) => put(bytes.unwrap_or(0) as usize, None)?,
+                Value::Component(_, bytes) => put(bytes.unwrap_or(0) as usize, None)?,
                 Value::Label(label) => put(label.len(), Some(label))?,
                 Value::Filename(name) => put(name.len(), Some(name.as_bytes()))?,
             }
@@ -337,7 +338,7 @@ impl Format for Mds {
             let what = format!("column {:?}", column.name);
             match value {
                 Value::Image => expect(&what, image.bytes as usize, None)?,
-                Value::Beside(_, bytes) => expect(&what, bytes.unwrap_or(0) as usize, None)?,
+                Value::Component(_, bytes) => expect(&what, bytes.unwrap_or(0) as usize, None)?,
                 Value::Label(label) => expect(&what, label.len(), Some(label))?,
                 Value::Filename(name) => expect(&what, name.len(), Some(name.as_bytes()))?,
             }

@@ -47,7 +47,7 @@ pub(super) const ENTRY: super::Entry = super::Entry {
     aliases: &["rec", "mxnet"],
     about: "RecordIO files for MXNet and DALI",
     has_extensions: false,
-    has_beside: false,
+    has_components: false,
     without_labels: |_| {},
     settings: &[],
     sidecars: sidecars::KINDS,

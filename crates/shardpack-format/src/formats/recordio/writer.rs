@@ -10,7 +10,8 @@ use super::{
 };
 use crate::{
     Error, Result,
-    formats::{self, Beside, Choice, Format, Layout, sidecars as beside},
+    component::Component,
+    formats::{self, Choice, Format, Layout, sidecars::Dataset, sidecars::Files},
     image_header::Header,
     index::RowRef,
     sample::{Extent, Sample},
@@ -30,7 +31,7 @@ pub struct RecordIo {
 impl RecordIo {
     /// The format, whose one component is the image or what else the payload is.
     pub fn new(choice: &Choice) -> Self {
-        let payload = choice.payload.as_ref().map_or(IMAGE, Beside::name);
+        let payload = choice.payload.as_ref().map_or(IMAGE, Component::name);
         Self { components: vec![payload.to_owned()] }
     }
 }
@@ -177,7 +178,7 @@ impl Format for RecordIo {
         EXTENSION
     }
 
-    fn sidecar(&self, name: &str, dataset: &beside::Dataset<'_>, out: &mut dyn beside::Files) -> Result<()> {
+    fn sidecar(&self, name: &str, dataset: &Dataset<'_>, out: &mut dyn Files) -> Result<()> {
         sidecars::write(name, dataset, out)
     }
 

@@ -59,7 +59,7 @@ pub(super) const ENTRY: super::Entry = super::Entry {
     aliases: &["tf", "tfrecords"],
     about: "TFRecord files of tf.train.Example",
     has_extensions: false,
-    has_beside: true,
+    has_components: true,
     without_labels: writer::without_labels,
     settings: &[
         Setting {

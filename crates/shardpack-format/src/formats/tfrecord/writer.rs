@@ -95,7 +95,7 @@ impl TfRecord {
             None => Feature::Encoded.key().to_owned(),
             Some(payload) => payload.name().to_owned(),
         }];
-        components.extend(choice.beside.iter().map(|beside| beside.name().to_owned()));
+        components.extend(choice.components.iter().map(|one| one.name().to_owned()));
         let mut encodings = vec![Encoding::Content; components.len()];
         let mut parsed: Vec<String> = entries.iter().filter_map(|(key, entry)| parsed_own(key, *entry)).collect();
         let has_values = choice.columns().iter().any(|(_, one, _)| one.kind().is_some());

@@ -47,7 +47,7 @@ pub(super) const ENTRY: super::Entry = super::Entry {
     aliases: &["wds", "tar"],
     about: "plain tar files for WebDataset",
     has_extensions: true,
-    has_beside: true,
+    has_components: true,
     without_labels: |choice| choice.cls = false,
     settings: &[],
     sidecars: sidecars::KINDS,

@@ -8,8 +8,9 @@ use super::{
 };
 use crate::{
     Error, Result,
+    component::Component,
     formats::{
-        self, Beside, Choice, Format, Layout,
+        self, Choice, Format, Layout,
         sidecars::{Dataset, Files},
     },
     hash,
@@ -37,8 +38,8 @@ enum Part {
     Image,
     Cls,
     Json,
-    /// That of [`Choice::beside`] with this number.
-    Beside(usize),
+    /// That of [`Choice::components`] with this number.
+    Component(usize),
 }
 
 #[derive(Serialize)]
@@ -63,9 +64,9 @@ impl WebDataset {
             part(Part::Cls, "cls", choice.cls),
             part(Part::Json, "json", choice.json && !choice.has_text()),
         ];
-        let beside = choice.beside.iter().enumerate();
-        let beside = beside.map(|(number, beside)| part(Part::Beside(number), beside.name(), true));
-        let on: Vec<_> = all.into_iter().chain(beside).filter(|(.., on)| *on).collect();
+        let components = choice.components.iter().enumerate();
+        let components = components.map(|(number, one)| part(Part::Component(number), one.name(), true));
+        let on: Vec<_> = all.into_iter().chain(components).filter(|(.., on)| *on).collect();
         let mut stored: Vec<_> =
             on.iter().enumerate().map(|(number, (part, _, order, _))| (order, *part, number)).collect();
         stored.sort();
@@ -78,7 +79,7 @@ impl WebDataset {
             Part::Image => self.choice.extension.as_deref().unwrap_or_else(|| image.kind.extension()),
             Part::Cls => "cls",
             Part::Json => "json",
-            Part::Beside(number) => self.choice.beside.get(number).map_or("", Beside::name),
+            Part::Component(number) => self.choice.components.get(number).map_or("", Component::name),
         }
     }
 
@@ -91,7 +92,7 @@ impl WebDataset {
             let extension = self.extension(part, &row.image);
             let Some(extent) = row.component(number) else {
                 match part {
-                    Part::Beside(_) => continue,
+                    Part::Component(_) => continue,
                     _ => return false,
                 }
             };
@@ -111,7 +112,7 @@ impl WebDataset {
     /// not.
     fn given_bytes(part: Part, sample: &Sample<'_>) -> Option<u32> {
         match part {
-            Part::Beside(number) => sample.beside(number),
+            Part::Component(number) => sample.component(number),
             _ => Some(sample.payload_bytes),
         }
     }
@@ -119,7 +120,7 @@ impl WebDataset {
     /// The bytes of a small component; empty for those that are given.
     fn data(&self, part: Part, sample: &Sample<'_>) -> Result<Vec<u8>> {
         match part {
-            Part::Image | Part::Beside(_) => Ok(Vec::new()),
+            Part::Image | Part::Component(_) => Ok(Vec::new()),
             Part::Cls => Ok(sample.label.map_or_else(Vec::new, |label| label.to_string().into_bytes())),
             Part::Json => meta(sample.class, sample.label, sample.path),
         }
@@ -163,7 +164,7 @@ impl Format for WebDataset {
         let too_long = |bytes: u64| Error::usage(format!("image of {bytes} bytes: a record must stay below 4 GiB"));
         for (part, number) in &self.stored {
             let bytes = match part {
-                Part::Image | Part::Beside(_) => match Self::given_bytes(*part, sample) {
+                Part::Image | Part::Component(_) => match Self::given_bytes(*part, sample) {
                     Some(bytes) => bytes.into(),
                     None => continue,
                 },
@@ -192,7 +193,7 @@ impl Format for WebDataset {
         let mut rest = record;
         for &(part, _) in &self.stored {
             let data = self.data(part, sample)?;
-            let is_given = matches!(part, Part::Image | Part::Beside(_));
+            let is_given = matches!(part, Part::Image | Part::Component(_));
             let data_bytes = match Self::given_bytes(part, sample) {
                 None => continue,
                 Some(bytes) if is_given => bytes as usize,
@@ -337,7 +338,7 @@ mod tests {
             class: b"tench",
             path: b"tench/a \xff.JPEG",
             payload_bytes: payload.len() as u32,
-            beside: &[],
+            components: &[],
             forms: Default::default(),
         }
     }

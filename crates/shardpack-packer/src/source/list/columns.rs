@@ -77,13 +77,13 @@ impl Roles {
     /// Of columns without names, of which number `path` is that of paths: the label is behind it, or else before it.
     pub fn unnamed(count: usize, path: usize, columns: &Columns, no_labels: bool) -> Result<Self> {
         let said = |name: &Option<String>| name.as_ref().map(|name| numbered(count, name)).transpose();
-        let beside = if path + 1 < count { Some(path + 1) } else { path.checked_sub(1) };
-        let label = said(&columns.label)?.or(beside).filter(|_| !no_labels);
+        let neighbour = if path + 1 < count { Some(path + 1) } else { path.checked_sub(1) };
+        let label = said(&columns.label)?.or(neighbour).filter(|_| !no_labels);
         Ok(Self { path, label, class: None, split: said(&columns.split)? })
     }
 
     /// Whether column `number` tells something that no other place has.
-    pub fn is_extra(&self, number: usize) -> bool {
+    pub fn is_component(&self, number: usize) -> bool {
         number != self.path && Some(number) != self.label && Some(number) != self.split
     }
 }
@@ -120,7 +120,7 @@ mod tests {
         let auto = Columns::default();
         let roles = of(&["id", "Filename", "split", "class_name", "LABEL"], &auto).unwrap().unwrap();
         assert_eq!(roles, Roles { path: 1, label: Some(4), class: Some(3), split: Some(2) });
-        assert!(roles.is_extra(0) && roles.is_extra(3) && !roles.is_extra(2));
+        assert!(roles.is_component(0) && roles.is_component(3) && !roles.is_component(2));
         assert_eq!(of(&["a", "b"], &auto).unwrap(), None);
         let said = Columns { path: Some("b".into()), label: Some("a".into()), ..auto.clone() };
         assert_eq!(of(&["a", "b"], &said).unwrap().unwrap(), Roles { path: 1, label: Some(0), ..Roles::default() });

@@ -207,7 +207,7 @@ pub(super) fn read(input: impl Read, rows: &mut Rows<'_>, monitor: &dyn Monitor)
         text.clear();
         if rows.wants_text {
             let mut object = json::Object::begin(&mut text);
-            for (at, name) in names.iter().enumerate().filter(|(at, _)| roles.is_extra(*at)) {
+            for (at, name) in names.iter().enumerate().filter(|(at, _)| roles.is_component(*at)) {
                 json::field(records.field(at), object.member(name.as_bytes())?)?;
             }
             object.end();

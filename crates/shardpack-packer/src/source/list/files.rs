@@ -6,9 +6,9 @@ use std::{
 };
 
 use rustix::fs::{AtFlags, FileType};
-use shardpack_format::{Result, formats::Beside};
+use shardpack_format::{Result, component::Component};
 
-use crate::{extra::Piece, monitor::Monitor, source::walk, sys};
+use crate::{component_table::Cell, monitor::Monitor, source::walk, sys};
 
 /// Rows whose files are looked at by a thread at a time.
 const BATCH: usize = 512;
@@ -17,7 +17,7 @@ pub(super) struct Looked {
     pub bytes: u32,
     pub place: u64,
     pub stamp: i64,
-    pub pieces: Vec<Piece>,
+    pub cells: Vec<Cell>,
 }
 
 /// How files are looked at.
@@ -25,7 +25,7 @@ pub(super) struct Files<'a> {
     /// Folder that paths are relative to.
     pub root: &'a Path,
     /// What is wanted beside them.
-    pub beside: &'a [Beside],
+    pub with: &'a [Component],
     pub threads: usize,
 }
 
@@ -54,7 +54,7 @@ impl Files<'_> {
                         }
                         let mut bytes = 0;
                         for (path, looked) in paths.iter().zip(looked) {
-                            *looked = path.map(|path| look_at(&root, path, self.beside));
+                            *looked = path.map(|path| look_at(&root, path, self.with));
                             bytes +=
                                 looked.as_ref().and_then(|one| one.as_ref().ok()).map_or(0, |one| u64::from(one.bytes));
                         }
@@ -69,7 +69,7 @@ impl Files<'_> {
 }
 
 /// What the file at `path` is.
-fn look_at(root: &impl std::os::fd::AsFd, path: &[u8], kinds: &[Beside]) -> Result<Looked, String> {
+fn look_at(root: &impl std::os::fd::AsFd, path: &[u8], kinds: &[Component]) -> Result<Looked, String> {
     let stat = rustix::fs::statat(root, path, AtFlags::empty()).map_err(walk::unread)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Err("not a regular file".to_owned());
@@ -81,6 +81,6 @@ fn look_at(root: &impl std::os::fd::AsFd, path: &[u8], kinds: &[Beside]) -> Resu
         bytes: walk::image_bytes(&stat)?,
         place: facts.inode,
         stamp: facts.mtime_ns,
-        pieces: walk::pieces(root, folder, name, kinds, &|_| true)?,
+        cells: walk::cells(root, folder, name, kinds, &|_| true)?,
     })
 }

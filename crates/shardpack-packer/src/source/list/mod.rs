@@ -22,7 +22,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use shardpack_format::{Error, ErrorKind, Result, formats::Beside, manifest};
+use shardpack_format::{Error, ErrorKind, Result, component::Component, manifest};
 
 use super::{
     Found,
@@ -182,7 +182,7 @@ impl List {
         let table = (self.kind == Kind::Parquet).then(|| File::open(&self.path).ok()).flatten();
         let Some(Ok(table)) = table.map(foreign::parquet::Table::open) else { return false };
         let is = |name: &String| {
-            Beside::field(name).is_ok_and(|one| Beside::field(component).is_ok_and(|other| one == other))
+            Component::field(name).is_ok_and(|one| Component::field(component).is_ok_and(|other| one == other))
         };
         table.names().iter().chain(table.left_out()).any(is)
     }

@@ -34,7 +34,7 @@ pub(super) fn read(file: File, rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Re
         text.clear();
         if rows.wants_text {
             let mut object = json::Object::begin(&mut text);
-            for (at, cell) in cells.iter().enumerate().filter(|(at, _)| roles.is_extra(*at)) {
+            for (at, cell) in cells.iter().enumerate().filter(|(at, _)| roles.is_component(*at)) {
                 value(cell, object.member(names[at].as_bytes())?)?;
             }
             object.end();

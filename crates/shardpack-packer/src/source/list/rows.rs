@@ -13,7 +13,8 @@ use std::{
 use rayon::prelude::*;
 use shardpack_format::{
     Error, Result,
-    formats::{Beside, beside, webdataset},
+    component::{self, Component},
+    formats::webdataset,
     splits,
 };
 
@@ -24,7 +25,7 @@ use super::{
     label_value::{LabelValue, whole},
 };
 use crate::{
-    extra::{Extra, Piece},
+    component_table::{Cell, ComponentTable},
     ledger::{Fate, Unpacked},
     monitor::Monitor,
     source::{
@@ -148,9 +149,9 @@ impl<'a> Rows<'a> {
         if roles.label.is_none() {
             told.push("no labels".to_owned());
         }
-        let extra: Vec<_> = (0..names.len()).filter(|at| roles.is_extra(*at)).map(name).collect();
-        if self.wants_text && !extra.is_empty() {
-            told.push(format!("in a component json: {}", extra.join(", ")));
+        let components: Vec<_> = (0..names.len()).filter(|at| roles.is_component(*at)).map(name).collect();
+        if self.wants_text && !components.is_empty() {
+            told.push(format!("in a component json: {}", components.join(", ")));
         }
         self.notes.push(format!("columns: {}", told.join("; ")));
     }
@@ -361,15 +362,17 @@ impl<'a> Rows<'a> {
         let keep = Keep::new(options)?;
         let paths = numbers.iter().map(|number| self.path(&self.rows[*number]));
         let paths: Vec<Option<&[u8]>> = paths.map(|path| keep.wants(path).then_some(path)).collect();
-        let files = Files { root: self.root, beside: &options.beside, threads: options.threads };
+        let files = Files { root: self.root, with: &options.with, threads: options.threads };
         let looked = files.look(&paths, monitor)?;
-        let kinds: Vec<Beside> =
-            self.has_text.then(Beside::text).into_iter().chain(options.beside.iter().cloned()).collect();
-        beside::check(&kinds)?;
+        let kinds: Vec<Component> =
+            self.has_text.then(Component::text).into_iter().chain(options.with.iter().cloned()).collect();
+        component::check(&kinds)?;
         let names = if has_labels { Arc::clone(&classes.names) } else { Arc::default() };
         let (texts, starts) = self.all_texts(&numbers, &class_of, &names)?;
         let texts = Arc::new(texts);
-        let collector = || Collector::with(&names, Extra { texts: Arc::clone(&texts), ..Extra::of(kinds.clone()) });
+        let collector = || {
+            Collector::with(&names, ComponentTable { texts: Arc::clone(&texts), ..ComponentTable::of(kinds.clone()) })
+        };
         let splits = self.split_names.len().max(1);
         let mut parts: Vec<(Collector, Vec<Unpacked>)> = (0..splits).map(|_| (collector(), Vec::new())).collect();
         for (number, first) in same {
@@ -395,11 +398,11 @@ impl<'a> Rows<'a> {
                 (_, Some(Err(reason))) => refuse(Fate::Skipped, reason),
                 (Ok(class), Some(Ok(looked))) => {
                     collector.add_path(*class, self.path(row), looked.bytes, looked.place, looked.stamp)?;
-                    let mut pieces = looked.pieces;
+                    let mut cells = looked.cells;
                     if self.has_text {
-                        pieces.insert(0, Piece::file(text.1, text.0.cast_signed()));
+                        cells.insert(0, Cell::file(text.1, text.0.cast_signed()));
                     }
-                    collector.add_extra(&pieces, Some(row.line));
+                    collector.add_components(&cells, Some(row.line));
                 }
             }
         }

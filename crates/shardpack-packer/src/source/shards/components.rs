@@ -12,18 +12,14 @@ use std::{
 
 use shardpack_format::{
     Error, Result,
-    component::{Form, Kind, Type},
-    formats::{
-        Beside,
-        beside::{MOST, TEXT},
-        foreign::Other,
-    },
+    component::{Component, Form, Kind, MOST, TEXT, Type},
+    formats::foreign::Other,
     sample::Forms,
 };
 
 use super::{Scanned, open};
 use crate::{
-    extra::{Extra, Interner, Piece},
+    component_table::{Cell, ComponentTable, Interner},
     source::{
         COMPONENT,
         image_folder::{Components, Options},
@@ -43,7 +39,7 @@ const UNBELIEVED: &str = "cls.txt";
 struct Field {
     name: String,
     /// The component that it is; of the type of the first sample that has it, if of any.
-    component: Beside,
+    component: Component,
     /// Whether its values are single ones, which may be wider.
     is_single: bool,
 }
@@ -87,7 +83,7 @@ impl Fields {
         for (at, other) in others.iter().enumerate() {
             let wider_bytes = wider.get(at).copied().flatten();
             let Some(field) = self.number(other, wider_bytes.is_some(), options) else { continue };
-            let bytes = u32::try_from(other.bytes).ok().filter(|bytes| *bytes != Piece::ABSENT.bytes);
+            let bytes = u32::try_from(other.bytes).ok().filter(|bytes| *bytes != Cell::ABSENT.bytes);
             let stamp = other.offset.and_then(|offset| open::component_stamp(offset, other.recipe));
             match (stamp, bytes) {
                 (Some(stamp), Some(bytes)) if self.found[first..].iter().all(|known| known.field != field) => {
@@ -106,7 +102,7 @@ impl Fields {
             return *known;
         }
         let component = component(other, self.are_files);
-        let is_wanted = |one: &Beside| match &options.components {
+        let is_wanted = |one: &Component| match &options.components {
             // Samples of values have a payload all the same.
             Components::None => other.form.is_some(),
             Components::All => options.components.wants_field(&other.name),
@@ -114,7 +110,7 @@ impl Fields {
                 // A single value may become another component than it is alone.
                 let form = other.form.as_ref().filter(|_| is_single);
                 let taken = form.into_iter().flat_map(|form| Taken::ALL.map(|taken| taken.form(form)));
-                let mut values = taken.filter_map(|form| Beside::value(&other.name, &form).ok());
+                let mut values = taken.filter_map(|form| Component::value(&other.name, &form).ok());
                 components.wants_field(&other.name)
                     || components.wants(one.name())
                     || values.any(|one| components.wants(one.name()))
@@ -136,12 +132,12 @@ fn value_form(field: &Other, are_files: bool) -> Option<&Form> {
 
 /// The component that a field is, whose name is the extension of a file if such `are_files`; `None` where no component can be
 /// called so.
-pub(super) fn component(field: &Other, are_files: bool) -> Option<Beside> {
+pub(super) fn component(field: &Other, are_files: bool) -> Option<Component> {
     match value_form(field, are_files) {
         // Where it is not the label, which alone is called so.
-        None if are_files && field.name == LABEL => Beside::field(UNBELIEVED),
-        None => Beside::field(&field.name),
-        Some(form) => Beside::value(&field.name, form),
+        None if are_files && field.name == LABEL => Component::field(UNBELIEVED),
+        None => Component::field(&field.name),
+        Some(form) => Component::value(&field.name, form),
     }
     .ok()
 }
@@ -150,9 +146,9 @@ pub(super) fn component(field: &Other, are_files: bool) -> Option<Beside> {
 #[derive(Default)]
 pub(super) struct Settled {
     /// Those beside the payload.
-    pub kinds: Vec<Beside>,
+    pub kinds: Vec<Component>,
     /// The payload, where samples have no images.
-    pub payload: Option<Beside>,
+    pub payload: Option<Component>,
     /// The forms of all.
     pub forms: Arc<Vec<Form>>,
     /// What a person should know.
@@ -226,12 +222,12 @@ fn extensions(scanned: &[Scanned]) -> HashMap<&str, BTreeSet<&'static str>> {
 enum Place {
     Payload,
     /// The component with this number among [`Settled::kinds`].
-    Beside(usize),
+    Component(usize),
 }
 
 /// What is known of a component of all files.
-struct Component {
-    one: Beside,
+struct Candidate {
+    one: Component,
     /// The field that it is.
     field: String,
     kind: Option<Type>,
@@ -241,7 +237,7 @@ struct Component {
     files: u64,
 }
 
-impl Component {
+impl Candidate {
     /// How well it stands for a sample: arrays before bytes, text and numbers.
     fn rank(&self) -> u8 {
         match self.kind.as_ref().map(|kind| &kind.kind) {
@@ -268,7 +264,7 @@ pub(super) fn settle(scanned: &[Scanned], options: &Options, label: Option<&str>
     if no_more && !is_valued {
         return Ok(Settled::default());
     }
-    let (mut all, mut forms) = (Vec::<Component>::new(), Interner::default());
+    let (mut all, mut forms) = (Vec::<Candidate>::new(), Interner::default());
     let mut by_name = HashMap::<String, usize>::new();
     let extensions = extensions(scanned);
     // The component of each field of each file, where the field is it.
@@ -297,11 +293,11 @@ pub(super) fn settle(scanned: &[Scanned], options: &Options, label: Option<&str>
             let mut one = field.component.clone();
             if let Some((_, form)) = of_field.first().filter(|_| field.is_single) {
                 taken[number] = Taken::of(form, extensions.get(&*field.name));
-                one = Beside::value(&field.name, &taken[number].form(form)).unwrap_or(one);
+                one = Component::value(&field.name, &taken[number].form(form)).unwrap_or(one);
             }
             let at = *by_name.entry(one.name().to_owned()).or_insert_with(|| {
                 let field = field.name.clone();
-                all.push(Component { one, field, kind: None, samples: 0, files: 0 });
+                all.push(Candidate { one, field, kind: None, samples: 0, files: 0 });
                 all.len() - 1
             });
             let component = &mut all[at];
@@ -333,7 +329,7 @@ pub(super) fn settle(scanned: &[Scanned], options: &Options, label: Option<&str>
         of_files.push((owned, OfFile { places: Vec::new(), forms: numbers, taken, wider, bytes }));
     }
     let total: u64 = scanned.iter().map(|file| file.rows.len() as u64).sum();
-    let typed = |component: &Component| match &component.kind {
+    let typed = |component: &Candidate| match &component.kind {
         None => component.one.clone(),
         Some(_) if component.files > 0 => component.one.clone(),
         Some(kind) => {
@@ -346,7 +342,7 @@ pub(super) fn settle(scanned: &[Scanned], options: &Options, label: Option<&str>
         true => {
             // Of files it is the same that it is of a tree of them.
             let before = |name: &str| all.iter().filter(|other| other.one.name() < name).count();
-            let key = |(at, one): &(usize, &Component)| match are_files {
+            let key = |(at, one): &(usize, &Candidate)| match are_files {
                 true => (one.samples, u8::from(!is_text(one.one.name())), Reverse(before(one.one.name()))),
                 false => (one.samples, one.rank(), Reverse(*at)),
             };
@@ -354,11 +350,11 @@ pub(super) fn settle(scanned: &[Scanned], options: &Options, label: Option<&str>
         }
         false => None,
     };
-    let mut chosen: Vec<(usize, Beside)> = match &options.components {
+    let mut chosen: Vec<(usize, Component)> = match &options.components {
         _ if no_more => Vec::new(),
         Components::Named(wanted) => {
-            let of = |wanted: &Beside| {
-                let is = |one: &Component| one.one.name() == wanted.name() || one.one.column() == wanted.name();
+            let of = |wanted: &Component| {
+                let is = |one: &Candidate| one.one.name() == wanted.name() || one.one.column() == wanted.name();
                 let found: Vec<_> = all.iter().enumerate().filter(|(_, one)| is(one)).collect();
                 match found.is_empty() {
                     // That nobody has it is said where all splits are known.
@@ -384,7 +380,7 @@ pub(super) fn settle(scanned: &[Scanned], options: &Options, label: Option<&str>
     }
     let place = |at: usize| match Some(at) == payload {
         true => Some(Place::Payload),
-        false => chosen.iter().position(|(one, _)| *one == at).map(Place::Beside),
+        false => chosen.iter().position(|(one, _)| *one == at).map(Place::Component),
     };
     let files = of_files
         .into_iter()
@@ -408,10 +404,10 @@ pub(super) fn settle(scanned: &[Scanned], options: &Options, label: Option<&str>
 
 impl Settled {
     /// What a listing keeps of samples that have these components, of no sample so far.
-    pub fn extra(&self) -> Extra {
+    pub fn component_table(&self) -> ComponentTable {
         // Of files nothing is kept, as of images.
         let payload = self.payload.clone().filter(|payload| payload.kind().is_some());
-        Extra { payload, forms: Arc::clone(&self.forms), ..Extra::of(self.kinds.clone()) }
+        ComponentTable { payload, forms: Arc::clone(&self.forms), ..ComponentTable::of(self.kinds.clone()) }
     }
 
     /// What the sample is called whose key is `key`: where its payload is a file, as that is.
@@ -423,11 +419,11 @@ impl Settled {
         }
     }
 
-    /// The pieces of a sample of file `number` whose fields begin at `start` and end at `end`: of the payload, if it is a value
+    /// The cells of a sample of file `number` whose fields begin at `start` and end at `end`: of the payload, if it is a value
     /// that the sample has, and of all other components.
-    pub fn pieces(&self, number: usize, fields: &Fields, start: u64, end: u64) -> (Option<Piece>, Vec<Piece>) {
-        let (mut payload, mut pieces) = (None, vec![Piece::ABSENT; self.kinds.len()]);
-        let Some(of_file) = self.files.get(number) else { return (payload, pieces) };
+    pub fn cells(&self, number: usize, fields: &Fields, start: u64, end: u64) -> (Option<Cell>, Vec<Cell>) {
+        let (mut payload, mut cells) = (None, vec![Cell::ABSENT; self.kinds.len()]);
+        let Some(of_file) = self.files.get(number) else { return (payload, cells) };
         for found in &fields.found[start as usize..end as usize] {
             let form_of = |forms: &[u32]| forms.get(found.form as usize).copied().unwrap_or(Forms::BYTES);
             let taken = of_file.taken.get(found.field as usize).copied().unwrap_or(Taken::Itself);
@@ -439,22 +435,22 @@ impl Settled {
             let place = of_file.places.get(found.field as usize).copied().flatten();
             let one = match place {
                 Some(Place::Payload) => self.payload.as_ref(),
-                Some(Place::Beside(which)) => self.kinds.get(which),
+                Some(Place::Component(which)) => self.kinds.get(which),
                 None => None,
             };
             let is_file = one.is_some_and(|one| one.kind().is_none());
-            let piece = match self.forms.get(form as usize).filter(|_| is_file) {
+            let cell = match self.forms.get(form as usize).filter(|_| is_file) {
                 // An array is one of the files: all of it, and not its items alone.
-                Some(form) => Piece::file(bytes, stamp - form.head().len() as i64),
-                None => Piece { form, ..Piece::file(bytes, stamp) },
+                Some(form) => Cell::file(bytes, stamp - form.head().len() as i64),
+                None => Cell { form, ..Cell::file(bytes, stamp) },
             };
             match place {
-                Some(Place::Payload) => payload = Some(piece),
-                Some(Place::Beside(which)) => pieces[which] = piece,
+                Some(Place::Payload) => payload = Some(cell),
+                Some(Place::Component(which)) => cells[which] = cell,
                 None => {}
             }
         }
-        (payload, pieces)
+        (payload, cells)
     }
 
     /// What became of the fields of file `number`: adds to what is left out, by name, and to what goes along.
@@ -471,7 +467,7 @@ impl Settled {
         for found in &scanned.fields.found {
             let name = &*scanned.fields.all[found.field as usize].name;
             match places.get(found.field as usize).copied().flatten() {
-                Some(Place::Beside(_)) => *kept.entry(name).or_default() += 1,
+                Some(Place::Component(_)) => *kept.entry(name).or_default() += 1,
                 Some(Place::Payload) => drop(is_payload.insert(name)),
                 None => {}
             }

@@ -248,7 +248,7 @@ impl Shards {
                 fate: Fate::Skipped,
                 reason: reason.as_str().into(),
             }));
-            let mut collector = Collector::with(&classes.names, settled.extra());
+            let mut collector = Collector::with(&classes.names, settled.component_table());
             let mut notes = Vec::new();
             let of_split =
                 self.files.iter().zip(&mut scanned).enumerate().filter(|(_, (file, _))| file.split == one.split);
@@ -284,7 +284,7 @@ impl Shards {
                             one.unpacked.push(refuse(class, name, Fate::Filtered, why));
                         }
                         Ok(class) => {
-                            let (payload, pieces) = settled.pieces(number, &scanned.fields, fields_start, fields_end);
+                            let (payload, cells) = settled.cells(number, &scanned.fields, fields_start, fields_end);
                             let (bytes, offset, recipe, fetch_bytes) = match (&settled.payload, payload) {
                                 // That nothing is there of what was asked for is said later.
                                 (None, _) if row.bytes == 0 && !is_asked => {
@@ -321,7 +321,7 @@ impl Shards {
                                 false => collector.add(class, name, bytes, place, stamp)?,
                             }
                             if !settled.kinds.is_empty() {
-                                collector.add_extra(&pieces, None);
+                                collector.add_components(&cells, None);
                             }
                         }
                     }

@@ -165,9 +165,9 @@ impl Shards {
             let end = end.ok_or_else(|| Error::data("a sample of a shard that is not in the source"))?;
             let of_image = of_stamp(entry.stamp).0;
             *end = (*end).max(offset + of_image as u64);
-            for piece in listing.extra().pieces_of(number) {
-                let Some(bytes) = piece.length() else { continue };
-                let (offset, recipe) = of_component_stamp(piece.stamp);
+            for cell in listing.components().cells_of(number) {
+                let Some(bytes) = cell.length() else { continue };
+                let (offset, recipe) = of_component_stamp(cell.stamp);
                 let bytes = self.files[file].shard.component_bytes(recipe, bytes as usize, of_image);
                 *end = (*end).max(offset + bytes as u64);
             }
@@ -304,8 +304,8 @@ impl ShardReader<'_> {
 
 impl Source for ShardReader<'_> {
     fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
-        let (entry, extra) = (self.listing.entry(number), self.listing.extra());
-        let form = extra.payload.as_ref().map(|kind| (kind, extra.form(extra.payload_form(number))));
+        let (entry, components) = (self.listing.entry(number), self.listing.components());
+        let form = components.payload.as_ref().map(|kind| (kind, components.form(components.payload_form(number))));
         let ((number, offset), (bytes, recipe)) = (of_place(entry.place), of_stamp(entry.stamp));
         if let Some((kind, form)) = form {
             let value = Value { name: kind.name(), form, offset, recipe, record_bytes: bytes };
@@ -332,14 +332,14 @@ impl Source for ShardReader<'_> {
         })
     }
 
-    fn read_beside(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
-        let extra = self.listing.extra();
-        let (Some(kind), Some(piece)) = (extra.kinds.get(which), extra.pieces_of(number).get(which)) else {
+    fn read_component(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
+        let components = self.listing.components();
+        let (Some(kind), Some(cell)) = (components.kinds.get(which), components.cells_of(number).get(which)) else {
             return Err(ReadError::Refused(Refusal("has nothing of this kind beside it".to_owned())));
         };
         let entry = self.listing.entry(number);
-        let (number, (offset, recipe)) = (of_place(entry.place).0, of_component_stamp(piece.stamp));
-        let (form, record_bytes) = (extra.form(piece.form), of_stamp(entry.stamp).0);
+        let (number, (offset, recipe)) = (of_place(entry.place).0, of_component_stamp(cell.stamp));
+        let (form, record_bytes) = (components.form(cell.form), of_stamp(entry.stamp).0);
         self.read_value(number, &Value { name: kind.name(), form, offset, recipe, record_bytes }, out)
     }
 

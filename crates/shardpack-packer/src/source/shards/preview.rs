@@ -5,11 +5,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use shardpack_format::{
     Result,
-    component::Form,
-    formats::{
-        Beside,
-        foreign::{Label, Other},
-    },
+    component::{Component, Form},
+    formats::foreign::{Label, Other},
     image_header::Header,
 };
 
@@ -74,7 +71,7 @@ impl Shards {
     ///
     /// # Errors
     /// When a field that was asked for is not there. Damage is left to the walk to tell.
-    pub fn look(&self, goes_along: impl Fn(&str, &Beside) -> bool) -> Result<Preview> {
+    pub fn look(&self, goes_along: impl Fn(&str, &Component) -> bool) -> Result<Preview> {
         let mut formats: Vec<(String, u64)> = Vec::new();
         for file in &self.files {
             let packed = file.shard.packed.map_or_else(String::new, |packed| format!(", {}", packed.name()));

@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use shardpack_format::{Result, formats::Beside};
+use shardpack_format::{Result, component::Component};
 
 use super::{Origin, ReadError, Refusal, Source};
 use crate::{listing::Listing, monitor::Monitor, sys};
@@ -39,7 +39,7 @@ impl Split {
     /// Whether the source is still to be read: there is an image of which the recipe asks nothing, or something beside one,
     /// which the source alone can tell: a file, a text of a list, a component of a sealed dataset.
     fn leaves_any(&self) -> bool {
-        self.places.iter().any(Option::is_none) || !self.before.extra().kinds.is_empty()
+        self.places.iter().any(Option::is_none) || !self.before.components().kinds.is_empty()
     }
 }
 
@@ -84,7 +84,7 @@ impl Transformed {
         let none = || shardpack_format::Error::usage("nothing was made of this split").in_file(&self.spool);
         let of = self.splits.iter().find(|one| one.name.as_deref() == split).ok_or_else(none)?;
         let before = of.leaves_any().then(|| self.origin.open(split, &of.before, work, monitor)).transpose()?;
-        let (places, kinds) = (&of.places, &of.before.extra().kinds);
+        let (places, kinds) = (&of.places, &of.before.components().kinds);
         Ok(TransformedReader { listing, places, kinds, spool: Spool::reader(&self.spool)?, before })
     }
 }
@@ -95,7 +95,7 @@ pub struct TransformedReader<'a> {
     places: &'a [Option<u64>],
     spool: Spool,
     /// What the source has beside images.
-    kinds: &'a [Beside],
+    kinds: &'a [Component],
     /// The source, where there is something in it that is still to be read.
     before: Option<Box<dyn Source + 'a>>,
 }
@@ -122,12 +122,12 @@ impl Source for TransformedReader<'_> {
         }
     }
 
-    fn read_beside(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
+    fn read_component(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
         // The source may have kinds that the format has no place for.
-        let kinds = &self.listing.extra().kinds;
+        let kinds = &self.listing.components().kinds;
         let of_source = kinds.get(which).and_then(|kind| self.kinds.iter().position(|one| one == kind));
         match (&self.before, of_source) {
-            (Some(before), Some(which)) => before.read_beside(number, which, out),
+            (Some(before), Some(which)) => before.read_component(number, which, out),
             _ => Err(ReadError::Refused(Refusal("has nothing beside its image".to_owned()))),
         }
     }

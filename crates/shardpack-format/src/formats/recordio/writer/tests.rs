@@ -24,7 +24,7 @@ fn sample(image: &[u8]) -> Sample<'_> {
         class: b"tench",
         path: b"",
         payload_bytes: image.len() as u32,
-        beside: &[],
+        components: &[],
         forms: Default::default(),
     }
 }

@@ -52,7 +52,7 @@ pub(super) fn features<'a>(example: &Example<'a>, data: &[u8]) -> Vec<Result<Fea
         .iter()
         .flatten()
         .flat_map(|one| {
-            [one.has_shape.then(|| beside(one.key, "shape")), one.has_dtype.then(|| beside(one.key, "dtype"))]
+            [one.has_shape.then(|| sibling(one.key, "shape")), one.has_dtype.then(|| sibling(one.key, "dtype"))]
         })
         .flatten()
         .collect();
@@ -105,7 +105,7 @@ pub(super) fn is_of_value(recipe: u32) -> bool {
 }
 
 fn feature<'a>(example: &Example<'a>, data: &[u8], number: u32, key: &'a [u8], list: &List) -> Option<Feature<'a>> {
-    let shape = example.list(&beside(key, "shape")).and_then(|list| shape(example, list));
+    let shape = example.list(&sibling(key, "shape")).and_then(|list| shape(example, list));
     let (mut has_shape, mut has_dtype) = (false, false);
     let (mut is_single, mut place) = (false, None);
     let form = match (list.kind, example.only_bytes(list)) {
@@ -131,7 +131,7 @@ fn feature<'a>(example: &Example<'a>, data: &[u8], number: u32, key: &'a [u8], l
         }
         (Kind::Bytes, Some(range)) => {
             let bytes = data.get(range.clone())?;
-            let dtype = example.list(&beside(key, "dtype")).and_then(|list| dtype(example, data, list));
+            let dtype = example.list(&sibling(key, "dtype")).and_then(|list| dtype(example, data, list));
             let array = dtype.zip(shape).and_then(|(dtype, shape)| Form::array(dtype, &shape).ok());
             let number = double(bytes).filter(|_| dtype == Some(FLOAT64) && !has(example, key, "shape"));
             place = Some(range);
@@ -178,12 +178,12 @@ fn feature<'a>(example: &Example<'a>, data: &[u8], number: u32, key: &'a [u8], l
 }
 
 /// The key of what is told of a feature.
-fn beside(key: &[u8], what: &str) -> Vec<u8> {
+fn sibling(key: &[u8], what: &str) -> Vec<u8> {
     [key, b"/", what.as_bytes()].concat()
 }
 
 fn has(example: &Example<'_>, key: &[u8], what: &str) -> bool {
-    example.list(&beside(key, what)).is_some()
+    example.list(&sibling(key, what)).is_some()
 }
 
 /// Lengths of axes.

@@ -20,7 +20,7 @@ pub(in super::super) fn sample(payload: &[u8]) -> Sample<'_> {
         class: b"tench",
         path: b"tench/a.JPEG",
         payload_bytes: payload.len() as u32,
-        beside: &[],
+        components: &[],
         forms: Default::default(),
     }
 }

@@ -195,7 +195,7 @@ fn own_records_are_walked_as_their_layout_says() {
         class: b"t\xffench",
         path,
         payload_bytes: 700,
-        beside: &[],
+        components: &[],
         forms: Default::default(),
     };
     let layout = format.layout(&sample).unwrap();

@@ -210,7 +210,7 @@ fn offsets_point_at_the_bytes_of_real_records() {
         for (key, payload, kind) in payloads {
             let (class, path, payload_bytes) = (b"tench", b"tench/a.jpg", payload.len() as u32);
             let sample =
-                Sample { key, label: Some(42), class, path, payload_bytes, beside: &[], forms: Default::default() };
+                Sample { key, label: Some(42), class, path, payload_bytes, components: &[], forms: Default::default() };
             let image = Header { kind, width: 0, height: 0, mode: Mode::Unknown, depth: 0 };
             let (record, row) = record(&format, &sample, payload, image).unwrap();
             rows.push(Row { offset: tar.len() as u64, ..row });

@@ -1,16 +1,17 @@
-//! Components beside image and label that a source has of its own: a text that it tells, or files beside the images.
+//! Components of samples: what a source declares (`Component`), and what values of one are (`Form`, `Type`).
 //!
-//! To a format they are bytes. Their lengths are known before the copy, and they are in their places when a record is
-//! framed, as the image is.
+//! The payload is the first component of a sample, an image or what else it is; the others come with it. To a format
+//! they are bytes. Their lengths are known before the copy, and they are in their places when a record is framed.
+
+mod form;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    Error, Result,
-    component::{Form, Type},
-};
+use crate::{Error, Result};
+
+pub use form::{Form, Kind, MAX_AXES, Type, item_bytes, numpy_name, of_numpy_name};
 
 /// Most of them in a dataset.
 pub const MOST: usize = 32;
@@ -21,19 +22,19 @@ const NAME_BYTES: usize = 32;
 /// Stands in a pattern for the name of the image without its extension.
 const STEM: char = '*';
 
-/// A component that a source has of its own.
+/// A component of samples: its name, and where a source has it.
 ///
 /// In manifests it is `NAME` where the source tells it as text, `NAME=PATTERN` where it is a file, and `NAME:TYPE` where it
 /// is a value of a type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Beside {
+pub struct Component {
     name: String,
     pattern: Option<String>,
     kind: Option<Type>,
 }
 
-impl Beside {
+impl Component {
     /// The text that a source tells of each sample: an object of JSON.
     pub fn text() -> Self {
         Self { name: TEXT.to_owned(), pattern: None, kind: None }
@@ -84,11 +85,11 @@ impl Beside {
         Self::files(&field.chars().map(fine).collect::<String>())
     }
 
-    /// The component that a field called `field` is, whose values are of this form: as [`Beside::field`], with the extension
-    /// of such values at the end of its name; bytes keep one that the field has, unless that is one of other forms.
+    /// The component that a field called `field` is, whose values are of this form: as [`Component::field`], with the
+    /// extension of such values at the end of its name; bytes keep one that the field has, unless that is one of other forms.
     ///
     /// # Errors
-    /// As [`Beside::field`].
+    /// As [`Component::field`].
     pub fn value(field: &str, form: &Form) -> Result<Self> {
         let Self { name, .. } = Self::field(field)?;
         let extension = name.rsplit_once('.').map(|(_, extension)| extension);
@@ -159,7 +160,7 @@ impl Beside {
         all.iter().map(Self::to_string).collect::<Vec<_>>().join(",")
     }
 
-    /// Reads what [`Beside::list`] has written.
+    /// Reads what [`Component::list`] has written.
     ///
     /// # Errors
     /// When it is not such.
@@ -173,7 +174,7 @@ impl Beside {
 ///
 /// # Errors
 /// Names what is wrong.
-pub fn check(all: &[Beside]) -> Result<()> {
+pub fn check(all: &[Component]) -> Result<()> {
     if all.len() > MOST {
         return Err(Error::usage(format!("{} further components, a sample has at most {MOST}", all.len())));
     }
@@ -192,7 +193,7 @@ pub fn stem(name: &[u8]) -> &[u8] {
     }
 }
 
-impl fmt::Display for Beside {
+impl fmt::Display for Component {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.pattern, &self.kind) {
             (Some(pattern), _) => write!(f, "{}={pattern}", self.name),
@@ -202,13 +203,13 @@ impl fmt::Display for Beside {
     }
 }
 
-impl From<Beside> for String {
-    fn from(beside: Beside) -> Self {
-        beside.to_string()
+impl From<Component> for String {
+    fn from(component: Component) -> Self {
+        component.to_string()
     }
 }
 
-impl TryFrom<String> for Beside {
+impl TryFrom<String> for Component {
     type Error = Error;
 
     fn try_from(text: String) -> Result<Self> {
@@ -235,7 +236,7 @@ mod tests {
 
     #[test]
     fn files_are_told_by_extension_or_pattern() {
-        let of = |text: &str| Beside::files(text).unwrap();
+        let of = |text: &str| Component::files(text).unwrap();
         assert_eq!(of("txt").to_string(), "txt=*.txt");
         assert_eq!(of("mask=*_mask.png").to_string(), "mask.png=*_mask.png");
         assert_eq!(of("TXT").to_string(), "txt=*.TXT");
@@ -243,16 +244,16 @@ mod tests {
         assert_eq!(of("mask=*_mask.png").file_of(b".jpg").unwrap(), b".jpg_mask.png");
         assert!(of("mask=*_mask.png").takes(b"1_mask.png") && !of("mask=*_mask.png").takes(b"_mask.png"));
         for text in ["", "a b", "x=mask.png", "x=*/y.png", "x=*", "cls", "a=**.x", ".x", "__key__", "x=*,y"] {
-            assert!(Beside::files(text).is_err(), "{text}");
+            assert!(Component::files(text).is_err(), "{text}");
         }
-        let field = |text: &str| Beside::field(text).map(|one| one.to_string()).ok();
+        let field = |text: &str| Component::field(text).map(|one| one.to_string()).ok();
         assert_eq!(field("image/object/BBox").as_deref(), Some("image_object_bbox=*.image_object_bbox"));
         assert_eq!(field("clip-score=é").as_deref(), Some("clip_score__=*.clip_score__"));
         assert_eq!(field("seg.png").as_deref(), Some("seg.png=*.seg.png"));
         for text in ["", "CLS", "__key__", "/_x", "a..b", &"a".repeat(33)] {
             assert_eq!(field(text), None, "{text}");
         }
-        let value = |field: &str, form: &str| Beside::value(field, &form.parse().unwrap()).unwrap();
+        let value = |field: &str, form: &str| Component::value(field, &form.parse().unwrap()).unwrap();
         assert_eq!(value("Finger/print", "<f4[37x64]").to_string(), "finger_print.npy:<f4[37x64]");
         assert_eq!(value("a.json", "int").to_string(), "a.json:int");
         assert_eq!(["json", "any"].map(|name| value(name, "int").to_string()), ["json.json:int", "any.json:int"]);
@@ -263,13 +264,15 @@ mod tests {
         assert_eq!((value("a.b", "text").name(), value("a.b", "text").column()), ("a.b.txt", "a.b"));
         let bytes = |field: &str| value(field, "bytes").name;
         assert_eq!([bytes("a"), bytes("a.FLAC"), bytes("a.npy")], ["a.bin", "a.flac", "a.npy.bin"]);
-        assert_eq!((of("mask=*_mask.png").column(), Beside::text().column()), ("mask.png", "json"));
+        assert_eq!((of("mask=*_mask.png").column(), Component::text().column()), ("mask.png", "json"));
         assert!(!value("x", "json").is_text() && value("x", "json").file_of(b"a.jpg").is_none());
         let long = "a".repeat(32);
-        let all = [Beside::text(), of("txt"), of("mask=*_mask.png"), value(&long, "bytes"), value("x", "<f4[]")];
-        assert_eq!(Beside::of_list(&Beside::list(&all)).unwrap(), all);
+        let all = [Component::text(), of("txt"), of("mask=*_mask.png"), value(&long, "bytes"), value("x", "<f4[]")];
+        assert_eq!(Component::of_list(&Component::list(&all)).unwrap(), all);
         assert!(
-            ["json,json", "txt", "x:no", "X.npy:int", "a b.json:int"].iter().all(|list| Beside::of_list(list).is_err())
+            ["json,json", "txt", "x:no", "X.npy:int", "a b.json:int"]
+                .iter()
+                .all(|list| Component::of_list(list).is_err())
         );
     }
 }

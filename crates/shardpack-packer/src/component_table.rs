@@ -1,23 +1,27 @@
-//! What samples have beside image, name and class: components of their source's own, and their places in a list.
+//! The components that samples have beside payload, name and class: a table with a row for each sample of a listing.
 //!
 //! Holds at all times: either nothing of a kind, or one of it for every sample, in the order of the listing.
 
 use std::{collections::HashMap, sync::Arc};
 
-use shardpack_format::{Error, Result, component::Form, formats::Beside, sample::Forms};
+use shardpack_format::{
+    Error, Result,
+    component::{Component, Form},
+    sample::Forms,
+};
 
-/// A component that a sample has beside its image.
+/// A component of one sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
-    /// Length in bytes; [`Piece::ABSENT`] says that there is none.
+pub struct Cell {
+    /// Length in bytes; [`Cell::ABSENT`] says that there is none.
     pub bytes: u32,
-    /// Number of its form in [`Extra::forms`]; [`Forms::BYTES`] where it is bytes.
+    /// Number of its form in [`ComponentTable::forms`]; [`Forms::BYTES`] where it is bytes.
     pub form: u32,
     /// Of a file, as [`crate::listing::Entry::stamp`]; of a text, where it starts in the texts.
     pub stamp: i64,
 }
 
-impl Piece {
+impl Cell {
     /// Stands for a component that a sample does not have.
     pub const ABSENT: Self = Self::file(u32::MAX, 0);
 
@@ -32,15 +36,15 @@ impl Piece {
     }
 }
 
-/// What samples have beside image, name and class.
+/// The components of the samples of a listing, a cell for each sample and component.
 #[derive(Clone, Debug, Default)]
-pub struct Extra {
-    /// The components, in the order of the pieces of a sample.
-    pub kinds: Vec<Beside>,
+pub struct ComponentTable {
+    /// The components, in the order of the cells of a sample.
+    pub kinds: Vec<Component>,
     /// As many for each sample as there are kinds.
-    pub pieces: Vec<Piece>,
+    pub cells: Vec<Cell>,
     /// What the payloads of samples are where they are no files: values.
-    pub payload: Option<Beside>,
+    pub payload: Option<Component>,
     /// Numbers of their forms then, one a sample.
     pub payload_forms: Vec<u32>,
     /// The forms of values, each once; listings of one source share them.
@@ -51,9 +55,9 @@ pub struct Extra {
     pub lines: Vec<u64>,
 }
 
-impl Extra {
+impl ComponentTable {
     /// Of nothing, where samples have these components.
-    pub fn of(kinds: Vec<Beside>) -> Self {
+    pub fn of(kinds: Vec<Component>) -> Self {
         Self { kinds, ..Self::default() }
     }
 
@@ -72,20 +76,20 @@ impl Extra {
         self.kinds.is_empty() && self.lines.is_empty() && self.payload.is_none()
     }
 
-    /// The pieces of sample `number`.
-    pub fn pieces_of(&self, number: u64) -> &[Piece] {
+    /// The cells of sample `number`.
+    pub fn cells_of(&self, number: u64) -> &[Cell] {
         let start = number as usize * self.kinds.len();
-        self.pieces.get(start..start + self.kinds.len()).unwrap_or_default()
+        self.cells.get(start..start + self.kinds.len()).unwrap_or_default()
     }
 
-    /// The form of the payload of sample `number`, as a number in [`Extra::forms`].
+    /// The form of the payload of sample `number`, as a number in [`ComponentTable::forms`].
     pub fn payload_form(&self, number: u64) -> u32 {
         self.payload_forms.get(number as usize).copied().unwrap_or(Forms::BYTES)
     }
 
-    /// The forms of the components of sample `number`, of which `beside` are those of its pieces.
-    pub fn forms_of<'f>(&'f self, number: u64, beside: &'f [u32]) -> Forms<'f> {
-        Forms { all: &self.forms, payload: self.payload_form(number), beside }
+    /// The forms of the components of sample `number`, of which `components` are those of its cells.
+    pub fn forms_of<'f>(&'f self, number: u64, components: &'f [u32]) -> Forms<'f> {
+        Forms { all: &self.forms, payload: self.payload_form(number), components }
     }
 
     /// A form by its number.
@@ -93,16 +97,16 @@ impl Extra {
         self.forms.get(number as usize).unwrap_or(&Form::Bytes)
     }
 
-    /// The text that a piece is.
-    pub fn text(&self, piece: Piece) -> &[u8] {
-        let bytes = piece.length().unwrap_or(0) as usize;
-        usize::try_from(piece.stamp).ok().and_then(|start| self.texts.get(start..start + bytes)).unwrap_or_default()
+    /// The text that a cell is.
+    pub fn text(&self, cell: Cell) -> &[u8] {
+        let bytes = cell.length().unwrap_or(0) as usize;
+        usize::try_from(cell.stamp).ok().and_then(|start| self.texts.get(start..start + bytes)).unwrap_or_default()
     }
 
     /// What decides the bytes of sample `number`: for each component its length, and the text if it is one.
-    pub fn content_of(&self, number: u64) -> impl Iterator<Item = (Piece, Option<&[u8]>)> {
-        let pieces = self.pieces_of(number).iter().zip(&self.kinds);
-        pieces.map(|(piece, kind)| (*piece, kind.is_text().then(|| self.text(*piece))))
+    pub fn content_of(&self, number: u64) -> impl Iterator<Item = (Cell, Option<&[u8]>)> {
+        let cells = self.cells_of(number).iter().zip(&self.kinds);
+        cells.map(|(cell, kind)| (*cell, kind.is_text().then(|| self.text(*cell))))
     }
 
     /// The same of the samples with these numbers, in this order.
@@ -112,19 +116,19 @@ impl Extra {
         Self {
             payload_forms: of_payloads.iter().map(|number| self.payload_forms[*number as usize]).collect(),
             kinds: self.kinds.clone(),
-            pieces: numbers.iter().flat_map(|number| self.pieces_of(*number)).copied().collect(),
+            cells: numbers.iter().flat_map(|number| self.cells_of(*number)).copied().collect(),
             lines: lines.iter().map(|number| self.lines[*number as usize]).collect(),
             ..self.shared()
         }
     }
 
     /// The same of these kinds alone, which are some of its own.
-    pub fn only(&self, kinds: &[Beside]) -> Self {
+    pub fn only(&self, kinds: &[Component]) -> Self {
         let is_kept: Vec<bool> = self.kinds.iter().map(|kind| kinds.contains(kind)).collect();
-        let of_kept = |(piece, kept): (&Piece, &bool)| kept.then_some(*piece);
+        let of_kept = |(cell, kept): (&Cell, &bool)| kept.then_some(*cell);
         Self {
             kinds: self.kinds.iter().filter(|kind| kinds.contains(kind)).cloned().collect(),
-            pieces: self.pieces.iter().zip(is_kept.iter().cycle()).filter_map(of_kept).collect(),
+            cells: self.cells.iter().zip(is_kept.iter().cycle()).filter_map(of_kept).collect(),
             lines: self.lines.clone(),
             payload_forms: self.payload_forms.clone(),
             ..self.shared()
@@ -132,16 +136,16 @@ impl Extra {
     }
 
     /// The same of `samples` samples with all these kinds, its own among them: of the others no sample has one.
-    pub fn with(&self, kinds: &[Beside], samples: u64) -> Self {
+    pub fn with(&self, kinds: &[Component], samples: u64) -> Self {
         let own: Vec<Option<usize>> =
             kinds.iter().map(|kind| self.kinds.iter().position(|own| own.join(kind).is_some())).collect();
         let of_sample = |number| {
-            let pieces = self.pieces_of(number);
-            own.iter().map(|at| at.and_then(|at| pieces.get(at)).copied().unwrap_or(Piece::ABSENT))
+            let cells = self.cells_of(number);
+            own.iter().map(|at| at.and_then(|at| cells.get(at)).copied().unwrap_or(Cell::ABSENT))
         };
         Self {
             kinds: kinds.to_vec(),
-            pieces: (0..samples).flat_map(of_sample).collect(),
+            cells: (0..samples).flat_map(of_sample).collect(),
             lines: self.lines.clone(),
             payload_forms: self.payload_forms.clone(),
             ..self.shared()
@@ -150,7 +154,7 @@ impl Extra {
 
     /// Whether each form is of the type of its component, and of the length of its content.
     fn are_typed(&self) -> bool {
-        let fits = |kind: &Beside, form: u32, bytes: u32| match kind.kind() {
+        let fits = |kind: &Component, form: u32, bytes: u32| match kind.kind() {
             None => form == Forms::BYTES,
             Some(kind) => {
                 let form = self.form(form);
@@ -158,9 +162,9 @@ impl Extra {
                 kind.takes(form) && length.is_none_or(|length| length == u64::from(bytes))
             }
         };
-        let mut pieces = self.pieces.iter().zip(self.kinds.iter().cycle());
+        let mut cells = self.cells.iter().zip(self.kinds.iter().cycle());
         let is_form = |form: &u32| *form == Forms::BYTES || (*form as usize) < self.forms.len();
-        pieces.all(|(piece, kind)| piece.length().is_none_or(|bytes| fits(kind, piece.form, bytes)))
+        cells.all(|(cell, kind)| cell.length().is_none_or(|bytes| fits(kind, cell.form, bytes)))
             && self.payload_forms.iter().all(is_form)
     }
 
@@ -169,17 +173,17 @@ impl Extra {
     /// # Errors
     /// Says so.
     pub fn check(&self, samples: u64) -> Result<()> {
-        let fits = |piece: &Piece, kind: &Beside| match (kind.is_text(), piece.length()) {
+        let fits = |cell: &Cell, kind: &Component| match (kind.is_text(), cell.length()) {
             (true, Some(bytes)) => {
-                let end = u64::try_from(piece.stamp).ok().and_then(|start| start.checked_add(bytes.into()));
+                let end = u64::try_from(cell.stamp).ok().and_then(|start| start.checked_add(bytes.into()));
                 end.is_some_and(|end| end <= self.texts.len() as u64)
             }
             _ => true,
         };
-        let right = self.pieces.len() as u64 == samples * self.kinds.len() as u64
+        let right = self.cells.len() as u64 == samples * self.kinds.len() as u64
             && (self.lines.is_empty() || self.lines.len() as u64 == samples)
             && self.payload_forms.len() as u64 == if self.payload.is_some() { samples } else { 0 }
-            && self.pieces.iter().zip(self.kinds.iter().cycle()).all(|(piece, kind)| fits(piece, kind))
+            && self.cells.iter().zip(self.kinds.iter().cycle()).all(|(cell, kind)| fits(cell, kind))
             && self.are_typed();
         if right { Ok(()) } else { Err(Error::data("components of the listing are not those of its samples")) }
     }
@@ -221,21 +225,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_stay_with_their_samples() {
-        let mut extra = Extra::of(vec![Beside::text(), Beside::files("txt").unwrap()]);
-        extra.texts = Arc::new(b"{1}{22}".to_vec());
-        extra.pieces = [(3, 0), (7, 5), (4, 3), (u32::MAX, 0)].map(|(bytes, stamp)| Piece::file(bytes, stamp)).to_vec();
-        extra.check(2).unwrap();
-        let swapped = extra.chosen(&[1, 0]);
-        let content: Vec<_> = swapped.content_of(0).map(|(piece, text)| (piece.length(), text)).collect();
+    fn cells_stay_with_their_samples() {
+        let mut components = ComponentTable::of(vec![Component::text(), Component::files("txt").unwrap()]);
+        components.texts = Arc::new(b"{1}{22}".to_vec());
+        components.cells =
+            [(3, 0), (7, 5), (4, 3), (u32::MAX, 0)].map(|(bytes, stamp)| Cell::file(bytes, stamp)).to_vec();
+        components.check(2).unwrap();
+        let swapped = components.chosen(&[1, 0]);
+        let content: Vec<_> = swapped.content_of(0).map(|(cell, text)| (cell.length(), text)).collect();
         assert_eq!(content, [(Some(4), Some(b"{22}".as_slice())), (None, None)]);
-        let more = [Beside::files("mask.png").unwrap(), Beside::files("txt").unwrap(), Beside::text()];
-        let wider = extra.with(&more, 2);
+        let more = [Component::files("mask.png").unwrap(), Component::files("txt").unwrap(), Component::text()];
+        let wider = components.with(&more, 2);
         wider.check(2).unwrap();
-        let lengths: Vec<_> = wider.pieces_of(0).iter().map(|piece| piece.length()).collect();
+        let lengths: Vec<_> = wider.cells_of(0).iter().map(|cell| cell.length()).collect();
         assert_eq!(lengths, [None, Some(7), Some(3)]);
-        assert!(extra.check(1).is_err() && extra.check(3).is_err());
-        extra.pieces[2].stamp = 4;
-        assert!(extra.check(2).is_err());
+        assert!(components.check(1).is_err() && components.check(3).is_err());
+        components.cells[2].stamp = 4;
+        assert!(components.check(2).is_err());
     }
 }
