@@ -1,13 +1,21 @@
 //! A dataset by what its head says (path, kind of items, shape), and what its rows may be by that: images or labels.
 
-use hdf5_reader::Dataset;
+use hdf5_reader::{Dataset, Hdf5File};
+use shardpack_format::Result;
 
 use super::{
     super::plain::by,
-    names::{self, CLASSES, FILENAMES, IMAGES, LABELS, rank},
-    value_rows,
+    names::{self, CLASSES, FILENAMES, IMAGES, LABELS, Members, rank},
+    open,
     values::{self, Kind},
 };
+
+/// Datasets of a group that are looked at; one with more has a dataset for each image.
+pub(super) const MOST_TABLES: usize = 64;
+/// Groups whose datasets are looked at.
+const MOST_GROUPS: usize = 64;
+/// Datasets that a message names.
+pub(super) const TOLD: usize = 12;
 
 /// A dataset that was looked at.
 #[derive(Clone, Debug)]
@@ -30,8 +38,8 @@ impl Seen {
             kind: Kind::of(item),
             type_name: values::name(item),
             shape: dataset.shape().to_vec(),
-            dtype: value_rows::dtype(item),
-            is_plain: value_rows::is_plain(item),
+            dtype: values::dtype(item),
+            is_plain: values::is_plain(item),
         }
     }
 
@@ -104,5 +112,29 @@ impl Seen {
             self.kind == Kind::Text && (rank(&self.path, &CLASSES).is_some() || rank(&self.path, &FILENAMES).is_some());
         let is_one = self.shape.iter().product::<u64>() <= 1;
         !is_of_names && (names::is_called(&self.path, &LABELS) || !is_one && names::ends_in(&self.path, &LABELS))
+    }
+}
+
+/// The datasets of all groups that have a few.
+pub(super) fn look(file: &Hdf5File, groups: &[Members]) -> Result<Vec<Seen>> {
+    let mut seen = Vec::new();
+    for one in groups.iter().filter(|one| one.datasets.len() <= MOST_TABLES).take(MOST_GROUPS) {
+        for name in &one.datasets {
+            let path = one.path(name);
+            let dataset =
+                file.dataset(&path).map_err(|error| open::told(error).in_sample(format!("dataset {path}")))?;
+            seen.push(Seen::of(path, &dataset));
+        }
+    }
+    Ok(seen)
+}
+
+/// Datasets, for a message.
+pub(super) fn told(seen: &[Seen]) -> String {
+    let all: Vec<_> = seen.iter().take(TOLD).map(Seen::told).collect();
+    match seen.len() {
+        0 => "none that could be looked at".to_owned(),
+        count if count > TOLD => format!("{} and {} more", all.join(", "), count - TOLD),
+        _ => all.join(", "),
     }
 }

@@ -14,12 +14,10 @@ use shardpack_format::{
 
 use super::{
     super::{Lack, key_labels::KeyLabels, lmdb},
-    Images,
     names::{IMAGES, Members, is_called},
-    open::{self, MOST_BYTES},
-    records,
-    tables::is_image,
-    values::{Kind, encoded},
+    open::{self, MOST_BYTES, OPENED},
+    values::{Kind, encoded, is_image},
+    walk::{Images, record},
 };
 use crate::sys;
 
@@ -29,9 +27,6 @@ const LISTS: [&str; 6] = ["*-metadata.csv", "*_metadata.csv", "*.csv", "*-labels
 const OF_IMAGES: [&str; 4] = ["-images", "_images", "-image", "_image"];
 /// Images by which it is told whether a list is of this file.
 const LOOKS: usize = 64;
-
-/// Datasets after which the file is opened anew: the crate keeps what it has read of each.
-pub(super) const OPENED: usize = 4096;
 
 /// The datasets of groups, one after the other.
 pub(super) struct ImageDatasets {
@@ -173,7 +168,7 @@ impl Images for ImageDatasets {
             labels: usize::from(label != Label::Missing),
             label,
             class: class(&group, self.are_splits).map(|class| class.as_bytes().to_vec()),
-            ..records::record(at, key.as_bytes().to_vec(), String::new(), image.map(|()| out.len()))
+            ..record(at, key.as_bytes().to_vec(), String::new(), image.map(|()| out.len()))
         }))
     }
 

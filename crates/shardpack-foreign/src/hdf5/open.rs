@@ -18,6 +18,8 @@ const MAGIC: &[u8] = b"\x89HDF\r\n\x1a\n";
 /// Most bytes of a chunk, a row or a piece of the file.
 pub(super) const MOST_BYTES: usize = 256 << 20;
 
+/// Datasets after which the file is opened anew: the crate keeps what it has read of each.
+pub(super) const OPENED: usize = 4096;
 /// Most bytes that a byte of a file may be unpacked to: twice what deflate does at best. More are promised and not stored.
 const MOST_RATIO: u64 = 2048;
 

@@ -5,18 +5,18 @@ use std::collections::{BTreeMap, VecDeque};
 use hdf5_reader::Hdf5File;
 use shardpack_format::{
     Result,
-    formats::foreign::{Image, Label, Other, Record, Wanted},
+    formats::foreign::{Label, Other, Record, Wanted},
     npy,
 };
 
 use super::{
     super::{Lack, plain::by},
-    Images, components,
+    components,
+    layout::Table,
     rows::Rows,
-    split,
-    tables::{Table, is_image},
-    value_rows,
-    values::{self, BYTES, Kind, encoded},
+    split, value_rows,
+    values::{self, BYTES, Kind, encoded, is_image},
+    walk::{Images, record},
 };
 
 /// Bytes of a batch of rows of values, of which there may be many datasets.
@@ -265,16 +265,4 @@ impl Images for Records {
     fn passed(&self) -> BTreeMap<String, u64> {
         self.unused.iter().map(|path| (format!("dataset {path}"), 1)).collect()
     }
-}
-
-/// The record of an image of so many bytes that begins at `at`, or of one that cannot be had.
-pub(super) fn record(at: u64, key: Vec<u8>, name: String, image: Result<usize, Lack>) -> Record {
-    let image = image.and_then(|bytes| {
-        let end = at.checked_add(bytes as u64).ok_or_else(|| Lack::no_image("images of more than 64 bits of bytes"))?;
-        let bytes = u32::try_from(bytes).map_err(|_| Lack::no_image("an image of 4 GiB or more"))?;
-        Ok(Image { name, fetch: at..end, bytes, offset: at, in_parts: false, recipe: 0 })
-    });
-    let end = image.as_ref().map_or(at, |image| image.fetch.end);
-    let is_damaged = matches!(image, Err(Lack::Damaged(_)));
-    Record { key, is_damaged, image: image.map_err(Lack::what), ..Record::numbered(at..end, 0, String::new()) }
 }

@@ -19,58 +19,12 @@ use shardpack_format::{
 
 use super::{
     super::Lack,
-    Images,
-    description::Seen,
-    image_datasets::OPENED,
-    names::{LABELS, Members, group_of, own_words, rank},
-    open::{self, MOST_BYTES},
-    records,
-    tables::MOST_TABLES,
-    value_rows::dtype,
-    values::{self, Kind, encoded},
+    layout::Samples,
+    names::{LABELS, Members, rank},
+    open::{self, MOST_BYTES, OPENED},
+    values::{self, Kind, dtype, encoded},
+    walk::{Images, record},
 };
-
-/// Fewer groups than these, each of which may be a table by itself, are no samples.
-const FEW_TABLES: usize = 16;
-
-/// Groups of samples, and datasets of the file that are in none.
-#[derive(Debug)]
-pub(super) struct Samples {
-    pub groups: Vec<Members>,
-    pub unused: Vec<String>,
-}
-
-/// The groups among `groups` that are samples: of one depth, with datasets of the same names. `None` where they are tables, as
-/// [`Seen::rows`] tells, splits or classes. Those that are `empty` and as deep are samples that lack all.
-pub(super) fn of(groups: &[Members], empty: Vec<Members>, seen: &[Seen]) -> Option<Samples> {
-    let (samples, others): (Vec<&Members>, Vec<_>) = groups.iter().partition(|one| !one.group.is_empty());
-    let (first, _) = (samples.first()?, samples.get(1)?);
-    let depth = |one: &Members| one.group.split('/').count();
-    let last = |one: &Members| one.group.rsplit('/').next().unwrap_or_default().to_owned();
-    let is_alike = |one: &&Members| {
-        depth(one) == depth(first) && one.datasets == first.datasets && !own_words(&last(one)).is_empty()
-    };
-    let are_fields = first.datasets.iter().any(|name| name.chars().any(char::is_alphabetic));
-    if first.datasets.len() > MOST_TABLES || !are_fields || !samples.iter().all(is_alike) {
-        return None;
-    }
-    // A group may be a table of as many rows as each of its datasets has. A few such are tables, of folds or persons; and so are those
-    // that have as many rows in all, unless their groups are numbered.
-    let own: Vec<&Seen> = seen.iter().filter(|one| one.path.contains('/')).collect();
-    let rows_of = |group: &str| own.iter().find(|one| group_of(&one.path) == group).and_then(|one| one.rows());
-    let are_tables = own.iter().all(|one| one.rows().is_some() && one.rows() == rows_of(group_of(&one.path)));
-    let bare = |one: &Members| last(one).replace(|c: char| c.is_ascii_digit(), "");
-    let are_numbered = samples.iter().all(|one| bare(one) == bare(first) && bare(one) != last(one));
-    let are_of_one_length = own.iter().all(|one| one.rows() == own[0].rows());
-    let are_rows = are_tables && (samples.len() < FEW_TABLES || are_of_one_length && !are_numbered);
-    if are_rows || !own.iter().any(|one| one.is_plain) {
-        return None;
-    }
-    let lacking = empty.into_iter().filter(|one| depth(one) == depth(first));
-    let mut all: Vec<Members> = samples.into_iter().cloned().chain(lacking).collect();
-    all.sort_by(|a, b| a.group.split('/').cmp(b.group.split('/')));
-    Some(Samples { groups: all, unused: others.into_iter().flat_map(|one| one.datasets.clone()).collect() })
-}
 
 /// The samples, one after the other.
 pub(super) struct SampleGroups {
@@ -295,7 +249,7 @@ impl Images for SampleGroups {
             Err(why) => {
                 out.clear();
                 let why = why.at(&format!("group {}", one.group));
-                Record { key_is_unique: true, ..records::record(at, key, String::new(), Err(why)) }
+                Record { key_is_unique: true, ..record(at, key, String::new(), Err(why)) }
             }
             Ok((others, label)) => {
                 let why = Lack::no_image("a group of values, no image");
@@ -307,7 +261,7 @@ impl Images for SampleGroups {
                     label_name: named.unwrap_or_default(),
                     label,
                     others,
-                    ..records::record(at, key, String::new(), Err(why))
+                    ..record(at, key, String::new(), Err(why))
                 }
             }
         }))

@@ -11,13 +11,19 @@ use hdf5_reader::{Attribute, CompoundField, Datatype, Hdf5File, error::Error as 
 use shardpack_format::{Error, Result, formats::foreign::Label};
 
 use super::{
-    OddSplits,
+    layout::{Layout, Samples, Table},
     names::{self, Members},
-    open,
-    sample_groups::Samples,
-    tables::{Layout, Table},
-    values,
+    open, values,
 };
+
+/// What is odd about splits that are ranges of rows.
+#[derive(Debug, Default)]
+pub struct OddSplits {
+    /// Rows that are of no split.
+    pub strays: Vec<Range<u64>>,
+    /// Two splits that share rows, and which, in words.
+    pub shared: Option<String>,
+}
 
 impl Layout {
     /// Names of the splits that it is parted into; none where it is not.

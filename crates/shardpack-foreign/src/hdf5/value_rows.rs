@@ -3,15 +3,15 @@
 //! Holds at all times: what its rows are is told by the head of a dataset; the items of arrays are handed on as they are
 //! stored.
 
-use hdf5_reader::{Datatype, VarLenKind, error::ByteOrder};
+use hdf5_reader::{Datatype, VarLenKind};
 use shardpack_format::{Error, Result, component::Form};
 
 use super::{
     description::Seen,
+    layout::Table,
     names::{CLASSES, LABELS, is_called, own_words, rank, split},
     rows::Rows,
-    tables::Table,
-    values::{self, encoded},
+    values::{self, dtype, encoded},
 };
 
 /// The datasets of `seen` that are samples by their rows: a table for each split; none where there are no such.
@@ -70,46 +70,6 @@ fn name(one: &Seen, all: &[&Seen]) -> String {
 
 fn dtype_or_text(one: &Seen) -> bool {
     one.is_plain && (one.shape.len() == 1 || one.dtype.is_some())
-}
-
-/// The dtype of items as numpy writes it; `None` for what is no number.
-pub(super) fn dtype(item: &Datatype) -> Option<String> {
-    let order = |order: &ByteOrder, size: usize| match order {
-        _ if size == 1 => '|',
-        ByteOrder::BigEndian => '>',
-        ByteOrder::LittleEndian => '<',
-    };
-    Some(match item {
-        Datatype::FixedPoint { size: size @ (1 | 2 | 4 | 8), signed, byte_order } => {
-            let kind = if *signed { 'i' } else { 'u' };
-            format!("{}{kind}{size}", order(byte_order, usize::from(*size)))
-        }
-        Datatype::FloatingPoint { size: size @ (2 | 4 | 8), byte_order } => {
-            format!("{}f{size}", order(byte_order, usize::from(*size)))
-        }
-        // As h5py has truth values.
-        Datatype::Enum { base, members } if is_bool(members.iter().map(|one| one.name.as_str())) => match **base {
-            Datatype::FixedPoint { size: 1, .. } => "|b1".to_owned(),
-            _ => return None,
-        },
-        Datatype::Enum { base, .. } => return dtype(base),
-        _ => return None,
-    })
-}
-
-fn is_bool<'m>(members: impl Iterator<Item = &'m str>) -> bool {
-    let mut names: Vec<_> = members.collect();
-    names.sort_unstable();
-    names == ["FALSE", "TRUE"]
-}
-
-/// Whether rows are text, bytes or numbers of any number.
-pub(super) fn is_plain(item: &Datatype) -> bool {
-    match item {
-        Datatype::VarLen { kind: VarLenKind::Sequence, base, .. } => dtype(base).is_some(),
-        Datatype::String { .. } | Datatype::VarLen { kind: VarLenKind::String, .. } | Datatype::Opaque { .. } => true,
-        item => dtype(item).is_some(),
-    }
 }
 
 /// What row `number` is, and its content as it is stored: of an array the items.

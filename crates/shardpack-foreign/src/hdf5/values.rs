@@ -1,7 +1,10 @@
-//! Items of datasets as they are stored: what they are, and what they say as a label or a name.
+//! Items of datasets as they are stored: what they are, their dtype, and what they say as a label or a name.
 
 use hdf5_reader::{Dataset, Datatype, StringSize, VarLenKind, error::ByteOrder};
-use shardpack_format::formats::foreign::Label;
+use shardpack_format::{
+    formats::foreign::Label,
+    image_header::{self, SNIFF_BYTES},
+};
 
 use super::open;
 
@@ -215,5 +218,50 @@ pub(super) fn encoded(dataset: &Dataset, mut item: Vec<u8>) -> Result<Vec<u8>, S
             Ok(item)
         }
         _ => Ok(item),
+    }
+}
+
+/// Whether bytes begin like an image.
+pub(super) fn is_image(bytes: &[u8]) -> bool {
+    image_header::Kind::of(&bytes[..bytes.len().min(SNIFF_BYTES)]) != image_header::Kind::Unknown
+}
+
+/// The dtype of items as numpy writes it; `None` for what is no number.
+pub(super) fn dtype(item: &Datatype) -> Option<String> {
+    let order = |order: &ByteOrder, size: usize| match order {
+        _ if size == 1 => '|',
+        ByteOrder::BigEndian => '>',
+        ByteOrder::LittleEndian => '<',
+    };
+    Some(match item {
+        Datatype::FixedPoint { size: size @ (1 | 2 | 4 | 8), signed, byte_order } => {
+            let kind = if *signed { 'i' } else { 'u' };
+            format!("{}{kind}{size}", order(byte_order, usize::from(*size)))
+        }
+        Datatype::FloatingPoint { size: size @ (2 | 4 | 8), byte_order } => {
+            format!("{}f{size}", order(byte_order, usize::from(*size)))
+        }
+        // As h5py has truth values.
+        Datatype::Enum { base, members } if is_bool(members.iter().map(|one| one.name.as_str())) => match **base {
+            Datatype::FixedPoint { size: 1, .. } => "|b1".to_owned(),
+            _ => return None,
+        },
+        Datatype::Enum { base, .. } => return dtype(base),
+        _ => return None,
+    })
+}
+
+fn is_bool<'m>(members: impl Iterator<Item = &'m str>) -> bool {
+    let mut names: Vec<_> = members.collect();
+    names.sort_unstable();
+    names == ["FALSE", "TRUE"]
+}
+
+/// Whether rows are text, bytes or numbers of any number.
+pub(super) fn is_plain(item: &Datatype) -> bool {
+    match item {
+        Datatype::VarLen { kind: VarLenKind::Sequence, base, .. } => dtype(base).is_some(),
+        Datatype::String { .. } | Datatype::VarLen { kind: VarLenKind::String, .. } | Datatype::Opaque { .. } => true,
+        item => dtype(item).is_some(),
     }
 }

@@ -1,0 +1,207 @@
+//! How the samples of a file are kept, told by its datasets and groups, or as a person says.
+//!
+//! Holds at all times: what is neither rows, images of a dataset each nor groups of values is refused with what the file has.
+
+use hdf5_reader::Hdf5File;
+use shardpack_format::{Error, ErrorKind, Result, formats::foreign::Wanted, image_header::SNIFF_BYTES};
+
+use super::{
+    description::{MOST_TABLES, Seen, look, told},
+    layout::{Layout, Samples, Table},
+    names::{self, CLASSES, Members, group_of, own_words, rank},
+    open,
+    rows::Rows,
+    tables::{self, NAME_BOTH},
+    value_rows,
+    values::{self, Kind},
+};
+
+/// Most classes whose names are told.
+const MOST_CLASSES: u64 = 1 << 16;
+/// Fewer groups than these, each of which may be a table by itself, are no samples.
+const FEW_TABLES: usize = 16;
+
+/// How the images of `file` are kept.
+///
+/// # Errors
+/// When it has none, several that could be meant, or not what is wanted.
+pub(super) fn layout(file: &Hdf5File, wanted: &Wanted) -> Result<Layout> {
+    let (groups, empty): (Vec<_>, Vec<_>) = names::list(file)?.into_iter().partition(|one| !one.datasets.is_empty());
+    let seen = look(file, &groups)?;
+    let trimmed = |path: &String| path.trim_matches('/').to_owned();
+    let images = match wanted.image.as_ref().map(trimmed) {
+        Some(path) => {
+            let within: Vec<_> = groups.iter().filter(|one| is_in(&one.group, &path)).cloned().collect();
+            if !within.is_empty() {
+                check_no_table(&seen, &path, wanted)?;
+                return Ok(Layout::ImageDatasets(within));
+            }
+            vec![named(file, &seen, &path).and_then(|found| match found.is_encoded() || is_wanted_pixels(&found) {
+                true => Ok(found),
+                false => Err(Error::usage(format!("dataset {} holds no images", found.told()))),
+            })?]
+        }
+        None => tables::candidates(file, &seen)?,
+    };
+    if images.is_empty() {
+        let samples = if wanted.image.is_none() { sample_groups(&groups, empty, &seen) } else { None };
+        if let Some(samples) = samples
+            && (seen.iter().any(Seen::is_number) || each(file, groups.clone(), &seen).is_err())
+        {
+            return Ok(Layout::SampleGroups(samples));
+        }
+        let values = if wanted.image.is_none() { value_rows::tables(&seen) } else { Ok(Vec::new()) };
+        // Labels of a byte each are no image.
+        if let (Ok(tables), Some(first)) = (&values, seen.first())
+            && first.is_called_label()
+            && tables.iter().any(|table| table.values.len() > 1)
+            && seen.iter().any(Seen::is_number)
+        {
+            return rows(values?, &seen);
+        }
+        return match (each(file, groups, &seen), values) {
+            (Err(error), Ok(tables)) if error.kind() == ErrorKind::Data && !tables.is_empty() => rows(tables, &seen),
+            (Err(error), Err(several)) if error.kind() == ErrorKind::Data => Err(several),
+            (layout, _) => layout,
+        };
+    }
+    let label = wanted.label.as_ref().map(trimmed).map(|path| named(file, &seen, &path)).transpose()?;
+    if let (Some(label), [_, _, ..]) = (&label, &*images) {
+        let what = format!("labels {} for {} datasets of images: {}", label.path, images.len(), told(&images));
+        return Err(Error::usage(what).help("--image-feature PATH names one of them"));
+    }
+    let table = |images| tables::table(file, images, &seen, label.as_ref(), wanted);
+    let tables: Result<Vec<_>> = images.iter().map(table).collect();
+    rows(tables?, &seen)
+}
+
+/// Tables as a layout, with what nothing is made of.
+fn rows(mut tables: Vec<Table>, seen: &[Seen]) -> Result<Layout> {
+    let is_used = |path: &str| tables.iter().any(|table| table.uses(path));
+    let is_of_classes = |one: &Seen| one.kind == Kind::Text && names::is_called(&one.path, &CLASSES);
+    let unused = seen.iter().filter(|one| !is_used(&one.path) && !is_of_classes(one));
+    let unused: Vec<_> = unused.map(|one| one.path.clone()).collect();
+    tables.iter_mut().for_each(|table| table.unused.clone_from(&unused));
+    if let [table] = &mut *tables {
+        table.split = None;
+    }
+    Ok(Layout::Rows(tables))
+}
+
+/// The groups among `groups` that are samples: of one depth, with datasets of the same names. `None` where they are tables, as
+/// [`Seen::rows`] tells, splits or classes. Those that are `empty` and as deep are samples that lack all.
+fn sample_groups(groups: &[Members], empty: Vec<Members>, seen: &[Seen]) -> Option<Samples> {
+    let (samples, others): (Vec<&Members>, Vec<_>) = groups.iter().partition(|one| !one.group.is_empty());
+    let (first, _) = (samples.first()?, samples.get(1)?);
+    let depth = |one: &Members| one.group.split('/').count();
+    let last = |one: &Members| one.group.rsplit('/').next().unwrap_or_default().to_owned();
+    let is_alike = |one: &&Members| {
+        depth(one) == depth(first) && one.datasets == first.datasets && !own_words(&last(one)).is_empty()
+    };
+    let are_fields = first.datasets.iter().any(|name| name.chars().any(char::is_alphabetic));
+    if first.datasets.len() > MOST_TABLES || !are_fields || !samples.iter().all(is_alike) {
+        return None;
+    }
+    // A group may be a table of as many rows as each of its datasets has. A few such are tables, of folds or persons; and so are those
+    // that have as many rows in all, unless their groups are numbered.
+    let own: Vec<&Seen> = seen.iter().filter(|one| one.path.contains('/')).collect();
+    let rows_of = |group: &str| own.iter().find(|one| group_of(&one.path) == group).and_then(|one| one.rows());
+    let are_tables = own.iter().all(|one| one.rows().is_some() && one.rows() == rows_of(group_of(&one.path)));
+    let bare = |one: &Members| last(one).replace(|c: char| c.is_ascii_digit(), "");
+    let are_numbered = samples.iter().all(|one| bare(one) == bare(first) && bare(one) != last(one));
+    let are_of_one_length = own.iter().all(|one| one.rows() == own[0].rows());
+    let are_rows = are_tables && (samples.len() < FEW_TABLES || are_of_one_length && !are_numbered);
+    if are_rows || !own.iter().any(|one| one.is_plain) {
+        return None;
+    }
+    let lacking = empty.into_iter().filter(|one| depth(one) == depth(first));
+    let mut all: Vec<Members> = samples.into_iter().cloned().chain(lacking).collect();
+    all.sort_by(|a, b| a.group.split('/').cmp(b.group.split('/')));
+    Some(Samples { groups: all, unused: others.into_iter().flat_map(|one| one.datasets.clone()).collect() })
+}
+
+/// Names of the classes in the order of labels, where a dataset beside the labels has them.
+///
+/// # Errors
+/// When the file is damaged.
+pub(super) fn classes(file: &Hdf5File, layout: &Layout) -> Result<Vec<Vec<u8>>> {
+    let Layout::Rows(tables) = layout else { return Ok(Vec::new()) };
+    let seen = look(file, &names::list(file)?)?;
+    let is_used = |path: &String| {
+        tables.iter().any(|table| [&table.labels, &table.filenames].into_iter().flatten().any(|used| used == path))
+    };
+    let is_names = |one: &&Seen| {
+        one.kind == Kind::Text
+            && one.shape.len() == 1
+            && one.rows().is_some_and(|rows| rows <= MOST_CLASSES)
+            && !is_used(&one.path)
+    };
+    let named = seen.iter().filter(is_names).filter_map(|one| Some((rank(&one.path, &CLASSES)?, one)));
+    let Some((_, found)) = named.min_by_key(|(rank, _)| *rank) else { return Ok(Vec::new()) };
+    let mut rows = Rows::open(file, &found.path)?;
+    let item = |number| -> Result<Vec<u8>> {
+        let row = rows.row(number)?.map(<[u8]>::to_vec).map_err(Error::data)?;
+        values::text(rows.dataset(), &row)
+            .map_err(|what| Error::data(format!("dataset {}, row {number}: {what}", found.path)))
+    };
+    (0..found.rows().unwrap_or(0)).map(item).collect()
+}
+
+/// The dataset that a person has named.
+fn named(file: &Hdf5File, seen: &[Seen], path: &str) -> Result<Seen> {
+    if let Some(found) = seen.iter().find(|one| one.path == path) {
+        return Ok(found.clone());
+    }
+    match file.dataset(path) {
+        Ok(dataset) => Ok(Seen::of(path.to_owned(), &dataset)),
+        Err(error) => match open::cause(error) {
+            hdf5_reader::error::Error::DatasetNotFound(_) | hdf5_reader::error::Error::GroupNotFound(_) => {
+                Err(Error::usage(format!("no dataset {path}: it has {}", told(seen))))
+            }
+            error => Err(open::told(error)),
+        },
+    }
+}
+
+fn is_wanted_pixels(one: &Seen) -> bool {
+    one.kind == Kind::Byte && matches!(one.shape.len(), 3 | 4)
+}
+
+/// Fails where the images below `path` have a dataset each and there is one beside whose name says that it is the labels of
+/// all of them.
+fn check_no_table(seen: &[Seen], path: &str, wanted: &Wanted) -> Result<()> {
+    if wanted.no_labels || !wanted.entries.is_unsaid() {
+        return Ok(());
+    }
+    let is_labels = |one: &&Seen| one.shape.len() == 1 && one.is_called_label() && !is_in(group_of(&one.path), path);
+    let Some(labels) = seen.iter().find(is_labels) else { return Ok(()) };
+    let what = format!("labels {}: images have a dataset each, and rows do not say which is whose", labels.told());
+    Err(Error::usage(what).help("--no-labels packs without labels; --label-from FILE has them by the images' names"))
+}
+
+/// A file whose images have a dataset each.
+fn each(file: &Hdf5File, groups: Vec<Members>, seen: &[Seen]) -> Result<Layout> {
+    let first = groups.first().and_then(|one| Some(one.path(one.datasets.first()?)));
+    let Some(path) = first else { return Err(Error::data("no datasets in it")) };
+    let dataset = file.dataset(&path).map_err(open::told)?;
+    let is_one = match Kind::of(dataset.dtype()) {
+        Kind::Byte => (1..=3).contains(&dataset.ndim()),
+        Kind::Bytes | Kind::Opaque | Kind::Text => dataset.num_elements().is_ok_and(|items| items == 1),
+        _ => false,
+    };
+    let bytes = dataset.num_elements().unwrap_or(0);
+    // A file of numbers and no images.
+    if !is_one || dataset.ndim() == 1 && Kind::of(dataset.dtype()) == Kind::Byte && bytes < SNIFF_BYTES as u64 {
+        let what = match seen.is_empty() {
+            true => format!("no dataset that holds images, the first is {}", Seen::of(path, &dataset).told()),
+            false => format!("no dataset that holds images: it has {}", told(seen)),
+        };
+        return Err(Error::data(what).help(NAME_BOTH));
+    }
+    Ok(Layout::ImageDatasets(groups))
+}
+
+/// Whether a group is `path` or in it.
+fn is_in(group: &str, path: &str) -> bool {
+    path.is_empty() || group.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}

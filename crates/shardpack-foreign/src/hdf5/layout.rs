@@ -1,0 +1,91 @@
+//! How the samples of a file are kept: as rows of datasets, as a dataset each, or as a group each.
+
+use std::ops::Range;
+
+use super::{
+    components::Component,
+    description::{Seen, TOLD},
+    names::Members,
+};
+
+/// How images are kept.
+#[derive(Debug)]
+pub(super) enum Layout {
+    /// As rows of datasets.
+    Rows(Vec<Table>),
+    /// A dataset each, in groups that may be classes.
+    ImageDatasets(Vec<Members>),
+    /// Samples that are no images, a group each.
+    SampleGroups(Samples),
+}
+
+/// Groups of samples, and datasets of the file that are in none.
+#[derive(Debug)]
+pub(super) struct Samples {
+    pub groups: Vec<Members>,
+    pub unused: Vec<String>,
+}
+
+/// A dataset of images, and what goes with it, by path.
+#[derive(Clone, Debug)]
+pub(super) struct Table {
+    pub images: String,
+    /// Datasets whose rows are samples that are no images, with their names as components; then `images` is the first.
+    pub values: Vec<(String, String)>,
+    pub labels: Option<String>,
+    /// The same dataset, also where samples are to have no labels.
+    pub of_labels: Option<String>,
+    pub filenames: Option<String>,
+    /// The axes of each image, where rows are pixels of any number.
+    pub shapes: Option<String>,
+    /// Datasets whose rows go with the images.
+    pub beside: Vec<Component>,
+    /// Datasets of the file that nothing is made of.
+    pub unused: Vec<String>,
+    pub rows: Range<u64>,
+    /// Rows that no split names, where these are the first of those that are named.
+    pub strays: Vec<Range<u64>>,
+    pub split: Option<String>,
+    /// What was understood, for a person.
+    pub note: String,
+}
+
+impl Table {
+    /// One of samples that are no images, whose rows are those of `values`: paths and names, of which `all` are told.
+    pub fn of_values(
+        values: Vec<(String, String)>,
+        label: Option<&Seen>,
+        rows: u64,
+        split: Option<String>,
+        all: &[&Seen],
+    ) -> Self {
+        let told: Vec<_> = all.iter().take(TOLD).map(|one| one.told()).collect();
+        let mut note = format!("values {}", told.join(", "));
+        if let Some(label) = label {
+            note += &format!("; labels {}", label.told());
+        }
+        Self {
+            images: values.first().map(|(path, _)| path.clone()).unwrap_or_default(),
+            labels: label.map(|one| one.path.clone()),
+            of_labels: None,
+            filenames: None,
+            shapes: None,
+            beside: Vec::new(),
+            unused: Vec::new(),
+            rows: 0..rows,
+            strays: Vec::new(),
+            values,
+            split,
+            note,
+        }
+    }
+
+    /// Whether something is made of the dataset at `path`.
+    pub fn uses(&self, path: &str) -> bool {
+        let own = [&self.labels, &self.of_labels, &self.filenames, &self.shapes];
+        self.images == path
+            || self.values.iter().any(|(value, _)| value == path)
+            || own.into_iter().flatten().any(|used| used == path)
+            || self.beside.iter().any(|one| one.is_at(path))
+    }
+}

@@ -1,0 +1,118 @@
+//! Images of a file as a walk: what hands them out, one after the other, and their records.
+//!
+//! Holds at all times: a walk ends where something is wrong with the file as a whole; a panic of the crate is an error here.
+
+use std::collections::BTreeMap;
+
+use shardpack_format::{
+    Error, Result,
+    formats::foreign::{Image, Record, Walk},
+    image_header::SNIFF_BYTES,
+};
+
+use super::super::{Lack, contain};
+
+/// What hands out the images of a file, one after the other.
+pub(super) trait Images {
+    /// The next one, as a record whose image begins at `at`, its bytes in `out` and behind them those of what is beside it; `None`
+    /// behind the last.
+    fn next(&mut self, at: u64, out: &mut Vec<u8>) -> Result<Option<Record>>;
+
+    /// What was understood of the file.
+    fn notes(&self) -> Vec<String>;
+
+    /// What of the file is neither image nor goes with one, and how much of it.
+    fn passed(&self) -> BTreeMap<String, u64> {
+        BTreeMap::new()
+    }
+}
+
+/// The record of an image of so many bytes that begins at `at`, or of one that cannot be had.
+pub(super) fn record(at: u64, key: Vec<u8>, name: String, image: Result<usize, Lack>) -> Record {
+    let image = image.and_then(|bytes| {
+        let end = at.checked_add(bytes as u64).ok_or_else(|| Lack::no_image("images of more than 64 bits of bytes"))?;
+        let bytes = u32::try_from(bytes).map_err(|_| Lack::no_image("an image of 4 GiB or more"))?;
+        Ok(Image { name, fetch: at..end, bytes, offset: at, in_parts: false, recipe: 0 })
+    });
+    let end = image.as_ref().map_or(at, |image| image.fetch.end);
+    let is_damaged = matches!(image, Err(Lack::Damaged(_)));
+    Record { key, is_damaged, image: image.map_err(Lack::what), ..Record::numbered(at..end, 0, String::new()) }
+}
+
+/// A walk that ends where something is wrong with the file as a whole.
+pub(super) struct Contained {
+    images: Box<dyn Images>,
+    /// Where the next image begins in the unpacked file.
+    at: u64,
+    /// Image of the record that was read last, and what is beside it.
+    content: Vec<u8>,
+    /// Length of the image, if there is one.
+    image_bytes: Option<usize>,
+    /// Whether there is anything of it.
+    has_content: bool,
+    has_ended: bool,
+}
+
+impl Contained {
+    /// The walk of what `images` hands out.
+    pub fn new(images: Box<dyn Images>) -> Self {
+        Self { images, at: 0, content: Vec::new(), image_bytes: None, has_content: false, has_ended: false }
+    }
+}
+
+impl Walk for Contained {
+    fn next(&mut self) -> Result<Option<Record>> {
+        (self.image_bytes, self.has_content) = (None, false);
+        if self.has_ended {
+            return Ok(None);
+        }
+        let step = contained(|| {
+            self.content.clear();
+            self.images.next(self.at, &mut self.content)
+        });
+        match &step {
+            Ok(Some(record)) => {
+                let image = record.image.as_ref().ok();
+                (self.at, self.image_bytes) = (record.range.end, image.map(|image| image.bytes as usize));
+                self.has_content = record.has_content();
+            }
+            _ => self.has_ended = true,
+        }
+        step
+    }
+
+    fn image(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        let bytes = self.image_bytes.ok_or_else(|| Error::data("the row has no image that can be had"))?;
+        self.content(out)?;
+        out.truncate(bytes);
+        Ok(())
+    }
+
+    fn first(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        out.clear();
+        out.extend(self.content.iter().take(self.image_bytes.unwrap_or(0).min(SNIFF_BYTES)));
+        Ok(())
+    }
+
+    fn content(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        if !self.has_content {
+            return Err(Error::data("the row has nothing that can be had"));
+        }
+        out.clear();
+        out.extend_from_slice(&self.content);
+        Ok(())
+    }
+
+    fn passed(&self) -> BTreeMap<String, u64> {
+        self.images.passed()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.images.notes()
+    }
+}
+
+/// Calls into the HDF5 crate, whose panics are errors here.
+pub(super) fn contained<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
+    contain::contained("HDF5 file", call)
+}
