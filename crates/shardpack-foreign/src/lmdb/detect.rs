@@ -2,12 +2,7 @@
 
 use shardpack_format::{Error, Result, hash, image_header::Kind};
 
-use super::{
-    Database,
-    metadata::META_KEYS,
-    overrides::Overrides,
-    values::{Coding, SHOWN_BYTES},
-};
+use super::{Database, coding::Coding, metadata::META_KEYS, overrides::Overrides, values::SHOWN_BYTES};
 
 /// Values that are looked at.
 const LOOKS: usize = 3;

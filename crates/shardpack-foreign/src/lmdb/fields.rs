@@ -9,7 +9,7 @@ use shardpack_format::{Error, Result, component::Form, formats::foreign::Label};
 
 use super::{
     super::plain::{Value, content},
-    values::Coding,
+    coding::Coding,
 };
 
 /// Most items of a list that are fields; a longer list is one field.

@@ -26,9 +26,12 @@
 //! - Counts of pages in databases with duplicates are wrong before 0.9.36 (ITS#9388), so they are not compared there.
 //! - The first key of a branch page is never compared: it is empty, or what it was before.
 
+mod coding;
 mod database;
 mod detect;
 mod fields;
+mod image_recipe;
+mod labels;
 mod meta;
 mod metadata;
 mod overrides;
@@ -54,9 +57,9 @@ use shardpack_format::{Error, Result};
 pub use self::{
     database::Database,
     fields::component,
+    image_recipe::image,
     overrides::{DIALECTS, Dialect, check, dialect, label_file},
     samples::walk,
-    values::image,
     walk::{Entry, Walk},
 };
 use self::{

@@ -7,7 +7,7 @@ use shardpack_format::{
     formats::foreign::{Entries, Label},
 };
 
-use super::{super::key_labels::KeyLabels, pattern::Pattern, values::Coding};
+use super::{super::key_labels::KeyLabels, coding::Coding, pattern::Pattern};
 
 /// Most bytes before the image of a value.
 const MOST_HEADER_BYTES: u64 = 1 << 20;

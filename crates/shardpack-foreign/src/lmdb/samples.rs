@@ -28,36 +28,21 @@ use super::{
         key_labels::{KeyLabels, meta_info},
     },
     Database, Entry, Environment, Walk,
+    coding::Coding,
     detect::{Detected, detect, is_sample},
     fields::{self, Field},
+    image_recipe::{Held, recipe, within},
+    labels::{IMAGE_KEY, LABEL_KEY, Labels, folder_of},
     metadata::Metadata,
     overrides::{LabelFrom, Overrides},
     pattern::label,
-    values::{self, Coding, Found, Held, IMAGES, LABELS, of_image, recipe},
+    values::{Found, IMAGES, LABELS, of_image},
 };
 
 /// Entries of an environment that may all be names of databases.
 const MOST_NAMES: u64 = 1 << 16;
-/// How a key begins whose label stands beside it.
-const IMAGE_KEY: &[u8] = b"image-";
-/// And how that of the label does.
-const LABEL_KEY: &[u8] = b"label-";
 /// What basicsr's list is called in messages.
 const META_INFO: &str = "meta_info.txt";
-
-/// Where labels are.
-enum Labels {
-    /// In the value; where it has none, in the folder of the key.
-    InValue,
-    /// Under `label-…` beside `image-…`.
-    Beside,
-    /// In another database, under the same key.
-    Database(Database, String),
-    /// All samples are of one class.
-    One(Vec<u8>),
-    /// What was said: in the key, in a header of the value, or in a file.
-    Said(LabelFrom),
-}
 
 /// Begins to walk the environment at `path`.
 ///
@@ -94,20 +79,11 @@ pub fn walk(path: &Path, wanted: &Wanted) -> Result<Box<dyn foreign::Walk>> {
     // A database that was named is all that is meant.
     let is_named = is_named || image.is_some();
     let database = environment.database(image.as_deref())?;
-    let labels = match &said.label {
-        Some(LabelFrom::Value) => Labels::InValue,
-        Some(LabelFrom::Beside) => Labels::Beside,
-        Some(LabelFrom::Name) => Labels::One(name_of(environment.path())),
-        Some(from) => Labels::Said(*from),
-        None => match named(&wanted.label, &LABELS)?.filter(|label| Some(label) != image.as_ref()) {
-            Some(label) => {
-                let shown = String::from_utf8_lossy(&label).into_owned();
-                Labels::Database(environment.database(Some(&label))?, shown)
-            }
-            None if database.get(b"image-000000001")?.is_some() => Labels::Beside,
-            None => class_of(environment.path()).map_or(Labels::InValue, Labels::One),
-        },
+    let of_labels = match said.label {
+        Some(_) => None,
+        None => named(&wanted.label, &LABELS)?.filter(|label| Some(label) != image.as_ref()),
     };
+    let labels = Labels::of(&environment, &database, said.label, of_labels)?;
     let label_list = said.label_file.as_deref().map(KeyLabels::of_labels).transpose()?;
     let Detected { coding, are_paths } = detect(&database, &said)?;
     let is_basicsr = said.dialect.is_some_and(|dialect| dialect.is_basicsr);
@@ -161,22 +137,6 @@ fn unread(environment: &Arc<Environment>, names: &[Vec<u8>], is_named: bool) -> 
         )))
     };
     if is_named { Ok(Vec::new()) } else { names.iter().map(unread).collect() }
-}
-
-/// The class that the name of an LSUN environment tells: `bedroom_train_lmdb`.
-fn class_of(data: &Path) -> Option<Vec<u8>> {
-    let stem = data.parent()?.file_name()?.to_str()?.strip_suffix("_lmdb")?;
-    let class = ["_train", "_val", "_test"].iter().find_map(|split| stem.strip_suffix(split))?;
-    (!class.is_empty()).then(|| class.as_bytes().to_vec())
-}
-
-/// The same of any environment, where a person says that its name is the class.
-fn name_of(data: &Path) -> Vec<u8> {
-    let name = || match data.ends_with(super::DATA_FILE) {
-        true => data.parent()?.file_name(),
-        false => data.file_stem(),
-    };
-    class_of(data).unwrap_or_else(|| name().unwrap_or_default().to_string_lossy().trim_end_matches("_lmdb").into())
 }
 
 /// A sample, where what its image is made of lies, and how it is made of that.
@@ -245,29 +205,12 @@ impl Samples {
             keys.get(&entry.key);
         }
         let several = found.len() > 1;
-        let beside = if several { None } else { self.label_beside(&entry.key)? };
+        let beside = if several { None } else { self.labels.beside(&self.database, &entry.key)? };
         for (number, one) in found.into_iter().enumerate() {
             let record = self.record(entry, one, several.then_some(number), beside.as_ref());
             self.ready.push_back(record);
         }
         Ok(())
-    }
-
-    /// The label that is in another entry, if there is one.
-    fn label_beside(&self, key: &[u8]) -> Result<Option<Label>> {
-        let (database, key) = match &self.labels {
-            Labels::Beside => (&self.database, [LABEL_KEY, key.strip_prefix(IMAGE_KEY).unwrap_or(key)].concat()),
-            Labels::Database(database, _) => (database, key.to_vec()),
-            Labels::InValue | Labels::One(_) | Labels::Said(_) => return Ok(None),
-        };
-        let Some(place) = database.get(&key)? else { return Ok(Some(Label::Missing)) };
-        let mut text = Vec::new();
-        database.read(place, &mut text)?;
-        Ok(Some(match (label(&text), &self.labels) {
-            // Of pictures of text it is the text, and that of a house number is no number.
-            (Label::Text(text), Labels::Beside) => Label::Name(text),
-            (label, _) => label,
-        }))
     }
 
     /// The label that is where a person says, of the sample that is called `key`; and its name, if the key tells that.
@@ -339,8 +282,8 @@ impl Samples {
         }
         let place = image.as_ref().ok().map(|image| (image.fetch.clone(), image.recipe));
         // What fields are made of is fetched whole, and that is as long as what the image is made of.
-        let within = image_field.and_then(|field| values::within(self.coding, field)).filter(|_| !fields.is_empty());
-        let image = image.map(|image| match within {
+        let whole = image_field.and_then(|field| within(self.coding, field)).filter(|_| !fields.is_empty());
+        let image = image.map(|image| match whole {
             Some(recipe) => Image { fetch: start..entry.value.end, offset: start, in_parts: true, recipe, ..image },
             None => image,
         });
@@ -449,12 +392,6 @@ impl Samples {
     }
 }
 
-/// The first folder of a key that is a path.
-fn folder_of(key: &[u8]) -> Option<Vec<u8>> {
-    let at = key.iter().position(|byte| *byte == b'/')?;
-    (at > 0).then(|| key[..at].to_vec())
-}
-
 impl foreign::Walk for Samples {
     fn next(&mut self) -> Result<Option<Record>> {
         while self.ready.is_empty() {
@@ -513,17 +450,7 @@ impl foreign::Walk for Samples {
             0 => String::new(),
             bytes => format!(" behind {bytes} bytes"),
         };
-        let label = match &self.labels {
-            Labels::Beside => "under label-… beside image-…".to_owned(),
-            Labels::Database(_, name) => format!("in database {name:?}"),
-            Labels::One(class) => format!("{:?}, by the name of the folder", shown(class)),
-            Labels::Said(LabelFrom::Key) if self.said.pattern.is_some() => "in the key, by --key-pattern".to_owned(),
-            Labels::Said(LabelFrom::Header(integer)) => format!("in the value, first, as {integer}"),
-            Labels::Said(LabelFrom::File) => format!("in {}", self.said.label_name()),
-            Labels::InValue if self.coding != Coding::Image => "in the value".to_owned(),
-            Labels::InValue if !self.are_paths => "none, by the first keys".to_owned(),
-            Labels::InValue | Labels::Said(_) => "the folder of the key".to_owned(),
-        };
+        let label = self.labels.told(&self.said, self.coding, self.are_paths);
         let mut lines = vec![entries, format!("values {}{header}", self.coding.name()), format!("label {label}")];
         lines.extend(self.names.as_ref().map(|_| "names in meta_info.txt".to_owned()));
         lines

@@ -8,12 +8,10 @@
 use std::{borrow::Cow, ops::Range, sync::Arc};
 
 use shardpack_format::{
-    Error, Result,
     component::Form,
     formats::foreign::{Label, Wanted},
     hash,
     image_header::{Kind, SNIFF_BYTES},
-    npy,
 };
 
 use super::{
@@ -21,7 +19,9 @@ use super::{
         Lack,
         plain::{self, Array, Part, Value},
     },
+    coding::Coding,
     fields::{self, Field},
+    image_recipe::{Held, held_by},
 };
 
 /// Names of the field, or of the database, that holds the image, the likeliest first.
@@ -34,28 +34,7 @@ pub(crate) const FILENAMES: [&str; 8] =
 /// Bytes of a value that a message shows.
 pub(super) const SHOWN_BYTES: usize = 16;
 
-/// How values are made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Coding {
-    Image,
-    Pickle,
-    Msgpack,
-    Arrow,
-    Datum,
-}
-
 impl Coding {
-    /// What a value of this making is called.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Image => "images as they are",
-            Self::Pickle => "pickles",
-            Self::Msgpack => "msgpack",
-            Self::Arrow => "of pyarrow.serialize",
-            Self::Datum => "Caffe's Datum",
-        }
-    }
-
     /// How a value is made, by its content: one of `known`, or of all where that is empty.
     pub fn of(value: &[u8], known: &[Self]) -> Option<Self> {
         let holds_samples = |coding: Self| {
@@ -85,33 +64,12 @@ impl Coding {
             },
         }
     }
-
-    /// The plain data that a value of this making is.
-    pub fn decoded(self, input: &[u8]) -> std::result::Result<Value, String> {
-        match self {
-            Self::Image | Self::Datum => Err("no plain data".to_owned()),
-            Self::Pickle => plain::pickle(input),
-            Self::Msgpack => plain::msgpack(input),
-            Self::Arrow => plain::arrow(input),
-        }
-    }
-}
-
-/// What holds the image of a sample.
-#[derive(Debug)]
-pub(super) enum Held {
-    /// The bytes of its file.
-    Bytes(Part),
-    /// Its pixels, of two or three axes.
-    Array(Arc<Array>),
-    /// Its pixels as a plane of blue, one of green and one of red.
-    BluePlanes(Arc<Array>),
 }
 
 /// A sample in a value.
 #[derive(Debug)]
 pub(super) struct Found {
-    pub held: std::result::Result<Held, Lack>,
+    pub held: Result<Held, Lack>,
     pub label: Label,
     pub filename: Option<Vec<u8>>,
     /// What else there is: what it is called, and where it lies in the value if it is text or bytes that lie there as they are.
@@ -129,7 +87,7 @@ impl Found {
         Self::of(Err(why))
     }
 
-    fn of(held: std::result::Result<Held, Lack>) -> Self {
+    fn of(held: Result<Held, Lack>) -> Self {
         Self {
             held,
             label: Label::Missing,
@@ -265,7 +223,7 @@ fn image_of(items: &[Value]) -> Option<usize> {
 }
 
 /// Samples whose images, labels and names stand in lists or arrays of their own; `None` where that is not so.
-fn beside_each_other(value: &Value, input: &[u8], wanted: &Wanted) -> Option<std::result::Result<Vec<Found>, String>> {
+fn beside_each_other(value: &Value, input: &[u8], wanted: &Wanted) -> Option<Result<Vec<Found>, String>> {
     let (images, labels, filenames) = match value {
         Value::Array(_) => (value, None, None),
         Value::List(items) => match &items[..] {
@@ -398,23 +356,6 @@ fn is_image(value: &Value, input: &[u8]) -> bool {
     }
 }
 
-fn held_by(value: &Value) -> std::result::Result<Held, Lack> {
-    match value {
-        Value::Array(array) if array.dtype == "|u1" && matches!(array.shape.len(), 2 | 3) => {
-            Ok(Held::Array(Arc::clone(array)))
-        }
-        Value::Array(array) if array.shape.len() != 1 => {
-            let shape: Vec<_> = array.shape.iter().map(u64::to_string).collect();
-            Err(Lack::NoImage(format!("an array of {} of shape {}, no image", array.dtype, shape.join("×"))))
-        }
-        _ => value
-            .as_bytes()
-            .cloned()
-            .map(Held::Bytes)
-            .ok_or_else(|| Lack::NoImage(format!("{}, no image", value.kind()))),
-    }
-}
-
 fn label_of(value: &Value, input: &[u8]) -> Label {
     match value {
         Value::Int(number) => Label::Number(*number),
@@ -434,120 +375,6 @@ fn label_of(value: &Value, input: &[u8]) -> Label {
         }
         _ => Label::Unfit(value.kind().to_owned()),
     }
-}
-
-// How an image is made of the bytes that are fetched: as they are, or with the head of a `.npy` before them, whose shape
-// is told by the length and what the recipe keeps:
-//
-//     bit 0 each byte is a character of UTF-8   bit 1 pixels   bit 2 Fortran's order   bits 3, 4 what bits 12 to 30 hold:
-//     0 of two axes the last   1 of three the last, below 16, times 2^15, and the second   2 the first and the second
-//     likewise   3 the last times 2^9, and the second   bit 6 of a value that is fetched whole, the image is a field: see
-//     `fields.rs`   bit 5 planes of blue, green and red, to be woven into pixels of red, green
-//     and blue
-const LATIN1: u32 = 1;
-const PIXELS: u32 = 2;
-const FORTRAN: u32 = 4;
-const FORM_SHIFT: u32 = 3;
-const BLUE_PLANES: u32 = 32;
-/// The value is fetched whole; what is above is the recipe of the field that is its image.
-const WITHIN: u32 = 64;
-const WITHIN_SHIFT: u32 = 7;
-const SHAPE_SHIFT: u32 = 12;
-/// Bits of a shape, and those of the second axis of three.
-const SHAPE_BITS: u32 = 19;
-const LONG_BITS: u32 = 15;
-const SHORT_BITS: u32 = 9;
-
-/// Where what an image is made of lies in its value, the length of the image in bytes, and how it is made.
-pub(super) fn recipe(held: &Held) -> std::result::Result<(Range<usize>, usize, u32), String> {
-    let part = match held {
-        Held::Bytes(part) => part,
-        Held::Array(array) | Held::BluePlanes(array) => &array.data,
-    };
-    let (range, coded) = match part {
-        Part::Plain(range) => (range.clone(), 0),
-        Part::Latin1 { range, .. } => (range.clone(), LATIN1),
-        Part::Owned(_) => return Err("its bytes are escaped, as pickles of protocol 0 have them".to_owned()),
-    };
-    let (array, planes) = match held {
-        Held::Bytes(_) => return Ok((range, part.len(), coded)),
-        Held::Array(array) => (array, 0),
-        Held::BluePlanes(array) => (array, BLUE_PLANES),
-    };
-    let small = |axis: u64, bits: u32| u32::try_from(axis).ok().filter(|axis| *axis > 0 && axis >> bits == 0);
-    let (form, shape) = match array.shape[..] {
-        [_, b] => small(b, SHAPE_BITS).map(|b| (0, b)),
-        [a, b, c] => {
-            let with =
-                |axis, form| Some((form, small(axis, SHAPE_BITS - LONG_BITS)? << LONG_BITS | small(b, LONG_BITS)?));
-            let even = || Some((3, small(c, SHORT_BITS)? << SHORT_BITS | small(b, SHORT_BITS)?));
-            with(c, 1).or_else(|| with(a, 2)).or_else(even)
-        }
-        _ => None,
-    }
-    .filter(|_| !part.is_empty())
-    .ok_or_else(|| format!("pixels of shape {}, which are not read", plain::by(&array.shape)))?;
-    let order = if array.is_fortran { FORTRAN } else { 0 };
-    let recipe = coded | PIXELS | order | planes | form << FORM_SHIFT | shape << SHAPE_SHIFT;
-    let woven = woven_shape(&array.shape);
-    let shape = if planes == 0 { &array.shape } else { &woven };
-    let head = npy::head(&array.dtype, shape, array.is_fortran);
-    Ok((range, head.len() + part.len(), recipe))
-}
-
-/// How the image is made that is field `field` of a value which is fetched whole; `None` where that cannot be kept.
-pub(super) fn within(coding: Coding, field: usize) -> Option<u32> {
-    fields::recipe(coding, 0, field).map(|recipe| recipe << WITHIN_SHIFT | WITHIN)
-}
-
-/// Makes the image of what was fetched of a value, as `recipe` says.
-///
-/// # Errors
-/// When it is damaged.
-pub fn image(fetched: &[u8], recipe: u32) -> Result<Cow<'_, [u8]>> {
-    if recipe & WITHIN != 0 {
-        return fields::with_field(fetched, recipe >> WITHIN_SHIFT, |field| {
-            let held = held_by(field).map_err(|lack| Error::data(lack.what()))?;
-            let (place, _, recipe) = self::recipe(&held).map_err(Error::data)?;
-            let bytes = fetched.get(place).ok_or_else(|| Error::data("its value is not what it was"))?;
-            image(bytes, recipe).map(|image| Cow::Owned(image.into_owned()))
-        });
-    }
-    let bytes = match recipe & LATIN1 {
-        0 => Cow::Borrowed(fetched),
-        _ => {
-            let text = str::from_utf8(fetched).map_err(|_| Error::data("its bytes are no text, as they were"))?;
-            let bytes = text.chars().map(|c| u8::try_from(u32::from(c)).ok());
-            Cow::Owned(bytes.collect::<Option<_>>().ok_or_else(|| Error::data("its text holds what is no byte"))?)
-        }
-    };
-    if recipe & PIXELS == 0 {
-        return Ok(bytes);
-    }
-    let (kept, all) = (u64::from(recipe >> SHAPE_SHIFT), bytes.len() as u64);
-    let two = |bits: u32| (kept >> bits, kept & ((1 << bits) - 1));
-    let third = |a: u64, b: u64| all.checked_div(a * b).filter(|third| third * a * b == all);
-    let shape = match recipe >> FORM_SHIFT & 3 {
-        0 => third(1, kept).map(|a| vec![a, kept]),
-        1 => third(two(LONG_BITS).0, two(LONG_BITS).1).map(|a| vec![a, two(LONG_BITS).1, two(LONG_BITS).0]),
-        2 => third(two(LONG_BITS).0, two(LONG_BITS).1).map(|c| vec![two(LONG_BITS).0, two(LONG_BITS).1, c]),
-        _ => third(two(SHORT_BITS).0, two(SHORT_BITS).1).map(|a| vec![a, two(SHORT_BITS).1, two(SHORT_BITS).0]),
-    };
-    let shape = shape.ok_or_else(|| Error::data(format!("{all} bytes of pixels, which are of another shape")))?;
-    if recipe & BLUE_PLANES != 0 {
-        let mut out = npy::head("|u1", &woven_shape(&shape), false);
-        let plane = bytes.len() / 3;
-        out.extend((0..plane).flat_map(|at| [2, 1, 0].map(|colour| bytes[colour * plane + at])));
-        return Ok(Cow::Owned(out));
-    }
-    Ok(Cow::Owned([&npy::head("|u1", &shape, recipe & FORTRAN != 0), &*bytes].concat()))
-}
-
-/// The axes of planes, as pixels have them.
-fn woven_shape(planes: &[u64]) -> Vec<u64> {
-    let mut shape = planes.to_vec();
-    shape.rotate_left(1);
-    shape
 }
 
 #[cfg(test)]

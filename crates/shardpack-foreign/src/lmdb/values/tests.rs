@@ -1,4 +1,4 @@
-//! What values are taken for, and images made again of what is fetched.
+//! What values are taken for.
 
 use super::*;
 
@@ -21,7 +21,7 @@ fn array(dtype: &str, shape: &[u64]) -> Value {
 }
 
 /// Labels of the samples with an image, or what is wrong with the others.
-fn labels(value: &Value) -> Vec<std::result::Result<Label, String>> {
+fn labels(value: &Value) -> Vec<Result<Label, String>> {
     let label = |one: Found| one.held.map(|_| one.label).map_err(Lack::what);
     samples_of(value, &input(), &Wanted::default()).into_iter().map(label).collect()
 }
@@ -67,39 +67,4 @@ fn samples_of_a_value_are_told_from_one_with_its_label() {
     }
     let film = list(&[array("|u1", &[2, 4, 4, 3]), one]);
     assert!(labels(&film)[0].as_ref().unwrap_err().contains("2×4×4×3"));
-}
-
-#[test]
-fn pixels_get_their_shape_again_from_the_recipe() {
-    let data: Vec<u8> = (0..=255).cycle().take(128 * 128 * 64).collect();
-    for (shape, is_known) in [
-        (vec![5, 7], true),
-        (vec![1, 300_000], true),
-        (vec![9, 17, 3], true),
-        (vec![3, 9, 17], true),
-        (vec![2, 30_000, 1], true),
-        (vec![64, 100, 64], true),
-        (vec![1, 2, 500_000], true),
-        (vec![16, 600, 16], false),
-        (vec![1, 600_000], false),
-        (vec![0, 5, 3], false),
-        (vec![5, 0], false),
-    ] {
-        for is_fortran in [false, true] {
-            let bytes = shape.iter().product::<u64>() as usize;
-            let part = Part::Plain(0..bytes);
-            let array = Array { dtype: "|u1".to_owned(), shape: shape.clone(), is_fortran, data: part };
-            let made = recipe(&Held::Array(Arc::new(array)));
-            assert_eq!(made.is_ok(), is_known, "{shape:?}");
-            let Ok((range, bytes, recipe)) = made else { continue };
-            assert!(recipe >> 31 == 0);
-            let file = image(&data[range.clone()], recipe).unwrap();
-            assert_eq!(file.len(), bytes);
-            assert_eq!(*file, [&npy::head("|u1", &shape, is_fortran), &data[range]].concat(), "{shape:?}");
-        }
-    }
-    let small = Array { dtype: "|u1".to_owned(), shape: vec![2, 3], is_fortran: false, data: Part::Plain(0..6) };
-    let (.., small) = recipe(&Held::Array(Arc::new(small))).unwrap();
-    assert!(image(&[0; 6], small).is_ok() && image(&[0; 7], small).is_err());
-    assert!(image(&[0; 7], u32::MAX).is_err());
 }

@@ -1,0 +1,36 @@
+//! How values are coded: as images, pickles, msgpack, `pyarrow.serialize` or Caffe's `Datum`.
+
+use super::super::plain::{self, Value};
+
+/// How values are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Coding {
+    Image,
+    Pickle,
+    Msgpack,
+    Arrow,
+    Datum,
+}
+
+impl Coding {
+    /// What a value of this making is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Image => "images as they are",
+            Self::Pickle => "pickles",
+            Self::Msgpack => "msgpack",
+            Self::Arrow => "of pyarrow.serialize",
+            Self::Datum => "Caffe's Datum",
+        }
+    }
+
+    /// The plain data that a value of this making is.
+    pub fn decoded(self, input: &[u8]) -> Result<Value, String> {
+        match self {
+            Self::Image | Self::Datum => Err("no plain data".to_owned()),
+            Self::Pickle => plain::pickle(input),
+            Self::Msgpack => plain::msgpack(input),
+            Self::Arrow => plain::arrow(input),
+        }
+    }
+}

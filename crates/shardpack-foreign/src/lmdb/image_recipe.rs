@@ -1,0 +1,198 @@
+//! How the image of a sample is made of the bytes of its value, as a number that the listing keeps.
+//!
+//! Holds at all times: what was told when the value was walked is made again of the same bytes, and of no others.
+
+use std::{borrow::Cow, ops::Range, sync::Arc};
+
+use shardpack_format::{Error, Result, npy};
+
+use super::{
+    super::{
+        Lack,
+        plain::{self, Array, Part, Value},
+    },
+    coding::Coding,
+    fields,
+};
+
+/// What holds the image of a sample.
+#[derive(Debug)]
+pub(super) enum Held {
+    /// The bytes of its file.
+    Bytes(Part),
+    /// Its pixels, of two or three axes.
+    Array(Arc<Array>),
+    /// Its pixels as a plane of blue, one of green and one of red.
+    BluePlanes(Arc<Array>),
+}
+
+pub(super) fn held_by(value: &Value) -> std::result::Result<Held, Lack> {
+    match value {
+        Value::Array(array) if array.dtype == "|u1" && matches!(array.shape.len(), 2 | 3) => {
+            Ok(Held::Array(Arc::clone(array)))
+        }
+        Value::Array(array) if array.shape.len() != 1 => {
+            let shape: Vec<_> = array.shape.iter().map(u64::to_string).collect();
+            Err(Lack::NoImage(format!("an array of {} of shape {}, no image", array.dtype, shape.join("×"))))
+        }
+        _ => value
+            .as_bytes()
+            .cloned()
+            .map(Held::Bytes)
+            .ok_or_else(|| Lack::NoImage(format!("{}, no image", value.kind()))),
+    }
+}
+
+// How an image is made of the bytes that are fetched: as they are, or with the head of a `.npy` before them, whose shape
+// is told by the length and what the recipe keeps:
+//
+//     bit 0 each byte is a character of UTF-8   bit 1 pixels   bit 2 Fortran's order   bits 3, 4 what bits 12 to 30 hold:
+//     0 of two axes the last   1 of three the last, below 16, times 2^15, and the second   2 the first and the second
+//     likewise   3 the last times 2^9, and the second   bit 6 of a value that is fetched whole, the image is a field: see
+//     `fields.rs`   bit 5 planes of blue, green and red, to be woven into pixels of red, green
+//     and blue
+const LATIN1: u32 = 1;
+const PIXELS: u32 = 2;
+const FORTRAN: u32 = 4;
+const FORM_SHIFT: u32 = 3;
+const BLUE_PLANES: u32 = 32;
+/// The value is fetched whole; what is above is the recipe of the field that is its image.
+const WITHIN: u32 = 64;
+const WITHIN_SHIFT: u32 = 7;
+const SHAPE_SHIFT: u32 = 12;
+/// Bits of a shape, and those of the second axis of three.
+const SHAPE_BITS: u32 = 19;
+const LONG_BITS: u32 = 15;
+const SHORT_BITS: u32 = 9;
+
+/// Where what an image is made of lies in its value, the length of the image in bytes, and how it is made.
+pub(super) fn recipe(held: &Held) -> std::result::Result<(Range<usize>, usize, u32), String> {
+    let part = match held {
+        Held::Bytes(part) => part,
+        Held::Array(array) | Held::BluePlanes(array) => &array.data,
+    };
+    let (range, coded) = match part {
+        Part::Plain(range) => (range.clone(), 0),
+        Part::Latin1 { range, .. } => (range.clone(), LATIN1),
+        Part::Owned(_) => return Err("its bytes are escaped, as pickles of protocol 0 have them".to_owned()),
+    };
+    let (array, planes) = match held {
+        Held::Bytes(_) => return Ok((range, part.len(), coded)),
+        Held::Array(array) => (array, 0),
+        Held::BluePlanes(array) => (array, BLUE_PLANES),
+    };
+    let small = |axis: u64, bits: u32| u32::try_from(axis).ok().filter(|axis| *axis > 0 && axis >> bits == 0);
+    let (form, shape) = match array.shape[..] {
+        [_, b] => small(b, SHAPE_BITS).map(|b| (0, b)),
+        [a, b, c] => {
+            let with =
+                |axis, form| Some((form, small(axis, SHAPE_BITS - LONG_BITS)? << LONG_BITS | small(b, LONG_BITS)?));
+            let even = || Some((3, small(c, SHORT_BITS)? << SHORT_BITS | small(b, SHORT_BITS)?));
+            with(c, 1).or_else(|| with(a, 2)).or_else(even)
+        }
+        _ => None,
+    }
+    .filter(|_| !part.is_empty())
+    .ok_or_else(|| format!("pixels of shape {}, which are not read", plain::by(&array.shape)))?;
+    let order = if array.is_fortran { FORTRAN } else { 0 };
+    let recipe = coded | PIXELS | order | planes | form << FORM_SHIFT | shape << SHAPE_SHIFT;
+    let woven = woven_shape(&array.shape);
+    let shape = if planes == 0 { &array.shape } else { &woven };
+    let head = npy::head(&array.dtype, shape, array.is_fortran);
+    Ok((range, head.len() + part.len(), recipe))
+}
+
+/// How the image is made that is field `field` of a value which is fetched whole; `None` where that cannot be kept.
+pub(super) fn within(coding: Coding, field: usize) -> Option<u32> {
+    fields::recipe(coding, 0, field).map(|recipe| recipe << WITHIN_SHIFT | WITHIN)
+}
+
+/// Makes the image of what was fetched of a value, as `recipe` says.
+///
+/// # Errors
+/// When it is damaged.
+pub fn image(fetched: &[u8], recipe: u32) -> Result<Cow<'_, [u8]>> {
+    if recipe & WITHIN != 0 {
+        return fields::with_field(fetched, recipe >> WITHIN_SHIFT, |field| {
+            let held = held_by(field).map_err(|lack| Error::data(lack.what()))?;
+            let (place, _, recipe) = self::recipe(&held).map_err(Error::data)?;
+            let bytes = fetched.get(place).ok_or_else(|| Error::data("its value is not what it was"))?;
+            image(bytes, recipe).map(|image| Cow::Owned(image.into_owned()))
+        });
+    }
+    let bytes = match recipe & LATIN1 {
+        0 => Cow::Borrowed(fetched),
+        _ => {
+            let text = str::from_utf8(fetched).map_err(|_| Error::data("its bytes are no text, as they were"))?;
+            let bytes = text.chars().map(|c| u8::try_from(u32::from(c)).ok());
+            Cow::Owned(bytes.collect::<Option<_>>().ok_or_else(|| Error::data("its text holds what is no byte"))?)
+        }
+    };
+    if recipe & PIXELS == 0 {
+        return Ok(bytes);
+    }
+    let (kept, all) = (u64::from(recipe >> SHAPE_SHIFT), bytes.len() as u64);
+    let two = |bits: u32| (kept >> bits, kept & ((1 << bits) - 1));
+    let third = |a: u64, b: u64| all.checked_div(a * b).filter(|third| third * a * b == all);
+    let shape = match recipe >> FORM_SHIFT & 3 {
+        0 => third(1, kept).map(|a| vec![a, kept]),
+        1 => third(two(LONG_BITS).0, two(LONG_BITS).1).map(|a| vec![a, two(LONG_BITS).1, two(LONG_BITS).0]),
+        2 => third(two(LONG_BITS).0, two(LONG_BITS).1).map(|c| vec![two(LONG_BITS).0, two(LONG_BITS).1, c]),
+        _ => third(two(SHORT_BITS).0, two(SHORT_BITS).1).map(|a| vec![a, two(SHORT_BITS).1, two(SHORT_BITS).0]),
+    };
+    let shape = shape.ok_or_else(|| Error::data(format!("{all} bytes of pixels, which are of another shape")))?;
+    if recipe & BLUE_PLANES != 0 {
+        let mut out = npy::head("|u1", &woven_shape(&shape), false);
+        let plane = bytes.len() / 3;
+        out.extend((0..plane).flat_map(|at| [2, 1, 0].map(|colour| bytes[colour * plane + at])));
+        return Ok(Cow::Owned(out));
+    }
+    Ok(Cow::Owned([&npy::head("|u1", &shape, recipe & FORTRAN != 0), &*bytes].concat()))
+}
+
+/// The axes of planes, as pixels have them.
+fn woven_shape(planes: &[u64]) -> Vec<u64> {
+    let mut shape = planes.to_vec();
+    shape.rotate_left(1);
+    shape
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pixels_get_their_shape_again_from_the_recipe() {
+        let data: Vec<u8> = (0..=255).cycle().take(128 * 128 * 64).collect();
+        for (shape, is_known) in [
+            (vec![5, 7], true),
+            (vec![1, 300_000], true),
+            (vec![9, 17, 3], true),
+            (vec![3, 9, 17], true),
+            (vec![2, 30_000, 1], true),
+            (vec![64, 100, 64], true),
+            (vec![1, 2, 500_000], true),
+            (vec![16, 600, 16], false),
+            (vec![1, 600_000], false),
+            (vec![0, 5, 3], false),
+            (vec![5, 0], false),
+        ] {
+            for is_fortran in [false, true] {
+                let bytes = shape.iter().product::<u64>() as usize;
+                let part = Part::Plain(0..bytes);
+                let array = Array { dtype: "|u1".to_owned(), shape: shape.clone(), is_fortran, data: part };
+                let made = recipe(&Held::Array(Arc::new(array)));
+                assert_eq!(made.is_ok(), is_known, "{shape:?}");
+                let Ok((range, bytes, recipe)) = made else { continue };
+                assert!(recipe >> 31 == 0);
+                let file = image(&data[range.clone()], recipe).unwrap();
+                assert_eq!(file.len(), bytes);
+                assert_eq!(*file, [&npy::head("|u1", &shape, is_fortran), &data[range]].concat(), "{shape:?}");
+            }
+        }
+        let small = Array { dtype: "|u1".to_owned(), shape: vec![2, 3], is_fortran: false, data: Part::Plain(0..6) };
+        let (.., small) = recipe(&Held::Array(Arc::new(small))).unwrap();
+        assert!(image(&[0; 6], small).is_ok() && image(&[0; 7], small).is_err());
+        assert!(image(&[0; 7], u32::MAX).is_err());
+    }
+}
