@@ -13,40 +13,39 @@
 //! Specification: <https://github.com/apache/parquet-format>, 2.12. Written by: `datasets` 4.8, pyarrow 26.
 
 mod cells;
+mod codec;
 mod columns;
 mod components;
+mod errors;
 mod file_extension;
 mod footer;
+mod leaf;
+mod page_header;
 mod pages;
 mod table;
 mod thrift;
 mod values;
 
-use std::{fs::File, ops::ControlFlow, sync::Arc};
+use std::{fs::File, sync::Arc};
 
-use parquet::errors::ParquetError;
 use shardpack_format::{
     Error, Result,
     formats::foreign::{Image, Label, Other, Record, Walk, Wanted},
-    image_header::{Kind, SNIFF_BYTES},
+    image_header::SNIFF_BYTES,
 };
 
 use self::{
-    cells::{Cells, Value},
+    cells::{Cells, Value, bytes_of},
     columns::{Columns, Labels},
     components::{Content, Opened},
+    errors::contained,
     footer::Footer,
-    pages::Pages,
+    leaf::{begins_like_image, in_column, open, rows},
     values::Values,
 };
-use super::{Lack, contain};
+use super::Lack;
 
 pub use table::{Datum, Table};
-
-/// Rows that are looked at for the first values of a column that may hold images.
-const SNIFFED_ROWS: u64 = 1000;
-/// Values that are looked at: one of them may be damaged.
-const SNIFFED_VALUES: usize = 16;
 
 /// Whether a file begins as parquet does.
 pub fn is(first: &[u8]) -> bool {
@@ -299,106 +298,6 @@ impl Walk for Records {
         out.extend_from_slice(&self.beside);
         Ok(())
     }
-}
-
-fn bytes_of(value: &Value) -> Option<&[u8]> {
-    match value {
-        Value::Bytes(bytes) => Some(bytes.data()),
-        _ => None,
-    }
-}
-
-/// Rows of a row group.
-fn rows(footer: &Footer, group: usize) -> u64 {
-    // The footer has been checked: none is negative.
-    footer.metadata.row_group(group).num_rows().try_into().unwrap_or_default()
-}
-
-/// The cells of a leaf in a row group.
-fn open(file: &Arc<File>, footer: &Footer, group: usize, leaf: usize) -> Result<Cells> {
-    let meta = footer.metadata.row_group(group).column(leaf);
-    let pages = Pages::open(Arc::clone(file), footer.start, rows(footer, group), meta);
-    let column = meta.column_descr_ptr();
-    let pages = pages.map_err(|error| in_place(error, group, &column.path().string()))?;
-    Ok(Cells::new(column, pages))
-}
-
-/// Whether the first value of a leaf, or most of the first ones, begin like an image; `None` where there are none.
-fn begins_like_image(file: &Arc<File>, footer: &Footer, leaf: usize) -> Result<Option<bool>> {
-    let (mut images, mut others) = (0, 0);
-    let looked = each_value(file, footer, leaf, SNIFFED_ROWS, &mut |value| {
-        match Kind::of(&value[..value.len().min(SNIFF_BYTES)]) {
-            Kind::Unknown => others += 1,
-            _ => images += 1,
-        }
-        match images + others == SNIFFED_VALUES || others == 0 {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        }
-    });
-    match looked {
-        // What is damaged is told where the rows are read.
-        Err(error) if images + others == 0 => Err(error),
-        _ => Ok((images + others > 0).then_some(others == 0 || images > others)),
-    }
-}
-
-/// Shows `look` the values of a leaf in the first rows, until it breaks off.
-fn each_value(
-    file: &Arc<File>,
-    footer: &Footer,
-    leaf: usize,
-    most_rows: u64,
-    look: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
-) -> Result<()> {
-    let mut left = most_rows;
-    for group in (0..footer.metadata.num_row_groups()).filter(|group| rows(footer, *group) > 0) {
-        let mut cells = open(file, footer, group, leaf)?;
-        for _ in 0..rows(footer, group).min(left) {
-            let value = cells.next_one().map_err(|error| in_column(error, group, &cells))?;
-            if value.as_ref().and_then(bytes_of).is_some_and(|bytes| look(bytes).is_break()) {
-                return Ok(());
-            }
-            left -= 1;
-        }
-        if left == 0 {
-            break;
-        }
-    }
-    Ok(())
-}
-
-fn in_column(error: ParquetError, group: usize, cells: &Cells) -> Error {
-    in_place(error, group, &cells.name())
-}
-
-fn in_place(error: ParquetError, group: usize, column: &str) -> Error {
-    match told(error) {
-        Ok(what) => Error::data(format!("row group {group}, column {column:?}: {what}")),
-        Err(error) => error,
-    }
-}
-
-/// What an error of the parquet crate says of the file.
-fn failed(error: ParquetError) -> Error {
-    told(error).map_or_else(|error| error, |what| Error::data(format!("damaged parquet file: {what}")))
-}
-
-/// What is wrong with the file; an error if it is the system that failed.
-fn told(error: ParquetError) -> Result<String> {
-    match error {
-        ParquetError::General(what) | ParquetError::EOF(what) | ParquetError::NYI(what) => Ok(what),
-        ParquetError::External(inner) => match inner.downcast::<std::io::Error>() {
-            Ok(error) => Err(Error::io("cannot read", *error)),
-            Err(other) => Ok(other.to_string()),
-        },
-        other => Ok(other.to_string()),
-    }
-}
-
-/// Calls into the parquet crate, whose panics are errors here.
-fn contained<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
-    contain::contained("parquet file", call)
 }
 
 #[cfg(test)]

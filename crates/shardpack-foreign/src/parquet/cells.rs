@@ -315,3 +315,10 @@ impl Levels {
         Ok(elements.map(|level| if *level == self.most { values.next() } else { None }).collect())
     }
 }
+
+pub(super) fn bytes_of(value: &Value) -> Option<&[u8]> {
+    match value {
+        Value::Bytes(bytes) => Some(bytes.data()),
+        _ => None,
+    }
+}

@@ -19,8 +19,9 @@ use shardpack_format::{
 
 use super::{
     cells::{Cells, Value, dtype, is_fixed_bytes, is_number},
+    errors::in_place,
     footer::Footer,
-    in_place, open,
+    leaf::open,
     pages::Pages,
 };
 

@@ -5,7 +5,10 @@ use std::{fs::File, ops::ControlFlow, path::Path, sync::Arc};
 
 use shardpack_format::Result;
 
-use super::{SNIFFED_ROWS, SNIFFED_VALUES, each_value, footer::Footer};
+use super::{
+    footer::Footer,
+    leaf::{SNIFFED_ROWS, SNIFFED_VALUES, each_value},
+};
 
 /// Longest extension in bytes.
 const LONGEST: usize = 5;

@@ -9,7 +9,10 @@ use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use serde_json::Value;
 use shardpack_format::{Error, Result};
 
-use super::{contained, failed, thrift::Thrift};
+use super::{
+    errors::{contained, failed},
+    thrift::Thrift,
+};
 
 /// The first bytes of a file, and its last.
 pub(super) const MAGIC: &[u8] = b"PAR1";

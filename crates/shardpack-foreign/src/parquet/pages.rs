@@ -9,7 +9,6 @@
 
 use std::{
     fs::File,
-    io::{self, Read},
     os::unix::fs::FileExt,
     sync::{
         Arc,
@@ -20,19 +19,19 @@ use std::{
 use parquet::{
     basic::{Compression, Encoding, Type as Physical},
     column::page::{Page, PageMetadata, PageReader},
-    errors::{ParquetError, Result},
+    errors::Result,
     file::metadata::ColumnChunkMetaData,
 };
 
 use super::{
+    codec::{Codec, external, failed, room},
     footer::MAGIC,
-    thrift::{Kind, Thrift},
+    page_header::{Header, What},
+    thrift::Thrift,
 };
 
 /// Longest page that is unpacked. Writers begin a new one after 1 MiB, but some look only every 1024 rows.
 const LIMIT_BYTES: u64 = 1 << 30;
-/// Bytes that brotli is given at a time.
-const BROTLI_BYTES: usize = 4 << 10;
 /// Most entries of a dictionary, of which each takes some 40 bytes in memory.
 const ENTRIES_LIMIT: u64 = 1 << 22;
 /// Most values in the pages that one row of lists goes on to: they are in memory at once.
@@ -58,33 +57,6 @@ pub(super) struct Pages {
     listed: Option<Arc<AtomicU64>>,
 }
 
-enum Codec {
-    None,
-    Snappy(snap::raw::Decoder),
-    Zstd(zstd::bulk::Decompressor<'static>),
-    Gzip,
-    Brotli,
-    Lz4,
-}
-
-#[derive(Clone, Copy)]
-struct Header {
-    what: What,
-    unpacked_bytes: u64,
-    packed_bytes: u64,
-    crc: Option<u32>,
-    values: u32,
-    encoding: Encoding,
-}
-
-#[derive(Clone, Copy)]
-enum What {
-    Data { of_definitions: Encoding, of_repetitions: Encoding },
-    Data2 { rows: u32, nulls: u32, definition_bytes: u32, repetition_bytes: u32, is_packed: bool },
-    Dictionary { is_sorted: bool },
-    Index,
-}
-
 impl Pages {
     /// The pages of the chunk `meta` in `file`, whose chunks end at `footer`; `rows` is how many its row group has.
     pub fn open(file: Arc<File>, footer: u64, rows: u64, meta: &ColumnChunkMetaData) -> Result<Self> {
@@ -104,15 +76,7 @@ impl Pages {
         let is_listed = column.max_rep_level() > 0;
         let values = u64::try_from(meta.num_values()).ok().filter(|values| is_listed || *values == rows);
         let values = values.ok_or_else(|| failed(format!("{} values, expected {rows}", meta.num_values())))?;
-        let codec = match meta.compression() {
-            Compression::UNCOMPRESSED => Codec::None,
-            Compression::SNAPPY => Codec::Snappy(snap::raw::Decoder::new()),
-            Compression::ZSTD(_) => Codec::Zstd(zstd::bulk::Decompressor::new().map_err(external)?),
-            Compression::GZIP(_) => Codec::Gzip,
-            Compression::LZ4_RAW => Codec::Lz4,
-            Compression::BROTLI(_) => Codec::Brotli,
-            other => return Err(failed(format!("compressed with {other}, which is not supported"))),
-        };
+        let codec = Codec::of(meta.compression())?;
         let entry_bytes = match column.physical_type() {
             Physical::BOOLEAN => 1,
             Physical::INT32 | Physical::FLOAT | Physical::BYTE_ARRAY => 4,
@@ -324,181 +288,11 @@ impl Iterator for Pages {
     }
 }
 
-impl Codec {
-    /// What is packed in `content`, which should be `expected` bytes; not many more of them are unpacked.
-    fn unpack(&mut self, content: &[u8], expected: usize) -> io::Result<Vec<u8>> {
-        // Some writers leave out the content where there is none.
-        if expected == 0 {
-            return Ok(Vec::new());
-        }
-        let mut out = room(expected as u64).map_err(io::Error::other)?;
-        match self {
-            Self::None => out.extend_from_slice(content),
-            Self::Snappy(decoder) => {
-                out.resize(expected, 0);
-                let unpacked = decoder.decompress(content, &mut out).map_err(io::Error::other)?;
-                out.truncate(unpacked);
-            }
-            Self::Zstd(decoder) => {
-                decoder.decompress_to_buffer(content, &mut out)?;
-            }
-            Self::Gzip => {
-                flate2::read::MultiGzDecoder::new(content).take(expected as u64 + 1).read_to_end(&mut out)?;
-            }
-            Self::Brotli => {
-                let inner = brotli_decompressor::Decompressor::new(content, BROTLI_BYTES);
-                inner.take(expected as u64 + 1).read_to_end(&mut out)?;
-            }
-            Self::Lz4 => {
-                out.resize(expected, 0);
-                let unpacked = lz4_flex::block::decompress_into(content, &mut out).map_err(io::Error::other)?;
-                out.truncate(unpacked);
-            }
-        }
-        Ok(out)
-    }
-}
-
-impl Header {
-    /// `None` if it is cut or no header; text if it is one of a page that cannot be read.
-    fn read(thrift: &mut Thrift<'_>) -> Option<Result<Self, String>> {
-        let mut own = [None; 5];
-        let (mut data, mut dictionary, mut data2) = ([None; 8], [None; 8], [None; 8]);
-        thrift.fields(|thrift, field, kind| match field {
-            5 => numbers(thrift, kind, &mut data),
-            7 => numbers(thrift, kind, &mut dictionary),
-            8 => numbers(thrift, kind, &mut data2),
-            field => {
-                let value = thrift.value(kind)?;
-                if let Some(place) = usize::try_from(field).ok().and_then(|field| own.get_mut(field)) {
-                    *place = value;
-                }
-                Some(())
-            }
-        })?;
-        Some(Self::of(own, data, dictionary, data2))
-    }
-
-    /// The header with these numbers, each in the place of its field's number; the encodings' are in `parquet.thrift`.
-    fn of(
-        own: [Option<i64>; 5],
-        data: [Option<i64>; 8],
-        dictionary: [Option<i64>; 8],
-        data2: [Option<i64>; 8],
-    ) -> Result<Self, String> {
-        let number = |value: Option<i64>| {
-            let number = value.and_then(|value| i32::try_from(value).ok()).and_then(|value| u32::try_from(value).ok());
-            number.ok_or_else(|| "a number in its header is missing or too large".to_owned())
-        };
-        let of_values = |value| match number(value)? {
-            0 => Ok(Encoding::PLAIN),
-            2 => Ok(Encoding::PLAIN_DICTIONARY),
-            3 => Ok(Encoding::RLE),
-            5 => Ok(Encoding::DELTA_BINARY_PACKED),
-            8 => Ok(Encoding::RLE_DICTIONARY),
-            // Values that are made of those before them: a few bytes could stand for more than there is memory. No writer
-            // of images uses them unless it is told to.
-            6 => Err("the encoding DELTA_LENGTH_BYTE_ARRAY is not supported".to_owned()),
-            7 => Err("the encoding DELTA_BYTE_ARRAY is not supported".to_owned()),
-            9 => Err("the encoding BYTE_STREAM_SPLIT is not supported".to_owned()),
-            other => Err(format!("the encoding with the number {other} is not supported")),
-        };
-        let of_levels = |value| match number(value)? {
-            3 => Ok(Encoding::RLE),
-            // What Java writes where there are none; the others have ceased to.
-            #[expect(deprecated)]
-            4 => Ok(Encoding::BIT_PACKED),
-            other => Err(format!("levels in the encoding with the number {other} are not supported")),
-        };
-        let (what, values, encoding) = match number(own[1])? {
-            0 => {
-                let what = What::Data { of_definitions: of_levels(data[3])?, of_repetitions: of_levels(data[4])? };
-                (what, data[1], of_values(data[2])?)
-            }
-            1 => (What::Index, Some(0), Encoding::PLAIN),
-            2 => {
-                let what = What::Dictionary { is_sorted: dictionary[3] == Some(1) };
-                (what, dictionary[1], of_values(dictionary[2])?)
-            }
-            3 => {
-                let what = What::Data2 {
-                    rows: number(data2[3])?,
-                    nulls: number(data2[2])?,
-                    definition_bytes: number(data2[5])?,
-                    repetition_bytes: number(data2[6])?,
-                    is_packed: data2[7] != Some(0),
-                };
-                (what, data2[1], of_values(data2[4])?)
-            }
-            other => return Err(format!("a page of the type with the number {other}")),
-        };
-        Ok(Self {
-            what,
-            unpacked_bytes: number(own[2])?.into(),
-            packed_bytes: number(own[3])?.into(),
-            // Its 32 bits are kept in a signed number.
-            crc: own[4].map(|crc| crc as u32),
-            values: number(values)?,
-            encoding,
-        })
-    }
-}
-
-/// Reads the numbers of a structure, each to the place of its field's number.
-fn numbers(thrift: &mut Thrift<'_>, kind: Kind, out: &mut [Option<i64>]) -> Option<()> {
-    if !kind.is_structure() {
-        return thrift.skip(kind);
-    }
-    thrift.fields(|thrift, field, kind| {
-        let value = thrift.value(kind)?;
-        if let Some(place) = usize::try_from(field).ok().and_then(|field| out.get_mut(field)) {
-            *place = value;
-        }
-        Some(())
-    })
-}
-
-/// Room for `bytes`, if the machine has as much.
-fn room(bytes: u64) -> Result<Vec<u8>> {
-    let mut out = Vec::new();
-    out.try_reserve_exact(bytes as usize)
-        .map_err(|_| external(io::Error::new(io::ErrorKind::OutOfMemory, format!("a page of {bytes} bytes"))))?;
-    Ok(out)
-}
-
-fn failed(what: String) -> ParquetError {
-    ParquetError::General(what)
-}
-
-fn external(error: io::Error) -> ParquetError {
-    ParquetError::External(Box::new(error))
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Write;
 
     use super::*;
-
-    #[test]
-    fn no_codec_unpacks_much_more_than_is_expected() {
-        let zeros = vec![0; 1 << 20];
-        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-        gzip.write_all(&zeros).unwrap();
-        let cases = [
-            (Codec::Snappy(snap::raw::Decoder::new()), snap::raw::Encoder::new().compress_vec(&zeros).unwrap()),
-            (Codec::Zstd(zstd::bulk::Decompressor::new().unwrap()), zstd::bulk::compress(&zeros, 3).unwrap()),
-            (Codec::Gzip, gzip.finish().unwrap()),
-            (Codec::Lz4, lz4_flex::block::compress(&zeros)),
-        ];
-        for (number, (mut codec, packed)) in cases.into_iter().enumerate() {
-            assert!(codec.unpack(&packed, zeros.len()).unwrap() == zeros, "{number}");
-            if let Ok(out) = codec.unpack(&packed, 1000) {
-                assert_eq!(out.len(), 1001, "{number}");
-            }
-            assert!(codec.unpack(&packed[..packed.len() / 2], zeros.len()).is_err(), "{number}");
-        }
-    }
 
     #[test]
     fn a_dictionary_has_no_more_entries_than_its_bytes_can_hold() {

@@ -7,9 +7,9 @@ use shardpack_format::Result;
 
 use super::{
     cells::{Cells, Value, is_number, is_readable, is_text},
-    contained,
+    errors::contained,
     footer::Footer,
-    in_column, open, rows,
+    leaf::{in_column, open, rows},
 };
 
 /// Most columns that are read: each has a page in memory.

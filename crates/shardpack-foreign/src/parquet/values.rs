@@ -15,13 +15,13 @@ use shardpack_format::{
 };
 
 use super::{
-    Lack,
+    super::Lack,
     cells::{dtype, is_fixed_bytes, is_json, is_text},
     columns::KEY,
     components::{Component, Content, Node, Opened, Rows},
     file_extension,
     footer::Footer,
-    in_column, open, rows,
+    leaf::{in_column, open, rows},
 };
 
 /// What the columns are.

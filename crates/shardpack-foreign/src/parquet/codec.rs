@@ -1,0 +1,120 @@
+//! What is packed in pages, unpacked.
+//!
+//! Holds at all times: not many more bytes are unpacked than are expected, whatever the codec.
+
+use std::io::{self, Read};
+
+use parquet::{
+    basic::Compression,
+    errors::{ParquetError, Result},
+};
+
+/// Bytes that brotli is given at a time.
+const BROTLI_BYTES: usize = 4 << 10;
+
+/// How pages are packed.
+pub(super) enum Codec {
+    None,
+    Snappy(snap::raw::Decoder),
+    Zstd(zstd::bulk::Decompressor<'static>),
+    Gzip,
+    Brotli,
+    Lz4,
+}
+
+impl Codec {
+    /// The one that a footer names.
+    ///
+    /// # Errors
+    /// When it is not supported.
+    pub fn of(compression: Compression) -> Result<Self> {
+        Ok(match compression {
+            Compression::UNCOMPRESSED => Self::None,
+            Compression::SNAPPY => Self::Snappy(snap::raw::Decoder::new()),
+            Compression::ZSTD(_) => Self::Zstd(zstd::bulk::Decompressor::new().map_err(external)?),
+            Compression::GZIP(_) => Self::Gzip,
+            Compression::LZ4_RAW => Self::Lz4,
+            Compression::BROTLI(_) => Self::Brotli,
+            other => return Err(failed(format!("compressed with {other}, which is not supported"))),
+        })
+    }
+
+    /// What is packed in `content`, which should be `expected` bytes; not many more of them are unpacked.
+    ///
+    /// # Errors
+    /// When it is damaged, or the machine has no room for it.
+    pub fn unpack(&mut self, content: &[u8], expected: usize) -> io::Result<Vec<u8>> {
+        // Some writers leave out the content where there is none.
+        if expected == 0 {
+            return Ok(Vec::new());
+        }
+        let mut out = room(expected as u64).map_err(io::Error::other)?;
+        match self {
+            Self::None => out.extend_from_slice(content),
+            Self::Snappy(decoder) => {
+                out.resize(expected, 0);
+                let unpacked = decoder.decompress(content, &mut out).map_err(io::Error::other)?;
+                out.truncate(unpacked);
+            }
+            Self::Zstd(decoder) => {
+                decoder.decompress_to_buffer(content, &mut out)?;
+            }
+            Self::Gzip => {
+                flate2::read::MultiGzDecoder::new(content).take(expected as u64 + 1).read_to_end(&mut out)?;
+            }
+            Self::Brotli => {
+                let inner = brotli_decompressor::Decompressor::new(content, BROTLI_BYTES);
+                inner.take(expected as u64 + 1).read_to_end(&mut out)?;
+            }
+            Self::Lz4 => {
+                out.resize(expected, 0);
+                let unpacked = lz4_flex::block::decompress_into(content, &mut out).map_err(io::Error::other)?;
+                out.truncate(unpacked);
+            }
+        }
+        Ok(out)
+    }
+}
+
+/// Room for `bytes`, if the machine has as much.
+pub(super) fn room(bytes: u64) -> Result<Vec<u8>> {
+    let mut out = Vec::new();
+    out.try_reserve_exact(bytes as usize)
+        .map_err(|_| external(io::Error::new(io::ErrorKind::OutOfMemory, format!("a page of {bytes} bytes"))))?;
+    Ok(out)
+}
+
+pub(super) fn failed(what: String) -> ParquetError {
+    ParquetError::General(what)
+}
+
+pub(super) fn external(error: io::Error) -> ParquetError {
+    ParquetError::External(Box::new(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn no_codec_unpacks_much_more_than_is_expected() {
+        let zeros = vec![0; 1 << 20];
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        gzip.write_all(&zeros).unwrap();
+        let cases = [
+            (Codec::Snappy(snap::raw::Decoder::new()), snap::raw::Encoder::new().compress_vec(&zeros).unwrap()),
+            (Codec::Zstd(zstd::bulk::Decompressor::new().unwrap()), zstd::bulk::compress(&zeros, 3).unwrap()),
+            (Codec::Gzip, gzip.finish().unwrap()),
+            (Codec::Lz4, lz4_flex::block::compress(&zeros)),
+        ];
+        for (number, (mut codec, packed)) in cases.into_iter().enumerate() {
+            assert!(codec.unpack(&packed, zeros.len()).unwrap() == zeros, "{number}");
+            if let Ok(out) = codec.unpack(&packed, 1000) {
+                assert_eq!(out.len(), 1001, "{number}");
+            }
+            assert!(codec.unpack(&packed[..packed.len() / 2], zeros.len()).is_err(), "{number}");
+        }
+    }
+}

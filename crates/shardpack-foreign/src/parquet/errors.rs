@@ -1,0 +1,38 @@
+//! What errors of the parquet crate say of the file.
+//!
+//! Holds at all times: a panic of the crate is an error here.
+
+use parquet::errors::ParquetError;
+use shardpack_format::{Error, Result};
+
+use super::super::contain;
+
+/// The same of a column of a row group.
+pub(super) fn in_place(error: ParquetError, group: usize, column: &str) -> Error {
+    match told(error) {
+        Ok(what) => Error::data(format!("row group {group}, column {column:?}: {what}")),
+        Err(error) => error,
+    }
+}
+
+/// What an error of the parquet crate says of the file.
+pub(super) fn failed(error: ParquetError) -> Error {
+    told(error).map_or_else(|error| error, |what| Error::data(format!("damaged parquet file: {what}")))
+}
+
+/// What is wrong with the file; an error if it is the system that failed.
+fn told(error: ParquetError) -> Result<String> {
+    match error {
+        ParquetError::General(what) | ParquetError::EOF(what) | ParquetError::NYI(what) => Ok(what),
+        ParquetError::External(inner) => match inner.downcast::<std::io::Error>() {
+            Ok(error) => Err(Error::io("cannot read", *error)),
+            Err(other) => Ok(other.to_string()),
+        },
+        other => Ok(other.to_string()),
+    }
+}
+
+/// Calls into the parquet crate, whose panics are errors here.
+pub(super) fn contained<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
+    contain::contained("parquet file", call)
+}

@@ -1,0 +1,86 @@
+//! The cells of a leaf of the schema, row group by row group.
+
+use std::{fs::File, ops::ControlFlow, sync::Arc};
+
+use parquet::errors::ParquetError;
+use shardpack_format::{
+    Error, Result,
+    image_header::{Kind, SNIFF_BYTES},
+};
+
+use super::{
+    cells::{Cells, bytes_of},
+    errors::in_place,
+    footer::Footer,
+    pages::Pages,
+};
+
+/// Rows that are looked at for the first values of a column that may hold images.
+pub(super) const SNIFFED_ROWS: u64 = 1000;
+/// Values that are looked at: one of them may be damaged.
+pub(super) const SNIFFED_VALUES: usize = 16;
+
+/// Rows of a row group.
+pub(super) fn rows(footer: &Footer, group: usize) -> u64 {
+    // The footer has been checked: none is negative.
+    footer.metadata.row_group(group).num_rows().try_into().unwrap_or_default()
+}
+
+/// The cells of a leaf in a row group.
+pub(super) fn open(file: &Arc<File>, footer: &Footer, group: usize, leaf: usize) -> Result<Cells> {
+    let meta = footer.metadata.row_group(group).column(leaf);
+    let pages = Pages::open(Arc::clone(file), footer.start, rows(footer, group), meta);
+    let column = meta.column_descr_ptr();
+    let pages = pages.map_err(|error| in_place(error, group, &column.path().string()))?;
+    Ok(Cells::new(column, pages))
+}
+
+/// Whether the first value of a leaf, or most of the first ones, begin like an image; `None` where there are none.
+pub(super) fn begins_like_image(file: &Arc<File>, footer: &Footer, leaf: usize) -> Result<Option<bool>> {
+    let (mut images, mut others) = (0, 0);
+    let looked = each_value(file, footer, leaf, SNIFFED_ROWS, &mut |value| {
+        match Kind::of(&value[..value.len().min(SNIFF_BYTES)]) {
+            Kind::Unknown => others += 1,
+            _ => images += 1,
+        }
+        match images + others == SNIFFED_VALUES || others == 0 {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    });
+    match looked {
+        // What is damaged is told where the rows are read.
+        Err(error) if images + others == 0 => Err(error),
+        _ => Ok((images + others > 0).then_some(others == 0 || images > others)),
+    }
+}
+
+/// Shows `look` the values of a leaf in the first rows, until it breaks off.
+pub(super) fn each_value(
+    file: &Arc<File>,
+    footer: &Footer,
+    leaf: usize,
+    most_rows: u64,
+    look: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+) -> Result<()> {
+    let mut left = most_rows;
+    for group in (0..footer.metadata.num_row_groups()).filter(|group| rows(footer, *group) > 0) {
+        let mut cells = open(file, footer, group, leaf)?;
+        for _ in 0..rows(footer, group).min(left) {
+            let value = cells.next_one().map_err(|error| in_column(error, group, &cells))?;
+            if value.as_ref().and_then(bytes_of).is_some_and(|bytes| look(bytes).is_break()) {
+                return Ok(());
+            }
+            left -= 1;
+        }
+        if left == 0 {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// An error in cells of a row group.
+pub(super) fn in_column(error: ParquetError, group: usize, cells: &Cells) -> Error {
+    in_place(error, group, &cells.name())
+}
