@@ -16,7 +16,7 @@ fuzz_target!(|input: &[u8]| {
         for member in npz.members() {
             let Ok(array) = npz.array(member) else { continue };
             let items = array.form.items_bytes();
-            let bytes = items.map_or(member.bytes.into(), |items| items + array.form.head().len() as u64);
+            let bytes = items.map_or(member.bytes().into(), |items| items + array.form.head().len() as u64);
             if bytes > MOST_BYTES {
                 continue;
             }

@@ -1,110 +1,40 @@
 //! `.npz` files: zip archives of numpy, each member an array.
 //!
-//! Holds at all times: what is allocated is bounded by [`MOST_MEMBERS`] and by what the caller has room for, whatever the directory
-//! claims; every offset and length is held against the length of the file; names are names and never opened as paths; a member
-//! that is read is as long as its directory and its own head say, and of its checksum; what readers of zip differ about is refused.
+//! Holds at all times: no file has more than [`MOST_MEMBERS`]; what is allocated is bounded by that and by what the caller has room for;
+//! a member that is read is as long as its own head says.
 //!
 //! # Specification
-//! PKWARE APPNOTE 6.3.10, 4.3.7 (local header), 4.3.12 (directory), 4.3.14 to 4.3.16 (end), 4.5.3 (zip64). numpy 2, `lib/_npyio_impl.py`,
-//! `savez`: members `NAME.npy`, stored or deflated, not encrypted, each with a zip64 field in its local header.
+//! numpy 2, `lib/_npyio_impl.py`, `savez`: members `NAME.npy`, stored or deflated, not encrypted, each with a zip64 field in its local
+//! header.
 
-use std::{
-    fs::File,
-    io::{self, BufRead, BufReader, Read},
-    os::unix::fs::FileExt,
-};
+mod zip;
 
-use flate2::{Crc, bufread::DeflateDecoder};
 use shardpack_format::{
-    component::Form,
-    component::{Component, MOST},
-    npy, size,
+    component::{Component, Form, MOST},
+    npy,
 };
+
+use self::zip::{Archive, Entry, Result, wrong};
+pub use self::zip::{Fault, ReadAt};
 
 /// Most members of a file: a payload, and what a sample has room for beside it.
 pub const MOST_MEMBERS: usize = MOST + 1;
-/// Longest directory in bytes: that of so many members, with names and fields as long as anybody writes.
-const MOST_DIRECTORY_BYTES: u64 = 1 << 16;
-/// The end of a directory, without the comment of the file.
-const END_BYTES: usize = 22;
-/// What points to the end of a directory of zip64.
-const LOCATOR_BYTES: u64 = 20;
-const END64_BYTES: usize = 56;
-const ENTRY_BYTES: usize = 46;
-const LOCAL_BYTES: usize = 30;
-/// No stream of deflate makes more bytes of one (RFC 1951: 258 of two codes of a bit), but for those of its last block.
-const MOST_RATIO: u64 = 1032;
 /// Bytes of an array in which its head ends, but for one that numpy does not write.
 const HEAD_BYTES: usize = 1024;
-/// Bytes that are inflated at a time.
-const BUFFER_BYTES: usize = 64 << 10;
-/// Set where a member is encrypted, or its directory is.
-const ENCRYPTED: u16 = 1 | 1 << 6 | 1 << 13;
-/// Set where lengths and checksum follow the data.
-const FOLLOWED: u16 = 1 << 3;
-
-/// Why a file, or a member of it, cannot be had.
-#[derive(Debug)]
-pub enum Fault {
-    /// The system says so.
-    Io(io::Error),
-    /// It is damaged, or none that is read.
-    Data(String),
-}
-
-type Result<T> = std::result::Result<T, Fault>;
-
-fn wrong<T>(what: impl Into<String>) -> Result<T> {
-    Err(Fault::Data(what.into()))
-}
-
-/// Bytes that are read at any offset.
-pub trait ReadAt {
-    /// Fills `out` from `offset` on.
-    ///
-    /// # Errors
-    /// As [`FileExt::read_exact_at`].
-    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()>;
-}
-
-impl ReadAt for File {
-    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.read_exact_at(out, offset)
-    }
-}
-
-impl ReadAt for [u8] {
-    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let start = usize::try_from(offset).unwrap_or(usize::MAX);
-        let bytes = self.get(start..).and_then(|rest| rest.get(..out.len())).ok_or(io::ErrorKind::UnexpectedEof)?;
-        out.copy_from_slice(bytes);
-        Ok(())
-    }
-}
 
 /// An array in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
     /// Name of the component that it is: `x.npy`.
     pub component: String,
-    /// Length in bytes of the `.npy` file that it is.
-    pub bytes: u32,
-    /// CRC-32 of that.
-    pub crc: u32,
-    name: String,
-    is_deflated: bool,
-    packed_bytes: u64,
-    /// Where its local header begins.
-    offset: u64,
+    entry: Entry,
 }
 
 /// A file whose directory was read.
 #[derive(Debug)]
 pub struct Npz<'f, R: ReadAt + ?Sized> {
-    file: &'f R,
+    archive: Archive<'f, R>,
     members: Vec<Member>,
-    /// Where the directory begins.
-    directory: u64,
 }
 
 /// What an array is.
@@ -122,38 +52,24 @@ impl<'f, R: ReadAt + ?Sized> Npz<'f, R> {
     /// # Errors
     /// When it has none, or one that says what cannot be.
     pub fn open(file: &'f R, total_bytes: u64) -> Result<Self> {
-        let end = End::find(file, total_bytes)?;
-        if end.members > MOST_MEMBERS as u64 {
-            return wrong(format!("{} members, a sample has room for {MOST_MEMBERS}", end.members));
-        }
-        if end.bytes > MOST_DIRECTORY_BYTES {
-            return wrong(format!("a directory of {} bytes, of {} members", end.bytes, end.members));
-        }
-        let mut bytes = vec![0; end.bytes as usize];
-        read(file, end.offset, &mut bytes)?;
-        let (mut rest, mut members) = (&bytes[..], Vec::<Member>::new());
-        for _ in 0..end.members {
-            let member = Member::take(&mut rest, end.offset)?;
+        let check = |members: u64| match members > MOST_MEMBERS as u64 {
+            true => wrong(format!("{members} members, a sample has room for {MOST_MEMBERS}")),
+            false => Ok(()),
+        };
+        let (archive, entries) = Archive::open(file, total_bytes, check)?;
+        let mut members = Vec::<Member>::new();
+        for entry in entries {
+            let member = Member::of(entry?)?;
             if let Some(other) = members.iter().find(|other| other.component == member.component) {
-                return wrong(match other.name == member.name {
-                    true => format!("member {:?} is there twice", member.name),
-                    false => {
-                        format!(
-                            "members {:?} and {:?} would be one component, {}",
-                            other.name, member.name, other.component
-                        )
-                    }
+                let (other, name) = (&other.entry.name, &member.entry.name);
+                return wrong(match other == name {
+                    true => format!("member {name:?} is there twice"),
+                    false => format!("members {other:?} and {name:?} would be one component, {}", member.component),
                 });
             }
             members.push(member);
         }
-        if !rest.is_empty() {
-            return wrong(format!(
-                "{} behind the last member of the directory",
-                size::counted(rest.len() as u64, "byte")
-            ));
-        }
-        Ok(Self { file, members, directory: end.offset })
+        Ok(Self { archive, members })
     }
 
     /// The arrays, in the order of the directory.
@@ -168,7 +84,8 @@ impl<'f, R: ReadAt + ?Sized> Npz<'f, R> {
     pub fn check_places(&self) -> Result<()> {
         let mut places = Vec::with_capacity(self.members.len());
         for member in &self.members {
-            places.push((member.offset, self.data_offset(member)? + member.packed_bytes, &member.name));
+            let place = self.archive.place(&member.entry)?;
+            places.push((place.start, place.end, &member.entry.name));
         }
         places.sort_unstable();
         match places.windows(2).find(|two| two[1].0 < two[0].1) {
@@ -182,16 +99,16 @@ impl<'f, R: ReadAt + ?Sized> Npz<'f, R> {
     /// # Errors
     /// When it is none, or not as long as the directory says; names the member.
     pub fn array(&self, member: &Member) -> Result<Array> {
-        let of_member = |error: Fault| error.of_member(&member.name);
+        let of_member = |error: Fault| error.of_member(&member.entry.name);
         let mut first = Vec::new();
         for most in [HEAD_BYTES, npy::HEAD_MAX_BYTES] {
-            self.first(member, most, &mut first).map_err(of_member)?;
+            self.archive.first(&member.entry, most, &mut first).map_err(of_member)?;
             // What is wrong with a longer one, all of it tells.
             if npy::read_head(&first).is_ok() || first.len() < most {
                 break;
             }
         }
-        let head = npy::read_head(&first).and_then(|head| head.check_length(member.bytes.into()).map(|()| head));
+        let head = npy::read_head(&first).and_then(|head| head.check_length(member.entry.bytes.into()).map(|()| head));
         let head = head.map_err(|error| Fault::Data(error.what())).map_err(of_member)?;
         // Axes of one item and none have one order, whatever is said.
         let is_fortran = head.is_fortran && head.shape.iter().filter(|axis| **axis != 1).count() > 1;
@@ -208,322 +125,23 @@ impl<'f, R: ReadAt + ?Sized> Npz<'f, R> {
         let Some(member) = self.members.iter().find(|member| member.component == component) else {
             return wrong(format!("changed since it was planned: no member is component {component} any more"));
         };
-        let of_member = |error: Fault| error.of_member(&member.name);
+        let of_member = |error: Fault| error.of_member(&member.entry.name);
         let changed = || wrong("changed since it was planned: another array").map_err(of_member);
         if *form == Form::Bytes {
-            return match out.len() == member.bytes as usize {
-                true => self.content(member, &mut [], out).map_err(of_member),
+            return match out.len() == member.entry.bytes as usize {
+                true => self.archive.content(&member.entry, &mut [], out).map_err(of_member),
                 false => changed(),
             };
         }
         let (array, head) = (self.array(member)?, form.head());
         match out.split_at_mut_checked(head.len()) {
-            Some((place, items)) if array.form == *form && items.len() + array.head_bytes == member.bytes as usize => {
+            Some((place, items))
+                if array.form == *form && items.len() + array.head_bytes == member.entry.bytes as usize =>
+            {
                 place.copy_from_slice(&head);
-                self.content(member, &mut vec![0; array.head_bytes], items).map_err(of_member)
+                self.archive.content(&member.entry, &mut vec![0; array.head_bytes], items).map_err(of_member)
             }
             _ => changed(),
-        }
-    }
-
-    /// Reads all of `member` into `head` and `items`, which are as long as it together.
-    fn content(&self, member: &Member, head: &mut [u8], items: &mut [u8]) -> Result<()> {
-        let mut crc = Crc::new();
-        let start = self.data_offset(member)?;
-        if member.is_deflated {
-            let mut packed = Packed::of(self.file, start, member);
-            let mut unpacked = DeflateDecoder::new(&mut packed);
-            for part in [&mut *head, &mut *items] {
-                inflate(&mut unpacked, part)?;
-                crc.update(part);
-            }
-            let more = unpacked.read(&mut [0]).map_err(failed)?;
-            if more > 0 {
-                return wrong(format!("unpacks to more than the {} bytes that the directory says", member.bytes));
-            }
-            let unused = packed.left();
-            if unused > 0 {
-                return wrong(format!("{} behind what is packed", size::counted(unused, "byte")));
-            }
-        } else {
-            read(self.file, start, head)?;
-            read(self.file, start + head.len() as u64, items)?;
-            crc.update(head);
-            crc.update(items);
-        }
-        match crc.sum() == member.crc {
-            true => Ok(()),
-            false => wrong(format!("damaged: its CRC-32 is {:08x}, the directory says {:08x}", crc.sum(), member.crc)),
-        }
-    }
-
-    /// The first bytes of `member`, `most` if it has so many, over `out`.
-    fn first(&self, member: &Member, most: usize, out: &mut Vec<u8>) -> Result<()> {
-        let start = self.data_offset(member)?;
-        out.clear();
-        out.resize(most.min(member.bytes as usize), 0);
-        match member.is_deflated {
-            false => read(self.file, start, out),
-            true => inflate(&mut DeflateDecoder::new(&mut Packed::of(self.file, start, member)), out),
-        }
-    }
-
-    /// Where the data of `member` begins: behind its local header, which says the same as the directory.
-    fn data_offset(&self, member: &Member) -> Result<u64> {
-        let of_member = |what: &str| wrong(what).map_err(|error| error.of_member(&member.name));
-        let mut local = vec![0; LOCAL_BYTES + member.name.len()];
-        if member.offset + local.len() as u64 > self.directory {
-            return of_member("its header lies in the directory");
-        }
-        read(self.file, member.offset, &mut local)?;
-        let (fixed, name) = local.split_at(LOCAL_BYTES);
-        let (flags, method) = (u16_at(fixed, 6), u16_at(fixed, 8));
-        if fixed[..4] != *b"PK\x03\x04" {
-            return of_member("no header where the directory says");
-        }
-        let is_same = flags & ENCRYPTED == 0
-            && (method == 8) == member.is_deflated
-            && u16_at(fixed, 26) as usize == name.len()
-            && name == member.name.as_bytes()
-            && (flags & FOLLOWED != 0 || u32_at(fixed, 14) == member.crc);
-        let is_length = |said: u32, bytes: u64| said == u32::MAX || flags & FOLLOWED != 0 || u64::from(said) == bytes;
-        if !is_same
-            || !is_length(u32_at(fixed, 18), member.packed_bytes)
-            || !is_length(u32_at(fixed, 22), member.bytes.into())
-        {
-            return of_member("its header and the directory differ");
-        }
-        let start = member.offset + local.len() as u64 + u64::from(u16_at(fixed, 28));
-        match start + member.packed_bytes > self.directory {
-            true => of_member("its data goes on into the directory"),
-            false => Ok(start),
-        }
-    }
-}
-
-impl Fault {
-    fn of_member(self, name: &str) -> Self {
-        match self {
-            Self::Data(what) if !what.starts_with("member ") => Self::Data(format!("member {name:?}: {what}")),
-            other => other,
-        }
-    }
-}
-
-fn read<R: ReadAt + ?Sized>(file: &R, offset: u64, out: &mut [u8]) -> Result<()> {
-    file.read_at(offset, out).map_err(|error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => Fault::Data("truncated: the file ends before its directory says".to_owned()),
-        _ => Fault::Io(error),
-    })
-}
-
-fn inflate(unpacked: &mut impl Read, out: &mut [u8]) -> Result<()> {
-    unpacked.read_exact(out).map_err(|error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => Fault::Data("damaged: unpacks to less than the directory says".to_owned()),
-        _ => failed(error),
-    })
-}
-
-/// An error of unpacking: the system's, or that what is packed is none.
-fn failed(error: io::Error) -> Fault {
-    match error.raw_os_error() {
-        Some(_) => Fault::Io(error),
-        None => Fault::Data(format!("damaged: {error}")),
-    }
-}
-
-/// What is packed of a member.
-struct Packed<'f, R: ReadAt + ?Sized> {
-    inner: BufReader<Part<'f, R>>,
-}
-
-struct Part<'f, R: ReadAt + ?Sized> {
-    file: &'f R,
-    at: u64,
-    end: u64,
-}
-
-impl<R: ReadAt + ?Sized> Read for Part<'_, R> {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let bytes = out.len().min(usize::try_from(self.end - self.at).unwrap_or(usize::MAX));
-        self.file.read_at(self.at, &mut out[..bytes])?;
-        self.at += bytes as u64;
-        Ok(bytes)
-    }
-}
-
-impl<'f, R: ReadAt + ?Sized> Packed<'f, R> {
-    fn of(file: &'f R, start: u64, member: &Member) -> Self {
-        let part = Part { file, at: start, end: start + member.packed_bytes };
-        let room = BUFFER_BYTES.min(usize::try_from(member.packed_bytes).unwrap_or(BUFFER_BYTES)).max(1);
-        Self { inner: BufReader::with_capacity(room, part) }
-    }
-
-    /// Bytes that nothing was made of.
-    fn left(&self) -> u64 {
-        let part = self.inner.get_ref();
-        part.end - part.at + self.inner.buffer().len() as u64
-    }
-}
-
-impl<R: ReadAt + ?Sized> Read for Packed<'_, R> {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        self.inner.read(out)
-    }
-}
-
-impl<R: ReadAt + ?Sized> BufRead for Packed<'_, R> {
-    fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        self.inner.fill_buf()
-    }
-
-    fn consume(&mut self, bytes: usize) {
-        self.inner.consume(bytes);
-    }
-}
-
-/// Where the directory is.
-struct End {
-    members: u64,
-    bytes: u64,
-    offset: u64,
-}
-
-impl End {
-    fn find<R: ReadAt + ?Sized>(file: &R, total_bytes: u64) -> Result<Self> {
-        let mut first = [0; 4];
-        if total_bytes < END_BYTES as u64 {
-            return wrong("no zip file: too short for a directory");
-        }
-        read(file, 0, &mut first)?;
-        if !first.starts_with(b"PK") {
-            return wrong("no zip file by its first bytes");
-        }
-        let mut last = vec![0; (END_BYTES + 0xffff).min(usize::try_from(total_bytes).unwrap_or(usize::MAX))];
-        // Without a comment, as numpy writes it, the last bytes suffice.
-        let mut tail = vec![0; END_BYTES];
-        read(file, total_bytes - END_BYTES as u64, &mut tail)?;
-        if !Self::is_at(&tail) {
-            read(file, total_bytes - last.len() as u64, &mut last)?;
-            let starts = (0..=last.len() - END_BYTES).rev();
-            let Some(start) = starts.into_iter().find(|start| Self::is_at(&last[*start..])) else {
-                return wrong("truncated: a zip file without a directory at its end");
-            };
-            tail = last.split_off(start);
-        }
-        let at = total_bytes - tail.len() as u64;
-        let [disk, of_disk, here, members] = [4, 6, 8, 10].map(|at| u16_at(&tail, at));
-        let [bytes, offset] = [12, 16].map(|at| u32_at(&tail, at));
-        let is_zip64 = [disk, of_disk, here, members].contains(&u16::MAX) || [bytes, offset].contains(&u32::MAX);
-        let (end, at) = match is_zip64 {
-            true => Self::find64(file, at)?,
-            false => {
-                if disk != 0 || of_disk != 0 || here != members {
-                    return wrong("one of several files of an archive");
-                }
-                (Self { members: members.into(), bytes: bytes.into(), offset: offset.into() }, at)
-            }
-        };
-        // Readers look for what lies before or between in different places.
-        match end.offset.checked_add(end.bytes) == Some(at)
-            && end.members.saturating_mul(ENTRY_BYTES as u64) <= end.bytes
-        {
-            true => Ok(end),
-            false => wrong(format!(
-                "a directory of {} members in {} bytes at byte {}, which should end at byte {at}",
-                end.members, end.bytes, end.offset
-            )),
-        }
-    }
-
-    /// Whether these bytes are the end of a directory, to the last one.
-    fn is_at(bytes: &[u8]) -> bool {
-        bytes.starts_with(b"PK\x05\x06") && END_BYTES + usize::from(u16_at(bytes, 20)) == bytes.len()
-    }
-
-    /// That of zip64 whose plain one begins at `at`; also where it begins.
-    fn find64<R: ReadAt + ?Sized>(file: &R, at: u64) -> Result<(Self, u64)> {
-        let lies = || wrong("its zip64 directory is not where it says");
-        let Some(locator_at) = at.checked_sub(LOCATOR_BYTES) else { return lies() };
-        let (mut locator, mut end) = ([0; LOCATOR_BYTES as usize], [0; END64_BYTES]);
-        read(file, locator_at, &mut locator)?;
-        let start = u64_at(&locator, 8);
-        if !locator.starts_with(b"PK\x06\x07") || start.checked_add(END64_BYTES as u64) != Some(locator_at) {
-            return lies();
-        }
-        read(file, start, &mut end)?;
-        let is_whole = end.starts_with(b"PK\x06\x06") && u64_at(&end, 4) == END64_BYTES as u64 - 12;
-        let [here, members, bytes, offset] = [24, 32, 40, 48].map(|at| u64_at(&end, at));
-        if !is_whole || here != members || u32_at(&end, 16) != 0 || u32_at(&end, 20) != 0 {
-            return lies();
-        }
-        Ok((Self { members, bytes, offset }, start))
-    }
-}
-
-impl Member {
-    /// Takes the next one off a directory that begins at `directory`.
-    fn take(rest: &mut &[u8], directory: u64) -> Result<Self> {
-        let cut = || Fault::Data("damaged: its directory ends within a member".to_owned());
-        let (fixed, after) = rest.split_at_checked(ENTRY_BYTES).ok_or_else(cut)?;
-        if !fixed.starts_with(b"PK\x01\x02") {
-            return wrong("damaged: no member where its directory has one");
-        }
-        let [name_bytes, extra_bytes, comment_bytes] = [28, 30, 32].map(|at| u16_at(fixed, at) as usize);
-        let (name, after) = after.split_at_checked(name_bytes).ok_or_else(cut)?;
-        let (extra, after) = after.split_at_checked(extra_bytes).ok_or_else(cut)?;
-        let (_, after) = after.split_at_checked(comment_bytes).ok_or_else(cut)?;
-        *rest = after;
-        let Ok(name) = str::from_utf8(name) else {
-            return wrong(format!("member {:?}: a name that is not UTF-8", String::from_utf8_lossy(name)));
-        };
-        let of_member = |what: String| wrong(what).map_err(|error| error.of_member(name));
-        let (flags, method) = (u16_at(fixed, 8), u16_at(fixed, 10));
-        if flags & ENCRYPTED != 0 {
-            return of_member("is encrypted".to_owned());
-        }
-        if !matches!(method, 0 | 8) {
-            return of_member(format!("is packed by method {method}; 0 (stored) and 8 (deflate) are read"));
-        }
-        let [packed, bytes, offset] = [20, 24, 42].map(|at| u32_at(fixed, at));
-        let Some([bytes, packed_bytes, offset]) = whole_lengths([bytes, packed, offset], extra) else {
-            return of_member("its zip64 lengths are missing".to_owned());
-        };
-        let Ok(bytes) = u32::try_from(bytes) else {
-            return of_member(format!("{bytes} bytes: a component must stay below 4 GiB"));
-        };
-        let end = offset.checked_add(packed_bytes);
-        if u16_at(fixed, 34) != 0 || end.is_none_or(|end| end > directory) {
-            return of_member(format!(
-                "{packed_bytes} bytes at byte {offset}, the directory begins at byte {directory}"
-            ));
-        }
-        let is_deflated = method == 8;
-        if !is_deflated && packed_bytes != u64::from(bytes) {
-            return of_member(format!("is stored in {packed_bytes} bytes, and {bytes} long"));
-        }
-        if u64::from(bytes) > packed_bytes.saturating_mul(MOST_RATIO).saturating_add(MOST_RATIO) {
-            return of_member(format!("{bytes} bytes of {packed_bytes}, more than can be packed so"));
-        }
-        let is_path = name.starts_with('/') || name.contains(['\\', '\0']) || name.split('/').any(|part| part == "..");
-        let field = name.strip_suffix(".npy").filter(|field| !field.is_empty());
-        let Some(field) = field.filter(|_| !is_path) else {
-            return of_member(match is_path {
-                true => "its name leads out of the file".to_owned(),
-                false => "is no array: numpy calls those NAME.npy".to_owned(),
-            });
-        };
-        match Component::value(field, &ANY_ARRAY) {
-            Ok(component) => Ok(Self {
-                component: component.name().to_owned(),
-                bytes,
-                crc: u32_at(fixed, 16),
-                name: name.to_owned(),
-                is_deflated,
-                packed_bytes,
-                offset,
-            }),
-            Err(error) => of_member(format!("no component can be called so: {}", error.what())),
         }
     }
 }
@@ -531,46 +149,27 @@ impl Member {
 /// What all arrays are called as.
 const ANY_ARRAY: Form = Form::Array { dtype: String::new(), shape: Vec::new() };
 
-/// Length, packed length and offset of a member, of which those that are all ones are in its zip64 field; `None` where they are
-/// not.
-fn whole_lengths(said: [u32; 3], mut extra: &[u8]) -> Option<[u64; 3]> {
-    let mut field: &[u8] = &[];
-    while let Some((head, rest)) = extra.split_at_checked(4) {
-        let (content, rest) = rest.split_at_checked(u16_at(head, 2) as usize)?;
-        if u16_at(head, 0) == 1 {
-            field = content;
-        }
-        extra = rest;
-    }
-    let mut whole = [0; 3];
-    for (whole, said) in whole.iter_mut().zip(said) {
-        *whole = match said {
-            u32::MAX => {
-                let (number, rest) = field.split_at_checked(8)?;
-                field = rest;
-                u64_at(number, 0)
-            }
-            said => said.into(),
+impl Member {
+    fn of(entry: Entry) -> Result<Self> {
+        let of_member = |what: String| wrong(what).map_err(|error| error.of_member(&entry.name));
+        let Some(field) = entry.name.strip_suffix(".npy").filter(|field| !field.is_empty()) else {
+            return of_member("is no array: numpy calls those NAME.npy".to_owned());
         };
+        match Component::value(field, &ANY_ARRAY) {
+            Ok(component) => Ok(Self { component: component.name().to_owned(), entry }),
+            Err(error) => of_member(format!("no component can be called so: {}", error.what())),
+        }
     }
-    Some(whole)
-}
 
-fn number<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
-    // All callers have so many bytes.
-    bytes.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; N])
-}
+    /// Length in bytes of the `.npy` file that it is.
+    pub fn bytes(&self) -> u32 {
+        self.entry.bytes
+    }
 
-fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes(number(bytes, at))
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(number(bytes, at))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(number(bytes, at))
+    /// CRC-32 of that file.
+    pub fn crc(&self) -> u32 {
+        self.entry.crc
+    }
 }
 
 #[cfg(test)]

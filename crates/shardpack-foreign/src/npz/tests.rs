@@ -1,8 +1,8 @@
 use std::io::Write;
 
-use flate2::{Compression, write::DeflateEncoder};
+use flate2::{Compression, Crc, write::DeflateEncoder};
 
-use super::*;
+use super::{zip::END_BYTES, *};
 
 fn array(items: u64) -> Vec<u8> {
     let mut bytes = npy::head("<u2", &[items], false);
@@ -54,7 +54,7 @@ fn read_all(bytes: &[u8]) -> std::result::Result<Vec<(String, Vec<u8>)>, String>
     npz.check_places().map_err(failed)?;
     let content = |member: &Member| {
         let form = npz.array(member).map_err(failed)?.form;
-        let length = form.items_bytes().map_or(member.bytes as usize, |items| items as usize + form.head().len());
+        let length = form.items_bytes().map_or(member.bytes() as usize, |items| items as usize + form.head().len());
         assert!(length <= 1 << 20, "{length}");
         let mut out = vec![0; length];
         npz.read(&member.component, &form, &mut out).map_err(failed)?;

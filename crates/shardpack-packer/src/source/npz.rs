@@ -108,7 +108,7 @@ fn arrays_of(npz: &Npz<'_, std::fs::File>) -> Result<Vec<Array>, crate::foreign:
     npz.check_places()?;
     let array = |member: &crate::foreign::npz::Member| {
         let form = npz.array(member)?.form;
-        Ok(Array { component: member.component.clone(), form, bytes: member.bytes, crc: member.crc })
+        Ok(Array { component: member.component.clone(), form, bytes: member.bytes(), crc: member.crc() })
     };
     npz.members().iter().map(array).collect()
 }
