@@ -1,4 +1,5 @@
-//! The columns of a shard that is written, lengths, and JSON as Python writes it: shared by writer and sidecar.
+//! The columns of a shard that is written, and JSON as Python writes it, shared by writer and sidecar; and lengths, which the reader
+//! has, too.
 
 use std::fmt::Write;
 
@@ -142,6 +143,12 @@ pub(super) fn text(string: &str) -> String {
     }
     out.push('"');
     out
+}
+
+/// Word `number` of `bytes`.
+pub(super) fn word(bytes: &[u8], number: usize) -> Option<u32> {
+    let (words, _) = bytes.as_chunks::<4>();
+    words.get(number).map(|word| u32::from_le_bytes(*word))
 }
 
 #[cfg(test)]

@@ -4,15 +4,19 @@
 //! record lies between two offsets that ascend, so each step goes forward; a pickle is named and never opened.
 
 mod columns;
+mod numbers;
 mod pixels;
 mod values;
 
 use std::{borrow::Cow, ops::Range};
 
-use columns::Columns;
-use pixels::Pixels;
+use columns::{CONFIG_START, Columns};
+use pixels::{AS_IT_IS, OF_PIXELS, Pixels};
 
-use super::{NAME, layout::WORD_BYTES};
+use super::{
+    NAME,
+    layout::{WORD_BYTES, word},
+};
 use crate::{
     Error, Result,
     formats::foreign::{Foreign, Input, Record, Skip, Walk, Wanted, append, unreadable},
@@ -21,15 +25,8 @@ use crate::{
 
 /// Longest config that is read, in bytes: some hundred for each column.
 const CONFIG_LIMIT_BYTES: u64 = 1 << 20;
-/// First bytes of a config: its keys are in alphabetical order.
-const CONFIG_START: &[u8] = b"{\"column_";
 /// In every config of this format.
 const CONFIG_FORMAT: &[u8] = b"\"format\": \"mds\"";
-
-/// What is fetched is the image, as a file has it.
-const AS_IT_IS: u32 = 0;
-/// What is fetched are pixels, for which [`Pixels`] has a file.
-const OF_PIXELS: u32 = 1;
 
 /// MDS shards of any writer.
 pub(super) struct Mds;
@@ -48,13 +45,13 @@ impl Foreign for Mds {
     }
 
     fn component_bytes(&self, recipe: u32) -> Option<usize> {
-        values::fetched_bytes(recipe).or_else(|| columns::number_bytes(recipe))
+        values::fetched_bytes(recipe).or_else(|| numbers::number_bytes(recipe))
     }
 
     fn component(&self, fetched: &[u8], recipe: u32) -> Result<Vec<u8>> {
         match values::fetched_bytes(recipe) {
             Some(_) => values::content(fetched, recipe),
-            None => columns::text(fetched, recipe),
+            None => numbers::text(fetched, recipe),
         }
     }
 }
@@ -225,10 +222,4 @@ impl Walk for Shard {
         let remark = |at| Error::data("bytes behind the last sample, which no reader looks at").at_byte(at);
         self.trailing.map(remark).into_iter().collect()
     }
-}
-
-/// Word `number` of `bytes`.
-fn word(bytes: &[u8], number: usize) -> Option<u32> {
-    let (words, _) = bytes.as_chunks::<4>();
-    words.get(number).map(|word| u32::from_le_bytes(*word))
 }

@@ -6,13 +6,21 @@ use std::ops::Range;
 
 use serde::Deserialize;
 
-use super::{AS_IT_IS, CONFIG_START, OF_PIXELS, pixels::Pixels, values, word};
+use super::{
+    super::layout::word,
+    numbers::{half, integer, number_recipe, text},
+    pixels::{AS_IT_IS, OF_PIXELS, Pixels},
+    values,
+};
 use crate::{
     Error, Result,
-    formats::foreign::{Image, Label, Other, Plain, Record, Wanted},
+    formats::foreign::{Image, Label, Other, Record, Wanted},
     help,
     image_header::Kind,
 };
+
+/// First bytes of a config: its keys are in alphabetical order.
+pub(super) const CONFIG_START: &[u8] = b"{\"column_";
 
 /// Names of image columns, the likeliest first, where there are several.
 const IMAGES: [&str; 6] = ["image", "img", "jpg", "jpeg", "png", "webp"];
@@ -27,10 +35,6 @@ const CLASSES: [&str; 3] = ["class_name", "classname", "class"];
 
 /// Encodings of columns whose bytes mean something without their encoding: text, images in files, or whatever they are.
 const AS_THEY_ARE: [&str; 8] = ["str", "bytes", "json", "jpeg", "png", "str_int", "str_float", "str_decimal"];
-
-/// Encodings of columns that are numbers, of which text is made; the place of one, from 1, is its recipe.
-const NUMBERS: [&str; 12] =
-    ["int", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "float16", "float32", "float64"];
 
 /// Longest name of a column in bytes. With it, and no column of no bytes, a sample costs no more than its length allows.
 const NAME_LIMIT_BYTES: usize = 255;
@@ -362,64 +366,6 @@ fn pickled(name: &str) -> String {
     format!("column {name:?} is a pickle (pkl), which is a program and is never run")
 }
 
-/// Recipe of the text of a number with this encoding.
-pub(super) fn number_recipe(encoding: &str) -> Option<u32> {
-    NUMBERS.iter().position(|known| *known == encoding).map(|at| at as u32 + 1)
-}
-
-/// Width of a whole number in bytes, and whether it has a sign.
-fn integer(encoding: &str) -> Option<(usize, bool)> {
-    Some(match encoding {
-        "int" | "int64" => (8, true),
-        "int32" => (4, true),
-        "int16" => (2, true),
-        "int8" => (1, true),
-        "uint64" => (8, false),
-        "uint32" => (4, false),
-        "uint16" => (2, false),
-        "uint8" => (1, false),
-        _ => return None,
-    })
-}
-
-/// How many bytes the number has of which `recipe` makes text.
-pub(super) fn number_bytes(recipe: u32) -> Option<usize> {
-    let encoding = NUMBERS.get((recipe as usize).checked_sub(1)?)?;
-    integer(encoding).map(|(bytes, _)| bytes).or(match *encoding {
-        "float16" => Some(2),
-        "float32" => Some(4),
-        _ => Some(8),
-    })
-}
-
-/// The text of a number, whose encoding is that of `recipe`.
-///
-/// # Errors
-/// When it is of another length.
-pub(super) fn text(bytes: &[u8], recipe: u32) -> Result<Vec<u8>> {
-    let damaged = || Error::data(format!("{} bytes that are no number", bytes.len()));
-    let encoding = (recipe as usize).checked_sub(1).and_then(|number| NUMBERS.get(number)).ok_or_else(damaged)?;
-    if number_bytes(recipe) != Some(bytes.len()) {
-        return Err(damaged());
-    }
-    let plain = match (integer(encoding), bytes) {
-        (Some((width, signed)), _) => {
-            let negative = signed && bytes.last().is_some_and(|last| last & 0x80 != 0);
-            let mut wide = [if negative { 0xff } else { 0 }; 16];
-            wide[..width].copy_from_slice(bytes);
-            Plain::Whole(i128::from_le_bytes(wide))
-        }
-        // Each number of 16 bits is one of 32.
-        (None, &[a, b]) => Plain::Single(half(u16::from_le_bytes([a, b])) as f32),
-        (None, &[a, b, c, d]) => Plain::Single(f32::from_le_bytes([a, b, c, d])),
-        (None, &[a, b, c, d, e, f, g, h]) => Plain::Double(f64::from_le_bytes([a, b, c, d, e, f, g, h])),
-        (None, _) => return Err(damaged()),
-    };
-    let mut out = Vec::new();
-    plain.write(&mut out);
-    Ok(out)
-}
-
 /// The label that a value says.
 fn label(encoding: &str, bytes: &[u8]) -> Label {
     let unfit = || Label::Unfit(format!("{} bytes of encoding {encoding:?}", bytes.len()));
@@ -459,18 +405,6 @@ fn label(encoding: &str, bytes: &[u8]) -> Label {
         },
         _ => unfit(),
     }
-}
-
-/// A number of 16 bits. Source: IEEE 754-2019, binary16.
-fn half(bits: u16) -> f64 {
-    let (exponent, fraction) = (i32::from(bits >> 10 & 31), f64::from(bits & 1023));
-    let size = match exponent {
-        31 if fraction == 0.0 => f64::INFINITY,
-        31 => f64::NAN,
-        0 => fraction * 2f64.powi(-24),
-        _ => (1024.0 + fraction) * 2f64.powi(exponent - 25),
-    };
-    if bits >> 15 == 0 { size } else { -size }
 }
 
 /// Where the one image of a list lies: behind `at` bytes, how many there are, the length of each, and all of them.

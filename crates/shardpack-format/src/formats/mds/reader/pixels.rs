@@ -13,8 +13,13 @@
 
 use std::borrow::Cow;
 
-use super::word;
+use super::super::layout::word;
 use crate::npy;
+
+/// What is fetched is the image, as a file has it.
+pub(super) const AS_IT_IS: u32 = 0;
+/// What is fetched are pixels, for which [`Pixels`] has a file.
+pub(super) const OF_PIXELS: u32 = 1;
 
 /// Where the mode begins.
 const MODE_START: usize = 12;

@@ -4,7 +4,7 @@
 //!
 //! Holds at all times: a value that is not what its encoding says is damaged, and never another value.
 
-use super::columns;
+use super::numbers::{number_recipe, text as number_text};
 use crate::{
     Error, Result,
     component::{self, Form, MAX_AXES},
@@ -79,8 +79,8 @@ pub(super) fn value(encoding: &str, bytes: &[u8]) -> Result<Option<Value>, Strin
             Value { recipe, bytes: content.len() as u64, ..as_it_is(Form::Float) }
         }
         "int" | "float64" => {
-            let recipe = columns::number_recipe(encoding).ok_or_else(damaged)?;
-            let content = columns::text(bytes, recipe).map_err(|_| damaged())?;
+            let recipe = number_recipe(encoding).ok_or_else(damaged)?;
+            let content = number_text(bytes, recipe).map_err(|_| damaged())?;
             let of = |form| Value { bytes: content.len() as u64, recipe, ..as_it_is(form) };
             match *bytes {
                 [a, b, c, d, e, f, g, h] if encoding == "float64" => {
@@ -128,7 +128,7 @@ pub(super) fn content(fetched: &[u8], recipe: u32) -> Result<Vec<u8>> {
 
 /// Whether the recipe is that of a float64 as an array without axes.
 fn is_wider_float(recipe: u32) -> bool {
-    columns::number_recipe("float64").is_some_and(|number| recipe == number | Other::WIDER)
+    number_recipe("float64").is_some_and(|number| recipe == number | Other::WIDER)
 }
 
 /// Dtype and shape of an array, and where its items begin.
@@ -209,7 +209,7 @@ mod tests {
         let content = match (recipe, fetched_bytes(recipe)) {
             (0, _) => [form.head().as_slice(), &bytes[start..]].concat(),
             (_, Some(fetched)) => content(&bytes[start..start + fetched], recipe).unwrap(),
-            (_, None) => columns::text(&bytes[start..], recipe).unwrap(),
+            (_, None) => number_text(&bytes[start..], recipe).unwrap(),
         };
         assert_eq!(content.len() as u64, length, "{encoding}");
         if let Some(length) = wider_bytes {

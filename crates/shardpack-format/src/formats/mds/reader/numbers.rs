@@ -1,0 +1,79 @@
+//! Columns of numbers: their encodings, and the text that is made of one.
+//!
+//! Holds at all times: the recipe of a number's text is the place of its encoding, so that bytes of another length are none.
+
+use crate::{Error, Result, formats::foreign::Plain};
+
+/// Encodings of columns that are numbers, of which text is made; the place of one, from 1, is its recipe.
+const NUMBERS: [&str; 12] =
+    ["int", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "float16", "float32", "float64"];
+
+/// Recipe of the text of a number with this encoding.
+pub(super) fn number_recipe(encoding: &str) -> Option<u32> {
+    NUMBERS.iter().position(|known| *known == encoding).map(|at| at as u32 + 1)
+}
+
+/// Width of a whole number in bytes, and whether it has a sign.
+pub(super) fn integer(encoding: &str) -> Option<(usize, bool)> {
+    Some(match encoding {
+        "int" | "int64" => (8, true),
+        "int32" => (4, true),
+        "int16" => (2, true),
+        "int8" => (1, true),
+        "uint64" => (8, false),
+        "uint32" => (4, false),
+        "uint16" => (2, false),
+        "uint8" => (1, false),
+        _ => return None,
+    })
+}
+
+/// How many bytes the number has of which `recipe` makes text.
+pub(super) fn number_bytes(recipe: u32) -> Option<usize> {
+    let encoding = NUMBERS.get((recipe as usize).checked_sub(1)?)?;
+    integer(encoding).map(|(bytes, _)| bytes).or(match *encoding {
+        "float16" => Some(2),
+        "float32" => Some(4),
+        _ => Some(8),
+    })
+}
+
+/// The text of a number, whose encoding is that of `recipe`.
+///
+/// # Errors
+/// When it is of another length.
+pub(super) fn text(bytes: &[u8], recipe: u32) -> Result<Vec<u8>> {
+    let damaged = || Error::data(format!("{} bytes that are no number", bytes.len()));
+    let encoding = (recipe as usize).checked_sub(1).and_then(|number| NUMBERS.get(number)).ok_or_else(damaged)?;
+    if number_bytes(recipe) != Some(bytes.len()) {
+        return Err(damaged());
+    }
+    let plain = match (integer(encoding), bytes) {
+        (Some((width, signed)), _) => {
+            let negative = signed && bytes.last().is_some_and(|last| last & 0x80 != 0);
+            let mut wide = [if negative { 0xff } else { 0 }; 16];
+            wide[..width].copy_from_slice(bytes);
+            Plain::Whole(i128::from_le_bytes(wide))
+        }
+        // Each number of 16 bits is one of 32.
+        (None, &[a, b]) => Plain::Single(half(u16::from_le_bytes([a, b])) as f32),
+        (None, &[a, b, c, d]) => Plain::Single(f32::from_le_bytes([a, b, c, d])),
+        (None, &[a, b, c, d, e, f, g, h]) => Plain::Double(f64::from_le_bytes([a, b, c, d, e, f, g, h])),
+        (None, _) => return Err(damaged()),
+    };
+    let mut out = Vec::new();
+    plain.write(&mut out);
+    Ok(out)
+}
+
+/// A number of 16 bits. Source: IEEE 754-2019, binary16.
+pub(super) fn half(bits: u16) -> f64 {
+    let (exponent, fraction) = (i32::from(bits >> 10 & 31), f64::from(bits & 1023));
+    let size = match exponent {
+        31 if fraction == 0.0 => f64::INFINITY,
+        31 => f64::NAN,
+        0 => fraction * 2f64.powi(-24),
+        _ => (1024.0 + fraction) * 2f64.powi(exponent - 25),
+    };
+    if bits >> 15 == 0 { size } else { -size }
+}
