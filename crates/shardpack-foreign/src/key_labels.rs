@@ -15,9 +15,13 @@ use serde::{
 };
 use shardpack_format::{Error, Result};
 
-use super::lmdb::{FILENAMES, LABELS};
 use crate::sys;
 
+/// Names of the field, column or database that holds the label, the likeliest first.
+pub(crate) const LABELS: [&str; 8] = ["label", "labels", "class", "cls", "target", "targets", "y", "class_id"];
+/// The same for the name of the sample's file.
+pub(crate) const FILENAMES: [&str; 8] =
+    ["filename", "filenames", "file_name", "path", "paths", "name", "key", "__key__"];
 /// Longest file.
 const MOST_BYTES: u64 = 1 << 30;
 /// Keys that a message names.

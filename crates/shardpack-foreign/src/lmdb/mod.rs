@@ -69,7 +69,6 @@ use self::{
 pub(super) use self::{
     overrides::KeyPart,
     pattern::{Pattern, label},
-    values::{FILENAMES, LABELS},
 };
 use crate::sys;
 

@@ -25,7 +25,7 @@ use shardpack_format::{
 use super::{
     super::{
         Lack,
-        key_labels::{KeyLabels, meta_info},
+        key_labels::{KeyLabels, LABELS, meta_info},
     },
     Database, Entry, Environment, Walk,
     coding::Coding,
@@ -36,7 +36,7 @@ use super::{
     metadata::Metadata,
     overrides::{LabelFrom, Overrides},
     pattern::label,
-    values::{Found, IMAGES, LABELS, of_image},
+    values::{Found, IMAGES, of_image},
 };
 
 /// Entries of an environment that may all be names of databases.

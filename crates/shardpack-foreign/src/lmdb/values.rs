@@ -17,6 +17,7 @@ use shardpack_format::{
 use super::{
     super::{
         Lack,
+        key_labels::{FILENAMES, LABELS},
         plain::{self, Array, Part, Value},
     },
     coding::Coding,
@@ -26,11 +27,6 @@ use super::{
 
 /// Names of the field, or of the database, that holds the image, the likeliest first.
 pub(super) const IMAGES: [&str; 10] = ["image", "images", "img", "imgs", "jpg", "jpeg", "png", "data", "bytes", "x"];
-/// The same for the label.
-pub(crate) const LABELS: [&str; 8] = ["label", "labels", "class", "cls", "target", "targets", "y", "class_id"];
-/// The same for the name of the image's file.
-pub(crate) const FILENAMES: [&str; 8] =
-    ["filename", "filenames", "file_name", "path", "paths", "name", "key", "__key__"];
 /// Bytes of a value that a message shows.
 pub(super) const SHOWN_BYTES: usize = 16;
 
