@@ -13,7 +13,7 @@ use shardpack_packer::{
     plan::{self, Compression, Cut, Order},
     source::{
         Fractions,
-        image_folder::{self, Splits},
+        options::{self, Splits},
     },
     sys,
 };
@@ -170,14 +170,14 @@ impl PlanArgs {
         };
         // A walk waits for the disk or the network more than for a core.
         let threads = (2 * jobs).max(8);
-        let walk = image_folder::Options {
+        let walk = options::Options {
             splits,
             include: self.include.clone(),
             exclude: self.exclude.clone(),
             threads,
             no_text: matches!(self.meta, Some(MetaArg::None)),
             meta: matches!(self.meta, Some(MetaArg::Json)),
-            ..image_folder::Options::default()
+            ..options::Options::default()
         };
         let of_format = |format: Choice| {
             let cut = match (self.shards, self.shard_samples) {

@@ -12,7 +12,7 @@ use shardpack_packer::{
     pack::{self, PlanOptions},
     source::{
         Given, Origin, Shards,
-        image_folder::{Components, Splits},
+        options::{Components, Splits},
         shards::{Preview, SamplePreview},
     },
 };

@@ -35,7 +35,7 @@ use crate::{
     plan::BLOCK_BYTES,
     source::{
         COMPONENT, Found, Origin, Shards,
-        image_folder::{self, Components, Splits},
+        options::{self, Components, Splits},
     },
     sys,
 };
@@ -90,7 +90,7 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
     let (first, format) = fit(folder, &files)?;
     let origin = Origin::Shards(shards.clone());
     let found = origin.discover(
-        &image_folder::Options { splits: Splits::None, components: Components::None, ..Default::default() },
+        &options::Options { splits: Splits::None, components: Components::None, ..Default::default() },
         monitor,
     )?;
     let Some(mut found) = found.into_iter().next() else { return Err(Error::usage("no shards").in_file(folder)) };

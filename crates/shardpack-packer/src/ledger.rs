@@ -84,6 +84,11 @@ pub struct Unpacked {
     pub reason: Reason,
 }
 
+/// Order of the ledger: by class, then path.
+pub fn order(a: &Unpacked, b: &Unpacked) -> std::cmp::Ordering {
+    (a.class, &a.path).cmp(&(b.class, &b.path))
+}
+
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line {

@@ -13,7 +13,6 @@ use crate::{
     copy::Sealed,
     ledger::{self, Fate},
     plan::Plan,
-    source::image_folder,
     sys,
 };
 
@@ -28,7 +27,7 @@ pub fn seal(
 ) -> Result<Manifest> {
     let mut unpacked: Vec<_> =
         plan.unpacked.iter().chain(sealed.values().flat_map(|shard| &shard.unpacked)).cloned().collect();
-    unpacked.sort_by(|a, b| image_folder::order(a, b).then(a.fate.cmp(&b.fate)));
+    unpacked.sort_by(|a, b| ledger::order(a, b).then(a.fate.cmp(&b.fate)));
     // What could not be packed after all is not in the shards.
     unpacked.dedup_by(|later, first| later.fate == Fate::Kept && later.path == first.path);
     let file = ledger::seal(&unpacked, dst, work)?;

@@ -80,6 +80,19 @@ impl Kind {
         }
     }
 
+    /// The kind of image that files of this extension, in lower case, usually are.
+    pub fn of_extension(extension: &str) -> Option<Self> {
+        match extension {
+            "jpeg" | "jpe" | "jfif" => Some(Kind::Jpeg),
+            "dib" => Some(Kind::Bmp),
+            "tiff" => Some(Kind::Tiff),
+            "pbm" | "pgm" | "pnm" => Some(Kind::Pnm),
+            "j2k" | "jpx" => Some(Kind::Jp2),
+            "heif" => Some(Kind::Heif),
+            _ => Kind::ALL.into_iter().find(|kind| *kind != Kind::Unknown && kind.extension() == extension),
+        }
+    }
+
     /// The usual file name extension: lower case, no dot; "bin" for [`Kind::Unknown`], "ppm" for every [`Kind::Pnm`].
     pub fn extension(self) -> &'static str {
         match self {

@@ -97,7 +97,7 @@ impl Counter {
 
 /// Whether an image is not what the extension of its component says.
 pub fn is_stray(kind: Kind, extension: Option<&str>) -> bool {
-    extension.is_some_and(|extension| kind_of_extension(extension) != Some(kind) && extension != kind.extension())
+    extension.is_some_and(|extension| Kind::of_extension(extension) != Some(kind) && extension != kind.extension())
 }
 
 /// Whether the payload of samples that are no images is not what the extension of its component says: only arrays are looked
@@ -106,22 +106,9 @@ pub fn is_stray_payload(kind: Kind, extension: Option<&str>) -> bool {
     extension == Some(Kind::Npy.extension()) && kind != Kind::Npy
 }
 
-/// The kind of image that files of this extension, in lower case, usually are.
-pub fn kind_of_extension(extension: &str) -> Option<Kind> {
-    match extension {
-        "jpeg" | "jpe" | "jfif" => Some(Kind::Jpeg),
-        "dib" => Some(Kind::Bmp),
-        "tiff" => Some(Kind::Tiff),
-        "pbm" | "pgm" | "pnm" => Some(Kind::Pnm),
-        "j2k" | "jpx" => Some(Kind::Jp2),
-        "heif" => Some(Kind::Heif),
-        _ => Kind::ALL.into_iter().find(|kind| *kind != Kind::Unknown && kind.extension() == extension),
-    }
-}
-
 /// The kind that a person names: `jpeg`, or an extension of it.
 pub fn kind_of_name(name: &str) -> Option<Kind> {
-    Kind::ALL.into_iter().find(|kind| kind.name() == name).or_else(|| kind_of_extension(name))
+    Kind::ALL.into_iter().find(|kind| kind.name() == name).or_else(|| Kind::of_extension(name))
 }
 
 #[cfg(test)]

@@ -25,8 +25,8 @@ use crate::{monitor::Monitor, shuffle_quality::ShuffleQuality};
 
 pub use extract::{Extracted, extract};
 pub use histogram::Spread;
+pub(crate) use images::is_stray_payload;
 pub use images::{Images, kind_of_name};
-pub(crate) use images::{is_stray_payload, kind_of_extension};
 pub use samples::{Filter, Sample, samples};
 pub use target::{Resolved, Target, View, resolve};
 

@@ -30,7 +30,7 @@ use crate::{
     plan::{self, Check, Plan},
     seal, sidecars,
     source::{
-        Origin, Refusal, Source, image_folder,
+        Origin, Refusal, Source, options,
         storage::{self, ReadOrder, Storage},
     },
     survey, sys,
@@ -57,7 +57,7 @@ pub enum Extension {
 #[derive(Clone, Debug)]
 pub struct PlanOptions {
     /// How the source is walked.
-    pub walk: image_folder::Options,
+    pub walk: options::Options,
     /// What of it goes in.
     pub survey: survey::Choice,
     /// What decides the bytes; the extension in it is settled here by [`PlanOptions::extension`].
@@ -325,7 +325,7 @@ pub fn pack(
             Unpacked { path, class: plan.listing.class(*number), fate: Fate::Skipped, reason: reason.as_str().into() }
         });
         let mut of_plan: Vec<Unpacked> = known.chain(recalled).chain(found).collect();
-        of_plan.sort_by(image_folder::order);
+        of_plan.sort_by(ledger::order);
         of_plan.dedup();
         unpacked.extend(
             of_plan.into_iter().map(|entry| Unpacked { path: [prefix.as_bytes(), &entry.path].concat(), ..entry }),

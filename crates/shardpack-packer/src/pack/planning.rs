@@ -25,7 +25,7 @@ use crate::{
     plan_file,
     source::{
         COMPONENT, Found, Fractions, Origin, Parted, ReadError, Refusal,
-        image_folder::Components,
+        options::Components,
         payload, several,
         storage::{self, Sniffed},
     },

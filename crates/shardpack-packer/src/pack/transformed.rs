@@ -13,11 +13,11 @@ use shardpack_format::{Result, hash, image_header::Kind};
 use shardpack_imaging::{Change, ENGINE, Encode, Limits, Outcome, Recipe, Resize};
 
 use crate::{
-    ledger::{Fate, Unpacked},
+    ledger::{Fate, Unpacked, order},
     listing::Listing,
     monitor::{Monitor, Phase},
     source::{
-        Found, Origin, image_folder,
+        Found, Origin,
         transformed::{Record, Split, Spool, Transformed, What},
     },
     survey::ImageReader,
@@ -164,7 +164,7 @@ fn settle(found: Found, listing: &Arc<Listing>, records: Vec<(u64, Record)>, rec
         let reason = if fate == Fate::Kept { format!("changed: {}", record.text) } else { record.text.clone() };
         Some(Unpacked { path, class: listing.class(*number), fate, reason: reason.into() })
     }));
-    unpacked.sort_by(image_folder::order);
+    unpacked.sort_by(order);
     let split = Split { name: found.split.clone(), before, places: Arc::new(places) };
     let before = Some(Arc::new(found.clone()));
     (split, Found { listing: Arc::new(after), unpacked, kinds: BTreeMap::new(), before, ..found })

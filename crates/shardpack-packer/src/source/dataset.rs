@@ -22,13 +22,15 @@ use super::{
     Found, ReadError, Refusal, Root, Source,
     classes::Collector,
     given::{self, STRANGER, STRANGER_BESIDE},
-    image_folder::{Keep, LEFT_OUT, Options, SPLITS, Splits, order},
-    merge, storage,
+    keep::{Keep, LEFT_OUT},
+    merge,
+    options::{Options, SPLITS, Splits},
+    storage,
 };
 use crate::{
     component_table::{Cell, ComponentTable, Interner},
     foreign::files::is_shard,
-    ledger::{Fate, Unpacked},
+    ledger::{Fate, Unpacked, order},
     listing::Listing,
     monitor::{Monitor, Phase},
     sys,

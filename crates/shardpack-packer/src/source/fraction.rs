@@ -9,7 +9,7 @@ use shardpack_format::{Error, Result, splits};
 
 use super::{
     Found, Origin,
-    image_folder::{Options, SPLITS, Splits},
+    options::{Options, SPLITS, Splits},
 };
 use crate::monitor::Monitor;
 

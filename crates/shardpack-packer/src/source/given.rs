@@ -17,7 +17,7 @@ use shardpack_format::{
 };
 use shardpack_reader::{is_to_be_replaced, is_unfinished};
 
-use super::image_folder::SPLITS;
+use super::options::SPLITS;
 use crate::{
     foreign::patterns::expanded,
     sys::{self, is_folder, is_there},

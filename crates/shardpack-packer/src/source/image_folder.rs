@@ -9,111 +9,30 @@ use std::{
     sync::Arc,
 };
 
-use globset::{Glob, GlobSet, GlobSetBuilder};
 use rustix::{
     fs::{AtFlags, Dir, FileType},
     io::Errno,
 };
-use shardpack_format::{Error, Result, component::Component, splits};
+use shardpack_format::{Error, Result};
 
 use super::{
-    Found, layout, payload,
-    payload::Payloads,
-    walk::{self, Name, Outcome},
+    Found,
+    keep::{Keep, LEFT_OUT},
+    layout,
+    missing_components::lacking,
+    names::{self, Name, as_path},
+    options::{Options, SPLITS, Splits},
+    payload,
+    walk::{self, Outcome},
 };
 use crate::{
-    ledger::{Fate, Unpacked},
-    listing::Listing,
+    ledger::{Fate, Unpacked, order},
     monitor::{Monitor, Phase},
     sys,
 };
 
-/// Names of folders that are taken for splits.
-pub const SPLITS: [&str; 10] = splits::KNOWN;
-
 /// Why a payload right in the source, or in a split of it, is passed over.
 const OUTSIDE: &str = " outside a class folder";
-/// Why what a person does not want is left out.
-pub(super) const LEFT_OUT: &str = "left out by --include or --exclude";
-
-/// Features of TFRecord that say what the image's own first bytes do, and that TFRecord files written here have anew: they go
-/// along only where they are asked for.
-const OF_THE_IMAGE: [&str; 5] = ["image/format", "image/height", "image/width", "image/channels", "image/colorspace"];
-
-/// Whether the first level of the source are splits.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Splits {
-    /// If every first-level folder has the name of a split.
-    #[default]
-    Auto,
-    /// They are classes.
-    None,
-    /// These are splits; other folders are left alone.
-    Names(Vec<String>),
-    /// What a dataset of these splits is compared with: these as far as they are there, and all others that there are.
-    Compared(Vec<String>),
-}
-
-/// Which components of a source of samples go along, beside image and label.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Components {
-    /// All that can.
-    #[default]
-    All,
-    /// None.
-    None,
-    /// These, by their names.
-    Named(Vec<Component>),
-}
-
-impl Components {
-    /// Whether the field `field` of a record does, if it can.
-    pub fn wants_field(&self, field: &str) -> bool {
-        match self {
-            Self::All => !OF_THE_IMAGE.contains(&field),
-            Self::None => false,
-            Self::Named(_) => Component::field(field).is_ok_and(|kind| self.wants(kind.name())),
-        }
-    }
-
-    /// Whether that called `name` does, if it can.
-    pub fn wants(&self, name: &str) -> bool {
-        match self {
-            Self::All => true,
-            Self::None => false,
-            Self::Named(kinds) => kinds.iter().any(|kind| kind.name() == name),
-        }
-    }
-}
-
-/// How a source is walked.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// See [`Splits`].
-    pub splits: Splits,
-    /// Only images whose path matches one of these globs; all, if there are none.
-    pub include: Vec<String>,
-    /// No images whose path matches one of these globs.
-    pub exclude: Vec<String>,
-    /// Threads of the walk.
-    pub threads: usize,
-    /// Samples have no labels, whatever folders they are in.
-    pub no_labels: bool,
-    /// Files that come with images.
-    pub with: Vec<Component>,
-    /// Which further components of samples go along, where the source is a dataset or shards.
-    pub components: Components,
-    /// Leave out what the source tells of samples beside that, and what a sealed dataset has of its own.
-    pub no_text: bool,
-    /// What it tells begins with class, label and path.
-    pub meta: bool,
-    /// Which files of a tree are payloads, by extension or pattern; images, if there are none.
-    pub files: Vec<String>,
-    /// All files of the same name but for the extension are one sample.
-    pub groups: bool,
-    /// Where a tree has no images, files of another kind are taken, if there is but one that can be meant.
-    pub guess: bool,
-}
 
 /// What lies in a folder, by name: folders, and what else was found.
 struct Level {
@@ -235,29 +154,11 @@ fn without_labels(
 fn finish(split: Option<String>, classes: &Arc<Vec<Box<[u8]>>>, mut outcome: Outcome, keep: &Keep) -> Found {
     outcome.unpacked.sort_unstable_by(order);
     let listing = Arc::new(outcome.samples.finish(Arc::clone(classes)));
-    let noun = if keep.payloads.payload().is_none() { "image" } else { "sample" };
-    let (notes, payload) = (lacking(&listing, noun), keep.payloads.payload().cloned());
-    let files = keep.payloads.patterns().to_vec();
+    let noun = if keep.payloads().payload().is_none() { "image" } else { "sample" };
+    let (notes, payload) = (lacking(&listing, noun), keep.payloads().payload().cloned());
+    let files = keep.payloads().patterns().to_vec();
     let Outcome { unpacked, ignored, .. } = outcome;
     Found { split, listing, unpacked, ignored, notes, payload, files, ..Found::default() }
-}
-
-/// How many samples, each of them a `noun`, lack what others have beside them.
-pub(super) fn lacking(listing: &Listing, noun: &str) -> Vec<String> {
-    let components = listing.components();
-    let lacking = |(which, kind): (usize, &Component)| {
-        let cells = components.cells.iter().skip(which).step_by(components.kinds.len());
-        let without = cells.filter(|cell| cell.length().is_none()).count() as u64;
-        let all = if without == listing.len() { ": none has one" } else { "" };
-        (without > 0)
-            .then(|| format!("{without} of {} {noun}s without {} beside them{all}", listing.len(), kind.name()))
-    };
-    components.kinds.iter().enumerate().filter_map(lacking).collect()
-}
-
-/// Order of the ledger: by class, then path.
-pub fn order(a: &Unpacked, b: &Unpacked) -> std::cmp::Ordering {
-    (a.class, &a.path).cmp(&(b.class, &b.path))
 }
 
 fn open(path: &Path) -> Result<OwnedFd> {
@@ -294,7 +195,7 @@ fn level(path: &Path, keep: &Keep) -> Result<Level> {
                             (is_folder, is_broken) = (!matches!(class_of_name, Name::Payload), true);
                         }
                         Err(error) => {
-                            return Err(sys::io_error("cannot look at", &path.join(walk::as_path(name)), error.into()));
+                            return Err(sys::io_error("cannot look at", &path.join(as_path(name)), error.into()));
                         }
                     }
                 }
@@ -309,7 +210,7 @@ fn level(path: &Path, keep: &Keep) -> Result<Level> {
                         continue;
                     }
                     Name::Payload => format!("{}{OUTSIDE}", keep.payload()),
-                    _ => walk::other_reason(name),
+                    _ => names::other_reason(name),
                 }
             }
         };
@@ -324,7 +225,7 @@ fn recognise(root: &Path, top: &Level, options: &Options, keep: &Keep) -> Result
     let is_there = |name: &str| top.folders.iter().any(|folder| folder == name.as_bytes());
     // Of a folder that is a split.
     let has_classes = |name: &[u8]| -> Result<bool> {
-        Ok(options.no_labels || !level(&root.join(walk::as_path(name)), keep)?.folders.is_empty())
+        Ok(options.no_labels || !level(&root.join(as_path(name)), keep)?.folders.is_empty())
     };
     let known = || SPLITS.into_iter().filter(|split| is_there(split));
     match &options.splits {
@@ -362,53 +263,4 @@ fn recognise(root: &Path, top: &Level, options: &Options, keep: &Keep) -> Result
             }
         }
     }
-}
-
-/// The globs of `--include` and `--exclude`, and which files are payloads.
-pub(super) struct Keep {
-    payloads: Payloads,
-    include: GlobSet,
-    exclude: GlobSet,
-}
-
-impl Keep {
-    pub fn new(options: &Options) -> Result<Self> {
-        Ok(Self {
-            payloads: Payloads::new(&options.files)?,
-            include: globs("--include", &options.include)?,
-            exclude: globs("--exclude", &options.exclude)?,
-        })
-    }
-
-    /// What an entry of a folder is, by its name alone.
-    pub fn classify(&self, name: &[u8]) -> Name {
-        walk::classify(name, |name| self.payloads.takes(name))
-    }
-
-    /// What payloads are called: `image`, or the extension of the files.
-    pub fn payload(&self) -> &str {
-        self.payloads.payload().map_or("image", Component::name)
-    }
-
-    /// Whether the person wants nothing that is at `path`, as far as can be told of what cannot be looked at.
-    pub fn leaves_out(&self, path: &[u8]) -> bool {
-        // What fits a file of any name is of the folder.
-        let (inside, path) = (walk::join(path, b"\x01"), walk::as_path(path));
-        self.exclude.is_match(path) || self.exclude.is_match(walk::as_path(&inside))
-    }
-
-    /// Whether the person wants the sample at `path`.
-    pub fn wants(&self, path: &[u8]) -> bool {
-        let path = walk::as_path(path);
-        (self.include.is_empty() || self.include.is_match(path)) && !self.exclude.is_match(path)
-    }
-}
-
-fn globs(option: &str, patterns: &[String]) -> Result<GlobSet> {
-    let wrong = |error: globset::Error| Error::usage(format!("{option}: {error}"));
-    let mut set = GlobSetBuilder::new();
-    for pattern in patterns {
-        set.add(Glob::new(pattern).map_err(wrong)?);
-    }
-    set.build().map_err(wrong)
 }

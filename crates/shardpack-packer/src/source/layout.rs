@@ -10,8 +10,8 @@ use std::{
 
 use shardpack_format::{Error, size, splits::KNOWN};
 
-use super::Found;
-use crate::{Result, ledger::Fate, source::walk};
+use super::{Found, names};
+use crate::{Result, ledger::Fate};
 
 /// Folders that are shown by name.
 const SHOWN: usize = 5;
@@ -129,7 +129,7 @@ pub(super) fn refuse_one_deep_class(root: &Path, found: &[Found]) -> Result<()> 
         }
     }
     let Some(name) = first.split(|byte| *byte == b'/').next().filter(|_| class.is_some()) else { return Ok(()) };
-    let inside = root.join(walk::as_path(name));
+    let inside = root.join(names::as_path(name));
     Err(Error::usage(format!(
         "all images would be of one class, {}, and lie in folders of it, the first in {}",
         String::from_utf8_lossy(name),
@@ -166,7 +166,7 @@ pub(super) fn refuse_splits_in_classes(root: &Path, found: &[Found]) -> Result<(
         return Ok(());
     }
     let paths: Vec<_> =
-        seen.iter().flat_map(|(class, inside)| inside.iter().map(|name| walk::join(class, name))).collect();
+        seen.iter().flat_map(|(class, inside)| inside.iter().map(|name| names::join(class, name))).collect();
     let (names, one) = (names.into_iter().collect::<Vec<_>>(), paths.iter().collect::<Vec<_>>());
     Err(Error::usage(format!("{} look like splits inside of classes: {}", shown(&names), shown(&one)))
         .in_file(root)

@@ -8,11 +8,15 @@ pub(crate) mod dataset;
 pub mod fraction;
 pub mod given;
 pub mod image_folder;
+mod keep;
 mod layout;
 pub mod list;
 mod merge;
+mod missing_components;
+mod names;
 mod npz;
 mod open;
+pub mod options;
 mod patient;
 pub(crate) mod payload;
 pub mod several;
@@ -35,7 +39,7 @@ use crate::{
     ledger::Unpacked,
     listing::Listing,
     monitor::{Monitor, Silent},
-    source::image_folder::{Options, Splits},
+    source::options::{Options, Splits},
     sys,
 };
 
@@ -54,7 +58,7 @@ pub(crate) const COMPONENT: &str = "component ";
 
 /// Whether `extension`, in lower case and without its dot, is one of an image.
 pub fn is_image_extension(extension: &[u8]) -> bool {
-    walk::EXTENSIONS.iter().any(|known| known.as_bytes() == extension)
+    names::EXTENSIONS.iter().any(|known| known.as_bytes() == extension)
 }
 
 /// Why one sample cannot be had; the policy of `--on-bad` decides what follows.

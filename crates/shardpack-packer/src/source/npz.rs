@@ -11,14 +11,11 @@ use shardpack_format::{
     component::{self, Component, Form, Type},
 };
 
-use super::{
-    FolderReader, Found, ReadError, Refusal,
-    image_folder::{lacking, order},
-};
+use super::{FolderReader, Found, ReadError, Refusal, missing_components::lacking};
 use crate::{
     component_table::{Cell, ComponentTable, Interner},
     foreign::npz::Npz,
-    ledger::{Fate, Unpacked},
+    ledger::{Fate, Unpacked, order},
     listing::Listing,
     monitor::{Monitor, Phase},
 };

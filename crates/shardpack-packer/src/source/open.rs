@@ -15,7 +15,7 @@ use rustix::{
 };
 use shardpack_format::Result;
 
-use super::{ReadError, Refusal, Source, storage, walk};
+use super::{ReadError, Refusal, Source, names, storage, walk};
 use crate::{
     foreign::npz::{self, Npz},
     listing::Listing,
@@ -53,7 +53,7 @@ impl<'a> FolderReader<'a> {
             Some(slot) => {
                 self.folder(slot, folder).and_then(|folder| rustix::fs::openat(folder, name, flags, Mode::empty()))
             }
-            None => rustix::fs::openat(&self.root, walk::join(folder, name).as_slice(), flags, Mode::empty()),
+            None => rustix::fs::openat(&self.root, names::join(folder, name).as_slice(), flags, Mode::empty()),
         };
         if matches!(opened, Err(Errno::STALE)) {
             // The server has forgotten the folder that is kept open; its path may lead there again.
@@ -64,7 +64,7 @@ impl<'a> FolderReader<'a> {
 
     /// The path of the file `name` in the folder of sample `number`.
     fn path(&self, number: u64, name: &[u8]) -> PathBuf {
-        let path = walk::join(&self.listing.folder(number).path, name);
+        let path = names::join(&self.listing.folder(number).path, name);
         self.root_path.join(std::ffi::OsStr::from_bytes(&path))
     }
 

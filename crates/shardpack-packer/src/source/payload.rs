@@ -20,10 +20,9 @@ use shardpack_format::{
 
 use super::{
     Found,
-    image_folder::{Options, Splits},
-    walk::{self, Name},
+    names::{self, Name},
+    options::{Options, Splits},
 };
-use crate::inspect::kind_of_extension;
 
 /// Extensions of what is said of files more often than it is a sample by itself.
 const TEXTS: [&str; 8] = ["csv", "json", "md", "tsv", "txt", "xml", "yaml", "yml"];
@@ -82,8 +81,8 @@ impl Payloads {
     /// Whether a file called `name` is a payload.
     pub fn takes(&self, name: &[u8]) -> bool {
         match self.patterns.is_empty() {
-            true => walk::is_image(name),
-            false => self.set.is_match(walk::as_path(name)),
+            true => names::is_image(name),
+            false => self.set.is_match(names::as_path(name)),
         }
     }
 
@@ -100,7 +99,7 @@ impl Payloads {
 
 /// Whether files of this extension, in lower case, are images.
 fn is_image(extension: &str) -> bool {
-    kind_of_extension(extension).is_some_and(|kind| kind != Kind::Npy)
+    Kind::of_extension(extension).is_some_and(|kind| kind != Kind::Npy)
 }
 
 /// What the samples of a list are, where none of those that were looked at begins as an image does: what their files'
@@ -159,7 +158,7 @@ impl Seen {
         for entry in entries.flatten() {
             let (name, path) = (entry.file_name(), entry.path());
             let name = name.as_bytes();
-            if matches!(walk::classify(name, |_| false), Name::Hidden | Name::System) {
+            if matches!(names::classify(name, |_| false), Name::Hidden | Name::System) {
                 continue;
             }
             let is_folder = match entry.file_type() {
@@ -177,10 +176,10 @@ impl Seen {
             self.stems += 1;
             let name = |(stem, extension): &(Vec<u8>, String)| [stem, b".".as_slice(), extension.as_bytes()].concat();
             if group.iter().filter(|one| payloads.takes(&name(one))).count() > 1 {
-                self.twice.get_or_insert_with(|| folder.join(walk::as_path(&group[0].0)));
+                self.twice.get_or_insert_with(|| folder.join(names::as_path(&group[0].0)));
             }
             for one @ (_, extension) in group {
-                let file = || folder.join(walk::as_path(&name(one)));
+                let file = || folder.join(names::as_path(&name(one)));
                 self.first.entry(extension.to_ascii_lowercase()).or_insert_with(file);
                 *self.extensions.entry(extension.clone()).or_default() += 1;
             }
@@ -234,7 +233,7 @@ pub(super) fn is_text(name: &str) -> bool {
 /// When there are no images and several kinds of files, or nobody can tell which file of several is the payload.
 pub(super) fn told(root: &Path, found: &[Found], options: &Options) -> Result<Option<(Options, Vec<String>)>> {
     // A folder that cannot be looked at says nothing of what it holds; an image that cannot be packed is one.
-    let has_images = |one: &Found| one.unpacked.iter().any(|unpacked| walk::is_image(&unpacked.path));
+    let has_images = |one: &Found| one.unpacked.iter().any(|unpacked| names::is_image(&unpacked.path));
     let is_empty = found.iter().all(|one| one.listing.is_empty() && !has_images(one));
     let guesses =
         options.guess && is_empty && options.files.is_empty() && !matches!(options.splits, Splits::Compared(_));

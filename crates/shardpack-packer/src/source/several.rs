@@ -7,13 +7,14 @@ use std::{collections::BTreeSet, sync::Arc};
 use shardpack_format::{
     Error, Result,
     component::{self, Component, Type},
-    splits,
+    help, splits,
 };
 
 use super::{
     Found, Origin,
-    image_folder::{Options, Splits, lacking},
     merge::{self, Named},
+    missing_components::lacking,
+    options::{Options, Splits},
 };
 use crate::monitor::Monitor;
 
@@ -121,7 +122,7 @@ impl Several {
                 let class_of = |class: u32| numbers.get(class as usize).copied().flatten();
                 one.listing = Arc::new(one.listing.chosen(&classes, class_of, |_| true));
                 one.unpacked.iter_mut().for_each(|unpacked| unpacked.class = unpacked.class.and_then(class_of));
-                one.unpacked.sort_by(super::image_folder::order);
+                one.unpacked.sort_by(crate::ledger::order);
             }
         }
         Ok(all)
@@ -196,7 +197,7 @@ pub(crate) fn check_shared(source: &Origin, found: &[Found]) -> Result<()> {
                 name(&own)
             ))
             .in_file(source.part(one.split.as_deref())?.path())
-            .help(crate::survey::MAP_CLASSES));
+            .help(help::MAP_CLASSES));
         }
     }
     Ok(())

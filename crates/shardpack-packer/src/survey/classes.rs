@@ -10,13 +10,13 @@ use std::{
 };
 
 use serde_json::Value;
-use shardpack_format::{Error, Result};
+use shardpack_format::{Error, Result, help};
 
 use super::Choice;
 use crate::{
-    ledger::{Fate, Unpacked},
+    ledger::{Fate, Unpacked, order},
     listing::OwnOrder,
-    source::{Found, image_folder::order},
+    source::Found,
 };
 
 /// Names of classes in the order of their labels.
@@ -150,7 +150,7 @@ pub(super) fn apply(found: &mut [Found], choice: &Choice) -> Result<()> {
                 "--classes has none of the {classes_of_source} classes of the source: the first there is {ours:?}, here {theirs:?}"
             ),
         };
-        return Err(Error::usage(what).help(super::MAP_CLASSES));
+        return Err(Error::usage(what).help(help::MAP_CLASSES));
     }
     if let Some(map) = map {
         let lost = map.keys().filter(|name| !old.contains(name)).count();

@@ -25,14 +25,11 @@ pub use classes::{ClassList, ClassMap};
 pub(crate) use parallel_reads::ImageReader;
 
 use crate::{
-    ledger::{Fate, Unpacked},
+    ledger::{Fate, Unpacked, order},
     listing::Listing,
     monitor::Monitor,
-    source::{Found, Origin, image_folder::order},
+    source::{Found, Origin},
 };
-
-/// What to do where classes of one side have other names than those of the other.
-pub(crate) const MAP_CLASSES: &str = "--class-map FILE says which old names are which new ones";
 
 /// What a person says about what goes in. By default everything does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

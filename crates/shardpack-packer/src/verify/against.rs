@@ -28,7 +28,7 @@ use crate::{
     monitor::{Monitor, Phase},
     source::{
         Found, Fractions, Origin, Parted, ReadError, Refusal, Shards, Source,
-        image_folder::{self, Components, Splits},
+        options::{self, Components, Splits},
     },
     sys,
 };
@@ -47,7 +47,7 @@ pub(super) fn discover(
     let payload = choice.as_ref().and_then(|choice| choice.payload.clone());
     let (components, meta, files) =
         choice.map(|choice| (choice.components, choice.json, choice.files)).unwrap_or_default();
-    let options = image_folder::Options {
+    let options = options::Options {
         splits,
         threads: (2 * jobs).max(8),
         no_labels: datasets.iter().all(|dataset| dataset.manifest.classes.is_empty()),
@@ -56,7 +56,7 @@ pub(super) fn discover(
         meta: meta && components.iter().any(Component::is_text),
         files,
         with: components.into_iter().filter(|component| !component.is_text()).collect(),
-        ..image_folder::Options::default()
+        ..options::Options::default()
     };
     source.discover(&options, monitor)
 }

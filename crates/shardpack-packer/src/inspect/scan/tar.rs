@@ -13,15 +13,11 @@ use shardpack_format::{
             {is_lost, is_named_image},
         },
     },
-    image_header::{Header, SNIFF_BYTES},
+    image_header::{Header, Kind, SNIFF_BYTES},
 };
 
 use super::{FIRST_BYTES, FileFacts, Found, HEAD_BYTES, Heads, Picture, Scanned};
-use crate::{
-    foreign::ShardFile,
-    inspect::{Tar, images::kind_of_extension},
-    sys,
-};
+use crate::{foreign::ShardFile, inspect::Tar, sys};
 
 /// Longest label that is read; Python's `int` takes spaces around it.
 const LABEL_BYTES: u64 = 64;
@@ -86,7 +82,7 @@ fn last_extension(extension: &[u8]) -> &[u8] {
 pub(in crate::inspect) fn is_image(extension: &[u8]) -> bool {
     let last = last_extension(extension).to_ascii_lowercase();
     matches!(&*last, b"img" | b"image")
-        || std::str::from_utf8(&last).is_ok_and(|last| kind_of_extension(last).is_some())
+        || std::str::from_utf8(&last).is_ok_and(|last| Kind::of_extension(last).is_some())
 }
 
 /// Whether it is what readers take for the label.

@@ -26,7 +26,7 @@ use shardpack_format::{Error, ErrorKind, Result, component::Component, manifest}
 
 use super::{
     Found,
-    image_folder::{Options, Splits},
+    options::{Options, Splits},
 };
 use crate::{
     foreign,

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use shardpack_format::formats::foreign::{Label, Wanted};
 
 use super::{super::classes::Words, File, Scanned};
-use crate::{foreign::key_class::folder, source::image_folder::SPLITS};
+use crate::{foreign::key_class::folder, source::options::SPLITS};
 
 /// What folders of names are.
 #[derive(Default)]

@@ -22,7 +22,7 @@ use crate::{
     component_table::{Cell, ComponentTable, Interner},
     source::{
         COMPONENT,
-        image_folder::{Components, Options},
+        options::{Components, Options},
         payload::is_text,
     },
 };

@@ -30,11 +30,13 @@ use shardpack_reader::is_unfinished;
 use super::{
     Found,
     classes::{Classes, Collector, Said, Words},
-    image_folder::{Components, Keep, Options, SPLITS, Splits, lacking, order},
+    keep::Keep,
+    missing_components::lacking,
+    options::{Components, Options, SPLITS, Splits},
 };
 use crate::{
     foreign::{Kind, ShardFile, files, lmdb},
-    ledger::{Fate, Unpacked},
+    ledger::{Fate, Unpacked, order},
     monitor::{Monitor, Phase},
 };
 pub use open::ShardReader;

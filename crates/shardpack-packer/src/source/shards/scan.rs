@@ -12,7 +12,7 @@ use shardpack_format::{
 use super::{
     super::{
         classes::{Said, Words},
-        image_folder::Options,
+        options::Options,
     },
     components::Fields,
 };

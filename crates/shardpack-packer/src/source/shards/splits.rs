@@ -5,7 +5,7 @@ use std::path::Path;
 use shardpack_format::{Error, ErrorKind, Result, formats::foreign::Wanted};
 
 use super::{
-    super::image_folder::{SPLITS, Splits},
+    super::options::{SPLITS, Splits},
     File,
 };
 use crate::{

@@ -6,7 +6,7 @@ use super::{Options, Walked, decode, of_sample};
 use crate::{
     foreign::{ShardFile, hdf5},
     monitor::Monitor,
-    source::image_folder::SPLITS,
+    source::options::SPLITS,
 };
 
 /// What an image whose field has no name is called in messages.

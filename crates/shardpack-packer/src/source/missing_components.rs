@@ -1,0 +1,18 @@
+//! Samples that lack a component which others have.
+
+use shardpack_format::component::Component;
+
+use crate::listing::Listing;
+
+/// How many samples, each of them a `noun`, lack what others have beside them.
+pub(super) fn lacking(listing: &Listing, noun: &str) -> Vec<String> {
+    let components = listing.components();
+    let lacking = |(which, kind): (usize, &Component)| {
+        let cells = components.cells.iter().skip(which).step_by(components.kinds.len());
+        let without = cells.filter(|cell| cell.length().is_none()).count() as u64;
+        let all = if without == listing.len() { ": none has one" } else { "" };
+        (without > 0)
+            .then(|| format!("{without} of {} {noun}s without {} beside them{all}", listing.len(), kind.name()))
+    };
+    components.kinds.iter().enumerate().filter_map(lacking).collect()
+}

@@ -1,0 +1,67 @@
+//! Names of what lies in folders: which are images, which nobody means, and the paths that they make.
+
+use std::path::Path;
+
+/// torchvision's list (0.29, `IMG_EXTENSIONS`).
+pub const EXTENSIONS: [&str; 9] = ["jpg", "jpeg", "png", "ppm", "bmp", "pgm", "tif", "tiff", "webp"];
+
+/// What an entry of a folder is, by its name alone.
+pub(super) enum Name {
+    Hidden,
+    /// Files that systems leave in folders.
+    System,
+    /// An image, or what else a person has said that samples are.
+    Payload,
+    Other,
+}
+
+/// What the entry called `name` is, where `is_payload` tells the names of payloads.
+pub(super) fn classify(name: &[u8], is_payload: impl Fn(&[u8]) -> bool) -> Name {
+    match name {
+        [b'.', ..] => Name::Hidden,
+        _ if [b"thumbs.db".as_slice(), b"desktop.ini"].iter().any(|s| s.eq_ignore_ascii_case(name)) => Name::System,
+        _ if is_payload(name) => Name::Payload,
+        _ => Name::Other,
+    }
+}
+
+/// Whether the name is one of an image.
+pub(super) fn is_image(name: &[u8]) -> bool {
+    let extension = name.rsplit_once_byte(b'.').map(|(_, extension)| extension);
+    extension.is_some_and(|extension| EXTENSIONS.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(extension)))
+}
+
+trait RSplitOnce {
+    fn rsplit_once_byte(&self, byte: u8) -> Option<(&[u8], &[u8])>;
+}
+
+impl RSplitOnce for [u8] {
+    fn rsplit_once_byte(&self, byte: u8) -> Option<(&[u8], &[u8])> {
+        let at = self.iter().rposition(|b| *b == byte)?;
+        Some((&self[..at], &self[at + 1..]))
+    }
+}
+
+/// Why a file that is no image is passed over.
+pub(super) fn other_reason(name: &[u8]) -> String {
+    match name.rsplit_once_byte(b'.') {
+        Some((stem, extension)) if !stem.is_empty() && extension.len() <= 16 => {
+            format!("extension .{}", String::from_utf8_lossy(extension).to_lowercase())
+        }
+        _ => "no extension".to_owned(),
+    }
+}
+
+/// The path of `name` in `folder`, which is empty for the root.
+pub(super) fn join(folder: &[u8], name: &[u8]) -> Vec<u8> {
+    match folder {
+        [] => name.to_vec(),
+        _ => [folder, b"/", name].concat(),
+    }
+}
+
+/// The path that these bytes are.
+pub(super) fn as_path(bytes: &[u8]) -> &Path {
+    use std::os::unix::ffi::OsStrExt;
+    Path::new(std::ffi::OsStr::from_bytes(bytes))
+}
