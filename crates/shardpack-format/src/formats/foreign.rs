@@ -4,13 +4,10 @@
 //! step goes forward; names in a file are names and never opened; what is wrong with one record is in that record, and
 //! the walk goes on; an error ends it, for where the next record begins is unknown then.
 
-use std::{
-    borrow::Cow,
-    collections::BTreeMap,
-    fs::File,
-    io::{self, BufReader, Cursor, Read, Seek, SeekFrom},
-    ops::Range,
-};
+mod input;
+mod plain;
+
+use std::{borrow::Cow, collections::BTreeMap, ops::Range};
 
 use serde::{Deserialize, Serialize};
 
@@ -18,81 +15,8 @@ use crate::{
     Error, Result,
     component::{Component, Form},
 };
-
-/// Bytes that can be passed over without being looked at.
-pub trait Skip: Read {
-    /// Goes forward by `bytes`. This default reads them and fails with `UnexpectedEof` where they end early; a file
-    /// seeks, which succeeds beyond its end too, so its length has to be checked before.
-    fn skip(&mut self, bytes: u64) -> io::Result<()> {
-        let passed = io::copy(&mut Read::take(&mut *self, bytes), &mut io::sink())?;
-        if passed == bytes { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
-    }
-}
-
-impl Skip for &[u8] {
-    fn skip(&mut self, bytes: u64) -> io::Result<()> {
-        let at = usize::try_from(bytes).unwrap_or(usize::MAX);
-        let (_, rest) = self.split_at_checked(at).ok_or(io::ErrorKind::UnexpectedEof)?;
-        *self = rest;
-        Ok(())
-    }
-}
-
-impl<T: AsRef<[u8]>> Skip for Cursor<T> {
-    fn skip(&mut self, bytes: u64) -> io::Result<()> {
-        let end = self.position().checked_add(bytes).filter(|end| *end <= self.get_ref().as_ref().len() as u64);
-        self.set_position(end.ok_or(io::ErrorKind::UnexpectedEof)?);
-        Ok(())
-    }
-}
-
-impl Skip for File {
-    fn skip(&mut self, bytes: u64) -> io::Result<()> {
-        self.seek(SeekFrom::Current(seekable(bytes)?)).map(|_| ())
-    }
-}
-
-impl Skip for BufReader<File> {
-    fn skip(&mut self, bytes: u64) -> io::Result<()> {
-        self.seek_relative(seekable(bytes)?)
-    }
-}
-
-impl<S: Skip + ?Sized> Skip for Box<S> {
-    fn skip(&mut self, bytes: u64) -> io::Result<()> {
-        (**self).skip(bytes)
-    }
-}
-
-fn seekable(bytes: u64) -> io::Result<i64> {
-    i64::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput.into())
-}
-
-/// A source that can only be read through, such as a decompressor.
-pub struct Sequential<R>(pub R);
-
-impl<R: Read> Read for Sequential<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.read(buffer)
-    }
-}
-
-impl<R: Read> Skip for Sequential<R> {}
-
-/// Where a file's bytes come from.
-pub struct Input {
-    /// The bytes, unpacked, from the first on; offsets count from there.
-    pub bytes: Box<dyn Skip>,
-    /// Their number, where it is known: nothing is read or believed beyond it. It may be `None` only where
-    /// [`Skip::skip`] notices the end, which that of a file does not.
-    pub total_bytes: Option<u64>,
-}
-
-impl std::fmt::Debug for Input {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Input").field("total_bytes", &self.total_bytes).finish_non_exhaustive()
-    }
-}
+pub use input::{Input, Sequential, Skip, append, fill, unreadable};
+pub use plain::Plain;
 
 /// What a user said of records whose fields have names: features, columns, extensions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -299,62 +223,6 @@ impl Record {
     }
 }
 
-/// A value that is neither bytes nor text, or one of several: as text that says all of it.
-///
-/// It is JSON; numbers that are none, which JSON has not, are spelled as Python's `json` and `float` take them.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Plain<'a> {
-    /// Nothing.
-    Null,
-    /// Yes or no.
-    Bool(bool),
-    /// A whole number.
-    Whole(i128),
-    /// A number of 32 bits.
-    Single(f32),
-    /// A number of 64 bits.
-    Double(f64),
-    /// Text.
-    Text(&'a str),
-}
-
-impl Plain<'_> {
-    /// Longest list that is made text of, in values: far more than bounding boxes or embeddings have, few enough to be in memory.
-    pub const MOST_VALUES: usize = 1 << 18;
-
-    /// Appends it to `out`.
-    pub fn write(self, out: &mut Vec<u8>) {
-        let real = |number: &dyn std::fmt::Debug, is_finite: bool, is_number: bool, is_negative: bool| match () {
-            // As few digits as tell it from others of its width.
-            () if is_finite => format!("{number:?}"),
-            () if !is_number => "NaN".to_owned(),
-            () if is_negative => "-Infinity".to_owned(),
-            () => "Infinity".to_owned(),
-        };
-        let text = match self {
-            Self::Null => "null".to_owned(),
-            Self::Bool(yes) => yes.to_string(),
-            Self::Whole(number) => number.to_string(),
-            Self::Single(number) => real(&number, number.is_finite(), !number.is_nan(), number < 0.0),
-            Self::Double(number) => real(&number, number.is_finite(), !number.is_nan(), number < 0.0),
-            Self::Text(text) => serde_json::Value::from(text).to_string(),
-        };
-        out.extend_from_slice(text.as_bytes());
-    }
-
-    /// Appends a list to `out`: `[1,2]`.
-    pub fn write_list<'v>(values: impl Iterator<Item = Plain<'v>>, out: &mut Vec<u8>) {
-        out.push(b'[');
-        for (number, value) in values.enumerate() {
-            if number > 0 {
-                out.push(b',');
-            }
-            value.write(out);
-        }
-        out.push(b']');
-    }
-}
-
 /// Walks the records of a shard in the order in which they lie.
 pub trait Walk {
     /// The next record, its checksums compared; `None` behind the last.
@@ -448,40 +316,6 @@ pub trait Foreign: Send + Sync {
     /// Says why it is damaged.
     fn component(&self, _fetched: &[u8], recipe: u32) -> Result<Vec<u8>> {
         Err(Error::data(format!("no component is made by recipe {recipe}")))
-    }
-}
-
-/// Fills `buffer` as far as `inner` goes; says how far.
-///
-/// # Errors
-/// The first of `inner` that is no interruption.
-pub fn fill(inner: &mut (impl Read + ?Sized), buffer: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match inner.read(&mut buffer[filled..]) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(filled)
-}
-
-/// Appends up to `bytes` to `out`, which grows with what comes, not with what is promised; says how many came.
-///
-/// # Errors
-/// The first of `inner`.
-pub fn append(inner: &mut (impl Read + ?Sized), bytes: u64, out: &mut Vec<u8>) -> io::Result<u64> {
-    Read::take(inner, bytes).read_to_end(out).map(|read| read as u64)
-}
-
-/// What an error while reading at `offset` says: a decompressor tells by an error without a number from the system that
-/// its input is damaged.
-pub fn unreadable(error: io::Error, offset: u64) -> Error {
-    match error.raw_os_error() {
-        Some(_) => Error::io("cannot read", error).at_byte(offset),
-        None => Error::data(format!("cannot read: {error}")).at_byte(offset),
     }
 }
 

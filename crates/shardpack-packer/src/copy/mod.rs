@@ -9,9 +9,11 @@
 //! cache; the bytes written do not depend on the number of threads. A shard in which a sample turns out to be bad is
 //! never sealed with a hole: it is packed again without that sample, or not at all.
 
+mod memory;
 mod record;
 mod sealer;
 mod sink;
+mod span;
 mod window;
 
 use std::{
@@ -26,25 +28,22 @@ use std::{
 };
 
 use rayon::prelude::*;
-use shardpack_format::{Error, Result, formats::Format, index::Index, sample::Row, size};
+use shardpack_format::{Error, Result, formats::Format, index::Index, sample::Row};
 
 use crate::{
     monitor::Monitor,
-    plan::{Compression, Plan, Scratch},
+    plan::{Plan, Scratch},
     source::{ReadError, Refusal, Source, storage::ReadOrder},
     sys,
 };
+pub(crate) use memory::{fit, fit_any};
 pub(crate) use record::Place;
 use record::Renderer;
 use sink::{Hashed, Sink};
+use span::Span;
 
 pub use sealer::{Sealed, recall};
 pub(crate) use sealer::{index_file, ledger_part};
-
-/// Bytes of records in a span: small against a shard, large against its two ragged ends.
-const SPAN_BYTES: u64 = 8 << 20;
-/// The stream buffer is written out when it holds this much: half of a usual L2 cache.
-const FLUSH_BYTES: usize = 256 << 10;
 
 /// What to do about a sample that cannot be packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,30 +83,6 @@ pub struct Outcome {
     pub shards: BTreeMap<usize, Sealed>,
     /// Samples that were not packed: number in the listing, and why.
     pub bad: BTreeMap<u64, Refusal>,
-}
-
-/// Consecutive samples of one shard.
-#[derive(Clone, Copy, Debug)]
-struct Span {
-    shard: usize,
-    /// Its place among the spans of its shard.
-    number: usize,
-    /// Position of its first sample.
-    first: u64,
-    samples: u64,
-    /// Where its first record starts in the shard.
-    offset: u64,
-    records_bytes: u64,
-    /// Length of the whole shard.
-    content_bytes: u64,
-    last: bool,
-}
-
-impl Span {
-    /// Where its first byte lies in the shard: what stands before the first record belongs to the first span.
-    fn start(&self) -> u64 {
-        if self.number == 0 { 0 } else { self.offset }
-    }
 }
 
 /// What an earlier pass over a shard has found out about its samples, by position.
@@ -151,31 +126,6 @@ pub(crate) fn head_of(format: &dyn Format, index: &Index<Vec<u8>>) -> Result<Vec
     Ok(head)
 }
 
-/// How many buffers for samples of `plan` fit `memory_bytes`; at least one.
-///
-/// # Errors
-/// When not even one does.
-pub(crate) fn fit(plan: &Plan, memory_bytes: u64) -> Result<usize> {
-    let buffer = FLUSH_BYTES as u64 + u64::from(plan.longest_record_bytes);
-    match memory_bytes / buffer {
-        0 => Err(too_little(memory_bytes, "the longest sample alone takes", buffer)),
-        fit => Ok(usize::try_from(fit).unwrap_or(usize::MAX)),
-    }
-}
-
-/// Fails where no sample at all fits, however short it will be.
-pub(crate) fn fit_any(memory_bytes: u64) -> Result<()> {
-    match memory_bytes <= FLUSH_BYTES as u64 {
-        true => Err(too_little(memory_bytes, "any sample takes more than", FLUSH_BYTES as u64)),
-        false => Ok(()),
-    }
-}
-
-fn too_little(memory_bytes: u64, what: &str, needed: u64) -> Error {
-    Error::usage(format!("--memory {}: {what} {}", size::text(memory_bytes), size::text(needed)))
-        .help(format!("use --memory {}MiB or more", needed.div_ceil(1 << 20)))
-}
-
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -187,7 +137,7 @@ impl<'a> Copy<'a> {
     /// When the machine is not right. Bad samples are no error here.
     pub fn run(&self, sealed: BTreeMap<usize, Sealed>) -> Result<Outcome> {
         let todo: Vec<usize> = (0..self.plan.shards.len()).filter(|shard| !sealed.contains_key(shard)).collect();
-        let spans = todo.par_iter().map(|shard| self.split(*shard)).collect::<Result<Vec<_>>>()?;
+        let spans = todo.par_iter().map(|shard| span::split(self.plan, *shard)).collect::<Result<Vec<_>>>()?;
         let opens = spans.iter().map(|spans| Open { spans_left: spans.len(), ..Open::default() });
         let (send, receive) = mpsc::sync_channel(4);
         let run = Run {
@@ -214,45 +164,6 @@ impl<'a> Copy<'a> {
             Some(error) => Err(error),
             None => Ok(run.outcome.into_inner().unwrap_or_else(PoisonError::into_inner)),
         }
-    }
-
-    /// Cuts a shard into spans. A compressed shard is one: where its bytes go is known only one after the other.
-    fn split(&self, shard: usize) -> Result<Vec<Span>> {
-        let planned = self.plan.shards[shard];
-        let whole = Span {
-            shard,
-            number: 0,
-            first: planned.first,
-            samples: planned.samples,
-            offset: self.plan.format().head_bytes(planned.samples),
-            records_bytes: planned.records_bytes,
-            content_bytes: self.plan.content_bytes(&planned),
-            last: true,
-        };
-        if self.plan.options.compression != Compression::None {
-            return Ok(vec![whole]);
-        }
-        let mut scratch = Scratch::default();
-        let mut spans: Vec<Span> = Vec::new();
-        let mut span = Span { samples: 0, records_bytes: 0, last: false, ..whole };
-        for position in planned.positions() {
-            if span.records_bytes >= SPAN_BYTES {
-                spans.push(span);
-                span = Span {
-                    number: span.number + 1,
-                    first: position,
-                    samples: 0,
-                    offset: span.offset + span.records_bytes,
-                    records_bytes: 0,
-                    ..span
-                };
-            }
-            let layout = self.plan.layout_of(self.plan.sample_at(position), &mut scratch)?;
-            span.samples += 1;
-            span.records_bytes += u64::from(layout.record_bytes);
-        }
-        spans.push(Span { last: true, ..span });
-        Ok(spans)
     }
 
     /// Threads that may each hold a buffer within the budget.

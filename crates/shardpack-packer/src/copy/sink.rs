@@ -14,7 +14,7 @@ use shardpack_format::{
     seekable::SeekTable,
 };
 
-use super::FLUSH_BYTES;
+use super::memory::FLUSH_BYTES;
 use crate::{
     plan::{Compression, Plan},
     sys,

@@ -1,6 +1,7 @@
 use super::{cuts::MOST_SHARDS, *};
 use crate::listing::{Folder, FolderSamples};
 use proptest::prelude::*;
+use shardpack_format::formats::Choice;
 use std::sync::Arc;
 
 pub(crate) fn options(cut: Cut) -> Options {

@@ -1,6 +1,11 @@
 //! Samples to TFRecords: exactly as long as the layout says, features in the order of their keys.
 
+mod out;
+mod recipes;
+
 use std::{borrow::Cow, collections::BTreeMap};
+
+use out::Out;
 
 use super::{
     example::{self, Example},
@@ -97,7 +102,13 @@ impl TfRecord {
         }];
         components.extend(choice.components.iter().map(|one| one.name().to_owned()));
         let mut encodings = vec![Encoding::Content; components.len()];
-        let mut parsed: Vec<String> = entries.iter().filter_map(|(key, entry)| parsed_own(key, *entry)).collect();
+        let mut parsed: Vec<String> = entries
+            .iter()
+            .filter_map(|(key, entry)| match entry {
+                Entry::Own(feature) => Some(recipes::parsed_own(key, *feature)),
+                _ => None,
+            })
+            .collect();
         let has_values = choice.columns().iter().any(|(_, one, _)| one.kind().is_some());
         for (number, one, name) in choice.columns() {
             let Some(kind) = one.kind() else {
@@ -431,39 +442,13 @@ impl Format for TfRecord {
 
     fn recipes(&self, folder: &str, name: &str, shards: u64, _: bool) -> Vec<(&'static str, String)> {
         let files = format!("{folder}/{name}-*-of-{shards:05}");
-        let records = format!("tf.data.TFRecordDataset(sorted(tf.io.gfile.glob(\"{files}\")))");
         if let Some(parsed) = &self.parsed {
-            let parse = format!("tf.io.parse_single_example(record, {{{parsed}}})");
-            return vec![("tf.data", format!("{records}.map(lambda record: {parse})"))];
+            return recipes::values(&files, parsed);
         }
         let key = |own| self.entries.iter().find(|(_, entry)| *entry == Entry::Own(own)).map_or("", |(key, _)| key);
-        let payload = self.components.first().map_or("", String::as_str);
-        let mut features = vec![format!("\"{payload}\": tfrec.FixedLenFeature((), tfrec.string, \"\")")];
-        if self.writes(Feature::Label) {
-            features.push(format!("\"{}\": tfrec.FixedLenFeature([1], tfrec.int64, -1)", key(Feature::Label)));
-        }
-        vec![
-            ("tf.data", records),
-            (
-                "DALI",
-                format!(
-                    "fn.readers.tfrecord(path=sorted(glob.glob(\"{files}\")), \
-                     index_path=sorted(glob.glob(\"{files}.idx\")), features={{{}}})",
-                    features.join(", ")
-                ),
-            ),
-        ]
+        let label = self.writes(Feature::Label).then(|| key(Feature::Label));
+        recipes::images(&files, self.components.first().map_or("", String::as_str), label)
     }
-}
-
-/// How TensorFlow parses a feature of ours.
-fn parsed_own(key: &str, entry: Entry) -> Option<String> {
-    let Entry::Own(feature) = entry else { return None };
-    let of = match feature {
-        Feature::Label | Feature::Height | Feature::Width => "tf.int64",
-        _ => "tf.string",
-    };
-    Some(format!("\"{key}\": tf.io.FixedLenFeature([], {of})"))
 }
 
 fn feature(key: &str) -> Result<Feature> {
@@ -500,50 +485,6 @@ fn format_name(kind: Kind) -> &'static str {
 
 fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// The data of a record, filled from its start; what does not fit is remembered and left out.
-struct Out<'r> {
-    rest: &'r mut [u8],
-    is_short: bool,
-}
-
-impl Out<'_> {
-    fn skip(&mut self, bytes: usize) {
-        match std::mem::take(&mut self.rest).split_at_mut_checked(bytes) {
-            Some((_, rest)) => self.rest = rest,
-            None => self.is_short = true,
-        }
-    }
-
-    fn put(&mut self, bytes: &[u8]) {
-        match self.rest.get_mut(..bytes.len()) {
-            Some(room) => room.copy_from_slice(bytes),
-            None => self.is_short = true,
-        }
-        self.skip(bytes.len());
-    }
-
-    /// A tag, and the length of what follows.
-    fn tagged(&mut self, tag: u8, content_bytes: u64) {
-        self.put(&[tag]);
-        self.varint(content_bytes, varint_bytes(content_bytes));
-    }
-
-    /// The first field of a message: these bytes.
-    fn bytes(&mut self, content: &[u8]) {
-        self.tagged(TAG_FIRST, content.len() as u64);
-        self.put(content);
-    }
-
-    /// `number` as a varint of so many bytes, which are enough for it.
-    fn varint(&mut self, mut number: u64, bytes: u64) {
-        for left in (0..bytes).rev() {
-            let more = if left > 0 { 0x80 } else { 0 };
-            self.put(&[(number & 0x7f) as u8 | more]);
-            number >>= 7;
-        }
-    }
 }
 
 #[cfg(test)]

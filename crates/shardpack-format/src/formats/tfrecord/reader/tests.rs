@@ -1,13 +1,16 @@
 use std::io::Cursor;
 
 use super::*;
-use crate::formats::{
-    Format,
-    foreign::Sequential,
-    tfrecord::{
-        layout::{field_bytes, masked_crc, varint_bytes},
-        writer::tests as writer,
+use crate::{
+    formats::{
+        Format,
+        foreign::{Label, Other, Sequential},
+        tfrecord::{
+            layout::{field_bytes, masked_crc, varint_bytes},
+            writer::tests as writer,
+        },
     },
+    image_header::Kind,
 };
 use proptest::prelude::*;
 

@@ -1,0 +1,119 @@
+//! Bytes of a file as a walk takes them: from the first on, read or passed over.
+//!
+//! Holds at all times: what is read grows with what comes, never with what is promised.
+
+use std::{
+    fs::File,
+    io::{self, BufReader, Cursor, Read, Seek, SeekFrom},
+};
+
+use crate::Error;
+
+/// Bytes that can be passed over without being looked at.
+pub trait Skip: Read {
+    /// Goes forward by `bytes`. This default reads them and fails with `UnexpectedEof` where they end early; a file
+    /// seeks, which succeeds beyond its end too, so its length has to be checked before.
+    fn skip(&mut self, bytes: u64) -> io::Result<()> {
+        let passed = io::copy(&mut Read::take(&mut *self, bytes), &mut io::sink())?;
+        if passed == bytes { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    }
+}
+
+impl Skip for &[u8] {
+    fn skip(&mut self, bytes: u64) -> io::Result<()> {
+        let at = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let (_, rest) = self.split_at_checked(at).ok_or(io::ErrorKind::UnexpectedEof)?;
+        *self = rest;
+        Ok(())
+    }
+}
+
+impl<T: AsRef<[u8]>> Skip for Cursor<T> {
+    fn skip(&mut self, bytes: u64) -> io::Result<()> {
+        let end = self.position().checked_add(bytes).filter(|end| *end <= self.get_ref().as_ref().len() as u64);
+        self.set_position(end.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+}
+
+impl Skip for File {
+    fn skip(&mut self, bytes: u64) -> io::Result<()> {
+        self.seek(SeekFrom::Current(seekable(bytes)?)).map(|_| ())
+    }
+}
+
+impl Skip for BufReader<File> {
+    fn skip(&mut self, bytes: u64) -> io::Result<()> {
+        self.seek_relative(seekable(bytes)?)
+    }
+}
+
+impl<S: Skip + ?Sized> Skip for Box<S> {
+    fn skip(&mut self, bytes: u64) -> io::Result<()> {
+        (**self).skip(bytes)
+    }
+}
+
+fn seekable(bytes: u64) -> io::Result<i64> {
+    i64::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput.into())
+}
+
+/// A source that can only be read through, such as a decompressor.
+pub struct Sequential<R>(pub R);
+
+impl<R: Read> Read for Sequential<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
+    }
+}
+
+impl<R: Read> Skip for Sequential<R> {}
+
+/// Where a file's bytes come from.
+pub struct Input {
+    /// The bytes, unpacked, from the first on; offsets count from there.
+    pub bytes: Box<dyn Skip>,
+    /// Their number, where it is known: nothing is read or believed beyond it. It may be `None` only where
+    /// [`Skip::skip`] notices the end, which that of a file does not.
+    pub total_bytes: Option<u64>,
+}
+
+impl std::fmt::Debug for Input {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Input").field("total_bytes", &self.total_bytes).finish_non_exhaustive()
+    }
+}
+
+/// Fills `buffer` as far as `inner` goes; says how far.
+///
+/// # Errors
+/// The first of `inner` that is no interruption.
+pub fn fill(inner: &mut (impl Read + ?Sized), buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match inner.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+/// Appends up to `bytes` to `out`, which grows with what comes, not with what is promised; says how many came.
+///
+/// # Errors
+/// The first of `inner`.
+pub fn append(inner: &mut (impl Read + ?Sized), bytes: u64, out: &mut Vec<u8>) -> io::Result<u64> {
+    Read::take(inner, bytes).read_to_end(out).map(|read| read as u64)
+}
+
+/// What an error while reading at `offset` says: a decompressor tells by an error without a number from the system that
+/// its input is damaged.
+pub fn unreadable(error: io::Error, offset: u64) -> Error {
+    match error.raw_os_error() {
+        Some(_) => Error::io("cannot read", error).at_byte(offset),
+        None => Error::data(format!("cannot read: {error}")).at_byte(offset),
+    }
+}

@@ -1,0 +1,269 @@
+//! Which features of an example are its image, its label, its class and its name, and what the others are.
+//!
+//! Holds at all times: an image is told by its content, and names choose among several; where several could be meant, text says so.
+
+use std::ops::Range;
+
+use super::{
+    super::{
+        example::{Example, Kind as ListKind, List, Value},
+        layout::HEAD_BYTES,
+        pixels,
+    },
+    values,
+};
+use crate::{
+    formats::foreign::{Label, Other, Record, Wanted},
+    image_header::{Kind, SNIFF_BYTES},
+};
+
+/// Where the image is looked for, in this order, before all lists of bytes are looked at.
+const IMAGES: &[&str] = &["image/encoded", "image", "image_raw", "jpeg", "png"];
+/// Where the label is looked for, in this order.
+const LABELS: &[&str] = &["image/class/label", "label", "labels", "class", "cls", "target", "image/label"];
+/// Those whose text is a class: a text `target` may be any.
+const WORD_LABELS: [&str; 5] = ["image/class/label", "label", "labels", "class", "cls"];
+/// Where the writer has label, name of the class and file name of samples that are no images.
+const PLAIN: [&str; 3] = ["class/label", "class/text", "filename"];
+/// What several labels are called as a component.
+const LABELS_NAME: &str = "labels";
+/// Where the name of the class is looked for, in this order.
+const CLASSES: &[&str] = &["image/class/text", "image/class/synset"];
+/// Where the name of the image file is looked for, in this order.
+const FILENAMES: &[&str] = &["image/filename", "filename"];
+
+/// The image of an example.
+pub(super) struct Found<'a> {
+    pub key: &'a [u8],
+    /// Where it lies in the data, or the pixels that it is made of.
+    pub place: Range<usize>,
+    /// What stands before pixels in their file; empty before an image that is one.
+    pub head: Vec<u8>,
+}
+
+/// The image of an example, by its content; names choose among several. `None` where nothing is one, text where something may be.
+pub(super) fn image<'a>(example: &Example<'a>, data: &[u8], wanted: &Wanted) -> Result<Option<Found<'a>>, String> {
+    let named = |name: &str| example.iter().find(|(key, _)| *key == name.as_bytes());
+    let is_file = |place: &Range<usize>| {
+        let bytes = data.get(place.clone()).unwrap_or_default();
+        Kind::of(&bytes[..bytes.len().min(SNIFF_BYTES)]) != Kind::Unknown
+    };
+    let head = |key: &[u8], place: &Range<usize>| match is_file(place) {
+        true => None,
+        false => pixels::head(example, data, key, data.get(place.clone()).unwrap_or_default()),
+    };
+    let found = |(key, list): (&'a [u8], &List)| {
+        let place = example.only_bytes(list).ok_or_else(|| match list.kind {
+            ListKind::Bytes => format!("feature {:?} has {} values, not one", lossy(key), list.values),
+            _ => format!("feature {:?} holds no bytes", lossy(key)),
+        })?;
+        Ok(Some(Found { key, head: head(key, &place).unwrap_or_default(), place }))
+    };
+    if let Some(name) = &wanted.image {
+        return found(named(name).ok_or_else(|| format!("no feature {name:?}: {}", keys(example)))?);
+    }
+    let named: Vec<_> = IMAGES.iter().filter_map(|name| named(name)).collect();
+    let bytes = named.iter().filter(|(_, list)| is_bytes(list));
+    let is_image = |(key, list): &&(&[u8], &List)| {
+        list.values > 1 || example.only_bytes(list).is_some_and(|place| is_file(&place) || head(key, &place).is_some())
+    };
+    // Items of a dtype that is told may begin like anything.
+    let is_array = |key: &[u8]| values::is_declared(example, data, key);
+    if let Some(one) = bytes.clone().find(is_image) {
+        return found(*one);
+    }
+    let is_like =
+        |(key, list): &(&[u8], &List)| example.only_bytes(list).is_some_and(|place| is_file(&place)) && !is_array(key);
+    let mut like = example.iter().filter(is_like);
+    // A name that says so, of what may be pixels. One number is an id.
+    let odd = named.iter().find(|(_, list)| is_bytes(list) || list.values > 1);
+    match (like.next(), like.next()) {
+        (Some((like, _)), None) if let Some((odd, _)) = odd => Err(format!(
+            "feature {:?} holds no image, and {:?} looks like one: --image-feature says which is meant",
+            lossy(odd),
+            lossy(like)
+        )),
+        (Some(one), None) => found(one),
+        (Some((one, _)), Some((two, _))) => {
+            Err(format!("features {:?} and {:?} both look like the image", lossy(one), lossy(two)))
+        }
+        // Whether its bytes are an image that nothing here knows, a person may say.
+        (None, _) if let Some(one) = bytes.clone().find(|(key, _)| !is_array(key)) => found(*one),
+        (None, _) => {
+            let is_pixels = |(key, list): &(&[u8], &List)| {
+                example.only_bytes(list).is_some_and(|place| head(key, &place).is_some()) && !is_array(key)
+            };
+            let mut like = example.iter().filter(is_pixels);
+            match (like.next(), like.next()) {
+                (Some(one), None) => found(one),
+                (Some((one, _)), Some((two, _))) => {
+                    Err(format!("features {:?} and {:?} both look like pixels", lossy(one), lossy(two)))
+                }
+                (None, _) => Ok(None),
+            }
+        }
+    }
+}
+
+pub(super) fn no_image(example: &Example<'_>) -> String {
+    format!("no feature holds an image: {}", keys(example))
+}
+
+/// Fills in what an example without an image holds, if it is more than a label; says whether it is.
+pub(super) fn describe_values(
+    record: &mut Record,
+    wider: &mut Vec<Option<u32>>,
+    example: &Example<'_>,
+    data: &[u8],
+    wanted: &Wanted,
+) -> bool {
+    let [plain_label, plain_class, plain_filename] = PLAIN;
+    let label = match &wanted.label {
+        Some(name) => example.list(name.as_bytes()).map(|list| (name.as_str(), list)),
+        // A list is a value, and so is a float.
+        None => [plain_label].iter().chain(LABELS).find_map(|name| {
+            let list = example.list(name.as_bytes())?;
+            let is_class = match example.value(list, 0)? {
+                Value::Int(_) => true,
+                Value::Bytes(place) => WORD_LABELS.contains(name) && values::is_text(&data[place]),
+                Value::Float(_) => false,
+            };
+            (list.values == 1 && is_class).then_some((*name, list))
+        }),
+    };
+    let text = |first: &[&str], names: &[&str]| {
+        let place = first.iter().chain(names).find_map(|name| {
+            let place = example.list(name.as_bytes()).and_then(|list| example.only_bytes(list))?;
+            (!place.is_empty()).then_some(place)
+        })?;
+        Some(data[place].to_vec())
+    };
+    // What the writer has for each sample is no value of its own.
+    let is_told = |key: &[u8]| {
+        let is_class = key == plain_class.as_bytes() && example.list(plain_label.as_bytes()).is_some();
+        is_class
+            || key == plain_filename.as_bytes()
+                && example.list(key).is_some_and(|list| example.only_bytes(list).is_some())
+    };
+    let start = record.range.start;
+    let (mut others, mut lengths) = (Vec::new(), Vec::new());
+    for one in values::features(example, data) {
+        let (key, other, wider) = match one {
+            Err((key, bytes)) => (key, Other { name: lossy(key), bytes, offset: None, recipe: 0, form: None }, None),
+            Ok(values::Feature { key, form, bytes, wider_bytes, place, recipe, .. }) => {
+                let (at, recipe) = place.map_or((0, recipe), |place| ((HEAD_BYTES + place.start) as u64, 0));
+                let wider = wider_bytes.and_then(|bytes| u32::try_from(bytes).ok());
+                (key, Other { name: lossy(key), bytes, offset: Some(start + at), recipe, form: Some(form) }, wider)
+            }
+        };
+        if !is_told(key) {
+            others.push(other);
+            lengths.push(wider);
+        }
+    }
+    let is_value = |other: &Other| other.form.is_some() && label.is_none_or(|(name, _)| other.name != name);
+    if !others.iter().any(is_value) {
+        return false;
+    }
+    if let Some((name, list)) = label {
+        record.labels = list.values;
+        record.label = label_of(example, data, list, wanted.label_number);
+        record.label_name = name.to_owned();
+    }
+    record.class = text(&[plain_class], CLASSES);
+    record.filename = text(&[], FILENAMES);
+    record.others = others;
+    *wider = lengths;
+    true
+}
+
+/// Fills in what an example says beside its image, which is the feature `image`.
+pub(super) fn describe(record: &mut Record, example: &Example<'_>, data: &[u8], image: Option<&[u8]>, wanted: &Wanted) {
+    let mut used: Vec<&[u8]> = image.into_iter().collect();
+    let mut several = None;
+    let label = match &wanted.label {
+        Some(name) => Some(name.as_str()),
+        None => LABELS.iter().copied().find(|name| example.list(name.as_bytes()).is_some_and(|list| list.values > 0)),
+    };
+    if let Some((name, list)) = label.and_then(|name| Some((name, example.list(name.as_bytes())?))) {
+        record.labels = list.values;
+        // Of several objects none is the class of the image, unless a person says so.
+        let is_of_objects = list.values > 1 && wanted.label.is_none() && wanted.label_number == 0 && has_boxes(example);
+        if !is_of_objects {
+            record.label = label_of(example, data, list, wanted.label_number);
+            record.label_name = name.to_owned();
+        }
+        if list.values <= 1 {
+            used.push(name.as_bytes());
+        } else {
+            several = Some(name.as_bytes());
+        }
+    }
+    let mut text = |names: &[&'static str]| {
+        let (name, place) = names.iter().find_map(|name| {
+            let place = example.list(name.as_bytes()).and_then(|list| example.only_bytes(list))?;
+            (!place.is_empty()).then_some((name, place))
+        })?;
+        used.push(name.as_bytes());
+        Some(data[place].to_vec())
+    };
+    record.class = text(CLASSES);
+    record.filename = text(FILENAMES);
+    let start = record.range.start;
+    let others = example.iter().zip(1..).filter(|((key, _), _)| !used.contains(key));
+    let other = |((key, list), number): ((&[u8], &List), u32)| {
+        let (bytes, offset, recipe) = match (example.only_bytes(list), example.text(list)) {
+            (Some(place), _) => (list.bytes, Some(start + (HEAD_BYTES + place.start) as u64), 0),
+            // The number of the feature says which; its checksum covers the record.
+            (None, Some(text)) => (text.len() as u64, Some(start), number),
+            (None, None) => (list.bytes, None, 0),
+        };
+        // One that is called as readers call that of one label would be read as such.
+        let name =
+            if several == Some(key) && ["label", "cls"].contains(&&*lossy(key)) { LABELS_NAME } else { &lossy(key) };
+        Other { name: name.to_owned(), bytes, offset, recipe, form: None }
+    };
+    record.others = others.map(other).collect();
+}
+
+/// Whether an example has boxes of objects, by the names of its features: lists of as many numbers for each of four sides.
+fn has_boxes(example: &Example<'_>) -> bool {
+    let last = |key: &[u8]| lossy(key).to_lowercase().rsplit('/').next().unwrap_or_default().to_owned();
+    let is_numbers = |list: &List| matches!(list.kind, ListKind::Floats | ListKind::Ints);
+    let names = example.iter().filter(|(_, list)| is_numbers(list)).map(|(key, _)| last(key));
+    names.filter(|name| name.contains("box") || ["xmin", "ymin", "xmins", "ymins"].contains(&name.as_str())).count() > 0
+}
+
+fn label_of(example: &Example<'_>, data: &[u8], list: &List, number: usize) -> Label {
+    match example.value(list, number) {
+        None if list.values == 0 => Label::Missing,
+        None => Label::Unfit(format!("label number {number} of {}, counted from 0", list.values)),
+        Some(Value::Int(label)) => Label::Number(label),
+        Some(Value::Bytes(place)) => Label::Text(data[place].to_vec()),
+        // 2^63, the first number that is too large, is a float.
+        Some(Value::Float(label)) if label.fract() == 0.0 && label.abs() < i64::MAX as f32 => {
+            Label::Number(label as i64)
+        }
+        Some(Value::Float(label)) => Label::Unfit(format!("label {label} is not a whole number")),
+    }
+}
+
+fn is_bytes(list: &List) -> bool {
+    list.kind == ListKind::Bytes && list.values > 0
+}
+
+/// The keys of an example, for a message.
+fn keys(example: &Example<'_>) -> String {
+    const TOLD: usize = 12;
+    let count = example.iter().count();
+    let told: Vec<_> = example.iter().take(TOLD).map(|(key, _)| lossy(key)).collect();
+    match count {
+        0 => "it has none".to_owned(),
+        _ if count > TOLD => format!("it has {} and {} more", told.join(", "), count - TOLD),
+        _ => format!("it has {}", told.join(", ")),
+    }
+}
+
+pub(super) fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

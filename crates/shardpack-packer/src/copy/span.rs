@@ -1,0 +1,74 @@
+//! Spans: consecutive samples of one shard, which threads copy by themselves.
+
+use shardpack_format::Result;
+
+use crate::plan::{Compression, Plan, Scratch};
+
+/// Bytes of records in a span: small against a shard, large against its two ragged ends.
+const SPAN_BYTES: u64 = 8 << 20;
+
+/// Consecutive samples of one shard.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    pub shard: usize,
+    /// Its place among the spans of its shard.
+    pub number: usize,
+    /// Position of its first sample.
+    pub first: u64,
+    pub samples: u64,
+    /// Where its first record starts in the shard.
+    pub offset: u64,
+    pub records_bytes: u64,
+    /// Length of the whole shard.
+    pub content_bytes: u64,
+    pub last: bool,
+}
+
+impl Span {
+    /// Where its first byte lies in the shard: what stands before the first record belongs to the first span.
+    pub fn start(&self) -> u64 {
+        if self.number == 0 { 0 } else { self.offset }
+    }
+}
+
+/// Cuts a shard of `plan` into spans. A compressed shard is one: where its bytes go is known only one after the other.
+///
+/// # Errors
+/// When the format cannot hold a sample.
+pub(super) fn split(plan: &Plan, shard: usize) -> Result<Vec<Span>> {
+    let planned = plan.shards[shard];
+    let whole = Span {
+        shard,
+        number: 0,
+        first: planned.first,
+        samples: planned.samples,
+        offset: plan.format().head_bytes(planned.samples),
+        records_bytes: planned.records_bytes,
+        content_bytes: plan.content_bytes(&planned),
+        last: true,
+    };
+    if plan.options.compression != Compression::None {
+        return Ok(vec![whole]);
+    }
+    let mut scratch = Scratch::default();
+    let mut spans: Vec<Span> = Vec::new();
+    let mut span = Span { samples: 0, records_bytes: 0, last: false, ..whole };
+    for position in planned.positions() {
+        if span.records_bytes >= SPAN_BYTES {
+            spans.push(span);
+            span = Span {
+                number: span.number + 1,
+                first: position,
+                samples: 0,
+                offset: span.offset + span.records_bytes,
+                records_bytes: 0,
+                ..span
+            };
+        }
+        let layout = plan.layout_of(plan.sample_at(position), &mut scratch)?;
+        span.samples += 1;
+        span.records_bytes += u64::from(layout.record_bytes);
+    }
+    spans.push(Span { last: true, ..span });
+    Ok(spans)
+}
