@@ -93,7 +93,7 @@ fn arrays_are_components_that_every_reader_reads() {
             eprintln!("{variable} is not set: {format} was NOT read");
             continue;
         };
-        let read = Command::new(python).arg(script("read_values.py")).arg(format).arg(&dst).arg("2").output().unwrap();
+        let read = Command::new(python).arg(script("read_values.py")).args([format, "2"]).arg(&dst).output().unwrap();
         assert!(read.status.success(), "{format}: {}", String::from_utf8_lossy(&read.stderr));
         for (found, expected) in sorted(&read.stdout).iter().zip(&expected) {
             assert_eq!(found, expected, "{format}");

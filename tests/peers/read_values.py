@@ -1,12 +1,14 @@
-"""Tells what the components of samples are, as a reader of the format gives them: read_values.py FORMAT FOLDER SHARDS.
+"""Tells what the components of samples are, as a reader of the format gives them: read_values.py FORMAT SHARDS FOLDER...
 
-Prints a list of JSON: for each sample an object of what each of its fields is: of an array dtype, shape and a hash of its bytes, of all
+Prints a line of JSON for each folder, a list: for each sample an object of what each of its fields is: of an array dtype, shape and a hash of its bytes, of all
 else type and value. Components that a sample lacks are left out; so is the name of the file that it came from.
 """
 
+import glob
 import hashlib
 import io
 import json
+import os
 import sys
 
 import numpy as np
@@ -34,8 +36,11 @@ def of_npy(content):
 def webdataset(folder, shards):
     import webdataset as wds
 
-    url = f"{folder}/shard-{{000000..{int(shards) - 1:06}}}.tar"
-    for sample in wds.WebDataset(url, shardshuffle=False).decode():
+    unpack = f"pipe:{sys.executable} {os.path.join(os.path.dirname(__file__), 'unzstd.py')} "
+    files = sorted(glob.glob(f"{glob.escape(folder)}/shard-*.tar*"))
+    assert len(files) == int(shards), files
+    urls = [unpack + file if file.endswith(".zst") else file for file in files]
+    for sample in wds.WebDataset(urls, shardshuffle=False).decode():
         found = {}
         for name, value in sample.items():
             if name == "cls":
@@ -118,8 +123,9 @@ def tfrecord(folder, shards):
 
 def main():
     readers = {"webdataset": webdataset, "mds": mds, "tfrecord": tfrecord}
-    samples = readers[sys.argv[1]](*sys.argv[2:])
-    print(json.dumps([{name: told(value) for name, value in sample.items()} for sample in samples]))
+    for folder in sys.argv[3:]:
+        samples = readers[sys.argv[1]](folder, sys.argv[2])
+        print(json.dumps([{name: told(value) for name, value in sample.items()} for sample in samples]))
 
 
 if __name__ == "__main__":

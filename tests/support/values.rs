@@ -37,19 +37,21 @@ pub fn expected(source: &Path) -> Vec<Told> {
 
 /// What the peer of `format` reads from a dataset in two shards; `None` where it is not installed.
 pub fn read(format: &str, folder: &Path) -> Option<Vec<Told>> {
+    read_all(format, &[folder]).and_then(|mut all| all.pop())
+}
+
+/// The same of several datasets, in one run of the peer.
+pub fn read_all(format: &str, folders: &[impl AsRef<Path>]) -> Option<Vec<Vec<Told>>> {
     let (_, variable) = READERS.iter().find(|(name, _)| *name == format).unwrap();
     let Some(python) = std::env::var_os(variable) else {
         assert_ne!(*variable, "SHARDPACK_PYTHON", "not set: run `cargo xtask test`");
         eprintln!("{variable} is not set: {format} is not read");
         return None;
     };
-    let ran = Command::new(python)
-        .arg(script("read_values.py"))
-        .args([format, folder.to_str().unwrap(), "2"])
-        .output()
-        .unwrap();
+    let folders = folders.iter().map(|folder| folder.as_ref().as_os_str());
+    let ran = Command::new(python).arg(script("read_values.py")).args([format, "2"]).args(folders).output().unwrap();
     assert!(ran.status.success(), "{format}: {}", String::from_utf8_lossy(&ran.stderr));
-    Some(sorted(&ran.stdout))
+    Some(ran.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(sorted).collect())
 }
 
 pub fn convert(source: &Path, dst: &Path, options: &[&str]) -> Ran {

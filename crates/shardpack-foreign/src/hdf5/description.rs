@@ -26,6 +26,8 @@ pub(super) struct Seen {
     pub shape: Vec<u64>,
     /// The dtype of its items, where they are numbers.
     pub dtype: Option<String>,
+    /// Whether items are an array together.
+    pub is_array: bool,
     /// Whether its items are numbers, text or bytes.
     pub is_plain: bool,
 }
@@ -39,6 +41,7 @@ impl Seen {
             type_name: values::name(item),
             shape: dataset.shape().to_vec(),
             dtype: values::dtype(item),
+            is_array: values::array_dtype(item).is_some(),
             is_plain: values::is_plain(item),
         }
     }

@@ -41,6 +41,37 @@ impl H5Type for Item {
     }
 }
 
+/// A number of `BYTES` bytes as it is stored, without an allocation of its own.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+struct Number<const BYTES: usize>([u8; BYTES]);
+
+impl<const BYTES: usize> Number<BYTES> {
+    fn is(item: &Datatype) -> bool {
+        let is_number = matches!(item, Datatype::FixedPoint { .. } | Datatype::FloatingPoint { .. });
+        is_number && hdf5_reader::dtype_element_size(item).is_ok_and(|bytes| bytes == BYTES)
+    }
+}
+
+impl<const BYTES: usize> H5Type for Number<BYTES> {
+    fn hdf5_type() -> Datatype {
+        Datatype::Opaque { size: BYTES as u32, tag: String::new() }
+    }
+
+    fn from_bytes(bytes: &[u8], _: &Datatype) -> Hdf5Result<Self> {
+        let wrong = |_| Hdf5Error::InvalidData(format!("an item of {} bytes, expected {BYTES}", bytes.len()));
+        <[u8; BYTES]>::try_from(bytes).map(Self).map_err(wrong)
+    }
+
+    fn element_size(_: &Datatype) -> usize {
+        BYTES
+    }
+
+    fn native_copy_compatible(item: &Datatype) -> bool {
+        Self::is(item)
+    }
+}
+
 /// The rows of a dataset.
 pub(super) struct Rows {
     dataset: Dataset,
@@ -161,15 +192,22 @@ impl Rows {
         Ok(())
     }
 
+    fn numbers<const BYTES: usize>(&self, selection: &SliceInfo) -> Hdf5Result<Vec<u8>> {
+        let read = self.dataset.read_slice::<Number<BYTES>>(selection)?;
+        Ok(read.into_raw_vec_and_offset().0.iter().flat_map(|number| number.0).collect())
+    }
+
     fn read(&self, rows: &Range<u64>) -> Hdf5Result<Vec<u8>> {
         let mut selection = SliceInfo::all(self.dataset.ndim());
         let missing = || Hdf5Error::InvalidData("no such row".to_owned());
         *selection.selections.first_mut().ok_or_else(missing)? =
             SliceInfoElem::Slice { start: rows.start, end: rows.end, step: 1 };
-        let is_bytes = matches!(self.dataset.dtype(), Datatype::FixedPoint { size: 1, signed: false, .. });
-        let bytes = match is_bytes {
-            true => self.dataset.read_slice::<u8>(&selection).map(|read| read.into_raw_vec_and_offset().0),
-            false => self.dataset.read_slice::<Item>(&selection).map(|read| {
+        let bytes = match self.dataset.dtype() {
+            item if Number::<1>::is(item) => self.numbers::<1>(&selection),
+            item if Number::<2>::is(item) => self.numbers::<2>(&selection),
+            item if Number::<4>::is(item) => self.numbers::<4>(&selection),
+            item if Number::<8>::is(item) => self.numbers::<8>(&selection),
+            _ => self.dataset.read_slice::<Item>(&selection).map(|read| {
                 let items = read.into_raw_vec_and_offset().0;
                 items.iter().flat_map(|item| item.0.iter().copied()).collect()
             }),

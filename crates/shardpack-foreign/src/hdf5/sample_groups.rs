@@ -22,7 +22,7 @@ use super::{
     layout::Samples,
     names::{LABELS, Members, rank},
     open::{self, MOST_BYTES, OPENED},
-    values::{self, Kind, dtype, encoded},
+    values::{self, Kind, array_dtype, dtype, encoded},
     walk::{Images, record},
 };
 
@@ -179,7 +179,7 @@ fn read(dataset: &Dataset, left: u64) -> Result<Vec<u8>, String> {
 /// What the items of a dataset are: an array, text, a list of texts, or bytes.
 fn content(dataset: &Dataset, read: Vec<u8>) -> Result<Found, String> {
     let (item, shape) = (dataset.dtype(), dataset.shape());
-    if let Some(dtype) = dtype(item) {
+    if let Some(dtype) = dtype(item).or_else(|| array_dtype(item).filter(|_| !shape.is_empty())) {
         return array(&dtype, shape, read);
     }
     let is_one = shape.is_empty() && !read.is_empty();
@@ -220,7 +220,9 @@ fn array(dtype: &str, shape: &[u64], items: Vec<u8>) -> Result<Found, String> {
 
 /// What an attribute is; what is neither numbers nor one text cannot be told.
 fn of_attribute(attribute: &Attribute) -> Found {
-    if let Some(dtype) = dtype(&attribute.datatype) {
+    let is_single = attribute.shape.is_empty();
+    let text = || array_dtype(&attribute.datatype).filter(|_| !is_single);
+    if let Some(dtype) = dtype(&attribute.datatype).or_else(text) {
         return array(&dtype, &attribute.shape, attribute.raw_data.clone()).unwrap_or(Found::Untold);
     }
     let text = match (&attribute.decoded_strings, &attribute.datatype) {

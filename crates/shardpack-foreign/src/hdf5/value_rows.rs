@@ -11,7 +11,7 @@ use super::{
     layout::Table,
     names::{CLASSES, LABELS, is_called, own_words, rank, split},
     rows::Rows,
-    values::{self, dtype, encoded},
+    values::{self, array_dtype, dtype, encoded},
 };
 
 /// The datasets of `seen` that are samples by their rows: a table for each split; none where there are no such.
@@ -69,7 +69,7 @@ fn name(one: &Seen, all: &[&Seen]) -> String {
 }
 
 fn dtype_or_text(one: &Seen) -> bool {
-    one.is_plain && (one.shape.len() == 1 || one.dtype.is_some())
+    one.is_plain && (one.shape.len() == 1 || one.is_array)
 }
 
 /// What row `number` is, and its content as it is stored: of an array the items.
@@ -86,6 +86,11 @@ pub(super) fn row(rows: &mut Rows, number: u64) -> Result<std::result::Result<(F
     let array = |dtype: &str, axes: &[u64]| Form::array(dtype, axes).map_err(|error| error.what());
     Ok(match dataset.dtype() {
         item if let Some(dtype) = dtype(item) => array(&dtype, axes).map(|form| (form, row)),
+        item if !axes.is_empty()
+            && let Some(dtype) = array_dtype(item) =>
+        {
+            array(&dtype, axes).map(|form| (form, row))
+        }
         Datatype::VarLen { kind: VarLenKind::Sequence, base, .. } => {
             let (dtype, item) = (dtype(base).unwrap_or_default(), values::referred_items(dataset, &row, base));
             item.and_then(|items| {

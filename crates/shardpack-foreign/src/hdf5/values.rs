@@ -104,10 +104,7 @@ pub(super) fn referred_items(dataset: &Dataset, item: &[u8], base: &Datatype) ->
     if said_bytes(item) == 0 {
         return Ok(Vec::new());
     }
-    let bytes = match base {
-        Datatype::FixedPoint { size, .. } | Datatype::FloatingPoint { size, .. } => usize::from(*size),
-        _ => 1,
-    };
+    let bytes = hdf5_reader::dtype_element_size(base).map_or(1, |bytes| bytes.max(1));
     dataset.resolve_vlen_reference_bytes(item, bytes).map_err(|error| open::said(&open::cause(error)))
 }
 
@@ -247,8 +244,26 @@ pub(super) fn dtype(item: &Datatype) -> Option<String> {
             _ => return None,
         },
         Datatype::Enum { base, .. } => return dtype(base),
+        // As h5py has complex numbers.
+        Datatype::Compound { size, fields } => match &fields[..] {
+            [real, imaginary] if real.name == "r" && imaginary.name == "i" && real.datatype == imaginary.datatype => {
+                let part = dtype(&real.datatype).filter(|part| matches!(&part[1..], "f4" | "f8"))?;
+                let is_dense = real.byte_offset == 0 && imaginary.byte_offset.checked_mul(2) == Some(*size);
+                let is_whole = part.ends_with(&(size / 2).to_string());
+                (is_dense && is_whole).then(|| format!("{}c{size}", &part[..1]))?
+            }
+            _ => return None,
+        },
         _ => return None,
     })
+}
+
+/// The dtype of an array of items: of numbers, or of text of a fixed length.
+pub(super) fn array_dtype(item: &Datatype) -> Option<String> {
+    match item {
+        Datatype::String { size: StringSize::Fixed(bytes), .. } => Some(format!("|S{bytes}")),
+        item => dtype(item),
+    }
 }
 
 fn is_bool<'m>(members: impl Iterator<Item = &'m str>) -> bool {
