@@ -302,3 +302,167 @@ fn labels_are_those_that_all_have() {
     let tar = tarred(&bench, "json.tar", &[]);
     convert(&tar, &bench.dst(), &[]).code(0).says("1 of 6 samples tell a label").says("6 samples");
 }
+
+fn fixture(name: &str) -> Vec<u8> {
+    fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/npz").join(name)).unwrap()
+}
+
+/// Six samples, each a `.npz` that numpy wrote, stored or deflated in turns, beside files of these extensions.
+fn of_npz(extensions: &[&str]) -> Bench {
+    let bench = groups(&extensions.iter().copied().filter(|extension| *extension != "jpg").collect::<Vec<_>>());
+    for number in 0..6u64 {
+        let folder = ["a", "b", "c"][number as usize % 3];
+        let name = if number.is_multiple_of(2) { "stored.npz" } else { "deflated.npz" };
+        bench.file(format!("{folder}/{number}.npz"), &fixture(name));
+        if extensions.contains(&"jpg") {
+            bench.file(format!("{folder}/{number}.jpg"), &support::jpeg(number, 6000));
+        }
+    }
+    bench
+}
+
+/// What is in those of the fixtures.
+fn arrays_of_npz(number: u64) -> Vec<(&'static str, Vec<u8>)> {
+    let x: Vec<u8> = (0..6u8).flat_map(|item| f32::from(item).to_le_bytes()).collect();
+    let mut arrays = vec![
+        ("x.npy", [npy::head("<f4", &[2, 3], false), x].concat()),
+        ("y.npy", [npy::head("<i8", &[], false), (-7i64).to_le_bytes().to_vec()].concat()),
+    ];
+    if !number.is_multiple_of(2) {
+        arrays.push(("long.npy", [npy::head("|u1", &[2000], false), vec![0; 2000]].concat()));
+    }
+    arrays
+}
+
+#[test]
+fn a_npz_in_a_tar_is_its_arrays_beside_an_image_or_without_one() {
+    for extensions in [&[][..], &["jpg"], &["json"], &["jpg", "json"]] {
+        let bench = of_npz(extensions);
+        let tar = tarred(&bench, "all.tar", &[]);
+        for (format, _) in FORMATS {
+            let dst = bench.at(format);
+            convert(&tar, &dst, &["--format", format]).code(0).says("6 of 6").says("long");
+            let found = components(&dst);
+            assert_eq!(found.len(), 6);
+            for (path, mut sample) in found {
+                let number: u64 = path.split(['/', '.']).nth(1).unwrap().parse().unwrap();
+                for (name, content) in arrays_of_npz(number) {
+                    assert_eq!(sample.remove(name).unwrap(), content, "{extensions:?} {format} {path} {name}");
+                }
+                let left: Vec<_> = sample.into_keys().collect();
+                assert_eq!(left.len(), extensions.len(), "{extensions:?} {format} {path}: {left:?}");
+            }
+            // One file a sample is one of a tree, whatever is in it.
+            let classes = Dataset::open(&dst).unwrap().classes().len();
+            assert_eq!(classes, if extensions.is_empty() { 3 } else { 0 }, "{extensions:?} {format}");
+            verify(&dst, &tar, &[]);
+            mend(&dst, &tar);
+        }
+    }
+}
+
+#[test]
+fn a_npz_in_a_tar_stays_as_it_is_where_that_is_wanted_or_it_cannot_be_read_by_offset() {
+    let bench = of_npz(&["jpg"]);
+    let tar = tarred(&bench, "all.tar", &[]);
+    let gzip = tarred(&bench, "all.tar.gz", &["-z"]);
+    for (name, source, options, is_there) in [
+        ("wanted", &tar, &["--components", "npz"][..], true),
+        ("none", &tar, &["--components", "none"], false),
+        ("packed", &gzip, &[], true),
+        ("another", &tar, &["--fields", "npz:arrays"], false),
+    ] {
+        let dst = bench.at(name);
+        convert(source, &dst, &[&["--quiet"], options].concat()).code(0);
+        for (path, sample) in components(&dst) {
+            let of = if path.contains(['0', '2', '4']) { "stored.npz" } else { "deflated.npz" };
+            assert_eq!(sample.get("npz").map(Vec::as_slice), is_there.then_some(&*fixture(of)), "{name} {path}");
+            assert!(!sample.contains_key("x.npy"), "{name} {path}");
+        }
+    }
+    let dst = bench.at("one");
+    convert(&tar, &dst, &["--quiet", "--components", "y.npy"]).code(0);
+    assert!(components(&dst).values().all(|sample| sample.len() == 2 && sample.contains_key("y.npy")));
+    // Shards that stay where they are have no such components.
+    let adopted = bench.at("adopted");
+    fs::create_dir(&adopted).unwrap();
+    fs::copy(&tar, adopted.join("all.tar")).unwrap();
+    let ran = run(&["adopt", "--json", adopted.to_str().unwrap()]).code(0);
+    assert!(ran.stdout.contains("npz") && !ran.stdout.contains("long"), "{}", ran.stdout);
+}
+
+#[test]
+fn damage_in_a_npz_in_a_tar_is_named_or_leaves_it_as_it_is() {
+    let bench = of_npz(&["jpg"]);
+    let whole = fixture("deflated.npz");
+    // Its directory lies.
+    let mut lies = whole.clone();
+    let at = lies.windows(4).position(|four| four == b"PK\x01\x02").unwrap();
+    lies[at + 16] ^= 1;
+    bench.file("b/1.npz", &lies);
+    let tar = tarred(&bench, "lies.tar", &[]);
+    let dst = bench.at("lies");
+    let ran = convert(&tar, &dst, &[]).code(0);
+    ran.says("1 file .npz stay").says("b/1.npz: member \"x.npy\"");
+    let found = components(&dst);
+    assert_eq!(found["b/1.jpg"]["npz"], lies);
+    assert!(!found["b/1.jpg"].contains_key("x.npy") && found["c/2.jpg"].contains_key("x.npy"));
+    // Another file is called as one of its arrays is.
+    bench.file("b/1.npz", &whole);
+    bench.file("b/1.x.npy", &array(1));
+    let tar = tarred(&bench, "clash.tar", &[]);
+    let dst = bench.at("clash");
+    convert(&tar, &dst, &[]).code(0).says("1 file .npz stay").says("x.npy is a component of its own");
+    let found = components(&dst);
+    assert_eq!((&found["b/1.jpg"]["npz"], &found["b/1.jpg"]["x.npy"]), (&whole, &array(1)));
+    fs::remove_file(bench.src().join("b/1.x.npy")).unwrap();
+    // What it holds is not what its CRC-32 says: that is seen when it is read.
+    let mut flipped = fixture("stored.npz");
+    let at = flipped.windows(4).position(|four| four == 1f32.to_le_bytes()).unwrap();
+    flipped[at] ^= 1;
+    bench.file("b/1.npz", &flipped);
+    let tar = tarred(&bench, "flipped.tar", &[]);
+    let ran = convert(&tar, &bench.at("flipped"), &[]).code(1);
+    ran.says("b/1.jpg").says("member \"x.npy\"").says("CRC-32");
+    let skipped = bench.at("skipped");
+    convert(&tar, &skipped, &["--quiet", "--on-bad", "skip"]).code(0);
+    assert_eq!(components(&skipped).len(), 5);
+}
+
+#[test]
+fn an_array_of_a_npz_in_a_tar_that_is_none_of_a_component_is_a_file_in_all_samples() {
+    let script = "import io, sys, numpy as np\nfor n in range(4):\n    x = np.arange(6).reshape(2, 3) + n\n    \
+                  np.savez(f'{sys.argv[1]}/{n}.npz', x=np.asfortranarray(x) if n == 2 else x)";
+    let python = std::env::var_os("SHARDPACK_PYTHON").expect("not set: run `cargo xtask test`");
+    for with in ["", "txt", "jpg"] {
+        let bench = Bench::new();
+        let src = bench.src();
+        fs::create_dir_all(&src).unwrap();
+        assert!(Command::new(&python).args(["-c", script]).arg(&src).status().unwrap().success());
+        for number in 0..4u64 {
+            match with {
+                "txt" => bench.file(format!("{number}.txt"), b"said"),
+                "jpg" => bench.file(format!("{number}.jpg"), &support::jpeg(number, 6000)),
+                _ => {}
+            }
+        }
+        let tar = tarred(&bench, "all.tar", &[]);
+        for (format, _) in FORMATS {
+            let dst = bench.at(format);
+            convert(&tar, &dst, &["--format", format]).code(0).says("4 of 4");
+            for (path, sample) in components(&dst) {
+                let number = path.trim_end_matches(|c: char| !c.is_ascii_digit());
+                let own = npy::read_head(&sample["x.npy"]).unwrap();
+                assert_eq!(
+                    (own.shape.as_slice(), own.is_fortran),
+                    (&[2, 3][..], number == "2"),
+                    "{with} {format} {path}"
+                );
+                assert_eq!(sample["x.npy"].len(), own.data_offset + 48);
+                assert_eq!(sample.len(), if with.is_empty() { 1 } else { 2 });
+            }
+            verify(&dst, &tar, &[]);
+            mend(&dst, &tar);
+        }
+    }
+}

@@ -221,11 +221,27 @@ impl ShardFile {
     /// # Errors
     /// As [`formats::foreign::Foreign::walk`].
     pub fn walk(&self, wanted: &Wanted) -> Result<Box<dyn Walk>> {
+        self.checked(self.walk_all(wanted)?, wanted)
+    }
+
+    /// The same, where a `.npz` file in a sample of a tar that is not compressed is its arrays, unless it is wanted as it is.
+    ///
+    /// # Errors
+    /// As [`ShardFile::walk`].
+    pub fn walk_arrays(&self, wanted: &Wanted) -> Result<Box<dyn Walk>> {
+        let walk = self.walk_all(wanted)?;
+        match self.kind.has_member_names() && self.is_plain() {
+            true => self.checked(Box::new(npz::TakenApart::new(walk, open(&self.path)?, wanted)), wanted),
+            false => self.checked(walk, wanted),
+        }
+    }
+
+    fn checked(&self, walk: Box<dyn Walk>, wanted: &Wanted) -> Result<Box<dyn Walk>> {
         let keys = match self.kind.has_member_names() {
             true => KeyClass::of(&wanted.entries).map_err(|error| error.in_file(&self.path))?,
             false => None,
         };
-        Ok(Box::new(Checked::new(self.walk_all(wanted)?, wanted, keys)))
+        Ok(Box::new(Checked::new(walk, wanted, keys)))
     }
 
     /// The same with all that may be an image by its place.
@@ -245,6 +261,7 @@ impl ShardFile {
     /// As [`formats::foreign::Foreign::image`].
     pub fn image<'r>(&self, fetched: &'r [u8], recipe: u32, wanted: &Wanted) -> Result<Cow<'r, [u8]>> {
         match self.kind {
+            kind if kind.has_member_names() && recipe != 0 => npz::component(fetched).map(Cow::Owned),
             Kind::Format(entry) => entry.foreign.image(fetched, recipe, wanted),
             Kind::Parquet | Kind::Hdf5 => Ok(Cow::Borrowed(fetched)),
             Kind::Lmdb => lmdb::image(fetched, recipe),
@@ -256,6 +273,7 @@ impl ShardFile {
     pub fn component_bytes(&self, recipe: u32, bytes: usize, of_image: usize) -> usize {
         match self.kind {
             _ if recipe == 0 => bytes,
+            kind if kind.has_member_names() => npz::fetched_bytes(recipe),
             Kind::Format(entry) => entry.foreign.component_bytes(recipe).unwrap_or(of_image),
             Kind::Lmdb => of_image,
             Kind::Parquet | Kind::Hdf5 => bytes,
@@ -268,6 +286,7 @@ impl ShardFile {
     /// As [`formats::foreign::Foreign::component`].
     pub fn component(&self, fetched: &[u8], recipe: u32) -> Result<Vec<u8>> {
         match self.kind {
+            kind if kind.has_member_names() => npz::component(fetched),
             Kind::Format(entry) => entry.foreign.component(fetched, recipe),
             Kind::Lmdb => lmdb::component(fetched, recipe),
             Kind::Parquet | Kind::Hdf5 => Ok(fetched.to_vec()),

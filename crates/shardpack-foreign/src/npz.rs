@@ -7,6 +7,7 @@
 //! numpy 2, `lib/_npyio_impl.py`, `savez`: members `NAME.npy`, stored or deflated, not encrypted, each with a zip64 field in its local
 //! header.
 
+mod in_samples;
 mod zip;
 
 use shardpack_format::{
@@ -16,9 +17,12 @@ use shardpack_format::{
 
 use self::zip::{Archive, Entry, Result, wrong};
 pub use self::zip::{Fault, ReadAt};
+pub(crate) use in_samples::{TakenApart, component, fetched_bytes};
 
 /// Most members of a file: a payload, and what a sample has room for beside it.
 pub const MOST_MEMBERS: usize = MOST + 1;
+/// Extension of the files.
+pub const EXTENSION: &str = "npz";
 /// Bytes of an array in which its head ends, but for one that numpy does not write.
 const HEAD_BYTES: usize = 1024;
 
@@ -108,12 +112,7 @@ impl<'f, R: ReadAt + ?Sized> Npz<'f, R> {
                 break;
             }
         }
-        let head = npy::read_head(&first).and_then(|head| head.check_length(member.entry.bytes.into()).map(|()| head));
-        let head = head.map_err(|error| Fault::Data(error.what())).map_err(of_member)?;
-        // Axes of one item and none have one order, whatever is said.
-        let is_fortran = head.is_fortran && head.shape.iter().filter(|axis| **axis != 1).count() > 1;
-        let form = Form::array(head.dtype, &head.shape).ok().filter(|_| !is_fortran);
-        Ok(Array { form: form.unwrap_or_default(), head_bytes: head.data_offset })
+        array_of(&first, member.entry.bytes.into()).map_err(of_member)
     }
 
     /// Reads the component called `component` over `out`, which is as long as its content: of an array that of `form`, else the
@@ -146,6 +145,16 @@ impl<'f, R: ReadAt + ?Sized> Npz<'f, R> {
     }
 }
 
+/// What the array of a `.npy` file of `bytes` bytes is whose first ones are `first`.
+fn array_of(first: &[u8], bytes: u64) -> Result<Array> {
+    let head = npy::read_head(first).and_then(|head| head.check_length(bytes).map(|()| head));
+    let head = head.map_err(|error| Fault::Data(error.what()))?;
+    // Axes of one item and none have one order, whatever is said.
+    let is_fortran = head.is_fortran && head.shape.iter().filter(|axis| **axis != 1).count() > 1;
+    let form = Form::array(head.dtype, &head.shape).ok().filter(|_| !is_fortran);
+    Ok(Array { form: form.unwrap_or_default(), head_bytes: head.data_offset })
+}
+
 /// What all arrays are called as.
 const ANY_ARRAY: Form = Form::Array { dtype: String::new(), shape: Vec::new() };
 
@@ -164,6 +173,11 @@ impl Member {
     /// Length in bytes of the `.npy` file that it is.
     pub fn bytes(&self) -> u32 {
         self.entry.bytes
+    }
+
+    /// Its name in the file.
+    fn name(&self) -> &str {
+        &self.entry.name
     }
 
     /// CRC-32 of that file.

@@ -85,7 +85,9 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
             return Err(Error::usage(what).in_file(folder).help("--force replaces what a manifest needs; shards stay"));
         }
     }
-    let shards = Shards::find(&[folder.to_path_buf()], options.from, options.wanted.clone(), &Splits::None)?;
+    // They stay where they are, and so do those in files.
+    let wanted = Wanted { components: Some(Vec::new()), ..options.wanted.clone() };
+    let shards = Shards::find(&[folder.to_path_buf()], options.from, wanted, &Splits::None)?;
     let files = shards.shard_files();
     let (first, format) = fit(folder, &files)?;
     let origin = Origin::Shards(shards.clone());

@@ -124,6 +124,28 @@ fn every_cut_and_every_flipped_bit_is_an_error_or_harmless() {
 }
 
 #[test]
+fn what_is_fetched_of_an_array_is_it_and_a_flipped_bit_is_an_error_or_harmless() {
+    let good = two();
+    let npz = Npz::open(&good[..], good.len() as u64).unwrap();
+    for (member, expected) in npz.members().iter().zip([array(30), array(300)]) {
+        let place = npz.archive.alone(&member.entry).unwrap();
+        let (start, end) = (place.start as usize, place.end as usize);
+        // What follows is another member, or the directory.
+        assert!(end + fetched_bytes(1) <= good.len());
+        let fetched = &good[start..end + fetched_bytes(1)];
+        assert_eq!(component(fetched).unwrap(), expected);
+        for cut in 0..end - start {
+            assert!(component(&fetched[..cut]).is_err(), "cut at {cut}");
+        }
+        for bit in 0..fetched.len() * 8 {
+            let mut bad = fetched.to_vec();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert!(component(&bad).is_ok_and(|found| found == expected) || component(&bad).is_err(), "bit {bit}");
+        }
+    }
+}
+
+#[test]
 fn what_a_directory_cannot_say_is_named() {
     let said = |bytes: &[u8]| read_all(bytes).unwrap_err();
     let of = |name: &str| said(&zip(&[(name, array(1), false)]));

@@ -132,6 +132,25 @@ impl<'f, R: ReadAt + ?Sized> Archive<'f, R> {
         Ok(entry.offset..self.data_offset(entry)? + entry.packed_bytes)
     }
 
+    /// Where all of `entry` lies that [`member`] makes it of.
+    ///
+    /// # Errors
+    /// As [`Archive::place`], and when its header does not tell its lengths and checksum; names it.
+    pub fn alone(&self, entry: &Entry) -> Result<Range<u64>> {
+        let place = self.place(entry)?;
+        let mut header = vec![0; (place.end - entry.packed_bytes - place.start) as usize];
+        read(self.file, place.start, &mut header)?;
+        let is_told = Local::of(&header).is_some_and(|(local, _)| {
+            (local.crc, local.bytes, local.packed_bytes) == (entry.crc, entry.bytes.into(), entry.packed_bytes)
+        });
+        match is_told {
+            true => Ok(place),
+            false => {
+                wrong("its lengths and CRC-32 do not stand before it").map_err(|error| error.of_member(&entry.name))
+            }
+        }
+    }
+
     /// Reads all of `entry` into `head` and `items`, which are as long as it together.
     ///
     /// # Errors
@@ -210,6 +229,67 @@ impl<'f, R: ReadAt + ?Sized> Archive<'f, R> {
             true => of_member("its data goes on into the directory"),
             false => Ok(start),
         }
+    }
+}
+
+/// What the header before a member says of it.
+struct Local<'h> {
+    name: &'h str,
+    is_deflated: bool,
+    crc: u32,
+    bytes: u64,
+    packed_bytes: u64,
+}
+
+impl<'h> Local<'h> {
+    /// The one at the beginning of `bytes`, and what follows; `None` where there is none that is read.
+    fn of(bytes: &'h [u8]) -> Option<(Self, &'h [u8])> {
+        let (fixed, rest) =
+            bytes.split_at_checked(LOCAL_BYTES).filter(|(fixed, _)| fixed.starts_with(b"PK\x03\x04"))?;
+        let (name, rest) = rest.split_at_checked(u16_at(fixed, 26) as usize)?;
+        let (extra, rest) = rest.split_at_checked(u16_at(fixed, 28) as usize)?;
+        let [bytes, packed_bytes, _] = whole_lengths([u32_at(fixed, 22), u32_at(fixed, 18), 0], extra)?;
+        let method = u16_at(fixed, 8);
+        let is_read = u16_at(fixed, 6) & ENCRYPTED == 0 && matches!(method, 0 | 8);
+        let (name, crc) = (str::from_utf8(name).ok().filter(|_| is_read)?, u32_at(fixed, 14));
+        Some((Self { name, is_deflated: method == 8, crc, bytes, packed_bytes }, rest))
+    }
+}
+
+/// The member whose header `stored` begins with, and its name; what follows it is passed over.
+///
+/// # Errors
+/// When it is damaged, or none.
+pub(super) fn member(stored: &[u8]) -> Result<(String, Vec<u8>)> {
+    let gone = || Fault::Data("changed since it was planned: no array where it was".to_owned());
+    let (local, rest) = Local::of(stored).ok_or_else(gone)?;
+    let of_member = |error: Fault| error.of_member(local.name);
+    let packed = usize::try_from(local.packed_bytes).ok().and_then(|bytes| rest.get(..bytes)).ok_or_else(gone)?;
+    let mut content = Vec::new();
+    let mut left = &packed[..0];
+    if local.is_deflated {
+        let mut unpacked = DeflateDecoder::new(packed);
+        // One byte more than there should be.
+        Read::take(&mut unpacked, local.bytes.saturating_add(1))
+            .read_to_end(&mut content)
+            .map_err(failed)
+            .map_err(of_member)?;
+        left = unpacked.into_inner();
+    } else {
+        content.extend_from_slice(packed);
+    }
+    let mut crc = Crc::new();
+    crc.update(&content);
+    match content.len() as u64 == local.bytes && left.is_empty() && crc.sum() == local.crc {
+        true => Ok((local.name.to_owned(), content)),
+        false => wrong(format!(
+            "damaged: {} bytes of CRC-32 {:08x}, its header says {} and {:08x}",
+            content.len(),
+            crc.sum(),
+            local.bytes,
+            local.crc
+        ))
+        .map_err(of_member),
     }
 }
 

@@ -14,14 +14,12 @@ use shardpack_format::{
 use super::{FolderReader, Found, ReadError, Refusal, missing_components::lacking};
 use crate::{
     component_table::{Cell, ComponentTable, Interner},
-    foreign::npz::Npz,
+    foreign::npz::{EXTENSION, Npz},
     ledger::{Fate, Unpacked, order},
     listing::Listing,
     monitor::{Monitor, Phase},
 };
 
-/// Extension of the files.
-const EXTENSION: &str = "npz";
 /// How often progress is told, in samples.
 const TELL: u64 = 256;
 

@@ -43,7 +43,7 @@ pub(super) fn find(files: &[File], scanned: &mut [Scanned], words: &mut Words, w
         && folders.values().any(|samples| *samples > 1)
         && !are_splits
         && !are_parts
-        && scanned.iter().all(|file| file.others.len() <= usize::from(file.fields.are_files));
+        && scanned.iter().all(|file| file.files.len() <= usize::from(file.fields.are_files));
     if !are_classes {
         let note = "--label-from key takes the last folder of each name as its class";
         return Trees { are_classes, note: Some(note.to_owned()) };

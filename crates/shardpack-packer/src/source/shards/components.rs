@@ -439,7 +439,9 @@ impl Settled {
                 None => None,
             };
             let is_file = one.is_some_and(|one| one.kind().is_none());
+            let is_there = open::of_component_stamp(stamp).1 == 0;
             let cell = match self.forms.get(form as usize).filter(|_| is_file) {
+                Some(_) if !is_there => Cell::file(bytes, stamp),
                 // An array is one of the files: all of it, and not its items alone.
                 Some(form) => Cell::file(bytes, stamp - form.head().len() as i64),
                 None => Cell { form, ..Cell::file(bytes, stamp) },

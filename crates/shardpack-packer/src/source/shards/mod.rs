@@ -306,8 +306,10 @@ impl Shards {
                                     }
                                     let (offset, recipe) = open::of_component_stamp(payload.stamp);
                                     // What lies there as it is, is fetched from there.
-                                    let fetch_bytes =
-                                        if row.fetch_bytes == 0 { payload.bytes } else { row.fetch_bytes };
+                                    let fetch_bytes = match row.fetch_bytes {
+                                        0 => file.shard.component_bytes(recipe, payload.bytes as usize, 0) as u32,
+                                        bytes => bytes,
+                                    };
                                     (payload.bytes, offset, recipe, fetch_bytes)
                                 }
                                 (Some(kind), None) => {

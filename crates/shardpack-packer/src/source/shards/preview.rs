@@ -99,7 +99,7 @@ impl Shards {
             samples: Vec::new(),
         };
         let Some(file) = self.files.first() else { return Ok(look) };
-        let mut walk = match file.shard.walk(&self.wanted) {
+        let mut walk = match file.shard.walk_arrays(&self.wanted) {
             Err(error) if error.kind() == shardpack_format::ErrorKind::Usage => return Err(error),
             Err(_) => return Ok(look),
             Ok(walk) => walk,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use shardpack_format::{
     Error, ErrorKind, Result,
-    formats::foreign::{Label, Record, Wanted},
+    formats::foreign::{Label, Other, Record, Wanted},
     hash,
     image_header::Kind,
 };
@@ -16,7 +16,10 @@ use super::{
     },
     components::Fields,
 };
-use crate::{foreign::ShardFile, monitor::Monitor};
+use crate::{
+    foreign::{ShardFile, npz},
+    monitor::Monitor,
+};
 
 /// Images that are looked into to tell which kind is the most common, over all files.
 pub(super) const LOOKS: usize = 512;
@@ -72,6 +75,8 @@ pub(super) struct Scanned {
     pub kinds: BTreeMap<Kind, u64>,
     /// Fields beside image and label, and how many records have them.
     pub others: BTreeMap<String, u64>,
+    /// The same of a tar by the extensions of the files that they are in.
+    pub files: BTreeSet<String>,
     /// Those of rows that may go along.
     pub fields: Fields,
     /// What the file holds that is no record, and how much of it.
@@ -104,7 +109,7 @@ pub(super) fn scan(
     monitor: &dyn Monitor,
 ) -> Result<Scanned> {
     let mut scanned = Scanned::default();
-    let (mut walk, known) = match file.walk(wanted).and_then(|walk| Ok((walk, file.classes(wanted)?))) {
+    let (mut walk, known) = match file.walk_arrays(wanted).and_then(|walk| Ok((walk, file.classes(wanted)?))) {
         Ok(opened) => opened,
         Err(error) if error.kind() != ErrorKind::Data => return Err(error),
         Err(error) => {
@@ -113,7 +118,8 @@ pub(super) fn scan(
         }
     };
     scanned.known = if wanted.no_labels { Vec::new() } else { known };
-    scanned.value_fields.are_files = file.kind.has_member_names();
+    let are_files = file.kind.has_member_names();
+    scanned.value_fields.are_files = are_files;
     let mut keys = HashMap::new();
     let (mut image, mut samples, mut bytes, mut looked) = (Vec::new(), 0, 0, 0);
     loop {
@@ -133,6 +139,10 @@ pub(super) fn scan(
             match others.get_mut(&other.name) {
                 Some(samples) => *samples += 1,
                 None => drop(others.insert(other.name.clone(), 1)),
+            }
+            let extension = if other.recipe == 0 { &other.name } else { npz::EXTENSION };
+            if are_files && !scanned.files.contains(extension) {
+                scanned.files.insert(extension.to_owned());
             }
         }
         for field in [record.image.as_ref().map_or("", |image| image.name.as_str()), &record.label_name] {
@@ -200,7 +210,7 @@ impl Scanned {
         let is_value = record.has_values();
         let reason = match (&record.image, &said) {
             (Err(_), _) if is_value => {
-                u32::try_from(fetched(record)).map_err(|_| "a record of 4 GiB or more".to_owned())
+                u32::try_from(self.fetched(record)).map_err(|_| "a record of 4 GiB or more".to_owned())
             }
             (Err(reason), _) => Err(reason.clone()),
             (Ok(image), _) if image.bytes == 0 => Err("empty image".to_owned()),
@@ -270,6 +280,13 @@ impl Scanned {
         }
     }
 
+    /// Length in bytes of what the values of a record are made of, where they are made of all of it.
+    fn fetched(&self, record: &Record) -> u64 {
+        let is_made = |other: &&Other| other.recipe != 0 && !self.value_fields.are_files;
+        let made = record.others.iter().filter(is_made).filter_map(|other| other.offset);
+        made.min().map_or(0, |start| record.range.end.saturating_sub(start))
+    }
+
     /// Takes the samples without an image as samples.
     pub fn take_values(&mut self) {
         self.rows = std::mem::take(&mut self.values).into_iter().map(|(row, _)| row).collect();
@@ -326,12 +343,6 @@ impl Scanned {
             self.refused.push(Refused { name, said: Some(row.said), offset: row.offset, reason: reason.to_owned() });
         }
     }
-}
-
-/// Length in bytes of what the values of a record are made of.
-fn fetched(record: &Record) -> u64 {
-    let made = record.others.iter().filter(|other| other.recipe != 0).filter_map(|other| other.offset);
-    made.min().map_or(0, |start| record.range.end.saturating_sub(start))
 }
 
 /// What a sample is called: as its record says, by its key, or by its file and number.

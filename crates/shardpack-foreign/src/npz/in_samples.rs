@@ -1,0 +1,183 @@
+//! `KEY.npz` in the samples of a tar: each array in it is a component, read from where it lies.
+//!
+//! Holds at all times: a file that cannot be taken apart as a whole stays the one component that it is, and how many do is told; what is
+//! fetched of an array later is all that its CRC-32 is of, and that is compared.
+
+use std::{fs::File, io, os::unix::fs::FileExt};
+
+use shardpack_format::{
+    Error, Result,
+    component::{Component, Form},
+    formats::foreign::{Other, Record, Walk, Wanted},
+    size,
+};
+
+use super::{EXTENSION, Fault, Npz, ReadAt, zip};
+
+/// Recipes count what is fetched in so many bytes: fewer than the directory has that follows the last array, so that all of it lies in the
+/// file.
+const UNIT_BYTES: u64 = 64;
+
+/// How many bytes a component with this recipe is made of.
+pub(crate) fn fetched_bytes(recipe: u32) -> usize {
+    recipe as usize * UNIT_BYTES as usize
+}
+
+/// What an array is as a component, made of what was fetched: its local header, its data, and what follows.
+///
+/// # Errors
+/// When it is damaged.
+pub(crate) fn component(fetched: &[u8]) -> Result<Vec<u8>> {
+    let made = zip::member(fetched).and_then(|(name, content)| {
+        let array = super::array_of(&content, content.len() as u64).map_err(|fault| fault.of_member(&name))?;
+        Ok(match array.form {
+            Form::Bytes => content,
+            form => [&form.head(), &content[array.head_bytes..]].concat(),
+        })
+    });
+    made.map_err(|fault| match fault {
+        Fault::Data(what) => Error::data(what),
+        Fault::Io(error) => Error::io("cannot read", error),
+    })
+}
+
+/// A walk through a tar that is not compressed.
+pub(crate) struct TakenApart {
+    walk: Box<dyn Walk>,
+    file: File,
+    wanted: Wanted,
+    /// How many files stay what they are, and why the first does.
+    left: u64,
+    why: String,
+}
+
+/// A file in the tar.
+struct Section<'f> {
+    file: &'f File,
+    start: u64,
+    bytes: u64,
+}
+
+impl ReadAt for Section<'_> {
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        match offset.checked_add(out.len() as u64) {
+            Some(end) if end <= self.bytes => self.file.read_exact_at(out, self.start + offset),
+            _ => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+}
+
+impl TakenApart {
+    /// The same walk as `walk`, which is through `file`.
+    pub fn new(walk: Box<dyn Walk>, file: File, wanted: &Wanted) -> Self {
+        Self { walk, file, wanted: wanted.clone(), left: 0, why: String::new() }
+    }
+
+    /// Whether a field is such a file, and not wanted as it is.
+    fn is_meant(&self, other: &Other) -> bool {
+        let is_npz = other.name == EXTENSION;
+        let own = Component::field(&other.name);
+        let is_named = |names: &Vec<String>| own.as_ref().is_ok_and(|own| names.iter().any(|name| name == own.name()));
+        is_npz
+            && self.wanted.components.as_ref().is_none_or(|names| !names.is_empty() && !is_named(names))
+            && self.wanted.renames.iter().all(|(from, _)| *from != other.name)
+    }
+
+    /// The arrays in a field of a sample that has components of these `names`.
+    fn arrays(&self, other: &Other, start: u64, names: &[String]) -> std::result::Result<Vec<Other>, Fault> {
+        let section = Section { file: &self.file, start, bytes: other.bytes };
+        let npz = Npz::open(&section, other.bytes)?;
+        npz.check_places()?;
+        if let Some(member) = npz.members().iter().find(|member| names.contains(&member.component)) {
+            return zip::wrong(format!("{} is a component of its own", member.component));
+        }
+        let array = |member: &super::Member| {
+            let form = npz.array(member)?.form;
+            let place = npz.archive.alone(&member.entry)?;
+            let units = (place.end - place.start).div_ceil(UNIT_BYTES);
+            let recipe = u32::try_from(units).ok().filter(|recipe| *recipe < Other::RECIPES);
+            let too_long = || {
+                zip::wrong::<u32>("longer than what is read at once").map_err(|fault| fault.of_member(member.name()))
+            };
+            let recipe = recipe.map_or_else(too_long, Ok)?;
+            let bytes = form.items_bytes().map_or(member.bytes().into(), |items| items + form.head().len() as u64);
+            // Of a sample of files, bytes are one of them; beside an image nothing says what a file is.
+            let form = if form == Form::Bytes { other.form.clone() } else { Some(form) };
+            let name = member.component.clone();
+            Ok(Other { name, bytes, offset: Some(start + place.start), recipe, form })
+        };
+        npz.members().iter().map(array).collect()
+    }
+
+    fn take_apart(&mut self, record: &mut Record) -> Result<()> {
+        let is_image = record.image.is_ok();
+        let names = record.others.iter().filter_map(|other| Component::field(&other.name).ok());
+        let names: Vec<_> = names.map(|component| component.name().to_owned()).collect();
+        let mut others = Vec::with_capacity(record.others.len());
+        for other in std::mem::take(&mut record.others) {
+            let start = other.offset.filter(|_| (is_image || other.form.is_some()) && self.is_meant(&other));
+            match start.map(|start| self.arrays(&other, start, &names)) {
+                None => others.push(other),
+                Some(Ok(arrays)) if !arrays.is_empty() => others.extend(arrays),
+                Some(Err(Fault::Io(error))) => return Err(Error::io("cannot read", error)),
+                Some(told) => {
+                    if self.left == 0 {
+                        let what = match told {
+                            Err(Fault::Data(what)) => what,
+                            _ => "it holds no array".to_owned(),
+                        };
+                        self.why = format!("{}.{}: {what}", String::from_utf8_lossy(&record.key), other.name);
+                    }
+                    self.left += 1;
+                    others.push(other);
+                }
+            }
+        }
+        record.others = others;
+        Ok(())
+    }
+}
+
+impl Walk for TakenApart {
+    fn next(&mut self) -> Result<Option<Record>> {
+        let Some(mut record) = self.walk.next()? else { return Ok(None) };
+        self.take_apart(&mut record)?;
+        Ok(Some(record))
+    }
+
+    fn image(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        self.walk.image(out)
+    }
+
+    fn first(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        self.walk.first(out)
+    }
+
+    fn content(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        self.walk.content(out)
+    }
+
+    fn understood(&self) -> Vec<String> {
+        self.walk.understood()
+    }
+
+    fn remarks(&mut self) -> Vec<Error> {
+        self.walk.remarks()
+    }
+
+    fn lost(&mut self) -> Vec<Error> {
+        self.walk.lost()
+    }
+
+    fn passed(&self) -> std::collections::BTreeMap<String, u64> {
+        self.walk.passed()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let left = (self.left > 0).then(|| {
+            let all = size::counted(self.left, "file");
+            format!("{all} .npz stay as they are, their arrays are no components: {}", self.why)
+        });
+        self.walk.notes().into_iter().chain(left).collect()
+    }
+}
