@@ -37,7 +37,8 @@ def webdataset(folder, shards):
     import webdataset as wds
 
     unpack = f"pipe:{sys.executable} {os.path.join(os.path.dirname(__file__), 'unzstd.py')} "
-    files = sorted(glob.glob(f"{glob.escape(folder)}/shard-*.tar*"))
+    # And not what lies beside them.
+    files = sorted(file for end in (".tar", ".tar.zst") for file in glob.glob(f"{glob.escape(folder)}/shard-*{end}"))
     assert len(files) == int(shards), files
     urls = [unpack + file if file.endswith(".zst") else file for file in files]
     for sample in wds.WebDataset(urls, shardshuffle=False).decode():
