@@ -13,6 +13,7 @@ mod process;
 mod rows;
 mod slow;
 mod trees;
+mod values;
 
 use std::path::PathBuf;
 
@@ -29,13 +30,14 @@ pub struct Scale {
 /// A table, by the name it is asked for with.
 type Row = (&'static str, fn(&Scale) -> Result<String>);
 
-const ROWS: [Row; 14] = [
+const ROWS: [Row; 15] = [
     ("pack", rows::pack),
     ("peers", rows::peers),
     ("formats", rows::formats),
     ("format-peers", rows::format_peers),
     ("convert", rows::convert),
     ("lmdb", rows::lmdb),
+    ("values", values::values),
     ("selection", images::selection),
     ("resize", images::resize),
     ("cold", rows::cold),
