@@ -369,3 +369,25 @@ fn more_samples_in_a_value_than_are_read_are_named_with_the_reason() {
         reasons[0]
     );
 }
+
+#[test]
+fn small_values_that_threads_take_apart_together_stay_in_order_and_each_with_its_key() {
+    let bench = Bench::new();
+    let source = written(&bench).join("small.lmdb");
+    let [one, four] = ["1", "4"].map(|jobs| {
+        let dst = bench.at(jobs);
+        let ran = convert(&source, &dst, &["--on-bad", "skip", "--json", "--jobs", jobs]).code(0).json();
+        let unpacked = ran["unpacked"].as_array().unwrap();
+        let paths: Vec<_> = unpacked.iter().map(|one| one["path"].as_str().unwrap().to_owned()).collect();
+        assert_eq!(paths, ["0", "4095", "4096", "8999"].map(|key| format!("small.lmdb/{key}")));
+        assert!(unpacked.iter().all(|one| one["reason"].as_str().unwrap().contains("pickle, byte")), "{unpacked:?}");
+        dst
+    });
+    assert_eq!(folder_hash(&one), folder_hash(&four));
+    let dataset = Dataset::open(&one).unwrap();
+    assert_eq!(dataset.len(), 8996);
+    for number in 0..dataset.len() {
+        let sample = dataset.sample(number).unwrap();
+        assert_eq!(sample.component("b.json").unwrap(), sample.path(), "{number}");
+    }
+}

@@ -6,7 +6,8 @@
   some lack;
 - `msgpack.lmdb`: the numbers, text and lists of such as msgpack;
 - `empty-images.lmdb`: pickled dicts of an image without pixels, and a value beside it;
-- `partly.lmdb`: pickled dicts whose `label` one lacks; `many.lmdb`: 5,000 of them as a list in one value;
+- `partly.lmdb`: pickled dicts whose `label` one lacks; `many.lmdb`: 5,000 of them as a list in one value; `small.lmdb`:
+  9,000 of a number each, of which some are cut, and one is long;
 - `tensors.lmdb`: pickled dicts of tensors of PyTorch;
 - `pictures.lmdb`, `pictures-pairs.lmdb`: pickled dicts, and tuples, of an image, a label, and values beside them;
 - `table.h5`: datasets `x` and `y` of as many rows.
@@ -137,6 +138,11 @@ def main():
     partly = [row(number) for number in range(20)]
     del partly[7]["label"]
     write(os.path.join(out, "partly.lmdb"), enumerate(partly))
+    small = [pickle.dumps({"x": np.full(9, number, np.float32), "b": number}) for number in range(9000)]
+    for number in (0, 4095, 4096, 8999):
+        small[number] = small[number][:-2]
+    small[5000] = pickle.dumps({"x": np.zeros(9 << 16, np.float32), "b": 5000})
+    write(os.path.join(out, "small.lmdb"), [*enumerate(small), ("__len__", pickle.dumps(9000))], dump=bytes)
     write(os.path.join(out, "many.lmdb"), [(0, [row(number) for number in range(5000)])])
 
     x, y = random.normal(size=(50, 64)).astype(np.float32), random.integers(0, 9, size=50)

@@ -57,16 +57,45 @@ impl Head<'_> {
 /// The head of an array whose items are of type `dtype`, as numpy writes it: `|u1`, `<f4`; `shape` is at most 32 axes
 /// long, the last changing fastest unless `is_fortran`.
 pub fn head(dtype: &str, shape: &[u64], is_fortran: bool) -> Vec<u8> {
-    let order = if is_fortran { "True" } else { "False" };
-    let text = format!("{{'descr': '{dtype}', 'fortran_order': {order}, 'shape': {}, }}", shape_text(shape));
-    let bytes = (10 + text.len() + 1).next_multiple_of(64);
-    let mut head = [MAGIC, &[1, 0][..]].concat();
-    // Axes of at most 20 digits and a short type: far below 2^16.
-    head.extend_from_slice(&((bytes - 10) as u16).to_le_bytes());
-    head.extend_from_slice(text.as_bytes());
-    head.resize(bytes - 1, b' ');
-    head.push(b'\n');
+    let mut head = Vec::with_capacity(head_bytes(dtype, shape, is_fortran));
+    write_head(dtype, shape, is_fortran, &mut head);
     head
+}
+
+/// Appends what [`head`] gives to `out`.
+pub fn write_head(dtype: &str, shape: &[u64], is_fortran: bool, out: &mut Vec<u8>) {
+    let (start, bytes) = (out.len(), head_bytes(dtype, shape, is_fortran));
+    out.extend_from_slice(MAGIC);
+    out.extend_from_slice(&[1, 0]);
+    // Axes of at most 20 digits and a short type: far below 2^16.
+    out.extend_from_slice(&((bytes - 10) as u16).to_le_bytes());
+    for text in [DESCR, dtype, ORDER, order(is_fortran), SHAPE] {
+        out.extend_from_slice(text.as_bytes());
+    }
+    for (number, axis) in shape.iter().enumerate() {
+        out.extend_from_slice(if number == 0 { b"" } else { b", " });
+        out.extend_from_slice(axis.to_string().as_bytes());
+    }
+    out.extend_from_slice(if shape.len() == 1 { b",), }" } else { b"), }" });
+    out.resize(start + bytes - 1, b' ');
+    out.push(b'\n');
+}
+
+/// Length in bytes of what [`head`] gives.
+pub fn head_bytes(dtype: &str, shape: &[u64], is_fortran: bool) -> usize {
+    let digits: usize = shape.iter().map(|axis| 1 + axis.checked_ilog10().unwrap_or(0) as usize).sum();
+    let commas = if shape.len() == 1 { 1 } else { 2 * shape.len().saturating_sub(1) };
+    let text = [DESCR, dtype, ORDER, order(is_fortran), SHAPE, "), }"].map(str::len).iter().sum::<usize>();
+    (10 + text + digits + commas + 1).next_multiple_of(64)
+}
+
+// The text of a head: these, with dtype, order and axes between them.
+const DESCR: &str = "{'descr': '";
+const ORDER: &str = "', 'fortran_order': ";
+const SHAPE: &str = ", 'shape': (";
+
+fn order(is_fortran: bool) -> &'static str {
+    if is_fortran { "True" } else { "False" }
 }
 
 /// Reads the head of a `.npy` file from its first bytes, of which [`HEAD_MAX_BYTES`] always suffice.
@@ -284,6 +313,21 @@ mod tests {
         for (found, start) in [(head("|u1", &[3], false), &one[..]), (head("<f4", &[3, 40], true), &two[..])] {
             assert_eq!(found.len(), 128);
             assert!(found.starts_with(start) && found.ends_with(b" \n"), "{}", String::from_utf8_lossy(&found));
+        }
+        for shape in [&[][..], &[0], &[9], &[10], &[1; 32], &[u64::MAX; 32], &[99, 100, 101]] {
+            for (dtype, is_fortran) in [("|u1", false), ("<U123456789", true)] {
+                let found = head(dtype, shape, is_fortran);
+                let text = String::from_utf8(found[10..].to_vec()).unwrap();
+                let order = if is_fortran { "True" } else { "False" };
+                let shape = shape_text(shape);
+                let expected = format!("{{'descr': '{dtype}', 'fortran_order': {order}, 'shape': {shape}, }}");
+                assert_eq!(text.trim_end(), expected);
+                assert_eq!(
+                    (found.len() % 64, found.len() - 10),
+                    (0, usize::from(u16::from_le_bytes([found[8], found[9]])))
+                );
+                assert!(found.len() - expected.len() < 11 + 64 && text.ends_with('\n'));
+            }
         }
     }
 

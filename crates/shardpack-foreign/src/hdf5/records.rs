@@ -140,7 +140,7 @@ impl Opened {
                 Ok(found) => found,
                 Err(what) => return Ok(Err(format!("{name}: {what}"))),
             };
-            let bytes = content.len() as u64 + form.head().len() as u64;
+            let bytes = content.len() as u64 + form.head_bytes();
             let offset = Some(at + out.len() as u64);
             out.extend_from_slice(&content);
             others.push(Other { name: name.clone(), bytes, offset, recipe: 0, form: Some(form) });

@@ -99,7 +99,7 @@ impl SampleGroups {
                 Found::Is(form, content) => {
                     let offset = at + out.len() as u64;
                     out.extend_from_slice(&content);
-                    (form.head().len() as u64 + content.len() as u64, Some(offset), Some(form))
+                    (form.head_bytes() + content.len() as u64, Some(offset), Some(form))
                 }
             };
             others.push(Other { name: name.to_owned(), bytes, offset, recipe: 0, form });

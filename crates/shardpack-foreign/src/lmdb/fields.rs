@@ -44,39 +44,42 @@ pub(super) struct Field {
     pub form: std::result::Result<(Form, u64), String>,
 }
 
-/// The fields of a sample that hold something, in the order of their numbers.
-pub(super) fn fields(sample: &Value, input: &[u8]) -> Vec<Field> {
-    let of = |(number, (name, value)): (usize, (String, &Value))| {
+/// The values in a sample with their names, in the order of their numbers.
+pub(super) type Named<'v> = Vec<(Cow<'v, str>, &'v Value)>;
+
+/// The fields that hold something among those `named` of a sample, in the order of their numbers.
+pub(super) fn fields(named: Named<'_>, input: &[u8]) -> Vec<Field> {
+    let of = |(number, (name, value)): (usize, (Cow<'_, str>, &Value))| {
         let form = content::form(value, input).transpose()?;
-        Some(Field { name, number, form })
+        Some(Field { name: name.into_owned(), number, form })
     };
-    named(sample, input).into_iter().enumerate().filter_map(of).collect()
+    named.into_iter().enumerate().filter_map(of).collect()
 }
 
-/// The label among the fields of a sample, with the name of its field, if `wanted` or a usual name tells it; in a list
+/// The label among the fields of a sample, which are `named`, with the name of its field, if `wanted` or a usual name tells it; in a list
 /// without names the whole number in place `label_number` among the whole numbers.
 pub(super) fn label(
     sample: &Value,
+    named: &Named<'_>,
     input: &[u8],
     wanted: Option<&str>,
     usual: &[&str],
     label_number: usize,
 ) -> Option<(Label, String)> {
-    let fields = named(sample, input);
     let of = |value: &Value| match value.as_whole(input) {
         Some(number) => Some(Label::Number(number)),
         None => value.as_text(input).map(|text| Label::Text(text.into_owned().into_bytes())),
     };
     let by_name = |name: &str| {
-        let (_, value) = fields.iter().find(|(known, _)| known == name)?;
+        let (_, value) = named.iter().find(|(known, _)| known == name)?;
         of(value).map(|label| (label, name.to_owned()))
     };
     match (wanted, sample) {
         (Some(name), _) => by_name(name),
         (None, Value::List(_)) => {
-            let mut numbers = fields.iter().filter(|(_, value)| value.as_whole(input).is_some());
+            let mut numbers = named.iter().filter(|(_, value)| value.as_whole(input).is_some());
             let (name, value) = numbers.nth(label_number)?;
-            of(value).map(|label| (label, name.clone()))
+            of(value).map(|label| (label, name.clone().into_owned()))
         }
         (None, _) => usual.iter().find_map(|name| by_name(name)),
     }
@@ -119,20 +122,20 @@ pub(super) fn with_field<T>(fetched: &[u8], recipe: u32, make: impl FnOnce(&Valu
     let coding = CODINGS.get(kept(CODING_SHIFT, 2)).copied().filter(|_| recipe & IS_FIELD != 0);
     let coding = coding.ok_or_else(|| Error::data("its value is not what it was"))?;
     let (sample, field) = (kept(SAMPLE_SHIFT, SAMPLE_BITS), kept(FIELD_SHIFT, FIELD_BITS));
-    let last = KEPT.take().filter(|last| last.coding == coding && last.bytes == fetched);
-    let now = match last {
-        Some(last) => last,
-        None => Kept { coding, bytes: fetched.to_vec(), value: coding.decoded(fetched).map_err(Error::data)? },
+    let now = match KEPT.take() {
+        Some(last) if last.coding == coding && last.bytes == fetched => last,
+        last => {
+            let mut bytes = last.map(|last| last.bytes).unwrap_or_default();
+            bytes.clear();
+            bytes.extend_from_slice(fetched);
+            Kept { coding, bytes, value: coding.decoded(fetched).map_err(Error::data)? }
+        }
     };
-    let made = field_of(&now.value, fetched, sample, field).and_then(make);
+    let gone = || Error::data("its value is not what it was");
+    let field = samples(&now.value).get(sample).and_then(|sample| field_of(sample, field)).ok_or_else(gone);
+    let made = field.and_then(make);
     KEPT.set(Some(now).filter(|now| now.bytes.len() <= MOST_KEPT_BYTES));
     made
-}
-
-fn field_of<'v>(value: &'v Value, fetched: &[u8], sample: usize, field: usize) -> Result<&'v Value> {
-    let gone = || Error::data("its value is not what it was");
-    let sample = samples(value).get(sample).copied().ok_or_else(gone)?;
-    named(sample, fetched).get(field).map(|(_, field)| *field).ok_or_else(gone)
 }
 
 /// The number of the field of a sample that `wanted` is.
@@ -140,31 +143,45 @@ pub(super) fn number_of(sample: &Value, input: &[u8], wanted: &Value) -> Option<
     named(sample, input).iter().position(|(_, value)| std::ptr::eq(*value, wanted))
 }
 
-/// The samples in a value: the items of a list of lists or maps, or the value itself.
-pub(super) fn samples(value: &Value) -> Vec<&Value> {
-    let is_sample = |value: &Value| value.items().is_some() || value.entries().is_some();
-    match value.items() {
-        Some(items) if items.first().is_some_and(is_sample) => items.iter().collect(),
-        _ => vec![value],
+/// The field with this number of a sample, as [`named`] counts them.
+fn field_of(sample: &Value, number: usize) -> Option<&Value> {
+    match sample {
+        Value::Map(entries) => entries.get(number).map(|(_, value)| value),
+        Value::List(items) if are_fields(items) => items.get(number),
+        value => (number == 0).then_some(value),
     }
 }
 
-/// The values in a sample with their names.
-fn named<'v>(sample: &'v Value, input: &[u8]) -> Vec<(String, &'v Value)> {
+/// The samples in a value: the items of a list of lists or maps, or the value itself.
+pub(super) fn samples(value: &Value) -> &[Value] {
+    let is_sample = |value: &Value| value.items().is_some() || value.entries().is_some();
+    match value.items() {
+        Some(items) if items.first().is_some_and(is_sample) => items,
+        _ => std::slice::from_ref(value),
+    }
+}
+
+/// Whether the items of a list are fields, and not one value together.
+fn are_fields(items: &[Value]) -> bool {
     let is_long = |value: &Value| {
         matches!(value, Value::Bytes(_) | Value::Text(_) | Value::List(_) | Value::Map(_)) || value.has_axes()
     };
+    items.len() <= MOST_ITEMS && items.iter().any(is_long)
+}
+
+/// The values in a sample with their names.
+pub(super) fn named<'v>(sample: &'v Value, input: &'v [u8]) -> Named<'v> {
     match sample {
         Value::Map(entries) => {
-            let name = |key: &Value| match key {
-                Value::Int(number) => number.to_string(),
-                key => key.as_text(input).map_or_else(|| key.kind().to_owned(), Cow::into_owned),
+            let name = |key: &'v Value| match key {
+                Value::Int(number) => number.to_string().into(),
+                key => key.as_text(input).unwrap_or(key.kind().into()),
             };
             entries.iter().map(|(key, value)| (name(key), value)).collect()
         }
-        Value::List(items) if items.len() <= MOST_ITEMS && items.iter().any(is_long) => {
-            items.iter().enumerate().map(|(place, item)| (format!("x{place}"), item)).collect()
+        Value::List(items) if are_fields(items) => {
+            items.iter().enumerate().map(|(place, item)| (format!("x{place}").into(), item)).collect()
         }
-        value => vec![(WHOLE.to_owned(), value)],
+        value => vec![(WHOLE.into(), value)],
     }
 }

@@ -4,14 +4,18 @@
 //! the value, under a key beside (`label-000000001`), in a database beside, in the key, in the name of the environment
 //! (LSUN), or in a file.
 //!
-//! Holds at all times: one value is in memory; what cannot be understood is said of its sample, and the walk goes on.
+//! Holds at all times: one value is in memory, or two batches of [`BATCH_BYTES`] and a value each, which other threads take apart; what
+//! cannot be understood is said of its sample, and the walk goes on.
 
 use std::{
     borrow::Cow,
     collections::{BTreeMap, VecDeque},
+    mem,
     ops::Range,
+    panic::resume_unwind,
     path::Path,
     sync::Arc,
+    thread::{self, JoinHandle},
 };
 
 use shardpack_format::{
@@ -39,6 +43,12 @@ use super::{
     values::{Found, IMAGES, of_image},
 };
 
+/// Bytes of values that are taken apart at once: long enough that to begin threads for them costs nothing.
+const BATCH_BYTES: usize = 1 << 19;
+/// Values that are, at most.
+const BATCH_ENTRIES: usize = 1 << 12;
+/// Values for which another thread is begun.
+const THREAD_ENTRIES: usize = 64;
 /// Entries of an environment that may all be names of databases.
 const MOST_NAMES: u64 = 1 << 16;
 /// What basicsr's list is called in messages.
@@ -95,6 +105,11 @@ pub fn walk(path: &Path, wanted: &Wanted) -> Result<Box<dyn foreign::Walk>> {
     }
     let mut lost: Vec<Error> = environment.damage().into_iter().collect();
     lost.extend(unread(&environment, &names, is_named)?);
+    // A database was meant, not a field.
+    let wanted = match is_named {
+        true => Wanted { label_number: wanted.label_number, ..Wanted::default() },
+        false => wanted.clone(),
+    };
     Ok(Box::new(Samples {
         walk: database.walk()?,
         claims: Metadata::of(&database)?,
@@ -105,14 +120,12 @@ pub fn walk(path: &Path, wanted: &Wanted) -> Result<Box<dyn foreign::Walk>> {
         coding,
         are_paths,
         of_database: image.filter(|_| is_named),
-        // A database was meant, not a field.
-        wanted: if is_named {
-            Wanted { label_number: wanted.label_number, ..Wanted::default() }
-        } else {
-            wanted.clone()
-        },
+        decode: Arc::new(Decode { coding, header_bytes: said.header_bytes, wanted: wanted.clone() }),
+        wanted,
         said,
         value: Vec::new(),
+        ahead: None,
+        read_ahead: None,
         ready: VecDeque::new(),
         image: None,
         entries: 0,
@@ -159,7 +172,13 @@ struct Samples {
     said: Overrides,
     wanted: Wanted,
     value: Vec<u8>,
-    /// Samples of the last value that are to come.
+    /// How values are taken apart.
+    decode: Arc<Decode>,
+    /// The last batch that was read, which is being taken apart.
+    ahead: Option<JoinHandle<Batch>>,
+    /// What came after it and is none of it.
+    read_ahead: Option<Result<Option<Entry>>>,
+    /// Samples of the last values that are to come.
     ready: VecDeque<Ready>,
     /// Where the image of the last record lies, and how it is made.
     image: Option<(Range<u64>, u32)>,
@@ -178,18 +197,19 @@ struct Samples {
     notes: Vec<String>,
 }
 
-impl Samples {
-    /// Reads the samples of an entry.
-    fn read(&mut self, entry: &Entry) -> Result<()> {
-        let bytes = entry.value.end - entry.value.start;
-        // Of an image as it is, nothing but its beginning is of interest here.
-        let looked_at = match self.coding {
-            Coding::Image => bytes.min(self.said.header_bytes + SNIFF_BYTES as u64),
-            _ => bytes,
-        };
-        self.database.read(entry.value.start..entry.value.start + looked_at, &mut self.value)?;
-        let header_bytes = self.said.header_bytes;
-        let found = match self.value.get(header_bytes as usize..) {
+/// How values are taken apart.
+struct Decode {
+    coding: Coding,
+    /// Bytes of each value that come before what it holds.
+    header_bytes: u64,
+    wanted: Wanted,
+}
+
+impl Decode {
+    /// The samples of a value of so many bytes, which begins so.
+    fn found(&self, value: &[u8], bytes: u64) -> Vec<Found> {
+        let header_bytes = self.header_bytes;
+        match value.get(header_bytes as usize..) {
             None => {
                 let what = format!("{bytes} bytes, and {header_bytes} of them come before the image");
                 vec![Found::nothing(Lack::Damaged(what))]
@@ -198,7 +218,104 @@ impl Samples {
                 Coding::Image => vec![of_image(input, bytes - header_bytes)],
                 coding => coding.samples(input, &self.wanted),
             },
+        }
+    }
+}
+
+/// Values that are taken apart together.
+#[derive(Default)]
+struct Batch {
+    /// End to end.
+    values: Vec<u8>,
+    /// Their entries, and where the value of each is among them.
+    entries: Vec<(Entry, Range<usize>)>,
+    /// The samples of each.
+    found: Vec<Vec<Found>>,
+}
+
+impl Batch {
+    /// The same with its samples.
+    fn decoded(self, decode: &Decode, threads: usize) -> Self {
+        let found_in = |part: &[(Entry, Range<usize>)]| -> Vec<_> {
+            part.iter().map(|(_, place)| decode.found(&self.values[place.clone()], place.len() as u64)).collect()
         };
+        let threads = threads.min(self.entries.len() / THREAD_ENTRIES).max(1);
+        // Not threads of rayon: one that waits there may begin another file, and in that another.
+        let found = thread::scope(|scope| {
+            let mut parts = self.entries.chunks(self.entries.len().div_ceil(threads).max(1));
+            let first = parts.next().unwrap_or_default();
+            let others: Vec<_> = parts.map(|part| scope.spawn(move || found_in(part))).collect();
+            let mut found = found_in(first);
+            for other in others {
+                found.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            }
+            found
+        });
+        Self { found, ..self }
+    }
+}
+
+impl Samples {
+    /// Reads the image that an entry is.
+    fn read_image(&mut self, entry: &Entry) -> Result<()> {
+        let bytes = entry.value.end - entry.value.start;
+        // Nothing but its beginning is of interest here.
+        let looked_at = bytes.min(self.said.header_bytes + SNIFF_BYTES as u64);
+        let mut value = mem::take(&mut self.value);
+        self.database.read(entry.value.start..entry.value.start + looked_at, &mut value)?;
+        let found = self.decode.found(&value, bytes);
+        let taken = self.take(entry, &value, found);
+        self.value = value;
+        taken
+    }
+
+    /// Reads the values of an entry and of those that follow it, which are taken apart while the samples of those before are
+    /// taken.
+    fn read_batch(&mut self, first: Entry) {
+        let mut batch = Batch::default();
+        let mut next = Some(first);
+        while let Some(entry) = next.take() {
+            let start = batch.values.len();
+            match self.walk.value(&entry) {
+                Some(value) => batch.values.extend_from_slice(value),
+                None => match self.database.read(entry.value.clone(), &mut self.value) {
+                    Ok(()) => batch.values.extend_from_slice(&self.value),
+                    Err(error) => {
+                        self.read_ahead = Some(Err(error));
+                        break;
+                    }
+                },
+            }
+            batch.entries.push((entry, start..batch.values.len()));
+            if batch.values.len() >= BATCH_BYTES || batch.entries.len() >= BATCH_ENTRIES {
+                break;
+            }
+            match self.walk.next() {
+                Ok(Some(entry)) if !self.is_odd(&entry) => next = Some(entry),
+                other => self.read_ahead = Some(other),
+            }
+        }
+        let (decode, threads) = (Arc::clone(&self.decode), rayon::current_num_threads());
+        let before = self.ahead.replace(thread::spawn(move || batch.decoded(&decode, threads)));
+        if let Some(before) = before {
+            self.take_batch(before);
+        }
+    }
+
+    /// Takes the samples of a batch.
+    fn take_batch(&mut self, batch: JoinHandle<Batch>) {
+        let batch = batch.join().unwrap_or_else(|panic| resume_unwind(panic));
+        for ((entry, place), found) in batch.entries.iter().zip(batch.found) {
+            if let Err(error) = self.take(entry, &batch.values[place.clone()], found) {
+                // Once those before it are taken.
+                (self.read_ahead, self.ahead) = (Some(Err(error)), None);
+                return;
+            }
+        }
+    }
+
+    /// Takes what was found in the value of an entry.
+    fn take(&mut self, entry: &Entry, value: &[u8], found: Vec<Found>) -> Result<()> {
         self.entries += 1;
         self.samples += found.len() as u64;
         if let Some(keys) = &mut self.claims.keys {
@@ -207,14 +324,14 @@ impl Samples {
         let several = found.len() > 1;
         let beside = if several { None } else { self.labels.beside(&self.database, &entry.key)? };
         for (number, one) in found.into_iter().enumerate() {
-            let record = self.record(entry, one, several.then_some(number), beside.as_ref());
+            let record = self.record(entry, value, one, several.then_some(number), beside.as_ref());
             self.ready.push_back(record);
         }
         Ok(())
     }
 
     /// The label that is where a person says, of the sample that is called `key`; and its name, if the key tells that.
-    fn label_said(&mut self, key: &[u8]) -> (Option<Label>, Option<Vec<u8>>) {
+    fn label_said(&mut self, key: &[u8], value: &[u8]) -> (Option<Label>, Option<Vec<u8>>) {
         let told = match &self.said.pattern {
             None => None,
             Some(pattern) => match pattern.read(key) {
@@ -228,7 +345,7 @@ impl Samples {
                 Some(folder) => Label::Name(folder),
                 None => Label::Unfit("the key has no folder; --key-pattern says where the label is in it".to_owned()),
             })),
-            Labels::Said(LabelFrom::Header(integer)) => Some(integer.label(&self.value)),
+            Labels::Said(LabelFrom::Header(integer)) => Some(integer.label(value)),
             Labels::Said(LabelFrom::File) => {
                 let said = self.label_list.as_mut().and_then(|list| list.get(key));
                 let none = || Label::Unfit(format!("{} has no label for the key", self.said.label_name()));
@@ -239,7 +356,14 @@ impl Samples {
         (label, name)
     }
 
-    fn record(&mut self, entry: &Entry, found: Found, number: Option<usize>, beside: Option<&Label>) -> Ready {
+    fn record(
+        &mut self,
+        entry: &Entry,
+        value: &[u8],
+        found: Found,
+        number: Option<usize>,
+        beside: Option<&Label>,
+    ) -> Ready {
         let Found { mut held, label, filename, others, mut fields, image_field, label_field } = found;
         if number.is_some_and(|number| number >= fields::MOST_SAMPLES) && !fields.is_empty() {
             let what =
@@ -250,7 +374,7 @@ impl Samples {
         if let Some(number) = number {
             key.extend_from_slice(format!("/{number}").as_bytes());
         }
-        let (said, name) = self.label_said(&key);
+        let (said, name) = self.label_said(&key, value);
         let label = said.or_else(|| beside.cloned()).unwrap_or(label);
         let listed = self.names.as_mut().and_then(|names| names.get(&key)).map(<[u8]>::to_vec);
         let is_name = number.is_none() && (entry.key.contains(&b'/') || entry.key.contains(&b'.'));
@@ -355,6 +479,11 @@ impl Samples {
         }
     }
 
+    /// Whether the key of an entry is none of a sample. Other keys of such environments have lexicons, paths and the like.
+    fn is_odd(&self, entry: &Entry) -> bool {
+        !is_sample(&entry.key) || matches!(self.labels, Labels::Beside) && !entry.key.starts_with(IMAGE_KEY)
+    }
+
     /// Takes an entry whose key is none of a sample: it may be one all the same.
     fn read_odd(&mut self, entry: &Entry) -> Result<()> {
         let looked_at = (entry.value.end - entry.value.start).min(self.said.header_bytes + SNIFF_BYTES as u64);
@@ -384,7 +513,7 @@ impl Samples {
                 self.ready.push_back(lacking("an image whose key does not begin with image-, as others do".to_owned()));
             }
             (Labels::Beside, None) if is_sample(&entry.key) => self.pass("entry that is neither image-… nor label-…"),
-            _ if is_image => self.read(entry)?,
+            _ if is_image => self.read_image(entry)?,
             (_, Some(_)) => self.pass("entry label-…"),
             (_, None) => self.pass(&format!("entry {}", shown())),
         }
@@ -395,21 +524,29 @@ impl Samples {
 impl foreign::Walk for Samples {
     fn next(&mut self) -> Result<Option<Record>> {
         while self.ready.is_empty() {
-            match self.walk.next()? {
-                None => {
+            let next = match self.read_ahead.take() {
+                Some(next) => next,
+                None => self.walk.next(),
+            };
+            match (next, self.ahead.take()) {
+                (Ok(Some(entry)), ahead) if self.coding != Coding::Image && !self.is_odd(&entry) => {
+                    self.ahead = ahead;
+                    self.read_batch(entry);
+                }
+                // Those before it come first.
+                (next, Some(ahead)) => {
+                    self.read_ahead = Some(next);
+                    self.take_batch(ahead);
+                }
+                (Ok(None), None) => {
                     if !self.has_ended {
                         self.end();
                     }
                     return Ok(None);
                 }
-                // Other keys of such environments have lexicons, paths and the like.
-                Some(entry)
-                    if !is_sample(&entry.key)
-                        || matches!(self.labels, Labels::Beside) && !entry.key.starts_with(IMAGE_KEY) =>
-                {
-                    self.read_odd(&entry)?;
-                }
-                Some(entry) => self.read(&entry)?,
+                (Ok(Some(entry)), None) if self.is_odd(&entry) => self.read_odd(&entry)?,
+                (Ok(Some(entry)), None) => self.read_image(&entry)?,
+                (Err(error), None) => return Err(error),
             }
         }
         let (record, image) = self.ready.pop_front().unzip();
@@ -457,7 +594,7 @@ impl foreign::Walk for Samples {
     }
 
     fn lost(&mut self) -> Vec<Error> {
-        std::mem::take(&mut self.lost)
+        mem::take(&mut self.lost)
     }
 
     fn notes(&self) -> Vec<String> {

@@ -173,26 +173,26 @@ fn samples_of(value: &Value, input: &[u8], wanted: &Wanted) -> Vec<Found> {
                 found if found.held.is_ok() && std::ptr::eq(sample, value) => with_fields(found, value, input, wanted),
                 found => found,
             };
-            fields::samples(value).into_iter().map(of).collect()
+            fields::samples(value).iter().map(of).collect()
         }
     }
 }
 
 /// A sample with an image, or with the fields that it has instead.
 fn or_fields(sample: &Value, input: &[u8], wanted: &Wanted) -> Found {
-    let found = sample_of(sample, input, wanted);
     // An image is not told by the name of its field.
-    let no_image = match &found.held {
-        Err(Lack::NoImage(what)) => what.clone(),
+    let no_image = match held_of(sample, input, wanted) {
+        Err(Lack::NoImage(what)) => what,
         Ok(Held::Bytes(part)) if Kind::of(&part.first(input, SNIFF_BYTES)) == Kind::Unknown => {
             let first = part.first(input, SHOWN_BYTES);
             format!("{} bytes that are no image, the first {}", part.len(), hash::hex(&first))
         }
-        Ok(_) | Err(Lack::Damaged(_)) => return found,
+        Ok(_) | Err(Lack::Damaged(_)) => return sample_of(sample, input, wanted),
     };
-    let told = fields::label(sample, input, wanted.label.as_deref(), &LABELS, wanted.label_number);
+    let named = fields::named(sample, input);
+    let told = fields::label(sample, &named, input, wanted.label.as_deref(), &LABELS, wanted.label_number);
     let (label, label_field) = told.map_or((Label::Missing, None), |(label, name)| (label, Some(name)));
-    let fields = fields::fields(sample, input);
+    let fields = fields::fields(named, input);
     Found { fields, label, label_field, ..Found::nothing(Lack::NoImage(no_image)) }
 }
 
@@ -207,7 +207,7 @@ fn with_fields(mut found: Found, value: &Value, input: &[u8], wanted: &Wanted) -
         let is_left = |name: &str| found.others.iter().any(|(other, place)| other == name && place.is_none());
         let is_value = |field: &Field| !matches!(field.form, Ok((Form::Text | Form::Bytes, _)) | Err(_));
         let is_meant = |field: &Field| is_value(field) && is_left(&field.name) && wanted.wants(&field.name);
-        found.fields = fields::fields(value, input).into_iter().filter(is_meant).collect();
+        found.fields = fields::fields(fields::named(value, input), input).into_iter().filter(is_meant).collect();
         found.others.retain(|(name, place)| place.is_some() || !found.fields.iter().any(|field| field.name == *name));
     }
     found
@@ -220,15 +220,21 @@ fn image_of(items: &[Value]) -> Option<usize> {
 
 /// Samples whose images, labels and names stand in lists or arrays of their own; `None` where that is not so.
 fn beside_each_other(value: &Value, input: &[u8], wanted: &Wanted) -> Option<Result<Vec<Found>, String>> {
+    let may_be_several = |images: &&Value| match images {
+        Value::List(_) => true,
+        Value::Array(array) => array.dtype == "|u1" && matches!(array.shape.len(), 3 | 4),
+        _ => false,
+    };
     let (images, labels, filenames) = match value {
         Value::Array(_) => (value, None, None),
         Value::List(items) => match &items[..] {
             [images, labels] if wanted.label.is_none() => (images, Some(labels), None),
             _ => return None,
         },
-        Value::Map(_) => (field(value, input, &wanted.image, &IMAGES)?, field(value, input, &wanted.label, &LABELS), {
-            field(value, input, &None, &FILENAMES)
-        }),
+        Value::Map(_) => {
+            let images = field(value, input, &wanted.image, &IMAGES).filter(may_be_several)?;
+            (images, field(value, input, &wanted.label, &LABELS), field(value, input, &None, &FILENAMES))
+        }
         _ => return None,
     };
     let column = |value: &Value| match value {
@@ -302,7 +308,18 @@ fn field<'v>(value: &'v Value, input: &[u8], wanted: &Option<String>, likely: &[
     }
 }
 
+/// What holds the image of a sample.
+fn held_of(value: &Value, input: &[u8], wanted: &Wanted) -> Result<Held, Lack> {
+    if value.entries().is_some() {
+        let image = field(value, input, &wanted.image, &IMAGES);
+        return image.map_or_else(|| Err(Lack::no_image("a map without an image")), held_by);
+    }
+    let Some(items) = value.items() else { return held_by(value) };
+    image_of(items).map_or_else(|| Err(Lack::no_image("a list without bytes")), |image| held_by(&items[image]))
+}
+
 fn sample_of(value: &Value, input: &[u8], wanted: &Wanted) -> Found {
+    let held = held_of(value, input, wanted);
     let field = |wanted: &Option<String>, likely: &[&str]| field(value, input, wanted, likely);
     if value.entries().is_some() {
         let (image, label) = (field(&wanted.image, &IMAGES), field(&wanted.label, &LABELS));
@@ -312,7 +329,7 @@ fn sample_of(value: &Value, input: &[u8], wanted: &Wanted) -> Found {
         let others = further(value, input, &[image, label, name]).into_iter();
         let others = others.filter_map(|(name, value)| other(name, value));
         return Found {
-            held: image.map_or_else(|| Err(Lack::no_image("a map without an image")), held_by),
+            held,
             label: label.map_or(Label::Missing, |label| label_of(label, input)),
             filename: filename.map(|name| name.into_owned().into_bytes()),
             others: others.collect(),
@@ -320,7 +337,7 @@ fn sample_of(value: &Value, input: &[u8], wanted: &Wanted) -> Found {
         };
     }
     let Some(items) = value.items() else {
-        return Found::of(held_by(value));
+        return Found::of(held);
     };
     // (image, label), in either order.
     let image = image_of(items);
@@ -331,7 +348,7 @@ fn sample_of(value: &Value, input: &[u8], wanted: &Wanted) -> Found {
     let others = others.filter_map(|(_, (place, item))| other(format!("x{place}"), item));
     Found {
         others: others.collect(),
-        held: image.map_or_else(|| Err(Lack::no_image("a list without bytes")), |image| held_by(&items[image])),
+        held,
         label: match labels.get(wanted.label_number) {
             // Nothing in a list has a name.
             _ if wanted.label.is_some() => Label::Missing,

@@ -102,6 +102,13 @@ impl Walk {
         step
     }
 
+    /// The bytes of the value of the last entry, if they lie in the leaf that is in memory.
+    pub(super) fn value(&self, entry: &Entry) -> Option<&[u8]> {
+        let start = self.number.checked_mul(self.environment.meta.page_bytes)?;
+        let place = |at: u64| usize::try_from(at.checked_sub(start)?).ok();
+        self.page.get(place(entry.value.start)?..place(entry.value.end)?)
+    }
+
     fn step(&mut self) -> Result<Option<Entry>> {
         loop {
             if let Some(entry) = self.duplicate()? {

@@ -127,7 +127,7 @@ impl Values {
                     (0, None, form)
                 }
                 Cell::Is(form) => {
-                    let bytes = (form.head().len() + out.len() - start) as u64;
+                    let bytes = form.head_bytes() + (out.len() - start) as u64;
                     (bytes, Some(at + start as u64), Some(form))
                 }
             };

@@ -32,8 +32,14 @@ pub fn form(value: &Value, input: &[u8]) -> Result<Option<(Form, u64)>, String> 
         Value::Huge => return Err(value.kind().to_owned()),
     };
     let bytes = match form.items_bytes() {
-        Some(items) => items + form.head().len() as u64,
-        None => json(value, input)?.len() as u64,
+        Some(items) => items + form.head_bytes(),
+        None => match value {
+            Value::Int(number) => {
+                let digits = 1 + number.unsigned_abs().checked_ilog10().unwrap_or(0);
+                u64::from(digits) + u64::from(*number < 0)
+            }
+            value => json(value, input)?.len() as u64,
+        },
     };
     Ok(Some((form, bytes)))
 }
@@ -48,7 +54,8 @@ pub fn content(value: &Value, input: &[u8]) -> Result<Vec<u8>, String> {
         Value::Bytes(part) => Ok(part.read(input).into_owned()),
         Value::Array(array) => {
             let form = Form::array(&array.dtype, &array.shape).map_err(|error| error.what())?;
-            let mut out = form.head();
+            let mut out = Vec::with_capacity(form.head_bytes() as usize + array.data.len());
+            form.write_head(&mut out);
             items(array, input, &mut out);
             Ok(out)
         }
@@ -101,7 +108,8 @@ fn items(array: &Array, input: &[u8], out: &mut Vec<u8>) {
 
 /// A number, a list or a map as JSON that says all of it.
 fn json(value: &Value, input: &[u8]) -> Result<Vec<u8>, String> {
-    let mut out = Vec::new();
+    // Enough for any number.
+    let mut out = Vec::with_capacity(32);
     write(value, input, &mut out)?;
     Ok(out)
 }

@@ -111,7 +111,15 @@ impl Dtype {
         if bytes != Some(data.len() as u64) {
             return Err(format!("an array of {self} and shape {} has {} bytes", by(&shape), data.len()));
         }
-        Ok(Array { dtype: self.to_string(), shape, is_fortran, data })
+        Ok(Array { dtype: self.name(), shape, is_fortran, data })
+    }
+
+    /// As numpy writes it; most have one digit, and need no formatting.
+    fn name(self) -> String {
+        match u8::try_from(self.count) {
+            Ok(count @ 0..=9) => [self.order, self.kind, b'0' + count].map(char::from).iter().collect(),
+            _ => self.to_string(),
+        }
     }
 
     /// The number in the bytes of an item; `None` for complex numbers, those beyond 64 bits, and strings.

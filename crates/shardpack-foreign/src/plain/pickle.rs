@@ -15,7 +15,7 @@ mod global;
 mod tensor;
 mod text;
 
-use std::{ops::Range, sync::Arc};
+use std::{cell::Cell, mem, ops::Range, sync::Arc};
 
 use self::global::Global;
 use super::{Array, MAX_DEPTH, Part, Room, Value, cursor::Cursor, dtype::Dtype, too_deep};
@@ -23,6 +23,9 @@ use super::{Array, MAX_DEPTH, Part, Room, Value, cursor::Cursor, dtype::Dtype, t
 /// Values on the stack where no mark says that a container of any length is to come; each level has its key, its
 /// function and its arguments there at most.
 const MAX_UNMARKED: usize = 16 * MAX_DEPTH;
+
+/// Longest pickle in bytes whose memory is kept for the next one.
+const KEPT_BYTES: usize = 64 << 10;
 
 /// A value on the stack or in the memo. Places are of 32 bits: there may be many of these.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +45,8 @@ enum Slot {
 /// What slots share.
 #[derive(Debug)]
 enum Object {
-    Tuple(Box<[Slot]>),
+    /// Where its items lie in [`Machine::items`].
+    Tuple(u32, u32),
     List(Vec<Slot>),
     Map(Vec<(Slot, Slot)>),
     /// Bytes that lie in the input as characters: start, end, length.
@@ -65,10 +69,31 @@ struct Machine<'b> {
     objects: Vec<Object>,
     /// How deep each object is at least: it may have been filled after it was put into another.
     depths: Vec<u8>,
+    /// The items of all tuples.
+    items: Vec<Slot>,
+    /// Room for what is taken from the stack.
+    taken: Vec<Slot>,
     /// Whether it is one of the pickles that the storage of a tensor is saved as, the only ones with persistent ids.
     is_storage: bool,
     /// The storage that such an id told of: the type of its items, and how many they should be.
     storage: Option<(Dtype, i64)>,
+}
+
+/// The memory of a machine, without what was in it.
+#[derive(Default)]
+struct Memory {
+    stack: Vec<Slot>,
+    marks: Vec<usize>,
+    memo: Vec<Option<Slot>>,
+    objects: Vec<Object>,
+    depths: Vec<u8>,
+    items: Vec<Slot>,
+    taken: Vec<Slot>,
+}
+
+thread_local! {
+    /// That of the last machine: there are many small pickles, and to allocate for each is most of the work.
+    static MEMORY: Cell<Memory> = Cell::default();
 }
 
 /// Reads a pickle of any protocol.
@@ -80,25 +105,38 @@ pub fn pickle(bytes: &[u8]) -> Result<Value, String> {
         return Err("a pickle of 4 GiB or more".to_owned());
     }
     let mut machine = Machine::new(bytes);
-    let root = machine.run().map_err(|what| format!("pickle, {what}"))?;
-    // What is written out takes as much room again.
-    (machine.stack, machine.memo) = (Vec::new(), Vec::new());
-    machine.value(root).map_err(|what| format!("pickle: {what}"))
+    let is_long = bytes.len() > KEPT_BYTES;
+    let value = machine.run().map_err(|what| format!("pickle, {what}")).and_then(|root| {
+        if is_long {
+            // What is written out takes as much room again.
+            (machine.stack, machine.memo) = (Vec::new(), Vec::new());
+        }
+        machine.value(root).map_err(|what| format!("pickle: {what}"))
+    });
+    if !is_long {
+        machine.keep_memory();
+    }
+    value
 }
 
 impl<'b> Machine<'b> {
     fn new(bytes: &'b [u8]) -> Self {
-        Self {
-            cursor: Cursor::new(bytes),
-            room: Room::of(bytes),
-            stack: Vec::new(),
-            marks: Vec::new(),
-            memo: Vec::new(),
-            objects: Vec::new(),
-            depths: Vec::new(),
-            is_storage: false,
-            storage: None,
-        }
+        let Memory { stack, marks, memo, objects, depths, items, taken } = MEMORY.take();
+        let (cursor, room) = (Cursor::new(bytes), Room::of(bytes));
+        Self { cursor, room, stack, marks, memo, objects, depths, items, taken, is_storage: false, storage: None }
+    }
+
+    /// Keeps the memory for the next machine, empty.
+    fn keep_memory(self) {
+        let Self { mut stack, mut marks, mut memo, mut objects, mut depths, mut items, mut taken, .. } = self;
+        stack.clear();
+        marks.clear();
+        memo.clear();
+        objects.clear();
+        depths.clear();
+        items.clear();
+        taken.clear();
+        MEMORY.set(Memory { stack, marks, memo, objects, depths, items, taken });
     }
 
     /// Does all of it; what it is of is to be written out with [`Machine::value`].
@@ -195,21 +233,24 @@ impl<'b> Machine<'b> {
                 self.push_object(Object::Text(text.into_bytes().into()), 0)?;
             }
 
-            b')' => self.push_object(Object::Tuple(Box::default()), 0)?,
+            b')' => self.push_object(Object::Tuple(0, 0), 0)?,
             b']' => self.push_object(Object::List(Vec::new()), 0)?,
             b'}' => self.push_object(Object::Map(Vec::new()), 0)?,
             0x85..=0x87 => {
                 let items = self.split(self.stack.len().wrapping_sub(usize::from(opcode - 0x84)))?;
-                self.push_items(items, |items| Object::Tuple(items.into()))?;
+                self.push_tuple(items)?;
             }
             b't' | b'l' | b'd' => {
                 let items = self.marked()?;
                 match opcode {
-                    b't' => self.push_items(items, |items| Object::Tuple(items.into()))?,
-                    b'l' => self.push_items(items, Object::List)?,
+                    b't' => self.push_tuple(items)?,
+                    b'l' => {
+                        let depth = self.depth_around(&items)?;
+                        self.push_object(Object::List(items), depth)?;
+                    }
                     _ => {
                         self.push_object(Object::Map(Vec::new()), 0)?;
-                        self.extend(&items)?;
+                        self.extend(items)?;
                     }
                 }
             }
@@ -222,7 +263,7 @@ impl<'b> Machine<'b> {
                 let Slot::Object(number) = self.top()? else { return Err(no_container()) };
                 // APPEND is for lists, SETITEM for dicts.
                 match (opcode, self.object(number)) {
-                    (b'a' | b'e', Object::List(_)) | (b's' | b'u', Object::Map(_)) => self.extend(&items)?,
+                    (b'a' | b'e', Object::List(_)) | (b's' | b'u', Object::Map(_)) => self.extend(items)?,
                     _ => return Err(no_container()),
                 }
             }
@@ -341,9 +382,13 @@ impl<'b> Machine<'b> {
         self.push(Slot::Object(number))
     }
 
-    fn push_items(&mut self, items: Vec<Slot>, object: impl FnOnce(Vec<Slot>) -> Object) -> Result<(), String> {
+    fn push_tuple(&mut self, items: Vec<Slot>) -> Result<(), String> {
         let depth = self.depth_around(&items)?;
-        self.push_object(object(items), depth)
+        let start = self.items.len();
+        self.items.extend_from_slice(&items);
+        self.taken = items;
+        let (start, end) = place(start..self.items.len())?;
+        self.push_object(Object::Tuple(start, end), depth)
     }
 
     /// How deep a container of these is.
@@ -357,11 +402,11 @@ impl<'b> Machine<'b> {
     }
 
     /// Puts items into the list or the map on top of the stack.
-    fn extend(&mut self, items: &[Slot]) -> Result<(), String> {
-        let depth = self.depth_around(items)?;
+    fn extend(&mut self, items: Vec<Slot>) -> Result<(), String> {
+        let depth = self.depth_around(&items)?;
         let Slot::Object(number) = self.top()? else { return Err(no_container()) };
         match &mut self.objects[number as usize] {
-            Object::List(list) => list.extend(items),
+            Object::List(list) => list.extend_from_slice(&items),
             Object::Map(map) => {
                 let (pairs, rest) = items.as_chunks();
                 if !rest.is_empty() {
@@ -373,6 +418,7 @@ impl<'b> Machine<'b> {
         }
         let known = &mut self.depths[number as usize];
         *known = depth.max(*known);
+        self.taken = items;
         Ok(())
     }
 
@@ -393,15 +439,23 @@ impl<'b> Machine<'b> {
     /// Takes what lies from `at` on.
     fn split(&mut self, at: usize) -> Result<Vec<Slot>, String> {
         match at {
-            at if at >= self.floor() && at <= self.stack.len() => Ok(self.stack.drain(at..).collect()),
+            at if at >= self.floor() && at <= self.stack.len() => Ok(self.take(at)),
             _ => Err(underflow()),
         }
+    }
+
+    /// Takes what lies from `at` on, which is within the stack.
+    fn take(&mut self, at: usize) -> Vec<Slot> {
+        let mut items = mem::take(&mut self.taken);
+        items.clear();
+        items.extend(self.stack.drain(at..));
+        items
     }
 
     /// Takes what lies above the last mark, and the mark.
     fn marked(&mut self) -> Result<Vec<Slot>, String> {
         let at = self.marks.pop().ok_or("there is no mark")?;
-        Ok(self.stack.drain(at..).collect())
+        Ok(self.take(at))
     }
 }
 

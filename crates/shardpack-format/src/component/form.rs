@@ -106,6 +106,21 @@ impl Form {
         }
     }
 
+    /// Appends what [`Form::head`] gives to `out`.
+    pub fn write_head(&self, out: &mut Vec<u8>) {
+        if let Self::Array { dtype, shape } = self {
+            npy::write_head(dtype, shape, false, out);
+        }
+    }
+
+    /// Length in bytes of what [`Form::head`] gives.
+    pub fn head_bytes(&self) -> u64 {
+        match self {
+            Self::Array { dtype, shape } => npy::head_bytes(dtype, shape, false) as u64,
+            _ => 0,
+        }
+    }
+
     /// The items of an array, from its content.
     pub fn items<'c>(&self, content: &'c [u8]) -> Option<&'c [u8]> {
         let items = usize::try_from(self.items_bytes()?).ok()?;

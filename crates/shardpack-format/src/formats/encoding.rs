@@ -61,10 +61,17 @@ impl Encoding {
     pub fn encode(self, form: &Form, content: &[u8], stored: &mut [u8]) -> Result<()> {
         let items = || form.items(content).ok_or_else(|| unfit(form));
         let stored_bytes = stored.len() as u64;
-        let bytes: Cow<'_, [u8]> = match self {
-            Self::Content => content.into(),
-            Self::Items => items()?.into(),
-            Self::ShapeAndItems => [shape(form)?.as_slice(), items()?].concat().into(),
+        let mut put = |bytes: &[u8]| match bytes.len() == stored.len() {
+            true => {
+                stored.copy_from_slice(bytes);
+                Ok(())
+            }
+            false => Err(unfit(form)),
+        };
+        match self {
+            Self::Content => put(content),
+            Self::Items => put(items()?),
+            Self::ShapeAndItems => put(&[shape(form)?.as_slice(), items()?].concat()),
             Self::Varints => {
                 let numbers: Cow<'_, [u8]> = match form {
                     Form::Int => int(content)?.to_le_bytes().to_vec().into(),
@@ -76,17 +83,10 @@ impl Encoding {
                     return Err(unfit(form));
                 }
                 numbers.iter().zip(places).for_each(|(number, place)| *place = varint(u64::from_le_bytes(*number)));
-                return Ok(());
-            }
-            Self::Int => int(content)?.to_le_bytes().to_vec().into(),
-            Self::Float => float(content)?.to_le_bytes().to_vec().into(),
-        };
-        match bytes.len() == stored.len() {
-            true => {
-                stored.copy_from_slice(&bytes);
                 Ok(())
             }
-            false => Err(unfit(form)),
+            Self::Int => put(&int(content)?.to_le_bytes()),
+            Self::Float => put(&float(content)?.to_le_bytes()),
         }
     }
 

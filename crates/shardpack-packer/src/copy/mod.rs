@@ -1,9 +1,9 @@
 //! Copy moves the images to the places that the plan has fixed, and hands finished shards to be sealed.
 //!
-//! The unit of work is a span: consecutive samples of one shard, about 8 MiB, so that threads share a shard. Two ways
-//! give the same bytes: *stream* carries each span in plan order through one small buffer that stays in the cache;
-//! *window* reads as many spans as fit the memory budget in physical order, each image into its final place, and then
-//! writes them.
+//! The unit of work is a span: consecutive samples of one shard, about 8 MiB, less of small ones, so that threads share a
+//! shard. Two ways give the same bytes: *stream* carries each span in plan order through one small buffer that stays in
+//! the cache; *window* reads as many spans as fit the memory budget in physical order, each image into its final place,
+//! and then writes them.
 //!
 //! Holds at all times: at most the memory budget of images in flight; each image is read once and hashed while in
 //! cache; the bytes written do not depend on the number of threads. A shard in which a sample turns out to be bad is

@@ -6,6 +6,8 @@ use crate::plan::{Compression, Plan, Scratch};
 
 /// Bytes of records in a span: small against a shard, large against its two ragged ends.
 const SPAN_BYTES: u64 = 8 << 20;
+/// Samples of a span, so that threads share a shard of small ones, too.
+const SPAN_SAMPLES: u64 = 1 << 13;
 
 /// Consecutive samples of one shard.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +56,7 @@ pub(super) fn split(plan: &Plan, shard: usize) -> Result<Vec<Span>> {
     let mut spans: Vec<Span> = Vec::new();
     let mut span = Span { samples: 0, records_bytes: 0, last: false, ..whole };
     for position in planned.positions() {
-        if span.records_bytes >= SPAN_BYTES {
+        if span.records_bytes >= SPAN_BYTES || span.samples >= SPAN_SAMPLES {
             spans.push(span);
             span = Span {
                 number: span.number + 1,

@@ -174,7 +174,7 @@ fn apart(found: Found, looked: Vec<Result<Vec<Array>, String>>, components: &[Kn
                 return Cell::ABSENT;
             };
             let items = array.form.items_bytes().filter(|_| component.kind.takes(&array.form));
-            let bytes = items.map_or(array.bytes.into(), |items| items + array.form.head().len() as u64);
+            let bytes = items.map_or(array.bytes.into(), |items| items + array.form.head_bytes());
             let form = if items.is_some() { &array.form } else { &Form::Bytes };
             // An array is shorter than 4 GiB together with its head, as its file is; heads differ by a few bytes.
             let bytes = u32::try_from(bytes).unwrap_or(u32::MAX - 1);

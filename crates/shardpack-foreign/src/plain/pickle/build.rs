@@ -1,6 +1,6 @@
 //! What the known names make of their arguments, and objects written out as values.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use super::{
     super::{
@@ -24,7 +24,8 @@ impl Machine<'_> {
             (Global::Reconstruct, [Slot::Global(Global::Ndarray), _, _]) => self.push_object(Object::Unfilled, 0),
             (Global::Dtype, &[name, _, _] | &[name]) => {
                 let name = self.name(name).ok_or("the name of a type is no text")?;
-                self.push_object(Object::Dtype(Dtype::parse(&name)?), 0)
+                let dtype = Dtype::parse(&name)?;
+                self.push_object(Object::Dtype(dtype), 0)
             }
             (Global::Scalar, &[dtype, item]) => {
                 let (Some(dtype), Some(item)) = (self.dtype(dtype), self.bytes(item)) else { return wrong() };
@@ -62,7 +63,7 @@ impl Machine<'_> {
                 self.room.work(bytes)?;
                 let Some(items) = items else { return wrong() };
                 self.push_object(Object::Map(Vec::new()), 0)?;
-                self.extend(items.as_flattened())
+                self.extend(items.as_flattened().to_vec())
             }
             (Global::LoadStorage, &[saved]) => self.load_storage(saved),
             (Global::RebuildTensor, &[storage, offset, size, stride, _, _, ..]) => {
@@ -209,9 +210,13 @@ impl Machine<'_> {
     }
 
     /// A short name.
-    pub(super) fn name(&self, slot: Slot) -> Option<Vec<u8>> {
+    pub(super) fn name(&self, slot: Slot) -> Option<Cow<'_, [u8]>> {
+        if let Slot::Text(start, end) | Slot::Bytes(start, end) = slot {
+            let name = self.cursor.bytes.get(start as usize..end as usize)?;
+            return (name.len() <= MAX_NAME_BYTES).then_some(Cow::Borrowed(name));
+        }
         let part = self.bytes(slot).filter(|part| part.len() <= MAX_NAME_BYTES)?;
-        Some(part.read(self.cursor.bytes).into_owned())
+        Some(Cow::Owned(part.read(self.cursor.bytes).into_owned()))
     }
 
     fn dtype(&self, slot: Slot) -> Option<Dtype> {
@@ -239,7 +244,7 @@ impl Machine<'_> {
     pub(super) fn tuple(&self, slot: Slot) -> Option<&[Slot]> {
         match slot {
             Slot::Object(number) => match self.object(number) {
-                Object::Tuple(items) => Some(items),
+                Object::Tuple(start, end) => self.items.get(*start as usize..*end as usize),
                 _ => None,
             },
             _ => None,
@@ -249,9 +254,8 @@ impl Machine<'_> {
     fn sequence(&self, slot: Slot) -> Option<&[Slot]> {
         match slot {
             Slot::Object(number) => match self.object(number) {
-                Object::Tuple(items) => Some(items),
                 Object::List(items) => Some(items),
-                _ => None,
+                _ => self.tuple(slot),
             },
             _ => None,
         }
@@ -278,7 +282,7 @@ impl Machine<'_> {
             Slot::Object(number) => number,
         };
         Ok(match self.object(number) {
-            Object::Tuple(items) => self.list(items, depth, room)?,
+            Object::Tuple(..) => self.list(self.tuple(slot).unwrap_or_default(), depth, room)?,
             Object::List(items) => self.list(items, depth, room)?,
             Object::Map(entries) => {
                 room.take(2 * entries.len())?;

@@ -1,5 +1,7 @@
 //! Numbers and text as JSON, spelled in the one way that says all of them.
 
+use std::io::Write;
+
 /// A value that is neither bytes nor text, or one of several: as text that says all of it.
 ///
 /// It is JSON; numbers that are none, which JSON has not, are spelled as Python's `json` and `float` take them.
@@ -25,22 +27,27 @@ impl Plain<'_> {
 
     /// Appends it to `out`.
     pub fn write(self, out: &mut Vec<u8>) {
-        let real = |number: &dyn std::fmt::Debug, is_finite: bool, is_number: bool, is_negative: bool| match () {
+        let real = |out: &mut Vec<u8>, number: &dyn std::fmt::Debug, value: f64| match value {
             // As few digits as tell it from others of its width.
-            () if is_finite => format!("{number:?}"),
-            () if !is_number => "NaN".to_owned(),
-            () if is_negative => "-Infinity".to_owned(),
-            () => "Infinity".to_owned(),
+            _ if value.is_finite() => write!(out, "{number:?}"),
+            _ if value.is_nan() => out.write_all(b"NaN"),
+            _ if value < 0.0 => out.write_all(b"-Infinity"),
+            _ => out.write_all(b"Infinity"),
         };
-        let text = match self {
-            Self::Null => "null".to_owned(),
-            Self::Bool(yes) => yes.to_string(),
-            Self::Whole(number) => number.to_string(),
-            Self::Single(number) => real(&number, number.is_finite(), !number.is_nan(), number < 0.0),
-            Self::Double(number) => real(&number, number.is_finite(), !number.is_nan(), number < 0.0),
-            Self::Text(text) => serde_json::Value::from(text).to_string(),
+        let written = match self {
+            Self::Null => out.write_all(b"null"),
+            Self::Bool(yes) => write!(out, "{yes}"),
+            Self::Whole(number) => match i64::try_from(number) {
+                // Those of 128 bits take several times as long.
+                Ok(number) => write!(out, "{number}"),
+                Err(_) => write!(out, "{number}"),
+            },
+            Self::Single(number) => real(out, &number, number.into()),
+            Self::Double(number) => real(out, &number, number),
+            Self::Text(text) => serde_json::to_writer(&mut *out, text).map_err(Into::into),
         };
-        out.extend_from_slice(text.as_bytes());
+        // Memory takes all of it.
+        let _ = written;
     }
 
     /// Appends a list to `out`: `[1,2]`.

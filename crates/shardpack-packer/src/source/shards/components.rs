@@ -68,6 +68,8 @@ pub(super) struct Fields {
     all: Vec<Field>,
     /// Numbers of fields; `None` for those that cannot go along, or should not.
     known: HashMap<Key, Option<u32>>,
+    /// Those of the last sample, in its order: most have the same fields in the same places.
+    last: Vec<(Key, Option<u32>)>,
     /// Those of all samples end to end.
     found: Vec<Found>,
     forms: Interner,
@@ -82,7 +84,7 @@ impl Fields {
         let first = self.found.len();
         for (at, other) in others.iter().enumerate() {
             let wider_bytes = wider.get(at).copied().flatten();
-            let Some(field) = self.number(other, wider_bytes.is_some(), options) else { continue };
+            let Some(field) = self.number(at, other, wider_bytes.is_some(), options) else { continue };
             let bytes = u32::try_from(other.bytes).ok().filter(|bytes| *bytes != Cell::ABSENT.bytes);
             let stamp = other.offset.and_then(|offset| open::component_stamp(offset, other.recipe));
             match (stamp, bytes) {
@@ -96,11 +98,27 @@ impl Fields {
         self.found.len() as u64
     }
 
-    fn number(&mut self, other: &Other, is_single: bool, options: &Options) -> Option<u32> {
-        let key = (other.name.clone(), value_form(other, self.are_files).map(Form::extension), is_single);
-        if let Some(known) = self.known.get(&key) {
-            return *known;
+    /// The number of a field, which is in place `at` of its sample.
+    fn number(&mut self, at: usize, other: &Other, is_single: bool, options: &Options) -> Option<u32> {
+        let extension = value_form(other, self.are_files).map(Form::extension);
+        if let Some((key, number)) = self.last.get(at)
+            && (&*key.0, key.1, key.2) == (&*other.name, extension, is_single)
+        {
+            return *number;
         }
+        let key = (other.name.clone(), extension, is_single);
+        let number = match self.known.get(&key) {
+            Some(known) => *known,
+            None => self.new_number(&key, other, options),
+        };
+        self.last.truncate(at);
+        self.last.push((key, number));
+        number
+    }
+
+    /// The number of a field that has not been met.
+    fn new_number(&mut self, key: &Key, other: &Other, options: &Options) -> Option<u32> {
+        let is_single = key.2;
         let component = component(other, self.are_files);
         let is_wanted = |one: &Component| match &options.components {
             // Samples of values have a payload all the same.
@@ -120,7 +138,7 @@ impl Fields {
             self.all.push(Field { name: other.name.clone(), component, is_single });
             self.all.len() as u32 - 1
         });
-        self.known.insert(key, number);
+        self.known.insert(key.clone(), number);
         number
     }
 }

@@ -6,7 +6,10 @@ use std::{
     io::{self, Read, Write},
     os::unix::fs::{DirBuilderExt, FileExt},
     path::{Path, PathBuf},
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use rayon::prelude::*;
@@ -75,6 +78,8 @@ pub(super) fn of_stamp(stamp: i64) -> (usize, u32) {
 /// Hands out the images of records.
 #[derive(Debug)]
 pub struct ShardReader<'a> {
+    /// No other has this number.
+    number: u64,
     listing: &'a Listing,
     files: &'a [File],
     wanted: &'a Wanted,
@@ -151,7 +156,8 @@ impl Shards {
         }
         let kept = (sys::raise_open_files() / FILE_SHARE).saturating_sub(64).min(self.files.len() as u64);
         let open = (0..kept).map(|_| OnceLock::new()).collect();
-        Ok(ShardReader { listing, files: &self.files, wanted: &self.wanted, paths, open, _unpacked: unpacked })
+        let number = READERS.fetch_add(1, Ordering::Relaxed);
+        Ok(ShardReader { number, listing, files: &self.files, wanted: &self.wanted, paths, open, _unpacked: unpacked })
     }
 }
 
@@ -247,7 +253,18 @@ impl ShardReader<'_> {
 
 thread_local! {
     /// What was fetched last; images are as long as each other, and memory that is there already is faster.
-    static FETCHED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    static FETCHED: RefCell<Fetched> = const { RefCell::new(Fetched { bytes: Vec::new(), place: None }) };
+}
+
+/// How many readers there have been.
+static READERS: AtomicU64 = AtomicU64::new(0);
+
+/// Bytes of a file.
+#[derive(Default)]
+struct Fetched {
+    bytes: Vec<u8>,
+    /// Reader, number of the file and offset that they are from, where another component may be made of them, too.
+    place: Option<(u64, usize, u64)>,
 }
 
 /// A component in a record.
@@ -284,9 +301,17 @@ impl ShardReader<'_> {
         let shard = &self.files[number].shard;
         // Taken and not borrowed: what makes a component may panic, and is contained.
         let mut fetched = FETCHED.take();
-        fetched.resize(shard.component_bytes(recipe, out.len(), record_bytes), 0);
-        let done = file.read_exact_at(&mut fetched, offset).map_err(failed).and_then(|()| {
-            let content = shard.component(&fetched, recipe).map_err(|error| match error.kind() {
+        let (place, bytes) = ((self.number, number, offset), shard.component_bytes(recipe, out.len(), record_bytes));
+        let read = match fetched.place.take() == Some(place) && fetched.bytes.len() == bytes {
+            true => Ok(()),
+            false => {
+                fetched.bytes.resize(bytes, 0);
+                file.read_exact_at(&mut fetched.bytes, offset).map_err(failed)
+            }
+        };
+        let done = read.and_then(|()| {
+            fetched.place = Some(place);
+            let content = shard.component(&fetched.bytes, recipe).map_err(|error| match error.kind() {
                 ErrorKind::Data => self.refuse(number, offset, &error.what()),
                 _ => ReadError::Fatal(error),
             })?;
@@ -312,7 +337,8 @@ impl Source for ShardReader<'_> {
             return self.read_value(number, &value, payload);
         }
         let file = self.file(number)?;
-        FETCHED.with_borrow_mut(|fetched| {
+        FETCHED.with_borrow_mut(|Fetched { bytes: fetched, place }| {
+            *place = None;
             fetched.resize(bytes, 0);
             file.read_exact_at(fetched, offset).map_err(|error| match error.kind() {
                 io::ErrorKind::UnexpectedEof => self.refuse(number, offset, "the file ends before the record does"),

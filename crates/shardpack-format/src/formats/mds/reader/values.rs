@@ -56,7 +56,7 @@ pub(super) fn value(encoding: &str, bytes: &[u8]) -> Result<Option<Value>, Strin
     let array = |dtype: &str, shape: &[u64], start: usize| {
         let form = Form::array(dtype, shape).ok()?;
         let items = form.items_bytes().filter(|items| *items == length - start as u64)?;
-        Some(Value { bytes: form.head().len() as u64 + items, form, wider_bytes: None, start, recipe: 0 })
+        Some(Value { bytes: form.head_bytes() + items, form, wider_bytes: None, start, recipe: 0 })
     };
     let text = || str::from_utf8(bytes).map_err(|_| damaged());
     if encoding == "ndarray" || encoding.starts_with("ndarray:") {
@@ -86,7 +86,7 @@ pub(super) fn value(encoding: &str, bytes: &[u8]) -> Result<Option<Value>, Strin
                 [a, b, c, d, e, f, g, h] if encoding == "float64" => {
                     match Form::of_float(f64::from_le_bytes([a, b, c, d, e, f, g, h])) {
                         Form::Float => {
-                            let wider = Form::Float.wider().map(|form| form.head().len() as u32 + 8);
+                            let wider = Form::Float.wider().map(|form| form.head_bytes() as u32 + 8);
                             Value { wider_bytes: wider, ..of(Form::Float) }
                         }
                         _ => array("<f8", &[], 0).ok_or_else(damaged)?,

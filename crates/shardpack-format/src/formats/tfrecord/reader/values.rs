@@ -152,7 +152,7 @@ fn feature<'a>(example: &Example<'a>, data: &[u8], number: u32, key: &'a [u8], l
         (Kind::Bytes, None) => Form::Json,
     };
     let length = |form: &Form| match form.items_bytes() {
-        Some(items) => Some(items + form.head().len() as u64),
+        Some(items) => Some(items + form.head_bytes()),
         None => Some(match form {
             Form::Text | Form::Bytes => list.bytes,
             Form::Json => texts(example, data, list)?.len() as u64,
