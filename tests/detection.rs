@@ -21,6 +21,15 @@ fn texts(dst: &Path, component: &str) -> Vec<Option<String>> {
     all.iter().map(|sample| text(sample, component)).collect()
 }
 
+/// The same of one that is an array of whole numbers.
+fn numbers(dst: &Path, component: &str) -> Vec<Option<Vec<i64>>> {
+    let mut all: Vec<_> = lists::samples(dst).into_values().flatten().collect();
+    all.sort_by_key(|sample| sample.2.values().map(Vec::len).max());
+    let item = |item: &[u8]| i64::from_le_bytes(item.try_into().unwrap());
+    let items = |file: &Vec<u8>| file[128..].chunks_exact(8).map(item).collect();
+    all.iter().map(|sample| sample.2.get(component).map(items)).collect()
+}
+
 #[test]
 fn boxes_of_im2rec_are_a_component_and_no_label() {
     let bench = Bench::new();
@@ -80,15 +89,15 @@ fn labels_of_objects_in_tfrecord_are_no_class_of_the_image() {
         tf_record(&[("image/encoded", Bytes(&image)), (key, Ints(labels)), ("image/object/bbox/xmin", Ints(boxes))])
     };
     for (key, component) in [
-        ("label", "labels"),
-        ("image/object/class/label", "image_object_class_label"),
-        ("image/class/label", "image_class_label"),
+        ("label", "labels.npy"),
+        ("image/object/class/label", "image_object_class_label.npy"),
+        ("image/class/label", "image_class_label.npy"),
     ] {
         let file = bench.at("x.tfrecord");
         fs::write(&file, [record(1, &[3, 7], &[1, 2], key), record(2, &[7, 7, 1], &[1, 2, 3], key)].concat()).unwrap();
         convert(&[&file], &bench.dst(), &["--force"]).code(0).says("no record has a label");
         assert_eq!(classes(&bench.dst()), Vec::<String>::new(), "{key}");
-        assert_eq!(texts(&bench.dst(), component), [Some("[3,7]".to_owned()), Some("[7,7,1]".to_owned())], "{key}");
+        assert_eq!(numbers(&bench.dst(), component), [Some(vec![3, 7]), Some(vec![7, 7, 1])], "{key}");
         // Shards of ours say the same when they are read as anybody's.
         let again = bench.at("again");
         convert(&[&bench.dst()], &again, &["--force", "--from", "webdataset", "--quiet"]).code(0);
@@ -107,5 +116,5 @@ fn several_labels_in_tfrecord_go_along_beside_the_first() {
     let image = jpeg(1, 6000);
     fs::write(&file, tf_record(&[("image", Bytes(&image)), ("labels", Ints(&[3, 7]))])).unwrap();
     convert(&[&file], &bench.dst(), &[]).code(0).says("components labels");
-    assert_eq!((samples(&bench.dst())[0].0, texts(&bench.dst(), "labels")), (3, vec![Some("[3,7]".to_owned())]));
+    assert_eq!((samples(&bench.dst())[0].0, numbers(&bench.dst(), "labels.npy")), (3, vec![Some(vec![3, 7])]));
 }

@@ -84,7 +84,18 @@ def parquet(path):
     return of
 
 
+def npy(array):
+    import io
+
+    import numpy as np
+
+    out = io.BytesIO()
+    np.save(out, array)
+    return out.getvalue()
+
+
 def records(path):
+    import numpy as np
     from tfrecord.writer import TFRecordWriter
 
     writer = TFRecordWriter(path)
@@ -105,18 +116,17 @@ def records(path):
     writer.close()
 
     def of(n):
-        box = [single(number) for number in boxes[n]]
         said = [b.decode() if n != 2 else None for b in captions[n]]
         return {
             "image_source_id": str(-(2**62) - n).encode(),
-            "image_object_bbox_xmin": box[0] if len(box) == 1 else b"[%s]" % b",".join(box) if box else None,
+            "image_object_bbox_xmin.npy": npy(np.array(boxes[n], np.float32)) if boxes[n] else None,
             "score": single(0.1 * n),
             "captions": None
             if n == 2
             else captions[n][0]
             if len(said) == 1
             else json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode(),
-            "ids": b"[%d,%d]" % (n, n + 1),
+            "ids.npy": npy(np.array([n, n + 1])),
         }
 
     return of
@@ -143,17 +153,11 @@ def hdf5(path):
         for n in rows:
             tags[n] = [f"t{n}", '"é']
         file["mean"] = np.zeros((3, 4), np.float32)
-        file["huge"] = np.zeros((ROWS, 1 << 19), np.float32)
+        file["huge"] = np.zeros((ROWS, 140_000), "S1")
+        file["far"] = np.zeros((ROWS, 480, 640), np.float32)
         file["points"] = np.zeros(ROWS, np.dtype([("x", "f4"), ("y", "f4")]))
         wide = file.create_dataset("wide", (ROWS, 4), "f8", chunks=(1 << 20, 4), maxshape=(None, 4), compression="gzip")
         wide[:] = 1
-
-    def npy(array):
-        import io
-
-        out = io.BytesIO()
-        np.save(out, array)
-        return out.getvalue()
 
     def of(n):
         return {
@@ -162,7 +166,8 @@ def hdf5(path):
             "width": str(2**64 - 1 - n).encode(),
             "depth": str(-n).encode(),
             "score": single(0.1 * n),
-            "box": f"[[0.1,{float(n)}],[2.0,3.0]]".encode(),
+            "box.npy": npy(np.array([[0.1, n], [2, 3]])),
+            "far.npy": npy(np.zeros((480, 640), np.float32)),
             "mask.npy": npy(np.array([[n, 1, 2], [3, 4, 5]], np.uint8)),
             "tags": f'["t{n}","\\"é"]'.encode(),
         }

@@ -30,14 +30,14 @@ use std::{fs::File, sync::Arc};
 
 use shardpack_format::{
     Error, Result,
-    formats::foreign::{Image, Label, Other, Record, Walk, Wanted},
+    formats::foreign::{Image, Label, Record, Walk, Wanted},
     image_header::SNIFF_BYTES,
 };
 
 use self::{
     cells::{Cells, Value, bytes_of},
     columns::{Columns, Labels},
-    components::{Content, Opened},
+    components::Opened,
     errors::contained,
     footer::Footer,
     leaf::{begins_like_image, in_column, open, rows},
@@ -59,9 +59,10 @@ pub fn is(first: &[u8]) -> bool {
 pub fn walk(file: File, wanted: &Wanted) -> Result<Box<dyn Walk>> {
     let footer = Footer::read(&file)?;
     let file = Arc::new(file);
-    let columns = contained(|| Columns::of(&footer, wanted, |leaf| begins_like_image(&file, &footer, leaf)))?;
+    let mut columns = contained(|| Columns::of(&footer, wanted, |leaf| begins_like_image(&file, &footer, leaf)))?;
+    let others = std::mem::take(&mut columns.others);
     let values = match columns.image {
-        Some(_) => Values::default(),
+        Some(_) => contained(|| Ok(Values::beside(&file, &footer, others)))?,
         None => contained(|| Values::of(&file, &footer, wanted))?,
     };
     Ok(Box::new(Records {
@@ -108,7 +109,7 @@ struct Records {
     file: Arc<File>,
     footer: Footer,
     columns: Columns,
-    /// What rows hold where they are samples of values.
+    /// What rows hold: all of it where they are samples of values, else what is beside the image.
     values: Values,
     /// Number of the next row group.
     group: usize,
@@ -135,14 +136,12 @@ struct Group {
     label: Option<Cells>,
     class: Option<Cells>,
     filename: Option<Cells>,
-    others: Vec<Opened>,
     values: Vec<Opened>,
 }
 
 impl Group {
     fn open(file: &Arc<File>, footer: &Footer, columns: &Columns, values: &Values, number: usize) -> Result<Self> {
         let cells = |leaf: usize| open(file, footer, number, leaf);
-        let others = columns.others.iter().map(|column| column.open(file, footer, number));
         Ok(Self {
             number,
             rows_left: rows(footer, number),
@@ -151,7 +150,6 @@ impl Group {
             label: columns.label.as_ref().map(|label| cells(label.leaf)).transpose()?,
             class: columns.class.map(cells).transpose()?,
             filename: columns.filename.map(cells).transpose()?,
-            others: others.collect::<Result<_>>()?,
             values: values.open(file, footer, number)?,
         })
     }
@@ -188,24 +186,14 @@ impl Records {
             Some(cells) => Some(cells.next().map_err(|error| in_column(error, number, cells))?),
             None => None,
         };
-        let mut others = Vec::with_capacity(self.columns.others.len());
         let image_bytes = image.as_ref().and_then(bytes_of).map(|bytes| bytes.len() as u64);
-        for (column, opened) in self.columns.others.iter().zip(&mut group.others) {
-            let (bytes, offset) = match column.next(opened, number)? {
-                Content::Absent => continue,
-                Content::Untold => (0, None),
-                Content::Is(bytes) => {
-                    let offset = image_bytes.map(|image_bytes| self.at + image_bytes + self.beside.len() as u64);
-                    self.beside.extend_from_slice(&bytes);
-                    (bytes.len() as u64, offset)
-                }
-            };
-            others.push(Other { name: column.name.clone(), bytes, offset, recipe: 0, form: None });
-        }
-        let mut lack = None;
-        if self.columns.image.is_none() {
-            let (found, why) = self.values.row(&mut group.values, number, self.at, &mut self.beside)?;
-            (others, lack) = (found, Some(why));
+        let at = self.at.checked_add(image_bytes.unwrap_or(0));
+        let at = at.ok_or_else(|| Error::data("images of more than 64 bits of bytes"))?;
+        let (mut others, lack) = self.values.row(&mut group.values, number, at, &mut self.beside)?;
+        let is_damaged = matches!(lack, Lack::Damaged(_));
+        if self.columns.image.is_some() && image_bytes.is_none() {
+            // Without the image, what is beside it is no sample and has no place.
+            others.iter_mut().for_each(|other| (other.form, other.offset) = (None, None));
         }
         group.rows_left -= 1;
 
@@ -219,13 +207,13 @@ impl Records {
             None => (Label::Missing, 0, None),
         };
         let start = self.at;
-        let is_damaged = matches!(lack, Some(Lack::Damaged(_)));
         let place = match (image.as_ref().and_then(bytes_of), &path, &self.columns.image) {
             (_, _, None) => {
                 let end = start.checked_add(self.beside.len() as u64);
                 self.at = end.ok_or_else(|| Error::data("values of more than 64 bits of bytes"))?;
-                Err(lack.map(Lack::what).unwrap_or_default())
+                Err(lack.what())
             }
+            (Some(_), _, Some(_)) if is_damaged => Err(lack.what()),
             (Some(bytes), _, Some(column)) => {
                 let length = bytes.len() as u64;
                 let end = start.checked_add(length);

@@ -1,22 +1,23 @@
 //! Components from datasets of as many rows as there are images: what their rows become.
 //!
-//! Text and bytes go as they are, a number as its text, rows of several of them as JSON in the shape that they have; pixels of two
-//! and more axes are a `.npy`, as those of images are.
+//! Text and bytes go as they are, a number as its text, several texts as JSON in the shape that they have; rows of numbers are arrays,
+//! whose items are handed on as they are stored.
 //!
-//! Holds at all times: no row of more than [`MOST_ROW_BYTES`] is taken for one, and of each dataset no more than
+//! Holds at all times: no row of texts of more than [`MOST_ROW_BYTES`] is taken for one, and of each dataset no more than
 //! [`MOST_BATCH_BYTES`] is in memory; a dataset that is not read is told by its name and costs no image.
 
 use hdf5_reader::{Dataset, Datatype, Hdf5File, error::ByteOrder};
-use shardpack_format::{ErrorKind, Result, formats::foreign::Plain, npy};
+use shardpack_format::{ErrorKind, Result, component::Form, formats::foreign::Plain};
 
 use super::{
     description::Seen,
     names::{CLASSES, SHAPES, is_called, own_words, split},
     rows::Rows,
-    values::{BYTES, Kind, encoded},
+    value_rows,
+    values::{Kind, dtype, encoded, is_plain},
 };
 
-/// Longest row of numbers in bytes, as it is stored.
+/// Longest row of texts in bytes, as it is stored.
 const MOST_ROW_BYTES: u64 = 1 << 20;
 /// Most datasets that are read: each has a batch in memory.
 const MOST: usize = 64;
@@ -68,16 +69,30 @@ fn is_fit(one: &Seen) -> bool {
     let items = one.shape.iter().skip(1).try_fold(1u64, |items, axis| items.checked_mul(*axis));
     let few = items.is_some_and(|items| items <= Plain::MOST_VALUES as u64 && items * 8 <= MOST_ROW_BYTES);
     match one.kind {
+        _ if one.shape.is_empty() => false,
         Kind::Bytes | Kind::Opaque => one.shape.len() == 1,
-        Kind::Byte if is_npy(one) => items.is_some_and(|items| items <= MOST_ROW_BYTES),
-        Kind::Byte | Kind::Whole | Kind::Real | Kind::Text => !one.shape.is_empty() && few,
-        Kind::Other => false,
+        Kind::Byte | Kind::Whole | Kind::Real | Kind::Text if one.dtype.is_none() => few,
+        // How long a row is, is told where it is opened.
+        _ if one.dtype.is_some() => true,
+        // Of any length.
+        _ => one.is_plain && one.shape.len() == 1,
     }
 }
 
-/// Whether rows are pixels.
+/// Whether the name of rows has told so far that they are arrays: pixels.
 fn is_npy(one: &Seen) -> bool {
     one.kind == Kind::Byte && one.shape.len() >= 3
+}
+
+/// Whether rows are arrays, and no single numbers that text is made of.
+fn are_arrays(dataset: &Dataset) -> bool {
+    let is_number = dtype(dataset.dtype()).is_some();
+    match Kind::of(dataset.dtype()) {
+        Kind::Bytes | Kind::Opaque | Kind::Text => false,
+        Kind::Byte | Kind::Whole | Kind::Real => is_number && dataset.shape().len() > 1,
+        // Floats of 16 bits, and rows of any length.
+        Kind::Other => is_plain(dataset.dtype()),
+    }
 }
 
 /// A dataset that is read; without its rows once they have turned out to be of no kind that is read.
@@ -97,21 +112,24 @@ impl Opened {
         Ok(Self { name: beside.name.clone(), rows })
     }
 
-    /// What row `number` holds; nothing where that cannot be told, or why it cannot be read.
+    /// What row `number` holds: the items of an array with its form, or what is of none; nothing where that cannot be told, or why it
+    /// cannot be read.
     ///
     /// # Errors
     /// When the system fails.
-    pub fn next(&mut self, number: u64) -> Result<Result<Option<Vec<u8>>, String>> {
+    pub fn next(&mut self, number: u64) -> Result<Result<Option<(Option<Form>, Vec<u8>)>, String>> {
         let Some(rows) = &mut self.rows else { return Ok(Ok(None)) };
-        let row = match told(rows.row(number).map(|row| row.map(<[u8]>::to_vec)))? {
-            Some(Ok(row)) => row,
-            Some(Err(what)) => return Ok(Err(what)),
-            None => {
-                self.rows = None;
-                return Ok(Ok(None));
-            }
+        let found = match are_arrays(rows.dataset()) {
+            true => told(value_rows::row(rows, number))?.map(|row| row.map(|(form, items)| Some((Some(form), items)))),
+            false => told(rows.row(number).map(|row| row.map(<[u8]>::to_vec)))?.map(|row| {
+                let content = content(rows.dataset(), row?)?;
+                Ok(content.map(|content| (None, content)))
+            }),
         };
-        Ok(content(rows.dataset(), row))
+        if found.is_none() {
+            self.rows = None;
+        }
+        Ok(found.unwrap_or(Ok(None)))
     }
 }
 
@@ -128,7 +146,6 @@ fn content(dataset: &Dataset, row: Vec<u8>) -> Result<Option<Vec<u8>>, String> {
     let axes = dataset.shape().get(1..).unwrap_or_default();
     let kind = Kind::of(dataset.dtype());
     match kind {
-        Kind::Byte if axes.len() >= 2 => Ok(Some([&npy::head(BYTES, axes, false), &*row].concat())),
         Kind::Bytes | Kind::Opaque => encoded(dataset, row).map(Some),
         Kind::Text if axes.is_empty() => text(dataset, &row).map(Some),
         _ => {

@@ -118,16 +118,17 @@ impl Opened {
     fn beside(&mut self, at: u64, out: &mut Vec<u8>) -> Result<Result<Vec<Other>, String>> {
         let mut others = Vec::with_capacity(self.beside.len());
         for one in &mut self.beside {
-            let (bytes, offset) = match one.next(self.number)? {
-                Ok(Some(content)) => {
+            let (bytes, offset, form) = match one.next(self.number)? {
+                Ok(Some((form, content))) => {
                     let offset = at + out.len() as u64;
                     out.extend_from_slice(&content);
-                    (content.len() as u64, Some(offset))
+                    let head = form.as_ref().map_or(0, |form| form.head().len());
+                    ((head + content.len()) as u64, Some(offset), form)
                 }
-                Ok(None) => (0, None),
+                Ok(None) => (0, None, None),
                 Err(what) => return Ok(Err(what)),
             };
-            others.push(Other { name: one.name.clone(), bytes, offset, recipe: 0, form: None });
+            others.push(Other { name: one.name.clone(), bytes, offset, recipe: 0, form });
         }
         Ok(Ok(others))
     }

@@ -1,7 +1,7 @@
 //! Components from the columns beside image and label: how their cells become bytes.
 //!
-//! Bytes and text go as they are, a number or truth value as its text, lists and structures as JSON with what they hold. A null is
-//! nothing. What cannot be told so in full is told of by its name alone: bytes in lists that are no text, dates and amounts of
+//! Bytes and text go as they are, a number or truth value as its text, lists and structures as JSON with what they hold; which lists
+//! are arrays instead, `values.rs` says. A null is nothing. What cannot be told so in full is told of by its name alone: bytes in lists that are no text, dates and amounts of
 //! money, lists of more than [`Plain::MOST_VALUES`].
 //!
 //! Holds at all times: of each column one page is in memory; a column that is not wanted is not read.
@@ -63,7 +63,30 @@ pub(super) enum Node {
     Structure(Vec<(String, Self)>),
 }
 
+/// The levels of a list.
+#[derive(Clone, Copy)]
+pub(super) struct Levels {
+    /// Definition level that its elements have at least.
+    pub definition: i16,
+    /// Repetition level that elements but the first begin at.
+    pub repetition: i16,
+}
+
 impl Node {
+    /// The lists that the values of a single leaf are in, from the outermost; `None` where they are in something else.
+    pub fn lists(&self) -> Option<Vec<Levels>> {
+        match self {
+            Self::Leaf(_) => Some(Vec::new()),
+            Self::Optional(_, inner) => inner.lists(),
+            Self::List(definition, repetition, inner) => {
+                let mut lists = inner.lists()?;
+                lists.insert(0, Levels { definition: *definition, repetition: *repetition });
+                Some(lists)
+            }
+            Self::Structure(_) => None,
+        }
+    }
+
     /// The first of its leaves, and the one after the last.
     fn leaves(&self) -> Range<usize> {
         match self {
@@ -136,15 +159,17 @@ impl Component {
     fn new(footer: &Footer, name: String, leaves: Range<usize>, node: Node, rows: Rows<'_>) -> Self {
         let are_values = matches!(rows, Rows::Values);
         let schema = footer.metadata.file_metadata().schema_descr();
+        // Of an array, a row is not made text of.
+        let is_array = node.lists().is_some() && dtype(&schema.column(leaves.start)).is_some();
         let is_read = |leaf: usize| {
             let column = schema.column(leaf);
             let is_of_bytes = column.physical_type() == Physical::BYTE_ARRAY && is_bytes_or_text(&column);
-            let is_value = are_values && (dtype(&column).is_some() || is_fixed_bytes(&column));
+            let is_value = dtype(&column).is_some() || is_fixed_bytes(&column);
             let mut chunks = footer.metadata.row_groups().iter().filter(|group| group.num_rows() > 0);
             (is_number(&column) || is_of_bytes || is_value)
                 && chunks.all(|group| {
                     let chunk = group.column(leaf);
-                    Pages::are_read(chunk) && (are_values || Pages::are_few(chunk))
+                    Pages::are_read(chunk) && (are_values || is_array || Pages::are_few(chunk))
                 })
         };
         let is_read = !leaves.is_empty() && leaves.clone().all(is_read);

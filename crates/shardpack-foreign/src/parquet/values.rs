@@ -1,7 +1,8 @@
-//! Samples that are no images, as rows: what each column is as a component, and the content of its cells.
+//! What each column of a row is as a component, and the content of its cells.
 //!
-//! A number is an array without axes, and lists of numbers an array with an axis for each list, where those of all rows of the file are
-//! full: no null in them, and inner lists of one length. Text is text, bytes are bytes, and all else is JSON. A null is nothing.
+//! Lists of numbers are an array with an axis for each list, where those of all rows of the file are full: no null in them, and inner
+//! lists of one length. Of samples that are no images, a number is an array without axes, text is text, bytes are bytes, and all else is
+//! JSON. Beside an image, all that is no array is what `components.rs` makes of it, and of no kind. A null is nothing.
 //!
 //! Holds at all times: what a column is holds for all rows of a file; the items of arrays keep their bits.
 
@@ -16,9 +17,9 @@ use shardpack_format::{
 
 use super::{
     super::Lack,
-    cells::{dtype, is_fixed_bytes, is_json, is_text},
+    cells::{dtype, is_fixed_bytes, is_json, is_number, is_text},
     columns::KEY,
-    components::{Component, Content, Node, Opened, Rows},
+    components::{Component, Content, Levels, Node, Opened, Rows},
     file_extension,
     footer::Footer,
     leaf::{in_column, open, rows},
@@ -37,27 +38,18 @@ struct Column {
 enum What {
     /// Items in lists, whose levels these are; of axes that are told beforehand, the lengths.
     Array { dtype: &'static str, lists: Vec<Levels>, axes: Vec<Option<u64>> },
-    /// Bytes of one length.
-    Fixed,
-    /// Told by a component.
-    Whole(Form),
+    /// Bytes of one length, and of this form.
+    Fixed(Option<Form>),
+    /// Told by a component; of this form, or beside an image of none.
+    Whole(Option<Form>),
     /// Not read.
     Unread,
-}
-
-/// The levels of a list.
-#[derive(Clone, Copy)]
-struct Levels {
-    /// Definition level that its elements have at least.
-    definition: i16,
-    /// Repetition level that elements but the first begin at.
-    repetition: i16,
 }
 
 /// What a row has of a column.
 enum Cell {
     Absent,
-    Is(Form),
+    Is(Option<Form>),
     /// What cannot be told.
     Untold(Option<Form>),
     Damaged(String),
@@ -83,7 +75,7 @@ impl Values {
             }
             for mut component in Component::of(footer, root, Rows::Values, &mut leaves_left) {
                 let what = What::of(footer, &component, root.name());
-                if matches!(what, What::Whole(Form::Bytes)) && root.is_group() {
+                if matches!(what, What::Whole(Some(Form::Bytes))) && root.is_group() {
                     let path = component.leaves.end;
                     if let Some(extension) = file_extension::of(file, footer, component.leaves.start, path)? {
                         component.name = format!("{}.{extension}", component.name);
@@ -92,12 +84,34 @@ impl Values {
                 all.push(Column { component, what });
             }
         }
+        Ok(Self::looked(all, file, footer, &Some(Form::Json)))
+    }
+
+    /// What these columns of a file with images are beside them.
+    pub fn beside(file: &Arc<File>, footer: &Footer, components: Vec<Component>) -> Self {
+        let schema = footer.metadata.file_metadata().schema_descr();
+        let column = |component: Component| {
+            let leaf = schema.column(component.leaves.start);
+            let name = leaf.path().parts().first().map_or("", String::as_str);
+            let what = match What::of(footer, &component, name) {
+                What::Array { lists, .. } if lists.is_empty() && is_number(&leaf) => What::Whole(None),
+                What::Fixed(_) => What::Fixed(None),
+                What::Whole(_) => What::Whole(None),
+                what => what,
+            };
+            Column { component, what }
+        };
+        Self::looked(components.into_iter().map(column).collect(), file, footer, &None)
+    }
+
+    /// These columns; lists of numbers that are no arrays in all rows are told as a whole, and of this form.
+    fn looked(mut all: Vec<Column>, file: &Arc<File>, footer: &Footer, form: &Option<Form>) -> Self {
         all.iter_mut().filter(|column| column.may_lack_items(footer)).for_each(|column| {
             if !column.is_full(file, footer) {
-                column.what = What::Whole(Form::Json);
+                column.what = What::Whole(form.clone());
             }
         });
-        Ok(Self(all))
+        Self(all)
     }
 
     /// Their cells in a row group.
@@ -127,8 +141,8 @@ impl Values {
                     (0, None, form)
                 }
                 Cell::Is(form) => {
-                    let bytes = form.head_bytes() + (out.len() - start) as u64;
-                    (bytes, Some(at + start as u64), Some(form))
+                    let head = form.as_ref().map_or(0, Form::head_bytes);
+                    (head + (out.len() - start) as u64, Some(at + start as u64), form)
                 }
             };
             others.push(Other { name: name.clone(), bytes, offset, recipe: 0, form });
@@ -151,31 +165,17 @@ impl What {
         let schema = footer.metadata.file_metadata().schema_descr();
         let Some(node) = &component.node else { return Self::Unread };
         let leaf = schema.column(component.leaves.start);
-        match (lists_of(node), dtype(&leaf)) {
+        match (node.lists(), dtype(&leaf)) {
             (Some(lists), Some(dtype)) if lists.len() <= MAX_AXES => {
                 Self::Array { dtype, axes: told_axes(footer, column, lists.len()), lists }
             }
             (Some(lists), None) if lists.is_empty() => match () {
-                () if is_fixed_bytes(&leaf) => Self::Fixed,
-                () if is_text(&leaf) || is_json(&leaf) => Self::Whole(Form::Text),
-                () => Self::Whole(Form::Bytes),
+                () if is_fixed_bytes(&leaf) => Self::Fixed(Some(Form::Bytes)),
+                () if is_text(&leaf) || is_json(&leaf) => Self::Whole(Some(Form::Text)),
+                () => Self::Whole(Some(Form::Bytes)),
             },
-            _ => Self::Whole(Form::Json),
+            _ => Self::Whole(Some(Form::Json)),
         }
-    }
-}
-
-/// The lists that the values of a single leaf are in, from the outermost; `None` where they are in something else.
-fn lists_of(node: &Node) -> Option<Vec<Levels>> {
-    match node {
-        Node::Leaf(_) => Some(Vec::new()),
-        Node::Optional(_, inner) => lists_of(inner),
-        Node::List(definition, repetition, inner) => {
-            let mut lists = lists_of(inner)?;
-            lists.insert(0, Levels { definition: *definition, repetition: *repetition });
-            Some(lists)
-        }
-        Node::Structure(_) => None,
     }
 }
 
@@ -239,23 +239,23 @@ impl Column {
 
     /// What the next row has, its content behind `out`: of an array the items.
     fn next(&self, opened: &mut Opened, group: usize, out: &mut Vec<u8>) -> Result<Cell> {
-        let form = match &self.what {
+        let dtype = match &self.what {
             What::Unread => return Ok(Cell::Untold(None)),
             What::Whole(form) => {
                 return Ok(match self.component.next(opened, group)? {
                     Content::Absent => Cell::Absent,
-                    Content::Is(text) if *form == Form::Text && str::from_utf8(&text).is_err() => {
+                    Content::Is(text) if *form == Some(Form::Text) && str::from_utf8(&text).is_err() => {
                         Cell::Damaged("text that is no UTF-8".to_owned())
                     }
                     Content::Is(content) => {
                         out.extend_from_slice(&content);
                         Cell::Is(form.clone())
                     }
-                    Content::Untold => Cell::Untold(Some(form.clone())),
+                    Content::Untold => Cell::Untold(form.clone()),
                 });
             }
-            What::Fixed => None,
-            What::Array { dtype, .. } => Some(*dtype),
+            What::Fixed(form) => Err(form),
+            What::Array { dtype, .. } => Ok(*dtype),
         };
         let Some(cells) = opened.0.first_mut() else { return Ok(Cell::Untold(None)) };
         cells.next_items(out).map_err(|error| in_column(error, group, cells))?;
@@ -263,13 +263,16 @@ impl Column {
         if self.is_absent(definitions) {
             return Ok(Cell::Absent);
         }
-        let Some(dtype) = form else { return Ok(Cell::Is(Form::Bytes)) };
+        let dtype = match dtype {
+            Ok(dtype) => dtype,
+            Err(form) => return Ok(Cell::Is(form.clone())),
+        };
         let Some(shape) = self.shape(definitions, repetitions, cells.most()) else {
             return Ok(Cell::Damaged(
                 "a list with a null or with lists of different lengths, which others have not".to_owned(),
             ));
         };
-        Ok(Form::array(dtype, &shape).map_or_else(|error| Cell::Damaged(error.what()), Cell::Is))
+        Ok(Form::array(dtype, &shape).map_or_else(|error| Cell::Damaged(error.what()), |form| Cell::Is(Some(form))))
     }
 
     /// Whether a row with these levels is null.

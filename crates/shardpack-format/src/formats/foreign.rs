@@ -205,6 +205,12 @@ impl Record {
         self.image.is_err() && !self.is_damaged && self.others.iter().any(|other| other.form.is_some())
     }
 
+    /// Takes the forms away of values beside an image that are told as text, of which `wider` is what [`Walk::wider`] says.
+    pub fn tell_numbers(&mut self, wider: &[Option<u32>]) {
+        let is_text = |(_, wider): &(&mut Other, &Option<u32>)| self.image.is_ok() && wider.is_some();
+        self.others.iter_mut().zip(wider).filter(is_text).for_each(|(other, _)| other.form = None);
+    }
+
     /// The record at `range`, number `number` of its file, of which nothing is known but why it has no image so far.
     pub fn numbered(range: Range<u64>, number: u64, no_image: String) -> Self {
         Self {
@@ -254,6 +260,7 @@ pub trait Walk {
 
     /// Of each of the other fields of the record that [`Walk::next`] gave last the length in bytes of what [`Form::wider`] says of
     /// it, where it is a single value of a field that may be a list, or told from its content, elsewhere; nothing, where none is.
+    /// Beside an image, the content of such a value is its text, and its form what the wider one is of.
     fn wider(&self) -> &[Option<u32>] {
         &[]
     }

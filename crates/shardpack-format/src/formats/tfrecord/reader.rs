@@ -178,7 +178,7 @@ impl Records {
         match parse(data) {
             Ok(example) => match image(&example, data, &self.wanted) {
                 Ok(Some(Found { key, place, head })) => {
-                    describe(&mut record, &example, data, Some(key), &self.wanted);
+                    describe(&mut record, &mut self.wider, &example, data, Some(key), &self.wanted);
                     let offset = HEAD_BYTES + place.start;
                     let recipe = if head.is_empty() { AS_IT_IS } else { OF_PIXELS };
                     record.image = match u32::try_from(head.len() + place.len()) {
@@ -199,12 +199,12 @@ impl Records {
                 }
                 Ok(None) => {
                     if !describe_values(&mut record, &mut self.wider, &example, data, &self.wanted) {
-                        describe(&mut record, &example, data, None, &self.wanted);
+                        describe(&mut record, &mut self.wider, &example, data, None, &self.wanted);
                     }
                     record.image = Err(no_image(&example));
                 }
                 Err(what) => {
-                    describe(&mut record, &example, data, None, &self.wanted);
+                    describe(&mut record, &mut self.wider, &example, data, None, &self.wanted);
                     record.image = Err(what);
                 }
             },

@@ -32,7 +32,7 @@ pub(super) fn scan(file: &ShardFile, found: &mut Found<'_>) -> Result<FileFacts>
     let (mut values, mut images) = (0, 0u64);
     let (mut bytes, mut samples) = (Vec::new(), 0);
     let ended = loop {
-        let record = match walk.next() {
+        let mut record = match walk.next() {
             Ok(Some(record)) => record,
             Ok(None) => break Ok(()),
             Err(error) => break Err(error),
@@ -58,6 +58,7 @@ pub(super) fn scan(file: &ShardFile, found: &mut Found<'_>) -> Result<FileFacts>
                 None
             }
         };
+        record.tell_numbers(walk.wider());
         if found(scanned(record, header))?.is_break() {
             return Ok(facts);
         }

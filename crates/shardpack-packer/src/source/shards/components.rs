@@ -65,6 +65,8 @@ type Key = (String, Option<&'static str>, bool);
 pub(super) struct Fields {
     /// Their names are extensions of files; the content of a field is a file, if it is nothing else.
     pub are_files: bool,
+    /// They are beside an image, where single values are told as text unless others of their field are lists.
+    pub are_beside: bool,
     all: Vec<Field>,
     /// Numbers of fields; `None` for those that cannot go along, or should not.
     known: HashMap<Key, Option<u32>>,
@@ -100,7 +102,8 @@ impl Fields {
 
     /// The number of a field, which is in place `at` of its sample.
     fn number(&mut self, at: usize, other: &Other, is_single: bool, options: &Options) -> Option<u32> {
-        let extension = value_form(other, self.are_files).map(Form::extension);
+        let is_text = is_single && self.are_beside;
+        let extension = value_form(other, self.are_files).filter(|_| !is_text).map(Form::extension);
         if let Some((key, number)) = self.last.get(at)
             && (&*key.0, key.1, key.2) == (&*other.name, extension, is_single)
         {
@@ -119,7 +122,10 @@ impl Fields {
     /// The number of a field that has not been met.
     fn new_number(&mut self, key: &Key, other: &Other, options: &Options) -> Option<u32> {
         let is_single = key.2;
-        let component = component(other, self.are_files);
+        let component = match is_single && self.are_beside {
+            true => Component::field(&other.name).ok(),
+            false => component(other, self.are_files),
+        };
         let is_wanted = |one: &Component| match &options.components {
             // Samples of values have a payload all the same.
             Components::None => other.form.is_some(),
@@ -198,16 +204,20 @@ enum Taken {
     Wider,
     /// Text as bytes: others of the field are no text.
     Bytes,
+    /// As the text that it is told as, of no form: it is beside an image, and so are others of the field.
+    Told,
 }
 
 impl Taken {
     const ALL: [Self; 3] = [Self::Itself, Self::Wider, Self::Bytes];
 
-    /// How single values with this form are taken where other values of their field have these extensions.
-    fn of(form: &Form, others: Option<&BTreeSet<&'static str>>) -> Self {
+    /// How single values with this form are taken where other values of their field have these extensions; `is_text` says that they are
+    /// told as text.
+    fn of(form: &Form, others: Option<&BTreeSet<&'static str>>, is_text: bool) -> Self {
         let have = |form: &Form| others.is_some_and(|others| others.contains(form.extension()));
         match form.wider() {
             Some(wider) if have(&wider) => Self::Wider,
+            _ if is_text => Self::Told,
             Some(_) if *form == Form::Text && have(&Form::Bytes) => Self::Bytes,
             _ => Self::Itself,
         }
@@ -218,7 +228,7 @@ impl Taken {
         match self {
             Self::Wider => form.wider().unwrap_or_default(),
             Self::Bytes => Form::Bytes,
-            Self::Itself => form.clone(),
+            Self::Itself | Self::Told => form.clone(),
         }
     }
 }
@@ -288,7 +298,18 @@ pub(super) fn settle(scanned: &[Scanned], options: &Options, label: Option<&str>
     // The component of each field of each file, where the field is it.
     let mut of_files: Vec<(Vec<Option<usize>>, OfFile)> = Vec::new();
     for Scanned { fields, .. } in scanned {
-        let numbers: Vec<u32> = fields.forms.forms().iter().map(|form| forms.number(form)).collect();
+        // Forms of single values that are told as text are of nothing.
+        let mut is_used = vec![!fields.are_beside; fields.forms.forms().len()];
+        for found in fields.found.iter().filter(|found| !fields.all[found.field as usize].is_single) {
+            is_used.get_mut(found.form as usize).into_iter().for_each(|is_used| *is_used = true);
+        }
+        let numbers: Vec<u32> = fields
+            .forms
+            .forms()
+            .iter()
+            .zip(&is_used)
+            .map(|(form, is_used)| if *is_used { forms.number(form) } else { Forms::BYTES })
+            .collect();
         let mut samples = vec![0u64; fields.all.len()];
         let mut seen = BTreeSet::new();
         for found in &fields.found {
@@ -306,13 +327,17 @@ pub(super) fn settle(scanned: &[Scanned], options: &Options, label: Option<&str>
                 continue;
             }
             let of_field = seen.range((number as u32, 0)..=(number as u32, u32::MAX));
-            let of_field: Vec<_> =
+            let mut of_field: Vec<_> =
                 of_field.map(|(_, form)| (*form as usize, &fields.forms.forms()[*form as usize])).collect();
             let mut one = field.component.clone();
             if let Some((_, form)) = of_field.first().filter(|_| field.is_single) {
-                taken[number] = Taken::of(form, extensions.get(&*field.name));
-                one = Component::value(&field.name, &taken[number].form(form)).unwrap_or(one);
+                taken[number] = Taken::of(form, extensions.get(&*field.name), fields.are_beside);
+                match taken[number] {
+                    Taken::Told => of_field.clear(),
+                    taken => one = Component::value(&field.name, &taken.form(form)).unwrap_or(one),
+                }
             }
+            let is_file = one.kind().is_none();
             let at = *by_name.entry(one.name().to_owned()).or_insert_with(|| {
                 let field = field.name.clone();
                 all.push(Candidate { one, field, kind: None, samples: 0, files: 0 });
@@ -324,7 +349,7 @@ pub(super) fn settle(scanned: &[Scanned], options: &Options, label: Option<&str>
                 continue;
             }
             component.samples += samples;
-            if field.component.kind().is_none() {
+            if is_file {
                 component.files += samples;
                 component.one = field.component.clone();
             }
@@ -333,7 +358,7 @@ pub(super) fn settle(scanned: &[Scanned], options: &Options, label: Option<&str>
                 match taken[number] {
                     Taken::Wider => wider[form_number] = forms.number(&form),
                     Taken::Bytes => bytes = forms.number(&form),
-                    Taken::Itself => {}
+                    Taken::Itself | Taken::Told => {}
                 }
                 let of = Type::of(&form);
                 component.kind = match component.kind.take() {
@@ -449,6 +474,7 @@ impl Settled {
                 Taken::Itself => (form_of(&of_file.forms), found.bytes, found.stamp),
                 Taken::Wider => (form_of(&of_file.wider), found.wider_bytes, open::wider_stamp(found.stamp)),
                 Taken::Bytes => (of_file.bytes, found.bytes, found.stamp),
+                Taken::Told => (Forms::BYTES, found.bytes, found.stamp),
             };
             let place = of_file.places.get(found.field as usize).copied().flatten();
             let one = match place {

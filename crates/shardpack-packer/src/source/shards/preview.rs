@@ -107,8 +107,9 @@ impl Shards {
         look.understood = walk.understood().iter().map(|words| shown(words.as_bytes())).collect();
         let mut bytes = Vec::new();
         while look.samples.len() < SHOWN
-            && let Ok(Some(record)) = walk.next()
+            && let Ok(Some(mut record)) = walk.next()
         {
+            record.tell_numbers(walk.wider());
             let has_values = record.has_values();
             let (image, problem) = match &record.image {
                 Err(_) if has_values => (Header::NONE, None),

@@ -120,6 +120,7 @@ pub(super) fn scan(
     scanned.known = if wanted.no_labels { Vec::new() } else { known };
     let are_files = file.kind.has_member_names();
     scanned.value_fields.are_files = are_files;
+    scanned.fields.are_beside = true;
     let mut keys = HashMap::new();
     let (mut image, mut samples, mut bytes, mut looked) = (Vec::new(), 0, 0, 0);
     loop {
@@ -242,7 +243,7 @@ impl Scanned {
                     fetch_bytes,
                     recipe: image.recipe,
                     bytes: image.bytes,
-                    fields_end: self.fields.take(&record.others, &[], options),
+                    fields_end: self.fields.take(&record.others, wider, options),
                 });
                 true
             }

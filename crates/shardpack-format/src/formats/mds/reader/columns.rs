@@ -247,18 +247,38 @@ impl Columns {
         record.filename = self.filename.map(|number| of(number).to_vec());
         let told = [self.image, self.label, self.class, self.filename];
         let others = self.columns.iter().zip(&places).enumerate().filter(|(number, _)| !told.contains(&Some(*number)));
+        let mut damage = None;
         let other = |(number, (column, place)): (usize, (&Column, &Range<usize>))| {
-            let offset = Some(start + place.start as u64);
+            let at = start + place.start as u64;
+            let name = column.name.clone();
+            if values::is_array(&column.encoding) {
+                return match values::value(&column.encoding, of(number)) {
+                    Ok(Some(values::Value { form, bytes, start, recipe, .. })) => {
+                        Other { name, bytes, offset: Some(at + start as u64), recipe, form: Some(form) }
+                    }
+                    found => {
+                        damage = damage.take().or(found.err().map(|what| format!("column {name:?}: {what}")));
+                        Other { name, bytes: place.len() as u64, offset: None, recipe: 0, form: None }
+                    }
+                };
+            }
             let recipe = number_recipe(&column.encoding);
             let text_of_number = recipe.and_then(|recipe| text(of(number), recipe).ok().map(|text| (text, recipe)));
             let (bytes, offset, recipe) = match text_of_number {
-                _ if AS_THEY_ARE.contains(&column.encoding.as_str()) => (place.len(), offset, 0),
-                Some((text, recipe)) => (text.len(), offset, recipe),
+                _ if AS_THEY_ARE.contains(&column.encoding.as_str()) => (place.len(), Some(at), 0),
+                Some((text, recipe)) => (text.len(), Some(at), recipe),
                 None => (place.len(), None, 0),
             };
-            Other { name: column.name.clone(), bytes: bytes as u64, offset, recipe, form: None }
+            Other { name, bytes: bytes as u64, offset, recipe, form: None }
         };
         record.others = others.map(other).collect();
+        if let Some(what) = damage {
+            (record.image, record.is_damaged) = (Err(what), true);
+        }
+        if record.image.is_err() {
+            // Without the image, what is beside it is no sample.
+            record.others.iter_mut().for_each(|other| other.form = None);
+        }
         record
     }
 

@@ -1,4 +1,4 @@
-//! Columns of samples without an image: what a value is by the encoding of its column, and its content.
+//! Columns of samples without an image, and arrays beside one: what a value is by the encoding of its column, and its content.
 //!
 //! Source: mosaicml-streaming 0.13.0, `streaming/base/format/mds/encodings.py`.
 //!
@@ -59,7 +59,7 @@ pub(super) fn value(encoding: &str, bytes: &[u8]) -> Result<Option<Value>, Strin
         Some(Value { bytes: form.head_bytes() + items, form, wider_bytes: None, start, recipe: 0 })
     };
     let text = || str::from_utf8(bytes).map_err(|_| damaged());
-    if encoding == "ndarray" || encoding.starts_with("ndarray:") {
+    if is_array(encoding) {
         let found = shaped(encoding, bytes).and_then(|(dtype, shape, start)| array(dtype, &shape, start));
         return found.ok_or_else(damaged).map(Some);
     }
@@ -103,6 +103,11 @@ pub(super) fn value(encoding: &str, bytes: &[u8]) -> Result<Option<Value>, Strin
             None => return Ok(None),
         },
     }))
+}
+
+/// Whether values of this encoding are arrays.
+pub(super) fn is_array(encoding: &str) -> bool {
+    encoding == "ndarray" || encoding.starts_with("ndarray:")
 }
 
 /// How many bytes the content is made of for which this recipe is; `None` where it is none of these.

@@ -13,6 +13,7 @@ use super::{
     values,
 };
 use crate::{
+    component::Form,
     formats::foreign::{Label, Other, Record, Wanted},
     image_header::{Kind, SNIFF_BYTES},
 };
@@ -177,8 +178,15 @@ pub(super) fn describe_values(
     true
 }
 
-/// Fills in what an example says beside its image, which is the feature `image`.
-pub(super) fn describe(record: &mut Record, example: &Example<'_>, data: &[u8], image: Option<&[u8]>, wanted: &Wanted) {
+/// Fills in what an example says beside its image, which is the feature `image`, if it has one that can be had.
+pub(super) fn describe(
+    record: &mut Record,
+    wider: &mut Vec<Option<u32>>,
+    example: &Example<'_>,
+    data: &[u8],
+    image: Option<&[u8]>,
+    wanted: &Wanted,
+) {
     let mut used: Vec<&[u8]> = image.into_iter().collect();
     let mut several = None;
     let label = match &wanted.label {
@@ -210,20 +218,45 @@ pub(super) fn describe(record: &mut Record, example: &Example<'_>, data: &[u8], 
     record.class = text(CLASSES);
     record.filename = text(FILENAMES);
     let start = record.range.start;
-    let others = example.iter().zip(1..).filter(|((key, _), _)| !used.contains(key));
-    let other = |((key, list), number): ((&[u8], &List), u32)| {
-        let (bytes, offset, recipe) = match (example.only_bytes(list), example.text(list)) {
-            (Some(place), _) => (list.bytes, Some(start + (HEAD_BYTES + place.start) as u64), 0),
-            // The number of the feature says which; its checksum covers the record.
-            (None, Some(text)) => (text.len() as u64, Some(start), number),
-            (None, None) => (list.bytes, None, 0),
-        };
+    let name = |key: &[u8]| match lossy(key) {
         // One that is called as readers call that of one label would be read as such.
-        let name =
-            if several == Some(key) && ["label", "cls"].contains(&&*lossy(key)) { LABELS_NAME } else { &lossy(key) };
-        Other { name: name.to_owned(), bytes, offset, recipe, form: None }
+        name if several == Some(key) && ["label", "cls"].contains(&&*name) => LABELS_NAME.to_owned(),
+        name => name,
     };
-    record.others = others.map(other).collect();
+    for one in values::features(example, data) {
+        let (key, value) = match one {
+            Ok(value) => (value.key, Some(value)),
+            Err((key, _)) => (key, None),
+        };
+        let Some(list) = example.list(key).filter(|_| !used.contains(&key)) else { continue };
+        let is_number = matches!(list.kind, ListKind::Floats | ListKind::Ints);
+        let (bytes, offset, recipe, form, wider_bytes) = match value {
+            // An array; or a single number, which is text unless the feature is a list elsewhere.
+            Some(values::Feature {
+                form: form @ Form::Array { .. }, bytes, wider_bytes: None, place, recipe, ..
+            }) => {
+                let (at, recipe) = place.map_or((0, recipe), |place| (HEAD_BYTES + place.start, 0));
+                (bytes, Some(start + at as u64), recipe, Some(form), None)
+            }
+            Some(values::Feature { form: form @ Form::Float, bytes, wider_bytes, recipe, .. }) => {
+                (bytes, Some(start), recipe, Some(form), wider_bytes)
+            }
+            Some(value) if is_number && let Some(text) = example.text(list) => {
+                let recipe = value.number_text();
+                (text.len() as u64, Some(start), recipe, Some(value.form), value.wider_bytes)
+            }
+            value => match (example.only_bytes(list), example.text(list).zip(value)) {
+                (Some(place), _) => (list.bytes, Some(start + (HEAD_BYTES + place.start) as u64), 0, None, None),
+                // The number of the feature says which; its checksum covers the record.
+                (None, Some((text, value))) => (text.len() as u64, Some(start), value.number() as u32 + 1, None, None),
+                (None, None) => (list.bytes, None, 0, None, None),
+            },
+        };
+        wider.push(wider_bytes.and_then(|bytes| u32::try_from(bytes).ok()));
+        // Without an image, what is beside it is no sample.
+        let form = form.filter(|_| image.is_some());
+        record.others.push(Other { name: name(key), bytes, offset, recipe, form });
+    }
 }
 
 /// Whether an example has boxes of objects, by the names of its features: lists of as many numbers for each of four sides.

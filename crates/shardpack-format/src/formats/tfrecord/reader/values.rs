@@ -1,4 +1,4 @@
-//! Features of examples without an image: what they are as values, and their content.
+//! Features of examples as values: what they are, and their content; those of examples without an image, and of others what is an array.
 //!
 //! A list of numbers is an array, one number is a number, bytes are text or bytes; what [`super::super::writer`] writes beside a
 //! feature, `NAME/shape` and `NAME/dtype`, counts where it agrees with the feature's length. What a feature is depends on its
@@ -21,6 +21,8 @@ const INT64: &str = "<i8";
 const FLOAT64: &str = "<f8";
 /// Bit of a recipe that says that it is of a value; the number of the feature, from 0, stands above [`Other::WIDER`].
 const IS_VALUE: u32 = 1 << 16;
+/// Bit of the recipe of a value which is told as text unless what is [`Other::WIDER`] is asked for.
+const IS_NUMBER_TEXT: u32 = 1 << 17;
 
 /// A feature as a value.
 #[derive(Debug)]
@@ -66,10 +68,25 @@ pub(super) fn features<'a>(example: &Example<'a>, data: &[u8]) -> Vec<Result<Fea
     }
 }
 
+impl Feature<'_> {
+    /// Its number among the features of its example.
+    pub fn number(&self) -> usize {
+        (self.recipe & !IS_VALUE) as usize >> 1
+    }
+
+    /// The recipe of a single number as text.
+    pub fn number_text(&self) -> u32 {
+        self.recipe | IS_NUMBER_TEXT
+    }
+}
+
 /// The content that `recipe` makes of an example; `None` where it has no such value.
 pub(super) fn content(example: &Example<'_>, data: &[u8], recipe: u32) -> Option<Vec<u8>> {
-    let number = (recipe & !IS_VALUE) >> 1;
+    let number = (recipe & !(IS_VALUE | IS_NUMBER_TEXT)) >> 1;
     let (key, list) = example.iter().nth(number as usize)?;
+    if recipe & (IS_NUMBER_TEXT | Other::WIDER) == IS_NUMBER_TEXT {
+        return example.text(list);
+    }
     let found = feature(example, data, number, key, list)?;
     let form = match recipe & Other::WIDER {
         0 => found.form.clone(),

@@ -1,0 +1,197 @@
+//! Arrays beside images: columns, features and datasets that the libraries themselves wrote come back from every format to the bit.
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+mod support;
+#[path = "support/values.rs"]
+mod values;
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use shardpack_reader::Dataset;
+use support::{Bench, run};
+use values::{READERS, Told, convert, expected, read, verified, write};
+
+/// What the library `kind` writes; `None` where it is not installed.
+fn written(bench: &Bench, variable: &str, kind: &str) -> Option<PathBuf> {
+    let out = bench.at(kind);
+    fs::create_dir(&out).unwrap();
+    write(variable, "write_beside.py", &[kind, out.to_str().unwrap()]).then_some(out)
+}
+
+/// The types of what is beside the images of a dataset, by its manifest.
+fn types(dst: &Path) -> String {
+    Dataset::open(dst).unwrap().manifest().format.settings.get("beside").cloned().unwrap_or_default()
+}
+
+/// The component `name` of each sample, as text.
+fn texts(dst: &Path, name: &str) -> BTreeSet<String> {
+    let dataset = Dataset::open(dst).unwrap();
+    let (mut reader, mut found) = (dataset.reader(..).unwrap().check_content(true), BTreeSet::new());
+    while let Some(sample) = reader.next().unwrap() {
+        let component = sample.components().find(|(known, _)| *known == name);
+        found.extend(component.map(|(_, bytes)| String::from_utf8(bytes.to_vec()).unwrap()));
+    }
+    found
+}
+
+/// Converts `source` to each format, and holds the arrays that the format's reader gives against those that were written.
+fn come_back(bench: &Bench, source: &Path) -> Vec<PathBuf> {
+    let name = source.file_name().unwrap().to_str().unwrap();
+    run(&["verify", source.to_str().unwrap()]).code(0);
+    let expected = expected(source);
+    let names: BTreeSet<_> = expected.iter().flat_map(|one| one.keys().cloned()).collect();
+    let mut all = Vec::new();
+    for (format, _) in READERS {
+        let dst = bench.at(&format!("{name}-{format}"));
+        convert(source, &dst, &["--format", format]).code(0);
+        verified(&dst);
+        run(&["verify", dst.to_str().unwrap(), "--quiet", "--against", source.to_str().unwrap()]).code(0);
+        if let Some(found) = read(format, &dst) {
+            let of_arrays = |one: Told| one.into_iter().filter(|(name, _)| names.contains(name)).collect::<Told>();
+            let mut found: Vec<_> = found.into_iter().map(of_arrays).collect();
+            found.sort();
+            assert_eq!(found, expected, "{name} {format}");
+        }
+        all.push(dst);
+    }
+    // What a dataset of ours has goes on from format to format.
+    let again = bench.at(&format!("{name}-again"));
+    convert(&all[1], &again, &[]).code(0);
+    assert_eq!(types(&again), types(&all[0]), "{name}");
+    run(&["verify", again.to_str().unwrap(), "--quiet", "--against", all[1].to_str().unwrap()]).code(0);
+    all
+}
+
+fn are_in(types: &str, expected: &[&str]) {
+    expected.iter().for_each(|one| assert!(types.split(',').any(|known| known == *one), "{one} is not in {types}"));
+}
+
+#[test]
+fn lists_of_numbers_in_parquet_are_arrays_and_single_numbers_are_text() {
+    let bench = Bench::new();
+    let out = written(&bench, "SHARDPACK_PYTHON", "parquet").unwrap();
+    for dst in come_back(&bench, &out.join("x.parquet")) {
+        are_in(
+            &types(&dst),
+            &[
+                "embedding.npy:<f4[64]",
+                "tokens.npy:<i8[?]",
+                "boxes.npy:<f8[?x?]",
+                "half.npy:<f2[]",
+                "flags.npy:|b1[2]",
+                "maybe.npy:<u2[?]?",
+                "score=*.score",
+                "caption=*.caption",
+                "holes=*.holes",
+                "ragged=*.ragged",
+            ],
+        );
+        assert!(texts(&dst, "score").contains("0.3"));
+        assert!(texts(&dst, "holes").contains("[2,null]"));
+        assert!(texts(&dst, "ragged").contains("[[1.5],[2.0,7.0]]"));
+    }
+    // One row without its image is bad as ever, and what it has beside it makes no sample of it.
+    let lacking = out.join("no-image.parquet");
+    convert(&lacking, &bench.at("no"), &[]).code(1).says("the row has no image");
+    let told = convert(&lacking, &bench.at("skipped"), &["--on-bad", "skip", "--json"]).code(0).json();
+    assert_eq!(told["ignored_files"]["component embedding"], 1, "{told}");
+    // Lists of any number of values go along, as far as one row holds no more than can be in memory.
+    let many = bench.at("many");
+    convert(&out.join("many.parquet"), &many, &["--no-labels"]).code(0);
+    assert_eq!(types(&many), "many.npy:|i1[1048576]");
+    // What is chosen by name is the field, whatever it is.
+    let chosen = bench.at("chosen");
+    convert(&out.join("x.parquet"), &chosen, &["--components", "embedding,score"]).code(0);
+    assert_eq!(types(&chosen), "embedding.npy:<f4[64],score=*.score");
+    let none = bench.at("none");
+    let told = convert(&out.join("x.parquet"), &none, &["--components", "none", "--json"]).code(0).json();
+    assert_eq!(told["ignored_files"]["component embedding"], 20, "{told}");
+    convert(&out.join("x.parquet"), &bench.at("rec"), &["--format", "recordio"]).code(0).says("left out: ");
+}
+
+#[test]
+fn features_of_hugging_face_beside_an_image_keep_dtype_and_shape() {
+    let bench = Bench::new();
+    let Some(out) = written(&bench, "SHARDPACK_PYTHON_SIDECARS", "datasets") else { return };
+    for dst in come_back(&bench, &out.join("hf.parquet")) {
+        are_in(&types(&dst), &["embedding.npy:<f4[64]", "grid.npy:<f4[3x4]", "tokens.npy:<i8[?]", "score=*.score"]);
+        assert_eq!(Dataset::open(&dst).unwrap().classes().len(), 3);
+    }
+}
+
+#[test]
+fn datasets_beside_images_in_hdf5_are_arrays_of_their_dtype() {
+    let bench = Bench::new();
+    let out = written(&bench, "SHARDPACK_PYTHON", "hdf5").unwrap();
+    for dst in come_back(&bench, &out.join("x.h5")) {
+        are_in(
+            &types(&dst),
+            &[
+                "embedding.npy:<f4[64]",
+                "depth.npy:>f8[3x5]",
+                "mask.npy:|u1[4x4]",
+                "bytes_of.npy:|u1[7]",
+                "flags.npy:|b1[2]",
+                "half.npy:<f2[]",
+                "tokens.npy:<i8[?]",
+                "score=*.score",
+            ],
+        );
+        assert!(texts(&dst, "score").contains("0.3"));
+    }
+}
+
+#[test]
+fn features_of_tensorflow_beside_an_image_are_arrays_where_any_record_has_several_numbers() {
+    let bench = Bench::new();
+    let Some(out) = written(&bench, "SHARDPACK_PYTHON_TENSORFLOW", "tfrecord") else { return };
+    for dst in come_back(&bench, &out.join("x.tfrecord")) {
+        let types = types(&dst);
+        are_in(
+            &types,
+            &[
+                "embedding.npy:<f4[64]",
+                "tokens.npy:<i8[?]",
+                "image_object_bbox_xmin.npy:<f4[?]",
+                "image_object_class_label.npy:<i8[?]",
+                "double.npy:<f8[3x2]",
+                "grid.npy:<f4[2x?]",
+                "score=*.score",
+                "count=*.count",
+                "real=*.real",
+            ],
+        );
+        assert!(!types.contains("nothing") && !types.contains("shape"), "{types}");
+        assert!(texts(&dst, "score").contains("0.3") && texts(&dst, "count").contains("19"));
+        assert!(texts(&dst, "real").contains("0.3333333333333333"));
+    }
+    run(&["inspect", out.join("x.tfrecord").to_str().unwrap()]).code(0).says("embedding");
+    convert(&out.join("no-image.tfrecord"), &bench.at("no"), &[]).code(1).says("begin like no image");
+}
+
+#[test]
+fn arrays_of_streaming_beside_an_image_go_along() {
+    let bench = Bench::new();
+    let Some(out) = written(&bench, "SHARDPACK_PYTHON_STREAMING", "mds") else { return };
+    for dst in come_back(&bench, &out.join("mds")) {
+        are_in(
+            &types(&dst),
+            &["embedding.npy:<f4[64]", "tokens.npy:<i8[?]", "any.npy:array[1x?]", "score=*.score", "caption=*.caption"],
+        );
+        assert!(texts(&dst, "score").contains("0.3"));
+    }
+    // An array that is shorter than it says is damage, and its sample is named.
+    let shard = out.join("mds/shard.00000.mds");
+    let mut bytes = fs::read(&shard).unwrap();
+    let says = b"ndarray:float32:64";
+    let at = bytes.windows(says.len()).position(|window| window == says).unwrap();
+    bytes[at + says.len() - 1] = b'5';
+    fs::write(&shard, bytes).unwrap();
+    let damaged = "column \"embedding\": 256 bytes that are no ndarray:float32:65";
+    convert(&out.join("mds"), &bench.at("no"), &[]).code(1).says(damaged);
+    run(&["verify", shard.to_str().unwrap()]).code(1).says(damaged);
+}
