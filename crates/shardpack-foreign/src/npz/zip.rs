@@ -250,7 +250,8 @@ impl<'h> Local<'h> {
         let (extra, rest) = rest.split_at_checked(u16_at(fixed, 28) as usize)?;
         let [bytes, packed_bytes, _] = whole_lengths([u32_at(fixed, 22), u32_at(fixed, 18), 0], extra)?;
         let method = u16_at(fixed, 8);
-        let is_read = u16_at(fixed, 6) & ENCRYPTED == 0 && matches!(method, 0 | 8);
+        // No longer than a component may be: it bounds what is made of it.
+        let is_read = u16_at(fixed, 6) & ENCRYPTED == 0 && matches!(method, 0 | 8) && bytes <= u64::from(u32::MAX);
         let (name, crc) = (str::from_utf8(name).ok().filter(|_| is_read)?, u32_at(fixed, 14));
         Some((Self { name, is_deflated: method == 8, crc, bytes, packed_bytes }, rest))
     }

@@ -1,5 +1,7 @@
-use super::*;
 use proptest::prelude::*;
+
+use super::*;
+use crate::sample::Extent;
 
 fn row(number: u32) -> Row {
     Row {
