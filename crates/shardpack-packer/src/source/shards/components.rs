@@ -396,8 +396,12 @@ pub(super) fn settle(scanned: &[Scanned], options: &Options, label: Option<&str>
     let mut chosen: Vec<(usize, Component)> = match &options.components {
         _ if no_more => Vec::new(),
         Components::Named(wanted) => {
+            // The field of one may be the name of another: `tags.npy` and `tags`.
+            let is_named = |one: &Candidate| wanted.iter().any(|wanted| wanted.name() == one.one.name());
             let of = |wanted: &Component| {
-                let is = |one: &Candidate| one.one.name() == wanted.name() || one.one.column() == wanted.name();
+                let is = |one: &Candidate| {
+                    one.one.name() == wanted.name() || one.one.column() == wanted.name() && !is_named(one)
+                };
                 let found: Vec<_> = all.iter().enumerate().filter(|(_, one)| is(one)).collect();
                 match found.is_empty() {
                     // That nobody has it is said where all splits are known.
