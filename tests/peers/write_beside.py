@@ -7,24 +7,16 @@
 Beside each lies NAME.json: for every sample what each of its arrays is, as `read_values.py` tells it.
 """
 
-import json
 import os
 import sys
 
 import numpy as np
 
-from read_values import told
+from write_value_shards import expect, floats, ints
 
 SAMPLES = 20
 # NaN with a payload, the other sign, infinities, and the least number.
 ODD = np.array([0x7FC12345, 0xFFC00001, 0x7F800000, 0xFF800000, 1], np.uint32).view(np.float32)
-
-
-def expect(path, samples):
-    """`None` is what a sample does not have."""
-    rows = [{name: told(value) for name, value in sample.items() if value is not None} for sample in samples]
-    with open(path + ".json", "w") as out:
-        json.dump(rows, out)
 
 
 def photo():
@@ -145,25 +137,8 @@ def hdf5(out):
     expect(path, [text(sample) for sample in samples])
 
 
-def varint(number):
-    out = bytearray()
-    while number > 127:
-        out.append(number & 127 | 128)
-        number >>= 7
-    return bytes(out + bytes([number]))
-
-
 def tfrecord(out):
     import tensorflow as tf
-
-    def floats(values):
-        # Python's floats lose the payload of a NaN.
-        content = np.asarray(values, np.float32).tobytes()
-        inner = tf.train.FloatList.FromString(b"\x0a" + varint(len(content)) + content)
-        return tf.train.Feature(float_list=inner)
-
-    def ints(values):
-        return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
 
     def texts(*values):
         return tf.train.Feature(bytes_list=tf.train.BytesList(value=values))

@@ -37,17 +37,24 @@ def varint(number):
     return bytes(out + bytes([number]))
 
 
-def tfrecord(out):
+def floats(values):
+    """A feature of floats, to the bit: Python's floats lose the payload of a NaN."""
     import tensorflow as tf
 
-    def floats(values):
-        # Python's floats lose the payload of a NaN.
-        content = np.asarray(values, np.float32).tobytes()
-        inner = tf.train.FloatList.FromString(b"\x0a" + varint(len(content)) + content)
-        return tf.train.Feature(float_list=inner)
+    content = np.asarray(values, np.float32).tobytes()
+    inner = tf.train.FloatList.FromString(b"\x0a" + varint(len(content)) + content)
+    return tf.train.Feature(float_list=inner)
 
-    def ints(values):
-        return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+
+def ints(values):
+    """A feature of whole numbers."""
+    import tensorflow as tf
+
+    return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+
+
+def tfrecord(out):
+    import tensorflow as tf
 
     def texts(values):
         return tf.train.Feature(bytes_list=tf.train.BytesList(value=values))

@@ -7,11 +7,13 @@ use shardpack_format::{
     formats::foreign::{Record, Walk, Wanted},
 };
 
-use super::{header_check::no_image, key_class::KeyClass};
+use super::{header_check::no_image, key_class::KeyClass, npz::TakenApart};
 
 /// A walk through a file of any format.
 pub(super) struct Checked {
     walk: Box<dyn Walk>,
+    /// Where `.npz` files in samples are their arrays.
+    npz: Option<TakenApart>,
     /// Whether images are held against their first bytes: not where a person has named their field.
     by_content: bool,
     /// Where a person has renamed fields.
@@ -24,9 +26,9 @@ pub(super) struct Checked {
 }
 
 impl Checked {
-    pub fn new(walk: Box<dyn Walk>, wanted: &Wanted, keys: Option<KeyClass>) -> Self {
+    pub fn new(walk: Box<dyn Walk>, wanted: &Wanted, keys: Option<KeyClass>, npz: Option<TakenApart>) -> Self {
         let renamed = (!wanted.renames.is_empty()).then(|| wanted.clone());
-        Self { walk, by_content: wanted.image.is_none(), renamed, keys, first: Vec::new(), refused: None }
+        Self { walk, npz, by_content: wanted.image.is_none(), renamed, keys, first: Vec::new(), refused: None }
     }
 }
 
@@ -34,6 +36,9 @@ impl Walk for Checked {
     fn next(&mut self) -> Result<Option<Record>> {
         self.refused = None;
         let Some(mut record) = self.walk.next()? else { return Ok(None) };
+        if let Some(npz) = &mut self.npz {
+            npz.take_apart(&mut record)?;
+        }
         if let Some(keys) = &self.keys {
             keys.tell(&mut record);
         }
@@ -91,6 +96,6 @@ impl Walk for Checked {
     }
 
     fn notes(&self) -> Vec<String> {
-        self.walk.notes()
+        self.walk.notes().into_iter().chain(self.npz.as_ref().and_then(TakenApart::note)).collect()
     }
 }

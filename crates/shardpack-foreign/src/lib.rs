@@ -221,7 +221,7 @@ impl ShardFile {
     /// # Errors
     /// As [`formats::foreign::Foreign::walk`].
     pub fn walk(&self, wanted: &Wanted) -> Result<Box<dyn Walk>> {
-        self.checked(self.walk_all(wanted)?, wanted)
+        self.checked(wanted, None)
     }
 
     /// The same, where a `.npz` file in a sample of a tar that is not compressed is its arrays, unless it is wanted as it is.
@@ -229,19 +229,18 @@ impl ShardFile {
     /// # Errors
     /// As [`ShardFile::walk`].
     pub fn walk_arrays(&self, wanted: &Wanted) -> Result<Box<dyn Walk>> {
-        let walk = self.walk_all(wanted)?;
-        match self.kind.has_member_names() && self.is_plain() {
-            true => self.checked(Box::new(npz::TakenApart::new(walk, open(&self.path)?, wanted)), wanted),
-            false => self.checked(walk, wanted),
-        }
+        let is_meant = self.kind.has_member_names() && self.is_plain();
+        let npz = if is_meant { Some(npz::TakenApart::new(open(&self.path)?, wanted)) } else { None };
+        self.checked(wanted, npz)
     }
 
-    fn checked(&self, walk: Box<dyn Walk>, wanted: &Wanted) -> Result<Box<dyn Walk>> {
+    fn checked(&self, wanted: &Wanted, npz: Option<npz::TakenApart>) -> Result<Box<dyn Walk>> {
+        let walk = self.walk_all(wanted)?;
         let keys = match self.kind.has_member_names() {
             true => KeyClass::of(&wanted.entries).map_err(|error| error.in_file(&self.path))?,
             false => None,
         };
-        Ok(Box::new(Checked::new(walk, wanted, keys)))
+        Ok(Box::new(Checked::new(walk, wanted, keys, npz)))
     }
 
     /// The same with all that may be an image by its place.

@@ -26,6 +26,7 @@
 //! - Counts of pages in databases with duplicates are wrong before 0.9.36 (ITS#9388), so they are not compared there.
 //! - The first key of a branch page is never compared: it is empty, or what it was before.
 
+mod batch;
 mod coding;
 mod database;
 mod detect;

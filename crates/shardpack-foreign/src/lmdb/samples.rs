@@ -32,6 +32,7 @@ use super::{
         key_labels::{KeyLabels, LABELS, meta_info},
     },
     Database, Entry, Environment, Walk,
+    batch::{BATCH_BYTES, BATCH_ENTRIES, Batch, Decode},
     coding::Coding,
     detect::{Detected, detect, is_sample},
     fields::{self, Field},
@@ -40,15 +41,9 @@ use super::{
     metadata::Metadata,
     overrides::{LabelFrom, Overrides},
     pattern::label,
-    values::{Found, IMAGES, of_image},
+    values::{Found, IMAGES},
 };
 
-/// Bytes of values that are taken apart at once: long enough that to begin threads for them costs nothing.
-const BATCH_BYTES: usize = 1 << 19;
-/// Values that are, at most.
-const BATCH_ENTRIES: usize = 1 << 12;
-/// Values for which another thread is begun.
-const THREAD_ENTRIES: usize = 64;
 /// Entries of an environment that may all be names of databases.
 const MOST_NAMES: u64 = 1 << 16;
 /// What basicsr's list is called in messages.
@@ -195,64 +190,6 @@ struct Samples {
     /// What is missing or damaged, and what is merely odd.
     lost: Vec<Error>,
     notes: Vec<String>,
-}
-
-/// How values are taken apart.
-struct Decode {
-    coding: Coding,
-    /// Bytes of each value that come before what it holds.
-    header_bytes: u64,
-    wanted: Wanted,
-}
-
-impl Decode {
-    /// The samples of a value of so many bytes, which begins so.
-    fn found(&self, value: &[u8], bytes: u64) -> Vec<Found> {
-        let header_bytes = self.header_bytes;
-        match value.get(header_bytes as usize..) {
-            None => {
-                let what = format!("{bytes} bytes, and {header_bytes} of them come before the image");
-                vec![Found::nothing(Lack::Damaged(what))]
-            }
-            Some(input) => match self.coding {
-                Coding::Image => vec![of_image(input, bytes - header_bytes)],
-                coding => coding.samples(input, &self.wanted),
-            },
-        }
-    }
-}
-
-/// Values that are taken apart together.
-#[derive(Default)]
-struct Batch {
-    /// End to end.
-    values: Vec<u8>,
-    /// Their entries, and where the value of each is among them.
-    entries: Vec<(Entry, Range<usize>)>,
-    /// The samples of each.
-    found: Vec<Vec<Found>>,
-}
-
-impl Batch {
-    /// The same with its samples.
-    fn decoded(self, decode: &Decode, threads: usize) -> Self {
-        let found_in = |part: &[(Entry, Range<usize>)]| -> Vec<_> {
-            part.iter().map(|(_, place)| decode.found(&self.values[place.clone()], place.len() as u64)).collect()
-        };
-        let threads = threads.min(self.entries.len() / THREAD_ENTRIES).max(1);
-        // Not threads of rayon: one that waits there may begin another file, and in that another.
-        let found = thread::scope(|scope| {
-            let mut parts = self.entries.chunks(self.entries.len().div_ceil(threads).max(1));
-            let first = parts.next().unwrap_or_default();
-            let others: Vec<_> = parts.map(|part| scope.spawn(move || found_in(part))).collect();
-            let mut found = found_in(first);
-            for other in others {
-                found.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
-            }
-            found
-        });
-        Self { found, ..self }
-    }
 }
 
 impl Samples {

@@ -8,7 +8,7 @@ use std::{fs::File, io, os::unix::fs::FileExt};
 use shardpack_format::{
     Error, Result,
     component::{Component, Form},
-    formats::foreign::{Other, Record, Walk, Wanted},
+    formats::foreign::{Other, Record, Wanted},
     size,
 };
 
@@ -41,9 +41,8 @@ pub(crate) fn component(fetched: &[u8]) -> Result<Vec<u8>> {
     })
 }
 
-/// A walk through a tar that is not compressed.
+/// What takes them apart, in the samples of a tar that is not compressed.
 pub(crate) struct TakenApart {
-    walk: Box<dyn Walk>,
     file: File,
     wanted: Wanted,
     /// How many files stay what they are, and why the first does.
@@ -68,9 +67,9 @@ impl ReadAt for Section<'_> {
 }
 
 impl TakenApart {
-    /// The same walk as `walk`, which is through `file`.
-    pub fn new(walk: Box<dyn Walk>, file: File, wanted: &Wanted) -> Self {
-        Self { walk, file, wanted: wanted.clone(), left: 0, why: String::new() }
+    /// In the samples of `file`.
+    pub fn new(file: File, wanted: &Wanted) -> Self {
+        Self { file, wanted: wanted.clone(), left: 0, why: String::new() }
     }
 
     /// Whether a field is such a file, and not wanted as it is.
@@ -109,7 +108,11 @@ impl TakenApart {
         npz.members().iter().map(array).collect()
     }
 
-    fn take_apart(&mut self, record: &mut Record) -> Result<()> {
+    /// Puts the arrays in the place of each such file of a sample.
+    ///
+    /// # Errors
+    /// When the system fails.
+    pub fn take_apart(&mut self, record: &mut Record) -> Result<()> {
         let is_image = record.image.is_ok();
         let names = record.others.iter().filter_map(|other| Component::field(&other.name).ok());
         let names: Vec<_> = names.map(|component| component.name().to_owned()).collect();
@@ -136,48 +139,12 @@ impl TakenApart {
         record.others = others;
         Ok(())
     }
-}
 
-impl Walk for TakenApart {
-    fn next(&mut self) -> Result<Option<Record>> {
-        let Some(mut record) = self.walk.next()? else { return Ok(None) };
-        self.take_apart(&mut record)?;
-        Ok(Some(record))
-    }
-
-    fn image(&mut self, out: &mut Vec<u8>) -> Result<()> {
-        self.walk.image(out)
-    }
-
-    fn first(&mut self, out: &mut Vec<u8>) -> Result<()> {
-        self.walk.first(out)
-    }
-
-    fn content(&mut self, out: &mut Vec<u8>) -> Result<()> {
-        self.walk.content(out)
-    }
-
-    fn understood(&self) -> Vec<String> {
-        self.walk.understood()
-    }
-
-    fn remarks(&mut self) -> Vec<Error> {
-        self.walk.remarks()
-    }
-
-    fn lost(&mut self) -> Vec<Error> {
-        self.walk.lost()
-    }
-
-    fn passed(&self) -> std::collections::BTreeMap<String, u64> {
-        self.walk.passed()
-    }
-
-    fn notes(&self) -> Vec<String> {
-        let left = (self.left > 0).then(|| {
+    /// How many files stay what they are, if any do.
+    pub fn note(&self) -> Option<String> {
+        (self.left > 0).then(|| {
             let all = size::counted(self.left, "file");
             format!("{all} .npz stay as they are, their arrays are no components: {}", self.why)
-        });
-        self.walk.notes().into_iter().chain(left).collect()
+        })
     }
 }

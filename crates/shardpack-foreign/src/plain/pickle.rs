@@ -62,6 +62,16 @@ enum Object {
 struct Machine<'b> {
     cursor: Cursor<'b>,
     room: Room,
+    memory: Memory,
+    /// Whether it is one of the pickles that the storage of a tensor is saved as, the only ones with persistent ids.
+    is_storage: bool,
+    /// The storage that such an id told of: the type of its items, and how many they should be.
+    storage: Option<(Dtype, i64)>,
+}
+
+/// What a machine works with; emptied, the next one allocates less.
+#[derive(Default)]
+struct Memory {
     stack: Vec<Slot>,
     /// Length of the stack at each mark.
     marks: Vec<usize>,
@@ -72,22 +82,6 @@ struct Machine<'b> {
     /// The items of all tuples.
     items: Vec<Slot>,
     /// Room for what is taken from the stack.
-    taken: Vec<Slot>,
-    /// Whether it is one of the pickles that the storage of a tensor is saved as, the only ones with persistent ids.
-    is_storage: bool,
-    /// The storage that such an id told of: the type of its items, and how many they should be.
-    storage: Option<(Dtype, i64)>,
-}
-
-/// The memory of a machine, without what was in it.
-#[derive(Default)]
-struct Memory {
-    stack: Vec<Slot>,
-    marks: Vec<usize>,
-    memo: Vec<Option<Slot>>,
-    objects: Vec<Object>,
-    depths: Vec<u8>,
-    items: Vec<Slot>,
     taken: Vec<Slot>,
 }
 
@@ -109,7 +103,7 @@ pub fn pickle(bytes: &[u8]) -> Result<Value, String> {
     let value = machine.run().map_err(|what| format!("pickle, {what}")).and_then(|root| {
         if is_long {
             // What is written out takes as much room again.
-            (machine.stack, machine.memo) = (Vec::new(), Vec::new());
+            (machine.memory.stack, machine.memory.memo) = (Vec::new(), Vec::new());
         }
         machine.value(root).map_err(|what| format!("pickle: {what}"))
     });
@@ -121,22 +115,21 @@ pub fn pickle(bytes: &[u8]) -> Result<Value, String> {
 
 impl<'b> Machine<'b> {
     fn new(bytes: &'b [u8]) -> Self {
-        let Memory { stack, marks, memo, objects, depths, items, taken } = MEMORY.take();
         let (cursor, room) = (Cursor::new(bytes), Room::of(bytes));
-        Self { cursor, room, stack, marks, memo, objects, depths, items, taken, is_storage: false, storage: None }
+        Self { cursor, room, memory: MEMORY.take(), is_storage: false, storage: None }
     }
 
     /// Keeps the memory for the next machine, empty.
     fn keep_memory(self) {
-        let Self { mut stack, mut marks, mut memo, mut objects, mut depths, mut items, mut taken, .. } = self;
-        stack.clear();
-        marks.clear();
-        memo.clear();
-        objects.clear();
-        depths.clear();
-        items.clear();
-        taken.clear();
-        MEMORY.set(Memory { stack, marks, memo, objects, depths, items, taken });
+        let mut memory = self.memory;
+        memory.stack.clear();
+        memory.marks.clear();
+        memory.memo.clear();
+        memory.objects.clear();
+        memory.depths.clear();
+        memory.items.clear();
+        memory.taken.clear();
+        MEMORY.set(memory);
     }
 
     /// Does all of it; what it is of is to be written out with [`Machine::value`].
@@ -168,7 +161,7 @@ impl<'b> Machine<'b> {
             }
             b'.' => {
                 let root = self.pop()?;
-                if !self.stack.is_empty() || !self.marks.is_empty() {
+                if !self.memory.stack.is_empty() || !self.memory.marks.is_empty() {
                     return Err("it ends in the middle of a value".to_owned());
                 }
                 return Ok(Some(root));
@@ -237,7 +230,7 @@ impl<'b> Machine<'b> {
             b']' => self.push_object(Object::List(Vec::new()), 0)?,
             b'}' => self.push_object(Object::Map(Vec::new()), 0)?,
             0x85..=0x87 => {
-                let items = self.split(self.stack.len().wrapping_sub(usize::from(opcode - 0x84)))?;
+                let items = self.split(self.memory.stack.len().wrapping_sub(usize::from(opcode - 0x84)))?;
                 self.push_tuple(items)?;
             }
             b't' | b'l' | b'd' => {
@@ -257,7 +250,7 @@ impl<'b> Machine<'b> {
             b'a' | b'e' | b's' | b'u' => {
                 let count = if opcode == b'a' { 1 } else { 2 };
                 let items = match opcode {
-                    b'a' | b's' => self.split(self.stack.len().wrapping_sub(count))?,
+                    b'a' | b's' => self.split(self.memory.stack.len().wrapping_sub(count))?,
                     _ => self.marked()?,
                 };
                 let Slot::Object(number) = self.top()? else { return Err(no_container()) };
@@ -270,12 +263,12 @@ impl<'b> Machine<'b> {
 
             b'(' => {
                 // Each container that is not yet whole has a mark, its key or its arguments may have another.
-                if self.marks.len() >= 4 * MAX_DEPTH {
+                if self.memory.marks.len() >= 4 * MAX_DEPTH {
                     return Err(too_deep());
                 }
-                self.marks.push(self.stack.len());
+                self.memory.marks.push(self.memory.stack.len());
             }
-            b'0' => match self.marks.pop_if(|mark| *mark == self.stack.len()) {
+            b'0' => match self.memory.marks.pop_if(|mark| *mark == self.memory.stack.len()) {
                 Some(_) => {}
                 None => drop(self.pop()?),
             },
@@ -288,25 +281,25 @@ impl<'b> Machine<'b> {
             b'p' | b'q' | b'r' | 0x94 => {
                 let number = match opcode {
                     b'p' => text::number(self.cursor.line()?)?,
-                    0x94 => self.memo.len(),
+                    0x94 => self.memory.memo.len(),
                     _ => self.memo_number(opcode)?,
                 };
                 let top = self.top()?;
                 // Numbers are given one after the other, and each takes an opcode.
-                if number >= self.memo.len().max(self.cursor.bytes.len()) {
-                    return Err(format!("number {number} in a memo of {}", self.memo.len()));
+                if number >= self.memory.memo.len().max(self.cursor.bytes.len()) {
+                    return Err(format!("number {number} in a memo of {}", self.memory.memo.len()));
                 }
-                if number >= self.memo.len() {
-                    self.memo.resize(number + 1, None);
+                if number >= self.memory.memo.len() {
+                    self.memory.memo.resize(number + 1, None);
                 }
-                self.memo[number] = Some(top);
+                self.memory.memo[number] = Some(top);
             }
             b'g' | b'h' | b'j' => {
                 let number = match opcode {
                     b'g' => text::number(self.cursor.line()?)?,
                     _ => self.memo_number(opcode)?,
                 };
-                let value = self.memo.get(number).copied().flatten();
+                let value = self.memory.memo.get(number).copied().flatten();
                 self.push(value.ok_or_else(|| format!("number {number} is not in the memo"))?)?;
             }
 
@@ -364,37 +357,37 @@ impl<'b> Machine<'b> {
 
     /// Where the last mark lies; what is below it is not to be touched.
     fn floor(&self) -> usize {
-        self.marks.last().copied().unwrap_or(0)
+        self.memory.marks.last().copied().unwrap_or(0)
     }
 
     fn push(&mut self, slot: Slot) -> Result<(), String> {
-        if self.marks.is_empty() && self.stack.len() >= MAX_UNMARKED {
+        if self.memory.marks.is_empty() && self.memory.stack.len() >= MAX_UNMARKED {
             return Err(too_deep());
         }
-        self.stack.push(slot);
+        self.memory.stack.push(slot);
         Ok(())
     }
 
     fn push_object(&mut self, object: Object, depth: u8) -> Result<(), String> {
-        let number = u32::try_from(self.objects.len()).map_err(|_| "too many values")?;
-        self.objects.push(object);
-        self.depths.push(depth);
+        let number = u32::try_from(self.memory.objects.len()).map_err(|_| "too many values")?;
+        self.memory.objects.push(object);
+        self.memory.depths.push(depth);
         self.push(Slot::Object(number))
     }
 
     fn push_tuple(&mut self, items: Vec<Slot>) -> Result<(), String> {
         let depth = self.depth_around(&items)?;
-        let start = self.items.len();
-        self.items.extend_from_slice(&items);
-        self.taken = items;
-        let (start, end) = place(start..self.items.len())?;
+        let start = self.memory.items.len();
+        self.memory.items.extend_from_slice(&items);
+        self.memory.taken = items;
+        let (start, end) = place(start..self.memory.items.len())?;
         self.push_object(Object::Tuple(start, end), depth)
     }
 
     /// How deep a container of these is.
     fn depth_around(&self, items: &[Slot]) -> Result<u8, String> {
         let depth = |slot: &Slot| match slot {
-            Slot::Object(number) => self.depths[*number as usize] + 1,
+            Slot::Object(number) => self.memory.depths[*number as usize] + 1,
             _ => 0,
         };
         let depth = items.iter().map(depth).max().unwrap_or(0);
@@ -405,7 +398,7 @@ impl<'b> Machine<'b> {
     fn extend(&mut self, items: Vec<Slot>) -> Result<(), String> {
         let depth = self.depth_around(&items)?;
         let Slot::Object(number) = self.top()? else { return Err(no_container()) };
-        match &mut self.objects[number as usize] {
+        match &mut self.memory.objects[number as usize] {
             Object::List(list) => list.extend_from_slice(&items),
             Object::Map(map) => {
                 let (pairs, rest) = items.as_chunks();
@@ -416,45 +409,45 @@ impl<'b> Machine<'b> {
             }
             _ => return Err(no_container()),
         }
-        let known = &mut self.depths[number as usize];
+        let known = &mut self.memory.depths[number as usize];
         *known = depth.max(*known);
-        self.taken = items;
+        self.memory.taken = items;
         Ok(())
     }
 
     fn object(&self, number: u32) -> &Object {
-        &self.objects[number as usize]
+        &self.memory.objects[number as usize]
     }
 
     fn top(&self) -> Result<Slot, String> {
-        self.stack.get(self.floor()..).and_then(|values| values.last()).copied().ok_or_else(underflow)
+        self.memory.stack.get(self.floor()..).and_then(|values| values.last()).copied().ok_or_else(underflow)
     }
 
     fn pop(&mut self) -> Result<Slot, String> {
         let top = self.top()?;
-        self.stack.pop();
+        self.memory.stack.pop();
         Ok(top)
     }
 
     /// Takes what lies from `at` on.
     fn split(&mut self, at: usize) -> Result<Vec<Slot>, String> {
         match at {
-            at if at >= self.floor() && at <= self.stack.len() => Ok(self.take(at)),
+            at if at >= self.floor() && at <= self.memory.stack.len() => Ok(self.take(at)),
             _ => Err(underflow()),
         }
     }
 
     /// Takes what lies from `at` on, which is within the stack.
     fn take(&mut self, at: usize) -> Vec<Slot> {
-        let mut items = mem::take(&mut self.taken);
+        let mut items = mem::take(&mut self.memory.taken);
         items.clear();
-        items.extend(self.stack.drain(at..));
+        items.extend(self.memory.stack.drain(at..));
         items
     }
 
     /// Takes what lies above the last mark, and the mark.
     fn marked(&mut self) -> Result<Vec<Slot>, String> {
-        let at = self.marks.pop().ok_or("there is no mark")?;
+        let at = self.memory.marks.pop().ok_or("there is no mark")?;
         Ok(self.take(at))
     }
 }

@@ -102,7 +102,7 @@ impl Machine<'_> {
             }
             _ => return Err("a state for what has none".to_owned()),
         };
-        self.objects[number as usize] = built;
+        self.memory.objects[number as usize] = built;
         Ok(())
     }
 
@@ -128,8 +128,8 @@ impl Machine<'_> {
             }
             _ => return Err(format!("an array of {count} values and shape {}", by(&axes))),
         };
-        self.depths[number as usize] = self.depth_around(&list)?;
-        self.objects[number as usize] = Object::List(list);
+        self.memory.depths[number as usize] = self.depth_around(&list)?;
+        self.memory.objects[number as usize] = Object::List(list);
         Ok(())
     }
 
@@ -244,7 +244,7 @@ impl Machine<'_> {
     pub(super) fn tuple(&self, slot: Slot) -> Option<&[Slot]> {
         match slot {
             Slot::Object(number) => match self.object(number) {
-                Object::Tuple(start, end) => self.items.get(*start as usize..*end as usize),
+                Object::Tuple(start, end) => self.memory.items.get(*start as usize..*end as usize),
                 _ => None,
             },
             _ => None,

@@ -1,0 +1,78 @@
+//! Values that are taken apart together, by all threads.
+//!
+//! Holds at all times: a batch has [`BATCH_BYTES`] and one value more at most; its samples keep the order of its entries.
+
+use std::{ops::Range, panic::resume_unwind, thread};
+
+use shardpack_format::formats::foreign::Wanted;
+
+use super::{
+    super::Lack,
+    Entry,
+    coding::Coding,
+    values::{Found, of_image},
+};
+
+/// Bytes of values that are taken apart at once: long enough that to begin threads for them costs nothing.
+pub(super) const BATCH_BYTES: usize = 1 << 19;
+/// Values that are, at most.
+pub(super) const BATCH_ENTRIES: usize = 1 << 12;
+/// Values for which another thread is begun.
+const THREAD_ENTRIES: usize = 64;
+/// How values are taken apart.
+pub(super) struct Decode {
+    pub coding: Coding,
+    /// Bytes of each value that come before what it holds.
+    pub header_bytes: u64,
+    pub wanted: Wanted,
+}
+
+impl Decode {
+    /// The samples of a value of so many bytes, which begins so.
+    pub fn found(&self, value: &[u8], bytes: u64) -> Vec<Found> {
+        let header_bytes = self.header_bytes;
+        match value.get(header_bytes as usize..) {
+            None => {
+                let what = format!("{bytes} bytes, and {header_bytes} of them come before the image");
+                vec![Found::nothing(Lack::Damaged(what))]
+            }
+            Some(input) => match self.coding {
+                Coding::Image => vec![of_image(input, bytes - header_bytes)],
+                coding => coding.samples(input, &self.wanted),
+            },
+        }
+    }
+}
+
+/// Values that are taken apart together.
+#[derive(Default)]
+pub(super) struct Batch {
+    /// End to end.
+    pub values: Vec<u8>,
+    /// Their entries, and where the value of each is among them.
+    pub entries: Vec<(Entry, Range<usize>)>,
+    /// The samples of each.
+    pub found: Vec<Vec<Found>>,
+}
+
+impl Batch {
+    /// The same with its samples.
+    pub fn decoded(self, decode: &Decode, threads: usize) -> Self {
+        let found_in = |part: &[(Entry, Range<usize>)]| -> Vec<_> {
+            part.iter().map(|(_, place)| decode.found(&self.values[place.clone()], place.len() as u64)).collect()
+        };
+        let threads = threads.min(self.entries.len() / THREAD_ENTRIES).max(1);
+        // Not threads of rayon: one that waits there may begin another file, and in that another.
+        let found = thread::scope(|scope| {
+            let mut parts = self.entries.chunks(self.entries.len().div_ceil(threads).max(1));
+            let first = parts.next().unwrap_or_default();
+            let others: Vec<_> = parts.map(|part| scope.spawn(move || found_in(part))).collect();
+            let mut found = found_in(first);
+            for other in others {
+                found.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            }
+            found
+        });
+        Self { found, ..self }
+    }
+}
