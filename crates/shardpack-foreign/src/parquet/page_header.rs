@@ -63,8 +63,8 @@ impl Header {
             3 => Ok(Encoding::RLE),
             5 => Ok(Encoding::DELTA_BINARY_PACKED),
             8 => Ok(Encoding::RLE_DICTIONARY),
-            // Values that are made of those before them: a few bytes could stand for more than there is memory. No writer
-            // of images uses them unless it is told to.
+            // Of 6 and 7, lengths and values are made of those before them: a few bytes could stand for more than there is memory;
+            // 9 is for floats. Writers use them where they are told to. What they hold is refused or counted by its name.
             6 => Err("the encoding DELTA_LENGTH_BYTE_ARRAY is not supported".to_owned()),
             7 => Err("the encoding DELTA_BYTE_ARRAY is not supported".to_owned()),
             9 => Err("the encoding BYTE_STREAM_SPLIT is not supported".to_owned()),
