@@ -1,4 +1,5 @@
-//! Window: as many spans as fit the budget, read in physical order into their final places, then written.
+//! Window: as many spans as fit half of the budget, read in physical order into their final places, then written while the
+//! next are read.
 
 use std::{
     collections::BTreeMap,
@@ -9,6 +10,7 @@ use shardpack_format::Result;
 
 use super::{
     Known, Part, Run, Span, Streamed, lock,
+    memory::{Budget, Taken},
     record::{Place, Renderer},
     sealer::Finished,
     sink::Sink,
@@ -31,40 +33,62 @@ struct Read<'w> {
     refused: &'w Mutex<BTreeMap<u64, Refusal>>,
 }
 
+/// Spans that have been read together, and what they take of the memory budget.
+struct Window<'b> {
+    loaded: Vec<Loaded>,
+    taken: Taken<'b>,
+}
+
 impl Run<'_, '_> {
-    /// Copies `spans` window by window, with so many reads in flight.
+    /// Copies `spans` window by window, with so many reads in flight. While one window is written the next is read; each has
+    /// half of the memory budget, more only where a single span takes it.
     pub(super) fn window_all(&self, spans: &[Span], reads: usize, send: &mpsc::SyncSender<Finished>) {
         let threads = match self.copy.threads() {
             Ok(threads) => threads,
             Err(error) => return self.fail(error),
         };
-        let mut rest = spans;
-        while !rest.is_empty() && self.goes_on() {
-            let mut bytes = 0;
-            let fit = rest.iter().take_while(|span| {
-                bytes += span.records_bytes;
-                bytes <= self.copy.memory_bytes
+        let budget = Budget::new(self.copy.memory_bytes);
+        // Nothing waits in the channel: the budget is what bounds how far the reads are ahead.
+        let (give, take) = mpsc::channel::<Window<'_>>();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for Window { loaded, taken } in take {
+                    self.write_all(loaded, threads, send);
+                    drop(taken);
+                }
             });
-            let fit = fit.count();
-            if fit == 0 {
-                // A compressed shard that is longer than the budget.
-                let (span, after) = rest.split_at(1);
-                self.in_threads(1, span, |span, buffer| {
-                    let streamed = self.stream(*span, &Known::default(), buffer)?;
-                    self.spent(*span, streamed, buffer, send)
+            // Moved in, so that the writer ends when this does.
+            let give = give;
+            let mut rest = spans;
+            while !rest.is_empty() && self.goes_on() {
+                let mut bytes = 0;
+                let fit = rest.iter().take_while(|span| {
+                    bytes += span.records_bytes;
+                    bytes <= budget.bytes / 2
                 });
+                let (window, after) = rest.split_at(fit.count().max(1));
                 rest = after;
-                continue;
+                let bytes = window.iter().map(|span| span.records_bytes).sum();
+                if bytes > budget.bytes {
+                    // A compressed shard that is longer than the budget; what is still in memory is written first.
+                    let _all = budget.take(budget.bytes);
+                    self.in_threads(1, window, |span, buffer| {
+                        let streamed = self.stream(*span, &Known::default(), buffer)?;
+                        self.spent(*span, streamed, buffer, send)
+                    });
+                    continue;
+                }
+                let taken = budget.take(bytes);
+                match self.read_window(window, reads) {
+                    // The writer takes windows until there are no more.
+                    Ok(loaded) => drop(give.send(Window { loaded, taken })),
+                    Err(error) => self.fail(error),
+                }
             }
-            let (window, after) = rest.split_at(fit);
-            if let Err(error) = self.window(window, reads, threads, send) {
-                self.fail(error);
-            }
-            rest = after;
-        }
+        });
     }
 
-    fn window(&self, spans: &[Span], reads: usize, threads: usize, send: &mpsc::SyncSender<Finished>) -> Result<()> {
+    fn read_window(&self, spans: &[Span], reads: usize) -> Result<Vec<Loaded>> {
         let mut loaded = spans.iter().map(|span| self.allocate(*span)).collect::<Result<Vec<_>>>()?;
         let listing = &self.copy.plan.listing;
         let mut todo = Vec::with_capacity(loaded.iter().map(|loaded| loaded.places.len()).sum());
@@ -79,7 +103,10 @@ impl Run<'_, '_> {
         }
         todo.sort_unstable_by_key(|read| read.lies_at);
         self.read_all(todo, reads);
+        Ok(loaded)
+    }
 
+    fn write_all(&self, loaded: Vec<Loaded>, threads: usize, send: &mpsc::SyncSender<Finished>) {
         let loaded: Vec<Mutex<Option<Loaded>>> = loaded.into_iter().map(|loaded| Mutex::new(Some(loaded))).collect();
         self.in_threads(threads, &loaded, |loaded, buffer| match lock(loaded).take() {
             Some(loaded) => {
@@ -88,7 +115,6 @@ impl Run<'_, '_> {
             }
             None => Ok(()),
         });
-        Ok(())
     }
 
     fn allocate(&self, span: Span) -> Result<Loaded> {
