@@ -10,24 +10,29 @@ mod support;
 
 use std::{fs, path::Path};
 
-use lists::{text, verify};
+use lists::verify;
 use shards::{Feature, classes, convert, manifest, rec_record, samples, tf_record};
 use support::{Bench, jpeg, run};
 
-/// The text of a component of each sample, in the order of their images.
-fn texts(dst: &Path, component: &str) -> Vec<Option<String>> {
+/// The bytes of a component of each sample, in the order of their images.
+fn files(dst: &Path, component: &str) -> Vec<Option<Vec<u8>>> {
     let mut all: Vec<_> = lists::samples(dst).into_values().flatten().collect();
     all.sort_by_key(|sample| sample.2.values().map(Vec::len).max());
-    all.iter().map(|sample| text(sample, component)).collect()
+    all.iter().map(|sample| sample.2.get(component).cloned()).collect()
 }
 
 /// The same of one that is an array of whole numbers.
 fn numbers(dst: &Path, component: &str) -> Vec<Option<Vec<i64>>> {
-    let mut all: Vec<_> = lists::samples(dst).into_values().flatten().collect();
-    all.sort_by_key(|sample| sample.2.values().map(Vec::len).max());
     let item = |item: &[u8]| i64::from_le_bytes(item.try_into().unwrap());
-    let items = |file: &Vec<u8>| file[128..].chunks_exact(8).map(item).collect();
-    all.iter().map(|sample| sample.2.get(component).map(items)).collect()
+    let items = |file: Vec<u8>| file[128..].chunks_exact(8).map(item).collect();
+    files(dst, component).into_iter().map(|file| file.map(items)).collect()
+}
+
+/// The same of one that is an array of float32.
+fn floats(dst: &Path, component: &str) -> Vec<Option<Vec<f32>>> {
+    let item = |item: &[u8]| f32::from_le_bytes(item.try_into().unwrap());
+    let items = |file: Vec<u8>| file[128..].chunks_exact(4).map(item).collect();
+    files(dst, component).into_iter().map(|file| file.map(items)).collect()
 }
 
 #[test]
@@ -44,12 +49,7 @@ fn boxes_of_im2rec_are_a_component_and_no_label() {
     let ran = convert(&[&file], &bench.dst(), &[]).code(0);
     ran.says("components boxes").says("no record has a label");
     assert_eq!(classes(&bench.dst()), Vec::<String>::new());
-    let expected = [
-        "[2.0,5.0,3.0,0.1,0.2,0.5,1.0]",
-        "[4.0,6.0,640.0,480.0,0.0,0.0,0.0,0.25,0.5,0.0,7.0,0.5,0.5,1.0,1.0,1.0]",
-        "[2.0,5.0,-1.0,-1.0,-1.0,-1.0,-1.0]",
-    ];
-    assert_eq!(texts(&bench.dst(), "boxes"), expected.map(|text| Some(text.to_owned())));
+    assert_eq!(floats(&bench.dst(), "boxes.npy"), labels.map(|labels| Some(labels.to_vec())));
     verify(&bench.dst(), &file, &[]);
     run(&["verify", file.to_str().unwrap()]).code(0);
     // A person may say that one of the numbers is the label all the same.
@@ -73,7 +73,7 @@ fn several_labels_that_are_no_boxes_keep_the_first_and_go_along() {
     let mut found: Vec<_> = samples(&bench.dst()).into_iter().map(|(label, image)| (image.len(), label)).collect();
     found.sort_unstable();
     assert_eq!(found, [(6000, 2), (6001, 2), (6002, 1), (6003, 2)]);
-    assert_eq!(texts(&bench.dst(), "labels")[3].as_deref(), Some("[2.0,5.0,1.0,1.0]"));
+    assert_eq!(floats(&bench.dst(), "labels.npy"), labels.map(|labels| Some(labels.to_vec())));
     // What has no room for it counts it.
     let dst = bench.at("rec");
     convert(&[&file], &dst, &["--format", "recordio"]).code(0).says("left out: labels");

@@ -12,14 +12,15 @@ use super::{
 };
 use crate::{
     Error, Result,
-    formats::foreign::{self, Foreign, Image, Input, Label, Other, Plain, Record, Skip, Walk, Wanted},
+    component::Form,
+    formats::foreign::{self, Foreign, Image, Input, Label, Other, Record, Skip, Walk, Wanted},
     image_header::SNIFF_BYTES,
 };
 
 /// What the labels of objects are called as a component, and what several others are.
 const BOXES: &str = "boxes";
 const LABELS: &str = "labels";
-/// How a component is made of a record: all its labels as text.
+/// How a component is made of a record: all its labels as an array.
 const OF_LABELS: u32 = 1;
 
 /// RecordIO files, as shards of others.
@@ -58,9 +59,11 @@ impl Foreign for RecordIo {
         records.next()?;
         let header = ImageHeader::read(&records.payload);
         let labels = header.map(|header| records.labels(&header)).filter(|labels| labels.len() > 1);
-        labels
-            .and_then(|labels| text(&labels))
-            .ok_or_else(|| Error::data("the record has not several labels").at_byte(0))
+        let form = labels.as_ref().and_then(|labels| Some((form(labels)?, labels)));
+        let (form, labels) = form.ok_or_else(|| Error::data("the record has not several labels").at_byte(0))?;
+        let mut out = form.head();
+        out.extend(labels.iter().flat_map(|label| label.to_le_bytes()));
+        Ok(out)
     }
 }
 
@@ -81,11 +84,9 @@ fn are_boxes(labels: &[f32]) -> bool {
         })
 }
 
-/// Labels as text; `None` where they are too many.
-fn text(labels: &[f32]) -> Option<Vec<u8>> {
-    let mut out = Vec::new();
-    Plain::write_list(labels.iter().map(|label| Plain::Single(*label)), &mut out);
-    (labels.len() <= Plain::MOST_VALUES).then_some(out)
+/// What labels are as a component; `None` where they are too many for one.
+fn form(labels: &[f32]) -> Option<Form> {
+    Form::array("<f4", &[labels.len() as u64]).ok()
 }
 
 /// Key and offset of each record, from the bytes of an index.
@@ -288,13 +289,13 @@ impl<R: Skip> Walk for Records<R> {
         record.label = self.label(&header, &labels);
         record.labels = header.flag.max(1) as usize;
         if labels.len() > 1 {
-            let text = text(&labels);
+            let form = form(&labels);
             record.others.push(Other {
                 name: if are_boxes(&labels) { BOXES } else { LABELS }.to_owned(),
-                bytes: text.as_ref().map_or(labels.len() * LABEL_BYTES, Vec::len) as u64,
-                offset: text.is_some().then_some(start),
+                bytes: form.as_ref().map_or(0, Form::head_bytes) + (labels.len() * LABEL_BYTES) as u64,
+                offset: form.is_some().then_some(start),
                 recipe: OF_LABELS,
-                form: None,
+                form,
             });
         }
         record.image = Ok(Image {
