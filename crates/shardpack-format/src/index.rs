@@ -23,22 +23,21 @@
 //! Version 1 is written where no component has a form or a hash of its own: samples of an image, its label and metadata.
 
 mod row;
+mod write;
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    sync::atomic::{AtomicU64, Ordering},
-};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{
     Error, Result,
     component::Form,
     hash::{self, FileHash},
     image_header::{Header, Kind, Mode},
-    sample::{Detail, MAX_COMPONENTS, Row},
+    sample::MAX_COMPONENTS,
 };
 
 pub use row::RowRef;
 use row::{u32_at, u64_at};
+pub use write::{Rows, write, write_parts};
 
 /// First bytes of an index.
 pub const MAGIC: &[u8; 8] = b"shardpix";
@@ -76,102 +75,6 @@ pub struct Summary {
     pub shard_bytes: u64,
     /// BLAKE3 of the shard file.
     pub shard_blake3: FileHash,
-}
-
-/// The bytes of an index of `rows`.
-///
-/// # Errors
-/// When there are more than [`MAX_COMPONENTS`] component names, one is longer than 255 bytes, or a row has another
-/// number of components.
-pub fn write(summary: &Summary, rows: &[Row]) -> Result<Vec<u8>> {
-    let components = summary.components.len();
-    if components > MAX_COMPONENTS || summary.components.iter().any(|name| name.len() > 255) {
-        return Err(Error::usage("an index holds at most 255 components with names of at most 255 bytes"));
-    }
-    let mut names = Vec::new();
-    for name in &summary.components {
-        names.push(name.len() as u8);
-        names.extend_from_slice(name.as_bytes());
-    }
-    let is_detailed = rows.iter().any(|row| !row.details.is_empty());
-    let used: BTreeSet<u32> = rows.iter().flat_map(|row| &row.details).map(|detail| detail.form).collect();
-    let mut used: Vec<(&Form, u32)> =
-        used.into_iter().filter_map(|form| Some((summary.forms.get(form as usize)?, form))).collect();
-    // Whatever order they were met in.
-    used.sort_unstable();
-    let numbers: HashMap<u32, u32> = used.iter().zip(0..).map(|((_, form), number)| (*form, number)).collect();
-    if is_detailed {
-        names.extend_from_slice(&(used.len() as u32).to_le_bytes());
-        for (form, _) in &used {
-            let text = form.to_string();
-            // An array has few axes, and its dtype is short.
-            names.extend_from_slice(&(text.len() as u16).to_le_bytes());
-            names.extend_from_slice(text.as_bytes());
-        }
-    }
-    names.resize(names.len().next_multiple_of(8), 0);
-    let component_bytes = COMPONENT_BYTES[usize::from(is_detailed)];
-    let row_bytes = FIXED_ROW_BYTES + component_bytes * components;
-    let heap_bytes: usize = rows.iter().map(|row| row.key.len() + row.path.len()).sum();
-    let body_bytes = rows.len() * row_bytes + heap_bytes;
-    let body_start = HEADER_BYTES + names.len();
-    let mut out = Vec::with_capacity(body_start + body_bytes + body_bytes.div_ceil(BLOCK_BYTES) * 8);
-
-    let ascend = rows.windows(2).all(|pair| pair[0].key < pair[1].key);
-    out.extend_from_slice(MAGIC);
-    out.extend_from_slice(&(1 + u32::from(is_detailed)).to_le_bytes());
-    out.extend_from_slice(&(components as u32).to_le_bytes());
-    out.extend_from_slice(&(rows.len() as u64).to_le_bytes());
-    out.extend_from_slice(&(heap_bytes as u64).to_le_bytes());
-    out.extend_from_slice(&summary.content_bytes.to_le_bytes());
-    out.extend_from_slice(&summary.shard_bytes.to_le_bytes());
-    out.extend_from_slice(&(if ascend { FLAG_KEYS_ASCEND } else { 0 }).to_le_bytes());
-    out.extend_from_slice(&(names.len() as u32).to_le_bytes());
-    out.extend_from_slice(&summary.shard_blake3);
-    let checksum = header_checksum(&out, &names);
-    out.extend_from_slice(&checksum.to_le_bytes());
-    out.extend_from_slice(&names);
-
-    let mut heap = 0u64;
-    for row in rows {
-        if row.components.len() != components {
-            return Err(Error::usage("every row of an index has the same components").in_sample(row.name()));
-        }
-        let length = |bytes: &[u8]| {
-            u32::try_from(bytes.len()).map_err(|_| Error::usage("key or path over 4 GiB").in_sample(row.name()))
-        };
-        out.extend_from_slice(&row.offset.to_le_bytes());
-        out.extend_from_slice(&heap.to_le_bytes());
-        out.extend_from_slice(&row.label.unwrap_or(i64::MIN).to_le_bytes());
-        out.extend_from_slice(&row.content_hash.to_le_bytes());
-        out.extend_from_slice(&row.frame_hash.to_le_bytes());
-        for number in [row.record_bytes, length(&row.key)?, length(&row.path)?, row.image.width, row.image.height] {
-            out.extend_from_slice(&number.to_le_bytes());
-        }
-        out.extend_from_slice(&[row.image.kind as u8, row.image.mode as u8, row.image.depth, u8::from(row.in_parts)]);
-        for (number, extent) in row.components.iter().enumerate() {
-            out.extend_from_slice(&extent.offset.to_le_bytes());
-            out.extend_from_slice(&extent.bytes.to_le_bytes());
-            if is_detailed {
-                let plain = Detail::plain(extent.bytes);
-                let detail = row.details.get(number).unwrap_or(&plain);
-                let form =
-                    numbers.get(&detail.form).copied().unwrap_or(FORM_BITS) | detail.hash.map_or(0, |_| FLAG_HASH);
-                out.extend_from_slice(&form.to_le_bytes());
-                out.extend_from_slice(&detail.content_bytes.to_le_bytes());
-                out.extend_from_slice(&detail.hash.unwrap_or(0).to_le_bytes());
-            }
-        }
-        heap += (row.key.len() + row.path.len()) as u64;
-    }
-    for row in rows {
-        out.extend_from_slice(&row.key);
-        out.extend_from_slice(&row.path);
-    }
-    let checksums: Vec<u8> =
-        out[body_start..].chunks(BLOCK_BYTES).flat_map(|block| hash::block(block).to_le_bytes()).collect();
-    out.extend_from_slice(&checksums);
-    Ok(out)
 }
 
 fn header_checksum(header: &[u8], names: &[u8]) -> u64 {

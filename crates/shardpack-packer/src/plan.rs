@@ -1,13 +1,19 @@
 //! The plan: for every sample its shard and its exact byte range, before any image is read.
 //!
-//! Pure: listing, options and seed in, plan out; no I/O, no clock, no number of threads. What is kept is the listing and
-//! the cuts; the order is a bijection and is computed where it is needed.
+//! Pure: listing, options and seed in, plan out; no I/O, no clock, nothing that depends on the number of threads. What is kept is
+//! the listing, the cuts and the lengths of records; the order is a bijection and is computed where it is needed.
 
 mod cuts;
 mod options;
 
-use std::{collections::BTreeMap, fmt::Write, ops::Range, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fmt::Write,
+    ops::Range,
+    sync::{Arc, OnceLock},
+};
 
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use shardpack_format::{
     Error, Result,
@@ -28,6 +34,10 @@ pub use options::{Check, Compression, Cut, Options, Order};
 
 /// Length in bytes that a block of consecutive samples should have.
 pub const BLOCK_BYTES: u64 = 512 * 1024;
+/// Samples whose layouts a thread computes at a time.
+const PART_SAMPLES: u64 = 1 << 13;
+/// Bytes that [`Plan::hash`] hashes at a time.
+const HASHED_BYTES: usize = 16 << 10;
 /// Digits of a key, at least.
 const KEY_DIGITS: usize = 8;
 
@@ -72,6 +82,8 @@ pub struct Plan {
     pub block_samples: u64,
     /// Length of the longest record in bytes.
     pub longest_record_bytes: u32,
+    /// See [`Plan::record_bytes`].
+    record_bytes: OnceLock<Vec<u32>>,
     key_digits: usize,
     /// A key of the width of all, where only that matters.
     any_key: String,
@@ -120,11 +132,9 @@ impl Plan {
             return Err(plan.nothing());
         }
         let (mut total, mut longest) = (0u64, 0);
-        let mut scratch = Scratch::default();
-        for number in 0..samples {
-            let record_bytes = plan.layout_of(number, &mut scratch)?.record_bytes;
-            total = total.checked_add(record_bytes.into()).ok_or_else(|| Error::usage("more than 2^64 bytes"))?;
-            longest = longest.max(record_bytes);
+        for record_bytes in plan.record_bytes()? {
+            total = total.checked_add(u64::from(*record_bytes)).ok_or_else(|| Error::usage("more than 2^64 bytes"))?;
+            longest = longest.max(*record_bytes);
         }
         plan.longest_record_bytes = longest;
         plan.block_samples = (BLOCK_BYTES * samples).div_ceil(total.max(1)).clamp(1, samples);
@@ -168,17 +178,17 @@ impl Plan {
         if total != Some(plan.listing.len()) {
             return Err(Error::data("the shards do not hold the samples of the listing"));
         }
-        let (mut scratch, mut position) = (Scratch::default(), 0);
+        let all = plan.record_bytes()?;
+        let longest = all.iter().copied().max().unwrap_or(0);
+        let (mut shards, mut position) = (Vec::with_capacity(samples.len()), 0);
         for samples in samples {
             let mut shard = Shard { first: position, samples: *samples, records_bytes: 0 };
-            for _ in 0..*samples {
-                let record_bytes = plan.layout_of(plan.sample_at(position), &mut scratch)?.record_bytes;
-                shard.records_bytes += u64::from(record_bytes);
-                plan.longest_record_bytes = plan.longest_record_bytes.max(record_bytes);
-                position += 1;
-            }
-            plan.shards.push(shard);
+            let of_shard = shard.positions().map(|position| u64::from(all[plan.sample_at(position) as usize]));
+            shard.records_bytes = of_shard.sum();
+            position += samples;
+            shards.push(shard);
         }
+        (plan.shards, plan.longest_record_bytes) = (shards, longest);
         plan.block_samples = block_samples;
         Ok(plan)
     }
@@ -210,6 +220,7 @@ impl Plan {
             shards: Vec::new(),
             block_samples: 1,
             longest_record_bytes: 0,
+            record_bytes: OnceLock::new(),
             key_digits,
             any_key: "0".repeat(key_digits),
             arrangement,
@@ -293,6 +304,29 @@ impl Plan {
             self.listing.path(number, &mut path);
             error.in_sample(String::from_utf8_lossy(&path))
         })
+    }
+
+    /// Length in bytes of the record of each sample of the listing; computed once.
+    ///
+    /// # Errors
+    /// When the format cannot hold a sample.
+    pub fn record_bytes(&self) -> Result<&[u32]> {
+        if let Some(known) = self.record_bytes.get() {
+            return Ok(known);
+        }
+        let samples = self.listing.len();
+        let part = |part: u64| {
+            let (first, mut scratch) = (part * PART_SAMPLES, Scratch::default());
+            let layouts = (first..samples.min(first + PART_SAMPLES)).map(|number| self.layout_of(number, &mut scratch));
+            layouts.map(|layout| Ok(layout?.record_bytes)).collect::<Result<Vec<_>>>()
+        };
+        let parts: Vec<_> = (0..samples.div_ceil(PART_SAMPLES)).into_par_iter().map(part).collect();
+        let mut all = Vec::with_capacity(samples as usize);
+        for part in parts {
+            // The first error of all, whatever the number of threads.
+            all.extend_from_slice(&part?);
+        }
+        Ok(self.record_bytes.get_or_init(|| all))
     }
 
     /// The format that the shards are written in.
@@ -380,9 +414,15 @@ impl Plan {
         let mut hasher = blake3::Hasher::new();
         let options = serde_json::to_vec(&(&self.name, &self.options))
             .map_err(|error| Error::data(format!("cannot write json: {error}")))?;
+        // Few bytes at a time take several times as long.
+        let mut held = Vec::with_capacity(2 * HASHED_BYTES);
         let mut text = |bytes: &[u8]| {
-            hasher.update(&(bytes.len() as u64).to_le_bytes());
-            hasher.update(bytes);
+            held.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+            held.extend_from_slice(bytes);
+            if held.len() >= HASHED_BYTES {
+                hasher.update(&held);
+                held.clear();
+            }
         };
         text(&options);
         let found = self.before.as_ref().map(|before| (&before.listing, &before.unpacked));
@@ -416,6 +456,7 @@ impl Plan {
         if let (Arrangement::Stored(_), Some(order)) = (&self.arrangement, listing.stored_order()) {
             order.iter().for_each(|number| text(&number.to_le_bytes()));
         }
+        hasher.update(&held);
         Ok(*hasher.finalize().as_bytes())
     }
 

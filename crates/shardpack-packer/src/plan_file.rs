@@ -45,6 +45,8 @@ pub use difference::{difference, request_difference, sealed_difference};
 const MAGIC: &[u8; 12] = b"shardpln\x01\0\0\0";
 /// Fast: names shrink tenfold at any level, numbers at none.
 const LEVEL: i32 = 1;
+/// Bytes that are compressed at a time.
+const PIECES_BYTES: usize = 64 << 10;
 /// In place of the number of a class: there is none.
 const NO_CLASS: u32 = u32::MAX;
 
@@ -125,7 +127,11 @@ pub fn write(path: &Path, work: &Path, source: &Origin, plans: &[Plan]) -> Resul
         let header = serde_json::to_vec(&header(source, plans)?)?;
         packed.write_all(&(header.len() as u64).to_le_bytes())?;
         packed.write_all(&header)?;
-        plans.iter().try_for_each(|plan| write_listing(&mut packed, &plan.listing))?;
+        // A few bytes at a time would be a call each.
+        let mut pieces = BufWriter::with_capacity(PIECES_BYTES, &mut packed);
+        plans.iter().try_for_each(|plan| write_listing(&mut pieces, &plan.listing))?;
+        pieces.flush()?;
+        drop(pieces);
         packed.finish()?;
         let hash = out.hasher.finalize();
         out.inner.write_all(hash.as_bytes())?;

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::sample::Extent;
+use crate::sample::{Detail, Extent, Row};
 
 fn row(number: u32) -> Row {
     Row {
@@ -98,5 +98,33 @@ proptest! {
         if let Ok(index) = Index::open(bytes) {
             index.iter().for_each(drop);
         }
+    }
+}
+
+#[test]
+fn rows_that_were_collected_in_parts_are_those_of_the_whole() {
+    let forms = ["<f4[3]", "int", "<f4[2]"].map(|form| form.parse().unwrap()).to_vec();
+    let detailed = |number: u32| {
+        let (form, hash) = (if number % 4 == 3 { u32::MAX } else { number % 3 }, number.is_multiple_of(2).then_some(7));
+        let detail = Detail { form, content_bytes: number, hash };
+        Row { details: vec![detail, Detail::plain(1)], ..row(number) }
+    };
+    for make in [row as fn(u32) -> Row, detailed] {
+        let rows: Vec<_> = (0..100).map(make).collect();
+        let summary = Summary { forms: Vec::clone(&forms), ..summary(100) };
+        let whole = write(&summary, &rows).unwrap();
+        assert_eq!(Index::open(&whole[..]).unwrap().row(99).unwrap().to_row(), rows[99].clone());
+        let mut parts = Vec::new();
+        for (start, end) in [(0, 1), (1, 1), (1, 70), (70, 100)] {
+            let is_detailed = !rows[0].details.is_empty();
+            let mut part = Rows::new(2, is_detailed);
+            for row in &rows[start..end] {
+                part.push(&Row { offset: row.offset - start as u64 * 2048, ..row.clone() }).unwrap();
+            }
+            assert_eq!((part.len(), part.end()), (end - start, (end - start) as u64 * 2048));
+            parts.push((start as u64 * 2048, part));
+        }
+        assert_eq!(write_parts(&summary, &parts).unwrap(), whole);
+        assert!(parts[0].1.push(&Row { components: Vec::new(), ..make(0) }).is_err());
     }
 }

@@ -28,11 +28,15 @@ use std::{
 };
 
 use rayon::prelude::*;
-use shardpack_format::{Error, Result, formats::Format, index::Index, sample::Row};
+use shardpack_format::{
+    Error, Result,
+    formats::Format,
+    index::{Index, Rows},
+};
 
 use crate::{
     monitor::Monitor,
-    plan::{Plan, Scratch},
+    plan::Plan,
     source::{ReadError, Refusal, Source, storage::ReadOrder},
     sys,
 };
@@ -111,7 +115,7 @@ struct Open {
 
 /// What one span came to.
 struct Part {
-    rows: Vec<Row>,
+    rows: Rows,
     hashed: Hashed,
 }
 
@@ -331,22 +335,15 @@ impl Run<'_, '_> {
         if span.number > 0 || head_bytes == 0 {
             return Ok(Vec::new());
         }
-        let (mut renderer, mut failed) = (Renderer::new(plan), None);
+        let record_bytes = plan.record_bytes()?;
         let positions = planned.positions().filter(|position| !known.bad.contains_key(position));
         let mut lengths = positions.map(|position| {
             let growth = known.grown.get(&position).copied().unwrap_or(0);
-            match renderer.place(position, growth) {
-                Ok(place) => place.record_bytes(),
-                Err(error) => {
-                    failed.get_or_insert(error);
-                    0
-                }
-            }
+            record_bytes[plan.sample_at(position) as usize] + growth
         });
         let mut head = vec![0; head_bytes as usize];
         format.head(&mut lengths, &mut head)?;
-        drop(lengths);
-        failed.map_or(Ok(head), Err)
+        Ok(head)
     }
 
     /// What follows the last record, which `span` holds.
@@ -409,14 +406,13 @@ impl Run<'_, '_> {
     /// The whole of a shard as one span, its records those that are left, as long as they really are.
     fn knowing(&self, shard: usize, known: &Known) -> Result<Span> {
         let planned = self.copy.plan.shards[shard];
-        let mut scratch = Scratch::default();
+        let all = self.copy.plan.record_bytes()?;
         let mut records_bytes = planned.records_bytes;
         for (_, growth) in known.grown.iter().filter(|(position, _)| !known.bad.contains_key(position)) {
             records_bytes += u64::from(*growth);
         }
         for position in known.bad.keys() {
-            let layout = self.copy.plan.layout_of(self.copy.plan.sample_at(*position), &mut scratch)?;
-            records_bytes -= u64::from(layout.record_bytes);
+            records_bytes -= u64::from(all[self.copy.plan.sample_at(*position) as usize]);
         }
         let (first, samples) = (planned.first, planned.samples);
         let left = samples - known.bad.len() as u64;

@@ -1,12 +1,14 @@
 //! One record: where its image goes, then all that is written and noted once the image is there.
 
-use std::cell::RefCell;
+use std::{cell::RefCell, ops::Range};
 
 use shardpack_format::{
     Error, Result,
     component::Form,
     formats::{Format, Layout},
     hash,
+    image_header::Header,
+    index::Rows,
     sample::{Detail, Extent, Row},
 };
 
@@ -21,8 +23,13 @@ pub(super) struct Renderer<'a> {
     plan: &'a Plan,
     scratch: Scratch,
     /// Rows of the records rendered so far; offsets count from the first of them.
-    pub rows: Vec<Row>,
-    at: u64,
+    pub rows: Rows,
+    /// The last row, whose memory the next one takes.
+    row: Row,
+    /// Ranges of a record that have hashes of their own; likewise.
+    covered: Vec<Range<usize>>,
+    /// Whether there is more to tell of components than where they lie.
+    is_detailed: bool,
 }
 
 /// Where a sample's record and its image go.
@@ -116,7 +123,23 @@ impl Stored<'_> {
 
 impl<'a> Renderer<'a> {
     pub fn new(plan: &'a Plan) -> Self {
-        Self { plan, scratch: Scratch::default(), rows: Vec::new(), at: 0 }
+        let components = plan.listing.components();
+        let is_detailed = !components.kinds.is_empty() || components.payload.is_some();
+        let row = Row {
+            key: Vec::new(),
+            path: Vec::new(),
+            label: None,
+            offset: 0,
+            record_bytes: 0,
+            components: Vec::new(),
+            details: Vec::new(),
+            content_hash: 0,
+            frame_hash: 0,
+            image: Header::NONE,
+            in_parts: false,
+        };
+        let rows = Rows::new(plan.format().components().len(), is_detailed);
+        Self { plan, scratch: Scratch::default(), rows, row, covered: Vec::new(), is_detailed }
     }
 
     /// Where the sample at `position` goes, whose record is `growth` bytes longer than its layout.
@@ -127,49 +150,44 @@ impl<'a> Renderer<'a> {
 
     /// Writes the framing around the image that is in its place, and notes the row. Records come in order.
     pub fn render(&mut self, place: &Place, record: &mut [u8]) -> Result<()> {
-        let format = self.plan.format();
+        let Self { plan, scratch, rows, row, covered, is_detailed } = self;
+        let format = plan.format();
         let payload = place.payload(record)?;
-        let (image, content_hash) = (self.plan.options.format.header_of(payload), hash::content(payload));
-        let sample = self.plan.sample(place.position, &mut self.scratch);
-        format.frame(&sample, &image, record)?;
-        let (extent, in_parts) = (place.layout.components[0], place.growth > 0);
-        let covered = if in_parts { 0..0 } else { extent.offset as usize..(extent.offset + extent.bytes) as usize };
-        let details = details(self.plan, place, record)?;
-        let hashed = details.iter().zip(&place.layout.components).filter(|(detail, _)| detail.hash.is_some());
-        let hashed = hashed.map(|(_, at)| at.offset as usize..at.offset as usize + at.bytes as usize);
-        let frame_hash = match details.is_empty() {
-            true => hash::frame(record, &mut [covered]),
-            false => hash::frame(record, &mut std::iter::once(covered).chain(hashed).collect::<Vec<_>>()),
-        };
-        self.rows.push(Row {
-            key: sample.key.as_bytes().to_vec(),
-            path: sample.path.to_vec(),
-            label: sample.label,
-            offset: self.at,
-            record_bytes: place.record_bytes(),
-            components: place.layout.components[..format.components().len()].to_vec(),
-            details,
-            content_hash,
-            frame_hash,
-            image,
-            in_parts,
-        });
-        self.at += u64::from(place.record_bytes());
+        (row.image, row.content_hash) = (plan.options.format.header_of(payload), hash::content(payload));
+        let sample = plan.sample(place.position, scratch);
+        format.frame(&sample, &row.image, record)?;
+        row.key.clear();
+        row.key.extend_from_slice(sample.key.as_bytes());
+        row.path.clear();
+        row.path.extend_from_slice(sample.path);
+        row.label = sample.label;
+        row.components.clear();
+        row.components.extend_from_slice(&place.layout.components[..format.components().len()]);
+        if *is_detailed {
+            details(plan, place, record, &row.components, &mut row.details)?;
+        }
+        let range = |extent: &Extent| extent.offset as usize..extent.offset as usize + extent.bytes as usize;
+        row.in_parts = place.growth > 0;
+        covered.clear();
+        covered.push(if row.in_parts { 0..0 } else { range(&place.layout.components[0]) });
+        let hashed = row.details.iter().zip(&row.components).filter(|(detail, _)| detail.hash.is_some());
+        covered.extend(hashed.map(|(_, at)| range(at)));
+        row.frame_hash = hash::frame(record, covered);
+        row.record_bytes = place.record_bytes();
+        rows.push(row)?;
+        row.offset += u64::from(row.record_bytes);
         Ok(())
     }
 }
 
-/// Forms and hashes of the components of a sample; nothing where the source has none of its own.
-fn details(plan: &Plan, place: &Place, record: &[u8]) -> Result<Vec<Detail>> {
+/// Puts forms and hashes of the components of a sample, which lie in `extents` of its record, into `details`.
+fn details(plan: &Plan, place: &Place, record: &[u8], extents: &[Extent], details: &mut Vec<Detail>) -> Result<()> {
     let components = plan.listing.components();
-    if components.kinds.is_empty() && components.payload.is_none() {
-        return Ok(Vec::new());
-    }
-    let mut details: Vec<_> = place.layout.components.iter().map(|at| Detail::plain(at.bytes)).collect();
-    details.truncate(plan.format().components().len());
+    details.clear();
+    details.extend(extents.iter().map(|at| Detail::plain(at.bytes)));
     let first_component = details.len().saturating_sub(components.kinds.len());
     let cells = components.cells_of(place.number);
-    for ((detail, extent), cell) in details.iter_mut().zip(&place.layout.components).skip(first_component).zip(cells) {
+    for ((detail, extent), cell) in details.iter_mut().zip(extents).skip(first_component).zip(cells) {
         if *extent != Extent::ABSENT {
             let stored = extent.of(record).ok_or_else(|| Error::data("a component lies outside its record"))?;
             // A format that knows no absent files has them empty.
@@ -181,5 +199,5 @@ fn details(plan: &Plan, place: &Place, record: &[u8]) -> Result<Vec<Detail>> {
         payload.form = components.payload_form(place.number);
         payload.content_bytes = plan.listing.entry(place.number).bytes;
     }
-    Ok(details)
+    Ok(())
 }

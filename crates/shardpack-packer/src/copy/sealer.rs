@@ -14,7 +14,6 @@ use shardpack_format::{
     image_header::Kind,
     index::{self, Index, Summary},
     manifest::{self, Blake3},
-    sample::Row,
 };
 
 use super::{Copy, Part, sink::Hashed};
@@ -69,17 +68,13 @@ pub(super) fn seal(copy: &Copy<'_>, finished: Finished) -> Result<Sealed> {
     let Finished { shard, file, parts, bad } = finished;
     let plan = copy.plan;
     let (temporary, path) = (copy.temporary(shard), copy.dst.join(plan.shard_file(shard)));
-    let mut rows: Vec<Row> = Vec::with_capacity(parts.iter().map(|part| part.rows.len()).sum());
     let head_bytes = plan.format().head_bytes(parts.iter().map(|part| part.rows.len() as u64).sum());
-    let (mut spans, mut whole, mut end) = (Vec::new(), None, head_bytes);
-    for part in parts {
-        let before = end;
-        for mut row in part.rows {
-            row.offset += before;
-            end = row.offset + u64::from(row.record_bytes);
-            rows.push(row);
-        }
-        match part.hashed {
+    let (mut rows, mut spans, mut whole, mut end) = (Vec::with_capacity(parts.len()), Vec::new(), None, head_bytes);
+    for Part { rows: of_part, hashed } in parts {
+        let records_bytes = of_part.end();
+        rows.push((end, of_part));
+        end += records_bytes;
+        match hashed {
             Hashed::Part(span) => spans.push(span),
             Hashed::Whole(bytes, hash) => whole = Some((bytes, hash)),
         }
@@ -98,7 +93,8 @@ pub(super) fn seal(copy: &Copy<'_>, finished: Finished) -> Result<Sealed> {
         shard_bytes,
         shard_blake3,
     };
-    let index = index::write(&summary, &rows)?;
+    let index = index::write_parts(&summary, &rows)?;
+    drop(rows);
 
     let unpacked: Vec<Unpacked> = bad
         .into_iter()

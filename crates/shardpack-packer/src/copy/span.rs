@@ -2,7 +2,7 @@
 
 use shardpack_format::Result;
 
-use crate::plan::{Compression, Plan, Scratch};
+use crate::plan::{Compression, Plan};
 
 /// Bytes of records in a span: small against a shard, large against its two ragged ends.
 const SPAN_BYTES: u64 = 8 << 20;
@@ -52,7 +52,7 @@ pub(super) fn split(plan: &Plan, shard: usize) -> Result<Vec<Span>> {
     if plan.options.compression != Compression::None {
         return Ok(vec![whole]);
     }
-    let mut scratch = Scratch::default();
+    let record_bytes = plan.record_bytes()?;
     let mut spans: Vec<Span> = Vec::new();
     let mut span = Span { samples: 0, records_bytes: 0, last: false, ..whole };
     for position in planned.positions() {
@@ -67,9 +67,8 @@ pub(super) fn split(plan: &Plan, shard: usize) -> Result<Vec<Span>> {
                 ..span
             };
         }
-        let layout = plan.layout_of(plan.sample_at(position), &mut scratch)?;
         span.samples += 1;
-        span.records_bytes += u64::from(layout.record_bytes);
+        span.records_bytes += u64::from(record_bytes[plan.sample_at(position) as usize]);
     }
     spans.push(Span { last: true, ..span });
     Ok(spans)

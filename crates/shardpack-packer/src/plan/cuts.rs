@@ -4,7 +4,7 @@
 
 use shardpack_format::{Error, Result};
 
-use super::{Cut, Plan, Scratch, Shard};
+use super::{Cut, Plan, Shard};
 
 /// More files than anybody wants in a folder, unless it is said in so many words.
 pub(super) const MOST_SHARDS: u64 = 100_000;
@@ -56,12 +56,12 @@ impl Plan {
     pub(super) fn cut(&mut self, total: u64, longest: u32) -> Result<()> {
         let ends = &self.ends(total, longest)?;
         let samples = self.listing.len();
-        let mut scratch = Scratch::default();
+        let all = self.record_bytes()?;
         let mut shards = Vec::with_capacity(ends.shards() as usize);
         let mut shard = Shard { first: 0, samples: 0, records_bytes: 0 };
         let mut before = 0u64;
         for position in 0..samples {
-            let record_bytes = u64::from(self.layout_of(self.sample_at(position), &mut scratch)?.record_bytes);
+            let record_bytes = u64::from(all[self.sample_at(position) as usize]);
             let number = shards.len() as u64;
             let full = match ends {
                 Ends::Positions(count) => position == even_share(samples, number + 1, *count),

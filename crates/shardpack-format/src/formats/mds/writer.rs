@@ -137,9 +137,9 @@ impl Mds {
         &self,
         label: Option<i64>,
         path: &'a [u8],
-        stored: &dyn Fn(usize, Encoding) -> Result<Option<u32>>,
-    ) -> Result<Vec<Value<'a>>> {
-        let value = |column: &Column| match column.role {
+        stored: impl Fn(usize, Encoding) -> Result<Option<u32>>,
+    ) -> impl Iterator<Item = Result<Value<'a>>> {
+        let value = move |column: &Column| match column.role {
             Role::Image => Ok(Value::Image),
             Role::Component(number) => Ok(Value::Component(number, stored(number, column.stored)?)),
             Role::Filename => Ok(Value::Filename(String::from_utf8_lossy(path))),
@@ -149,29 +149,33 @@ impl Mds {
                     .help("leave the label out with --set label_column=")),
             },
         };
-        self.columns.iter().map(value).collect()
+        self.columns.iter().map(value)
+    }
+
+    /// Those of a sample that is written.
+    fn values_of<'a>(&self, sample: &'a Sample<'_>) -> impl Iterator<Item = Result<Value<'a>>> {
+        self.values(sample.label, sample.path, |number, encoding| stored_bytes(sample, number, encoding))
     }
 
     /// Where things lie in a record of these values with an image of so many bytes.
-    fn place(&self, values: &[Value<'_>], image_bytes: u32) -> Result<Layout> {
-        let variable = self.columns.iter().filter(|column| column.fixed_bytes.is_none()).count() as u64;
-        let mut at = WORD_BYTES * variable;
+    fn place<'a>(&self, values: impl Iterator<Item = Result<Value<'a>>>, image_bytes: u32) -> Result<Layout> {
+        let mut at = self.lengths_bytes();
         let mut components = [Extent::ABSENT; MAX_WRITTEN];
         // What lies beyond 32 bits is refused below.
         let extent = |at: u64, bytes| Extent { offset: at as u32, bytes };
-        for (value, column) in values.iter().zip(&self.columns) {
-            at += match value {
+        for (value, column) in values.zip(&self.columns) {
+            at += match value? {
                 Value::Image => {
                     components[0] = extent(at, image_bytes);
                     u64::from(image_bytes)
                 }
                 Value::Component(number, bytes) => {
                     // All samples have each column, so one that lacks a file has it empty.
-                    if self.is_file[*number] || bytes.is_some() {
-                        components[*number] = extent(at, bytes.unwrap_or(0));
+                    if self.is_file[number] || bytes.is_some() {
+                        components[number] = extent(at, bytes.unwrap_or(0));
                     }
                     match (column.fixed_bytes, bytes) {
-                        (Some(fixed), Some(bytes)) if u64::from(*bytes) != fixed => {
+                        (Some(fixed), Some(bytes)) if u64::from(bytes) != fixed => {
                             return Err(Error::data(format!("a value of {bytes} bytes in a column of {fixed} each")));
                         }
                         (Some(fixed), _) => fixed,
@@ -186,6 +190,11 @@ impl Mds {
             Ok(record_bytes) => Ok(Layout { record_bytes, components }),
             Err(_) => Err(Error::usage(format!("image of {image_bytes} bytes: a record must stay below 4 GiB"))),
         }
+    }
+
+    /// Length in bytes of the lengths that stand at the start of a record.
+    fn lengths_bytes(&self) -> u64 {
+        WORD_BYTES * self.columns.iter().filter(|column| column.fixed_bytes.is_none()).count() as u64
     }
 
     /// The lengths that stand at the start of a record: of each column of variable length.
@@ -206,6 +215,16 @@ fn stored_bytes(sample: &Sample<'_>, number: usize, encoding: Encoding) -> Resul
     let Some((bytes, form)) = sample.content(number) else { return Ok(None) };
     let stored = encoding.stored_bytes(form, bytes)?;
     u32::try_from(stored).map(Some).map_err(|_| Error::usage(format!("a value of {stored} bytes")))
+}
+
+/// Takes the first `length` bytes of `rest`, and puts `bytes` there; `None` where there are fewer.
+fn put(rest: &mut &mut [u8], length: usize, bytes: Option<&[u8]>) -> Option<()> {
+    let (place, after) = std::mem::take(rest).split_at_mut_checked(length)?;
+    if let Some(bytes) = bytes {
+        place.copy_from_slice(bytes);
+    }
+    *rest = after;
+    Some(())
 }
 
 impl Format for Mds {
@@ -236,8 +255,8 @@ impl Format for Mds {
     }
 
     fn layout(&self, sample: &Sample<'_>) -> Result<Layout> {
-        let values = self.values(sample.label, sample.path, &|number, encoding| stored_bytes(sample, number, encoding));
-        values.and_then(|values| self.place(&values, sample.payload_bytes)).map_err(|error| error.in_sample(sample.key))
+        let layout = self.place(self.values_of(sample), sample.payload_bytes);
+        layout.map_err(|error| error.in_sample(sample.key))
     }
 
     fn head_bytes(&self, samples: u64) -> u64 {
@@ -273,37 +292,31 @@ impl Format for Mds {
 
     fn frame(&self, sample: &Sample<'_>, _: &Header, record: &mut [u8]) -> Result<()> {
         let short = || Error::data("the record is not as long as its layout").in_sample(sample.key);
-        let values = self
-            .values(sample.label, sample.path, &|number, encoding| stored_bytes(sample, number, encoding))
-            .map_err(|error| error.in_sample(sample.key))?;
-        let mut rest = record;
-        let mut put = |length: usize, bytes: Option<&[u8]>| {
-            let (place, after) = std::mem::take(&mut rest).split_at_mut_checked(length).ok_or_else(short)?;
-            if let Some(bytes) = bytes {
-                place.copy_from_slice(bytes);
+        let (mut lengths, mut rest) = record.split_at_mut_checked(self.lengths_bytes() as usize).ok_or_else(short)?;
+        for (value, column) in self.values_of(sample).zip(&self.columns) {
+            let value = value.map_err(|error| error.in_sample(sample.key))?;
+            // What has a place of its own is there already.
+            let (bytes, value): (u32, Option<&[u8]>) = match &value {
+                Value::Image => (sample.payload_bytes, None),
+                Value::Component(_, bytes) => (bytes.unwrap_or(0), None),
+                Value::Label(label) => (LABEL_BYTES as u32, Some(label)),
+                // A path is shorter than a record, which has been checked to be below 4 GiB.
+                Value::Filename(name) => (name.len() as u32, Some(name.as_bytes())),
+            };
+            if column.fixed_bytes.is_none() {
+                put(&mut lengths, WORD_BYTES as usize, Some(&bytes.to_le_bytes())).ok_or_else(short)?;
             }
-            rest = after;
-            Ok(())
-        };
-        for length in self.lengths(&values, sample.payload_bytes) {
-            put(WORD_BYTES as usize, Some(&length.to_le_bytes()))?;
-        }
-        for value in &values {
-            match value {
-                Value::Image => put(sample.payload_bytes as usize, None)?,
-                Value::Component(_, bytes) => put(bytes.unwrap_or(0) as usize, None)?,
-                Value::Label(label) => put(label.len(), Some(label))?,
-                Value::Filename(name) => put(name.len(), Some(name.as_bytes()))?,
-            }
+            put(&mut rest, bytes as usize, value).ok_or_else(short)?;
         }
         if rest.is_empty() { Ok(()) } else { Err(short()) }
     }
 
     fn check(&self, row: &RowRef<'_>, record: &[u8]) -> Result<()> {
         let bytes_of = |number: usize, _| Ok(row.component(number).map(|extent| extent.bytes));
-        let values = self.values(row.label, row.path, &bytes_of)?;
+        let values = || self.values(row.label, row.path, bytes_of);
         let image = row.component(0).ok_or_else(|| Error::data("the index names no payload").at_byte(0))?;
-        let layout = self.place(&values, image.bytes)?;
+        let layout = self.place(values(), image.bytes)?;
+        let values = values().collect::<Result<Vec<_>>>()?;
         if layout.components[0] != image || layout.record_bytes as usize != record.len() {
             let Layout { record_bytes, components: [Extent { offset, .. }, ..] } = layout;
             return Err(Error::data(format!(

@@ -288,7 +288,6 @@ impl ShardReader<'_> {
             }
             _ => refused(sys::io_error("cannot read", &self.paths[number], error)),
         };
-        let file = self.file(number)?;
         if recipe == 0 {
             // Items of an array lie there without the head of a file.
             let head = form.head();
@@ -296,7 +295,7 @@ impl ShardReader<'_> {
                 .split_at_mut_checked(head.len())
                 .ok_or_else(|| self.refuse(number, offset, &format!("component {name} is shorter than its head")))?;
             place.copy_from_slice(&head);
-            return file.read_exact_at(items, offset).map_err(failed);
+            return self.file(number)?.read_exact_at(items, offset).map_err(failed);
         }
         let shard = &self.files[number].shard;
         // Taken and not borrowed: what makes a component may panic, and is contained.
@@ -306,7 +305,7 @@ impl ShardReader<'_> {
             true => Ok(()),
             false => {
                 fetched.bytes.resize(bytes, 0);
-                file.read_exact_at(&mut fetched.bytes, offset).map_err(failed)
+                self.file(number).and_then(|file| file.read_exact_at(&mut fetched.bytes, offset).map_err(failed))
             }
         };
         let done = read.and_then(|()| {
