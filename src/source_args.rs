@@ -223,6 +223,15 @@ impl Records {
         }
     }
 
+    /// The same as a manifest keeps it: of a file of labels that there is one, and not where it lies on this machine.
+    pub fn kept(&self) -> Wanted {
+        let mut wanted = self.wanted();
+        if lmdb::label_file(&wanted.entries).is_some() {
+            wanted.entries.label_from = Some("file".to_owned());
+        }
+        wanted
+    }
+
     /// Whether any field was said.
     pub fn chooses_fields(&self) -> bool {
         self.wanted() != Wanted::default()

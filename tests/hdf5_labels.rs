@@ -72,6 +72,11 @@ fn convert(source: &Path, dst: &Path, options: &[&str]) -> Ran {
     run(&[&["convert", source.to_str().unwrap(), dst.to_str().unwrap()], options].concat())
 }
 
+/// Passes where the dataset has all of its source, and nothing else.
+fn same(dst: &Path, source: &Path) {
+    run(&["verify", "--quiet", dst.to_str().unwrap(), "--against", source.to_str().unwrap()]).code(0);
+}
+
 /// The labels of a dataset in the order of its source.
 fn labels(dst: &Path) -> Vec<Option<i64>> {
     let dataset = Dataset::open(dst).unwrap();
@@ -114,6 +119,7 @@ fn labels_that_do_not_fit_are_a_question_and_not_left_out() {
     ran.says("--label-feature y takes that one").clean_error();
     convert(&from, &bench.at("best"), &[&["--label-feature", "y"], ORDERED].concat()).code(0);
     assert_eq!(labels(&bench.at("best")), LABELS);
+    same(&bench.at("best"), &from);
 }
 
 #[test]
@@ -139,6 +145,7 @@ fn what_is_called_images_and_cannot_be_packed_is_not_passed_over_for_something_e
     ran.says("images float32 6×4×5×3").says("thumbs uint8 6×2×5×3 could be").says("--image-feature thumbs");
     convert(&from, &bench.dst(), &[&["--image-feature", "thumbs"], ORDERED].concat()).code(0);
     assert_eq!(labels(&bench.dst()), LABELS);
+    same(&bench.dst(), &from);
 }
 
 #[test]
@@ -150,6 +157,7 @@ fn labels_of_images_that_have_a_dataset_each_are_asked_for() {
     ran.says("labels int64 70: images have a dataset each").says("--label-from FILE");
     convert(&from, &bench.dst(), &["--image-feature", "images", "--no-labels"]).code(0);
     assert_eq!(labels(&bench.dst()), [None; 70]);
+    same(&bench.dst(), &from);
     // Names are those of the datasets alone, as lists beside have them.
     let list = |line: &dyn Fn(usize) -> String| {
         fs::write(bench.at("labels.csv"), (0..70).map(line).collect::<String>()).unwrap();
@@ -163,6 +171,8 @@ fn labels_of_images_that_have_a_dataset_each_are_asked_for() {
     let dst = bench.at("list");
     convert(&from, &dst, &names.each_ref().map(String::as_str)).code(0);
     assert!(labels(&dst).iter().all(Option::is_some));
+    let (packed, source, list) = (dst.to_str().unwrap(), from.to_str().unwrap(), bench.at("labels.csv"));
+    run(&["verify", packed, "--against", source, "--label-from", list.to_str().unwrap()]).code(0);
 }
 
 #[test]

@@ -108,6 +108,7 @@ fn packed(source: &Path, dst: &Path, options: &[&str]) -> Vec<String> {
         false => convert(&[source], dst, options),
     };
     ran.code(0);
+    run(&["verify", "--quiet", dst.to_str().unwrap(), "--against", source.to_str().unwrap()]).code(0);
     let mut samples = samples(dst);
     samples.sort_by_key(|(_, image)| image.len());
     let names = classes(dst);

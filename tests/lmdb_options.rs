@@ -12,6 +12,11 @@ use lmdb::{convert, expected, hashed, write, written};
 use shardpack_reader::Dataset;
 use support::{Bench, contents, mounts_work, photos, run};
 
+/// Passes where the dataset has all of its source, and nothing else.
+fn same(dst: &Path, source: &Path) {
+    run(&["verify", "--quiet", dst.to_str().unwrap(), "--against", source.to_str().unwrap()]).code(0);
+}
+
 #[test]
 fn a_dialect_that_is_said_is_not_looked_for() {
     let bench = Bench::new();
@@ -37,11 +42,13 @@ fn a_dialect_that_is_said_is_not_looked_for() {
         let dst = bench.at(&format!("{dialect}-{way}"));
         convert(&source.join(way), &dst, &["--from", &format!("lmdb:{dialect}"), "--quiet"]).code(0);
         assert!(hashed(&dst) == expected(&source, way), "{dialect} {way}: images or labels differ");
+        same(&dst, &source.join(way));
     }
     for way in ["dict", "named"] {
         let dst = bench.at(&format!("fields-{way}"));
         convert(&source.join(way), &dst, &["--image-feature", "image", "--label-feature", "label"]).code(0);
         assert!(hashed(&dst) == expected(&source, way), "{way}: images or labels differ");
+        same(&dst, &source.join(way));
     }
     convert(&source.join("folder2lmdb-4.lmdb"), &bench.dst(), &["--label-feature", "label"])
         .code(2)
@@ -69,9 +76,11 @@ fn values_of_no_known_making_are_shown_with_what_would_describe_them() {
         convert(&from, &labelled, &["--label-from", &format!("header:{kind}")]).code(0).says(kind);
         assert!(hashed(&labelled) == expected(&source, "caffe"), "{way}: images or labels differ");
         run(&["verify", "--quiet", "--decode", labelled.to_str().unwrap()]).code(0);
+        same(&labelled, &from);
         let plain = bench.at(&format!("{way}-plain"));
         convert(&from, &plain, &["--skip-header", &bytes.to_string()]).code(0).says("no record has a label");
         assert!(hashed(&plain) == expected(&source, "plain"), "{way}: images differ");
+        same(&plain, &from);
     }
 }
 
@@ -83,14 +92,20 @@ fn the_key_tells_the_label_as_a_pattern_says() {
     let dst = bench.at("numbers");
     convert(&from, &dst, &["--key-pattern", "{split}-{label}-{id}"]).code(0).says("in the key");
     assert!(hashed(&dst) == expected(&source, "caffe"), "labels differ");
+    same(&dst, &from);
     let dst = bench.at("words");
     convert(&from, &dst, &["--key-pattern", "*-{class}-{name}", "--label-from", "key"]).code(0);
     let dataset = Dataset::open(&dst).unwrap();
     assert_eq!(dataset.classes()[4].name, "4");
+    same(&dst, &from);
     let paths: Vec<_> = (0..dataset.len()).map(|number| dataset.sample(number).unwrap().path().to_vec()).collect();
     assert!(paths.contains(&b"4/00031".to_vec()), "{paths:?}");
     let ran = convert(&from, &bench.dst(), &["--key-pattern", "test-{label}-{id}"]).code(2);
     ran.says("none of 32 records can be packed, the first: label: the key does not match --key-pattern");
+    let (packed, list) = (dst.to_str().unwrap(), ["--label-from", "labels.csv"]);
+    let against = ["verify", packed, "--against", from.to_str().unwrap()];
+    run(&[&against[..], &list].concat()).code(2).says("did not come from a file").clean_error();
+    run(&[&against[..2], &list].concat()).code(2).says("goes with --against or --repair").clean_error();
     convert(&from, &bench.dst(), &["--label-from", "key"]).code(2).says("--key-pattern says where");
     convert(&from, &bench.dst(), &["--key-pattern", "{id}"]).code(2).says("{class}/{name}.jpg");
     // The first folder, though the values say more.
@@ -126,6 +141,20 @@ fn labels_in_a_file_are_found_by_key_and_what_has_none_is_said() {
         let dst = bench.at(&format!("{file}-out"));
         let ran = convert(&source.join("plain"), &dst, &["--label-from", path.to_str().unwrap()]).code(0);
         assert!(hashed(&dst) == expected(&source, "caffe"), "{file}: labels differ");
+        let compare = |options: &[&str]| {
+            let (dst, source) = (dst.to_str().unwrap(), source.join("plain"));
+            run(&[&["verify", "--quiet", dst, "--against", source.to_str().unwrap()], options].concat())
+        };
+        compare(&["--label-from", path.to_str().unwrap()]).code(0);
+        compare(&[])
+            .code(2)
+            .says("its labels came from a file")
+            .says("--label-from FILE says where they are")
+            .clean_error();
+        assert!(
+            !fs::read_to_string(dst.join("manifest.json")).unwrap().contains(file),
+            "{file}: a path of this machine"
+        );
         match file {
             "a.json" => ran.says("1 key in it without an entry: \"x\""),
             _ => ran.says_not("without an entry"),

@@ -195,3 +195,27 @@ fn arrays_of_streaming_beside_an_image_go_along() {
     convert(&out.join("mds"), &bench.at("no"), &[]).code(1).says(damaged);
     run(&["verify", shard.to_str().unwrap()]).code(1).says(damaged);
 }
+
+#[test]
+fn verify_reads_a_source_by_the_fields_that_the_manifest_says() {
+    let bench = Bench::new();
+    let out = written(&bench, "SHARDPACK_PYTHON", "parquet").unwrap();
+    let source = out.join("fields.parquet");
+    for (name, options) in [
+        ("label", &["--label-feature", "quality"][..]),
+        ("image", &["--image-feature", "second", "--label-feature", "quality"]),
+        ("index", &["--label-feature", "several", "--label-index", "1"]),
+        ("renamed", &["--label-feature", "quality", "--fields", "embedding:e"]),
+    ] {
+        let dst = bench.at(name);
+        convert(&source, &dst, options).code(0);
+        let (dst, source) = (dst.to_str().unwrap(), source.to_str().unwrap());
+        run(&["verify", dst, "--quiet", "--against", source]).code(0);
+        run(&[&["convert", source, dst, "--shards", "2"], options].concat()).code(0).says("nothing to do");
+        fs::remove_file(bench.at(name).join("shard-000001.tar")).unwrap();
+        run(&["verify", dst, "--repair", source]).code(0);
+        run(&["verify", dst, "--quiet"]).code(0);
+    }
+    let settings = Dataset::open(bench.at("index")).unwrap().manifest().format.settings.clone();
+    assert_eq!((settings["label_feature"].as_str(), settings["label_index"].as_str()), ("several", "1"));
+}

@@ -94,7 +94,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     // Of a dataset of ours they are a question.
     let components = if origin.is_of_shards() { components } else { chosen.clone() };
     for options in &mut options {
-        options.bytes.format.fields.clone_from(&fields.renames);
+        options.bytes.format.wanted = Wanted { renames: fields.renames.clone(), ..args.records.kept() };
         options.walk.no_labels = args.no_labels;
         options.walk.components = components.clone();
     }

@@ -3,6 +3,7 @@
 use std::{fmt::Write, path::PathBuf};
 
 use serde_json::json;
+use shardpack_format::formats::foreign::Wanted;
 use shardpack_packer::{
     Error, Result,
     foreign::files::{Files, look},
@@ -48,6 +49,9 @@ pub struct Args {
     repair: Vec<PathBuf>,
     #[command(flatten)]
     list: ListArgs,
+    /// Of a source whose labels are in a file of keys and labels, as convert was told: that file
+    #[arg(long, value_name = "FILE")]
+    label_from: Option<PathBuf>,
     #[command(flatten)]
     machine: Machine,
     #[command(flatten)]
@@ -62,8 +66,15 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let subject = subject(&args.target.paths)?;
     let source = |paths: &[PathBuf]| {
         let columns = args.list.columns();
-        (!paths.is_empty()).then(|| Origin::of_all(paths, &columns)).transpose()
+        let said = || match &subject {
+            Subject::Dataset(dst) => verify::said_of_records(dst, args.label_from.as_deref()),
+            _ => Ok(Wanted::default()),
+        };
+        (!paths.is_empty()).then(|| Origin::of_all(paths, &columns, &said()?)).transpose()
     };
+    if args.label_from.is_some() && args.against.is_empty() && args.repair.is_empty() {
+        return Err(Error::usage("--label-from is said of a source: it goes with --against or --repair"));
+    }
     // A source that is not there is said before anything is read.
     let repair = source(&args.repair)?;
     let options = Options { quick: args.quick, decode: args.decode, against: source(&args.against)?, jobs };

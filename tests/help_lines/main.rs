@@ -43,6 +43,12 @@ const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
         "tests/values_parquet.rs",
         "lists_of_images_are_refused_unless_other_columns_are_chosen",
     ),
+    (
+        "--label-from FILE says where they are, as it did for convert",
+        "--label-from",
+        "tests/lmdb_options.rs",
+        "labels_in_a_file_are_found_by_key_and_what_has_none_is_said",
+    ),
     ("--no-labels packs them as splits without labels", "--no-labels", "tests/layouts.rs", LAYOUTS),
     (
         "--include '*/NAME/**' takes one of them alone; a list with a column split gives each its own, as docs/recipes.md has it",

@@ -2,7 +2,7 @@
 
 - `x.parquet` of pyarrow, `hf.parquet` of `datasets`, `x.h5`, `x.tfrecord` of TensorFlow, `mds/` of streaming: rows of an image, a label, a
   caption, a number, and arrays of several dtypes and shapes;
-- `no-image.*`: the same, of which one row lacks its image.
+- `no-image.*`: the same, of which one row lacks its image; `fields.parquet`: with two images and three labels; `many.parquet`: long lists.
 
 Beside each lies NAME.json: for every sample what each of its arrays is, as `read_values.py` tells it.
 """
@@ -82,6 +82,15 @@ def parquet(out):
     expect(path, [text(sample) for sample in samples])
     lacking = pa.array([None if n == 3 else {"bytes": s["image"], "path": None} for n, s in enumerate(samples)], struct)
     pq.write_table(pa.table(columns | {"image": lacking}), os.path.join(out, "no-image.parquet"))
+    fields = {
+        "image": columns["image"],
+        "label": columns["label"],
+        "second": pa.array([s["image"] + b"second" for s in samples]),
+        "quality": pa.array([number % 4 for number in range(SAMPLES)]),
+        "several": pa.array([[number % 2, number % 5] for number in range(SAMPLES)]),
+        "embedding": columns["embedding"],
+    }
+    pq.write_table(pa.table(fields), os.path.join(out, "fields.parquet"))
     # All of a row group: more values than are made text of.
     many = pa.array([np.zeros(1 << 20, np.int8) for _ in range(17)], pa.list_(pa.int8()))
     images = pa.array([s["image"] for s in samples[:17]])

@@ -43,7 +43,52 @@ pub struct Wanted {
     pub entries: Entries,
 }
 
+/// Names of what [`Wanted::said`] tells: those of the options of the command line.
+const SAID: [&str; 8] =
+    ["fields", "image_feature", "label_feature", "label_index", "from", "label_from", "key_pattern", "skip_header"];
+
 impl Wanted {
+    /// Whether nothing was said.
+    pub fn is_unsaid(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What was said of fields, labels and keys, as text, each with its name: what a manifest keeps.
+    pub fn said(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let Entries { dialect, label_from, key_pattern, header_bytes } = &self.entries;
+        let renames: Vec<_> = self.renames.iter().map(|(field, name)| format!("{field}:{name}")).collect();
+        let renames = (!renames.is_empty()).then(|| renames.join(","));
+        let number = (self.label_number > 0).then(|| self.label_number.to_string());
+        let header_bytes = header_bytes.map(|bytes| bytes.to_string());
+        let said = [renames, self.image.clone(), self.label.clone(), number, dialect.clone(), label_from.clone()];
+        let said = said.into_iter().chain([key_pattern.clone(), header_bytes]);
+        SAID.into_iter().zip(said).filter_map(|(name, said)| Some((name, said?)))
+    }
+
+    /// What [`Wanted::said`] told, of which `take` gives the text by its name.
+    ///
+    /// # Errors
+    /// When a text is not what it tells.
+    pub fn of_said(take: impl FnMut(&str) -> Option<String>) -> Result<Self> {
+        let [renames, image, label, number, dialect, label_from, key_pattern, header_bytes] = SAID.map(take);
+        let rename = |one: &str| one.rsplit_once(':').map(|(field, name)| (field.to_owned(), name.to_owned()));
+        let names = |text: String| {
+            let all = text.split(',').map(rename).collect::<Option<Vec<_>>>();
+            all.ok_or_else(|| Error::data(format!("{text:?} names no fields")))
+        };
+        let wrong = |text: &str| Error::data(format!("{text:?} is no number of labels or bytes"));
+        let number = number.map(|text| text.parse().map_err(|_| wrong(&text))).transpose()?;
+        let header_bytes = header_bytes.map(|text| text.parse().map_err(|_| wrong(&text))).transpose()?;
+        Ok(Self {
+            image,
+            label,
+            label_number: number.unwrap_or(0),
+            renames: renames.map(names).transpose()?.unwrap_or_default(),
+            entries: Entries { dialect, label_from, key_pattern, header_bytes },
+            ..Self::default()
+        })
+    }
+
     /// Whether the content of the field `field` is, as a component.
     pub fn wants(&self, field: &str) -> bool {
         self.components.as_ref().is_none_or(|names| {

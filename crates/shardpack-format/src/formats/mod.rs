@@ -21,6 +21,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use serde::{Deserialize, Serialize};
 
+use self::foreign::Wanted;
 use crate::{
     Error, Result,
     component::{self, Component, Form},
@@ -43,8 +44,6 @@ const PAYLOAD: &str = "payload";
 const FILES: &str = "files";
 /// Setting of a manifest that says of any format how the source was parted into splits; see [`Choice::fractions`].
 const FRACTIONS: &str = "split_fraction";
-/// Setting of a manifest that says of any format which fields of the source got other names; see [`Choice::fields`].
-const FIELDS: &str = "fields";
 /// What samples are counted as that are no files.
 const VALUES: &str = "values";
 /// The value is always [`component::TEXT`].
@@ -77,9 +76,9 @@ pub struct Choice {
     /// How a source without splits was parted into some: fractions and seed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fractions: Option<String>,
-    /// Fields of the source's records that have other names as components, and these.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub fields: Vec<(String, String)>,
+    /// What a person said of the fields of the source's records; not what are components.
+    #[serde(default, skip_serializing_if = "Wanted::is_unsaid")]
+    pub wanted: Wanted,
     /// Write the label as a component of its own; where labels are components.
     pub cls: bool,
     /// Write class, label and path as a component of its own, where metadata is a component; or within the text that the
@@ -110,7 +109,7 @@ impl Choice {
             payload: None,
             files: Vec::new(),
             fractions: None,
-            fields: Vec::new(),
+            wanted: Wanted::default(),
             cls: true,
             json: false,
             components: Vec::new(),
@@ -190,10 +189,7 @@ impl Choice {
         if let Some(fractions) = &self.fractions {
             settings.insert(FRACTIONS.to_owned(), fractions.clone());
         }
-        if !self.fields.is_empty() {
-            let all = self.fields.iter().map(|(field, name)| format!("{field}:{name}"));
-            settings.insert(FIELDS.to_owned(), all.collect::<Vec<_>>().join(","));
-        }
+        settings.extend(self.wanted.said().map(|(name, said)| (name.to_owned(), said)));
         if self.has_text() && self.json {
             settings.insert(META.to_owned(), component::TEXT.to_owned());
         }
@@ -213,7 +209,7 @@ impl Choice {
             payload: None,
             files: Vec::new(),
             fractions: None,
-            fields: Vec::new(),
+            wanted: Wanted::default(),
             cls: has("cls"),
             json: has("json"),
             components: Vec::new(),
@@ -236,11 +232,7 @@ impl Choice {
             self.files = files.split(',').map(str::to_owned).collect();
         }
         self.fractions = self.settings.remove(FRACTIONS);
-        if let Some(fields) = self.settings.remove(FIELDS) {
-            let of = |one: &str| one.rsplit_once(':').map(|(field, name)| (field.to_owned(), name.to_owned()));
-            let all = fields.split(',').map(of).collect::<Option<_>>();
-            self.fields = all.ok_or_else(|| Error::data(format!("{fields:?} names no fields")))?;
-        }
+        self.wanted = Wanted::of_said(|name| self.settings.remove(name))?;
         if self.components.iter().any(|one| one.name() == component::TEXT) {
             self.json = self.settings.remove(META).is_some();
         }

@@ -57,7 +57,7 @@ pub fn plan_all(
     several::check_shared(&source, &found)?;
     found.iter().try_for_each(|found| check_any(&source, found))?;
     let sniffed = look_all(&source, &found)?;
-    are_there(&first.walk.components, &first.bytes.format.fields, &found)
+    are_there(&first.walk.components, &first.bytes.format.wanted.renames, &found)
         .map_err(|error| error.in_file(source.path()))?;
     settle_payload(&source, &mut found, &sniffed.kinds, first.recipe.is_some())?;
     refuse_image_options(options, &found)?;

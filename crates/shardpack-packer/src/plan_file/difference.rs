@@ -73,10 +73,10 @@ fn fractions(choice: &Choice) -> String {
     choice.fractions.clone().unwrap_or_else(|| "those of the source".to_owned())
 }
 
-/// Which fields have other names.
+/// What was said of records.
 fn fields(choice: &Choice) -> String {
-    let all: Vec<_> = choice.fields.iter().map(|(field, name)| format!("{field}:{name}")).collect();
-    if all.is_empty() { "those of the source".to_owned() } else { all.join(", ") }
+    let all: Vec<_> = choice.wanted.said().map(|(name, said)| format!("{name} {said}")).collect();
+    if all.is_empty() { "as they are found".to_owned() } else { all.join(", ") }
 }
 
 /// A format with what is in its samples.
@@ -139,7 +139,7 @@ fn options(old: &Options, new: &Options) -> Option<String> {
         ("format", format(&old.format), format(&new.format)),
         ("files", files(&old.format), files(&new.format)),
         ("splits", fractions(&old.format), fractions(&new.format)),
-        ("names of fields", fields(&old.format), fields(&new.format)),
+        ("fields", fields(&old.format), fields(&new.format)),
         ("compression", old.compression.to_string(), new.compression.to_string()),
         ("check", check(old.check), check(new.check)),
         ("recipe", recipe(old), recipe(new)),

@@ -33,7 +33,7 @@ use std::{
     sync::Arc,
 };
 
-use shardpack_format::{Error, Result, component::Component, image_header::Kind};
+use shardpack_format::{Error, Result, component::Component, formats::foreign::Wanted, image_header::Kind};
 
 use crate::{
     ledger::Unpacked,
@@ -187,11 +187,11 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// What `path` is, as something that a dataset can be compared with; `columns` are those of a list.
+    /// What `path` is, as something that a dataset can be compared with; `columns` are those of a list, `wanted` is said of records.
     ///
     /// # Errors
     /// When there is nothing, or shards among it cannot be read.
-    pub fn of(path: &Path, columns: &list::Columns) -> Result<Self> {
+    pub fn of(path: &Path, columns: &list::Columns, wanted: &Wanted) -> Result<Self> {
         if list::is_list(path, columns)? {
             return List::find(path, columns).map(Self::List);
         }
@@ -200,48 +200,36 @@ impl Origin {
         if given.roots.is_empty() && sys::is_folder(path)? && !shards::holds(path)? {
             return Ok(Self::Folder(path.to_path_buf()));
         }
-        Self::of_given(given, &paths)
-    }
-
-    /// The same, where fields of records of shards have other names: each with its own and the other.
-    pub(crate) fn renamed(&self, fields: &[(String, String)]) -> Result<Self> {
-        Ok(match self {
-            Self::Shards(shards) if !fields.is_empty() => Self::Shards(shards.renamed(fields)),
-            Self::Several(several) if !fields.is_empty() => {
-                let part = |part: &Part| Ok(Part { split: part.split.clone(), origin: part.origin.renamed(fields)? });
-                Self::Several(Several::new(several.parts().iter().map(part).collect::<Result<_>>()?)?)
-            }
-            other => other.clone(),
-        })
+        Self::of_given(given, &paths, wanted)
     }
 
     /// What `paths` are together: one source, sources that are splits (`NAME=SRC`), or datasets of ours.
     ///
     /// # Errors
     /// As [`Origin::of`]; also when they are nothing together.
-    pub fn of_all(paths: &[PathBuf], columns: &list::Columns) -> Result<Self> {
+    pub fn of_all(paths: &[PathBuf], columns: &list::Columns, wanted: &Wanted) -> Result<Self> {
         let parts: Vec<_> = paths.iter().map(|path| part_of(path)).collect();
         if parts.iter().any(Option::is_some) {
             let part = |(path, part): (&PathBuf, Option<(String, PathBuf)>)| {
                 let (split, path) = part.ok_or_else(|| {
                     Error::usage("has no name, and others have: write NAME=SRC for each split").in_file(path)
                 })?;
-                Ok(Part { split, origin: Self::of(&path, columns)? })
+                Ok(Part { split, origin: Self::of(&path, columns, wanted)? })
             };
             let parts = paths.iter().zip(parts).map(part).collect::<Result<_>>()?;
             return Several::new(parts).map(Self::Several);
         }
         match paths {
-            [one] => Self::of(one, columns),
-            all => Self::of_given(Given::of(all)?, all),
+            [one] => Self::of(one, columns, wanted),
+            all => Self::of_given(Given::of(all)?, all, wanted),
         }
     }
 
     /// Datasets, or shards of others that `paths` stand for.
-    fn of_given(given: Given, paths: &[PathBuf]) -> Result<Self> {
+    fn of_given(given: Given, paths: &[PathBuf], wanted: &Wanted) -> Result<Self> {
         match given.only_ours()? {
             Some(roots) => Ok(Self::Dataset(roots)),
-            None => Shards::find(paths, None, Default::default(), &Splits::Auto).map(Self::Shards),
+            None => Shards::find(paths, None, wanted.clone(), &Splits::Auto).map(Self::Shards),
         }
     }
 

@@ -3,6 +3,7 @@
 use std::{
     collections::{HashMap, HashSet},
     ops::Range,
+    path::Path,
     sync::{
         OnceLock,
         atomic::{AtomicBool, Ordering},
@@ -24,6 +25,7 @@ use shardpack_format::{
 use super::{Opened, Options, Problem};
 use crate::{
     copy::Place,
+    foreign::lmdb,
     ledger::{self, Fate},
     monitor::{Monitor, Phase},
     source::{
@@ -61,25 +63,51 @@ pub(super) fn discover(
     source.discover(&options, monitor)
 }
 
-/// `source` as it was read for `dataset`: parted into splits, if it was, and with the names that its fields have got.
+/// What was said of the records that the datasets in `dst` were made of; `label_file` is where their labels are, if they were in a file.
+///
+/// # Errors
+/// When there is no dataset, or only one of the two knows of a file of labels.
+pub fn said_of_records(dst: &Path, label_file: Option<&Path>) -> Result<Wanted> {
+    let (datasets, _) = super::open(dst)?;
+    let mut said = match datasets.first() {
+        Some(dataset) => dataset.choice()?.wanted,
+        None => Wanted::default(),
+    };
+    match (label_file, lmdb::label_file(&said.entries)) {
+        (None, None) => {}
+        (Some(file), Some(_)) => {
+            let text = file.to_str().ok_or_else(|| Error::usage("a path that is no text").in_file(file))?;
+            said.entries.label_from = Some(text.to_owned());
+        }
+        (None, Some(_)) => {
+            return Err(Error::usage("its labels came from a file, and are not in the source")
+                .in_file(dst)
+                .help("--label-from FILE says where they are, as it did for convert"));
+        }
+        (Some(file), None) => {
+            return Err(Error::usage("--label-from: the labels of this dataset did not come from a file").in_file(file));
+        }
+    }
+    Ok(said)
+}
+
+/// `source` as it was read for `dataset`: as records, where it could be a list as well, and parted into splits, if it was.
 pub(super) fn as_read(dataset: Option<&Opened>, source: &Origin) -> Result<Origin> {
-    let choice = dataset.map(|dataset| dataset.choice()).transpose()?;
-    let payload = choice.as_ref().and_then(|choice| choice.payload.clone()).filter(|payload| payload.kind().is_some());
-    let (fractions, fields) = choice.map(|choice| (choice.fractions, choice.fields)).unwrap_or_default();
+    let Some(choice) = dataset.map(|dataset| dataset.choice()).transpose()? else { return Ok(source.clone()) };
+    let payload = choice.payload.as_ref().filter(|payload| payload.kind().is_some());
     let source = match source {
         // A table of values may have a column that is called as one of paths is.
         Origin::List(list)
             if payload.is_some_and(|payload| {
-                let renamed = fields.iter().find(|(_, name)| name == payload.column());
+                let renamed = choice.wanted.renames.iter().find(|(_, name)| name == payload.column());
                 list.has_column(renamed.map_or(payload.column(), |(field, _)| field))
             }) =>
         {
-            Origin::Shards(Shards::find(&[source.path().to_path_buf()], None, Wanted::default(), &Splits::None)?)
+            Origin::Shards(Shards::find(&[source.path().to_path_buf()], None, choice.wanted, &Splits::None)?)
         }
         source => source.clone(),
     };
-    let source = source.renamed(&fields)?;
-    Ok(match fractions {
+    Ok(match choice.fractions {
         Some(fractions) => Origin::Parted(Parted::new(source, Fractions::of_text(&fractions)?)),
         None => source,
     })

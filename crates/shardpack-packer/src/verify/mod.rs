@@ -39,6 +39,7 @@ use crate::{
     sys,
 };
 
+pub use against::said_of_records;
 pub use decode::NO_IMAGE;
 pub use repair::Repaired;
 

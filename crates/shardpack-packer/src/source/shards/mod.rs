@@ -178,12 +178,6 @@ impl Shards {
         self.files.iter().all(|file| file.shard.is_plain())
     }
 
-    /// The same, whose fields have other names: each with its own and the other.
-    pub(super) fn renamed(&self, fields: &[(String, String)]) -> Self {
-        let wanted = Wanted { renames: fields.to_vec(), ..self.wanted.clone() };
-        Self { wanted, ..self.clone() }
-    }
-
     /// Names of the splits, in order; one `None` where there are none.
     fn splits(&self) -> Vec<Option<String>> {
         let place = |split: &Option<String>| {
