@@ -11,6 +11,7 @@ use std::{fs, path::Path, process::Command};
 use lists::{list, mend, one, pack, samples, verify};
 use serde_json::json;
 use shardpack_format::{manifest::Manifest, npy};
+use shardpack_reader::Dataset;
 use support::{Bench, Rng, contents, run};
 
 const FORMATS: [&str; 4] = ["webdataset", "tfrecord", "mds", "recordio"];
@@ -74,11 +75,11 @@ fn files_of_one_kind_are_samples_where_there_are_no_images() {
                 _ => assert_eq!(decoded["not_decoded"], json!({".flac, which is no image": 9})),
             }
             let inspected = run(&["inspect", at, "--json"]).code(0).json();
-            assert_eq!(inspected["datasets"][0]["images"]["kinds"], json!({extension: 9}), "{inspected}");
+            // Of an array TFRecord and MDS have the items alone.
+            let kind = if extension == "npy" && ["tfrecord", "mds"].contains(&format) { "values" } else { extension };
+            assert_eq!(inspected["datasets"][0]["images"]["kinds"], json!({kind: 9}), "{inspected}");
             let manifest = fs::read_to_string(dst.join("manifest.json")).unwrap();
-            assert!(
-                manifest.contains(&format!("\"{extension}\": 9")) || manifest.contains(&format!("\"{extension}\":9"))
-            );
+            assert!(manifest.contains(&format!("\"{kind}\": 9")) || manifest.contains(&format!("\"{kind}\":9")));
             // Into every other format and back, nothing of it is lost.
             for other in FORMATS {
                 let (there, back) =
@@ -179,7 +180,9 @@ fn an_array_that_is_none_is_told() {
     bench.file("b/objects.npy", &head("|O", &[1]));
     bench.file("b/more.npy", &[head("|u1", &[1]), vec![0; 2]].concat());
     bench.file("c/text.npy", b"1 2 3");
-    bench.pack(&[]).code(0).says("c/text.npy is no array by its first bytes");
+    let ran = bench.pack(&[]).code(0).says("c/text.npy is no array by its first bytes");
+    ran.says("component npy is files, and no arrays: 4 of 13 begin as none, or are cut");
+    assert_eq!(manifest(&bench.dst()).format.settings["payload"], "npy=*.npy");
     let dst = bench.dst();
     run(&["verify", "--quiet", dst.to_str().unwrap()]).code(0);
     let ran = run(&["verify", dst.to_str().unwrap(), "--decode"]).code(1);
@@ -188,6 +191,68 @@ fn an_array_that_is_none_is_told() {
     ran.says("items are Python objects").says("1 byte behind the items").says("does not begin as an array of numpy");
     let strays = run(&["inspect", dst.to_str().unwrap(), "--samples", "--strays"]).code(0);
     strays.says("c/text.npy").says_not("a/0.npy");
+}
+
+#[test]
+fn trees_and_lists_of_arrays_have_dtype_and_shape_in_the_index() {
+    let bench = tree("npy", array);
+    let typed = |dst: &Path, payload: &str| {
+        assert_eq!(manifest(dst).format.settings["payload"], payload);
+        let dataset = Dataset::open(dst).unwrap();
+        for number in 0..dataset.len() {
+            let sample = dataset.sample(number).unwrap();
+            let seed: u64 =
+                sample.path()[sample.path().len() - 5..][..1].iter().map(|digit| u64::from(digit - b'0')).sum();
+            assert_eq!(sample.form(0).unwrap().to_string(), format!("<f4[{}x5]", 3 + seed));
+        }
+    };
+    let rows: [(&str, &[&str]); 5] = [
+        ("guessed", &[]),
+        ("named", &["--files", "npy"]),
+        ("pattern", &["--files", "*.npy", "--dedup", "exact"]),
+        ("unlabelled", &["--no-labels"]),
+        ("parted", &["--split-fraction", "val=0.3"]),
+    ];
+    for (name, options) in rows {
+        // RecordIO has a label in every record.
+        for format in FORMATS.into_iter().filter(|format| name != "unlabelled" || *format != "recordio") {
+            let dst = bench.at(&format!("{name}-{format}"));
+            let ran = bench.pack_to(&dst, &[options, &["--format", format]].concat()).code(0);
+            ran.says("each .npy is an array: <f4[?x5]");
+            let splits: &[&str] = if name == "parted" { &["train", "val"] } else { &[""] };
+            splits.iter().for_each(|split| typed(&dst.join(split), "npy:<f4[?x5]"));
+            verify(&dst, &bench.src(), &[]);
+            let decoded = run(&["verify", "--decode", "--json", dst.to_str().unwrap()]).code(0).json();
+            assert_eq!(decoded["not_decoded"], json!({}), "{name} {format}");
+            bench.pack_to(&dst, &[options, &["--format", format]].concat()).code(0).says("packed here already");
+        }
+    }
+    // One of another type makes all what both are; files that a person gives a name are files.
+    bench.file("a/9.npy", &[npy::head("<i8", &[2], false), vec![7; 16]].concat());
+    bench.pack(&[]).code(0).says("each .npy is an array: array");
+    verify(&bench.dst(), &bench.src(), &[]);
+    bench.pack(&["--force", "--quiet", "--ext", "arr"]).code(0);
+    assert_eq!(manifest(&bench.dst()).format.settings["payload"], "arr=*.arr");
+    verify(&bench.dst(), &bench.src(), &[]);
+}
+
+#[test]
+fn an_array_that_becomes_another_of_the_same_length_is_refused() {
+    for format in FORMATS {
+        let bench = tree("npy", array);
+        let (src, plan, dst) = (bench.src(), bench.at("x.plan"), bench.dst());
+        let (src, plan, dst) = (src.to_str().unwrap(), plan.to_str().unwrap(), dst.to_str().unwrap());
+        run(&["plan", src, dst, "-o", plan, "--format", format]).code(0);
+        let path = bench.src().join("a/0.npy");
+        let mut bytes = array(0);
+        let at = bytes.windows(3).position(|three| three == b"<f4").unwrap();
+        bytes[at + 1] = b'i';
+        let time = fs::metadata(&path).unwrap().modified().unwrap();
+        fs::write(&path, bytes).unwrap();
+        fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+        let ran = run(&["pack", "--quiet", "--plan", plan, dst]).code(1);
+        ran.says("a/0.npy").says("it does not begin as the array <f4[3x5] does");
+    }
 }
 
 /// Files of one name, of which a few lack one.
@@ -275,7 +340,8 @@ fn a_list_of_other_files_calls_them_by_their_extension() {
                 pack(&list, &dst, &["--format", format]).code(0).says("3 samples").says_not("image").says_not("stray");
                 assert_eq!(one(&samples(&dst), &format!("a/0.{extension}")).2[extension], make(0));
                 let settings = &manifest(&dst).format.settings;
-                assert_eq!(settings["payload"], format!("{extension}=*.{extension}"), "{name} {format}");
+                let payload = if extension == "npy" { "npy:<f4[?x5]" } else { "flac=*.flac" };
+                assert_eq!(settings["payload"], payload, "{name} {format}");
                 verify(&dst, &list, &[]);
                 mend(&dst, &list);
             }

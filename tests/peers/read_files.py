@@ -2,8 +2,8 @@
 
     read_files.py webdataset|streaming|tensorflow SOURCE FOLDER PAYLOAD
 
-The tree is class folders; files of one name are the components of a sample, each called by its extension. An array is compared
-as numpy reads it, too. Prints the number of samples; exits with 1 and one line at the first that is wrong.
+The tree is class folders; files of one name are the components of a sample, each called by its extension. Where arrays are samples,
+they are compared by dtype, shape and bytes, as readers give them. Prints the number of samples; exits with 1 and one line at the first that is wrong.
 """
 
 import io
@@ -11,7 +11,16 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-Sample = tuple[int, dict[str, bytes]]
+Sample = tuple[int, dict[str, object]]
+
+
+def plain(value: object) -> object:
+    """An array, or the file that one is in, as what can be compared; all else as it is."""
+    import numpy
+
+    if isinstance(value, bytes) and value.startswith(b"\x93NUMPY"):
+        value = numpy.load(io.BytesIO(value), allow_pickle=False)
+    return (value.dtype.str, value.shape, value.tobytes()) if isinstance(value, numpy.ndarray) else value
 
 
 def with_webdataset(folder: Path, names: set[str]) -> Iterator[Sample]:
@@ -49,7 +58,16 @@ def with_tensorflow(folder: Path, names: set[str]) -> Iterator[Sample]:
     features = {name: tf.io.FixedLenFeature([], tf.string) for name in names}
     features["class/label"] = tf.io.FixedLenFeature([], tf.int64)
     for record in tf.data.TFRecordDataset(files):
-        keys = set(tf.train.Example.FromString(record.numpy()).features.feature)
+        example = tf.train.Example.FromString(record.numpy()).features.feature
+        keys = set(example)
+        if "npy/shape" in keys:
+            import numpy
+
+            assert keys == names | {"npy/shape", "class/label", "class/text", "filename"}, keys
+            shape = list(example["npy/shape"].int64_list.value)
+            array = numpy.array(example["npy"].float_list.value, numpy.float32).reshape(shape)
+            yield int(example["class/label"].int64_list.value[0]), {"npy": array}
+            continue
         assert keys == names | {"class/label", "class/text", "filename"}, keys
         parsed = tf.io.parse_single_example(record, features)
         yield int(parsed["class/label"]), {name: parsed[name].numpy() for name in names}
@@ -68,15 +86,20 @@ def main() -> None:
     how, source, folder, payload = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4]
     expected = tree(source)
     names = {name for sample in expected.values() for name in sample}
+
+    def compared(sample: dict[str, object]) -> dict[str, object]:
+        return {name: plain(value) if payload == "npy" else value for name, value in sample.items()}
+
     if payload == "npy":
         import numpy
 
         for sample in expected.values():
             array = numpy.load(io.BytesIO(sample["npy"]), allow_pickle=False)
             assert array.dtype == numpy.float32 and array.shape[1] == 5
-    left = [(label, sample) for (label, _), sample in expected.items()]
+    left = [(label, compared(sample)) for (label, _), sample in expected.items()]
     count = 0
-    for sample in globals()[f"with_{how}"](folder, names):
+    for label, found in globals()[f"with_{how}"](folder, names):
+        sample = label, compared(found)
         if sample not in left:
             sys.exit(f"sample {count} of label {sample[0]} is none of the tree")
         left.remove(sample)

@@ -22,7 +22,14 @@ pub fn samples(folder: &Path) -> BTreeMap<String, Vec<Sample>> {
     let mut samples: BTreeMap<String, Vec<Sample>> = BTreeMap::new();
     while let Some(sample) = reader.next().unwrap() {
         let path = String::from_utf8(sample.path().to_vec()).unwrap();
-        let components = sample.components().map(|(name, bytes)| (name.to_owned(), bytes.to_vec())).collect();
+        let names = &dataset.manifest().components;
+        // Of values their content, whatever of it is stored.
+        let content = |(name, stored): (&str, &[u8])| {
+            let number = names.iter().position(|one| one == name);
+            let content = number.and_then(|number| sample.content(number).unwrap());
+            (name.to_owned(), content.map_or_else(|| stored.to_vec(), std::borrow::Cow::into_owned))
+        };
+        let components = sample.components().map(content).collect();
         let class = sample.class_name().map(str::to_owned);
         samples.entry(path).or_default().push((sample.label(), class, components));
     }

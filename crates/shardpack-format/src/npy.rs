@@ -12,6 +12,8 @@ use crate::{Error, Result, size};
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
 /// Longest head that is read, in bytes; a version 1 can say no more, and numpy itself takes 10,000 for an attack.
 pub const HEAD_MAX_BYTES: usize = 12 + (1 << 16);
+/// No head is longer that says no more than dtype and shape of an array that a component can be.
+pub const PLAIN_HEAD_BYTES: usize = 1024;
 /// Most axes that an array has: `NPY_MAXDIMS` of numpy 2.
 pub const MAX_AXES: usize = 64;
 

@@ -57,6 +57,13 @@ impl Form {
         }
     }
 
+    /// The array whose content a file of `bytes` bytes is that begins with `first`, at least [`npy::PLAIN_HEAD_BYTES`] or all of it; `None`
+    /// where its head is not the one that follows from dtype and shape, or the items are not as long as that says.
+    pub fn of_npy(first: &[u8], bytes: u64) -> Option<Self> {
+        let head = npy::read_head(first).ok().filter(|head| !head.is_fortran && head.check_length(bytes).is_ok())?;
+        Self::array(head.dtype, &head.shape).ok().filter(|form| first.starts_with(&form.head()))
+    }
+
     /// The extension that files of such content have.
     pub fn extension(&self) -> &'static str {
         match self {

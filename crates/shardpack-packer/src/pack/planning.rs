@@ -24,7 +24,7 @@ use crate::{
     plan::{self, Compression, Plan},
     plan_file,
     source::{
-        COMPONENT, Found, Fractions, Origin, Parted, ReadError, Refusal,
+        COMPONENT, Found, Fractions, Origin, Parted, ReadError, Refusal, npy,
         options::Components,
         payload, several,
         storage::{self, Sniffed},
@@ -61,6 +61,10 @@ pub fn plan_all(
         .map_err(|error| error.in_file(source.path()))?;
     settle_payload(&source, &mut found, &sniffed.kinds, first.recipe.is_some())?;
     refuse_image_options(options, &found)?;
+    // A name that a person gives to files says that they are such.
+    if first.recipe.is_none() && !options.iter().any(|options| matches!(options.extension, Extension::Fixed(_))) {
+        npy::settle(&source, &mut found, monitor)?;
+    }
     let is_of_shards = source.is_of_shards();
     let settle = |options| settled(options, &found, &sniffed.kinds, is_of_shards);
     let bytes = options.iter().map(settle).collect::<Result<Vec<_>>>()?;

@@ -14,6 +14,7 @@ pub mod list;
 mod merge;
 mod missing_components;
 mod names;
+pub(crate) mod npy;
 mod npz;
 mod open;
 pub mod options;
@@ -269,6 +270,16 @@ impl Origin {
             true => existing.starts_with(&root),
             false => is_whole && existing == root,
         })
+    }
+
+    /// Whether each of its samples is a file of a tree or a list.
+    pub(crate) fn is_of_files(&self) -> bool {
+        match self {
+            Self::Folder(_) | Self::List(_) => true,
+            Self::Several(several) => several.parts().iter().all(|part| part.origin.is_of_files()),
+            Self::Parted(parted) => parted.origin().is_of_files(),
+            Self::Dataset(_) | Self::Shards(_) | Self::Transformed(_) => false,
+        }
     }
 
     /// Whether all of it is shards of any writer.

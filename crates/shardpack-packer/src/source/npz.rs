@@ -72,7 +72,7 @@ pub(super) fn taken_apart(
     Ok(all)
 }
 
-fn is_called_so(name: &[u8]) -> bool {
+pub(super) fn is_called_so(name: &[u8]) -> bool {
     let extension = name.rsplit(|byte| *byte == b'.').next().unwrap_or_default();
     extension.len() < name.len() && extension.eq_ignore_ascii_case(EXTENSION.as_bytes())
 }

@@ -29,7 +29,7 @@ use crate::{
     ledger::{self, Fate},
     monitor::{Monitor, Phase},
     source::{
-        Found, Fractions, Origin, Parted, ReadError, Refusal, Shards, Source,
+        Found, Fractions, Origin, Parted, ReadError, Refusal, Shards, Source, npy,
         options::{self, Components, Splits},
     },
     sys,
@@ -47,6 +47,7 @@ pub(super) fn discover(
     // What they have of the source's own is in all of them.
     let choice = datasets.first().map(|dataset| dataset.choice()).transpose()?;
     let payload = choice.as_ref().and_then(|choice| choice.payload.clone());
+    let values = payload.clone().filter(|payload| payload.kind().is_some());
     let (components, meta, files) =
         choice.map(|choice| (choice.components, choice.json, choice.files)).unwrap_or_default();
     let options = options::Options {
@@ -60,7 +61,11 @@ pub(super) fn discover(
         with: components.into_iter().filter(|component| !component.is_text()).collect(),
         ..options::Options::default()
     };
-    source.discover(&options, monitor)
+    let mut found = source.discover(&options, monitor)?;
+    if let Some(payload) = values {
+        npy::take(source, &mut found, &payload, monitor)?;
+    }
+    Ok(found)
 }
 
 /// What was said of the records that the datasets in `dst` were made of; `label_file` is where their labels are, if they were in a file.

@@ -10,9 +10,10 @@ use std::{
 
 use shardpack_format::{
     Error, Result,
-    component::Component,
+    component::{Component, Form},
     formats::{self, Format},
     hash::{self, FileHash, SpanHasher},
+    image_header::Kind,
     index::{Index, RowRef},
     seekable::{FOOTER_BYTES, Frame, SeekTable},
 };
@@ -238,6 +239,13 @@ impl Checker<'_> {
         let decoded = match &self.payload {
             _ if !self.decode => Ok(()),
             None => decode::decode(payload, not_decoded),
+            // However the format stores it.
+            Some(_) if matches!(row.form(0), Some(Form::Array { .. })) => {
+                let content = row.form(0).map_or(Ok(payload.into()), |form| self.format.decode(0, form, payload));
+                content
+                    .map_err(|error| error.what())
+                    .and_then(|content| decode::other(Kind::Npy.name(), &content, not_decoded))
+            }
             Some(kind) => decode::other(kind.name(), payload, not_decoded),
         };
         if let Err(what) = decoded {

@@ -24,8 +24,6 @@ use crate::{
 const LISTED: usize = 4;
 /// Last part of extensions that are arrays.
 const ARRAY: &[u8] = b"npy";
-/// No head is longer that says no more than dtype and shape of an array that a component can be.
-const ARRAY_HEAD_BYTES: u64 = 1024;
 /// Last parts of extensions that are images.
 const IMAGES: [&str; 17] = [
     "jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff", "ppm", "pgm", "pnm", "avif", "heic", "jp2", "jxl",
@@ -242,8 +240,8 @@ impl Samples {
         }
         if last_part(&extension) == ARRAY {
             let mut first = Vec::new();
-            self.reader.read_first(&mut first, bytes.min(ARRAY_HEAD_BYTES))?;
-            self.read.arrays.extend(array_of(&first, bytes).map(|form| (offset, form)));
+            self.reader.read_first(&mut first, bytes.min(npy::PLAIN_HEAD_BYTES as u64))?;
+            self.read.arrays.extend(Form::of_npy(&first, bytes).map(|form| (offset, form)));
         }
         Ok(())
     }
@@ -323,13 +321,6 @@ fn last_part(name: &[u8]) -> &[u8] {
 /// Whether a sample of these components is files of any kind but images.
 pub fn is_of_files(components: &[Component]) -> bool {
     !components.iter().any(|component| is_named_image(&component.extension))
-}
-
-/// What the array is that a member of `bytes` bytes holds whose first ones are `first`; `None` where its head is not the one
-/// that follows from dtype and shape, or the items are not as long as that says.
-fn array_of(first: &[u8], bytes: u64) -> Option<Form> {
-    let head = npy::read_head(first).ok().filter(|head| !head.is_fortran && head.check_length(bytes).is_ok())?;
-    Form::array(head.dtype, &head.shape).ok().filter(|form| first.starts_with(&form.head()))
 }
 
 /// The image of a sample with these components.

@@ -1,0 +1,152 @@
+//! Samples that are `.npy` files: arrays of the dtype and shape that their heads say.
+//!
+//! Holds at all times: a file stays byte for byte what it is; the samples of a dataset are arrays, all of them, or files, all of them; of
+//! a file no more is read than the head.
+
+use std::sync::Arc;
+
+use rayon::prelude::*;
+use shardpack_format::{
+    Result,
+    component::{Component, Form, Type},
+    image_header::Kind,
+    npy,
+    sample::Forms,
+};
+
+use super::{Found, Origin, ReadError, Refusal};
+use crate::{
+    component_table::{ComponentTable, Interner},
+    ledger::{Fate, Unpacked, order},
+    listing::Listing,
+    monitor::{Monitor, Phase},
+};
+
+/// How often progress is told, in samples.
+const TELL: u64 = 256;
+
+/// What the head of a file says: the array, if it is one, or why nobody can look.
+type Head = Result<Option<Form>, String>;
+
+/// Whether the samples of `found` are files of `source` called `.npy`, of which nothing is known but that.
+fn are_such(source: &Origin, found: &Found) -> bool {
+    let is_npy = |payload: &Component| payload.kind().is_none() && payload.name() == Kind::Npy.extension();
+    let is_file = found.listing.components().payload.is_none();
+    source.is_of_files() && is_file && found.payload.as_ref().is_some_and(is_npy)
+}
+
+/// Gives samples that are `.npy` files the forms of their arrays, if all of them are arrays that a component can be; and tells of it. A
+/// file that cannot be read is no sample, and is told with the others that are none.
+///
+/// # Errors
+/// When the machine cannot read them.
+pub(crate) fn settle(source: &Origin, found: &mut [Found], monitor: &dyn Monitor) -> Result<()> {
+    if !found.iter().all(|found| are_such(source, found)) {
+        return Ok(());
+    }
+    let heads = found.iter().map(|found| look(source, found, monitor)).collect::<Result<Vec<_>>>()?;
+    let (mut kind, mut files, mut samples) = (None::<Type>, 0u64, 0u64);
+    for head in heads.iter().flatten().flatten() {
+        samples += 1;
+        match head {
+            None => files += 1,
+            Some(form) => {
+                let of = Type::of(form);
+                // All are arrays, so they join.
+                kind = match kind.take() {
+                    None => Some(of),
+                    Some(kind) => kind.join(of),
+                };
+            }
+        }
+    }
+    let Some(kind) = kind else { return Ok(()) };
+    let name = Kind::Npy.extension();
+    let note = match files {
+        0 => format!("each .{name} is an array: {kind}"),
+        _ => format!("component {name} is files, and no arrays: {files} of {samples} begin as none, or are cut"),
+    };
+    found[0].notes.push(note);
+    if files > 0 {
+        return Ok(());
+    }
+    for (one, heads) in found.iter_mut().zip(heads) {
+        let payload = Component::value(name, &Form::array("|u1", &[])?)?.with_kind(kind.clone());
+        put(one, payload, heads);
+    }
+    Ok(())
+}
+
+/// The same as [`settle`] where it is known that samples are the values `payload`.
+///
+/// # Errors
+/// As [`settle`].
+pub(crate) fn take(source: &Origin, found: &mut [Found], payload: &Component, monitor: &dyn Monitor) -> Result<()> {
+    let name = Kind::Npy.extension();
+    for one in found.iter_mut().filter(|_| payload.name() == name && source.is_of_files()) {
+        // A list does not say what its files are.
+        one.payload.get_or_insert(Component::field(name)?);
+        if are_such(source, one) {
+            let heads = look(source, one, monitor)?;
+            put(one, payload.clone(), heads);
+        }
+    }
+    Ok(())
+}
+
+/// What the heads of all samples say; read in the order in which files lie.
+fn look(source: &Origin, found: &Found, monitor: &dyn Monitor) -> Result<Vec<Head>> {
+    let listing: &Listing = &found.listing;
+    monitor.begin(Phase::Walking, listing.len(), 0);
+    let reader = source.open(found.split.as_deref(), listing, None, monitor)?;
+    let mut numbers: Vec<u64> = (0..listing.len()).collect();
+    numbers.sort_unstable_by_key(|number| listing.entry(*number).place);
+    let head = |number: &u64| {
+        if number.is_multiple_of(TELL) {
+            monitor.go_on()?;
+            monitor.advance(TELL.min(listing.len() - number), 0);
+        }
+        let mut first = [0; npy::PLAIN_HEAD_BYTES];
+        match reader.peek(*number, &mut first, true) {
+            Ok(read) => {
+                let first = &first[..read.unwrap_or(0)];
+                Ok((*number, Ok(Form::of_npy(first, listing.entry(*number).bytes.into()))))
+            }
+            Err(ReadError::Refused(Refusal(why))) => Ok((*number, Err(why))),
+            Err(ReadError::Fatal(error)) => Err(error),
+        }
+    };
+    let mut heads = numbers.par_iter().map(head).collect::<Result<Vec<_>>>()?;
+    heads.sort_unstable_by_key(|(number, _)| *number);
+    Ok(heads.into_iter().map(|(_, head)| head).collect())
+}
+
+/// Makes the samples of `found` values of `payload`, of which `heads` say the forms.
+fn put(found: &mut Found, payload: Component, heads: Vec<Head>) {
+    let mut listing = Arc::clone(&found.listing);
+    let mut path = Vec::new();
+    for (number, head) in (0..).zip(&heads) {
+        if let Err(why) = head {
+            listing.path(number, &mut path);
+            let class = listing.class(number);
+            let reason = why.as_str().into();
+            found.unpacked.push(Unpacked { path: path.clone(), class, fate: Fate::Skipped, reason });
+        }
+    }
+    if heads.iter().any(Result::is_err) {
+        found.unpacked.sort_unstable_by(order);
+        listing = Arc::new(listing.chosen(&listing.classes, Some, |number| heads[number as usize].is_ok()));
+    }
+    let mut forms = Interner::default();
+    // What is none any more is told when it is copied.
+    let number = |form: Option<Form>| form.map_or(Forms::BYTES, |form| forms.number(&form));
+    let payload_forms = heads.into_iter().flatten().map(number).collect();
+    let components = ComponentTable {
+        payload: Some(payload.clone()),
+        payload_forms,
+        forms: forms.finish(),
+        ..listing.components().clone()
+    };
+    found.listing = Arc::new(listing.with_values(&[], components));
+    found.payload = Some(payload);
+}
