@@ -19,7 +19,7 @@ fuzz_target!(|input: &[u8]| {
     within(64 << 20, 4096, input, || {
         let wanted = Wanted::default();
         let _ = parquet::classes(&file, &wanted);
-        if let Ok(walk) = parquet::walk(file, &wanted) {
+        if let Ok(walk) = parquet::walk(file, &wanted, &|| Ok(())) {
             walk_rows(walk);
         }
     });

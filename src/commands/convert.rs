@@ -99,7 +99,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         options.walk.components = components.clone();
     }
     let look = match &origin {
-        Origin::Shards(shards) => Some(shards.look(|field, kind| goes_along(field, kind, &options))?),
+        Origin::Shards(shards) => Some(shards.look(|field, kind| goes_along(field, kind, &options), &monitor)?),
         _ => None,
     };
     if !args.run.talk.quiet {

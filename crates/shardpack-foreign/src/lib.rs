@@ -119,6 +119,9 @@ impl Kind {
     }
 }
 
+/// What fails where a person wants what takes long to stop.
+pub type GoOn<'a> = &'a dyn Fn() -> Result<()>;
+
 /// A file of a known format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardFile {
@@ -216,26 +219,27 @@ impl ShardFile {
         input(&self.path, self.bytes, self.packed)
     }
 
-    /// Begins to walk it; what begins like no image is given as none, unless the field is named that holds it.
+    /// Begins to walk it; what begins like no image is given as none, unless the field is named that holds it. Where columns are read
+    /// beforehand, `go_on` is asked now and then.
     ///
     /// # Errors
-    /// As [`formats::foreign::Foreign::walk`].
-    pub fn walk(&self, wanted: &Wanted) -> Result<Box<dyn Walk>> {
-        self.checked(wanted, None)
+    /// As [`formats::foreign::Foreign::walk`], and when `go_on` says so.
+    pub fn walk(&self, wanted: &Wanted, go_on: GoOn<'_>) -> Result<Box<dyn Walk>> {
+        self.checked(wanted, None, go_on)
     }
 
     /// The same, where a `.npz` file in a sample of a tar that is not compressed is its arrays, unless it is wanted as it is.
     ///
     /// # Errors
     /// As [`ShardFile::walk`].
-    pub fn walk_arrays(&self, wanted: &Wanted) -> Result<Box<dyn Walk>> {
+    pub fn walk_arrays(&self, wanted: &Wanted, go_on: GoOn<'_>) -> Result<Box<dyn Walk>> {
         let is_meant = self.kind.has_member_names() && self.is_plain();
         let npz = if is_meant { Some(npz::TakenApart::new(open(&self.path)?, wanted)) } else { None };
-        self.checked(wanted, npz)
+        self.checked(wanted, npz, go_on)
     }
 
-    fn checked(&self, wanted: &Wanted, npz: Option<npz::TakenApart>) -> Result<Box<dyn Walk>> {
-        let walk = self.walk_all(wanted)?;
+    fn checked(&self, wanted: &Wanted, npz: Option<npz::TakenApart>, go_on: GoOn<'_>) -> Result<Box<dyn Walk>> {
+        let walk = self.walk_all(wanted, go_on)?;
         let keys = match self.kind.has_member_names() {
             true => KeyClass::of(&wanted.entries).map_err(|error| error.in_file(&self.path))?,
             false => None,
@@ -244,10 +248,10 @@ impl ShardFile {
     }
 
     /// The same with all that may be an image by its place.
-    fn walk_all(&self, wanted: &Wanted) -> Result<Box<dyn Walk>> {
+    fn walk_all(&self, wanted: &Wanted, go_on: GoOn<'_>) -> Result<Box<dyn Walk>> {
         let walk = match self.kind {
             Kind::Format(entry) => self.input().and_then(|input| entry.foreign.walk(input, wanted)),
-            Kind::Parquet => parquet::walk(open(&self.path)?, wanted),
+            Kind::Parquet => parquet::walk(open(&self.path)?, wanted, go_on),
             Kind::Lmdb => lmdb::walk(&self.path, wanted),
             Kind::Hdf5 => hdf5::walk(&self.path, wanted, self.part.as_deref()),
         };
@@ -295,12 +299,12 @@ impl ShardFile {
     /// What records' offsets count in, as a stream: what it holds, unpacked.
     ///
     /// # Errors
-    /// When it cannot be opened.
-    pub fn unpacked(&self, wanted: &Wanted) -> Result<Box<dyn Read>> {
+    /// When it cannot be opened, and when `go_on` says so.
+    pub fn unpacked(&self, wanted: &Wanted, go_on: GoOn<'_>) -> Result<Box<dyn Read>> {
         Ok(match self.kind {
             Kind::Format(_) | Kind::Lmdb => Box::new(self.input()?.bytes),
             Kind::Parquet | Kind::Hdf5 => {
-                Box::new(Contents { walk: self.walk_all(wanted)?, content: Vec::new(), read: 0 })
+                Box::new(Contents { walk: self.walk_all(wanted, go_on)?, content: Vec::new(), read: 0 })
             }
         })
     }

@@ -43,7 +43,7 @@ use self::{
     leaf::{begins_like_image, in_column, open, rows},
     values::Values,
 };
-use super::Lack;
+use super::{GoOn, Lack};
 
 pub use table::{Datum, Table};
 
@@ -55,15 +55,16 @@ pub fn is(first: &[u8]) -> bool {
 /// Begins to walk a file.
 ///
 /// # Errors
-/// When its footer is damaged, which column holds the images is not clear, or it has none of those that are wanted.
-pub fn walk(file: File, wanted: &Wanted) -> Result<Box<dyn Walk>> {
+/// When its footer is damaged, which column holds the images is not clear, or it has none of those that are wanted; and when `go_on`
+/// says so.
+pub fn walk(file: File, wanted: &Wanted, go_on: GoOn<'_>) -> Result<Box<dyn Walk>> {
     let footer = Footer::read(&file)?;
     let file = Arc::new(file);
     let mut columns = contained(|| Columns::of(&footer, wanted, |leaf| begins_like_image(&file, &footer, leaf)))?;
     let others = std::mem::take(&mut columns.others);
     let values = match columns.image {
-        Some(_) => contained(|| Ok(Values::beside(&file, &footer, others)))?,
-        None => contained(|| Values::of(&file, &footer, wanted))?,
+        Some(_) => contained(|| Values::beside(&file, &footer, others, go_on))?,
+        None => contained(|| Values::of(&file, &footer, wanted, go_on))?,
     };
     Ok(Box::new(Records {
         file,

@@ -190,7 +190,7 @@ fn by_file(listing: &Listing, shards: &Shards, files: usize) -> Vec<Vec<(u64, u6
 /// The extension of all images, where components have extensions and all have the same.
 fn common_extension(first: &ShardFile, wanted: &Wanted, found: &Found) -> Result<Option<String>> {
     if !formats::entry(first.kind.name())?.has_extensions {
-        let mut walk = first.walk(wanted)?;
+        let mut walk = first.walk(wanted, &|| Ok(()))?;
         let image = walk.next()?.and_then(|record| record.image.ok());
         return Ok(image.map(|image| image.name).filter(|name| !name.is_empty()));
     }
@@ -263,7 +263,7 @@ impl Adopter<'_> {
     /// The records of a shard that are samples, each with its number in the listing.
     fn records(&self, shard: &ShardFile, samples: &[(u64, u64)]) -> Result<Vec<(Record, u64)>> {
         let changed = || Error::data("was changed while it was adopted").in_file(&shard.path);
-        let mut walk = shard.walk(&self.options.wanted)?;
+        let mut walk = shard.walk(&self.options.wanted, &|| self.monitor.go_on())?;
         let (mut records, mut left) = (Vec::with_capacity(samples.len()), samples.iter().peekable());
         while left.peek().is_some() {
             let Some(record) = walk.next().map_err(|error| error.in_file(&shard.path))? else { return Err(changed()) };

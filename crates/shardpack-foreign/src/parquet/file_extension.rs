@@ -3,9 +3,10 @@
 
 use std::{fs::File, ops::ControlFlow, path::Path, sync::Arc};
 
-use shardpack_format::Result;
+use shardpack_format::{ErrorKind, Result};
 
 use super::{
+    super::GoOn,
     footer::Footer,
     leaf::{SNIFFED_ROWS, SNIFFED_VALUES, each_value},
 };
@@ -19,16 +20,25 @@ const OF_VALUES: [&str; 4] = ["npy", "json", "txt", "cls"];
 /// `paths` are its leaves.
 ///
 /// # Errors
-/// When bytes cannot be read; where paths cannot be is told with the rows.
-pub(super) fn of(file: &Arc<File>, footer: &Footer, bytes: usize, paths: usize) -> Result<Option<String>> {
+/// When `go_on` says so, and when bytes cannot be read; where paths cannot be is told with the rows.
+pub(super) fn of(
+    file: &Arc<File>,
+    footer: &Footer,
+    bytes: usize,
+    paths: usize,
+    go_on: GoOn<'_>,
+) -> Result<Option<String>> {
     let mut told = Common::None;
-    // What lies before damage is all that the walk comes to.
-    let _ = each_value(file, footer, paths, u64::MAX, &mut |path| told.add(of_path(path)));
+    match each_value(file, footer, paths, u64::MAX, go_on, &mut |path| told.add(of_path(path))) {
+        Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
+        // What lies before damage is all that the walk comes to.
+        _ => {}
+    }
     if let Common::One(extension) = told {
         return Ok(Some(extension));
     }
     let (mut told, mut seen) = (Common::None, 0);
-    each_value(file, footer, bytes, SNIFFED_ROWS, &mut |content| {
+    each_value(file, footer, bytes, SNIFFED_ROWS, go_on, &mut |content| {
         seen += 1;
         match told.add(of_content(content).map(str::to_owned)) {
             ControlFlow::Continue(()) if seen < SNIFFED_VALUES => ControlFlow::Continue(()),

@@ -9,6 +9,7 @@ use shardpack_format::{
 };
 
 use super::{
+    super::GoOn,
     cells::{Cells, bytes_of},
     errors::in_place,
     footer::Footer,
@@ -17,6 +18,8 @@ use super::{
 
 /// Rows that are looked at for the first values of a column that may hold images.
 pub(super) const SNIFFED_ROWS: u64 = 1000;
+/// Rows after which it is asked whether to go on.
+pub(super) const ASKED_ROWS: u64 = 1024;
 /// Values that are looked at: one of them may be damaged.
 pub(super) const SNIFFED_VALUES: usize = 16;
 
@@ -38,7 +41,7 @@ pub(super) fn open(file: &Arc<File>, footer: &Footer, group: usize, leaf: usize)
 /// Whether the first value of a leaf, or most of the first ones, begin like an image; `None` where there are none.
 pub(super) fn begins_like_image(file: &Arc<File>, footer: &Footer, leaf: usize) -> Result<Option<bool>> {
     let (mut images, mut others) = (0, 0);
-    let looked = each_value(file, footer, leaf, SNIFFED_ROWS, &mut |value| {
+    let looked = each_value(file, footer, leaf, SNIFFED_ROWS, &|| Ok(()), &mut |value| {
         match Kind::of(&value[..value.len().min(SNIFF_BYTES)]) {
             Kind::Unknown => others += 1,
             _ => images += 1,
@@ -55,18 +58,22 @@ pub(super) fn begins_like_image(file: &Arc<File>, footer: &Footer, leaf: usize) 
     }
 }
 
-/// Shows `look` the values of a leaf in the first rows, until it breaks off.
+/// Shows `look` the values of a leaf in the first rows, until it breaks off or `go_on` fails.
 pub(super) fn each_value(
     file: &Arc<File>,
     footer: &Footer,
     leaf: usize,
     most_rows: u64,
+    go_on: GoOn<'_>,
     look: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
 ) -> Result<()> {
     let mut left = most_rows;
     for group in (0..footer.metadata.num_row_groups()).filter(|group| rows(footer, *group) > 0) {
         let mut cells = open(file, footer, group, leaf)?;
-        for _ in 0..rows(footer, group).min(left) {
+        for row in 0..rows(footer, group).min(left) {
+            if row % ASKED_ROWS == 0 {
+                go_on()?;
+            }
             let value = cells.next_one().map_err(|error| in_column(error, group, &cells))?;
             if value.as_ref().and_then(bytes_of).is_some_and(|bytes| look(bytes).is_break()) {
                 return Ok(());

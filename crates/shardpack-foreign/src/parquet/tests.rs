@@ -155,7 +155,7 @@ pub(super) fn all(walk: &mut dyn Walk) -> (Vec<(Record, Vec<u8>)>, Option<Error>
 }
 
 fn records(file: File, wanted: &Wanted) -> Vec<(Record, Vec<u8>)> {
-    let (records, error) = all(&mut *walk(file, wanted).unwrap());
+    let (records, error) = all(&mut *walk(file, wanted, &|| Ok(())).unwrap());
     assert!(error.is_none(), "{error:?}");
     records
 }
@@ -290,7 +290,7 @@ fn a_column_of_bytes_is_found_by_its_content_and_text_by_its_name() {
     ];
     for (image, label, expected) in cases {
         let wanted = Wanted { image: image.map(str::to_owned), label: label.map(str::to_owned), ..Wanted::default() };
-        let error = walk(file_of(schema, vec![group()], properties()), &wanted).err().unwrap();
+        let error = walk(file_of(schema, vec![group()], properties()), &wanted, &|| Ok(())).err().unwrap();
         assert_eq!((error.kind(), error.to_string().as_str()), (shardpack_format::ErrorKind::Usage, expected));
     }
     let none = "message schema { required binary a; }";
@@ -299,7 +299,7 @@ fn a_column_of_bytes_is_found_by_its_content_and_text_by_its_name() {
     assert!(values[0].0.has_values() && others(&values[0].0) == [("a", 2)]);
     let two = "message schema { required binary a; required binary b; }";
     let both = vec![(0..2).map(|_| Leaf::Bytes(vec![JPEG], vec![], vec![])).collect()];
-    let error = walk(file_of(two, both, properties()), &Wanted::default()).err().unwrap();
+    let error = walk(file_of(two, both, properties()), &Wanted::default(), &|| Ok(())).err().unwrap();
     assert!(error.to_string().contains("\"a\" and \"b\" both"), "{error}");
     let pixels = "message schema { required group image (LIST) { repeated group list { required double element; } }
         required binary thumb; }";
@@ -307,7 +307,7 @@ fn a_column_of_bytes_is_found_by_its_content_and_text_by_its_name() {
         let image = Leaf::Real(vec![0.5, 0.25], vec![1, 1], vec![0, 1]);
         vec![vec![image, Leaf::Bytes(vec![JPEG], vec![], vec![])]]
     };
-    let error = walk(file_of(pixels, group(), properties()), &Wanted::default()).err().unwrap();
+    let error = walk(file_of(pixels, group(), properties()), &Wanted::default(), &|| Ok(())).err().unwrap();
     assert!(error.to_string().contains("column \"thumb\" holds images"), "{error}");
     let wanted = Wanted { image: Some("thumb".to_owned()), ..Wanted::default() };
     assert_eq!(records(file_of(pixels, group(), properties()), &wanted)[0].1, JPEG);
@@ -364,7 +364,7 @@ fn damage_is_an_error_or_other_records_but_no_panic() {
         let rows = some_rows(20);
         let file = file_of(HF, rows.chunks(10).map(group).collect(), noted(properties));
         let bytes = footer_and_all(&file);
-        let go = |damaged: &[u8]| match walk(written(damaged), &Wanted::default()) {
+        let go = |damaged: &[u8]| match walk(written(damaged), &Wanted::default(), &|| Ok(())) {
             Ok(mut walk) => {
                 let (records, error) = all(&mut *walk);
                 assert!(records.len() <= rows.len());
@@ -416,7 +416,8 @@ fn a_footer_that_would_cost_too_much_is_refused_before_it_is_read() {
         out.extend([0x16, 0, 0x19, 0x0c, 0]);
         [b"PAR1", &out[..], &(out.len() as u32).to_le_bytes(), b"PAR1"].concat()
     };
-    let error = |children: &[u8]| walk(written(&footer(children)), &Wanted::default()).err().unwrap().to_string();
+    let error =
+        |children: &[u8]| walk(written(&footer(children)), &Wanted::default(), &|| Ok(())).err().unwrap().to_string();
     assert!(error(&[3, 0]).contains("its schema has no such columns"), "{}", error(&[3, 0]));
     assert!(error(&[1; 103]).contains("groups in one another"), "{}", error(&[1; 103]));
     assert!(error(&[0]).contains("no column holds images"), "{}", error(&[0]));
@@ -427,7 +428,7 @@ fn a_footer_that_would_cost_too_much_is_refused_before_it_is_read() {
         (b"no parquet, at all", "does not begin with PAR1"),
         (b"PAR1\x15\x02\x19\xfc\xff\xff\xff\xff\x07\x09\0\0\0PAR1", "the footer cannot be read"),
     ] {
-        let error = walk(written(bytes), &Wanted::default()).err().unwrap().to_string();
+        let error = walk(written(bytes), &Wanted::default(), &|| Ok(())).err().unwrap().to_string();
         assert!(error.contains(expected), "{error}");
     }
 }
@@ -447,7 +448,7 @@ fn what_is_not_supported_says_so() {
     let properties = self::properties().set_dictionary_enabled(false);
     let properties = properties.set_column_encoding(path, parquet::basic::Encoding::DELTA_BYTE_ARRAY);
     let file = file_of(HF, vec![group(&rows)], noted(properties));
-    let (records, error) = all(&mut *walk(file, &Wanted::default()).unwrap());
+    let (records, error) = all(&mut *walk(file, &Wanted::default(), &|| Ok(())).unwrap());
     assert!(records.is_empty());
     let error = error.unwrap().to_string();
     assert!(error.contains("row group 0, column \"image.bytes\": page at byte "), "{error}");

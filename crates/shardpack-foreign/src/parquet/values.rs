@@ -10,19 +10,19 @@ use std::{fs::File, sync::Arc};
 
 use parquet::schema::types::{SchemaDescriptor, Type};
 use shardpack_format::{
-    Error, Result,
+    Error, ErrorKind, Result,
     component::{Form, MAX_AXES},
     formats::foreign::{Other, Wanted},
 };
 
 use super::{
-    super::Lack,
+    super::{GoOn, Lack},
     cells::{dtype, is_fixed_bytes, is_json, is_number, is_text},
     columns::KEY,
     components::{Component, Content, Levels, Node, Opened, Rows},
     file_extension,
     footer::Footer,
-    leaf::{in_column, open, rows},
+    leaf::{ASKED_ROWS, in_column, open, rows},
 };
 
 /// What the columns are.
@@ -59,8 +59,8 @@ impl Values {
     /// What the columns of a file without images are.
     ///
     /// # Errors
-    /// When one that nobody leaves out holds lists of files.
-    pub fn of(file: &Arc<File>, footer: &Footer, wanted: &Wanted) -> Result<Self> {
+    /// When one that nobody leaves out holds lists of files, and when `go_on` says so.
+    pub fn of(file: &Arc<File>, footer: &Footer, wanted: &Wanted, go_on: GoOn<'_>) -> Result<Self> {
         let schema = footer.metadata.file_metadata().schema_descr();
         let mut leaves_left = Component::most_leaves();
         let mut all = Vec::new();
@@ -77,18 +77,21 @@ impl Values {
                 let what = What::of(footer, &component, root.name());
                 if matches!(what, What::Whole(Some(Form::Bytes))) && root.is_group() {
                     let path = component.leaves.end;
-                    if let Some(extension) = file_extension::of(file, footer, component.leaves.start, path)? {
+                    if let Some(extension) = file_extension::of(file, footer, component.leaves.start, path, go_on)? {
                         component.name = format!("{}.{extension}", component.name);
                     }
                 }
                 all.push(Column { component, what });
             }
         }
-        Ok(Self::looked(all, file, footer, &Some(Form::Json)))
+        Self::looked(all, file, footer, &Some(Form::Json), go_on)
     }
 
     /// What these columns of a file with images are beside them.
-    pub fn beside(file: &Arc<File>, footer: &Footer, components: Vec<Component>) -> Self {
+    ///
+    /// # Errors
+    /// When `go_on` says so.
+    pub fn beside(file: &Arc<File>, footer: &Footer, components: Vec<Component>, go_on: GoOn<'_>) -> Result<Self> {
         let schema = footer.metadata.file_metadata().schema_descr();
         let column = |component: Component| {
             let leaf = schema.column(component.leaves.start);
@@ -101,17 +104,23 @@ impl Values {
             };
             Column { component, what }
         };
-        Self::looked(components.into_iter().map(column).collect(), file, footer, &None)
+        Self::looked(components.into_iter().map(column).collect(), file, footer, &None, go_on)
     }
 
     /// These columns; lists of numbers that are no arrays in all rows are told as a whole, and of this form.
-    fn looked(mut all: Vec<Column>, file: &Arc<File>, footer: &Footer, form: &Option<Form>) -> Self {
-        all.iter_mut().filter(|column| column.may_lack_items(footer)).for_each(|column| {
-            if !column.is_full(file, footer) {
+    fn looked(
+        mut all: Vec<Column>,
+        file: &Arc<File>,
+        footer: &Footer,
+        form: &Option<Form>,
+        go_on: GoOn<'_>,
+    ) -> Result<Self> {
+        for column in all.iter_mut().filter(|column| column.may_lack_items(footer)) {
+            if !column.is_full(file, footer, go_on)? {
                 column.what = What::Whole(form.clone());
             }
-        });
-        Self(all)
+        }
+        Ok(Self(all))
     }
 
     /// Their cells in a row group.
@@ -214,12 +223,15 @@ impl Column {
     }
 
     /// Whether lists of numbers are arrays in all rows, as far as they can be read: damage is told where it is met.
-    fn is_full(&self, file: &Arc<File>, footer: &Footer) -> bool {
+    fn is_full(&self, file: &Arc<File>, footer: &Footer, go_on: GoOn<'_>) -> Result<bool> {
         let (mut is_full, mut items) = (true, Vec::new());
         let mut look = || -> Result<()> {
             for group in (0..footer.metadata.num_row_groups()).filter(|group| rows(footer, *group) > 0) {
                 let mut cells = open(file, footer, group, self.component.leaves.start)?;
-                for _ in 0..rows(footer, group) {
+                for row in 0..rows(footer, group) {
+                    if row % ASKED_ROWS == 0 {
+                        go_on()?;
+                    }
                     items.clear();
                     cells.next_items(&mut items).map_err(|error| in_column(error, group, &cells))?;
                     let (definitions, repetitions) = cells.levels();
@@ -232,9 +244,11 @@ impl Column {
             }
             Ok(())
         };
-        // The walk meets the same damage in the same row.
-        let _ = look();
-        is_full
+        match look() {
+            Err(error) if error.kind() == ErrorKind::Interrupted => Err(error),
+            // The walk meets the same damage in the same row.
+            _ => Ok(is_full),
+        }
     }
 
     /// What the next row has, its content behind `out`: of an array the items.

@@ -158,7 +158,7 @@ fn in_tar(file: &ShardFile, wanted: &[u8], monitor: &dyn Monitor) -> Result<Opti
 /// The image of a record, and whether no other is called so.
 fn in_records(file: &ShardFile, wanted: &[u8], monitor: &dyn Monitor) -> Result<Option<(Extracted, bool)>> {
     let in_file = |error: Error| error.in_file(&file.path);
-    let mut walk = file.walk(&Wanted::default())?;
+    let mut walk = file.walk(&Wanted::default(), &|| monitor.go_on())?;
     while let Some(record) = walk.next().map_err(in_file)? {
         monitor.go_on()?;
         let is_file = record.filename.as_deref() == Some(wanted);

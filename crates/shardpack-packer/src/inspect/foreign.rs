@@ -248,7 +248,7 @@ fn no_shard(error: Error, files: &[ShardFile]) -> Error {
 fn look_at(file: &ShardFile, facts: &mut Facts, monitor: &dyn Monitor) -> Result<()> {
     let (mut samples, mut told) = (0, 0);
     let (mut empty, mut first_empty) = (0u64, None);
-    let scanned = scan::scan(file, &mut |scanned| {
+    let scanned = scan::scan(file, monitor, &mut |scanned| {
         monitor.go_on()?;
         samples += 1;
         // Offsets in a compressed file count unpacked, so they may go beyond its length.

@@ -222,7 +222,7 @@ impl Walk<'_> {
                 break;
             }
             let shard = file.path.file_name().unwrap_or_default().to_string_lossy();
-            let scanned = scan::scan(file, &mut |scanned| {
+            let scanned = scan::scan(file, self.monitor, &mut |scanned| {
                 self.monitor.go_on()?;
                 let image = scanned.images.first();
                 let header = image.map_or(&NO_IMAGE, |image| &image.header);

@@ -18,7 +18,7 @@ use shardpack_format::{
 };
 
 use super::Tar;
-use crate::{foreign::ShardFile, sys};
+use crate::{foreign::ShardFile, monitor::Monitor, sys};
 
 /// Most bytes of an image that are read for its headers.
 const HEAD_BYTES: usize = 64 << 10;
@@ -77,11 +77,11 @@ pub(super) type Found<'a> = dyn FnMut(Scanned) -> Result<ControlFlow<()>> + 'a;
 ///
 /// # Errors
 /// When the file cannot be opened, and the first of `found`.
-pub(super) fn scan(file: &ShardFile, found: &mut Found<'_>) -> Result<FileFacts> {
+pub(super) fn scan(file: &ShardFile, monitor: &dyn Monitor, found: &mut Found<'_>) -> Result<FileFacts> {
     match file.kind.name() {
         // Its members say more than a record has room for, and most of them can be passed over.
         webdataset::NAME => tar::scan(file, found),
-        _ => records::scan(file, found),
+        _ => records::scan(file, monitor, found),
     }
 }
 

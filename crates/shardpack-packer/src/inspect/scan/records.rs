@@ -1,13 +1,13 @@
 //! A file of records, through the walk of its format.
 
 use shardpack_format::{
-    Error, Result,
+    Error, ErrorKind, Result,
     formats::foreign::{Image, Record, Walk, Wanted},
     image_header::Header,
 };
 
 use super::{FileFacts, Found, HEAD_BYTES, Heads, Picture, Scanned};
-use crate::foreign::ShardFile;
+use crate::{foreign::ShardFile, monitor::Monitor};
 
 /// Longest name of a class that is taken for one.
 const CLASS_BYTES: usize = 256;
@@ -15,10 +15,11 @@ const CLASS_BYTES: usize = 256;
 const IMAGE: &str = "image";
 
 /// See [`super::scan`].
-pub(super) fn scan(file: &ShardFile, found: &mut Found<'_>) -> Result<FileFacts> {
+pub(super) fn scan(file: &ShardFile, monitor: &dyn Monitor, found: &mut Found<'_>) -> Result<FileFacts> {
     let mut facts = FileFacts::default();
     let heads = if file.is_plain() { Some(Heads::open(&file.path)?) } else { None };
-    let mut walk = match file.walk(&Wanted::default()) {
+    let mut walk = match file.walk(&Wanted::default(), &|| monitor.go_on()) {
+        Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
         Ok(walk) => walk,
         Err(error) => {
             facts.problem = Some(error);

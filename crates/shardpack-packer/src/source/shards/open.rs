@@ -205,7 +205,7 @@ impl Unpacking<'_> {
         let mut buffer = vec![0; UNPACK_BYTES];
         let mut left = self.end;
         // Images lie where they do whatever there is to know of their labels.
-        let mut inner = self.shard.unpacked(&Wanted { no_labels: true, ..wanted.clone() })?;
+        let mut inner = self.shard.unpacked(&Wanted { no_labels: true, ..wanted.clone() }, &|| monitor.go_on())?;
         loop {
             monitor.go_on()?;
             match inner.read(&mut buffer) {

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use shardpack_format::{
-    Result,
+    ErrorKind, Result,
     component::{Component, Form},
     formats::foreign::{Label, Other},
     image_header::Header,
 };
 
 use super::{Shards, components};
+use crate::monitor::Monitor;
 
 /// Samples that are shown.
 const SHOWN: usize = 3;
@@ -70,8 +71,8 @@ impl Shards {
     /// Looks at the first samples. `goes_along` says whether a field, and the component that it is, does.
     ///
     /// # Errors
-    /// When a field that was asked for is not there. Damage is left to the walk to tell.
-    pub fn look(&self, goes_along: impl Fn(&str, &Component) -> bool) -> Result<Preview> {
+    /// When a field that was asked for is not there, or the person interrupts it. Damage is left to the walk to tell.
+    pub fn look(&self, goes_along: impl Fn(&str, &Component) -> bool, monitor: &dyn Monitor) -> Result<Preview> {
         let mut formats: Vec<(String, u64)> = Vec::new();
         for file in &self.files {
             let packed = file.shard.packed.map_or_else(String::new, |packed| format!(", {}", packed.name()));
@@ -99,8 +100,8 @@ impl Shards {
             samples: Vec::new(),
         };
         let Some(file) = self.files.first() else { return Ok(look) };
-        let mut walk = match file.shard.walk_arrays(&self.wanted) {
-            Err(error) if error.kind() == shardpack_format::ErrorKind::Usage => return Err(error),
+        let mut walk = match file.shard.walk_arrays(&self.wanted, &|| monitor.go_on()) {
+            Err(error) if matches!(error.kind(), ErrorKind::Usage | ErrorKind::Interrupted) => return Err(error),
             Err(_) => return Ok(look),
             Ok(walk) => walk,
         };

@@ -109,7 +109,8 @@ pub(super) fn scan(
     monitor: &dyn Monitor,
 ) -> Result<Scanned> {
     let mut scanned = Scanned::default();
-    let (mut walk, known) = match file.walk_arrays(wanted).and_then(|walk| Ok((walk, file.classes(wanted)?))) {
+    let opened = file.walk_arrays(wanted, &|| monitor.go_on());
+    let (mut walk, known) = match opened.and_then(|walk| Ok((walk, file.classes(wanted)?))) {
         Ok(opened) => opened,
         Err(error) if error.kind() != ErrorKind::Data => return Err(error),
         Err(error) => {

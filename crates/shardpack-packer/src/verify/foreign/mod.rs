@@ -256,7 +256,7 @@ fn usual_shapes<'f>(files: &'f [ShardFile], walked: &[Walked]) -> BTreeMap<&'f s
 /// The keys of the records at `offsets`. They are read again, for few stand twice and all of them would be much memory.
 fn keys_at(file: &ShardFile, mut offsets: BTreeSet<u64>) -> BTreeMap<u64, Vec<u8>> {
     let mut keys = BTreeMap::new();
-    let Ok(mut walk) = file.walk(&Wanted::default()) else { return keys };
+    let Ok(mut walk) = file.walk(&Wanted::default(), &|| Ok(())) else { return keys };
     // What cannot be read was told by the first walk.
     while !offsets.is_empty()
         && let Ok(Some(record)) = walk.next()

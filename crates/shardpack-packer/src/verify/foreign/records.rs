@@ -14,7 +14,7 @@ const IMAGE: &[u8] = b"image";
 
 /// Adds to `walked` what the file says; an error is where it cannot be followed.
 pub(super) fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor, walked: &mut Walked) -> Result<()> {
-    let mut walk = file.walk(&Wanted::default())?;
+    let mut walk = file.walk(&Wanted::default(), &|| monitor.go_on())?;
     let mut bytes = Vec::new();
     let mut end = 0;
     while let Some(record) = walk.next()? {
