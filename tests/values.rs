@@ -12,6 +12,7 @@ use std::{
     process::{Command, Stdio},
 };
 
+use serde_json::json;
 use shardpack_reader::Dataset;
 use support::{Bench, binary, folder_hash, run};
 use values::{READERS, Told, come_back, convert, expected, read, verified, write};
@@ -137,6 +138,9 @@ fn values_beside_an_image_go_along() {
     for (name, components) in [
         ("pictures.lmdb", &["boxes.json", "caption", "cls", "embedding.npy", "jpg", "points.npy", "score.npy"][..]),
         ("pictures-pairs.lmdb", &["cls", "jpg", "x2.npy"]),
+        // Several samples in a value.
+        ("pictures-lists.lmdb", &["boxes.json", "caption", "cls", "embedding.npy", "jpg", "points.npy", "score.npy"]),
+        ("pictures-long.lmdb", &["caption", "cls", "embedding.npy", "jpg", "points.npy", "score.npy"]),
     ] {
         let source = values.join(name);
         run(&["verify", source.to_str().unwrap()]).code(0);
@@ -162,8 +166,13 @@ fn values_beside_an_image_go_along() {
         let mut known = dataset.manifest().components.clone();
         known.sort();
         assert_eq!((known, dataset.classes().len()), (components.iter().map(ToString::to_string).collect(), 3));
-        formats_agree(&bench, name, &of_formats);
+        // What was left out of the source is counted in the manifests of what was made of it.
+        if name != "pictures-long.lmdb" {
+            formats_agree(&bench, name, &of_formats);
+        }
     }
+    let told = convert(&values.join("pictures-long.lmdb"), &bench.at("long"), &["--json"]).code(0).json();
+    assert_eq!(told["ignored_files"], json!({"component boxes": 20}), "{told}");
     // Changed images keep what is beside them, and who wants nothing of it reads the image alone.
     let source = values.join("pictures.lmdb");
     let small = bench.at("small");

@@ -9,7 +9,8 @@
 - `partly.lmdb`: pickled dicts whose `label` one lacks; `many.lmdb`: 5,000 of them as a list in one value; `small.lmdb`:
   9,000 of a number each, of which some are cut, and one is long;
 - `tensors.lmdb`: pickled dicts of tensors of PyTorch;
-- `pictures.lmdb`, `pictures-pairs.lmdb`: pickled dicts, and tuples, of an image, a label, and values beside them;
+- `pictures.lmdb`, `pictures-pairs.lmdb`: pickled dicts, and tuples, of an image, a label, and values beside them; `pictures-lists.lmdb`:
+  the same as lists of seven dicts; `pictures-long.lmdb`: 20 of them with long images as one list;
 - `table.h5`: datasets `x` and `y` of as many rows.
 
 Beside each lies NAME.json: for every sample what each of its fields is, as `read_values.py` tells it.
@@ -129,6 +130,14 @@ def main():
     pairs = [(sample["image"], sample["label"], sample["embedding"]) for sample in with_image]
     write(os.path.join(out, "pictures-pairs.lmdb"), enumerate(pairs))
     expect(os.path.join(out, "pictures-pairs.lmdb"), [{"x2": embedding} for _, _, embedding in pairs])
+    lists = [with_image[start : start + 7] for start in range(0, 30, 7)]
+    write(os.path.join(out, "pictures-lists.lmdb"), enumerate(lists))
+    expect(os.path.join(out, "pictures-lists.lmdb"), pictures)
+    # What is no array is in too long a value to be read for each sample.
+    long = [sample | {"image": sample["image"] + bytes(1 << 18)} for sample in with_image[:20]]
+    write(os.path.join(out, "pictures-long.lmdb"), [(0, long)])
+    arrays = [{name: one[name] for name in ("embedding", "points", "score")} for one in long]
+    expect(os.path.join(out, "pictures-long.lmdb"), arrays)
 
     # Pixels of a shape that no image has.
     empty = [{"image": np.zeros((2, 0, 3), "u1"), "label": number % 2, "score": number / 2} for number in range(6)]

@@ -3,7 +3,7 @@
 //!
 //! Holds at all times: the content of a field is found again in its value by the numbers that its recipe keeps.
 
-use std::{borrow::Cow, cell::RefCell};
+use std::{borrow::Cow, cell::RefCell, ops::Range};
 
 use shardpack_format::{Error, Result, component::Form, formats::foreign::Label};
 
@@ -42,6 +42,8 @@ pub(super) struct Field {
     pub number: usize,
     /// What it is, and the length of its content; or why it is no component.
     pub form: std::result::Result<(Form, u64), String>,
+    /// Where the items of an array lie in the value, if they lie there as they are.
+    pub place: Option<Range<usize>>,
 }
 
 /// The values in a sample with their names, in the order of their numbers.
@@ -51,7 +53,11 @@ pub(super) type Named<'v> = Vec<(Cow<'v, str>, &'v Value)>;
 pub(super) fn fields(named: Named<'_>, input: &[u8]) -> Vec<Field> {
     let of = |(number, (name, value)): (usize, (Cow<'_, str>, &Value))| {
         let form = content::form(value, input).transpose()?;
-        Some(Field { name: name.into_owned(), number, form })
+        let place = match value {
+            Value::Array(array) if !array.is_fortran || array.shape.len() < 2 => array.data.range(),
+            _ => None,
+        };
+        Some(Field { name: name.into_owned(), number, form, place })
     };
     named.into_iter().enumerate().filter_map(of).collect()
 }

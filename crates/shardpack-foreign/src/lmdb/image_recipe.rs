@@ -102,9 +102,9 @@ pub(super) fn recipe(held: &Held) -> std::result::Result<(Range<usize>, usize, u
     Ok((range, head.len() + part.len(), recipe))
 }
 
-/// How the image is made that is field `field` of a value which is fetched whole; `None` where that cannot be kept.
-pub(super) fn within(coding: Coding, field: usize) -> Option<u32> {
-    fields::recipe(coding, 0, field).map(|recipe| recipe << WITHIN_SHIFT | WITHIN)
+/// How the image is made that is field `field` of sample `sample` in a value which is fetched whole; `None` where that cannot be kept.
+pub(super) fn within(coding: Coding, sample: usize, field: usize) -> Option<u32> {
+    fields::recipe(coding, sample, field).map(|recipe| recipe << WITHIN_SHIFT | WITHIN)
 }
 
 /// Makes the image of what was fetched of a value, as `recipe` says.

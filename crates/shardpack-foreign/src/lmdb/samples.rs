@@ -46,6 +46,8 @@ use super::{
 
 /// Entries of an environment that may all be names of databases.
 const MOST_NAMES: u64 = 1 << 16;
+/// Longest value in bytes of several samples with images, of which each reads all of it for what it has beside the image.
+const MOST_SHARED_BYTES: u64 = 4 << 20;
 /// What basicsr's list is called in messages.
 const META_INFO: &str = "meta_info.txt";
 
@@ -302,7 +304,8 @@ impl Samples {
         beside: Option<&Label>,
     ) -> Ready {
         let Found { mut held, label, filename, others, mut fields, image_field, label_field } = found;
-        if number.is_some_and(|number| number >= fields::MOST_SAMPLES) && !fields.is_empty() {
+        let is_beyond = number.is_some_and(|number| number >= fields::MOST_SAMPLES) && !fields.is_empty();
+        if is_beyond && image_field.is_none() {
             let what =
                 format!("one of more than {} samples of values in one entry, which are not read", fields::MOST_SAMPLES);
             (held, fields) = (Err(Lack::NoImage(what)), Vec::new());
@@ -342,8 +345,17 @@ impl Samples {
             fields.iter_mut().for_each(|field| field.form = Err("beside an image that cannot be had".to_owned()));
         }
         let place = image.as_ref().ok().map(|image| (image.fetch.clone(), image.recipe));
-        // What fields are made of is fetched whole, and that is as long as what the image is made of.
-        let whole = image_field.and_then(|field| within(self.coding, field)).filter(|_| !fields.is_empty());
+        // Beside an image, an array that lies there as it is, is fetched from there. What other fields are made of is fetched whole, and
+        // that is as long as what the image is made of: of a long value, too much for each of its samples.
+        let is_long = number.is_some() && entry.value.end - entry.value.start > MOST_SHARED_BYTES;
+        fields.iter_mut().for_each(|field| match (image_field, &field.place) {
+            (None, _) => field.place = None,
+            (Some(_), None) if is_long || is_beyond => field.form = Err("in too long a value".to_owned()),
+            (Some(_), _) => {}
+        });
+        let sample = number.unwrap_or(0);
+        let is_made = fields.iter().any(|field| field.place.is_none() && field.form.is_ok());
+        let whole = image_field.filter(|_| is_made).and_then(|field| within(self.coding, sample, field));
         let image = image.map(|image| match whole {
             Some(recipe) => Image { fetch: start..entry.value.end, offset: start, in_parts: true, recipe, ..image },
             None => image,
@@ -356,11 +368,17 @@ impl Samples {
             form: None,
         });
         let coding = self.coding;
-        let of_field = |Field { name, number: field, form }: Field| {
+        let of_field = |Field { name, number: field, form, place }: Field| {
             let (form, bytes) = form.ok().unzip();
             // What cannot be had has no place.
-            let recipe = form.as_ref().and_then(|_| fields::recipe(coding, number.unwrap_or(0), field));
-            Other { name, bytes: bytes.unwrap_or(0), offset: recipe.map(|_| start), recipe: recipe.unwrap_or(0), form }
+            let (offset, recipe) = match place {
+                Some(place) => (form.as_ref().map(|_| start + place.start as u64), None),
+                None => {
+                    let recipe = form.as_ref().and_then(|_| fields::recipe(coding, sample, field));
+                    (recipe.map(|_| start), recipe)
+                }
+            };
+            Other { name, bytes: bytes.unwrap_or(0), offset, recipe: recipe.unwrap_or(0), form }
         };
         let others = others.chain(fields.into_iter().map(of_field));
         let is_damaged = matches!(image, Err(Lack::Damaged(_)));

@@ -169,8 +169,7 @@ fn samples_of(value: &Value, input: &[u8], wanted: &Wanted) -> Vec<Found> {
         }
         _ => {
             let of = |sample: &Value| match or_fields(sample, input, wanted) {
-                // Of several samples in a value, none is the value.
-                found if found.held.is_ok() && std::ptr::eq(sample, value) => with_fields(found, value, input, wanted),
+                found if found.held.is_ok() => with_fields(found, sample, input, wanted),
                 found => found,
             };
             fields::samples(value).iter().map(of).collect()
@@ -197,17 +196,17 @@ fn or_fields(sample: &Value, input: &[u8], wanted: &Wanted) -> Found {
 }
 
 /// A sample with an image, and the fields beside it that are no text or bytes: these go along as they are.
-fn with_fields(mut found: Found, value: &Value, input: &[u8], wanted: &Wanted) -> Found {
-    let image = match value.items() {
+fn with_fields(mut found: Found, sample: &Value, input: &[u8], wanted: &Wanted) -> Found {
+    let image = match sample.items() {
         Some(items) => image_of(items).map(|place| &items[place]),
-        None => field(value, input, &wanted.image, &IMAGES),
+        None => field(sample, input, &wanted.image, &IMAGES),
     };
-    found.image_field = image.and_then(|image| fields::number_of(value, input, image));
+    found.image_field = image.and_then(|image| fields::number_of(sample, input, image));
     if found.image_field.is_some() {
         let is_left = |name: &str| found.others.iter().any(|(other, place)| other == name && place.is_none());
         let is_value = |field: &Field| !matches!(field.form, Ok((Form::Text | Form::Bytes, _)) | Err(_));
         let is_meant = |field: &Field| is_value(field) && is_left(&field.name) && wanted.wants(&field.name);
-        found.fields = fields::fields(fields::named(value, input), input).into_iter().filter(is_meant).collect();
+        found.fields = fields::fields(fields::named(sample, input), input).into_iter().filter(is_meant).collect();
         found.others.retain(|(name, place)| place.is_some() || !found.fields.iter().any(|field| field.name == *name));
     }
     found
