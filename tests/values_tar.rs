@@ -383,6 +383,24 @@ fn a_npz_in_a_tar_stays_as_it_is_where_that_is_wanted_or_it_cannot_be_read_by_of
     let dst = bench.at("one");
     convert(&tar, &dst, &["--quiet", "--components", "y.npy"]).code(0);
     assert!(components(&dst).values().all(|sample| sample.len() == 2 && sample.contains_key("y.npy")));
+    // The name without its extension is that of the array, too; but not where another component is called so.
+    let plain = of_npz(&[]);
+    let of_values = tarred(&plain, "all.tar", &[]);
+    for (name, source, of_sample) in [("jpg", &tar, &["jpg", "y.npy"][..]), ("values", &of_values, &["y.npy"])] {
+        let dst = bench.at(&format!("short-{name}"));
+        convert(source, &dst, &["--components", "y"]).code(0).says("y.npy").says("left out: ");
+        let is = |sample: &BTreeMap<String, Vec<u8>>| sample.keys().eq(of_sample);
+        assert!(components(&dst).values().all(is), "{name}");
+        verify(&dst, source, &[]);
+        convert(source, &bench.at("no"), &["--components", "z"]).code(2).says("no sample has a component \"z\"");
+    }
+    let bench = of_npz(&["jpg"]);
+    for number in 0..6 {
+        bench.file(format!("{}/{number}.y", ["a", "b", "c"][number % 3]), b"why");
+    }
+    let (tar, dst) = (tarred(&bench, "both.tar", &[]), bench.at("both"));
+    convert(&tar, &dst, &["--quiet", "--components", "y"]).code(0);
+    assert!(components(&dst).values().all(|sample| sample.len() == 2 && sample["y"] == b"why"));
     // Shards that stay where they are have no such components.
     let adopted = bench.at("adopted");
     fs::create_dir(&adopted).unwrap();

@@ -162,7 +162,10 @@ fn goes_along(field: &str, kind: &Component, options: &[PlanOptions]) -> bool {
         let walk = &options.walk;
         let is_left =
             walk.components == Components::All && (walk.no_text || walk.meta && kind.name() == component::TEXT);
-        walk.components.wants_field(field)
+        let names = [kind.name(), kind.column()];
+        let is_named =
+            matches!(walk.components, Components::Named(_)) && names.iter().any(|name| walk.components.wants(name));
+        (walk.components.wants_field(field) || is_named)
             && !is_left
             && formats::entry(&options.bytes.format.name).is_ok_and(|entry| entry.has_components)
     })

@@ -135,8 +135,9 @@ impl Fields {
                 let form = other.form.as_ref().filter(|_| is_single);
                 let taken = form.into_iter().flat_map(|form| Taken::ALL.map(|taken| taken.form(form)));
                 let mut values = taken.filter_map(|form| Component::value(&other.name, &form).ok());
+                // An array in a `.npz` is a file in it, and called without extension, too.
                 components.wants_field(&other.name)
-                    || components.wants(one.name())
+                    || [one.name(), one.column()].iter().any(|name| components.wants(name))
                     || values.any(|one| components.wants(one.name()))
             }
         };
@@ -399,8 +400,12 @@ pub(super) fn settle(scanned: &[Scanned], options: &Options, label: Option<&str>
             // The field of one may be the name of another: `tags.npy` and `tags`.
             let is_named = |one: &Candidate| wanted.iter().any(|wanted| wanted.name() == one.one.name());
             let of = |wanted: &Component| {
+                let has_name = |one: &Candidate| one.one.name() == wanted.name();
+                let is_there = all.iter().any(has_name);
+                let is_field =
+                    |one: &Candidate| Component::field(&one.field).is_ok_and(|own| own.name() == wanted.name());
                 let is = |one: &Candidate| {
-                    one.one.name() == wanted.name() || one.one.column() == wanted.name() && !is_named(one)
+                    has_name(one) || one.one.column() == wanted.name() && !is_named(one) && (is_field(one) || !is_there)
                 };
                 let found: Vec<_> = all.iter().enumerate().filter(|(_, one)| is(one)).collect();
                 match found.is_empty() {
