@@ -146,6 +146,35 @@ fn a_feature_is_one_component_whatever_its_lists_have() {
     convert(&[&one, &two], &dst, &[]).code(0);
     run(&["verify", dst.to_str().unwrap(), "--quiet"]).code(0);
     assert_eq!(components(&dst), ["id.json:int", "x.npy:<i8[?]"]);
+    // And where these are splits, of which each is compared alone, too; beside an image a single value is text else.
+    let photo = photo();
+    let beside = |name: &str, numbers: &[i64]| {
+        let path = bench.at(name);
+        let record = tf_record(&[
+            ("image", Feature::Bytes(&photo)),
+            ("label", Feature::Ints(&[0])),
+            ("x", Feature::Ints(numbers)),
+        ]);
+        fs::write(&path, record).unwrap();
+        path
+    };
+    let (image, images) = (beside("image.tfrecord", &[5]), beside("images.tfrecord", &[5, 6]));
+    for (name, one, two, all) in [
+        ("splits", &one, &two, &["id.json:int", "x.npy:<i8[?]"][..]),
+        ("swapped", &two, &one, &["id.json:int", "x.npy:<i8[?]"]),
+        ("images", &image, &images, &["x.npy:<i8[?]"]),
+    ] {
+        let (dst, split) = (bench.at(name), |name: &str, source: &Path| format!("{name}={}", source.display()));
+        let parts = [split("train", one), split("val", two)];
+        let at = dst.to_str().unwrap();
+        run(&["convert", "--split", &parts[0], "--split", &parts[1], at]).code(0);
+        run(&["verify", at, "--quiet", "--against", &parts[0], "--against", &parts[1]]).code(0);
+        for (part, source) in [("train", one), ("val", two)] {
+            assert_eq!(components(&dst.join(part)), all, "{name} {part}");
+            let part = dst.join(part);
+            run(&["verify", part.to_str().unwrap(), "--quiet", "--against", source.to_str().unwrap()]).code(0);
+        }
+    }
 }
 
 #[test]

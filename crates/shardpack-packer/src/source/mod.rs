@@ -40,7 +40,7 @@ use crate::{
     ledger::Unpacked,
     listing::Listing,
     monitor::{Monitor, Silent},
-    source::options::{Options, Splits},
+    source::options::{Extensions, Options, Splits},
     sys,
 };
 
@@ -134,6 +134,8 @@ pub struct Found {
     pub carried: BTreeMap<String, u64>,
     /// Kinds of the images that were looked into on the way, if any were.
     pub kinds: BTreeMap<Kind, u64>,
+    /// What fields of records are, as far as it decides what single values of them become.
+    pub extensions: Extensions,
     /// What a person should know.
     pub notes: Vec<String>,
     /// What was found, where this is what a recipe has made of it.

@@ -1,5 +1,7 @@
 //! Options of a walk: splits, what is left out, and which components go along.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use shardpack_format::{component::Component, splits};
 
 /// Names of folders that are taken for splits.
@@ -55,6 +57,10 @@ impl Components {
     }
 }
 
+/// Of fields, by what they are called as components, the extensions of those of their values that are no single ones: what single ones
+/// beside them become.
+pub type Extensions = BTreeMap<String, BTreeSet<&'static str>>;
+
 /// How a source is walked.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -74,6 +80,8 @@ pub struct Options {
     pub components: Components,
     /// Leave out what the source tells of samples beside that, and what a sealed dataset has of its own.
     pub no_text: bool,
+    /// What is known of fields from other sources of the same dataset.
+    pub extensions: Extensions,
     /// What it tells begins with class, label and path.
     pub meta: bool,
     /// Which files of a tree are payloads, by extension or pattern; images, if there are none.

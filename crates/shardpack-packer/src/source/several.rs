@@ -2,7 +2,10 @@
 //!
 //! Each is listed and read as it would be alone; only the numbers of its classes are those of all.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use shardpack_format::{
     Error, Result,
@@ -87,18 +90,14 @@ impl Several {
                 return Err(Error::usage("--splits NAMES and --split: each source is a split already"));
             }
         };
-        let options = Options { splits, ..options.clone() };
-        let mut all = Vec::with_capacity(self.parts.len());
-        for Part { split, origin } in &self.parts {
-            let found = origin.discover(&options, monitor)?;
-            let own: Vec<_> = found.iter().filter_map(|one| one.split.clone()).collect();
-            if let Some(first) = own.first() {
-                return Err(Error::usage(format!("split {split} has splits of its own: {}", own.join(", ")))
-                    .in_file(origin.path())
-                    .help(format!("give the folder of one, as {first}; --splits none takes all as one")));
+        let mut options = Options { splits, ..options.clone() };
+        let mut all = self.discover_parts(&options, monitor)?;
+        // A single value in one is a list in another.
+        if is_torn(&all) {
+            for (field, own) in all.iter().flat_map(|one| &one.extensions) {
+                options.extensions.entry(field.clone()).or_default().extend(own);
             }
-            let one = found.into_iter().next().unwrap_or_default();
-            all.push(Found { split: Some(split.clone()), ..one });
+            all = self.discover_parts(&options, monitor)?;
         }
         let lists: Vec<_> = all
             .iter()
@@ -127,6 +126,31 @@ impl Several {
         }
         Ok(all)
     }
+
+    /// What each of them is by itself.
+    fn discover_parts(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+        let mut all = Vec::with_capacity(self.parts.len());
+        for Part { split, origin } in &self.parts {
+            let found = origin.discover(options, monitor)?;
+            let own: Vec<_> = found.iter().filter_map(|one| one.split.clone()).collect();
+            if let Some(first) = own.first() {
+                return Err(Error::usage(format!("split {split} has splits of its own: {}", own.join(", ")))
+                    .in_file(origin.path())
+                    .help(format!("give the folder of one, as {first}; --splits none takes all as one")));
+            }
+            let one = found.into_iter().next().unwrap_or_default();
+            all.push(Found { split: Some(split.clone()), ..one });
+        }
+        Ok(all)
+    }
+}
+
+/// Whether what is one field, by its name without extension, is a component in one of them and another in the next.
+fn is_torn(all: &[Found]) -> bool {
+    let mut names = BTreeMap::<&str, &str>::new();
+    all.iter()
+        .flat_map(|one| one.listing.components().kinds.iter().chain(&one.payload))
+        .any(|kind| *names.entry(kind.column()).or_insert(kind.name()) != kind.name())
 }
 
 /// The components of all: a sample without one has none.

@@ -13,7 +13,7 @@ use std::{
 use rayon::prelude::*;
 use shardpack_format::{
     Error, ErrorKind, Result,
-    component::Component,
+    component::{Component, Kind},
     formats::{self, Format, foreign::Wanted},
     hash,
     index::{Index, RowRef},
@@ -50,8 +50,21 @@ pub(super) fn discover(
     let values = payload.clone().filter(|payload| payload.kind().is_some());
     let (components, meta, files) =
         choice.map(|choice| (choice.components, choice.json, choice.files)).unwrap_or_default();
+    // What other splits made of the fields of this one.
+    let extensions = payload.iter().chain(&components).filter_map(|one| {
+        let extension = match &one.kind()?.kind {
+            Kind::Bytes => "bin",
+            Kind::Text => "txt",
+            Kind::Json | Kind::Int | Kind::Float => "json",
+            // Single values are arrays without axes, too.
+            Kind::Array { shape: Some(shape), .. } if shape.is_empty() => return None,
+            Kind::Array { .. } => "npy",
+        };
+        Some((one.column().to_owned(), [extension].into()))
+    });
     let options = options::Options {
         splits,
+        extensions: extensions.collect(),
         threads: (2 * jobs).max(8),
         no_labels: datasets.iter().all(|dataset| dataset.manifest.classes.is_empty()),
         components: Components::Named(payload.into_iter().chain(components.iter().cloned()).collect()),

@@ -22,7 +22,7 @@ use crate::{
     component_table::{Cell, ComponentTable, Interner},
     source::{
         COMPONENT,
-        options::{Components, Options},
+        options::{Components, Extensions, Options},
         payload::is_text,
     },
 };
@@ -234,16 +234,23 @@ impl Taken {
     }
 }
 
-/// Extensions of values of fields, by the names of these, that are no single ones.
-fn extensions(scanned: &[Scanned]) -> HashMap<&str, BTreeSet<&'static str>> {
-    let mut extensions = HashMap::<&str, BTreeSet<&'static str>>::new();
+/// Extensions of values of fields that are no single ones, by what the fields are called as components; `known` are those of other sources.
+pub(super) fn extensions(scanned: &[Scanned], known: &Extensions) -> Extensions {
+    let mut own = BTreeMap::<&str, BTreeSet<&'static str>>::new();
     for Scanned { fields, .. } in scanned {
         for found in fields.found.iter().filter(|found| !fields.all[found.field as usize].is_single) {
             let form = fields.forms.forms().get(found.form as usize).map_or("", Form::extension);
-            extensions.entry(&fields.all[found.field as usize].name).or_default().insert(form);
+            own.entry(&fields.all[found.field as usize].name).or_default().insert(form);
         }
     }
+    let mut extensions = known.clone();
+    own.into_iter().for_each(|(name, own)| extensions.entry(column_of(name)).or_default().extend(own));
     extensions
+}
+
+/// What a field is called as a component, without what an extension says of it.
+fn column_of(field: &str) -> String {
+    Component::field(field).map_or_else(|_| field.to_owned(), |one| one.name().to_owned())
 }
 
 /// What a field is.
@@ -295,7 +302,7 @@ pub(super) fn settle(scanned: &[Scanned], options: &Options, label: Option<&str>
     }
     let (mut all, mut forms) = (Vec::<Candidate>::new(), Interner::default());
     let mut by_name = HashMap::<String, usize>::new();
-    let extensions = extensions(scanned);
+    let extensions = extensions(scanned, &options.extensions);
     // The component of each field of each file, where the field is it.
     let mut of_files: Vec<(Vec<Option<usize>>, OfFile)> = Vec::new();
     for Scanned { fields, .. } in scanned {
@@ -332,7 +339,7 @@ pub(super) fn settle(scanned: &[Scanned], options: &Options, label: Option<&str>
                 of_field.map(|(_, form)| (*form as usize, &fields.forms.forms()[*form as usize])).collect();
             let mut one = field.component.clone();
             if let Some((_, form)) = of_field.first().filter(|_| field.is_single) {
-                taken[number] = Taken::of(form, extensions.get(&*field.name), fields.are_beside);
+                taken[number] = Taken::of(form, extensions.get(&column_of(&field.name)), fields.are_beside);
                 match taken[number] {
                     Taken::Told => of_field.clear(),
                     taken => one = Component::value(&field.name, &taken.form(form)).unwrap_or(one),
