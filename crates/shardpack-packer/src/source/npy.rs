@@ -22,11 +22,16 @@ use crate::{
     monitor::{Monitor, Phase},
 };
 
-/// How often progress is told, in samples.
-const TELL: u64 = 256;
+/// How many heads are read at a time; progress is told after each.
+const HEADS: usize = 1 << 14;
 
-/// What the head of a file says: the array, if it is one, or why nobody can look.
-type Head = Result<Option<Form>, String>;
+/// What the heads of files say, by the number of the sample.
+struct Heads {
+    /// The number of the form, [`Forms::BYTES`] where it is no array; or why nobody can look.
+    of: Vec<Result<u32, String>>,
+    /// In the order in which they were met, which depends on where files lie.
+    forms: Interner,
+}
 
 /// Whether the samples of `found` are files of `source` called `.npy`, of which nothing is known but that.
 fn are_such(source: &Origin, found: &Found) -> bool {
@@ -45,21 +50,11 @@ pub(crate) fn settle(source: &Origin, found: &mut [Found], monitor: &dyn Monitor
         return Ok(());
     }
     let heads = found.iter().map(|found| look(source, found, monitor)).collect::<Result<Vec<_>>>()?;
-    let (mut kind, mut files, mut samples) = (None::<Type>, 0u64, 0u64);
-    for head in heads.iter().flatten().flatten() {
-        samples += 1;
-        match head {
-            None => files += 1,
-            Some(form) => {
-                let of = Type::of(form);
-                // All are arrays, so they join.
-                kind = match kind.take() {
-                    None => Some(of),
-                    Some(kind) => kind.join(of),
-                };
-            }
-        }
-    }
+    // All are arrays, so they join.
+    let types = heads.iter().flat_map(|heads| heads.forms.forms()).map(Type::of);
+    let kind = types.map(Some).reduce(|all, one| all?.join(one?)).flatten();
+    let all = || heads.iter().flat_map(|heads| &heads.of).flatten();
+    let (files, samples) = (all().filter(|form| **form == Forms::BYTES).count(), all().count());
     let Some(kind) = kind else { return Ok(()) };
     let name = Kind::Npy.extension();
     let note = match files {
@@ -95,37 +90,40 @@ pub(crate) fn take(source: &Origin, found: &mut [Found], payload: &Component, mo
 }
 
 /// What the heads of all samples say; read in the order in which files lie.
-fn look(source: &Origin, found: &Found, monitor: &dyn Monitor) -> Result<Vec<Head>> {
+fn look(source: &Origin, found: &Found, monitor: &dyn Monitor) -> Result<Heads> {
     let listing: &Listing = &found.listing;
     monitor.begin(Phase::Walking, listing.len(), 0);
     let reader = source.open(found.split.as_deref(), listing, None, monitor)?;
     let mut numbers: Vec<u64> = (0..listing.len()).collect();
     numbers.sort_unstable_by_key(|number| listing.entry(*number).place);
     let head = |number: &u64| {
-        if number.is_multiple_of(TELL) {
-            monitor.go_on()?;
-            monitor.advance(TELL.min(listing.len() - number), 0);
-        }
         let mut first = [0; npy::PLAIN_HEAD_BYTES];
         match reader.peek(*number, &mut first, true) {
             Ok(read) => {
                 let first = &first[..read.unwrap_or(0)];
-                Ok((*number, Ok(Form::of_npy(first, listing.entry(*number).bytes.into()))))
+                Ok(Ok(Form::of_npy(first, listing.entry(*number).bytes.into())))
             }
-            Err(ReadError::Refused(Refusal(why))) => Ok((*number, Err(why))),
+            Err(ReadError::Refused(Refusal(why))) => Ok(Err(why)),
             Err(ReadError::Fatal(error)) => Err(error),
         }
     };
-    let mut heads = numbers.par_iter().map(head).collect::<Result<Vec<_>>>()?;
-    heads.sort_unstable_by_key(|(number, _)| *number);
-    Ok(heads.into_iter().map(|(_, head)| head).collect())
+    let mut heads = Heads { of: vec![Ok(Forms::BYTES); numbers.len()], forms: Interner::default() };
+    for numbers in numbers.chunks(HEADS) {
+        monitor.go_on()?;
+        let read = numbers.par_iter().map(head).collect::<Result<Vec<_>>>()?;
+        for (number, head) in numbers.iter().zip(read) {
+            heads.of[*number as usize] = head.map(|form| form.map_or(Forms::BYTES, |form| heads.forms.number(&form)));
+        }
+        monitor.advance(numbers.len() as u64, 0);
+    }
+    Ok(heads)
 }
 
 /// Makes the samples of `found` values of `payload`, of which `heads` say the forms.
-fn put(found: &mut Found, payload: Component, heads: Vec<Head>) {
+fn put(found: &mut Found, payload: Component, heads: Heads) {
     let mut listing = Arc::clone(&found.listing);
     let mut path = Vec::new();
-    for (number, head) in (0..).zip(&heads) {
+    for (number, head) in (0..).zip(&heads.of) {
         if let Err(why) = head {
             listing.path(number, &mut path);
             let class = listing.class(number);
@@ -133,14 +131,14 @@ fn put(found: &mut Found, payload: Component, heads: Vec<Head>) {
             found.unpacked.push(Unpacked { path: path.clone(), class, fate: Fate::Skipped, reason });
         }
     }
-    if heads.iter().any(Result::is_err) {
+    if heads.of.iter().any(Result::is_err) {
         found.unpacked.sort_unstable_by(order);
-        listing = Arc::new(listing.chosen(&listing.classes, Some, |number| heads[number as usize].is_ok()));
+        listing = Arc::new(listing.chosen(&listing.classes, Some, |number| heads.of[number as usize].is_ok()));
     }
+    // Numbered in the order of the listing, which is the same wherever files lie. What is none any more is told when it is copied.
     let mut forms = Interner::default();
-    // What is none any more is told when it is copied.
-    let number = |form: Option<Form>| form.map_or(Forms::BYTES, |form| forms.number(&form));
-    let payload_forms = heads.into_iter().flatten().map(number).collect();
+    let number = |met: u32| heads.forms.forms().get(met as usize).map_or(Forms::BYTES, |form| forms.number(form));
+    let payload_forms = heads.of.into_iter().flatten().map(number).collect();
     let components = ComponentTable {
         payload: Some(payload.clone()),
         payload_forms,
