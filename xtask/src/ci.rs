@@ -27,7 +27,10 @@ pub fn test(mut arguments: Arguments) -> Result<()> {
     thread::scope(|scope| {
         let making = scope.spawn(|| self::pythons(full));
         let licences = scope.spawn(|| licences::check(full));
-        quick_steps(&mut steps)?;
+        steps.step("format", format)?;
+        if full {
+            steps.step("clippy", clippy)?;
+        }
         steps.step("build of the tests", || run(&mut cargo("test --workspace --no-run")))?;
         while !making.is_finished()
             && let Some((name, step)) = others.next()
@@ -52,15 +55,11 @@ type Step = (&'static str, Box<dyn FnOnce() -> Result<()>>);
 
 /// What asks no Python: it may be done before the tests or after them.
 fn others(full: bool, is_ci: bool, fuzz_seconds: u64) -> Vec<Step> {
-    // In the two programs, doc comments are what --help prints, which is no Markdown.
-    let libraries = "doc --workspace --no-deps --exclude shardpack --exclude xtask";
-    let mut others: Vec<Step> = vec![
-        ("docs/cli.md", Box::new(docs::check)),
-        ("doc", Box::new(|| run(cargo(libraries).env("RUSTDOCFLAGS", "-D warnings")))),
-    ];
+    let mut others: Vec<Step> = vec![("docs/cli.md", Box::new(docs::check))];
     if !full {
         println!(
-            "the feature turbo, a build for release, the minimum Rust version and fuzzing are done with --full only"
+            "clippy, rustdoc, the feature turbo, a build for release, the minimum Rust version and fuzzing are done with --full \
+             only; the first two by `cargo xtask check` too"
         );
         return others;
     }
@@ -71,7 +70,8 @@ fn others(full: bool, is_ci: bool, fuzz_seconds: u64) -> Vec<Step> {
         }
         Ok(path) => run(cargo("test --package shardpack-imaging --features turbo").env("PATH", path)),
     };
-    others.extend::<[Step; 4]>([
+    others.extend::<[Step; 5]>([
+        ("doc", Box::new(doc)),
         ("build --release", Box::new(|| run(&mut cargo("build --release --package shardpack")))),
         ("fuzz", Box::new(move || fuzz::all(fuzz_seconds, is_ci))),
         ("test of turbo", Box::new(turbo)),
@@ -111,20 +111,29 @@ fn pythons(full: bool) -> Result<Vec<(&'static str, PathBuf)>> {
     Ok(pythons)
 }
 
-/// Format and clippy.
+/// What needs no test to be run: format, clippy and rustdoc.
 pub fn check() -> Result<()> {
     let mut steps = Steps::default();
-    quick_steps(&mut steps)?;
+    steps.step("format", format)?;
+    steps.step("clippy", clippy)?;
+    steps.step("doc", doc)?;
     steps.finish();
     Ok(())
 }
 
-fn quick_steps(steps: &mut Steps) -> Result<()> {
-    steps.step("format", || {
-        run(&mut cargo("fmt --all --check"))?;
-        run(&mut cargo("fmt --all --check --manifest-path fuzz/Cargo.toml"))
-    })?;
-    steps.step("clippy", || run(&mut cargo("clippy --workspace --all-targets -- -D warnings")))
+fn format() -> Result<()> {
+    run(&mut cargo("fmt --all --check"))?;
+    run(&mut cargo("fmt --all --check --manifest-path fuzz/Cargo.toml"))
+}
+
+fn clippy() -> Result<()> {
+    run(&mut cargo("clippy --workspace --all-targets -- -D warnings"))
+}
+
+/// Those of the libraries: in the two programs, doc comments are what --help prints, which is no Markdown.
+fn doc() -> Result<()> {
+    let libraries = "doc --workspace --no-deps --exclude shardpack --exclude xtask";
+    run(cargo(libraries).env("RUSTDOCFLAGS", "-D warnings"))
 }
 
 /// Builds everything with the oldest Rust that Cargo.toml promises.

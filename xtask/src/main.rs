@@ -21,7 +21,7 @@ type Result<T, E = String> = std::result::Result<T, E>;
 
 const HELP: &str = "\
 cargo xtask test [--fuzz-seconds N] [--full]   all that a change has to pass; sets up what it needs
-cargo xtask check                              the quick part: format and clippy
+cargo xtask check                              what runs no test: format, clippy and rustdoc
 cargo xtask fuzz [TARGET] [--seconds N]        fuzz one target or all of them
 cargo xtask fuzz TARGET --replay FILE          run one input
 cargo xtask bench [--quick] [--small K] [ROW…] measure; no ROW: all of them

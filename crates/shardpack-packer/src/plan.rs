@@ -445,9 +445,12 @@ impl Plan {
                 }
             }
         }
+        // There are few forms, and many samples of each.
+        let forms: Vec<_> = components.forms.iter().map(ToString::to_string).collect();
+        let plain = components.form(Forms::BYTES).to_string();
         let of_cells = components.cells.iter().map(|cell| cell.form);
         for form in components.payload_forms.iter().copied().chain(of_cells).filter(|form| *form != Forms::BYTES) {
-            text(components.form(form).to_string().as_bytes());
+            text(forms.get(form as usize).unwrap_or(&plain).as_bytes());
         }
         for entry in unpacked {
             text(&entry.path);
