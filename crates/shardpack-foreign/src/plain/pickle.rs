@@ -12,10 +12,16 @@
 
 mod build;
 mod global;
+mod template;
 mod tensor;
 mod text;
 
-use std::{cell::Cell, mem, ops::Range, sync::Arc};
+use std::{
+    cell::{Cell, RefCell},
+    mem,
+    ops::Range,
+    sync::Arc,
+};
 
 use self::global::Global;
 use super::{Array, MAX_DEPTH, Part, Room, Value, cursor::Cursor, dtype::Dtype, too_deep};
@@ -32,9 +38,11 @@ const KEPT_BYTES: usize = 64 << 10;
 enum Slot {
     None,
     Bool(bool),
-    Int(i64),
+    /// With the place of its operand behind an opcode of one byte; 0 if it has none.
+    Int(i64, u32),
     Huge,
-    Float(f64),
+    /// Likewise.
+    Float(f64, u32),
     Text(u32, u32),
     Bytes(u32, u32),
     Global(Global),
@@ -67,6 +75,8 @@ struct Machine<'b> {
     is_storage: bool,
     /// The storage that such an id told of: the type of its items, and how many they should be.
     storage: Option<(Dtype, i64)>,
+    /// Whether anything in it is made of storage.
+    has_storage: bool,
 }
 
 /// What a machine works with; emptied, the next one allocates less.
@@ -83,6 +93,9 @@ struct Memory {
     items: Vec<Slot>,
     /// Room for what is taken from the stack.
     taken: Vec<Slot>,
+    /// Where numbers and bytes lie, from and to, that decided what is made: all that is looked at and may be of [`Slot::Int`],
+    /// [`Slot::Float`] or [`Slot::Bytes`].
+    looked: RefCell<Vec<(u32, u32)>>,
 }
 
 thread_local! {
@@ -98,6 +111,14 @@ pub fn pickle(bytes: &[u8]) -> Result<Value, String> {
     if u32::try_from(bytes.len()).is_err() {
         return Err("a pickle of 4 GiB or more".to_owned());
     }
+    match template::known(bytes) {
+        Some(value) => Ok(value),
+        None => interpreted(bytes),
+    }
+}
+
+/// The same without a look at other pickles.
+fn interpreted(bytes: &[u8]) -> Result<Value, String> {
     let mut machine = Machine::new(bytes);
     let is_long = bytes.len() > KEPT_BYTES;
     let value = machine.run().map_err(|what| format!("pickle, {what}")).and_then(|root| {
@@ -105,7 +126,9 @@ pub fn pickle(bytes: &[u8]) -> Result<Value, String> {
             // What is written out takes as much room again.
             (machine.memory.stack, machine.memory.memo) = (Vec::new(), Vec::new());
         }
-        machine.value(root).map_err(|what| format!("pickle: {what}"))
+        let value = machine.value(root).map_err(|what| format!("pickle: {what}"))?;
+        template::keep(&machine, root, &value);
+        Ok(value)
     });
     if !is_long {
         machine.keep_memory();
@@ -116,7 +139,7 @@ pub fn pickle(bytes: &[u8]) -> Result<Value, String> {
 impl<'b> Machine<'b> {
     fn new(bytes: &'b [u8]) -> Self {
         let (cursor, room) = (Cursor::new(bytes), Room::of(bytes));
-        Self { cursor, room, memory: MEMORY.take(), is_storage: false, storage: None }
+        Self { cursor, room, memory: MEMORY.take(), is_storage: false, storage: None, has_storage: false }
     }
 
     /// Keeps the memory for the next machine, empty.
@@ -129,6 +152,7 @@ impl<'b> Machine<'b> {
         memory.depths.clear();
         memory.items.clear();
         memory.taken.clear();
+        memory.looked.get_mut().clear();
         MEMORY.set(memory);
     }
 
@@ -179,12 +203,12 @@ impl<'b> Machine<'b> {
                 self.push(number)?;
             }
             b'J' => {
-                let number = i32::from_le_bytes(self.cursor.array()?);
-                self.push(Slot::Int(number.into()))?;
+                let (place, number) = (self.cursor.at as u32, i32::from_le_bytes(self.cursor.array()?));
+                self.push(Slot::Int(number.into(), place))?;
             }
             b'K' | b'M' => {
-                let number = self.length(opcode)?.cast_signed();
-                self.push(Slot::Int(number))?;
+                let (place, number) = (self.cursor.at as u32, self.length(opcode)?.cast_signed());
+                self.push(Slot::Int(number, place))?;
             }
             b'L' => {
                 let line = self.cursor.line()?;
@@ -197,11 +221,11 @@ impl<'b> Machine<'b> {
             }
             b'F' => {
                 let number = text::float(self.cursor.line()?)?;
-                self.push(Slot::Float(number))?;
+                self.push(Slot::Float(number, 0))?;
             }
             b'G' => {
-                let number = f64::from_be_bytes(self.cursor.array()?);
-                self.push(Slot::Float(number))?;
+                let (place, number) = (self.cursor.at as u32, f64::from_be_bytes(self.cursor.array()?));
+                self.push(Slot::Float(number, place))?;
             }
 
             // BINBYTES …, BYTEARRAY8; BINSTRING: what Python 2 calls a string is bytes.
@@ -318,6 +342,8 @@ impl<'b> Machine<'b> {
                 };
                 let input = self.cursor.bytes;
                 self.room.work(name.len().saturating_add(module.len()))?;
+                self.look(&name);
+                self.look(&module);
                 let global = Global::of(&module.read(input), &name.read(input))?;
                 self.push(Slot::Global(global))?;
             }
@@ -413,6 +439,19 @@ impl<'b> Machine<'b> {
         *known = depth.max(*known);
         self.memory.taken = items;
         Ok(())
+    }
+
+    /// Notes that what is made depends on these bytes.
+    fn look(&self, part: &Part) {
+        if let Part::Plain(range) = part {
+            // Below 4 GiB, as the whole pickle is.
+            self.memory.looked.borrow_mut().push((range.start as u32, range.end as u32));
+        }
+    }
+
+    /// Notes that what is made depends on the number whose operand lies at `place`.
+    fn look_at(&self, place: u32) {
+        self.memory.looked.borrow_mut().push((place, place + 1));
     }
 
     fn object(&self, number: u32) -> &Object {

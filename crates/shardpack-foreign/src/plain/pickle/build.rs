@@ -4,7 +4,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use super::{
     super::{
-        by,
+        Array, by,
         dtype::{MAX_AXES, Number},
         made,
     },
@@ -32,13 +32,13 @@ impl Machine<'_> {
                 self.scalar(dtype, item)
             }
             (Global::FromBuffer, &[data, dtype, shape, order]) => {
-                let (Some(dtype), Some(data)) = (self.dtype(dtype), self.bytes(data)) else { return wrong() };
+                let (Some(dtype), Some(_)) = (self.dtype(dtype), self.bytes(data)) else { return wrong() };
                 let is_fortran = match self.name(order).as_deref() {
                     Some(b"C") => false,
                     Some(b"F") => true,
                     _ => return wrong(),
                 };
-                let array = dtype.array(self.shape(shape)?, is_fortran, data)?;
+                let array = self.array(dtype, shape, is_fortran, data)?;
                 self.push_object(Object::Array(Arc::new(array)), 0)
             }
             (Global::Encode, &[text, codec]) | (Global::Bytearray, &[text, codec]) => {
@@ -78,7 +78,7 @@ impl Machine<'_> {
         let Slot::Object(number) = object else { return Err("a state for what has none".to_owned()) };
         let state = self.tuple(state).ok_or("a state that is no tuple")?;
         let built = match (self.object(number), state) {
-            (Object::Dtype(dtype), &[Slot::Int(_), order, subtype, names, fields, ..]) => {
+            (Object::Dtype(dtype), &[Slot::Int(..), order, subtype, names, fields, ..]) => {
                 if !matches!((subtype, names, fields), (Slot::None, Slot::None, Slot::None)) {
                     return Err("an array of structures, which are no numbers".to_owned());
                 }
@@ -87,23 +87,35 @@ impl Machine<'_> {
                     _ => return Err("an order of bytes that is unknown".to_owned()),
                 }
             }
-            (Object::Unfilled, &[Slot::Int(_), shape, dtype, is_fortran, data]) => {
+            (Object::Unfilled, &[Slot::Int(..), shape, dtype, is_fortran, data]) => {
                 let dtype = self.dtype(dtype).ok_or("an array without a type")?;
                 let is_fortran = match is_fortran {
                     Slot::Bool(yes) => yes,
-                    Slot::Int(number) => number != 0,
+                    Slot::Int(number, place) => {
+                        self.look_at(place);
+                        number != 0
+                    }
                     _ => return Err("an array of no order".to_owned()),
                 };
                 if dtype.is_objects() {
                     return self.fill(number, shape, is_fortran, data);
                 }
-                let data = self.bytes(data).ok_or("an array whose items are no bytes")?;
-                Object::Array(Arc::new(dtype.array(self.shape(shape)?, is_fortran, data)?))
+                Object::Array(Arc::new(self.array(dtype, shape, is_fortran, data)?))
             }
             _ => return Err("a state for what has none".to_owned()),
         };
         self.memory.objects[number as usize] = built;
         Ok(())
+    }
+
+    /// An array whose items are the bytes of `data`.
+    fn array(&self, dtype: Dtype, shape: Slot, is_fortran: bool, data: Slot) -> Result<Array, String> {
+        let items = self.bytes(data).ok_or("an array whose items are no bytes")?;
+        if self.is_text(data) {
+            // What is no UTF-8 would not have come so far.
+            self.look(&items);
+        }
+        dtype.array(self.shape(shape)?, is_fortran, items)
     }
 
     /// Makes the object `number` the list of an array's values, or of its rows.
@@ -138,6 +150,7 @@ impl Machine<'_> {
             return Err(format!("a number of {dtype} has {} bytes", item.len()));
         }
         self.room.work(item.len())?;
+        self.look(&item);
         let bytes = item.read(self.cursor.bytes);
         if dtype.is_bytes() {
             let bytes = Arc::from(&*bytes);
@@ -153,8 +166,8 @@ impl Machine<'_> {
         // What Python has a type for is of that type.
         let number = match dtype.number(&bytes).filter(|_| dtype.is_of_python()) {
             Some(Number::Bool(yes)) => Slot::Bool(yes),
-            Some(Number::Int(number)) => Slot::Int(number),
-            Some(Number::Float(number)) => Slot::Float(number),
+            Some(Number::Int(number)) => Slot::Int(number, 0),
+            Some(Number::Float(number)) => Slot::Float(number, 0),
             Some(Number::Huge) | None => {
                 let array = dtype.array(Vec::new(), false, item)?;
                 return self.push_object(Object::Array(Arc::new(array)), 0);
@@ -213,6 +226,7 @@ impl Machine<'_> {
     pub(super) fn name(&self, slot: Slot) -> Option<Cow<'_, [u8]>> {
         if let Slot::Text(start, end) | Slot::Bytes(start, end) = slot {
             let name = self.cursor.bytes.get(start as usize..end as usize)?;
+            self.look(&Part::Plain(start as usize..end as usize));
             return (name.len() <= MAX_NAME_BYTES).then_some(Cow::Borrowed(name));
         }
         let part = self.bytes(slot).filter(|part| part.len() <= MAX_NAME_BYTES)?;
@@ -235,7 +249,10 @@ impl Machine<'_> {
             return Err(format!("an array of {} axes", axes.len()));
         }
         let axis = |axis: &Slot| match axis {
-            Slot::Int(axis) => u64::try_from(*axis).map_err(|_| format!("an axis of length {axis}")),
+            Slot::Int(axis, place) => {
+                self.look_at(*place);
+                u64::try_from(*axis).map_err(|_| format!("an axis of length {axis}"))
+            }
             _ => Err("a shape that is not of sizes".to_owned()),
         };
         axes.iter().map(axis).collect()
@@ -273,9 +290,9 @@ impl Machine<'_> {
         let number = match slot {
             Slot::None => return Ok(Value::None),
             Slot::Bool(yes) => return Ok(Value::Bool(yes)),
-            Slot::Int(number) => return Ok(Value::Int(number)),
+            Slot::Int(number, _) => return Ok(Value::Int(number)),
             Slot::Huge => return Ok(Value::Huge),
-            Slot::Float(number) => return Ok(Value::Float(number)),
+            Slot::Float(number, _) => return Ok(Value::Float(number)),
             Slot::Text(start, end) => return Ok(Value::Text(Part::Plain(start as usize..end as usize))),
             Slot::Bytes(start, end) => return Ok(Value::Bytes(Part::Plain(start as usize..end as usize))),
             Slot::Global(global) => return Err(format!("{global} itself is no plain data")),

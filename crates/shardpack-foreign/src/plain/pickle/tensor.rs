@@ -38,6 +38,7 @@ pub(super) fn storage_dtype(name: &[u8]) -> Option<&'static str> {
 impl Machine<'_> {
     /// A storage, from the bytes that it was saved to.
     pub(super) fn load_storage(&mut self, saved: Slot) -> Result<(), String> {
+        self.has_storage = true;
         if self.is_storage {
             return Err("a storage within a storage".to_owned());
         }
@@ -57,7 +58,7 @@ impl Machine<'_> {
     pub(super) fn storage_id(&mut self) -> Result<(), String> {
         let id = self.pop()?;
         let id = match self.tuple(id) {
-            Some(&[word, Slot::Global(Global::Storage(dtype)), _, _, Slot::Int(count), Slot::None])
+            Some(&[word, Slot::Global(Global::Storage(dtype)), _, _, Slot::Int(count, _), Slot::None])
                 if self.name(word).as_deref() == Some(b"storage") =>
             {
                 Some((dtype, count))
@@ -71,8 +72,9 @@ impl Machine<'_> {
 
     /// A tensor, of its storage and where its items lie in that.
     pub(super) fn rebuild_tensor(&mut self, arguments: [Slot; 4]) -> Result<(), String> {
+        self.has_storage = true;
         let wrong = || "a tensor without storage, offset, size and stride".to_owned();
-        let [Slot::Object(storage), Slot::Int(offset), size, stride] = arguments else { return Err(wrong()) };
+        let [Slot::Object(storage), Slot::Int(offset, _), size, stride] = arguments else { return Err(wrong()) };
         let Object::Array(storage) = self.object(storage) else { return Err(wrong()) };
         let (storage, shape, strides) = (Arc::clone(storage), self.shape(size)?, self.shape(stride)?);
         let (Ok(offset), &[held]) = (u64::try_from(offset), &storage.shape[..]) else { return Err(wrong()) };

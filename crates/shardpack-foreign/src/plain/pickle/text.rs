@@ -10,7 +10,7 @@ pub(super) fn int(line: &[u8]) -> Result<Slot, String> {
     }
     // What has only digits and cannot be read is too large.
     let number = str::from_utf8(line).ok().and_then(|line| line.parse().ok());
-    Ok(number.map_or(Slot::Huge, Slot::Int))
+    Ok(number.map_or(Slot::Huge, |number| Slot::Int(number, 0)))
 }
 
 /// The number of something, from 0.
@@ -32,7 +32,7 @@ pub(super) fn long(bytes: &[u8]) -> Slot {
     low[..head.len()].copy_from_slice(head);
     let number = i64::from_le_bytes(low);
     let is_whole = tail.iter().all(|byte| *byte == fill) && (number < 0) == (fill == 0xff);
-    if is_whole { Slot::Int(number) } else { Slot::Huge }
+    if is_whole { Slot::Int(number, 0) } else { Slot::Huge }
 }
 
 /// A string of Python 2 as it is typed there.
@@ -100,7 +100,7 @@ mod tests {
 
     fn shown(slot: Slot) -> Option<i64> {
         match slot {
-            Slot::Int(number) => Some(number),
+            Slot::Int(number, _) => Some(number),
             _ => None,
         }
     }
