@@ -130,7 +130,7 @@ pub fn write(summary: &Summary, rows: &[Row]) -> Result<Vec<u8>> {
 /// The bytes of an index of the rows of all `parts` of a shard, in order; offsets of each part count from the one that it has here.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn write_parts(summary: &Summary, parts: &[(u64, Rows)]) -> Result<Vec<u8>> {
     let components = summary.components.len();
     if components > MAX_COMPONENTS || summary.components.iter().any(|name| name.len() > 255) {
