@@ -129,9 +129,12 @@ fn read_rows(
     let mut beyond = None;
     for number in 0..shard.len() {
         let row = shard.row(number)?;
-        match choice.payload {
+        match &choice.payload {
             None => facts.images.add(&row.image, extension),
-            Some(_) => facts.images.add_other(&choice.kind_of(&row.image, row.path), &row.image, extension),
+            Some(payload) => {
+                let kind = choice.kind_of(&row.image, row.path);
+                facts.images.add_other(&kind, payload, &row.image, extension);
+            }
         }
         facts.payload_bytes += u64::from(row.content_bytes(0).unwrap_or(0));
         for (component, (samples, bytes)) in facts.components.iter_mut().enumerate() {

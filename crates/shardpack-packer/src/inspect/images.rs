@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use shardpack_format::image_header::{Header, Kind, Mode};
+use shardpack_format::{
+    component::Component,
+    image_header::{Header, Kind, Mode},
+};
 
 use super::histogram::{Histogram, Spread};
 
@@ -56,12 +59,12 @@ impl Counter {
     }
 
     /// Counts a sample that is no image, but of this kind.
-    pub fn add_other(&mut self, kind: &str, image: &Header, extension: Option<&str>) {
+    pub fn add_other(&mut self, kind: &str, payload: &Component, image: &Header, extension: Option<&str>) {
         match self.others.get_mut(kind) {
             Some(samples) => *samples += 1,
             None => drop(self.others.insert(kind.to_owned(), 1)),
         }
-        self.strays += u64::from(is_stray_payload(image.kind, extension));
+        self.strays += u64::from(is_stray_payload(payload, image.kind, extension));
     }
 
     /// Counts all that `other` has counted.
@@ -100,10 +103,10 @@ pub fn is_stray(kind: Kind, extension: Option<&str>) -> bool {
     extension.is_some_and(|extension| Kind::of_extension(extension) != Some(kind) && extension != kind.extension())
 }
 
-/// Whether the payload of samples that are no images is not what the extension of its component says: only arrays are looked
-/// at.
-pub fn is_stray_payload(kind: Kind, extension: Option<&str>) -> bool {
-    extension == Some(Kind::Npy.extension()) && kind != Kind::Npy
+/// Whether the payload of samples that are no images is not what the extension of its component says. Only files that are called arrays
+/// are looked at: values were held against their forms when they were read, and most formats store them without a head.
+pub fn is_stray_payload(payload: &Component, kind: Kind, extension: Option<&str>) -> bool {
+    payload.kind().is_none() && extension == Some(Kind::Npy.extension()) && kind != Kind::Npy
 }
 
 /// The kind that a person names: `jpeg`, or an extension of it.

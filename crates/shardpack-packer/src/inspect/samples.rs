@@ -204,9 +204,9 @@ impl Walk<'_> {
                     break;
                 }
             };
-            let is_stray = || match choice.payload {
+            let is_stray = || match &choice.payload {
                 None => is_stray(row.image.kind, extension),
-                Some(_) => is_stray_payload(row.image.kind, extension),
+                Some(payload) => is_stray_payload(payload, row.image.kind, extension),
             };
             if class.takes(row.label, None) && self.wants(&row.image, is_stray) {
                 self.tell(&of_row(view, &choice, shard, shard.samples().start + number, &row))?;

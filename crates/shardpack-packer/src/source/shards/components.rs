@@ -176,6 +176,8 @@ pub(super) struct Settled {
     pub payload: Option<Component>,
     /// The forms of all.
     pub forms: Arc<Vec<Form>>,
+    /// What is known of fields, for other sources of the same dataset.
+    pub extensions: Extensions,
     /// What a person should know.
     pub notes: Vec<String>,
     files: Vec<OfFile>,
@@ -235,7 +237,7 @@ impl Taken {
 }
 
 /// Extensions of values of fields that are no single ones, by what the fields are called as components; `known` are those of other sources.
-pub(super) fn extensions(scanned: &[Scanned], known: &Extensions) -> Extensions {
+fn extensions(scanned: &[Scanned], known: &Extensions) -> Extensions {
     let mut own = BTreeMap::<&str, BTreeSet<&'static str>>::new();
     for Scanned { fields, .. } in scanned {
         for found in fields.found.iter().filter(|found| !fields.all[found.field as usize].is_single) {
@@ -458,6 +460,7 @@ pub(super) fn settle(scanned: &[Scanned], options: &Options, label: Option<&str>
         }),
         kinds: chosen.into_iter().map(|(_, one)| one).collect(),
         forms: forms.finish(),
+        extensions,
     })
 }
 

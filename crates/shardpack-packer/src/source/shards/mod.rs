@@ -231,13 +231,12 @@ impl Shards {
         let is_asked = matches!(options.components, Components::Named(_));
         let settled = components::settle(&scanned, options, label.as_deref())
             .map_err(|error| error.in_file(&self.files[0].shard.path))?;
-        let extensions = components::extensions(&scanned, &options.extensions);
         let mut scanned: Vec<Option<Scanned>> = scanned.into_iter().map(Some).collect();
         let mut found = Vec::new();
         let mut lost = self.lost.iter();
         for split in self.splits() {
             let payload = settled.payload.clone();
-            let extensions = extensions.clone();
+            let extensions = settled.extensions.clone();
             let mut one = Found { split, payload, extensions, is_numbered: classes.is_numbered, ..Found::default() };
             // Of which split it is, nobody can say: all are told of the first.
             one.unpacked.extend(lost.by_ref().map(|(path, reason)| Unpacked {
