@@ -21,8 +21,8 @@ pub struct Permutation {
     keys: [u64; ROUNDS],
 }
 
-/// SplitMix64's output function. Source: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014.
-fn mix(mut z: u64) -> u64 {
+/// SplitMix64's output function: a bijection whose output looks random. Source: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014.
+pub fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)

@@ -1,0 +1,372 @@
+//! One epoch: a bijection between positions and samples, and the segments that each lane goes through.
+//!
+//! Holds at all times: every sample has one position and every position one sample; lanes differ by at most one sample in
+//! length; a segment is consecutive samples of one run, and no two segments share a sample, so each byte is read once. What
+//! is kept beside the layout is 24 bytes a shard.
+
+use std::ops::Range;
+
+use shardpack_format::{
+    Result,
+    permutation::{Permutation, mix},
+};
+
+use super::{
+    GOLDEN, Layout, Options, Shuffle,
+    layout::{Run, Runs},
+};
+
+/// The key of an epoch, from which all of its random choices follow.
+pub(super) fn epoch_key(seed: u64, epoch: u64) -> u64 {
+    mix(mix(seed.wrapping_add(GOLDEN)).wrapping_add(epoch.wrapping_add(1).wrapping_mul(GOLDEN)))
+}
+
+/// The order of one epoch.
+#[derive(Clone, Debug)]
+pub struct Epoch {
+    layout: Layout,
+    runs: Runs,
+    /// Which run stands in a slot; `None` for the order in which they are stored.
+    slots: Option<Permutation>,
+    key: u64,
+    lanes: u64,
+    /// Slots of runs that are shorter than the others, ascending.
+    short: Box<[Short]>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Short {
+    slot: u64,
+    /// Where it ends in the sequence.
+    end: u64,
+    /// By how much it and all before it are shorter.
+    missing: u64,
+}
+
+impl Epoch {
+    /// The order of epoch `epoch`.
+    ///
+    /// # Errors
+    /// When an option is out of range.
+    pub fn new(layout: &Layout, options: &Options, epoch: u64) -> Result<Self> {
+        options.check()?;
+        let run_samples = match options.shuffle {
+            Shuffle::Full => 1,
+            // More than all samples are no more than all, and keep every product below small.
+            _ => options.run_blocks.saturating_mul(layout.block_samples()).min(layout.samples().max(1)),
+        };
+        let runs = Runs::new(layout, run_samples);
+        let key = epoch_key(options.seed, epoch);
+        let slots = (options.shuffle != Shuffle::None).then(|| Permutation::new(runs.len(), key));
+        let slot_of = |run: u64| slots.as_ref().map_or(run, |slots| slots.position_of(run));
+        let mut short: Vec<_> =
+            runs.short(layout).map(|(run, missing)| Short { slot: slot_of(run), end: 0, missing }).collect();
+        short.sort_unstable_by_key(|short| short.slot);
+        let mut missing = 0;
+        for short in &mut short {
+            missing += short.missing;
+            short.missing = missing;
+            // Exact modulo 2^64, and less than the number of samples.
+            short.end = (short.slot + 1).wrapping_mul(run_samples).wrapping_sub(missing);
+        }
+        let lanes = if options.shuffle == Shuffle::Lanes { options.lanes } else { 1 };
+        Ok(Self { layout: layout.clone(), runs, slots, key, lanes, short: short.into() })
+    }
+
+    /// Number of positions: that of samples.
+    pub fn len(&self) -> u64 {
+        self.layout.samples()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Number of lanes.
+    pub fn lanes(&self) -> u64 {
+        self.lanes
+    }
+
+    /// Samples of a run, but for the last of each shard.
+    pub fn run_samples(&self) -> u64 {
+        self.runs.samples()
+    }
+
+    /// The layout that it is of.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The number of the sample at `position`, which is less than [`Epoch::len`].
+    pub fn sample_at(&self, position: u64) -> u64 {
+        let index = self.lane_start(position % self.lanes) + position / self.lanes;
+        let segment = self.segment(index);
+        segment.sample(index - segment.start)
+    }
+
+    /// The position of sample `number`, which is less than [`Epoch::len`].
+    pub fn position_of(&self, number: u64) -> u64 {
+        let run = self.runs.of_sample(&self.layout, number);
+        let slot = self.slots.as_ref().map_or(run, |slots| slots.position_of(run));
+        let start = self.slot_start(slot);
+        let segment = self.segment(start + (number - self.runs.run(&self.layout, run).samples.start));
+        let index = segment.start + segment.number_of(number);
+        let lane = self.lane_of(index);
+        (index - self.lane_start(lane)) * self.lanes + lane
+    }
+
+    /// Number of samples in `lane`.
+    pub fn lane_len(&self, lane: u64) -> u64 {
+        self.lane_start(lane + 1) - self.lane_start(lane)
+    }
+
+    /// The segments that `lane` goes through, from the one that holds its sample `from` on.
+    pub fn segments(&self, lane: u64, from: u64) -> Segments<'_> {
+        let start = self.lane_start(lane);
+        Segments { epoch: self, start, next: start.saturating_add(from), end: start + self.lane_len(lane) }
+    }
+
+    /// The segment that holds index `index` of the sequence; its start counts in the sequence.
+    fn segment(&self, index: u64) -> Segment {
+        let before = self.short.partition_point(|short| short.end <= index);
+        let missing = before.checked_sub(1).map_or(0, |last| self.short[last].missing);
+        // Below the number of runs.
+        let slot = ((u128::from(index) + u128::from(missing)) / u128::from(self.runs.samples())) as u64;
+        let run = self.slots.as_ref().map_or(slot, |slots| slots.sample_at(slot));
+        let Run { shard, samples } = self.runs.run(&self.layout, run);
+        let run_start = self.slot_start(slot);
+        let run_end = run_start + (samples.end - samples.start);
+        let lane = self.lane_of(index);
+        let (start, end) = (run_start.max(self.lane_start(lane)), run_end.min(self.lane_start(lane + 1)));
+        let first = samples.start + (start - run_start);
+        let samples = first..first + (end - start);
+        let order = (self.slots.is_some() && end - start > 1)
+            .then(|| Permutation::new(end - start, segment_key(self.key, first)));
+        Segment { shard, samples, start, order }
+    }
+
+    /// Where slot `slot` begins in the sequence.
+    fn slot_start(&self, slot: u64) -> u64 {
+        let before = self.short.partition_point(|short| short.slot < slot);
+        let missing = before.checked_sub(1).map_or(0, |last| self.short[last].missing);
+        // Exact modulo 2^64, and less than the number of samples.
+        slot.wrapping_mul(self.runs.samples()).wrapping_sub(missing)
+    }
+
+    /// Where lane `lane`, or the end, is in the sequence.
+    fn lane_start(&self, lane: u64) -> u64 {
+        let (each, more) = (self.len() / self.lanes, self.len() % self.lanes);
+        lane * each + lane.min(more)
+    }
+
+    fn lane_of(&self, index: u64) -> u64 {
+        let (each, more) = (self.len() / self.lanes, self.len() % self.lanes);
+        // At most the number of samples.
+        let in_longer = more * (each + 1);
+        if index < in_longer { index / (each + 1) } else { more + (index - in_longer) / each }
+    }
+}
+
+fn segment_key(epoch_key: u64, first: u64) -> u64 {
+    mix(mix(epoch_key).wrapping_add(first.wrapping_add(1).wrapping_mul(GOLDEN)))
+}
+
+/// Samples of one run that one lane goes through, one after the other.
+#[derive(Clone, Debug)]
+pub struct Segment {
+    /// The shard that they are in.
+    pub shard: usize,
+    /// Their numbers in the dataset.
+    pub samples: Range<u64>,
+    /// Which sample of the lane, from 0, is the first of them.
+    pub start: u64,
+    /// `None` for the order in which they are stored.
+    order: Option<Permutation>,
+}
+
+impl Segment {
+    /// Number of its samples, 1 at least.
+    #[expect(clippy::len_without_is_empty, reason = "it is never empty")]
+    pub fn len(&self) -> u64 {
+        self.samples.end - self.samples.start
+    }
+
+    /// The number in the dataset of its sample `number`, which is less than [`Segment::len`].
+    pub fn sample(&self, number: u64) -> u64 {
+        self.samples.start + self.order.as_ref().map_or(number, |order| order.sample_at(number))
+    }
+
+    fn number_of(&self, sample: u64) -> u64 {
+        let row = sample - self.samples.start;
+        self.order.as_ref().map_or(row, |order| order.position_of(row))
+    }
+}
+
+/// The segments of a lane.
+#[derive(Clone, Debug)]
+pub struct Segments<'e> {
+    epoch: &'e Epoch,
+    /// Of the lane, in the sequence.
+    start: u64,
+    next: u64,
+    end: u64,
+}
+
+impl Iterator for Segments<'_> {
+    type Item = Segment;
+
+    fn next(&mut self) -> Option<Segment> {
+        if self.next >= self.end {
+            return None;
+        }
+        let mut segment = self.epoch.segment(self.next);
+        self.next = segment.start + segment.len();
+        segment.start -= self.start;
+        Some(segment)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn epoch(shards: &[u64], block: u64, options: Options, number: u64) -> Epoch {
+        Epoch::new(&Layout::new(shards.iter().copied(), block).unwrap(), &options, number).unwrap()
+    }
+
+    /// The order as the page tells it: all runs in a list, laid end to end, cut, each piece of a run put in order.
+    fn twin(shards: &[u64], block: u64, options: &Options, number: u64) -> Vec<u64> {
+        let key = epoch_key(options.seed, number);
+        let total: u64 = shards.iter().sum();
+        let run = match options.shuffle {
+            Shuffle::Full => 1,
+            _ => (options.run_blocks * block).min(total.max(1)),
+        };
+        let mut runs = Vec::new();
+        let mut start = 0;
+        for samples in shards {
+            let all: Vec<u64> = (start..start + samples).collect();
+            runs.extend(all.chunks(run as usize).map(<[u64]>::to_vec));
+            start += samples;
+        }
+        let is_shuffled = options.shuffle != Shuffle::None;
+        let permutation = Permutation::new(runs.len() as u64, key);
+        let slots = (0..runs.len() as u64).map(|slot| if is_shuffled { permutation.sample_at(slot) } else { slot });
+        let sequence: Vec<(u64, u64)> = slots
+            .flat_map(|run| runs[run as usize].iter().map(move |sample| (run, *sample)).collect::<Vec<_>>())
+            .collect();
+        let lanes = if options.shuffle == Shuffle::Lanes { options.lanes as usize } else { 1 };
+        let (each, more) = (sequence.len() / lanes, sequence.len() % lanes);
+        let mut rest = &sequence[..];
+        let mut lane_samples = Vec::new();
+        for lane in 0..lanes {
+            let (here, after) = rest.split_at(each + usize::from(lane < more));
+            rest = after;
+            let mut samples = Vec::new();
+            for piece in here.chunk_by(|a, b| a.0 == b.0) {
+                let order = Permutation::new(piece.len() as u64, segment_key(key, piece[0].1));
+                samples.extend(
+                    (0..piece.len())
+                        .map(|at| piece[if is_shuffled { order.sample_at(at as u64) as usize } else { at }].1),
+                );
+            }
+            lane_samples.push(samples);
+        }
+        (0..sequence.len()).map(|position| lane_samples[position % lanes][position / lanes]).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_the_order_of_the_page_and_its_inverse(
+            shards in proptest::collection::vec(0u64..40, 0..8),
+            block in 1u64..6,
+            run_blocks in 1u64..5,
+            lanes in 1u64..20,
+            shuffle in 0usize..3,
+            seed: u64,
+            number in 0u64..3,
+        ) {
+            let options = Options { shuffle: Shuffle::ALL[shuffle], seed, lanes, run_blocks };
+            let epoch = epoch(&shards, block, options, number);
+            let expected = twin(&shards, block, &options, number);
+            prop_assert_eq!(epoch.len(), expected.len() as u64);
+            let found: Vec<_> = (0..epoch.len()).map(|position| epoch.sample_at(position)).collect();
+            prop_assert_eq!(&found, &expected);
+            let mut sorted = found.clone();
+            sorted.sort_unstable();
+            prop_assert_eq!(sorted, (0..epoch.len()).collect::<Vec<_>>());
+            for (position, sample) in found.iter().enumerate() {
+                prop_assert_eq!(epoch.position_of(*sample), position as u64);
+            }
+            // The lanes' segments are the same order, from any sample of a lane on.
+            for lane in 0..epoch.lanes() {
+                let all: Vec<_> = (0..epoch.lane_len(lane)).map(|at| found[(at * epoch.lanes() + lane) as usize]).collect();
+                for from in [0, 1, all.len() / 2, all.len()] {
+                    let mut next = None;
+                    for segment in epoch.segments(lane, from as u64) {
+                        prop_assert!(next.is_none_or(|next| next == segment.start));
+                        prop_assert!(next.is_some() || (segment.start..segment.start + segment.len()).contains(&(from as u64)));
+                        for at in 0..segment.len() {
+                            prop_assert_eq!(segment.sample(at), all[(segment.start + at) as usize]);
+                            prop_assert_eq!(epoch.layout().place(segment.sample(at)).0, segment.shard);
+                        }
+                        next = Some(segment.start + segment.len());
+                    }
+                    prop_assert_eq!(next.unwrap_or(all.len() as u64), all.len() as u64);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn stored_order_is_that_of_the_numbers_and_epochs_differ_otherwise() {
+        let shards = [30, 1, 29];
+        let order = |shuffle, seed, number| {
+            let epoch = epoch(&shards, 4, Options { shuffle, seed, lanes: 5, run_blocks: 2 }, number);
+            (0..epoch.len()).map(|position| epoch.sample_at(position)).collect::<Vec<_>>()
+        };
+        assert_eq!(order(Shuffle::None, 3, 9), (0..60).collect::<Vec<_>>());
+        for shuffle in [Shuffle::Lanes, Shuffle::Full] {
+            assert_ne!(order(shuffle, 0, 0), order(shuffle, 0, 1));
+            assert_ne!(order(shuffle, 0, 0), order(shuffle, 1, 0));
+        }
+        assert_ne!(order(Shuffle::Full, 0, 0), order(Shuffle::Lanes, 0, 0));
+    }
+
+    /// With as many lanes as samples in a batch, no batch has two samples of one run, but for runs that a lane's end cuts.
+    #[test]
+    fn a_batch_has_one_sample_of_each_lane() {
+        let options = Options { lanes: 48, run_blocks: 2, ..Options::default() };
+        let epoch = epoch(&[997; 40], 5, options, 3);
+        for position in (0..epoch.len() - 48).step_by(37) {
+            let lanes: std::collections::HashSet<_> = (position..position + 48).map(|at| at % 48).collect();
+            let samples: std::collections::HashSet<_> =
+                (position..position + 48).map(|at| epoch.sample_at(at)).collect();
+            assert_eq!((lanes.len(), samples.len()), (48, 48));
+        }
+    }
+
+    #[test]
+    fn numbers_near_the_limit_do_not_overflow() {
+        let huge = [u64::MAX - 1000, 0, 999];
+        for shuffle in Shuffle::ALL {
+            let options = Options { shuffle, seed: 1, lanes: 264, run_blocks: u64::MAX };
+            for block in [1, 1000, u64::MAX] {
+                let options = Options { run_blocks: if block == 1 { 7 } else { options.run_blocks }, ..options };
+                let epoch = epoch(&huge, block, options, u64::MAX);
+                for position in [0, 1, 263, 264, epoch.len() / 2, epoch.len() - 1] {
+                    assert_eq!(epoch.position_of(epoch.sample_at(position)), position, "{shuffle:?}, {block}");
+                }
+            }
+        }
+        for options in [Options { lanes: 0, ..Options::default() }, Options { run_blocks: 0, ..Options::default() }] {
+            assert!(Epoch::new(&Layout::new([1], 1).unwrap(), &options, 0).is_err());
+        }
+        let more_lanes = Options { lanes: u64::MAX, ..Options::default() };
+        let epoch = epoch(&[3], 1, more_lanes, 0);
+        assert_eq!((0..3).map(|at| epoch.position_of(epoch.sample_at(at))).collect::<Vec<_>>(), [0, 1, 2]);
+    }
+}

@@ -1,0 +1,32 @@
+//! The order of an epoch: which sample stands at a position, where a sample stands, and what each lane reads when.
+//!
+//! Pure: no files, threads, clock. Everything follows from the numbers of samples in the shards, the [`Options`] and the
+//! number of the epoch; nothing is kept that grows with the samples. `docs/order.md` specifies it with test vectors, so
+//! that it can be written in any language.
+//!
+//! ```
+//! use shardpack_loader::order::{Epoch, Layout, Options};
+//!
+//! let layout = Layout::new([1000, 990, 1010], 12)?;
+//! let options = Options { seed: 7, lanes: 8, ..Options::default() };
+//! let epoch = Epoch::new(&layout, &options, 0)?;
+//! assert_eq!(epoch.len(), 3000);
+//! let sample = epoch.sample_at(123);
+//! assert_eq!(epoch.position_of(sample), 123);
+//! # Ok::<(), shardpack_loader::Error>(())
+//! ```
+
+mod epoch;
+mod identity;
+mod layout;
+mod options;
+mod share;
+
+pub use epoch::{Epoch, Segment, Segments};
+pub use identity::{Identities, Sum};
+pub use layout::Layout;
+pub use options::{Options, Shuffle};
+pub use share::{Last, Share};
+
+/// SplitMix64's increment: 2^64 divided by the golden ratio.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;

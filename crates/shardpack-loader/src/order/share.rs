@@ -1,0 +1,239 @@
+//! What one of several ranks takes of an epoch: its batches, and the positions in them.
+//!
+//! Holds at all times: all ranks have the same number of batches; together they take every position once, but for what
+//! [`Last`] says of the end.
+
+use shardpack_format::{Error, Result};
+
+/// What becomes of the end of an epoch, where the samples do not fill the batches of all ranks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Last {
+    /// Every sample once: the last batch is shorter, and in it ranks may differ by one sample; one may be left with none.
+    #[default]
+    Short,
+    /// Only whole batches: what is left at the end is not seen in this epoch.
+    Drop,
+    /// All ranks get as many samples: the first of the epoch come again at its end, as PyTorch's `DistributedSampler` has
+    /// it. The last batch is shorter, and equally long everywhere.
+    Pad,
+}
+
+impl Last {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Short, Self::Drop, Self::Pad];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Short => "short",
+            Self::Drop => "drop",
+            Self::Pad => "pad",
+        }
+    }
+
+    /// The one with this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|last| last.name() == name)
+    }
+}
+
+/// The part of one rank: of the positions from `start` on every `world`-th, beginning with its own, `batch` at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    samples: u64,
+    start: u64,
+    rank: u64,
+    world: u64,
+    batch: u64,
+    last: Last,
+}
+
+impl Share {
+    /// What rank `rank` of `world` takes of an epoch of `samples`, of which `start` have been taken before.
+    ///
+    /// # Errors
+    /// When a number does not fit the others.
+    pub fn new(samples: u64, start: u64, (rank, world): (u64, u64), batch: u64, last: Last) -> Result<Self> {
+        let wrong = |what: String| Err(Error::usage(what));
+        if rank >= world {
+            return wrong(format!("rank {rank} of {world}: ranks count from 0"));
+        }
+        if batch == 0 {
+            return wrong("batches of 0 samples".to_owned());
+        }
+        if start > samples {
+            return wrong(format!("position {start} of an epoch of {samples}"));
+        }
+        if batch.checked_mul(world).is_none() {
+            return wrong(format!("{world} ranks of {batch} samples"));
+        }
+        Ok(Self { samples, start, rank, world, batch, last })
+    }
+
+    /// Samples that all ranks take at one step.
+    fn step(&self) -> u64 {
+        self.world * self.batch
+    }
+
+    fn left(&self) -> u64 {
+        self.samples - self.start
+    }
+
+    /// Number of batches, the same for all ranks.
+    pub fn batches(&self) -> u64 {
+        match self.last {
+            Last::Drop => self.left() / self.step(),
+            Last::Pad | Last::Short => self.left().div_ceil(self.world).div_ceil(self.batch),
+        }
+    }
+
+    /// Number of samples in all batches of this rank.
+    pub fn len(&self) -> u64 {
+        match self.last {
+            Last::Drop => self.batches() * self.batch,
+            Last::Pad => self.left().div_ceil(self.world),
+            Last::Short => self.left().saturating_sub(self.rank).div_ceil(self.world),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Number of samples in batch `batch`.
+    pub fn batch_len(&self, batch: u64) -> u64 {
+        self.len().saturating_sub(batch.saturating_mul(self.batch)).min(self.batch)
+    }
+
+    /// The position in the epoch of this rank's sample `number`, which is less than [`Share::len`].
+    pub fn position(&self, number: u64) -> u64 {
+        // `len` times `world` is at most samples and world more, whose overflow is the end of a padded epoch of 2^64.
+        let position = u128::from(self.start) + u128::from(number) * u128::from(self.world) + u128::from(self.rank);
+        // Only padding goes beyond the end, and there are samples then.
+        (position % u128::from(self.samples.max(1))) as u64
+    }
+
+    /// How many of this rank's samples are repeated ones, at its end.
+    pub fn padded(&self) -> u64 {
+        match self.last {
+            Last::Pad => self.len() - self.left().saturating_sub(self.rank).div_ceil(self.world),
+            _ => 0,
+        }
+    }
+
+    /// The position that follows batch number `batches - 1`, for all ranks: where a run goes on that stopped there.
+    pub fn position_after(&self, batches: u64) -> u64 {
+        let taken = u128::from(batches) * u128::from(self.step());
+        let after = u128::from(self.start) + taken;
+        u64::try_from(after).map_or(self.samples, |after| after.min(self.samples))
+    }
+
+    /// Its rank.
+    pub fn rank(&self) -> u64 {
+        self.rank
+    }
+
+    /// Number of ranks.
+    pub fn world(&self) -> u64 {
+        self.world
+    }
+
+    /// Samples of a batch.
+    pub fn batch(&self) -> u64 {
+        self.batch
+    }
+
+    /// Where it starts in the epoch.
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// PyTorch's `DistributedSampler` without shuffling, in its own terms.
+    fn distributed_sampler(samples: u64, rank: u64, world: u64) -> Vec<u64> {
+        let each = samples.div_ceil(world);
+        let mut indices: Vec<u64> = (0..samples).collect();
+        let mut padding = each * world - samples;
+        while padding > 0 && samples > 0 {
+            let more: Vec<u64> = (0..samples.min(padding)).collect();
+            padding -= more.len() as u64;
+            indices.extend(more);
+        }
+        indices.into_iter().skip(rank as usize).step_by(world as usize).collect()
+    }
+
+    #[test]
+    fn padding_is_that_of_the_distributed_sampler() {
+        for samples in [0, 1, 2, 5, 16, 17] {
+            for world in [1, 2, 3, 7, 40] {
+                for rank in 0..world {
+                    let share = Share::new(samples, 0, (rank, world), 4, Last::Pad).unwrap();
+                    let positions: Vec<_> = (0..share.len()).map(|number| share.position(number)).collect();
+                    assert_eq!(positions, distributed_sampler(samples, rank, world), "{samples}, {rank} of {world}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        for (samples, start, ranks, batch) in [
+            (10, 11, (0, 1), 1),
+            (10, 0, (1, 1), 1),
+            (10, 0, (0, 0), 1),
+            (10, 0, (0, 1), 0),
+            (1, 0, (0, 1 << 40), 1 << 40),
+        ] {
+            assert!(Share::new(samples, start, ranks, batch, Last::Short).is_err());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn ranks_have_equal_batches_and_take_all(samples in 0u64..300, start in 0u64..300, world in 1u64..9, batch in 1u64..9) {
+            prop_assume!(start <= samples);
+            for last in Last::ALL {
+                let shares: Vec<_> = (0..world)
+                    .map(|rank| Share::new(samples, start, (rank, world), batch, last).unwrap())
+                    .collect();
+                let mut seen = vec![0u64; samples as usize];
+                let mut padded = 0;
+                for share in &shares {
+                    prop_assert_eq!(share.batches(), shares[0].batches());
+                    prop_assert_eq!((0..share.batches()).map(|batch| share.batch_len(batch)).sum::<u64>(), share.len());
+                    prop_assert_eq!(share.batch_len(share.batches()), 0);
+                    (0..share.len()).for_each(|number| seen[share.position(number) as usize] += 1);
+                    padded += share.padded();
+                }
+                let total: u64 = shares.iter().map(Share::len).sum();
+                let (lens, left) = (shares.iter().map(Share::len), samples - start);
+                match last {
+                    Last::Drop => {
+                        prop_assert!(total == left / (world * batch) * (world * batch));
+                        prop_assert!(seen.iter().all(|times| *times <= 1));
+                    }
+                    Last::Short => {
+                        prop_assert!(seen[start as usize..].iter().all(|times| *times == 1));
+                        prop_assert_eq!(total, left);
+                    }
+                    Last::Pad => {
+                        prop_assert!(lens.clone().all(|len| len == shares[0].len()));
+                        prop_assert!(seen[start as usize..].iter().all(|times| *times >= 1) && padded < world);
+                        prop_assert_eq!(total - padded, left);
+                    }
+                }
+                // What follows a step is what all ranks have taken.
+                let position = shares[0].position_after(1);
+                prop_assert_eq!(position, samples.min(start + world * batch));
+                prop_assert_eq!(shares[0].position_after(u64::MAX), samples);
+            }
+        }
+    }
+}
