@@ -69,6 +69,8 @@ pub enum Refused {
     Unsupported(Kind, String),
     /// The kind of file that was asked for cannot hold it.
     Unwritable(Kind, String),
+    /// The part that was asked for is not within the image, or is empty.
+    NoSuchPart,
 }
 
 impl fmt::Display for Refused {
@@ -80,6 +82,7 @@ impl fmt::Display for Refused {
             Refused::TooLarge { width, height } => write!(f, "{width} × {height} pixels are more than is allowed"),
             Refused::Damaged(kind, what) => write!(f, "{} does not decode: {what}", name(kind)),
             Refused::Unsupported(kind, what) => write!(f, "{}: {what}", name(kind)),
+            Refused::NoSuchPart => f.write_str("the wanted part is not within the image"),
             Refused::Unwritable(kind, what) => write!(f, "cannot be written as {}: {what}", name(kind)),
         }
     }

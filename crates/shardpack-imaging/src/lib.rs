@@ -4,6 +4,8 @@
 //! a refusal), or allocate more than [`Limits`] allow. The same input gives the same output on every machine, whatever its CPU
 //! can do; the feature `turbo` gives other bytes, and [`ENGINE`] says which of the two this is.
 
+pub mod crops;
+
 mod contain;
 mod decode;
 mod encode;

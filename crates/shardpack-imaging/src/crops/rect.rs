@@ -1,0 +1,118 @@
+//! Which part of an image is wanted, and how it lies in what was decoded.
+//!
+//! Holds at all times: a [`Region`] of a decoder lies in the pixels that came with it.
+
+/// A part of an image as its file stores it: an Exif orientation is not applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rect {
+    /// Its first column, from 0.
+    pub x: u32,
+    /// Its first row, from 0.
+    pub y: u32,
+    /// Columns.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+}
+
+impl Rect {
+    /// Whether it has pixels, and all of them are of an image of this size.
+    pub fn is_within(&self, width: u32, height: u32) -> bool {
+        let fits = |at: u32, length: u32, all: u32| length > 0 && at < all && length <= all - at;
+        fits(self.x, self.width, width) && fits(self.y, self.height, height)
+    }
+
+    /// The pixels that have a part in it when every `by` times `by` pixels of an image of this size are one; `by` is at
+    /// least 1.
+    pub fn reduced(&self, by: u32, (width, height): (u32, u32)) -> Self {
+        let (x, y) = (self.x / by, self.y / by);
+        let (right, bottom) =
+            (self.x.saturating_add(self.width).min(width), self.y.saturating_add(self.height).min(height));
+        Self { x, y, width: right.div_ceil(by).saturating_sub(x), height: bottom.div_ceil(by).saturating_sub(y) }
+    }
+}
+
+/// What [`Decoder::region`](super::Decoder::region) is to deliver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// The part.
+    pub rect: Rect,
+    /// 1, 2, 4 or 8: how many pixels in each direction may become one, which a JPEG's decoder does faster than it decodes
+    /// all. Only where a decoder for it is at hand; [`Region::reduced_by`] says what was done.
+    pub reduce_by: u32,
+    /// Four bytes a pixel, of which the last is to be ignored, instead of three: resizing is faster on them.
+    pub padded: bool,
+}
+
+impl Wanted {
+    /// Bytes of a pixel.
+    pub fn channels(&self) -> usize {
+        if self.padded { 4 } else { 3 }
+    }
+}
+
+/// How pixels came about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Way {
+    /// With a table: of the codes, only those of the crop's rows and the MCUs next to them.
+    Table,
+    /// All codes down to the crop's last row, and pixels of the crop alone: what libjpeg-turbo does by itself.
+    Stock,
+    /// The whole image.
+    Whole,
+}
+
+/// Where the wanted pixels lie in a buffer of `[height, row_pixels, channels] uint8`: the columns `left .. left + width` of
+/// each row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// Pixels from one row of the buffer to the next.
+    pub row_pixels: u32,
+    /// The column of the buffer in which the part begins.
+    pub left: u32,
+    /// Columns of the part, reduced: every pixel that has some of the wanted rectangle in it.
+    pub width: u32,
+    /// Rows of the part, reduced.
+    pub height: u32,
+    /// The first column of the part in the whole image, reduced: `rect.x / reduced_by`, rounded down.
+    pub x: u32,
+    /// The first row of the part in the whole image, reduced: `rect.y / reduced_by`, rounded down.
+    pub y: u32,
+    /// 1, 2, 4 or 8: pixels of the image in one pixel here, across and down.
+    pub reduced_by: u32,
+    /// How it was decoded.
+    pub way: Way,
+    /// The decoder found something amiss and went on, as libjpeg-turbo does where codes are damaged or missing: pixels
+    /// may be grey or wrong. Damage outside the part may go unseen.
+    pub has_warned: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_within_an_image_or_not() {
+        let rows = [
+            ("all", (0, 0, 5, 4), true),
+            ("the last pixel", (4, 3, 1, 1), true),
+            ("nothing across", (0, 0, 0, 1), false),
+            ("nothing down", (0, 0, 1, 0), false),
+            ("too wide", (1, 0, 5, 1), false),
+            ("too high", (0, 1, 1, 4), false),
+            ("behind it", (5, 0, 1, 1), false),
+            ("no sum of 32 bits", (1, 1, u32::MAX, u32::MAX), false),
+        ];
+        for (name, (x, y, width, height), expected) in rows {
+            assert_eq!(Rect { x, y, width, height }.is_within(5, 4), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_reduced_part_has_every_pixel_of_the_part() {
+        for (x, width, by, expected) in [(0, 8, 8, (0, 1)), (7, 2, 8, (0, 2)), (16, 1, 8, (2, 1)), (3, 14, 4, (0, 5))] {
+            let part = Rect { x, y: 0, width, height: 1 }.reduced(by, (17, 1));
+            assert_eq!((part.x, part.width, part.height), (expected.0, expected.1, 1), "{x} {width} {by}");
+        }
+    }
+}
