@@ -71,6 +71,13 @@ pub enum Refused {
     Unwritable(Kind, String),
     /// The part that was asked for is not within the image, or is empty.
     NoSuchPart,
+    /// The place for what is to be made of it is too short or too long.
+    SlotLength {
+        /// Bytes that are needed.
+        expected: usize,
+        /// Bytes that there are.
+        found: usize,
+    },
 }
 
 impl fmt::Display for Refused {
@@ -83,6 +90,7 @@ impl fmt::Display for Refused {
             Refused::Damaged(kind, what) => write!(f, "{} does not decode: {what}", name(kind)),
             Refused::Unsupported(kind, what) => write!(f, "{}: {what}", name(kind)),
             Refused::NoSuchPart => f.write_str("the wanted part is not within the image"),
+            Refused::SlotLength { expected, found } => write!(f, "a slot of {found} bytes instead of {expected}"),
             Refused::Unwritable(kind, what) => write!(f, "cannot be written as {}: {what}", name(kind)),
         }
     }

@@ -5,6 +5,7 @@
 //! can do; the feature `turbo` gives other bytes, and [`ENGINE`] says which of the two this is.
 
 pub mod crops;
+pub mod training;
 
 mod contain;
 mod decode;

@@ -9,6 +9,7 @@ mod truncation;
 mod xmp;
 
 use shardpack_format::image_header::{Header, Kind};
+pub(crate) use xmp::orientation as orientation_in_xmp;
 
 use crate::{Limits, Picture, Refused, contain::contained};
 

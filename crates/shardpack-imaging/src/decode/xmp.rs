@@ -5,7 +5,7 @@ use image::metadata::Orientation;
 /// The value of `tiff:Orientation`, as an attribute or an element.
 ///
 /// Source: ISO 16684-1 (XMP), 7 (RDF/XML); the namespace is bound to this prefix by every writer, and readers look for it.
-pub(super) fn orientation(xmp: &[u8]) -> Option<u8> {
+pub(crate) fn orientation(xmp: &[u8]) -> Option<u8> {
     const NAME: &[u8] = b"tiff:Orientation";
     let at = xmp.windows(NAME.len()).position(|name| name == NAME)?;
     let rest = xmp[at + NAME.len()..].trim_ascii_start();

@@ -1,0 +1,175 @@
+//! Where an image is cut, and where that goes: numbers alone, with torchvision's rounding.
+//!
+//! Holds at all times: the window lies within the image and the region within the window; neither is empty; what is placed lies
+//! within the slot.
+
+use super::{
+    random::{self, Draws},
+    transform::{Cut, Filter, Options, Resize, Size},
+};
+
+/// A rectangle of whole pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rect {
+    /// Columns left of it.
+    pub left: u32,
+    /// Rows above it.
+    pub top: u32,
+    /// Pixels across, at least 1.
+    pub width: u32,
+    /// Pixels down, at least 1.
+    pub height: u32,
+}
+
+/// A rectangle whose edges may lie within pixels.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Region {
+    /// Left edge.
+    pub left: f64,
+    /// Upper edge.
+    pub top: f64,
+    /// Pixels across, above 0.
+    pub width: f64,
+    /// Pixels down, above 0.
+    pub height: f64,
+}
+
+/// What is cut of an image, and where it goes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Geometry {
+    /// The pixels of the image that have a say; no other is looked at.
+    pub window: Rect,
+    /// What of the window becomes the pixels of `placed`, in pixels of the window. Filters look beyond it, up to the window's edges.
+    pub region: Region,
+    /// Where it goes in the slot, before any flip; the rest is black.
+    pub placed: Rect,
+    /// Whether left and right of the slot are exchanged at last.
+    pub flip: bool,
+}
+
+// What the random numbers of an image are for.
+const FLIP: u64 = 0;
+/// And the one behind it the aspect; of try `n`, 2 n further.
+const FIRST_AREA: u64 = 1;
+const TOP: u64 = 21;
+const LEFT: u64 = 22;
+const TRIES: u64 = 10;
+
+pub(super) fn plan(options: &Options, log_ratio: (f64, f64), (width, height): (u32, u32), draws: Draws) -> Geometry {
+    let flip = draws.unit(FLIP) < options.flip;
+    let all = Rect { left: 0, top: 0, width, height };
+    match options.cut {
+        Cut::Whole { size } => whole(all, size, flip),
+        Cut::RandomResized { size, scale, ratio } => {
+            whole(random_resized((width, height), scale, ratio, log_ratio, draws), size, flip)
+        }
+        Cut::Center { resize, size } => {
+            let (resized_width, resized_height) = resized((width, height), resize);
+            let support = match options.filter {
+                Filter::Bilinear => 1.0,
+                Filter::Bicubic => 2.0,
+            };
+            let across = centered(width, resized_width, size.width, support);
+            let down = centered(height, resized_height, size.height, support);
+            let window = Rect { left: across.first, top: down.first, width: across.count, height: down.count };
+            let region = Region { left: across.from, top: down.from, width: across.length, height: down.length };
+            let placed = Rect { left: across.at, top: down.at, width: across.pixels, height: down.pixels };
+            Geometry { window, region, placed, flip }
+        }
+    }
+}
+
+/// All of `window` becomes all of the slot, and what is around it has no say, as after a crop of its own.
+fn whole(window: Rect, size: Size, flip: bool) -> Geometry {
+    let region = Region { left: 0.0, top: 0.0, width: window.width.into(), height: window.height.into() };
+    Geometry { window, region, placed: Rect { left: 0, top: 0, width: size.width, height: size.height }, flip }
+}
+
+/// Source: torchvision 0.29, `RandomResizedCrop.get_params`: ten tries, then the middle with the nearest aspect that is allowed.
+fn random_resized(
+    (width, height): (u32, u32),
+    scale: (f64, f64),
+    ratio: (f64, f64),
+    log_ratio: (f64, f64),
+    draws: Draws,
+) -> Rect {
+    // Below 2^64; as a double like Python's.
+    let area = (u64::from(width) * u64::from(height)) as f64;
+    let between = |(low, high): (f64, f64), number| low + (high - low) * draws.unit(number);
+    for attempt in 0..TRIES {
+        let number = FIRST_AREA + 2 * attempt;
+        let wanted = area * between(scale, number);
+        let aspect = random::exp(between(log_ratio, number + 1));
+        // Python rounds halves to the even number.
+        let across = (wanted * aspect).sqrt().round_ties_even();
+        let down = (wanted / aspect).sqrt().round_ties_even();
+        if 0.0 < across && across <= f64::from(width) && 0.0 < down && down <= f64::from(height) {
+            let (across, down) = (across as u32, down as u32);
+            let top = draws.below(TOP, height - down + 1);
+            let left = draws.below(LEFT, width - across + 1);
+            return Rect { left, top, width: across, height: down };
+        }
+    }
+    let (across, down) = (f64::from(width), f64::from(height));
+    // Of an image of few pixels, an aspect far from 1 may want less than one.
+    let side = |wanted: f64, most: u32| (wanted.round_ties_even() as u32).clamp(1, most);
+    let (across, down) = match across / down {
+        aspect if aspect < ratio.0 => (width, side(across / ratio.0, height)),
+        aspect if aspect > ratio.1 => (side(down * ratio.1, width), height),
+        _ => (width, height),
+    };
+    Rect { left: (width - across) / 2, top: (height - down) / 2, width: across, height: down }
+}
+
+/// The size after `resize`. Source: torchvision 0.29, `_compute_resized_output_size`.
+fn resized((width, height): (u32, u32), resize: Resize) -> (u64, u64) {
+    match resize {
+        Resize::Not => (width.into(), height.into()),
+        Resize::Exact(size) => (size.width.into(), size.height.into()),
+        Resize::Short(side) => {
+            let (short, long) = (width.min(height), width.max(height));
+            // Divided as doubles, as Python does; both are exact.
+            let other = ((u64::from(side) * u64::from(long)) as f64 / f64::from(short)) as u64;
+            if width <= height { (side.into(), other) } else { (other, side.into()) }
+        }
+    }
+}
+
+/// One axis of a middle.
+struct Axis {
+    /// First pixel of the window.
+    first: u32,
+    /// Pixels of the window.
+    count: u32,
+    /// Where the region begins, from the window's edge.
+    from: f64,
+    /// How long it is.
+    length: f64,
+    /// The first pixel of the slot that is filled.
+    at: u32,
+    /// How many are.
+    pixels: u32,
+}
+
+/// The middle `wanted` pixels of `resized`, which are made of `source` by a filter of `support`; all of them if there are fewer.
+///
+/// Source: torchvision 0.29, `center_crop`: less is put left of a middle than right of it; a half is rounded to the even number.
+fn centered(source: u32, resized: u64, wanted: u32, support: f64) -> Axis {
+    let pixels = resized.min(wanted.into()) as u32;
+    let at = (wanted - pixels) / 2;
+    // Below 2^49: as a double, and halved, it is exact.
+    let begin = ((resized - u64::from(pixels)) as f64 / 2.0).round_ties_even();
+    let scale = f64::from(source) / resized as f64;
+    if u64::from(source) == resized {
+        let (first, count) = (begin as u32, pixels);
+        return Axis { first, count, from: 0.0, length: f64::from(pixels), at, pixels };
+    }
+    let (from, length) = (begin * scale, f64::from(pixels) * scale);
+    // From the first pixel's centre to the last one's, and as far as the filter reaches beyond.
+    let beyond = support * scale.max(1.0) - 0.5 * scale;
+    let first = (from - beyond).floor().max(0.0) as u32;
+    let end = ((from + length + beyond).ceil().min(source.into()) as u32).max(first + 1);
+    let from = from - f64::from(first);
+    let count = end - first;
+    Axis { first, count, from, length: length.min(f64::from(count) - from), at, pixels }
+}

@@ -1,0 +1,38 @@
+//! Encoded images into slots of batches for training: decode, cut, resize, flip, lay out, convert, normalise.
+//!
+//! ```
+//! use shardpack_imaging::{Limits, training::{Axes, Cut, Dtype, Normalise, Options, Size, Transform, Worker}};
+//!
+//! let options = Options {
+//!     flip: 0.5,
+//!     axes: Axes::Chw,
+//!     dtype: Dtype::Float32,
+//!     normalise: Some(Normalise::IMAGENET),
+//!     ..Options::new(Cut::random_resized(Size::square(224)))
+//! };
+//! let transform = Transform::new(options)?;
+//! let mut slot = vec![0; transform.slot_bytes()];
+//! # let jpeg = include_bytes!("../../../../fixtures/photos/animals/cat.jpg");
+//! // One a thread. The key is the caller's, made of seed, epoch and sample; there is no crop table here.
+//! let mut worker = Worker::new(Limits::default());
+//! worker.run(&transform, jpeg, None, 7, &mut slot)?;
+//! assert_eq!(transform.shape(), [3, 224, 224]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The transforms are those of torchvision: the same distribution of boxes, the same rounding, pixels within the tolerance that
+//! docs/transforms.md states. What comes out is a function of the bytes, the [`Transform`] and the key.
+
+mod geometry;
+mod half;
+mod oddity;
+mod random;
+mod slot;
+mod transform;
+mod turn;
+mod worker;
+
+pub use geometry::{Geometry, Rect, Region};
+pub use oddity::{Oddities, Oddity};
+pub use transform::{Axes, Cut, Dtype, Filter, Normalise, Options, Resize, Size, Transform, Unusable};
+pub use worker::{Outcome, Rgb, Worker};

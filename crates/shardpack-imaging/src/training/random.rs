@@ -1,0 +1,83 @@
+//! The random numbers of one image: a function of a key and of a number that says what it is for, so that nothing depends on
+//! what was drawn before, and all of it can be written in another language (docs/transforms.md).
+//!
+//! Only additions, multiplications and divisions of IEEE doubles are used, which are the same on every machine; logarithms and
+//! powers of a system's library are not.
+
+use shardpack_format::permutation::mix;
+
+/// The odd number that SplitMix64 steps by: 2^64 divided by the golden ratio.
+const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// The random numbers of one image, by number.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Draws(pub(super) u64);
+
+impl Draws {
+    /// 64 random bits: what SplitMix64 gives as its `number`-th output, counted from 0, when its state is the key.
+    fn bits(self, number: u64) -> u64 {
+        mix(self.0.wrapping_add(STEP.wrapping_mul(number + 1)))
+    }
+
+    /// At least 0 and less than 1: a multiple of 2^-53.
+    pub(super) fn unit(self, number: u64) -> f64 {
+        (self.bits(number) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// At least 0 and less than `end`, which is not 0.
+    pub(super) fn below(self, number: u64, end: u32) -> u32 {
+        // Less than 2^32, since the bits are less than 2^64.
+        ((u128::from(self.bits(number)) * u128::from(end)) >> 64) as u32
+    }
+}
+
+/// e to the power of `x`, for `x` of -7 to 7, to 1 part in 10^14.
+pub(super) fn exp(x: f64) -> f64 {
+    let small = x / 16.0;
+    let mut power = 1.0;
+    for term in (1..=16).rev() {
+        power = 1.0 + small * power / f64::from(term);
+    }
+    for _ in 0..4 {
+        power *= power;
+    }
+    power
+}
+
+/// The natural logarithm of `x`, for `x` of 1/1000 to 1000: where Halley's method ends that seeks it with [`exp`].
+pub(super) fn ln(x: f64) -> f64 {
+    let mut logarithm = 0.0;
+    for _ in 0..20 {
+        let power = exp(logarithm);
+        logarithm += 2.0 * (x - power) / (x + power);
+    }
+    logarithm
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn powers_and_logarithms_are_those_of_the_library_to_1_part_in_10_to_the_14() {
+        for step in 0..=10_000 {
+            let x = 0.001 * (1e6_f64).powf(f64::from(step) / 10_000.0);
+            assert!((ln(x) - x.ln()).abs() < 1e-14, "{x}");
+            assert!((exp(x.ln()) / x - 1.0).abs() < 1e-14, "{x}");
+        }
+    }
+
+    #[test]
+    fn draws_cover_their_ranges() {
+        let draws: Vec<_> = (0..10_000).map(|key| Draws(mix(key))).collect();
+        let mean = draws.iter().map(|draws| draws.unit(3)).sum::<f64>() / 10_000.0;
+        assert!((mean - 0.5).abs() < 0.01, "{mean}");
+        for end in [1, 2, 7, u32::MAX] {
+            assert!(draws.iter().all(|draws| draws.below(5, end) < end));
+        }
+        for value in 0..7 {
+            let count = draws.iter().filter(|draws| draws.below(0, 7) == value).count();
+            assert!((1300..1560).contains(&count), "{value}: {count}");
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! From resized pixels to the numbers of a slot: turned left to right, laid out, converted and normalised in one pass.
+//!
+//! There are 256 levels and 3 channels, so every number comes out of a table that was computed once, by the formula and with one
+//! rounding to the type asked for. All of the slot is written.
+
+use super::{
+    geometry::Rect,
+    half::{bfloat16, float16},
+    transform::{Axes, Dtype, Normalise, Size},
+};
+
+/// For red, green and blue: each level's number, in the byte order of the machine.
+type Table<const N: usize> = Box<[[[u8; N]; 256]; 3]>;
+
+/// What becomes of levels.
+#[derive(Clone, Debug)]
+pub(super) enum Levels {
+    AsTheyAre,
+    Half(Table<2>),
+    Single(Table<4>),
+}
+
+impl Levels {
+    pub(super) fn new(dtype: Dtype, normalise: Option<Normalise>) -> Self {
+        let number = |channel, level| number(level, channel, normalise);
+        match dtype {
+            Dtype::Uint8 => Levels::AsTheyAre,
+            Dtype::Float32 => Levels::Single(table(|channel, level| number(channel, level).to_ne_bytes())),
+            Dtype::Float16 => Levels::Half(table(|channel, level| float16(number(channel, level)).to_ne_bytes())),
+            Dtype::Bfloat16 => Levels::Half(table(|channel, level| bfloat16(number(channel, level)).to_ne_bytes())),
+        }
+    }
+}
+
+/// In single precision, step by step, as torchvision's `ToTensor` and `Normalize` do it.
+fn number(level: u8, channel: usize, normalise: Option<Normalise>) -> f32 {
+    let number = f32::from(level) / 255.0;
+    normalise.map_or(number, |Normalise { mean, std }| (number - mean[channel]) / std[channel])
+}
+
+fn table<const N: usize>(number: impl Fn(usize, u8) -> [u8; N]) -> Table<N> {
+    let mut table = Box::new([[[0; N]; 256]; 3]);
+    for (channel, row) in table.iter_mut().enumerate() {
+        // Of 256 there is a byte for each.
+        row.iter_mut().zip(0..=u8::MAX).for_each(|(entry, level)| *entry = number(channel, level));
+    }
+    table
+}
+
+/// Where pixels go.
+pub(super) struct Placing {
+    pub(super) axes: Axes,
+    /// Of the slot.
+    pub(super) size: Size,
+    /// Within the slot, before any flip; what is around it is black.
+    pub(super) placed: Rect,
+    pub(super) flip: bool,
+}
+
+/// Writes all of `slot`, whose length is that of its size and type. `pixels: [placed.height, placed.width, 4] uint8`, of which the
+/// fourth channel is passed over.
+pub(super) fn fill(levels: &Levels, placing: &Placing, pixels: &[u8], slot: &mut [u8]) {
+    match levels {
+        Levels::AsTheyAre => write(|_, level| [level], placing, pixels, slot),
+        Levels::Half(table) => write(|channel, level| table[channel][usize::from(level)], placing, pixels, slot),
+        Levels::Single(table) => write(|channel, level| table[channel][usize::from(level)], placing, pixels, slot),
+    }
+}
+
+#[inline(always)]
+fn write<const N: usize>(number: impl Fn(usize, u8) -> [u8; N], placing: &Placing, pixels: &[u8], slot: &mut [u8]) {
+    let &Placing { axes, size, placed, flip } = placing;
+    let (slot, _) = slot.as_chunks_mut::<N>();
+    let (pixels, _) = pixels.as_chunks::<4>();
+    let (width, height) = (size.width as usize, size.height as usize);
+    let (across, down) = (placed.width as usize, placed.height as usize);
+    let left = if flip { size.width - placed.left - placed.width } else { placed.left } as usize;
+    let rows = pixels.chunks_exact(across).zip(placed.top as usize..);
+    match axes {
+        Axes::Chw => {
+            if (across, down) != (width, height) {
+                let planes = slot.chunks_exact_mut(width * height).enumerate();
+                planes.for_each(|(channel, plane)| plane.fill(number(channel, 0)));
+            }
+            let (red, rest) = slot.split_at_mut(width * height);
+            let (green, blue) = rest.split_at_mut(width * height);
+            for (row, y) in rows {
+                let at = y * width + left..y * width + left + across;
+                let planes = red[at.clone()].iter_mut().zip(&mut green[at.clone()]).zip(&mut blue[at]);
+                let put = |(((red, green), blue), pixel): (((&mut [u8; N], &mut [u8; N]), &mut [u8; N]), &[u8; 4])| {
+                    *red = number(0, pixel[0]);
+                    *green = number(1, pixel[1]);
+                    *blue = number(2, pixel[2]);
+                };
+                if flip { planes.zip(row.iter().rev()).for_each(put) } else { planes.zip(row).for_each(put) }
+            }
+        }
+        Axes::Hwc => {
+            let (slot, _) = slot.as_chunks_mut::<3>();
+            if (across, down) != (width, height) {
+                slot.fill([number(0, 0), number(1, 0), number(2, 0)]);
+            }
+            for (row, y) in rows {
+                let places = slot[y * width + left..].iter_mut();
+                let put = |(place, pixel): (&mut [[u8; N]; 3], &[u8; 4])| {
+                    *place = [number(0, pixel[0]), number(1, pixel[1]), number(2, pixel[2])];
+                };
+                if flip { places.zip(row.iter().rev()).for_each(put) } else { places.zip(row).for_each(put) }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Number by number, from the formula.
+    fn slowly(dtype: Dtype, normalise: Option<Normalise>, placing: &Placing, pixels: &[u8]) -> Vec<u8> {
+        let Placing { axes, size, placed, flip } = *placing;
+        let level = |y: u32, x: u32, channel: u32| {
+            let x = if flip { size.width - 1 - x } else { x };
+            let inside = (placed.left..placed.left + placed.width).contains(&x)
+                && (placed.top..placed.top + placed.height).contains(&y);
+            let at = || ((y - placed.top) * placed.width + x - placed.left) * 4 + channel;
+            if inside { pixels[at() as usize] } else { 0 }
+        };
+        let mut slot = Vec::new();
+        let mut push = |y, x, channel: u32| {
+            let level = level(y, x, channel);
+            let mut number = f32::from(level) / 255.0;
+            if let Some(Normalise { mean, std }) = normalise {
+                number -= mean[channel as usize];
+                number /= std[channel as usize];
+            }
+            match dtype {
+                Dtype::Uint8 => slot.push(level),
+                Dtype::Float32 => slot.extend(number.to_ne_bytes()),
+                Dtype::Float16 => slot.extend(float16(number).to_ne_bytes()),
+                Dtype::Bfloat16 => slot.extend(bfloat16(number).to_ne_bytes()),
+            }
+        };
+        match axes {
+            Axes::Chw => (0..3).for_each(|channel| {
+                (0..size.height).for_each(|y| (0..size.width).for_each(|x| push(y, x, channel)));
+            }),
+            Axes::Hwc => (0..size.height).for_each(|y| {
+                (0..size.width).for_each(|x| (0..3).for_each(|channel| push(y, x, channel)));
+            }),
+        }
+        slot
+    }
+
+    #[test]
+    fn every_layout_type_place_and_flip_is_what_the_formula_gives() {
+        let size = Size { height: 9, width: 21 };
+        let all = Rect { left: 0, top: 0, width: 21, height: 9 };
+        let part = Rect { left: 3, top: 1, width: 13, height: 7 };
+        for dtype in [Dtype::Uint8, Dtype::Float32, Dtype::Float16, Dtype::Bfloat16] {
+            for normalise in [None, Some(Normalise::IMAGENET)] {
+                for axes in [Axes::Chw, Axes::Hwc] {
+                    for (placed, flip) in [(all, false), (all, true), (part, false), (part, true)] {
+                        let length = placed.width * placed.height * 4;
+                        let pixels: Vec<u8> =
+                            (0..length).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+                        let placing = Placing { axes, size, placed, flip };
+                        let expected = slowly(dtype, normalise, &placing, &pixels);
+                        let mut slot = vec![0xAA; expected.len()];
+                        fill(&Levels::new(dtype, normalise), &placing, &pixels, &mut slot);
+                        assert!(slot == expected, "{dtype:?} {normalise:?} {axes:?} {placed:?} {flip}");
+                    }
+                }
+            }
+        }
+    }
+}

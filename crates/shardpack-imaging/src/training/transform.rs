@@ -1,0 +1,322 @@
+//! What is to be made of images: the cut, the size, the numbers in a slot. Checked once, when it is built.
+//!
+//! Holds at all times: every slot of a [`Transform`] has the same shape and length, whatever the image.
+
+use std::fmt;
+
+use super::{
+    geometry::{self, Geometry},
+    random,
+    slot::Levels,
+};
+
+/// Pixels down and across, as torchvision orders them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Pixels down, 1 to 65,535.
+    pub height: u32,
+    /// Pixels across, 1 to 65,535.
+    pub width: u32,
+}
+
+impl Size {
+    /// As many down as across.
+    pub const fn square(side: u32) -> Self {
+        Self { height: side, width: side }
+    }
+}
+
+/// The size to which an image is brought before [`Cut::Center`] cuts it, smaller or larger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resize {
+    /// Stays as it is.
+    Not,
+    /// The shorter side becomes so long, 1 to 65,535; the longer one keeps the aspect, rounded down: `Resize(256)` of torchvision.
+    Short(u32),
+    /// Exactly so, whatever becomes of the aspect: `Resize((height, width))`.
+    Exact(Size),
+}
+
+/// What part of an image is taken, and the size of what comes out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Cut {
+    /// All of it, resized to `size`: `Resize((height, width))` of torchvision.
+    Whole {
+        /// Of what comes out.
+        size: Size,
+    },
+    /// Resized, then its middle; where it is smaller than `size`, black is put around it: `Resize`, then `CenterCrop`.
+    Center {
+        /// What comes first.
+        resize: Resize,
+        /// Of what comes out.
+        size: Size,
+    },
+    /// A random part of random area and aspect, resized: `RandomResizedCrop`.
+    RandomResized {
+        /// Of what comes out.
+        size: Size,
+        /// Least and greatest part of the image's area: above 0, up to 1.
+        scale: (f64, f64),
+        /// Least and greatest width divided by height: 1/1000 to 1000.
+        ratio: (f64, f64),
+    },
+}
+
+impl Cut {
+    /// [`Cut::RandomResized`] with torchvision's defaults: 0.08 to 1 of the area, aspects of 3/4 to 4/3.
+    pub const fn random_resized(size: Size) -> Self {
+        Self::RandomResized { size, scale: (0.08, 1.0), ratio: (3.0 / 4.0, 4.0 / 3.0) }
+    }
+
+    /// Of what comes out.
+    pub fn size(&self) -> Size {
+        match *self {
+            Cut::Whole { size } | Cut::Center { size, .. } | Cut::RandomResized { size, .. } => size,
+        }
+    }
+}
+
+/// How pixels are weighted when their number changes; where it falls, the support grows, which is called antialiasing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filter {
+    /// A triangle: the default of torchvision's transforms.
+    Bilinear,
+    /// Keys' cubic with a = -1/2, as Pillow has it.
+    Bicubic,
+}
+
+/// The order of the axes of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Axes {
+    /// `[3, H, W]`.
+    Chw,
+    /// `[H, W, 3]`.
+    Hwc,
+}
+
+/// The type of the numbers in a slot, in the byte order of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dtype {
+    /// 0 to 255.
+    Uint8,
+    /// IEEE binary32.
+    Float32,
+    /// IEEE binary16.
+    Float16,
+    /// The upper half of a binary32.
+    Bfloat16,
+}
+
+impl Dtype {
+    /// Bytes of one number.
+    pub fn bytes(self) -> usize {
+        match self {
+            Dtype::Uint8 => 1,
+            Dtype::Float16 | Dtype::Bfloat16 => 2,
+            Dtype::Float32 => 4,
+        }
+    }
+}
+
+/// `(level / 255 - mean) / std`, for red, green and blue.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Normalise {
+    /// Subtracted; finite.
+    pub mean: [f32; 3],
+    /// Divided by; finite, above 0.
+    pub std: [f32; 3],
+}
+
+impl Normalise {
+    /// What models that were trained on ImageNet are given.
+    pub const IMAGENET: Self = Self { mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] };
+}
+
+/// What a [`Transform`] is built of.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Options {
+    /// What part, and the size.
+    pub cut: Cut,
+    /// How it is resized.
+    pub filter: Filter,
+    /// How probable it is that left and right are exchanged: 0 to 1.
+    pub flip: f64,
+    /// The order of the axes.
+    pub axes: Axes,
+    /// The type of the numbers; floats are `level / 255`.
+    pub dtype: Dtype,
+    /// What is done to floats after that.
+    pub normalise: Option<Normalise>,
+    /// Whether a JPEG may be decoded to 1/2, 1/4 or 1/8 of its size, where what is cut stays at least as large as what comes
+    /// out. Large photos are faster then; pixels are a little off those of the whole size (docs/transforms.md).
+    pub reduce: bool,
+    /// Turns images as their Exif orientation says, before anything else. torchvision's `ImageFolder` does not.
+    pub upright: bool,
+}
+
+impl Options {
+    /// `cut`, bilinear, never flipped, `[3, H, W] uint8`, reduced where that helps, not turned.
+    pub const fn new(cut: Cut) -> Self {
+        let (filter, axes, dtype) = (Filter::Bilinear, Axes::Chw, Dtype::Uint8);
+        Self { cut, filter, flip: 0.0, axes, dtype, normalise: None, reduce: true, upright: false }
+    }
+}
+
+/// Why [`Options`] make no [`Transform`]: one line of words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unusable(String);
+
+impl fmt::Display for Unusable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unusable {}
+
+/// What is to be made of images: a pure function of bytes and a key, which [`super::Worker`] computes.
+#[derive(Clone, Debug)]
+pub struct Transform {
+    options: Options,
+    levels: Levels,
+    log_ratio: (f64, f64),
+}
+
+const MOST_SIDE: u32 = 65_535;
+const MOST_PIXELS: u64 = 1 << 28;
+
+impl Transform {
+    /// # Errors
+    /// Numbers that are out of the ranges that [`Options`] states, a slot of more than 2^28 pixels, and levels that are to be
+    /// normalised but no floats.
+    pub fn new(options: Options) -> Result<Self, Unusable> {
+        let unusable = |what: String| Err(Unusable(what));
+        let side = |what: &str, side: u32| match side {
+            1..=MOST_SIDE => Ok(()),
+            _ => Err(Unusable(format!("{what} of {side} pixels: 1 to {MOST_SIDE} are possible"))),
+        };
+        let both = |what: &str, size: Size| {
+            side(&format!("{what}: a height"), size.height)?;
+            side(&format!("{what}: a width"), size.width)
+        };
+        let size = options.cut.size();
+        both("size", size)?;
+        if u64::from(size.height) * u64::from(size.width) > MOST_PIXELS {
+            return unusable(format!("size: {} × {} pixels are more than 2^28", size.height, size.width));
+        }
+        let mut log_ratio = (0.0, 0.0);
+        match options.cut {
+            Cut::Center { resize: Resize::Short(short), .. } => side("resize: a shorter side", short)?,
+            Cut::Center { resize: Resize::Exact(size), .. } => both("resize", size)?,
+            Cut::RandomResized { scale, ratio, .. } => {
+                if !(0.0 < scale.0 && scale.0 <= scale.1 && scale.1 <= 1.0) {
+                    return unusable(format!("scale: {} to {} is no range above 0 and up to 1", scale.0, scale.1));
+                }
+                if !(1e-3 <= ratio.0 && ratio.0 <= ratio.1 && ratio.1 <= 1e3) {
+                    return unusable(format!("ratio: {} to {} is no range of 0.001 to 1000", ratio.0, ratio.1));
+                }
+                log_ratio = (random::ln(ratio.0), random::ln(ratio.1));
+            }
+            Cut::Whole { .. } | Cut::Center { resize: Resize::Not, .. } => {}
+        }
+        if !(0.0..=1.0).contains(&options.flip) {
+            return unusable(format!("flip: {} is no probability of 0 to 1", options.flip));
+        }
+        if let Some(Normalise { mean, std }) = options.normalise {
+            if options.dtype == Dtype::Uint8 {
+                return unusable("normalise: uint8 holds levels as they are; floats can be normalised".to_owned());
+            }
+            if !mean.iter().chain(&std).all(|number| number.is_finite()) || std.iter().any(|&std| std <= 0.0) {
+                return unusable(
+                    "normalise: means have to be finite, standard deviations finite and above 0".to_owned(),
+                );
+            }
+        }
+        Ok(Self { options, levels: Levels::new(options.dtype, options.normalise), log_ratio })
+    }
+
+    /// What it was built of.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// The axes of a slot in their order: `[3, H, W]` or `[H, W, 3]`.
+    pub fn shape(&self) -> [usize; 3] {
+        let Size { height, width } = self.options.cut.size();
+        // At most 65,535.
+        let (height, width) = (height as usize, width as usize);
+        match self.options.axes {
+            Axes::Chw => [3, height, width],
+            Axes::Hwc => [height, width, 3],
+        }
+    }
+
+    /// Bytes of a slot; at least 3, at most 3 · 2^30.
+    pub fn slot_bytes(&self) -> usize {
+        self.shape().iter().product::<usize>() * self.options.dtype.bytes()
+    }
+
+    /// What is cut of an image of `width` × `height` pixels, as it is seen where [`Options::upright`] is set, else as stored, and
+    /// where it goes. Sides of 0 count as 1.
+    pub fn plan(&self, width: u32, height: u32, random_key: u64) -> Geometry {
+        geometry::plan(&self.options, self.log_ratio, (width.max(1), height.max(1)), random::Draws(random_key))
+    }
+
+    pub(super) fn levels(&self) -> &Levels {
+        &self.levels
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_out_of_its_range_is_said() {
+        let good = Options::new(Cut::random_resized(Size::square(224)));
+        let cut = |cut| Options { cut, ..good };
+        let random = |scale, ratio| cut(Cut::RandomResized { size: Size::square(8), scale, ratio });
+        let center = |resize| cut(Cut::Center { resize, size: Size::square(8) });
+        let normalised = |mean, std| Options {
+            dtype: Dtype::Float16,
+            normalise: Some(Normalise { mean: [mean; 3], std: [std; 3] }),
+            ..good
+        };
+        let rows = [
+            ("no side", cut(Cut::Whole { size: Size { height: 0, width: 5 } }), "size: a height of 0 pixels"),
+            ("a long side", cut(Cut::Whole { size: Size { height: 5, width: 65_536 } }), "size: a width of 65536"),
+            ("a large slot", cut(Cut::Whole { size: Size::square(20_000) }), "20000 × 20000 pixels are more than 2^28"),
+            ("no shorter side", center(Resize::Short(0)), "resize: a shorter side of 0"),
+            ("no width", center(Resize::Exact(Size { height: 1, width: 0 })), "resize: a width of 0"),
+            ("no area", random((0.0, 1.0), (1.0, 1.0)), "scale: 0 to 1"),
+            ("more than all", random((0.5, 1.1), (1.0, 1.0)), "scale: 0.5 to 1.1"),
+            ("no number", random((f64::NAN, 1.0), (1.0, 1.0)), "scale: NaN"),
+            ("turned round", random((0.1, 1.0), (2.0, 1.0)), "ratio: 2 to 1"),
+            ("too flat", random((0.1, 1.0), (1.0, 1e9)), "ratio: 1 to 1000000000"),
+            ("more than sure", Options { flip: 1.5, ..good }, "flip: 1.5"),
+            ("no chance", Options { flip: f64::NAN, ..good }, "flip: NaN"),
+            ("levels", Options { dtype: Dtype::Uint8, ..normalised(0.0, 1.0) }, "uint8 holds levels as they are"),
+            ("no deviation", normalised(0.0, 0.0), "above 0"),
+            ("no mean", normalised(f32::INFINITY, 1.0), "finite"),
+        ];
+        assert!(Transform::new(good).is_ok());
+        for (name, options, expected) in rows {
+            let said = Transform::new(options).unwrap_err().to_string();
+            assert!(said.contains(expected), "{name}: {said}");
+        }
+    }
+
+    #[test]
+    fn slots_are_as_long_as_their_shape_and_type_say() {
+        let size = Size { height: 2, width: 5 };
+        for (axes, shape) in [(Axes::Chw, [3, 2, 5]), (Axes::Hwc, [2, 5, 3])] {
+            for (dtype, bytes) in
+                [(Dtype::Uint8, 30), (Dtype::Float32, 120), (Dtype::Float16, 60), (Dtype::Bfloat16, 60)]
+            {
+                let transform = Transform::new(Options { axes, dtype, ..Options::new(Cut::Whole { size }) }).unwrap();
+                assert_eq!((transform.shape(), transform.slot_bytes()), (shape, bytes));
+            }
+        }
+    }
+}

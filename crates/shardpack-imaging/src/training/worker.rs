@@ -1,0 +1,325 @@
+//! Encoded bytes of one image into one slot of a batch.
+//!
+//! Holds at all times: what is written depends on the bytes, the transform and the key alone: not on what a worker did before, on
+//! crop tables, or on the CPU. All of a slot is written, or it is to be thrown away.
+
+use fast_image_resize::{
+    FilterType, ResizeAlg, ResizeOptions, Resizer,
+    images::{TypedCroppedImage, TypedImage, TypedImageRef},
+    pixels::U8x4,
+};
+use shardpack_format::image_header::{Header, Kind};
+
+use super::{
+    geometry::{Geometry, Rect, Region},
+    oddity::{Jpeg, Oddities, Oddity},
+    slot::{self, Placing},
+    transform::{Filter, Transform},
+    turn::Turn,
+};
+use crate::{
+    Layout, Limits, Refused,
+    crops::{self, Wanted, Way},
+    decode,
+};
+
+/// How a slot came about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// What is out of the ordinary about the image.
+    pub oddities: Oddities,
+    /// How it was decoded; whatever is no JPEG: wholly.
+    pub way: Way,
+    /// 1, 2, 4 or 8: to which part of its size it was decoded.
+    pub reduced_by: u32,
+}
+
+/// A whole image: what is a caller's own function's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rgb<'a> {
+    /// Pixels across.
+    pub width: u32,
+    /// Pixels down.
+    pub height: u32,
+    /// `[height, width, 3] uint8`, red, green, blue, C order.
+    pub pixels: &'a [u8],
+}
+
+/// Makes slots of images, one after the other: one worker for each thread. Keeps decoders and memory from one image to the next.
+pub struct Worker {
+    limits: Limits,
+    decoder: crops::Decoder,
+    resizer: Resizer,
+    /// `[_, _, 4]`, or 3 for whole images.
+    decoded: Vec<u8>,
+    turned: Vec<u8>,
+    resized: Vec<u8>,
+}
+
+/// Where the pixels that were decoded for a window lie in a buffer, and which part of them is the region.
+struct Part {
+    row_pixels: u32,
+    left: u32,
+    width: u32,
+    height: u32,
+    region: Region,
+}
+
+impl Worker {
+    /// A worker that refuses larger images than these.
+    pub fn new(limits: Limits) -> Self {
+        let (resizer, decoder) = (Resizer::new(), crops::Decoder::new(limits));
+        Self { limits, decoder, resizer, decoded: Vec::new(), turned: Vec::new(), resized: Vec::new() }
+    }
+
+    /// Makes `slot`, which has [`Transform::slot_bytes`] bytes, of an encoded image.
+    ///
+    /// `table` is the crop table of these very bytes, if there is one ([`crops`]): it makes no other pixels, but makes them sooner.
+    ///
+    /// # Errors
+    /// What [`decode`] refuses; but of a JPEG that is decoded in part, damage outside that part goes unseen. A slot of
+    /// another length. What is in `slot` after an error is not told.
+    pub fn run(
+        &mut self,
+        transform: &Transform,
+        bytes: &[u8],
+        table: Option<&[u8]>,
+        random_key: u64,
+        slot: &mut [u8],
+    ) -> Result<Outcome, Refused> {
+        if slot.len() != transform.slot_bytes() {
+            return Err(Refused::SlotLength { expected: transform.slot_bytes(), found: slot.len() });
+        }
+        let header = Header::of(bytes);
+        let (outcome, geometry, turn, part) = match header.kind {
+            Kind::Jpeg if header.width > 0 => self.part_of_jpeg(transform, bytes, &header, table, random_key)?,
+            _ => self.part_of_whole(transform, bytes, &header, random_key)?,
+        };
+        self.resize(transform, &geometry, turn, part);
+        let options = transform.options();
+        let placing =
+            Placing { axes: options.axes, size: options.cut.size(), placed: geometry.placed, flip: geometry.flip };
+        slot::fill(transform.levels(), &placing, &self.resized, slot);
+        Ok(outcome)
+    }
+
+    /// All pixels of an encoded image, turned as its Exif orientation says where `upright`: for functions of a caller's own.
+    ///
+    /// # Errors
+    /// What [`decode`] refuses.
+    pub fn decode(&mut self, bytes: &[u8], upright: bool) -> Result<(Rgb<'_>, Outcome), Refused> {
+        let header = Header::of(bytes);
+        let jpeg = (header.kind == Kind::Jpeg).then(|| Jpeg::of(bytes));
+        let mut oddities = Oddities::of(bytes, &header, jpeg);
+        let mut picture = decode(bytes, &self.limits)?;
+        oddities.set(Oddity::Alpha, picture.layout().has_alpha());
+        oddities.set(Oddity::Turned, picture.orientation() != 1);
+        if upright {
+            picture = picture.upright();
+        }
+        self.decoded.clear();
+        for pixel in picture.pixels().chunks_exact(picture.layout().channels()) {
+            self.decoded.extend(colours(picture.layout(), pixel));
+        }
+        let rgb = Rgb { width: picture.width(), height: picture.height(), pixels: &self.decoded };
+        Ok((rgb, Outcome { oddities, way: Way::Whole, reduced_by: 1 }))
+    }
+
+    /// Decodes what the transform needs of a JPEG.
+    fn part_of_jpeg(
+        &mut self,
+        transform: &Transform,
+        bytes: &[u8],
+        header: &Header,
+        table: Option<&[u8]>,
+        random_key: u64,
+    ) -> Result<(Outcome, Geometry, Turn, Part), Refused> {
+        self.limits.admit(header.width, header.height, 4)?;
+        let options = transform.options();
+        let jpeg = Jpeg::of(bytes);
+        let turn = if options.upright { Turn::of(jpeg.orientation) } else { Turn::NONE };
+        let stored_size = (header.width, header.height);
+        let (width, height) = turn.size(stored_size);
+        let geometry = transform.plan(width, height, random_key);
+        let stored = turn.stored(geometry.window, stored_size);
+        let rect = crops::Rect { x: stored.left, y: stored.top, width: stored.width, height: stored.height };
+        let reduce_by = if options.reduce { reduction(&geometry) } else { 1 };
+        let wanted = Wanted { rect, reduce_by, padded: true };
+        let decoded = match self.decoder.region(bytes, table, &wanted, &mut self.decoded) {
+            Ok(decoded) if !decoded.has_warned => decoded,
+            // A stricter decoder has to say whether that is damage, and one that reads other headers how large it is.
+            Ok(_) | Err(Refused::NoSuchPart) => return self.part_of_whole(transform, bytes, header, random_key),
+            Err(refused) => return Err(refused),
+        };
+        let by = decoded.reduced_by;
+        let covered = Rect { left: decoded.x, top: decoded.y, width: decoded.width, height: decoded.height };
+        let (left, top) = turn.beside(stored, covered, by);
+        let (across, down) = turn.size((decoded.width, decoded.height));
+        let region = within(reduced(geometry.region, (left, top), by), (across, down));
+        let part = Part {
+            row_pixels: decoded.row_pixels,
+            left: decoded.left,
+            width: decoded.width,
+            height: decoded.height,
+            region,
+        };
+        let oddities = Oddities::of(bytes, header, Some(jpeg));
+        Ok((Outcome { oddities, way: decoded.way, reduced_by: by }, geometry, turn, part))
+    }
+
+    /// Decodes all of an image of any kind, and keeps what the transform needs.
+    fn part_of_whole(
+        &mut self,
+        transform: &Transform,
+        bytes: &[u8],
+        header: &Header,
+        random_key: u64,
+    ) -> Result<(Outcome, Geometry, Turn, Part), Refused> {
+        let picture = decode(bytes, &self.limits)?;
+        let turn = if transform.options().upright { Turn::of(picture.orientation()) } else { Turn::NONE };
+        let stored_size = (picture.width(), picture.height());
+        let (width, height) = turn.size(stored_size);
+        let geometry = transform.plan(width, height, random_key);
+        let stored = turn.stored(geometry.window, stored_size);
+        let channels = picture.layout().channels();
+        self.decoded.clear();
+        let rows = picture.pixels().chunks_exact(picture.width() as usize * channels);
+        for row in rows.skip(stored.top as usize).take(stored.height as usize) {
+            let pixels = row.chunks_exact(channels).skip(stored.left as usize).take(stored.width as usize);
+            self.decoded.extend(pixels.flat_map(|pixel| {
+                let [red, green, blue] = colours(picture.layout(), pixel);
+                [red, green, blue, 255]
+            }));
+        }
+        let jpeg = (header.kind == Kind::Jpeg).then(|| Jpeg::of(bytes));
+        let mut oddities = Oddities::of(bytes, header, jpeg);
+        oddities.set(Oddity::Alpha, picture.layout().has_alpha());
+        oddities.set(Oddity::Turned, picture.orientation() != 1);
+        let outcome = Outcome { oddities, way: Way::Whole, reduced_by: 1 };
+        let (row_pixels, region) = (stored.width, geometry.region);
+        let part = Part { row_pixels, left: 0, width: stored.width, height: stored.height, region };
+        Ok((outcome, geometry, turn, part))
+    }
+
+    /// Puts the pixels of the region into `self.resized`, `[placed.height, placed.width, 4]`.
+    fn resize(&mut self, transform: &Transform, geometry: &Geometry, turn: Turn, part: Part) {
+        let Part { mut row_pixels, mut left, mut width, mut height, region } = part;
+        let mut pixels = &self.decoded;
+        if turn != Turn::NONE {
+            let columns = (left as usize, width as usize, height as usize);
+            turn.pixels(pixels, row_pixels as usize, columns, &mut self.turned);
+            (width, height) = turn.size((width, height));
+            (row_pixels, left, pixels) = (width, 0, &self.turned);
+        }
+        let placed = geometry.placed;
+        self.resized.resize(placed.width as usize * placed.height as usize * 4, 0);
+        let filter = match transform.options().filter {
+            Filter::Bilinear => FilterType::Bilinear,
+            // Keys' cubic with a = -1/2.
+            Filter::Bicubic => FilterType::CatmullRom,
+        };
+        let options = ResizeOptions::new()
+            .resize_alg(ResizeAlg::Convolution(filter))
+            .crop(region.left, region.top, region.width, region.height)
+            .use_alpha(false);
+        let rows = TypedImageRef::<U8x4>::from_buffer(row_pixels, height, pixels).expect("rows of it were decoded");
+        let window = TypedCroppedImage::from_ref(&rows, left, 0, width, height).expect("the part lies in its rows");
+        let resized = TypedImage::from_buffer(placed.width, placed.height, &mut self.resized);
+        let mut resized = resized.expect("it was made for that size");
+        self.resizer.resize_typed(&window, &mut resized, &options).expect("a region lies within its window");
+    }
+}
+
+/// Red, green and blue of a pixel: grey thrice, alpha left out.
+fn colours(layout: Layout, pixel: &[u8]) -> [u8; 3] {
+    match layout {
+        Layout::Gray8 | Layout::GrayA8 => [pixel[0]; 3],
+        Layout::Rgb8 | Layout::Rgba8 => [pixel[0], pixel[1], pixel[2]],
+    }
+}
+
+/// The largest of 8, 4, 2 and 1 by which the region may be divided and still not be smaller than what is made of it.
+fn reduction(geometry: &Geometry) -> u32 {
+    let Geometry { region, placed, .. } = geometry;
+    let enough = |by: &u32| {
+        let least = |pixels: u32| f64::from(pixels) * f64::from(*by);
+        region.width >= least(placed.width) && region.height >= least(placed.height)
+    };
+    [8, 4, 2].into_iter().find(enough).unwrap_or(1)
+}
+
+/// A region in pixels of `by` times `by`, of which the first begins so far left of the window and above it.
+fn reduced(region: Region, (left, top): (f64, f64), by: u32) -> Region {
+    let by = f64::from(by);
+    Region {
+        left: (region.left + left) / by,
+        top: (region.top + top) / by,
+        width: region.width / by,
+        height: region.height / by,
+    }
+}
+
+/// What of a region lies within pixels of this size: rounding may have put its end a little beyond.
+fn within(region: Region, (width, height): (u32, u32)) -> Region {
+    Region {
+        width: region.width.min(f64::from(width) - region.left),
+        height: region.height.min(f64::from(height) - region.top),
+        ..region
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::training::{Axes, Cut, Dtype, Options, Resize, Size};
+
+    fn photo(name: &str) -> Vec<u8> {
+        let photos = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/photos");
+        std::fs::read(photos.join(name)).unwrap()
+    }
+
+    #[test]
+    fn nothing_asked_for_is_the_image_itself() {
+        let mut worker = Worker::new(Limits::default());
+        let bytes = photo("animals/cat.jpg");
+        let (rgb, outcome) = worker.decode(&bytes, false).unwrap();
+        assert_eq!((outcome.way, outcome.reduced_by, outcome.oddities), (Way::Whole, 1, Oddities::default()));
+        let (size, pixels) = (Size { height: rgb.height, width: rgb.width }, rgb.pixels.to_vec());
+        for cut in [Cut::Whole { size }, Cut::Center { resize: Resize::Not, size }] {
+            let options = Options { axes: Axes::Hwc, ..Options::new(cut) };
+            let transform = Transform::new(options).unwrap();
+            let mut slot = vec![0; transform.slot_bytes()];
+            worker.run(&transform, &bytes, None, 0, &mut slot).unwrap();
+            assert!(slot == pixels, "{cut:?}");
+        }
+    }
+
+    #[test]
+    fn a_slot_of_another_length_is_refused() {
+        let transform = Transform::new(Options::new(Cut::Whole { size: Size::square(8) })).unwrap();
+        for length in [0, 191, 193] {
+            let refused = Worker::new(Limits::default()).run(
+                &transform,
+                &photo("animals/cat.jpg"),
+                None,
+                0,
+                &mut vec![0; length],
+            );
+            assert_eq!(refused, Err(Refused::SlotLength { expected: 192, found: length }));
+        }
+    }
+
+    #[test]
+    fn small_images_lie_in_the_middle_of_black() {
+        let array = [shardpack_format::npy::head("|u1", &[2, 3, 3], false), vec![200; 18]].concat();
+        let cut = Cut::Center { resize: Resize::Not, size: Size { height: 5, width: 6 } };
+        let options = Options { axes: Axes::Hwc, flip: 1.0, dtype: Dtype::Uint8, ..Options::new(cut) };
+        let transform = Transform::new(options).unwrap();
+        let mut slot = vec![1; transform.slot_bytes()];
+        Worker::new(Limits::default()).run(&transform, &array, None, 0, &mut slot).unwrap();
+        let rows: Vec<Vec<u8>> = slot.chunks(18).map(|row| row.chunks(3).map(|pixel| pixel[0]).collect()).collect();
+        // One column is on the left and two are on the right, and then they change sides.
+        let (black, image) = (vec![0; 6], vec![0, 0, 200, 200, 200, 0]);
+        assert_eq!(rows, [black.clone(), image.clone(), image, black.clone(), black]);
+    }
+}
