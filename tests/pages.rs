@@ -62,6 +62,16 @@ const BLOCKS: &[(&str, &str, How)] = &[
     ("docs/recipes.md", "SELECT", Python(PYTHON, &[])),
     ("docs/recipes.md", "use shardpack_reader::Dataset;", Not("compiled as a test of the crate shardpack-reader")),
     ("docs/sources.md", "{\"image\"", Not("a document that is shown: tests/lists.rs has the same")),
+    (
+        "docs/transforms.md",
+        "MASK = ",
+        Test("crates/shardpack-imaging/tests/transforms.rs", "the_python_of_the_page_finds_the_same_boxes"),
+    ),
+    (
+        "docs/transforms.md",
+        "500 375",
+        Test("crates/shardpack-imaging/tests/transforms.rs", "boxes_and_flips_are_those_of_the_page"),
+    ),
     ("docs/formats/mds.md", "from streaming", Python("SHARDPACK_PYTHON_STREAMING", &["--format", "mds"])),
     ("docs/formats/recordio.md", "import mxnet", Python("SHARDPACK_PYTHON_MXNET", &["--format", "recordio"])),
     ("docs/formats/recordio.md", "from glob", Python("SHARDPACK_PYTHON_DALI", &["--format", "recordio"])),
