@@ -99,6 +99,164 @@ impl Decoder {
     }
 }
 
+/// A part of a JPEG that is reduced by 1, 2, 4 or 8.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) x: u32,
+    pub(crate) y: u32,
+    pub(crate) width: u32,
+    pub(crate) height: u32,
+}
+
+/// What [`Parts`] made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Made {
+    /// What the pixels are of: what was asked for and maybe more.
+    pub(crate) part: Part,
+    /// What it is reduced by.
+    pub(crate) by: u32,
+    /// They are not all of the image.
+    pub(crate) is_part: bool,
+    /// C warned, and went on.
+    pub(crate) has_warned: bool,
+}
+
+/// Decodes parts of JPEGs, one after the other. Warnings do not stop it: what is damaged outside the part need not be known.
+pub(crate) struct Parts {
+    /// None after an error: C keeps what it had read of the damaged headers and refuses all that comes after.
+    handle: Option<Handle>,
+}
+
+impl Parts {
+    pub(crate) fn new() -> Self {
+        Self { handle: None }
+    }
+
+    /// Puts `[height, width, 3 or 4] uint8` of a part into `pixels`: RGB, or RGB and a byte of no meaning. `part` says for
+    /// the size that the JPEG has without reduction what is wanted of it reduced; more than that may come.
+    ///
+    /// `None` where C fails, for more than `most` pixels in the whole, and where `part` says so or is not within.
+    pub(crate) fn decode(
+        &mut self,
+        bytes: &[u8],
+        by: u32,
+        is_padded: bool,
+        most: u64,
+        part: impl FnOnce(u32, u32) -> Option<Part>,
+        pixels: &mut Vec<u8>,
+    ) -> Option<Made> {
+        let mut handle = match self.handle.take() {
+            Some(handle) => handle,
+            None => {
+                let mut handle = Handle::new(tj::TJINIT_TJINIT_DECOMPRESS)?;
+                handle.set(tj::TJPARAM_TJPARAM_SCANLIMIT, 100)?;
+                handle.set(tj::TJPARAM_TJPARAM_SAVEMARKERS, 0)?;
+                handle
+            }
+        };
+        let made = handle.decode_part(bytes, by, is_padded, most, part, pixels)?;
+        self.handle = Some(handle);
+        Some(made)
+    }
+}
+
+impl Handle {
+    /// Whether a call that gave `result` warned; `None` where it failed.
+    fn warned(&mut self, result: i32) -> Option<bool> {
+        // SAFETY: the handle is alive.
+        let is_warning = || unsafe { tj::tj3GetErrorCode(self.0.as_ptr()) } == tj::TJERR_TJERR_WARNING as i32;
+        match result {
+            0 => Some(false),
+            _ => is_warning().then_some(true),
+        }
+    }
+
+    fn decode_part(
+        &mut self,
+        bytes: &[u8],
+        by: u32,
+        is_padded: bool,
+        most: u64,
+        part: impl FnOnce(u32, u32) -> Option<Part>,
+        pixels: &mut Vec<u8>,
+    ) -> Option<Made> {
+        let whole = tj::tjregion { x: 0, y: 0, w: 0, h: 0 };
+        // SAFETY: the handle is alive; regions are checked, and this one takes back what was set before.
+        let failed = unsafe { tj::tj3SetCroppingRegion(self.0.as_ptr(), whole) };
+        // SAFETY: the handle is alive; `bytes` is as long as it says.
+        let read = unsafe { tj::tj3DecompressHeader(self.0.as_ptr(), bytes.as_ptr(), bytes.len() as tj::size_t) };
+        let mut has_warned = self.warned(read).filter(|_| failed == 0)?;
+        let size = |handle: &mut Self, of| u32::try_from(handle.get(of)).ok().filter(|&side| side > 0);
+        let width = size(self, tj::TJPARAM_TJPARAM_JPEGWIDTH)?;
+        let height = size(self, tj::TJPARAM_TJPARAM_JPEGHEIGHT)?;
+        if u64::from(width) * u64::from(height) > most {
+            return None;
+        }
+        let part = part(width, height)?;
+        let (width, height) = (width.div_ceil(by), height.div_ceil(by));
+        let is_within = |at: u32, length: u32, all: u32| length > 0 && at < all && length <= all - at;
+        if !is_within(part.x, part.width, width) || !is_within(part.y, part.height, height) {
+            return None;
+        }
+        let factor = tj::tjscalingfactor { num: 1, denom: by as i32 };
+        // SAFETY: the handle is alive; a factor that is not one of its own is refused.
+        if unsafe { tj::tj3SetScalingFactor(self.0.as_ptr(), factor) } != 0 {
+            return None;
+        }
+        // Parts begin where an MCU does.
+        let mcu_width = match self.get(tj::TJPARAM_TJPARAM_SUBSAMP) {
+            tj::TJSAMP_TJSAMP_444 | tj::TJSAMP_TJSAMP_GRAY | tj::TJSAMP_TJSAMP_440 | tj::TJSAMP_TJSAMP_441 => Some(8),
+            tj::TJSAMP_TJSAMP_422 | tj::TJSAMP_TJSAMP_420 => Some(16),
+            tj::TJSAMP_TJSAMP_411 => Some(32),
+            _ => None,
+        };
+        let mut made = Made { part: Part { x: 0, y: 0, width, height }, by, is_part: false, has_warned };
+        if let Some(mcu_width) = mcu_width.filter(|_| part != made.part) {
+            let x = part.x - part.x % (mcu_width / by);
+            let part = Part { x, width: part.width + part.x - x, ..part };
+            let [x, y, w, h] = [part.x, part.y, part.width, part.height].map(|side| side as i32);
+            // SAFETY: the handle is alive and has read the header; a region that is not within the image is refused.
+            if unsafe { tj::tj3SetCroppingRegion(self.0.as_ptr(), tj::tjregion { x, y, w, h }) } == 0 {
+                (made.part, made.is_part) = (part, true);
+            }
+        }
+        let colours = u32::try_from(self.get(tj::TJPARAM_TJPARAM_COLORSPACE)).ok()?;
+        let is_ink = matches!(colours, tj::TJCS_TJCS_CMYK | tj::TJCS_TJCS_YCCK);
+        let (format, channels) = match (is_ink, is_padded) {
+            (true, _) => (tj::TJPF_TJPF_CMYK, 4),
+            (false, true) => (tj::TJPF_TJPF_RGBX, 4),
+            (false, false) => (tj::TJPF_TJPF_RGB, 3),
+        };
+        let length = u64::from(made.part.width) * u64::from(made.part.height) * channels;
+        pixels.resize(usize::try_from(length).ok()?, 0);
+        // SAFETY: the handle is alive and has read the header of these bytes; `pixels` has `part.height` rows of `part.width`
+        // pixels of `format`, which is what C writes for this factor and region with a pitch of 0.
+        let done = unsafe {
+            let (from, length) = (bytes.as_ptr(), bytes.len() as tj::size_t);
+            tj::tj3Decompress8(self.0.as_ptr(), from, length, pixels.as_mut_ptr(), 0, format)
+        };
+        has_warned |= self.warned(done)?;
+        if is_ink {
+            without_ink(pixels, is_padded);
+        }
+        Some(Made { has_warned, ..made })
+    }
+}
+
+/// Makes RGB of CMYK as Adobe writes it, where 255 is no ink: each colour times black.
+fn without_ink(pixels: &mut Vec<u8>, is_padded: bool) {
+    let channels = if is_padded { 4 } else { 3 };
+    for at in 0..pixels.len() / 4 {
+        let black = u32::from(pixels[at * 4 + 3]);
+        for colour in 0..3 {
+            // Rounded division by 255: J. F. Blinn, "Three Wrongs Make a Right", as zune-jpeg does it.
+            let product = u32::from(pixels[at * 4 + colour]) * black + 128;
+            pixels[at * channels + colour] = ((product + (product >> 8)) >> 8) as u8;
+        }
+    }
+    pixels.truncate(pixels.len() / 4 * channels);
+}
+
 /// Encodes JPEGs, one after the other: 4:2:0, baseline.
 pub(crate) struct Encoder(Handle);
 

@@ -2,28 +2,45 @@
 //!
 //! Holds at all times: what one way cannot do, the next one does; decoding the whole image is the last.
 
-use super::{Rect, Region, Wanted, Way};
+use shardpack_format::image_header::Kind;
+
+use super::{
+    Rect, Region, Wanted, Way,
+    head::Head,
+    small::{Builder, Small},
+};
 use crate::{Layout, Limits, Picture, Refused, decode};
 
 /// Decodes parts of images, one after the other; keeps its memory from one to the next. One for each thread.
 pub struct Decoder {
     limits: Limits,
+    builder: Builder,
+    small: Vec<u8>,
+    #[cfg(feature = "turbo")]
+    turbo: crate::turbo::Parts,
 }
 
 impl Decoder {
     /// A decoder that takes no larger images than these.
     pub fn new(limits: Limits) -> Self {
-        Self { limits }
+        Self {
+            limits,
+            builder: Builder::default(),
+            small: Vec::new(),
+            #[cfg(feature = "turbo")]
+            turbo: crate::turbo::Parts::new(),
+        }
     }
 
     /// Puts the pixels of a part of an image of any kind that [`decode`] takes into `pixels`, which becomes as long as they
     /// are and may hold columns beside them: [`Region`] says where they lie. Grey becomes RGB, alpha is left out, CMYK and
     /// YCCK become RGB as in [`decode`].
     ///
-    /// A table, as `scan` makes it, is used if it fits these bytes, else passed over.
+    /// A table, as [`scan`](super::scan) makes it, is used if it fits these bytes, else passed over. With the feature
+    /// `turbo`, libjpeg-turbo decodes the JPEGs, also those without a table; without, zune-jpeg does, and never reduces.
     ///
     /// # Errors
-    /// Images that [`decode`] refuses, but for damaged JPEGs of which libjpeg-turbo (feature `turbo`) makes something
+    /// Images that [`decode`] refuses, but for damaged JPEGs of which libjpeg-turbo makes something
     /// ([`Region::has_warned`]); a rectangle that is not within the image; a `reduce_by` other than 1, 2, 4 and 8.
     pub fn region(
         &mut self,
@@ -32,9 +49,18 @@ impl Decoder {
         wanted: &Wanted,
         pixels: &mut Vec<u8>,
     ) -> Result<Region, Refused> {
-        let _ = table;
         if !matches!(wanted.reduce_by, 1 | 2 | 4 | 8) {
             return Err(Refused::NoSuchPart);
+        }
+        let is_jpeg = Kind::of(image) == Kind::Jpeg;
+        if let Some(table) = table.filter(|_| is_jpeg)
+            && let Some(region) = self.by_table(image, table, wanted, pixels)
+        {
+            return Ok(region);
+        }
+        #[cfg(feature = "turbo")]
+        if is_jpeg && let Some(region) = self.by_turbo(image, wanted, pixels) {
+            return Ok(region);
         }
         let picture = decode(image, &self.limits)?;
         if !wanted.rect.is_within(picture.width(), picture.height()) {
@@ -42,27 +68,134 @@ impl Decoder {
         }
         Ok(cut(&picture, wanted, pixels))
     }
+
+    /// With a table; `None` where that is not possible.
+    fn by_table(&mut self, jpeg: &[u8], table: &[u8], wanted: &Wanted, pixels: &mut Vec<u8>) -> Option<Region> {
+        let head = Head::read(jpeg).ok()?;
+        self.limits.admit(head.width, head.height, 3).ok()?;
+        let by = if cfg!(feature = "turbo") { wanted.reduce_by } else { 1 };
+        let part = wanted.rect.is_within(head.width, head.height).then(|| widened(&wanted.rect, by, &head))?;
+        let small = self.builder.build(jpeg, &head, table, &part, &mut self.small)?;
+        self.decode_small(&small, &head, &part, wanted, pixels)
+    }
+
+    /// Decodes the small JPEG of `part` by libjpeg-turbo.
+    #[cfg(feature = "turbo")]
+    fn decode_small(
+        &mut self,
+        small: &Small,
+        head: &Head,
+        part: &Rect,
+        wanted: &Wanted,
+        pixels: &mut Vec<u8>,
+    ) -> Option<Region> {
+        let (by, size) = (wanted.reduce_by, (head.width, head.height));
+        let (inner, outer) = (wanted.rect.reduced(by, size), part.reduced(by, size));
+        let here = |at: u32, shift: i64| u32::try_from(i64::from(at) + shift / i64::from(by)).ok();
+        // Columns need their neighbours within the part, rows do not: C decodes those above and below all the same.
+        let (x, y) = (here(outer.x, small.across)?, here(inner.y, small.down)?);
+        let here = crate::turbo::Part { x, y, width: outer.width, height: inner.height };
+        let most = self.limits.pixels.saturating_mul(2);
+        let made = self.turbo.decode(&self.small, by, wanted.padded, most, |_, _| Some(here), pixels)?;
+        let (left, top) = (x - made.part.x + inner.x - outer.x, y - made.part.y);
+        Some(lay(inner, (left, top), made, wanted, Way::Table, pixels))
+    }
+
+    /// Decodes the small JPEG by zune-jpeg.
+    #[cfg(not(feature = "turbo"))]
+    fn decode_small(
+        &mut self,
+        small: &Small,
+        _: &Head,
+        _: &Rect,
+        wanted: &Wanted,
+        pixels: &mut Vec<u8>,
+    ) -> Option<Region> {
+        let picture = decode(self.small.get(..small.bytes)?, &Limits { pixels: u64::MAX, ..self.limits }).ok()?;
+        let here = |at: u32, shift: i64| u32::try_from(i64::from(at) + shift).ok();
+        let Rect { x, y, .. } = wanted.rect;
+        let rect = Rect { x: here(x, small.across)?, y: here(y, small.down)?, ..wanted.rect };
+        let is_within = rect.is_within(picture.width(), picture.height());
+        is_within.then(|| Region { x, y, way: Way::Table, ..cut(&picture, &Wanted { rect, ..*wanted }, pixels) })
+    }
+
+    /// Decodes a part of a JPEG as it is.
+    #[cfg(feature = "turbo")]
+    fn by_turbo(&mut self, jpeg: &[u8], wanted: &Wanted, pixels: &mut Vec<u8>) -> Option<Region> {
+        let (by, rect) = (wanted.reduce_by, wanted.rect);
+        let mut found = None;
+        let part = |width: u32, height: u32| {
+            let inner = rect.is_within(width, height).then(|| rect.reduced(by, (width, height)))?;
+            found = Some(inner);
+            // As much beside it as any sampling needs.
+            let outer = grown(&inner, (2, 0), (width.div_ceil(by), height.div_ceil(by)));
+            Some(crate::turbo::Part { x: outer.x, y: outer.y, width: outer.width, height: outer.height })
+        };
+        let made = self.turbo.decode(jpeg, by, wanted.padded, self.limits.pixels, part, pixels)?;
+        let inner = found?;
+        let way = if made.is_part { Way::Stock } else { Way::Whole };
+        Some(lay(inner, (inner.x - made.part.x, inner.y - made.part.y), made, wanted, way, pixels))
+    }
+}
+
+/// A part with so many pixels more on each side, where the image has them.
+fn grown(part: &Rect, (across, down): (u32, u32), (width, height): (u32, u32)) -> Rect {
+    let (x, y) = (part.x.saturating_sub(across), part.y.saturating_sub(down));
+    let (right, bottom) = ((part.x + part.width + across).min(width), (part.y + part.height + down).min(height));
+    Rect { x, y, width: right - x, height: bottom - y }
+}
+
+/// The pixels of the image that are needed for those of `rect`, which is within it, when it is reduced.
+fn widened(rect: &Rect, by: u32, head: &Head) -> Rect {
+    let size = (head.width, head.height);
+    let part = grown(&rect.reduced(by, size), head.margins(), (size.0.div_ceil(by), size.1.div_ceil(by)));
+    let (x, y) = (part.x * by, part.y * by);
+    let (right, bottom) = (((part.x + part.width) * by).min(size.0), ((part.y + part.height) * by).min(size.1));
+    Rect { x, y, width: right - x, height: bottom - y }
+}
+
+/// Says where `inner` lies in what libjpeg-turbo made, from whose first pixel it is `left` and `top` away; rows that are too
+/// many go.
+#[cfg(feature = "turbo")]
+fn lay(
+    inner: Rect,
+    (left, top): (u32, u32),
+    made: crate::turbo::Made,
+    wanted: &Wanted,
+    way: Way,
+    pixels: &mut Vec<u8>,
+) -> Region {
+    let row_bytes = made.part.width as usize * wanted.channels();
+    pixels.truncate((top as usize + inner.height as usize) * row_bytes);
+    pixels.drain(..(top as usize * row_bytes).min(pixels.len()));
+    let Rect { x, y, width, height } = inner;
+    let (row_pixels, has_warned) = (made.part.width, made.has_warned);
+    Region { row_pixels, left, width, height, x, y, reduced_by: made.by, way, has_warned }
 }
 
 /// The part of a decoded picture.
 fn cut(picture: &Picture, wanted: &Wanted, pixels: &mut Vec<u8>) -> Region {
-    let rect = wanted.rect;
-    let (channels, columns) = (picture.layout().channels(), rect.width as usize);
+    let Rect { x, y, width, height } = wanted.rect;
+    let (channels, from) = (picture.layout().channels(), x as usize * picture.layout().channels());
+    let columns = from..from + width as usize * channels;
     pixels.clear();
-    pixels.reserve(columns * rect.height as usize * wanted.channels());
+    pixels.reserve(width as usize * height as usize * wanted.channels());
     let rows = picture.pixels().chunks_exact(picture.width() as usize * channels);
-    for row in rows.skip(rect.y as usize).take(rect.height as usize) {
-        let row = row.chunks_exact(channels).skip(rect.x as usize).take(columns);
-        for pixel in row {
-            match picture.layout() {
-                Layout::Gray8 | Layout::GrayA8 => pixels.extend([pixel[0]; 3]),
-                Layout::Rgb8 | Layout::Rgba8 => pixels.extend(&pixel[..3]),
+    for row in rows.skip(y as usize).take(height as usize) {
+        let row = &row[columns.clone()];
+        match (picture.layout(), wanted.padded) {
+            (Layout::Rgb8, false) => pixels.extend_from_slice(row),
+            (Layout::Rgb8 | Layout::Rgba8, _) => {
+                for pixel in row.chunks_exact(channels) {
+                    pixels.extend_from_slice(&[pixel[0], pixel[1], pixel[2], 255][..wanted.channels()]);
+                }
             }
-            if wanted.padded {
-                pixels.push(255);
+            (Layout::Gray8 | Layout::GrayA8, _) => {
+                for pixel in row.chunks_exact(channels) {
+                    pixels.extend_from_slice(&[pixel[0], pixel[0], pixel[0], 255][..wanted.channels()]);
+                }
             }
         }
     }
-    let Rect { x, y, width, height } = rect;
     Region { row_pixels: width, left: 0, width, height, x, y, reduced_by: 1, way: Way::Whole, has_warned: false }
 }

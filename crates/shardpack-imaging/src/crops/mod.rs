@@ -8,8 +8,17 @@
 //! come. A table is never trusted: it has to fit its JPEG in size, order and range. That it is the table of these very bytes
 //! is for whoever keeps both to know, by a hash: of a JPEG of the same size, another table may fit.
 
+mod bits;
 mod decoder;
+mod head;
+mod huffman;
+mod no_table;
 mod rect;
+mod scan;
+mod small;
+mod table;
 
 pub use decoder::Decoder;
+pub use no_table::{Damage, NoTable};
 pub use rect::{Rect, Region, Wanted, Way};
+pub use scan::scan;

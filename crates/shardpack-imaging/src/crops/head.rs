@@ -1,0 +1,290 @@
+//! What is before the codes of a JPEG: its size, channels, tables, and where the codes begin.
+//!
+//! Holds at all times: a [`Head`] is of a JPEG whose codes are those of its MCUs from left to right and top to bottom, with
+//! all tables that they need; restart markers stand between rows of MCUs alone.
+//!
+//! Source: ITU-T T.81, B.1.1 (markers, Table B.1), B.2.2 to B.2.4 (frame, scan, tables), A.2 (MCUs); JFIF 1.02; Adobe
+//! Technical Note 5116, section 18 (the Adobe segment).
+
+use super::{
+    huffman::Codes,
+    no_table::{Damage, NoTable},
+};
+
+/// One channel.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Channel {
+    pub(super) id: u8,
+    /// Blocks of it in an MCU, across and down: 1, 2 or 4.
+    pub(super) across: u8,
+    pub(super) down: u8,
+    /// Numbers of its tables, 0 to 3.
+    pub(super) quantiser: u8,
+    pub(super) dc: u8,
+    pub(super) ac: u8,
+}
+
+impl Channel {
+    pub(super) fn blocks(&self) -> usize {
+        usize::from(self.across) * usize::from(self.down)
+    }
+}
+
+/// The headers of a JPEG.
+pub(super) struct Head<'a> {
+    pub(super) width: u32,
+    pub(super) height: u32,
+    /// SOF1 and not SOF0.
+    pub(super) is_extended: bool,
+    /// As the frame names them.
+    frame: [Channel; 4],
+    count: usize,
+    /// The numbers of the channels in the order of the scan.
+    order: [usize; 4],
+    /// For each number of a table what is behind its segment's length: precision and number, then the values.
+    pub(super) quantisers: [Option<&'a [u8]>; 4],
+    dc: [Option<Codes>; 4],
+    ac: [Option<Codes>; 4],
+    pub(super) is_jfif: bool,
+    /// What decides about colours in an Adobe segment, from its name on.
+    pub(super) adobe: Option<&'a [u8; 12]>,
+    /// Rows of MCUs from one restart marker to the next; 0 where there are none.
+    pub(super) restart_rows: u32,
+    /// The first byte of the codes.
+    pub(super) codes_at: usize,
+    /// Pixels of an MCU.
+    pub(super) mcu_width: u32,
+    pub(super) mcu_height: u32,
+    /// MCUs of the image.
+    pub(super) columns: u32,
+    pub(super) rows: u32,
+}
+
+impl<'a> Head<'a> {
+    /// Reads the headers.
+    ///
+    /// # Errors
+    /// JPEGs of sorts that have no tables, and those whose headers are damaged.
+    pub(super) fn read(jpeg: &'a [u8]) -> Result<Self, NoTable> {
+        if !jpeg.starts_with(&[0xFF, 0xD8]) {
+            return Err(NoTable::NotJpeg);
+        }
+        let mut head = Self {
+            width: 0,
+            height: 0,
+            is_extended: false,
+            frame: [Channel::default(); 4],
+            count: 0,
+            order: [0; 4],
+            quantisers: [None; 4],
+            dc: [const { None }; 4],
+            ac: [const { None }; 4],
+            is_jfif: false,
+            adobe: None,
+            restart_rows: 0,
+            codes_at: 0,
+            mcu_width: 8,
+            mcu_height: 8,
+            columns: 0,
+            rows: 0,
+        };
+        let (mut at, mut restart_mcus) = (2, 0);
+        loop {
+            let rest = jpeg.get(at..).unwrap_or_default();
+            // Strays are passed over, as every decoder does.
+            let stray = rest.windows(2).position(|pair| pair[0] == 0xFF && !matches!(pair[1], 0 | 0xFF));
+            at += stray.unwrap_or(rest.len());
+            let place = at as u64;
+            let damaged = |what| NoTable::Damaged { at: place, what };
+            let header = || damaged(Damage::Header);
+            if stray.is_none() {
+                return Err(header());
+            }
+            let marker = jpeg[at + 1];
+            match marker {
+                0x01 | 0xD0..=0xD7 => {
+                    at += 2;
+                    continue;
+                }
+                0xD8 | 0xDC => return Err(NoTable::Headers),
+                0xD9 => return Err(header()),
+                _ => {}
+            }
+            let rest = &jpeg[at + 2..];
+            let length = rest.first_chunk().map_or(0, |&length| usize::from(u16::from_be_bytes(length)));
+            let segment = rest.get(2..length).ok_or_else(header)?;
+            let end = at + 2 + length;
+            match marker {
+                0xC0 | 0xC1 => {
+                    head.is_extended = marker == 0xC1;
+                    head.read_frame(segment, header())?;
+                }
+                0xC2 => return Err(NoTable::Progressive),
+                0xC3 | 0xC5..=0xC7 | 0xC9..=0xCB | 0xCD..=0xCF => return Err(NoTable::Coding),
+                0xC4 => head.read_huffman(segment).ok_or_else(|| damaged(Damage::HuffmanTable))?,
+                0xDB => head.read_quantisers(segment).ok_or_else(header)?,
+                0xDD => {
+                    let length = segment.try_into().map_err(|_| header())?;
+                    restart_mcus = u32::from(u16::from_be_bytes(length));
+                }
+                // As libjpeg knows them.
+                0xE0 if segment.len() >= 14 && segment.starts_with(b"JFIF\0") => head.is_jfif = true,
+                0xEE if segment.starts_with(b"Adobe") => {
+                    let adobe = segment.first_chunk().filter(|_| head.adobe.is_none());
+                    head.adobe = Some(adobe.ok_or(NoTable::Headers)?);
+                }
+                0xDA => {
+                    head.read_scan(segment, header())?;
+                    head.codes_at = end;
+                    head.restart_rows = match restart_mcus {
+                        all if u64::from(all) >= u64::from(head.columns) * u64::from(head.rows) => 0,
+                        some if some % head.columns == 0 => some / head.columns,
+                        _ => return Err(NoTable::ShortRestarts),
+                    };
+                    for channel in head.channels() {
+                        if head.quantisers[usize::from(channel.quantiser)].is_none() {
+                            return Err(header());
+                        }
+                    }
+                    return match head.codes().count() == head.count {
+                        true => Ok(head),
+                        false => Err(damaged(Damage::HuffmanTable)),
+                    };
+                }
+                _ => {}
+            }
+            at = end;
+        }
+    }
+
+    fn read_frame(&mut self, segment: &[u8], damaged: NoTable) -> Result<(), NoTable> {
+        let Some((&[bits, h0, h1, w0, w1, count], parts)) = segment.split_first_chunk() else { return Err(damaged) };
+        let (height, width, count) = (u16::from_be_bytes([h0, h1]), u16::from_be_bytes([w0, w1]), usize::from(count));
+        if bits != 8 {
+            return Err(NoTable::Depth);
+        }
+        if self.count > 0 || height == 0 {
+            return Err(NoTable::Headers);
+        }
+        if !matches!(count, 1 | 3 | 4) {
+            return Err(NoTable::Channels);
+        }
+        let (parts, excess) = parts.as_chunks::<3>();
+        if width == 0 || parts.len() != count || !excess.is_empty() {
+            return Err(damaged);
+        }
+        for (channel, &[id, factors, quantiser]) in self.frame.iter_mut().zip(parts) {
+            let (across, down) = (factors >> 4, factors & 15);
+            if across == 0 || down == 0 || across > 4 || down > 4 || quantiser > 3 {
+                return Err(damaged);
+            }
+            *channel = Channel { id, across, down, quantiser, dc: 0, ac: 0 };
+        }
+        if count == 1 {
+            // What has one channel is not interleaved: an MCU is a block, whatever the factors say (A.2.2).
+            (self.frame[0].across, self.frame[0].down) = (1, 1);
+        }
+        (self.width, self.height, self.count) = (width.into(), height.into(), count);
+        let [first, others @ ..] = self.channels() else { return Err(damaged) };
+        let is_odd = |one: &Channel| {
+            let is_rare = matches!(one.across, 3) || matches!(one.down, 3);
+            is_rare || one.across > first.across || one.down > first.down
+        };
+        if is_odd(first) || others.iter().any(is_odd) {
+            return Err(NoTable::Sampling);
+        }
+        if others.iter().any(|one| one.id == first.id) || has_twins(others) {
+            return Err(NoTable::Headers);
+        }
+        (self.mcu_width, self.mcu_height) = (8 * u32::from(first.across), 8 * u32::from(first.down));
+        // B.2.3: no MCU has more blocks.
+        if count > 1 && self.channels().iter().map(Channel::blocks).sum::<usize>() > 10 {
+            return Err(damaged);
+        }
+        (self.columns, self.rows) = (self.width.div_ceil(self.mcu_width), self.height.div_ceil(self.mcu_height));
+        Ok(())
+    }
+
+    fn read_huffman(&mut self, mut segment: &[u8]) -> Option<()> {
+        while let Some((&class, rest)) = segment.split_first() {
+            let tables = match class >> 4 {
+                0 => &mut self.dc,
+                1 => &mut self.ac,
+                _ => return None,
+            };
+            let (codes, rest) = Codes::read(rest)?;
+            // A difference of DC values has at most 15 bits.
+            if class >> 4 == 0 && codes.symbols().iter().any(|&symbol| symbol > 15) {
+                return None;
+            }
+            *tables.get_mut(usize::from(class & 15))? = Some(codes);
+            segment = rest;
+        }
+        Some(())
+    }
+
+    fn read_quantisers(&mut self, mut segment: &'a [u8]) -> Option<()> {
+        while let Some(&class) = segment.first() {
+            let length = match class >> 4 {
+                0 => 65,
+                1 => 129,
+                _ => return None,
+            };
+            *self.quantisers.get_mut(usize::from(class & 15))? = Some(segment.get(..length)?);
+            segment = &segment[length..];
+        }
+        Some(())
+    }
+
+    fn read_scan(&mut self, segment: &[u8], damaged: NoTable) -> Result<(), NoTable> {
+        let Some((&count, rest)) = segment.split_first() else { return Err(damaged) };
+        let count = usize::from(count);
+        if self.count == 0 || rest.len() != 2 * count + 3 {
+            return Err(damaged);
+        }
+        if count != self.count {
+            return Err(NoTable::SeveralScans);
+        }
+        for (place, &[id, tables]) in rest.as_chunks::<2>().0.iter().take(count).enumerate() {
+            let Some(number) = self.channels().iter().position(|channel| channel.id == id) else {
+                return Err(damaged);
+            };
+            if self.order[..place].contains(&number) || tables >> 4 > 3 || tables & 15 > 3 {
+                return Err(damaged);
+            }
+            (self.frame[number].dc, self.frame[number].ac) = (tables >> 4, tables & 15);
+            self.order[place] = number;
+        }
+        Ok(())
+    }
+
+    /// The channels as the frame names them.
+    pub(super) fn channels(&self) -> &[Channel] {
+        &self.frame[..self.count]
+    }
+
+    /// In the order of the scan: the channel's number, itself, and its tables for DC and AC.
+    pub(super) fn codes(&self) -> impl Iterator<Item = (usize, &Channel, &Codes, &Codes)> {
+        self.order[..self.count].iter().filter_map(|&number| {
+            let channel = &self.frame[number];
+            let dc = self.dc.get(usize::from(channel.dc))?.as_ref()?;
+            let ac = self.ac.get(usize::from(channel.ac))?.as_ref()?;
+            Some((number, channel, dc, ac))
+        })
+    }
+
+    /// How many pixels beside a pixel, across and down, have a part in it when chroma is spread over the pixels that share
+    /// it: libjpeg and zune-jpeg look at the nearest neighbours where there are two of them to a value.
+    pub(super) fn margins(&self) -> (u32, u32) {
+        let first = self.frame[0];
+        let margin = |is_halved: bool| if is_halved { 2 } else { 0 };
+        let channels = self.channels();
+        let across = channels.iter().any(|channel| channel.across * 2 == first.across);
+        let down = channels.iter().any(|channel| channel.down * 2 == first.down);
+        (margin(across), margin(down))
+    }
+}
+
+fn has_twins(channels: &[Channel]) -> bool {
+    (1..channels.len()).any(|at| channels[..at].iter().any(|one| one.id == channels[at].id))
+}

@@ -1,0 +1,220 @@
+//! Huffman tables of a JPEG: the codes that they give, tables to read with, and what is appended to write with.
+//!
+//! Holds at all times: a [`Codes`] is a prefix code of at most 16 bits in which no code is all ones.
+//!
+//! Source: ITU-T T.81, Annex C (codes of a table), F.1.2 (what symbols mean).
+
+use super::bits::Bits;
+
+/// A table as a file defines it.
+#[derive(Clone)]
+pub(super) struct Codes {
+    /// How many codes there are of each length, 1 to 16; none of length 0.
+    counts: [u8; 17],
+    symbols: [u8; 256],
+    /// Of `symbols`, those in use.
+    length: usize,
+}
+
+impl Codes {
+    /// The table that begins with 16 counts, and what is behind it; `None` unless it is all there and one.
+    pub(super) fn read(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let (counts, rest) = bytes.split_first_chunk::<16>()?;
+        let length = counts.iter().map(|&count| usize::from(count)).sum::<usize>();
+        let (in_use, rest) = (rest.get(..length)?, rest.get(length..)?);
+        let mut codes = Self { counts: [0; 17], symbols: [0; 256], length };
+        codes.counts[1..].copy_from_slice(counts);
+        codes.symbols.get_mut(..length)?.copy_from_slice(in_use);
+        codes.free().map(|_| (codes, rest))
+    }
+
+    /// How many codes of 16 bits are left besides the one of ones; `None` where there are more codes than there can be.
+    fn free(&self) -> Option<u32> {
+        let used: u32 = (1..=16).map(|bits| u32::from(self.counts[bits]) << (16 - bits)).sum();
+        // A table without codes of 16 bits leaves a longer code of ones.
+        (0xFFFF_u32).checked_sub(used)
+    }
+
+    pub(super) fn symbols(&self) -> &[u8] {
+        &self.symbols[..self.length]
+    }
+
+    /// Calls with each code, its bits, and its symbol.
+    fn each(&self, mut call: impl FnMut(u32, u32, u8)) {
+        let (mut code, mut symbols) = (0, self.symbols().iter());
+        for bits in 1..=16 {
+            for &symbol in symbols.by_ref().take(self.counts[bits].into()) {
+                call(code, bits as u32, symbol);
+                code += 1;
+            }
+            code <<= 1;
+        }
+    }
+
+    /// For each symbol its code and how many bits that has; no bits where there is no code.
+    pub(super) fn by_symbol(&self) -> [(u32, u32); 256] {
+        let mut found = [(0, 0); 256];
+        self.each(|code, bits, symbol| found[usize::from(symbol)] = (code, bits));
+        found
+    }
+
+    /// Gives codes to those of `wanted` that have none, behind the last code, so that no code changes; false if they do not
+    /// all fit in.
+    pub(super) fn append(&mut self, wanted: std::ops::RangeInclusive<u8>) -> bool {
+        let codes = self.by_symbol();
+        let mut free = self.free().unwrap_or(0);
+        for symbol in wanted.filter(|&symbol| codes[usize::from(symbol)].1 == 0) {
+            let (Some(left), Some(place)) = (free.checked_sub(1), self.symbols.get_mut(self.length)) else {
+                return false;
+            };
+            let Some(count) = self.counts[16].checked_add(1) else { return false };
+            (free, *place, self.counts[16]) = (left, symbol, count);
+            self.length += 1;
+        }
+        true
+    }
+
+    /// Writes the table as its segment holds it, without class and number.
+    pub(super) fn write(&self, to: &mut Vec<u8>) {
+        to.extend(&self.counts[1..]);
+        to.extend(self.symbols());
+    }
+}
+
+/// Bits that one look into a table covers.
+const LOOK: u32 = 11;
+const LOOKS: usize = 1 << LOOK;
+
+/// A table for reading symbol by symbol.
+pub(super) struct Lookup {
+    /// For the next [`LOOK`] bits: the bits of the code above the symbol; 0 where it is longer.
+    short: Box<[u16; LOOKS]>,
+    /// For each length, what all codes of it are below, aligned to 16 bits.
+    below: [u32; 17],
+    /// For each length, the number of the symbol of its first code, less that code.
+    offset: [i32; 17],
+    symbols: [u8; 256],
+}
+
+impl Lookup {
+    pub(super) fn new(codes: &Codes) -> Self {
+        let mut short = Box::new([0; LOOKS]);
+        let (mut below, mut offset) = ([0; 17], [0; 17]);
+        codes.each(|code, bits, symbol| {
+            if let Some(free) = LOOK.checked_sub(bits) {
+                let at = (code << free) as usize;
+                short[at..at + (1 << free)].fill((bits as u16) << 8 | u16::from(symbol));
+            }
+        });
+        let (mut code, mut number) = (0_u32, 0);
+        for bits in 1..=16 {
+            let count = u32::from(codes.counts[bits]);
+            offset[bits] = number - code as i32;
+            code += count;
+            number += count as i32;
+            below[bits] = code << (16 - bits);
+            code <<= 1;
+        }
+        Self { short, below, offset, symbols: codes.symbols }
+    }
+
+    /// The next symbol, of which `bits` holds 16 bits; `None` where they are no code.
+    #[inline]
+    pub(super) fn next(&self, bits: &mut Bits) -> Option<u8> {
+        let entry = self.short[bits.peek(LOOK) as usize % LOOKS];
+        if entry != 0 {
+            bits.take(u32::from(entry >> 8));
+            return Some(entry as u8);
+        }
+        self.next_long(bits)
+    }
+
+    #[cold]
+    fn next_long(&self, bits: &mut Bits) -> Option<u8> {
+        let next = bits.peek(16);
+        let length = (LOOK + 1..=16).find(|&length| next < self.below[length as usize])?;
+        let number = (next >> (16 - length)) as i32 + self.offset[length as usize];
+        bits.take(length);
+        self.symbols.get(usize::try_from(number).ok()?).copied()
+    }
+}
+
+/// A table for passing over AC coefficients, several at a time.
+pub(super) struct Skip {
+    /// For the next [`LOOK`] bits, what whole symbols with their values at the start of them say, as [`Step`].
+    steps: Box<[u32; LOOKS]>,
+    lookup: Lookup,
+}
+
+/// What a block says beyond its limit.
+pub(super) enum Wrong {
+    Code,
+    Block,
+}
+
+/// Coefficients of a block.
+const BLOCK: u32 = 64;
+
+impl Skip {
+    /// Each step has its bits in the lowest byte, the coefficients in the next, and above them whether the block ends.
+    const ENDS: u32 = 1 << 16;
+    /// More coefficients than any block has: look for the symbol alone.
+    const NONE: u32 = 255 << 8;
+
+    pub(super) fn new(codes: &Codes) -> Self {
+        let lookup = Lookup::new(codes);
+        let mut steps = Box::new([Self::NONE; LOOKS]);
+        for (window, step) in steps.iter_mut().enumerate() {
+            let (mut bits, mut passed) = (0, 0);
+            loop {
+                let entry = u32::from(lookup.short[(window << bits) % LOOKS]);
+                let (code, run, size) = (entry >> 8, entry >> 4 & 15, entry & 15);
+                // The last value may end outside the window, for it is not looked at; a code may not.
+                if entry == 0 || bits + code > LOOK || passed + run + 1 >= BLOCK {
+                    break;
+                }
+                if size == 0 && run < 15 {
+                    // The end takes a place of its own, so that it is not read behind the last coefficient.
+                    *step = Self::ENDS | (passed + 1) << 8 | (bits + code);
+                    break;
+                }
+                passed += run + 1;
+                bits += code + size;
+                *step = passed << 8 | bits;
+                if bits >= LOOK {
+                    break;
+                }
+            }
+        }
+        Self { steps, lookup }
+    }
+
+    /// Passes over the AC coefficients of a block.
+    #[inline]
+    pub(super) fn block(&self, bits: &mut Bits) -> Result<(), Wrong> {
+        let mut at = 1;
+        loop {
+            bits.fill();
+            let step = self.steps[bits.peek(LOOK) as usize % LOOKS];
+            let next = at + (step >> 8 & 0xFF);
+            if next <= BLOCK {
+                bits.take(step & 0xFF);
+                if next == BLOCK || step & Self::ENDS != 0 {
+                    return Ok(());
+                }
+                at = next;
+                continue;
+            }
+            let symbol = u32::from(self.lookup.next(bits).ok_or(Wrong::Code)?);
+            let (run, size) = (symbol >> 4, symbol & 15);
+            if size == 0 && run < 15 {
+                return Ok(());
+            }
+            bits.take(size);
+            at += run + 1;
+            if at >= BLOCK {
+                return if at == BLOCK { Ok(()) } else { Err(Wrong::Block) };
+            }
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Why a file has no crop table: of a sort that none is made for, or damaged.
+//!
+//! Holds at all times: a reason's code in a file never changes.
+
+use std::fmt;
+
+/// Why there is no table for some bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum NoTable {
+    /// Another kind of file.
+    NotJpeg,
+    /// Coded in several passes over the image, so that no part of it lies together.
+    Progressive,
+    /// Arithmetic, lossless or hierarchical coding.
+    Coding,
+    /// Not 8 bits a channel.
+    Depth,
+    /// The channels come one after the other, in scans of their own.
+    SeveralScans,
+    /// Neither 1, 3 nor 4 channels.
+    Channels,
+    /// Some channel has more pixels than the first, or a factor other than 1, 2 and 4.
+    Sampling,
+    /// Restart markers within rows of MCUs.
+    ShortRestarts,
+    /// Headers that decoders do not all read alike: repeated frames, two Adobe segments, a height that comes later.
+    Headers,
+    /// A DC predictor outside -1024 to 1023, which 8 bits cannot give; decoders do not mind.
+    Predictor,
+    /// No decoder gets all pixels of it without error or guess.
+    Damaged {
+        /// The byte at which that was noticed, from the start of the image.
+        at: u64,
+        /// What it was.
+        what: Damage,
+    },
+}
+
+/// What is damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Damage {
+    /// A header that is cut, contradicts itself, or is missing.
+    Header,
+    /// Huffman tables that are missing, or are none.
+    HuffmanTable,
+    /// The codes end before the image does.
+    Truncated,
+    /// Bits that are no code.
+    Code,
+    /// More than 64 coefficients in a block.
+    Block,
+    /// Not the restart marker that has to be there.
+    Restart,
+}
+
+impl NoTable {
+    /// Every reason that is no damage, and every damage.
+    const ALL: [(u8, NoTable, &'static str); 16] = [
+        (1, NoTable::NotJpeg, "not a JPEG"),
+        (2, NoTable::Progressive, "progressive"),
+        (3, NoTable::Coding, "arithmetic, lossless or hierarchical"),
+        (4, NoTable::Depth, "not 8 bits a channel"),
+        (5, NoTable::SeveralScans, "channels in scans of their own"),
+        (6, NoTable::Channels, "neither 1, 3 nor 4 channels"),
+        (7, NoTable::Sampling, "sampling of a rare sort"),
+        (8, NoTable::ShortRestarts, "restart markers within rows"),
+        (9, NoTable::Headers, "headers of a rare sort"),
+        (10, NoTable::Predictor, "DC values out of range"),
+        (128, Self::damage(Damage::Header), "damaged header"),
+        (129, Self::damage(Damage::HuffmanTable), "damaged Huffman tables"),
+        (130, Self::damage(Damage::Truncated), "truncated"),
+        (131, Self::damage(Damage::Code), "bits that are no Huffman code"),
+        (132, Self::damage(Damage::Block), "too many coefficients in a block"),
+        (133, Self::damage(Damage::Restart), "a restart marker is missing"),
+    ];
+
+    const fn damage(what: Damage) -> Self {
+        NoTable::Damaged { at: 0, what }
+    }
+
+    fn row(&self) -> (u8, &'static str) {
+        let plain = match *self {
+            NoTable::Damaged { what, .. } => Self::damage(what),
+            other => other,
+        };
+        let row = Self::ALL.iter().find(|row| row.1 == plain);
+        row.map_or((0, "no table"), |row| (row.0, row.2))
+    }
+
+    /// Whether the image is damaged; else it is only of a sort that has no table.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, NoTable::Damaged { .. })
+    }
+
+    /// The number that stands for the reason in files: 1 to 127, or from 128 where the image is damaged.
+    pub fn code(&self) -> u8 {
+        self.row().0
+    }
+
+    /// The reason of a number; of a damage, the place is not in the number.
+    pub fn of_code(code: u8) -> Option<Self> {
+        Self::ALL.iter().find(|row| row.0 == code).map(|row| row.1)
+    }
+
+    /// The reason in a few words, without the place.
+    pub fn name(&self) -> &'static str {
+        self.row().1
+    }
+}
+
+impl fmt::Display for NoTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoTable::Damaged { at, .. } => write!(f, "byte {at}: {}", self.name()),
+            _ => f.write_str(self.name()),
+        }
+    }
+}
+
+impl std::error::Error for NoTable {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_has_a_code_of_its_own() {
+        for (code, reason, name) in NoTable::ALL {
+            assert_eq!((reason.code(), NoTable::of_code(code), reason.name()), (code, Some(reason), name));
+            assert_eq!(reason.is_damage(), code >= 128, "{name}");
+        }
+        let cut = NoTable::Damaged { at: 70, what: Damage::Truncated };
+        assert_eq!((cut.code(), cut.to_string().as_str()), (130, "byte 70: truncated"));
+        assert_eq!(NoTable::of_code(0), None);
+    }
+}

@@ -1,0 +1,138 @@
+//! From a JPEG to its crop table, in one pass over all codes, without pixels.
+//!
+//! Holds at all times: a JPEG that gets a table has all its codes, and each of them is one of its tables'. So this is a check
+//! as well, which sees what decoders guess over.
+
+use std::num::NonZeroU16;
+
+use super::{
+    bits::Bits,
+    head::Head,
+    huffman::{Codes, Lookup, Skip, Wrong},
+    no_table::{Damage, NoTable},
+    table::{Entry, Writer},
+};
+
+/// Reads all codes of a JPEG and gives its table, with an entry at every `every`-th MCU of each row: about 2 % of the
+/// JPEG's bytes at 8, and at most eight times them at 1.
+///
+/// # Errors
+/// Why there is none, which may be damage.
+pub fn scan(jpeg: &[u8], every: NonZeroU16) -> Result<Vec<u8>, NoTable> {
+    let head = Head::read(jpeg)?;
+    let mut tables = Writer::new(&head, every.get().into());
+    let mut readers: Vec<(&Codes, &Codes, Lookup, Skip)> = Vec::with_capacity(4);
+    let mut blocks = Vec::with_capacity(10);
+    for (number, channel, dc, ac) in head.codes() {
+        let known = readers.iter().position(|reader| std::ptr::eq(reader.0, dc) && std::ptr::eq(reader.1, ac));
+        let reader = known.unwrap_or(readers.len());
+        if known.is_none() {
+            readers.push((dc, ac, Lookup::new(dc), Skip::new(ac)));
+        }
+        blocks.extend(std::iter::repeat_n((number, reader), channel.blocks()));
+    }
+    let blocks: Vec<Block> = blocks
+        .iter()
+        .filter_map(|&(channel, reader)| readers.get(reader).map(|of| Block { channel, dc: &of.2, ac: &of.3 }))
+        .collect();
+    let mut state = State { bits: Bits::new(jpeg, head.codes_at), predictors: [0; 4] };
+    let every = u32::from(every.get());
+    for row in 0..head.rows {
+        if head.restart_rows > 0 && row > 0 && row % head.restart_rows == 0 {
+            state.restart(jpeg, row / head.restart_rows - 1)?;
+        }
+        let mut next = 0;
+        for column in 0..head.columns {
+            if column == next {
+                next += every;
+                tables.push(state.entry());
+            }
+            state.mcu(&blocks)?;
+        }
+        if head.restart_rows > 0 {
+            tables.push(state.entry());
+        }
+    }
+    if head.restart_rows == 0 {
+        tables.push(state.entry());
+    }
+    Ok(tables.finish())
+}
+
+/// One block of an MCU.
+struct Block<'a> {
+    channel: usize,
+    dc: &'a Lookup,
+    ac: &'a Skip,
+}
+
+/// How far the codes are read.
+struct State<'a> {
+    bits: Bits<'a>,
+    predictors: [i32; 4],
+}
+
+impl<'a> State<'a> {
+    fn entry(&self) -> Entry {
+        // They are in range behind every MCU.
+        Entry { bit: self.bits.position(), predictors: self.predictors.map(|value| value as i16) }
+    }
+
+    fn damaged(&self, what: Damage) -> NoTable {
+        // What is wrong may be zeros that were read behind the end.
+        let what = if self.bits.is_over() { Damage::Truncated } else { what };
+        NoTable::Damaged { at: self.bits.position() / 8, what }
+    }
+
+    #[inline]
+    fn mcu(&mut self, blocks: &[Block]) -> Result<(), NoTable> {
+        for block in blocks {
+            self.bits.fill();
+            let Some(size) = block.dc.next(&mut self.bits) else { return Err(self.damaged(Damage::Code)) };
+            if size > 0 {
+                let size = u32::from(size);
+                let value = self.bits.peek(size) as i32;
+                self.bits.take(size);
+                // F.1.2.1.1: what begins with a 0 is negative.
+                let change = if value >> (size - 1) == 0 { value + 1 - (1 << size) } else { value };
+                let predictor = &mut self.predictors[block.channel & 3];
+                *predictor += change;
+                if !(-1024..1024).contains(predictor) {
+                    return Err(match self.bits.is_over() {
+                        true => self.damaged(Damage::Truncated),
+                        false => NoTable::Predictor,
+                    });
+                }
+            }
+            if let Err(wrong) = block.ac.block(&mut self.bits) {
+                return Err(self.damaged(match wrong {
+                    Wrong::Code => Damage::Code,
+                    Wrong::Block => Damage::Block,
+                }));
+            }
+        }
+        if self.bits.is_over() {
+            return Err(self.damaged(Damage::Truncated));
+        }
+        Ok(())
+    }
+
+    /// Goes on behind the restart marker, which is the `count`-th from 0.
+    fn restart(&mut self, jpeg: &'a [u8], count: u32) -> Result<(), NoTable> {
+        let bit = self.bits.position();
+        let mut at = usize::try_from(bit / 8).unwrap_or(usize::MAX);
+        if !bit.is_multiple_of(8) {
+            at += if jpeg.get(at) == Some(&0xFF) { 2 } else { 1 };
+        }
+        // Any number of FF may stand before a marker (B.1.1.2).
+        while jpeg.get(at..).is_some_and(|rest| rest.starts_with(&[0xFF, 0xFF])) {
+            at += 1;
+        }
+        if !jpeg.get(at..).is_some_and(|rest| rest.starts_with(&[0xFF, 0xD0 + (count & 7) as u8])) {
+            let what = if at >= jpeg.len() { Damage::Truncated } else { Damage::Restart };
+            return Err(NoTable::Damaged { at: at as u64, what });
+        }
+        *self = Self { bits: Bits::new(jpeg, at + 2), predictors: [0; 4] };
+        Ok(())
+    }
+}

@@ -1,0 +1,358 @@
+//! A small JPEG that holds the MCUs of a crop: a head, then the image's own codes, copied.
+//!
+//! Codes say DC values as differences to the MCU before, and begin at any bit. So an MCU of our own stands wherever codes that
+//! did not follow one another are to do so: its DC values lead from the one state to the other, and coefficients that nobody
+//! sees fill up to the bit where the copied codes begin. These MCUs stand in a column beside the crop or in a row above it:
+//! never where the image ends, for pixels at an image's edge are made without neighbours.
+//!
+//! Holds at all times: any decoder gives the crop's pixels as it gives them for the whole image, if it looks no further than
+//! [`Head::margins`]; the small JPEG is at most as long as the image, a head, and 300 bytes for each of its MCUs.
+
+use super::{
+    head::Head,
+    huffman::Codes,
+    rect::Rect,
+    table::{self, Entry, Mcus},
+};
+
+/// Zeros behind the JPEG: libjpeg-turbo reads codes the fast way while there are 512 more bytes for each block of an MCU, of
+/// which there are at most 10.
+const SLACK: usize = 512 * 10;
+
+/// As libjpeg has it.
+const MAX_SIDE: u32 = 65_500;
+
+/// How the image's pixels lie in a small JPEG: what is in column `x` and row `y` there is in column `x + across` and row
+/// `y + down` here; both are multiples of 8.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Small {
+    /// Length of the JPEG, without the zeros behind it.
+    pub(super) bytes: usize,
+    pub(super) across: i64,
+    pub(super) down: i64,
+}
+
+/// Where the MCUs of our own are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// A column before the crop, which begins within the image.
+    Left,
+    /// A column behind the crop, which ends within the image, and a row above it.
+    Right,
+    /// A row above: rows of the image as they are.
+    Above,
+}
+
+/// The memory that a small JPEG is made with.
+#[derive(Default)]
+pub(super) struct Builder {
+    rows: Vec<(Entry, Entry)>,
+}
+
+impl Builder {
+    /// Writes the JPEG of `part` into `to`. `None` where the table does not fit the image, where nothing is to be left out,
+    /// and in rare cases that are not worth it.
+    pub(super) fn build(
+        &mut self,
+        jpeg: &[u8],
+        head: &Head,
+        table: &[u8],
+        part: &Rect,
+        to: &mut Vec<u8>,
+    ) -> Option<Small> {
+        let mcus = cover(head, part, table::every(table)?)?;
+        let Mcus { from, to: behind, top, bottom } = mcus;
+        let place = match (from > 0, behind < head.columns) {
+            (true, _) => Place::Left,
+            (false, true) => Place::Right,
+            // Rows that restart would have to be led over, too.
+            _ if head.restart_rows > 0 => return None,
+            _ if top == 0 && bottom == head.rows => return None,
+            _ => Place::Above,
+        };
+        table::read(table, head, jpeg.len(), &mcus, &mut self.rows)?;
+        let first = self.rows.first()?.0;
+        let has_row = place != Place::Left && (first.bit % 8 > 0 || first.predictors != [0; 4]);
+        let has_column = place != Place::Above;
+
+        let right = (behind * head.mcu_width).min(head.width);
+        let width = right - from * head.mcu_width + if has_column { head.mcu_width } else { 0 };
+        let height = (bottom * head.mcu_height).min(head.height) - top * head.mcu_height;
+        let height = height + if has_row { head.mcu_height } else { 0 };
+        if width > MAX_SIDE || height > MAX_SIDE {
+            return None;
+        }
+        to.clear();
+        let lead = Lead::new(head, to, width as u16, height as u16)?;
+        let mut codes = Out { to, pending: 0, count: 0 };
+        let mut state = [0; 4];
+        if has_row {
+            let columns = behind - from + u32::from(has_column);
+            lead.write(&mut codes, columns, state, &first)?;
+            state = first.predictors;
+        }
+        for (row, (start, end)) in self.rows.iter().enumerate() {
+            if place == Place::Left {
+                lead.write(&mut codes, 1, state, start)?;
+            }
+            codes.copy(jpeg, start.bit, end.bit)?;
+            state = end.predictors;
+            if place == Place::Right {
+                // Behind the last row, nothing is led to.
+                let next = self.rows.get(row + 1).map_or(first, |next| next.0);
+                lead.write(&mut codes, 1, state, &next)?;
+                state = next.predictors;
+            }
+        }
+        codes.finish();
+        let bytes = to.len();
+        to.resize(bytes + SLACK, 0);
+        let own = |is_there: bool, side: u32| if is_there { i64::from(side) } else { 0 };
+        let across = own(place == Place::Left, head.mcu_width) - i64::from(from * head.mcu_width);
+        let down = own(has_row, head.mcu_height) - i64::from(top * head.mcu_height);
+        Some(Small { bytes, across, down })
+    }
+}
+
+/// The MCUs that have pixels of `part`, widened to where a table has entries.
+fn cover(head: &Head, part: &Rect, every: u32) -> Option<Mcus> {
+    if !part.is_within(head.width, head.height) {
+        return None;
+    }
+    let from = part.x / head.mcu_width / every * every;
+    let to = (part.x + part.width).div_ceil(head.mcu_width).div_ceil(every).saturating_mul(every).min(head.columns);
+    let (top, bottom) = (part.y / head.mcu_height, (part.y + part.height).div_ceil(head.mcu_height));
+    Some(Mcus { from, to, top, bottom })
+}
+
+/// Writes MCUs that lead from one state to another.
+struct Lead {
+    /// In the order of the scan.
+    channels: Vec<LeadChannel>,
+    /// For each number of bits, modulo 8: the coefficients that fill so many bits, as code with value, and its length.
+    fillers: [Vec<(u32, u32)>; 8],
+    /// Bits of an MCU that changes nothing.
+    plain_bits: u32,
+}
+
+struct LeadChannel {
+    number: usize,
+    blocks: usize,
+    /// Code and length for each size of a difference.
+    dc: [(u32, u32); 12],
+    end: (u32, u32),
+}
+
+impl Lead {
+    /// Writes the head of a JPEG of this size, with tables that have all codes which such MCUs need.
+    fn new(head: &Head, to: &mut Vec<u8>, width: u16, height: u16) -> Option<Self> {
+        let mut channels = Vec::with_capacity(4);
+        let mut tables: [[Option<Codes>; 4]; 2] = Default::default();
+        let mut fillers = None;
+        for (number, channel, dc, ac) in head.codes() {
+            let (mut dc, mut ac) = (dc.clone(), ac.clone());
+            // Every size of a difference; the end of a block, and one coefficient, so that there is a filler.
+            if !dc.append(0..=11) || !ac.append(0..=1) {
+                return None;
+            }
+            let (sizes, coefficients) = (dc.by_symbol(), ac.by_symbol());
+            let end = coefficients[0];
+            if channels.is_empty() {
+                fillers = Some(make_fillers(&coefficients)?);
+            }
+            channels.push(LeadChannel { number, blocks: channel.blocks(), dc: *sizes.first_chunk()?, end });
+            *tables[0].get_mut(usize::from(channel.dc))? = Some(dc);
+            *tables[1].get_mut(usize::from(channel.ac))? = Some(ac);
+        }
+        let plain_bits = channels.iter().map(|one| one.blocks as u32 * (one.dc[0].1 + one.end.1)).sum();
+        write_head(head, &tables, to, width, height);
+        Some(Self { channels, fillers: fillers?, plain_bits })
+    }
+
+    /// Writes `count` MCUs, at least 1, that lead to `target`.
+    fn write(&self, codes: &mut Out, count: u32, state: [i16; 4], target: &Entry) -> Option<()> {
+        let mut changes = [(0, 0); 4];
+        let mut bits = self.plain_bits.wrapping_mul(count);
+        for (channel, change) in self.channels.iter().zip(&mut changes) {
+            let value = i32::from(target.predictors[channel.number]) - i32::from(state[channel.number]);
+            let size = 32 - value.unsigned_abs().leading_zeros();
+            // F.1.2.1.1: of a negative value, the low bits of it less 1.
+            let value = if value < 0 { value - 1 } else { value } as u32 & ((1 << size) - 1);
+            *change = (size, value);
+            bits = bits.wrapping_add(channel.dc.get(size as usize)?.1 + size).wrapping_sub(channel.dc[0].1);
+        }
+        let missing = (target.bit as u32).wrapping_sub(codes.count).wrapping_sub(bits) % 8;
+        let mut filler = Some(&self.fillers[missing as usize]);
+        for (channel, &(size, value)) in self.channels.iter().zip(&changes) {
+            let (code, length) = channel.dc[size as usize];
+            codes.put(code, length);
+            codes.put(value, size);
+            for &(code, length) in filler.take().into_iter().flatten() {
+                codes.put(code, length);
+            }
+            codes.put(channel.end.0, channel.end.1);
+            channel.write_plain(codes, channel.blocks - 1);
+        }
+        for _ in 1..count {
+            for channel in &self.channels {
+                channel.write_plain(codes, channel.blocks);
+            }
+        }
+        Some(())
+    }
+}
+
+impl LeadChannel {
+    /// Blocks that change nothing.
+    fn write_plain(&self, codes: &mut Out, count: usize) {
+        for _ in 0..count {
+            codes.put(self.dc[0].0, self.dc[0].1);
+            codes.put(self.end.0, self.end.1);
+        }
+    }
+}
+
+/// The shortest sequences of coefficients for each number of bits, modulo 8; `None` where some number cannot be had in a block.
+fn make_fillers(codes: &[(u32, u32); 256]) -> Option<[Vec<(u32, u32)>; 8]> {
+    // Symbols of a short run and a small value, whose bits are zeros: the shortest for each number of bits, modulo 8.
+    let mut steps = [None::<(u32, u8)>; 8];
+    for symbol in (0..0x80_u8).filter(|symbol| (1..=10).contains(&(symbol & 15))) {
+        let (_, length) = codes[usize::from(symbol)];
+        let bits = length + u32::from(symbol & 15);
+        let best = &mut steps[bits as usize % 8];
+        if length > 0 && best.is_none_or(|best| bits < best.0) {
+            *best = Some((bits, symbol));
+        }
+    }
+    // Shortest paths: from each number that is reached, each step; eight rounds are enough for eight numbers.
+    let mut paths: [Option<(u32, Vec<u8>)>; 8] = Default::default();
+    paths[0] = Some((0, Vec::new()));
+    for _ in 0..8 {
+        for from in 0..8 {
+            for &(bits, symbol) in steps.iter().flatten() {
+                let Some((sum, path)) = &paths[from] else { continue };
+                let sum = sum + bits;
+                if paths[sum as usize % 8].as_ref().is_none_or(|best| sum < best.0) {
+                    let path = path.iter().copied().chain([symbol]).collect();
+                    paths[sum as usize % 8] = Some((sum, path));
+                }
+            }
+        }
+    }
+    let mut fillers: [Vec<(u32, u32)>; 8] = Default::default();
+    for (filler, path) in fillers.iter_mut().zip(paths) {
+        let (_, path) = path?;
+        // With room for the end of the block.
+        if path.iter().map(|symbol| (symbol >> 4) + 1).sum::<u8>() > 62 {
+            return None;
+        }
+        filler.extend(path.iter().map(|&symbol| {
+            let ((code, length), size) = (codes[usize::from(symbol)], u32::from(symbol & 15));
+            (code << size, length + size)
+        }));
+    }
+    Some(fillers)
+}
+
+fn write_head(head: &Head, tables: &[[Option<Codes>; 4]; 2], to: &mut Vec<u8>, width: u16, height: u16) {
+    let segment = |to: &mut Vec<u8>, marker: u8, length: usize| {
+        to.extend([0xFF, marker]);
+        // At most a table of 256 symbols.
+        to.extend((length as u16 + 2).to_be_bytes());
+    };
+    to.extend([0xFF, 0xD8]);
+    if head.is_jfif {
+        segment(to, 0xE0, 14);
+        to.extend(b"JFIF\0\x01\x01\0\0\x01\0\x01\0\0");
+    }
+    if let Some(adobe) = head.adobe {
+        segment(to, 0xEE, adobe.len());
+        to.extend(adobe);
+    }
+    for quantiser in head.quantisers.iter().flatten() {
+        segment(to, 0xDB, quantiser.len());
+        to.extend(*quantiser);
+    }
+    let count = head.channels().len();
+    segment(to, if head.is_extended { 0xC1 } else { 0xC0 }, 6 + 3 * count);
+    to.push(8);
+    to.extend(height.to_be_bytes());
+    to.extend(width.to_be_bytes());
+    to.push(count as u8);
+    for channel in head.channels() {
+        to.extend([channel.id, channel.across << 4 | channel.down, channel.quantiser]);
+    }
+    for (class, tables) in tables.iter().enumerate() {
+        for (number, codes) in tables.iter().enumerate() {
+            let Some(codes) = codes else { continue };
+            segment(to, 0xC4, 17 + codes.symbols().len());
+            to.push((class << 4 | number) as u8);
+            codes.write(to);
+        }
+    }
+    segment(to, 0xDA, 4 + 2 * count);
+    to.push(count as u8);
+    for (_, channel, ..) in head.codes() {
+        to.extend([channel.id, channel.dc << 4 | channel.ac]);
+    }
+    to.extend([0, 63, 0]);
+}
+
+/// Codes being written.
+struct Out<'a> {
+    to: &'a mut Vec<u8>,
+    /// The bits that are no whole byte yet, in the lowest places.
+    pending: u64,
+    /// How many they are: 0 to 7.
+    count: u32,
+}
+
+impl Out<'_> {
+    /// Writes the lowest `bits` of `value`, above which there is nothing; at most 32.
+    #[inline]
+    fn put(&mut self, value: u32, bits: u32) {
+        self.pending = self.pending << bits | u64::from(value);
+        self.count += bits;
+        while self.count >= 8 {
+            self.count -= 8;
+            let byte = (self.pending >> self.count) as u8;
+            self.to.push(byte);
+            if byte == 0xFF {
+                self.to.push(0);
+            }
+        }
+        self.pending &= (1 << self.count) - 1;
+    }
+
+    /// Copies the codes from one bit of the file to another; the first one has to be where the next one comes here.
+    fn copy(&mut self, jpeg: &[u8], from: u64, to: u64) -> Option<()> {
+        let split = |bit: u64| Some((usize::try_from(bit / 8).ok()?, (bit % 8) as u32));
+        let ((mut at, first), (end, last)) = (split(from)?, split(to)?);
+        if first != self.count {
+            return None;
+        }
+        if first > 0 {
+            let byte = *jpeg.get(at)?;
+            let low = u32::from(byte) & (0xFF >> first);
+            if at == end {
+                self.put(low >> (8 - last), last.checked_sub(first)?);
+                return Some(());
+            }
+            self.put(low, 8 - first);
+            at += if byte == 0xFF { 2 } else { 1 };
+        }
+        self.to.extend_from_slice(jpeg.get(at..end)?);
+        if last > 0 {
+            self.put(u32::from(*jpeg.get(end)?) >> (8 - last), last);
+        }
+        Some(())
+    }
+
+    /// Fills the last byte with ones, and ends the image.
+    fn finish(mut self) {
+        if self.count > 0 {
+            self.put((1 << (8 - self.count)) - 1, 8 - self.count);
+        }
+        self.to.extend([0xFF, 0xD9]);
+    }
+}

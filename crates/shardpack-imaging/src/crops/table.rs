@@ -1,0 +1,159 @@
+//! A crop table: where every few MCUs of a JPEG begin, packed.
+//!
+//! Holds at all times: what is read from a table lies within its JPEG, in order, with predictors that 8 bits can give.
+//!
+//! ```text
+//! every          LEB128   MCUs from one entry of a row to the next, at least 1
+//! for each row of MCUs, for its MCUs 0, every, 2 * every, …; then, where the JPEG has restart markers, for the row's end
+//!   bits         LEB128   from the entry before to this MCU's first bit, the bits of stuffed bytes counted; from the first
+//!                         bit of the codes in the first entry
+//!   predictor    LEB128   for each channel of the frame: the DC predictor before this MCU less that of the entry before, 0
+//!                         before the first; negative ones as 2 * -value - 1, others as 2 * value
+//! without restart markers, for the end of the last row the same
+//! ```
+
+use super::head::Head;
+
+/// The state between two MCUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// The next bit, from the start of the file.
+    pub(super) bit: u64,
+    /// DC predictors in the order of the frame, -1024 to 1023.
+    pub(super) predictors: [i16; 4],
+}
+
+fn put(value: u64, to: &mut Vec<u8>) {
+    let mut rest = value;
+    while rest >= 0x80 {
+        to.push(rest as u8 | 0x80);
+        rest >>= 7;
+    }
+    to.push(rest as u8);
+}
+
+/// Takes a number of at most 35 bits off the front.
+#[inline]
+fn number(bytes: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for shift in (0..35).step_by(7) {
+        let (&byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        value |= u64::from(byte & 0x7F) << shift;
+        if byte < 0x80 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+/// Writes a table, entry by entry.
+pub(super) struct Writer {
+    bytes: Vec<u8>,
+    last: Entry,
+    channels: usize,
+}
+
+impl Writer {
+    pub(super) fn new(head: &Head, every: u32) -> Self {
+        let mut bytes = Vec::new();
+        put(every.into(), &mut bytes);
+        let last = Entry { bit: head.codes_at as u64 * 8, predictors: [0; 4] };
+        Self { bytes, last, channels: head.channels().len() }
+    }
+
+    /// Entries come in order.
+    pub(super) fn push(&mut self, entry: Entry) {
+        put(entry.bit.saturating_sub(self.last.bit), &mut self.bytes);
+        for (now, before) in entry.predictors.iter().zip(self.last.predictors).take(self.channels) {
+            let change = i32::from(*now) - i32::from(before);
+            put(u64::from((change << 1 ^ change >> 31) as u32), &mut self.bytes);
+        }
+        self.last = entry;
+    }
+
+    pub(super) fn finish(self) -> Vec<u8> {
+        self.bytes
+    }
+}
+
+/// The MCUs whose codes a crop takes: columns `from .. to` of the rows `top .. bottom`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mcus {
+    pub(super) from: u32,
+    pub(super) to: u32,
+    pub(super) top: u32,
+    pub(super) bottom: u32,
+}
+
+/// How many MCUs are between entries of a table; `None` where it does not say.
+pub(super) fn every(table: &[u8]) -> Option<u32> {
+    u32::try_from(number(&mut &*table)?).ok().filter(|&every| every > 0)
+}
+
+/// Reads all of a table, and puts for each row of `wanted` the state before its first MCU and behind its last one into
+/// `rows`; its columns are multiples of what [`every`] says, or the end of the row. `None` where the table does not fit the JPEG.
+pub(super) fn read(
+    mut table: &[u8],
+    head: &Head,
+    jpeg_bytes: usize,
+    wanted: &Mcus,
+    rows: &mut Vec<(Entry, Entry)>,
+) -> Option<()> {
+    rows.clear();
+    let every = number(&mut table).filter(|&every| every > 0)?;
+    let in_row = u64::from(head.columns).div_ceil(every);
+    let (from, to) = (u64::from(wanted.from) / every, u64::from(wanted.to).div_ceil(every));
+    let channels = head.channels().len();
+    let end = jpeg_bytes as u64 * 8;
+    let first = head.codes_at as u64 * 8;
+    let mut entry = Entry { bit: first, predictors: [0; 4] };
+    let mut next = |is_at_marker: bool| {
+        let bits = number(&mut table)?;
+        entry.bit += bits;
+        // An MCU has bits.
+        if (bits == 0 && !is_at_marker) || entry.bit > end {
+            return None;
+        }
+        for predictor in &mut entry.predictors[..channels] {
+            let change = i32::try_from(number(&mut table)?).ok()?;
+            let value = i32::from(*predictor) + (change >> 1 ^ -(change & 1));
+            *predictor = i16::try_from(value).ok().filter(|value| (-1024..1024).contains(value))?;
+        }
+        Some(entry)
+    };
+    let mut start = Entry::default();
+    for row in 0..head.rows {
+        let is_wanted = (wanted.top..wanted.bottom).contains(&row);
+        let restarts = head.restart_rows > 0;
+        for at in 0..in_row {
+            let entry = next(at == 0 && (row == 0 || restarts))?;
+            if (row, at) == (0, 0) && (entry.bit != first || entry.predictors != [0; 4]) {
+                return None;
+            }
+            if at == 0 && to == in_row && !restarts && row > wanted.top && row <= wanted.bottom {
+                rows.push((start, entry));
+            }
+            if at == from {
+                start = entry;
+            }
+            if at == to && is_wanted {
+                rows.push((start, entry));
+            }
+        }
+        if restarts {
+            let entry = next(false)?;
+            if to == in_row && is_wanted {
+                rows.push((start, entry));
+            }
+        }
+    }
+    if head.restart_rows == 0 {
+        let entry = next(false)?;
+        if to == in_row && wanted.bottom == head.rows {
+            rows.push((start, entry));
+        }
+    }
+    // The first state is known, and so is the number of rows.
+    (table.is_empty() && rows.len() == (wanted.bottom - wanted.top) as usize).then_some(())
+}
