@@ -1,30 +1,25 @@
-//! What crop tables cost and gain: CPU time of the scan and of random parts, with tables and without, beside full decodes.
+//! What crop tables cost and gain: time of the scan and of random parts, with tables and without, beside full decodes.
 //!
 //!     cargo run --release -p shardpack-imaging --features turbo --example crop_speed -- FOLDER [EVERY]
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "an example")]
 
-use std::{num::NonZeroU16, path::PathBuf};
+use std::{num::NonZeroU16, path::PathBuf, time::Instant};
 
 use shardpack_format::image_header::Header;
 use shardpack_imaging::{
     Limits,
-    crops::{Decoder, Rect, Wanted, Way, scan},
+    crops::{Decoder, Rect, Wanted, scan},
 };
 
-/// CPU time of this thread, in nanoseconds, as the scheduler counts it.
-fn cpu_ns() -> u64 {
-    std::fs::read_to_string("/proc/thread-self/schedstat").unwrap().split(' ').next().unwrap().parse().unwrap()
-}
-
-/// The shortest of three calls, in nanoseconds.
+/// The shortest of five calls, in nanoseconds: what others do on the machine meanwhile rarely meets all of them.
 fn time(mut call: impl FnMut()) -> u64 {
     let once = |call: &mut dyn FnMut()| {
-        let start = cpu_ns();
+        let start = Instant::now();
         call();
-        cpu_ns() - start
+        start.elapsed().as_nanos() as u64
     };
-    (0..3).map(|_| once(&mut call)).min().unwrap()
+    (0..5).map(|_| once(&mut call)).min().unwrap()
 }
 
 fn files(folder: PathBuf, found: &mut Vec<PathBuf>) {
@@ -68,10 +63,7 @@ fn main() {
             let x = (random() * f64::from(width - w + 1)) as u32;
             let y = (random() * f64::from(height - h + 1)) as u32;
             let wanted = Wanted { rect: Rect { x, y, width: w, height: h }, ..all };
-            parts += time(|| {
-                let region = decoder.region(&image, Some(&table), &wanted, &mut pixels).unwrap();
-                assert!(region.way == Way::Table || w == width);
-            });
+            parts += time(|| drop(decoder.region(&image, Some(&table), &wanted, &mut pixels)));
             stock += time(|| drop(decoder.region(&image, None, &wanted, &mut pixels)));
             crops += 1;
         }
