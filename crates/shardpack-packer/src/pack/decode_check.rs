@@ -2,7 +2,7 @@
 
 use shardpack_imaging::{Limits, check};
 
-use crate::source::{ReadError, Refusal, Source};
+use crate::source::{Look, ReadError, Refusal, Source};
 
 /// A source whose images all decode.
 pub(super) struct DecodeCheck<'a>(pub Box<dyn Source + 'a>);
@@ -20,7 +20,7 @@ impl Source for DecodeCheck<'_> {
         self.0.read_component(number, which, out)
     }
 
-    fn peek(&self, number: u64, first: &mut [u8], wait: bool) -> Result<Option<usize>, ReadError> {
-        self.0.peek(number, first, wait)
+    fn peek(&self, number: u64, first: &mut [u8], look: Look) -> Result<Option<usize>, ReadError> {
+        self.0.peek(number, first, look)
     }
 }

@@ -56,7 +56,7 @@ pub fn plan_all(
     found.iter().try_for_each(check_folder)?;
     several::check_shared(&source, &found)?;
     found.iter().try_for_each(|found| check_any(&source, found))?;
-    let sniffed = look_all(&source, &found)?;
+    let sniffed = look_all(&source, &found, place.is_some())?;
     are_there(&first.walk.components, &first.bytes.format.wanted.renames, &found)
         .map_err(|error| error.in_file(source.path()))?;
     settle_payload(&source, &mut found, &sniffed.kinds, first.recipe.is_some())?;
@@ -109,7 +109,7 @@ pub fn plan_all(
                 _ => error,
             })?;
             found.iter().try_for_each(|found| check_any(&source, found))?;
-            let sniffed = Sniffed { kinds: sniffed.kinds, ..look_all(&source, &found)? };
+            let sniffed = Sniffed { kinds: sniffed.kinds, ..look_all(&source, &found, true)? };
             (source, found, sniffed)
         }
     };
@@ -367,10 +367,10 @@ fn are_there(components: &Components, renames: &[(String, String)], found: &[Fou
     Err(Error::usage(format!("no sample has a component {missing:?} that can go along: {there}")))
 }
 
-/// Looks at a few samples of each dataset where they lie.
-fn look_all(source: &Origin, found: &[Found]) -> Result<Sniffed> {
+/// Looks at a few samples of each dataset where they lie; `is_copied` says that they are read next.
+fn look_all(source: &Origin, found: &[Found], is_copied: bool) -> Result<Sniffed> {
     let look = |found: &Found| {
-        let look = look(source, found.split.as_deref(), &found.listing)?;
+        let look = look(source, found.split.as_deref(), &found.listing, is_copied)?;
         // What was looked into on the way is known better.
         let kinds = if found.kinds.is_empty() { look.kinds } else { found.kinds.clone() };
         Ok(Sniffed { kinds, ..look })
@@ -388,18 +388,18 @@ pub fn planned(file: &Path) -> Result<Planned> {
         _ => error,
     };
     let plan_file::PlanFile { source, plans } = plan_file::read(file).map_err(again)?;
-    let sniffed = plans.iter().map(|plan| look(&source, plan.split.as_deref(), &plan.listing));
+    let sniffed = plans.iter().map(|plan| look(&source, plan.split.as_deref(), &plan.listing, true));
     let sniffed = together(sniffed.collect::<Result<_>>()?);
     let storage = storage::of(source.path(), &sniffed);
     let notes = plans.iter().flat_map(|plan| notes(plan, &sniffed.kinds)).collect();
     Ok(Planned { source, plans, storage, kinds: sniffed.kinds, notes })
 }
 
-/// Looks at a few samples where they lie.
-fn look(source: &Origin, split: Option<&str>, listing: &Listing) -> Result<Sniffed> {
+/// As [`look_all`], of one dataset.
+fn look(source: &Origin, split: Option<&str>, listing: &Listing, is_copied: bool) -> Result<Sniffed> {
     source.peeker(split, listing)?.map_or_else(
         || Ok(Sniffed { kinds: BTreeMap::new(), cached: 0.0, latency: None }),
-        |reader| storage::sniff(reader.as_ref(), listing).map_err(fatal),
+        |reader| storage::sniff(reader.as_ref(), listing, is_copied).map_err(fatal),
     )
 }
 

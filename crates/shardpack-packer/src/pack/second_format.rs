@@ -11,7 +11,7 @@ use shardpack_reader::Dataset;
 use crate::{
     ledger,
     plan::Plan,
-    source::{ReadError, Refusal, Source, dataset},
+    source::{Look, ReadError, Refusal, Source, dataset},
     sys,
 };
 
@@ -74,7 +74,7 @@ impl Source for SecondFormat<'_> {
         dataset::read_component(&self.dataset, self.place(number)?, self.kinds, which, out)
     }
 
-    fn peek(&self, number: u64, first: &mut [u8], wait: bool) -> Result<Option<usize>, ReadError> {
-        dataset::peek(&self.dataset, self.place(number)?, first, wait)
+    fn peek(&self, number: u64, first: &mut [u8], look: Look) -> Result<Option<usize>, ReadError> {
+        dataset::peek(&self.dataset, self.place(number)?, first, look)
     }
 }

@@ -19,7 +19,7 @@ use shardpack_format::{
 use shardpack_reader::{Dataset, Shard};
 
 use super::{
-    Found, ReadError, Refusal, Root, Source,
+    Found, Look, ReadError, Refusal, Root, Source,
     classes::Collector,
     given::{self, STRANGER, STRANGER_BESIDE},
     keep::{Keep, LEFT_OUT},
@@ -434,9 +434,9 @@ impl Source for SealedReader<'_> {
         read_component(dataset, stored, &self.listing.components().kinds, which, out)
     }
 
-    fn peek(&self, number: u64, first: &mut [u8], wait: bool) -> Result<Option<usize>, ReadError> {
+    fn peek(&self, number: u64, first: &mut [u8], look: Look) -> Result<Option<usize>, ReadError> {
         let (dataset, stored) = self.place(number);
-        peek(dataset, stored, first, wait)
+        peek(dataset, stored, first, look)
     }
 }
 
@@ -481,11 +481,11 @@ pub(crate) fn read_component(
 }
 
 /// As [`Source::peek`], of the sample that is number `stored` of `dataset`.
-pub(crate) fn peek(dataset: &Dataset, stored: u64, first: &mut [u8], wait: bool) -> Result<Option<usize>, ReadError> {
+pub(crate) fn peek(dataset: &Dataset, stored: u64, first: &mut [u8], look: Look) -> Result<Option<usize>, ReadError> {
     let row = dataset.row(stored).map_err(refused)?;
     let shard = dataset.shard_of(stored).map_err(refused)?;
     let file = shard.open().map_err(refused)?;
     // Where it is in a compressed shard, roughly: this tells of the disk, not of the image.
     let at = row.payload().0.min(shard.entry().bytes.saturating_sub(1));
-    storage::peek(&file, at, first, wait).map_err(|error| refused(sys::io_error("cannot read", &shard.path(), error)))
+    storage::peek(&file, at, first, look).map_err(|error| refused(sys::io_error("cannot read", &shard.path(), error)))
 }

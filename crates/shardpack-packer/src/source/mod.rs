@@ -112,11 +112,24 @@ pub trait Source: Sync {
     }
 
     /// Reads the first stored bytes of sample `number` into `first` and says how many; `None` where that would have to
-    /// wait for the disk, and `wait` does not allow it.
+    /// wait for the disk, and `look` does not allow it.
     ///
     /// # Errors
     /// As [`Source::read`].
-    fn peek(&self, number: u64, first: &mut [u8], wait: bool) -> Result<Option<usize>, ReadError>;
+    fn peek(&self, number: u64, first: &mut [u8], look: Look) -> Result<Option<usize>, ReadError>;
+}
+
+/// How a look at the first bytes of a sample gets them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// Where the sample is in memory. Of a file, the last byte must be there too: others may have looked at the first.
+    Memory,
+    /// The same, after the system has been asked to read all of a file, so that what comes later finds it in memory.
+    Ahead,
+    /// From the disk, if need be.
+    Start,
+    /// The same; memory is left as it was, so that the next look finds what this one found.
+    Once,
 }
 
 /// What was found of one dataset.

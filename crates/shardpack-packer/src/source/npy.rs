@@ -14,7 +14,7 @@ use shardpack_format::{
     sample::Forms,
 };
 
-use super::{Found, Origin, ReadError, Refusal};
+use super::{Found, Look, Origin, ReadError, Refusal};
 use crate::{
     component_table::{ComponentTable, Interner},
     ledger::{Fate, Unpacked, order},
@@ -98,7 +98,7 @@ fn look(source: &Origin, found: &Found, monitor: &dyn Monitor) -> Result<Heads> 
     numbers.sort_unstable_by_key(|number| listing.entry(*number).place);
     let head = |number: &u64| {
         let mut first = [0; npy::PLAIN_HEAD_BYTES];
-        match reader.peek(*number, &mut first, true) {
+        match reader.peek(*number, &mut first, Look::Start) {
             Ok(read) => {
                 let first = &first[..read.unwrap_or(0)];
                 Ok(Ok(Form::of_npy(first, listing.entry(*number).bytes.into())))

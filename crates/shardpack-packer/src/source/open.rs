@@ -15,7 +15,7 @@ use rustix::{
 };
 use shardpack_format::Result;
 
-use super::{ReadError, Refusal, Source, names, storage, walk};
+use super::{Look, ReadError, Refusal, Source, names, storage, walk};
 use crate::{
     foreign::npz::{self, Npz},
     listing::Listing,
@@ -161,9 +161,17 @@ impl Source for FolderReader<'_> {
         self.read_file(number, &name, out).map_err(of_file)
     }
 
-    fn peek(&self, number: u64, first: &mut [u8], wait: bool) -> Result<Option<usize>, ReadError> {
+    fn peek(&self, number: u64, first: &mut [u8], look: Look) -> Result<Option<usize>, ReadError> {
         let name = self.listing.name(number);
-        let peeked = storage::peek(&self.file(number, name)?, 0, first, wait);
+        let (file, bytes) = (self.file(number, name)?, self.listing.entry(number).bytes);
+        if look == Look::Ahead {
+            storage::read_ahead(&file, bytes);
+        }
+        let mut peeked = storage::peek(&file, 0, first, look);
+        if matches!((&peeked, look), (Ok(Some(_)), Look::Memory | Look::Ahead)) && bytes as usize > first.len() {
+            let last = storage::peek(&file, u64::from(bytes) - 1, &mut [0], look);
+            peeked = last.and_then(|last| if last.is_some() { peeked } else { Ok(None) });
+        }
         peeked.map_err(|error| ReadError::of_system(error, &self.path(number, name)))
     }
 }

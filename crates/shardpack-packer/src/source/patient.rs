@@ -4,7 +4,7 @@
 
 use std::{thread::sleep, time::Duration};
 
-use super::{ReadError, Source};
+use super::{Look, ReadError, Source};
 use crate::sys;
 
 /// How long to wait before each time that is asked again: a server that was away for a moment is back by then.
@@ -39,7 +39,7 @@ impl<S: Source> Source for Patient<S> {
         patiently(|| self.0.read_component(number, which, out))
     }
 
-    fn peek(&self, number: u64, first: &mut [u8], wait: bool) -> Result<Option<usize>, ReadError> {
-        patiently(|| self.0.peek(number, first, wait))
+    fn peek(&self, number: u64, first: &mut [u8], look: Look) -> Result<Option<usize>, ReadError> {
+        patiently(|| self.0.peek(number, first, look))
     }
 }

@@ -3,6 +3,8 @@
 //! A disk wants its files in physical order with many reads in flight, the more so if it seeks; the page cache does not
 //! care, and there the plan's own order costs the least memory and time. The bytes of the shards are the same either way.
 
+#[cfg(target_os = "linux")]
+use std::num::NonZeroU64;
 use std::{
     fs::File,
     io::{self, IoSliceMut},
@@ -10,10 +12,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::io::{Errno, ReadWriteFlags};
+#[cfg(target_os = "linux")]
+use rustix::{
+    fs::Advice,
+    io::{Errno, ReadWriteFlags},
+};
 use shardpack_format::image_header::{Kind, SNIFF_BYTES};
 
-use super::{ReadError, Source};
+use super::{Look, ReadError, Source};
 use crate::listing::Listing;
 
 /// The order in which the source is read.
@@ -50,6 +56,21 @@ pub struct Sniffed {
 
 /// Samples that are looked at, at most.
 const LOOKS: u64 = 512;
+/// Most samples of a listing whose looks read whole samples: with more of them, looks are an eighth of all reads at most, and
+/// what they read might be gone from memory again before it is copied.
+const FEW: u64 = 8 * LOOKS;
+/// The longest sample that a look reads whole: at most 512 MiB of page cache, and mostly far less. A longer one takes several
+/// requests anyway.
+const WHOLE_BYTES: u32 = 1 << 20;
+/// One look in so many reads the first bytes alone nevertheless, and tells of the disk: its time is that of a seek and not of a
+/// transfer, and it leaves nothing in memory that the next run would take for all.
+const TIMED: usize = 16;
+/// Where the system's memory of a file is cut; it is 4 KiB to 64 KiB.
+#[cfg(target_os = "linux")]
+const PAGE_BYTES: u64 = 64 << 10;
+/// What the system reads at most when a few bytes are asked for: a usual setting of its read-ahead.
+#[cfg(target_os = "linux")]
+const AHEAD_BYTES: u64 = 128 << 10;
 /// A device that says it rotates is believed when its median read takes longer than this; virtual disks say so too.
 const SEEK: Duration = Duration::from_millis(2);
 const DISK_READS: usize = 16;
@@ -57,24 +78,30 @@ const NETWORK_READS: usize = 64;
 
 /// Looks at the first bytes of up to 512 samples, spread evenly over the listing, in physical order.
 ///
+/// `is_copied` says that the listing is read next: then a look may read the whole of a sample, where that saves a read.
+///
 /// # Errors
 /// Only when nothing can go on; a sample that cannot be read is passed over here and found again by the copy.
-pub fn sniff(source: &dyn Source, listing: &Listing) -> Result<Sniffed, ReadError> {
+pub fn sniff(source: &dyn Source, listing: &Listing, is_copied: bool) -> Result<Sniffed, ReadError> {
     let count = listing.len().min(LOOKS);
     // In 128 bits: a listing can be longer than 2^64 / 512.
     let mut looks: Vec<u64> =
         (0..count).map(|n| (u128::from(n) * u128::from(listing.len()) / u128::from(count)) as u64).collect();
     looks.sort_unstable_by_key(|number| listing.entry(*number).place);
-    let (mut kinds, mut cached, mut latencies) = (std::collections::BTreeMap::new(), 0u64, Vec::new());
-    for number in looks {
+    let is_small = |number: u64| listing.entry(number).bytes <= WHOLE_BYTES;
+    let (mut kinds, mut timed, mut latencies) = (std::collections::BTreeMap::new(), 0usize, Vec::new());
+    for (turn, number) in looks.into_iter().enumerate() {
         let mut first = [0; SNIFF_BYTES];
-        let mut bytes = source.peek(number, &mut first, false);
-        if let Ok(Some(_)) = bytes {
-            cached += 1;
-        } else if let Ok(None) = bytes {
+        let is_whole = is_copied && listing.len() <= FEW && turn % TIMED != 0 && is_small(number);
+        let (ask, wait) = if is_whole { (Look::Ahead, Look::Start) } else { (Look::Memory, Look::Once) };
+        let mut bytes = source.peek(number, &mut first, ask);
+        timed += usize::from(!is_whole && bytes.is_ok());
+        if let Ok(None) = bytes {
             let start = Instant::now();
-            bytes = source.peek(number, &mut first, true);
-            latencies.push(start.elapsed());
+            bytes = source.peek(number, &mut first, wait);
+            if !is_whole {
+                latencies.push(start.elapsed());
+            }
         }
         match bytes {
             Ok(bytes) => *kinds.entry(Kind::of(&first[..bytes.unwrap_or(0)])).or_default() += 1,
@@ -83,26 +110,43 @@ pub fn sniff(source: &dyn Source, listing: &Listing) -> Result<Sniffed, ReadErro
         }
     }
     latencies.sort_unstable();
-    let looked: u64 = kinds.values().sum();
     Ok(Sniffed {
         kinds,
-        cached: if looked == 0 { 1.0 } else { cached as f64 / looked as f64 },
+        cached: if timed == 0 { 1.0 } else { 1.0 - latencies.len() as f64 / timed as f64 },
         latency: latencies.get(latencies.len() / 2).copied(),
     })
 }
 
+/// Asks the system to read the first `bytes` of `file`, in as few requests as it can; it may refuse, and nothing is lost by that.
+#[cfg(target_os = "linux")]
+pub fn read_ahead(file: &File, bytes: u32) {
+    if let Some(bytes) = NonZeroU64::new(bytes.into()) {
+        let _ = rustix::fs::fadvise(file, 0, Some(bytes), Advice::WillNeed);
+    }
+}
+
+/// As on Linux; nothing is asked of other systems.
+#[cfg(not(target_os = "linux"))]
+pub fn read_ahead(_: &File, _: u32) {}
+
 /// Reads the bytes of `file` at `offset` into `out` and says how many; `None` where that would have to wait for the disk
-/// and `wait` does not allow it, or the system cannot tell.
+/// and `look` does not allow it, or the system cannot tell.
 ///
 /// # Errors
 /// When they cannot be read.
 #[cfg(target_os = "linux")]
-pub fn peek(file: &File, offset: u64, out: &mut [u8], wait: bool) -> io::Result<Option<usize>> {
-    let flags = if wait { ReadWriteFlags::empty() } else { ReadWriteFlags::NOWAIT };
-    match rustix::io::preadv2(file, &mut [IoSliceMut::new(out)], offset, flags) {
+pub fn peek(file: &File, offset: u64, out: &mut [u8], look: Look) -> io::Result<Option<usize>> {
+    let is_free = matches!(look, Look::Memory | Look::Ahead);
+    let flags = if is_free { ReadWriteFlags::NOWAIT } else { ReadWriteFlags::empty() };
+    let read = rustix::io::preadv2(file, &mut [IoSliceMut::new(out)], offset, flags);
+    if look == Look::Once {
+        let page = offset - offset % PAGE_BYTES;
+        let _ = rustix::fs::fadvise(file, page, NonZeroU64::new(AHEAD_BYTES), Advice::DontNeed);
+    }
+    match read {
         Ok(read) => Ok(Some(read)),
         // Some file systems know no such flag.
-        Err(Errno::AGAIN | Errno::OPNOTSUPP) if !wait => Ok(None),
+        Err(Errno::AGAIN | Errno::OPNOTSUPP) if is_free => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
@@ -112,7 +156,7 @@ pub fn peek(file: &File, offset: u64, out: &mut [u8], wait: bool) -> io::Result<
 /// # Errors
 /// When they cannot be read.
 #[cfg(not(target_os = "linux"))]
-pub fn peek(file: &File, offset: u64, out: &mut [u8], _: bool) -> io::Result<Option<usize>> {
+pub fn peek(file: &File, offset: u64, out: &mut [u8], _: Look) -> io::Result<Option<usize>> {
     rustix::io::pread(file, out, offset).map(Some).map_err(Into::into)
 }
 
@@ -183,10 +227,102 @@ fn rotates(_: &Path) -> Option<bool> {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        collections::{BTreeMap, BTreeSet},
+        sync::{Arc, Mutex},
+    };
+
     use super::*;
+    use crate::listing::{Folder, FolderSamples};
 
     fn sniffed(cached: f64, latency_ms: Option<u64>) -> Sniffed {
         Sniffed { kinds: Default::default(), cached, latency: latency_ms.map(Duration::from_millis) }
+    }
+
+    /// A disk: what is in memory of it, and how often each way of looking was taken.
+    #[derive(Default)]
+    struct Disk {
+        cached: Mutex<BTreeSet<u64>>,
+        looks: Mutex<BTreeMap<&'static str, u64>>,
+    }
+
+    impl Disk {
+        /// What a look at `samples` of so many bytes comes to, and the looks that went to the disk.
+        fn sniffed(&self, samples: u64, bytes: u32, is_copied: bool) -> (Sniffed, BTreeMap<&'static str, u64>) {
+            let mut in_folder = FolderSamples::default();
+            (0..samples).for_each(|number| in_folder.push(format!("{number:06}").as_bytes(), bytes, number, 0));
+            let folder = Folder { path: b"a".as_slice().into(), class: Some(0) };
+            let listing = Listing::new(Arc::new(vec![b"a".as_slice().into()]), vec![(folder, in_folder)]);
+            let Ok(sniffed) = sniff(self, &listing, is_copied) else { panic!("nothing here fails") };
+            (sniffed, std::mem::take(&mut self.looks.lock().unwrap()))
+        }
+    }
+
+    impl Source for Disk {
+        fn read(&self, _: u64, _: &mut [u8]) -> Result<(), ReadError> {
+            Ok(())
+        }
+
+        fn peek(&self, number: u64, first: &mut [u8], look: Look) -> Result<Option<usize>, ReadError> {
+            let mut cached = self.cached.lock().unwrap();
+            let was_there = cached.contains(&number);
+            let name = match look {
+                Look::Memory => return Ok(was_there.then_some(first.len())),
+                Look::Ahead => {
+                    cached.insert(number);
+                    return Ok(was_there.then_some(first.len()));
+                }
+                Look::Start => "start",
+                Look::Once => "once",
+            };
+            *self.looks.lock().unwrap().entry(name).or_default() += 1;
+            Ok(Some(first.len()))
+        }
+    }
+
+    #[test]
+    fn a_few_samples_are_read_whole_while_they_are_looked_at_and_many_are_not() {
+        let cases = [
+            ("a few that are copied next", 600, 110_000, true, [32, 480]),
+            ("one", 1, 110_000, true, [1, 0]),
+            ("the most that are a few", FEW, 110_000, true, [32, 480]),
+            ("one more", FEW + 1, 110_000, true, [512, 0]),
+            ("only planned", 600, 110_000, false, [512, 0]),
+            ("long ones", 600, WHOLE_BYTES + 1, true, [512, 0]),
+        ];
+        for (name, samples, bytes, is_copied, [once, whole]) in cases {
+            let disk = Disk::default();
+            let (sniffed, looks) = disk.sniffed(samples, bytes, is_copied);
+            let of = |look| looks.get(look).copied().unwrap_or(0);
+            assert_eq!((of("once"), of("start")), (once, whole), "{name}");
+            assert_eq!(disk.cached.lock().unwrap().len() as u64, whole, "{name}: only these stay in memory");
+            assert_eq!((sniffed.cached, sniffed.latency.is_some()), (0.0, true), "{name}");
+            // What the first look left in memory is not taken for all.
+            assert_eq!(disk.sniffed(samples, bytes, is_copied).0.cached, 0.0, "{name}, looked at again");
+            disk.cached.lock().unwrap().extend(0..samples);
+            let (sniffed, looks) = disk.sniffed(samples, bytes, is_copied);
+            assert_eq!((sniffed.cached, sniffed.latency, looks.len()), (1.0, None, 0), "{name}, all in memory");
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_look_that_leaves_nothing_in_memory_finds_the_disk_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("image");
+        std::fs::write(&path, vec![7; 100_000]).unwrap();
+        let file = File::open(&path).unwrap();
+        file.sync_all().unwrap();
+        rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+        let look = |look| peek(&file, 0, &mut [0; SNIFF_BYTES], look).unwrap();
+        assert_eq!(look(Look::Once), Some(SNIFF_BYTES));
+        // A file system in memory keeps it.
+        if look(Look::Memory).is_none() {
+            assert_eq!(look(Look::Start), Some(SNIFF_BYTES));
+            assert_eq!(look(Look::Memory), Some(SNIFF_BYTES));
+            read_ahead(&file, 100_000);
+            assert_eq!(peek(&file, 99_999, &mut [0], Look::Start).unwrap(), Some(1));
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use shardpack_format::{Error, Result};
 use crate::{
     listing::Listing,
     monitor::{Monitor, Phase},
-    source::{Origin, ReadError, Refusal, Source},
+    source::{Look, Origin, ReadError, Refusal, Source},
 };
 
 /// Images of one dataset that can be looked at.
@@ -42,7 +42,7 @@ impl<'a> ImageReader<'a> {
             return self.whole(number, out);
         }
         out.resize(most, 0);
-        let read = self.reader.peek(number, out, true);
+        let read = self.reader.peek(number, out, Look::Start);
         out.truncate(self.passable(number, read)?.flatten().unwrap_or(0));
         Ok((!out.is_empty()).then_some(()))
     }

@@ -24,7 +24,7 @@ use crate::{
     foreign::ShardFile,
     listing::Listing,
     monitor::{Monitor, Phase},
-    source::{ReadError, Refusal, Source, dataset::refused, storage},
+    source::{Look, ReadError, Refusal, Source, dataset::refused, storage},
     sys,
 };
 
@@ -368,9 +368,9 @@ impl Source for ShardReader<'_> {
         self.read_value(number, &Value { name: kind.name(), form, offset, recipe, record_bytes }, out)
     }
 
-    fn peek(&self, number: u64, first: &mut [u8], wait: bool) -> Result<Option<usize>, ReadError> {
+    fn peek(&self, number: u64, first: &mut [u8], look: Look) -> Result<Option<usize>, ReadError> {
         let (number, offset) = of_place(self.listing.entry(number).place);
-        storage::peek(&*self.file(number)?, offset, first, wait)
+        storage::peek(&*self.file(number)?, offset, first, look)
             .map_err(|error| refused(sys::io_error("cannot read", &self.paths[number], error)))
     }
 }

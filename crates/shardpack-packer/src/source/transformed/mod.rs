@@ -12,7 +12,7 @@ use std::{
 
 use shardpack_format::{Result, component::Component};
 
-use super::{Origin, ReadError, Refusal, Source};
+use super::{Look, Origin, ReadError, Refusal, Source};
 use crate::{listing::Listing, monitor::Monitor, sys};
 pub use spool::{Record, Spool, What};
 
@@ -132,13 +132,13 @@ impl Source for TransformedReader<'_> {
         }
     }
 
-    fn peek(&self, number: u64, first: &mut [u8], wait: bool) -> Result<Option<usize>, ReadError> {
+    fn peek(&self, number: u64, first: &mut [u8], look: Look) -> Result<Option<usize>, ReadError> {
         let place = match self.place(number)? {
             Place::Spool(place) => place,
-            Place::Before(source) => return source.peek(number, first, wait),
+            Place::Before(source) => return source.peek(number, first, look),
         };
         let most = first.len().min(self.listing.entry(number).bytes as usize);
-        let read = super::storage::peek(self.spool.file(), place, &mut first[..most], wait);
+        let read = super::storage::peek(self.spool.file(), place, &mut first[..most], look);
         read.map_err(|error| ReadError::Fatal(sys::io_error("cannot read", self.spool.path(), error)))
     }
 }
