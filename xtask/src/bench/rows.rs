@@ -11,7 +11,7 @@ use super::{
     cold::Cold,
     contest::{Contender, Results, contest, median, spread},
     folder, process,
-    slow::{self, SlowDisk},
+    slow::{self, Slow, SlowDisk},
     trees::Tree,
 };
 use crate::{
@@ -243,47 +243,62 @@ pub fn cold(scale: &Scale) -> Result<String> {
 pub fn slow(scale: &Scale) -> Result<String> {
     let tree = Tree { files: 600 / scale.smaller.min(20), mean_bytes: PHOTO_BYTES };
     let path = tree.make()?;
-    let slow = match (SlowDisk::new(&path), Cold::best()) {
-        (Ok(slow), Cold::DropCaches) => slow,
-        (Err(why), _) => return Ok(format!("Not measured: the disk cannot be slowed down here: {why}.\n")),
-        (_, Cold::Advise) => return Ok("Not measured: the page cache cannot be emptied here.\n".to_owned()),
-    };
+    if let Err(why) = SlowDisk::new(&path, "try", Slow::Both) {
+        return Ok(format!("Not measured: the disk cannot be slowed down here: {why}.\n"));
+    }
+    if matches!(Cold::best(), Cold::Advise) {
+        return Ok("Not measured: the page cache cannot be emptied here.\n".to_owned());
+    }
     let one = folder("one-file");
     run(command("sh", ["-c", "find \"$0\" -type f -print0 | xargs -0 cat > \"$1\""]).arg(&path).arg(&one))?;
-    let packed = |order: &'static str| {
-        let path = path.clone();
-        move || pack_command(&path, "shards", &["--read-order", order])
+    let packed = |order: &'static [&'static str]| {
+        let path = &path;
+        move || pack_command(path, "shards", order)
     };
-    let enter = |name: &str, inner: Box<dyn Fn() -> Result<Command>>| {
-        let slow = &slow;
-        Contender::new(name, move || Ok(slow.enter(&inner()?)))
+    let shell = |script: &str, path: &Path| {
+        let mut shell = command("sh", ["-c", script]);
+        shell.arg(path);
+        Ok(shell)
     };
-    let (tar_path, one_path) = (path.clone(), one.clone());
-    let contenders = [
-        enter("shardpack pack --read-order physical", Box::new(packed("physical"))),
-        enter("shardpack pack --read-order plan", Box::new(packed("plan"))),
-        enter("GNU tar and sync", Box::new(move || tar_command(&tar_path))),
-        enter(
-            "the same bytes in one file, cat",
-            Box::new(move || {
-                let mut cat = command("sh", ["-c", "cat \"$0\" > /dev/null"]);
-                cat.arg(&one_path);
-                Ok(cat)
-            }),
-        ),
-    ];
-    let results = contest(scale.rounds, &contenders, || settle().and_then(|()| Cold::DropCaches.forget(&path)))?;
-    remove(&one)?;
-    clear()?;
-    Ok(format!(
-        "A disk of {} reads and {} MB a second, by the kernel's own limit on a control group; page cache emptied before \
-         each run. Writes are not slowed down.\n\n{}, {} rounds:\n\n{}",
-        slow::READS,
+    let mut text = format!(
+        "A disk of {} requests and {} MB a second, by the kernel's own limits on a control group, of which reads and writes \
+         have one each; page cache emptied before each run, programs too. {}, {} rounds.\n",
+        slow::REQUESTS,
         slow::BYTES / 1_000_000,
         tree.describe(),
         scale.rounds,
-        results.table()
-    ))
+    );
+    for (what, slow) in [("Reads are slow, writes are not", Slow::Reads), ("Both are slow", Slow::Both)] {
+        let contenders: [(&str, Box<dyn Fn() -> Result<Command>>); 5] = [
+            ("shardpack pack", Box::new(packed(&[]))),
+            ("shardpack pack --read-order plan", Box::new(packed(&["--read-order", "plan"]))),
+            ("GNU tar and sync", Box::new(|| tar_command(&path))),
+            (
+                "the files, find and cat",
+                Box::new(|| shell("find \"$0\" -type f -print0 | xargs -0 cat > /dev/null", &path)),
+            ),
+            ("the same bytes in one file, cat", Box::new(|| shell("cat \"$0\" > /dev/null", &one))),
+        ];
+        // A group each, which counts its requests.
+        let disk = |number: usize| SlowDisk::new(&path, &number.to_string(), slow);
+        let disks = (0..contenders.len()).map(disk).collect::<Result<Vec<_>>>()?;
+        let contenders: Vec<_> = contenders
+            .iter()
+            .zip(&disks)
+            .map(|((name, inner), disk)| Contender::new(name, move || Ok(disk.enter(&inner()?))))
+            .collect();
+        let results = contest(scale.rounds, &contenders, || settle().and_then(|()| Cold::DropCaches.forget(&path)))?;
+        let images = (scale.rounds as u64 * tree.files) as f64;
+        let counts = contenders
+            .iter()
+            .zip(&disks)
+            .map(|(contender, disk)| Ok(format!("{} {:.2}", contender.name, disk.reads()? as f64 / images)));
+        let counts = counts.collect::<Result<Vec<_>>>()?.join("; ");
+        text += &format!("\n{what}:\n\n{}\nRequests to read, an image: {counts}.\n", results.table());
+    }
+    remove(&one)?;
+    clear()?;
+    Ok(text)
 }
 
 /// verify against b3sum.

@@ -1,4 +1,4 @@
-//! A slow disk: the kernel's own limit on the reads of a control group. Needs root.
+//! A slow disk: the kernel's own limits on the reads and the writes of a control group. Needs root.
 
 use std::{
     fs,
@@ -12,38 +12,67 @@ use crate::{
     command::{command, typed},
 };
 
-/// Requests a second.
-pub const READS: u64 = 150;
-/// Bytes a second.
+/// Requests a second, of reads and of writes each.
+pub const REQUESTS: u64 = 150;
+/// Bytes a second, of reads and of writes each.
 pub const BYTES: u64 = 150_000_000;
 
-/// A control group whose reads of one disk are slow; gone when this is dropped.
+/// What a slow disk does slowly; each has a limit of its own, so that neither takes from the other.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Slow {
+    /// Reads alone.
+    Reads,
+    /// Reads and writes.
+    Both,
+}
+
+/// A control group to which one disk is slow; gone when this is dropped.
 pub struct SlowDisk {
     group: PathBuf,
+    /// Numbers of the disk.
+    device: String,
 }
 
 impl SlowDisk {
-    /// Makes the disk that holds `path` slow for those who enter.
-    pub fn new(path: &Path) -> Result<Self> {
+    /// Makes the disk that holds `path` slow for those who enter; `name` is not that of another.
+    pub fn new(path: &Path, name: &str, slow: Slow) -> Result<Self> {
         let device = disk(path)?;
-        let name = format!("shardpack-bench-{}", std::process::id());
+        let name = format!("shardpack-bench-{}-{name}", std::process::id());
         let first = Path::new("/sys/fs/cgroup/blkio");
         let (group, files) = if first.exists() {
-            let file =
-                |what: &str, limit: u64| (format!("blkio.throttle.read_{what}_device"), format!("{device} {limit}"));
-            (first.join(name), vec![file("iops", READS), file("bps", BYTES)])
+            let file = |what: &str, limit: u64| (format!("blkio.throttle.{what}_device"), format!("{device} {limit}"));
+            let mut files = vec![file("read_iops", REQUESTS), file("read_bps", BYTES)];
+            if slow == Slow::Both {
+                files.extend([file("write_iops", REQUESTS), file("write_bps", BYTES)]);
+            }
+            (first.join(name), files)
         } else {
             // Where the parent does not hand the controller down, the file is missing, and that is said below.
             let _ = fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+io");
-            let limit = format!("{device} rbps={BYTES} riops={READS}");
+            let mut limit = format!("{device} rbps={BYTES} riops={REQUESTS}");
+            if slow == Slow::Both {
+                limit += &format!(" wbps={BYTES} wiops={REQUESTS}");
+            }
             (Path::new("/sys/fs/cgroup").join(name), vec![("io.max".to_owned(), limit)])
         };
         fs::create_dir(&group).map_err(|error| format!("no control group ({error})"))?;
-        let slow = Self { group };
+        let slow = Self { group, device };
         for (file, limit) in files {
             fs::write(slow.group.join(&file), limit).map_err(|error| format!("{file} cannot be set ({error})"))?;
         }
         Ok(slow)
+    }
+
+    /// Requests to read that those who entered have made so far.
+    pub fn reads(&self) -> Result<u64> {
+        let of = |file: &str, parse: &dyn Fn(&str) -> Option<u64>| {
+            let text = fs::read_to_string(self.group.join(file)).ok()?;
+            text.lines().filter_map(|line| line.strip_prefix(&self.device)).find_map(|counts| parse(counts.trim()))
+        };
+        let first = of("blkio.throttle.io_serviced", &|counts| counts.strip_prefix("Read ")?.parse().ok());
+        let second =
+            || of("io.stat", &|counts| counts.split(' ').find_map(|count| count.strip_prefix("rios="))?.parse().ok());
+        first.or_else(second).ok_or_else(|| format!("{}: counts no reads", self.group.display()))
     }
 
     /// `inner`, run inside.
