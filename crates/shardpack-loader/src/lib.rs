@@ -1,8 +1,68 @@
 //! Training from datasets that shardpack packed: the order of an epoch, lanes that read ahead, batches.
+//!
+//! ```
+//! use shardpack_loader::{Dataset, Loader, Options, Output, training::{self, Cut, Size, Transform}};
+//!
+//! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../shardpack-reader/tests/support/mod.rs"));
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let photo = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/photos/animals/cat-ear.jpg"));
+//! # Packing::default().pack(folder.path(), &vec![photo.to_vec(); 20]);
+//! # let folder = folder.path();
+//! let transform = training::Options { flip: 0.5, ..training::Options::new(Cut::random_resized(Size::square(224))) };
+//! let output = Output::Images(Box::new(Transform::new(transform)?));
+//! let loader = Loader::new(Dataset::open(folder)?, Options { batch: 8, seed: 1, output, epochs: 2, ..Options::default() })?;
+//! let mut batches = loader.batches(&loader.beginning())?;
+//! for epoch in 0..2 {
+//!     while let Some(batch) = batches.next()? {
+//!         // `[batch.len(), 3, 224, 224] uint8`, and as many labels.
+//!         assert_eq!(batch.slots().len(), batch.len() * 3 * 224 * 224);
+//!         assert_eq!(batch.labels().len(), batch.len());
+//!     }
+//!     assert!(batches.receipt().is_of(&loader.expected(epoch)?));
+//! }
+//! # Ok(()) }
+//! ```
+//!
+//! # What holds
+//!
+//! The order of an epoch is a function of the dataset, the seed, the epoch and the number of lanes ([`order`]): nothing is
+//! exchanged between ranks, all ranks get the same number of batches, and a run goes on anywhere, in any number of ranks,
+//! from a small [`State`]. [`Batches::receipt`] proves what was seen. What is in a batch does not depend on the number of
+//! threads. Nothing that goes wrong is silent: it is an error, or a sample that the receipt names ([`OnBad`]).
+//!
+//! # Forks and threads
+//!
+//! [`Loader`] has no threads, and can be used on both sides of a fork. [`Batches`] and [`Samples`] have: begun before a
+//! fork, they belong to the process that began them, and give the other one an error.
 
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
+mod batch;
+mod batches;
+mod budget;
+mod feed;
+mod loader;
 pub mod order;
+mod plan;
+mod receipt;
+mod ring;
+mod samples;
+mod slots;
+mod state;
+mod stats;
 
-pub use shardpack_format::{Error, ErrorKind, Location, Result};
+pub use batch::{Batch, Column, Encoded, NO_LABEL, Values};
+pub use batches::Batches;
+pub use feed::Fetched;
+pub use loader::{Loader, OnBad, Options, Output, Own};
+pub use receipt::{Bad, Receipt};
+pub use samples::Samples;
+pub use slots::Memory;
+pub use state::State;
+pub use stats::Stats;
+
+pub use shardpack_format::{Error, ErrorKind, Location, Result, component::Form};
+pub use shardpack_imaging::{Limits, training};
+pub use shardpack_reader::{Dataset, Sample, Store};

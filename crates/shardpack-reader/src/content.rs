@@ -1,6 +1,6 @@
 //! The bytes of one shard, unpacked, by range: read at their place in the file, with no position that is shared.
 
-use std::{fs::File, io, ops::Range, os::unix::fs::FileExt, path::PathBuf};
+use std::{ops::Range, path::PathBuf, sync::Arc};
 
 use shardpack_format::{
     Error, Result,
@@ -10,7 +10,12 @@ use shardpack_format::{
     seekable::{FOOTER_BYTES, Frame, SeekTable},
 };
 
-use crate::{buffer::make_room, files, unpack::Unpacker, window::Window};
+use crate::{
+    buffer::make_room,
+    store::Store,
+    unpack::Unpacker,
+    window::{Scratch, Window},
+};
 
 /// How the shards of a dataset are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +55,8 @@ impl Compression {
 
 /// An open shard.
 pub(crate) struct Content {
-    file: File,
+    store: Arc<dyn Store>,
+    shard: usize,
     path: PathBuf,
     /// Length of the unpacked shard in bytes.
     bytes: u64,
@@ -59,20 +65,27 @@ pub(crate) struct Content {
 }
 
 impl Content {
-    /// Opens the shard at `path`, which is `file_bytes` long and `bytes` when unpacked.
+    /// Opens shard `shard` of `store`, which is `file_bytes` long and `bytes` when unpacked; errors call it `path`.
     ///
     /// # Errors
-    /// When the file is not as long, or its seek table is not right, or there is no decoder for it.
-    pub fn open(path: PathBuf, file_bytes: u64, bytes: u64, compression: Compression) -> Result<Self> {
-        let file = files::open(&path, file_bytes)?;
+    /// When it is not there, or its seek table is not right, or there is no decoder for it.
+    pub fn open(
+        store: &Arc<dyn Store>,
+        shard: usize,
+        path: PathBuf,
+        (file_bytes, bytes): (u64, u64),
+        compression: Compression,
+    ) -> Result<Self> {
+        store.open(shard)?;
+        let read = |offset: u64, into: &mut [u8]| store.read(shard, offset, into);
         let frames = match compression {
             Compression::None => Ok(None),
             Compression::Zstd | Compression::ZstdWhole => {
                 let may_be_one = compression == Compression::ZstdWhole;
-                Unpacker::new().and_then(|_| read_table(&file, file_bytes, bytes, may_be_one)).map(Some)
+                Unpacker::new().and_then(|_| read_table(&read, file_bytes, bytes, may_be_one)).map(Some)
             }
         };
-        Ok(Self { frames: frames.map_err(|error| error.in_file(&path))?, file, path, bytes })
+        Ok(Self { frames: frames.map_err(|error| error.in_file(&path))?, store: Arc::clone(store), shard, path, bytes })
     }
 
     /// Where a read of `needed` may end so that it takes about `wish_bytes`: at least at the end of `needed`.
@@ -90,7 +103,7 @@ impl Content {
     ///
     /// # Errors
     /// When they cannot be read or unpacked; then the window holds nothing.
-    pub fn fill(&self, window: &mut Window, needed: Range<u64>) -> Result<()> {
+    pub fn fill(&self, window: &mut Window, scratch: &mut Scratch, needed: Range<u64>) -> Result<()> {
         if needed.is_empty() || window.get(needed.clone()).is_some() {
             return Ok(());
         }
@@ -100,7 +113,7 @@ impl Content {
         }
         let filled = match &self.frames {
             None => self.read_into(&mut window.bytes, needed.clone()).map(|held| (needed.start, held)),
-            Some(frames) => self.unpack_into(window, frames, needed),
+            Some(frames) => self.unpack_into(window, scratch, frames, needed),
         };
         let (start, held) = filled.map_err(|error| error.in_file(&self.path))?;
         (window.start, window.held) = (start, held);
@@ -118,7 +131,7 @@ impl Content {
             return Ok(());
         }
         let mut window = Window::default();
-        self.fill(&mut window, range.clone())?;
+        self.fill(&mut window, &mut Scratch::default(), range.clone())?;
         out.clear();
         out.extend_from_slice(window.get(range).unwrap_or_default());
         Ok(())
@@ -128,17 +141,23 @@ impl Content {
         let length = range.end.saturating_sub(range.start);
         let length = usize::try_from(length).map_err(|_| Error::data(format!("a record of {length} bytes")))?;
         make_room(out, length)?;
-        read_exact_at(&self.file, out.get_mut(..length).unwrap_or_default(), range.start)?;
+        self.store.read(self.shard, range.start, out.get_mut(..length).unwrap_or_default())?;
         Ok(length)
     }
 
     /// Where the window begins then, and how much it holds.
-    fn unpack_into(&self, window: &mut Window, frames: &SeekTable, needed: Range<u64>) -> Result<(u64, usize)> {
+    fn unpack_into(
+        &self,
+        window: &mut Window,
+        scratch: &mut Scratch,
+        frames: &SeekTable,
+        needed: Range<u64>,
+    ) -> Result<(u64, usize)> {
         let beyond = || Error::data("the seek table has no such frame").at_byte(needed.start);
         let first = *frames.frame_at(needed.start).ok_or_else(beyond)?;
         let (mut frame, mut held) = (first, 0);
         loop {
-            self.unpack_frame(window, &frame, held)
+            self.unpack_frame(window, scratch, &frame, held)
                 .map_err(|error| error.at_byte(frame.packed_offset).help(help::COPY_AGAIN))?;
             held += frame.bytes as usize;
             let end = frame.offset + u64::from(frame.bytes);
@@ -149,12 +168,12 @@ impl Content {
         }
     }
 
-    fn unpack_frame(&self, window: &mut Window, frame: &Frame, at: usize) -> Result<()> {
+    fn unpack_frame(&self, window: &mut Window, scratch: &mut Scratch, frame: &Frame, at: usize) -> Result<()> {
         let packed_bytes = frame.packed_bytes as usize;
-        make_room(&mut window.packed, packed_bytes)?;
-        let packed = window.packed.get_mut(..packed_bytes).unwrap_or_default();
-        read_exact_at(&self.file, packed, frame.packed_offset)?;
-        let unpacker = match &mut window.unpacker {
+        make_room(&mut scratch.packed, packed_bytes)?;
+        let packed = scratch.packed.get_mut(..packed_bytes).unwrap_or_default();
+        self.store.read(self.shard, frame.packed_offset, packed)?;
+        let unpacker = match &mut scratch.unpacker {
             Some(unpacker) => unpacker,
             none => none.insert(Unpacker::new()?),
         };
@@ -163,11 +182,16 @@ impl Content {
 }
 
 /// Reads the seek table of a file of `file_bytes` that unpacks to `bytes`; without one it `may_be_one` frame.
-fn read_table(file: &File, file_bytes: u64, bytes: u64, may_be_one: bool) -> Result<SeekTable> {
+fn read_table(
+    read: &dyn Fn(u64, &mut [u8]) -> Result<()>,
+    file_bytes: u64,
+    bytes: u64,
+    may_be_one: bool,
+) -> Result<SeekTable> {
     let too_short = || Error::data(format!("{file_bytes} bytes: too short to end in a zstd seek table"));
     let footer_at = file_bytes.checked_sub(FOOTER_BYTES as u64).ok_or_else(too_short)?;
     let mut footer = [0; FOOTER_BYTES];
-    read_exact_at(file, &mut footer, footer_at)?;
+    read(footer_at, &mut footer)?;
     let table_bytes = match SeekTable::table_bytes_if_any(&footer)? {
         None if may_be_one => return SeekTable::of_one(file_bytes, bytes),
         _ => SeekTable::table_bytes(&footer)?,
@@ -176,7 +200,7 @@ fn read_table(file: &File, file_bytes: u64, bytes: u64, may_be_one: bool) -> Res
     let mut table = Vec::new();
     // No longer than the file: that has just been subtracted.
     make_room(&mut table, usize::try_from(table_bytes).map_err(|_| too_short())?)?;
-    read_exact_at(file, &mut table, table_at)?;
+    read(table_at, &mut table)?;
     let table = SeekTable::read(&table, file_bytes)?;
     match table.end().1 {
         end if end == bytes => Ok(table),
@@ -184,29 +208,28 @@ fn read_table(file: &File, file_bytes: u64, bytes: u64, may_be_one: bool) -> Res
     }
 }
 
-fn read_exact_at(file: &File, out: &mut [u8], offset: u64) -> Result<()> {
-    file.read_exact_at(out, offset).map_err(|error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => {
-            Error::data("cut short since it was opened").at_byte(offset).help(help::COPY_AGAIN)
-        }
-        _ => files::io_error("cannot read", error).at_byte(offset),
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use std::{fs::File, path::Path};
+
     use super::*;
+    use crate::store::Files;
+
+    fn open(path: &Path, file_bytes: u64, bytes: u64, compression: Compression) -> Result<Content> {
+        let store: Arc<dyn Store> = Arc::new(Files::of([(path.to_path_buf(), file_bytes)].into()));
+        Content::open(&store, 0, path.to_path_buf(), (file_bytes, bytes), compression)
+    }
 
     fn bytes(length: usize) -> Vec<u8> {
         (0..length).map(|n| (n * n / 7) as u8).collect()
     }
 
     /// A plain and, where that is built in, a compressed shard of the same bytes; the frames are of 1,000 bytes.
-    fn contents(folder: &std::path::Path, content: &[u8]) -> Vec<Content> {
+    fn contents(folder: &Path, content: &[u8]) -> Vec<Content> {
         let path = folder.join("plain");
         std::fs::write(&path, content).unwrap();
         let length = content.len() as u64;
-        let mut all = vec![Content::open(path, length, length, Compression::None).unwrap()];
+        let mut all = vec![open(&path, length, length, Compression::None).unwrap()];
         #[cfg(feature = "zstd")]
         {
             let (mut table, mut packed) = (SeekTable::default(), Vec::new());
@@ -219,12 +242,12 @@ mod tests {
             for (name, compression) in [("packed", Compression::Zstd), ("may-be-whole", Compression::ZstdWhole)] {
                 let path = folder.join(name);
                 std::fs::write(&path, &packed).unwrap();
-                all.push(Content::open(path, packed.len() as u64, length, compression).unwrap());
+                all.push(open(&path, packed.len() as u64, length, compression).unwrap());
             }
             let path = folder.join("whole");
             let packed = zstd::bulk::compress(content, 1).unwrap();
             std::fs::write(&path, &packed).unwrap();
-            all.push(Content::open(path, packed.len() as u64, length, Compression::ZstdWhole).unwrap());
+            all.push(open(&path, packed.len() as u64, length, Compression::ZstdWhole).unwrap());
         }
         all.reverse();
         all
@@ -242,7 +265,7 @@ mod tests {
                         continue;
                     }
                     let expected = &whole[start as usize..end as usize];
-                    content.fill(&mut window, start..end).unwrap();
+                    content.fill(&mut window, &mut Scratch::default(), start..end).unwrap();
                     assert_eq!(window.get(start..end), Some(expected), "{start}..{end}");
                     content.read(start..end, &mut out).unwrap();
                     assert_eq!(out, expected, "{start}..{end}");
@@ -252,7 +275,7 @@ mod tests {
             }
             content.read(7..7, &mut out).unwrap();
             assert!(out.is_empty());
-            assert!(content.fill(&mut window, 3000..3501).is_err());
+            assert!(content.fill(&mut window, &mut Scratch::default(), 3000..3501).is_err());
             assert!(content.read(3501..3502, &mut out).is_err());
         }
     }
@@ -262,12 +285,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for content in contents(folder.path(), &bytes(3500)) {
             let mut window = Window::default();
-            content.fill(&mut window, 0..10).unwrap();
+            content.fill(&mut window, &mut Scratch::default(), 0..10).unwrap();
             File::options().write(true).open(&content.path).unwrap().set_len(20).unwrap();
             // A single frame is in the window as a whole.
             let is_held = window.get(2000..2010).is_some();
             let mut window = if is_held { Window::default() } else { window };
-            let error = content.fill(&mut window, 2000..2010).unwrap_err();
+            let error = content.fill(&mut window, &mut Scratch::default(), 2000..2010).unwrap_err();
             assert!(error.to_string().contains("cut short"), "{error}");
             assert_eq!(window.get(0..10), None);
         }
@@ -280,20 +303,20 @@ mod tests {
         drop(contents(folder.path(), &bytes(3500)));
         let path = folder.path().join("packed");
         let good = std::fs::read(&path).unwrap();
-        let open = |file: &[u8], bytes| {
+        let opens = |file: &[u8], bytes| {
             std::fs::write(&path, file).unwrap();
-            Content::open(path.clone(), file.len() as u64, bytes, Compression::Zstd).map(drop)
+            open(&path, file.len() as u64, bytes, Compression::Zstd).map(drop)
         };
-        open(&good, 3500).unwrap();
-        assert!(open(&good, 3501).is_err());
+        opens(&good, 3500).unwrap();
+        assert!(opens(&good, 3501).is_err());
         for cut in 0..good.len() {
-            assert!(open(&good[..cut], 3500).is_err(), "cut at {cut}");
+            assert!(opens(&good[..cut], 3500).is_err(), "cut at {cut}");
         }
         let many = good.len() - FOOTER_BYTES;
         for frames in [0u32, 3, 5, u32::MAX] {
             let mut wrong = good.clone();
             wrong[many..many + 4].copy_from_slice(&frames.to_le_bytes());
-            assert!(open(&wrong, 3500).is_err(), "{frames} frames");
+            assert!(opens(&wrong, 3500).is_err(), "{frames} frames");
         }
     }
 

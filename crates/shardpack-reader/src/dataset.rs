@@ -7,7 +7,7 @@ use std::{
     fmt, io,
     ops::{Bound, Range, RangeBounds},
     path::{Path, PathBuf},
-    sync::OnceLock,
+    sync::{Arc, OnceLock},
 };
 
 use shardpack_format::{
@@ -19,12 +19,13 @@ use shardpack_format::{
 
 use crate::{
     Reader, Sample, Shard,
-    content::Compression,
+    content::{Compression, Content},
     files,
     open_shards::OpenShards,
     reader, sample,
     shard::Opened,
     splits::{no_manifest, refuse_unfinished, splits},
+    store::{Files, Store},
 };
 
 /// A sealed dataset.
@@ -39,7 +40,10 @@ pub struct Dataset {
     pub(crate) starts: Box<[u64]>,
     /// One for each shard.
     pub(crate) opened: Box<[Opened]>,
-    pub(crate) open_shards: OpenShards,
+    pub(crate) store: Arc<dyn Store>,
+    /// Whether the shards are files that may be mapped.
+    pub(crate) is_mapped: bool,
+    pub(crate) open_shards: OpenShards<Content>,
     /// How components are stored; made when it is first needed.
     format: OnceLock<Box<dyn Format>>,
 }
@@ -88,6 +92,8 @@ impl Dataset {
             check_content: false,
             starts: starts.into(),
             opened: manifest.shards.iter().map(|_| Opened::default()).collect(),
+            store: Arc::new(Files::new(folder, &manifest)),
+            is_mapped: true,
             open_shards: OpenShards::new(manifest.shards.len()),
             format: OnceLock::new(),
             manifest,
@@ -110,6 +116,15 @@ impl Dataset {
     #[must_use]
     pub fn check_content(mut self, on: bool) -> Self {
         self.check_content = on;
+        self
+    }
+
+    /// Has the bytes of shards come from `store`, and not from the files beside the manifest; indexes still are files.
+    #[must_use]
+    pub fn with_store(mut self, store: Arc<dyn Store>) -> Self {
+        self.open_shards = OpenShards::new(self.manifest.shards.len());
+        self.store = store;
+        self.is_mapped = false;
         self
     }
 

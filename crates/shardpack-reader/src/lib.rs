@@ -94,6 +94,7 @@ mod reader;
 mod sample;
 mod shard;
 mod splits;
+mod store;
 mod unpack;
 mod window;
 
@@ -105,6 +106,8 @@ pub use shard::Shard;
 pub use splits::{
     Split, Splits, WORK_FOLDER, is_to_be_replaced, is_unfinished, look_at_splits, split_differences, splits, unfinished,
 };
+pub use store::Store;
+pub use window::{Scratch, Window};
 
 pub use shardpack_format::{
     Error, ErrorKind, Location, Result,

@@ -7,25 +7,23 @@ use std::sync::{Arc, Mutex, TryLockError};
 
 use shardpack_format::Result;
 
-use crate::content::Content;
-
 /// Far below the usual limit of 1,024 open files, of which other libraries in the process want theirs.
 const MOST_OPEN: usize = 128;
 
 /// A shard by its number, open.
-type Place = Mutex<Option<(usize, Arc<Content>)>>;
+type Place<T> = Mutex<Option<(usize, Arc<T>)>>;
 
 /// See the module.
-pub(crate) struct OpenShards(Box<[Place]>);
+pub(crate) struct OpenShards<T>(Box<[Place<T>]>);
 
-impl OpenShards {
+impl<T> OpenShards<T> {
     /// Room for the open ones of `shards`.
     pub fn new(shards: usize) -> Self {
-        Self((0..shards.clamp(1, MOST_OPEN)).map(|_| Place::default()).collect())
+        Self((0..shards.clamp(1, MOST_OPEN)).map(|_| Place::<T>::default()).collect())
     }
 
     /// Shard `number`: the one that is open, or what `open` makes, which then is kept.
-    pub fn get(&self, number: usize, open: impl FnOnce() -> Result<Content>) -> Result<Arc<Content>> {
+    pub fn get(&self, number: usize, open: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
         // `new` makes one place at least.
         let place = &self.0[number % self.0.len()];
         let lock = || match place.try_lock() {
@@ -52,7 +50,7 @@ mod tests {
     use std::{cell::Cell, path::Path};
 
     use super::*;
-    use crate::content::Compression;
+    use crate::files;
 
     #[test]
     fn a_shard_is_opened_again_only_after_another_took_its_place() {
@@ -62,7 +60,7 @@ mod tests {
         let opened = Cell::new(0);
         let open = |path: &Path| {
             opened.set(opened.get() + 1);
-            Content::open(path.to_path_buf(), 5, 5, Compression::None)
+            files::open(path, 5)
         };
         let shards = OpenShards::new(MOST_OPEN * 3);
         for (number, opened_by_then) in
@@ -82,7 +80,7 @@ mod tests {
         let shards = OpenShards::new(1);
         let _held = shards.0[0].lock().unwrap();
         for _ in 0..2 {
-            shards.get(0, || Content::open(path.clone(), 5, 5, Compression::None)).unwrap();
+            shards.get(0, || files::open(&path, 5)).unwrap();
         }
     }
 }

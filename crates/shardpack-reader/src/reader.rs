@@ -7,7 +7,11 @@ use std::ops::Range;
 
 use shardpack_format::{Result, index::RowRef};
 
-use crate::{Dataset, Sample, Shard, content::Content, window::Window};
+use crate::{
+    Dataset, Sample, Shard,
+    content::Content,
+    window::{Scratch, Window},
+};
 
 /// Most records in a run, so that empty ones do not pile up.
 const MOST_ROWS: usize = 1024;
@@ -41,6 +45,7 @@ pub struct Reader<'d> {
     /// The shard under way.
     open: Option<(Shard<'d>, Content)>,
     window: Window,
+    scratch: Scratch,
     /// Rows whose records the window holds, of which `taken` have been handed out.
     run: Vec<RowRef<'d>>,
     taken: usize,
@@ -63,6 +68,7 @@ impl<'d> Reader<'d> {
             buffer_bytes: BUFFER_BYTES,
             open: None,
             window: Window::default(),
+            scratch: Scratch::default(),
             run: Vec::new(),
             taken: 0,
         }
@@ -159,10 +165,10 @@ impl<'d> Reader<'d> {
             end = next.end;
             self.run.push(row);
         }
-        if content.fill(&mut self.window, needed.start..end).is_err() {
+        if content.fill(&mut self.window, &mut self.scratch, needed.start..end).is_err() {
             // Only the records that cannot be read are lost, not those beside them.
             self.run.truncate(1);
-            if let Err(error) = content.fill(&mut self.window, needed) {
+            if let Err(error) = content.fill(&mut self.window, &mut self.scratch, needed) {
                 self.run.clear();
                 self.position += 1;
                 return Err(error.in_sample(first.name()));

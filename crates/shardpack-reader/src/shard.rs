@@ -11,9 +11,10 @@ use shardpack_format::{
 };
 
 use crate::{
-    Bytes, Dataset, Reader,
+    Bytes, Dataset, Reader, Sample,
     content::{Compression, Content},
-    files,
+    files, reader,
+    window::{Scratch, Window},
 };
 
 /// What has been opened of a shard.
@@ -108,6 +109,51 @@ impl<'d> Shard<'d> {
         self.dataset.open_shards.get(self.number, || self.content())?.read(range, out)
     }
 
+    /// Makes `window`, which may hold anything, hold bytes `range` of it. Of a compressed shard they count unpacked.
+    ///
+    /// # Errors
+    /// When there are no such bytes, or they cannot be read or unpacked; then the window holds nothing.
+    pub fn fill(&self, window: &mut Window, scratch: &mut Scratch, range: Range<u64>) -> Result<()> {
+        window.clear();
+        self.dataset.open_shards.get(self.number, || self.content())?.fill(window, scratch, range)
+    }
+
+    /// Where the records of the rows `rows` lie, from the first byte of the first to the last byte of the last; rows that
+    /// are not right are left out. `None` where none is right.
+    ///
+    /// # Errors
+    /// When the index cannot be opened.
+    pub fn span(&self, rows: Range<u64>) -> Result<Option<Range<u64>>> {
+        self.index()?;
+        let records = rows.filter_map(|row| self.row(row).ok()).map(|row| reader::record(&row));
+        Ok(records.reduce(|all, one| all.start.min(one.start)..all.end.max(one.end)))
+    }
+
+    /// The sample of row `row`, whose record `window` holds, filled from this shard; `None` where it does not.
+    ///
+    /// # Errors
+    /// When there is no such row, or the index is not right.
+    pub fn sample_in<'a>(&self, window: &'a Window, row: u64) -> Result<Option<Sample<'a>>>
+    where
+        'd: 'a,
+    {
+        let number = self.samples().start + row;
+        let row = self.row(row)?;
+        Ok(window.get(reader::record(&row)).map(|record| Sample::new(number, *self, row, record.into())))
+    }
+
+    /// The sample of row `row`, read by itself.
+    ///
+    /// # Errors
+    /// When there is no such row, or the index or the shard is not right.
+    pub fn sample_alone(&self, row: u64) -> Result<Sample<'d>> {
+        let number = self.samples().start + row;
+        let row = self.row(row)?;
+        let mut record = Vec::new();
+        self.read(reader::record(&row), &mut record).map_err(|error| error.in_sample(row.name()))?;
+        Ok(Sample::new(number, *self, row, record.into()))
+    }
+
     /// Reads its samples in order; the first [`Reader::next`] opens it.
     pub fn reader(&self) -> Reader<'d> {
         Reader::new(self.dataset, self.samples())
@@ -116,12 +162,13 @@ impl<'d> Shard<'d> {
     /// Opens its bytes.
     pub(crate) fn content(&self) -> Result<Content> {
         let bytes = self.index()?.summary().content_bytes;
-        Content::open(self.path(), self.entry().bytes, bytes, self.dataset.compression)
+        let (store, lengths) = (&self.dataset.store, (self.entry().bytes, bytes));
+        Content::open(store, self.number, self.path(), lengths, self.dataset.compression)
     }
 
-    /// The whole of it, mapped; `None` where it is compressed or the system refuses.
+    /// The whole of it, mapped; `None` where it is compressed, no file, or the system refuses.
     pub(crate) fn map(&self) -> Result<Option<&'d [u8]>> {
-        if self.dataset.compression != Compression::None {
+        if self.dataset.compression != Compression::None || !self.dataset.is_mapped {
             return Ok(None);
         }
         let opened = &self.dataset.opened[self.number].map;

@@ -4,25 +4,55 @@ use std::ops::Range;
 
 use crate::unpack::Unpacker;
 
-/// Part of one (unpacked) shard, and the buffers that it takes to get there.
+/// Part of one (unpacked) shard, in a buffer that is used again; see [`crate::Shard::fill`].
 ///
-/// The buffers only grow: to the longest record or frame that was asked for.
+/// The buffer only grows: to the longest part that was asked for.
 #[derive(Default)]
-pub(crate) struct Window {
+pub struct Window {
     /// Long enough for what is held; bytes from `held` on are of earlier use.
-    pub bytes: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
     /// Where `bytes` begins in the unpacked shard.
-    pub start: u64,
+    pub(crate) start: u64,
     /// How many of `bytes` belong to the window.
-    pub held: usize,
+    pub(crate) held: usize,
+}
+
+/// What it takes to fill [`Window`]s of compressed shards, used again and again: the packed frame, and a decoder.
+#[derive(Default)]
+pub struct Scratch {
     /// The packed frame under way.
-    pub packed: Vec<u8>,
+    pub(crate) packed: Vec<u8>,
     /// Made when the first frame is unpacked.
-    pub unpacker: Option<Unpacker>,
+    pub(crate) unpacker: Option<Unpacker>,
+}
+
+impl std::fmt::Debug for Window {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Window").field("start", &self.start).field("held", &self.held).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Scratch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scratch").finish_non_exhaustive()
+    }
 }
 
 impl Window {
-    /// Forgets what is held, as for another shard; the buffers stay.
+    /// An empty one whose buffer has room for `bytes` bytes, which are not touched before they are filled.
+    pub fn with_capacity(bytes: usize) -> Self {
+        let mut window = Self::default();
+        // Where there is no memory, filling says so.
+        let _ = window.bytes.try_reserve_exact(bytes);
+        window
+    }
+
+    /// Length of its buffer in bytes.
+    pub fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// Forgets what is held, as for another shard; the buffer stays.
     pub fn clear(&mut self) {
         self.held = 0;
     }
@@ -41,7 +71,7 @@ mod tests {
 
     #[test]
     fn only_what_is_held_is_handed_out() {
-        let mut window = Window { bytes: vec![0, 1, 2, 3, 4, 5], start: 100, held: 4, ..Window::default() };
+        let mut window = Window { bytes: vec![0, 1, 2, 3, 4, 5], start: 100, held: 4 };
         assert_eq!(window.get(100..104), Some(&[0, 1, 2, 3][..]));
         assert_eq!(window.get(101..102), Some(&[1][..]));
         for range in [99..101, 103..105, 104..106] {

@@ -121,10 +121,17 @@ impl Epoch {
         self.lane_start(lane + 1) - self.lane_start(lane)
     }
 
+    /// The segment of `lane` that holds its sample `step`, which is less than [`Epoch::lane_len`].
+    pub(super) fn lane_segment(&self, lane: u64, step: u64) -> Segment {
+        let start = self.lane_start(lane);
+        let mut segment = self.segment(start + step);
+        segment.start -= start;
+        segment
+    }
+
     /// The segments that `lane` goes through, from the one that holds its sample `from` on.
     pub fn segments(&self, lane: u64, from: u64) -> Segments<'_> {
-        let start = self.lane_start(lane);
-        Segments { epoch: self, start, next: start.saturating_add(from), end: start + self.lane_len(lane) }
+        Segments { epoch: self, lane, next: from, end: self.lane_len(lane) }
     }
 
     /// The segment that holds index `index` of the sequence; its start counts in the sequence.
@@ -207,8 +214,7 @@ impl Segment {
 #[derive(Clone, Debug)]
 pub struct Segments<'e> {
     epoch: &'e Epoch,
-    /// Of the lane, in the sequence.
-    start: u64,
+    lane: u64,
     next: u64,
     end: u64,
 }
@@ -220,9 +226,8 @@ impl Iterator for Segments<'_> {
         if self.next >= self.end {
             return None;
         }
-        let mut segment = self.epoch.segment(self.next);
+        let segment = self.epoch.lane_segment(self.lane, self.next);
         self.next = segment.start + segment.len();
-        segment.start -= self.start;
         Some(segment)
     }
 }

@@ -20,12 +20,14 @@ mod epoch;
 mod identity;
 mod layout;
 mod options;
+mod reads;
 mod share;
 
 pub use epoch::{Epoch, Segment, Segments};
 pub use identity::{Identities, Sum};
 pub use layout::Layout;
 pub use options::{Options, Shuffle};
+pub use reads::{RankLanes, Read, Reads};
 pub use share::{Last, Share};
 
 /// SplitMix64's increment: 2^64 divided by the golden ratio.

@@ -114,12 +114,17 @@ impl Share {
         (position % u128::from(self.samples.max(1))) as u64
     }
 
-    /// How many of this rank's samples are repeated ones, at its end.
-    pub fn padded(&self) -> u64 {
+    /// How many of this rank's samples are none that repeat others.
+    pub fn own(&self) -> u64 {
         match self.last {
-            Last::Pad => self.len() - self.left().saturating_sub(self.rank).div_ceil(self.world),
-            _ => 0,
+            Last::Pad => self.left().saturating_sub(self.rank).div_ceil(self.world),
+            _ => self.len(),
         }
+    }
+
+    /// How many of this rank's samples are repeated ones, at its end: at most one.
+    pub fn padded(&self) -> u64 {
+        self.len() - self.own()
     }
 
     /// The position that follows batch number `batches - 1`, for all ranks: where a run goes on that stopped there.

@@ -1,0 +1,162 @@
+//! A batch as it is handed out: what was made of its samples, side by side.
+
+use std::sync::Arc;
+
+use shardpack_format::component::Form;
+
+use crate::{ring::Ring, slots::Slots, state::State};
+
+/// The label of a sample that has none: what no class can be.
+pub const NO_LABEL: i64 = i64::MIN;
+
+/// A batch. Its memory is used again when it is dropped: as long as it is kept, one batch fewer is made ahead. Who keeps all
+/// of them and asks for another gets one in new memory.
+#[derive(Debug)]
+pub struct Batch {
+    pub(crate) epoch: u64,
+    pub(crate) number: u64,
+    pub(crate) samples: Vec<u64>,
+    pub(crate) labels: Vec<i64>,
+    /// Sealed; there until it is dropped.
+    pub(crate) slots: Option<Slots>,
+    pub(crate) encoded: Encoded,
+    pub(crate) columns: Vec<Column>,
+    pub(crate) state: State,
+    pub(crate) ring: Arc<Ring>,
+    /// Whether it was handed out.
+    pub(crate) is_kept: bool,
+}
+
+/// Payloads as they are stored, one behind the other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Encoded {
+    /// All of their bytes.
+    pub bytes: Vec<u8>,
+    /// Where each begins, and where the last ends: one more than there are samples. Empty where payloads were not asked for.
+    pub offsets: Vec<u64>,
+}
+
+/// A component beside the payload, of all samples of a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// Its name in the manifest.
+    pub name: String,
+    /// What it holds.
+    pub values: Values,
+}
+
+/// The values of a [`Column`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Values {
+    /// Every sample has an array of this form: their items, one array behind the other, in C order.
+    Stacked {
+        /// dtype as numpy writes it (`<f4`), and shape of one array.
+        form: Form,
+        /// The items of all, little-endian unless the dtype says otherwise.
+        items: Vec<u8>,
+    },
+    /// As they are: a file, text, JSON, `.npy`, as the form says; `None` for samples without it.
+    Each(Vec<Option<(Form, Vec<u8>)>>),
+}
+
+impl Values {
+    /// Stacks what has one form.
+    pub(crate) fn of(values: Vec<Option<(Form, Vec<u8>)>>) -> Self {
+        let first = values.first().and_then(Option::as_ref).map(|(form, _)| form.clone());
+        let Some(form @ Form::Array { .. }) = first else { return Self::Each(values) };
+        let mut items = Vec::new();
+        for value in &values {
+            match value {
+                Some((found, content)) if *found == form => match form.items(content) {
+                    Some(of_one) => items.extend_from_slice(of_one),
+                    None => return Self::Each(values),
+                },
+                _ => return Self::Each(values),
+            }
+        }
+        Self::Stacked { form, items }
+    }
+}
+
+impl Batch {
+    /// Number of samples.
+    pub fn len(&self) -> usize {
+        self.samples.len()
+    }
+
+    /// Whether there is none, which only the last batch of an epoch may be, or one whose samples were all skipped.
+    pub fn is_empty(&self) -> bool {
+        self.samples.is_empty()
+    }
+
+    /// The epoch that it is of.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Its number among the rank's batches since the start of the epoch, or since the state that was gone on from.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The numbers in the dataset of its samples.
+    pub fn samples(&self) -> &[u64] {
+        &self.samples
+    }
+
+    /// Their labels; [`NO_LABEL`] for those without.
+    pub fn labels(&self) -> &[i64] {
+        &self.labels
+    }
+
+    /// What was made of the payloads: a contiguous array of [`Batch::len`] slots, each of the shape and dtype that the output
+    /// says. Empty where nothing is made of them.
+    pub fn slots(&self) -> &[u8] {
+        self.slots.as_ref().and_then(|slots| slots.all(self.len())).unwrap_or_default()
+    }
+
+    /// The payloads as they are stored, where those were asked for.
+    pub fn encoded(&self) -> &Encoded {
+        &self.encoded
+    }
+
+    /// The components that were asked for, in that order.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// Where a run goes on that ends after this batch.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        if let Some(slots) = self.slots.take() {
+            self.ring.give_back(slots, self.is_kept);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrays_of_one_form_are_stacked_and_all_else_stays() {
+        let form = Form::array("<u2", &[2]).unwrap();
+        let value = |bytes: [u8; 4]| {
+            let mut content = form.head();
+            content.extend(bytes);
+            Some((form.clone(), content))
+        };
+        let stacked = Values::of(vec![value([1, 2, 3, 4]), value([5, 6, 7, 8])]);
+        assert_eq!(stacked, Values::Stacked { form: form.clone(), items: vec![1, 2, 3, 4, 5, 6, 7, 8] });
+        let other = Some((Form::array("<u2", &[3]).unwrap(), vec![0; 200]));
+        let text = Some((Form::Text, b"a cat".to_vec()));
+        for values in [vec![], vec![None], vec![value([0; 4]), None], vec![value([0; 4]), other], vec![text]] {
+            assert_eq!(Values::of(values.clone()), Values::Each(values));
+        }
+    }
+}

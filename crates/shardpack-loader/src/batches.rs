@@ -1,0 +1,492 @@
+//! Batches made ahead by threads of their own, handed out in order.
+//!
+//! Holds at all times: what a batch holds follows from the order, the transform, the seed, the epoch and the dataset, whatever
+//! the number of threads; each sample that was to come is in the batch, or skipped or replaced and named in the receipt.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Mutex, PoisonError, atomic::Ordering::Relaxed},
+    thread::JoinHandle,
+    time::Instant,
+};
+
+use shardpack_format::{Error, ErrorKind, Result, component::Form};
+use shardpack_imaging::{Limits, training::Worker};
+use shardpack_reader::Sample;
+
+use crate::{
+    Output,
+    batch::{Batch, Column, Encoded, NO_LABEL, Values},
+    feed::{Feed, Fetched, Handle, Next},
+    loader::OnBad,
+    order::RankLanes,
+    plan::Plan,
+    receipt::{Bad, Receipt},
+    ring::{Finished, Outlet, Ring},
+    slots::Slots,
+    state::State,
+    stats::{Counters, Stats},
+};
+
+/// How many neighbours are tried in the place of a sample that is not right.
+const MOST_NEIGHBOURS: u64 = 4096;
+
+/// What threads need to make samples.
+pub(crate) struct Making {
+    pub plan: Plan,
+    pub output: Output,
+    pub on_bad: OnBad,
+    pub limits: Limits,
+    /// Numbers and names of the components that go along.
+    pub columns: Vec<(usize, String)>,
+    pub counters: Arc<Counters>,
+}
+
+struct Shared {
+    making: Making,
+    ring: Arc<Ring>,
+    outlet: Outlet<Made>,
+    front: Mutex<Front>,
+}
+
+/// Where samples are given to batches, by one thread at a time.
+struct Front {
+    feed: Feed,
+    building: Option<Arc<Building>>,
+    next_slot: usize,
+    /// Number of the next batch in the epoch.
+    batch: u64,
+    /// Number of the next thing that is finished.
+    sequence: u64,
+    has_ended: bool,
+}
+
+/// A batch under way. Whoever lets go of it last finishes it.
+struct Building {
+    sequence: u64,
+    epoch: u64,
+    number: u64,
+    lanes: RankLanes,
+    slots: Slots,
+    samples: Mutex<Vec<Option<Slotted>>>,
+    error: Mutex<Option<Error>>,
+}
+
+/// What one sample came to.
+struct Slotted {
+    /// The number of the sample that was to come.
+    wanted: u64,
+    /// `None` where it was skipped.
+    kept: Option<Kept>,
+    bad: Option<Bad>,
+}
+
+struct Kept {
+    sample: u64,
+    label: i64,
+    encoded: Option<Fetched>,
+    values: Vec<Option<(Form, Vec<u8>)>>,
+}
+
+/// A batch, and what the receipt says of it.
+#[derive(Debug)]
+pub(crate) struct Made {
+    batch: Batch,
+    wanted: Vec<u64>,
+    repeated: u64,
+    bad: Vec<Bad>,
+}
+
+/// The batches of one rank, one epoch after the other, made ahead by threads.
+///
+/// Dropping it ends its threads. After a fork, the child has none of them, and gets an error instead of batches.
+pub struct Batches {
+    shared: Arc<Shared>,
+    handle: Handle,
+    threads: Vec<JoinHandle<()>>,
+    process: u32,
+    started: Instant,
+    sequence: u64,
+    receipt: Receipt,
+    /// Whether the receipt is of an epoch that has ended.
+    has_ended: bool,
+    state: State,
+}
+
+impl std::fmt::Debug for Batches {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Batches").field("state", &self.state).finish_non_exhaustive()
+    }
+}
+
+impl Batches {
+    pub(crate) fn start(making: Making, feed: Feed, ring: Ring, state: State, threads: usize) -> Result<Self> {
+        let handle = feed.handle();
+        let receipt = Receipt::new(making.plan.dataset.manifest().id, state.epoch);
+        let front = Front { feed, building: None, next_slot: 0, batch: 0, sequence: 0, has_ended: false };
+        let shared =
+            Arc::new(Shared { making, ring: Arc::new(ring), outlet: Outlet::default(), front: Mutex::new(front) });
+        let mut batches = Self {
+            shared,
+            handle,
+            threads: Vec::new(),
+            process: std::process::id(),
+            started: Instant::now(),
+            sequence: 0,
+            receipt,
+            has_ended: false,
+            state,
+        };
+        for number in 0..threads.max(1) {
+            let shared = Arc::clone(&batches.shared);
+            let thread = std::thread::Builder::new()
+                .name(format!("shardpack-make-{number}"))
+                .spawn(move || shared.work())
+                .map_err(|error| Error::io("cannot start a thread", error))?;
+            batches.threads.push(thread);
+        }
+        Ok(batches)
+    }
+
+    /// The next batch; `None` once at the end of each epoch, and always after the last.
+    ///
+    /// # Errors
+    /// When a sample of the batch is not right and the policy is [`OnBad::Error`], or the system cannot read it: the next call
+    /// goes on with the batch after it, and the receipt lacks this one. When this process is a fork of the one that made it.
+    #[expect(clippy::should_implement_trait, reason = "it ends at each epoch, and goes on")]
+    pub fn next(&mut self) -> Result<Option<Batch>> {
+        if self.process != std::process::id() {
+            return Err(Error::usage("these batches were begun by the process that this one was forked from")
+                .help("begin them after the fork; the dataset and the loader can be used on both sides"));
+        }
+        let counters = Arc::clone(&self.shared.making.counters);
+        let asked = Instant::now();
+        self.shared.ring.wait_begins();
+        let finished = self.shared.outlet.take(self.sequence);
+        self.shared.ring.wait_ends(matches!(finished, Finished::Batch(_)));
+        counters.waited(asked.elapsed().as_nanos() as u64);
+        if !matches!(finished, Finished::End) {
+            self.sequence += 1;
+        }
+        match finished {
+            Finished::End => Ok(None),
+            Finished::Failed(error) => Err(error),
+            Finished::EpochEnd => {
+                self.begin_receipt();
+                self.has_ended = true;
+                let plan = &self.shared.making.plan;
+                self.state = State::new(&plan.dataset, &plan.order, self.state.epoch + 1, 0);
+                Ok(None)
+            }
+            Finished::Batch(mut made) => {
+                made.batch.is_kept = true;
+                self.begin_receipt();
+                counters.batches.fetch_add(1, Relaxed);
+                let identities = self.shared.making.plan.identities;
+                made.wanted.iter().for_each(|sample| self.receipt.add(identities.of(*sample)));
+                self.receipt.repeated += made.repeated;
+                for bad in made.bad {
+                    let list = if bad.by.is_some() { &mut self.receipt.replaced } else { &mut self.receipt.skipped };
+                    list.push(bad);
+                }
+                self.state = made.batch.state.clone();
+                Ok(Some(made.batch))
+            }
+        }
+    }
+
+    /// Begins the receipt of the epoch under way, where the last one has ended.
+    fn begin_receipt(&mut self) {
+        if std::mem::take(&mut self.has_ended) {
+            self.receipt = Receipt::new(self.receipt.dataset, self.state.epoch);
+        }
+    }
+
+    /// Where a run goes on that ends now: after the last batch that was handed out.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// What was handed out of the epoch under way, or, at its end, of all of it, since the start or the state that was gone on
+    /// from. The receipts of all ranks add up to [`Loader::expected`](crate::Loader::expected).
+    pub fn receipt(&self) -> &Receipt {
+        &self.receipt
+    }
+
+    /// What was done so far, and where time went.
+    pub fn stats(&self) -> Stats {
+        let elapsed_ms = self.started.elapsed().as_secs_f64() * 1e3;
+        self.shared.making.counters.stats(elapsed_ms, self.handle.peak_bytes())
+    }
+}
+
+impl Drop for Batches {
+    fn drop(&mut self) {
+        if self.process != std::process::id() {
+            // None of the threads is here, and their locks may be held for ever.
+            std::mem::take(&mut self.threads).into_iter().for_each(std::mem::forget);
+            std::mem::forget(Arc::clone(&self.shared));
+            return;
+        }
+        self.handle.stop();
+        self.shared.ring.stop();
+        for thread in self.threads.drain(..) {
+            // What it had to say is in the outlet.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    /// What each thread does.
+    fn work(&self) {
+        let Err(error) = self.make_all() else { return };
+        let mut front = self.front.lock().unwrap_or_else(PoisonError::into_inner);
+        if !std::mem::replace(&mut front.has_ended, true) {
+            // Every batch that is still under way would be waited for.
+            let first = front.building.take().map_or(front.sequence, |building| building.sequence);
+            self.outlet.put(first, Finished::Failed(error));
+            self.outlet.put(first + 1, Finished::End);
+        }
+    }
+
+    fn make_all(&self) -> Result<()> {
+        let mut worker = Worker::new(self.making.limits);
+        while let Some((building, slot, fetched)) = self.next_sample()? {
+            let started = Instant::now();
+            let slotted = match building.slots.lend(slot) {
+                Some(mut lent) => {
+                    let make = AssertUnwindSafe(|| self.making.slotted(&mut worker, fetched, &mut lent));
+                    // A function of the caller's may; the worker is as good as new for the next image.
+                    catch_unwind(make)
+                        .unwrap_or_else(|_| Err(Error::new(ErrorKind::System, "a panic while a sample was made")))
+                }
+                None => Err(Error::new(ErrorKind::System, "a slot that was lent twice")),
+            };
+            self.making.counters.work_ns.fetch_add(started.elapsed().as_nanos() as u64, Relaxed);
+            match slotted {
+                Ok(slotted) => {
+                    let mut samples = building.samples.lock().unwrap_or_else(PoisonError::into_inner);
+                    if let Some(place) = samples.get_mut(slot) {
+                        *place = Some(slotted);
+                    }
+                }
+                Err(error) => {
+                    building.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                }
+            }
+            if let Some(building) = Arc::into_inner(building) {
+                self.finish(building);
+            }
+        }
+        Ok(())
+    }
+
+    /// The next sample, and the slot of the batch that it is for; `None` after the last.
+    fn next_sample(&self) -> Result<Option<(Arc<Building>, usize, Fetched)>> {
+        let mut front = self.front.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if front.has_ended {
+                return Ok(None);
+            }
+            let building = match &front.building {
+                Some(building) => Arc::clone(building),
+                None => match self.begin(&mut front)? {
+                    Some(building) => building,
+                    None => continue,
+                },
+            };
+            let Next::Sample(fetched) = front.feed.next()? else {
+                // Only when it was stopped: a batch has as many samples as its share says.
+                front.has_ended = true;
+                continue;
+            };
+            let slot = front.next_slot;
+            front.next_slot += 1;
+            let len = building.samples.lock().unwrap_or_else(PoisonError::into_inner).len();
+            if front.next_slot == len {
+                front.building = None;
+            }
+            return Ok(Some((building, slot, fetched)));
+        }
+    }
+
+    /// Begins the next batch; `None` where something else came.
+    fn begin(&self, front: &mut Front) -> Result<Option<Arc<Building>>> {
+        let Some((epoch, lanes)) = front.feed.lanes() else {
+            front.has_ended = true;
+            self.outlet.put(front.sequence, Finished::End);
+            return Ok(None);
+        };
+        let sequence = front.sequence;
+        if front.batch == lanes.share().batches() {
+            // Comes at once: all of its samples have come.
+            front.feed.next()?;
+            self.outlet.put(sequence, Finished::EpochEnd);
+            (front.sequence, front.batch) = (sequence + 1, 0);
+            return Ok(None);
+        }
+        let waiting = Instant::now();
+        let slots = self.ring.take()?;
+        self.making.counters.full_ns.fetch_add(waiting.elapsed().as_nanos() as u64, Relaxed);
+        let Some(slots) = slots else {
+            front.has_ended = true;
+            return Ok(None);
+        };
+        let number = front.batch;
+        let len = usize::try_from(lanes.share().batch_len(number)).unwrap_or(usize::MAX);
+        let samples = Mutex::new((0..len).map(|_| None).collect());
+        let building = Building { sequence, epoch, number, lanes, slots, samples, error: Mutex::default() };
+        (front.sequence, front.batch, front.next_slot) = (sequence + 1, number + 1, 0);
+        if len == 0 {
+            self.finish(building);
+            return Ok(None);
+        }
+        let building = Arc::new(building);
+        front.building = Some(Arc::clone(&building));
+        Ok(Some(building))
+    }
+
+    /// Makes a batch of what all of its samples came to.
+    fn finish(&self, building: Building) {
+        let Building { sequence, epoch, number, lanes, mut slots, samples, error } = building;
+        let samples = samples.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let stopped =
+            || samples.iter().any(Option::is_none).then(|| Error::new(ErrorKind::System, "stopped in mid-batch"));
+        let error = error.into_inner().unwrap_or_else(PoisonError::into_inner).or_else(stopped);
+        if let Some(error) = error {
+            self.ring.give_back(slots, false);
+            self.outlet.put(sequence, Finished::Failed(error));
+            return;
+        }
+        let share = lanes.share();
+        let first = number * share.batch();
+        let own = share.own().saturating_sub(first);
+        let making = &self.making;
+        let mut made_of = Vec::with_capacity(samples.len());
+        let (mut wanted, mut bad, mut repeated, mut kept_slots) = (Vec::new(), Vec::new(), 0, Vec::new());
+        for (slot, slotted) in samples.into_iter().flatten().enumerate() {
+            if (slot as u64) < own {
+                wanted.push(slotted.wanted);
+            } else {
+                repeated += 1;
+            }
+            bad.extend(slotted.bad);
+            if let Some(kept) = slotted.kept {
+                kept_slots.push(slot);
+                made_of.push(kept);
+            }
+        }
+        making.counters.repeated.fetch_add(repeated, Relaxed);
+        slots.seal();
+        slots.keep(&kept_slots);
+        let encoded = match self.encoded(&made_of) {
+            Ok(encoded) => encoded,
+            Err(error) => {
+                self.ring.give_back(slots, false);
+                self.outlet.put(sequence, Finished::Failed(error));
+                return;
+            }
+        };
+        let (samples, labels) = made_of.iter().map(|kept| (kept.sample, kept.label)).unzip();
+        let mut values: Vec<Vec<_>> = making.columns.iter().map(|_| Vec::new()).collect();
+        for kept in made_of {
+            kept.values.into_iter().zip(&mut values).for_each(|(value, column)| column.push(value));
+        }
+        let names = making.columns.iter().map(|(_, name)| name.clone());
+        let columns = names.zip(values).map(|(name, values)| Column { name, values: Values::of(values) }).collect();
+        let plan = &making.plan;
+        let state = State::new(&plan.dataset, &plan.order, epoch, share.position_after(number + 1));
+        let ring = Arc::clone(&self.ring);
+        let batch =
+            Batch { epoch, number, samples, labels, slots: Some(slots), encoded, columns, state, ring, is_kept: false };
+        self.outlet.put(sequence, Finished::Batch(Made { batch, wanted, repeated, bad }));
+    }
+
+    /// The payloads one behind the other.
+    fn encoded(&self, kept: &[Kept]) -> Result<Encoded> {
+        let mut encoded = Encoded::default();
+        if matches!(self.making.output, Output::Encoded) {
+            encoded.offsets.push(0);
+            for fetched in kept.iter().filter_map(|kept| kept.encoded.as_ref()) {
+                encoded.bytes.extend_from_slice(fetched.sample()?.bytes());
+                encoded.offsets.push(encoded.bytes.len() as u64);
+            }
+        }
+        Ok(encoded)
+    }
+}
+
+impl Making {
+    /// Makes the slot of a sample, as the policy says where it is not right.
+    fn slotted(&self, worker: &mut Worker, fetched: Fetched, slot: &mut [u8]) -> Result<Slotted> {
+        let wanted = fetched.number();
+        let error = match self.kept(worker, &fetched, &fetched, slot) {
+            Ok(kept) => return Ok(Slotted { wanted, kept: Some(kept), bad: None }),
+            // That a machine cannot read says nothing of a sample.
+            Err(error) if error.kind() != ErrorKind::Data || self.on_bad == OnBad::Error => return Err(error),
+            Err(error) => error,
+        };
+        let reason = error.to_string();
+        if self.on_bad == OnBad::Replace
+            && let Some(neighbour) = self.neighbour(worker, &fetched, slot)?
+        {
+            self.counters.replaced.fetch_add(1, Relaxed);
+            let bad = Bad { sample: wanted, reason, by: Some(neighbour.sample) };
+            return Ok(Slotted { wanted, kept: Some(neighbour), bad: Some(bad) });
+        }
+        self.counters.skipped.fetch_add(1, Relaxed);
+        Ok(Slotted { wanted, kept: None, bad: Some(Bad { sample: wanted, reason, by: None }) })
+    }
+
+    /// The sample of the same class that is next to one that is not right, and is right.
+    fn neighbour(&self, worker: &mut Worker, fetched: &Fetched, slot: &mut [u8]) -> Result<Option<Kept>> {
+        let dataset = &self.plan.dataset;
+        let Ok(row) = dataset.row(fetched.number()) else { return Ok(None) };
+        let (label, samples) = (row.label, dataset.len());
+        for distance in 1..samples.min(MOST_NEIGHBOURS) {
+            let number = (fetched.number() + distance) % samples;
+            if !dataset.row(number).is_ok_and(|row| row.label == label) {
+                continue;
+            }
+            match self.kept(worker, &fetched.other(number), fetched, slot) {
+                Ok(kept) => return Ok(Some(kept)),
+                Err(error) if error.kind() == ErrorKind::Data => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    /// What is kept of a sample whose slot is made; random choices are those of `wanted`.
+    fn kept(&self, worker: &mut Worker, fetched: &Fetched, wanted: &Fetched, slot: &mut [u8]) -> Result<Kept> {
+        let sample = fetched.sample()?;
+        let bytes = sample.bytes();
+        let key = self.plan.identities.random_key(wanted.number(), self.plan.order.seed, wanted.epoch());
+        match &self.output {
+            Output::Encoded => {}
+            Output::Images(transform) => {
+                let outcome = worker
+                    .run(transform, bytes, None, key, slot)
+                    .map_err(|refused| located(&sample, Error::data(refused.to_string())))?;
+                self.counters.count(&outcome);
+            }
+            Output::Own(own) => own.make(&sample, worker, key, slot).map_err(|error| located(&sample, error))?,
+        }
+        let mut values = Vec::with_capacity(self.columns.len());
+        for (number, _) in &self.columns {
+            let content = sample.content(*number)?;
+            values.push(content.and_then(|content| Some((sample.form(*number)?.clone(), content.into_owned()))));
+        }
+        self.counters.samples.fetch_add(1, Relaxed);
+        self.counters.sample_bytes.fetch_add(bytes.len() as u64, Relaxed);
+        let encoded = matches!(self.output, Output::Encoded).then(|| fetched.clone());
+        Ok(Kept { sample: fetched.number(), label: sample.label().unwrap_or(NO_LABEL), encoded, values })
+    }
+}
+
+/// `error` with the place of the sample that it is about.
+fn located(sample: &Sample<'_>, error: Error) -> Error {
+    let shard = sample.shard();
+    error.in_file(shard.path()).in_sample(sample.row().name()).at_byte(sample.image_range().start)
+}

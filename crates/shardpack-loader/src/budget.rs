@@ -1,0 +1,176 @@
+//! The memory that runs are read into: windows that are used again and again, within a number of bytes.
+//!
+//! Holds at all times: windows are granted in the order of their tickets; those that are out and those that are kept for
+//! later have at most the limit together, but for those that a consumer waits for, which are counted.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use shardpack_reader::Window;
+
+/// See the module.
+pub(crate) struct Budget {
+    limit_bytes: usize,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Windows that are not in use.
+    free: Vec<Window>,
+    /// Bytes of all windows, free ones too.
+    bytes: usize,
+    peak_bytes: usize,
+    /// The ticket that is granted next.
+    next: u64,
+    /// Tickets up to here, exclusive, are granted even beyond the limit.
+    wanted: u64,
+    is_stopped: bool,
+}
+
+/// Capacities are multiples of it, so that windows fit each other's runs.
+const GRAIN_BYTES: usize = 4 * 1024;
+
+impl Budget {
+    pub fn new(limit_bytes: usize) -> Self {
+        Self { limit_bytes, state: Mutex::default(), changed: Condvar::new() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A window for `bytes`, when all tickets before have theirs and there is room; `None` after [`Budget::stop`]. Its
+    /// capacity is what [`Budget::give_back`] is to be told.
+    pub fn take(&self, ticket: u64, bytes: u64) -> Option<Window> {
+        let needed =
+            usize::try_from(bytes).unwrap_or(usize::MAX).saturating_add(GRAIN_BYTES - 1) / GRAIN_BYTES * GRAIN_BYTES;
+        let mut state = self.state();
+        loop {
+            if state.is_stopped {
+                return None;
+            }
+            if state.next == ticket {
+                // The smallest that fits; else those that are free make room for a new one.
+                let fits = state.free.iter().enumerate().filter(|(_, window)| window.capacity() >= needed);
+                let found = fits.min_by_key(|(_, window)| window.capacity()).map(|(at, _)| at);
+                if let Some(at) = found {
+                    let window = state.free.swap_remove(at);
+                    self.granted(&mut state);
+                    return Some(window);
+                }
+                while state.bytes.saturating_add(needed) > self.limit_bytes {
+                    let Some(window) = state.free.pop() else { break };
+                    state.bytes -= window.capacity();
+                }
+                let has_room = state.bytes.saturating_add(needed) <= self.limit_bytes;
+                if has_room || ticket < state.wanted || state.bytes == 0 {
+                    let window = Window::with_capacity(needed);
+                    state.bytes += window.capacity();
+                    state.peak_bytes = state.peak_bytes.max(state.bytes);
+                    self.granted(&mut state);
+                    return Some(window);
+                }
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn granted(&self, state: &mut State) {
+        state.next += 1;
+        self.changed.notify_all();
+    }
+
+    /// Passes over a ticket that needs no window.
+    pub fn pass(&self, ticket: u64) {
+        let mut state = self.state();
+        while state.next != ticket && !state.is_stopped {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        self.granted(&mut state);
+    }
+
+    /// Takes back a window that was granted with `granted_bytes` of capacity.
+    pub fn give_back(&self, mut window: Window, granted_bytes: usize) {
+        window.clear();
+        let mut state = self.state();
+        // It may have grown since: a frame of a compressed shard that begins before what was asked for.
+        state.bytes = (state.bytes + window.capacity()).saturating_sub(granted_bytes);
+        state.peak_bytes = state.peak_bytes.max(state.bytes);
+        if state.bytes > self.limit_bytes {
+            state.bytes -= window.capacity();
+        } else {
+            state.free.push(window);
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Says that somebody waits for what ticket `ticket` brings.
+    pub fn want(&self, ticket: u64) {
+        let mut state = self.state();
+        if state.wanted <= ticket {
+            state.wanted = ticket + 1;
+            self.changed.notify_all();
+        }
+    }
+
+    /// Ends all waiting.
+    pub fn stop(&self) {
+        self.state().is_stopped = true;
+        self.changed.notify_all();
+    }
+
+    /// Most bytes that all windows had together.
+    pub fn peak_bytes(&self) -> u64 {
+        self.state().peak_bytes as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, thread, time::Duration};
+
+    use super::*;
+
+    #[test]
+    fn windows_are_used_again_and_stay_within_the_limit() {
+        let budget = Budget::new(4 * GRAIN_BYTES);
+        let first = budget.take(0, 3 * GRAIN_BYTES as u64).unwrap();
+        let second = budget.take(1, 1).unwrap();
+        let (a, b) = (first.capacity(), second.capacity());
+        assert!(a >= 3 * GRAIN_BYTES && b >= GRAIN_BYTES);
+        budget.give_back(first, a);
+        budget.give_back(second, b);
+        // The small one is taken, and both make room for one that is larger.
+        let third = budget.take(2, GRAIN_BYTES as u64).unwrap();
+        assert_eq!(third.capacity(), b);
+        let c = third.capacity();
+        budget.give_back(third, c);
+        assert!(budget.take(3, 4 * GRAIN_BYTES as u64).is_some());
+        assert_eq!(budget.peak_bytes(), 4 * GRAIN_BYTES as u64);
+    }
+
+    #[test]
+    fn tickets_wait_for_those_before_and_for_room_unless_they_are_wanted() {
+        let budget = Arc::new(Budget::new(GRAIN_BYTES));
+        let taker = |ticket| {
+            let budget = Arc::clone(&budget);
+            thread::spawn(move || budget.take(ticket, GRAIN_BYTES as u64).is_some())
+        };
+        let second = taker(1);
+        thread::sleep(Duration::from_millis(20));
+        assert!(!second.is_finished(), "before its turn");
+        let first = budget.take(0, 1).unwrap();
+        thread::sleep(Duration::from_millis(20));
+        assert!(!second.is_finished(), "without room");
+        budget.want(1);
+        assert!(second.join().unwrap());
+        assert!(budget.peak_bytes() > GRAIN_BYTES as u64);
+        let third = taker(2);
+        let bytes = first.capacity();
+        budget.stop();
+        assert!(!third.join().unwrap());
+        budget.give_back(first, bytes);
+    }
+}

@@ -1,0 +1,407 @@
+//! Samples of a rank, one after the other: threads read the runs of all lanes ahead, within the budget of memory.
+//!
+//! Holds at all times: reads begin in the order in which they are needed, which [`crate::order::Reads`] tells; each is one
+//! call of the store; a run stays in memory as long as a sample of it is left or in use. One epoch follows the other
+//! without a pause.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, atomic::Ordering::Relaxed},
+    thread::JoinHandle,
+    time::Instant,
+};
+
+use shardpack_format::{Error, ErrorKind, Result};
+use shardpack_reader::{Dataset, Sample, Scratch, Window};
+
+use crate::{
+    budget::Budget,
+    order::{RankLanes, Read, Reads, Segment},
+    plan::Plan,
+    stats::Counters,
+};
+
+/// What comes next.
+#[derive(Debug)]
+pub(crate) enum Next {
+    Sample(Fetched),
+    /// All samples of this epoch have come.
+    EpochEnd,
+    /// All epochs have.
+    End,
+}
+
+/// The consumer's side.
+pub(crate) struct Feed {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+    process: u32,
+    /// Number of the next sample of the rank in the epoch under way.
+    number: u64,
+    /// How many samples have been taken of the front run of each lane.
+    taken: Vec<u64>,
+}
+
+struct Shared {
+    plan: Plan,
+    budget: Arc<Budget>,
+    counters: Arc<Counters>,
+    state: Mutex<State>,
+    /// A run has been read, or there is another reason to look again.
+    ready: Condvar,
+}
+
+struct State {
+    /// Epochs that are read or consumed; readers are at the last, the consumer at the first.
+    epochs: VecDeque<EpochState>,
+    reads: Option<Reads>,
+    /// Number of the last epoch, exclusive.
+    end: u64,
+    tickets: u64,
+    is_stopped: bool,
+    failure: Option<String>,
+}
+
+struct EpochState {
+    number: u64,
+    lanes: RankLanes,
+    /// For each lane, its runs that have been begun and are not used up.
+    runs: Vec<VecDeque<Arc<Run>>>,
+}
+
+/// A run in memory, or on the way there.
+#[derive(Debug)]
+struct Run {
+    ticket: u64,
+    segment: Segment,
+    /// How many samples of the rank are in it.
+    samples: u64,
+    /// `None` where it could not be read as a whole.
+    window: OnceLock<Option<Window>>,
+    granted_bytes: OnceLock<usize>,
+    budget: Arc<Budget>,
+}
+
+impl std::fmt::Debug for Budget {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Budget").finish_non_exhaustive()
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        if let (Some(Some(window)), Some(granted_bytes)) = (self.window.take(), self.granted_bytes.get()) {
+            self.budget.give_back(window, *granted_bytes);
+        }
+    }
+}
+
+/// A sample whose run is in memory.
+#[derive(Clone, Debug)]
+pub struct Fetched {
+    dataset: Arc<Dataset>,
+    run: Arc<Run>,
+    number: u64,
+    epoch: u64,
+    check_content: bool,
+}
+
+impl Fetched {
+    /// Its number in the dataset.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The epoch that it is of.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Sample `number` in its place.
+    pub(crate) fn other(&self, number: u64) -> Self {
+        Self { number, ..self.clone() }
+    }
+
+    /// Its bytes, borrowed from the run that it was read with, and all that is known of it.
+    ///
+    /// # Errors
+    /// When its index, shard or content is not right.
+    pub fn sample(&self) -> Result<Sample<'_>> {
+        let shard = self.dataset.shard_of(self.number)?;
+        let row = self.number - shard.samples().start;
+        let window = self.run.window.get().and_then(Option::as_ref);
+        let window = window.filter(|_| self.run.segment.shard == shard.number());
+        let held = window.map(|window| shard.sample_in(window, row)).transpose()?.flatten();
+        let sample = match held {
+            Some(sample) => sample,
+            // Only what cannot be read is lost, not what is beside it.
+            None => shard.sample_alone(row)?,
+        };
+        if self.check_content {
+            sample.check_content()?;
+        }
+        Ok(sample)
+    }
+}
+
+impl Feed {
+    /// Starts to read: from position `start` of epoch `epoch` on, up to epoch `end`, exclusive.
+    pub fn start(
+        plan: Plan,
+        (epoch, start, end): (u64, u64, u64),
+        memory_bytes: usize,
+        threads: usize,
+        counters: Arc<Counters>,
+    ) -> Result<Self> {
+        let mut epochs = VecDeque::new();
+        let mut reads = None;
+        let mut taken = Vec::new();
+        if epoch < end {
+            let first = EpochState::new(epoch, plan.lanes(epoch, start)?);
+            reads = Some(first.lanes.reads());
+            taken = vec![0; first.runs.len()];
+            epochs.push_back(first);
+        }
+        let state = State { epochs, reads, end, tickets: 0, is_stopped: false, failure: None };
+        let shared = Arc::new(Shared {
+            plan,
+            budget: Arc::new(Budget::new(memory_bytes)),
+            counters,
+            state: Mutex::new(state),
+            ready: Condvar::new(),
+        });
+        let mut feed = Self { shared, threads: Vec::new(), process: std::process::id(), number: 0, taken };
+        for number in 0..threads.max(1) {
+            let shared = Arc::clone(&feed.shared);
+            let thread = std::thread::Builder::new()
+                .name(format!("shardpack-read-{number}"))
+                .spawn(move || shared.contained(read_all))
+                .map_err(|error| Error::io("cannot start a thread", error))?;
+            feed.threads.push(thread);
+        }
+        Ok(feed)
+    }
+
+    /// The next sample; waits until it has been read.
+    ///
+    /// # Errors
+    /// When no order can be made of the next epoch, or a thread has failed.
+    pub fn next(&mut self) -> Result<Next> {
+        let shared = Arc::clone(&self.shared);
+        let mut state = shared.state();
+        let Some(epoch) = state.epochs.front() else { return Ok(Next::End) };
+        if self.number == epoch.lanes.share().len() {
+            self.end_epoch(&mut state)?;
+            return Ok(Next::EpochEnd);
+        }
+        let (lanes, number) = (epoch.lanes.clone(), epoch.number);
+        let lane = lanes.lane_of(self.number);
+        let mut waited: Option<Instant> = None;
+        let run = loop {
+            if state.is_stopped {
+                return Ok(Next::End);
+            }
+            if let Some(failure) = &state.failure {
+                return Err(Error::new(ErrorKind::System, format!("a thread that reads has failed: {failure}")));
+            }
+            let front = state.epochs.front().and_then(|epoch| epoch.runs[lane].front());
+            if let Some(run) = front.filter(|run| run.window.get().is_some()) {
+                break Arc::clone(run);
+            }
+            let ticket = front.map_or(state.tickets, |run| run.ticket);
+            waited.get_or_insert_with(Instant::now);
+            shared.budget.want(ticket);
+            state = shared.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
+        };
+        if let Some(since) = waited {
+            shared.counters.disk_wait_ns.fetch_add(since.elapsed().as_nanos() as u64, Relaxed);
+        }
+        let step = lanes.step_of(self.number);
+        let sample = run.segment.sample(step - run.segment.start);
+        self.number += 1;
+        self.taken[lane] += 1;
+        if self.taken[lane] == run.samples {
+            self.taken[lane] = 0;
+            if let Some(epoch) = state.epochs.front_mut() {
+                epoch.runs[lane].pop_front();
+            }
+        }
+        drop(state);
+        let plan = &shared.plan;
+        Ok(Next::Sample(Fetched {
+            dataset: Arc::clone(&plan.dataset),
+            run,
+            number: sample,
+            epoch: number,
+            check_content: plan.check_content,
+        }))
+    }
+
+    /// Goes on to the next epoch, which the readers may be at already.
+    fn end_epoch(&mut self, state: &mut State) -> Result<()> {
+        if state.epochs.len() == 1 {
+            self.shared.begin_epoch(state)?;
+        }
+        state.epochs.pop_front();
+        self.number = 0;
+        self.taken = vec![0; state.epochs.front().map_or(0, |epoch| epoch.runs.len())];
+        self.shared.ready.notify_all();
+        Ok(())
+    }
+
+    /// The lanes of the epoch under way; `None` after the last.
+    pub fn lanes(&self) -> Option<(u64, RankLanes)> {
+        self.shared.state().epochs.front().map(|epoch| (epoch.number, epoch.lanes.clone()))
+    }
+
+    /// What others than its consumer may do.
+    pub fn handle(&self) -> Handle {
+        Handle(Arc::clone(&self.shared))
+    }
+}
+
+/// What others than the consumer of a [`Feed`] may do.
+#[derive(Clone)]
+pub(crate) struct Handle(Arc<Shared>);
+
+impl Handle {
+    /// Ends all waiting: nothing comes any more.
+    pub fn stop(&self) {
+        self.0.state().is_stopped = true;
+        self.0.budget.stop();
+        self.0.ready.notify_all();
+    }
+
+    /// Most bytes that all runs in memory had together.
+    pub fn peak_bytes(&self) -> u64 {
+        self.0.budget.peak_bytes()
+    }
+}
+
+impl Drop for Feed {
+    fn drop(&mut self) {
+        // After a fork the child has none of the threads, and locks may be as they were at any moment.
+        if self.process != std::process::id() {
+            std::mem::take(&mut self.threads).into_iter().for_each(std::mem::forget);
+            return;
+        }
+        self.handle().stop();
+        for thread in self.threads.drain(..) {
+            // What it had to say is in the state.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl EpochState {
+    fn new(number: u64, lanes: RankLanes) -> Self {
+        Self { number, runs: (0..lanes.len()).map(|_| VecDeque::new()).collect(), lanes }
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs `work`; the consumer hears of a panic.
+    fn contained(&self, work: fn(&Self) -> Result<()>) {
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(self)));
+        let failure = match outcome {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "a panic".to_owned(),
+        };
+        self.state().failure.get_or_insert(failure);
+        self.budget.stop();
+        self.ready.notify_all();
+    }
+
+    /// Adds the epoch after the last, if there is to be one.
+    fn begin_epoch(&self, state: &mut State) -> Result<()> {
+        let next = state.epochs.back().map(|epoch| epoch.number + 1).filter(|next| *next < state.end);
+        state.reads = None;
+        if let Some(number) = next {
+            let epoch = EpochState::new(number, self.plan.lanes(number, 0)?);
+            state.reads = Some(epoch.lanes.reads());
+            state.epochs.push_back(epoch);
+        }
+        Ok(())
+    }
+
+    /// The next run to be read; `None` when there is none, or nobody wants it any more.
+    fn next_run(&self) -> Result<Option<Arc<Run>>> {
+        let mut state = self.state();
+        loop {
+            if state.is_stopped || state.failure.is_some() {
+                return Ok(None);
+            }
+            let Some(reads) = &mut state.reads else { return Ok(None) };
+            if let Some(Read { lane, segment, samples, .. }) = reads.next() {
+                let run = Arc::new(Run {
+                    ticket: state.tickets,
+                    segment,
+                    samples,
+                    window: OnceLock::new(),
+                    granted_bytes: OnceLock::new(),
+                    budget: Arc::clone(&self.budget),
+                });
+                state.tickets += 1;
+                if let Some(epoch) = state.epochs.back_mut() {
+                    epoch.runs[lane].push_back(Arc::clone(&run));
+                }
+                return Ok(Some(run));
+            }
+            // No more than one epoch ahead.
+            if state.epochs.len() > 1 {
+                state = self.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
+            } else {
+                self.begin_epoch(&mut state)?;
+            }
+        }
+    }
+}
+
+/// Reads runs until there are no more.
+fn read_all(shared: &Shared) -> Result<()> {
+    let mut scratch = Scratch::default();
+    while let Some(run) = shared.next_run()? {
+        // An index that cannot be read, or a range that cannot, is told by each of the samples that it is of.
+        let shard = shared.plan.dataset.shard(run.segment.shard)?;
+        let first = shard.samples().start;
+        let rows = run.segment.samples.start - first..run.segment.samples.end - first;
+        let span = shard.span(rows).unwrap_or_default();
+        let window = match &span {
+            None => {
+                shared.budget.pass(run.ticket);
+                None
+            }
+            Some(span) => {
+                let Some(mut window) = shared.budget.take(run.ticket, span.end - span.start) else { return Ok(()) };
+                let granted_bytes = window.capacity();
+                let reading = Instant::now();
+                let filled = shard.fill(&mut window, &mut scratch, span.clone());
+                shared.counters.read_ns.fetch_add(reading.elapsed().as_nanos() as u64, Relaxed);
+                shared.counters.reads.fetch_add(1, Relaxed);
+                match filled {
+                    Ok(()) => {
+                        shared.counters.read_bytes.fetch_add(span.end - span.start, Relaxed);
+                        // Set once, here.
+                        let _ = run.granted_bytes.set(granted_bytes);
+                        Some(window)
+                    }
+                    Err(_) => {
+                        shared.budget.give_back(window, granted_bytes);
+                        None
+                    }
+                }
+            }
+        };
+        let _ = run.window.set(window);
+        // Under the lock, so that a consumer that is about to wait does not miss it.
+        let state = shared.state();
+        shared.ready.notify_all();
+        drop(state);
+    }
+    Ok(())
+}

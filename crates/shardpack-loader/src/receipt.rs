@@ -1,0 +1,124 @@
+//! What a rank has seen of an epoch, so that all ranks together can prove what a run saw.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use shardpack_format::{Error, Result, manifest::Blake3};
+
+use crate::order::Sum;
+
+/// What was handed out of one epoch, by one rank or, after [`Receipt::join`], by several.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Receipt {
+    /// Id of the dataset.
+    pub dataset: Blake3,
+    /// The epoch.
+    pub epoch: u64,
+    /// Samples that were handed out, and the sum of their identities modulo 2^128.
+    pub samples: u64,
+    /// See [`Receipt::samples`]; in JSON 32 hexadecimal digits.
+    #[serde(serialize_with = "to_hex", deserialize_with = "from_hex")]
+    pub identities: u128,
+    /// Samples that were handed out once more so that ranks have equally many; they are in no sum.
+    pub repeated: u64,
+    /// Samples that are not right, which were left out: they are in the sum, since they are accounted for here.
+    pub skipped: Vec<Bad>,
+    /// Samples that are not right, for which another one was handed out; the sum has the one that was to come.
+    pub replaced: Vec<Bad>,
+}
+
+/// A sample that is not right.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bad {
+    /// Its number in the dataset.
+    pub sample: u64,
+    /// What is wrong, where.
+    pub reason: String,
+    /// The number of the sample that was handed out in its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<u64>,
+}
+
+impl Receipt {
+    pub(crate) fn new(dataset: Blake3, epoch: u64) -> Self {
+        let (skipped, replaced) = (Vec::new(), Vec::new());
+        Self { dataset, epoch, samples: 0, identities: 0, repeated: 0, skipped, replaced }
+    }
+
+    pub(crate) fn add(&mut self, identity: u128) {
+        self.samples += 1;
+        self.identities = self.identities.wrapping_add(identity);
+    }
+
+    /// Adds what another rank has seen, or the same before or after it was interrupted.
+    ///
+    /// # Errors
+    /// When it is of another dataset or epoch.
+    pub fn join(&mut self, other: &Self) -> Result<()> {
+        if (self.dataset, self.epoch) != (other.dataset, other.epoch) {
+            return Err(Error::usage("receipts of two datasets or epochs"));
+        }
+        self.samples += other.samples;
+        self.identities = self.identities.wrapping_add(other.identities);
+        self.repeated += other.repeated;
+        self.skipped.extend_from_slice(&other.skipped);
+        self.replaced.extend_from_slice(&other.replaced);
+        Ok(())
+    }
+
+    /// Whether just the samples were seen that `expected` is the sum of, each once.
+    pub fn is_of(&self, expected: &Sum) -> bool {
+        (self.samples, self.identities) == (expected.samples, expected.identities)
+    }
+
+    /// As one line of JSON.
+    pub fn to_json(&self) -> String {
+        // Numbers and strings alone.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// From the JSON that [`Receipt::to_json`] gave.
+    ///
+    /// # Errors
+    /// When it is something else.
+    pub fn from_json(text: &str) -> Result<Self> {
+        serde_json::from_str(text).map_err(|error| Error::data(format!("no receipt of a loader: {error}")))
+    }
+}
+
+fn to_hex<S: Serializer>(number: &u128, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    serializer.serialize_str(&format!("{number:032x}"))
+}
+
+fn from_hex<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<u128, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let is_hex = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let number = is_hex.then(|| u128::from_str_radix(&text, 16).ok()).flatten();
+    number.ok_or_else(|| serde::de::Error::custom("expected 32 hexadecimal digits"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn receipts_add_up_and_come_back_from_json() {
+        let mut one = Receipt::new(Blake3([1; 32]), 3);
+        one.add(u128::MAX);
+        one.skipped.push(Bad { sample: 7, reason: "cut".to_owned(), by: None });
+        let mut other = Receipt::new(Blake3([1; 32]), 3);
+        other.add(5);
+        other.replaced.push(Bad { sample: 9, reason: "cut".to_owned(), by: Some(8) });
+        let back = Receipt::from_json(&other.to_json()).unwrap();
+        assert_eq!(back, other);
+        one.join(&back).unwrap();
+        assert!(one.is_of(&Sum { samples: 2, identities: 4 }));
+        assert!(!one.is_of(&Sum { samples: 3, identities: 4 }) && !one.is_of(&Sum { samples: 2, identities: 5 }));
+        assert_eq!((one.skipped.len(), one.replaced.len()), (1, 1));
+        assert!(one.join(&Receipt::new(Blake3([1; 32]), 4)).is_err());
+        assert!(one.join(&Receipt::new(Blake3([2; 32]), 3)).is_err());
+        for text in ["", "{}", "[]", &other.to_json().replace("00000005", "0000000g")] {
+            assert!(Receipt::from_json(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! The batches that are made ahead: memory for them, and those that are finished, handed out in their order.
+//!
+//! Holds at all times: no more batches exist than were allowed, counting those that the consumer keeps; only a consumer that
+//! keeps all of them and waits for another gets one more, in memory of the ring's own.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+};
+
+use shardpack_format::{Error, ErrorKind, Result};
+
+use crate::slots::{Memory, Slots};
+
+/// What comes out of the ring, in the order of its numbers.
+#[derive(Debug)]
+pub(crate) enum Finished<T> {
+    Batch(T),
+    EpochEnd,
+    /// The batch could not be made.
+    Failed(Error),
+    End,
+}
+
+/// See the module; made batches are told apart by their number alone here.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    batch: usize,
+    slot_bytes: usize,
+    /// Whether batches are made in memory of the caller's.
+    is_callers: bool,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    free: Vec<Slots>,
+    /// How many more may be made.
+    unmade: usize,
+    /// How many there are or may be.
+    total: usize,
+    /// How many the consumer keeps.
+    kept: usize,
+    consumer_waits: bool,
+    is_stopped: bool,
+}
+
+impl Ring {
+    /// A ring of `batches` batches of `batch` slots of `slot_bytes`, in `memories` or, where there are none, in its own.
+    pub fn new(batch: usize, slot_bytes: usize, batches: usize, memories: Vec<Box<dyn Memory>>) -> Result<Self> {
+        let is_callers = !memories.is_empty();
+        let unmade = if is_callers { 0 } else { batches.max(2) };
+        let free: Vec<_> =
+            memories.into_iter().map(|memory| Slots::new(memory, batch, slot_bytes)).collect::<Result<_>>()?;
+        let total = unmade + free.len();
+        let state = State { free, unmade, total, kept: 0, consumer_waits: false, is_stopped: false };
+        Ok(Self { batch, slot_bytes, is_callers, state: Mutex::new(state), changed: Condvar::new() })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Memory for a batch; waits until there is some. `None` after [`Ring::stop`].
+    ///
+    /// # Errors
+    /// When there is no memory, or the consumer waits and keeps all of the caller's.
+    pub fn take(&self) -> Result<Option<Slots>> {
+        let mut state = self.state();
+        loop {
+            if state.is_stopped {
+                return Ok(None);
+            }
+            if let Some(slots) = state.free.pop() {
+                return Ok(Some(slots));
+            }
+            if state.consumer_waits && state.kept == state.total {
+                if self.is_callers {
+                    let what = format!("all {} memories are of batches that are kept", state.total);
+                    return Err(
+                        Error::usage(what).help("drop a batch before the next is asked for, or give more memories")
+                    );
+                }
+                state.unmade += 1;
+                state.total += 1;
+            }
+            if state.unmade > 0 {
+                state.unmade -= 1;
+                drop(state);
+                return self.make().map(Some);
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn make(&self) -> Result<Slots> {
+        let bytes = self.batch.saturating_mul(self.slot_bytes);
+        let mut memory: Vec<u8> = Vec::new();
+        let no_memory = |_| Error::new(ErrorKind::System, format!("no memory for a batch of {bytes} bytes"));
+        memory.try_reserve_exact(bytes).map_err(no_memory)?;
+        memory.resize(bytes, 0);
+        Slots::new(Box::new(memory.into_boxed_slice()), self.batch, self.slot_bytes)
+    }
+
+    /// Takes back the memory of a batch, which the consumer has kept or never had.
+    pub fn give_back(&self, mut slots: Slots, was_kept: bool) {
+        slots.reset();
+        let mut state = self.state();
+        state.kept -= usize::from(was_kept);
+        state.free.push(slots);
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    /// The consumer begins to wait for a batch.
+    pub fn wait_begins(&self) {
+        self.state().consumer_waits = true;
+        self.changed.notify_all();
+    }
+
+    /// It has ended, and a batch was handed out or not.
+    pub fn wait_ends(&self, is_kept: bool) {
+        let mut state = self.state();
+        state.consumer_waits = false;
+        state.kept += usize::from(is_kept);
+    }
+
+    /// Ends all waiting.
+    pub fn stop(&self) {
+        self.state().is_stopped = true;
+        self.changed.notify_all();
+    }
+}
+
+/// What is finished and not handed out yet.
+#[derive(Debug)]
+pub(crate) struct Outlet<T> {
+    finished: Mutex<BTreeMap<u64, Finished<T>>>,
+    changed: Condvar,
+}
+
+impl<T> Default for Outlet<T> {
+    fn default() -> Self {
+        Self { finished: Mutex::default(), changed: Condvar::new() }
+    }
+}
+
+impl<T> Outlet<T> {
+    /// Number `number` is finished.
+    pub fn put(&self, number: u64, finished: Finished<T>) {
+        self.finished.lock().unwrap_or_else(PoisonError::into_inner).insert(number, finished);
+        self.changed.notify_all();
+    }
+
+    /// Waits for number `number`, and takes it. An end stays.
+    pub fn take(&self, number: u64) -> Finished<T> {
+        let mut finished = self.finished.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            match finished.remove(&number) {
+                Some(Finished::End) => {
+                    finished.insert(number, Finished::End);
+                    return Finished::End;
+                }
+                Some(one) => return one,
+                None => finished = self.changed.wait(finished).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_batches_exist_than_are_allowed() {
+        let ring = Ring::new(2, 3, 2, Vec::new()).unwrap();
+        let (one, two) = (ring.take().unwrap().unwrap(), ring.take().unwrap().unwrap());
+        std::thread::scope(|scope| {
+            let third = scope.spawn(|| ring.take().unwrap().is_some());
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            assert!(!third.is_finished());
+            ring.give_back(one, false);
+            assert!(third.join().unwrap());
+        });
+        // The consumer has both, and asks for a third.
+        ring.wait_ends(true);
+        ring.wait_ends(true);
+        ring.wait_begins();
+        assert!(ring.take().unwrap().is_some());
+        ring.stop();
+        assert!(ring.take().unwrap().is_none());
+        drop(two);
+        let memory: Box<dyn Memory> = Box::new(vec![0_u8; 6].into_boxed_slice());
+        let ring = Ring::new(2, 3, 0, vec![memory]).unwrap();
+        ring.take().unwrap().unwrap();
+        ring.wait_ends(true);
+        ring.wait_begins();
+        assert!(ring.take().unwrap_err().to_string().contains("all 1 memories"));
+        let short: Box<dyn Memory> = Box::new(vec![0_u8; 5].into_boxed_slice());
+        assert!(Ring::new(2, 3, 2, vec![short]).is_err());
+    }
+
+    #[test]
+    fn what_is_finished_comes_out_in_order() {
+        let outlet = Outlet::default();
+        outlet.put(1, Finished::Batch("second"));
+        outlet.put(0, Finished::Batch("first"));
+        outlet.put(2, Finished::End);
+        for (number, expected) in [(0, "first"), (1, "second")] {
+            assert!(matches!(outlet.take(number), Finished::Batch(found) if found == expected));
+        }
+        for _ in 0..2 {
+            assert!(matches!(outlet.take(2), Finished::End));
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Samples one by one, in the order of a rank, borrowed from the runs that they were read with.
+
+use std::{sync::Arc, time::Instant};
+
+use shardpack_format::{Error, Result};
+
+use crate::{
+    feed::{Feed, Fetched, Next},
+    stats::{Counters, Stats},
+};
+
+/// The samples of one rank, one epoch after the other, read ahead by threads.
+///
+/// A run stays in memory as long as a [`Fetched`] of it is kept.
+pub struct Samples {
+    feed: Feed,
+    counters: Arc<Counters>,
+    started: Instant,
+    process: u32,
+}
+
+impl std::fmt::Debug for Samples {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Samples").finish_non_exhaustive()
+    }
+}
+
+impl Samples {
+    pub(crate) fn new(feed: Feed, counters: Arc<Counters>) -> Self {
+        Self { feed, counters, started: Instant::now(), process: std::process::id() }
+    }
+
+    /// The next sample; `None` once at the end of each epoch, and always after the last.
+    ///
+    /// # Errors
+    /// When this process is a fork of the one that made it, or a thread has failed. What is wrong with a sample is told by
+    /// [`Fetched::sample`].
+    #[expect(clippy::should_implement_trait, reason = "it ends at each epoch, and goes on")]
+    pub fn next(&mut self) -> Result<Option<Fetched>> {
+        if self.process != std::process::id() {
+            return Err(Error::usage("these samples were begun by the process that this one was forked from")
+                .help("begin them after the fork; the dataset and the loader can be used on both sides"));
+        }
+        match self.feed.next()? {
+            Next::Sample(fetched) => Ok(Some(fetched)),
+            Next::EpochEnd | Next::End => Ok(None),
+        }
+    }
+
+    /// What was read so far, and where time went.
+    pub fn stats(&self) -> Stats {
+        self.counters.stats(self.started.elapsed().as_secs_f64() * 1e3, self.feed.handle().peak_bytes())
+    }
+}

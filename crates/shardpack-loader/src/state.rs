@@ -1,0 +1,79 @@
+//! Where a run is, as a small value: to be kept beside a checkpoint.
+
+use serde::{Deserialize, Serialize};
+use shardpack_format::{Error, Result, manifest::Blake3};
+use shardpack_reader::Dataset;
+
+use crate::order::{Options, Shuffle};
+
+/// Names the fields that follow; grows where their meaning changes.
+const VERSION: u32 = 1;
+
+/// Where a run is: all ranks have the same state after the same number of batches, and go on from it in any number.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct State {
+    version: u32,
+    /// Id of the dataset.
+    dataset: Blake3,
+    shuffle: String,
+    seed: u64,
+    lanes: u64,
+    run_blocks: u64,
+    /// The epoch under way, from 0.
+    pub epoch: u64,
+    /// How many positions of it all ranks have taken.
+    pub position: u64,
+}
+
+impl State {
+    pub(crate) fn new(dataset: &Dataset, order: &Options, epoch: u64, position: u64) -> Self {
+        Self {
+            version: VERSION,
+            dataset: dataset.manifest().id,
+            shuffle: order.shuffle.name().to_owned(),
+            seed: order.seed,
+            lanes: order.lanes,
+            run_blocks: order.run_blocks,
+            epoch,
+            position,
+        }
+    }
+
+    /// The options of the order, if the state is of `dataset`.
+    ///
+    /// # Errors
+    /// When it is of another one, of a later version, or not right.
+    pub fn order(&self, dataset: &Dataset) -> Result<Options> {
+        if self.version != VERSION {
+            let what = format!("a state of version {}, this program reads version {VERSION}", self.version);
+            return Err(Error::data(what));
+        }
+        if self.dataset != dataset.manifest().id {
+            let what = "the state is of another dataset: the ids in it and in the manifest differ";
+            return Err(Error::usage(what)
+                .in_file(dataset.folder())
+                .help("a dataset that was packed anew begins at epoch 0"));
+        }
+        let shuffle = Shuffle::parse(&self.shuffle)
+            .ok_or_else(|| Error::data(format!("a state with the shuffle {:?}, which is not known", self.shuffle)))?;
+        if self.position > dataset.len() {
+            return Err(Error::data(format!("a state at position {} of {} samples", self.position, dataset.len())));
+        }
+        Ok(Options { shuffle, seed: self.seed, lanes: self.lanes, run_blocks: self.run_blocks })
+    }
+
+    /// As one line of JSON.
+    pub fn to_json(&self) -> String {
+        // Numbers and strings alone.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// From the JSON that [`State::to_json`] gave.
+    ///
+    /// # Errors
+    /// When it is something else.
+    pub fn from_json(text: &str) -> Result<Self> {
+        serde_json::from_str(text).map_err(|error| Error::data(format!("no state of a loader: {error}")))
+    }
+}

@@ -1,0 +1,71 @@
+//! Where the bytes of shards come from: files, unless a caller brings something else.
+
+use std::{
+    fs::File,
+    io,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use shardpack_format::{Error, Result, help, manifest::Manifest};
+
+use crate::{files, open_shards::OpenShards};
+
+/// Where the bytes of the shards of one dataset come from. Shards are numbered from 0, as the manifest lists them.
+///
+/// Called by many threads at once. Errors should name the file and the byte ([`Error::in_file`], [`Error::at_byte`]).
+pub trait Store: Send + Sync {
+    /// Makes sure that shard `shard` is there and as long as the manifest says; it may be read next.
+    ///
+    /// # Errors
+    /// When it is not, or that cannot be told.
+    fn open(&self, shard: usize) -> Result<()>;
+
+    /// Reads bytes of the file of shard `shard`, as it is stored, from `offset` on, as many as `into` has room for.
+    ///
+    /// # Errors
+    /// When there are not so many, or they cannot be read.
+    fn read(&self, shard: usize, offset: u64, into: &mut [u8]) -> Result<()>;
+}
+
+/// The files beside a manifest.
+pub(crate) struct Files {
+    /// Of each shard its path, and its length in bytes as the manifest says.
+    shards: Box<[(PathBuf, u64)]>,
+    open: OpenShards<File>,
+}
+
+impl Files {
+    pub fn new(folder: &Path, manifest: &Manifest) -> Self {
+        Self::of(manifest.shards.iter().map(|shard| (folder.join(&shard.file), shard.bytes)).collect())
+    }
+
+    pub fn of(shards: Box<[(PathBuf, u64)]>) -> Self {
+        Self { open: OpenShards::new(shards.len()), shards }
+    }
+
+    fn file(&self, shard: usize) -> Result<(Arc<File>, &Path)> {
+        let all = self.shards.len();
+        let (path, bytes) =
+            self.shards.get(shard).ok_or_else(|| Error::usage(format!("shard {shard} of a dataset of {all}")))?;
+        Ok((self.open.get(shard, || files::open(path, *bytes))?, path))
+    }
+}
+
+impl Store for Files {
+    fn open(&self, shard: usize) -> Result<()> {
+        self.file(shard).map(drop)
+    }
+
+    fn read(&self, shard: usize, offset: u64, into: &mut [u8]) -> Result<()> {
+        let (file, path) = self.file(shard)?;
+        file.read_exact_at(into, offset).map_err(|error| {
+            let error = match error.kind() {
+                io::ErrorKind::UnexpectedEof => Error::data("cut short since it was opened").help(help::COPY_AGAIN),
+                _ => files::io_error("cannot read", error),
+            };
+            error.at_byte(offset).in_file(path)
+        })
+    }
+}
