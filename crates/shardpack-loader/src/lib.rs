@@ -46,6 +46,7 @@ mod feed;
 mod loader;
 pub mod order;
 mod plan;
+pub mod quality;
 mod receipt;
 mod ring;
 mod samples;
