@@ -58,13 +58,13 @@ fn typed<P: PixelTrait>(
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use fast_image_resize::CpuExtensions;
 
     use super::*;
 
     /// All that the CPU of this machine can do, beginning with nothing.
-    fn extensions() -> Vec<CpuExtensions> {
+    pub(crate) fn extensions() -> Vec<CpuExtensions> {
         #[cfg(target_arch = "x86_64")]
         let all = [CpuExtensions::None, CpuExtensions::Sse4_1, CpuExtensions::Avx2];
         #[cfg(target_arch = "aarch64")]

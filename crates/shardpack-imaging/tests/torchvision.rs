@@ -210,14 +210,15 @@ fn distributions_agree(folder: &Path, (width, height): (u32, u32), count: usize)
     let ours: Vec<[u32; 4]> = (0..count as u64).map(|key| boxed(DEFAULT, (width, height), mix(key))).collect();
     assert_eq!(theirs.len(), ours.len());
     let free = |all: u32, taken: u32, at: u32| f64::from(at) / f64::from((all - taken).max(1));
-    let properties: [(&str, Box<dyn Fn(&[u32; 4]) -> f64>); 4] = [
+    type Property<'a> = Box<dyn Fn(&[u32; 4]) -> f64 + 'a>;
+    let properties: [(&str, Property<'_>); 4] = [
         ("area", Box::new(|[_, _, across, down]| f64::from(across * down))),
         ("aspect", Box::new(|[_, _, across, down]| f64::from(*across) / f64::from(*down))),
         ("left", Box::new(|[left, _, across, _]| free(width, *across, *left))),
         ("top", Box::new(|[_, top, _, down]| free(height, *down, *top))),
     ];
     for (name, property) in properties {
-        let values = |boxes: &[[u32; 4]]| boxes.iter().map(|found| property(found)).collect::<Vec<_>>();
+        let values = |boxes: &[[u32; 4]]| boxes.iter().map(&property).collect::<Vec<_>>();
         let distance = kolmogorov_smirnov(values(&ours), values(&theirs));
         eprintln!("{width} × {height}: {name}: {distance:.2} of what chance allows");
         assert!(distance < 1.0, "{name} of {width} × {height}: {distance}");

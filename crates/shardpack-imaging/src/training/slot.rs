@@ -82,17 +82,15 @@ fn write<const N: usize>(number: impl Fn(usize, u8) -> [u8; N], placing: &Placin
                 let planes = slot.chunks_exact_mut(width * height).enumerate();
                 planes.for_each(|(channel, plane)| plane.fill(number(channel, 0)));
             }
-            let (red, rest) = slot.split_at_mut(width * height);
-            let (green, blue) = rest.split_at_mut(width * height);
             for (row, y) in rows {
-                let at = y * width + left..y * width + left + across;
-                let planes = red[at.clone()].iter_mut().zip(&mut green[at.clone()]).zip(&mut blue[at]);
-                let put = |(((red, green), blue), pixel): (((&mut [u8; N], &mut [u8; N]), &mut [u8; N]), &[u8; 4])| {
-                    *red = number(0, pixel[0]);
-                    *green = number(1, pixel[1]);
-                    *blue = number(2, pixel[2]);
-                };
-                if flip { planes.zip(row.iter().rev()).for_each(put) } else { planes.zip(row).for_each(put) }
+                for (channel, plane) in slot.chunks_exact_mut(width * height).enumerate() {
+                    let place = &mut plane[y * width + left..][..across];
+                    // A channel at a time: for levels as they are, the compiler makes vectors of this.
+                    place.iter_mut().zip(row).for_each(|(place, pixel)| *place = number(channel, pixel[channel]));
+                    if flip {
+                        place.reverse();
+                    }
+                }
             }
         }
         Axes::Hwc => {

@@ -58,9 +58,9 @@ impl Turn {
         if self.swaps { (down, across) } else { (across, down) }
     }
 
-    /// Turns the pixels in columns `left .. left + width` of `pixels: [height, row_pixels, 4] uint8` into
-    /// `seen: [height, width, 4]`, or with sides exchanged.
-    pub(super) fn pixels(
+    /// Turns the pixels in columns `left .. left + width` of `pixels: [height, row_pixels, N] uint8` into
+    /// `seen: [height, width, N]`, or with sides exchanged.
+    pub(super) fn pixels<const N: usize>(
         self,
         pixels: &[u8],
         row_pixels: usize,
@@ -68,9 +68,9 @@ impl Turn {
         seen: &mut Vec<u8>,
     ) {
         let (seen_width, seen_height) = if self.swaps { (height, width) } else { (width, height) };
-        let (pixels, _) = pixels.as_chunks::<4>();
+        let (pixels, _) = pixels.as_chunks::<N>();
         seen.clear();
-        seen.reserve(width * height * 4);
+        seen.reserve(width * height * N);
         for y in 0..seen_height {
             for x in 0..seen_width {
                 let (column, row) = if self.swaps { (y, x) } else { (x, y) };
@@ -102,7 +102,7 @@ mod tests {
                 let rows = &pixels[(stored.top * width) as usize * 4..];
                 let mut turned = Vec::new();
                 let part = (stored.left as usize, stored.width as usize, stored.height as usize);
-                turn.pixels(rows, width as usize, part, &mut turned);
+                turn.pixels::<4>(rows, width as usize, part, &mut turned);
                 let mut expected: Vec<u8> = Vec::new();
                 for (y, x) in (top..top + down).flat_map(|y| (left..left + across).map(move |x| (y, x))) {
                     let at = (y * whole.width() + x) as usize * 4;

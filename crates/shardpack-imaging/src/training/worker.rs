@@ -56,6 +56,9 @@ pub struct Worker {
     resized: Vec<u8>,
 }
 
+/// A buffer that one huge image has made longer than this is not kept: 16 million pixels.
+const MOST_KEPT_BYTES: usize = 64 << 20;
+
 /// Where the pixels that were decoded for a window lie in a buffer, and which part of them is the region.
 struct Part {
     row_pixels: u32,
@@ -100,6 +103,11 @@ impl Worker {
         let placing =
             Placing { axes: options.axes, size: options.cut.size(), placed: geometry.placed, flip: geometry.flip };
         slot::fill(transform.levels(), &placing, &self.resized, slot);
+        for buffer in [&mut self.decoded, &mut self.turned] {
+            if buffer.capacity() > MOST_KEPT_BYTES {
+                *buffer = Vec::new();
+            }
+        }
         Ok(outcome)
     }
 
@@ -109,20 +117,44 @@ impl Worker {
     /// What [`decode`] refuses.
     pub fn decode(&mut self, bytes: &[u8], upright: bool) -> Result<(Rgb<'_>, Outcome), Refused> {
         let header = Header::of(bytes);
-        let jpeg = (header.kind == Kind::Jpeg).then(|| Jpeg::of(bytes));
+        let jpeg = (header.kind == Kind::Jpeg && header.width > 0).then(|| Jpeg::of(bytes));
+        let by_parts = match jpeg {
+            Some(jpeg) => self.whole_jpeg(bytes, &header)?.then_some((jpeg.orientation, header.width, header.height)),
+            None => None,
+        };
         let mut oddities = Oddities::of(bytes, &header, jpeg);
-        let mut picture = decode(bytes, &self.limits)?;
-        oddities.set(Oddity::Alpha, picture.layout().has_alpha());
-        oddities.set(Oddity::Turned, picture.orientation() != 1);
-        if upright {
-            picture = picture.upright();
+        let (orientation, width, height) = match by_parts {
+            Some(found) => found,
+            None => {
+                let picture = decode(bytes, &self.limits)?;
+                oddities.set(Oddity::Alpha, picture.layout().has_alpha());
+                oddities.set(Oddity::Turned, picture.orientation() != 1);
+                self.decoded.clear();
+                let pixels = picture.pixels().chunks_exact(picture.layout().channels());
+                self.decoded.extend(pixels.flat_map(|pixel| colours(picture.layout(), pixel)));
+                (picture.orientation(), picture.width(), picture.height())
+            }
+        };
+        let turn = if upright { Turn::of(orientation) } else { Turn::NONE };
+        let mut pixels = &self.decoded;
+        if turn != Turn::NONE {
+            let columns = (0, width as usize, height as usize);
+            turn.pixels::<3>(pixels, width as usize, columns, &mut self.turned);
+            pixels = &self.turned;
         }
-        self.decoded.clear();
-        for pixel in picture.pixels().chunks_exact(picture.layout().channels()) {
-            self.decoded.extend(colours(picture.layout(), pixel));
+        let (width, height) = turn.size((width, height));
+        Ok((Rgb { width, height, pixels }, Outcome { oddities, way: Way::Whole, reduced_by: 1 }))
+    }
+
+    /// Puts all of a JPEG into `self.decoded`, `[height, width, 3]`, by the decoder that decodes parts; whether it could.
+    fn whole_jpeg(&mut self, bytes: &[u8], header: &Header) -> Result<bool, Refused> {
+        self.limits.admit(header.width, header.height, 3)?;
+        let rect = crops::Rect { x: 0, y: 0, width: header.width, height: header.height };
+        match self.decoder.region(bytes, None, &Wanted { rect, reduce_by: 1, padded: false }, &mut self.decoded) {
+            Ok(decoded) => Ok(!decoded.has_warned && (decoded.row_pixels, decoded.left) == (header.width, 0)),
+            Err(Refused::NoSuchPart) => Ok(false),
+            Err(refused) => Err(refused),
         }
-        let rgb = Rgb { width: picture.width(), height: picture.height(), pixels: &self.decoded };
-        Ok((rgb, Outcome { oddities, way: Way::Whole, reduced_by: 1 }))
     }
 
     /// Decodes what the transform needs of a JPEG.
@@ -207,7 +239,7 @@ impl Worker {
         let mut pixels = &self.decoded;
         if turn != Turn::NONE {
             let columns = (left as usize, width as usize, height as usize);
-            turn.pixels(pixels, row_pixels as usize, columns, &mut self.turned);
+            turn.pixels::<4>(pixels, row_pixels as usize, columns, &mut self.turned);
             (width, height) = turn.size((width, height));
             (row_pixels, left, pixels) = (width, 0, &self.turned);
         }
@@ -321,5 +353,31 @@ mod tests {
         // One column is on the left and two are on the right, and then they change sides.
         let (black, image) = (vec![0; 6], vec![0, 0, 200, 200, 200, 0]);
         assert_eq!(rows, [black.clone(), image.clone(), image, black.clone(), black]);
+    }
+
+    #[test]
+    #[expect(unsafe_code, reason = "set_cpu_extensions is unsafe; only extensions that the CPU has are set")]
+    fn slots_do_not_depend_on_the_cpu() {
+        let pixels: Vec<u8> = (0..97 * 61 * 3_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        let array = [shardpack_format::npy::head("|u1", &[61, 97, 3], false), pixels].concat();
+        let size = Size { height: 29, width: 43 };
+        for filter in [Filter::Bilinear, Filter::Bicubic] {
+            for cut in [Cut::random_resized(size), Cut::Center { resize: Resize::Short(35), size }, Cut::Whole { size }]
+            {
+                let transform = Transform::new(Options { filter, flip: 0.5, ..Options::new(cut) }).unwrap();
+                for key in 0..5 {
+                    let mut slots = crate::resize::tests::extensions().into_iter().map(|extension| {
+                        let mut worker = Worker::new(Limits::default());
+                        // SAFETY: `extensions` gives what this CPU supports.
+                        unsafe { worker.resizer.set_cpu_extensions(extension) };
+                        let mut slot = vec![0; transform.slot_bytes()];
+                        worker.run(&transform, &array, None, key, &mut slot).unwrap();
+                        slot
+                    });
+                    let first = slots.next().unwrap();
+                    assert!(slots.all(|slot| slot == first), "{filter:?} {cut:?} {key}");
+                }
+            }
+        }
     }
 }
