@@ -1,4 +1,5 @@
-//! What `pack` needs to look at images and to change them: check, decode, resize, rotate, encode, compare.
+//! What `pack` needs to look at images and to change them: check, decode, resize, rotate, encode, compare. And what training needs
+//! of them: parts of images ([`crops`]), and slots of batches ([`training`]).
 //!
 //! Nothing here opens a path, starts a thread or reads a clock. No input makes these functions panic (a panic of a decoder is
 //! a refusal), or allocate more than [`Limits`] allow. The same input gives the same output on every machine, whatever its CPU

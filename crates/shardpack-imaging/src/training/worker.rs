@@ -77,6 +77,9 @@ impl Worker {
 
     /// Makes `slot`, which has [`Transform::slot_bytes`] bytes, of an encoded image.
     ///
+    /// Of a JPEG, once its buffers have grown, nothing is allocated here but the resizer's weights; decoders of other kinds
+    /// allocate what they decode.
+    ///
     /// `table` is the crop table of these very bytes, if there is one ([`crops`]): it makes no other pixels, but makes them sooner.
     ///
     /// # Errors
@@ -234,6 +237,8 @@ impl Worker {
     }
 
     /// Puts the pixels of the region into `self.resized`, `[placed.height, placed.width, 4]`.
+    ///
+    /// Of four bytes a pixel, one is wasted, and it takes 0.87 to 0.93 of the time of three (example `training_speed`, AMD EPYC).
     fn resize(&mut self, transform: &Transform, geometry: &Geometry, turn: Turn, part: Part) {
         let Part { mut row_pixels, mut left, mut width, mut height, region } = part;
         let mut pixels = &self.decoded;
