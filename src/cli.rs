@@ -5,7 +5,7 @@ use std::{ffi::OsString, path::PathBuf};
 use anstream::ColorChoice;
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::commands::{adopt, convert, inspect, pack, plan, verify};
+use crate::commands::{adopt, bench, convert, inspect, pack, plan, verify};
 
 /// Pack a tree of images into large sequential shards, prove that nothing was lost, and look inside.
 #[derive(Debug, Parser)]
@@ -71,6 +71,8 @@ pub enum Command {
     Verify(verify::Args),
     /// Show what is in a folder of shards, a manifest, or shards of any writer
     Inspect(inspect::Args),
+    /// Measure how fast a dataset can be read here, and how well it is shuffled
+    Bench(bench::Args),
     /// Print completions for a shell
     Completions {
         /// Shell to complete for
@@ -79,7 +81,7 @@ pub enum Command {
     /// Print a manual page: of the whole, or of one command
     Man {
         /// The command
-        #[arg(value_parser = ["pack", "convert", "adopt", "plan", "verify", "inspect"], hide_possible_values = true)]
+        #[arg(value_parser = ["pack", "convert", "adopt", "plan", "verify", "inspect", "bench"], hide_possible_values = true)]
         #[arg(conflicts_with = "out")]
         command: Option<String>,
         /// Write all pages into this folder instead

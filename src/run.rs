@@ -7,7 +7,7 @@ use shardpack_packer::{Error, Result};
 use crate::{
     Outcome,
     cli::{Cli, Command},
-    commands::{adopt, convert, inspect, pack, plan, verify},
+    commands::{adopt, bench, convert, inspect, pack, plan, verify},
     help, report,
 };
 
@@ -20,6 +20,7 @@ pub fn run(cli: Cli) -> Result<Outcome> {
         Command::Plan(args) => plan::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Inspect(args) => inspect::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Completions { shell } => {
             let mut out = Vec::new();
             clap_complete::generate(shell, &mut help::command(false), "shardpack", &mut out);

@@ -1,6 +1,7 @@
 //! The subcommands: each takes its options, makes one call, and prints what came of it.
 
 pub mod adopt;
+pub mod bench;
 pub mod convert;
 pub mod inspect;
 pub mod pack;

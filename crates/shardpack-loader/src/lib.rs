@@ -44,6 +44,7 @@ mod batches;
 mod budget;
 mod feed;
 mod loader;
+pub mod measure;
 pub mod order;
 mod plan;
 pub mod quality;

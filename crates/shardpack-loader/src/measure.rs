@@ -1,0 +1,362 @@
+//! How fast a dataset can be read here, and how well it is shuffled: what `shardpack bench` tells.
+//!
+//! Holds at all times: each row runs for about the time that it was given or once through all samples, whichever is sooner;
+//! rates are of what was really delivered, with the bounds measured in the same run.
+
+use std::{
+    collections::HashMap,
+    os::unix::fs::FileExt,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    time::{Duration, Instant},
+};
+
+use serde::Serialize;
+use shardpack_format::{Error, Result, image_header::Header};
+use shardpack_imaging::crops::{Decoder, Rect, Wanted};
+use shardpack_reader::Dataset;
+
+use crate::{
+    Limits, Loader, OnBad, Options, Output, State,
+    order::{Last, Shuffle},
+    quality::{self, Figure},
+    training::{self, Cut, Size, Transform},
+};
+
+/// Waits that are kept.
+const MOST_WAITS: usize = 1000;
+/// Images that are decoded for the bound, in bytes.
+const DECODED_BYTES: usize = 64 << 20;
+/// Bytes of one read of the bound.
+const READ_BYTES: usize = 1 << 20;
+
+/// What is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    /// Samples of a batch.
+    pub batch: u64,
+    /// Side of the crops in pixels.
+    pub size: u32,
+    /// Chooses the order.
+    pub seed: u64,
+    /// Memory for the runs that are read ahead.
+    pub memory_bytes: u64,
+    /// Threads that decode; 0 for all cores.
+    pub threads: usize,
+    /// How long each row takes at most.
+    pub row: Duration,
+}
+
+/// How much was done in what time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Rate {
+    /// Samples; of the plain reading of files: 0.
+    pub samples: u64,
+    /// Bytes of shards, or of payloads where they are decoded.
+    pub bytes: u64,
+    /// Milliseconds.
+    pub elapsed_ms: f64,
+}
+
+impl Rate {
+    /// Bytes a second.
+    pub fn bytes_per_s(&self) -> f64 {
+        self.bytes as f64 / self.elapsed_ms.max(1e-6) * 1e3
+    }
+
+    /// Samples a second.
+    pub fn samples_per_s(&self) -> f64 {
+        self.samples as f64 / self.elapsed_ms.max(1e-6) * 1e3
+    }
+}
+
+/// How long a consumer that does nothing waited for each batch, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Waits {
+    /// Batches that were waited for.
+    pub batches: u64,
+    /// The first, which has everything to be opened and read before it.
+    pub first_ms: f64,
+    /// Half of the others waited no longer.
+    pub median_ms: f64,
+    /// 99 of 100 of the others waited no longer.
+    pub p99_ms: f64,
+    /// The longest of the others.
+    pub longest_ms: f64,
+}
+
+/// What was measured.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// Lanes of the order, and blocks of a run.
+    pub lanes: u64,
+    /// See [`Measured::lanes`].
+    pub run_blocks: u64,
+    /// The shards read one after the other, by one thread, in pieces of 1 MiB.
+    pub plain: Rate,
+    /// Samples in the order of lanes, as they are stored.
+    pub raw: Rate,
+    /// Most memory that runs took.
+    pub peak_run_bytes: u64,
+    /// Whole images decoded by all threads, from memory; `None` where samples are no images.
+    pub decode: Option<Rate>,
+    /// Batches of random crops, resized and flipped; `None` as above.
+    pub crops: Option<Rate>,
+    /// How many of them were decoded with a crop table.
+    pub by_table: u64,
+    /// Samples that are not right and were left out of the crops.
+    pub skipped: u64,
+    /// The waits for these batches, or, without images, for those of encoded samples.
+    pub waits: Waits,
+    /// R of two epochs; `None` where there are too few samples.
+    pub r: Option<Figure>,
+    /// DEFF of an epoch; `None` as above, or for one class.
+    pub deff: Option<Figure>,
+    /// Samples that R and DEFF were measured on: delivered ones.
+    pub ordered: u64,
+    /// Whether these are two whole epochs; if not, places in the second are told by its order.
+    pub is_whole: bool,
+}
+
+/// Measures `dataset`. `stop` ends it early with what `Interrupted` errors are for; `said` is told what begins.
+///
+/// # Errors
+/// When the dataset is empty, an option is out of range, or something cannot be read.
+pub fn measure(dataset: &Dataset, request: &Request, stop: &AtomicBool, said: &dyn Fn(&str)) -> Result<Measured> {
+    let watch = Watch { row: request.row, stop };
+    let threads = match request.threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        threads => threads,
+    };
+    let options = |output, epochs| Options {
+        batch: request.batch,
+        seed: request.seed,
+        memory_bytes: request.memory_bytes,
+        threads,
+        on_bad: OnBad::Skip,
+        last: Last::Short,
+        shuffle: Shuffle::Lanes,
+        output,
+        epochs,
+        ..Options::default()
+    };
+    let open = || Dataset::open(dataset.folder());
+    said("reading the shards one after the other");
+    let plain = read_plain(dataset, &watch)?;
+    said("reading samples in the order of lanes");
+    let loader = Loader::new(open()?, options(Output::Encoded, u64::MAX))?;
+    let (raw, first, peak_run_bytes) = read_raw(&loader, 0, &watch)?;
+    let (_, second, _) = read_raw(&loader, 1, &watch)?;
+    let (r, deff) = mixed(&loader, request.batch, &first, &second)?;
+    let images = images(&loader)?;
+    let mut measured = Measured {
+        lanes: loader.order().lanes,
+        run_blocks: loader.order().run_blocks,
+        plain,
+        raw,
+        peak_run_bytes,
+        decode: None,
+        crops: None,
+        by_table: 0,
+        skipped: 0,
+        waits: Waits { batches: 0, first_ms: 0.0, median_ms: 0.0, p99_ms: 0.0, longest_ms: 0.0 },
+        r,
+        deff,
+        ordered: first.len() as u64,
+        is_whole: first.len() as u64 == dataset.len() && second.len() as u64 == dataset.len(),
+    };
+    if images.is_empty() {
+        said("making batches of samples as they are");
+        measured.waits = batches(&loader, &watch)?.2;
+        return Ok(measured);
+    }
+    said("decoding whole images from memory");
+    measured.decode = Some(decode_whole(&images, threads, &watch)?);
+    said("making batches of random crops");
+    let crop =
+        training::Options { flip: 0.5, ..training::Options::new(Cut::random_resized(Size::square(request.size))) };
+    let transform = Transform::new(crop).map_err(|error| Error::usage(error.to_string()))?;
+    let loader = Loader::new(open()?, options(Output::Images(Box::new(transform)), u64::MAX))?;
+    let (rate, stats, waits) = batches(&loader, &watch)?;
+    (measured.crops, measured.waits) = (Some(rate), waits);
+    (measured.by_table, measured.skipped) = (stats.decoded_by_table, stats.skipped);
+    Ok(measured)
+}
+
+/// How long a row may go on.
+struct Watch<'a> {
+    row: Duration,
+    stop: &'a AtomicBool,
+}
+
+impl Watch<'_> {
+    /// Whether a row that began then is over.
+    fn is_over(&self, since: Instant) -> Result<bool> {
+        if self.stop.load(Relaxed) {
+            return Err(Error::new(shardpack_format::ErrorKind::Interrupted, "interrupted"));
+        }
+        Ok(since.elapsed() >= self.row)
+    }
+}
+
+fn elapsed_ms(since: Instant) -> f64 {
+    since.elapsed().as_secs_f64() * 1e3
+}
+
+fn read_plain(dataset: &Dataset, watch: &Watch<'_>) -> Result<Rate> {
+    let (since, mut bytes, mut buffer) = (Instant::now(), 0, vec![0; READ_BYTES]);
+    'shards: for shard in dataset.shards() {
+        let file = shard.open()?;
+        let end = shard.entry().bytes;
+        let mut at = 0;
+        while at < end {
+            let piece = buffer.len().min(usize::try_from(end - at).unwrap_or(usize::MAX));
+            let read = file.read_exact_at(&mut buffer[..piece], at);
+            read.map_err(|error| Error::io("cannot read", error).in_file(shard.path()).at_byte(at))?;
+            at += piece as u64;
+            bytes += piece as u64;
+            if watch.is_over(since)? {
+                break 'shards;
+            }
+        }
+    }
+    Ok(Rate { samples: 0, bytes, elapsed_ms: elapsed_ms(since) })
+}
+
+/// Reads samples of an epoch; their numbers in the order in which they came.
+fn read_raw(loader: &Loader, epoch: u64, watch: &Watch<'_>) -> Result<(Rate, Vec<u64>, u64)> {
+    let mut from = loader.beginning();
+    from.epoch = epoch;
+    let mut samples = loader.samples(&from)?;
+    let (since, mut numbers) = (Instant::now(), Vec::new());
+    while let Some(fetched) = samples.next()? {
+        // What is not right is `verify`'s to tell.
+        let _ = fetched.sample();
+        numbers.push(fetched.number());
+        if numbers.len() % 64 == 0 && watch.is_over(since)? {
+            break;
+        }
+    }
+    let elapsed_ms = elapsed_ms(since);
+    // Of a part of an epoch, what was read ahead was read in that time, too.
+    let stats = samples.stats();
+    Ok((Rate { samples: numbers.len() as u64, bytes: stats.read_bytes, elapsed_ms }, numbers, stats.peak_run_bytes))
+}
+
+/// R and DEFF of what was delivered.
+fn mixed(loader: &Loader, batch: u64, first: &[u64], second: &[u64]) -> Result<(Option<Figure>, Option<Figure>)> {
+    let samples = loader.dataset().len();
+    let batches = |numbers: &[u64]| -> Vec<Vec<u64>> {
+        numbers.chunks(usize::try_from(batch).unwrap_or(usize::MAX)).map(<[u64]>::to_vec).collect()
+    };
+    let delivered: HashMap<u64, u64> =
+        second.iter().enumerate().map(|(position, sample)| (*sample, position as u64 / batch)).collect();
+    let order = loader.epoch(1)?;
+    let is_whole = delivered.len() as u64 == samples;
+    let batch_of = |sample| match delivered.get(&sample) {
+        Some(batch) => Some(*batch),
+        None if is_whole => None,
+        None => Some(order.position_of(sample) / batch),
+    };
+    let first = batches(first);
+    let r = quality::again(&first, samples, batch, batch_of);
+    let labels = |one: &Vec<u64>| -> Result<Vec<i64>> {
+        one.iter().map(|sample| Ok(loader.dataset().row(*sample)?.label.unwrap_or(crate::NO_LABEL))).collect()
+    };
+    let classes: Vec<_> = first.iter().map(labels).collect::<Result<_>>()?;
+    Ok((r, quality::mix(&classes)))
+}
+
+/// Some of the images in memory, in the order in which they are trained on; none where samples are none that decode.
+fn images(loader: &Loader) -> Result<Vec<Vec<u8>>> {
+    let mut samples = loader.samples(&loader.beginning())?;
+    let mut decoder = Decoder::new(Limits::default());
+    let (mut images, mut bytes, mut pixels) = (Vec::new(), 0, Vec::new());
+    let (mut looked, mut found) = (0_usize, 0_usize);
+    while let Some(fetched) = samples.next()? {
+        let Ok(sample) = fetched.sample() else { continue };
+        looked += 1;
+        // The first ones are decoded, to know whether these are images; damaged ones may be among them.
+        let is_image = looked > 16 || decoded(&mut decoder, sample.bytes(), &mut pixels);
+        found += usize::from(is_image);
+        if looked == 16 && found == 0 {
+            break;
+        }
+        bytes += sample.bytes().len();
+        if bytes > DECODED_BYTES {
+            break;
+        }
+        if is_image {
+            images.push(sample.bytes().to_vec());
+        }
+    }
+    Ok(images)
+}
+
+/// Decodes the whole of an image.
+fn decoded(decoder: &mut Decoder, image: &[u8], pixels: &mut Vec<u8>) -> bool {
+    let header = Header::of(image);
+    let rect = Rect { x: 0, y: 0, width: header.width, height: header.height };
+    decoder.region(image, None, &Wanted { rect, reduce_by: 1, padded: false }, pixels).is_ok()
+}
+
+fn decode_whole(images: &[Vec<u8>], threads: usize, watch: &Watch<'_>) -> Result<Rate> {
+    let (since, next, bytes) = (Instant::now(), AtomicU64::new(0), AtomicU64::new(0));
+    let work = || -> Result<u64> {
+        let (mut decoder, mut pixels, mut done) = (Decoder::new(Limits::default()), Vec::new(), 0);
+        loop {
+            let number = next.fetch_add(1, Relaxed) as usize;
+            // Twice through a few of them, so that threads come to an end together.
+            if number >= images.len().max(64) || watch.is_over(since)? {
+                return Ok(done);
+            }
+            let image = &images[number % images.len()];
+            if decoded(&mut decoder, image, &mut pixels) {
+                done += 1;
+                bytes.fetch_add(image.len() as u64, Relaxed);
+            }
+        }
+    };
+    let samples = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let joined = workers.into_iter().map(|worker| {
+            worker
+                .join()
+                .unwrap_or_else(|_| Err(Error::new(shardpack_format::ErrorKind::System, "a thread has failed")))
+        });
+        joined.sum::<Result<u64>>()
+    })?;
+    Ok(Rate { samples, bytes: bytes.load(Relaxed), elapsed_ms: elapsed_ms(since) })
+}
+
+fn batches(loader: &Loader, watch: &Watch<'_>) -> Result<(Rate, crate::Stats, Waits)> {
+    let from: State = loader.beginning();
+    let since = Instant::now();
+    let mut batches = loader.batches(&from)?;
+    let (mut waits, mut samples) = (Vec::new(), 0);
+    loop {
+        let asked = Instant::now();
+        let Some(batch) = batches.next()? else { break };
+        if waits.len() < MOST_WAITS {
+            waits.push(elapsed_ms(asked));
+        }
+        samples += batch.len() as u64;
+        if watch.is_over(since)? {
+            break;
+        }
+    }
+    let elapsed_ms = elapsed_ms(since);
+    let stats = batches.stats();
+    let rate = Rate { samples, bytes: stats.sample_bytes, elapsed_ms };
+    let first_ms = waits.first().copied().unwrap_or(0.0);
+    let mut others = waits.get(1..).unwrap_or_default().to_vec();
+    others.sort_by(f64::total_cmp);
+    let at = |share: f64| others.get((others.len() as f64 * share) as usize).or(others.last()).copied().unwrap_or(0.0);
+    let waits = Waits {
+        batches: waits.len() as u64,
+        first_ms,
+        median_ms: at(0.5),
+        p99_ms: at(0.99),
+        longest_ms: others.last().copied().unwrap_or(0.0),
+    };
+    Ok((rate, stats, waits))
+}

@@ -1,0 +1,174 @@
+//! `shardpack bench`: how fast a dataset can be read here, and how well it is shuffled.
+
+use std::{path::PathBuf, sync::atomic::AtomicBool, time::Duration};
+
+use serde_json::json;
+use shardpack_loader::{
+    measure::{self, Measured, Rate, Request},
+    quality::Figure,
+};
+use shardpack_packer::Result;
+use shardpack_reader::Dataset;
+
+use crate::{
+    Outcome,
+    args::{self, Talk},
+    report,
+};
+
+/// Options of `bench`.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  shardpack bench packed/
+  shardpack bench packed/ --batch 256 --memory 1GiB --seconds 60
+  shardpack bench packed/ --json | jq .datasets[0].raw
+
+What is in the page cache is read from there: the shards are read once before they are read in the order of \
+training, so a dataset that fits the memory shows what the loader does, and a larger one what the disk does.")]
+pub struct Args {
+    /// Folder of a dataset, or of its splits
+    folder: PathBuf,
+    /// Samples of a batch
+    #[arg(long, value_name = "N", default_value = "64", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    batch: u64,
+    /// Side of the random crops in pixels
+    #[arg(long, value_name = "PIXELS", default_value = "224", value_parser = clap::value_parser!(u32).range(1..=8192))]
+    crop: u32,
+    /// Which order
+    #[arg(long, default_value = "0", value_name = "N")]
+    seed: u64,
+    /// Memory for what is read ahead
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = args::large_size)]
+    memory: u64,
+    /// Threads that decode [default: all cores]
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+    /// How long each row takes at most, unless it ends sooner
+    #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u64).range(1..=86400))]
+    seconds: u64,
+    #[command(flatten)]
+    talk: Talk,
+}
+
+/// Runs `bench`.
+pub fn run(args: &Args) -> Result<Outcome> {
+    let request = Request {
+        batch: args.batch,
+        size: args.crop,
+        seed: args.seed,
+        memory_bytes: args.memory,
+        threads: args.jobs.map_or(0, usize::from),
+        row: Duration::from_secs(args.seconds),
+    };
+    // Nothing is written, so Ctrl-C may end it as it ends any program.
+    let stop = AtomicBool::new(false);
+    let mut all = Vec::new();
+    for dataset in Dataset::open_all(&args.folder)? {
+        let name = dataset.name().to_owned();
+        let said = |what: &str| {
+            if !args.talk.quiet {
+                report::say(&format!("{name}: {what}"));
+            }
+        };
+        let measured = measure::measure(&dataset, &request, &stop, &said)?;
+        if args.talk.json {
+            all.push(to_json(&dataset, &measured));
+        } else {
+            report::print(&text(&dataset, args, &measured))?;
+        }
+    }
+    if args.talk.json {
+        report::print_json(&json!({ "datasets": all }))?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn to_json(dataset: &Dataset, measured: &Measured) -> serde_json::Value {
+    let figure = |figure: Option<Figure>| figure.map(|one| json!({"value": one.value, "spread": one.spread}));
+    json!({
+        "folder": dataset.folder().display().to_string(), "name": dataset.name(),
+        "samples": dataset.len(), "shard_bytes": dataset.manifest().shard_bytes,
+        "lanes": measured.lanes, "run_blocks": measured.run_blocks, "peak_run_bytes": measured.peak_run_bytes,
+        "plain": measured.plain, "raw": measured.raw, "decode": measured.decode, "crops": measured.crops,
+        "by_table": measured.by_table, "skipped": measured.skipped, "waits": measured.waits,
+        "r": figure(measured.r), "deff": figure(measured.deff),
+        "ordered": measured.ordered, "whole_epochs": measured.is_whole,
+    })
+}
+
+fn text(dataset: &Dataset, args: &Args, measured: &Measured) -> String {
+    let Measured { plain, raw, waits, .. } = measured;
+    let mut rows = Vec::new();
+    rows.push((
+        "found",
+        format!(
+            "{} in {}, {}",
+            report::counted(dataset.len(), "sample"),
+            report::counted(dataset.manifest().shards.len() as u64, "shard"),
+            report::bytes(dataset.manifest().shard_bytes)
+        ),
+    ));
+    let per_s = |rate: &Rate| format!("{}/s", report::bytes(rate.bytes_per_s() as u64));
+    rows.push(("plain", format!("{}, the shards one after the other", per_s(plain))));
+    rows.push((
+        "raw",
+        format!(
+            "{}, {} samples/s in {} lanes: {:.2} of plain",
+            per_s(raw),
+            report::count(raw.samples_per_s() as u64),
+            measured.lanes,
+            raw.bytes_per_s() / plain.bytes_per_s()
+        ),
+    ));
+    match (&measured.decode, &measured.crops) {
+        (Some(decode), Some(crops)) => {
+            let images = |rate: &Rate| format!("{} images/s", report::count(rate.samples_per_s() as u64));
+            rows.push(("decode", format!("{}, whole images from memory by all threads", images(decode))));
+            let with = match measured.by_table {
+                0 => String::new(),
+                images => format!(", {} by crop tables", report::count(images)),
+            };
+            rows.push((
+                "crops",
+                format!(
+                    "{}, random {} × {} in batches of {}{with}: {:.2} of decode",
+                    images(crops),
+                    args.crop,
+                    args.crop,
+                    args.batch,
+                    crops.samples_per_s() / decode.samples_per_s()
+                ),
+            ));
+            if measured.skipped > 0 {
+                let skipped = report::counted(measured.skipped, "sample");
+                rows.push(("skipped", format!("{skipped} that cannot be decoded: verify --decode names them")));
+            }
+        }
+        _ => rows.push(("decode", "not measured: the first samples are no images".to_owned())),
+    }
+    rows.push((
+        "waits",
+        format!(
+            "of {}: first {:.0} ms, then half up to {:.1} ms, 99 % up to {:.1} ms, longest {:.1} ms",
+            report::counted(waits.batches, "batch"),
+            waits.first_ms,
+            waits.median_ms,
+            waits.p99_ms,
+            waits.longest_ms
+        ),
+    ));
+    let figure = |name: &str, figure: Option<Figure>| match figure {
+        Some(Figure { value, spread }) => format!("{name} {value:.2} (± {spread:.2})"),
+        None => format!("{name} too few samples to tell"),
+    };
+    let ordered = match measured.is_whole {
+        true => "two epochs that were delivered".to_owned(),
+        false => format!("{} that were delivered", report::counted(measured.ordered, "sample")),
+    };
+    rows.push((
+        "order",
+        format!("{}, {}, of {ordered}; 1 is a true shuffle", figure("R", measured.r), figure("DEFF", measured.deff)),
+    ));
+    rows.push(("memory", format!("{} at most for what was read ahead", report::bytes(measured.peak_run_bytes))));
+    rows.into_iter().map(|(name, value)| format!("{name:<8}{value}\n")).collect()
+}
