@@ -58,6 +58,8 @@ const BLOCKS: &[(&str, &str, How)] = &[
         Not("a file that is shown: splits.schema.json has its form, which tests/splits.rs compares"),
     ),
     ("docs/order.md", "MASK = ", Test("tests/docs.rs", "the_order_of_the_documentation_is_the_order_of_a_pack")),
+    ("docs/order.md", "GOLDEN = ", Test("tests/docs.rs", "the_order_of_the_documentation_is_the_order_of_a_pack")),
+    ("docs/order.md", "1; 1 lanes", Test("tests/docs.rs", "the_order_of_the_documentation_is_the_order_of_a_pack")),
     ("docs/order.md", "1 0: 0", Test("tests/docs.rs", "the_order_of_the_documentation_is_the_order_of_a_pack")),
     ("docs/recipes.md", "SELECT", Python(PYTHON, &[])),
     ("docs/recipes.md", "use shardpack_reader::Dataset;", Not("compiled as a test of the crate shardpack-reader")),

@@ -18,11 +18,11 @@ import tarfile
 import tempfile
 
 
-def block(text, language):
-    """The text of the only code block in `language`."""
+def block(text, language, count=1):
+    """The text of all code blocks in `language`, of which there are so many."""
     blocks = re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 1, f"{len(blocks)} blocks of {language}"
-    return blocks[0]
+    assert len(blocks) == count, f"{len(blocks)} blocks of {language}"
+    return "".join(blocks)
 
 
 def canonical(root):
@@ -84,7 +84,7 @@ def main():
     with open(page, encoding="utf-8") as file:
         text = file.read()
     names = {}
-    exec(block(text, "python"), names)
+    exec(block(text, "python", 2), names)
     Order = names["Order"]
 
     vectors = block(text, "vectors").splitlines()
@@ -98,6 +98,17 @@ def main():
     for count in list(range(0, 70)) + [255, 256, 257, 1000]:
         order = Order(count, 7)
         assert sorted(map(order.sample_at, range(count))) == list(range(count)), count
+
+    epochs = block(text, "epochs").splitlines()
+    for line in epochs:
+        head, samples = line.split(": ")
+        shards, options = head.split("; ")
+        shards = [int(count) for count in shards.split()]
+        block_samples, shuffle, *numbers = options.split()
+        epoch = names["Epoch"](shards, int(block_samples), shuffle, *map(int, numbers))
+        order = [epoch.sample_at(position) for position in range(sum(shards))]
+        assert sorted(order) == list(range(sum(shards))), line
+        assert order[: min(8, len(order) - 1)] + order[-1:] == [int(sample) for sample in samples.split()], line
 
     paths = canonical(photos)
     # Options, and where shards end then, as positions.
@@ -126,7 +137,7 @@ def main():
         assert [key for key, _, _ in samples] == [f"{position:08}" for position in range(len(paths))], options
         ends = cut([record for _, _, record in samples])
         assert [shard["samples"] for shard in manifest["shards"]] == [b - a for a, b in zip([0] + ends, ends)], options
-    print(f"{len(vectors)} vectors and {len(runs)} packs agree with the page")
+    print(f"{len(vectors)} vectors, {len(epochs)} epochs and {len(runs)} packs agree with the page")
 
 
 main()

@@ -4,6 +4,9 @@
 
 use std::collections::HashMap;
 
+/// With fewer batches chance decides.
+const FEWEST_BATCHES: usize = 8;
+
 /// A figure, and how far chance may take a true shuffle from 1: one standard deviation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figure {
@@ -16,7 +19,7 @@ pub struct Figure {
 /// R: how much more often than by chance two samples that shared a batch in one epoch share one in another.
 ///
 /// `batches` are those of the first epoch; `batch_of` tells in which batch of the other epoch a sample was, if it was in any.
-/// `None` where chance expects fewer than 20 such pairs.
+/// `None` for fewer than 8 batches, or where chance expects fewer than 20 such pairs.
 pub fn again(batches: &[Vec<u64>], samples: u64, batch: u64, batch_of: impl Fn(u64) -> Option<u64>) -> Option<Figure> {
     let (mut pairs, mut shared) = (0_u64, 0_u64);
     let mut of_batch: HashMap<u64, u64> = HashMap::new();
@@ -34,7 +37,8 @@ pub fn again(batches: &[Vec<u64>], samples: u64, batch: u64, batch_of: impl Fn(u
     // A pair shares one of the others' batches with this chance.
     let chance = batch.saturating_sub(1) as f64 / samples.saturating_sub(1).max(1) as f64;
     let expected = pairs as f64 * chance;
-    (expected >= 20.0).then(|| Figure { value: shared as f64 / expected, spread: 1.0 / expected.sqrt() })
+    (expected >= 20.0 && batches.len() >= FEWEST_BATCHES)
+        .then(|| Figure { value: shared as f64 / expected, spread: 1.0 / expected.sqrt() })
 }
 
 /// DEFF: the variance of the mix of classes over batches, in terms of a true shuffle's.
@@ -49,7 +53,7 @@ pub fn mix(batches: &[Vec<i64>]) -> Option<Figure> {
     let samples = (whole.len() * batch) as f64;
     let share = |power: i32| classes.values().map(|count| (count / samples).powi(power)).sum::<f64>();
     let (squares, cubes) = (share(2), share(3));
-    if classes.len() < 2 || whole.len() < 8 {
+    if classes.len() < 2 || whole.len() < FEWEST_BATCHES {
         return None;
     }
     let size = batch as f64;
@@ -114,5 +118,6 @@ mod tests {
         assert!(mix(&sorted).unwrap().value > 60.0);
         assert!(mix(&vec![vec![1; 64]; 100]).is_none() && mix(&sorted[..7]).is_none() && mix(&[]).is_none());
         assert!(again(&[vec![0, 1]], 100, 2, Some).is_none());
+        assert!(again(&vec![(0..100).collect(); 7], 100, 100, Some).is_none());
     }
 }

@@ -326,6 +326,32 @@ mod tests {
         }
     }
 
+    /// The lines of the page: what they say, and what is found.
+    #[test]
+    fn vectors_of_the_documentation() {
+        let page = include_str!("../../../../docs/order.md");
+        let block = page.split_once("```epochs\n").unwrap().1.split_once("```").unwrap().0;
+        let mut lines = 0;
+        for line in block.lines() {
+            let [shards, rest] = line.split("; ").collect::<Vec<_>>()[..] else { panic!("{line}") };
+            let (options, expected) = rest.split_once(": ").unwrap_or((rest.trim_end_matches(':'), ""));
+            let shards: Vec<u64> = shards.split(' ').map(|count| count.parse().unwrap()).collect();
+            let [block, shuffle, lanes, run_blocks, seed, number] = options.split(' ').collect::<Vec<_>>()[..] else {
+                panic!("{line}")
+            };
+            let [block, lanes, run_blocks, seed, number] =
+                [block, lanes, run_blocks, seed, number].map(|number| number.parse().unwrap());
+            let options = Options { shuffle: Shuffle::parse(shuffle).unwrap(), seed, lanes, run_blocks };
+            let epoch = epoch(&shards, block, options, number);
+            let last = epoch.len() - 1;
+            let found: Vec<_> =
+                (0..8.min(last)).chain([last]).map(|position| epoch.sample_at(position).to_string()).collect();
+            assert_eq!(found.join(" "), expected, "{line}");
+            lines += 1;
+        }
+        assert!(lines >= 8);
+    }
+
     #[test]
     fn stored_order_is_that_of_the_numbers_and_epochs_differ_otherwise() {
         let shards = [30, 1, 29];
