@@ -1,6 +1,6 @@
 //! `shardpack bench`: how fast a dataset can be read here, and how well it is shuffled.
 
-use std::{path::PathBuf, sync::atomic::AtomicBool, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use serde_json::json;
 use shardpack_loader::{
@@ -60,8 +60,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         threads: args.jobs.map_or(0, usize::from),
         row: Duration::from_secs(args.seconds),
     };
-    // Nothing is written, so Ctrl-C may end it as it ends any program.
-    let stop = AtomicBool::new(false);
+    // Nothing is written, so Ctrl-C ends it as it ends any program.
     let mut all = Vec::new();
     for dataset in Dataset::open_all(&args.folder)? {
         let name = dataset.name().to_owned();
@@ -70,7 +69,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
                 report::say(&format!("{name}: {what}"));
             }
         };
-        let measured = measure::measure(&dataset, &request, &stop, &said)?;
+        let measured = measure::measure(&dataset, &request, &said)?;
         if args.talk.json {
             all.push(to_json(&dataset, &measured));
         } else {

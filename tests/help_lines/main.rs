@@ -26,6 +26,36 @@ const LAYOUTS: &str = "splits_beside_what_is_none_are_a_question_and_each_answer
 /// Help lines that other tests follow: the line, a text of the test, its file and name.
 const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
     (
+        "begin them after the fork; the dataset and the loader can be used on both sides",
+        "anew",
+        "crates/shardpack-loader/tests/loader.rs",
+        "a_fork_gets_an_error_and_can_begin_anew",
+    ),
+    (
+        "Loader::resume makes a loader that goes on in the order of a state",
+        "Loader::resume",
+        "crates/shardpack-loader/tests/loader.rs",
+        "a_run_that_is_interrupted_goes_on_with_other_ranks_and_misses_nothing",
+    ),
+    (
+        "drop a batch before the next is asked for, or give more memories",
+        "take",
+        "crates/shardpack-loader/src/ring.rs",
+        "no_more_batches_exist_than_are_allowed",
+    ),
+    (
+        "bytes or more, or fewer lanes, which mixes less well",
+        "least",
+        "crates/shardpack-loader/tests/loader.rs",
+        "options_that_do_not_fit_are_refused",
+    ),
+    (
+        "a dataset that was packed anew begins at epoch 0",
+        "beginning",
+        "crates/shardpack-loader/tests/loader.rs",
+        "states_of_other_runs_are_refused",
+    ),
+    (
         "give the source and options of then to finish it, or --force to start anew",
         "--force",
         "tests/help_lines/main.rs",

@@ -18,6 +18,7 @@ use crate::{
     Output,
     batch::{Batch, Column, Encoded, NO_LABEL, Values},
     feed::{Feed, Fetched, Handle, Next},
+    forked,
     loader::OnBad,
     order::RankLanes,
     plan::Plan,
@@ -155,10 +156,7 @@ impl Batches {
     /// goes on with the batch after it, and the receipt lacks this one. When this process is a fork of the one that made it.
     #[expect(clippy::should_implement_trait, reason = "it ends at each epoch, and goes on")]
     pub fn next(&mut self) -> Result<Option<Batch>> {
-        if self.process != std::process::id() {
-            return Err(Error::usage("these batches were begun by the process that this one was forked from")
-                .help("begin them after the fork; the dataset and the loader can be used on both sides"));
-        }
+        forked::check(self.process)?;
         let counters = Arc::clone(&self.shared.making.counters);
         let asked = Instant::now();
         self.shared.ring.wait_begins();

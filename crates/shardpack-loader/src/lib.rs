@@ -43,6 +43,7 @@ mod batch;
 mod batches;
 mod budget;
 mod feed;
+mod forked;
 mod loader;
 pub mod measure;
 pub mod order;

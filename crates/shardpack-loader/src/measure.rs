@@ -6,7 +6,7 @@
 use std::{
     collections::HashMap,
     os::unix::fs::FileExt,
-    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
@@ -117,12 +117,12 @@ pub struct Measured {
     pub is_whole: bool,
 }
 
-/// Measures `dataset`. `stop` ends it early with what `Interrupted` errors are for; `said` is told what begins.
+/// Measures `dataset`; `said` is told what begins.
 ///
 /// # Errors
 /// When the dataset is empty, an option is out of range, or something cannot be read.
-pub fn measure(dataset: &Dataset, request: &Request, stop: &AtomicBool, said: &dyn Fn(&str)) -> Result<Measured> {
-    let watch = Watch { row: request.row, stop };
+pub fn measure(dataset: &Dataset, request: &Request, said: &dyn Fn(&str)) -> Result<Measured> {
+    let watch = Watch { row: request.row };
     let threads = match request.threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         threads => threads,
@@ -183,18 +183,14 @@ pub fn measure(dataset: &Dataset, request: &Request, stop: &AtomicBool, said: &d
 }
 
 /// How long a row may go on.
-struct Watch<'a> {
+struct Watch {
     row: Duration,
-    stop: &'a AtomicBool,
 }
 
-impl Watch<'_> {
+impl Watch {
     /// Whether a row that began then is over.
-    fn is_over(&self, since: Instant) -> Result<bool> {
-        if self.stop.load(Relaxed) {
-            return Err(Error::new(shardpack_format::ErrorKind::Interrupted, "interrupted"));
-        }
-        Ok(since.elapsed() >= self.row)
+    fn is_over(&self, since: Instant) -> bool {
+        since.elapsed() >= self.row
     }
 }
 
@@ -202,7 +198,7 @@ fn elapsed_ms(since: Instant) -> f64 {
     since.elapsed().as_secs_f64() * 1e3
 }
 
-fn read_plain(dataset: &Dataset, watch: &Watch<'_>) -> Result<Rate> {
+fn read_plain(dataset: &Dataset, watch: &Watch) -> Result<Rate> {
     let (since, mut bytes, mut buffer) = (Instant::now(), 0, vec![0; READ_BYTES]);
     'shards: for shard in dataset.shards() {
         let file = shard.open()?;
@@ -214,7 +210,7 @@ fn read_plain(dataset: &Dataset, watch: &Watch<'_>) -> Result<Rate> {
             read.map_err(|error| Error::io("cannot read", error).in_file(shard.path()).at_byte(at))?;
             at += piece as u64;
             bytes += piece as u64;
-            if watch.is_over(since)? {
+            if watch.is_over(since) {
                 break 'shards;
             }
         }
@@ -223,7 +219,7 @@ fn read_plain(dataset: &Dataset, watch: &Watch<'_>) -> Result<Rate> {
 }
 
 /// Reads samples of an epoch; their numbers in the order in which they came.
-fn read_raw(loader: &Loader, epoch: u64, watch: &Watch<'_>) -> Result<(Rate, Vec<u64>, u64)> {
+fn read_raw(loader: &Loader, epoch: u64, watch: &Watch) -> Result<(Rate, Vec<u64>, u64)> {
     let mut from = loader.beginning();
     from.epoch = epoch;
     let mut samples = loader.samples(&from)?;
@@ -232,7 +228,7 @@ fn read_raw(loader: &Loader, epoch: u64, watch: &Watch<'_>) -> Result<(Rate, Vec
         // What is not right is `verify`'s to tell.
         let _ = fetched.sample();
         numbers.push(fetched.number());
-        if numbers.len() % 64 == 0 && watch.is_over(since)? {
+        if numbers.len() % 64 == 0 && watch.is_over(since) {
             break;
         }
     }
@@ -299,15 +295,15 @@ fn decoded(decoder: &mut Decoder, image: &[u8], pixels: &mut Vec<u8>) -> bool {
     decoder.region(image, None, &Wanted { rect, reduce_by: 1, padded: false }, pixels).is_ok()
 }
 
-fn decode_whole(images: &[Vec<u8>], threads: usize, watch: &Watch<'_>) -> Result<Rate> {
+fn decode_whole(images: &[Vec<u8>], threads: usize, watch: &Watch) -> Result<Rate> {
     let (since, next, bytes) = (Instant::now(), AtomicU64::new(0), AtomicU64::new(0));
-    let work = || -> Result<u64> {
+    let work = || {
         let (mut decoder, mut pixels, mut done) = (Decoder::new(Limits::default()), Vec::new(), 0);
         loop {
             let number = next.fetch_add(1, Relaxed) as usize;
             // Twice through a few of them, so that threads come to an end together.
-            if number >= images.len().max(64) || watch.is_over(since)? {
-                return Ok(done);
+            if number >= images.len().max(64) || watch.is_over(since) {
+                return done;
             }
             let image = &images[number % images.len()];
             if decoded(&mut decoder, image, &mut pixels) {
@@ -318,17 +314,13 @@ fn decode_whole(images: &[Vec<u8>], threads: usize, watch: &Watch<'_>) -> Result
     };
     let samples = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        let joined = workers.into_iter().map(|worker| {
-            worker
-                .join()
-                .unwrap_or_else(|_| Err(Error::new(shardpack_format::ErrorKind::System, "a thread has failed")))
-        });
-        joined.sum::<Result<u64>>()
+        let failed = |_| Error::new(shardpack_format::ErrorKind::System, "a thread that decodes has failed");
+        workers.into_iter().map(|worker| worker.join().map_err(failed)).sum::<Result<u64>>()
     })?;
     Ok(Rate { samples, bytes: bytes.load(Relaxed), elapsed_ms: elapsed_ms(since) })
 }
 
-fn batches(loader: &Loader, watch: &Watch<'_>) -> Result<(Rate, crate::Stats, Waits)> {
+fn batches(loader: &Loader, watch: &Watch) -> Result<(Rate, crate::Stats, Waits)> {
     let from: State = loader.beginning();
     let since = Instant::now();
     let mut batches = loader.batches(&from)?;
@@ -340,7 +332,7 @@ fn batches(loader: &Loader, watch: &Watch<'_>) -> Result<(Rate, crate::Stats, Wa
             waits.push(elapsed_ms(asked));
         }
         samples += batch.len() as u64;
-        if watch.is_over(since)? {
+        if watch.is_over(since) {
             break;
         }
     }

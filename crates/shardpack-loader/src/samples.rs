@@ -2,10 +2,11 @@
 
 use std::{sync::Arc, time::Instant};
 
-use shardpack_format::{Error, Result};
+use shardpack_format::Result;
 
 use crate::{
     feed::{Feed, Fetched, Next},
+    forked,
     stats::{Counters, Stats},
 };
 
@@ -37,10 +38,7 @@ impl Samples {
     /// [`Fetched::sample`].
     #[expect(clippy::should_implement_trait, reason = "it ends at each epoch, and goes on")]
     pub fn next(&mut self) -> Result<Option<Fetched>> {
-        if self.process != std::process::id() {
-            return Err(Error::usage("these samples were begun by the process that this one was forked from")
-                .help("begin them after the fork; the dataset and the loader can be used on both sides"));
-        }
+        forked::check(self.process)?;
         match self.feed.next()? {
             Next::Sample(fetched) => Ok(Some(fetched)),
             Next::EpochEnd | Next::End => Ok(None),

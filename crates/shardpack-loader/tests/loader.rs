@@ -238,6 +238,26 @@ fn options_that_do_not_fit_are_refused() {
         let error = Loader::new(Dataset::open(folder.path()).unwrap(), options).unwrap_err();
         assert!(error.to_string().contains(said), "{error}");
     }
+    // What the help says of memory is enough, and so are fewer lanes.
+    let least = Options { memory_bytes: 100, ..good.clone() };
+    let error = Loader::new(Dataset::open(folder.path()).unwrap(), least).unwrap_err();
+    let bytes = error.help_text().unwrap().split(' ').find_map(|word| word.parse().ok()).unwrap();
+    for options in [
+        Options { memory_bytes: bytes, ..good.clone() },
+        Options { memory_bytes: bytes / 2, lanes: Some(8), ..good.clone() },
+    ] {
+        assert_eq!(
+            epoch_of(
+                &loader(folder.path(), options.clone()),
+                &loader(folder.path(), options).beginning(),
+                &payloads(100)
+            )
+            .0
+            .concat()
+            .len(),
+            100
+        );
+    }
     let empty = tempfile::tempdir().unwrap();
     Packing::default().pack(empty.path(), &[]);
     assert!(Loader::new(Dataset::open(empty.path()).unwrap(), good).is_err());
