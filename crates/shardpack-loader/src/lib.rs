@@ -69,3 +69,8 @@ pub use stats::Stats;
 pub use shardpack_format::{Error, ErrorKind, Location, Result, component::Form};
 pub use shardpack_imaging::{Limits, training};
 pub use shardpack_reader::{Dataset, Sample, Store};
+
+// Compiles the page's example with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/training.md")]
+struct Training;
