@@ -9,8 +9,11 @@ mod docs;
 mod fixtures;
 mod fuzz;
 mod licences;
+mod plot;
 mod python;
+mod shuffle_quality;
 mod tools;
+mod training_order;
 
 use std::process::ExitCode;
 
@@ -25,12 +28,16 @@ cargo xtask check                              what runs no test: format, clippy
 cargo xtask fuzz [TARGET] [--seconds N]        fuzz one target or all of them
 cargo xtask fuzz TARGET --replay FILE          run one input
 cargo xtask bench [--quick] [--small K] [ROW…] measure; no ROW: all of them
+cargo xtask shuffle-quality [--keep]           simulate how well epochs are shuffled, here and by other loaders
+cargo xtask training-order [--seeds N]         train a small network on each order
 cargo xtask docs [--check]                     write docs/cli.md from --help
 cargo xtask fixtures                           make the fixtures anew and compare
 
   test: --full installs cargo-deny where it is missing; CI=true fuzzes for 10 seconds a target instead of 5
   bench: --quick takes 3 rounds instead of 5; --small K makes trees K times as small and leaves docs/ alone;
          rows: pack peers formats format-peers convert lmdb cold slow verify read scale listing resize
+  shuffle-quality: --keep prints and leaves docs/ alone; --samples --classes --ranks --workers --batch --sample-bytes --seed N
+  training-order: with fewer seeds than 20 it prints and leaves docs/ alone
 ";
 
 fn main() -> ExitCode {
@@ -40,6 +47,8 @@ fn main() -> ExitCode {
         Some("check") => arguments.end().and_then(|()| ci::check()),
         Some("fuzz") => fuzz::task(arguments),
         Some("bench") => bench::task(arguments),
+        Some("shuffle-quality") => shuffle_quality::task(arguments),
+        Some("training-order") => training_order::task(arguments),
         Some("docs") => docs::task(arguments),
         Some("fixtures") => arguments.end().and_then(|()| fixtures::task()),
         Some("help" | "--help" | "-h") | None => {

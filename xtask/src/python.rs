@@ -57,6 +57,11 @@ pub fn streaming() -> Result<PathBuf> {
     environment_with_dependencies("bench-venv", "benches/requirements.txt")
 }
 
+/// scikit-learn, for the images that come with it.
+pub fn digits() -> Result<PathBuf> {
+    environment("digits-venv", "benches/digits.txt")
+}
+
 fn interpreter(folder: &Path) -> PathBuf {
     folder.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" })
 }

@@ -6,7 +6,7 @@
 mod cold;
 mod contest;
 mod images;
-mod machine;
+pub mod machine;
 mod page;
 #[allow(unsafe_code, reason = "wait4, which tells what a process has used, has no safe wrapper")]
 mod process;

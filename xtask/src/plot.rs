@@ -1,0 +1,163 @@
+//! Plots as SVG, written by hand: readable on light and dark pages, without anything that has to be loaded.
+
+use std::fmt::Write;
+
+/// Text and lines take the colour of the page's theme; series have colours that are seen on both.
+const STYLE: &str = "<style>text{font:13px system-ui,sans-serif;fill:#1f2328}.h{font-weight:600}.s{font-size:11px}.g{stroke:#8b949e;\
+                     stroke-opacity:.35}@media(prefers-color-scheme:dark){text{fill:#e6edf3}}</style>\n";
+const COLOURS: [&str; 6] = ["#8b949e", "#2f81f7", "#e36209", "#bf8700", "#cf222e", "#8250df"];
+const LABELS: f64 = 240.0;
+const PANEL: f64 = 300.0;
+const GAP: f64 = 36.0;
+const ROW: f64 = 22.0;
+const TOP: f64 = 52.0;
+
+/// One dot a row and panel, on logarithmic axes.
+pub struct Dots {
+    /// What each panel shows.
+    pub panels: Vec<&'static str>,
+    /// Name, value in each panel, and whether it stands out.
+    pub rows: Vec<(String, Vec<f64>, bool)>,
+}
+
+fn open(width: f64, height: f64, title: &str) -> String {
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" role=\"img\">\n\
+         <title>{}</title>\n{STYLE}",
+        escaped(title)
+    )
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+fn text(out: &mut String, at: (f64, f64), anchor: &str, class: &str, what: &str) {
+    // Writing to a String cannot fail, here and below.
+    let _ = writeln!(
+        out,
+        "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\" class=\"{class}\">{}</text>",
+        at.0,
+        at.1,
+        escaped(what)
+    );
+}
+
+fn line(out: &mut String, from: (f64, f64), to: (f64, f64)) {
+    let _ = writeln!(out, "<path class=\"g\" d=\"M{:.1} {:.1}L{:.1} {:.1}\"/>", from.0, from.1, to.0, to.1);
+}
+
+impl Dots {
+    /// The plot.
+    pub fn svg(&self, title: &str) -> String {
+        let bottom = TOP + ROW * self.rows.len() as f64;
+        let width = LABELS + (PANEL + GAP) * self.panels.len() as f64;
+        let mut out = open(width, bottom + 34.0, title);
+        for (row, (name, _, stands_out)) in self.rows.iter().enumerate() {
+            let y = TOP + ROW * (row as f64 + 0.5);
+            text(&mut out, (LABELS - 12.0, y + 4.0), "end", if *stands_out { "h" } else { "" }, name);
+        }
+        for (panel, what) in self.panels.iter().enumerate() {
+            let left = LABELS + panel as f64 * (PANEL + GAP);
+            text(&mut out, (left, 24.0), "start", "h", what);
+            let values = || self.rows.iter().map(|row| row.1[panel].max(0.5));
+            let most = values().fold(10.0, f64::max).log10().ceil();
+            let least = values().fold(1.0, f64::min).log10().min(0.0) - 0.05;
+            let x = |value: f64| left + (value.log10() - least) / (most - least) * PANEL;
+            for power in 0..=most as i32 {
+                let value = 10f64.powi(power);
+                line(&mut out, (x(value), TOP - 6.0), (x(value), bottom));
+                text(&mut out, (x(value), bottom + 18.0), "middle", "s", &format!("{value}"));
+            }
+            for (row, (_, _, stands_out)) in self.rows.iter().enumerate() {
+                let value = self.rows[row].1[panel].max(0.5);
+                let (y, colour) = (TOP + ROW * (row as f64 + 0.5), COLOURS[1 + usize::from(!stands_out)]);
+                line(&mut out, (x(1.0), y), (x(value), y));
+                let _ = writeln!(out, "<circle cx=\"{:.1}\" cy=\"{y:.1}\" r=\"5\" fill=\"{colour}\"/>", x(value));
+            }
+        }
+        out + "</svg>\n"
+    }
+}
+
+/// A mean and how far it may be off, at each step.
+pub type Series = Vec<(f64, f64)>;
+
+/// Lines with their intervals, over steps that count from 1.
+pub struct Lines {
+    /// Name of each line, the same in all panels.
+    pub names: Vec<String>,
+    /// What each panel shows, and its lines.
+    pub panels: Vec<(String, Vec<Series>)>,
+    /// What is counted below.
+    pub steps: &'static str,
+}
+
+impl Lines {
+    /// The plot; values are shares, shown as percent.
+    pub fn svg(&self, title: &str) -> String {
+        const HEIGHT: f64 = 260.0;
+        let left_edge = 56.0;
+        let bottom = TOP + HEIGHT;
+        let width = left_edge + (PANEL + GAP + 20.0) * self.panels.len() as f64;
+        let height = bottom + 50.0 + 20.0 * self.names.len() as f64;
+        let mut out = open(width, height, title);
+        let steps = self.panels.iter().flat_map(|panel| panel.1.iter().map(Vec::len)).max().unwrap_or(0);
+        for (panel, (what, lines)) in self.panels.iter().enumerate() {
+            let left = left_edge + panel as f64 * (PANEL + GAP + 20.0);
+            text(&mut out, (left, 24.0), "start", "h", what);
+            // Each from where its own lines begin: one panel may be all at the top of the other.
+            let lowest = lines.iter().flatten().map(|(mean, off)| mean - off).fold(1.0, f64::min);
+            let least = ((lowest * 10.0).floor() / 10.0).clamp(0.0, 0.9);
+            let x = |step: usize| left + step as f64 / (steps.max(2) - 1) as f64 * PANEL;
+            let y = |value: f64| bottom - (value - least) / (1.0 - least) * HEIGHT;
+            for tick in 0..=5 {
+                let value = least + (1.0 - least) * f64::from(tick) / 5.0;
+                line(&mut out, (left, y(value)), (left + PANEL, y(value)));
+                text(&mut out, (left - 8.0, y(value) + 4.0), "end", "s", &format!("{:.0} %", value * 100.0));
+            }
+            for step in (0..steps).step_by(2) {
+                text(&mut out, (x(step), bottom + 18.0), "middle", "s", &(step + 1).to_string());
+            }
+            text(&mut out, (left + PANEL / 2.0, bottom + 36.0), "middle", "s", self.steps);
+            for (number, line) in lines.iter().enumerate() {
+                let colour = COLOURS[number % COLOURS.len()];
+                let point = |(step, value): (usize, f64)| format!("{:.1} {:.1}", x(step), y(value));
+                let upper = line.iter().enumerate().map(|(step, (mean, off))| point((step, mean + off)));
+                let lower = line.iter().enumerate().rev().map(|(step, (mean, off))| point((step, mean - off)));
+                let band: Vec<_> = upper.chain(lower).collect();
+                let means: Vec<_> = line.iter().enumerate().map(|(step, (mean, _))| point((step, *mean))).collect();
+                let _ = writeln!(out, "<path fill=\"{colour}\" fill-opacity=\".18\" d=\"M{}Z\"/>", band.join("L"));
+                let _ = writeln!(
+                    out,
+                    "<path fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" d=\"M{}\"/>",
+                    means.join("L")
+                );
+            }
+        }
+        for (number, name) in self.names.iter().enumerate() {
+            let y = bottom + 56.0 + 20.0 * number as f64;
+            let colour = COLOURS[number % COLOURS.len()];
+            let _ = writeln!(out, "<circle cx=\"{left_edge}\" cy=\"{:.1}\" r=\"5\" fill=\"{colour}\"/>", y - 4.0);
+            text(&mut out, (left_edge + 14.0, y), "start", "", name);
+        }
+        out + "</svg>\n"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plots_hold_what_they_are_given_and_close_what_they_open() {
+        let dots = Dots { panels: vec!["R"], rows: vec![("a < b".to_owned(), vec![1000.0], true)] }.svg("t");
+        let series = vec![(0.5, 0.1), (0.9, 0.0)];
+        let lines = Lines { names: vec!["x".to_owned()], panels: vec![("p".to_owned(), vec![series])], steps: "epoch" };
+        for svg in [dots, lines.svg("t")] {
+            assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
+            assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+            assert_eq!(svg.matches("<text").count(), svg.matches("</text>").count());
+        }
+    }
+}

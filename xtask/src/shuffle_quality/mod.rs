@@ -1,0 +1,199 @@
+//! `shuffle-quality`: how well the orders of shardpack and of other loaders mix, simulated with the settings that each has.
+//!
+//! Holds at all times: every order is measured in the same way, on the same setting; what is written are docs/shuffle-quality.md
+//! between its marks, and its plot.
+
+mod measure;
+pub mod order;
+pub mod page;
+pub mod peers;
+
+use measure::{Quality, quality};
+use order::{Order, Setting};
+use shardpack_loader::order::Options;
+
+use crate::{
+    Result,
+    arguments::Arguments,
+    bench::machine,
+    command::{root, target, write},
+    plot::Dots,
+};
+
+/// Runs of the lanes, in samples.
+const RUNS: [u64; 4] = [36, 18, 9, 5];
+const PLOT: &str = "shuffle-quality.svg";
+
+/// `shuffle-quality`.
+pub fn task(mut arguments: Arguments) -> Result<()> {
+    let mut number = |name: &str, usual: u64| Ok::<_, String>(arguments.number(name)?.unwrap_or(usual));
+    let setting = Setting {
+        samples: number("--samples", 1_281_167)?.clamp(1, u64::from(u32::MAX)) as u32,
+        classes: number("--classes", 1_000)?.clamp(1, 1 << 20) as u32,
+        ranks: number("--ranks", 8)?.clamp(1, 1 << 12) as usize,
+        workers: number("--workers", 8)?.clamp(1, 1 << 12) as usize,
+        batch: number("--batch", 256)?.clamp(1, 1 << 16) as usize,
+        sample_bytes: number("--sample-bytes", 115_573)?.max(1),
+    };
+    let seed = number("--seed", 0)?;
+    let keep = arguments.flag("--keep");
+    arguments.end()?;
+    let mut measured = Vec::new();
+    for order in orders(&setting) {
+        let found = measure(&setting, &order, seed)?;
+        println!("{:<36} R {:.2}, DEFF sorted {:.2?}", order.name, found.r, found.deff_sorted);
+        measured.push((order, found));
+    }
+    let text = report(&setting, &measured);
+    if keep {
+        println!("{text}");
+        return Ok(());
+    }
+    let dots = Dots {
+        panels: vec!["R: 1 is a true reshuffle", "DEFF of all ranks, shards sorted by class"],
+        rows: measured
+            .iter()
+            .map(|(order, found)| (order.name.clone(), vec![found.r, found.deff_sorted[1]], order.is_ours))
+            .collect(),
+    };
+    write(&root().join("docs").join(PLOT), dots.svg("How well epochs are shuffled, by loader"))?;
+    page::set("orders", &text)
+}
+
+/// All orders that are compared.
+fn orders(setting: &Setting) -> Vec<Order> {
+    let mut all = vec![order::reshuffled()];
+    all.extend(RUNS.map(|run| order::lanes(setting, run, peers::SHARD_BYTES)));
+    all.extend(peers::all(setting));
+    all.push(order::stored());
+    all
+}
+
+fn measure(setting: &Setting, order: &Order, seed: u64) -> Result<Quality> {
+    let epochs = [(order.epoch)(setting, seed, 0)?, (order.epoch)(setting, seed, 1)?];
+    let sorted: Vec<u32> = (0..u64::from(setting.samples))
+        .map(|sample| (sample * u64::from(setting.classes) / u64::from(setting.samples)) as u32)
+        .collect();
+    let mut shuffled = sorted.clone();
+    order::Random::of(&[seed, u64::MAX]).shuffle(&mut shuffled);
+    Ok(quality(setting, [&epochs[0], &epochs[1]], &shuffled, &sorted))
+}
+
+fn report(setting: &Setting, measured: &[(Order, Quality)]) -> String {
+    let Setting { samples, classes, ranks, workers, batch, sample_bytes } = setting;
+    let mut text = format!(
+        "`cargo xtask shuffle-quality`: {samples} samples of {sample_bytes} bytes in {classes} classes, {ranks} ranks on one node, batches of {batch}, \
+         {workers} worker processes a rank where a loader has them, {} lanes; shards of 256 MiB, where a writer has no size of its own. {}.\n\n\
+         | order | held a rank | R | DEFF, 1 rank | DEFF, {ranks} ranks | sorted: DEFF, 1 rank | sorted: DEFF, {ranks} ranks | repeated | dropped |\n\
+         |---|---:|---:|---:|---:|---:|---:|---:|---:|\n",
+        Options::lanes_for(*ranks as u64, *batch as u64),
+        machine::describe(&target("")),
+    );
+    for (order, found) in measured {
+        let held =
+            order.held_samples.map_or("—".to_owned(), |held| format!("{:.2} GB", (held * sample_bytes) as f64 / 1e9));
+        let [one, all] = found.deff_shuffled.map(number);
+        let [sorted_one, sorted_all] = found.deff_sorted.map(number);
+        let (name, repeated, dropped) = (&order.name, found.repeated, found.dropped);
+        let r = number(found.r);
+        text += &format!(
+            "| {name} | {held} | {r} | {one} | {all} | {sorted_one} | {sorted_all} | {repeated} | {dropped} |\n"
+        );
+    }
+    text + &format!("\n![R and DEFF of each order]({PLOT})\n")
+}
+
+/// With as many digits as tell something.
+fn number(value: f64) -> String {
+    if value < 10.0 { format!("{value:.2}") } else { format!("{value:.0}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: Setting =
+        Setting { samples: 40_003, classes: 20, ranks: 2, workers: 2, batch: 32, sample_bytes: 2_000_000 };
+
+    fn found(order: &Order) -> Quality {
+        measure(&SMALL, order, 7).unwrap()
+    }
+
+    #[test]
+    fn a_true_reshuffle_is_one_by_every_measure_and_no_shuffle_is_as_bad_as_can_be() {
+        let good = found(&order::reshuffled());
+        let measures = [&[good.r][..], &good.deff_shuffled, &good.deff_sorted].concat();
+        assert!(measures.iter().all(|measure| (0.9..1.1).contains(measure)), "{good:?}");
+        assert_eq!((good.repeated, good.dropped), (0, 0));
+        let bad = found(&order::stored());
+        // Every pair comes again: as many times chance as there are batches.
+        assert!((bad.r / (f64::from(SMALL.samples) / 31.0) - 1.0).abs() < 0.05, "{bad:?}");
+        assert!(bad.deff_sorted[0] > 25.0 && bad.deff_shuffled[0] < 1.1, "{bad:?}");
+    }
+
+    #[test]
+    fn lanes_are_as_good_as_a_true_reshuffle_and_take_every_sample_once() {
+        for run in [2, 5] {
+            let found = found(&order::lanes(&SMALL, run, 256 << 20));
+            assert!((0.9..1.15).contains(&found.r), "{found:?}");
+            assert!(found.deff_sorted.iter().all(|deff| *deff < 1.15), "{found:?}");
+            assert_eq!((found.repeated, found.dropped), (0, 0));
+        }
+    }
+
+    /// The loader measures what it delivered with code of its own; both are of one definition.
+    #[test]
+    fn the_measure_agrees_with_the_loaders() {
+        for order in orders(&SMALL).into_iter().step_by(4) {
+            let epoch = |number| (order.epoch)(&SMALL, 7, number).unwrap();
+            let (first, second) = (epoch(0), epoch(1));
+            let flat = |ranks: &order::Ranks| -> Vec<Vec<u64>> {
+                let common = ranks.iter().map(Vec::len).min().unwrap();
+                let of_rank = |batches: &Vec<Vec<u32>>| batches[..common].to_vec();
+                ranks.iter().flat_map(of_rank).map(|batch| batch.into_iter().map(u64::from).collect()).collect()
+            };
+            let mut batch_of = std::collections::HashMap::new();
+            for (number, batch) in flat(&second).iter().enumerate() {
+                batch.iter().for_each(|sample| _ = batch_of.entry(*sample).or_insert(number as u64));
+            }
+            let theirs =
+                shardpack_loader::quality::again(&flat(&first), SMALL.samples.into(), SMALL.batch as u64, |sample| {
+                    batch_of.get(&sample).copied()
+                });
+            let (ours, theirs) = (found(&order).r, theirs.unwrap().value);
+            // What repeats or is cut counts otherwise: a few percent.
+            assert!((ours / theirs - 1.0).abs() < 0.05, "{}: {ours} and {theirs}", order.name);
+        }
+    }
+
+    #[test]
+    fn no_order_invents_samples_and_each_says_what_it_leaves_out() {
+        for order in orders(&SMALL) {
+            let ranks = (order.epoch)(&SMALL, 3, 1).unwrap();
+            assert_eq!(ranks.len(), SMALL.ranks, "{}", order.name);
+            let samples = || ranks.iter().flatten().flatten();
+            assert!(samples().all(|sample| *sample < SMALL.samples), "{}", order.name);
+            let there: std::collections::HashSet<_> = samples().collect();
+            // What repeats or cuts by design: timm's shares, LitData's whole batches.
+            let cuts = ["timm, wds", "LitData, shuffle=True"].contains(&order.name.as_str());
+            assert!(cuts || there.len() == SMALL.samples as usize, "{}: {}", order.name, there.len());
+            assert!(there.len() > SMALL.samples as usize * 3 / 4, "{}: {}", order.name, there.len());
+        }
+    }
+
+    #[test]
+    fn a_buffer_gives_all_that_it_takes_and_never_holds_more_than_it_may() {
+        for (bufsize, initial) in [(1, 1), (2, 100), (10, 1), (10, 10), (50, 3), (2_000, 100)] {
+            let random = &mut order::Random::of(&[1]);
+            let out = peers::through_buffer(0..1_000usize, bufsize, initial, random);
+            let mut sorted = out.clone();
+            sorted.sort_unstable();
+            assert_eq!(sorted, (0..1_000).collect::<Vec<_>>());
+            // A sample can come before its turn by what the buffer holds, no more.
+            assert!(
+                out.iter().enumerate().all(|(at, sample)| *sample <= at + bufsize.max(1) + 1),
+                "{bufsize} {initial}"
+            );
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! An order as it is delivered: batches of ranks, epoch by epoch, of samples by their place in the stored order.
+//!
+//! Holds at all times: an order is a function of setting, seed and epoch. Random choices are those of one generator here, so
+//! that orders differ in their algorithm alone.
+
+use shardpack_loader::order::{Epoch, Last, Layout, Options, Share, Shuffle};
+
+use crate::Result;
+
+/// What is trained on, and by whom.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// Number of samples.
+    pub samples: u32,
+    /// Number of classes, about equally large.
+    pub classes: u32,
+    /// Number of ranks, all on one node.
+    pub ranks: usize,
+    /// Processes of a rank that load, where a loader has such.
+    pub workers: usize,
+    /// Samples of a batch of one rank.
+    pub batch: usize,
+    /// Mean length of a sample in bytes.
+    pub sample_bytes: u64,
+}
+
+impl Setting {
+    /// Samples that `bytes` hold, 1 at least.
+    pub fn samples_of(&self, bytes: u64) -> u32 {
+        u32::try_from((bytes + self.sample_bytes / 2) / self.sample_bytes).unwrap_or(u32::MAX).clamp(1, self.samples)
+    }
+}
+
+/// The batches of each rank in one epoch.
+pub type Ranks = Vec<Vec<Vec<u32>>>;
+
+/// A way to go through a dataset.
+pub struct Order {
+    /// What the table calls it.
+    pub name: String,
+    /// What a rank holds in memory for it, in samples; `None` where it is no buffer.
+    pub held_samples: Option<u64>,
+    /// Whether it is one of shardpack.
+    pub is_ours: bool,
+    /// The epoch of this seed and number.
+    pub epoch: Box<dyn Fn(&Setting, u64, u64) -> Result<Ranks>>,
+}
+
+/// SplitMix64. Source: Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014.
+pub struct Random(u64);
+
+impl Random {
+    /// A generator for what these numbers name.
+    pub fn of(numbers: &[u64]) -> Self {
+        let mut random = Self(0);
+        for number in numbers {
+            random.0 ^= number.wrapping_mul(0xD6E8_FEB8_6659_FD93);
+            random.0 = random.next();
+        }
+        random
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `count`, which is no 0. Not exactly uniform, by one part in 2^64 / count.
+    pub fn below(&mut self, count: usize) -> usize {
+        ((u128::from(self.next()) * count as u128) >> 64) as usize
+    }
+
+    /// A number in 0 to 1.
+    pub fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Puts `items` in a random order, each with equal chance.
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            items.swap(last, self.below(last + 1));
+        }
+    }
+}
+
+/// The batches of ranks where rank r takes every W-th of `samples`, beginning with its own.
+pub fn interleaved(samples: &[u32], setting: &Setting) -> Ranks {
+    let of_rank = |rank| {
+        let own: Vec<u32> = samples.iter().skip(rank).step_by(setting.ranks).copied().collect();
+        own.chunks(setting.batch).map(<[u32]>::to_vec).collect()
+    };
+    (0..setting.ranks).map(of_rank).collect()
+}
+
+/// All samples in an order that was drawn anew.
+pub fn reshuffled() -> Order {
+    let epoch = |setting: &Setting, seed, epoch| {
+        let mut all: Vec<u32> = (0..setting.samples).collect();
+        Random::of(&[seed, epoch]).shuffle(&mut all);
+        Ok(interleaved(&all, setting))
+    };
+    Order { name: "true reshuffle".to_owned(), held_samples: None, is_ours: false, epoch: Box::new(epoch) }
+}
+
+/// shardpack's lanes, as many as its loader takes for this setting, with runs of so many samples of shards of so many bytes.
+pub fn lanes(setting: &Setting, run_samples: u64, shard_bytes: u64) -> Order {
+    let lanes = Options::lanes_for(setting.ranks as u64, setting.batch as u64);
+    Order {
+        name: format!("shardpack, lanes, runs of {run_samples}"),
+        held_samples: Some(lanes / setting.ranks as u64 * 2 * run_samples),
+        is_ours: true,
+        epoch: Box::new(move |setting, seed, epoch| {
+            let options = Options { shuffle: Shuffle::Lanes, seed, lanes, run_blocks: run_samples };
+            ours(setting, &options, shard_bytes, epoch)
+        }),
+    }
+}
+
+/// The order in which the samples are stored.
+pub fn stored() -> Order {
+    let epoch = |setting: &Setting, seed, epoch| {
+        let options = Options { shuffle: Shuffle::None, seed, lanes: 1, run_blocks: 1 };
+        ours(setting, &options, u64::from(u32::MAX), epoch)
+    };
+    Order { name: "no shuffle".to_owned(), held_samples: None, is_ours: false, epoch: Box::new(epoch) }
+}
+
+fn ours(setting: &Setting, options: &Options, shard_bytes: u64, epoch: u64) -> Result<Ranks> {
+    let said = |error: shardpack_loader::Error| error.to_string();
+    let shards = shards(setting, shard_bytes).into_iter().map(|shard| u64::from(shard.end - shard.start));
+    // A block of one sample: runs are counted in samples here.
+    let layout = Layout::new(shards, 1).map_err(said)?;
+    let epoch = Epoch::new(&layout, options, epoch).map_err(said)?;
+    let of_rank = |rank| {
+        let (world, batch) = (setting.ranks as u64, setting.batch as u64);
+        let share = Share::new(epoch.len(), 0, (rank, world), batch, Last::Short).map_err(said)?;
+        let all: Vec<u32> = (0..share.len()).map(|number| epoch.sample_at(share.position(number)) as u32).collect();
+        Ok(all.chunks(setting.batch).map(<[u32]>::to_vec).collect())
+    };
+    (0..setting.ranks as u64).map(of_rank).collect()
+}
+
+/// Shards of `bytes`, but for the last, which is what is left.
+pub fn shards(setting: &Setting, bytes: u64) -> Vec<std::ops::Range<u32>> {
+    let each = setting.samples_of(bytes);
+    let starts = (0..setting.samples).step_by(each as usize);
+    starts.map(|start| start..start.saturating_add(each).min(setting.samples)).collect()
+}

@@ -1,0 +1,35 @@
+//! docs/shuffle-quality.md: parts between marks, each written by the task that measured it; the rest is written by hand.
+
+use crate::{
+    Result,
+    command::{read, root, write},
+};
+
+/// Puts `text` in the place of the part `name`.
+pub fn set(name: &str, text: &str) -> Result<()> {
+    let path = root().join("docs/shuffle-quality.md");
+    let page = put(&read(&path)?, name, text).ok_or_else(|| format!("docs/shuffle-quality.md has no part {name}"))?;
+    write(&path, page)?;
+    println!("written to docs/shuffle-quality.md");
+    Ok(())
+}
+
+fn put(page: &str, name: &str, text: &str) -> Option<String> {
+    let (begin, end) = (format!("<!-- {name}:begin -->\n"), format!("<!-- {name}:end -->"));
+    let (before, rest) = page.split_once(&begin)?;
+    let (_, after) = rest.split_once(&end)?;
+    Some(format!("{before}{begin}{}\n{end}{after}", text.trim_end()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_replaced_and_the_others_stay() {
+        let page = "a\n<!-- x:begin -->\nold\n<!-- x:end -->\nb\n<!-- y:begin -->\n<!-- y:end -->\n";
+        let page = put(page, "x", "new\n\n").unwrap();
+        assert_eq!(page, "a\n<!-- x:begin -->\nnew\n<!-- x:end -->\nb\n<!-- y:begin -->\n<!-- y:end -->\n");
+        assert_eq!(put(&page, "z", "new"), None);
+    }
+}
