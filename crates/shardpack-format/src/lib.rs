@@ -5,6 +5,7 @@
 
 pub mod component;
 pub mod contain;
+pub mod crops;
 pub mod error;
 pub mod formats;
 pub mod hash;

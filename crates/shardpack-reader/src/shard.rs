@@ -2,10 +2,12 @@
 //!
 //! Nothing of a shard is opened before it is asked for. What is opened is compared with the manifest first.
 
-use std::{fs::File, ops::Range, path::PathBuf, sync::OnceLock};
+use std::{fs::File, io, ops::Range, path::PathBuf, sync::OnceLock};
 
 use shardpack_format::{
-    Error, Result, hash, help,
+    Error, Result,
+    crops::{self, Crops},
+    hash, help,
     index::{Index, RowRef},
     manifest,
 };
@@ -21,6 +23,8 @@ use crate::{
 #[derive(Default)]
 pub(crate) struct Opened {
     index: OnceLock<Index<Bytes>>,
+    /// `None` where there is no such file.
+    crops: OnceLock<Option<Crops<Bytes>>>,
     /// `None` where the system refused to map.
     map: OnceLock<Option<Bytes>>,
 }
@@ -91,6 +95,35 @@ impl<'d> Shard<'d> {
     /// When there is no such row, or the index is not right.
     pub fn row(&self, row: u64) -> Result<RowRef<'d>> {
         self.index()?.row(row).map_err(|error| error.in_file(self.index_path()))
+    }
+
+    /// Path of its crop tables, if it has them: they are no part of the dataset.
+    pub fn crops_path(&self) -> PathBuf {
+        self.index_path().with_extension(crops::EXTENSION)
+    }
+
+    /// Its crop tables, opened at the first call as [`Shard::index`] is; `None` where there are none.
+    ///
+    /// # Errors
+    /// When the file cannot be opened, is damaged, or is of another shard or dataset.
+    pub fn crops(&self) -> Result<Option<&'d Crops<Bytes>>> {
+        let opened = &self.dataset.opened[self.number].crops;
+        if let Some(crops) = opened.get() {
+            return Ok(crops.as_ref());
+        }
+        let crops = self.open_crops().map_err(|error| error.in_file(self.crops_path()))?;
+        Ok(opened.get_or_init(|| crops).as_ref())
+    }
+
+    /// The crop table of row `row`, from 0 in this shard, or the number of the reason why its image has none; `None` where
+    /// the shard has no crop tables. That it is the table of this image is known from the content hash in the index.
+    ///
+    /// # Errors
+    /// As [`Shard::row`] and [`Shard::crops`]; and when the table is damaged or of another image.
+    pub fn crop_table(&self, row: u64) -> Result<Option<crops::Table<&'d [u8]>>> {
+        let Some(crops) = self.crops()? else { return Ok(None) };
+        let content_hash = self.row(row)?.content_hash;
+        crops.table(row, content_hash).map(Some).map_err(|error| error.in_file(self.crops_path()))
     }
 
     /// Its file, opened anew. All who have it share its position: read with `read_at`.
@@ -182,6 +215,23 @@ impl<'d> Shard<'d> {
             }
         };
         Ok(map.as_ref().map(AsRef::as_ref))
+    }
+
+    fn open_crops(&self) -> Result<Option<Crops<Bytes>>> {
+        let file = match File::open(self.crops_path()) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(files::io_error("cannot open", error)),
+        };
+        let bytes = file.metadata().map_err(|error| files::io_error("cannot look at", error))?.len();
+        let bytes = Bytes::map_or_read(&file, bytes).map_err(|error| files::io_error("cannot read", error))?;
+        let crops = Crops::open(bytes)?;
+        let (summary, entry) = (crops.summary(), self.entry());
+        let expected = (entry.samples, entry.blake3.0, self.dataset.manifest().id.0);
+        if (crops.len(), summary.shard_blake3, summary.dataset) != expected {
+            return Err(Error::data("crop tables of another shard or dataset").help(crops::HELP));
+        }
+        Ok(Some(crops))
     }
 
     fn open_index(&self) -> Result<Index<Bytes>> {

@@ -157,3 +157,61 @@ pub(super) fn read(
     // The first state is known, and so is the number of rows.
     (table.is_empty() && rows.len() == (wanted.bottom - wanted.top) as usize).then_some(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A grey JPEG of 24 by 16 pixels whose codes begin at byte 200, up to them.
+    fn grey() -> Vec<u8> {
+        let frame = [0xFF, 0xC0, 0, 11, 8, 0, 16, 0, 24, 1, 1, 0x11, 0];
+        let quantiser = [&[0xFF, 0xDB, 0, 67, 0][..], &[1; 64]].concat();
+        let codes = |class: u8| {
+            let mut counts = [0; 16];
+            counts[1] = 1;
+            [&[0xFF, 0xC4, 0, 20, class][..], &counts, &[0]].concat()
+        };
+        let scan = [0xFF, 0xDA, 0, 8, 1, 1, 0, 0, 63, 0];
+        let parts = [&[0xFF, 0xD8][..], &frame, &quantiser, &codes(0), &codes(0x10)].concat();
+        let comment = 200 - parts.len() - scan.len();
+        let comment = [&[0xFF, 0xFE, 0, comment as u8 - 2][..], &vec![0; comment - 4]].concat();
+        [&parts[..], &comment, &scan].concat()
+    }
+
+    #[test]
+    fn the_page_has_the_bytes() {
+        let jpeg = grey();
+        let head = Head::read(&jpeg).unwrap();
+        assert_eq!((head.codes_at, head.columns, head.rows), (200, 3, 2));
+        let mut writer = Writer::new(&head, 2);
+        let entries = [(1600, 0), (1640, 10), (1660, 15), (1700, 25), (1720, 30)];
+        let entries = entries.map(|(bit, predictor)| Entry { bit, predictors: [predictor, 0, 0, 0] });
+        entries.iter().for_each(|entry| writer.push(*entry));
+        let table = writer.finish();
+        let page = include_str!("../../../../docs/formats/crops.md");
+        let vector = page.split("```table\n").nth(1).unwrap().split("```").next().unwrap();
+        let bytes: Vec<u8> = vector.split_whitespace().map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect();
+        assert_eq!(table, bytes);
+
+        let mut rows = Vec::new();
+        let mut read = |table: &[u8], from, to| {
+            let found = super::read(table, &head, 300, &Mcus { from, to, top: 0, bottom: 2 }, &mut rows);
+            found.map(|()| rows.clone())
+        };
+        assert_eq!(read(&table, 0, 2).unwrap(), [(entries[0], entries[1]), (entries[2], entries[3])]);
+        assert_eq!(read(&table, 2, 3).unwrap(), [(entries[1], entries[2]), (entries[3], entries[4])]);
+        assert_eq!(read(&table, 0, 3).unwrap(), [(entries[0], entries[2]), (entries[2], entries[4])]);
+        let rows: [(&str, usize, u8); 5] = [
+            ("no distance", 0, 0),
+            ("the first one is not where the codes begin", 1, 1),
+            ("the first predictor is not 0", 2, 2),
+            ("an MCU without bits", 3, 0),
+            ("more than it has", 0, 1),
+        ];
+        for (name, at, value) in rows {
+            let mut wrong = table.clone();
+            wrong[at] = value;
+            assert!(read(&wrong, 0, 2).is_none(), "{name}");
+        }
+    }
+}
