@@ -5,7 +5,7 @@ use std::{ffi::OsString, path::PathBuf};
 use anstream::ColorChoice;
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::commands::{adopt, bench, convert, inspect, pack, plan, verify};
+use crate::commands::{adopt, bench, convert, crops, inspect, pack, plan, verify};
 
 /// Pack a tree of images into large sequential shards, prove that nothing was lost, and look inside.
 #[derive(Debug, Parser)]
@@ -69,6 +69,8 @@ pub enum Command {
     Plan(plan::Args),
     /// Check that shards are what their manifest says; names every damaged sample
     Verify(verify::Args),
+    /// Make tables beside the indexes, with which crops of JPEGs are decoded without the rest of them
+    Crops(crops::Args),
     /// Show what is in a folder of shards, a manifest, or shards of any writer
     Inspect(inspect::Args),
     /// Measure how fast a dataset can be read here, and how well it is shuffled

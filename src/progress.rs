@@ -242,6 +242,7 @@ impl Monitor for Progress {
             Phase::Verifying => "reading",
             Phase::Comparing => "compare",
             Phase::Mending => "mending",
+            Phase::Scanning => "scan",
         };
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();

@@ -7,7 +7,7 @@ use shardpack_packer::{Error, Result};
 use crate::{
     Outcome,
     cli::{Cli, Command},
-    commands::{adopt, bench, convert, inspect, pack, plan, verify},
+    commands::{adopt, bench, convert, crops, inspect, pack, plan, verify},
     help, report,
 };
 
@@ -19,6 +19,7 @@ pub fn run(cli: Cli) -> Result<Outcome> {
         Command::Adopt(args) => adopt::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Verify(args) => verify::run(&args),
+        Command::Crops(args) => crops::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Completions { shell } => {

@@ -104,6 +104,19 @@ fn convert_and_adopt_print_what_the_schema_says() {
 }
 
 #[test]
+fn crops_print_what_the_schema_says() {
+    let bench = Bench::new();
+    let dst = packed(&bench, "packed", &["--shards", "2"]);
+    tell(&["crops", text(&dst)], 0, "cropped");
+    tell(&["crops", text(&bench.at("nothing"))], 2, "failed");
+    let shard = dst.join("shard-000000.tar");
+    let mut bytes = fs::read(&shard).unwrap();
+    bytes[3000] ^= 1;
+    fs::write(&shard, bytes).unwrap();
+    tell(&["crops", text(&dst), "--force"], 1, "cropped");
+}
+
+#[test]
 fn verify_and_inspect_print_what_the_schema_says() {
     let bench = Bench::new();
     let dst = packed(&bench, "packed", &["--shards", "2", "--meta", "json"]);

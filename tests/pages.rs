@@ -76,6 +76,16 @@ const BLOCKS: &[(&str, &str, How)] = &[
         "500 375",
         Test("crates/shardpack-imaging/tests/transforms.rs", "boxes_and_flips_are_those_of_the_page"),
     ),
+    (
+        "docs/formats/crops.md",
+        "73 68 61 72 64 63 72 70",
+        Test("crates/shardpack-format/src/crops.rs", "the_page_has_the_bytes"),
+    ),
+    (
+        "docs/formats/crops.md",
+        "02 00 00 28",
+        Test("crates/shardpack-imaging/src/crops/table.rs", "the_page_has_the_bytes"),
+    ),
     ("docs/formats/mds.md", "from streaming", Python("SHARDPACK_PYTHON_STREAMING", &["--format", "mds"])),
     ("docs/formats/recordio.md", "import mxnet", Python("SHARDPACK_PYTHON_MXNET", &["--format", "recordio"])),
     ("docs/formats/recordio.md", "from glob", Python("SHARDPACK_PYTHON_DALI", &["--format", "recordio"])),

@@ -3,6 +3,7 @@
 pub mod adopt;
 pub mod bench;
 pub mod convert;
+pub mod crops;
 pub mod inspect;
 pub mod pack;
 pub mod plan;

@@ -337,4 +337,12 @@ pub const ROWS: &[Row] = &[
         "move it elsewhere",
         &["$ mv @a/more @more", "adopt @a"],
     ),
+    (
+        "crop tables are damaged",
+        |bench| go(bench, &["pack SRC DST", "crops DST", "$ echo no tables > DST/index/shard-000000.crops"]),
+        "verify DST",
+        1,
+        "`shardpack crops --force DST` makes the tables anew",
+        &["crops --force DST", "verify DST"],
+    ),
 ];

@@ -18,9 +18,9 @@ use crate::{
     python,
 };
 
-const TARGETS: [&str; 16] = [
-    "tar", "tfrecord", "recordio", "mds", "parquet", "hdf5", "lmdb", "plain", "npy", "npz", "imaging", "list", "coco",
-    "index", "manifest", "seekable",
+const TARGETS: [&str; 17] = [
+    "tar", "tfrecord", "recordio", "mds", "parquet", "hdf5", "lmdb", "plain", "npy", "npz", "imaging", "crops", "list",
+    "coco", "index", "manifest", "seekable",
 ];
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
@@ -212,6 +212,16 @@ fn seed(name: &str, corpus: &Path) -> Result<()> {
             let photos = root().join("fixtures/photos");
             for name in ["textures/fur.jpg", "space/galaxies/blue.jpg", "things/cup.jpg", "things/spoon.png"] {
                 copy(&photos.join(name), &corpus.join(name.replace('/', "-")))?;
+            }
+        }
+        "crops" => {
+            // The first bytes pick distances and a part.
+            let fixtures = root().join("fixtures");
+            for name in ["photos/textures/fur.jpg", "jpegs/420.jpg", "jpegs/422.jpg", "jpegs/444.jpg", "jpegs/410.jpg"]
+            {
+                let path = fixtures.join(name);
+                let bytes = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+                write(&corpus.join(name.replace('/', "-")), [&[8, 3, 40, 30, 90, 80][..], &bytes].concat())?;
             }
         }
         "list" => {

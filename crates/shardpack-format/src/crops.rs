@@ -35,7 +35,7 @@ pub const BLOCK_BYTES: usize = 64 * 1024;
 const HEADER_BYTES: usize = 104;
 const ROW_BYTES: usize = 24;
 /// What helps against a file that is damaged or of something else.
-pub const HELP: &str = "`shardpack crops --force` makes the tables anew";
+pub const HELP: &str = "`shardpack crops --force DST` makes the tables anew";
 
 /// What the tables of a file are of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,6 +8,7 @@ pub use shardpack_imaging as imaging;
 pub mod adopt;
 mod component_table;
 pub mod copy;
+pub mod crops;
 pub mod inspect;
 pub mod ledger;
 pub mod listing;

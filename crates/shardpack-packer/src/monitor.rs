@@ -22,6 +22,8 @@ pub enum Phase {
     Comparing,
     /// Damaged shards are written anew.
     Mending,
+    /// Codes of images are read, for their crop tables.
+    Scanning,
 }
 
 /// Is told of progress; called from many threads.

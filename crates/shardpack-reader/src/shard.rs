@@ -43,6 +43,11 @@ impl<'d> Shard<'d> {
         self.number
     }
 
+    /// The dataset that it is of.
+    pub fn dataset(&self) -> &'d Dataset {
+        self.dataset
+    }
+
     /// What the manifest says of it.
     pub fn entry(&self) -> &'d manifest::Shard {
         &self.dataset.manifest().shards[self.number]

@@ -15,7 +15,7 @@ use shardpack_format::{
 };
 
 use super::{dataset_folder, work_of};
-use crate::{copy, plan::Plan, plan_file, sidecars, sys};
+use crate::{copy, crops, plan::Plan, plan_file, sidecars, sys};
 
 /// Paths are from the folder that was looked at.
 #[derive(Debug, Default)]
@@ -182,6 +182,9 @@ fn named(folder: &Path) -> Result<(Option<String>, Vec<String>)> {
         let stays = |name: &&str| Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
         files.extend(names.filter(stays).map(str::to_owned));
     }
+    let indexes = files.iter().filter(|file| file.ends_with(".index"));
+    let tables: Vec<String> = indexes.flat_map(|index| crops::names(index)).collect();
+    files.extend(tables);
     Ok((name, files))
 }
 

@@ -19,6 +19,7 @@ use shardpack_reader::{is_to_be_replaced, is_unfinished};
 
 use super::options::SPLITS;
 use crate::{
+    crops,
     foreign::patterns::expanded,
     sys::{self, is_folder, is_there},
 };
@@ -189,9 +190,13 @@ impl Known {
         others.extend(manifest.ledger.file.as_ref().map(|file| file.file.clone()));
         // A sidecar's folder is as well known as the sidecar.
         others.extend(manifest.sidecars.iter().map(|file| first(&file.file)));
-        let of_shards =
-            |name: fn(&manifest::Shard) -> &String| manifest.shards.iter().map(|shard| name(shard).clone()).collect();
-        Self { others, shards: of_shards(|shard| &shard.file), indexes: of_shards(|shard| &shard.index.file) }
+        let of_shards = |name: fn(&manifest::Shard) -> &String| -> BTreeSet<String> {
+            manifest.shards.iter().map(|shard| name(shard).clone()).collect()
+        };
+        let mut indexes = of_shards(|shard| &shard.index.file);
+        // What may be beside them, and need not.
+        indexes.extend(manifest.shards.iter().flat_map(|shard| crops::names(&shard.index.file)));
+        Self { others, shards: of_shards(|shard| &shard.file), indexes }
     }
 
     /// Whether the manifest names what is called so.

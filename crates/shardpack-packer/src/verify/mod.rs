@@ -27,10 +27,10 @@ use shardpack_format::{
     manifest::{self, Counts, Manifest, WORK_FOLDER},
     splits::{self, Difference, Record},
 };
-use shardpack_reader::{is_to_be_replaced, is_unfinished, split_differences};
+use shardpack_reader::{Dataset, Shard, is_to_be_replaced, is_unfinished, split_differences};
 
 use crate::{
-    ledger,
+    crops, ledger,
     monitor::{Monitor, Phase},
     source::{
         Origin,
@@ -308,7 +308,19 @@ pub fn repair(dst: &Path, source: &Origin, options: &Options, monitor: &dyn Moni
             continue;
         }
         let found = dataset_report(dataset, options, monitor)?;
-        repair::repair(dataset, &found.problems, source, options, monitor, &mut repaired)?;
+        let tables = format!(".{}", shardpack_format::crops::EXTENSION);
+        let is_of_tables = |problem: &Problem| problem.file.ends_with(&tables);
+        let (of_tables, others): (Vec<_>, Vec<_>) = found.problems.into_iter().partition(is_of_tables);
+        repair::repair(dataset, &others, source, options, monitor, &mut repaired)?;
+        // From what the shards hold then, and no source is needed.
+        let damaged: Vec<&str> = of_tables.iter().filter_map(|p| p.file.strip_prefix(&dataset.prefix)).collect();
+        for (name, done) in crops::mend(&dataset.folder, &damaged, options.jobs, monitor)? {
+            let name = format!("{}{name}", dataset.prefix);
+            match done {
+                None => repaired.files.push(name),
+                Some(why) => repaired.failed.push((name, why.to_string())),
+            }
+        }
     }
     Ok((verify(dst, options, monitor)?, repaired))
 }
@@ -326,6 +338,9 @@ fn dataset_report(dataset: &Opened, options: &Options, monitor: &dyn Monitor) ->
     report.problems.extend(check_ledger(dataset)?);
     report.problems.extend(sidecars);
     report.problems.extend(strangers(dataset)?);
+    let tables = check_crops(dataset, options.quick)?;
+    mends |= !tables.is_empty();
+    report.problems.extend(tables);
     let before = report.problems.len();
     let can_write = match dataset.format() {
         Ok(format) => {
@@ -408,6 +423,22 @@ fn check_ledger(dataset: &Opened) -> Result<Vec<Problem>> {
             }
             let strange = counts.keys().flatten();
             problems.extend(strange.map(|label| problem(format!("label {label}: there is no such class"))));
+        }
+    }
+    Ok(problems)
+}
+
+/// Crop tables, where there are any, are those of this dataset's images, and as they were written.
+fn check_crops(dataset: &Opened, is_quick: bool) -> Result<Vec<Problem>> {
+    // What keeps it from being opened is a problem already.
+    let Ok(opened) = Dataset::open(&dataset.folder) else { return Ok(Vec::new()) };
+    let is_meant = |shard: &Shard<'_>| dataset.only.as_ref().is_none_or(|only| only.contains(&shard.entry().file));
+    let mut problems = Vec::new();
+    for shard in opened.shards().filter(is_meant) {
+        if let Some(error) = crops::check(&shard, is_quick)? {
+            let [name, _] = crops::names(&shard.entry().index.file);
+            let problem = from_error(format!("{}{name}", dataset.prefix), &error);
+            problems.push(Problem { help: error.help_text().map(str::to_owned), ..problem });
         }
     }
     Ok(problems)

@@ -1,0 +1,305 @@
+//! Crops makes the files of crop tables beside the indexes of a sealed dataset, and tells whether those that are there are right.
+//!
+//! Holds at all times: shards, indexes and manifest stay as they are; a file of tables is absent or complete, whatever happens,
+//! and the same whatever the number of threads; every image is compared with its content hash before its table is made.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::Write,
+    num::NonZeroU16,
+    path::{Path, PathBuf},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use shardpack_format::{
+    Error, ErrorKind, Result,
+    crops::{self as tables, Summary, Table},
+    manifest,
+};
+use shardpack_imaging::crops::{NoTable, scan};
+use shardpack_reader::{Dataset, Shard};
+
+use crate::{
+    monitor::{Monitor, Phase},
+    sys,
+};
+
+/// MCUs from one entry of a table to the next, unless somebody wants others: measured, 64 pixels of an image without
+/// subsampling, for 2 % of its bytes.
+pub const EVERY: NonZeroU16 = NonZeroU16::new(8).expect("8 is not 0");
+/// Samples that a thread takes at a time.
+const SPAN_SAMPLES: u64 = 64;
+/// What the file that is being written is called, behind its final name.
+const UNFINISHED: &str = "part";
+
+/// How tables are made.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// MCUs from one entry of a table to the next.
+    pub every: NonZeroU16,
+    /// Threads.
+    pub jobs: usize,
+    /// Make all anew; else files that are right are kept.
+    pub force: bool,
+}
+
+/// An image that is damaged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damaged {
+    /// Its shard, from the folder that was given.
+    pub shard: String,
+    /// Its key.
+    pub key: Vec<u8>,
+    /// Its path in the source.
+    pub path: Vec<u8>,
+    /// What is damaged; of a file that was kept, without the place.
+    pub why: NoTable,
+}
+
+/// What was made.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// Samples of all datasets.
+    pub samples: u64,
+    /// Samples among them that have a table.
+    pub tables: u64,
+    /// Samples without one that are whole as far as can be told, by the reason.
+    pub without: BTreeMap<&'static str, u64>,
+    /// Images that are damaged, in order of the shards.
+    pub damaged: Vec<Damaged>,
+    /// Shards whose bytes cannot be read or are not those that were sealed; they have no file.
+    pub failed: Vec<(String, Error)>,
+    /// Shards with a file now.
+    pub shards: u64,
+    /// Shards among them whose file was there and right.
+    pub kept_shards: u64,
+    /// Length of all tables.
+    pub table_bytes: u64,
+    /// Length of the images.
+    pub payload_bytes: u64,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+/// What became of the samples of a shard, by row.
+type Rows = Vec<(u128, std::result::Result<Vec<u8>, NoTable>)>;
+
+/// Makes the tables of the dataset in `dst`, or of those of its splits. What an interrupted run has finished is kept.
+///
+/// # Errors
+/// When there is no dataset, or the machine is not right. Damage is in the report.
+pub fn make(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
+    let start = Instant::now();
+    let datasets = Dataset::open_all(dst)?;
+    let datasets: Vec<Dataset> = datasets.into_iter().map(|dataset| dataset.check_content(true)).collect();
+    let samples = datasets.iter().map(Dataset::len).sum();
+    let bytes = datasets.iter().map(|dataset| dataset.manifest().shard_bytes).sum();
+    monitor.begin(Phase::Scanning, samples, bytes);
+    let payload_bytes = datasets.iter().map(|dataset| dataset.manifest().payload_bytes).sum();
+    let mut report = Report { samples, payload_bytes, ..Report::default() };
+    for dataset in &datasets {
+        let folder = dataset.folder();
+        let prefix = folder.strip_prefix(dst).map(Path::to_path_buf).unwrap_or_default();
+        for shard in dataset.shards() {
+            let name = prefix.join(&shard.entry().file).to_string_lossy().into_owned();
+            one(&shard, &name, options, monitor, &mut report)?;
+        }
+        sys::sync_folder(&folder.join(manifest::INDEX_FOLDER))?;
+    }
+    report.elapsed = start.elapsed();
+    Ok(report)
+}
+
+/// Makes the file of a shard, or keeps it.
+fn one(shard: &Shard<'_>, name: &str, options: &Options, monitor: &dyn Monitor, report: &mut Report) -> Result<()> {
+    let is_of_data = |error: &Error| error.kind() == ErrorKind::Data;
+    let kept = if options.force { Ok(None) } else { kept(shard, options.every) };
+    let rows = match kept {
+        Ok(Some(rows)) => {
+            monitor.recall(shard.len(), shard.entry().bytes);
+            report.kept_shards += 1;
+            rows
+        }
+        // Damaged, of another dataset, or with other distances: made anew.
+        Err(error) if !is_of_data(&error) => return Err(error),
+        _ => match make_rows(shard, options, monitor).and_then(|rows| write(shard, options, &rows).map(|()| rows)) {
+            Ok(rows) => rows,
+            Err(error) if is_of_data(&error) => {
+                report.failed.push((name.to_owned(), error));
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        },
+    };
+    report.shards += 1;
+    for (row, (_, table)) in (0..).zip(rows) {
+        match table {
+            Ok(table) => {
+                report.tables += 1;
+                report.table_bytes += table.len() as u64;
+            }
+            Err(why) if why.is_damage() => {
+                let row = shard.row(row)?;
+                let (key, path) = (row.key.to_vec(), row.path.to_vec());
+                report.damaged.push(Damaged { shard: name.to_owned(), key, path, why });
+            }
+            Err(why) => *report.without.entry(why.name()).or_default() += 1,
+        }
+    }
+    Ok(())
+}
+
+/// What the file of a shard says; `None` where there is none, or it has entries at other distances.
+fn kept(shard: &Shard<'_>, every: NonZeroU16) -> Result<Option<Rows>> {
+    let Some(crops) = shard.crops()? else { return Ok(None) };
+    if crops.summary().every != u32::from(every.get()) {
+        return Ok(None);
+    }
+    let mut rows = Rows::with_capacity(usize::try_from(shard.len()).unwrap_or(0));
+    for row in 0..shard.len() {
+        let content_hash = shard.row(row)?.content_hash;
+        let table = match shard.crop_table(row)? {
+            Some(Ok(table)) => Ok(table.to_vec()),
+            // A reason of a later version is no reason of this one.
+            Some(Err(code)) => match NoTable::of_code(code) {
+                Some(why) => Err(why),
+                None => return Ok(None),
+            },
+            None => return Ok(None),
+        };
+        rows.push((content_hash, table));
+    }
+    Ok(Some(rows))
+}
+
+/// Scans the images of a shard with all threads.
+fn make_rows(shard: &Shard<'_>, options: &Options, monitor: &dyn Monitor) -> Result<Rows> {
+    let samples = shard.samples();
+    let (next, failed) = (AtomicU64::new(samples.start), Mutex::new(None::<(u64, Error)>));
+    let spans = Mutex::new(BTreeMap::<u64, Rows>::new());
+    let span = |start: u64| -> Result<Rows> {
+        let end = (start + SPAN_SAMPLES).min(samples.end);
+        let mut reader = shard.dataset().reader(start..end)?.check_content(true);
+        let mut rows = Rows::with_capacity((end - start) as usize);
+        while let Some(sample) = reader.next()? {
+            let content_hash = sample.row().content_hash;
+            rows.push((content_hash, scan(sample.bytes(), options.every)));
+            monitor.advance(1, u64::from(sample.row().record_bytes));
+        }
+        Ok(rows)
+    };
+    let work = || {
+        loop {
+            let start = next.fetch_add(SPAN_SAMPLES, Ordering::Relaxed);
+            if start >= samples.end {
+                return;
+            }
+            match monitor.go_on().and_then(|()| span(start)) {
+                Ok(rows) => drop(spans.lock().unwrap_or_else(PoisonError::into_inner).insert(start, rows)),
+                Err(error) => {
+                    let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+                    // Of several, the first in the shard, so that it is the same each time as far as can be.
+                    if failed.as_ref().is_none_or(|(at, _)| start < *at) {
+                        *failed = Some((start, error));
+                    }
+                    next.store(samples.end, Ordering::Relaxed);
+                    return;
+                }
+            }
+        }
+    };
+    let spans_of_shard = samples.end.saturating_sub(samples.start).div_ceil(SPAN_SAMPLES) as usize;
+    std::thread::scope(|scope| {
+        for _ in 0..options.jobs.clamp(1, spans_of_shard.max(1)) {
+            scope.spawn(work);
+        }
+    });
+    if let Some((_, error)) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(error);
+    }
+    Ok(spans.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().flatten().collect())
+}
+
+/// Writes the file of a shard under another name, and gives it its own when it is durable.
+fn write(shard: &Shard<'_>, options: &Options, rows: &Rows) -> Result<()> {
+    let rows: Vec<(u128, Table<&[u8]>)> =
+        rows.iter().map(|(hash, table)| (*hash, table.as_ref().map(Vec::as_slice).map_err(NoTable::code))).collect();
+    let dataset = shard.dataset().manifest().id.0;
+    let summary = Summary { every: options.every.get().into(), shard_blake3: shard.entry().blake3.0, dataset };
+    let path = shard.crops_path();
+    let temporary = unfinished(&path);
+    let mut file = File::create(&temporary).map_err(|e| sys::io_error("cannot create", &temporary, e))?;
+    let bytes = tables::write(&summary, &rows);
+    file.write_all(&bytes).map_err(|e| sys::io_error("cannot write", &temporary, e))?;
+    sys::finish_durably(&file, &temporary, &path)
+}
+
+fn unfinished(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(UNFINISHED);
+    name.into()
+}
+
+/// Names of the files that a shard's tables may be in, from its index's: the finished one first.
+pub(crate) fn names(index: &str) -> [String; 2] {
+    let path = Path::new(index).with_extension(tables::EXTENSION);
+    [path.to_string_lossy().into_owned(), unfinished(&path).to_string_lossy().into_owned()]
+}
+
+/// Makes those of the named files of tables anew that are of shards of the dataset in `folder`; of each, whether that failed.
+///
+/// # Errors
+/// When the machine is not right.
+pub(crate) fn mend(
+    folder: &Path,
+    damaged: &[&str],
+    jobs: usize,
+    monitor: &dyn Monitor,
+) -> Result<Vec<(String, Option<Error>)>> {
+    if damaged.is_empty() {
+        return Ok(Vec::new());
+    }
+    let dataset = Dataset::open(folder)?;
+    // Of those that are right, so that all come to be alike.
+    let every = dataset.shards().find_map(|shard| shard.crops().ok()??.summary().every.try_into().ok());
+    let options = Options { every: every.and_then(NonZeroU16::new).unwrap_or(EVERY), jobs, force: true };
+    let mut done = Vec::new();
+    for shard in dataset.shards() {
+        let [name, _] = names(&shard.entry().index.file);
+        if !damaged.contains(&name.as_str()) {
+            continue;
+        }
+        let made = make_rows(&shard, &options, monitor).and_then(|rows| write(&shard, &options, &rows));
+        match made {
+            Ok(()) => done.push((name, None)),
+            Err(error) if error.kind() == ErrorKind::Data => done.push((name, Some(error))),
+            Err(error) => return Err(error),
+        }
+    }
+    sys::sync_folder(&folder.join(manifest::INDEX_FOLDER))?;
+    Ok(done)
+}
+
+/// What is wrong with the tables of a shard, if there are any and something is: they are not looked at row by row where `is_quick`.
+///
+/// # Errors
+/// When the machine is not right.
+pub(crate) fn check(shard: &Shard<'_>, is_quick: bool) -> Result<Option<Error>> {
+    let all = || {
+        let Some(_) = shard.crops()? else { return Ok(()) };
+        // What is wrong with the index is told of the index.
+        let rows = if is_quick || shard.index().is_err() { 0 } else { shard.len() };
+        (0..rows).filter(|row| shard.row(*row).is_ok()).try_for_each(|row| shard.crop_table(row).map(|_| ()))
+    };
+    match all() {
+        Ok(()) => Ok(None),
+        Err(error) if error.kind() == ErrorKind::Data => Ok(Some(error)),
+        Err(error) => Err(error),
+    }
+}

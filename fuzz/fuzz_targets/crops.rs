@@ -1,0 +1,46 @@
+//! Bytes as a JPEG and, by its own table and by a hostile one, a part of it: the pixels are those of the whole, or it is refused.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use shardpack_fuzz::within;
+use shardpack_imaging::{
+    Limits,
+    crops::{Decoder, Rect, Region, Wanted, Way, scan},
+};
+
+const LIMITS: Limits = Limits { pixels: 1 << 16, bytes: 1 << 20 };
+
+/// The bytes of the wanted pixels.
+fn part(region: &Region, pixels: &[u8]) -> Vec<u8> {
+    let rows = pixels.chunks_exact(region.row_pixels as usize * 3);
+    rows.flat_map(|row| row[region.left as usize * 3..][..region.width as usize * 3].to_vec()).collect()
+}
+
+fuzz_target!(|input: &[u8]| {
+    let Some((&[every, flip, x, y, width, height], jpeg)) = input.split_first_chunk() else { return };
+    // As for whole images, twice; and a table that is eight times as long as its JPEG.
+    within(64 << 20, 160, input, || {
+        let [x, y, width, height] = [x, y, width, height].map(u32::from);
+        let rect = Rect { x, y, width: width + 1, height: height + 1 };
+        let wanted = Wanted { rect, reduce_by: 1, padded: false };
+        let mut decoder = Decoder::new(LIMITS);
+        let mut pixels = Vec::new();
+        let Ok(mut table) = scan(jpeg, u16::from(every).try_into().unwrap_or(std::num::NonZeroU16::MAX)) else {
+            // Codes of one place as a table of another.
+            let _ = decoder.region(jpeg, Some(&input[..input.len().min(300)]), &wanted, &mut pixels);
+            return;
+        };
+        let by_table = decoder.region(jpeg, Some(&table), &wanted, &mut pixels);
+        let found = by_table.as_ref().ok().map(|region| (region.way, part(region, &pixels)));
+        let whole = decoder.region(jpeg, None, &wanted, &mut pixels);
+        if let (Some((way, found)), Ok(region)) = (found, whole) {
+            assert!(found == part(&region, &pixels), "other pixels by {way:?}");
+            assert!(way != Way::Stock, "no region decoder is in here");
+        }
+        let at = usize::from(flip) % table.len();
+        table[at] ^= 1 << (flip % 8);
+        if let Ok(region) = decoder.region(jpeg, Some(&table), &wanted, &mut pixels) {
+            part(&region, &pixels);
+        }
+    });
+});

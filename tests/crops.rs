@@ -1,0 +1,197 @@
+//! `shardpack crops`: files beside the indexes that change nothing of the dataset, are the same on any number of threads, and
+//! are checked and mended like all else.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod support;
+
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+use shardpack_packer::imaging::{
+    Limits,
+    crops::{Decoder, NoTable, Rect, Wanted, Way},
+};
+use shardpack_reader::Dataset;
+use support::{Bench, Ran, contents, photos, run};
+
+fn crops(dst: &Path, options: &[&str]) -> Ran {
+    let mut args = vec!["crops", dst.to_str().unwrap()];
+    args.extend(options);
+    run(&args)
+}
+
+fn verify(dst: &Path, options: &[&str]) -> Ran {
+    let mut args = vec!["verify", dst.to_str().unwrap()];
+    args.extend(options);
+    run(&args)
+}
+
+/// The files of tables, with what is in them.
+fn files(dst: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let all = contents(dst).into_keys();
+    let tables = all.filter(|path| path.extension().is_some_and(|extension| extension == "crops"));
+    tables.map(|path| (path.clone(), fs::read(dst.join(&path)).unwrap())).collect()
+}
+
+/// Photographs, in three shards.
+fn packed() -> Bench {
+    let bench = Bench::new();
+    let (photos, dst) = (photos(), bench.dst());
+    let [photos, dst] = [&photos, &dst].map(|path| path.to_str().unwrap());
+    run(&["pack", photos, dst, "--shards", "3"]).code(0);
+    bench
+}
+
+#[test]
+fn tables_come_beside_the_indexes_and_change_nothing_else() {
+    let bench = packed();
+    let dst = bench.dst();
+    let before = contents(&dst);
+    let json = crops(&dst, &["--json", "--jobs", "1"]).code(0).json();
+    let made = files(&dst);
+    assert_eq!(made.len(), 3);
+    assert_eq!((json["shards"].as_u64(), json["kept_shards"].as_u64()), (Some(3), Some(0)));
+    assert!(json["tables"].as_u64().unwrap() > 15, "{json}");
+    assert!(
+        json["without"]["progressive"].as_u64().unwrap() > 0 && json["without"]["not a JPEG"].as_u64().unwrap() > 0
+    );
+    let after: Vec<_> =
+        contents(&dst).into_iter().filter(|(path, _)| path.extension().is_none_or(|e| e != "crops")).collect();
+    assert_eq!(before.into_iter().collect::<Vec<_>>(), after);
+    verify(&dst, &[]).code(0);
+
+    // With other threads the same, and what is there is kept.
+    let inode = |file: &Path| fs::metadata(dst.join(file)).unwrap().ino();
+    let inodes: Vec<u64> = made.iter().map(|(file, _)| inode(file)).collect();
+    let json = crops(&dst, &["--json"]).code(0).json();
+    assert_eq!(json["kept_shards"], 3);
+    assert_eq!(made.iter().map(|(file, _)| inode(file)).collect::<Vec<_>>(), inodes);
+    for jobs in ["2", "7"] {
+        crops(&dst, &["--force", "--jobs", jobs]).code(0);
+        assert!(files(&dst) == made, "{jobs} threads");
+    }
+    // Other distances are other tables.
+    crops(&dst, &["--every", "4"]).code(0);
+    assert!(files(&dst) != made);
+    crops(&dst, &[]).code(0);
+    assert!(files(&dst) == made);
+
+    // What an interrupted run leaves is no stranger, and does not count.
+    let left = dst.join("index").join("shard-000001.crops.part");
+    fs::rename(dst.join(&made[1].0), &left).unwrap();
+    verify(&dst, &[]).code(0);
+    let json = crops(&dst, &["--json"]).code(0).json();
+    assert_eq!(json["kept_shards"], 2);
+    assert!(files(&dst) == made && !left.exists());
+}
+
+#[test]
+fn a_loader_gets_each_image_its_own_table() {
+    let bench = packed();
+    crops(&bench.dst(), &[]).code(0);
+    let dataset = Dataset::open(bench.dst()).unwrap();
+    let mut decoder = Decoder::new(Limits::default());
+    let (mut pixels, mut by_table) = (Vec::new(), 0);
+    for shard in dataset.shards() {
+        for row in 0..shard.len() {
+            let sample = dataset.sample(shard.samples().start + row).unwrap();
+            match shard.crop_table(row).unwrap().unwrap() {
+                Ok(table) => {
+                    let image = sample.image();
+                    let rect = Rect { x: image.width / 2, y: image.height / 2, width: 20, height: 20 };
+                    let wanted = Wanted { rect, reduce_by: 1, padded: false };
+                    let region = decoder.region(sample.bytes(), Some(table), &wanted, &mut pixels).unwrap();
+                    assert_eq!(region.way, Way::Table);
+                    by_table += 1;
+                }
+                Err(code) => assert!(NoTable::of_code(code).is_some_and(|why| !why.is_damage())),
+            }
+        }
+    }
+    assert!(by_table > 15);
+}
+
+#[test]
+fn wrong_tables_are_found_and_mended() {
+    let bench = packed();
+    let dst = bench.dst();
+    crops(&dst, &["--every", "4"]).code(0);
+    let made = files(&dst);
+    let (first, second) = (&made[0], &made[1]);
+    type Change = fn(&mut Vec<u8>, &[u8]);
+    let rows: [(&str, bool, Change); 6] = [
+        ("a flipped bit of a table", false, |bytes, _| {
+            let at = bytes.len() / 2;
+            bytes[at] ^= 4;
+        }),
+        ("a flipped bit of the header", true, |bytes, _| bytes[20] ^= 1),
+        ("cut", true, |bytes, _| bytes.truncate(bytes.len() - 1)),
+        ("empty", true, |bytes, _| bytes.clear()),
+        ("of another shard", true, |bytes, other| *bytes = other.to_vec()),
+        ("another kind of file", true, |bytes, _| *bytes = b"crops".repeat(50)),
+    ];
+    for (name, is_quick, change) in rows {
+        let mut bytes = first.1.clone();
+        change(&mut bytes, &second.1);
+        fs::write(dst.join(&first.0), bytes).unwrap();
+        let found = verify(&dst, &["--json"]).code(1).json();
+        let problems = found["problems"].as_array().unwrap();
+        assert_eq!(problems.len(), 1, "{name}: {found}");
+        assert_eq!(problems[0]["file"].as_str().unwrap(), first.0.to_str().unwrap(), "{name}");
+        verify(&dst, &["--quick"]).code(i32::from(is_quick));
+        // The source is asked for by --repair alone; its images are not read for this.
+        verify(&dst, &["--repair", photos().to_str().unwrap()]).code(0);
+        assert!(files(&dst) == made, "{name}");
+        fs::write(dst.join(&first.0), b"").unwrap();
+        crops(&dst, &["--every", "4"]).code(0);
+        assert!(files(&dst) == made, "{name}");
+    }
+}
+
+#[test]
+fn damaged_images_and_shards_are_named() {
+    let bench = Bench::new();
+    let photo = fs::read(photos().join("animals/cat.jpg")).unwrap();
+    bench.file("a/whole.jpg", &photo);
+    // An end is there, but codes before it are not.
+    bench.file("a/cut.jpg", &[&photo[..photo.len() / 2], &[0xFF, 0xD9]].concat());
+    bench.pack(&["--shards", "1"]).code(0);
+    let ran = crops(&bench.dst(), &[]).code(1);
+    ran.says("(a/cut.jpg): byte ").says("truncated");
+    let json = crops(&bench.dst(), &["--json"]).code(1).json();
+    assert_eq!((json["tables"].as_u64(), json["kept_shards"].as_u64()), (Some(1), Some(1)));
+    assert_eq!(json["damaged"][0]["path"], "a/cut.jpg");
+    verify(&bench.dst(), &[]).code(0);
+
+    // Of a shard that is not as it was sealed, there are none.
+    let bench = packed();
+    let shard = bench.dst().join("shard-000001.tar");
+    let mut bytes = fs::read(&shard).unwrap();
+    bytes[3000] ^= 1;
+    fs::write(&shard, bytes).unwrap();
+    let json = crops(&bench.dst(), &["--json"]).code(1).json();
+    assert_eq!((json["shards"].as_u64(), files(&bench.dst()).len()), (Some(2), 2));
+    assert_eq!(json["failed"][0]["shard"], "shard-000001.tar");
+}
+
+#[test]
+fn a_dataset_with_tables_is_replaced_and_converted_like_any() {
+    let bench = packed();
+    let dst = bench.dst();
+    crops(&dst, &[]).code(0);
+    let (photos, other) = (photos(), bench.at("other"));
+    let [photos, dst_text, other] = [&photos, &dst, &other].map(|path| path.to_str().unwrap());
+    run(&["convert", dst_text, other, "--format", "mds"]).code(0);
+    run(&["inspect", dst_text]).code(0);
+    assert!(files(Path::new(other)).is_empty());
+    crops(Path::new(other), &[]).code(0);
+    verify(Path::new(other), &[]).code(0);
+    run(&["pack", photos, dst_text, "--shards", "2", "--force"]).code(0);
+    assert!(files(&dst).is_empty());
+    crops(&dst, &[]).code(0);
+    verify(&dst, &[]).code(0);
+}
