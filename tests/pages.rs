@@ -65,7 +65,11 @@ const BLOCKS: &[(&str, &str, How)] = &[
     ("docs/recipes.md", "use shardpack_reader::Dataset;", Not("compiled as a test of the crate shardpack-reader")),
     ("docs/sources.md", "{\"image\"", Not("a document that is shown: tests/lists.rs has the same")),
     ("docs/training.md", "use shardpack_loader::{", Not("compiled as a test of the crate shardpack-loader")),
-    ("docs/training.md", "$ shardpack bench packed", Test("tests/bench.rs", "rates_waits_and_order_are_told_for_photographs")),
+    (
+        "docs/training.md",
+        "$ shardpack bench packed",
+        Test("tests/bench.rs", "rates_waits_and_order_are_told_for_photographs"),
+    ),
     (
         "docs/transforms.md",
         "MASK = ",
