@@ -173,7 +173,7 @@ impl Batches {
                 self.begin_receipt();
                 self.has_ended = true;
                 let plan = &self.shared.making.plan;
-                self.state = State::new(&plan.dataset, &plan.order, self.state.epoch + 1, 0);
+                self.state = State::new(plan, self.state.epoch + 1, 0);
                 Ok(None)
             }
             Finished::Batch(mut made) => {
@@ -394,7 +394,7 @@ impl Shared {
         let names = making.columns.iter().map(|(_, name)| name.clone());
         let columns = names.zip(values).map(|(name, values)| Column { name, values: Values::of(values) }).collect();
         let plan = &making.plan;
-        let state = State::new(&plan.dataset, &plan.order, epoch, share.position_after(number + 1));
+        let state = State::new(plan, epoch, share.position_after(number + 1));
         let ring = Arc::clone(&self.ring);
         let batch =
             Batch { epoch, number, samples, labels, slots: Some(slots), encoded, columns, state, ring, is_kept: false };
@@ -441,9 +441,10 @@ impl Making {
     fn neighbour(&self, worker: &mut Worker, fetched: &Fetched, slot: &mut [u8]) -> Result<Option<Kept>> {
         let dataset = &self.plan.dataset;
         let Ok(row) = dataset.row(fetched.number()) else { return Ok(None) };
-        let (label, samples) = (row.label, dataset.len());
+        let (label, selection) = (row.label, &self.plan.selection);
+        let (here, samples) = (selection.before(fetched.number()), selection.len());
         for distance in 1..samples.min(MOST_NEIGHBOURS) {
-            let number = (fetched.number() + distance) % samples;
+            let number = selection.number((here + distance) % samples);
             if !dataset.row(number).is_ok_and(|row| row.label == label) {
                 continue;
             }

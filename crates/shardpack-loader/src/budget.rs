@@ -40,36 +40,44 @@ impl Budget {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A window for `bytes`, when all tickets before have theirs and there is room; `None` after [`Budget::stop`]. Its
-    /// capacity is what [`Budget::give_back`] is to be told.
-    pub fn take(&self, ticket: u64, bytes: u64) -> Option<Window> {
-        let needed =
-            usize::try_from(bytes).unwrap_or(usize::MAX).saturating_add(GRAIN_BYTES - 1) / GRAIN_BYTES * GRAIN_BYTES;
+    /// Windows for pieces of so many bytes, when all tickets before have theirs and there is room; `None` after
+    /// [`Budget::stop`]. Their capacities are what [`Budget::give_back`] is to be told.
+    pub fn take(&self, ticket: u64, pieces: &[u64]) -> Option<Vec<Window>> {
+        let grains = |bytes: &u64| {
+            let bytes = usize::try_from(*bytes).unwrap_or(usize::MAX);
+            bytes.saturating_add(GRAIN_BYTES - 1) / GRAIN_BYTES * GRAIN_BYTES
+        };
+        let mut needed: Vec<usize> = pieces.iter().map(grains).collect();
+        let mut windows: Vec<Window> = Vec::with_capacity(needed.len());
         let mut state = self.state();
         loop {
             if state.is_stopped {
                 return None;
             }
             if state.next == ticket {
-                // The smallest that fits; else those that are free make room for a new one.
-                let fits = state.free.iter().enumerate().filter(|(_, window)| window.capacity() >= needed);
-                let found = fits.min_by_key(|(_, window)| window.capacity()).map(|(at, _)| at);
-                if let Some(at) = found {
+                // Of those that are free the smallest that fits; what none fits is left to be made.
+                while let Some(bytes) = needed.get(windows.len()) {
+                    let fits = state.free.iter().enumerate().filter(|(_, window)| window.capacity() >= *bytes);
+                    let Some((at, _)) = fits.min_by_key(|(_, window)| window.capacity()) else { break };
                     let window = state.free.swap_remove(at);
-                    self.granted(&mut state);
-                    return Some(window);
+                    windows.push(window);
                 }
-                while state.bytes.saturating_add(needed) > self.limit_bytes {
+                let made = windows.len();
+                let more = needed[made..].iter().fold(0_usize, |sum, bytes| sum.saturating_add(*bytes));
+                while state.bytes.saturating_add(more) > self.limit_bytes {
                     let Some(window) = state.free.pop() else { break };
                     state.bytes -= window.capacity();
                 }
-                let has_room = state.bytes.saturating_add(needed) <= self.limit_bytes;
-                if has_room || ticket < state.wanted || state.bytes == 0 {
-                    let window = Window::with_capacity(needed);
-                    state.bytes += window.capacity();
+                let has_room = state.bytes.saturating_add(more) <= self.limit_bytes;
+                if more == 0 || has_room || ticket < state.wanted || state.bytes == 0 {
+                    for bytes in needed.drain(made..) {
+                        let window = Window::with_capacity(bytes);
+                        state.bytes += window.capacity();
+                        windows.push(window);
+                    }
                     state.peak_bytes = state.peak_bytes.max(state.bytes);
                     self.granted(&mut state);
-                    return Some(window);
+                    return Some(windows);
                 }
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -136,18 +144,19 @@ mod tests {
     #[test]
     fn windows_are_used_again_and_stay_within_the_limit() {
         let budget = Budget::new(4 * GRAIN_BYTES);
-        let first = budget.take(0, 3 * GRAIN_BYTES as u64).unwrap();
-        let second = budget.take(1, 1).unwrap();
+        let one = |ticket, bytes: usize| budget.take(ticket, &[bytes as u64]).unwrap().pop().unwrap();
+        let first = one(0, 3 * GRAIN_BYTES);
+        let second = one(1, 1);
         let (a, b) = (first.capacity(), second.capacity());
         assert!(a >= 3 * GRAIN_BYTES && b >= GRAIN_BYTES);
         budget.give_back(first, a);
         budget.give_back(second, b);
         // The small one is taken, and both make room for one that is larger.
-        let third = budget.take(2, GRAIN_BYTES as u64).unwrap();
+        let third = one(2, GRAIN_BYTES);
         assert_eq!(third.capacity(), b);
         let c = third.capacity();
         budget.give_back(third, c);
-        assert!(budget.take(3, 4 * GRAIN_BYTES as u64).is_some());
+        assert!(budget.take(3, &[3 * GRAIN_BYTES as u64, 1]).is_some_and(|windows| windows.len() == 2));
         assert_eq!(budget.peak_bytes(), 4 * GRAIN_BYTES as u64);
     }
 
@@ -156,12 +165,12 @@ mod tests {
         let budget = Arc::new(Budget::new(GRAIN_BYTES));
         let taker = |ticket| {
             let budget = Arc::clone(&budget);
-            thread::spawn(move || budget.take(ticket, GRAIN_BYTES as u64).is_some())
+            thread::spawn(move || budget.take(ticket, &[GRAIN_BYTES as u64]).is_some())
         };
         let second = taker(1);
         thread::sleep(Duration::from_millis(20));
         assert!(!second.is_finished(), "before its turn");
-        let first = budget.take(0, 1).unwrap();
+        let first = budget.take(0, &[1]).unwrap().pop().unwrap();
         thread::sleep(Duration::from_millis(20));
         assert!(!second.is_finished(), "without room");
         budget.want(1);

@@ -6,17 +6,18 @@
 
 use std::{
     collections::VecDeque,
+    ops::Range,
     sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, atomic::Ordering::Relaxed},
     thread::JoinHandle,
     time::Instant,
 };
 
 use shardpack_format::{Error, ErrorKind, Result};
-use shardpack_reader::{Dataset, Sample, Scratch, Window};
+use shardpack_reader::{Dataset, Sample, Scratch, Shard, Window};
 
 use crate::{
     budget::Budget,
-    order::{RankLanes, Read, Reads, Segment},
+    order::{RankLanes, Read, Reads, Segment, Selection},
     plan::Plan,
     stats::Counters,
 };
@@ -76,9 +77,12 @@ struct Run {
     segment: Segment,
     /// How many samples of the rank are in it.
     samples: u64,
-    /// `None` where it could not be read as a whole.
-    window: OnceLock<Option<Window>>,
-    granted_bytes: OnceLock<usize>,
+    /// How many steps of its lane the rank makes at a time.
+    stride: u64,
+    /// The first step of the rank in it.
+    first: u64,
+    /// The pieces that its samples are in, as they lie in the shard; `None` where they could not be read.
+    pieces: OnceLock<Option<Vec<Piece>>>,
     budget: Arc<Budget>,
 }
 
@@ -88,11 +92,31 @@ impl std::fmt::Debug for Budget {
     }
 }
 
+/// Consecutive bytes of a shard, in memory.
+#[derive(Debug)]
+struct Piece {
+    /// Where they end in the shard.
+    end: u64,
+    window: Window,
+    /// Capacity of the window when it was granted.
+    granted_bytes: usize,
+}
+
 impl Drop for Run {
     fn drop(&mut self) {
-        if let (Some(Some(window)), Some(granted_bytes)) = (self.window.take(), self.granted_bytes.get()) {
-            self.budget.give_back(window, *granted_bytes);
+        for piece in self.pieces.take().flatten().into_iter().flatten() {
+            self.budget.give_back(piece.window, piece.granted_bytes);
         }
+    }
+}
+
+/// As many bytes that nobody needs are read with what is before and behind them.
+const MOST_GAP_BYTES: u64 = 64 * 1024;
+
+impl Run {
+    /// The samples of it that the rank needs, by their numbers among the selected ones.
+    fn needed(&self) -> impl Iterator<Item = u64> {
+        (0..self.samples).map(|at| self.segment.sample(self.first + at * self.stride - self.segment.start))
     }
 }
 
@@ -129,9 +153,16 @@ impl Fetched {
     pub fn sample(&self) -> Result<Sample<'_>> {
         let shard = self.dataset.shard_of(self.number)?;
         let row = self.number - shard.samples().start;
-        let window = self.run.window.get().and_then(Option::as_ref);
-        let window = window.filter(|_| self.run.segment.shard == shard.number());
-        let held = window.map(|window| shard.sample_in(window, row)).transpose()?.flatten();
+        let pieces = self.run.pieces.get().and_then(Option::as_ref);
+        let pieces = pieces.filter(|_| self.run.segment.shard == shard.number());
+        let held = match pieces {
+            None => None,
+            Some(pieces) => {
+                let offset = shard.row(row)?.offset;
+                let piece = pieces.get(pieces.partition_point(|piece| piece.end <= offset));
+                piece.map(|piece| shard.sample_in(&piece.window, row)).transpose()?.flatten()
+            }
+        };
         let sample = match held {
             Some(sample) => sample,
             // Only what cannot be read is lost, not what is beside it.
@@ -205,7 +236,7 @@ impl Feed {
                 return Err(Error::new(ErrorKind::System, format!("a thread that reads has failed: {failure}")));
             }
             let front = state.epochs.front().and_then(|epoch| epoch.runs[lane].front());
-            if let Some(run) = front.filter(|run| run.window.get().is_some()) {
+            if let Some(run) = front.filter(|run| run.pieces.get().is_some()) {
                 break Arc::clone(run);
             }
             let ticket = front.map_or(state.tickets, |run| run.ticket);
@@ -217,7 +248,7 @@ impl Feed {
             shared.counters.disk_wait_ns.fetch_add(since.elapsed().as_nanos() as u64, Relaxed);
         }
         let step = lanes.step_of(self.number);
-        let sample = run.segment.sample(step - run.segment.start);
+        let sample = shared.plan.selection.number(run.segment.sample(step - run.segment.start));
         self.number += 1;
         self.taken[lane] += 1;
         if self.taken[lane] == run.samples {
@@ -337,13 +368,16 @@ impl Shared {
                 return Ok(None);
             }
             let Some(reads) = &mut state.reads else { return Ok(None) };
-            if let Some(Read { lane, segment, samples, .. }) = reads.next() {
+            if let Some(Read { lane, segment, samples, first }) = reads.next() {
+                let lanes = state.epochs.back().map(|epoch| &epoch.lanes);
+                let (first, stride) = lanes.map_or((0, 1), |lanes| (lanes.step_of(first), lanes.readers()));
                 let run = Arc::new(Run {
                     ticket: state.tickets,
                     segment,
                     samples,
-                    window: OnceLock::new(),
-                    granted_bytes: OnceLock::new(),
+                    first,
+                    stride,
+                    pieces: OnceLock::new(),
                     budget: Arc::clone(&self.budget),
                 });
                 state.tickets += 1;
@@ -368,40 +402,58 @@ fn read_all(shared: &Shared) -> Result<()> {
     while let Some(run) = shared.next_run()? {
         // An index that cannot be read, or a range that cannot, is told by each of the samples that it is of.
         let shard = shared.plan.dataset.shard(run.segment.shard)?;
-        let first = shard.samples().start;
-        let rows = run.segment.samples.start - first..run.segment.samples.end - first;
-        let span = shard.span(rows).unwrap_or_default();
-        let window = match &span {
-            None => {
-                shared.budget.pass(run.ticket);
-                None
-            }
-            Some(span) => {
-                let Some(mut window) = shared.budget.take(run.ticket, span.end - span.start) else { return Ok(()) };
+        let spans = spans(shard, &run, &shared.plan.selection);
+        let pieces = if spans.is_empty() {
+            shared.budget.pass(run.ticket);
+            None
+        } else {
+            let lengths: Vec<u64> = spans.iter().map(|span| span.end - span.start).collect();
+            let Some(windows) = shared.budget.take(run.ticket, &lengths) else { return Ok(()) };
+            let reading = Instant::now();
+            let mut is_whole = true;
+            let mut pieces = Vec::with_capacity(spans.len());
+            for (span, mut window) in spans.into_iter().zip(windows) {
                 let granted_bytes = window.capacity();
-                let reading = Instant::now();
-                let filled = shard.fill(&mut window, &mut scratch, span.clone());
-                shared.counters.read_ns.fetch_add(reading.elapsed().as_nanos() as u64, Relaxed);
-                shared.counters.reads.fetch_add(1, Relaxed);
-                match filled {
-                    Ok(()) => {
-                        shared.counters.read_bytes.fetch_add(span.end - span.start, Relaxed);
-                        // Set once, here.
-                        let _ = run.granted_bytes.set(granted_bytes);
-                        Some(window)
-                    }
-                    Err(_) => {
-                        shared.budget.give_back(window, granted_bytes);
-                        None
-                    }
-                }
+                let end = span.end;
+                is_whole &= shard.fill(&mut window, &mut scratch, span).is_ok();
+                pieces.push(Piece { end, window, granted_bytes });
             }
+            shared.counters.read_ns.fetch_add(reading.elapsed().as_nanos() as u64, Relaxed);
+            shared.counters.reads.fetch_add(pieces.len() as u64, Relaxed);
+            if is_whole {
+                shared.counters.read_bytes.fetch_add(lengths.iter().sum(), Relaxed);
+            }
+            // Of one that could not be read, the window is empty, and each sample is read by itself.
+            Some(pieces)
         };
-        let _ = run.window.set(window);
+        let _ = run.pieces.set(pieces);
         // Under the lock, so that a consumer that is about to wait does not miss it.
         let state = shared.state();
         shared.ready.notify_all();
         drop(state);
     }
     Ok(())
+}
+
+/// The ranges of bytes that have the samples that are needed of a run, ascending; those that are near each other are one.
+/// Rows that are not right are left out.
+fn spans(shard: Shard<'_>, run: &Run, selection: &Selection) -> Vec<Range<u64>> {
+    let first = shard.samples().start;
+    if run.stride == 1 && matches!(selection, Selection::All(_)) {
+        let rows = run.segment.samples.start - first..run.segment.samples.end - first;
+        return shard.span(rows).unwrap_or_default().into_iter().collect();
+    }
+    let mut rows: Vec<u64> = run.needed().map(|selected| selection.number(selected) - first).collect();
+    rows.sort_unstable();
+    let mut spans: Vec<Range<u64>> = Vec::new();
+    for span in rows.into_iter().filter_map(|row| shard.span(row..row + 1).ok().flatten()) {
+        match spans.last_mut() {
+            Some(last) if span.start >= last.start && span.start <= last.end.saturating_add(MOST_GAP_BYTES) => {
+                last.end = last.end.max(span.end);
+            }
+            _ => spans.push(span),
+        }
+    }
+    spans.sort_unstable_by_key(|span| span.start);
+    spans
 }

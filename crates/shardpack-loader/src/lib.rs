@@ -55,6 +55,7 @@ mod samples;
 mod slots;
 mod state;
 mod stats;
+mod subset;
 
 pub use batch::{Batch, Column, Encoded, NO_LABEL, Values};
 pub use batches::Batches;
@@ -65,6 +66,7 @@ pub use samples::Samples;
 pub use slots::Memory;
 pub use state::State;
 pub use stats::Stats;
+pub use subset::Subset;
 
 pub use shardpack_format::{Error, ErrorKind, Location, Result, component::Form};
 pub use shardpack_imaging::{Limits, training};

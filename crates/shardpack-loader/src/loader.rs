@@ -13,10 +13,10 @@ use shardpack_imaging::{
 use shardpack_reader::{Dataset, Sample};
 
 use crate::{
-    Batches, Memory, Samples, State,
+    Batches, Memory, Samples, State, Subset,
     batches::Making,
     feed::Feed,
-    order::{self, Epoch, Identities, Last, Shuffle, Sum},
+    order::{self, Epoch, Identities, Last, Selection, Shuffle, Sum},
     plan::{self, Plan},
     ring::Ring,
     stats::Counters,
@@ -108,6 +108,8 @@ pub struct Options {
     pub lanes: Option<u64>,
     /// What becomes of the end of an epoch.
     pub last: Last,
+    /// Which samples of the dataset.
+    pub subset: Subset,
     /// What is made of payloads.
     pub output: Output,
     /// The components that go along, by their names in the manifest.
@@ -140,6 +142,7 @@ impl Default for Options {
             shuffle: Shuffle::Lanes,
             lanes: None,
             last: Last::Short,
+            subset: Subset::All,
             output: Output::Encoded,
             components: Vec::new(),
             on_bad: OnBad::Error,
@@ -199,9 +202,20 @@ impl Loader {
             Ok((number, wanted.clone()))
         });
         let columns = columns.collect::<Result<_>>()?;
+        let selection = options.subset.select(&dataset)?;
+        let identities = Identities::new(&dataset.manifest().id.0);
+        let subset = match selection {
+            Selection::All(_) => None,
+            Selection::Some(_) => {
+                let sum: Sum = (0..selection.len()).map(|selected| identities.of(selection.number(selected))).collect();
+                Some(format!("{:032x}", sum.identities))
+            }
+        };
         let plan = Plan {
-            layout: plan::layout(&dataset)?,
-            identities: Identities::new(&dataset.manifest().id.0),
+            layout: plan::layout(&dataset, &selection)?,
+            selection,
+            subset,
+            identities,
             dataset: Arc::new(dataset),
             order,
             rank: options.rank,
@@ -234,12 +248,17 @@ impl Loader {
         &self.plan.order
     }
 
-    /// The order of epoch `epoch`.
+    /// The order of epoch `epoch`. Of a subset it has the numbers among its samples: see [`Loader::selection`].
     ///
     /// # Errors
     /// None that [`Loader::new`] did not find.
     pub fn epoch(&self, epoch: u64) -> Result<Epoch> {
         Epoch::new(&self.plan.layout, &self.plan.order, epoch)
+    }
+
+    /// The samples that the order is of.
+    pub fn selection(&self) -> &Selection {
+        &self.plan.selection
     }
 
     /// Batches of this rank in a whole epoch: the same number for all ranks.
@@ -260,7 +279,7 @@ impl Loader {
 
     /// The state of a run that has not begun.
     pub fn beginning(&self) -> State {
-        State::new(&self.plan.dataset, &self.plan.order, 0, 0)
+        State::new(&self.plan, 0, 0)
     }
 
     /// What the receipts of all ranks add up to after epoch `epoch`. Takes a few nanoseconds a sample.
@@ -268,18 +287,18 @@ impl Loader {
     /// # Errors
     /// None that [`Loader::new`] did not find.
     pub fn expected(&self, epoch: u64) -> Result<Sum> {
-        let identities = &self.plan.identities;
+        let Plan { identities, selection, .. } = &self.plan;
         if self.plan.last != Last::Drop {
-            return Ok((0..self.plan.layout.samples()).map(|sample| identities.of(sample)).collect());
+            return Ok((0..selection.len()).map(|selected| identities.of(selection.number(selected))).collect());
         }
         let order = self.epoch(epoch)?;
         let end = self.plan.lanes(epoch, 0)?.share().position_after(self.batches_of_epoch()?);
-        Ok((0..end).map(|position| identities.of(order.sample_at(position))).collect())
+        Ok((0..end).map(|position| identities.of(selection.number(order.sample_at(position)))).collect())
     }
 
     fn feed(&self, from: &State, counters: &Arc<Counters>) -> Result<Feed> {
-        if from.order(&self.plan.dataset)? != self.plan.order {
-            return Err(Error::usage("the state is of a run in another order")
+        if !from.is_of(&self.plan)? {
+            return Err(Error::usage("the state is of a run in another order, or of other samples")
                 .help("Loader::resume makes a loader that goes on in the order of a state"));
         }
         let memory_bytes = usize::try_from(self.options.memory_bytes).unwrap_or(usize::MAX);

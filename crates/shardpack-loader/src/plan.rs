@@ -5,7 +5,7 @@ use std::sync::Arc;
 use shardpack_format::{Error, Result};
 use shardpack_reader::Dataset;
 
-use crate::order::{Epoch, Identities, Last, Layout, Options, RankLanes, Share, Shuffle};
+use crate::order::{Epoch, Identities, Last, Layout, Options, RankLanes, Selection, Share, Shuffle};
 
 /// Longest run in bytes: beyond it, one read is as fast as two.
 const MOST_RUN_BYTES: u64 = 8 << 20;
@@ -14,6 +14,10 @@ const MOST_RUN_BYTES: u64 = 8 << 20;
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub dataset: Arc<Dataset>,
+    /// The samples that the order is of, whose numbers among them are those of the layout.
+    pub selection: Selection,
+    /// The sum of their identities, where they are not all.
+    pub subset: Option<String>,
     pub layout: Layout,
     pub order: Options,
     pub identities: Identities,
@@ -34,10 +38,10 @@ impl Plan {
     }
 }
 
-/// The layout of a dataset.
-pub(crate) fn layout(dataset: &Dataset) -> Result<Layout> {
-    let manifest = dataset.manifest();
-    Layout::new(manifest.shards.iter().map(|shard| shard.samples), manifest.block_samples.max(1))
+/// The layout of the selected samples of a dataset.
+pub(crate) fn layout(dataset: &Dataset, selection: &Selection) -> Result<Layout> {
+    let shards = dataset.shards().map(|shard| selection.within(shard.samples()));
+    Layout::new(shards, dataset.manifest().block_samples.max(1))
 }
 
 /// The blocks of a run, so that two runs of each of a rank's lanes take `memory_bytes`.

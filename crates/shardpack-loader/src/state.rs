@@ -4,7 +4,10 @@ use serde::{Deserialize, Serialize};
 use shardpack_format::{Error, Result, manifest::Blake3};
 use shardpack_reader::Dataset;
 
-use crate::order::{Options, Shuffle};
+use crate::{
+    order::{Options, Shuffle},
+    plan::Plan,
+};
 
 /// Names the fields that follow; grows where their meaning changes.
 const VERSION: u32 = 1;
@@ -20,6 +23,9 @@ pub struct State {
     seed: u64,
     lanes: u64,
     run_blocks: u64,
+    /// The sum of the identities of the samples, where they are not all of the dataset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    subset: Option<String>,
     /// The epoch under way, from 0.
     pub epoch: u64,
     /// How many positions of it all ranks have taken.
@@ -27,10 +33,12 @@ pub struct State {
 }
 
 impl State {
-    pub(crate) fn new(dataset: &Dataset, order: &Options, epoch: u64, position: u64) -> Self {
+    pub(crate) fn new(plan: &Plan, epoch: u64, position: u64) -> Self {
+        let order = &plan.order;
         Self {
             version: VERSION,
-            dataset: dataset.manifest().id,
+            dataset: plan.dataset.manifest().id,
+            subset: plan.subset.clone(),
             shuffle: order.shuffle.name().to_owned(),
             seed: order.seed,
             lanes: order.lanes,
@@ -57,10 +65,16 @@ impl State {
         }
         let shuffle = Shuffle::parse(&self.shuffle)
             .ok_or_else(|| Error::data(format!("a state with the shuffle {:?}, which is not known", self.shuffle)))?;
-        if self.position > dataset.len() {
-            return Err(Error::data(format!("a state at position {} of {} samples", self.position, dataset.len())));
-        }
         Ok(Options { shuffle, seed: self.seed, lanes: self.lanes, run_blocks: self.run_blocks })
+    }
+
+    /// Whether it is of a run with this plan.
+    pub(crate) fn is_of(&self, plan: &Plan) -> Result<bool> {
+        if self.position > plan.layout.samples() {
+            let samples = plan.layout.samples();
+            return Err(Error::data(format!("a state at position {} of {samples} samples", self.position)));
+        }
+        Ok(self.order(&plan.dataset)? == plan.order && self.subset == plan.subset)
     }
 
     /// As one line of JSON.

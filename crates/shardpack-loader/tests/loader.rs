@@ -16,7 +16,7 @@ use std::{
 
 use shardpack_loader::{
     Batch, Dataset, Error, Loader, Memory, NO_LABEL, OnBad, Options, Output, Own, Receipt, Result, Sample, State,
-    Store,
+    Store, Subset,
     order::{Last, Shuffle},
     training::{self, Cut, Dtype, Size, Transform},
 };
@@ -195,6 +195,91 @@ fn resuming_gives_the_same_batches_as_an_undisturbed_run() {
         }
     }
     let _ = payloads;
+}
+
+#[test]
+fn subsets_have_their_samples_and_no_others_and_little_is_read_for_them() {
+    for zstd in [None, Some(1)] {
+        let folder = tempfile::tempdir().unwrap();
+        let payloads = packed(folder.path(), 900, zstd);
+        let part = |share| Subset::Part { share, seed: 5 };
+        let mut parts = Vec::new();
+        for (subset, expected) in [
+            (Subset::Range(100..351), Some((100..351).collect::<Vec<u64>>())),
+            (Subset::Classes(vec![1]), Some((1..900).step_by(2).collect())),
+            (Subset::Samples(vec![899, 3, 4, 500]), Some(vec![3, 4, 500, 899])),
+            (part(0.0..0.25), None),
+            (part(0.25..1.0), None),
+        ] {
+            for shuffle in Shuffle::ALL {
+                let options = |rank| Options {
+                    batch: 8,
+                    rank,
+                    world: 2,
+                    shuffle,
+                    subset: subset.clone(),
+                    epochs: 1,
+                    memory_bytes: 1 << 20,
+                    ..Options::default()
+                };
+                let mut seen = Vec::new();
+                let mut all: Option<Receipt> = None;
+                for rank in 0..2 {
+                    let one = loader(folder.path(), options(rank));
+                    let (batches, receipt) = epoch_of(&one, &one.beginning(), &payloads);
+                    seen.extend(batches.concat());
+                    match &mut all {
+                        None => all = Some(receipt),
+                        Some(all) => all.join(&receipt).unwrap(),
+                    }
+                    assert!(
+                        Loader::resume(Dataset::open(folder.path()).unwrap(), options(rank), &one.beginning()).is_ok()
+                    );
+                    // The same run, but of all samples, is another one.
+                    let whole = Options { subset: Subset::All, ..options(rank) };
+                    let whole = Loader::resume(Dataset::open(folder.path()).unwrap(), whole, &one.beginning()).unwrap();
+                    assert!(whole.batches(&one.beginning()).is_err());
+                }
+                let one = loader(folder.path(), options(0));
+                assert!(all.unwrap().is_of(&one.expected(0).unwrap()), "{subset:?}");
+                seen.sort_unstable();
+                match &expected {
+                    Some(expected) => assert_eq!(seen, *expected, "{subset:?}, {shuffle:?}"),
+                    None if shuffle == Shuffle::Lanes => parts.push(seen),
+                    None => assert!(parts.contains(&seen)),
+                }
+            }
+        }
+        assert_eq!(parts[0].len(), 225);
+        let mut both = parts.concat();
+        both.sort_unstable();
+        assert_eq!(both, (0..900).collect::<Vec<_>>());
+        let open = || Dataset::open(folder.path()).unwrap();
+        for subset in [
+            Subset::Range(0..901),
+            Subset::Range(5..5),
+            Subset::Classes(vec![2]),
+            Subset::Classes(vec![]),
+            Subset::Samples(vec![1, 1]),
+            Subset::Samples(vec![900]),
+            part(0.5..1.5),
+            part(0.5..0.5),
+        ] {
+            assert!(
+                Loader::new(open(), Options { subset: subset.clone(), ..Options::default() }).is_err(),
+                "{subset:?}"
+            );
+        }
+    }
+    // Of samples that are far from each other, nothing between is read.
+    let folder = tempfile::tempdir().unwrap();
+    let large: Vec<_> = (0..40).map(|number| vec![number; 150_000]).collect();
+    Packing::default().pack(folder.path(), &large);
+    let subset = Subset::Samples(vec![3, 20, 39]);
+    let one = loader(folder.path(), Options { subset, batch: 3, epochs: 1, ..Options::default() });
+    let mut batches = one.batches(&one.beginning()).unwrap();
+    assert_eq!(batches.next().unwrap().unwrap().len(), 3);
+    assert!(batches.stats().read_bytes < 3 * 160_000, "{:?}", batches.stats());
 }
 
 #[test]

@@ -21,6 +21,7 @@ mod identity;
 mod layout;
 mod options;
 mod reads;
+mod selection;
 mod share;
 
 pub use epoch::{Epoch, Segment, Segments};
@@ -28,6 +29,7 @@ pub use identity::{Identities, Sum};
 pub use layout::Layout;
 pub use options::{Options, Shuffle};
 pub use reads::{RankLanes, Read, Reads};
+pub use selection::{Picked, Selection};
 pub use share::{Last, Share};
 
 /// SplitMix64's increment: 2^64 divided by the golden ratio.

@@ -1,0 +1,143 @@
+//! Some of the samples of a dataset: which they are, and the number that each has among them.
+//!
+//! Holds at all times: an order counts the selected samples from 0, in the order of their numbers in the dataset; one bit a
+//! sample of the dataset and one number for 512 of them are kept, and nothing where all are selected.
+
+use std::{ops::Range, sync::Arc};
+
+use shardpack_format::{Error, Result};
+
+/// Bits of a group, before each of which the selected ones are counted.
+const GROUP_BITS: u64 = 512;
+const GROUP_WORDS: usize = (GROUP_BITS / 64) as usize;
+
+/// Which samples of a dataset an order is of. Clones share their memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// All of so many.
+    All(u64),
+    /// Some.
+    Some(Picked),
+}
+
+/// Samples that were picked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Picked {
+    words: Arc<[u64]>,
+    /// Selected samples before each group, and of all.
+    before: Arc<[u64]>,
+}
+
+impl Selection {
+    /// These samples of a dataset of `samples`, in any order.
+    ///
+    /// # Errors
+    /// When one is not in the dataset, or comes twice.
+    pub fn of(samples: u64, numbers: impl IntoIterator<Item = u64>) -> Result<Self> {
+        let words = usize::try_from(samples.div_ceil(64)).map_err(|_| Error::usage(format!("{samples} samples")))?;
+        let mut words = vec![0_u64; words];
+        for number in numbers {
+            if number >= samples {
+                return Err(Error::usage(format!("sample {number} of a dataset of {samples}")));
+            }
+            let (word, bit) = (&mut words[(number / 64) as usize], 1 << (number % 64));
+            if *word & bit != 0 {
+                return Err(Error::usage(format!("sample {number} is selected twice")));
+            }
+            *word |= bit;
+        }
+        let mut all = 0;
+        let mut before = Vec::with_capacity(words.len() / GROUP_WORDS + 2);
+        for group in words.chunks(GROUP_WORDS) {
+            before.push(all);
+            all += group.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
+        }
+        before.push(all);
+        Ok(if all == samples {
+            Self::All(samples)
+        } else {
+            Self::Some(Picked { words: words.into(), before: before.into() })
+        })
+    }
+
+    /// Number of samples that are selected.
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::All(samples) => *samples,
+            Self::Some(Picked { before, .. }) => before.last().copied().unwrap_or(0),
+        }
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The number in the dataset of selected sample `selected`, which is less than [`Selection::len`].
+    pub fn number(&self, selected: u64) -> u64 {
+        let Self::Some(Picked { words, before }) = self else { return selected };
+        let group = before.partition_point(|before| *before <= selected).saturating_sub(1);
+        let mut left = selected - before[group];
+        for (at, word) in words.iter().enumerate().skip(group * GROUP_WORDS) {
+            let ones = u64::from(word.count_ones());
+            if left < ones {
+                // The lowest ones go until the wanted one is the lowest.
+                let word = (0..left).fold(*word, |word, _| word & (word - 1));
+                return at as u64 * 64 + u64::from(word.trailing_zeros());
+            }
+            left -= ones;
+        }
+        debug_assert!(false, "{selected} of {}", self.len());
+        0
+    }
+
+    /// How many of the samples before `number` are selected; `number` may be one behind the last.
+    pub fn before(&self, number: u64) -> u64 {
+        let Self::Some(Picked { words, before }) = self else { return number };
+        let group = (number / GROUP_BITS) as usize;
+        let (word, bit) = ((number / 64) as usize, number % 64);
+        let whole = words[(group * GROUP_WORDS).min(words.len())..word.min(words.len())].iter();
+        let rest = words.get(word).map_or(0, |word| (word & ((1 << bit) - 1)).count_ones());
+        before[group.min(before.len() - 1)]
+            + whole.map(|word| u64::from(word.count_ones())).sum::<u64>()
+            + u64::from(rest)
+    }
+
+    /// How many of these samples are selected.
+    pub fn within(&self, numbers: Range<u64>) -> u64 {
+        self.before(numbers.end) - self.before(numbers.start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn numbers_and_counts_are_those_of_a_list(samples in 0u64..3000, every in 1u64..70, seed: u64) {
+            let picked: Vec<u64> = (0..samples)
+                .filter(|number| shardpack_format::permutation::mix(seed ^ number).is_multiple_of(every))
+                .collect();
+            let selection = Selection::of(samples, picked.iter().copied().rev()).unwrap();
+            prop_assert_eq!(selection.len(), picked.len() as u64);
+            for (at, number) in picked.iter().enumerate() {
+                prop_assert_eq!(selection.number(at as u64), *number);
+            }
+            for number in (0..=samples).step_by(7).chain([samples]) {
+                prop_assert_eq!(selection.before(number), picked.partition_point(|picked| *picked < number) as u64);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_or_twice_is_refused() {
+        assert!(Selection::of(10, [10]).is_err());
+        assert!(Selection::of(10, [3, 3]).is_err());
+        assert_eq!(Selection::of(3, [2, 0, 1]).unwrap(), Selection::All(3));
+        assert!(Selection::of(3, []).unwrap().is_empty());
+        assert_eq!(Selection::of(0, []).unwrap(), Selection::All(0));
+    }
+}
