@@ -4,9 +4,15 @@
 
 mod support;
 
+use std::{collections::BTreeMap, path::Path};
+
+use shardpack_loader::{
+    Dataset, Loader, Options, Output, Stats,
+    training::{self, Cut, Size, Transform},
+};
 use support::{Bench, photos, run};
 
-fn bench(dst: &std::path::Path, options: &[&str]) -> support::Ran {
+fn bench(dst: &Path, options: &[&str]) -> support::Ran {
     run(&[&["bench", dst.to_str().unwrap(), "--seconds", "1"][..], options].concat())
 }
 
@@ -68,4 +74,47 @@ fn damaged_images_are_counted_and_a_missing_shard_is_an_error() {
     );
     std::fs::remove_file(shard).unwrap();
     bench(&dst, &[]).code(1).says("shard-000001.tar");
+}
+
+/// Two epochs of crops: what was made of each sample in each, and the statistics.
+fn crops(dst: &Path) -> (BTreeMap<(u64, u64), Vec<u8>>, Stats) {
+    let transform = Transform::new(training::Options::new(Cut::random_resized(Size::square(48)))).unwrap();
+    let output = Output::Images(Box::new(transform));
+    let loader =
+        Loader::new(Dataset::open(dst).unwrap(), Options { batch: 8, output, epochs: 2, ..Options::default() })
+            .unwrap();
+    let mut batches = loader.batches(&loader.beginning()).unwrap();
+    let mut made = BTreeMap::new();
+    for _ in 0..2 {
+        while let Some(batch) = batches.next().unwrap() {
+            for (sample, slot) in batch.samples().iter().zip(batch.slots().chunks(3 * 48 * 48)) {
+                made.insert((batch.epoch(), *sample), slot.to_vec());
+            }
+        }
+    }
+    (made, batches.stats())
+}
+
+#[test]
+fn crop_tables_change_no_pixel_and_wrong_ones_are_counted_and_not_used() {
+    let folder = Bench::new();
+    let dst = folder.at("packed");
+    run(&["pack", photos().to_str().unwrap(), dst.to_str().unwrap(), "--quiet", "--shards", "2"]).code(0);
+    let (without, stats) = crops(&dst);
+    assert_eq!((stats.decoded_by_table, stats.wrong_tables), (0, 0));
+    run(&["crops", dst.to_str().unwrap(), "--quiet"]).code(0);
+    let (with, stats) = crops(&dst);
+    assert!(with == without, "the same pixels");
+    assert!(stats.decoded_by_table > 10, "{stats:?}");
+    let file = dst.join("index/shard-000000.crops");
+    let mut bytes = std::fs::read(&file).unwrap();
+    // In the tables, behind head and rows.
+    let at = bytes.len() * 2 / 3;
+    bytes[at] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    let (damaged, stats) = crops(&dst);
+    assert!(damaged == without && stats.wrong_tables > 0, "{stats:?}");
+    std::fs::copy(dst.join("index/shard-000001.crops"), &file).unwrap();
+    let (others, stats) = crops(&dst);
+    assert!(others == without && stats.wrong_tables > 0, "{stats:?}");
 }

@@ -148,8 +148,8 @@ fn text(dataset: &Dataset, args: &Args, measured: &Measured) -> String {
     rows.push((
         "waits",
         format!(
-            "of {}: first {:.0} ms, then half up to {:.1} ms, 99 % up to {:.1} ms, longest {:.1} ms",
-            report::counted(waits.batches, "batch"),
+            "for {} batches: first {:.0} ms, then half up to {:.1} ms, 99 % up to {:.1} ms, longest {:.1} ms",
+            report::count(waits.batches),
             waits.first_ms,
             waits.median_ms,
             waits.p99_ms,

@@ -457,6 +457,19 @@ impl Making {
         Ok(None)
     }
 
+    /// The crop table of a sample, if there is one. What is wrong with it is counted: without it the pixels are the same.
+    fn crop_table<'d>(&self, sample: &Sample<'d>) -> Option<&'d [u8]> {
+        let shard = sample.shard();
+        match shard.crop_table(sample.number() - shard.samples().start) {
+            Ok(Some(Ok(table))) => Some(table),
+            Ok(_) => None,
+            Err(_) => {
+                self.counters.wrong_tables.fetch_add(1, Relaxed);
+                None
+            }
+        }
+    }
+
     /// What is kept of a sample whose slot is made; random choices are those of `wanted`.
     fn kept(&self, worker: &mut Worker, fetched: &Fetched, wanted: &Fetched, slot: &mut [u8]) -> Result<Kept> {
         let sample = fetched.sample()?;
@@ -465,8 +478,9 @@ impl Making {
         match &self.output {
             Output::Encoded => {}
             Output::Images(transform) => {
+                let table = self.crop_table(&sample);
                 let outcome = worker
-                    .run(transform, bytes, None, key, slot)
+                    .run(transform, bytes, table, key, slot)
                     .map_err(|refused| located(&sample, Error::data(refused.to_string())))?;
                 self.counters.count(&outcome);
             }

@@ -33,6 +33,7 @@ pub(crate) struct Counters {
     /// By [`Way`].
     pub ways: [AtomicU64; 3],
     pub reduced: AtomicU64,
+    pub wrong_tables: AtomicU64,
     /// By [`Oddity`].
     pub oddities: [AtomicU64; 8],
 }
@@ -81,6 +82,7 @@ impl Counters {
             decoded_region: number(&self.ways[1]),
             decoded_by_table: number(&self.ways[2]),
             reduced: number(&self.reduced),
+            wrong_tables: number(&self.wrong_tables),
             oddities: oddities.filter(|(_, images)| *images > 0).collect(),
         }
     }
@@ -129,6 +131,8 @@ pub struct Stats {
     pub decoded_by_table: u64,
     /// Images that were decoded to 1/2, 1/4 or 1/8.
     pub reduced: u64,
+    /// Crop tables that were damaged or of other images, and were not used: `shardpack verify` names them.
+    pub wrong_tables: u64,
     /// How many images had which oddity.
     pub oddities: std::collections::BTreeMap<&'static str, u64>,
 }
