@@ -195,7 +195,7 @@ mod tests {
 
         let mut rows = Vec::new();
         let mut read = |table: &[u8], from, to| {
-            let found = super::read(table, &head, 300, &Mcus { from, to, top: 0, bottom: 2 }, &mut rows);
+            let found = read(table, &head, 300, &Mcus { from, to, top: 0, bottom: 2 }, &mut rows);
             found.map(|()| rows.clone())
         };
         assert_eq!(read(&table, 0, 2).unwrap(), [(entries[0], entries[1]), (entries[2], entries[3])]);
