@@ -82,14 +82,14 @@ fn write<const N: usize>(number: impl Fn(usize, u8) -> [u8; N], placing: &Placin
                 let planes = slot.chunks_exact_mut(width * height).enumerate();
                 planes.for_each(|(channel, plane)| plane.fill(number(channel, 0)));
             }
-            for (row, y) in rows {
-                for (channel, plane) in slot.chunks_exact_mut(width * height).enumerate() {
-                    let place = &mut plane[y * width + left..][..across];
-                    // A channel at a time: for levels as they are, the compiler makes vectors of this.
-                    place.iter_mut().zip(row).for_each(|(place, pixel)| *place = number(channel, pixel[channel]));
-                    if flip {
-                        place.reverse();
-                    }
+            let planes = slot.chunks_exact_mut(width * height);
+            let rows = rows.map(|(row, y)| (row, y * width + left));
+            for (channel, plane) in planes.enumerate() {
+                // As constants, so that the compiler makes vectors of it where levels stay as they are.
+                match channel {
+                    0 => fill_plane::<0, N>(&number, rows.clone(), plane, flip),
+                    1 => fill_plane::<1, N>(&number, rows.clone(), plane, flip),
+                    _ => fill_plane::<2, N>(&number, rows.clone(), plane, flip),
                 }
             }
         }
@@ -105,6 +105,26 @@ fn write<const N: usize>(number: impl Fn(usize, u8) -> [u8; N], placing: &Placin
                 };
                 if flip { places.zip(row.iter().rev()).for_each(put) } else { places.zip(row).for_each(put) }
             }
+        }
+    }
+}
+
+/// Writes rows of one channel, each from where it begins in the plane.
+#[inline(always)]
+fn fill_plane<'p, const CHANNEL: usize, const N: usize>(
+    number: &impl Fn(usize, u8) -> [u8; N],
+    rows: impl Iterator<Item = (&'p [[u8; 4]], usize)>,
+    plane: &mut [[u8; N]],
+    flip: bool,
+) {
+    for (row, start) in rows {
+        let place = &mut plane[start..][..row.len()];
+        for (place, pixel) in place.iter_mut().zip(row) {
+            let level = (u32::from_le_bytes(*pixel) >> (8 * CHANNEL)) as u8;
+            *place = number(CHANNEL, level);
+        }
+        if flip {
+            place.reverse();
         }
     }
 }
