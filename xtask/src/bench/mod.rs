@@ -12,6 +12,7 @@ mod page;
 mod process;
 mod rows;
 mod slow;
+mod training;
 mod trees;
 mod values;
 
@@ -30,7 +31,7 @@ pub struct Scale {
 /// A table, by the name it is asked for with.
 type Row = (&'static str, fn(&Scale) -> Result<String>);
 
-const ROWS: [Row; 15] = [
+const ROWS: [Row; 16] = [
     ("pack", rows::pack),
     ("peers", rows::peers),
     ("formats", rows::formats),
@@ -44,6 +45,7 @@ const ROWS: [Row; 15] = [
     ("slow", rows::slow),
     ("verify", rows::verify),
     ("read", rows::read),
+    ("training", training::training),
     ("scale", rows::scale),
     ("listing", rows::listing),
 ];
