@@ -195,3 +195,45 @@ fn a_dataset_with_tables_is_replaced_and_converted_like_any() {
     crops(&dst, &[]).code(0);
     verify(&dst, &[]).code(0);
 }
+
+#[test]
+fn pack_and_convert_make_the_same_tables_when_they_are_asked_to() {
+    let bench = packed();
+    crops(&bench.dst(), &[]).code(0);
+    let expected = files(&bench.dst());
+    let photos = photos();
+    let (with, anew, both) = (bench.at("with"), bench.at("anew"), bench.at("both"));
+    let [photos, with, anew, both] = [&photos, &with, &anew, &both].map(|path| path.to_str().unwrap());
+    let said = run(&["pack", photos, with, "--shards", "3", "--crops"]).code(0).says("crops   tables of");
+    assert!(said.stdout.contains("packed  32 of 32"));
+    assert!(files(Path::new(with)) == expected);
+    // The same command finds all of it done; without a file, it makes that one.
+    let inode = |file: &Path| fs::metadata(Path::new(with).join(file)).unwrap().ino();
+    let kept = inode(&expected[1].0);
+    fs::remove_file(Path::new(with).join(&expected[0].0)).unwrap();
+    run(&["pack", photos, with, "--shards", "3", "--crops"]).code(0).says("those of 2 of 3 shards were there");
+    assert!(files(Path::new(with)) == expected && inode(&expected[1].0) == kept);
+    run(&["verify", with]).code(0);
+    let json = run(&["convert", with, anew, "--format", "mds", "--crops", "--json"]).code(0).json();
+    assert_eq!(json["crops"]["tables"], crops(Path::new(with), &["--json"]).json()["tables"]);
+    let json = run(&["pack", photos, both, "--format", "tfrecord", "--format", "recordio", "--crops", "--json"])
+        .code(0)
+        .json();
+    for number in 0..2 {
+        assert!(json["formats"][number]["crops"]["tables"].as_u64().unwrap() > 15, "{json}");
+    }
+    run(&["verify", both]).code(0);
+}
+
+#[test]
+fn a_damaged_image_is_packed_named_and_no_success() {
+    let bench = Bench::new();
+    let photo = support::photo();
+    bench.file("cats/whole.jpg", &photo);
+    bench.file("cats/cut.jpg", &photo[..photo.len() / 2]);
+    let (src, dst) = (bench.src(), bench.dst());
+    let [src, dst] = [&src, &dst].map(|path| path.to_str().unwrap());
+    run(&["pack", src, dst, "--crops"]).code(1).says("cut.jpg").says("packed  2 of 2").says("1 damaged");
+    // It was packed as it is; only the tables say that it is damaged.
+    run(&["verify", dst]).code(0);
+}

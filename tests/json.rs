@@ -69,6 +69,8 @@ fn pack_and_plan_print_what_the_schema_says() {
     tell(&["pack", src, dst, "--on-bad", "skip"], 0, "packed");
     let again = tell(&["pack", src, dst, "--on-bad", "skip"], 0, "packed").json();
     assert_eq!(again["already_sealed"], true);
+    let with = tell(&["pack", src, dst, "--on-bad", "skip", "--crops"], 0, "packed").json();
+    assert_eq!(with["crops"]["shards"], 1);
     tell(&["plan", src, dst], 0, "planned");
     tell(&["plan", src, dst, "--format", "mds", "--format", "tfrecord"], 0, "several_planned");
     tell(&["pack", src, dst, "--dry-run"], 0, "planned");

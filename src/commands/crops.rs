@@ -49,7 +49,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     } else {
         report::print(&as_text(&report))?;
     }
-    Ok(match report.damaged.is_empty() && report.failed.is_empty() {
+    Ok(match report.is_right() {
         true => Outcome::Done,
         false => Outcome::Wrong,
     })

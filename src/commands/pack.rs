@@ -7,6 +7,7 @@ use shardpack_format::hash;
 use shardpack_packer::{
     Error, ErrorKind, Result,
     copy::OnBad,
+    crops,
     pack::{self, Place, PlanOptions, Planned, Report},
     sidecars,
     source::storage::ReadOrder,
@@ -84,6 +85,9 @@ pub struct RunArgs {
     /// Replace the dataset that DST holds, or what is unfinished in it; it is kept until the new one is sealed
     #[arg(long)]
     force: bool,
+    /// Make crop tables for loaders too, as `shardpack crops DST` does
+    #[arg(long)]
+    crops: bool,
     /// Show the plan and stop
     #[arg(long)]
     pub dry_run: bool,
@@ -175,6 +179,7 @@ pub fn go(
         planned.iter().try_for_each(|one| pack::check(one, &options))?;
     }
     let mut reports = Vec::new();
+    let mut tables = Vec::new();
     for (number, one) in planned.iter().enumerate() {
         if !run.talk.quiet {
             let lines = describe_source(one);
@@ -194,13 +199,7 @@ pub fn go(
             Ok(report) => report,
             Err(error) => {
                 let error = if error.kind() == ErrorKind::Interrupted { kept(error, one, &folder(one)) } else { error };
-                if run.talk.json && !reports.is_empty() {
-                    // Formats that are sealed are sealed.
-                    let done = reports.iter().zip(planned).map(|(report, planned)| as_json(report, planned));
-                    let done: Vec<_> = done.collect();
-                    report::print_json(&json!({ "formats": done, "error": report::error_json(&error) }))?;
-                }
-                return Err(error);
+                return Err(ended(run, &reports, planned, error)?);
             }
         };
         if !run.talk.json {
@@ -211,19 +210,48 @@ pub fn go(
         if !is_sealed {
             break;
         }
+        if run.crops {
+            let options = crops::Options { every: crops::EVERY, jobs: run.machine.jobs(), force: false };
+            let made = crops::make(&folder(one), &options, monitor);
+            monitor.finish();
+            let made = match made {
+                Ok(made) => made,
+                Err(error) => return Err(ended(run, &reports, planned, error)?),
+            };
+            if !run.talk.json {
+                report::print(&super::crops::as_text(&made))?;
+            }
+            tables.push(made);
+        }
     }
     if run.talk.json {
-        let documents = reports.iter().zip(planned).map(|(report, planned)| as_json(report, planned));
+        let documents = reports.iter().zip(planned).enumerate().map(|(number, (report, planned))| {
+            let mut document = as_json(report, planned);
+            if let (Some(made), Some(fields)) = (tables.get(number), document.as_object_mut()) {
+                fields.insert("crops".to_owned(), super::crops::as_json(made));
+            }
+            document
+        });
         let mut document = one_or_all(documents.collect());
         if let (Some(recognised), Some(fields)) = (recognised, document.as_object_mut()) {
             fields.insert("recognised".to_owned(), recognised);
         }
         report::print_json(&document)?;
     }
-    match reports.iter().all(|report| report.sealed) {
+    let are_right = tables.iter().all(crops::Report::is_right);
+    match are_right && reports.iter().all(|report| report.sealed) {
         true => Ok(Outcome::Done),
         false => Ok(Outcome::Wrong),
     }
+}
+
+/// `error`, once a script has been told of the formats that are sealed and stay so.
+fn ended(run: &RunArgs, reports: &[Report], planned: &[Planned], error: Error) -> Result<Error> {
+    if run.talk.json && !reports.is_empty() {
+        let done: Vec<_> = reports.iter().zip(planned).map(|(report, planned)| as_json(report, planned)).collect();
+        report::print_json(&json!({ "formats": done, "error": report::error_json(&error) }))?;
+    }
+    Ok(error)
 }
 
 /// An interruption, with what it leaves.

@@ -86,6 +86,13 @@ pub struct Report {
     pub elapsed: Duration,
 }
 
+impl Report {
+    /// Whether nothing was found damaged.
+    pub fn is_right(&self) -> bool {
+        self.damaged.is_empty() && self.failed.is_empty()
+    }
+}
+
 /// What became of the samples of a shard, by row.
 type Rows = Vec<(u128, std::result::Result<Vec<u8>, NoTable>)>;
 
