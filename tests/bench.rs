@@ -7,7 +7,7 @@ mod support;
 use std::{collections::BTreeMap, path::Path};
 
 use shardpack_loader::{
-    Dataset, Loader, Options, Output, Stats,
+    Dataset, Form, Loader, Options, Output, Stats, Values,
     training::{self, Cut, Size, Transform},
 };
 use support::{Bench, photos, run};
@@ -117,4 +117,77 @@ fn crop_tables_change_no_pixel_and_wrong_ones_are_counted_and_not_used() {
     std::fs::copy(dst.join("index/shard-000001.crops"), &file).unwrap();
     let (others, stats) = crops(&dst);
     assert!(others == without && stats.wrong_tables > 0, "{stats:?}");
+}
+
+/// Payloads and labels of an epoch by sample, as they are stored, and the arrays beside them.
+fn encoded(dst: &Path, components: &[&str]) -> BTreeMap<u64, (Vec<u8>, i64, Vec<String>)> {
+    let components = components.iter().map(|name| (*name).to_owned()).collect();
+    let options =
+        Options { batch: 5, check_content: true, components, epochs: 1, memory_bytes: 64 << 20, ..Options::default() };
+    let loader = Loader::new(Dataset::open(dst).unwrap(), options).unwrap();
+    let mut batches = loader.batches(&loader.beginning()).unwrap();
+    let mut all = BTreeMap::new();
+    while let Some(batch) = batches.next().unwrap() {
+        let encoded = batch.encoded();
+        for (at, sample) in batch.samples().iter().enumerate() {
+            let payload = &encoded.bytes[encoded.offsets[at] as usize..encoded.offsets[at + 1] as usize];
+            let beside = batch.columns().iter().map(|column| match &column.values {
+                Values::Stacked { form, items } => {
+                    let one = items.len() / batch.len();
+                    format!("{form:?} {:?}", &items[at * one..(at + 1) * one])
+                }
+                Values::Each(values) => format!("{:?}", values[at]),
+            });
+            all.insert(*sample, (payload.to_vec(), batch.labels()[at], beside.collect()));
+        }
+    }
+    assert!(batches.receipt().is_of(&loader.expected(0).unwrap()));
+    all
+}
+
+#[test]
+fn every_format_compressed_or_not_gives_the_same_samples() {
+    let folder = Bench::new();
+    let mut found = Vec::new();
+    for format in ["webdataset", "tfrecord", "recordio", "mds"] {
+        for compress in [&[][..], &["--compress", "zstd"]] {
+            if format != "webdataset" && format != "mds" && !compress.is_empty() {
+                continue;
+            }
+            let dst = folder.at(&format!("{format}{}", compress.len()));
+            let [src, to] = [&photos(), &dst].map(|path| path.to_str().unwrap().to_owned());
+            let options = [&["pack", &src, &to, "--quiet", "--shards", "3", "--format", format][..], compress].concat();
+            run(&options).code(0);
+            found.push((format, encoded(&dst, &[])));
+        }
+    }
+    assert_eq!(found[0].1.len(), 32);
+    for (format, samples) in &found[1..] {
+        assert!(*samples == found[0].1, "{format}");
+    }
+}
+
+#[test]
+fn arrays_and_texts_beside_a_payload_go_along() {
+    let folder = Bench::new();
+    for number in 0_u8..12 {
+        let name = |end: &str| format!("{}/{number}.{end}", number % 3);
+        folder.file(name("jpg"), &support::photo());
+        folder.file(name("txt"), format!("number {number}").as_bytes());
+        let form = Form::array("<u2", &[2]).unwrap();
+        folder.file(name("npy"), &[form.head(), vec![number, 0, 7, 1]].concat());
+    }
+    let (src, dst) = (folder.src(), folder.dst());
+    let [src, to] = [&src, &dst].map(|path| path.to_str().unwrap());
+    run(&["pack", src, to, "--quiet", "--with", "txt,npy", "--meta", "json"]).code(0);
+    let all = encoded(&dst, &["npy", "txt"]);
+    assert_eq!(all.len(), 12);
+    for (_, label, beside) in all.values() {
+        // The last bytes of "number 7" and "number 10", as they are printed.
+        let text: Vec<u8> =
+            beside[1].split(['[', ']']).nth(1).unwrap().split(", ").map(|byte| byte.parse().unwrap()).collect();
+        let number: u8 = std::str::from_utf8(&text[7..]).unwrap().parse().unwrap();
+        assert_eq!(i64::from(number % 3), *label);
+        assert!(beside[0].contains(&format!("[{number}, 0, 7, 1]")), "{beside:?}");
+    }
 }

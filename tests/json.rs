@@ -129,7 +129,7 @@ fn verify_and_inspect_print_what_the_schema_says() {
     }
     tell(&["inspect", dst], 0, "inspected");
     tell(&["bench", dst, "--seconds", "1", "--crop", "32"], 0, "measured");
-    tell(&["bench", dst, "--memory", "2MiB"], 2, "failed");
+    tell(&["bench", dst, "--memory", "1B"], 2, "failed");
     tell(&["inspect", dst, "--samples"], 0, "listed");
     tell(&["inspect", dst, "--samples", "--kind", "gif"], 0, "listed");
     tell(&["inspect", dst, "--extract", "00000003", "-o", &file("one.jpg")], 0, "extracted");

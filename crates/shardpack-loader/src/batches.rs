@@ -487,9 +487,15 @@ impl Making {
             Output::Own(own) => own.make(&sample, worker, key, slot).map_err(|error| located(&sample, error))?,
         }
         let mut values = Vec::with_capacity(self.columns.len());
-        for (number, _) in &self.columns {
+        for (number, name) in &self.columns {
             let content = sample.content(*number)?;
-            values.push(content.and_then(|content| Some((sample.form(*number)?.clone(), content.into_owned()))));
+            values.push(content.and_then(|content| {
+                let form = sample.form(*number)?;
+                // A file beside a payload, of which the index does not say what it is.
+                let is_file = *form == Form::Bytes && name.rsplit('.').next() == Some("npy");
+                let array = if is_file { Form::of_npy(&content, content.len() as u64) } else { None };
+                Some((array.unwrap_or_else(|| form.clone()), content.into_owned()))
+            }));
         }
         self.counters.samples.fetch_add(1, Relaxed);
         self.counters.sample_bytes.fetch_add(bytes.len() as u64, Relaxed);

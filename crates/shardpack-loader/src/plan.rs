@@ -62,7 +62,8 @@ pub(crate) fn run_blocks(
     let block_bytes = u64::try_from(block_bytes).unwrap_or(u64::MAX);
     // In stored order there is one lane, and several runs of it are read at a time.
     let of_rank = if shuffle == Shuffle::Lanes { lanes.div_ceil(world.max(1)).max(1) } else { 8 };
-    let least = (of_rank + 1).saturating_mul(block_bytes);
+    // No more than all of it is ever in memory.
+    let least = (of_rank + 1).saturating_mul(block_bytes).min(bytes);
     if shuffle == Shuffle::Lanes && least > memory_bytes {
         let what = format!(
             "{memory_bytes} bytes of memory are too few for {of_rank} lanes of a rank with runs of {block_bytes} bytes"
