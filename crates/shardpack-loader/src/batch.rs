@@ -15,6 +15,7 @@ pub const NO_LABEL: i64 = i64::MIN;
 pub struct Batch {
     pub(crate) epoch: u64,
     pub(crate) number: u64,
+    pub(crate) sources: Vec<usize>,
     pub(crate) samples: Vec<u64>,
     pub(crate) labels: Vec<i64>,
     /// Sealed; there until it is dropped.
@@ -97,6 +98,11 @@ impl Batch {
     /// Its number among the rank's batches since the start of the epoch, or since the state that was gone on from.
     pub fn number(&self) -> u64 {
         self.number
+    }
+
+    /// Of a mix, which of its datasets each sample is of, from 0.
+    pub fn sources(&self) -> &[usize] {
+        &self.sources
     }
 
     /// The numbers in the dataset of its samples.

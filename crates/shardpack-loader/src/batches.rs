@@ -21,7 +21,7 @@ use crate::{
     forked,
     loader::OnBad,
     order::RankLanes,
-    plan::Plan,
+    plan::{Plan, Source},
     receipt::{Bad, Receipt},
     ring::{Finished, Outlet, Ring},
     slots::Slots,
@@ -38,8 +38,8 @@ pub(crate) struct Making {
     pub output: Output,
     pub on_bad: OnBad,
     pub limits: Limits,
-    /// Numbers and names of the components that go along.
-    pub columns: Vec<(usize, String)>,
+    /// Names of the components that go along.
+    pub columns: Vec<String>,
     pub counters: Arc<Counters>,
 }
 
@@ -75,14 +75,15 @@ struct Building {
 
 /// What one sample came to.
 struct Slotted {
-    /// The number of the sample that was to come.
-    wanted: u64,
+    /// The dataset and the number of the sample that was to come.
+    wanted: (usize, u64),
     /// `None` where it was skipped.
     kept: Option<Kept>,
     bad: Option<Bad>,
 }
 
 struct Kept {
+    source: usize,
     sample: u64,
     label: i64,
     encoded: Option<Fetched>,
@@ -93,7 +94,7 @@ struct Kept {
 #[derive(Debug)]
 pub(crate) struct Made {
     batch: Batch,
-    wanted: Vec<u64>,
+    wanted: Vec<(usize, u64)>,
     repeated: u64,
     bad: Vec<Bad>,
 }
@@ -123,7 +124,7 @@ impl std::fmt::Debug for Batches {
 impl Batches {
     pub(crate) fn start(making: Making, feed: Feed, ring: Ring, state: State, threads: usize) -> Result<Self> {
         let handle = feed.handle();
-        let receipt = Receipt::new(making.plan.dataset.manifest().id, state.epoch);
+        let receipt = Receipt::new(making.plan.id(), state.epoch);
         let front = Front { feed, building: None, next_slot: 0, batch: 0, sequence: 0, has_ended: false };
         let shared =
             Arc::new(Shared { making, ring: Arc::new(ring), outlet: Outlet::default(), front: Mutex::new(front) });
@@ -180,8 +181,8 @@ impl Batches {
                 made.batch.is_kept = true;
                 self.begin_receipt();
                 counters.batches.fetch_add(1, Relaxed);
-                let identities = self.shared.making.plan.identities;
-                made.wanted.iter().for_each(|sample| self.receipt.add(identities.of(*sample)));
+                let plan = &self.shared.making.plan;
+                made.wanted.iter().for_each(|wanted| self.receipt.add(plan.identity(*wanted)));
                 self.receipt.repeated += made.repeated;
                 for bad in made.bad {
                     let list = if bad.by.is_some() { &mut self.receipt.replaced } else { &mut self.receipt.skipped };
@@ -387,17 +388,29 @@ impl Shared {
             }
         };
         let (samples, labels) = made_of.iter().map(|kept| (kept.sample, kept.label)).unzip();
+        let sources = made_of.iter().map(|kept| kept.source).collect();
         let mut values: Vec<Vec<_>> = making.columns.iter().map(|_| Vec::new()).collect();
         for kept in made_of {
             kept.values.into_iter().zip(&mut values).for_each(|(value, column)| column.push(value));
         }
-        let names = making.columns.iter().map(|(_, name)| name.clone());
+        let names = making.columns.iter().cloned();
         let columns = names.zip(values).map(|(name, values)| Column { name, values: Values::of(values) }).collect();
         let plan = &making.plan;
         let state = State::new(plan, epoch, share.position_after(number + 1));
         let ring = Arc::clone(&self.ring);
-        let batch =
-            Batch { epoch, number, samples, labels, slots: Some(slots), encoded, columns, state, ring, is_kept: false };
+        let batch = Batch {
+            epoch,
+            number,
+            sources,
+            samples,
+            labels,
+            slots: Some(slots),
+            encoded,
+            columns,
+            state,
+            ring,
+            is_kept: false,
+        };
         self.outlet.put(sequence, Finished::Batch(Made { batch, wanted, repeated, bad }));
     }
 
@@ -418,7 +431,7 @@ impl Shared {
 impl Making {
     /// Makes the slot of a sample, as the policy says where it is not right.
     fn slotted(&self, worker: &mut Worker, fetched: Fetched, slot: &mut [u8]) -> Result<Slotted> {
-        let wanted = fetched.number();
+        let wanted = (fetched.source(), fetched.number());
         let error = match self.kept(worker, &fetched, &fetched, slot) {
             Ok(kept) => return Ok(Slotted { wanted, kept: Some(kept), bad: None }),
             // That a machine cannot read says nothing of a sample.
@@ -430,18 +443,18 @@ impl Making {
             && let Some(neighbour) = self.neighbour(worker, &fetched, slot)?
         {
             self.counters.replaced.fetch_add(1, Relaxed);
-            let bad = Bad { sample: wanted, reason, by: Some(neighbour.sample) };
+            let bad = Bad { sample: wanted.1, reason, by: Some(neighbour.sample) };
             return Ok(Slotted { wanted, kept: Some(neighbour), bad: Some(bad) });
         }
         self.counters.skipped.fetch_add(1, Relaxed);
-        Ok(Slotted { wanted, kept: None, bad: Some(Bad { sample: wanted, reason, by: None }) })
+        Ok(Slotted { wanted, kept: None, bad: Some(Bad { sample: wanted.1, reason, by: None }) })
     }
 
     /// The sample of the same class that is next to one that is not right, and is right.
     fn neighbour(&self, worker: &mut Worker, fetched: &Fetched, slot: &mut [u8]) -> Result<Option<Kept>> {
-        let dataset = &self.plan.dataset;
+        let Source { dataset, selection, .. } = &self.plan.sources[fetched.source()];
         let Ok(row) = dataset.row(fetched.number()) else { return Ok(None) };
-        let (label, selection) = (row.label, &self.plan.selection);
+        let label = row.label;
         let (here, samples) = (selection.before(fetched.number()), selection.len());
         for distance in 1..samples.min(MOST_NEIGHBOURS) {
             let number = selection.number((here + distance) % samples);
@@ -474,7 +487,8 @@ impl Making {
     fn kept(&self, worker: &mut Worker, fetched: &Fetched, wanted: &Fetched, slot: &mut [u8]) -> Result<Kept> {
         let sample = fetched.sample()?;
         let bytes = sample.bytes();
-        let key = self.plan.identities.random_key(wanted.number(), self.plan.order.seed, wanted.epoch());
+        let source = &self.plan.sources[fetched.source()];
+        let key = source.identities.random_key(wanted.number(), self.plan.order.seed, wanted.epoch());
         match &self.output {
             Output::Encoded => {}
             Output::Images(transform) => {
@@ -487,7 +501,7 @@ impl Making {
             Output::Own(own) => own.make(&sample, worker, key, slot).map_err(|error| located(&sample, error))?,
         }
         let mut values = Vec::with_capacity(self.columns.len());
-        for (number, name) in &self.columns {
+        for (number, name) in source.columns.iter().zip(&self.columns) {
             let content = sample.content(*number)?;
             values.push(content.and_then(|content| {
                 let form = sample.form(*number)?;
@@ -500,7 +514,13 @@ impl Making {
         self.counters.samples.fetch_add(1, Relaxed);
         self.counters.sample_bytes.fetch_add(bytes.len() as u64, Relaxed);
         let encoded = matches!(self.output, Output::Encoded).then(|| fetched.clone());
-        Ok(Kept { sample: fetched.number(), label: sample.label().unwrap_or(NO_LABEL), encoded, values })
+        Ok(Kept {
+            source: fetched.source(),
+            sample: fetched.number(),
+            label: sample.label().unwrap_or(NO_LABEL),
+            encoded,
+            values,
+        })
     }
 }
 

@@ -13,12 +13,12 @@ use std::{
 };
 
 use shardpack_format::{Error, ErrorKind, Result};
-use shardpack_reader::{Dataset, Sample, Scratch, Shard, Window};
+use shardpack_reader::{Sample, Scratch, Shard, Window};
 
 use crate::{
     budget::Budget,
     order::{RankLanes, Read, Reads, Segment, Selection},
-    plan::Plan,
+    plan::{self, Content, Copy, Plan, Source},
     stats::Counters,
 };
 
@@ -65,6 +65,7 @@ struct State {
 
 struct EpochState {
     number: u64,
+    content: Arc<Content>,
     lanes: RankLanes,
     /// For each lane, its runs that have been begun and are not used up.
     runs: Vec<VecDeque<Arc<Run>>>,
@@ -74,6 +75,7 @@ struct EpochState {
 #[derive(Debug)]
 struct Run {
     ticket: u64,
+    content: Arc<Content>,
     segment: Segment,
     /// How many samples of the rank are in it.
     samples: u64,
@@ -114,7 +116,7 @@ impl Drop for Run {
 const MOST_GAP_BYTES: u64 = 64 * 1024;
 
 impl Run {
-    /// The samples of it that the rank needs, by their numbers among the selected ones.
+    /// The samples of it that the rank needs, by their numbers in the content.
     fn needed(&self) -> impl Iterator<Item = u64> {
         (0..self.samples).map(|at| self.segment.sample(self.first + at * self.stride - self.segment.start))
     }
@@ -123,8 +125,9 @@ impl Run {
 /// A sample whose run is in memory.
 #[derive(Clone, Debug)]
 pub struct Fetched {
-    dataset: Arc<Dataset>,
+    sources: Arc<[Source]>,
     run: Arc<Run>,
+    source: usize,
     number: u64,
     epoch: u64,
     check_content: bool,
@@ -136,12 +139,17 @@ impl Fetched {
         self.number
     }
 
+    /// Which dataset of a mix it is of, from 0.
+    pub fn source(&self) -> usize {
+        self.source
+    }
+
     /// The epoch that it is of.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// Sample `number` in its place.
+    /// Sample `number` of the same dataset in its place.
     pub(crate) fn other(&self, number: u64) -> Self {
         Self { number, ..self.clone() }
     }
@@ -151,10 +159,11 @@ impl Fetched {
     /// # Errors
     /// When its index, shard or content is not right.
     pub fn sample(&self) -> Result<Sample<'_>> {
-        let shard = self.dataset.shard_of(self.number)?;
+        let shard = self.sources[self.source].dataset.shard_of(self.number)?;
         let row = self.number - shard.samples().start;
         let pieces = self.run.pieces.get().and_then(Option::as_ref);
-        let pieces = pieces.filter(|_| self.run.segment.shard == shard.number());
+        let (copy, of_run) = self.run.content.shard(self.run.segment.shard);
+        let pieces = pieces.filter(|_| (copy.source, of_run) == (self.source, shard.number()));
         let held = match pieces {
             None => None,
             Some(pieces) => {
@@ -188,7 +197,8 @@ impl Feed {
         let mut reads = None;
         let mut taken = Vec::new();
         if epoch < end {
-            let first = EpochState::new(epoch, plan.lanes(epoch, start)?);
+            let (content, lanes) = plan.lanes(epoch, start)?;
+            let first = EpochState::new(epoch, content, lanes);
             reads = Some(first.lanes.reads());
             taken = vec![0; first.runs.len()];
             epochs.push_back(first);
@@ -248,7 +258,7 @@ impl Feed {
             shared.counters.disk_wait_ns.fetch_add(since.elapsed().as_nanos() as u64, Relaxed);
         }
         let step = lanes.step_of(self.number);
-        let sample = shared.plan.selection.number(run.segment.sample(step - run.segment.start));
+        let (source, sample) = run.content.place(run.segment.sample(step - run.segment.start));
         self.number += 1;
         self.taken[lane] += 1;
         if self.taken[lane] == run.samples {
@@ -260,8 +270,9 @@ impl Feed {
         drop(state);
         let plan = &shared.plan;
         Ok(Next::Sample(Fetched {
-            dataset: Arc::clone(&plan.dataset),
+            sources: Arc::clone(&plan.sources),
             run,
+            source,
             number: sample,
             epoch: number,
             check_content: plan.check_content,
@@ -325,8 +336,8 @@ impl Drop for Feed {
 }
 
 impl EpochState {
-    fn new(number: u64, lanes: RankLanes) -> Self {
-        Self { number, runs: (0..lanes.len()).map(|_| VecDeque::new()).collect(), lanes }
+    fn new(number: u64, content: Arc<Content>, lanes: RankLanes) -> Self {
+        Self { number, content, runs: (0..lanes.len()).map(|_| VecDeque::new()).collect(), lanes }
     }
 }
 
@@ -353,7 +364,8 @@ impl Shared {
         let next = state.epochs.back().map(|epoch| epoch.number + 1).filter(|next| *next < state.end);
         state.reads = None;
         if let Some(number) = next {
-            let epoch = EpochState::new(number, self.plan.lanes(number, 0)?);
+            let (content, lanes) = self.plan.lanes(number, 0)?;
+            let epoch = EpochState::new(number, content, lanes);
             state.reads = Some(epoch.lanes.reads());
             state.epochs.push_back(epoch);
         }
@@ -368,15 +380,15 @@ impl Shared {
                 return Ok(None);
             }
             let Some(reads) = &mut state.reads else { return Ok(None) };
-            if let Some(Read { lane, segment, samples, first }) = reads.next() {
-                let lanes = state.epochs.back().map(|epoch| &epoch.lanes);
-                let (first, stride) = lanes.map_or((0, 1), |lanes| (lanes.step_of(first), lanes.readers()));
+            if let (Some(read), Some(epoch)) = (reads.next(), state.epochs.back()) {
+                let Read { lane, segment, samples, first } = read;
                 let run = Arc::new(Run {
                     ticket: state.tickets,
+                    content: Arc::clone(&epoch.content),
                     segment,
                     samples,
-                    first,
-                    stride,
+                    first: epoch.lanes.step_of(first),
+                    stride: epoch.lanes.readers(),
                     pieces: OnceLock::new(),
                     budget: Arc::clone(&self.budget),
                 });
@@ -401,8 +413,9 @@ fn read_all(shared: &Shared) -> Result<()> {
     let mut scratch = Scratch::default();
     while let Some(run) = shared.next_run()? {
         // An index that cannot be read, or a range that cannot, is told by each of the samples that it is of.
-        let shard = shared.plan.dataset.shard(run.segment.shard)?;
-        let spans = spans(shard, &run, &shared.plan.selection);
+        let (copy, number) = run.content.shard(run.segment.shard);
+        let shard = plan::shard(&shared.plan.sources, copy, number)?;
+        let spans = spans(shard, &run, copy);
         let pieces = if spans.is_empty() {
             shared.budget.pass(run.ticket);
             None
@@ -437,13 +450,14 @@ fn read_all(shared: &Shared) -> Result<()> {
 
 /// The ranges of bytes that have the samples that are needed of a run, ascending; those that are near each other are one.
 /// Rows that are not right are left out.
-fn spans(shard: Shard<'_>, run: &Run, selection: &Selection) -> Vec<Range<u64>> {
+fn spans(shard: Shard<'_>, run: &Run, copy: &Copy) -> Vec<Range<u64>> {
     let first = shard.samples().start;
-    if run.stride == 1 && matches!(selection, Selection::All(_)) {
-        let rows = run.segment.samples.start - first..run.segment.samples.end - first;
+    if run.stride == 1 && matches!(copy.selection, Selection::All(_)) {
+        let row = |index: u64| index - copy.start - first;
+        let rows = row(run.segment.samples.start)..row(run.segment.samples.end);
         return shard.span(rows).unwrap_or_default().into_iter().collect();
     }
-    let mut rows: Vec<u64> = run.needed().map(|selected| selection.number(selected) - first).collect();
+    let mut rows: Vec<u64> = run.needed().map(|index| copy.number(index) - first).collect();
     rows.sort_unstable();
     let mut spans: Vec<Range<u64>> = Vec::new();
     for span in rows.into_iter().filter_map(|row| shard.span(row..row + 1).ok().flatten()) {

@@ -13,11 +13,12 @@ use shardpack_imaging::{
 use shardpack_reader::{Dataset, Sample};
 
 use crate::{
-    Batches, Memory, Samples, State, Subset,
+    Batches, Memory, Part, Samples, State, Subset, Times,
     batches::Making,
     feed::Feed,
-    order::{self, Epoch, Identities, Last, Selection, Shuffle, Sum},
-    plan::{self, Plan},
+    mix::Quotas,
+    order::{self, Epoch, Identities, Last, Shuffle, Sum},
+    plan::{self, Plan, Ranks, Source},
     ring::Ring,
     stats::Counters,
 };
@@ -165,7 +166,31 @@ const FEWEST_BATCHES: usize = 4;
 pub struct Loader {
     plan: Plan,
     options: Options,
-    columns: Vec<(usize, String)>,
+}
+
+/// Fails where a subset is told of a mix.
+fn whole(options: &Options) -> Result<()> {
+    match options.subset {
+        Subset::All => Ok(()),
+        _ => Err(Error::usage("a subset of a mix: each part has its own")),
+    }
+}
+
+/// A part of a plan.
+fn source(part: Part, components: &[String]) -> Result<Source> {
+    let selection = part.subset.select(&part.dataset)?;
+    let quotas = Quotas::new(&part, &selection)?;
+    let Part { dataset, .. } = part;
+    let names = &dataset.manifest().components;
+    let columns = components.iter().map(|wanted| {
+        names.iter().position(|name| name == wanted).ok_or_else(|| {
+            let what = format!("no component {wanted:?}; there are {}", names.join(", "));
+            Error::usage(what).in_file(dataset.folder())
+        })
+    });
+    let columns = columns.collect::<Result<_>>()?;
+    let identities = Identities::new(&dataset.manifest().id.0);
+    Ok(Source { dataset, selection, quotas, identities, columns })
 }
 
 impl Loader {
@@ -174,10 +199,17 @@ impl Loader {
     /// # Errors
     /// When an option is out of range, there is no such component, too little memory for the lanes, or an epoch has no batch.
     pub fn new(dataset: Dataset, options: Options) -> Result<Self> {
-        let lanes = options.lanes.unwrap_or_else(|| order::Options::lanes_for(options.world, options.batch));
-        let blocks = plan::run_blocks(&dataset, options.shuffle, lanes, options.world, options.memory_bytes)?;
-        let order = order::Options { shuffle: options.shuffle, seed: options.seed, lanes, run_blocks: blocks };
-        Self::with_order(dataset, options, order)
+        Self::of(vec![Part { dataset, subset: options.subset.clone(), times: Times::Once }], options, None)
+    }
+
+    /// A loader of a mix: all parts in one order, each as often as its [`Times`] say. Labels are those of each dataset; subsets are
+    /// those of the parts.
+    ///
+    /// # Errors
+    /// As [`Loader::new`]; when there is no part, a part lacks a component, or [`Options::subset`] is set.
+    pub fn mix(parts: Vec<Part>, options: Options) -> Result<Self> {
+        whole(&options)?;
+        Self::of(parts, options, None)
     }
 
     /// A loader that goes on with the run that `state` is of: seed, shuffle, lanes and runs are as they were, whatever
@@ -186,56 +218,46 @@ impl Loader {
     /// # Errors
     /// As [`Loader::new`]; when the state is of another dataset.
     pub fn resume(dataset: Dataset, options: Options, state: &State) -> Result<Self> {
-        let order = state.order(&dataset)?;
-        let options = Options { seed: order.seed, shuffle: order.shuffle, lanes: Some(order.lanes), ..options };
-        Self::with_order(dataset, options, order)
+        Self::of(vec![Part { dataset, subset: options.subset.clone(), times: Times::Once }], options, Some(state))
     }
 
-    fn with_order(dataset: Dataset, options: Options, order: order::Options) -> Result<Self> {
-        let names = &dataset.manifest().components;
-        let columns = options.components.iter().map(|wanted| {
-            let number = names.iter().position(|name| name == wanted);
-            let number = number.ok_or_else(|| {
-                let what = format!("no component {wanted:?}; there are {}", names.join(", "));
-                Error::usage(what).in_file(dataset.folder())
-            })?;
-            Ok((number, wanted.clone()))
-        });
-        let columns = columns.collect::<Result<_>>()?;
-        let selection = options.subset.select(&dataset)?;
-        let identities = Identities::new(&dataset.manifest().id.0);
-        let subset = match selection {
-            Selection::All(_) => None,
-            Selection::Some(_) => {
-                let sum: Sum = (0..selection.len()).map(|selected| identities.of(selection.number(selected))).collect();
-                Some(format!("{:032x}", sum.identities))
+    /// As [`Loader::resume`], for a mix of the same parts.
+    ///
+    /// # Errors
+    /// As [`Loader::mix`]; when the state is of another first dataset.
+    pub fn resume_mix(parts: Vec<Part>, options: Options, state: &State) -> Result<Self> {
+        whole(&options)?;
+        Self::of(parts, options, Some(state))
+    }
+
+    fn of(parts: Vec<Part>, options: Options, state: Option<&State>) -> Result<Self> {
+        let Some(first) = parts.first() else { return Err(Error::usage("a mix of no datasets")) };
+        let given = state.map(|state| state.order(&first.dataset)).transpose()?;
+        let sources = parts.into_iter().map(|part| source(part, &options.components)).collect::<Result<Vec<_>>>()?;
+        let order = match given {
+            Some(order) => order,
+            None => {
+                let Options { shuffle, seed, lanes, world, batch, memory_bytes, .. } = options;
+                let lanes = lanes.unwrap_or_else(|| order::Options::lanes_for(world, batch));
+                let run_blocks = plan::run_blocks(&sources, shuffle, lanes, world, memory_bytes)?;
+                order::Options { shuffle, seed, lanes, run_blocks }
             }
         };
-        let plan = Plan {
-            layout: plan::layout(&dataset, &selection)?,
-            selection,
-            subset,
-            identities,
-            dataset: Arc::new(dataset),
-            order,
-            rank: options.rank,
-            world: options.world,
-            batch: options.batch,
-            last: options.last,
-            check_content: options.check_content,
-        };
-        if plan.lanes(0, 0)?.share().batches() == 0 {
-            let (batch, world) = (options.batch, options.world);
-            let what =
-                format!("an epoch of {} samples has no batch of {batch} for {world} ranks", plan.layout.samples());
-            return Err(Error::usage(what).in_file(plan.dataset.folder()));
+        let options = Options { seed: order.seed, shuffle: order.shuffle, lanes: Some(order.lanes), ..options };
+        let Options { rank, world, batch, last, check_content, .. } = options;
+        let plan = Plan::new(sources, order, &Ranks { rank, world, batch, last, check_content });
+        let (content, lanes) = plan.lanes(0, 0)?;
+        if lanes.share().batches() == 0 {
+            let samples = content.layout.samples();
+            let what = format!("an epoch of {samples} samples has no batch of {batch} for {world} ranks");
+            return Err(Error::usage(what).in_file(plan.sources[0].dataset.folder()));
         }
-        Ok(Self { plan, options, columns })
+        Ok(Self { plan, options })
     }
 
-    /// The dataset.
+    /// The dataset; of a mix, the first.
     pub fn dataset(&self) -> &Dataset {
-        &self.plan.dataset
+        &self.plan.sources[0].dataset
     }
 
     /// The options.
@@ -248,17 +270,23 @@ impl Loader {
         &self.plan.order
     }
 
-    /// The order of epoch `epoch`. Of a subset it has the numbers among its samples: see [`Loader::selection`].
+    /// The order of epoch `epoch`. Of a subset or a mix it has numbers that [`Loader::place`] tells the samples of.
     ///
     /// # Errors
     /// None that [`Loader::new`] did not find.
     pub fn epoch(&self, epoch: u64) -> Result<Epoch> {
-        Epoch::new(&self.plan.layout, &self.plan.order, epoch)
+        Epoch::new(&self.plan.content(epoch)?.layout, &self.plan.order, epoch)
     }
 
-    /// The samples that the order is of.
-    pub fn selection(&self) -> &Selection {
-        &self.plan.selection
+    /// The dataset, from 0, and the number in it of the sample that the order of epoch `epoch` has as `index`.
+    ///
+    /// # Errors
+    /// When there is no such index.
+    pub fn place(&self, epoch: u64, index: u64) -> Result<(usize, u64)> {
+        let content = self.plan.content(epoch)?;
+        let samples = content.layout.samples();
+        let is_there = index < samples;
+        is_there.then(|| content.place(index)).ok_or_else(|| Error::usage(format!("sample {index} of {samples}")))
     }
 
     /// Batches of this rank in a whole epoch: the same number for all ranks.
@@ -266,7 +294,7 @@ impl Loader {
     /// # Errors
     /// None that [`Loader::new`] did not find.
     pub fn batches_of_epoch(&self) -> Result<u64> {
-        Ok(self.plan.lanes(0, 0)?.share().batches())
+        Ok(self.plan.lanes(0, 0)?.1.share().batches())
     }
 
     /// How many ranks read each byte: 1 where the number of lanes is a multiple of that of ranks.
@@ -274,7 +302,7 @@ impl Loader {
     /// # Errors
     /// None that [`Loader::new`] did not find.
     pub fn readers(&self) -> Result<u64> {
-        Ok(self.plan.lanes(0, 0)?.readers())
+        Ok(self.plan.lanes(0, 0)?.1.readers())
     }
 
     /// The state of a run that has not begun.
@@ -287,13 +315,13 @@ impl Loader {
     /// # Errors
     /// None that [`Loader::new`] did not find.
     pub fn expected(&self, epoch: u64) -> Result<Sum> {
-        let Plan { identities, selection, .. } = &self.plan;
+        let (content, lanes) = self.plan.lanes(epoch, 0)?;
         if self.plan.last != Last::Drop {
-            return Ok((0..selection.len()).map(|selected| identities.of(selection.number(selected))).collect());
+            return Ok((0..content.layout.samples()).map(|index| self.plan.identity(content.place(index))).collect());
         }
-        let order = self.epoch(epoch)?;
-        let end = self.plan.lanes(epoch, 0)?.share().position_after(self.batches_of_epoch()?);
-        Ok((0..end).map(|position| identities.of(selection.number(order.sample_at(position)))).collect())
+        let end = lanes.share().position_after(lanes.share().batches());
+        let order = lanes.epoch();
+        Ok((0..end).map(|position| self.plan.identity(content.place(order.sample_at(position)))).collect())
     }
 
     fn feed(&self, from: &State, counters: &Arc<Counters>) -> Result<Feed> {
@@ -331,7 +359,7 @@ impl Loader {
             output: self.options.output.clone(),
             on_bad: self.options.on_bad,
             limits: self.options.limits,
-            columns: self.columns.clone(),
+            columns: self.options.components.clone(),
             counters: Arc::clone(&counters),
         };
         let feed = self.feed(from, &counters)?;

@@ -1,47 +1,192 @@
-//! What is read, by whom and in which order: a dataset, the options of the order, and a rank's share of it.
+//! What is read, by whom and in which order: datasets, the options of the order, and a rank's share of it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use shardpack_format::{Error, Result};
-use shardpack_reader::Dataset;
+use shardpack_format::{Error, Result, manifest::Blake3, permutation::mix};
+use shardpack_reader::{Dataset, Shard};
 
-use crate::order::{Epoch, Identities, Last, Layout, Options, RankLanes, Selection, Share, Shuffle};
+use crate::{
+    mix::Quotas,
+    order::{
+        Epoch, Identities, Last, Layout, Options, RankLanes, Selection, Share, Shuffle, Sum, of_all, of_groups,
+        part_key,
+    },
+};
 
 /// Longest run in bytes: beyond it, one read is as fast as two.
 const MOST_RUN_BYTES: u64 = 8 << 20;
 
+/// A dataset of a plan.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub dataset: Dataset,
+    pub selection: Selection,
+    pub quotas: Quotas,
+    pub identities: Identities,
+    /// Of each component that goes along, its number in this dataset.
+    pub columns: Vec<usize>,
+}
+
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    pub dataset: Arc<Dataset>,
-    /// The samples that the order is of, whose numbers among them are those of the layout.
-    pub selection: Selection,
-    /// The sum of their identities, where they are not all.
+    pub sources: Arc<[Source]>,
+    /// The sum of the identities of the samples, and how often they come, where they are not all of one dataset and once.
     pub subset: Option<String>,
-    pub layout: Layout,
     pub order: Options,
-    pub identities: Identities,
     pub rank: u64,
     pub world: u64,
     pub batch: u64,
     pub last: Last,
     /// Whether each payload is compared with its content hash.
     pub check_content: bool,
+    /// Where every epoch has the same content: it.
+    fixed: Arc<OnceLock<Arc<Content>>>,
 }
 
-impl Plan {
-    /// The order of epoch `epoch`, and this rank's lanes in it from position `start` on.
-    pub fn lanes(&self, epoch: u64, start: u64) -> Result<RankLanes> {
-        let epoch = Arc::new(Epoch::new(&self.layout, &self.order, epoch)?);
-        let share = Share::new(epoch.len(), start, (self.rank, self.world), self.batch, self.last)?;
-        Ok(RankLanes::new(epoch, share))
+/// The samples of an epoch: those of each copy of each dataset, one after the other. Orders count them from 0.
+#[derive(Debug)]
+pub(crate) struct Content {
+    pub layout: Layout,
+    copies: Box<[Copy]>,
+    /// Of each shard of the layout its copy, and its number in the dataset.
+    shards: Box<[(u32, u32)]>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Copy {
+    /// The number of its dataset in the plan.
+    pub source: usize,
+    pub selection: Selection,
+    /// The number of its first sample in the content.
+    pub start: u64,
+}
+
+impl Copy {
+    /// The number in the dataset of sample `index` of the content, which is in this copy.
+    pub fn number(&self, index: u64) -> u64 {
+        self.selection.number(index - self.start)
     }
 }
 
-/// The layout of the selected samples of a dataset.
-pub(crate) fn layout(dataset: &Dataset, selection: &Selection) -> Result<Layout> {
-    let shards = dataset.shards().map(|shard| selection.within(shard.samples()));
-    Layout::new(shards, dataset.manifest().block_samples.max(1))
+impl Content {
+    fn new(plan: &Plan, epoch: u64) -> Result<Self> {
+        let (mut copies, mut shards, mut counts) = (Vec::new(), Vec::new(), Vec::new());
+        let mut start = 0_u64;
+        for (number, source) in plan.sources.iter().enumerate() {
+            let samples = source.dataset.len();
+            let key = part_key(plan.order.seed, epoch, number as u64);
+            let selections = match &source.quotas {
+                Quotas::All(quota) => {
+                    let block = source.dataset.manifest().block_samples;
+                    of_all(&source.selection, samples, *quota, block, key)?
+                }
+                Quotas::Groups(groups) => of_groups(groups, samples, key)?,
+            };
+            for selection in selections {
+                for shard in source.dataset.shards() {
+                    counts.push(selection.within(shard.samples()));
+                    // As many as there are lines in manifests and copies in memory.
+                    shards.push((copies.len() as u32, shard.number() as u32));
+                }
+                let next = start.checked_add(selection.len());
+                copies.push(Copy { source: number, selection, start });
+                start = next.ok_or_else(|| Error::usage("2^64 samples or more in an epoch"))?;
+            }
+        }
+        let blocks = plan.sources.iter().map(|source| source.dataset.manifest().block_samples.max(1));
+        let layout = Layout::new(counts, blocks.min().unwrap_or(1))?;
+        Ok(Self { layout, copies: copies.into(), shards: shards.into() })
+    }
+
+    /// The copy that shard `number` of the layout is of, and its number in the dataset.
+    pub fn shard(&self, number: usize) -> (&Copy, usize) {
+        let (copy, shard) = self.shards[number];
+        (&self.copies[copy as usize], shard as usize)
+    }
+
+    /// The dataset and the number in it of sample `index`, which is less than there are.
+    pub fn place(&self, index: u64) -> (usize, u64) {
+        let copy = self.copies.partition_point(|copy| copy.start <= index).saturating_sub(1);
+        let copy = &self.copies[copy];
+        (copy.source, copy.number(index))
+    }
+}
+
+/// What a plan needs beside its sources.
+pub(crate) struct Ranks {
+    pub rank: u64,
+    pub world: u64,
+    pub batch: u64,
+    pub last: Last,
+    pub check_content: bool,
+}
+
+impl Plan {
+    pub fn new(sources: Vec<Source>, order: Options, ranks: &Ranks) -> Self {
+        let subset = fingerprint(&sources);
+        let &Ranks { rank, world, batch, last, check_content } = ranks;
+        let sources = sources.into();
+        Self { sources, subset, order, rank, world, batch, last, check_content, fixed: Arc::default() }
+    }
+
+    /// The id of the first dataset.
+    pub fn id(&self) -> Blake3 {
+        self.sources.first().map(|source| source.dataset.manifest().id).unwrap_or_default()
+    }
+
+    /// The samples of epoch `epoch`.
+    pub fn content(&self, epoch: u64) -> Result<Arc<Content>> {
+        if let Some(content) = self.fixed.get() {
+            return Ok(Arc::clone(content));
+        }
+        let content = Arc::new(Content::new(self, epoch)?);
+        if self.sources.iter().all(|source| source.quotas.is_fixed()) {
+            return Ok(Arc::clone(self.fixed.get_or_init(|| content)));
+        }
+        Ok(content)
+    }
+
+    /// The samples and the order of epoch `epoch`, and this rank's lanes in it from position `start` on.
+    pub fn lanes(&self, epoch: u64, start: u64) -> Result<(Arc<Content>, RankLanes)> {
+        let content = self.content(epoch)?;
+        let epoch = Arc::new(Epoch::new(&content.layout, &self.order, epoch)?);
+        let share = Share::new(epoch.len(), start, (self.rank, self.world), self.batch, self.last)?;
+        Ok((content, RankLanes::new(epoch, share)))
+    }
+
+    /// The identity of a sample of a dataset.
+    pub fn identity(&self, (source, number): (usize, u64)) -> u128 {
+        self.sources[source].identities.of(number)
+    }
+}
+
+/// Tells samples and how often they come; `None` for all of one dataset, once.
+fn fingerprint(sources: &[Source]) -> Option<String> {
+    if let [Source { selection: Selection::All(_), quotas: Quotas::All(quota), .. }] = sources
+        && (quota.rounds, quota.rest) == (1, 0)
+    {
+        return None;
+    }
+    let mut sums = [0_u64; 2];
+    let mut add = |number: u64| sums = [mix(sums[0] ^ number), mix(sums[1].wrapping_add(number) ^ sums[0])];
+    for Source { selection, quotas, identities, .. } in sources {
+        let sum: Sum = match selection {
+            // Told by the dataset and its length.
+            Selection::All(samples) => Sum { samples: *samples, identities: identities.of(0) },
+            _ => (0..selection.len()).map(|selected| identities.of(selection.number(selected))).collect(),
+        };
+        add(sum.samples);
+        add(sum.identities as u64);
+        add((sum.identities >> 64) as u64);
+        quotas.numbers().into_iter().for_each(&mut add);
+    }
+    Some(format!("{:016x}{:016x}", sums[0], sums[1]))
+}
+
+/// The shard of a source that a run of the content is in.
+pub(crate) fn shard<'s>(sources: &'s [Source], copy: &Copy, number: usize) -> Result<Shard<'s>> {
+    sources[copy.source].dataset.shard(number)
 }
 
 /// The blocks of a run, so that two runs of each of a rank's lanes take `memory_bytes`.
@@ -49,17 +194,18 @@ pub(crate) fn layout(dataset: &Dataset, selection: &Selection) -> Result<Layout>
 /// # Errors
 /// When one block for each lane and one more take more than that.
 pub(crate) fn run_blocks(
-    dataset: &Dataset,
+    sources: &[Source],
     shuffle: Shuffle,
     lanes: u64,
     world: u64,
     memory_bytes: u64,
 ) -> Result<u64> {
-    let manifest = dataset.manifest();
-    let bytes: u64 = manifest.shards.iter().map(|shard| shard.bytes).sum();
-    let block_bytes =
-        (u128::from(bytes) * u128::from(manifest.block_samples) / u128::from(dataset.len().max(1))).max(1);
-    let block_bytes = u64::try_from(block_bytes).unwrap_or(u64::MAX);
+    let manifests = || sources.iter().map(|source| source.dataset.manifest());
+    let bytes: u64 = manifests().map(|manifest| manifest.shard_bytes).fold(0, u64::saturating_add);
+    let block_samples = manifests().map(|manifest| manifest.block_samples.max(1)).min().unwrap_or(1);
+    // Of the dataset with the longest samples.
+    let sample_bytes = manifests().map(|manifest| manifest.shard_bytes.div_ceil(manifest.samples.max(1))).max();
+    let block_bytes = sample_bytes.unwrap_or(0).saturating_mul(block_samples).max(1);
     // In stored order there is one lane, and several runs of it are read at a time.
     let of_rank = if shuffle == Shuffle::Lanes { lanes.div_ceil(world.max(1)).max(1) } else { 8 };
     // No more than all of it is ever in memory.

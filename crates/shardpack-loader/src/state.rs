@@ -17,13 +17,13 @@ const VERSION: u32 = 1;
 #[serde(deny_unknown_fields)]
 pub struct State {
     version: u32,
-    /// Id of the dataset.
+    /// Id of the dataset; of a mix, of the first.
     dataset: Blake3,
     shuffle: String,
     seed: u64,
     lanes: u64,
     run_blocks: u64,
-    /// The sum of the identities of the samples, where they are not all of the dataset.
+    /// Tells the samples and how often they come, where they are not all of one dataset and once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     subset: Option<String>,
     /// The epoch under way, from 0.
@@ -37,7 +37,7 @@ impl State {
         let order = &plan.order;
         Self {
             version: VERSION,
-            dataset: plan.dataset.manifest().id,
+            dataset: plan.id(),
             subset: plan.subset.clone(),
             shuffle: order.shuffle.name().to_owned(),
             seed: order.seed,
@@ -70,11 +70,12 @@ impl State {
 
     /// Whether it is of a run with this plan.
     pub(crate) fn is_of(&self, plan: &Plan) -> Result<bool> {
-        if self.position > plan.layout.samples() {
-            let samples = plan.layout.samples();
+        let samples = plan.content(self.epoch)?.layout.samples();
+        if self.position > samples {
             return Err(Error::data(format!("a state at position {} of {samples} samples", self.position)));
         }
-        Ok(self.order(&plan.dataset)? == plan.order && self.subset == plan.subset)
+        let Some(first) = plan.sources.first() else { return Ok(false) };
+        Ok(self.order(&first.dataset)? == plan.order && self.subset == plan.subset)
     }
 
     /// As one line of JSON.

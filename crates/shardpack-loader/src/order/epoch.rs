@@ -21,6 +21,11 @@ pub(super) fn epoch_key(seed: u64, epoch: u64) -> u64 {
     mix(mix(seed.wrapping_add(GOLDEN)).wrapping_add(epoch.wrapping_add(1).wrapping_mul(GOLDEN)))
 }
 
+/// The key that chooses, of the part `part` of a mix, the samples that come once more than others in an epoch.
+pub(crate) fn part_key(seed: u64, epoch: u64, part: u64) -> u64 {
+    mix(mix(epoch_key(seed, epoch) ^ GOLDEN).wrapping_add(part.wrapping_add(1).wrapping_mul(GOLDEN)))
+}
+
 /// The order of one epoch.
 #[derive(Clone, Debug)]
 pub struct Epoch {

@@ -16,6 +16,7 @@
 //! # Ok::<(), shardpack_loader::Error>(())
 //! ```
 
+mod copies;
 mod epoch;
 mod identity;
 mod layout;
@@ -24,6 +25,8 @@ mod reads;
 mod selection;
 mod share;
 
+pub use copies::{Group, Quota, divide, of_all, of_groups};
+pub(crate) use epoch::part_key;
 pub use epoch::{Epoch, Segment, Segments};
 pub use identity::{Identities, Sum};
 pub use layout::Layout;

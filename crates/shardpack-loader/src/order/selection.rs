@@ -1,7 +1,7 @@
 //! Some of the samples of a dataset: which they are, and the number that each has among them.
 //!
 //! Holds at all times: an order counts the selected samples from 0, in the order of their numbers in the dataset; one bit a
-//! sample of the dataset and one number for 512 of them are kept, and nothing where all are selected.
+//! sample of the dataset and one number for 512 of them are kept, or the numbers where that is less; nothing where all are selected.
 
 use std::{ops::Range, sync::Arc};
 
@@ -18,6 +18,8 @@ pub enum Selection {
     All(u64),
     /// Some.
     Some(Picked),
+    /// Few: their numbers, ascending.
+    Few(Arc<[u64]>),
 }
 
 /// Samples that were picked.
@@ -34,6 +36,25 @@ impl Selection {
     /// # Errors
     /// When one is not in the dataset, or comes twice.
     pub fn of(samples: u64, numbers: impl IntoIterator<Item = u64>) -> Result<Self> {
+        let mut numbers = numbers.into_iter().peekable();
+        let mut few = Vec::new();
+        // A number takes as much as 64 bits.
+        while few.len() as u64 <= samples / 64
+            && let Some(number) = numbers.next()
+        {
+            few.push(number);
+        }
+        if numbers.peek().is_none() && (few.len() as u64) < samples {
+            few.sort_unstable();
+            if let Some(number) = few.last().filter(|last| **last >= samples) {
+                return Err(Error::usage(format!("sample {number} of a dataset of {samples}")));
+            }
+            if let Some(two) = few.windows(2).find(|two| two[0] == two[1]) {
+                return Err(Error::usage(format!("sample {} is selected twice", two[0])));
+            }
+            return Ok(Self::Few(few.into()));
+        }
+        let numbers = few.into_iter().chain(numbers);
         let words = usize::try_from(samples.div_ceil(64)).map_err(|_| Error::usage(format!("{samples} samples")))?;
         let mut words = vec![0_u64; words];
         for number in numbers {
@@ -65,6 +86,7 @@ impl Selection {
         match self {
             Self::All(samples) => *samples,
             Self::Some(Picked { before, .. }) => before.last().copied().unwrap_or(0),
+            Self::Few(numbers) => numbers.len() as u64,
         }
     }
 
@@ -75,7 +97,11 @@ impl Selection {
 
     /// The number in the dataset of selected sample `selected`, which is less than [`Selection::len`].
     pub fn number(&self, selected: u64) -> u64 {
-        let Self::Some(Picked { words, before }) = self else { return selected };
+        let Picked { words, before } = match self {
+            Self::All(_) => return selected,
+            Self::Few(numbers) => return numbers[selected as usize],
+            Self::Some(picked) => picked,
+        };
         let group = before.partition_point(|before| *before <= selected).saturating_sub(1);
         let mut left = selected - before[group];
         for (at, word) in words.iter().enumerate().skip(group * GROUP_WORDS) {
@@ -93,7 +119,11 @@ impl Selection {
 
     /// How many of the samples before `number` are selected; `number` may be one behind the last.
     pub fn before(&self, number: u64) -> u64 {
-        let Self::Some(Picked { words, before }) = self else { return number };
+        let Picked { words, before } = match self {
+            Self::All(_) => return number,
+            Self::Few(numbers) => return numbers.partition_point(|few| *few < number) as u64,
+            Self::Some(picked) => picked,
+        };
         let group = (number / GROUP_BITS) as usize;
         let (word, bit) = ((number / 64) as usize, number % 64);
         let whole = words[(group * GROUP_WORDS).min(words.len())..word.min(words.len())].iter();
@@ -117,7 +147,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_and_counts_are_those_of_a_list(samples in 0u64..3000, every in 1u64..70, seed: u64) {
+        fn numbers_and_counts_are_those_of_a_list(samples in 0u64..3000, every in 1u64..200, seed: u64) {
             let picked: Vec<u64> = (0..samples)
                 .filter(|number| shardpack_format::permutation::mix(seed ^ number).is_multiple_of(every))
                 .collect();
@@ -136,6 +166,8 @@ mod tests {
     fn what_is_not_there_or_twice_is_refused() {
         assert!(Selection::of(10, [10]).is_err());
         assert!(Selection::of(10, [3, 3]).is_err());
+        assert!(Selection::of(1000, [3, 3]).is_err());
+        assert!(Selection::of(1000, [3, 1000]).is_err());
         assert_eq!(Selection::of(3, [2, 0, 1]).unwrap(), Selection::All(3));
         assert!(Selection::of(3, []).unwrap().is_empty());
         assert_eq!(Selection::of(0, []).unwrap(), Selection::All(0));

@@ -1,0 +1,121 @@
+//! Mixes: several datasets in one order, and classes that come more often than they are.
+
+use std::collections::BTreeMap;
+
+use shardpack_format::{Error, Result};
+use shardpack_reader::Dataset;
+
+use crate::{
+    Subset,
+    order::{Group, Quota, Selection, divide},
+};
+
+/// A dataset in a mix.
+#[derive(Debug)]
+pub struct Part {
+    /// The dataset.
+    pub dataset: Dataset,
+    /// Which samples of it.
+    pub subset: Subset,
+    /// How often they come in an epoch.
+    pub times: Times,
+}
+
+/// How often the samples of a [`Part`] come in an epoch: in every one exactly so many, by a formula and not by draws.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Times {
+    /// Once each.
+    #[default]
+    Once,
+    /// So many in all: each as often as any other, give or take one; who comes once more is another in each epoch.
+    Total(u64),
+    /// As many in all as there are, divided among the classes in proportion to their numbers of samples to this power: 1 is as
+    /// they are, 0 the same for each class; 1 divided by T is what a temperature of T does. Samples without a class are one.
+    Classes(f64),
+}
+
+impl Part {
+    /// All of `dataset`, once.
+    pub fn new(dataset: Dataset) -> Self {
+        Self { dataset, subset: Subset::All, times: Times::Once }
+    }
+
+    /// Parts of which an epoch of `samples` has shares in proportion to their weights.
+    ///
+    /// # Errors
+    /// When a weight is not finite and above 0.
+    pub fn by_weight(parts: Vec<(Self, f64)>, samples: u64) -> Result<Vec<Self>> {
+        if let Some((_, weight)) = parts.iter().find(|(_, weight)| !(weight.is_finite() && *weight > 0.0)) {
+            return Err(Error::usage(format!("a weight of {weight}: it has to be above 0")));
+        }
+        let weights: Vec<f64> = parts.iter().map(|(_, weight)| *weight).collect();
+        let totals = divide(samples, &weights);
+        Ok(parts
+            .into_iter()
+            .zip(totals)
+            .map(|((part, _), total)| Self { times: Times::Total(total), ..part })
+            .collect())
+    }
+}
+
+/// How often a sample may come in an epoch: each time is a copy that is kept.
+const MOST_COPIES: u64 = 10_000;
+
+/// How often the samples of a part come, as the order takes it.
+#[derive(Clone, Debug)]
+pub(crate) enum Quotas {
+    All(Quota),
+    Groups(Vec<Group>),
+}
+
+fn few(quota: Quota) -> Result<Quota> {
+    match quota.rounds {
+        0..MOST_COPIES => Ok(quota),
+        rounds => {
+            Err(Error::usage(format!("samples that come {rounds} times in an epoch: {MOST_COPIES} are possible")))
+        }
+    }
+}
+
+impl Quotas {
+    pub fn new(part: &Part, selection: &Selection) -> Result<Self> {
+        let samples = selection.len();
+        let power = match part.times {
+            Times::Once => return Ok(Self::All(Quota { rounds: 1, rest: 0 })),
+            Times::Total(total) => return Ok(Self::All(few(Quota::new(total, samples))?)),
+            Times::Classes(power) => power,
+        };
+        if !(0.0..=1.0).contains(&power) {
+            return Err(Error::usage(format!("classes to the power of {power}: 0 to 1 are possible")));
+        }
+        let mut classes: BTreeMap<Option<i64>, Vec<u64>> = BTreeMap::new();
+        for selected in 0..samples {
+            let number = selection.number(selected);
+            classes.entry(part.dataset.row(number)?.label).or_default().push(number);
+        }
+        let shares: Vec<f64> = classes.values().map(|numbers| (numbers.len() as f64).powf(power)).collect();
+        let totals = divide(samples, &shares);
+        let groups = classes.into_values().zip(totals).map(|(numbers, total)| {
+            let quota = few(Quota::new(total, numbers.len() as u64))?;
+            Ok(Group { numbers, quota })
+        });
+        Ok(Self::Groups(groups.collect::<Result<_>>()?))
+    }
+
+    /// Whether every epoch has the same samples as often.
+    pub fn is_fixed(&self) -> bool {
+        match self {
+            Self::All(quota) => quota.rest == 0,
+            Self::Groups(groups) => groups.iter().all(|group| group.quota.rest == 0),
+        }
+    }
+
+    /// The numbers that it is told by, for a fingerprint.
+    pub fn numbers(&self) -> Vec<u64> {
+        let of = |quota: &Quota| [quota.rounds, quota.rest];
+        match self {
+            Self::All(quota) => of(quota).to_vec(),
+            Self::Groups(groups) => groups.iter().flat_map(|group| of(&group.quota)).collect(),
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! How often samples come in an epoch, where that is not once each: as copies, each a selection.
+//!
+//! Holds at all times: counts are exact, and the same in every epoch; which samples come once more than the others of their
+//! group follows from a key. Copy *k* has the samples that come more than *k* times.
+
+use shardpack_format::{Result, permutation::Permutation};
+
+use super::Selection;
+
+/// So many of `samples`, in whole rounds and what is left: each comes `rounds` times, and `rest` of them once more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// How often each comes.
+    pub rounds: u64,
+    /// How many come once more: fewer than there are.
+    pub rest: u64,
+}
+
+impl Quota {
+    /// `total` of `samples`, which is not 0.
+    pub fn new(total: u64, samples: u64) -> Self {
+        Self { rounds: total / samples.max(1), rest: total % samples.max(1) }
+    }
+
+    /// Copies that it takes.
+    fn copies(self) -> u64 {
+        self.rounds + u64::from(self.rest > 0)
+    }
+}
+
+/// The copies of `selection` of a dataset of `samples`. The rest are whole blocks of `block_samples` selected samples, so that they
+/// can be read in large pieces: blocks in the order that `feistel-8` makes of them with `key`, the last of them as far as needed.
+///
+/// # Errors
+/// None, for a selection of that dataset.
+pub fn of_all(
+    selection: &Selection,
+    samples: u64,
+    quota: Quota,
+    block_samples: u64,
+    key: u64,
+) -> Result<Vec<Selection>> {
+    let mut copies: Vec<_> = (0..quota.rounds).map(|_| selection.clone()).collect();
+    if quota.rest > 0 {
+        let block = block_samples.max(1);
+        let blocks = Permutation::new(selection.len().div_ceil(block), key);
+        let in_blocks = (0..selection.len().div_ceil(block)).flat_map(|at| {
+            let start = blocks.sample_at(at) * block;
+            start..selection.len().min(start + block)
+        });
+        // As many as there are at most.
+        let taken = in_blocks.take(usize::try_from(quota.rest).unwrap_or(usize::MAX));
+        copies.push(Selection::of(samples, taken.map(|selected| selection.number(selected)))?);
+    }
+    Ok(copies)
+}
+
+/// A group of samples, a class say, and how often they come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Their numbers, ascending.
+    pub numbers: Vec<u64>,
+    /// How often they come.
+    pub quota: Quota,
+}
+
+/// The copies of groups of a dataset of `samples`, which have no sample in common. Of a group, the rest are the first in the order
+/// that `feistel-8` makes of it with `key` plus the number of the group.
+///
+/// # Errors
+/// When groups share a sample, or have one that is not in the dataset.
+pub fn of_groups(groups: &[Group], samples: u64, key: u64) -> Result<Vec<Selection>> {
+    let copies = groups.iter().map(|group| group.quota.copies()).max().unwrap_or(0);
+    let of_copy = |copy: u64| {
+        let numbers = groups.iter().enumerate().flat_map(|(number, Group { numbers, quota })| {
+            let taken = match quota.rounds {
+                rounds if copy < rounds => None,
+                rounds if copy == rounds => Some(quota.rest),
+                _ => Some(0),
+            };
+            let order = Permutation::new(numbers.len() as u64, key.wrapping_add(number as u64));
+            (0..taken.unwrap_or(numbers.len() as u64)).map(move |at| {
+                let at = if taken.is_some() { order.sample_at(at) } else { at };
+                numbers[at as usize]
+            })
+        });
+        Selection::of(samples, numbers)
+    };
+    (0..copies).map(of_copy).collect()
+}
+
+/// Divides `total` in proportion to `shares` into whole numbers: what rounding down leaves goes to the largest remainders, of
+/// equal ones to the first.
+pub fn divide(total: u64, shares: &[f64]) -> Vec<u64> {
+    let sum: f64 = shares.iter().sum();
+    let exact: Vec<f64> = shares.iter().map(|share| total as f64 * share / sum).collect();
+    let mut parts: Vec<u64> = exact.iter().map(|exact| *exact as u64).collect();
+    let mut order: Vec<usize> = (0..parts.len()).collect();
+    order.sort_by(|a, b| (exact[*b].fract()).total_cmp(&exact[*a].fract()));
+    let left = total.saturating_sub(parts.iter().sum());
+    for at in order.into_iter().cycle().take(usize::try_from(left).unwrap_or(0)) {
+        parts[at] += 1;
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(copies: &[Selection], samples: u64) -> Vec<u64> {
+        let mut times = vec![0; samples as usize];
+        for copy in copies {
+            (0..copy.len()).for_each(|selected| times[copy.number(selected) as usize] += 1);
+        }
+        times
+    }
+
+    #[test]
+    fn counts_are_exact_and_the_rest_differs_with_the_key() {
+        let selection = Selection::of(100, (0..100).filter(|number| number % 3 > 0)).unwrap();
+        let n = selection.len();
+        for total in [0, 1, 20, n, n + 1, 2 * n + 7, 5 * n] {
+            let quota = Quota::new(total, n);
+            let found = times(&of_all(&selection, 100, quota, 4, 9).unwrap(), 100);
+            assert_eq!(found.iter().sum::<u64>(), total);
+            for (number, times) in found.iter().enumerate() {
+                let least = if number % 3 > 0 { quota.rounds } else { 0 };
+                assert!((least..=least + u64::from(number % 3 > 0 && quota.rest > 0)).contains(times));
+            }
+        }
+        let quota = Quota::new(20, n);
+        assert_ne!(of_all(&selection, 100, quota, 4, 9).unwrap(), of_all(&selection, 100, quota, 4, 10).unwrap());
+    }
+
+    #[test]
+    fn groups_come_as_often_as_they_should() {
+        let group = |range: std::ops::Range<u64>, total| {
+            let numbers: Vec<u64> = range.collect();
+            Group { quota: Quota::new(total, numbers.len() as u64), numbers }
+        };
+        // Balanced: a large class, a small one, one of a single sample.
+        let groups = [group(0..80, 30), group(80..95, 30), group(95..96, 30)];
+        for key in [1, 2] {
+            let found = times(&of_groups(&groups, 100, key).unwrap(), 100);
+            for (Group { numbers, quota }, total) in groups.iter().zip([30, 30, 30]) {
+                let of_group: Vec<u64> = numbers.iter().map(|number| found[*number as usize]).collect();
+                assert_eq!(of_group.iter().sum::<u64>(), total);
+                assert!(of_group.iter().all(|times| (quota.rounds..=quota.rounds + 1).contains(times)));
+            }
+            assert!(found[96..].iter().all(|times| *times == 0));
+        }
+        assert_ne!(of_groups(&groups, 100, 1).unwrap(), of_groups(&groups, 100, 2).unwrap());
+        assert!(of_groups(&[group(0..5, 5), group(4..6, 2)], 100, 1).is_err());
+        assert!(of_groups(&[], 100, 1).unwrap().is_empty());
+    }
+
+    #[test]
+    fn totals_are_divided_without_loss() {
+        for (total, shares, parts) in [
+            (10, vec![1.0, 1.0, 1.0], vec![4, 3, 3]),
+            (7, vec![0.5, 0.25, 0.25], vec![3, 2, 2]),
+            (0, vec![1.0, 2.0], vec![0, 0]),
+            (1_000_000_007, vec![1e-3, 1.0], vec![999_001, 999_001_006]),
+        ] {
+            let found = divide(total, &shares);
+            assert_eq!(found.iter().sum::<u64>(), total);
+            assert_eq!(found, parts);
+        }
+    }
+}
