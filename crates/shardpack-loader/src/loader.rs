@@ -246,9 +246,10 @@ impl Loader {
         let options = Options { seed: order.seed, shuffle: order.shuffle, lanes: Some(order.lanes), ..options };
         let Options { rank, world, batch, last, check_content, .. } = options;
         let plan = Plan::new(sources, order, &Ranks { rank, world, batch, last, check_content });
-        let (content, lanes) = plan.lanes(0, 0)?;
-        if lanes.share().batches() == 0 {
-            let samples = content.layout.samples();
+        order.check()?;
+        // As many in every epoch.
+        let samples = plan.content(0)?.layout.samples();
+        if plan.share(samples, 0)?.batches() == 0 {
             let what = format!("an epoch of {samples} samples has no batch of {batch} for {world} ranks");
             return Err(Error::usage(what).in_file(plan.sources[0].dataset.folder()));
         }
@@ -294,7 +295,7 @@ impl Loader {
     /// # Errors
     /// None that [`Loader::new`] did not find.
     pub fn batches_of_epoch(&self) -> Result<u64> {
-        Ok(self.plan.lanes(0, 0)?.1.share().batches())
+        Ok(self.plan.share(self.plan.content(0)?.layout.samples(), 0)?.batches())
     }
 
     /// How many ranks read each byte: 1 where the number of lanes is a multiple of that of ranks.

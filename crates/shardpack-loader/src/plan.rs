@@ -147,11 +147,16 @@ impl Plan {
         Ok(content)
     }
 
+    /// What this rank takes of an epoch of `samples` from position `start` on.
+    pub fn share(&self, samples: u64, start: u64) -> Result<Share> {
+        Share::new(samples, start, (self.rank, self.world), self.batch, self.last)
+    }
+
     /// The samples and the order of epoch `epoch`, and this rank's lanes in it from position `start` on.
     pub fn lanes(&self, epoch: u64, start: u64) -> Result<(Arc<Content>, RankLanes)> {
         let content = self.content(epoch)?;
         let epoch = Arc::new(Epoch::new(&content.layout, &self.order, epoch)?);
-        let share = Share::new(epoch.len(), start, (self.rank, self.world), self.batch, self.last)?;
+        let share = self.share(epoch.len(), start)?;
         Ok((content, RankLanes::new(epoch, share)))
     }
 

@@ -55,7 +55,7 @@ impl Default for Options {
 }
 
 impl Options {
-    pub(super) fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         match self {
             Self { lanes: 0, .. } => Err(Error::usage("an order of 0 lanes")),
             Self { run_blocks: 0, .. } => Err(Error::usage("runs of 0 blocks")),

@@ -1,0 +1,78 @@
+//! How long the first batch takes after opening, on datasets of 10 and 100 million samples, at the beginning and in mid-epoch.
+//!
+//! ```text
+//! cargo run --release -p shardpack-loader --example first_batch
+//! ```
+//! The shards are one file of 10,000 samples under many names: what is read is small, and everything that grows with the number
+//! of samples is as large as in earnest. Prints the fastest, the middle and the slowest of 11 runs, and the memory of the process.
+
+#![allow(clippy::print_stdout, clippy::unwrap_used)]
+
+#[path = "../../shardpack-reader/tests/support/mod.rs"]
+mod support;
+
+use std::{path::Path, time::Instant};
+
+use shardpack_format::manifest::{self, Manifest};
+use shardpack_loader::{Dataset, Loader, Options, State};
+
+const SHARD_SAMPLES: u64 = 10_000;
+const RUNS: usize = 11;
+
+fn main() {
+    for shards in [1_000, 10_000] {
+        let folder = tempfile::tempdir().unwrap();
+        make(folder.path(), shards);
+        let samples = shards * SHARD_SAMPLES;
+        for (name, position) in [("from the beginning", 0), ("in mid-epoch", samples / 2 / 64 * 64)] {
+            let mut elapsed_ms: Vec<f64> = (0..RUNS).map(|_| first_batch(folder.path(), position)).collect();
+            elapsed_ms.sort_by(f64::total_cmp);
+            println!(
+                "{samples} samples in {shards} shards, {name}: {:.1} ms ({:.1} to {:.1})",
+                elapsed_ms[RUNS / 2],
+                elapsed_ms[0],
+                elapsed_ms[RUNS - 1]
+            );
+        }
+    }
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status.lines().filter(|line| line.starts_with("VmHWM")).for_each(|line| println!("{line}"));
+}
+
+/// From opening the dataset to the first batch of 64, in milliseconds.
+fn first_batch(folder: &Path, position: u64) -> f64 {
+    let start = Instant::now();
+    let dataset = Dataset::open(folder).unwrap();
+    let loader = Loader::new(dataset, Options { seed: 3, ..Options::default() }).unwrap();
+    let mut state: State = loader.beginning();
+    state.position = position;
+    let mut batches = loader.batches(&state).unwrap();
+    assert_eq!(batches.next().unwrap().unwrap().len(), 64);
+    start.elapsed().as_secs_f64() * 1e3
+}
+
+/// One shard of small samples, then as many names for it.
+fn make(folder: &Path, shards: u64) {
+    let payloads: Vec<Vec<u8>> = (0..SHARD_SAMPLES as u32).map(|number| number.to_le_bytes().repeat(25)).collect();
+    support::Packing { shard_samples: SHARD_SAMPLES as usize, block_samples: 350, ..support::Packing::default() }
+        .pack(folder, &payloads);
+    let path = folder.join(manifest::FILE);
+    let mut all = Manifest::read(&std::fs::read(&path).unwrap()).unwrap();
+    let one = all.shards[0].clone();
+    for number in 1..shards {
+        let mut shard = one.clone();
+        shard.file = format!("shard-{number:06}.tar");
+        shard.index.file = format!("index/shard-{number:06}.index");
+        std::fs::hard_link(folder.join(&one.file), folder.join(&shard.file)).unwrap();
+        std::fs::hard_link(folder.join(&one.index.file), folder.join(&shard.index.file)).unwrap();
+        all.shards.push(shard);
+    }
+    let times = |count: &mut u64| *count *= shards;
+    [&mut all.samples, &mut all.payload_bytes, &mut all.shard_bytes].into_iter().for_each(times);
+    all.kinds.values_mut().for_each(times);
+    let ledger = std::iter::once(&mut all.ledger.counts);
+    for counts in ledger.chain(all.classes.iter_mut().map(|class| &mut class.counts)) {
+        [&mut counts.discovered, &mut counts.packed].into_iter().for_each(times);
+    }
+    std::fs::write(&path, all.to_bytes().unwrap().0).unwrap();
+}
