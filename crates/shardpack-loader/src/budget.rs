@@ -28,7 +28,7 @@ struct State {
     is_stopped: bool,
 }
 
-/// Capacities are multiples of it, so that windows fit each other's runs.
+/// Capacities are multiples of it, and of an eighth of what they come to.
 const GRAIN_BYTES: usize = 4 * 1024;
 
 impl Budget {
@@ -45,7 +45,9 @@ impl Budget {
     pub fn take(&self, ticket: u64, pieces: &[u64]) -> Option<Vec<Window>> {
         let grains = |bytes: &u64| {
             let bytes = usize::try_from(*bytes).unwrap_or(usize::MAX);
-            bytes.saturating_add(GRAIN_BYTES - 1) / GRAIN_BYTES * GRAIN_BYTES
+            // Runs differ in length by some tenths, and a window that is too short for the next would be made anew.
+            let grain = (bytes.checked_next_power_of_two().unwrap_or(bytes) / 8).max(GRAIN_BYTES);
+            bytes.div_ceil(grain).saturating_mul(grain)
         };
         let mut needed: Vec<usize> = pieces.iter().map(grains).collect();
         let mut windows: Vec<Window> = Vec::with_capacity(needed.len());
