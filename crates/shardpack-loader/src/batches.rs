@@ -10,38 +10,22 @@ use std::{
     time::Instant,
 };
 
-use shardpack_format::{Error, ErrorKind, Result, component::Form};
-use shardpack_imaging::{Limits, training::Worker};
-use shardpack_reader::Sample;
+use shardpack_format::{Error, ErrorKind, Result};
+use shardpack_imaging::training::Worker;
 
 use crate::{
     Output,
-    batch::{Batch, Column, Encoded, NO_LABEL, Values},
+    batch::{Batch, Column, Encoded, Values},
     feed::{Feed, Fetched, Handle, Next},
     forked,
-    loader::OnBad,
+    making::{Kept, Making, Slotted},
     order::RankLanes,
-    plan::{Plan, Source},
     receipt::{Bad, Receipt},
     ring::{Finished, Outlet, Ring},
     slots::Slots,
     state::State,
-    stats::{Counters, Stats},
+    stats::Stats,
 };
-
-/// How many neighbours are tried in the place of a sample that is not right.
-const MOST_NEIGHBOURS: u64 = 4096;
-
-/// What threads need to make samples.
-pub(crate) struct Making {
-    pub plan: Plan,
-    pub output: Output,
-    pub on_bad: OnBad,
-    pub limits: Limits,
-    /// Names of the components that go along.
-    pub columns: Vec<String>,
-    pub counters: Arc<Counters>,
-}
 
 struct Shared {
     making: Making,
@@ -71,23 +55,6 @@ struct Building {
     slots: Slots,
     samples: Mutex<Vec<Option<Slotted>>>,
     error: Mutex<Option<Error>>,
-}
-
-/// What one sample came to.
-struct Slotted {
-    /// The dataset and the number of the sample that was to come.
-    wanted: (usize, u64),
-    /// `None` where it was skipped.
-    kept: Option<Kept>,
-    bad: Option<Bad>,
-}
-
-struct Kept {
-    source: usize,
-    sample: u64,
-    label: i64,
-    encoded: Option<Fetched>,
-    values: Vec<Option<(Form, Vec<u8>)>>,
 }
 
 /// A batch, and what the receipt says of it.
@@ -153,7 +120,7 @@ impl Batches {
     /// The next batch; `None` once at the end of each epoch, and always after the last.
     ///
     /// # Errors
-    /// When a sample of the batch is not right and the policy is [`OnBad::Error`], or the system cannot read it: the next call
+    /// When a sample of the batch is not right and the policy is [`OnBad::Error`](crate::OnBad::Error), or the system cannot read it: the next call
     /// goes on with the batch after it, and the receipt lacks this one. When this process is a fork of the one that made it.
     #[expect(clippy::should_implement_trait, reason = "it ends at each epoch, and goes on")]
     pub fn next(&mut self) -> Result<Option<Batch>> {
@@ -426,106 +393,4 @@ impl Shared {
         }
         Ok(encoded)
     }
-}
-
-impl Making {
-    /// Makes the slot of a sample, as the policy says where it is not right.
-    fn slotted(&self, worker: &mut Worker, fetched: Fetched, slot: &mut [u8]) -> Result<Slotted> {
-        let wanted = (fetched.source(), fetched.number());
-        let error = match self.kept(worker, &fetched, &fetched, slot) {
-            Ok(kept) => return Ok(Slotted { wanted, kept: Some(kept), bad: None }),
-            // That a machine cannot read says nothing of a sample.
-            Err(error) if error.kind() != ErrorKind::Data || self.on_bad == OnBad::Error => return Err(error),
-            Err(error) => error,
-        };
-        let reason = error.to_string();
-        if self.on_bad == OnBad::Replace
-            && let Some(neighbour) = self.neighbour(worker, &fetched, slot)?
-        {
-            self.counters.replaced.fetch_add(1, Relaxed);
-            let bad = Bad { sample: wanted.1, reason, by: Some(neighbour.sample) };
-            return Ok(Slotted { wanted, kept: Some(neighbour), bad: Some(bad) });
-        }
-        self.counters.skipped.fetch_add(1, Relaxed);
-        Ok(Slotted { wanted, kept: None, bad: Some(Bad { sample: wanted.1, reason, by: None }) })
-    }
-
-    /// The sample of the same class that is next to one that is not right, and is right.
-    fn neighbour(&self, worker: &mut Worker, fetched: &Fetched, slot: &mut [u8]) -> Result<Option<Kept>> {
-        let Source { dataset, selection, .. } = &self.plan.sources[fetched.source()];
-        let Ok(row) = dataset.row(fetched.number()) else { return Ok(None) };
-        let label = row.label;
-        let (here, samples) = (selection.before(fetched.number()), selection.len());
-        for distance in 1..samples.min(MOST_NEIGHBOURS) {
-            let number = selection.number((here + distance) % samples);
-            if !dataset.row(number).is_ok_and(|row| row.label == label) {
-                continue;
-            }
-            match self.kept(worker, &fetched.other(number), fetched, slot) {
-                Ok(kept) => return Ok(Some(kept)),
-                Err(error) if error.kind() == ErrorKind::Data => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(None)
-    }
-
-    /// The crop table of a sample, if there is one. What is wrong with it is counted: without it the pixels are the same.
-    fn crop_table<'d>(&self, sample: &Sample<'d>) -> Option<&'d [u8]> {
-        let shard = sample.shard();
-        match shard.crop_table(sample.number() - shard.samples().start) {
-            Ok(Some(Ok(table))) => Some(table),
-            Ok(_) => None,
-            Err(_) => {
-                self.counters.wrong_tables.fetch_add(1, Relaxed);
-                None
-            }
-        }
-    }
-
-    /// What is kept of a sample whose slot is made; random choices are those of `wanted`.
-    fn kept(&self, worker: &mut Worker, fetched: &Fetched, wanted: &Fetched, slot: &mut [u8]) -> Result<Kept> {
-        let sample = fetched.sample()?;
-        let bytes = sample.bytes();
-        let source = &self.plan.sources[fetched.source()];
-        let key = source.identities.random_key(wanted.number(), self.plan.order.seed, wanted.epoch());
-        match &self.output {
-            Output::Encoded => {}
-            Output::Images(transform) => {
-                let table = self.crop_table(&sample);
-                let outcome = worker
-                    .run(transform, bytes, table, key, slot)
-                    .map_err(|refused| located(&sample, Error::data(refused.to_string())))?;
-                self.counters.count(&outcome);
-            }
-            Output::Own(own) => own.make(&sample, worker, key, slot).map_err(|error| located(&sample, error))?,
-        }
-        let mut values = Vec::with_capacity(self.columns.len());
-        for (number, name) in source.columns.iter().zip(&self.columns) {
-            let content = sample.content(*number)?;
-            values.push(content.and_then(|content| {
-                let form = sample.form(*number)?;
-                // A file beside a payload, of which the index does not say what it is.
-                let is_file = *form == Form::Bytes && name.rsplit('.').next() == Some("npy");
-                let array = if is_file { Form::of_npy(&content, content.len() as u64) } else { None };
-                Some((array.unwrap_or_else(|| form.clone()), content.into_owned()))
-            }));
-        }
-        self.counters.samples.fetch_add(1, Relaxed);
-        self.counters.sample_bytes.fetch_add(bytes.len() as u64, Relaxed);
-        let encoded = matches!(self.output, Output::Encoded).then(|| fetched.clone());
-        Ok(Kept {
-            source: fetched.source(),
-            sample: fetched.number(),
-            label: sample.label().unwrap_or(NO_LABEL),
-            encoded,
-            values,
-        })
-    }
-}
-
-/// `error` with the place of the sample that it is about.
-fn located(sample: &Sample<'_>, error: Error) -> Error {
-    let shard = sample.shard();
-    error.in_file(shard.path()).in_sample(sample.row().name()).at_byte(sample.image_range().start)
 }
