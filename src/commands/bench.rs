@@ -148,8 +148,9 @@ fn text(dataset: &Dataset, args: &Args, measured: &Measured) -> String {
     rows.push((
         "waits",
         format!(
-            "for {} batches: first {:.0} ms, then half up to {:.1} ms, 99 % up to {:.1} ms, longest {:.1} ms",
+            "for {} {}: first {:.0} ms, then half up to {:.1} ms, 99 % up to {:.1} ms, longest {:.1} ms",
             report::count(waits.batches),
+            if waits.batches == 1 { "batch" } else { "batches" },
             waits.first_ms,
             waits.median_ms,
             waits.p99_ms,
