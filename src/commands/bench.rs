@@ -138,12 +138,12 @@ fn text(dataset: &Dataset, args: &Args, measured: &Measured) -> String {
                     crops.samples_per_s() / decode.samples_per_s()
                 ),
             ));
-            if measured.skipped > 0 {
-                let skipped = report::counted(measured.skipped, "sample");
-                rows.push(("skipped", format!("{skipped} that cannot be decoded: verify --decode names them")));
-            }
         }
         _ => rows.push(("decode", "not measured: the first samples are no images".to_owned())),
+    }
+    if measured.skipped > 0 {
+        let skipped = report::counted(measured.skipped, "sample");
+        rows.push(("skipped", format!("{skipped} not right: verify --decode names them")));
     }
     rows.push((
         "waits",

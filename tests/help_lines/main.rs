@@ -28,13 +28,13 @@ const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
     (
         "begin them after the fork; the dataset and the loader can be used on both sides",
         "anew",
-        "crates/shardpack-loader/tests/loader.rs",
+        "crates/shardpack-loader/tests/loader/reading.rs",
         "a_fork_gets_an_error_and_can_begin_anew",
     ),
     (
         "Loader::resume makes a loader that goes on in the order of a state",
         "Loader::resume",
-        "crates/shardpack-loader/tests/loader.rs",
+        "crates/shardpack-loader/tests/loader/ranks_and_resuming.rs",
         "a_run_that_is_interrupted_goes_on_with_other_ranks_and_misses_nothing",
     ),
     (
@@ -46,13 +46,13 @@ const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
     (
         "bytes or more, or fewer lanes, which mixes less well",
         "least",
-        "crates/shardpack-loader/tests/loader.rs",
+        "crates/shardpack-loader/tests/loader/reading.rs",
         "options_that_do_not_fit_are_refused",
     ),
     (
         "a dataset that was packed anew begins at epoch 0",
         "beginning",
-        "crates/shardpack-loader/tests/loader.rs",
+        "crates/shardpack-loader/tests/loader/ranks_and_resuming.rs",
         "states_of_other_runs_are_refused",
     ),
     (

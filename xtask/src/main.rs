@@ -11,6 +11,7 @@ mod fuzz;
 mod licences;
 mod plot;
 mod python;
+mod random;
 mod shuffle_quality;
 mod tools;
 mod training_order;

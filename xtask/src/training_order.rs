@@ -14,8 +14,9 @@ use crate::{
     command::{command, output, root, run, target, write},
     plot::{Lines, Series},
     python,
+    random::Random,
     shuffle_quality::{
-        order::{self, Order, Random, Setting},
+        order::{self, Order, Setting},
         page, peers,
     },
 };

@@ -32,6 +32,8 @@ struct Shared {
     ring: Arc<Ring>,
     outlet: Outlet<Made>,
     front: Mutex<Front>,
+    /// What ended the work, until it is told.
+    failure: Mutex<Option<Error>>,
 }
 
 /// Where samples are given to batches, by one thread at a time.
@@ -93,8 +95,13 @@ impl Batches {
         let handle = feed.handle();
         let receipt = Receipt::new(making.plan.id(), state.epoch);
         let front = Front { feed, building: None, next_slot: 0, batch: 0, sequence: 0, has_ended: false };
-        let shared =
-            Arc::new(Shared { making, ring: Arc::new(ring), outlet: Outlet::default(), front: Mutex::new(front) });
+        let shared = Arc::new(Shared {
+            making,
+            ring: Arc::new(ring),
+            outlet: Outlet::default(),
+            front: Mutex::new(front),
+            failure: Mutex::default(),
+        });
         let mut batches = Self {
             shared,
             handle,
@@ -208,12 +215,29 @@ impl Shared {
     fn work(&self) {
         let Err(error) = self.make_all() else { return };
         let mut front = self.front.lock().unwrap_or_else(PoisonError::into_inner);
-        if !std::mem::replace(&mut front.has_ended, true) {
-            // Every batch that is still under way would be waited for.
-            let first = front.building.take().map_or(front.sequence, |building| building.sequence);
-            self.outlet.put(first, Finished::Failed(error));
-            self.outlet.put(first + 1, Finished::End);
+        if std::mem::replace(&mut front.has_ended, true) {
+            return;
         }
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        // Every batch that is still under way would be waited for; one that others have samples of ends with them.
+        let number = match front.building.take() {
+            None => front.sequence,
+            Some(building) => {
+                let number = building.sequence;
+                if let Some(building) = Arc::into_inner(building) {
+                    self.finish(building);
+                }
+                return self.outlet.put(number + 1, Finished::End);
+            }
+        };
+        self.outlet.put(number, Finished::Failed(self.ended()));
+        self.outlet.put(number + 1, Finished::End);
+    }
+
+    /// Why a batch is not finished.
+    fn ended(&self) -> Error {
+        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+        failure.unwrap_or_else(|| Error::new(ErrorKind::System, "stopped in mid-batch"))
     }
 
     fn make_all(&self) -> Result<()> {
@@ -317,8 +341,7 @@ impl Shared {
     fn finish(&self, building: Building) {
         let Building { sequence, epoch, number, lanes, mut slots, samples, error } = building;
         let samples = samples.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let stopped =
-            || samples.iter().any(Option::is_none).then(|| Error::new(ErrorKind::System, "stopped in mid-batch"));
+        let stopped = || samples.iter().any(Option::is_none).then(|| self.ended());
         let error = error.into_inner().unwrap_or_else(PoisonError::into_inner).or_else(stopped);
         if let Some(error) = error {
             self.ring.give_back(slots, false);

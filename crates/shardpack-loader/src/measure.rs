@@ -51,7 +51,7 @@ pub struct Request {
 pub struct Rate {
     /// Samples; of the plain reading of files: 0.
     pub samples: u64,
-    /// Bytes of shards, or of payloads where they are decoded.
+    /// Bytes of shards, of records, or of payloads where they are decoded.
     pub bytes: u64,
     /// Milliseconds.
     pub elapsed_ms: f64,
@@ -103,7 +103,7 @@ pub struct Measured {
     pub crops: Option<Rate>,
     /// How many of them were decoded with a crop table.
     pub by_table: u64,
-    /// Samples that are not right and were left out of the crops.
+    /// Samples that are not right and were left out of the batches.
     pub skipped: u64,
     /// The waits for these batches, or, without images, for those of encoded samples.
     pub waits: Waits,
@@ -143,9 +143,10 @@ pub fn measure(dataset: &Dataset, request: &Request, said: &dyn Fn(&str)) -> Res
     said("reading the shards one after the other");
     let plain = read_plain(dataset, &watch)?;
     said("reading samples in the order of lanes");
-    let loader = Loader::new(open()?, options(Output::Encoded, u64::MAX))?;
+    // Each of one epoch: what is read ahead of the next one would be paid by the one that is measured.
+    let loader = Loader::new(open()?, options(Output::Encoded, 1))?;
     let (raw, first, peak_run_bytes) = read_raw(&loader, 0, &watch)?;
-    let (_, second, _) = read_raw(&loader, 1, &watch)?;
+    let (_, second, _) = read_raw(&Loader::new(open()?, options(Output::Encoded, 2))?, 1, &watch)?;
     let (r, deff) = mixed(&loader, request.batch, &first, &second)?;
     let images = images(&loader)?;
     let mut measured = Measured {
@@ -166,7 +167,8 @@ pub fn measure(dataset: &Dataset, request: &Request, said: &dyn Fn(&str)) -> Res
     };
     if images.is_empty() {
         said("making batches of samples as they are");
-        measured.waits = batches(&loader, &watch)?.2;
+        let (_, stats, waits) = batches(&loader, &watch)?;
+        (measured.skipped, measured.waits) = (stats.skipped, waits);
         return Ok(measured);
     }
     said("decoding whole images from memory");
@@ -175,7 +177,7 @@ pub fn measure(dataset: &Dataset, request: &Request, said: &dyn Fn(&str)) -> Res
     let crop =
         training::Options { flip: 0.5, ..training::Options::new(Cut::random_resized(Size::square(request.size))) };
     let transform = Transform::new(crop).map_err(|error| Error::usage(error.to_string()))?;
-    let loader = Loader::new(open()?, options(Output::Images(Box::new(transform)), u64::MAX))?;
+    let loader = Loader::new(open()?, options(Output::Images(Box::new(transform)), 1))?;
     let (rate, stats, waits) = batches(&loader, &watch)?;
     (measured.crops, measured.waits) = (Some(rate), waits);
     (measured.by_table, measured.skipped) = (stats.decoded_by_table, stats.skipped);
@@ -222,20 +224,20 @@ fn read_plain(dataset: &Dataset, watch: &Watch) -> Result<Rate> {
 fn read_raw(loader: &Loader, epoch: u64, watch: &Watch) -> Result<(Rate, Vec<u64>, u64)> {
     let mut from = loader.beginning();
     from.epoch = epoch;
+    // Threads read ahead from the first moment on.
+    let (since, mut numbers, mut bytes) = (Instant::now(), Vec::new(), 0);
     let mut samples = loader.samples(&from)?;
-    let (since, mut numbers) = (Instant::now(), Vec::new());
     while let Some(fetched) = samples.next()? {
-        // What is not right is `verify`'s to tell.
-        let _ = fetched.sample();
+        // Of what is not right nothing is delivered; the batches below count it.
+        bytes += fetched.sample().map_or(0, |sample| u64::from(sample.row().record_bytes));
         numbers.push(fetched.number());
         if numbers.len() % 64 == 0 && watch.is_over(since) {
             break;
         }
     }
     let elapsed_ms = elapsed_ms(since);
-    // Of a part of an epoch, what was read ahead was read in that time, too.
-    let stats = samples.stats();
-    Ok((Rate { samples: numbers.len() as u64, bytes: stats.read_bytes, elapsed_ms }, numbers, stats.peak_run_bytes))
+    let peak_bytes = samples.stats().peak_run_bytes;
+    Ok((Rate { samples: numbers.len() as u64, bytes, elapsed_ms }, numbers, peak_bytes))
 }
 
 /// R and DEFF of what was delivered.

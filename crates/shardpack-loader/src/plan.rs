@@ -1,6 +1,6 @@
 //! What is read, by whom and in which order: datasets, the options of the order, and a rank's share of it.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex};
 
 use shardpack_format::{Error, Result, manifest::Blake3, permutation::mix};
 use shardpack_reader::{Dataset, Shard};
@@ -40,9 +40,12 @@ pub(crate) struct Plan {
     pub last: Last,
     /// Whether each payload is compared with its content hash.
     pub check_content: bool,
-    /// Where every epoch has the same content: it.
-    fixed: Arc<OnceLock<Arc<Content>>>,
+    /// The content that was made last, and of which epoch; of none, where every epoch has the same.
+    latest: Arc<Mutex<Option<Latest>>>,
 }
+
+/// See [`Plan::latest`].
+type Latest = (Option<u64>, Arc<Content>);
 
 /// The samples of an epoch: those of each copy of each dataset, one after the other. Orders count them from 0.
 #[derive(Debug)]
@@ -127,7 +130,7 @@ impl Plan {
         let subset = fingerprint(&sources);
         let &Ranks { rank, world, batch, last, check_content } = ranks;
         let sources = sources.into();
-        Self { sources, subset, order, rank, world, batch, last, check_content, fixed: Arc::default() }
+        Self { sources, subset, order, rank, world, batch, last, check_content, latest: Arc::default() }
     }
 
     /// The id of the first dataset.
@@ -137,12 +140,17 @@ impl Plan {
 
     /// The samples of epoch `epoch`.
     pub fn content(&self, epoch: u64) -> Result<Arc<Content>> {
-        if let Some(content) = self.fixed.get() {
+        // Never waited for: another process may have been forked while it was held.
+        if let Ok(latest) = self.latest.try_lock()
+            && let Some((of, content)) = &*latest
+            && of.is_none_or(|of| of == epoch)
+        {
             return Ok(Arc::clone(content));
         }
         let content = Arc::new(Content::new(self, epoch)?);
-        if self.sources.iter().all(|source| source.quotas.is_fixed()) {
-            return Ok(Arc::clone(self.fixed.get_or_init(|| content)));
+        let is_fixed = self.sources.iter().all(|source| source.quotas.is_fixed());
+        if let Ok(mut latest) = self.latest.try_lock() {
+            *latest = Some(((!is_fixed).then_some(epoch), Arc::clone(&content)));
         }
         Ok(content)
     }

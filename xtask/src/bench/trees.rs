@@ -9,6 +9,7 @@ use super::folder;
 use crate::{
     Result,
     command::{remove, root, write},
+    random::Random,
 };
 
 const CLASSES: u64 = 1_000;
@@ -88,7 +89,7 @@ fn jpegs(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<()> {
 
 /// Image `number`: a seed with comments behind its first marker, of which the first holds the number.
 fn image(seeds: &[Vec<u8>], number: u64, mean_bytes: usize) -> Vec<u8> {
-    let mut random = Random(number);
+    let mut random = Random::new(number);
     let seed = &seeds[random.next() as usize % seeds.len()];
     let wanted = mean_bytes / 2 + random.next() as usize % mean_bytes;
     let mut out = Vec::with_capacity(wanted + 32);
@@ -107,19 +108,6 @@ fn comment(out: &mut Vec<u8>, text: &[u8]) {
     out.extend_from_slice(&[0xff, 0xfe]);
     out.extend_from_slice(&(text.len() as u16 + 2).to_be_bytes());
     out.extend_from_slice(text);
-}
-
-/// SplitMix64. Source: Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
 }
 
 #[cfg(test)]

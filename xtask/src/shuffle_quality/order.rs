@@ -5,7 +5,7 @@
 
 use shardpack_loader::order::{Epoch, Last, Layout, Options, Share, Shuffle};
 
-use crate::Result;
+use crate::{Result, random::Random};
 
 /// What is trained on, and by whom.
 #[derive(Clone, Copy, Debug)]
@@ -44,46 +44,6 @@ pub struct Order {
     pub is_ours: bool,
     /// The epoch of this seed and number.
     pub epoch: Box<dyn Fn(&Setting, u64, u64) -> Result<Ranks>>,
-}
-
-/// SplitMix64. Source: Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014.
-pub struct Random(u64);
-
-impl Random {
-    /// A generator for what these numbers name.
-    pub fn of(numbers: &[u64]) -> Self {
-        let mut random = Self(0);
-        for number in numbers {
-            random.0 ^= number.wrapping_mul(0xD6E8_FEB8_6659_FD93);
-            random.0 = random.next();
-        }
-        random
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number below `count`, which is no 0. Not exactly uniform, by one part in 2^64 / count.
-    pub fn below(&mut self, count: usize) -> usize {
-        ((u128::from(self.next()) * count as u128) >> 64) as usize
-    }
-
-    /// A number in 0 to 1.
-    pub fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    /// Puts `items` in a random order, each with equal chance.
-    pub fn shuffle<T>(&mut self, items: &mut [T]) {
-        for last in (1..items.len()).rev() {
-            items.swap(last, self.below(last + 1));
-        }
-    }
 }
 
 /// The batches of ranks where rank r takes every W-th of `samples`, beginning with its own.

@@ -3,8 +3,8 @@
 //! Named are the project, the version that was read, and the file. Facts are theirs, the code is ours. Where a loader has worker
 //! processes, PyTorch's `DataLoader` takes batches from them in turns, and each batch is of one worker.
 
-use super::order::{Order, Random, Ranks, Setting, interleaved, shards};
-use crate::Result;
+use super::order::{Order, Ranks, Setting, interleaved, shards};
+use crate::{Result, random::Random};
 
 /// Bytes of a shard, where a writer has no setting of its own.
 pub const SHARD_BYTES: u64 = 256 << 20;

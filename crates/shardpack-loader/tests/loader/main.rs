@@ -1,0 +1,79 @@
+//! The loader on real datasets: what is handed out is what the order says, whoever asks, however often it is interrupted.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+#[path = "../../../shardpack-reader/tests/support/mod.rs"]
+mod support;
+
+mod bad_samples;
+mod batches;
+mod ranks_and_resuming;
+mod reading;
+mod subsets_and_mixes;
+
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+
+use shardpack_loader::{
+    Bad, Batch, Dataset, Error, Loader, Memory, NO_LABEL, OnBad, Options, Output, Own, Part, Receipt, Result, Sample,
+    State, Store, Subset, Times,
+    order::{Last, Shuffle},
+    training::{self, Cut, Dtype, Size, Transform},
+};
+use support::Packing;
+
+/// Payloads that tell their number, of lengths between 4 and 200 bytes.
+fn payloads(samples: u32) -> Vec<Vec<u8>> {
+    (0..samples).map(|n| [&n.to_le_bytes()[..], &vec![n as u8; (n * 37 % 197) as usize]].concat()).collect()
+}
+
+fn packed(folder: &Path, samples: u32, zstd: Option<i32>) -> Vec<Vec<u8>> {
+    let payloads = payloads(samples);
+    Packing { shard_samples: 61, block_samples: 3, zstd, ..Packing::default() }.pack(folder, &payloads);
+    payloads
+}
+
+fn loader(folder: &Path, options: Options) -> Loader {
+    Loader::new(Dataset::open(folder).unwrap(), options).unwrap()
+}
+
+/// The samples of each batch of an epoch, and the receipt; payloads are compared on the way.
+fn epoch_of(loader: &Loader, from: &State, payloads: &[Vec<u8>]) -> (Vec<Vec<u64>>, Receipt) {
+    let mut batches = loader.batches(from).unwrap();
+    let mut seen = Vec::new();
+    while let Some(batch) = batches.next().unwrap() {
+        let encoded = batch.encoded();
+        assert_eq!((encoded.offsets.len(), batch.labels().len()), (batch.len() + 1, batch.len()));
+        for (at, sample) in batch.samples().iter().enumerate() {
+            let (start, end) = (encoded.offsets[at] as usize, encoded.offsets[at + 1] as usize);
+            assert_eq!(encoded.bytes[start..end], payloads[*sample as usize], "sample {sample}");
+            assert_eq!(batch.labels()[at], (*sample % 2) as i64);
+        }
+        seen.push(batch.samples().to_vec());
+    }
+    (seen, batches.receipt().clone())
+}
+
+const PHOTOS: [&[u8]; 4] = [
+    include_bytes!("../../../../fixtures/photos/animals/cat-ear.jpg"),
+    include_bytes!("../../../../fixtures/photos/animals/cat-eye.jpg"),
+    include_bytes!("../../../../fixtures/photos/textures/fur.jpg"),
+    include_bytes!("../../../../fixtures/photos/textures/lawn.jpg"),
+];
+
+fn photos(folder: &Path, copies: usize) {
+    let images: Vec<_> = PHOTOS.iter().cycle().take(4 * copies).map(|photo| photo.to_vec()).collect();
+    Packing { shard_samples: 9, ..Packing::default() }.pack(folder, &images);
+}
+
+fn images(size: u32, dtype: Dtype) -> Output {
+    let options =
+        training::Options { flip: 0.5, dtype, ..training::Options::new(Cut::random_resized(Size::square(size))) };
+    Output::Images(Box::new(Transform::new(options).unwrap()))
+}

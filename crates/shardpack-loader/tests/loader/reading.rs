@@ -1,0 +1,146 @@
+//! Where bytes come from, how much memory that takes, and what is refused.
+
+use super::*;
+
+#[test]
+fn options_that_do_not_fit_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    packed(folder.path(), 100, None);
+    let good = Options::default();
+    for (options, said) in [
+        (Options { rank: 1, ..good.clone() }, "ranks count from 0"),
+        (Options { world: 0, ..good.clone() }, "rank 0 of 0"),
+        (Options { batch: 0, ..good.clone() }, "0 samples"),
+        (Options { lanes: Some(0), ..good.clone() }, "0 lanes"),
+        (Options { memory_bytes: 100, ..good.clone() }, "too few"),
+        (Options { components: vec!["cap".to_owned()], ..good.clone() }, "no component \"cap\""),
+        (Options { batch: 101, last: Last::Drop, ..good.clone() }, "no batch"),
+    ] {
+        let error = Loader::new(Dataset::open(folder.path()).unwrap(), options).unwrap_err();
+        assert!(error.to_string().contains(said), "{error}");
+    }
+    // What the help says of memory is enough, and so are fewer lanes.
+    let least = Options { memory_bytes: 100, ..good.clone() };
+    let error = Loader::new(Dataset::open(folder.path()).unwrap(), least).unwrap_err();
+    let bytes = error.help_text().unwrap().split(' ').find_map(|word| word.parse().ok()).unwrap();
+    for options in [
+        Options { memory_bytes: bytes, ..good.clone() },
+        Options { memory_bytes: bytes / 2, lanes: Some(8), ..good.clone() },
+    ] {
+        assert_eq!(
+            epoch_of(
+                &loader(folder.path(), options.clone()),
+                &loader(folder.path(), options).beginning(),
+                &payloads(100)
+            )
+            .0
+            .concat()
+            .len(),
+            100
+        );
+    }
+    let empty = tempfile::tempdir().unwrap();
+    Packing::default().pack(empty.path(), &[]);
+    assert!(Loader::new(Dataset::open(empty.path()).unwrap(), good).is_err());
+}
+
+/// Bytes of shards from somewhere else: here from memory.
+struct InMemory(Vec<Vec<u8>>, AtomicU64);
+
+impl Store for InMemory {
+    fn open(&self, _shard: usize) -> Result<()> {
+        Ok(())
+    }
+
+    fn read(&self, shard: usize, offset: u64, into: &mut [u8]) -> Result<()> {
+        self.1.fetch_add(1, Relaxed);
+        let part = self.0[shard].get(offset as usize..offset as usize + into.len());
+        into.copy_from_slice(part.ok_or_else(|| Error::data("beyond its end"))?);
+        Ok(())
+    }
+}
+
+#[test]
+fn shards_come_from_any_store_with_one_read_for_each_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let payloads = packed(folder.path(), 500, None);
+    let dataset = Dataset::open(folder.path()).unwrap();
+    let files: Vec<_> = dataset.shards().map(|shard| shard.path()).collect();
+    let store = Arc::new(InMemory(files.iter().map(|path| std::fs::read(path).unwrap()).collect(), AtomicU64::new(0)));
+    files.iter().for_each(|path| std::fs::remove_file(path).unwrap());
+    let options = Options { batch: 6, lanes: Some(6), epochs: 1, memory_bytes: 200_000, ..Options::default() };
+    let one = Loader::new(dataset.with_store(Arc::clone(&store) as Arc<dyn Store>), options).unwrap();
+    let mut batches = one.batches(&one.beginning()).unwrap();
+    let mut samples = 0;
+    while let Some(batch) = batches.next().unwrap() {
+        samples += batch.len();
+    }
+    assert_eq!(samples, payloads.len());
+    let epoch = one.epoch(0).unwrap();
+    let runs: usize = (0..epoch.lanes()).map(|lane| epoch.segments(lane, 0).count()).sum();
+    assert_eq!(store.1.load(Relaxed), runs as u64);
+    let bytes: u64 = one.dataset().shards().map(|shard| shard.span(0..shard.len()).unwrap().unwrap().end).sum();
+    assert_eq!((batches.stats().reads, batches.stats().read_bytes), (runs as u64, bytes), "no byte is read twice");
+}
+
+#[test]
+fn memory_stays_within_the_budget_and_does_not_grow_with_epochs() {
+    let folder = tempfile::tempdir().unwrap();
+    packed(folder.path(), 2000, None);
+    let budget = 600_000;
+    let options = Options { batch: 8, epochs: 100, memory_bytes: budget, ..Options::default() };
+    let one = loader(folder.path(), options);
+    let descriptors = || std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+    let mut batches = one.batches(&one.beginning()).unwrap();
+    let mut early = 0;
+    for epoch in 0..100 {
+        let mut samples = 0;
+        while let Some(batch) = batches.next().unwrap() {
+            samples += batch.len();
+        }
+        assert_eq!(samples, 2000);
+        assert!(batches.receipt().is_of(&one.expected(epoch).unwrap()));
+        if epoch == 2 {
+            early = descriptors();
+        }
+    }
+    assert!(batches.stats().peak_run_bytes <= budget * 11 / 10, "{:?}", batches.stats());
+    // Other tests open files meanwhile.
+    assert!(descriptors() < early + 60, "{early} descriptors became {}", descriptors());
+}
+
+/// The child of a fork gets an error from what the parent began, and can begin its own.
+#[cfg(target_os = "linux")]
+#[test]
+#[allow(unsafe_code)]
+fn a_fork_gets_an_error_and_can_begin_anew() {
+    use std::os::unix::process::CommandExt;
+    let folder = tempfile::tempdir().unwrap();
+    packed(folder.path(), 200, None);
+    let one = loader(folder.path(), Options { batch: 8, epochs: 1, ..Options::default() });
+    let mut batches = one.batches(&one.beginning()).unwrap();
+    batches.next().unwrap().unwrap();
+    let shared = std::sync::Mutex::new((one, batches));
+    let shared: &'static _ = Box::leak(Box::new(shared));
+    let mut command = std::process::Command::new("true");
+    // SAFETY: the closure runs in the child of a fork. It allocates and starts threads, which glibc allows there; that is what
+    // is tested.
+    unsafe {
+        command.pre_exec(|| {
+            let mut shared = shared.lock().unwrap();
+            let is_refused = shared.1.next().is_err_and(|error| error.to_string().contains("forked"));
+            let mut anew = shared.0.batches(&shared.0.beginning()).map_err(std::io::Error::other)?;
+            let mut samples = 0;
+            while let Some(batch) = anew.next().map_err(std::io::Error::other)? {
+                samples += batch.len();
+            }
+            if is_refused && samples == 200 { Ok(()) } else { Err(std::io::Error::from_raw_os_error(1)) }
+        });
+    }
+    assert!(command.status().unwrap().success());
+    let mut rest = 0;
+    while let Some(batch) = shared.lock().unwrap().1.next().unwrap() {
+        rest += batch.len();
+    }
+    assert_eq!(rest, 192, "the parent goes on");
+}

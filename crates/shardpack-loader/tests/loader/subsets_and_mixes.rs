@@ -1,0 +1,213 @@
+//! Orders of some samples, of several datasets, and of samples that come more than once.
+
+use super::*;
+
+#[test]
+fn subsets_have_their_samples_and_no_others_and_little_is_read_for_them() {
+    for zstd in [None, Some(1)] {
+        let folder = tempfile::tempdir().unwrap();
+        let payloads = packed(folder.path(), 900, zstd);
+        let part = |share| Subset::Part { share, seed: 5 };
+        let mut parts = Vec::new();
+        for (subset, expected) in [
+            (Subset::Range(100..351), Some((100..351).collect::<Vec<u64>>())),
+            (Subset::Classes(vec![1]), Some((1..900).step_by(2).collect())),
+            (Subset::Samples(vec![899, 3, 4, 500]), Some(vec![3, 4, 500, 899])),
+            (part(0.0..0.25), None),
+            (part(0.25..1.0), None),
+        ] {
+            for shuffle in Shuffle::ALL {
+                let options = |rank| Options {
+                    batch: 8,
+                    rank,
+                    world: 2,
+                    shuffle,
+                    subset: subset.clone(),
+                    epochs: 1,
+                    memory_bytes: 1 << 20,
+                    ..Options::default()
+                };
+                let mut seen = Vec::new();
+                let mut all: Option<Receipt> = None;
+                for rank in 0..2 {
+                    let one = loader(folder.path(), options(rank));
+                    let (batches, receipt) = epoch_of(&one, &one.beginning(), &payloads);
+                    seen.extend(batches.concat());
+                    match &mut all {
+                        None => all = Some(receipt),
+                        Some(all) => all.join(&receipt).unwrap(),
+                    }
+                    assert!(
+                        Loader::resume(Dataset::open(folder.path()).unwrap(), options(rank), &one.beginning()).is_ok()
+                    );
+                    // The same run, but of all samples, is another one.
+                    let whole = Options { subset: Subset::All, ..options(rank) };
+                    let whole = Loader::resume(Dataset::open(folder.path()).unwrap(), whole, &one.beginning()).unwrap();
+                    assert!(whole.batches(&one.beginning()).is_err());
+                }
+                let one = loader(folder.path(), options(0));
+                assert!(all.unwrap().is_of(&one.expected(0).unwrap()), "{subset:?}");
+                seen.sort_unstable();
+                match &expected {
+                    Some(expected) => assert_eq!(seen, *expected, "{subset:?}, {shuffle:?}"),
+                    None if shuffle == Shuffle::Lanes => parts.push(seen),
+                    None => assert!(parts.contains(&seen)),
+                }
+            }
+        }
+        assert_eq!(parts[0].len(), 225);
+        let mut both = parts.concat();
+        both.sort_unstable();
+        assert_eq!(both, (0..900).collect::<Vec<_>>());
+        let open = || Dataset::open(folder.path()).unwrap();
+        for subset in [
+            Subset::Range(0..901),
+            Subset::Range(5..5),
+            Subset::Classes(vec![2]),
+            Subset::Classes(vec![]),
+            Subset::Samples(vec![1, 1]),
+            Subset::Samples(vec![900]),
+            part(0.5..1.5),
+            part(0.5..0.5),
+        ] {
+            assert!(
+                Loader::new(open(), Options { subset: subset.clone(), ..Options::default() }).is_err(),
+                "{subset:?}"
+            );
+        }
+    }
+    // Of samples that are far from each other, nothing between is read.
+    let folder = tempfile::tempdir().unwrap();
+    let large: Vec<_> = (0..40).map(|number| vec![number; 150_000]).collect();
+    Packing::default().pack(folder.path(), &large);
+    let subset = Subset::Samples(vec![3, 20, 39]);
+    let one = loader(folder.path(), Options { subset, batch: 3, epochs: 1, ..Options::default() });
+    let mut batches = one.batches(&one.beginning()).unwrap();
+    assert_eq!(batches.next().unwrap().unwrap().len(), 3);
+    assert!(batches.stats().read_bytes < 3 * 160_000, "{:?}", batches.stats());
+}
+
+#[test]
+fn mixes_have_exact_counts_in_every_epoch_and_go_on_like_any_run() {
+    let (a, b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let payloads = [packed(a.path(), 300, None), packed(b.path(), 130, Some(1))];
+    let open = |folder: &Path| Part::new(Dataset::open(folder).unwrap());
+    // All cats of a (even numbers) and every tenth dog.
+    let uneven = || Subset::Samples((0..300).filter(|number| number % 2 == 0 || number % 20 == 1).collect());
+    let by_weight = || Part::by_weight(vec![(open(a.path()), 1.0), (open(b.path()), 3.0)], 500).unwrap();
+    let total = |part: Part, total| Part { times: Times::Total(total), ..part };
+    type Parts<'p> = (&'p str, Box<dyn Fn() -> Vec<Part> + 'p>, [u64; 2]);
+    let mixes: Vec<Parts<'_>> = vec![
+        ("both once", Box::new(|| vec![open(a.path()), open(b.path())]), [300, 130]),
+        ("by weight", Box::new(by_weight), [125, 375]),
+        ("one of them often", Box::new(|| vec![open(a.path()), total(open(b.path()), 450)]), [300, 450]),
+        ("a part of one", Box::new(|| vec![total(open(a.path()), 77)]), [77, 0]),
+        (
+            "classes",
+            Box::new(|| vec![Part { subset: uneven(), times: Times::Classes(0.0), ..open(a.path()) }, open(b.path())]),
+            [165, 130],
+        ),
+    ];
+    for (name, parts, counts) in mixes {
+        let samples: u64 = counts.iter().sum();
+        let options = |rank, world, threads| Options {
+            batch: 7,
+            rank,
+            world,
+            threads,
+            epochs: 3,
+            seed: 2,
+            memory_bytes: 1 << 20,
+            ..Options::default()
+        };
+        let mut epochs: Vec<Vec<(usize, u64)>> = Vec::new();
+        let run = |threads| {
+            let mut all: Vec<Vec<Vec<(usize, u64)>>> = Vec::new();
+            let mut receipts: Vec<Receipt> = Vec::new();
+            for rank in 0..2 {
+                let one = Loader::mix(parts(), options(rank, 2, threads)).unwrap();
+                let mut batches = one.batches(&one.beginning()).unwrap();
+                for epoch in 0..3 {
+                    let mut seen = Vec::new();
+                    while let Some(batch) = batches.next().unwrap() {
+                        for (at, (source, sample)) in batch.sources().iter().zip(batch.samples()).enumerate() {
+                            let range = batch.encoded().offsets[at] as usize..batch.encoded().offsets[at + 1] as usize;
+                            assert_eq!(batch.encoded().bytes[range], payloads[*source][*sample as usize]);
+                            seen.push((*source, *sample));
+                        }
+                    }
+                    match receipts.get_mut(epoch) {
+                        Some(receipt) => receipt.join(batches.receipt()).unwrap(),
+                        None => receipts.push(batches.receipt().clone()),
+                    }
+                    if rank == 1 {
+                        assert!(receipts[epoch].is_of(&one.expected(epoch as u64).unwrap()), "{name}, epoch {epoch}");
+                    }
+                    if all.len() == epoch {
+                        all.push(Vec::new());
+                    }
+                    all[epoch].push(seen);
+                }
+            }
+            all
+        };
+        let all = run(2);
+        assert_eq!(run(7), all, "{name}: another number of threads");
+        for ranks in &all {
+            let mut seen = ranks.concat();
+            seen.sort_unstable();
+            for (source, count) in counts.iter().enumerate() {
+                assert_eq!(seen.iter().filter(|(of, _)| *of == source).count() as u64, *count, "{name}");
+            }
+            epochs.push(seen);
+        }
+        // Each sample as often as any other of its part, give or take one.
+        let times = |seen: &[(usize, u64)], sample| seen.iter().filter(|one| **one == sample).count();
+        match name {
+            "both once" => assert!(epochs[0] == epochs[1] && epochs[0].windows(2).all(|two| two[0] != two[1])),
+            "by weight" | "one of them often" | "a part of one" => {
+                assert_ne!(epochs[0], epochs[1], "others come once more in each epoch");
+                for (source, of) in [(0, 300), (1, 130)] {
+                    let all: Vec<_> = (0..of).map(|sample| times(&epochs[0], (source, sample))).collect();
+                    assert!(all.iter().max().unwrap() - all.iter().min().unwrap() <= 1, "{name}: {all:?}");
+                }
+            }
+            _ => {
+                let dogs = epochs[0].iter().filter(|(source, sample)| *source == 0 && sample % 2 == 1).count();
+                assert!((82..=83).contains(&dogs), "{dogs} of 165");
+            }
+        }
+        // Killed in the second epoch, and gone on with one rank for two.
+        let one = Loader::mix(parts(), options(0, 2, 1)).unwrap();
+        let mut batches = one.batches(&one.beginning()).unwrap();
+        while batches.state().epoch < 1 {
+            batches.next().unwrap();
+        }
+        batches.next().unwrap().unwrap();
+        let state = State::from_json(&batches.state().to_json()).unwrap();
+        let resumed = Loader::resume_mix(parts(), options(0, 1, 3), &state).unwrap();
+        let mut batches = resumed.batches(&state).unwrap();
+        let mut rest = Vec::new();
+        while let Some(batch) = batches.next().unwrap() {
+            rest.extend(batch.sources().iter().copied().zip(batch.samples().iter().copied()));
+        }
+        let order = resumed.epoch(1).unwrap();
+        let expected: Vec<_> =
+            (14..samples).map(|position| resumed.place(1, order.sample_at(position)).unwrap()).collect();
+        assert_eq!(rest, expected, "{name}");
+        // Another mix is another run.
+        let other = Loader::resume_mix(vec![total(open(a.path()), 78)], options(0, 1, 1), &state).unwrap();
+        assert!(other.batches(&state).is_err(), "{name}");
+    }
+    let none = Options::default();
+    assert!(Loader::mix(Vec::new(), none.clone()).is_err());
+    assert!(Loader::mix(vec![open(a.path())], Options { subset: Subset::Range(0..5), ..none.clone() }).is_err());
+    assert!(Loader::mix(vec![total(open(a.path()), 0)], none.clone()).is_err());
+    assert!(Loader::mix(vec![total(open(a.path()), u64::MAX)], none.clone()).is_err());
+    for power in [-0.1, 1.1, f64::NAN] {
+        assert!(Loader::mix(vec![Part { times: Times::Classes(power), ..open(a.path()) }], none.clone()).is_err());
+    }
+    for weight in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        assert!(Part::by_weight(vec![(open(a.path()), weight)], 10).is_err());
+    }
+}
