@@ -105,7 +105,7 @@ impl Worker {
         let options = transform.options();
         let placing =
             Placing { axes: options.axes, size: options.cut.size(), placed: geometry.placed, flip: geometry.flip };
-        slot::fill(transform.levels(), &placing, &self.resized, slot);
+        slot::fill(transform.levels(), &placing, &mut self.resized, slot);
         for buffer in [&mut self.decoded, &mut self.turned] {
             if buffer.capacity() > MOST_KEPT_BYTES {
                 *buffer = Vec::new();
