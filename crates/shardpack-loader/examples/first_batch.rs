@@ -1,20 +1,25 @@
-//! How long the first batch takes after opening, on datasets of 10 and 100 million samples, at the beginning and in mid-epoch.
+//! How long the first batch takes after opening, on datasets of 10 and 100 million samples, at the beginning and in mid-epoch; and
+//! the longest wait of a consumer where a mix of them goes on from one epoch to the next.
 //!
 //! ```text
 //! cargo run --release -p shardpack-loader --example first_batch
 //! ```
 //! The shards are one file of 10,000 samples under many names: what is read is small, and everything that grows with the number
 //! of samples is as large as in earnest. Prints the fastest, the middle and the slowest of 11 runs, and the memory of the process.
+//! A mix is either half of the samples, other ones in each epoch, or two classes made equal that are as 5 to 1.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
 #[path = "../../shardpack-reader/tests/support/mod.rs"]
 mod support;
 
-use std::{path::Path, time::Instant};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use shardpack_format::manifest::{self, Manifest};
-use shardpack_loader::{Dataset, Loader, Options, State};
+use shardpack_loader::{Dataset, Loader, Options, Part, State, Subset, Times};
 
 const SHARD_SAMPLES: u64 = 10_000;
 const RUNS: usize = 11;
@@ -34,6 +39,11 @@ fn main() {
                 elapsed_ms[RUNS - 1]
             );
         }
+        turn(folder.path(), "half of them", |_| (Subset::All, Times::Total(samples / 2)));
+        turn(folder.path(), "classes", |samples| {
+            let uneven = (0..samples).filter(|number| number % 2 == 0 || number % 10 == 1);
+            (Subset::Samples(uneven.collect()), Times::Classes(0.0))
+        });
     }
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     status.lines().filter(|line| line.starts_with("VmHWM")).for_each(|line| println!("{line}"));
@@ -49,6 +59,33 @@ fn first_batch(folder: &Path, position: u64) -> f64 {
     let mut batches = loader.batches(&state).unwrap();
     assert_eq!(batches.next().unwrap().unwrap().len(), 64);
     start.elapsed().as_secs_f64() * 1e3
+}
+
+/// Prints how long a mix takes to its first batch, and the longest wait at the turn of the epoch, in milliseconds, where a batch
+/// takes 2 ms to train on.
+fn turn(folder: &Path, name: &str, how: impl Fn(u64) -> (Subset, Times)) {
+    const BEFORE: u64 = 4_000;
+    let dataset = Dataset::open(folder).unwrap();
+    let (subset, times) = how(dataset.len());
+    let since = Instant::now();
+    let parts = vec![Part { dataset, subset, times }];
+    let loader = Loader::mix(parts, Options { seed: 3, epochs: 2, ..Options::default() }).unwrap();
+    let mut state = loader.beginning();
+    state.position = loader.epoch(0).unwrap().len().saturating_sub(BEFORE * 64);
+    let mut batches = loader.batches(&state).unwrap();
+    let mut waits = Vec::new();
+    for _ in 0..BEFORE + 100 {
+        let asked = Instant::now();
+        // Nothing once, at the turn.
+        drop(batches.next().unwrap());
+        waits.push(asked.elapsed().as_secs_f64() * 1e3);
+        if waits.len() == 1 {
+            println!("{name}: {:.0} ms from the datasets to the first batch", since.elapsed().as_secs_f64() * 1e3);
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let longest = waits[1..].iter().copied().fold(0.0, f64::max);
+    println!("{name}: {longest:.1} ms at most for another, the turn of the epoch among them");
 }
 
 /// One shard of small samples, then as many names for it.

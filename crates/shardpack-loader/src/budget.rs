@@ -31,6 +31,12 @@ struct State {
 /// Capacities are multiples of it, and of an eighth of what they come to.
 const GRAIN_BYTES: usize = 4 * 1024;
 
+impl std::fmt::Debug for Budget {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Budget").finish_non_exhaustive()
+    }
+}
+
 impl Budget {
     pub fn new(limit_bytes: usize) -> Self {
         Self { limit_bytes, state: Mutex::default(), changed: Condvar::new() }

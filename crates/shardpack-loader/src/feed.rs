@@ -2,23 +2,23 @@
 //!
 //! Holds at all times: reads begin in the order in which they are needed, which [`crate::order::Reads`] tells; each is one
 //! call of the store; a run stays in memory as long as a sample of it is left or in use. One epoch follows the other
-//! without a pause.
+//! without a pause: what the next one has in which order is made while this one is read, by a thread that does nothing else.
 
 use std::{
     collections::VecDeque,
-    ops::Range,
     sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, atomic::Ordering::Relaxed},
     thread::JoinHandle,
     time::Instant,
 };
 
 use shardpack_format::{Error, ErrorKind, Result};
-use shardpack_reader::{Sample, Scratch, Shard, Window};
+use shardpack_reader::Scratch;
 
 use crate::{
     budget::Budget,
-    order::{RankLanes, Read, Reads, Segment, Selection},
-    plan::{self, Content, Copy, Plan, Source},
+    order::{RankLanes, Read, Reads},
+    plan::{self, Content, Plan},
+    run::{Fetched, Piece, Run, spans},
     stats::Counters,
 };
 
@@ -56,6 +56,8 @@ struct State {
     /// Epochs that are read or consumed; readers are at the last, the consumer at the first.
     epochs: VecDeque<EpochState>,
     reads: Option<Reads>,
+    /// The epoch behind these, when it has been made.
+    coming: Option<EpochState>,
     /// Number of the last epoch, exclusive.
     end: u64,
     tickets: u64,
@@ -69,119 +71,6 @@ struct EpochState {
     lanes: RankLanes,
     /// For each lane, its runs that have been begun and are not used up.
     runs: Vec<VecDeque<Arc<Run>>>,
-}
-
-/// A run in memory, or on the way there.
-#[derive(Debug)]
-struct Run {
-    ticket: u64,
-    content: Arc<Content>,
-    segment: Segment,
-    /// How many samples of the rank are in it.
-    samples: u64,
-    /// How many steps of its lane the rank makes at a time.
-    stride: u64,
-    /// The first step of the rank in it.
-    first: u64,
-    /// The pieces that its samples are in, as they lie in the shard; `None` where they could not be read.
-    pieces: OnceLock<Option<Vec<Piece>>>,
-    budget: Arc<Budget>,
-}
-
-impl std::fmt::Debug for Budget {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Budget").finish_non_exhaustive()
-    }
-}
-
-/// Consecutive bytes of a shard, in memory.
-#[derive(Debug)]
-struct Piece {
-    /// Where they end in the shard.
-    end: u64,
-    window: Window,
-    /// Capacity of the window when it was granted.
-    granted_bytes: usize,
-}
-
-impl Drop for Run {
-    fn drop(&mut self) {
-        for piece in self.pieces.take().flatten().into_iter().flatten() {
-            self.budget.give_back(piece.window, piece.granted_bytes);
-        }
-    }
-}
-
-/// As many bytes that nobody needs are read with what is before and behind them.
-const MOST_GAP_BYTES: u64 = 64 * 1024;
-
-impl Run {
-    /// The samples of it that the rank needs, by their numbers in the content.
-    fn needed(&self) -> impl Iterator<Item = u64> {
-        (0..self.samples).map(|at| self.segment.sample(self.first + at * self.stride - self.segment.start))
-    }
-}
-
-/// A sample whose run is in memory.
-#[derive(Clone, Debug)]
-pub struct Fetched {
-    sources: Arc<[Source]>,
-    run: Arc<Run>,
-    source: usize,
-    number: u64,
-    epoch: u64,
-    check_content: bool,
-}
-
-impl Fetched {
-    /// Its number in the dataset.
-    pub fn number(&self) -> u64 {
-        self.number
-    }
-
-    /// Which dataset of a mix it is of, from 0.
-    pub fn source(&self) -> usize {
-        self.source
-    }
-
-    /// The epoch that it is of.
-    pub fn epoch(&self) -> u64 {
-        self.epoch
-    }
-
-    /// Sample `number` of the same dataset in its place.
-    pub(crate) fn other(&self, number: u64) -> Self {
-        Self { number, ..self.clone() }
-    }
-
-    /// Its bytes, borrowed from the run that it was read with, and all that is known of it.
-    ///
-    /// # Errors
-    /// When its index, shard or content is not right.
-    pub fn sample(&self) -> Result<Sample<'_>> {
-        let shard = self.sources[self.source].dataset.shard_of(self.number)?;
-        let row = self.number - shard.samples().start;
-        let pieces = self.run.pieces.get().and_then(Option::as_ref);
-        let (copy, of_run) = self.run.content.shard(self.run.segment.shard);
-        let pieces = pieces.filter(|_| (copy.source, of_run) == (self.source, shard.number()));
-        let held = match pieces {
-            None => None,
-            Some(pieces) => {
-                let offset = shard.row(row)?.offset;
-                let piece = pieces.get(pieces.partition_point(|piece| piece.end <= offset));
-                piece.map(|piece| shard.sample_in(&piece.window, row)).transpose()?.flatten()
-            }
-        };
-        let sample = match held {
-            Some(sample) => sample,
-            // Only what cannot be read is lost, not what is beside it.
-            None => shard.sample_alone(row)?,
-        };
-        if self.check_content {
-            sample.check_content()?;
-        }
-        Ok(sample)
-    }
 }
 
 impl Feed {
@@ -203,7 +92,7 @@ impl Feed {
             taken = vec![0; first.runs.len()];
             epochs.push_back(first);
         }
-        let state = State { epochs, reads, end, tickets: 0, is_stopped: false, failure: None };
+        let state = State { epochs, reads, coming: None, end, tickets: 0, is_stopped: false, failure: None };
         let shared = Arc::new(Shared {
             plan,
             budget: Arc::new(Budget::new(memory_bytes)),
@@ -213,27 +102,30 @@ impl Feed {
         });
         let mut feed = Self { shared, threads: Vec::new(), process: std::process::id(), number: 0, taken };
         for number in 0..threads.max(1) {
-            let shared = Arc::clone(&feed.shared);
-            let thread = std::thread::Builder::new()
-                .name(format!("shardpack-read-{number}"))
-                .spawn(move || shared.contained(read_all))
-                .map_err(|error| Error::io("cannot start a thread", error))?;
-            feed.threads.push(thread);
+            feed.thread(format!("shardpack-read-{number}"), read_all)?;
         }
+        // Where there is none to come, it ends at once.
+        feed.thread("shardpack-order".to_owned(), make_epochs)?;
         Ok(feed)
+    }
+
+    fn thread(&mut self, name: String, work: fn(&Shared) -> Result<()>) -> Result<()> {
+        let shared = Arc::clone(&self.shared);
+        let thread = std::thread::Builder::new().name(name).spawn(move || shared.contained(work));
+        self.threads.push(thread.map_err(|error| Error::io("cannot start a thread", error))?);
+        Ok(())
     }
 
     /// The next sample; waits until it has been read.
     ///
     /// # Errors
-    /// When no order can be made of the next epoch, or a thread has failed.
+    /// When a thread has failed: it could not go on, or could make no order of the next epoch.
     pub fn next(&mut self) -> Result<Next> {
         let shared = Arc::clone(&self.shared);
         let mut state = shared.state();
         let Some(epoch) = state.epochs.front() else { return Ok(Next::End) };
         if self.number == epoch.lanes.share().len() {
-            self.end_epoch(&mut state)?;
-            return Ok(Next::EpochEnd);
+            return self.end_epoch(state);
         }
         let (lanes, number) = (epoch.lanes.clone(), epoch.number);
         let lane = lanes.lane_of(self.number);
@@ -242,9 +134,7 @@ impl Feed {
             if state.is_stopped {
                 return Ok(Next::End);
             }
-            if let Some(failure) = &state.failure {
-                return Err(Error::new(ErrorKind::System, format!("a thread that reads has failed: {failure}")));
-            }
+            state.check()?;
             let front = state.epochs.front().and_then(|epoch| epoch.runs[lane].front());
             if let Some(run) = front.filter(|run| run.pieces.get().is_some()) {
                 break Arc::clone(run);
@@ -280,20 +170,32 @@ impl Feed {
     }
 
     /// Goes on to the next epoch, which the readers may be at already.
-    fn end_epoch(&mut self, state: &mut State) -> Result<()> {
-        if state.epochs.len() == 1 {
-            self.shared.begin_epoch(state)?;
+    fn end_epoch(&mut self, mut state: MutexGuard<'_, State>) -> Result<Next> {
+        let since = Instant::now();
+        while state.epochs.len() == 1 && state.next_epoch().is_some() && !state.begin_epoch() {
+            if state.is_stopped {
+                return Ok(Next::End);
+            }
+            state.check()?;
+            state = self.shared.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+        self.shared.counters.disk_wait_ns.fetch_add(since.elapsed().as_nanos() as u64, Relaxed);
         state.epochs.pop_front();
         self.number = 0;
         self.taken = vec![0; state.epochs.front().map_or(0, |epoch| epoch.runs.len())];
         self.shared.ready.notify_all();
-        Ok(())
+        Ok(Next::EpochEnd)
     }
 
     /// The lanes of the epoch under way; `None` after the last.
     pub fn lanes(&self) -> Option<(u64, RankLanes)> {
         self.shared.state().epochs.front().map(|epoch| (epoch.number, epoch.lanes.clone()))
+    }
+
+    /// Whether the epoch is there that follows those that are read.
+    #[cfg(test)]
+    pub fn is_next_made(&self) -> bool {
+        self.shared.state().coming.is_some()
     }
 
     /// What others than its consumer may do.
@@ -341,6 +243,29 @@ impl EpochState {
     }
 }
 
+impl State {
+    /// Number of the epoch behind the last that is read, if there is to be one.
+    fn next_epoch(&self) -> Option<u64> {
+        self.epochs.back().map(|epoch| epoch.number + 1).filter(|next| *next < self.end)
+    }
+
+    /// Adds it, if it has been made.
+    fn begin_epoch(&mut self) -> bool {
+        let Some(epoch) = self.coming.take() else { return false };
+        self.reads = Some(epoch.lanes.reads());
+        self.epochs.push_back(epoch);
+        true
+    }
+
+    /// Fails where a thread has.
+    fn check(&self) -> Result<()> {
+        match &self.failure {
+            None => Ok(()),
+            Some(failure) => Err(Error::new(ErrorKind::System, format!("a thread that reads has failed: {failure}"))),
+        }
+    }
+}
+
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -357,19 +282,6 @@ impl Shared {
         self.state().failure.get_or_insert(failure);
         self.budget.stop();
         self.ready.notify_all();
-    }
-
-    /// Adds the epoch after the last, if there is to be one.
-    fn begin_epoch(&self, state: &mut State) -> Result<()> {
-        let next = state.epochs.back().map(|epoch| epoch.number + 1).filter(|next| *next < state.end);
-        state.reads = None;
-        if let Some(number) = next {
-            let (content, lanes) = self.plan.lanes(number, 0)?;
-            let epoch = EpochState::new(number, content, lanes);
-            state.reads = Some(epoch.lanes.reads());
-            state.epochs.push_back(epoch);
-        }
-        Ok(())
     }
 
     /// The next run to be read; `None` when there is none, or nobody wants it any more.
@@ -398,13 +310,37 @@ impl Shared {
                 }
                 return Ok(Some(run));
             }
+            if state.next_epoch().is_none() {
+                return Ok(None);
+            }
             // No more than one epoch ahead.
-            if state.epochs.len() > 1 {
+            if state.epochs.len() > 1 || !state.begin_epoch() {
                 state = self.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
             } else {
-                self.begin_epoch(&mut state)?;
+                self.ready.notify_all();
             }
         }
+    }
+}
+
+/// Makes each epoch that is to come as soon as the one before is read: of a mix that may take seconds, for which nobody waits.
+fn make_epochs(shared: &Shared) -> Result<()> {
+    let mut state = shared.state();
+    loop {
+        if state.is_stopped || state.failure.is_some() {
+            return Ok(());
+        }
+        let Some(number) = state.next_epoch() else { return Ok(()) };
+        if state.coming.is_some() {
+            state = shared.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
+            continue;
+        }
+        drop(state);
+        let (content, lanes) = shared.plan.lanes(number, 0)?;
+        let epoch = EpochState::new(number, content, lanes);
+        state = shared.state();
+        state.coming = Some(epoch);
+        shared.ready.notify_all();
     }
 }
 
@@ -448,26 +384,69 @@ fn read_all(shared: &Shared) -> Result<()> {
     Ok(())
 }
 
-/// The ranges of bytes that have the samples that are needed of a run, ascending; those that are near each other are one.
-/// Rows that are not right are left out.
-fn spans(shard: Shard<'_>, run: &Run, copy: &Copy) -> Vec<Range<u64>> {
-    let first = shard.samples().start;
-    if run.stride == 1 && matches!(copy.selection, Selection::All(_)) {
-        let row = |index: u64| index - copy.start - first;
-        let rows = row(run.segment.samples.start)..row(run.segment.samples.end);
-        return shard.span(rows).unwrap_or_default().into_iter().collect();
+#[cfg(test)]
+#[path = "../../shardpack-reader/tests/support/mod.rs"]
+mod support;
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        path::Path,
+        sync::{PoisonError, mpsc},
+        time::{Duration, Instant},
+    };
+
+    use shardpack_reader::Dataset;
+
+    use super::support::Packing;
+    use crate::{Loader, Options, Part, Times};
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    /// Two parts, of which other samples come once more in each epoch; the samples of an epoch.
+    fn mix(folder: &Path, epochs: u64) -> (Loader, u64) {
+        let payloads: Vec<_> = (0..300_u32).map(|number| number.to_le_bytes().to_vec()).collect();
+        Packing { shard_samples: 61, block_samples: 3, ..Packing::default() }.pack(folder, &payloads);
+        let part = |times| Part { times, ..Part::new(Dataset::open(folder).unwrap()) };
+        let parts = vec![part(Times::Total(400)), part(Times::Classes(0.0))];
+        let options = Options { batch: 8, epochs, seed: 1, ..Options::default() };
+        (Loader::mix(parts, options).unwrap(), 700)
     }
-    let mut rows: Vec<u64> = run.needed().map(|index| copy.number(index) - first).collect();
-    rows.sort_unstable();
-    let mut spans: Vec<Range<u64>> = Vec::new();
-    for span in rows.into_iter().filter_map(|row| shard.span(row..row + 1).ok().flatten()) {
-        match spans.last_mut() {
-            Some(last) if span.start >= last.start && span.start <= last.end.saturating_add(MOST_GAP_BYTES) => {
-                last.end = last.end.max(span.end);
+
+    #[test]
+    fn an_epoch_is_delivered_to_its_end_while_the_next_cannot_be_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let (loader, samples) = mix(folder.path(), 2);
+        let gate = loader.plan().gate.clone();
+        // The first epoch was made with the loader.
+        let held = gate.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ours = loader.samples(&loader.beginning()).unwrap();
+        let (said, heard) = mpsc::channel();
+        let consumer = std::thread::spawn(move || {
+            for epoch in 0..2 {
+                for _ in 0..samples {
+                    assert_eq!(ours.next().unwrap().unwrap().epoch(), epoch);
+                }
+                said.send(epoch).unwrap();
+                assert!(ours.next().unwrap().is_none());
             }
-            _ => spans.push(span),
+        });
+        assert_eq!(heard.recv_timeout(LONG), Ok(0), "the end of an epoch waits for the next one");
+        drop(held);
+        assert_eq!(heard.recv_timeout(LONG), Ok(1));
+        consumer.join().unwrap();
+    }
+
+    #[test]
+    fn the_next_epoch_is_made_while_the_first_is_hardly_begun() {
+        let folder = tempfile::tempdir().unwrap();
+        let (loader, _) = mix(folder.path(), u64::MAX);
+        let mut samples = loader.samples(&loader.beginning()).unwrap();
+        samples.next().unwrap().unwrap();
+        let since = Instant::now();
+        while !samples.is_next_made() {
+            assert!(since.elapsed() < LONG, "it is made only when it is needed");
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
-    spans.sort_unstable_by_key(|span| span.start);
-    spans
 }

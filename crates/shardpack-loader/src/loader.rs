@@ -253,6 +253,11 @@ impl Loader {
         Ok((0..end).map(|position| self.plan.identity(content.place(order.sample_at(position)))).collect())
     }
 
+    #[cfg(test)]
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
     fn feed(&self, from: &State, counters: &Arc<Counters>) -> Result<Feed> {
         if !from.is_of(&self.plan)? {
             return Err(Error::usage("the state is of a run in another order, or of other samples")

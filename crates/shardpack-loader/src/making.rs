@@ -9,9 +9,9 @@ use shardpack_reader::Sample;
 use crate::{
     OnBad, Output,
     batch::NO_LABEL,
-    feed::Fetched,
     plan::{Plan, Source},
     receipt::Bad,
+    run::Fetched,
     stats::Counters,
 };
 

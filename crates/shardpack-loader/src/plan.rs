@@ -42,6 +42,9 @@ pub(crate) struct Plan {
     pub check_content: bool,
     /// The content that was made last, and of which epoch; of none, where every epoch has the same.
     latest: Arc<Mutex<Option<Latest>>>,
+    /// A test holds it, so that the content of no epoch can be made meanwhile.
+    #[cfg(test)]
+    pub gate: Arc<Mutex<()>>,
 }
 
 /// See [`Plan::latest`].
@@ -82,7 +85,7 @@ impl Content {
             let selections = match &source.quotas {
                 Quotas::All(quota) => {
                     let block = source.dataset.manifest().block_samples;
-                    of_all(&source.selection, samples, *quota, block, key)?
+                    of_all(&source.selection, *quota, block, key)
                 }
                 Quotas::Groups(groups) => of_groups(groups, samples, key)?,
             };
@@ -130,7 +133,19 @@ impl Plan {
         let subset = fingerprint(&sources);
         let &Ranks { rank, world, batch, last, check_content } = ranks;
         let sources = sources.into();
-        Self { sources, subset, order, rank, world, batch, last, check_content, latest: Arc::default() }
+        Self {
+            sources,
+            subset,
+            order,
+            rank,
+            world,
+            batch,
+            last,
+            check_content,
+            latest: Arc::default(),
+            #[cfg(test)]
+            gate: Arc::default(),
+        }
     }
 
     /// The id of the first dataset.
@@ -147,6 +162,8 @@ impl Plan {
         {
             return Ok(Arc::clone(content));
         }
+        #[cfg(test)]
+        let _gate = self.gate.lock();
         let content = Arc::new(Content::new(self, epoch)?);
         let is_fixed = self.sources.iter().all(|source| source.quotas.is_fixed());
         if let Ok(mut latest) = self.latest.try_lock() {

@@ -5,8 +5,9 @@ use std::{sync::Arc, time::Instant};
 use shardpack_format::Result;
 
 use crate::{
-    feed::{Feed, Fetched, Next},
+    feed::{Feed, Next},
     forked,
+    run::Fetched,
     stats::{Counters, Stats},
 };
 
@@ -43,6 +44,11 @@ impl Samples {
             Next::Sample(fetched) => Ok(Some(fetched)),
             Next::EpochEnd | Next::End => Ok(None),
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_next_made(&self) -> bool {
+        self.feed.is_next_made()
     }
 
     /// What was read so far, and where time went.

@@ -22,6 +22,7 @@ mod identity;
 mod layout;
 mod options;
 mod reads;
+mod rest;
 mod selection;
 mod share;
 
@@ -32,6 +33,7 @@ pub use identity::{Identities, Sum};
 pub use layout::Layout;
 pub use options::{Options, Shuffle};
 pub use reads::{RankLanes, Read, Reads};
+pub use rest::Rest;
 pub use selection::{Picked, Selection};
 pub use share::{Last, Share};
 

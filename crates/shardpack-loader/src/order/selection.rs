@@ -1,11 +1,14 @@
 //! Some of the samples of a dataset: which they are, and the number that each has among them.
 //!
 //! Holds at all times: an order counts the selected samples from 0, in the order of their numbers in the dataset; one bit a
-//! sample of the dataset and one number for 512 of them are kept, or the numbers where that is less; nothing where all are selected.
+//! sample of the dataset and one number for 512 of them are kept, or the numbers where that is less; nothing where all are selected,
+//! or where a formula tells which.
 
 use std::{ops::Range, sync::Arc};
 
 use shardpack_format::{Error, Result};
+
+use super::Rest;
 
 /// Bits of a group, before each of which the selected ones are counted.
 const GROUP_BITS: u64 = 512;
@@ -20,6 +23,8 @@ pub enum Selection {
     Some(Picked),
     /// Few: their numbers, ascending.
     Few(Arc<[u64]>),
+    /// Of a selection, those that a formula picks.
+    Rest(Arc<Selection>, Rest),
 }
 
 /// Samples that were picked.
@@ -87,6 +92,7 @@ impl Selection {
             Self::All(samples) => *samples,
             Self::Some(Picked { before, .. }) => before.last().copied().unwrap_or(0),
             Self::Few(numbers) => numbers.len() as u64,
+            Self::Rest(_, rest) => rest.len(),
         }
     }
 
@@ -100,6 +106,7 @@ impl Selection {
         let Picked { words, before } = match self {
             Self::All(_) => return selected,
             Self::Few(numbers) => return numbers[selected as usize],
+            Self::Rest(of, rest) => return of.number(rest.number(selected)),
             Self::Some(picked) => picked,
         };
         let group = before.partition_point(|before| *before <= selected).saturating_sub(1);
@@ -122,6 +129,7 @@ impl Selection {
         let Picked { words, before } = match self {
             Self::All(_) => return number,
             Self::Few(numbers) => return numbers.partition_point(|few| *few < number) as u64,
+            Self::Rest(of, rest) => return rest.before(of.before(number)),
             Self::Some(picked) => picked,
         };
         let group = (number / GROUP_BITS) as usize;

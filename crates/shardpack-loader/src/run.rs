@@ -1,0 +1,148 @@
+//! A run in memory: the pieces of a shard that were read at one go, and the samples in them.
+//!
+//! Holds at all times: it stays as long as a sample of it is left or in use, and gives its windows back then.
+
+use std::{
+    ops::Range,
+    sync::{Arc, OnceLock},
+};
+
+use shardpack_format::Result;
+use shardpack_reader::{Sample, Shard, Window};
+
+use crate::{
+    budget::Budget,
+    order::{Segment, Selection},
+    plan::{Content, Copy, Source},
+};
+
+/// A run in memory, or on the way there.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub ticket: u64,
+    pub content: Arc<Content>,
+    pub segment: Segment,
+    /// How many samples of the rank are in it.
+    pub samples: u64,
+    /// How many steps of its lane the rank makes at a time.
+    pub stride: u64,
+    /// The first step of the rank in it.
+    pub first: u64,
+    /// The pieces that its samples are in, as they lie in the shard; `None` where they could not be read.
+    pub pieces: OnceLock<Option<Vec<Piece>>>,
+    pub budget: Arc<Budget>,
+}
+
+/// Consecutive bytes of a shard, in memory.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    /// Where they end in the shard.
+    pub end: u64,
+    pub window: Window,
+    /// Capacity of the window when it was granted.
+    pub granted_bytes: usize,
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        for piece in self.pieces.take().flatten().into_iter().flatten() {
+            self.budget.give_back(piece.window, piece.granted_bytes);
+        }
+    }
+}
+
+/// As many bytes that nobody needs are read with what is before and behind them.
+const MOST_GAP_BYTES: u64 = 64 * 1024;
+
+impl Run {
+    /// The samples of it that the rank needs, by their numbers in the content.
+    fn needed(&self) -> impl Iterator<Item = u64> {
+        (0..self.samples).map(|at| self.segment.sample(self.first + at * self.stride - self.segment.start))
+    }
+}
+
+/// A sample whose run is in memory.
+#[derive(Clone, Debug)]
+pub struct Fetched {
+    pub(crate) sources: Arc<[Source]>,
+    pub(crate) run: Arc<Run>,
+    pub(crate) source: usize,
+    pub(crate) number: u64,
+    pub(crate) epoch: u64,
+    pub(crate) check_content: bool,
+}
+
+impl Fetched {
+    /// Its number in the dataset.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Which dataset of a mix it is of, from 0.
+    pub fn source(&self) -> usize {
+        self.source
+    }
+
+    /// The epoch that it is of.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Sample `number` of the same dataset in its place.
+    pub(crate) fn other(&self, number: u64) -> Self {
+        Self { number, ..self.clone() }
+    }
+
+    /// Its bytes, borrowed from the run that it was read with, and all that is known of it.
+    ///
+    /// # Errors
+    /// When its index, shard or content is not right.
+    pub fn sample(&self) -> Result<Sample<'_>> {
+        let shard = self.sources[self.source].dataset.shard_of(self.number)?;
+        let row = self.number - shard.samples().start;
+        let pieces = self.run.pieces.get().and_then(Option::as_ref);
+        let (copy, of_run) = self.run.content.shard(self.run.segment.shard);
+        let pieces = pieces.filter(|_| (copy.source, of_run) == (self.source, shard.number()));
+        let held = match pieces {
+            None => None,
+            Some(pieces) => {
+                let offset = shard.row(row)?.offset;
+                let piece = pieces.get(pieces.partition_point(|piece| piece.end <= offset));
+                piece.map(|piece| shard.sample_in(&piece.window, row)).transpose()?.flatten()
+            }
+        };
+        let sample = match held {
+            Some(sample) => sample,
+            // Only what cannot be read is lost, not what is beside it.
+            None => shard.sample_alone(row)?,
+        };
+        if self.check_content {
+            sample.check_content()?;
+        }
+        Ok(sample)
+    }
+}
+
+/// The ranges of bytes that have the samples that are needed of a run, ascending; those that are near each other are one.
+/// Rows that are not right are left out.
+pub(crate) fn spans(shard: Shard<'_>, run: &Run, copy: &Copy) -> Vec<Range<u64>> {
+    let first = shard.samples().start;
+    if run.stride == 1 && matches!(copy.selection, Selection::All(_)) {
+        let row = |index: u64| index - copy.start - first;
+        let rows = row(run.segment.samples.start)..row(run.segment.samples.end);
+        return shard.span(rows).unwrap_or_default().into_iter().collect();
+    }
+    let mut rows: Vec<u64> = run.needed().map(|index| copy.number(index) - first).collect();
+    rows.sort_unstable();
+    let mut spans: Vec<Range<u64>> = Vec::new();
+    for span in rows.into_iter().filter_map(|row| shard.span(row..row + 1).ok().flatten()) {
+        match spans.last_mut() {
+            Some(last) if span.start >= last.start && span.start <= last.end.saturating_add(MOST_GAP_BYTES) => {
+                last.end = last.end.max(span.end);
+            }
+            _ => spans.push(span),
+        }
+    }
+    spans.sort_unstable_by_key(|span| span.start);
+    spans
+}
