@@ -79,12 +79,72 @@ def byte_ends(most):
     return cut
 
 
+def mixed(names, line):
+    """The mix of a line of the page, and how many samples it has."""
+    parts, options = line.split("; ")
+    shuffle, *numbers = options.split()
+    found = []
+    for one in parts.split(" + "):
+        shards, block, subset, times = one.split(", ")
+        shards = [int(count) for count in shards.split()]
+        which, *bounds = subset.split()
+        chosen = {
+            "all": lambda: range(sum(shards)),
+            "range": lambda: range(*map(int, bounds)),
+            "list": lambda: map(int, bounds),
+            "part": lambda: names["part"](sum(shards), *map(float, bounds[:2]), int(bounds[2])),
+        }[which]
+        found.append((shards, int(block), times_of(names, list(chosen()), int(block), times)))
+    mix = names["Mix"](found, shuffle, *map(int, numbers))
+    return mix, len(mix.places)
+
+
+def times_of(names, chosen, block, times):
+    """How often the samples of a part come, as a function of its part key."""
+    how, *number = times.split()
+    if how == "classes":
+        return lambda key: names["copies_by_class"](chosen, lambda sample: sample % 2, float(number[0]), key)
+    return lambda key: names["copies"](chosen, int(number[0]) if number else len(chosen), block, key)
+
+
+def subsets_and_mixes(names, text):
+    """Checks the lines of the page; how many there are."""
+    lines = 0
+    for line in block(text, "parts").splitlines():
+        head, samples = line.split(": ")
+        samples_of, start, end, seed = head.split()
+        found = names["part"](int(samples_of), float(start), float(end), int(seed))
+        assert found == [int(sample) for sample in samples.split()], line
+        lines += 1
+    for line in block(text, "totals").splitlines():
+        head, parts = line.split(": ")
+        total, *weights = head.split()
+        assert names["divide"](int(total), list(map(float, weights))) == [int(one) for one in parts.split()], line
+        lines += 1
+    for line in block(text, "mixes").splitlines():
+        head, samples = line.split(": ")
+        mix, count = mixed(names, head)
+        order = [mix.sample_at(position) for position in range(count)]
+        assert sorted(order) == sorted(mix.places), line
+        found = " ".join(f"{part}.{sample}" for part, sample in order[: min(8, count - 1)] + order[-1:])
+        assert found == samples, line
+        lines += 1
+    for line in block(text, "keys").splitlines():
+        dataset, rest = line.split("; ")
+        numbers, known = rest.split(": ")
+        sample, seed, epoch = map(int, numbers.split())
+        identity = names["identity"](bytes.fromhex(dataset), sample)
+        assert f"{identity:032x} {names['random_key'](identity, seed, epoch)}" == known, line
+        lines += 1
+    return lines
+
+
 def main():
     page, shardpack, photos = sys.argv[1:]
     with open(page, encoding="utf-8") as file:
         text = file.read()
     names = {}
-    exec(block(text, "python", 2), names)
+    exec(block(text, "python", 3), names)
     Order = names["Order"]
 
     vectors = block(text, "vectors").splitlines()
@@ -109,6 +169,8 @@ def main():
         order = [epoch.sample_at(position) for position in range(sum(shards))]
         assert sorted(order) == list(range(sum(shards))), line
         assert order[: min(8, len(order) - 1)] + order[-1:] == [int(sample) for sample in samples.split()], line
+
+    more = subsets_and_mixes(names, text)
 
     paths = canonical(photos)
     # Options, and where shards end then, as positions.
@@ -137,7 +199,7 @@ def main():
         assert [key for key, _, _ in samples] == [f"{position:08}" for position in range(len(paths))], options
         ends = cut([record for _, _, record in samples])
         assert [shard["samples"] for shard in manifest["shards"]] == [b - a for a, b in zip([0] + ends, ends)], options
-    print(f"{len(vectors)} vectors, {len(epochs)} epochs and {len(runs)} packs agree with the page")
+    print(f"{len(vectors)} vectors, {len(epochs)} epochs, {more} subsets, mixes and keys, and {len(runs)} packs agree with the page")
 
 
 main()

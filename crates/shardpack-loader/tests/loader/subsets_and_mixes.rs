@@ -1,5 +1,7 @@
 //! Orders of some samples, of several datasets, and of samples that come more than once.
 
+use shardpack_loader::order::{self, Epoch, Identities};
+
 use super::*;
 
 #[test]
@@ -209,5 +211,104 @@ fn mixes_have_exact_counts_in_every_epoch_and_go_on_like_any_run() {
     }
     for weight in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         assert!(Part::by_weight(vec![(open(a.path()), weight)], 10).is_err());
+    }
+}
+
+/// The lines of a block of the page.
+fn lines(name: &str) -> Vec<(&'static str, &'static str)> {
+    let page = include_str!("../../../../docs/order.md");
+    let block = page.split_once(&format!("```{name}\n")).unwrap().1.split_once("```").unwrap().0;
+    let lines: Vec<_> = block.lines().map(|line| line.split_once(": ").unwrap()).collect();
+    assert!(lines.len() >= 4, "{name}");
+    lines
+}
+
+fn numbers<T: std::str::FromStr>(text: &str) -> Vec<T> {
+    text.split_whitespace().map(|number| number.parse().ok().unwrap()).collect()
+}
+
+/// The dataset of a line: samples of its shards, and `block_samples`.
+fn dataset(folder: &Path, shards: &[u64], block_samples: usize) -> Dataset {
+    let images: Vec<Vec<Vec<u8>>> = shards.iter().map(|samples| vec![vec![1]; *samples as usize]).collect();
+    let packing = Packing { block_samples, ..Packing::default() };
+    packing.pack_shards(folder, &images.iter().map(Vec::as_slice).collect::<Vec<_>>());
+    Dataset::open(folder).unwrap()
+}
+
+fn subset(text: &str) -> Subset {
+    let (which, bounds) = text.split_once(' ').unwrap_or((text, ""));
+    match which {
+        "all" => Subset::All,
+        "range" => Subset::Range(numbers(bounds)[0]..numbers(bounds)[1]),
+        "list" => Subset::Samples(numbers(bounds)),
+        "part" => {
+            let bounds: Vec<&str> = bounds.split(' ').collect();
+            Subset::Part { share: numbers(bounds[0])[0]..numbers(bounds[1])[0], seed: numbers(bounds[2])[0] }
+        }
+        _ => panic!("{text}"),
+    }
+}
+
+#[test]
+fn parts_and_totals_are_those_of_the_page() {
+    for (line, samples) in lines("parts") {
+        let folder = tempfile::tempdir().unwrap();
+        let (samples_of, part) = line.split_once(' ').unwrap();
+        let dataset = dataset(folder.path(), &numbers(samples_of), 3);
+        let one = Loader::new(dataset, Options { subset: subset(&format!("part {part}")), ..Options::default() });
+        let one = one.unwrap();
+        let len = one.epoch(0).unwrap().len();
+        let found: Vec<u64> = (0..len).map(|index| one.place(0, index).unwrap().1).collect();
+        assert_eq!(found, numbers::<u64>(samples), "{line}");
+    }
+    for (line, parts) in lines("totals") {
+        let (total, weights) = line.split_once(' ').unwrap();
+        assert_eq!(order::divide(total.parse().unwrap(), &numbers::<f64>(weights)), numbers::<u64>(parts), "{line}");
+    }
+}
+
+#[test]
+fn mixes_are_those_of_the_page_in_both_directions() {
+    for (line, expected) in lines("mixes") {
+        let (parts, options) = line.split_once("; ").unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let parts = parts.split(" + ").enumerate().map(|(number, part)| {
+            let [shards, block, which, times] = part.split(", ").collect::<Vec<_>>()[..] else { panic!("{line}") };
+            let folder = folder.path().join(number.to_string());
+            let times = match times.split_once(' ').unwrap_or((times, "")) {
+                ("once", _) => Times::Once,
+                ("total", total) => Times::Total(total.parse().unwrap()),
+                ("classes", power) => Times::Classes(power.parse().unwrap()),
+                _ => panic!("{line}"),
+            };
+            Part { dataset: dataset(&folder, &numbers(shards), block.parse().unwrap()), subset: subset(which), times }
+        });
+        let (shuffle, options) = options.split_once(' ').unwrap();
+        let [lanes, run_blocks, seed, epoch] = numbers::<u64>(options)[..] else { panic!("{line}") };
+        let one = Loader::mix(parts.collect(), Options { seed, batch: 1, ..Options::default() }).unwrap();
+        let options = order::Options { shuffle: Shuffle::parse(shuffle).unwrap(), seed, lanes, run_blocks };
+        let order = Epoch::new(one.epoch(epoch).unwrap().layout(), &options, epoch).unwrap();
+        let last = order.len() - 1;
+        let place = |position| {
+            let (part, sample) = one.place(epoch, order.sample_at(position)).unwrap();
+            format!("{part}.{sample}")
+        };
+        let found: Vec<_> = (0..8.min(last)).chain([last]).map(place).collect();
+        assert_eq!(found.join(" "), expected, "{line}");
+        for position in 0..order.len() {
+            assert_eq!(order.position_of(order.sample_at(position)), position, "{line}");
+        }
+    }
+}
+
+#[test]
+fn identities_and_keys_of_random_choices_are_those_of_the_page() {
+    for (line, expected) in lines("keys") {
+        let (dataset, rest) = line.split_once("; ").unwrap();
+        let bytes = std::array::from_fn(|at| u8::from_str_radix(&dataset[2 * at..2 * at + 2], 16).unwrap());
+        let [sample, seed, epoch] = numbers::<u64>(rest)[..] else { panic!("{line}") };
+        let identities = Identities::new(&bytes);
+        let found = format!("{:032x} {}", identities.of(sample), identities.random_key(sample, seed, epoch));
+        assert_eq!(found, expected, "{line}");
     }
 }
