@@ -13,6 +13,7 @@ pub mod help;
 pub mod image_header;
 pub mod index;
 pub mod manifest;
+pub mod mixing;
 pub mod npy;
 pub mod permutation;
 pub mod sample;

@@ -18,7 +18,7 @@ use shardpack_reader::Dataset;
 use crate::{
     Limits, Loader, OnBad, Options, Output, State,
     order::{Last, Shuffle},
-    quality::{self, Figure},
+    quality::{self, Deff, Figure},
     training::{self, Cut, Size, Transform},
 };
 
@@ -240,7 +240,7 @@ fn read_raw(loader: &Loader, epoch: u64, watch: &Watch) -> Result<(Rate, Vec<u64
     Ok((Rate { samples: numbers.len() as u64, bytes, elapsed_ms }, numbers, peak_bytes))
 }
 
-/// R and DEFF of what was delivered.
+/// R and DEFF of what was delivered, as to one rank that is all there are.
 fn mixed(loader: &Loader, batch: u64, first: &[u64], second: &[u64]) -> Result<(Option<Figure>, Option<Figure>)> {
     let samples = loader.dataset().len();
     let batches = |numbers: &[u64]| -> Vec<Vec<u64>> {
@@ -257,11 +257,24 @@ fn mixed(loader: &Loader, batch: u64, first: &[u64], second: &[u64]) -> Result<(
     };
     let first = batches(first);
     let r = quality::again(&first, samples, batch, batch_of);
-    let labels = |one: &Vec<u64>| -> Result<Vec<i64>> {
-        one.iter().map(|sample| Ok(loader.dataset().row(*sample)?.label.unwrap_or(crate::NO_LABEL))).collect()
-    };
-    let classes: Vec<_> = first.iter().map(labels).collect::<Result<_>>()?;
-    Ok((r, quality::mix(&classes)))
+    Ok((r, deff(loader.dataset(), &first)?))
+}
+
+/// DEFF of batches, each of the length of the first, out of the whole dataset.
+fn deff(dataset: &Dataset, batches: &[Vec<u64>]) -> Result<Option<Figure>> {
+    let classes = dataset.classes();
+    let mut counts: Vec<u64> = classes.iter().map(|class| class.counts.packed).collect();
+    // Samples without a class are one.
+    counts.push(dataset.len().saturating_sub(counts.iter().sum()));
+    let mut deff = Deff::new(&counts, batches.first().map_or(1, |batch| batch.len() as u64));
+    for batch in batches {
+        let class = |sample: &u64| -> Result<usize> {
+            let label = dataset.row(*sample)?.label.and_then(|label| usize::try_from(label).ok());
+            Ok(label.map_or(classes.len(), |label| label.min(classes.len())))
+        };
+        deff.add(batch.iter().map(class).collect::<Result<Vec<_>>>()?.into_iter());
+    }
+    Ok(deff.figure())
 }
 
 /// Some of the images in memory, in the order in which they are trained on; none where samples are none that decode.

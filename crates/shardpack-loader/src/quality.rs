@@ -4,21 +4,12 @@
 
 use std::collections::HashMap;
 
-/// With fewer batches chance decides.
-const FEWEST_BATCHES: usize = 8;
-
-/// A figure, and how far chance may take a true shuffle from 1: one standard deviation.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Figure {
-    /// The figure; 1 is a true shuffle.
-    pub value: f64,
-    /// One standard deviation of a true shuffle's.
-    pub spread: f64,
-}
+pub use shardpack_format::mixing::{Deff, FEWEST_BATCHES, Figure};
 
 /// R: how much more often than by chance two samples that shared a batch in one epoch share one in another.
 ///
-/// `batches` are those of the first epoch; `batch_of` tells in which batch of the other epoch a sample was, if it was in any.
+/// A batch is what all ranks take at one step, `batch` samples of `samples` in all. `batches` are those of the first epoch;
+/// `batch_of` tells in which batch of the other epoch a sample was, if it was in any.
 /// `None` for fewer than 8 batches, or where chance expects fewer than 20 such pairs.
 pub fn again(batches: &[Vec<u64>], samples: u64, batch: u64, batch_of: impl Fn(u64) -> Option<u64>) -> Option<Figure> {
     let (mut pairs, mut shared) = (0_u64, 0_u64);
@@ -37,40 +28,8 @@ pub fn again(batches: &[Vec<u64>], samples: u64, batch: u64, batch_of: impl Fn(u
     // A pair shares one of the others' batches with this chance.
     let chance = batch.saturating_sub(1) as f64 / samples.saturating_sub(1).max(1) as f64;
     let expected = pairs as f64 * chance;
-    (expected >= 20.0 && batches.len() >= FEWEST_BATCHES)
+    (expected >= 20.0 && batches.len() as u64 >= FEWEST_BATCHES)
         .then(|| Figure { value: shared as f64 / expected, spread: 1.0 / expected.sqrt() })
-}
-
-/// DEFF: the variance of the mix of classes over batches, in terms of a true shuffle's.
-///
-/// `batches` have the classes of their samples; only those of the length of the first count. `None` for one class, or fewer
-/// than 8 batches.
-pub fn mix(batches: &[Vec<i64>]) -> Option<Figure> {
-    let batch = batches.first()?.len();
-    let whole: Vec<_> = batches.iter().filter(|one| one.len() == batch).collect();
-    let mut classes: HashMap<i64, f64> = HashMap::new();
-    whole.iter().copied().flatten().for_each(|class| *classes.entry(*class).or_default() += 1.0);
-    let samples = (whole.len() * batch) as f64;
-    let share = |power: i32| classes.values().map(|count| (count / samples).powi(power)).sum::<f64>();
-    let (squares, cubes) = (share(2), share(3));
-    if classes.len() < 2 || whole.len() < FEWEST_BATCHES {
-        return None;
-    }
-    let size = batch as f64;
-    let expected = size * (1.0 - squares) * (samples - size) / (samples - 1.0);
-    let mut total = 0.0;
-    for one in &whole {
-        let mut counts: HashMap<i64, f64> = HashMap::new();
-        one.iter().for_each(|class| *counts.entry(*class).or_default() += 1.0);
-        // Those that it lacks: (B p)².
-        let lacking = squares - counts.keys().map(|class| (classes[class] / samples).powi(2)).sum::<f64>();
-        total += lacking * size * size;
-        total += counts.iter().map(|(class, count)| (count - size * classes[class] / samples).powi(2)).sum::<f64>();
-    }
-    let variance = 4.0 * size * (cubes - squares * squares)
-        + 2.0 * size * (size - 1.0) * (squares - 2.0 * cubes + squares * squares);
-    let spread = variance.sqrt() / (size * (1.0 - squares)) / (whole.len() as f64).sqrt();
-    Some(Figure { value: total / whole.len() as f64 / expected, spread })
 }
 
 #[cfg(test)]
@@ -81,7 +40,7 @@ mod tests {
     const SAMPLES: u64 = 60_000;
     const BATCH: u64 = 64;
 
-    /// The batches of an epoch, as one rank gets them.
+    /// The batches of an epoch.
     fn batches(epoch: &Epoch) -> Vec<Vec<u64>> {
         let all: Vec<u64> = (0..epoch.len()).map(|position| epoch.sample_at(position)).collect();
         all.chunks(BATCH as usize).map(<[u64]>::to_vec).collect()
@@ -93,9 +52,9 @@ mod tests {
         let first = batches(&epochs[0]);
         let r = again(&first, SAMPLES, BATCH, |sample| Some(epochs[1].position_of(sample) / BATCH)).unwrap();
         // 100 classes, as a global shuffle at packing spreads them: by the sample's number.
-        let classes: Vec<Vec<i64>> =
-            first.iter().map(|one| one.iter().map(|sample| (sample * 7919 % 100) as i64).collect()).collect();
-        (r, mix(&classes).unwrap())
+        let mut deff = Deff::new(&[SAMPLES / 100; 100], BATCH);
+        first.iter().for_each(|one| deff.add(one.iter().map(|sample| (sample * 7919 % 100) as usize)));
+        (r, deff.figure().unwrap())
     }
 
     #[test]
@@ -114,9 +73,6 @@ mod tests {
         assert!(r.value > 5.0, "{r:?}");
         let (r, _) = measured(Options { shuffle: Shuffle::None, ..Options::default() });
         assert!((r.value - (SAMPLES - 1) as f64 / (BATCH - 1) as f64).abs() < 1.0 + r.value / 100.0, "{r:?}");
-        let sorted: Vec<Vec<i64>> = (0..100).map(|class| vec![class; BATCH as usize]).collect();
-        assert!(mix(&sorted).unwrap().value > 60.0);
-        assert!(mix(&vec![vec![1; 64]; 100]).is_none() && mix(&sorted[..7]).is_none() && mix(&[]).is_none());
         assert!(again(&[vec![0, 1]], 100, 2, Some).is_none());
         assert!(again(&vec![(0..100).collect(); 7], 100, 100, Some).is_none());
     }

@@ -5,22 +5,7 @@
 //! from 0, holds samples ⌊j N / w⌋ + b r up to ⌊j N / w⌋ + b r + r − 1 of all j. There are ⌊⌊N / w⌋ / r⌋ of them, and
 //! no two share a sample. Where there are more than [`MOST_BATCHES`], that many are looked at, evenly spaced.
 //!
-//! With n_k samples of class k in the whole order, p_k = n_k / N, and c_bk samples of class k in batch b:
-//! ```text
-//!                    Σ_k (c_bk − B p_k)²
-//! DEFF_w = mean over b of ─────────────────────────────────
-//!                    B (1 − Σ_k p_k²) (N − B) / (N − 1)
-//! ```
-//! Below the line stands the mean of what stands above it, if each set of B samples is a batch with equal chance: the
-//! variance of the multivariate hypergeometric distribution, summed over the classes. So a true shuffle gives 1.00 on
-//! average, whatever N and the classes are; batches of one class each give about B. Samples without a class are a class
-//! of their own. [`ShuffleQuality::spread`] says how far a true shuffle may be from 1.00 by chance: the standard deviation of the
-//! mean, from that of one batch,
-//! ```text
-//! √( 4 B (Σp³ − (Σp²)²) + 2 B (B − 1) (Σp² − 2 Σp³ + (Σp²)²) ) / ( B (1 − Σp²) ) / √batches
-//! ```
-//! which is exact for draws with replacement. An order of one class, or of fewer than [`FEWEST_BATCHES`] batches, is too
-//! small to tell.
+//! DEFF_w is [`shardpack_format::mixing::Deff`] of these batches.
 //!
 //! Holds at all times: the labels of at most 3 × 4,096 × 256 samples are kept, 12 MiB.
 
@@ -30,7 +15,9 @@ use std::{
 };
 
 use serde::Serialize;
-use shardpack_format::Result;
+use shardpack_format::{Result, mixing::Deff};
+
+pub use shardpack_format::mixing::FEWEST_BATCHES;
 
 /// Samples of a batch.
 pub const BATCH_SAMPLES: u64 = 256;
@@ -38,8 +25,6 @@ pub const BATCH_SAMPLES: u64 = 256;
 pub const READERS: [u64; 3] = [1, 8, 64];
 /// Batches that are looked at, at most.
 pub const MOST_BATCHES: u64 = 4096;
-/// With fewer batches chance decides.
-pub const FEWEST_BATCHES: u64 = 8;
 
 /// The place of a label that was not read.
 const UNREAD: u32 = u32::MAX;
@@ -146,73 +131,22 @@ impl Labels {
     /// What came of it, where `counts` has the number of samples of each class of the whole order. Batches in which a
     /// label is not there, or is of no such class, are left out.
     pub fn mixes(&self, counts: &[u64]) -> Vec<ShuffleQuality> {
-        let chance = Chance::new(counts);
-        self.of.iter().map(|(places, labels)| chance.mix(places.readers, labels)).collect()
-    }
-}
-
-/// What draws by chance would give.
-struct Chance {
-    shares: Vec<f64>,
-    /// Σp².
-    squares: f64,
-    /// Mean of Σ_k (c_k − B p_k)² over all sets of B samples; 0 where all are of one class.
-    mean: f64,
-    /// Standard deviation of that sum in units of its mean, drawn with replacement.
-    deviation: f64,
-}
-
-impl Chance {
-    fn new(counts: &[u64]) -> Self {
-        let (samples, batch) = (counts.iter().sum::<u64>() as f64, BATCH_SAMPLES as f64);
-        let shares: Vec<f64> = counts.iter().map(|count| *count as f64 / samples.max(1.0)).collect();
-        let power = |n: i32| shares.iter().map(|share| share.powi(n)).sum::<f64>();
-        let (squares, cubes) = (power(2), power(3));
-        let classes = counts.iter().filter(|count| **count > 0).count();
-        let mean = match classes {
-            0 | 1 => 0.0,
-            _ => batch * (1.0 - squares) * (samples - batch).max(0.0) / (samples - 1.0),
-        };
-        let own = 4.0 * batch * (cubes - squares * squares);
-        let pairs = 2.0 * batch * (batch - 1.0) * (squares - 2.0 * cubes + squares * squares);
-        let deviation = (own + pairs).max(0.0).sqrt() / (batch * (1.0 - squares));
-        Self { shares, squares, mean, deviation }
-    }
-
-    fn mix(&self, readers: u64, labels: &[AtomicU32]) -> ShuffleQuality {
-        let (mut sum, mut batches) = (0.0, 0);
-        let mut counts = vec![0u32; self.shares.len()];
-        let mut classes = Vec::with_capacity(BATCH_SAMPLES as usize);
-        for batch in labels.chunks_exact(BATCH_SAMPLES as usize) {
-            classes.clear();
-            classes.extend(batch.iter().map(|label| label.load(Ordering::Relaxed) as usize));
-            if classes.iter().all(|class| *class < counts.len()) {
-                sum += self.squared(&classes, &mut counts);
-                batches += 1;
+        let chance = Deff::new(counts, BATCH_SAMPLES);
+        let mix = |(places, labels): &(Places, Vec<AtomicU32>)| {
+            let mut deff = chance.clone();
+            for batch in labels.chunks_exact(BATCH_SAMPLES as usize) {
+                // What was not read is no class.
+                deff.add(batch.iter().map(|label| label.load(Ordering::Relaxed) as usize));
             }
-        }
-        let told = batches >= FEWEST_BATCHES && self.mean > 0.0;
-        ShuffleQuality {
-            readers,
-            deff: told.then(|| sum / batches as f64 / self.mean),
-            spread: told.then(|| self.deviation / (batches as f64).sqrt()),
-            batches,
-        }
-    }
-
-    /// Σ_k (c_k − B p_k)² of a batch of these classes. `counts` is all zeros before and after.
-    fn squared(&self, classes: &[usize], counts: &mut [u32]) -> f64 {
-        let batch = BATCH_SAMPLES as f64;
-        for class in classes {
-            counts[*class] += 1;
-        }
-        // As if no class were in it, mended for those that are: the time does not grow with the number of classes.
-        let mut sum = batch * batch * self.squares;
-        for class in classes {
-            let count = f64::from(std::mem::take(&mut counts[*class]));
-            sum += count * (count - 2.0 * batch * self.shares[*class]);
-        }
-        sum
+            let figure = deff.figure();
+            ShuffleQuality {
+                readers: places.readers,
+                deff: figure.map(|figure| figure.value),
+                spread: figure.map(|figure| figure.spread),
+                batches: deff.batches(),
+            }
+        };
+        self.of.iter().map(mix).collect()
     }
 }
 
