@@ -79,6 +79,47 @@ fn damaged_images_are_counted_and_a_missing_shard_is_an_error() {
     bench(&dst, &[]).code(1).says("shard-000001.tar");
 }
 
+/// Whether files in `folder` lie on a disk of this machine that counts what is read from it.
+fn is_on_disk(folder: &Path) -> bool {
+    // ext2 to ext4, XFS and btrfs.
+    let known = [0xef53, 0x5846_5342, 0x9123_683e];
+    rustix::fs::statfs(folder).is_ok_and(|found| known.contains(&(found.f_type as u64)))
+}
+
+#[test]
+fn a_cold_row_is_said_to_be_cold_only_if_its_bytes_came_from_a_disk() {
+    let folder = Bench::new();
+    let dst = folder.at("packed");
+    run(&["pack", photos().to_str().unwrap(), dst.to_str().unwrap(), "--quiet", "--shards", "3"]).code(0);
+    let warm = bench(&dst, &["--crop", "24", "--json"]).code(0).json();
+    assert!(warm["datasets"][0]["cold"].is_null());
+    for dst in [Some(dst.clone()), in_memory(&dst)].into_iter().flatten() {
+        let json = bench(&dst, &["--crop", "24", "--cold", "--json"]).code(0).json();
+        let said = bench(&dst, &["--crop", "24", "--cold"]).code(0).stdout;
+        for row in ["plain", "raw"] {
+            let found = &json["datasets"][0]["cold"][row];
+            let [device, needed] = ["device_bytes", "needed_bytes"].map(|name| found[name].as_u64().unwrap());
+            assert_eq!(needed, json["datasets"][0]["shard_bytes"].as_u64().unwrap());
+            assert_eq!(found["is_cold"], device * 100 >= needed * 95, "{found}");
+            assert!(!is_on_disk(&dst) || found["is_cold"] == true, "{row}: {found}");
+            let line = said.lines().find(|line| line.starts_with(row)).unwrap();
+            assert!(!is_on_disk(&dst) || line.ends_with("; cold: from the disk"), "{line}");
+        }
+        if dst.starts_with("/dev/shm") {
+            assert_eq!(said.matches("; not cold: 0 B of").count(), 2, "{said}");
+            std::fs::remove_dir_all(dst.parent().unwrap()).unwrap();
+        }
+    }
+}
+
+/// A copy in a file system that is in memory, if there is one.
+fn in_memory(dst: &Path) -> Option<std::path::PathBuf> {
+    let to = Path::new("/dev/shm").join(format!("shardpack-test-{}", std::process::id()));
+    std::fs::create_dir(&to).ok()?;
+    let copied = std::process::Command::new("cp").arg("-r").arg(dst).arg(&to).status().unwrap();
+    copied.success().then(|| to.join("packed"))
+}
+
 /// Two epochs of crops: what was made of each sample in each, and the statistics.
 fn crops(dst: &Path) -> (BTreeMap<(u64, u64), Vec<u8>>, Stats) {
     let transform = Transform::new(training::Options::new(Cut::random_resized(Size::square(48)))).unwrap();

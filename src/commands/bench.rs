@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use serde_json::json;
 use shardpack_loader::{
-    measure::{self, Measured, Rate, Request},
+    measure::{self, Cold, Measured, Rate, Request},
     quality::Figure,
 };
 use shardpack_packer::Result;
@@ -21,10 +21,12 @@ use crate::{
 #[command(after_help = "Examples:
   shardpack bench packed/
   shardpack bench packed/ --batch 256 --memory 1GiB --seconds 60
+  shardpack bench packed/ --cold
   shardpack bench packed/ --json | jq .datasets[0].raw
 
 What is in the page cache is read from there: the shards are read once before they are read in the order of \
-training, so a dataset that fits the memory shows what the loader does, and a larger one what the disk does.")]
+training, so a dataset that fits the memory shows what the loader does, and a larger one what the disk does. With --cold \
+both readings come from the disk, and each says whether it really did.")]
 pub struct Args {
     /// Folder of a dataset, or of its splits
     folder: PathBuf,
@@ -46,6 +48,9 @@ pub struct Args {
     /// How long each row takes at most, unless it ends sooner
     #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u64).range(1..=86400))]
     seconds: u64,
+    /// Drop the shards from memory before they are read one after the other, and again before they are read in the order of training
+    #[arg(long)]
+    cold: bool,
     #[command(flatten)]
     talk: Talk,
 }
@@ -59,6 +64,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         memory_bytes: args.memory,
         threads: args.jobs.map_or(0, usize::from),
         row: Duration::from_secs(args.seconds),
+        cold: args.cold,
     };
     // Nothing is written, so Ctrl-C ends it as it ends any program.
     let mut all = Vec::new();
@@ -88,11 +94,24 @@ fn to_json(dataset: &Dataset, measured: &Measured) -> serde_json::Value {
         "folder": dataset.folder().display().to_string(), "name": dataset.name(),
         "samples": dataset.len(), "shard_bytes": dataset.manifest().shard_bytes,
         "lanes": measured.lanes, "run_blocks": measured.run_blocks, "peak_run_bytes": measured.peak_run_bytes,
-        "plain": measured.plain, "raw": measured.raw, "decode": measured.decode, "crops": measured.crops,
+        "plain": measured.plain, "raw": measured.raw,
+        "cold": measured.cold.map(|[plain, raw]| json!({"plain": plain, "raw": raw})), "decode": measured.decode, "crops": measured.crops,
         "by_table": measured.by_table, "skipped": measured.skipped, "waits": measured.waits,
         "r": figure(measured.r), "deff": figure(measured.deff),
         "ordered": measured.ordered, "whole_epochs": measured.is_whole,
     })
+}
+
+/// Whether a row that was to be cold was.
+fn from_where(cold: Cold) -> String {
+    let Cold { device_bytes, needed_bytes, is_cold } = cold;
+    match device_bytes {
+        Some(_) if is_cold => "; cold: from the disk".to_owned(),
+        Some(bytes) => {
+            format!("; not cold: {} of {} from the disk", report::bytes(bytes), report::bytes(needed_bytes))
+        }
+        None => "; not known to be cold: this system does not count what comes from the disk".to_owned(),
+    }
 }
 
 fn text(dataset: &Dataset, args: &Args, measured: &Measured) -> String {
@@ -108,11 +127,12 @@ fn text(dataset: &Dataset, args: &Args, measured: &Measured) -> String {
         ),
     ));
     let per_s = |rate: &Rate| format!("{}/s", report::bytes(rate.bytes_per_s() as u64));
-    rows.push(("plain", format!("{}, the shards one after the other", per_s(plain))));
+    let [plain_cold, raw_cold] = measured.cold.map_or(["".to_owned(), "".to_owned()], |rows| rows.map(from_where));
+    rows.push(("plain", format!("{}, the shards one after the other{plain_cold}", per_s(plain))));
     rows.push((
         "raw",
         format!(
-            "{}, {} samples/s in {} lanes: {:.2} of plain",
+            "{}, {} samples/s in {} lanes: {:.2} of plain{raw_cold}",
             per_s(raw),
             report::count(raw.samples_per_s() as u64),
             measured.lanes,

@@ -42,6 +42,7 @@
 mod batch;
 mod batches;
 mod budget;
+mod cold;
 mod feed;
 mod forked;
 mod loader;

@@ -15,8 +15,10 @@ use shardpack_format::{Error, Result, image_header::Header};
 use shardpack_imaging::crops::{Decoder, Rect, Wanted};
 use shardpack_reader::Dataset;
 
+pub use crate::cold::Cold;
 use crate::{
     Limits, Loader, OnBad, Options, Output, State,
+    cold::Beginning,
     order::{Last, Shuffle},
     quality::{self, Deff, Figure},
     training::{self, Cut, Size, Transform},
@@ -44,6 +46,8 @@ pub struct Request {
     pub threads: usize,
     /// How long each row takes at most.
     pub row: Duration,
+    /// Whether the shards are dropped from memory before the rows [`Measured::plain`] and [`Measured::raw`] each.
+    pub cold: bool,
 }
 
 /// How much was done in what time.
@@ -95,6 +99,8 @@ pub struct Measured {
     pub plain: Rate,
     /// Samples in the order of lanes, as they are stored.
     pub raw: Rate,
+    /// Where the bytes of these two rows came from, if they were to be cold.
+    pub cold: Option<[Cold; 2]>,
     /// Most memory that runs took.
     pub peak_run_bytes: u64,
     /// Whole images decoded by all threads, from memory; `None` where samples are no images.
@@ -141,11 +147,18 @@ pub fn measure(dataset: &Dataset, request: &Request, said: &dyn Fn(&str)) -> Res
     };
     let open = || Dataset::open(dataset.folder());
     said("reading the shards one after the other");
+    let beginning = || request.cold.then(|| Beginning::of(dataset)).transpose();
+    let begun = beginning()?;
     let plain = read_plain(dataset, &watch)?;
+    let plain_cold = begun.map(|begun| begun.end(plain.bytes));
     said("reading samples in the order of lanes");
     // Each of one epoch: what is read ahead of the next one would be paid by the one that is measured.
     let loader = Loader::new(open()?, options(Output::Encoded, 1))?;
+    let begun = beginning()?;
     let (raw, first, peak_run_bytes) = read_raw(&loader, 0, &watch)?;
+    // What it has read, of files that may be compressed: as much of them as of the samples.
+    let share = raw.samples as f64 / dataset.len().max(1) as f64;
+    let raw_cold = begun.map(|begun| begun.end((dataset.manifest().shard_bytes as f64 * share) as u64));
     let (_, second, _) = read_raw(&Loader::new(open()?, options(Output::Encoded, 2))?, 1, &watch)?;
     let (r, deff) = mixed(&loader, request.batch, &first, &second)?;
     let images = images(&loader)?;
@@ -154,6 +167,7 @@ pub fn measure(dataset: &Dataset, request: &Request, said: &dyn Fn(&str)) -> Res
         run_blocks: loader.order().run_blocks,
         plain,
         raw,
+        cold: plain_cold.zip(raw_cold).map(<[Cold; 2]>::from),
         peak_run_bytes,
         decode: None,
         crops: None,

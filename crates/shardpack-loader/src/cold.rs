@@ -1,0 +1,142 @@
+//! Rows of a measurement that begin with no shard in memory, and whether that was so.
+//!
+//! Holds at all times: a row is said to be cold only where no byte that was looked for was left in memory, and the system counted that
+//! as many as were needed came from a device. What it keeps nevertheless, has in memory only, or does not count, is told as not cold.
+
+use std::fs::File;
+
+use serde::Serialize;
+use shardpack_format::{Error, Result};
+use shardpack_reader::Dataset;
+
+/// A cold row has so many percent of its bytes from a device: what others read at the same time may come from memory.
+const LEAST_PERCENT: u64 = 95;
+
+/// As many places of each shard are looked for in memory at most, and as far apart at least, since a look makes the system read ahead.
+const PLACES: u64 = 64;
+const APART_BYTES: u64 = 1 << 20;
+
+/// Where the bytes of a row came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Cold {
+    /// Bytes that this process read from devices meanwhile; `None` where the system does not count them.
+    pub device_bytes: Option<u64>,
+    /// Bytes of shards that the row needed.
+    pub needed_bytes: u64,
+    /// Whether nothing was left in memory, and nearly all that was needed came from a device.
+    pub is_cold: bool,
+}
+
+/// A row that begins cold.
+pub(crate) struct Beginning {
+    /// Whether no shard was seen in memory.
+    is_gone: bool,
+    device_bytes: Option<u64>,
+}
+
+impl Beginning {
+    /// Asks the system to forget shards and indexes of `dataset`.
+    ///
+    /// # Errors
+    /// When one cannot be opened, or this is not Linux.
+    pub fn of(dataset: &Dataset) -> Result<Self> {
+        let mut is_gone = true;
+        for shard in dataset.shards() {
+            let index = shard.index_path();
+            let index = File::open(&index).map_err(|error| Error::io("cannot open", error).in_file(index))?;
+            let file = shard.open()?;
+            forget(&file)?;
+            is_gone &= !is_seen(&file, shard.entry().bytes);
+            // Looking has made the system read ahead.
+            forget(&file)?;
+            forget(&index)?;
+        }
+        Ok(Self { is_gone, device_bytes: device_bytes() })
+    }
+
+    /// What became of it, where `needed_bytes` of shards were needed.
+    pub fn end(self, needed_bytes: u64) -> Cold {
+        Cold::of(
+            self.is_gone,
+            self.device_bytes.zip(device_bytes()).map(|(before, after)| after.saturating_sub(before)),
+            needed_bytes,
+        )
+    }
+}
+
+impl Cold {
+    fn of(is_gone: bool, device_bytes: Option<u64>, needed_bytes: u64) -> Self {
+        let least = u128::from(needed_bytes) * u128::from(LEAST_PERCENT);
+        let is_cold = is_gone && needed_bytes > 0 && device_bytes.is_some_and(|bytes| u128::from(bytes) * 100 >= least);
+        Self { device_bytes, needed_bytes, is_cold }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn forget(file: &File) -> Result<()> {
+    // What is still to be written stays in memory otherwise. A file system that has nothing to write may refuse.
+    let _ = file.sync_data();
+    let advised = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed);
+    advised.map_err(|error| Error::io("cannot be dropped from memory", error.into()))
+}
+
+/// Whether one of some places of a file is in memory. Where the system cannot tell, none is seen.
+#[cfg(target_os = "linux")]
+fn is_seen(file: &File, bytes: u64) -> bool {
+    let apart = bytes.div_ceil(PLACES).max(APART_BYTES);
+    // From the end, since it does not read back.
+    (0..bytes.div_ceil(apart)).rev().any(|place| {
+        let mut byte = [0];
+        let into = &mut [std::io::IoSliceMut::new(&mut byte)];
+        rustix::io::preadv2(file, into, place * apart, rustix::io::ReadWriteFlags::NOWAIT).is_ok_and(|read| read > 0)
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_seen(_: &File, _: u64) -> bool {
+    true
+}
+
+#[cfg(not(target_os = "linux"))]
+fn forget(_: &File) -> Result<()> {
+    Err(Error::usage("--cold: only Linux drops files from memory"))
+}
+
+/// Bytes that this process, with all of its threads, has made the system read from devices so far.
+fn device_bytes() -> Option<u64> {
+    counted(&std::fs::read_to_string("/proc/self/io").ok()?)
+}
+
+fn counted(text: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix("read_bytes: "))?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_came_from_a_device_is_cold() {
+        for (name, device_bytes, needed_bytes, is_cold) in [
+            ("all of it", Some(1000), 1000, true),
+            ("and what was read ahead", Some(2000), 1000, true),
+            ("as little as may be", Some(950), 1000, true),
+            ("too little", Some(949), 1000, false),
+            ("nothing: a file system in memory", Some(0), 1000, false),
+            ("the system does not count", None, 1000, false),
+            ("nothing was needed", Some(0), 0, false),
+            ("numbers near the limit", Some(u64::MAX), u64::MAX, true),
+        ] {
+            assert_eq!(Cold::of(true, device_bytes, needed_bytes).is_cold, is_cold, "{name}");
+            assert!(!Cold::of(false, device_bytes, needed_bytes).is_cold, "{name}, but it was in memory");
+        }
+    }
+
+    #[test]
+    fn the_count_is_read_from_what_the_kernel_writes() {
+        assert_eq!(counted("rchar: 1\nwchar: 2\nread_bytes: 4096\nwrite_bytes: 0\n"), Some(4096));
+        for text in ["", "rchar: 1\n", "read_bytes: many\n", "read_bytes: -1\n"] {
+            assert_eq!(counted(text), None, "{text:?}");
+        }
+    }
+}
