@@ -237,3 +237,97 @@ fn a_damaged_image_is_packed_named_and_no_success() {
     // It was packed as it is; only the tables say that it is damaged.
     run(&["verify", dst]).code(0);
 }
+
+#[test]
+fn inspect_tells_how_many_images_have_tables_and_why_others_have_none() {
+    let bench = packed();
+    let dst = bench.dst();
+    let inspect = |options: &[&str]| run(&[&["inspect", dst.to_str().unwrap()], options].concat());
+    let json = |options: &[&str]| inspect(&[options, &["--json"]].concat()).code(0).json()["datasets"][0].clone();
+    assert!(json(&[])["crops"].is_null());
+    assert!(!inspect(&[]).code(0).stdout.contains("crops "));
+
+    let made = crops(&dst, &["--json"]).code(0).json();
+    let crops_json = json(&[])["crops"].clone();
+    for name in ["tables", "samples", "shards", "without"] {
+        assert_eq!(crops_json[name], made[name], "{name}");
+    }
+    let bytes: usize = files(&dst).iter().map(|(_, bytes)| bytes.len()).sum();
+    assert_eq!(crops_json["bytes"].as_u64(), Some(bytes as u64));
+    assert_eq!((&crops_json["every"], &crops_json["damaged"]), (&serde_json::json!([8]), &serde_json::json!({})));
+    let tables = made["tables"].as_u64().unwrap();
+    let text = inspect(&[]).code(0).says(&format!("crops   {tables} of 32 samples have tables ("));
+    text.says("; an entry every 8 MCUs;").says(" of the images\n").says("        without: ");
+
+    // One shard without, one with other distances.
+    let all = files(&dst);
+    crops(&dst, &["--every", "3"]).code(0);
+    fs::write(dst.join(&all[0].0), &all[0].1).unwrap();
+    fs::remove_file(dst.join(&all[1].0)).unwrap();
+    let part = json(&[])["crops"].clone();
+    assert_eq!((part["shards"].as_u64(), &part["every"]), (Some(2), &serde_json::json!([3, 8])));
+    assert!(part["tables"].as_u64().unwrap() < tables);
+    inspect(&[]).code(0).says("every 3, 8 MCUs").says("in 2 of 3 shards alone (shardpack crops makes the others)");
+
+    // Tables that are not right are a problem, told once, and not counted.
+    fs::write(dst.join(&all[0].0), &all[2].1).unwrap();
+    let ran = inspect(&["--json"]).code(1).json();
+    assert_eq!(ran["problems"].as_array().unwrap().len(), 1, "{ran}");
+    assert_eq!(ran["datasets"][0]["crops"]["shards"], 1);
+}
+
+#[test]
+fn inspect_counts_damaged_images_and_sums_up_splits() {
+    let bench = Bench::new();
+    let photo = fs::read(photos().join("animals/cat.jpg")).unwrap();
+    bench.file("train/a/whole.jpg", &photo);
+    bench.file("train/a/cut.jpg", &[&photo[..photo.len() / 2], &[0xFF, 0xD9]].concat());
+    bench.file("val/a/other.jpg", &photo[..]);
+    bench.pack(&[]).code(0);
+    crops(&bench.dst(), &[]).code(1);
+    let ran = run(&["inspect", bench.dst().to_str().unwrap(), "--json"]).code(0).json();
+    assert_eq!(ran["datasets"].as_array().unwrap().len(), 2);
+    assert_eq!(ran["datasets"][0]["crops"]["damaged"], serde_json::json!({"truncated": 1}));
+    run(&["inspect", bench.dst().to_str().unwrap()])
+        .code(0)
+        .says("crops   2 of 3 samples have tables (66.7 %)")
+        .says("        damaged: 1 truncated\n");
+}
+
+#[test]
+fn tables_of_shards_that_are_adopted_anew_are_kept_where_they_fit() {
+    let bench = packed();
+    let dst = bench.dst();
+    let adopt = |options: &[&str]| run(&[&["adopt", dst.to_str().unwrap(), "--force"], options].concat());
+    crops(&dst, &["--every", "5"]).code(0);
+    fs::remove_dir_all(dst.join(".nv-meta")).unwrap();
+    // Other indexes, names and id: the images are the same.
+    let json = adopt(&["--json"]).code(0).json();
+    assert_eq!(json["crops"], serde_json::json!({"kept_shards": 3, "removed": []}));
+    let kept = files(&dst);
+    assert_eq!(kept.len(), 3);
+    verify(&dst, &[]).code(0);
+    assert_eq!(crops(&dst, &["--every", "5", "--json"]).code(0).json()["kept_shards"], 3);
+    crops(&dst, &["--every", "5", "--force"]).code(0);
+    assert!(files(&dst) == kept, "made anew they are other tables");
+
+    // One damaged, one of no shard that is here, and one that is nothing.
+    let mut bytes = kept[0].1.clone();
+    let at = bytes.len() / 2;
+    bytes[at] ^= 1;
+    fs::write(dst.join(&kept[0].0), bytes).unwrap();
+    fs::write(dst.join("index/more.crops"), b"nothing").unwrap();
+    let mut other = kept[1].1.clone();
+    other[40] ^= 1;
+    let checksum = shardpack_format::hash::block(&other[..96]).to_le_bytes();
+    other[96..104].copy_from_slice(&checksum);
+    fs::write(dst.join("index/other.crops"), other).unwrap();
+    let ran = adopt(&["--name", "again"]).code(0).says("crops   those of 2 shards were here and fit");
+    let ran = ran.says("index/more.crops: removed: ").says("index/other.crops: removed: crop tables of another shard");
+    ran.says(&format!("{}: removed: ", kept[0].0.display()));
+    assert_eq!(files(&dst).len(), 2);
+    verify(&dst, &[]).code(0);
+    // None there, none told of.
+    fs::remove_dir_all(dst.join("index")).unwrap();
+    assert!(!adopt(&[]).code(0).stdout.contains("crops "));
+}

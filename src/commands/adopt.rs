@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use serde_json::json;
-use shardpack_format::hash;
+use shardpack_format::{hash, manifest::INDEX_FOLDER};
 use shardpack_packer::{Result, adopt};
 
 use super::pack::OnBadArg;
@@ -53,7 +53,9 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let result = adopt::adopt(&args.folder, &options, &monitor);
     monitor.finish();
     let found = result?;
+    let file = |name: &str| report::path(format!("{INDEX_FOLDER}/{name}").as_bytes());
     if args.talk.json {
+        let removed = found.crops.removed.iter().map(|(name, why)| json!({"file": file(name), "reason": why}));
         let bad = found.bad.iter().map(|bad| json!({"path": report::path(&bad.path), "reason": bad.reason}));
         report::print_json(&json!({
             "sealed": found.manifest.is_some(), "bad": bad.collect::<Vec<_>>(),
@@ -61,12 +63,20 @@ pub fn run(args: &Args) -> Result<Outcome> {
             "id": found.manifest.as_ref().map(|manifest| hash::hex(&manifest.id.0)),
             "samples": found.manifest.as_ref().map(|manifest| manifest.samples),
             "shards": found.manifest.as_ref().map(|manifest| manifest.shards.len()),
+            "crops": {"kept_shards": found.crops.shards, "removed": removed.collect::<Vec<_>>()},
         }))?;
     } else {
         let mut out = report::list_left_out(&found.bad, false, "--json names all");
+        for (name, why) in &found.crops.removed {
+            out += &format!("{}: removed: {why}\n", file(name));
+        }
+        let kept = match found.crops.shards {
+            0 => String::new(),
+            shards => format!("crops   those of {} were here and fit\n", report::counted(shards, "shard")),
+        };
         out += &match &found.manifest {
             Some(manifest) => format!(
-                "adopted {} in {} of {}\nid      {}\nnext    shardpack verify {}\n",
+                "adopted {} in {} of {}\nid      {}\n{kept}next    shardpack verify {}\n",
                 report::counted(manifest.samples, "sample"),
                 report::counted(manifest.shards.len() as u64, "shard"),
                 manifest.format.name,

@@ -16,7 +16,10 @@
 //! The tag is the lower half of the sample's content hash. The end is that of the row's table, from the start of the tables;
 //! it begins where the one before ends. The reason is 0 where there is a table. All little-endian.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    ops::Range,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use crate::{
     Error, Result,
@@ -175,11 +178,32 @@ impl<B: AsRef<[u8]>> Crops<B> {
         (self.tables_end - self.tables_start) as u64
     }
 
+    /// Length in bytes of the whole file.
+    pub fn file_bytes(&self) -> u64 {
+        self.bytes.as_ref().len() as u64
+    }
+
     /// The table of row `number`, from 0 in shard order, whose sample has this content hash.
     ///
     /// # Errors
     /// When there is no such row, a checksum differs, the row points outside the tables, or is of another content.
     pub fn table(&self, number: u64, content_hash: u128) -> Result<Table<&[u8]>> {
+        match self.place(number, content_hash)? {
+            Ok(place) => self.checked(place.start, place.end).map(Ok),
+            Err(reason) => Ok(Err(reason)),
+        }
+    }
+
+    /// Length in bytes of the table of row `number`, as [`Crops::table`] takes it, without a look at the table itself.
+    ///
+    /// # Errors
+    /// As [`Crops::table`], but for damage of the table.
+    pub fn length(&self, number: u64, content_hash: u128) -> Result<Table<u64>> {
+        Ok(self.place(number, content_hash)?.map(|place| place.len() as u64))
+    }
+
+    /// Where in the file the table of a row lies; within the tables, and not empty.
+    fn place(&self, number: u64, content_hash: u128) -> Result<Table<Range<usize>>> {
         if number >= self.rows {
             return Err(Error::usage(format!("crop table {number} of {}", self.rows)));
         }
@@ -199,7 +223,7 @@ impl<B: AsRef<[u8]>> Crops<B> {
         let places = place(from).zip(place(u64_at(row, 8))).filter(|(from, to)| from <= to);
         let (from, to) = places.ok_or_else(|| wrong("its table lies beyond the tables"))?;
         match (row[16], row[17..].iter().all(|byte| *byte == 0)) {
-            (0, true) if from < to => Ok(Ok(self.checked(from, to)?)),
+            (0, true) if from < to => Ok(Ok(from..to)),
             (reason, true) if reason > 0 && from == to => Ok(Err(reason)),
             _ => Err(wrong("it has no table and no reason, or both")),
         }
@@ -249,6 +273,7 @@ mod tests {
             for (number, (hash, table)) in rows.iter().enumerate() {
                 let found = crops.table(number as u64, *hash).unwrap();
                 assert_eq!(found, table.as_ref().map(Vec::as_slice).map_err(|reason| *reason));
+                assert_eq!(crops.length(number as u64, *hash).unwrap(), found.map(|table| table.len() as u64));
                 assert!(crops.table(number as u64, hash ^ 1).is_err());
             }
             assert!(crops.table(count.into(), 0).is_err());

@@ -27,6 +27,7 @@ use shardpack_format::{
 };
 
 use crate::{
+    adopted_crops,
     copy::OnBad,
     foreign::{Kind, ShardFile},
     ledger::{self, Unpacked},
@@ -39,6 +40,8 @@ use crate::{
     },
     sys,
 };
+
+pub use crate::adopted_crops::KeptCrops;
 
 /// What this program writes beside shards.
 const OURS: [&str; 4] = [manifest::FILE, manifest::SUMS_FILE, manifest::LEDGER_FILE, manifest::INDEX_FOLDER];
@@ -67,6 +70,8 @@ pub struct Report {
     pub bad: Vec<Unpacked>,
     /// Files of the folder that are no shards, and fields that are left out, by the reason why.
     pub ignored: BTreeMap<String, u64>,
+    /// What became of crop tables that an earlier dataset in the folder had.
+    pub crops: KeptCrops,
 }
 
 /// Adopts the shards in `folder`.
@@ -103,7 +108,8 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
         return Err(Error::usage("samples without images, which are not adopted").in_file(folder).help(CONVERT));
     }
     if !found.unpacked.is_empty() && options.on_bad == OnBad::Error {
-        return Ok(Report { manifest: None, bad: found.unpacked, ignored: found.ignored });
+        let crops = KeptCrops::default();
+        return Ok(Report { manifest: None, bad: found.unpacked, ignored: found.ignored, crops });
     }
 
     // What cannot be adopted is said before anything is written.
@@ -127,6 +133,7 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
         .try_for_each(|name| sys::remove_file(&folder.join(name)))?;
     let indexes = folder.join(manifest::INDEX_FOLDER);
     if sys::is_there(&indexes)? {
+        adopted_crops::set_aside(&indexes, &work)?;
         std::fs::remove_dir_all(&indexes).map_err(|e| sys::io_error("cannot remove", &indexes, e))?;
     }
     sys::create_folder(&indexes)?;
@@ -141,10 +148,11 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
         Choice { extension, settings: [(adopted::SETTING.to_owned(), "true".to_owned())].into(), ..Choice::of(format) };
     let bad = std::mem::take(&mut found.unpacked);
     let manifest = write_manifest(folder, &choice, options, &found, &bad, done, &others)?;
+    let crops = adopted_crops::keep(folder, &work, monitor)?;
     drop(lock);
     std::fs::remove_dir_all(&work).map_err(|e| sys::io_error("cannot remove", &work, e))?;
     sys::sync_folder(folder)?;
-    Ok(Report { manifest: Some(manifest), bad, ignored: found.ignored })
+    Ok(Report { manifest: Some(manifest), bad, ignored: found.ignored, crops })
 }
 
 /// What to do with shards that are not adopted.

@@ -6,6 +6,7 @@ pub use shardpack_foreign as foreign;
 pub use shardpack_imaging as imaging;
 
 pub mod adopt;
+mod adopted_crops;
 mod component_table;
 pub mod copy;
 pub mod crops;

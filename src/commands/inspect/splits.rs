@@ -42,6 +42,7 @@ pub fn report(out: &mut String, summaries: &[Summary], quiet: bool) {
     {
         say(out, "changed", std::slice::from_ref(recipe));
     }
+    text::crops(out, summaries);
     // Writing to a String cannot fail.
     let _ = writeln!(
         out,

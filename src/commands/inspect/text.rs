@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use shardpack_packer::{
-    inspect::{Class, Spread, Summary, What},
+    inspect::{Class, CropTables, Spread, Summary, What},
     shuffle_quality::{BATCH_SAMPLES, FEWEST_BATCHES, ShuffleQuality},
 };
 
@@ -77,6 +77,7 @@ pub fn dataset(out: &mut String, summary: &Summary) {
     overhead(out, summary);
     tar(out, summary);
     images_text(out, summary);
+    crops(out, std::slice::from_ref(summary));
     if let Some(recipe) = &summary.recipe {
         say(out, "changed", std::slice::from_ref(recipe));
     }
@@ -254,6 +255,44 @@ fn shares(counts: &std::collections::BTreeMap<String, u64>, total: u64) -> Vec<S
         .iter()
         .map(|(name, count)| format!("{name} {} ({})", report::count(**count), report::share(**count, total)))
         .collect()
+}
+
+/// Crop tables, where some of the summaries have them.
+pub fn crops(out: &mut String, summaries: &[Summary]) {
+    let mut all = CropTables::default();
+    summaries.iter().filter_map(|summary| summary.crops.clone()).for_each(|crops| all.merge(crops));
+    if all.shards == 0 {
+        return;
+    }
+    let sum = |of: fn(&Summary) -> u64| summaries.iter().map(of).sum::<u64>();
+    let (samples, shards, payload_bytes) =
+        (sum(|one| one.samples), sum(|one| one.shards.count), sum(|one| one.payload_bytes));
+    let every: Vec<String> = all.every.iter().map(|every| report::count((*every).into())).collect();
+    let entries = format!("an entry every {} MCUs", every.join(", "));
+    let have = if all.tables == 1 { "has a table" } else { "have tables" };
+    let mut parts = vec![
+        format!(
+            "{} of {} {have} ({})",
+            report::count(all.tables),
+            report::counted(samples, "sample"),
+            report::share(all.tables, samples)
+        ),
+        entries,
+        format!("{}, {} of the images", report::bytes(all.bytes), report::share(all.bytes, payload_bytes)),
+    ];
+    if all.shards < shards {
+        let some = format!("in {} of {} alone", report::count(all.shards), report::counted(shards, "shard"));
+        parts.push(format!("{some} (shardpack crops makes the others)"));
+    }
+    say(out, "crops", &parts);
+    for (word, counts) in [("without:", &all.without), ("damaged:", &all.damaged)] {
+        let mut parts: Vec<_> =
+            counts.iter().map(|(why, samples)| format!("{} {why}", report::count(*samples))).collect();
+        if let Some(first) = parts.first_mut() {
+            *first = format!("{word} {first}");
+            say(out, "", &parts);
+        }
+    }
 }
 
 fn mix(out: &mut String, summary: &Summary) {

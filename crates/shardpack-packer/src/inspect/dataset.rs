@@ -10,7 +10,9 @@ use shardpack_format::{
 };
 use shardpack_reader::Shard;
 
-use super::{Class, Classes, Component, Overhead, Shards, Spread, Summary, View, What, images::Counter};
+use super::{
+    Class, Classes, Component, Overhead, Shards, Spread, Summary, View, What, crop_tables::CropTables, images::Counter,
+};
 use crate::{
     monitor::{Monitor, Phase},
     shuffle_quality,
@@ -28,6 +30,7 @@ struct Facts {
     components: Vec<(u64, u64)>,
     /// Samples of each class, and those without one at the end.
     classes: Vec<u64>,
+    crops: CropTables,
     problems: Vec<Error>,
 }
 
@@ -40,6 +43,7 @@ impl Facts {
             content_bytes: 0,
             components: vec![(0, 0); manifest.components.len()],
             classes: vec![0; manifest.classes.len() + 1],
+            crops: CropTables::default(),
             problems: Vec::new(),
         }
     }
@@ -55,6 +59,7 @@ impl Facts {
         for (mine, other) in self.classes.iter_mut().zip(later.classes) {
             *mine += other;
         }
+        self.crops.merge(later.crops);
         self.problems.extend(later.problems);
         self
     }
@@ -109,7 +114,11 @@ fn look_at(
     match read_rows(view, shard, first, labels, facts, monitor) {
         Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
         Err(error) => facts.problems.push(error),
-        Ok(()) => {}
+        Ok(()) => match facts.crops.look_at(shard) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
+            Err(error) => facts.problems.push(error),
+            Ok(()) => {}
+        },
     }
     monitor.advance(0, shard.entry().index.bytes);
     Ok(())
@@ -235,6 +244,7 @@ fn summary(view: &View, facts: Facts, labels: &shuffle_quality::Labels, index_by
         block_samples: Some(manifest.block_samples),
         components,
         images,
+        crops: facts.crops.if_any(),
         classes: Classes::new(list.collect(), unlabelled),
         mix,
         ledger: is_whole.then_some(manifest.ledger.counts),

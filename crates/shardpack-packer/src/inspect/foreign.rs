@@ -333,6 +333,7 @@ fn summary(files: &[ShardFile], facts: Facts) -> Summary {
         block_samples: None,
         components,
         images: facts.images.finish(),
+        crops: None,
         mix: facts.labels.mixes(),
         classes: facts.labels.classes(),
         ledger: None,

@@ -4,6 +4,7 @@
 //! of a dataset, and by 4 bytes a sample for foreign files; a problem is noted and the rest is looked at, one problem a
 //! file, in the order of the shards.
 
+mod crop_tables;
 mod dataset;
 mod extract;
 mod foreign;
@@ -23,6 +24,7 @@ use shardpack_format::{
 
 use crate::{monitor::Monitor, shuffle_quality::ShuffleQuality};
 
+pub use crop_tables::CropTables;
 pub use extract::{Extracted, extract};
 pub use histogram::Spread;
 pub(crate) use images::is_stray_payload;
@@ -85,6 +87,8 @@ pub struct Summary {
     pub components: Vec<Component>,
     /// Formats and dimensions.
     pub images: Images,
+    /// Crop tables beside the indexes, where there are some.
+    pub crops: Option<CropTables>,
     /// Classes.
     pub classes: Classes,
     /// How well the stored order is shuffled, for a few numbers of readers.

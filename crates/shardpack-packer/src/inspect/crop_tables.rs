@@ -1,0 +1,70 @@
+//! What the crop tables beside the indexes come to: how many images have one, and why others have none.
+//!
+//! Holds at all times: of each file the rows are read, and not the tables, which are longer than all indexes together.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use shardpack_format::Result;
+use shardpack_imaging::crops::NoTable;
+use shardpack_reader::Shard;
+
+/// The crop tables of some shards.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CropTables {
+    /// Shards that have a file of them.
+    pub shards: u64,
+    /// MCUs from one entry of a table to the next: of each file, each number once.
+    pub every: BTreeSet<u32>,
+    /// Length of the files in bytes.
+    pub bytes: u64,
+    /// Samples of the shards with a file.
+    pub samples: u64,
+    /// Samples that have a table.
+    pub tables: u64,
+    /// Samples of those shards that have none and are whole as far as can be told, by the reason.
+    pub without: BTreeMap<String, u64>,
+    /// Samples of those shards whose images are damaged, by what is.
+    pub damaged: BTreeMap<String, u64>,
+}
+
+impl CropTables {
+    /// Adds those of a shard, if it has some: all of them or, where they are not right, none.
+    pub(super) fn look_at(&mut self, shard: Shard<'_>) -> Result<()> {
+        let Some(crops) = shard.crops()? else { return Ok(()) };
+        let bytes = crops.file_bytes();
+        let mut found = Self { shards: 1, bytes, samples: shard.len(), ..Self::default() };
+        found.every.insert(crops.summary().every);
+        for row in 0..shard.len() {
+            let length = crops.length(row, shard.row(row)?.content_hash);
+            match length.map_err(|error| error.in_file(shard.crops_path()))? {
+                Ok(_) => found.tables += 1,
+                Err(code) => {
+                    let why = NoTable::of_code(code);
+                    let of = if code >= 128 { &mut found.damaged } else { &mut found.without };
+                    // A later version may have more reasons.
+                    let name = why.map_or_else(|| format!("reason {code}"), |why| why.name().to_owned());
+                    *of.entry(name).or_default() += 1;
+                }
+            }
+        }
+        self.merge(found);
+        Ok(())
+    }
+
+    /// Adds what was counted of others.
+    pub fn merge(&mut self, other: Self) {
+        self.shards += other.shards;
+        self.every.extend(other.every);
+        self.bytes += other.bytes;
+        self.samples += other.samples;
+        self.tables += other.tables;
+        for (mine, others) in [(&mut self.without, other.without), (&mut self.damaged, other.damaged)] {
+            others.into_iter().for_each(|(why, samples)| *mine.entry(why).or_default() += samples);
+        }
+    }
+
+    pub(super) fn if_any(self) -> Option<Self> {
+        (self.shards > 0).then_some(self)
+    }
+}
