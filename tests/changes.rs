@@ -280,6 +280,72 @@ fn checked_whole_a_truncated_image_is_bad_and_else_it_is_packed() {
     bench.pack_to(&bench.at("header"), &["--check", "full"]).code(2).says("holds another dataset");
 }
 
+/// The bytes of a photograph with some in the middle of its codes replaced.
+fn with_bad_codes(photo: &[u8]) -> Vec<u8> {
+    let mut bytes = photo.to_vec();
+    let at = bytes.len() / 2;
+    bytes[at..at + 64].fill(0xFE);
+    bytes
+}
+
+#[test]
+fn codes_that_are_missing_or_damaged_are_found_without_decoding() {
+    let photo = |name: &str| fs::read(photos().join(name)).unwrap();
+    let (baseline, progressive) = (photo("animals/cat.jpg"), photo("space/deep-field.jpg"));
+    let png = photo("things/spoon.png");
+    let end = &[0xFF, 0xD9];
+    let cut = |bytes: &[u8]| [&bytes[..bytes.len() / 2], end].concat();
+    let mut bad_png = png.clone();
+    bad_png[png.len() / 2] ^= 1;
+    // What is said; whether `full` says so, too; and the file.
+    let rows: [(&str, Option<&str>, bool, Vec<u8>); 9] = [
+        ("whole.jpg", None, true, baseline.clone()),
+        ("progressive.jpg", None, true, progressive.clone()),
+        ("whole.png", None, true, png),
+        ("cut.jpg", Some("JPEG does not decode: byte "), true, baseline[..baseline.len() / 2].to_vec()),
+        // No decoder minds these two.
+        ("bad-codes.jpg", Some("JPEG does not decode: byte "), false, with_bad_codes(&baseline)),
+        ("cut-with-end.jpg", Some(": truncated"), false, cut(&baseline)),
+        ("without-end.jpg", Some("truncated: its end is not within"), true, baseline[..baseline.len() - 2].to_vec()),
+        // As `full` has it.
+        ("cut-progressive.jpg", Some("JPEG does not decode: "), true, progressive[..progressive.len() / 2].to_vec()),
+        ("bad.png", Some("PNG does not decode: "), true, bad_png),
+    ];
+    let bench = Bench::new();
+    for (name, _, _, bytes) in &rows {
+        bench.file(format!("a/{name}"), bytes);
+    }
+    let bad: Vec<_> = rows.iter().filter_map(|(name, said, _, _)| said.map(|said| (name, said))).collect();
+    let ran = bench.pack(&["--check", "entropy"]).code(1);
+    for (name, said) in &bad {
+        let line = ran.stdout.lines().chain(ran.stderr.lines()).find(|line| line.contains(&format!("a/{name}: ")));
+        assert!(line.is_some_and(|line| line.contains(said)), "{name}: {}{}", ran.stdout, ran.stderr);
+    }
+    for jobs in ["1", "2", "7"] {
+        bench.pack(&["--check", "entropy", "--on-bad", "skip", "--jobs", jobs, "--force"]).code(0);
+        let dataset = Dataset::read(&bench.dst());
+        assert_eq!(dataset.paths(), ["a/progressive.jpg", "a/whole.jpg", "a/whole.png"]);
+        let counts = dataset.manifest.ledger.counts;
+        assert_eq!((counts.discovered, counts.packed, counts.skipped), (9, 3, 6));
+        let named: Vec<String> = dataset.unpacked().into_iter().map(|line| line.0).collect();
+        for (name, _) in &bad {
+            assert!(named.contains(&format!("a/{name}")), "{name}: {named:?}");
+        }
+    }
+    // What is whole has tables, and none is damaged.
+    run(&["crops", bench.dst().to_str().unwrap()]).code(0);
+    let ran = bench.pack_to(&bench.at("full"), &["--check", "full"]).code(1);
+    for (name, _, in_full, _) in rows.iter().filter(|row| row.1.is_some()) {
+        let is_told = format!("{}{}", ran.stdout, ran.stderr).contains(&format!("a/{name}: "));
+        assert_eq!(is_told, *in_full, "{name}");
+    }
+    // It is another dataset than one that was checked otherwise, and `plan` takes the option, too.
+    bench.pack(&["--check", "full"]).code(2).says("holds another dataset");
+    let (src, other) = (bench.src(), bench.at("other"));
+    let [src, other] = [&src, &other].map(|path| path.to_str().unwrap());
+    run(&["plan", src, other, "--check", "entropy"]).code(0);
+}
+
 #[test]
 fn images_that_look_alike_are_named_and_stay() {
     let bench = Bench::new();

@@ -160,6 +160,7 @@ fn what_only_images_have_is_refused_of_other_samples() {
         (&["--max-pixels", "8"], "--max-pixels"),
         (&["--near-duplicates"], "--near-duplicates"),
         (&["--check", "full"], "--check full"),
+        (&["--check", "entropy"], "--check entropy"),
         (&["--ext", "content"], "--ext content"),
         (&["--format", "mds", "--mds-encoding", "jpeg"], "--mds-encoding"),
         (&["--format", "mds", "--set", "image_column=x"], "image_column"),

@@ -15,7 +15,7 @@ use shardpack_packer::ledger::Fate;
 use support::{Bench, Dataset, contents, run};
 
 /// What looks at images before they are copied, and a plain copy.
-const LOOKS: [&[&str]; 7] = [
+const LOOKS: [&[&str]; 8] = [
     &[],
     &["--resize", "16"],
     &["--fix"],
@@ -23,6 +23,7 @@ const LOOKS: [&[&str]; 7] = [
     &["--dedup", "exact"],
     &["--near-duplicates"],
     &["--check", "full"],
+    &["--check", "entropy"],
 ];
 
 /// A BMP of one colour; with `--fix` or `--resize` it is no BMP any more.

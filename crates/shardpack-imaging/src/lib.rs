@@ -20,7 +20,7 @@ mod resize;
 #[allow(unsafe_code, reason = "libjpeg-turbo is C")]
 mod turbo;
 
-pub use decode::{check, decode};
+pub use decode::{check, check_entropy, decode};
 pub use encode::{Encode, encode};
 pub use error::{Limits, Refused};
 pub use perceptual::{distance, perceptual_hash};

@@ -16,10 +16,11 @@ const SHORT: &str = "256";
 
 /// pack with what has to look at images, against pack without.
 pub fn selection(scale: &Scale) -> Result<String> {
-    let options: [(&str, &[&str]); 5] = [
+    let options: [(&str, &[&str]); 6] = [
         ("pack", &[]),
         ("pack --dedup exact", &["--dedup", "exact"]),
         ("pack --min-side 16", &["--min-side", "16"]),
+        ("pack --check entropy", &["--check", "entropy"]),
         ("pack --check full", &["--check", "full"]),
         ("pack --near-duplicates", &["--near-duplicates"]),
     ];

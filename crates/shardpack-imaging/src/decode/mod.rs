@@ -8,10 +8,12 @@ mod tiff;
 mod truncation;
 mod xmp;
 
+use std::num::NonZeroU16;
+
 use shardpack_format::image_header::{Header, Kind};
 pub(crate) use xmp::orientation as orientation_in_xmp;
 
-use crate::{Limits, Picture, Refused, contain::contained};
+use crate::{Limits, Picture, Refused, contain::contained, crops};
 
 /// Decodes all of an image, of an animation the first frame.
 ///
@@ -27,7 +29,6 @@ pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Picture, Refused> {
 
 fn whole(bytes: &[u8], limits: &Limits) -> Result<Picture, Refused> {
     let kind = Kind::of(bytes);
-    let damaged = |what: String| Refused::Damaged(kind, what);
     let picture = match kind {
         Kind::Jpeg => jpeg::decode(bytes, limits)?,
         Kind::Npy => npy::decode(bytes, limits)?,
@@ -37,7 +38,7 @@ fn whole(bytes: &[u8], limits: &Limits) -> Result<Picture, Refused> {
     };
     match truncation::is_whole(bytes, kind) {
         true => Ok(picture),
-        false => Err(damaged(format!("truncated: its end is not within its {} bytes", bytes.len()))),
+        false => Err(without_end(bytes, kind)),
     }
 }
 
@@ -66,6 +67,28 @@ pub fn check(bytes: &[u8], limits: &Limits) -> Result<Header, Refused> {
         _ => drop(decode(bytes, limits)?),
     }
     Ok(Header::of(bytes))
+}
+
+/// Reads all Huffman codes of a JPEG, without pixels; where they are not of one scan (progressive ones), or of a rare sort, and
+/// of other kinds of images, as [`check`].
+///
+/// Unlike a decoder, which makes pixels of whatever comes, it sees a JPEG that was cut and then given an end. Damage that gives
+/// other codes, and as many, goes unseen.
+///
+/// # Errors
+/// What is truncated or damaged; as [`check`], where the image is decoded.
+pub fn check_entropy(bytes: &[u8], limits: &Limits) -> Result<Header, Refused> {
+    // The table is not wanted, so it is as short as can be.
+    match crops::scan(bytes, NonZeroU16::MAX) {
+        Ok(_) if truncation::is_whole(bytes, Kind::Jpeg) => Ok(Header::of(bytes)),
+        Ok(_) => Err(without_end(bytes, Kind::Jpeg)),
+        Err(why) if why.is_damage() => Err(Refused::Damaged(Kind::Jpeg, why.to_string())),
+        Err(_) => check(bytes, limits),
+    }
+}
+
+fn without_end(bytes: &[u8], kind: Kind) -> Refused {
+    Refused::Damaged(kind, format!("truncated: its end is not within its {} bytes", bytes.len()))
 }
 
 /// Width, height and Exif orientation of an image that [`decode`] may take, told by its headers.

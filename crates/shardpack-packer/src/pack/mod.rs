@@ -1,9 +1,9 @@
 //! Pack: source → plan → copy → seal.
 
 mod alike;
-mod decode_check;
 mod destination;
 mod held;
+mod image_check;
 mod planning;
 mod second_format;
 mod transformed;
@@ -21,7 +21,7 @@ use shardpack_format::{
     manifest::{self, LEDGER_FILE, Manifest},
     size,
 };
-use shardpack_imaging::Recipe;
+use shardpack_imaging::{self as imaging, Recipe};
 
 use crate::{
     copy::{self, Copy, OnBad},
@@ -35,8 +35,8 @@ use crate::{
     },
     survey, sys,
 };
-use decode_check::DecodeCheck;
 use destination::{Destination, State};
+use image_check::ImageCheck;
 pub use planning::{plan_all, planned};
 use second_format::SecondFormat;
 pub use transformed::Place;
@@ -296,7 +296,8 @@ pub fn pack(
             None => planned.source.open(plan.split.as_deref(), &plan.listing, Some(&work), monitor)?,
         };
         let source: Box<dyn Source> = match plan.options.check {
-            Check::Full if relay.is_none() => Box::new(DecodeCheck(source)),
+            Check::Full if relay.is_none() => Box::new(ImageCheck { source, check: imaging::check }),
+            Check::Entropy if relay.is_none() => Box::new(ImageCheck { source, check: imaging::check_entropy }),
             _ => source,
         };
         let copy = Copy {

@@ -262,6 +262,7 @@ fn refuse_of_images(options: &PlanOptions, payload: &Component) -> Result<()> {
         (has_values && survey.dedup, "--dedup compares"),
         (has_values && survey.leaks, "--leaks compares"),
         (options.bytes.check == plan::Check::Full, "--check full decodes"),
+        (options.bytes.check == plan::Check::Entropy, "--check entropy reads the codes of"),
         (options.extension == Extension::Content, "--ext content tells the kinds of"),
         (settings.get("encoding").is_some_and(|encoding| encoding != "bytes"), "--mds-encoding is for"),
         (settings.contains_key("image_column"), "--set image_column names the column of"),

@@ -75,6 +75,9 @@ pub enum Check {
     /// Nothing: what its headers say goes to the index.
     #[default]
     Header,
+    /// That a JPEG has all its Huffman codes and each of them is one; of other images, and of JPEGs whose codes are in
+    /// several scans, that all of it decodes.
+    Entropy,
     /// That all of it decodes.
     Full,
 }

@@ -50,6 +50,7 @@ fn order(order: Order) -> String {
 fn check(check: Check) -> String {
     match check {
         Check::Header => "header".to_owned(),
+        Check::Entropy => "entropy".to_owned(),
         Check::Full => "full".to_owned(),
     }
 }
