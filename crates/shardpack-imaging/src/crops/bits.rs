@@ -98,6 +98,25 @@ impl<'a> Bits<'a> {
     }
 }
 
+/// The byte behind restart marker number `count`, from 0, where codes end at `bit`.
+///
+/// # Errors
+/// The byte at which there is another thing than that marker.
+pub(super) fn behind_restart(bytes: &[u8], bit: u64, count: u32) -> Result<usize, usize> {
+    let mut at = usize::try_from(bit / 8).unwrap_or(usize::MAX);
+    if !bit.is_multiple_of(8) {
+        at = at.saturating_add(if bytes.get(at) == Some(&0xFF) { 2 } else { 1 });
+    }
+    // Any number of FF may stand before a marker (B.1.1.2).
+    while bytes.get(at..).is_some_and(|rest| rest.starts_with(&[0xFF, 0xFF])) {
+        at += 1;
+    }
+    match bytes.get(at..).is_some_and(|rest| rest.starts_with(&[0xFF, 0xD0 + (count & 7) as u8])) {
+        true => Ok(at + 2),
+        false => Err(at),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

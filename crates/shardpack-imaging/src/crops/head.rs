@@ -1,7 +1,7 @@
 //! What is before the codes of a JPEG: its size, channels, tables, and where the codes begin.
 //!
 //! Holds at all times: a [`Head`] is of a JPEG whose codes are those of its MCUs from left to right and top to bottom, with
-//! all tables that they need; restart markers stand between rows of MCUs alone.
+//! all tables that they need.
 //!
 //! Source: ITU-T T.81, B.1.1 (markers, Table B.1), B.2.2 to B.2.4 (frame, scan, tables), A.2 (MCUs); JFIF 1.02; Adobe
 //! Technical Note 5116, section 18 (the Adobe segment).
@@ -48,8 +48,8 @@ pub(super) struct Head<'a> {
     pub(super) is_jfif: bool,
     /// What decides about colours in an Adobe segment, from its name on.
     pub(super) adobe: Option<&'a [u8; 12]>,
-    /// Rows of MCUs from one restart marker to the next; 0 where there are none.
-    pub(super) restart_rows: u32,
+    /// MCUs from one restart marker to the next; 0 where there are none.
+    pub(super) restart_mcus: u32,
     /// The first byte of the codes.
     pub(super) codes_at: usize,
     /// Pixels of an MCU.
@@ -81,14 +81,14 @@ impl<'a> Head<'a> {
             ac: [const { None }; 4],
             is_jfif: false,
             adobe: None,
-            restart_rows: 0,
+            restart_mcus: 0,
             codes_at: 0,
             mcu_width: 8,
             mcu_height: 8,
             columns: 0,
             rows: 0,
         };
-        let (mut at, mut restart_mcus) = (2, 0);
+        let mut at = 2;
         loop {
             let rest = jpeg.get(at..).unwrap_or_default();
             // Strays are passed over, as every decoder does.
@@ -125,7 +125,7 @@ impl<'a> Head<'a> {
                 0xDB => head.read_quantisers(segment).ok_or_else(header)?,
                 0xDD => {
                     let length = segment.try_into().map_err(|_| header())?;
-                    restart_mcus = u32::from(u16::from_be_bytes(length));
+                    head.restart_mcus = u32::from(u16::from_be_bytes(length));
                 }
                 // As libjpeg knows them.
                 0xE0 if segment.len() >= 14 && segment.starts_with(b"JFIF\0") => head.is_jfif = true,
@@ -136,11 +136,10 @@ impl<'a> Head<'a> {
                 0xDA => {
                     head.read_scan(segment, header())?;
                     head.codes_at = end;
-                    head.restart_rows = match restart_mcus {
-                        all if u64::from(all) >= u64::from(head.columns) * u64::from(head.rows) => 0,
-                        some if some % head.columns == 0 => some / head.columns,
-                        _ => return Err(NoTable::ShortRestarts),
-                    };
+                    // At most 8,192 of them on each side.
+                    if head.restart_mcus >= head.columns * head.rows {
+                        head.restart_mcus = 0;
+                    }
                     for channel in head.channels() {
                         if head.quantisers[usize::from(channel.quantiser)].is_none() {
                             return Err(header());

@@ -12,6 +12,7 @@ mod bits;
 mod decoder;
 mod head;
 mod huffman;
+mod joints;
 mod no_table;
 mod rect;
 mod scan;

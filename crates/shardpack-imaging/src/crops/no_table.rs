@@ -22,8 +22,6 @@ pub enum NoTable {
     Channels,
     /// Some channel has more pixels than the first, or a factor other than 1, 2 and 4.
     Sampling,
-    /// Restart markers within rows of MCUs.
-    ShortRestarts,
     /// Headers that decoders do not all read alike: repeated frames, two Adobe segments, a height that comes later.
     Headers,
     /// A DC predictor outside -1024 to 1023, which 8 bits cannot give; decoders do not mind.
@@ -55,8 +53,8 @@ pub enum Damage {
 }
 
 impl NoTable {
-    /// Every reason that is no damage, and every damage.
-    const ALL: [(u8, NoTable, &'static str); 16] = [
+    /// Every reason that is no damage, and every damage. 8 was for restart markers within rows.
+    const ALL: [(u8, NoTable, &'static str); 15] = [
         (1, NoTable::NotJpeg, "not a JPEG"),
         (2, NoTable::Progressive, "progressive"),
         (3, NoTable::Coding, "arithmetic, lossless or hierarchical"),
@@ -64,7 +62,6 @@ impl NoTable {
         (5, NoTable::SeveralScans, "channels in scans of their own"),
         (6, NoTable::Channels, "neither 1, 3 nor 4 channels"),
         (7, NoTable::Sampling, "sampling of a rare sort"),
-        (8, NoTable::ShortRestarts, "restart markers within rows"),
         (9, NoTable::Headers, "headers of a rare sort"),
         (10, NoTable::Predictor, "DC values out of range"),
         (128, Self::damage(Damage::Header), "damaged header"),

@@ -6,7 +6,7 @@
 use std::num::NonZeroU16;
 
 use super::{
-    bits::Bits,
+    bits::{Bits, behind_restart},
     head::Head,
     huffman::{Codes, Lookup, Skip, Wrong},
     no_table::{Damage, NoTable},
@@ -37,23 +37,29 @@ pub fn scan(jpeg: &[u8], every: NonZeroU16) -> Result<Vec<u8>, NoTable> {
         .collect();
     let mut state = State { bits: Bits::new(jpeg, head.codes_at), predictors: [0; 4] };
     let every = u32::from(every.get());
-    for row in 0..head.rows {
-        if head.restart_rows > 0 && row > 0 && row % head.restart_rows == 0 {
-            state.restart(jpeg, row / head.restart_rows - 1)?;
-        }
+    let mut number = 0;
+    for _ in 0..head.rows {
         let mut next = 0;
         for column in 0..head.columns {
+            if head.restart_mcus > 0 && number > 0 && number % head.restart_mcus == 0 {
+                // The end of a row has its entry already.
+                if column > 0 {
+                    tables.push(state.entry());
+                }
+                state.restart(jpeg, number / head.restart_mcus - 1)?;
+            }
             if column == next {
                 next += every;
                 tables.push(state.entry());
             }
             state.mcu(&blocks)?;
+            number += 1;
         }
-        if head.restart_rows > 0 {
+        if head.restart_mcus > 0 {
             tables.push(state.entry());
         }
     }
-    if head.restart_rows == 0 {
+    if head.restart_mcus == 0 {
         tables.push(state.entry());
     }
     Ok(tables.finish())
@@ -119,20 +125,11 @@ impl<'a> State<'a> {
 
     /// Goes on behind the restart marker, which is the `count`-th from 0.
     fn restart(&mut self, jpeg: &'a [u8], count: u32) -> Result<(), NoTable> {
-        let bit = self.bits.position();
-        let mut at = usize::try_from(bit / 8).unwrap_or(usize::MAX);
-        if !bit.is_multiple_of(8) {
-            at += if jpeg.get(at) == Some(&0xFF) { 2 } else { 1 };
-        }
-        // Any number of FF may stand before a marker (B.1.1.2).
-        while jpeg.get(at..).is_some_and(|rest| rest.starts_with(&[0xFF, 0xFF])) {
-            at += 1;
-        }
-        if !jpeg.get(at..).is_some_and(|rest| rest.starts_with(&[0xFF, 0xD0 + (count & 7) as u8])) {
+        let at = behind_restart(jpeg, self.bits.position(), count).map_err(|at| {
             let what = if at >= jpeg.len() { Damage::Truncated } else { Damage::Restart };
-            return Err(NoTable::Damaged { at: at as u64, what });
-        }
-        *self = Self { bits: Bits::new(jpeg, at + 2), predictors: [0; 4] };
+            NoTable::Damaged { at: at as u64, what }
+        })?;
+        *self = Self { bits: Bits::new(jpeg, at), predictors: [0; 4] };
         Ok(())
     }
 }

@@ -3,7 +3,8 @@
 //! Codes say DC values as differences to the MCU before, and begin at any bit. So an MCU of our own stands wherever codes that
 //! did not follow one another are to do so: its DC values lead from the one state to the other, and coefficients that nobody
 //! sees fill up to the bit where the copied codes begin. These MCUs stand in a column beside the crop or in a row above it:
-//! never where the image ends, for pixels at an image's edge are made without neighbours.
+//! never where the image ends, for pixels at an image's edge are made without neighbours. Restart markers are left out: the
+//! differences behind them, which count from 0, are written anew ([`Joints`]).
 //!
 //! Holds at all times: any decoder gives the crop's pixels as it gives them for the whole image, if it looks no further than
 //! [`Head::margins`]; the small JPEG is at most as long as the image, a head, and 300 bytes for each of its MCUs.
@@ -11,8 +12,9 @@
 use super::{
     head::Head,
     huffman::Codes,
+    joints::Joints,
     rect::Rect,
-    table::{self, Entry, Mcus},
+    table::{self, Entry, Mcus, States},
 };
 
 /// Zeros behind the JPEG: libjpeg-turbo reads codes the fast way while there are 512 more bytes for each block of an MCU, of
@@ -46,7 +48,7 @@ enum Place {
 /// The memory that a small JPEG is made with.
 #[derive(Default)]
 pub(super) struct Builder {
-    rows: Vec<(Entry, Entry)>,
+    states: States,
 }
 
 impl Builder {
@@ -65,13 +67,11 @@ impl Builder {
         let place = match (from > 0, behind < head.columns) {
             (true, _) => Place::Left,
             (false, true) => Place::Right,
-            // Rows that restart would have to be led over, too.
-            _ if head.restart_rows > 0 => return None,
             _ if top == 0 && bottom == head.rows => return None,
             _ => Place::Above,
         };
-        table::read(table, head, jpeg.len(), &mcus, &mut self.rows)?;
-        let first = self.rows.first()?.0;
+        table::read(table, head, jpeg.len(), &mcus, &mut self.states)?;
+        let first = self.states.rows.first()?.0;
         let has_row = place != Place::Left && (first.bit % 8 > 0 || first.predictors != [0; 4]);
         let has_column = place != Place::Above;
 
@@ -85,21 +85,29 @@ impl Builder {
         to.clear();
         let lead = Lead::new(head, to, width as u16, height as u16)?;
         let mut codes = Out { to, pending: 0, count: 0 };
+        let mut joints = (head.restart_mcus > 0).then(|| Joints::new(head, jpeg, &lead, &self.states.markers));
         let mut state = [0; 4];
         if has_row {
             let columns = behind - from + u32::from(has_column);
             lead.write(&mut codes, columns, state, &first)?;
             state = first.predictors;
         }
-        for (row, (start, end)) in self.rows.iter().enumerate() {
+        for (row, (start, end)) in self.states.rows.iter().enumerate() {
             if place == Place::Left {
                 lead.write(&mut codes, 1, state, start)?;
             }
-            codes.copy(jpeg, start.bit, end.bit)?;
+            match &mut joints {
+                None => codes.copy(jpeg, start.bit, end.bit)?,
+                Some(joints) => {
+                    let before = row.checked_sub(1).filter(|_| place == Place::Above);
+                    let before = before.and_then(|row| self.states.rows.get(row)).map(|row| &row.1);
+                    joints.copy_row(&mut codes, top + row as u32, before, start, end, (from, behind))?;
+                }
+            }
             state = end.predictors;
             if place == Place::Right {
                 // Behind the last row, nothing is led to.
-                let next = self.rows.get(row + 1).map_or(first, |next| next.0);
+                let next = self.states.rows.get(row + 1).map_or(first, |next| next.0);
                 lead.write(&mut codes, 1, state, &next)?;
                 state = next.predictors;
             }
@@ -126,18 +134,18 @@ fn cover(head: &Head, part: &Rect, every: u32) -> Option<Mcus> {
 }
 
 /// Writes MCUs that lead from one state to another.
-struct Lead {
+pub(super) struct Lead {
     /// In the order of the scan.
-    channels: Vec<LeadChannel>,
+    pub(super) channels: Vec<LeadChannel>,
     /// For each number of bits, modulo 8: the coefficients that fill so many bits, as code with value, and its length.
     fillers: [Vec<(u32, u32)>; 8],
     /// Bits of an MCU that changes nothing.
     plain_bits: u32,
 }
 
-struct LeadChannel {
-    number: usize,
-    blocks: usize,
+pub(super) struct LeadChannel {
+    pub(super) number: usize,
+    pub(super) blocks: usize,
     /// Code and length for each size of a difference.
     dc: [(u32, u32); 12],
     end: (u32, u32),
@@ -174,10 +182,7 @@ impl Lead {
         let mut changes = [(0, 0); 4];
         let mut bits = self.plain_bits.wrapping_mul(count);
         for (channel, change) in self.channels.iter().zip(&mut changes) {
-            let value = i32::from(target.predictors[channel.number]) - i32::from(state[channel.number]);
-            let size = 32 - value.unsigned_abs().leading_zeros();
-            // F.1.2.1.1: of a negative value, the low bits of it less 1.
-            let value = if value < 0 { value - 1 } else { value } as u32 & ((1 << size) - 1);
+            let (size, value) = sized(target.predictors[channel.number].into(), state[channel.number].into());
             *change = (size, value);
             bits = bits.wrapping_add(channel.dc.get(size as usize)?.1 + size).wrapping_sub(channel.dc[0].1);
         }
@@ -202,7 +207,24 @@ impl Lead {
     }
 }
 
+/// The size of a difference, and the bits that tell it from others of that size.
+fn sized(value: i32, before: i32) -> (u32, u32) {
+    let change = value - before;
+    let size = 32 - change.unsigned_abs().leading_zeros();
+    // F.1.2.1.1: of a negative value, the low bits of it less 1.
+    (size, if change < 0 { change - 1 } else { change } as u32 & ((1 << size) - 1))
+}
+
 impl LeadChannel {
+    /// Writes a DC value of at most 11 bits behind another one; `None` where no difference is so large.
+    pub(super) fn write_dc(&self, codes: &mut Out, value: i32, before: i32) -> Option<()> {
+        let (size, value) = sized(value, before);
+        let (code, length) = *self.dc.get(size as usize)?;
+        codes.put(code, length);
+        codes.put(value, size);
+        Some(())
+    }
+
     /// Blocks that change nothing.
     fn write_plain(&self, codes: &mut Out, count: usize) {
         for _ in 0..count {
@@ -299,7 +321,7 @@ fn write_head(head: &Head, tables: &[[Option<Codes>; 4]; 2], to: &mut Vec<u8>, w
 }
 
 /// Codes being written.
-struct Out<'a> {
+pub(super) struct Out<'a> {
     to: &'a mut Vec<u8>,
     /// The bits that are no whole byte yet, in the lowest places.
     pending: u64,
@@ -324,13 +346,11 @@ impl Out<'_> {
         self.pending &= (1 << self.count) - 1;
     }
 
-    /// Copies the codes from one bit of the file to another; the first one has to be where the next one comes here.
-    fn copy(&mut self, jpeg: &[u8], from: u64, to: u64) -> Option<()> {
+    /// Copies the codes from one bit of the file to another: as they are where the first one is at the place in its byte where
+    /// the next one comes here, else byte by byte.
+    pub(super) fn copy(&mut self, jpeg: &[u8], from: u64, to: u64) -> Option<()> {
         let split = |bit: u64| Some((usize::try_from(bit / 8).ok()?, (bit % 8) as u32));
         let ((mut at, first), (end, last)) = (split(from)?, split(to)?);
-        if first != self.count {
-            return None;
-        }
         if first > 0 {
             let byte = *jpeg.get(at)?;
             let low = u32::from(byte) & (0xFF >> first);
@@ -341,7 +361,18 @@ impl Out<'_> {
             self.put(low, 8 - first);
             at += if byte == 0xFF { 2 } else { 1 };
         }
-        self.to.extend_from_slice(jpeg.get(at..end)?);
+        if self.count == 0 {
+            self.to.extend_from_slice(jpeg.get(at..end)?);
+        } else {
+            while at < end {
+                let byte = *jpeg.get(at)?;
+                self.put(byte.into(), 8);
+                at += if byte == 0xFF { 2 } else { 1 };
+            }
+            if at > end {
+                return None;
+            }
+        }
         if last > 0 {
             self.put(u32::from(*jpeg.get(end)?) >> (8 - last), last);
         }

@@ -4,7 +4,8 @@
 //!
 //! ```text
 //! every          LEB128   MCUs from one entry of a row to the next, at least 1
-//! for each row of MCUs, for its MCUs 0, every, 2 * every, …; then, where the JPEG has restart markers, for the row's end
+//! for each row of MCUs, for its MCUs 0, every, 2 * every, …; where the JPEG has restart markers, also for the end before
+//! each of them that is within the row, and then for the row's end
 //!   bits         LEB128   from the entry before to this MCU's first bit, the bits of stuffed bytes counted; from the first
 //!                         bit of the codes in the first entry
 //!   predictor    LEB128   for each channel of the frame: the DC predictor before this MCU less that of the entry before, 0
@@ -91,19 +92,34 @@ pub(super) fn every(table: &[u8]) -> Option<u32> {
     u32::try_from(number(&mut &*table)?).ok().filter(|&every| every > 0)
 }
 
-/// Reads all of a table, and puts for each row of `wanted` the state before its first MCU and behind its last one into
-/// `rows`; its columns are multiples of what [`every`] says, or the end of the row. `None` where the table does not fit the JPEG.
-pub(super) fn read(
-    mut table: &[u8],
-    head: &Head,
-    jpeg_bytes: usize,
-    wanted: &Mcus,
-    rows: &mut Vec<(Entry, Entry)>,
-) -> Option<()> {
+/// What a table says of the wanted MCUs.
+#[derive(Default)]
+pub(super) struct States {
+    /// For each row, before its first wanted MCU, behind a restart marker that is there; and behind its last one, before a
+    /// marker.
+    pub(super) rows: Vec<(Entry, Entry)>,
+    /// Before each restart marker between two wanted MCUs of a row, row by row.
+    pub(super) markers: Vec<Entry>,
+}
+
+/// The column of the first MCU of `row`, but for column 0, before which there is a restart marker; may be behind the row.
+pub(super) fn first_restart(head: &Head, row: u32) -> u64 {
+    match u64::from(head.restart_mcus) {
+        0 => u64::MAX,
+        restart => restart - u64::from(row) * u64::from(head.columns) % restart,
+    }
+}
+
+/// Reads all of a table, and puts what it says of `wanted` into `states`; the columns of `wanted` are multiples of what
+/// [`every`] says, or the end of the row. `None` where the table does not fit the JPEG.
+pub(super) fn read(mut table: &[u8], head: &Head, jpeg_bytes: usize, wanted: &Mcus, states: &mut States) -> Option<()> {
+    let States { rows, markers } = states;
     rows.clear();
+    markers.clear();
     let every = number(&mut table).filter(|&every| every > 0)?;
     let in_row = u64::from(head.columns).div_ceil(every);
     let (from, to) = (u64::from(wanted.from) / every, u64::from(wanted.to).div_ceil(every));
+    let (first_column, last_column) = (u64::from(wanted.from), u64::from(wanted.to));
     let channels = head.channels().len();
     let end = jpeg_bytes as u64 * 8;
     let first = head.codes_at as u64 * 8;
@@ -125,8 +141,22 @@ pub(super) fn read(
     let mut start = Entry::default();
     for row in 0..head.rows {
         let is_wanted = (wanted.top..wanted.bottom).contains(&row);
-        let restarts = head.restart_rows > 0;
+        let restarts = head.restart_mcus > 0;
+        let (mut marker, mut before_end) = (first_restart(head, row), None);
+        let mut pass_markers = |next: &mut dyn FnMut(bool) -> Option<Entry>, column: u64| {
+            while marker <= column && marker < u64::from(head.columns) {
+                let entry = next(false)?;
+                match marker {
+                    at if !is_wanted || at <= first_column || at > last_column => {}
+                    at if at == last_column => before_end = Some(entry),
+                    _ => markers.push(entry),
+                }
+                marker += u64::from(head.restart_mcus);
+            }
+            Some(before_end.take())
+        };
         for at in 0..in_row {
+            let before_marker = if restarts { pass_markers(&mut next, at * every)? } else { None };
             let entry = next(at == 0 && (row == 0 || restarts))?;
             if (row, at) == (0, 0) && (entry.bit != first || entry.predictors != [0; 4]) {
                 return None;
@@ -138,17 +168,18 @@ pub(super) fn read(
                 start = entry;
             }
             if at == to && is_wanted {
-                rows.push((start, entry));
+                rows.push((start, before_marker.unwrap_or(entry)));
             }
         }
         if restarts {
+            pass_markers(&mut next, u64::MAX)?;
             let entry = next(false)?;
             if to == in_row && is_wanted {
                 rows.push((start, entry));
             }
         }
     }
-    if head.restart_rows == 0 {
+    if head.restart_mcus == 0 {
         let entry = next(false)?;
         if to == in_row && wanted.bottom == head.rows {
             rows.push((start, entry));
@@ -162,8 +193,9 @@ pub(super) fn read(
 mod tests {
     use super::*;
 
-    /// A grey JPEG of 24 by 16 pixels whose codes begin at byte 200, up to them.
-    fn grey() -> Vec<u8> {
+    /// A grey JPEG of 24 by 16 pixels with a restart marker behind so many MCUs, or none, whose codes begin at byte 200, up to
+    /// them.
+    fn grey(restart: u8) -> Vec<u8> {
         let frame = [0xFF, 0xC0, 0, 11, 8, 0, 16, 0, 24, 1, 1, 0x11, 0];
         let quantiser = [&[0xFF, 0xDB, 0, 67, 0][..], &[1; 64]].concat();
         let codes = |class: u8| {
@@ -172,15 +204,48 @@ mod tests {
             [&[0xFF, 0xC4, 0, 20, class][..], &counts, &[0]].concat()
         };
         let scan = [0xFF, 0xDA, 0, 8, 1, 1, 0, 0, 63, 0];
-        let parts = [&[0xFF, 0xD8][..], &frame, &quantiser, &codes(0), &codes(0x10)].concat();
+        let parts =
+            [&[0xFF, 0xD8, 0xFF, 0xDD, 0, 4, 0, restart][..], &frame, &quantiser, &codes(0), &codes(0x10)].concat();
         let comment = 200 - parts.len() - scan.len();
         let comment = [&[0xFF, 0xFE, 0, comment as u8 - 2][..], &vec![0; comment - 4]].concat();
         [&parts[..], &comment, &scan].concat()
     }
 
+    /// The bytes that the page has under a name.
+    fn vector(name: &str) -> Vec<u8> {
+        let page = include_str!("../../../../docs/formats/crops.md");
+        let vector = page.split(&format!("```{name}\n")).nth(1).unwrap().split("```").next().unwrap();
+        vector.split_whitespace().map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect()
+    }
+
+    #[test]
+    fn the_page_has_the_bytes_of_a_jpeg_with_restart_markers() {
+        let jpeg = grey(2);
+        let head = Head::read(&jpeg).unwrap();
+        assert_eq!((head.codes_at, head.restart_mcus), (200, 2));
+        let entries: [(u64, i16); 8] =
+            [(1600, 0), (1640, 10), (1656, 0), (1676, 5), (1676, 5), (1696, 10), (1732, 5), (1752, 10)];
+        let entries = entries.map(|(bit, predictor)| Entry { bit, predictors: [predictor, 0, 0, 0] });
+        let mut writer = Writer::new(&head, 2);
+        entries.iter().for_each(|entry| writer.push(*entry));
+        assert_eq!(writer.finish(), vector("restarts"));
+
+        let mut states = States::default();
+        // Columns; the states of both rows, by their numbers above; those before markers.
+        type Rows = [(usize, usize); 2];
+        let rows: [((u32, u32), Rows, &[usize]); 3] =
+            [((0, 2), [(0, 1), (4, 6)], &[5]), ((2, 3), [(2, 3), (6, 7)], &[]), ((0, 3), [(0, 3), (4, 7)], &[1, 5])];
+        for ((from, to), expected, markers) in rows {
+            read(&vector("restarts"), &head, 300, &Mcus { from, to, top: 0, bottom: 2 }, &mut states).unwrap();
+            assert_eq!(states.rows, expected.map(|(start, end)| (entries[start], entries[end])), "{from} to {to}");
+            let expected: Vec<Entry> = markers.iter().map(|&marker| entries[marker]).collect();
+            assert_eq!(states.markers, expected, "{from} to {to}");
+        }
+    }
+
     #[test]
     fn the_page_has_the_bytes() {
-        let jpeg = grey();
+        let jpeg = grey(0);
         let head = Head::read(&jpeg).unwrap();
         assert_eq!((head.codes_at, head.columns, head.rows), (200, 3, 2));
         let mut writer = Writer::new(&head, 2);
@@ -188,15 +253,12 @@ mod tests {
         let entries = entries.map(|(bit, predictor)| Entry { bit, predictors: [predictor, 0, 0, 0] });
         entries.iter().for_each(|entry| writer.push(*entry));
         let table = writer.finish();
-        let page = include_str!("../../../../docs/formats/crops.md");
-        let vector = page.split("```table\n").nth(1).unwrap().split("```").next().unwrap();
-        let bytes: Vec<u8> = vector.split_whitespace().map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect();
-        assert_eq!(table, bytes);
+        assert_eq!(table, vector("table"));
 
-        let mut rows = Vec::new();
+        let mut states = States::default();
         let mut read = |table: &[u8], from, to| {
-            let found = read(table, &head, 300, &Mcus { from, to, top: 0, bottom: 2 }, &mut rows);
-            found.map(|()| rows.clone())
+            let found = read(table, &head, 300, &Mcus { from, to, top: 0, bottom: 2 }, &mut states);
+            found.map(|()| states.rows.clone())
         };
         assert_eq!(read(&table, 0, 2).unwrap(), [(entries[0], entries[1]), (entries[2], entries[3])]);
         assert_eq!(read(&table, 2, 3).unwrap(), [(entries[1], entries[2]), (entries[3], entries[4])]);

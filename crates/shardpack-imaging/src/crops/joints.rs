@@ -1,0 +1,125 @@
+//! The codes of a row of a JPEG with restart markers, without them: where one was, the first MCU behind it has its DC values as
+//! differences to 0, and gets them as differences to the MCU before it.
+//!
+//! Holds at all times: of all codes only those of the first DC values behind a marker change; all others are copied, bit by
+//! bit where they have moved in their bytes.
+
+use super::{
+    bits::{Bits, behind_restart},
+    head::Head,
+    huffman::Lookup,
+    small::{Lead, Out},
+    table::{Entry, first_restart},
+};
+
+/// What is needed to take markers out.
+pub(super) struct Joints<'a> {
+    head: &'a Head<'a>,
+    jpeg: &'a [u8],
+    lead: &'a Lead,
+    /// Of each channel in the order of the scan.
+    readers: Vec<Reader>,
+    /// The states before the markers that come next.
+    markers: std::slice::Iter<'a, Entry>,
+}
+
+/// Reads the codes of a channel.
+struct Reader {
+    dc: Lookup,
+    ac: Lookup,
+}
+
+impl<'a> Joints<'a> {
+    /// `markers` are those of [`States`](super::table::States).
+    pub(super) fn new(head: &'a Head<'a>, jpeg: &'a [u8], lead: &'a Lead, markers: &'a [Entry]) -> Self {
+        let readers = head.codes().map(|(_, _, dc, ac)| Reader { dc: Lookup::new(dc), ac: Lookup::new(ac) });
+        Self { head, jpeg, lead, readers: readers.collect(), markers: markers.iter() }
+    }
+
+    /// Copies MCUs of `row` from `start` to `end`, which are before its MCUs `columns.0` and `columns.1`. Where they follow MCUs of the row above at
+    /// once, `before` is the state behind those.
+    pub(super) fn copy_row(
+        &mut self,
+        codes: &mut Out,
+        row: u32,
+        before: Option<&Entry>,
+        start: &Entry,
+        end: &Entry,
+        columns: (u32, u32),
+    ) -> Option<()> {
+        let restart = u64::from(self.head.restart_mcus);
+        let first = u64::from(row) * u64::from(self.head.columns);
+        let mut from = start.bit;
+        if let Some(before) = before.filter(|_| first % restart == 0) {
+            from = self.join(codes, before, first)?;
+        }
+        let mut column = first_restart(self.head, row);
+        while column < columns.1.into() {
+            if column > columns.0.into() {
+                let marker = *self.markers.next()?;
+                codes.copy(self.jpeg, from, marker.bit)?;
+                from = self.join(codes, &marker, first + column)?;
+            }
+            column += restart;
+        }
+        codes.copy(self.jpeg, from, end.bit)
+    }
+
+    /// Writes the beginning of MCU `number`, up to its last DC value that counts from 0, behind a marker at which the state was
+    /// `before`. Returns the bit at which that ends.
+    fn join(&self, codes: &mut Out, before: &Entry, number: u64) -> Option<u64> {
+        let count = u32::try_from(number / u64::from(self.head.restart_mcus)).ok()?.checked_sub(1)?;
+        let at = behind_restart(self.jpeg, before.bit, count).ok()?;
+        let mut bits = Bits::new(self.jpeg, at);
+        let mut from = at as u64 * 8;
+        for (place, (channel, reader)) in self.lead.channels.iter().zip(&self.readers).enumerate() {
+            if place > 0 {
+                codes.copy(self.jpeg, from, bits.position())?;
+            }
+            let value = reader.dc(&mut bits)?;
+            channel.write_dc(codes, value, before.predictors.get(channel.number).copied()?.into())?;
+            from = bits.position();
+            if place + 1 == self.lead.channels.len() {
+                break;
+            }
+            reader.pass_ac(&mut bits)?;
+            for _ in 1..channel.blocks {
+                reader.dc(&mut bits)?;
+                reader.pass_ac(&mut bits)?;
+            }
+        }
+        // Zeros behind the end are no codes.
+        (!bits.is_over()).then_some(from)
+    }
+}
+
+impl Reader {
+    /// Reads a difference of DC values of at most 11 bits.
+    fn dc(&self, bits: &mut Bits) -> Option<i32> {
+        bits.fill();
+        let size = self.dc.next(bits).map(u32::from).filter(|&size| size <= 11)?;
+        if size == 0 {
+            return Some(0);
+        }
+        let value = bits.peek(size) as i32;
+        bits.take(size);
+        // F.1.2.1.1: what begins with a 0 is negative.
+        Some(if value >> (size - 1) == 0 { value + 1 - (1 << size) } else { value })
+    }
+
+    /// Passes over the AC coefficients of a block.
+    fn pass_ac(&self, bits: &mut Bits) -> Option<()> {
+        let mut at = 1;
+        while at < 64 {
+            bits.fill();
+            let symbol = u32::from(self.ac.next(bits)?);
+            let (run, size) = (symbol >> 4, symbol & 15);
+            if size == 0 && run < 15 {
+                return Some(());
+            }
+            bits.take(size);
+            at += run + 1;
+        }
+        (at == 64).then_some(())
+    }
+}
