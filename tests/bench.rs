@@ -34,6 +34,16 @@ fn rates_waits_and_order_are_told_for_photographs() {
     let bytes = |of: &serde_json::Value| of.as_u64().unwrap();
     assert!(bytes(&found["raw"]["bytes"]) >= bytes(&found["crops"]["bytes"]));
     assert!(bytes(&found["raw"]["bytes"]) <= bytes(&found["shard_bytes"]));
+    assert!(said.stdout.contains("random 24 × 24"), "{}", said.stdout);
+    let said = bench(&dst, &["--crop", "24", "--transform", "eval"]).code(0);
+    assert!(said.stdout.contains("the middle 24 × 24"), "{}", said.stdout);
+    let json = bench(&dst, &["--crop", "24", "--transform", "eval", "--json", "--jobs", "1"]).code(0).json();
+    let found = &json["datasets"][0];
+    assert_eq!(found["crops"]["samples"], found["samples"]);
+    // One thread decodes: it cannot take much more of the CPU than time has passed, nor nothing of it.
+    let ratio = |row: &str| found[row]["cpu_ms"].as_f64().unwrap() / found[row]["elapsed_ms"].as_f64().unwrap();
+    assert!((0.01..1.5).contains(&ratio("decode")), "{found}");
+    assert!(ratio("crops") > 0.0, "{found}");
 }
 
 #[test]

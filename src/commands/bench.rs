@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use serde_json::json;
 use shardpack_loader::{
-    measure::{self, Cold, Measured, Rate, Request},
+    measure::{self, Cold, Crops, Measured, Rate, Request},
     quality::Figure,
 };
 use shardpack_packer::Result;
@@ -15,6 +15,15 @@ use crate::{
     args::{self, Talk},
     report,
 };
+
+/// `--transform`.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Way {
+    /// Random crops, resized, every other one flipped
+    Train,
+    /// The shorter side resized to 8/7 of the crop's, and the middle
+    Eval,
+}
 
 /// Options of `bench`.
 #[derive(clap::Args, Debug)]
@@ -33,7 +42,10 @@ pub struct Args {
     /// Samples of a batch
     #[arg(long, value_name = "N", default_value = "64", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     batch: u64,
-    /// Side of the random crops in pixels
+    /// What is made of images
+    #[arg(long, default_value = "train", value_enum)]
+    transform: Way,
+    /// Side of the crops in pixels
     #[arg(long, value_name = "PIXELS", default_value = "224", value_parser = clap::value_parser!(u32).range(1..=8192))]
     crop: u32,
     /// Which order
@@ -59,6 +71,10 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<Outcome> {
     let request = Request {
         batch: args.batch,
+        crops: match args.transform {
+            Way::Train => Crops::Train,
+            Way::Eval => Crops::Eval,
+        },
         size: args.crop,
         seed: args.seed,
         memory_bytes: args.memory,
@@ -150,12 +166,17 @@ fn text(dataset: &Dataset, args: &Args, measured: &Measured) -> String {
             rows.push((
                 "crops",
                 format!(
-                    "{}, random {} × {} in batches of {}{with}: {:.2} of decode",
+                    "{}, {} {} × {} in batches of {}{with}: {:.2} of decode, {:.2} of its CPU time",
                     images(crops),
+                    match args.transform {
+                        Way::Train => "random",
+                        Way::Eval => "the middle",
+                    },
                     args.crop,
                     args.crop,
                     args.batch,
-                    crops.samples_per_s() / decode.samples_per_s()
+                    crops.samples_per_s() / decode.samples_per_s(),
+                    crops.cpu_ms_per_sample() / decode.cpu_ms_per_sample(),
                 ),
             ));
         }

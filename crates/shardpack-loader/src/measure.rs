@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use shardpack_format::{Error, Result, image_header::Header};
 use shardpack_imaging::crops::{Decoder, Rect, Wanted};
@@ -21,7 +22,7 @@ use crate::{
     cold::Beginning,
     order::{Last, Shuffle},
     quality::{self, Deff, Figure},
-    training::{self, Cut, Size, Transform},
+    training::{self, Cut, Resize, Size, Transform},
 };
 
 /// Waits that are kept.
@@ -31,12 +32,24 @@ const DECODED_BYTES: usize = 64 << 20;
 /// Bytes of one read of the bound.
 const READ_BYTES: usize = 1 << 20;
 
+/// What is made of images.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Crops {
+    /// As one trains: `RandomResizedCrop`, then a flip of every other one.
+    #[default]
+    Train,
+    /// As one evaluates: `Resize` of the shorter side to 8/7 of the crop's, then `CenterCrop`; 256 and 224, say.
+    Eval,
+}
+
 /// What is measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
     /// Samples of a batch.
     pub batch: u64,
-    /// Side of the crops in pixels.
+    /// Which crops.
+    pub crops: Crops,
+    /// Side of the crops in pixels: at least 1.
     pub size: u32,
     /// Chooses the order.
     pub seed: u64,
@@ -59,6 +72,8 @@ pub struct Rate {
     pub bytes: u64,
     /// Milliseconds.
     pub elapsed_ms: f64,
+    /// Milliseconds of CPU that all threads of this process took meanwhile, in the kernel too.
+    pub cpu_ms: f64,
 }
 
 impl Rate {
@@ -70,6 +85,11 @@ impl Rate {
     /// Samples a second.
     pub fn samples_per_s(&self) -> f64 {
         self.samples as f64 / self.elapsed_ms.max(1e-6) * 1e3
+    }
+
+    /// Milliseconds of CPU that a sample took.
+    pub fn cpu_ms_per_sample(&self) -> f64 {
+        self.cpu_ms / self.samples.max(1) as f64
     }
 }
 
@@ -105,7 +125,7 @@ pub struct Measured {
     pub peak_run_bytes: u64,
     /// Whole images decoded by all threads, from memory; `None` where samples are no images.
     pub decode: Option<Rate>,
-    /// Batches of random crops, resized and flipped; `None` as above.
+    /// Batches of crops; `None` as above.
     pub crops: Option<Rate>,
     /// How many of them were decoded with a crop table.
     pub by_table: u64,
@@ -187,15 +207,49 @@ pub fn measure(dataset: &Dataset, request: &Request, said: &dyn Fn(&str)) -> Res
     }
     said("decoding whole images from memory");
     measured.decode = Some(decode_whole(&images, threads, &watch)?);
-    said("making batches of random crops");
-    let crop =
-        training::Options { flip: 0.5, ..training::Options::new(Cut::random_resized(Size::square(request.size))) };
-    let transform = Transform::new(crop).map_err(|error| Error::usage(error.to_string()))?;
+    said("making batches of crops");
+    let transform = Transform::new(request.crops.of(request.size)).map_err(|error| Error::usage(error.to_string()))?;
     let loader = Loader::new(open()?, options(Output::Images(Box::new(transform)), 1))?;
     let (rate, stats, waits) = batches(&loader, &watch)?;
     (measured.crops, measured.waits) = (Some(rate), waits);
     (measured.by_table, measured.skipped) = (stats.decoded_by_table, stats.skipped);
     Ok(measured)
+}
+
+impl Crops {
+    fn of(self, side: u32) -> training::Options {
+        let size = Size::square(side);
+        match self {
+            Self::Train => training::Options { flip: 0.5, ..training::Options::new(Cut::random_resized(size)) },
+            Self::Eval => {
+                let short = u32::try_from(u64::from(side) * 8 / 7).unwrap_or(side);
+                training::Options::new(Cut::Center { resize: Resize::Short(short), size })
+            }
+        }
+    }
+}
+
+/// When something began, by the clock and by the CPU time of this process.
+struct Began {
+    at: Instant,
+    cpu: Duration,
+}
+
+impl Began {
+    fn now() -> Self {
+        Self { at: Instant::now(), cpu: cpu() }
+    }
+
+    fn rate(&self, samples: u64, bytes: u64) -> Rate {
+        let cpu_ms = cpu().saturating_sub(self.cpu).as_secs_f64() * 1e3;
+        Rate { samples, bytes, elapsed_ms: elapsed_ms(self.at), cpu_ms }
+    }
+}
+
+/// What all threads of this process have taken so far.
+fn cpu() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
 }
 
 /// How long a row may go on.
@@ -215,7 +269,7 @@ fn elapsed_ms(since: Instant) -> f64 {
 }
 
 fn read_plain(dataset: &Dataset, watch: &Watch) -> Result<Rate> {
-    let (since, mut bytes, mut buffer) = (Instant::now(), 0, vec![0; READ_BYTES]);
+    let (began, mut bytes, mut buffer) = (Began::now(), 0, vec![0; READ_BYTES]);
     'shards: for shard in dataset.shards() {
         let file = shard.open()?;
         let end = shard.entry().bytes;
@@ -226,12 +280,12 @@ fn read_plain(dataset: &Dataset, watch: &Watch) -> Result<Rate> {
             read.map_err(|error| Error::io("cannot read", error).in_file(shard.path()).at_byte(at))?;
             at += piece as u64;
             bytes += piece as u64;
-            if watch.is_over(since) {
+            if watch.is_over(began.at) {
                 break 'shards;
             }
         }
     }
-    Ok(Rate { samples: 0, bytes, elapsed_ms: elapsed_ms(since) })
+    Ok(began.rate(0, bytes))
 }
 
 /// Reads samples of an epoch; their numbers in the order in which they came.
@@ -239,19 +293,18 @@ fn read_raw(loader: &Loader, epoch: u64, watch: &Watch) -> Result<(Rate, Vec<u64
     let mut from = loader.beginning();
     from.epoch = epoch;
     // Threads read ahead from the first moment on.
-    let (since, mut numbers, mut bytes) = (Instant::now(), Vec::new(), 0);
+    let (began, mut numbers, mut bytes) = (Began::now(), Vec::new(), 0);
     let mut samples = loader.samples(&from)?;
     while let Some(fetched) = samples.next()? {
         // Of what is not right nothing is delivered; the batches below count it.
         bytes += fetched.sample().map_or(0, |sample| u64::from(sample.row().record_bytes));
         numbers.push(fetched.number());
-        if numbers.len() % 64 == 0 && watch.is_over(since) {
+        if numbers.len() % 64 == 0 && watch.is_over(began.at) {
             break;
         }
     }
-    let elapsed_ms = elapsed_ms(since);
-    let peak_bytes = samples.stats().peak_run_bytes;
-    Ok((Rate { samples: numbers.len() as u64, bytes, elapsed_ms }, numbers, peak_bytes))
+    let rate = began.rate(numbers.len() as u64, bytes);
+    Ok((rate, numbers, samples.stats().peak_run_bytes))
 }
 
 /// R and DEFF of what was delivered, as to one rank that is all there are.
@@ -325,13 +378,15 @@ fn decoded(decoder: &mut Decoder, image: &[u8], pixels: &mut Vec<u8>) -> bool {
 }
 
 fn decode_whole(images: &[Vec<u8>], threads: usize, watch: &Watch) -> Result<Rate> {
-    let (since, next, bytes) = (Instant::now(), AtomicU64::new(0), AtomicU64::new(0));
+    let (began, next, bytes) = (Began::now(), AtomicU64::new(0), AtomicU64::new(0));
+    // Once through them is a fraction of a second, in which a thread that starts late would count.
+    let least = watch.row / 4;
     let work = || {
         let (mut decoder, mut pixels, mut done) = (Decoder::new(Limits::default()), Vec::new(), 0);
         loop {
             let number = next.fetch_add(1, Relaxed) as usize;
-            // Twice through a few of them, so that threads come to an end together.
-            if number >= images.len().max(64) || watch.is_over(since) {
+            let is_enough = number >= images.len().max(64) && began.at.elapsed() >= least;
+            if is_enough || watch.is_over(began.at) {
                 return done;
             }
             let image = &images[number % images.len()];
@@ -346,12 +401,12 @@ fn decode_whole(images: &[Vec<u8>], threads: usize, watch: &Watch) -> Result<Rat
         let failed = |_| Error::new(shardpack_format::ErrorKind::System, "a thread that decodes has failed");
         workers.into_iter().map(|worker| worker.join().map_err(failed)).sum::<Result<u64>>()
     })?;
-    Ok(Rate { samples, bytes: bytes.load(Relaxed), elapsed_ms: elapsed_ms(since) })
+    Ok(began.rate(samples, bytes.load(Relaxed)))
 }
 
 fn batches(loader: &Loader, watch: &Watch) -> Result<(Rate, crate::Stats, Waits)> {
     let from: State = loader.beginning();
-    let since = Instant::now();
+    let began = Began::now();
     let mut batches = loader.batches(&from)?;
     let (mut waits, mut samples) = (Vec::new(), 0);
     loop {
@@ -361,13 +416,13 @@ fn batches(loader: &Loader, watch: &Watch) -> Result<(Rate, crate::Stats, Waits)
             waits.push(elapsed_ms(asked));
         }
         samples += batch.len() as u64;
-        if watch.is_over(since) {
+        if watch.is_over(began.at) {
             break;
         }
     }
-    let elapsed_ms = elapsed_ms(since);
+    let mut rate = began.rate(samples, 0);
     let stats = batches.stats();
-    let rate = Rate { samples, bytes: stats.sample_bytes, elapsed_ms };
+    rate.bytes = stats.sample_bytes;
     let first_ms = waits.first().copied().unwrap_or(0.0);
     let mut others = waits.get(1..).unwrap_or_default().to_vec();
     others.sort_by(f64::total_cmp);
