@@ -35,8 +35,11 @@ cargo xtask docs [--check]                     write docs/cli.md from --help
 cargo xtask fixtures                           make the fixtures anew and compare
 
   test: --full installs cargo-deny where it is missing; CI=true fuzzes for 10 seconds a target instead of 5
-  bench: --quick takes 3 rounds instead of 5; --small K makes trees K times as small and leaves docs/ alone;
-         rows: pack peers formats format-peers convert lmdb cold slow verify read scale listing resize
+  bench: --quick takes 3 rounds instead of 5, --rounds N takes N; --small K makes trees K times as small and leaves docs/ alone;
+         rows: pack peers formats format-peers convert lmdb values selection resize cold slow verify read training training-peers
+               scale listing
+         training, training-peers: --photos FOLDER takes its JPEGs and leaves docs/ alone; --under WORDS puts them before each
+               command that reads, as in --under 'taskset -c 0,1'
   shuffle-quality: --keep prints and leaves docs/ alone; --samples --classes --ranks --workers --batch --sample-bytes --seed N
   training-order: with fewer seeds than 20 it prints and leaves docs/ alone
 ";

@@ -80,6 +80,47 @@ impl Dots {
     }
 }
 
+/// One bar a row and panel, from zero, with a line at 1.
+pub struct Bars {
+    /// What each panel shows.
+    pub panels: Vec<&'static str>,
+    /// Name, value in each panel, and whether it stands out.
+    pub rows: Vec<(String, Vec<f64>, bool)>,
+}
+
+impl Bars {
+    /// The plot.
+    pub fn svg(&self, title: &str) -> String {
+        let bottom = TOP + ROW * self.rows.len() as f64;
+        let width = LABELS + (PANEL + GAP) * self.panels.len() as f64;
+        let mut out = open(width, bottom + 34.0, title);
+        for (row, (name, _, stands_out)) in self.rows.iter().enumerate() {
+            let y = TOP + ROW * (row as f64 + 0.5);
+            text(&mut out, (LABELS - 12.0, y + 4.0), "end", if *stands_out { "h" } else { "" }, name);
+        }
+        for (panel, what) in self.panels.iter().enumerate() {
+            let left = LABELS + panel as f64 * (PANEL + GAP);
+            text(&mut out, (left, 24.0), "start", "h", what);
+            // Room for the number behind the longest bar.
+            let most = self.rows.iter().map(|row| row.1[panel]).fold(1.0, f64::max) * 1.15;
+            let x = |value: f64| left + value / most * PANEL;
+            for (row, (_, values, stands_out)) in self.rows.iter().enumerate() {
+                let (y, colour) = (TOP + ROW * (row as f64 + 0.5), COLOURS[usize::from(*stands_out)]);
+                let wide = x(values[panel]) - left;
+                let _ = writeln!(
+                    out,
+                    "<rect x=\"{left:.1}\" y=\"{:.1}\" width=\"{wide:.1}\" height=\"14\" fill=\"{colour}\"/>",
+                    y - 7.0
+                );
+                text(&mut out, (left + wide + 5.0, y + 4.0), "start", "s", &format!("{:.2}", values[panel]));
+            }
+            line(&mut out, (x(1.0), TOP - 6.0), (x(1.0), bottom));
+            text(&mut out, (x(1.0), bottom + 18.0), "middle", "s", "1");
+        }
+        out + "</svg>\n"
+    }
+}
+
 /// A mean and how far it may be off, at each step.
 pub type Series = Vec<(f64, f64)>;
 
@@ -154,7 +195,8 @@ mod tests {
         let dots = Dots { panels: vec!["R"], rows: vec![("a < b".to_owned(), vec![1000.0], true)] }.svg("t");
         let series = vec![(0.5, 0.1), (0.9, 0.0)];
         let lines = Lines { names: vec!["x".to_owned()], panels: vec![("p".to_owned(), vec![series])], steps: "epoch" };
-        for svg in [dots, lines.svg("t")] {
+        let bars = Bars { panels: vec!["b"], rows: vec![("x".to_owned(), vec![0.4], false)] }.svg("t");
+        for svg in [dots, bars, lines.svg("t")] {
             assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
             assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
             assert_eq!(svg.matches("<text").count(), svg.matches("</text>").count());

@@ -57,6 +57,34 @@ pub fn streaming() -> Result<PathBuf> {
     environment_with_dependencies("bench-venv", "benches/requirements.txt")
 }
 
+/// Photographs that come with Python packages, and Pillow.
+pub fn photographs() -> Result<PathBuf> {
+    environment("photographs-venv", "benches/photographs.txt")
+}
+
+/// A Python with PyTorch and the packages of `requirements` before its own, and the value of `PYTHONPATH` that says so.
+pub fn with_packages(name: &str, requirements: &str) -> Result<(PathBuf, PathBuf)> {
+    let (python, packages) = (streaming()?, target(name));
+    let stamp = packages.join("requirements.stamp");
+    let wanted = read(&root().join(requirements))?;
+    if !read(&stamp).is_ok_and(|found| found == wanted) {
+        println!("making {} from {requirements}", Path::new("target").join(name).display());
+        remove(&packages)?;
+        // What is built is built with what is there already: PyTorch and numpy.
+        let mut install = command(&python, ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+        install.args(["--no-compile", "--no-deps", "--no-build-isolation", "-r", requirements, "--target"]);
+        run(install.arg(&packages))?;
+        write(&stamp, wanted)?;
+    }
+    Ok((python, packages))
+}
+
+/// The folder with the packages of an environment.
+pub fn packages_of(python: &Path) -> Result<PathBuf> {
+    let found = output(&mut command(python, ["-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]))?;
+    Ok(found.trim().into())
+}
+
 /// scikit-learn, for the images that come with it.
 pub fn digits() -> Result<PathBuf> {
     environment("digits-venv", "benches/digits.txt")

@@ -8,17 +8,26 @@ mod contest;
 mod images;
 pub mod machine;
 mod page;
+mod photographs;
 #[allow(unsafe_code, reason = "wait4, which tells what a process has used, has no safe wrapper")]
 mod process;
 mod rows;
 mod slow;
 mod training;
+mod training_peers;
 mod trees;
 mod values;
 
-use std::path::PathBuf;
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
-use crate::{Result, arguments::Arguments, command::target};
+use crate::{
+    Result,
+    arguments::Arguments,
+    command::{command, target},
+};
 
 /// How much is to be done.
 pub struct Scale {
@@ -26,12 +35,16 @@ pub struct Scale {
     rounds: usize,
     /// Trees are made so many times smaller.
     smaller: u64,
+    /// JPEGs to train on, instead of those that are made.
+    photos: Option<PathBuf>,
+    /// Words before each command that reads for training.
+    under: Vec<String>,
 }
 
 /// A table, by the name it is asked for with.
 type Row = (&'static str, fn(&Scale) -> Result<String>);
 
-const ROWS: [Row; 16] = [
+const ROWS: [Row; 17] = [
     ("pack", rows::pack),
     ("peers", rows::peers),
     ("formats", rows::formats),
@@ -46,15 +59,21 @@ const ROWS: [Row; 16] = [
     ("verify", rows::verify),
     ("read", rows::read),
     ("training", training::training),
+    ("training-peers", training_peers::training_peers),
     ("scale", rows::scale),
     ("listing", rows::listing),
 ];
 
 /// `bench`.
 pub fn task(mut arguments: Arguments) -> Result<()> {
-    let rounds = if arguments.flag("--quick") { 3 } else { 5 };
+    let usual = if arguments.flag("--quick") { 3 } else { 5 };
+    let rounds = arguments.number("--rounds")?.map_or(usual, |rounds| (rounds as usize).max(1));
     let smaller = arguments.number("--small")?.unwrap_or(1).max(1);
-    let scale = Scale { rounds, smaller };
+    let photos = arguments.value("--photos")?.map(std::path::absolute).transpose();
+    let photos = photos.map_err(|error| format!("--photos: {error}"))?;
+    let under = arguments.value("--under")?.unwrap_or_default();
+    let under = under.split_whitespace().map(str::to_owned).collect();
+    let scale = Scale { rounds, smaller, photos, under };
     let mut wanted = Vec::new();
     while let Some(word) = arguments.word() {
         let names = || ROWS.map(|(name, _)| name).join(" ");
@@ -72,15 +91,30 @@ pub fn task(mut arguments: Arguments) -> Result<()> {
         println!("{table}");
         page.set(name, &table);
         // After each: what has been measured is kept if a later row fails.
-        if smaller == 1 {
+        if scale.is_for_the_page() {
             page.save()?;
         }
     }
-    match smaller {
-        1 => println!("written to docs/performance.md"),
-        _ => println!("docs/performance.md is left alone: the trees were {smaller} times too small"),
+    match scale.is_for_the_page() {
+        true => println!("written to docs/performance.md"),
+        false => println!("docs/performance.md is left alone: these are not the trees that it tells of"),
     }
     Ok(())
+}
+
+impl Scale {
+    /// Whether what comes out is what the page says that it is.
+    fn is_for_the_page(&self) -> bool {
+        self.smaller == 1 && self.photos.is_none()
+    }
+
+    /// `program` with `arguments`, behind the words of `--under`.
+    fn under<S: AsRef<std::ffi::OsStr>>(&self, program: &Path, arguments: impl IntoIterator<Item = S>) -> Command {
+        let Some((first, others)) = self.under.split_first() else { return command(program, arguments) };
+        let mut under = command(first, others);
+        under.arg(program).args(arguments);
+        under
+    }
 }
 
 /// `path` in the folder of the benchmarks.

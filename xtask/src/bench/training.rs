@@ -1,14 +1,17 @@
 //! Reading for training: what `shardpack bench` tells, of builds with libjpeg-turbo and without, with crop tables and without.
 
-use std::{fmt::Write as _, path::Path};
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
 
 use serde_json::Value;
 
 use super::{
     Scale,
     contest::{median, spread},
-    folder,
-    rows::{clear, pack_command, trees, warm},
+    photographs::{Kind, Photographs},
+    rows::{clear, fresh, warm},
 };
 use crate::{
     Result,
@@ -16,73 +19,175 @@ use crate::{
     tools,
 };
 
-/// Batches of random crops, and samples as they are, against their bounds.
-pub fn training(scale: &Scale) -> Result<String> {
-    let [tree, _] = trees(scale);
-    let (path, tools) = (tree.make()?, tools::path()?);
-    let turbo = target("turbo");
+/// Which photographs, which `--transform`, what the page says of it, and the aims with tables and without.
+const WORK: [(Kind, &str, &str); 3] = [
+    (
+        Kind::Small,
+        "train",
+        "Training: random crops resized to 224 × 224, every other one flipped (aims: 1.5 with tables, 1.15 without, both in less \
+         CPU time than that decode)",
+    ),
+    (
+        Kind::Small,
+        "eval",
+        "Evaluation: the shorter side resized to 256, the middle 224 × 224 (aims: 1.15 with tables, 1.0 without)",
+    ),
+    (Kind::Large, "train", "Training on 8 megapixels (aim: 2.5 with tables)"),
+];
+
+/// The builds that decode, by their decoder.
+pub fn builds() -> Result<[(&'static str, PathBuf); 2]> {
+    let (turbo, tools) = (target("turbo"), tools::path()?);
     run(cargo("build --release --package shardpack --features turbo --target-dir").arg(&turbo).env("PATH", &tools))?;
-    warm(&path)?;
-    run(&mut pack_command(&path, "shards", &[])?)?;
-    let shards = folder("out/shards");
+    Ok([("libjpeg-turbo", turbo.join("release/shardpack")), ("zune-jpeg", shardpack("release"))])
+}
+
+/// Shards of `tree` in `name`, in the page cache.
+pub fn packed(tree: &Path, name: &str, options: &[&str]) -> Result<PathBuf> {
+    let shards = fresh(name)?;
+    run(command(shardpack("release"), ["pack", "--quiet"]).args(options).arg(tree).arg(&shards))?;
+    warm(&shards)?;
+    Ok(shards)
+}
+
+/// Batches of crops against whole images, decoded from memory.
+pub fn training(scale: &Scale) -> Result<String> {
+    let builds = builds()?;
     let mut text = format!(
-        "From the page cache: `shardpack bench DST`, random crops of 224 × 224, flipped, uint8, in batches of 64 by two threads; \
-         `decode` is the rate at which as many threads decode the same images wholly, from memory, by the same decoder; `plain` \
-         that of reading the shards one after the other. Medians of {} rounds in turns, least to most. {}.\n\n\
-         | | raw ÷ plain | images/s | ÷ decode | decode | wait for a batch: median, 99 %, longest, first | R | DEFF |\n\
-         |---|---:|---:|---:|---:|---:|---:|---:|\n",
+        "From the page cache: `shardpack bench DST`, uint8, in batches of 64 by two threads. `decode` is the rate at which two threads \
+         decode the same images wholly, from memory, with libjpeg-turbo, `own decode` that with the same decoder; CPU is that of \
+         an image, all threads, reading included, ÷ that of an image of the decode. Medians of {} rounds in turns, least to most.\n",
         scale.rounds,
-        tree.describe()
     );
-    let builds = [("libjpeg-turbo", turbo.join("release/shardpack")), ("zune-jpeg", shardpack("release"))];
-    let mut rows: Vec<(String, Vec<Value>)> = Vec::new();
-    for with in ["", ", crop tables"] {
-        if !with.is_empty() {
-            run(command(shardpack("release"), ["crops", "--quiet"]).arg(&shards))?;
+    for (kind, transform, what) in WORK {
+        let photographs = Photographs::new(kind, scale);
+        let (tree, mean_bytes) = photographs.make()?;
+        let shards = [("", packed(&tree, "shards", &[])?), (", crop tables", packed(&tree, "crops", &["--crops"])?)];
+        let mut measured: Vec<(String, Vec<(Found, Rate)>)> = Vec::new();
+        for (with, _) in &shards {
+            measured.extend(builds.iter().map(|(name, _)| (format!("{name}{with}"), Vec::new())));
         }
-        let mut measured: Vec<_> = builds.iter().map(|(name, _)| (format!("{name}{with}"), Vec::new())).collect();
         for _ in 0..scale.rounds {
-            for ((_, program), (_, found)) in builds.iter().zip(&mut measured) {
-                found.push(once(program, &shards)?);
+            let mut turn = Vec::new();
+            for (_, shards) in &shards {
+                for (_, program) in &builds {
+                    turn.push(once(scale, program, shards, transform)?);
+                }
+            }
+            // Two of the four decode with libjpeg-turbo, the same images.
+            let bound = Rate::between(turn[0].decode, turn[2].decode);
+            for (found, (_, rounds)) in turn.into_iter().zip(&mut measured) {
+                rounds.push((found, bound));
             }
         }
-        rows.extend(measured);
-    }
-    for (name, found) in rows {
-        text += &row(&name, &found);
+        let _ = write!(
+            text,
+            "\n{what}. {}; {:.0} images/s are decoded wholly:\n\n\
+             | | images/s | ÷ decode | CPU ÷ decode's | ÷ own decode | wait for a batch: first, median, 99 %, longest |\n\
+             |---|---:|---:|---:|---:|---:|\n",
+            photographs.describe(mean_bytes),
+            median(measured[0].1.iter().map(|(_, bound)| bound.rate).collect()),
+        );
+        for (name, found) in &measured {
+            text += &row(name, found);
+        }
     }
     clear().map(|()| text)
 }
 
-/// What one run tells.
-fn once(program: &Path, shards: &Path) -> Result<Value> {
-    let said = output(command(program, ["bench", "--json", "--quiet", "--seconds", "20"]).arg(shards))?;
-    let json: Value = serde_json::from_str(&said).map_err(|error| format!("shardpack bench --json: {error}"))?;
-    Ok(json["datasets"][0].clone())
+/// What one run of `shardpack bench` tells.
+pub struct Found {
+    /// Batches of crops.
+    pub crops: Rate,
+    /// Whole images.
+    pub decode: Rate,
+    /// For a batch, in milliseconds: the first, half, 99 of 100 and all of the others.
+    waits: [f64; 4],
 }
 
-fn row(name: &str, found: &[Value]) -> String {
-    let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
-    let rate = |one: &Value, what: &str, unit: &str| number(&one[what][unit]) / number(&one[what]["elapsed_ms"]) * 1e3;
-    let column = |of: &dyn Fn(&Value) -> f64, digits: usize| spread(found.iter().map(of).collect(), digits);
-    let plain =
-        |of: &dyn Fn(&Value) -> f64, digits: usize| format!("{:.digits$}", median(found.iter().map(of).collect()));
-    let wait = |what: &'static str| plain(&|one: &Value| number(&one["waits"][what]), 1);
-    let mut text = String::new();
-    // Writing to a string cannot fail.
-    let _ = writeln!(
-        text,
-        "| {name} | {} | {} | {} | {} | {}, {}, {}, {} ms | {} | {} |",
-        column(&|one| rate(one, "raw", "bytes") / rate(one, "plain", "bytes"), 2),
-        plain(&|one| rate(one, "crops", "samples"), 0),
-        column(&|one| rate(one, "crops", "samples") / rate(one, "decode", "samples"), 2),
-        plain(&|one| rate(one, "decode", "samples"), 0),
-        wait("median_ms"),
-        wait("p99_ms"),
-        wait("longest_ms"),
-        wait("first_ms"),
-        plain(&|one| number(&one["r"]["value"]), 2),
-        plain(&|one| number(&one["deff"]["value"]), 2),
-    );
-    text
+/// How fast, and for how much of the CPU.
+#[derive(Clone, Copy)]
+pub struct Rate {
+    /// Images a second.
+    pub rate: f64,
+    /// CPU seconds of an image, all threads.
+    pub cpu_seconds: f64,
+}
+
+/// Runs `shardpack bench`.
+pub fn once(scale: &Scale, program: &Path, shards: &Path, transform: &str) -> Result<Found> {
+    let options = ["bench", "--json", "--quiet", "--seconds", "8", "--jobs", "2", "--transform", transform];
+    let said = output(scale.under(program, options).arg(shards))?;
+    let found = Found::read(&said)?;
+    println!("   {}: {:.0} images/s, decode {:.0}", program.display(), found.crops.rate, found.decode.rate);
+    Ok(found)
+}
+
+impl Found {
+    /// From opening the dataset to the first batch.
+    pub fn first_seconds(&self) -> f64 {
+        self.waits[0] / 1e3
+    }
+
+    fn read(json: &str) -> Result<Self> {
+        let all: Value = serde_json::from_str(json).map_err(|error| format!("shardpack bench --json: {error}"))?;
+        let found = &all["datasets"][0];
+        let number = |row: &str, what: &str| {
+            let number = found[row][what].as_f64();
+            number.ok_or_else(|| format!("shardpack bench --json: no {row}.{what}"))
+        };
+        let rate = |row: &str| {
+            let (samples, elapsed_ms, cpu_ms) =
+                (number(row, "samples")?, number(row, "elapsed_ms")?, number(row, "cpu_ms")?);
+            Ok::<_, String>(Rate { rate: samples / elapsed_ms * 1e3, cpu_seconds: cpu_ms / samples / 1e3 })
+        };
+        let wait = |what: &str| number("waits", what);
+        let waits = [wait("first_ms")?, wait("median_ms")?, wait("p99_ms")?, wait("longest_ms")?];
+        Ok(Self { crops: rate("crops")?, decode: rate("decode")?, waits })
+    }
+}
+
+impl Rate {
+    /// The one between two, which stand for the same.
+    pub fn between(one: Self, other: Self) -> Self {
+        Self { rate: (one.rate + other.rate) / 2.0, cpu_seconds: (one.cpu_seconds + other.cpu_seconds) / 2.0 }
+    }
+}
+
+/// A line of the table: what was found in each round, and the bound of that round.
+fn row(name: &str, found: &[(Found, Rate)]) -> String {
+    let numbers = |of: &dyn Fn(&(Found, Rate)) -> f64| found.iter().map(of).collect::<Vec<_>>();
+    let wait = |which: usize| median(numbers(&|(one, _)| one.waits[which]));
+    format!(
+        "| {name} | {:.0} | {} | {} | {} | {:.0}, {:.1}, {:.1}, {:.1} ms |\n",
+        median(numbers(&|(one, _)| one.crops.rate)),
+        spread(numbers(&|(one, bound)| one.crops.rate / bound.rate), 2),
+        spread(numbers(&|(one, bound)| one.crops.cpu_seconds / bound.cpu_seconds), 2),
+        spread(numbers(&|(one, _)| one.crops.rate / one.decode.rate), 2),
+        wait(0),
+        wait(1),
+        wait(2),
+        wait(3),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_those_of_the_json() {
+        let json = r#"{"datasets": [{
+            "crops": {"samples": 500, "bytes": 0, "elapsed_ms": 250, "cpu_ms": 400},
+            "decode": {"samples": 100, "bytes": 0, "elapsed_ms": 100, "cpu_ms": 200},
+            "waits": {"batches": 3, "first_ms": 9, "median_ms": 1, "p99_ms": 2, "longest_ms": 3}
+        }]}"#;
+        let found = Found::read(json).unwrap();
+        let bound = found.decode;
+        assert_eq!(
+            row("x", &[(found, bound)]),
+            "| x | 2000 | 2.00 (2.00 to 2.00) | 0.40 (0.40 to 0.40) | 2.00 (2.00 to 2.00) | 9, 1.0, 2.0, 3.0 ms |\n"
+        );
+        assert!(Found::read("{}").is_err_and(|error| error.contains("--json: no ")));
+    }
 }

@@ -75,12 +75,13 @@ fn seeds(mean_bytes: u64) -> Result<Vec<Vec<u8>>> {
     if seeds.is_empty() { Err("no JPEGs to make trees from".to_owned()) } else { Ok(seeds) }
 }
 
-fn jpegs(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<()> {
+/// The JPEGs below `folder`, by their names.
+pub(super) fn jpegs(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<()> {
     for entry in fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))? {
         let path = entry.map_err(|error| format!("{}: {error}", folder.display()))?.path();
         if path.is_dir() {
             jpegs(&path, paths)?;
-        } else if path.extension().is_some_and(|extension| extension == "jpg") {
+        } else if path.extension().is_some_and(|extension| ["jpg", "JPEG"].iter().any(|jpeg| extension == *jpeg)) {
             paths.push(path);
         }
     }
@@ -104,7 +105,8 @@ fn image(seeds: &[Vec<u8>], number: u64, mean_bytes: usize) -> Vec<u8> {
     out
 }
 
-fn comment(out: &mut Vec<u8>, text: &[u8]) {
+/// Appends a comment segment; `text` is at most [`COMMENT_BYTES`] long.
+pub(super) fn comment(out: &mut Vec<u8>, text: &[u8]) {
     out.extend_from_slice(&[0xff, 0xfe]);
     out.extend_from_slice(&(text.len() as u16 + 2).to_be_bytes());
     out.extend_from_slice(text);

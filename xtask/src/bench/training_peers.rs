@@ -1,0 +1,297 @@
+//! The same training batches by shardpack and by what people train with today: benches/peers/training.
+//!
+//! Holds at all times: a round has everyone once, and the bound that all of it is divided by. Who does not install or run here is
+//! named with the reason.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::{
+    Scale,
+    contest::{median, spread},
+    photographs::{Kind, Photographs},
+    rows::{clear, fresh, warm},
+    training::{Rate, builds, once, packed},
+};
+use crate::{
+    Result,
+    command::{output, root, write},
+    plot::Bars,
+    python,
+};
+
+const PLOT: &str = "training-speed.svg";
+
+/// Where what a peer reads comes from.
+#[derive(Clone, Copy)]
+enum Data {
+    /// The files themselves.
+    Files,
+    /// `shardpack pack --format`.
+    Shards(&'static str),
+    /// Its own program.
+    Own,
+}
+
+/// A Python, and what is to be put before its packages.
+type Python = (PathBuf, Option<PathBuf>);
+
+struct Peer {
+    name: &'static str,
+    /// Of with_NAME.py.
+    program: &'static str,
+    data: Data,
+    python: fn() -> Result<Python>,
+}
+
+const PEERS: [Peer; 11] = [
+    Peer { name: "FFCV, its own JPEGs", program: "ffcv", data: Data::Own, python: ffcv },
+    Peer { name: "tf.data, TFRecord", program: "tensorflow", data: Data::Shards("tfrecord"), python: tensorflow },
+    Peer { name: "torchvision.io, files", program: "torchvision_io", data: Data::Files, python: torch },
+    Peer { name: "DALI on the CPU, files", program: "dali", data: Data::Files, python: dali },
+    Peer { name: "torchvision and Pillow, files", program: "pillow", data: Data::Files, python: torch },
+    Peer { name: "LitData and Pillow", program: "litdata", data: Data::Own, python: overlaid },
+    Peer { name: "MosaicML Streaming and Pillow", program: "streaming", data: Data::Shards("mds"), python: torch },
+    Peer { name: "webdataset and Pillow", program: "webdataset", data: Data::Shards("webdataset"), python: torch },
+    Peer { name: "LMDB and Pillow", program: "lmdb", data: Data::Own, python: overlaid },
+    Peer { name: "Hugging Face datasets and Pillow", program: "huggingface", data: Data::Own, python: huggingface },
+    Peer { name: "SPDL, files", program: "spdl", data: Data::Files, python: overlaid },
+];
+
+fn torch() -> Result<Python> {
+    Ok((python::streaming()?, None))
+}
+
+fn overlaid() -> Result<Python> {
+    python::with_packages("training-packages", "benches/training.txt")
+        .map(|(python, packages)| (python, Some(packages)))
+}
+
+fn ffcv() -> Result<Python> {
+    python::with_packages("ffcv-packages", "benches/ffcv.txt").map(|(python, packages)| (python, Some(packages)))
+}
+
+fn huggingface() -> Result<Python> {
+    Ok((python::streaming()?, Some(python::packages_of(&python::sidecars()?)?)))
+}
+
+fn dali() -> Result<Python> {
+    Ok((python::dali()?, None))
+}
+
+fn tensorflow() -> Result<Python> {
+    Ok((python::tensorflow()?, None))
+}
+
+/// A peer that runs here.
+struct Ready<'a> {
+    peer: &'a Peer,
+    python: Python,
+    data: PathBuf,
+}
+
+/// What one epoch of a peer tells.
+struct Epoch {
+    rate: Rate,
+    /// From the end of imports.
+    first_seconds: f64,
+    versions: String,
+}
+
+impl Peer {
+    /// Installs it, and writes what it reads.
+    fn ready(&self, scale: &Scale, tree: &Path) -> Result<Ready<'_>> {
+        let python = (self.python)()?;
+        let data = match self.data {
+            Data::Files => tree.to_owned(),
+            Data::Shards(format) => packed(tree, format, &["--format", format, "--shard-size", "64MiB"])?,
+            Data::Own => fresh(self.program)?,
+        };
+        let ready = Ready { peer: self, python, data };
+        if matches!(self.data, Data::Own) {
+            ready.run(scale, &["write".as_ref(), tree, &ready.data])?;
+            warm(&ready.data)?;
+        }
+        Ok(ready)
+    }
+}
+
+impl Ready<'_> {
+    fn run(&self, scale: &Scale, words: &[&Path]) -> Result<String> {
+        let (python, packages) = &self.python;
+        let program = root().join(format!("benches/peers/training/with_{}.py", self.peer.program));
+        let mut command = scale.under(python, [&program]);
+        command.args(words).env("PYTHONDONTWRITEBYTECODE", "1").envs(packages.iter().map(|path| ("PYTHONPATH", path)));
+        output(&mut command)
+    }
+
+    fn epoch(&self, scale: &Scale) -> Result<Epoch> {
+        let said = self.run(scale, &["read".as_ref(), &self.data])?;
+        let epoch = Epoch::read(said.lines().last().unwrap_or_default())?;
+        println!("   {}: {:.0} images/s", self.peer.name, epoch.rate.rate);
+        Ok(epoch)
+    }
+}
+
+impl Epoch {
+    fn read(json: &str) -> Result<Self> {
+        let found: Value = serde_json::from_str(json).map_err(|error| format!("printed {json:?}: {error}"))?;
+        let number = |what: &str| found[what].as_f64().ok_or_else(|| format!("printed {json:?}, without {what}"));
+        let (images, seconds, cpu_seconds) = (number("images")?, number("seconds")?, number("cpu_seconds")?);
+        let versions = found["versions"].as_object().into_iter().flatten();
+        let versions: Vec<_> =
+            versions.map(|(name, version)| format!("{name} {}", version.as_str().unwrap_or("?"))).collect();
+        Ok(Self {
+            rate: Rate { rate: images / seconds, cpu_seconds: cpu_seconds / images },
+            first_seconds: number("first_seconds")?,
+            versions: versions.join(", "),
+        })
+    }
+}
+
+/// Who took part, and in each round: rate, its bound's, and seconds to the first batch.
+struct Line {
+    name: String,
+    versions: String,
+    rounds: Vec<(Rate, Rate, f64)>,
+}
+
+/// Says why, and returns what the page says.
+fn left_out(peer: &Peer, why: &str) -> String {
+    println!("{}: {why}", peer.name);
+    format!("\n{}: not measured, for it does not install or run here.\n", peer.name)
+}
+
+/// Batches of random crops by everyone.
+pub fn training_peers(scale: &Scale) -> Result<String> {
+    let photographs = Photographs::new(Kind::Small, scale);
+    let (tree, mean_bytes) = photographs.make()?;
+    let [(_, turbo), (_, zune)] = builds()?;
+    let (plain, crops) = (packed(&tree, "plain", &[])?, packed(&tree, "crops", &["--crops"])?);
+    let ours = [
+        ("shardpack, crop tables", &turbo, &crops),
+        ("shardpack", &turbo, &plain),
+        ("shardpack without C, crop tables", &zune, &crops),
+        ("shardpack without C", &zune, &plain),
+    ];
+    let (mut peers, mut missing) = (Vec::new(), String::new());
+    for peer in &PEERS {
+        println!("   getting ready: {}", peer.name);
+        match peer.ready(scale, &tree) {
+            Ok(ready) => peers.push(ready),
+            Err(why) => missing += &left_out(peer, &why),
+        }
+    }
+    warm(&tree)?;
+    let line = |name: &str| Line { name: name.to_owned(), versions: String::new(), rounds: Vec::new() };
+    let mut lines: Vec<_> =
+        ours.iter().map(|one| line(one.0)).chain(peers.iter().map(|one| line(one.peer.name))).collect();
+    for round in 0..scale.rounds {
+        println!("   round {}", round + 1);
+        let mut found = Vec::new();
+        for (_, program, shards) in ours {
+            found.push(once(scale, program, shards, "train")?);
+        }
+        // Two decode with libjpeg-turbo, the same images.
+        let bound = Rate::between(found[0].decode, found[1].decode);
+        for (line, found) in lines.iter_mut().zip(found) {
+            line.rounds.push((found.crops, bound, found.first_seconds()));
+        }
+        for (line, ready) in lines[ours.len()..].iter_mut().zip(&peers) {
+            // One that has failed is not asked again.
+            if line.rounds.len() < round {
+                continue;
+            }
+            match ready.epoch(scale) {
+                Ok(epoch) => {
+                    line.rounds.push((epoch.rate, bound, epoch.first_seconds));
+                    line.versions = epoch.versions;
+                }
+                Err(why) => missing += &left_out(ready.peer, &why),
+            }
+        }
+    }
+    lines.retain(|line| line.rounds.len() == scale.rounds);
+    lines.sort_by(|one, other| other.speed().total_cmp(&one.speed()));
+    if scale.is_for_the_page() {
+        write(&root().join("docs").join(PLOT), plot(&lines))?;
+    }
+    clear()?;
+    let bounds = lines.first().map_or(&[][..], |line| &line.rounds);
+    let bound = |of: &dyn Fn(&Rate) -> f64| median(bounds.iter().map(|(_, bound, _)| of(bound)).collect());
+    Ok(format!(
+        "The same batches by everyone, from the page cache: random crops resized to 224 × 224, every other one flipped, uint8, 64 to a batch, in \
+         a random order, by two threads or two processes, whichever is the peer's own best way (`benches/peers/training`, one program a \
+         peer). {}; {} rounds in turns. ÷ decode: images a second ÷ those that two threads decode wholly with libjpeg-turbo, from \
+         memory, in the same round ({:.0}, {:.2} ms of CPU each); CPU of all threads and processes. Of the peers, the first ten batches are not counted, and the next \
+         7 seconds are; shardpack's rates count from opening the dataset on, 8 seconds or the epoch. The first batch is counted from the end of the imports.\n\n\
+         | | images/s | ÷ decode | CPU ÷ decode's | first batch | versions |\n|---|---:|---:|---:|---:|---|\n{}{missing}\n\
+         ![Images a second and CPU time, as parts of a decode]({PLOT})\n",
+        photographs.describe(mean_bytes),
+        scale.rounds,
+        bound(&|bound| bound.rate),
+        bound(&|bound| bound.cpu_seconds * 1e3),
+        lines.iter().map(Line::row).collect::<String>(),
+    ))
+}
+
+impl Line {
+    fn numbers(&self, of: impl Fn(&(Rate, Rate, f64)) -> f64) -> Vec<f64> {
+        self.rounds.iter().map(of).collect()
+    }
+
+    fn speed(&self) -> f64 {
+        median(self.numbers(|(rate, bound, _)| rate.rate / bound.rate))
+    }
+
+    fn cpu(&self) -> Vec<f64> {
+        self.numbers(|(rate, bound, _)| rate.cpu_seconds / bound.cpu_seconds)
+    }
+
+    fn row(&self) -> String {
+        format!(
+            "| {} | {:.0} | {} | {} | {:.2} s | {} |\n",
+            self.name,
+            median(self.numbers(|(rate, ..)| rate.rate)),
+            spread(self.numbers(|(rate, bound, _)| rate.rate / bound.rate), 2),
+            spread(self.cpu(), 2),
+            median(self.numbers(|(.., first)| *first)),
+            self.versions,
+        )
+    }
+}
+
+fn plot(lines: &[Line]) -> String {
+    let row =
+        |line: &Line| (line.name.clone(), vec![line.speed(), median(line.cpu())], line.name.starts_with("shardpack"));
+    let bars = Bars {
+        panels: vec!["images a second ÷ decode (more is better)", "CPU time ÷ decode's (less is better)"],
+        rows: lines.iter().map(row).collect(),
+    };
+    bars.svg("Training batches: speed and CPU time as parts of a decode by two threads of libjpeg-turbo")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_program_prints_is_read() {
+        let line = r#"{"images": 100, "seconds": 2.0, "cpu_seconds": 4.0, "first_seconds": 0.5, "versions": {"a": "1", "b": "2"}}"#;
+        let epoch = Epoch::read(line).unwrap();
+        assert_eq!((epoch.rate.rate, epoch.rate.cpu_seconds, epoch.first_seconds), (50.0, 0.04, 0.5));
+        assert_eq!(epoch.versions, "a 1, b 2");
+        assert!(Epoch::read("{}").is_err_and(|error| error.contains("images")));
+        assert!(Epoch::read("").is_err());
+    }
+
+    #[test]
+    fn each_peer_has_its_program() {
+        for peer in &PEERS {
+            let path = root().join(format!("benches/peers/training/with_{}.py", peer.program));
+            let text = std::fs::read_to_string(&path).unwrap();
+            assert_eq!(text.contains("run(read, write)"), matches!(peer.data, Data::Own), "{}", path.display());
+        }
+    }
+}
