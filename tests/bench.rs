@@ -29,6 +29,17 @@ fn rates_waits_and_order_are_told_for_photographs() {
     let found = &json["datasets"][0];
     assert_eq!(found["crops"]["samples"], found["samples"]);
     assert_eq!(found["waits"]["batches"], 8);
+    // All but two of the photographs are JPEGs, and none has a table; then all are said to have.
+    assert_eq!((&found["without_tables"], &found["by_table"]), (&30.into(), &0.into()));
+    let said = said.says(&format!(
+        "tables  30 of 32 images had none; crop tables spare most of the decoding beside a crop: shardpack crops {}",
+        dst.display()
+    ));
+    run(&["crops", dst.to_str().unwrap(), "--quiet"]).code(0);
+    let with = bench(&dst, &["--crop", "24", "--json", "--quiet"]).code(0).json();
+    assert_eq!(with["datasets"][0]["without_tables"], 0);
+    assert!(with["datasets"][0]["by_table"].as_u64().unwrap() > 15, "{with}");
+    bench(&dst, &["--crop", "24"]).code(0).says_not("had none");
     assert_eq!((&found["ordered"], &found["whole_epochs"]), (&found["samples"], &true.into()));
     // Records are longer than images, and none is counted twice.
     let bytes = |of: &serde_json::Value| of.as_u64().unwrap();
@@ -155,11 +166,12 @@ fn crop_tables_change_no_pixel_and_wrong_ones_are_counted_and_not_used() {
     let dst = folder.at("packed");
     run(&["pack", photos().to_str().unwrap(), dst.to_str().unwrap(), "--quiet", "--shards", "2"]).code(0);
     let (without, stats) = crops(&dst);
-    assert_eq!((stats.decoded_by_table, stats.wrong_tables), (0, 0));
+    // 30 JPEGs, twice.
+    assert_eq!((stats.decoded_by_table, stats.wrong_tables, stats.without_tables), (0, 0, 60));
     run(&["crops", dst.to_str().unwrap(), "--quiet"]).code(0);
     let (with, stats) = crops(&dst);
     assert!(with == without, "the same pixels");
-    assert!(stats.decoded_by_table > 10, "{stats:?}");
+    assert!(stats.decoded_by_table > 10 && stats.without_tables == 0, "{stats:?}");
     let file = dst.join("index/shard-000000.crops");
     let mut bytes = std::fs::read(&file).unwrap();
     // In the tables, behind head and rows.

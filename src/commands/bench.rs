@@ -112,7 +112,7 @@ fn to_json(dataset: &Dataset, measured: &Measured) -> serde_json::Value {
         "lanes": measured.lanes, "run_blocks": measured.run_blocks, "peak_run_bytes": measured.peak_run_bytes,
         "plain": measured.plain, "raw": measured.raw,
         "cold": measured.cold.map(|[plain, raw]| json!({"plain": plain, "raw": raw})), "decode": measured.decode, "crops": measured.crops,
-        "by_table": measured.by_table, "skipped": measured.skipped, "waits": measured.waits,
+        "by_table": measured.by_table, "without_tables": measured.without_tables, "skipped": measured.skipped, "waits": measured.waits,
         "r": figure(measured.r), "deff": figure(measured.deff),
         "ordered": measured.ordered, "whole_epochs": measured.is_whole,
     })
@@ -179,6 +179,17 @@ fn text(dataset: &Dataset, args: &Args, measured: &Measured) -> String {
                     crops.cpu_ms_per_sample() / decode.cpu_ms_per_sample(),
                 ),
             ));
+            if measured.without_tables > 0 {
+                rows.push((
+                    "tables",
+                    format!(
+                        "{} of {} had none; crop tables spare most of the decoding beside a crop: shardpack crops {}",
+                        report::count(measured.without_tables),
+                        report::counted(crops.samples, "image"),
+                        dataset.folder().display()
+                    ),
+                ));
+            }
         }
         _ => rows.push(("decode", "not measured: the first samples are no images".to_owned())),
     }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
-use shardpack_format::{Error, ErrorKind, Result, component::Form};
+use shardpack_format::{Error, ErrorKind, Result, component::Form, image_header::Kind};
 use shardpack_imaging::{Limits, training::Worker};
 use shardpack_reader::Sample;
 
@@ -93,7 +93,12 @@ impl Making {
         let shard = sample.shard();
         match shard.crop_table(sample.number() - shard.samples().start) {
             Ok(Some(Ok(table))) => Some(table),
-            Ok(_) => None,
+            Ok(Some(Err(_))) => None,
+            Ok(None) => {
+                let is_jpeg = sample.row().image.kind == Kind::Jpeg;
+                self.counters.without_tables.fetch_add(u64::from(is_jpeg), Relaxed);
+                None
+            }
             Err(_) => {
                 self.counters.wrong_tables.fetch_add(1, Relaxed);
                 None

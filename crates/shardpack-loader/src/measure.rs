@@ -129,6 +129,8 @@ pub struct Measured {
     pub crops: Option<Rate>,
     /// How many of them were decoded with a crop table.
     pub by_table: u64,
+    /// JPEGs among them whose shard has no crop tables.
+    pub without_tables: u64,
     /// Samples that are not right and were left out of the batches.
     pub skipped: u64,
     /// The waits for these batches, or, without images, for those of encoded samples.
@@ -192,6 +194,7 @@ pub fn measure(dataset: &Dataset, request: &Request, said: &dyn Fn(&str)) -> Res
         decode: None,
         crops: None,
         by_table: 0,
+        without_tables: 0,
         skipped: 0,
         waits: Waits { batches: 0, first_ms: 0.0, median_ms: 0.0, p99_ms: 0.0, longest_ms: 0.0 },
         r,
@@ -213,6 +216,7 @@ pub fn measure(dataset: &Dataset, request: &Request, said: &dyn Fn(&str)) -> Res
     let (rate, stats, waits) = batches(&loader, &watch)?;
     (measured.crops, measured.waits) = (Some(rate), waits);
     (measured.by_table, measured.skipped) = (stats.decoded_by_table, stats.skipped);
+    measured.without_tables = stats.without_tables;
     Ok(measured)
 }
 

@@ -34,6 +34,7 @@ pub(crate) struct Counters {
     pub ways: [AtomicU64; 3],
     pub reduced: AtomicU64,
     pub wrong_tables: AtomicU64,
+    pub without_tables: AtomicU64,
     /// By [`Oddity`].
     pub oddities: [AtomicU64; 8],
 }
@@ -83,6 +84,7 @@ impl Counters {
             decoded_by_table: number(&self.ways[2]),
             reduced: number(&self.reduced),
             wrong_tables: number(&self.wrong_tables),
+            without_tables: number(&self.without_tables),
             oddities: oddities.filter(|(_, images)| *images > 0).collect(),
         }
     }
@@ -133,6 +135,9 @@ pub struct Stats {
     pub reduced: u64,
     /// Crop tables that were damaged or of other images, and were not used: `shardpack verify` names them.
     pub wrong_tables: u64,
+    /// JPEGs that were decoded and are of shards without crop tables: where transforms crop, `shardpack crops` makes that
+    /// faster.
+    pub without_tables: u64,
     /// How many images had which oddity.
     pub oddities: std::collections::BTreeMap<&'static str, u64>,
 }
