@@ -28,6 +28,7 @@ cargo xtask test [--fuzz-seconds N] [--full]   all that a change has to pass; se
 cargo xtask check                              what runs no test: format, clippy and rustdoc
 cargo xtask fuzz [TARGET] [--seconds N]        fuzz one target or all of them
 cargo xtask fuzz TARGET --replay FILE          run one input
+cargo xtask fuzz crops --address               with libjpeg-turbo, its C code under AddressSanitizer
 cargo xtask bench [--quick] [--small K] [ROW…] measure; no ROW: all of them
 cargo xtask shuffle-quality [--keep]           simulate how well epochs are shuffled, here and by other loaders
 cargo xtask training-order [--seeds N]         train a small network on each order
