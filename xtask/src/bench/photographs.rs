@@ -44,7 +44,7 @@ impl Photographs {
     pub fn new(kind: Kind, scale: &Scale) -> Self {
         let files = match kind {
             Kind::Small => 10_000,
-            Kind::Large => 240,
+            Kind::Large => 600,
         };
         Self { files: (files / scale.smaller).max(1), kind, given: scale.photos.clone() }
     }

@@ -62,7 +62,13 @@ pub fn training(scale: &Scale) -> Result<String> {
     for (kind, transform, what) in WORK {
         let photographs = Photographs::new(kind, scale);
         let (tree, mean_bytes) = photographs.make()?;
-        let shards = [("", packed(&tree, "shards", &[])?), (", crop tables", packed(&tree, "crops", &["--crops"])?)];
+        let dense = packed(&tree, "dense", &[])?;
+        run(command(shardpack("release"), ["crops", "--quiet", "--every", "4"]).arg(&dense))?;
+        let shards = [
+            ("", packed(&tree, "shards", &[])?),
+            (", crop tables", packed(&tree, "crops", &["--crops"])?),
+            (", crop tables of every 4 MCUs", dense),
+        ];
         let mut measured: Vec<(String, Vec<(Found, Rate)>)> = Vec::new();
         for (with, _) in &shards {
             measured.extend(builds.iter().map(|(name, _)| (format!("{name}{with}"), Vec::new())));
@@ -74,7 +80,7 @@ pub fn training(scale: &Scale) -> Result<String> {
                     turn.push(once(scale, program, shards, transform)?);
                 }
             }
-            // Two of the four decode with libjpeg-turbo, the same images.
+            // One build for all shards decodes with libjpeg-turbo, and the images are the same.
             let bound = Rate::between(turn[0].decode, turn[2].decode);
             for (found, (_, rounds)) in turn.into_iter().zip(&mut measured) {
                 rounds.push((found, bound));
