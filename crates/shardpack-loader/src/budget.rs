@@ -11,8 +11,12 @@ use shardpack_reader::Window;
 pub(crate) struct Budget {
     limit_bytes: usize,
     state: Mutex<State>,
-    changed: Condvar,
+    /// Who waits with ticket *t* waits for number *t* mod [`QUEUES`]: only the next one is woken, not all.
+    changed: [Condvar; QUEUES],
 }
+
+/// More than threads that read, usually.
+const QUEUES: usize = 16;
 
 #[derive(Default)]
 struct State {
@@ -39,7 +43,11 @@ impl std::fmt::Debug for Budget {
 
 impl Budget {
     pub fn new(limit_bytes: usize) -> Self {
-        Self { limit_bytes, state: Mutex::default(), changed: Condvar::new() }
+        Self { limit_bytes, state: Mutex::default(), changed: [const { Condvar::new() }; QUEUES] }
+    }
+
+    fn queue(&self, ticket: u64) -> &Condvar {
+        &self.changed[(ticket % QUEUES as u64) as usize]
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -88,20 +96,20 @@ impl Budget {
                     return Some(windows);
                 }
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.queue(ticket).wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
     fn granted(&self, state: &mut State) {
         state.next += 1;
-        self.changed.notify_all();
+        self.queue(state.next).notify_all();
     }
 
     /// Passes over a ticket that needs no window.
     pub fn pass(&self, ticket: u64) {
         let mut state = self.state();
         while state.next != ticket && !state.is_stopped {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.queue(ticket).wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         self.granted(&mut state);
     }
@@ -118,8 +126,9 @@ impl Budget {
         } else {
             state.free.push(window);
         }
+        let next = state.next;
         drop(state);
-        self.changed.notify_all();
+        self.queue(next).notify_all();
     }
 
     /// Says that somebody waits for what ticket `ticket` brings.
@@ -127,14 +136,14 @@ impl Budget {
         let mut state = self.state();
         if state.wanted <= ticket {
             state.wanted = ticket + 1;
-            self.changed.notify_all();
+            self.queue(state.next).notify_all();
         }
     }
 
     /// Ends all waiting.
     pub fn stop(&self) {
         self.state().is_stopped = true;
-        self.changed.notify_all();
+        self.changed.iter().for_each(Condvar::notify_all);
     }
 
     /// Most bytes that all windows had together.

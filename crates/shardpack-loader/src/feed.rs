@@ -48,8 +48,10 @@ struct Shared {
     budget: Arc<Budget>,
     counters: Arc<Counters>,
     state: Mutex<State>,
-    /// A run has been read, or there is another reason to look again.
+    /// A run has been read, or there is another reason for the consumer to look again.
     ready: Condvar,
+    /// An epoch has been made, begun or ended.
+    turned: Condvar,
 }
 
 struct State {
@@ -99,6 +101,7 @@ impl Feed {
             counters,
             state: Mutex::new(state),
             ready: Condvar::new(),
+            turned: Condvar::new(),
         });
         let mut feed = Self { shared, threads: Vec::new(), process: std::process::id(), number: 0, taken };
         for number in 0..threads.max(1) {
@@ -177,13 +180,13 @@ impl Feed {
                 return Ok(Next::End);
             }
             state.check()?;
-            state = self.shared.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.shared.turned.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         self.shared.counters.disk_wait_ns.fetch_add(since.elapsed().as_nanos() as u64, Relaxed);
         state.epochs.pop_front();
         self.number = 0;
         self.taken = vec![0; state.epochs.front().map_or(0, |epoch| epoch.runs.len())];
-        self.shared.ready.notify_all();
+        self.shared.turned.notify_all();
         Ok(Next::EpochEnd)
     }
 
@@ -214,6 +217,7 @@ impl Handle {
         self.0.state().is_stopped = true;
         self.0.budget.stop();
         self.0.ready.notify_all();
+        self.0.turned.notify_all();
     }
 
     /// Most bytes that all runs in memory had together.
@@ -282,6 +286,7 @@ impl Shared {
         self.state().failure.get_or_insert(failure);
         self.budget.stop();
         self.ready.notify_all();
+        self.turned.notify_all();
     }
 
     /// The next run to be read; `None` when there is none, or nobody wants it any more.
@@ -315,9 +320,9 @@ impl Shared {
             }
             // No more than one epoch ahead.
             if state.epochs.len() > 1 || !state.begin_epoch() {
-                state = self.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = self.turned.wait(state).unwrap_or_else(PoisonError::into_inner);
             } else {
-                self.ready.notify_all();
+                self.turned.notify_all();
             }
         }
     }
@@ -332,7 +337,7 @@ fn make_epochs(shared: &Shared) -> Result<()> {
         }
         let Some(number) = state.next_epoch() else { return Ok(()) };
         if state.coming.is_some() {
-            state = shared.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = shared.turned.wait(state).unwrap_or_else(PoisonError::into_inner);
             continue;
         }
         drop(state);
@@ -340,7 +345,7 @@ fn make_epochs(shared: &Shared) -> Result<()> {
         let epoch = EpochState::new(number, content, lanes);
         state = shared.state();
         state.coming = Some(epoch);
-        shared.ready.notify_all();
+        shared.turned.notify_all();
     }
 }
 

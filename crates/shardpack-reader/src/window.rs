@@ -4,6 +4,9 @@ use std::ops::Range;
 
 use crate::unpack::Unpacker;
 
+/// Longer windows may be more than there is memory for, which is no reason to abort.
+const MOST_ZEROED_BYTES: usize = 32 << 20;
+
 /// Part of one (unpacked) shard, in a buffer that is used again; see [`crate::Shard::fill`].
 ///
 /// The buffer only grows: to the longest part that was asked for.
@@ -41,6 +44,10 @@ impl std::fmt::Debug for Scratch {
 impl Window {
     /// An empty one whose buffer has room for `bytes` bytes, which are not touched before they are filled.
     pub fn with_capacity(bytes: usize) -> Self {
+        if bytes <= MOST_ZEROED_BYTES {
+            // The system hands it out as zeros, so that nobody has to write them.
+            return Self { bytes: vec![0; bytes], ..Self::default() };
+        }
         let mut window = Self::default();
         // Where there is no memory, filling says so.
         let _ = window.bytes.try_reserve_exact(bytes);
