@@ -11,6 +11,7 @@ mod page;
 mod photographs;
 #[allow(unsafe_code, reason = "wait4, which tells what a process has used, has no safe wrapper")]
 mod process;
+mod raw;
 mod rows;
 mod slow;
 mod training;
@@ -44,7 +45,7 @@ pub struct Scale {
 /// A table, by the name it is asked for with.
 type Row = (&'static str, fn(&Scale) -> Result<String>);
 
-const ROWS: [Row; 17] = [
+const ROWS: [Row; 18] = [
     ("pack", rows::pack),
     ("peers", rows::peers),
     ("formats", rows::formats),
@@ -58,6 +59,7 @@ const ROWS: [Row; 17] = [
     ("slow", rows::slow),
     ("verify", rows::verify),
     ("read", rows::read),
+    ("raw", raw::raw),
     ("training", training::training),
     ("training-peers", training_peers::training_peers),
     ("scale", rows::scale),

@@ -11,7 +11,7 @@ use super::{
     cold::Cold,
     contest::{Contender, Results, contest, median, spread},
     folder, process,
-    slow::{self, Slow, SlowDisk},
+    slow::{HARD_DISK, Slow, SlowDisk},
     trees::Tree,
 };
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
 };
 
 const B3SUM: &str = "1.8.7";
-const PHOTO_BYTES: u64 = 110_000;
+pub(super) const PHOTO_BYTES: u64 = 110_000;
 const TINY_BYTES: u64 = 3_000;
 
 /// Builds what is measured.
@@ -243,7 +243,7 @@ pub fn cold(scale: &Scale) -> Result<String> {
 pub fn slow(scale: &Scale) -> Result<String> {
     let tree = Tree { files: 600 / scale.smaller.min(20), mean_bytes: PHOTO_BYTES };
     let path = tree.make()?;
-    if let Err(why) = SlowDisk::new(&path, "try", Slow::Both) {
+    if let Err(why) = SlowDisk::new(&path, "try", Slow::Both, HARD_DISK) {
         return Ok(format!("Not measured: the disk cannot be slowed down here: {why}.\n"));
     }
     if matches!(Cold::best(), Cold::Advise) {
@@ -261,10 +261,9 @@ pub fn slow(scale: &Scale) -> Result<String> {
         Ok(shell)
     };
     let mut text = format!(
-        "A disk of {} requests and {} MB a second, by the kernel's own limits on a control group, of which reads and writes \
+        "A disk of {}, by the kernel's own limits on a control group, of which reads and writes \
          have one each; page cache emptied before each run, programs too. {}, {} rounds.\n",
-        slow::REQUESTS,
-        slow::BYTES / 1_000_000,
+        HARD_DISK.describe(),
         tree.describe(),
         scale.rounds,
     );
@@ -280,7 +279,7 @@ pub fn slow(scale: &Scale) -> Result<String> {
             ("the same bytes in one file, cat", Box::new(|| shell("cat \"$0\" > /dev/null", &one))),
         ];
         // A group each, which counts its requests.
-        let disk = |number: usize| SlowDisk::new(&path, &number.to_string(), slow);
+        let disk = |number: usize| SlowDisk::new(&path, &number.to_string(), slow, HARD_DISK);
         let disks = (0..contenders.len()).map(disk).collect::<Result<Vec<_>>>()?;
         let contenders: Vec<_> = contenders
             .iter()

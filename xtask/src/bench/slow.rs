@@ -12,10 +12,26 @@ use crate::{
     command::{command, typed},
 };
 
-/// Requests a second, of reads and of writes each.
-pub const REQUESTS: u64 = 150;
-/// Bytes a second, of reads and of writes each.
-pub const BYTES: u64 = 150_000_000;
+/// How slow a disk is; reads and writes have such limits each.
+#[derive(Clone, Copy)]
+pub struct Speed {
+    /// Requests a second.
+    pub requests: u64,
+    /// Bytes a second.
+    pub bytes: u64,
+}
+
+/// A hard disk.
+pub const HARD_DISK: Speed = Speed { requests: 150, bytes: 150_000_000 };
+/// A volume of a cloud.
+pub const VOLUME: Speed = Speed { requests: 3_000, bytes: 125_000_000 };
+
+impl Speed {
+    /// As the tables say it.
+    pub fn describe(self) -> String {
+        format!("{} requests and {} MB a second", self.requests, self.bytes / 1_000_000)
+    }
+}
 
 /// What a slow disk does slowly; each has a limit of its own, so that neither takes from the other.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -35,23 +51,24 @@ pub struct SlowDisk {
 
 impl SlowDisk {
     /// Makes the disk that holds `path` slow for those who enter; `name` is not that of another.
-    pub fn new(path: &Path, name: &str, slow: Slow) -> Result<Self> {
+    pub fn new(path: &Path, name: &str, slow: Slow, speed: Speed) -> Result<Self> {
+        let Speed { requests, bytes } = speed;
         let device = disk(path)?;
         let name = format!("shardpack-bench-{}-{name}", std::process::id());
         let first = Path::new("/sys/fs/cgroup/blkio");
         let (group, files) = if first.exists() {
             let file = |what: &str, limit: u64| (format!("blkio.throttle.{what}_device"), format!("{device} {limit}"));
-            let mut files = vec![file("read_iops", REQUESTS), file("read_bps", BYTES)];
+            let mut files = vec![file("read_iops", requests), file("read_bps", bytes)];
             if slow == Slow::Both {
-                files.extend([file("write_iops", REQUESTS), file("write_bps", BYTES)]);
+                files.extend([file("write_iops", requests), file("write_bps", bytes)]);
             }
             (first.join(name), files)
         } else {
             // Where the parent does not hand the controller down, the file is missing, and that is said below.
             let _ = fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+io");
-            let mut limit = format!("{device} rbps={BYTES} riops={REQUESTS}");
+            let mut limit = format!("{device} rbps={bytes} riops={requests}");
             if slow == Slow::Both {
-                limit += &format!(" wbps={BYTES} wiops={REQUESTS}");
+                limit += &format!(" wbps={bytes} wiops={requests}");
             }
             (Path::new("/sys/fs/cgroup").join(name), vec![("io.max".to_owned(), limit)])
         };

@@ -1,0 +1,41 @@
+//! The samples of one rank as they are: what `cargo xtask bench raw` runs, each rank in a process of its own.
+//!
+//! ```text
+//! cargo run --release -p shardpack-loader --example raw -- packed [RANK WORLD [EPOCHS [MEMORY_MIB]]]
+//! ```
+//! Prints one line of JSON: samples and bytes of payloads, milliseconds from opening to the last sample, and those of waiting for
+//! the disk.
+
+#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "an example")]
+
+use std::time::Instant;
+
+use shardpack_loader::{Dataset, Loader, Options};
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let number = |at: usize, usual: u64| arguments.get(at).map_or(usual, |text| text.parse().unwrap());
+    let since = Instant::now();
+    let options = Options {
+        rank: number(1, 0),
+        world: number(2, 1),
+        epochs: number(3, 1),
+        memory_bytes: number(4, 256) << 20,
+        seed: 1,
+        ..Options::default()
+    };
+    let epochs = options.epochs;
+    let loader = Loader::new(Dataset::open(&arguments[0]).unwrap(), options).unwrap();
+    let mut samples = loader.samples(&loader.beginning()).unwrap();
+    let (mut bytes, mut count) = (0, 0_u64);
+    for _ in 0..epochs {
+        while let Some(fetched) = samples.next().unwrap() {
+            bytes += fetched.sample().unwrap().bytes().len();
+            count += 1;
+        }
+    }
+    let (elapsed_ms, waited_ms) = (since.elapsed().as_secs_f64() * 1e3, samples.stats().disk_wait_ms);
+    println!(
+        r#"{{"samples": {count}, "bytes": {bytes}, "elapsed_ms": {elapsed_ms:.1}, "disk_wait_ms": {waited_ms:.1}}}"#
+    );
+}
