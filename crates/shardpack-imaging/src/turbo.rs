@@ -145,6 +145,7 @@ impl Parts {
         part: impl FnOnce(u32, u32) -> Option<Part>,
         pixels: &mut Vec<u8>,
     ) -> Option<Made> {
+        // Taken: whoever returns early leaves none behind.
         let mut handle = match self.handle.take() {
             Some(handle) => handle,
             None => {
@@ -154,9 +155,56 @@ impl Parts {
                 handle
             }
         };
-        let made = handle.decode_part(bytes, by, is_padded, most, part, pixels)?;
+        let (width, height, mut has_warned) = handle.header(bytes, most)?;
+        let part = part(width, height)?;
+        let (width, height) = (width.div_ceil(by), height.div_ceil(by));
+        let is_within = |at: u32, length: u32, all: u32| length > 0 && at < all && length <= all - at;
+        if !is_within(part.x, part.width, width) || !is_within(part.y, part.height, height) {
+            return None;
+        }
+        let factor = tj::tjscalingfactor { num: 1, denom: by as i32 };
+        // SAFETY: the handle is alive; a factor that is not one of its own is refused.
+        if unsafe { tj::tj3SetScalingFactor(handle.0.as_ptr(), factor) } != 0 {
+            return None;
+        }
+        // Parts begin where an MCU does.
+        let mcu_width = match handle.get(tj::TJPARAM_TJPARAM_SUBSAMP) {
+            tj::TJSAMP_TJSAMP_444 | tj::TJSAMP_TJSAMP_GRAY | tj::TJSAMP_TJSAMP_440 | tj::TJSAMP_TJSAMP_441 => Some(8),
+            tj::TJSAMP_TJSAMP_422 | tj::TJSAMP_TJSAMP_420 => Some(16),
+            tj::TJSAMP_TJSAMP_411 => Some(32),
+            _ => None,
+        };
+        let mut made = Made { part: Part { x: 0, y: 0, width, height }, by, is_part: false, has_warned };
+        if let Some(mcu_width) = mcu_width.filter(|_| part != made.part) {
+            let x = part.x - part.x % (mcu_width / by);
+            let part = Part { x, width: part.width + part.x - x, ..part };
+            let [x, y, w, h] = [part.x, part.y, part.width, part.height].map(|side| side as i32);
+            // SAFETY: the handle is alive and has read the header; a region that is not within the image is refused.
+            if unsafe { tj::tj3SetCroppingRegion(handle.0.as_ptr(), tj::tjregion { x, y, w, h }) } == 0 {
+                (made.part, made.is_part) = (part, true);
+            }
+        }
+        let colours = u32::try_from(handle.get(tj::TJPARAM_TJPARAM_COLORSPACE)).ok()?;
+        let is_ink = matches!(colours, tj::TJCS_TJCS_CMYK | tj::TJCS_TJCS_YCCK);
+        let (format, channels) = match (is_ink, is_padded) {
+            (true, _) => (tj::TJPF_TJPF_CMYK, 4),
+            (false, true) => (tj::TJPF_TJPF_RGBX, 4),
+            (false, false) => (tj::TJPF_TJPF_RGB, 3),
+        };
+        let length = u64::from(made.part.width) * u64::from(made.part.height) * channels;
+        pixels.resize(usize::try_from(length).ok()?, 0);
+        // SAFETY: the handle is alive and has read the header of these bytes; `pixels` has `part.height` rows of `part.width`
+        // pixels of `format`, which is what C writes for this factor and region with a pitch of 0.
+        let done = unsafe {
+            let (from, length) = (bytes.as_ptr(), bytes.len() as tj::size_t);
+            tj::tj3Decompress8(handle.0.as_ptr(), from, length, pixels.as_mut_ptr(), 0, format)
+        };
+        has_warned |= handle.warned(done)?;
+        if is_ink {
+            without_ink(pixels, is_padded);
+        }
         self.handle = Some(handle);
-        Some(made)
+        Some(Made { has_warned, ..made })
     }
 }
 
@@ -171,75 +219,22 @@ impl Handle {
         }
     }
 
-    fn decode_part(
-        &mut self,
-        bytes: &[u8],
-        by: u32,
-        is_padded: bool,
-        most: u64,
-        part: impl FnOnce(u32, u32) -> Option<Part>,
-        pixels: &mut Vec<u8>,
-    ) -> Option<Made> {
+    /// Reads the header of a JPEG of at most `most` pixels: width, height, and whether C warned. Takes back what was set for the
+    /// one before.
+    fn header(&mut self, bytes: &[u8], most: u64) -> Option<(u32, u32, bool)> {
         let whole = tj::tjregion { x: 0, y: 0, w: 0, h: 0 };
         // SAFETY: the handle is alive; regions are checked, and this one takes back what was set before.
         let failed = unsafe { tj::tj3SetCroppingRegion(self.0.as_ptr(), whole) };
         // SAFETY: the handle is alive; `bytes` is as long as it says.
         let read = unsafe { tj::tj3DecompressHeader(self.0.as_ptr(), bytes.as_ptr(), bytes.len() as tj::size_t) };
-        let mut has_warned = self.warned(read).filter(|_| failed == 0)?;
+        let has_warned = self.warned(read).filter(|_| failed == 0)?;
         let size = |handle: &mut Self, of| u32::try_from(handle.get(of)).ok().filter(|&side| side > 0);
         let width = size(self, tj::TJPARAM_TJPARAM_JPEGWIDTH)?;
         let height = size(self, tj::TJPARAM_TJPARAM_JPEGHEIGHT)?;
         if u64::from(width) * u64::from(height) > most {
             return None;
         }
-        let part = part(width, height)?;
-        let (width, height) = (width.div_ceil(by), height.div_ceil(by));
-        let is_within = |at: u32, length: u32, all: u32| length > 0 && at < all && length <= all - at;
-        if !is_within(part.x, part.width, width) || !is_within(part.y, part.height, height) {
-            return None;
-        }
-        let factor = tj::tjscalingfactor { num: 1, denom: by as i32 };
-        // SAFETY: the handle is alive; a factor that is not one of its own is refused.
-        if unsafe { tj::tj3SetScalingFactor(self.0.as_ptr(), factor) } != 0 {
-            return None;
-        }
-        // Parts begin where an MCU does.
-        let mcu_width = match self.get(tj::TJPARAM_TJPARAM_SUBSAMP) {
-            tj::TJSAMP_TJSAMP_444 | tj::TJSAMP_TJSAMP_GRAY | tj::TJSAMP_TJSAMP_440 | tj::TJSAMP_TJSAMP_441 => Some(8),
-            tj::TJSAMP_TJSAMP_422 | tj::TJSAMP_TJSAMP_420 => Some(16),
-            tj::TJSAMP_TJSAMP_411 => Some(32),
-            _ => None,
-        };
-        let mut made = Made { part: Part { x: 0, y: 0, width, height }, by, is_part: false, has_warned };
-        if let Some(mcu_width) = mcu_width.filter(|_| part != made.part) {
-            let x = part.x - part.x % (mcu_width / by);
-            let part = Part { x, width: part.width + part.x - x, ..part };
-            let [x, y, w, h] = [part.x, part.y, part.width, part.height].map(|side| side as i32);
-            // SAFETY: the handle is alive and has read the header; a region that is not within the image is refused.
-            if unsafe { tj::tj3SetCroppingRegion(self.0.as_ptr(), tj::tjregion { x, y, w, h }) } == 0 {
-                (made.part, made.is_part) = (part, true);
-            }
-        }
-        let colours = u32::try_from(self.get(tj::TJPARAM_TJPARAM_COLORSPACE)).ok()?;
-        let is_ink = matches!(colours, tj::TJCS_TJCS_CMYK | tj::TJCS_TJCS_YCCK);
-        let (format, channels) = match (is_ink, is_padded) {
-            (true, _) => (tj::TJPF_TJPF_CMYK, 4),
-            (false, true) => (tj::TJPF_TJPF_RGBX, 4),
-            (false, false) => (tj::TJPF_TJPF_RGB, 3),
-        };
-        let length = u64::from(made.part.width) * u64::from(made.part.height) * channels;
-        pixels.resize(usize::try_from(length).ok()?, 0);
-        // SAFETY: the handle is alive and has read the header of these bytes; `pixels` has `part.height` rows of `part.width`
-        // pixels of `format`, which is what C writes for this factor and region with a pitch of 0.
-        let done = unsafe {
-            let (from, length) = (bytes.as_ptr(), bytes.len() as tj::size_t);
-            tj::tj3Decompress8(self.0.as_ptr(), from, length, pixels.as_mut_ptr(), 0, format)
-        };
-        has_warned |= self.warned(done)?;
-        if is_ink {
-            without_ink(pixels, is_padded);
-        }
-        Some(Made { has_warned, ..made })
+        Some((width, height, has_warned))
     }
 }
 
