@@ -44,7 +44,7 @@ const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
         "no_more_batches_exist_than_are_allowed",
     ),
     (
-        "bytes or more, or fewer lanes, which mixes less well",
+        "give it {least} bytes or more",
         "least",
         "crates/shardpack-loader/tests/loader/reading.rs",
         "options_that_do_not_fit_are_refused",

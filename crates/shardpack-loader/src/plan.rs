@@ -244,8 +244,7 @@ pub(crate) fn run_blocks(
         let what = format!(
             "{memory_bytes} bytes of memory are too few for {of_rank} lanes of a rank with runs of {block_bytes} bytes"
         );
-        let help = format!("give it {least} bytes or more, or fewer lanes, which mixes less well");
-        return Err(Error::usage(what).help(help));
+        return Err(Error::usage(what).help(format!("give it {least} bytes or more")));
     }
     Ok((memory_bytes / (2 * of_rank)).min(MOST_RUN_BYTES).checked_div(block_bytes).unwrap_or(1).max(1))
 }

@@ -19,7 +19,7 @@ fn options_that_do_not_fit_are_refused() {
         let error = Loader::new(Dataset::open(folder.path()).unwrap(), options).unwrap_err();
         assert!(error.to_string().contains(said), "{error}");
     }
-    // What the help says of memory is enough, and so are fewer lanes.
+    // What the help says is enough, and for fewer lanes less is.
     let least = Options { memory_bytes: 100, ..good.clone() };
     let error = Loader::new(Dataset::open(folder.path()).unwrap(), least).unwrap_err();
     let bytes = error.help_text().unwrap().split(' ').find_map(|word| word.parse().ok()).unwrap();
