@@ -98,11 +98,19 @@ impl<'a> Bits<'a> {
     }
 }
 
-/// The byte behind restart marker number `count`, from 0, where codes end at `bit`.
+/// Ends an image.
+pub(super) const END: u8 = 0xD9;
+
+/// Restart marker number `count`, from 0.
+pub(super) fn restart(count: u32) -> u8 {
+    0xD0 + (count & 7) as u8
+}
+
+/// The byte behind `marker`, where codes end at `bit`.
 ///
 /// # Errors
 /// The byte at which there is another thing than that marker.
-pub(super) fn behind_restart(bytes: &[u8], bit: u64, count: u32) -> Result<usize, usize> {
+pub(super) fn behind_marker(bytes: &[u8], bit: u64, marker: u8) -> Result<usize, usize> {
     let mut at = usize::try_from(bit / 8).unwrap_or(usize::MAX);
     if !bit.is_multiple_of(8) {
         at = at.saturating_add(if bytes.get(at) == Some(&0xFF) { 2 } else { 1 });
@@ -111,7 +119,7 @@ pub(super) fn behind_restart(bytes: &[u8], bit: u64, count: u32) -> Result<usize
     while bytes.get(at..).is_some_and(|rest| rest.starts_with(&[0xFF, 0xFF])) {
         at += 1;
     }
-    match bytes.get(at..).is_some_and(|rest| rest.starts_with(&[0xFF, 0xD0 + (count & 7) as u8])) {
+    match bytes.get(at..).is_some_and(|rest| rest.starts_with(&[0xFF, marker])) {
         true => Ok(at + 2),
         false => Err(at),
     }

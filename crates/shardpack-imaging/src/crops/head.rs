@@ -7,6 +7,7 @@
 //! Technical Note 5116, section 18 (the Adobe segment).
 
 use super::{
+    MAX_SIDE,
     huffman::Codes,
     no_table::{Damage, NoTable},
 };
@@ -91,13 +92,16 @@ impl<'a> Head<'a> {
         let mut at = 2;
         loop {
             let rest = jpeg.get(at..).unwrap_or_default();
-            // Strays are passed over, as every decoder does.
-            let stray = rest.windows(2).position(|pair| pair[0] == 0xFF && !matches!(pair[1], 0 | 0xFF));
-            at += stray.unwrap_or(rest.len());
+            let marker = rest.windows(2).position(|pair| pair[0] == 0xFF && !matches!(pair[1], 0 | 0xFF));
+            // Any number of FF may stand before a marker (B.1.1.2). Strays are passed over by every decoder, and not without a warning.
+            if marker.is_some_and(|marker| rest[..marker].iter().any(|&byte| byte != 0xFF)) {
+                return Err(NoTable::Headers);
+            }
+            at += marker.unwrap_or(rest.len());
             let place = at as u64;
             let damaged = |what| NoTable::Damaged { at: place, what };
             let header = || damaged(Damage::Header);
-            if stray.is_none() {
+            if marker.is_none() {
                 return Err(header());
             }
             let marker = jpeg[at + 1];
@@ -127,8 +131,13 @@ impl<'a> Head<'a> {
                     let length = segment.try_into().map_err(|_| header())?;
                     head.restart_mcus = u32::from(u16::from_be_bytes(length));
                 }
-                // As libjpeg knows them.
-                0xE0 if segment.len() >= 14 && segment.starts_with(b"JFIF\0") => head.is_jfif = true,
+                // As libjpeg knows them; of another revision it warns.
+                0xE0 if segment.len() >= 14 && segment.starts_with(b"JFIF\0") => {
+                    if segment[5] != 1 {
+                        return Err(NoTable::Headers);
+                    }
+                    head.is_jfif = true;
+                }
                 0xEE if segment.starts_with(b"Adobe") => {
                     let adobe = segment.first_chunk().filter(|_| head.adobe.is_none());
                     head.adobe = Some(adobe.ok_or(NoTable::Headers)?);
@@ -150,7 +159,9 @@ impl<'a> Head<'a> {
                         false => Err(damaged(Damage::HuffmanTable)),
                     };
                 }
-                _ => {}
+                0xE0..=0xEF | 0xFE => {}
+                // Those that libjpeg refuses, and conditions of arithmetic codes, which it may.
+                _ => return Err(NoTable::Headers),
             }
             at = end;
         }
@@ -162,7 +173,7 @@ impl<'a> Head<'a> {
         if bits != 8 {
             return Err(NoTable::Depth);
         }
-        if self.count > 0 || height == 0 {
+        if self.count > 0 || height == 0 || u32::from(width.max(height)) > MAX_SIDE {
             return Err(NoTable::Headers);
         }
         if !matches!(count, 1 | 3 | 4) {
@@ -243,6 +254,10 @@ impl<'a> Head<'a> {
         }
         if count != self.count {
             return Err(NoTable::SeveralScans);
+        }
+        // All coefficients at once; of anything else libjpeg warns, and decodes it so.
+        if rest[2 * count..] != [0, 63, 0] {
+            return Err(NoTable::Headers);
         }
         for (place, &[id, tables]) in rest.as_chunks::<2>().0.iter().take(count).enumerate() {
             let Some(number) = self.channels().iter().position(|channel| channel.id == id) else {

@@ -5,7 +5,7 @@
 //! bit where they have moved in their bytes.
 
 use super::{
-    bits::{Bits, behind_restart},
+    bits::{Bits, behind_marker, restart},
     head::Head,
     huffman::Lookup,
     small::{Lead, Out},
@@ -69,7 +69,7 @@ impl<'a> Joints<'a> {
     /// `before`. Returns the bit at which that ends.
     fn join(&self, codes: &mut Out, before: &Entry, number: u64) -> Option<u64> {
         let count = u32::try_from(number / u64::from(self.head.restart_mcus)).ok()?.checked_sub(1)?;
-        let at = behind_restart(self.jpeg, before.bit, count).ok()?;
+        let at = behind_marker(self.jpeg, before.bit, restart(count)).ok()?;
         let mut bits = Bits::new(self.jpeg, at);
         let mut from = at as u64 * 8;
         for (place, (channel, reader)) in self.lead.channels.iter().zip(&self.readers).enumerate() {

@@ -23,3 +23,6 @@ pub use decoder::Decoder;
 pub use no_table::{Damage, NoTable};
 pub use rect::{Rect, Region, Wanted, Way};
 pub use scan::scan;
+
+/// Most pixels on a side, as libjpeg has it.
+const MAX_SIDE: u32 = 65_500;

@@ -22,8 +22,11 @@ pub enum NoTable {
     Channels,
     /// Some channel has more pixels than the first, or a factor other than 1, 2 and 4.
     Sampling,
-    /// Headers that decoders do not all read alike: repeated frames, two Adobe segments, a height that comes later.
+    /// Headers that decoders do not all read alike: repeated frames, two Adobe segments, a height that comes later, bytes
+    /// between segments.
     Headers,
+    /// Something else than the end of the image behind its codes; decoders pass over it with a warning.
+    End,
     /// A DC predictor outside -1024 to 1023, which 8 bits cannot give; decoders do not mind.
     Predictor,
     /// No decoder gets all pixels of it without error or guess.
@@ -42,7 +45,7 @@ pub enum Damage {
     Header,
     /// Huffman tables that are missing, or are none.
     HuffmanTable,
-    /// The codes end before the image does.
+    /// The codes end before the image does, or the file before its end marker.
     Truncated,
     /// Bits that are no code.
     Code,
@@ -54,7 +57,7 @@ pub enum Damage {
 
 impl NoTable {
     /// Every reason that is no damage, and every damage. 8 was for restart markers within rows.
-    const ALL: [(u8, NoTable, &'static str); 15] = [
+    const ALL: [(u8, NoTable, &'static str); 16] = [
         (1, NoTable::NotJpeg, "not a JPEG"),
         (2, NoTable::Progressive, "progressive"),
         (3, NoTable::Coding, "arithmetic, lossless or hierarchical"),
@@ -64,6 +67,7 @@ impl NoTable {
         (7, NoTable::Sampling, "sampling of a rare sort"),
         (9, NoTable::Headers, "headers of a rare sort"),
         (10, NoTable::Predictor, "DC values out of range"),
+        (11, NoTable::End, "something else than the end behind the codes"),
         (128, Self::damage(Damage::Header), "damaged header"),
         (129, Self::damage(Damage::HuffmanTable), "damaged Huffman tables"),
         (130, Self::damage(Damage::Truncated), "truncated"),

@@ -6,7 +6,7 @@
 use std::num::NonZeroU16;
 
 use super::{
-    bits::{Bits, behind_restart},
+    bits::{Bits, END, behind_marker, restart},
     head::Head,
     huffman::{Codes, Lookup, Skip, Wrong},
     no_table::{Damage, NoTable},
@@ -62,6 +62,11 @@ pub fn scan(jpeg: &[u8], every: NonZeroU16) -> Result<Vec<u8>, NoTable> {
     if head.restart_mcus == 0 {
         tables.push(state.entry());
     }
+    // Where something else follows, a decoder that reads on to the end warns of the whole image, and could not of a part.
+    behind_marker(jpeg, state.bits.position(), END).map_err(|at| match jpeg.get(at..) {
+        None | Some([] | [0xFF]) => NoTable::Damaged { at: at as u64, what: Damage::Truncated },
+        Some(_) => NoTable::End,
+    })?;
     Ok(tables.finish())
 }
 
@@ -125,7 +130,7 @@ impl<'a> State<'a> {
 
     /// Goes on behind the restart marker, which is the `count`-th from 0.
     fn restart(&mut self, jpeg: &'a [u8], count: u32) -> Result<(), NoTable> {
-        let at = behind_restart(jpeg, self.bits.position(), count).map_err(|at| {
+        let at = behind_marker(jpeg, self.bits.position(), restart(count)).map_err(|at| {
             let what = if at >= jpeg.len() { Damage::Truncated } else { Damage::Restart };
             NoTable::Damaged { at: at as u64, what }
         })?;

@@ -10,6 +10,7 @@
 //! [`Head::margins`]; the small JPEG is at most as long as the image, a head, and 300 bytes for each of its MCUs.
 
 use super::{
+    MAX_SIDE,
     head::Head,
     huffman::Codes,
     joints::Joints,
@@ -20,9 +21,6 @@ use super::{
 /// Zeros behind the JPEG: libjpeg-turbo reads codes the fast way while there are 512 more bytes for each block of an MCU, of
 /// which there are at most 10.
 const SLACK: usize = 512 * 10;
-
-/// As libjpeg has it.
-const MAX_SIDE: u32 = 65_500;
 
 /// How the image's pixels lie in a small JPEG: what is in column `x` and row `y` there is in column `x + across` and row
 /// `y + down` here; both are multiples of 8.

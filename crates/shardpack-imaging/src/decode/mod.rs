@@ -80,8 +80,7 @@ pub fn check(bytes: &[u8], limits: &Limits) -> Result<Header, Refused> {
 pub fn check_entropy(bytes: &[u8], limits: &Limits) -> Result<Header, Refused> {
     // The table is not wanted, so it is as short as can be.
     match crops::scan(bytes, NonZeroU16::MAX) {
-        Ok(_) if truncation::is_whole(bytes, Kind::Jpeg) => Ok(Header::of(bytes)),
-        Ok(_) => Err(without_end(bytes, Kind::Jpeg)),
+        Ok(_) => Ok(Header::of(bytes)),
         Err(why) if why.is_damage() => Err(Refused::Damaged(Kind::Jpeg, why.to_string())),
         Err(_) => check(bytes, limits),
     }
