@@ -4,10 +4,11 @@
 
 mod support;
 
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use shardpack_loader::{
     Dataset, Form, Loader, Options, Output, Stats, Values,
+    measure::{Crops, Request, measure},
     training::{self, Cut, Size, Transform},
 };
 use support::{Bench, photos, run};
@@ -38,6 +39,7 @@ fn rates_waits_and_order_are_told_for_photographs() {
     run(&["crops", dst.to_str().unwrap(), "--quiet"]).code(0);
     let with = bench(&dst, &["--crop", "24", "--json", "--quiet"]).code(0).json();
     assert_eq!(with["datasets"][0]["without_tables"], 0);
+    assert_eq!(with["datasets"][0]["made"], with["datasets"][0]["samples"]);
     assert!(with["datasets"][0]["by_table"].as_u64().unwrap() > 15, "{with}");
     bench(&dst, &["--crop", "24"]).code(0).says_not("had none");
     assert_eq!((&found["ordered"], &found["whole_epochs"]), (&found["samples"], &true.into()));
@@ -98,6 +100,32 @@ fn damaged_images_are_counted_and_a_missing_shard_is_an_error() {
     );
     std::fs::remove_file(shard).unwrap();
     bench(&dst, &[]).code(1).says("shard-000001.tar");
+}
+
+#[test]
+fn of_a_row_that_ends_early_all_parts_are_of_what_they_are_said_to_be() {
+    let folder = Bench::new();
+    let dst = folder.at("packed");
+    run(&["pack", photos().to_str().unwrap(), dst.to_str().unwrap(), "--quiet"]).code(0);
+    let dataset = Dataset::open(&dst).unwrap();
+    let request = Request {
+        batch: 4,
+        crops: Crops::Train,
+        size: 24,
+        seed: 0,
+        memory_bytes: 64 << 20,
+        threads: 2,
+        row: Duration::from_nanos(1),
+        cold: false,
+    };
+    let found = measure(&dataset, &request, &|_| {}).unwrap();
+    let crops = found.crops.unwrap();
+    assert_eq!((crops.samples, found.waits.batches), (4, 1));
+    let loader = Loader::new(Dataset::open(&dst).unwrap(), Options { batch: 4, ..Options::default() }).unwrap();
+    let mut samples = loader.samples(&loader.beginning()).unwrap();
+    let first = (0..4).map(|_| samples.next().unwrap().unwrap().sample().unwrap().bytes().len() as u64);
+    assert_eq!(crops.bytes, first.sum::<u64>());
+    assert!(found.made >= 4 && found.without_tables <= found.made && found.by_table == 0, "{found:?}");
 }
 
 /// Whether files in `folder` lie on a disk of this machine that counts what is read from it.

@@ -112,7 +112,7 @@ fn to_json(dataset: &Dataset, measured: &Measured) -> serde_json::Value {
         "lanes": measured.lanes, "run_blocks": measured.run_blocks, "peak_run_bytes": measured.peak_run_bytes,
         "plain": measured.plain, "raw": measured.raw,
         "cold": measured.cold.map(|[plain, raw]| json!({"plain": plain, "raw": raw})), "decode": measured.decode, "crops": measured.crops,
-        "by_table": measured.by_table, "without_tables": measured.without_tables, "skipped": measured.skipped, "waits": measured.waits,
+        "made": measured.made, "by_table": measured.by_table, "without_tables": measured.without_tables, "skipped": measured.skipped, "waits": measured.waits,
         "r": figure(measured.r), "deff": figure(measured.deff),
         "ordered": measured.ordered, "whole_epochs": measured.is_whole,
     })
@@ -161,7 +161,7 @@ fn text(dataset: &Dataset, args: &Args, measured: &Measured) -> String {
             rows.push(("decode", format!("{}, whole images from memory by all threads", images(decode))));
             let with = match measured.by_table {
                 0 => String::new(),
-                images => format!(", {} by crop tables", report::count(images)),
+                images => format!(", {} of {} by crop tables", report::count(images), report::count(measured.made)),
             };
             rows.push((
                 "crops",
@@ -185,7 +185,7 @@ fn text(dataset: &Dataset, args: &Args, measured: &Measured) -> String {
                     format!(
                         "{} of {} had none; crop tables spare most of the decoding beside a crop: shardpack crops {}",
                         report::count(measured.without_tables),
-                        report::counted(crops.samples, "image"),
+                        report::counted(measured.made, "image"),
                         dataset.folder().display()
                     ),
                 ));

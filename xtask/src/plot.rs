@@ -16,8 +16,8 @@ const TOP: f64 = 52.0;
 pub struct Dots {
     /// What each panel shows.
     pub panels: Vec<&'static str>,
-    /// Name, value in each panel, and whether it stands out.
-    pub rows: Vec<(String, Vec<f64>, bool)>,
+    /// Its rows.
+    pub rows: Vec<Named>,
 }
 
 fn open(width: f64, height: f64, title: &str) -> String {
@@ -47,18 +47,31 @@ fn line(out: &mut String, from: (f64, f64), to: (f64, f64)) {
     let _ = writeln!(out, "<path class=\"g\" d=\"M{:.1} {:.1}L{:.1} {:.1}\"/>", from.0, from.1, to.0, to.1);
 }
 
+/// A row of a plot: name, value in each panel, and whether it stands out.
+pub type Named = (String, Vec<f64>, bool);
+
+/// Where a panel begins.
+fn left_of(panel: usize) -> f64 {
+    LABELS + panel as f64 * (PANEL + GAP)
+}
+
+/// A plot of so many panels with the names of its rows, and where these end.
+fn labelled(title: &str, panels: usize, rows: &[Named]) -> (String, f64) {
+    let bottom = TOP + ROW * rows.len() as f64;
+    let mut out = open(left_of(panels), bottom + 34.0, title);
+    for (row, (name, _, stands_out)) in rows.iter().enumerate() {
+        let y = TOP + ROW * (row as f64 + 0.5);
+        text(&mut out, (LABELS - 12.0, y + 4.0), "end", if *stands_out { "h" } else { "" }, name);
+    }
+    (out, bottom)
+}
+
 impl Dots {
     /// The plot.
     pub fn svg(&self, title: &str) -> String {
-        let bottom = TOP + ROW * self.rows.len() as f64;
-        let width = LABELS + (PANEL + GAP) * self.panels.len() as f64;
-        let mut out = open(width, bottom + 34.0, title);
-        for (row, (name, _, stands_out)) in self.rows.iter().enumerate() {
-            let y = TOP + ROW * (row as f64 + 0.5);
-            text(&mut out, (LABELS - 12.0, y + 4.0), "end", if *stands_out { "h" } else { "" }, name);
-        }
+        let (mut out, bottom) = labelled(title, self.panels.len(), &self.rows);
         for (panel, what) in self.panels.iter().enumerate() {
-            let left = LABELS + panel as f64 * (PANEL + GAP);
+            let left = left_of(panel);
             text(&mut out, (left, 24.0), "start", "h", what);
             let values = || self.rows.iter().map(|row| row.1[panel].max(0.5));
             let most = values().fold(10.0, f64::max).log10().ceil();
@@ -84,22 +97,16 @@ impl Dots {
 pub struct Bars {
     /// What each panel shows.
     pub panels: Vec<&'static str>,
-    /// Name, value in each panel, and whether it stands out.
-    pub rows: Vec<(String, Vec<f64>, bool)>,
+    /// Its rows.
+    pub rows: Vec<Named>,
 }
 
 impl Bars {
     /// The plot.
     pub fn svg(&self, title: &str) -> String {
-        let bottom = TOP + ROW * self.rows.len() as f64;
-        let width = LABELS + (PANEL + GAP) * self.panels.len() as f64;
-        let mut out = open(width, bottom + 34.0, title);
-        for (row, (name, _, stands_out)) in self.rows.iter().enumerate() {
-            let y = TOP + ROW * (row as f64 + 0.5);
-            text(&mut out, (LABELS - 12.0, y + 4.0), "end", if *stands_out { "h" } else { "" }, name);
-        }
+        let (mut out, bottom) = labelled(title, self.panels.len(), &self.rows);
         for (panel, what) in self.panels.iter().enumerate() {
-            let left = LABELS + panel as f64 * (PANEL + GAP);
+            let left = left_of(panel);
             text(&mut out, (left, 24.0), "start", "h", what);
             // Room for the number behind the longest bar.
             let most = self.rows.iter().map(|row| row.1[panel]).fold(1.0, f64::max) * 1.15;

@@ -88,20 +88,17 @@ impl Making {
         Ok(None)
     }
 
-    /// The crop table of a sample, if there is one. What is wrong with it is counted: without it the pixels are the same.
-    fn crop_table<'d>(&self, sample: &Sample<'d>) -> Option<&'d [u8]> {
+    /// The crop table of a sample, if there is one, and whether it is a JPEG of a shard that has none. What is wrong with a table is
+    /// counted: without it the pixels are the same.
+    fn crop_table<'d>(&self, sample: &Sample<'d>) -> (Option<&'d [u8]>, bool) {
         let shard = sample.shard();
         match shard.crop_table(sample.number() - shard.samples().start) {
-            Ok(Some(Ok(table))) => Some(table),
-            Ok(Some(Err(_))) => None,
-            Ok(None) => {
-                let is_jpeg = sample.row().image.kind == Kind::Jpeg;
-                self.counters.without_tables.fetch_add(u64::from(is_jpeg), Relaxed);
-                None
-            }
+            Ok(Some(Ok(table))) => (Some(table), false),
+            Ok(Some(Err(_))) => (None, false),
+            Ok(None) => (None, sample.row().image.kind == Kind::Jpeg),
             Err(_) => {
                 self.counters.wrong_tables.fetch_add(1, Relaxed);
-                None
+                (None, false)
             }
         }
     }
@@ -112,14 +109,15 @@ impl Making {
         let bytes = sample.bytes();
         let source = &self.plan.sources[fetched.source()];
         let key = source.identities.random_key(wanted.number(), self.plan.order.seed, wanted.epoch());
+        let mut decoded = None;
         match &self.output {
             Output::Encoded => {}
             Output::Images(transform) => {
-                let table = self.crop_table(&sample);
+                let (table, has_none) = self.crop_table(&sample);
                 let outcome = worker
                     .run(transform, bytes, table, key, slot)
                     .map_err(|refused| located(&sample, Error::data(refused.to_string())))?;
-                self.counters.count(&outcome);
+                decoded = Some((outcome, has_none));
             }
             Output::Own(own) => own.make(&sample, worker, key, slot).map_err(|error| located(&sample, error))?,
         }
@@ -134,8 +132,7 @@ impl Making {
                 Some((array.unwrap_or_else(|| form.clone()), content.into_owned()))
             }));
         }
-        self.counters.samples.fetch_add(1, Relaxed);
-        self.counters.sample_bytes.fetch_add(bytes.len() as u64, Relaxed);
+        self.counters.made(bytes.len() as u64, decoded.as_ref());
         let encoded = matches!(self.output, Output::Encoded).then(|| fetched.clone());
         Ok(Kept {
             source: fetched.source(),

@@ -127,11 +127,13 @@ pub struct Measured {
     pub decode: Option<Rate>,
     /// Batches of crops; `None` as above.
     pub crops: Option<Rate>,
-    /// How many of them were decoded with a crop table.
+    /// Samples that were made for batches, those that were made ahead and not delivered in the time included.
+    pub made: u64,
+    /// How many of these were decoded with a crop table.
     pub by_table: u64,
-    /// JPEGs among them whose shard has no crop tables.
+    /// JPEGs among these whose shard has no crop tables.
     pub without_tables: u64,
-    /// Samples that are not right and were left out of the batches.
+    /// Samples that are not right and were left out, beside these.
     pub skipped: u64,
     /// The waits for these batches, or, without images, for those of encoded samples.
     pub waits: Waits,
@@ -193,6 +195,7 @@ pub fn measure(dataset: &Dataset, request: &Request, said: &dyn Fn(&str)) -> Res
         peak_run_bytes,
         decode: None,
         crops: None,
+        made: 0,
         by_table: 0,
         without_tables: 0,
         skipped: 0,
@@ -205,7 +208,7 @@ pub fn measure(dataset: &Dataset, request: &Request, said: &dyn Fn(&str)) -> Res
     if images.is_empty() {
         said("making batches of samples as they are");
         let (_, stats, waits) = batches(&loader, &watch)?;
-        (measured.skipped, measured.waits) = (stats.skipped, waits);
+        (measured.made, measured.skipped, measured.waits) = (stats.samples, stats.skipped, waits);
         return Ok(measured);
     }
     said("decoding whole images from memory");
@@ -215,8 +218,8 @@ pub fn measure(dataset: &Dataset, request: &Request, said: &dyn Fn(&str)) -> Res
     let loader = Loader::new(open()?, options(Output::Images(Box::new(transform)), 1))?;
     let (rate, stats, waits) = batches(&loader, &watch)?;
     (measured.crops, measured.waits) = (Some(rate), waits);
-    (measured.by_table, measured.skipped) = (stats.decoded_by_table, stats.skipped);
-    measured.without_tables = stats.without_tables;
+    (measured.made, measured.skipped) = (stats.samples, stats.skipped);
+    (measured.by_table, measured.without_tables) = (stats.decoded_by_table, stats.without_tables);
     Ok(measured)
 }
 
@@ -412,21 +415,24 @@ fn batches(loader: &Loader, watch: &Watch) -> Result<(Rate, crate::Stats, Waits)
     let from: State = loader.beginning();
     let began = Began::now();
     let mut batches = loader.batches(&from)?;
-    let (mut waits, mut samples) = (Vec::new(), 0);
+    let (mut waits, mut numbers) = (Vec::new(), Vec::new());
     loop {
         let asked = Instant::now();
         let Some(batch) = batches.next()? else { break };
         if waits.len() < MOST_WAITS {
             waits.push(elapsed_ms(asked));
         }
-        samples += batch.len() as u64;
+        numbers.extend_from_slice(batch.samples());
         if watch.is_over(began.at) {
             break;
         }
     }
-    let mut rate = began.rate(samples, 0);
+    let mut rate = began.rate(numbers.len() as u64, 0);
     let stats = batches.stats();
-    rate.bytes = stats.sample_bytes;
+    // Of what was delivered: the statistics have what was made ahead, too.
+    for number in numbers {
+        rate.bytes += u64::from(loader.dataset().row(number)?.payload().1);
+    }
     let first_ms = waits.first().copied().unwrap_or(0.0);
     let mut others = waits.get(1..).unwrap_or_default().to_vec();
     others.sort_by(f64::total_cmp);

@@ -1,6 +1,9 @@
 //! What a loader did and where its time went: so that "who is the bottleneck" is a number.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
 use serde::Serialize;
 use shardpack_imaging::{
@@ -40,13 +43,19 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    pub fn count(&self, outcome: &Outcome) {
+    /// Counts a sample, and, of one that was decoded, how, and whether its shard has no crop tables.
+    pub fn made(&self, bytes: u64, decoded: Option<&(Outcome, bool)>) {
+        self.samples.fetch_add(1, Relaxed);
+        self.sample_bytes.fetch_add(bytes, Relaxed);
+        let Some((outcome, is_without_table)) = decoded else { return };
+        // Behind the sample, and looked at before it: at no time are there more of them than samples.
+        self.without_tables.fetch_add(u64::from(*is_without_table), Release);
         let way = match outcome.way {
             Way::Whole => 0,
             Way::Stock => 1,
             Way::Table => 2,
         };
-        self.ways[way].fetch_add(1, Relaxed);
+        self.ways[way].fetch_add(1, Release);
         self.reduced.fetch_add(u64::from(outcome.reduced_by > 1), Relaxed);
         for oddity in outcome.oddities.iter() {
             self.oddities[oddity as usize].fetch_add(1, Relaxed);
@@ -60,6 +69,8 @@ impl Counters {
 
     pub fn stats(&self, elapsed_ms: f64, peak_bytes: u64) -> Stats {
         let number = |counter: &AtomicU64| counter.load(Relaxed);
+        let [whole, region, by_table] = self.ways.each_ref().map(|way| way.load(Acquire));
+        let without_tables = self.without_tables.load(Acquire);
         let ms = |counter: &AtomicU64| number(counter) as f64 / 1e6;
         let oddities = Oddity::ALL.into_iter().map(|oddity| (oddity.name(), number(&self.oddities[oddity as usize])));
         Stats {
@@ -79,12 +90,12 @@ impl Counters {
             skipped: number(&self.skipped),
             replaced: number(&self.replaced),
             repeated: number(&self.repeated),
-            decoded_whole: number(&self.ways[0]),
-            decoded_region: number(&self.ways[1]),
-            decoded_by_table: number(&self.ways[2]),
+            decoded_whole: whole,
+            decoded_region: region,
+            decoded_by_table: by_table,
             reduced: number(&self.reduced),
             wrong_tables: number(&self.wrong_tables),
-            without_tables: number(&self.without_tables),
+            without_tables,
             oddities: oddities.filter(|(_, images)| *images > 0).collect(),
         }
     }

@@ -129,6 +129,19 @@ impl Lookup {
         self.next_long(bits)
     }
 
+    /// The next difference of DC values, with at most `most` bits; `bits` holds 32. `None` where it is none.
+    #[inline]
+    pub(super) fn difference(&self, bits: &mut Bits, most: u32) -> Option<i32> {
+        let size = self.next(bits).map(u32::from).filter(|&size| size <= most)?;
+        if size == 0 {
+            return Some(0);
+        }
+        let value = bits.peek(size) as i32;
+        bits.take(size);
+        // F.1.2.1.1: what begins with a 0 is negative.
+        Some(if value >> (size - 1) == 0 { value + 1 - (1 << size) } else { value })
+    }
+
     #[cold]
     fn next_long(&self, bits: &mut Bits) -> Option<u8> {
         let next = bits.peek(16);

@@ -94,17 +94,10 @@ impl<'a> Joints<'a> {
 }
 
 impl Reader {
-    /// Reads a difference of DC values of at most 11 bits.
+    /// Reads a difference of DC values of at most 11 bits: no table of a lead has longer ones.
     fn dc(&self, bits: &mut Bits) -> Option<i32> {
         bits.fill();
-        let size = self.dc.next(bits).map(u32::from).filter(|&size| size <= 11)?;
-        if size == 0 {
-            return Some(0);
-        }
-        let value = bits.peek(size) as i32;
-        bits.take(size);
-        // F.1.2.1.1: what begins with a 0 is negative.
-        Some(if value >> (size - 1) == 0 { value + 1 - (1 << size) } else { value })
+        self.dc.difference(bits, 11)
     }
 
     /// Passes over the AC coefficients of a block.

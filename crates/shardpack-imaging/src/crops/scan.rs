@@ -99,21 +99,15 @@ impl<'a> State<'a> {
     fn mcu(&mut self, blocks: &[Block]) -> Result<(), NoTable> {
         for block in blocks {
             self.bits.fill();
-            let Some(size) = block.dc.next(&mut self.bits) else { return Err(self.damaged(Damage::Code)) };
-            if size > 0 {
-                let size = u32::from(size);
-                let value = self.bits.peek(size) as i32;
-                self.bits.take(size);
-                // F.1.2.1.1: what begins with a 0 is negative.
-                let change = if value >> (size - 1) == 0 { value + 1 - (1 << size) } else { value };
-                let predictor = &mut self.predictors[block.channel & 3];
-                *predictor += change;
-                if !(-1024..1024).contains(predictor) {
-                    return Err(match self.bits.is_over() {
-                        true => self.damaged(Damage::Truncated),
-                        false => NoTable::Predictor,
-                    });
-                }
+            // Tables have no longer ones.
+            let Some(change) = block.dc.difference(&mut self.bits, 15) else { return Err(self.damaged(Damage::Code)) };
+            let predictor = &mut self.predictors[block.channel & 3];
+            *predictor += change;
+            if !(-1024..1024).contains(predictor) {
+                return Err(match self.bits.is_over() {
+                    true => self.damaged(Damage::Truncated),
+                    false => NoTable::Predictor,
+                });
             }
             if let Err(wrong) = block.ac.block(&mut self.bits) {
                 return Err(self.damaged(match wrong {
