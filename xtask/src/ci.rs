@@ -9,13 +9,13 @@ use std::{
 use crate::{
     Result,
     arguments::Arguments,
-    command::{Steps, cargo, command, is_there, output, read, root, run, target},
+    command::{Steps, cargo, command, is_ci, is_there, output, read, root, run, target},
     docs, fuzz, licences, python, tools,
 };
 
 /// All that a change has to pass, in the order in which it is likely to fail.
 pub fn test(mut arguments: Arguments) -> Result<()> {
-    let is_ci = std::env::var("CI").is_ok_and(|value| value == "true");
+    let is_ci = is_ci();
     let full = arguments.flag("--full") || is_ci;
     let fuzz_seconds = arguments.number("--fuzz-seconds")?.unwrap_or(if is_ci { 10 } else { 5 });
     arguments.end()?;
