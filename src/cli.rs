@@ -5,7 +5,10 @@ use std::{ffi::OsString, path::PathBuf};
 use anstream::ColorChoice;
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::commands::{adopt, bench, convert, crops, inspect, pack, plan, verify};
+use crate::{
+    commands::{adopt, bench, convert, crops, inspect, pack, plan, verify},
+    hosted,
+};
 
 /// Pack a tree of images into large sequential shards, prove that nothing was lost, and look inside.
 #[derive(Debug, Parser)]
@@ -47,6 +50,10 @@ impl Color {
 
     /// Makes it hold for all that is printed.
     pub fn set(self) {
+        // Colours are the host's.
+        if hosted::host().is_some() {
+            return;
+        }
         match self {
             Self::Auto => ColorChoice::Auto,
             Self::Always => ColorChoice::Always,
@@ -83,7 +90,7 @@ pub enum Command {
     /// Print a manual page: of the whole, or of one command
     Man {
         /// The command
-        #[arg(value_parser = ["pack", "convert", "adopt", "plan", "verify", "inspect", "bench"], hide_possible_values = true)]
+        #[arg(value_parser = ["pack", "convert", "adopt", "plan", "verify", "crops", "inspect", "bench"], hide_possible_values = true)]
         #[arg(conflicts_with = "out")]
         command: Option<String>,
         /// Write all pages into this folder instead

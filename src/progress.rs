@@ -5,7 +5,7 @@
 use std::{
     io::IsTerminal,
     sync::{
-        Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -14,7 +14,11 @@ use std::{
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use shardpack_packer::monitor::{Monitor, Phase};
 
-use crate::{report, terminal::Stream};
+use crate::{
+    hosted::{self, Host, host},
+    report,
+    terminal::Stream,
+};
 
 /// Where stderr is no terminal, a line is printed this often.
 const PLAIN_EVERY: Duration = Duration::from_secs(10);
@@ -29,6 +33,10 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// Makes Ctrl-C and SIGTERM end the work in good order; a second one ends it at once.
 pub fn catch_interrupts() {
+    // Signals are the host's.
+    if host().is_some() {
+        return;
+    }
     // Without a handler the process just ends, which is safe as well.
     let _ = ctrlc::set_handler(|| {
         if INTERRUPTED.swap(true, Ordering::Relaxed) {
@@ -37,8 +45,9 @@ pub fn catch_interrupts() {
     });
 }
 
-/// Draws progress on stderr.
+/// Draws progress on stderr, or tells the host of it.
 pub struct Progress {
+    host: Option<Arc<Host>>,
     quiet: bool,
     terminal: bool,
     samples: AtomicU64,
@@ -73,9 +82,11 @@ impl Progress {
     /// Draws unless `quiet`.
     pub fn new(quiet: bool) -> Self {
         let now = Instant::now();
+        let host = host();
         Self {
+            terminal: host.is_none() && std::io::stderr().is_terminal(),
+            host,
             quiet,
-            terminal: std::io::stderr().is_terminal(),
             samples: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             midst: Mutex::new(None),
@@ -107,8 +118,21 @@ impl Progress {
         })
     }
 
+    /// Tells the host.
+    fn tell(&self, shown: &Shown) {
+        let Some(host) = &self.host else { return };
+        let (samples, bytes) = (self.samples.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed));
+        let Shown { verb, total_samples, total_bytes, .. } = *shown;
+        host.is_at(hosted::Progress { verb, samples, total_samples, bytes, total_bytes });
+    }
+
     fn draw(&self, shown: &mut Shown) {
         let now = Instant::now();
+        if self.host.is_some() {
+            self.tell(shown);
+            shown.next = now + BAR_EVERY;
+            return;
+        }
         let (samples, bytes) = (self.samples.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed));
         let state = State { samples, bytes, elapsed: now - shown.begun, shown };
         match &shown.bar {
@@ -261,6 +285,10 @@ impl Monitor for Progress {
                 bar,
             },
         );
+        if self.host.is_some() {
+            shown.next = now;
+            self.tell(&shown);
+        }
         *self.midst.lock().unwrap_or_else(PoisonError::into_inner) = (phase == Phase::Unpacking).then_some(Midst {
             shown: before,
             samples: done_samples,
@@ -291,7 +319,7 @@ impl Monitor for Progress {
         let bytes_before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
         // The clock is looked at now and then only.
         let is_time = before / 64 != (before + samples) / 64 || bytes_before >> 20 != (bytes_before + bytes) >> 20;
-        if self.quiet || !is_time {
+        if (self.quiet && self.host.is_none()) || !is_time {
             return;
         }
         if let Ok(mut shown) = self.shown.try_lock()
@@ -314,13 +342,18 @@ impl Monitor for Progress {
             return;
         }
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        match &shown.bar {
-            Some(bar) => bar.suspend(|| report::say(line)),
-            None => report::say(line),
+        match (&self.host, &shown.bar) {
+            // The thread that says it need not be the one that runs the command.
+            (Some(host), _) => host.say(line),
+            (None, Some(bar)) => bar.suspend(|| report::say(line)),
+            (None, None) => report::say(line),
         }
     }
 
     fn interrupted(&self) -> bool {
+        if let Some(host) = &self.host {
+            return host.is_interrupted();
+        }
         INTERRUPTED.load(Ordering::Relaxed)
     }
 }

@@ -11,7 +11,10 @@ use std::{
 use serde_json::json;
 use shardpack_packer::{Error, ErrorKind as Kind, Result, ledger::Unpacked};
 
-use crate::terminal::{self, Stream};
+use crate::{
+    hosted::host,
+    terminal::{self, Stream},
+};
 
 /// Images that are left out, and problems, that a terminal is told of.
 pub const NAMED: usize = 20;
@@ -30,17 +33,37 @@ pub fn error(error: &Error) {
 
 /// Prints a line to stderr.
 pub fn say(line: &str) {
+    if let Some(host) = host() {
+        return host.say(line);
+    }
     // When stderr is gone there is nobody to tell.
     let _ = writeln!(std::io::stderr().lock(), "{}", terminal::dress(line, Stream::Err));
 }
 
+/// Prints what clap says of a command line: that it is not right, or the help that was asked for.
+pub fn refused(error: &clap::Error) {
+    match host() {
+        Some(host) if error.use_stderr() => host.say(error.render().to_string().trim_end()),
+        Some(host) => host.print(error.render().to_string().as_bytes()),
+        // When stdout or stderr is gone there is nobody to tell.
+        None => error.print().unwrap_or_default(),
+    }
+}
+
 /// Prints results to stdout.
 pub fn print(text: &str) -> Result<()> {
+    if host().is_some() {
+        return print_bytes(text.as_bytes());
+    }
     print_bytes(terminal::dress(text, Stream::Out).as_bytes())
 }
 
 /// Prints bytes to stdout as they are. That nobody reads them is no error: it changes nothing of what a command comes to.
 pub fn print_bytes(bytes: &[u8]) -> Result<()> {
+    if let Some(host) = host() {
+        host.print(bytes);
+        return Ok(());
+    }
     if IS_CLOSED.load(Ordering::Relaxed) {
         return Ok(());
     }
@@ -63,12 +86,13 @@ pub fn print_json(value: &impl serde::Serialize) -> Result<()> {
 
 /// Notes that a document has been printed, or has begun to be.
 pub fn answered() {
-    IS_ANSWERED.store(true, Ordering::Relaxed);
+    host().as_ref().map_or(&IS_ANSWERED, |host| host.is_answered()).store(true, Ordering::Relaxed);
 }
 
 /// Prints the document of a run that `error` ended, unless there is one already.
 pub fn print_json_error(error: &Error) -> Result<()> {
-    match IS_ANSWERED.load(Ordering::Relaxed) {
+    let host = host();
+    match host.as_ref().map_or(&IS_ANSWERED, |host| host.is_answered()).load(Ordering::Relaxed) {
         true => Ok(()),
         false => print_json(&json!({ "error": error_json(error) })),
     }

@@ -2,9 +2,13 @@
 
 use std::sync::Arc;
 
-use shardpack_format::component::Form;
+use shardpack_format::{Result, component::Form};
 
-use crate::{ring::Ring, slots::Slots, state::State};
+use crate::{
+    ring::Ring,
+    slots::{Memory, Slots},
+    state::State,
+};
 
 /// The label of a sample that has none: what no class can be.
 pub const NO_LABEL: i64 = i64::MIN;
@@ -121,9 +125,35 @@ impl Batch {
         self.slots.as_ref().and_then(|slots| slots.all(self.len())).unwrap_or_default()
     }
 
+    /// As [`Batch::slots`], to be changed: a batch is the consumer's.
+    pub fn slots_mut(&mut self) -> &mut [u8] {
+        let len = self.len();
+        self.slots.as_mut().and_then(|slots| slots.all_mut(len)).unwrap_or_default()
+    }
+
+    /// Takes the memory of [`Batch::slots`] out of the ring for good and puts `memory` in its place, where the next batch is made:
+    /// what the caller has allocated for one batch, and somebody else is to release. `None` where there are no slots.
+    ///
+    /// # Errors
+    /// When it is shorter than [`Options::batch`](crate::Options::batch) slots; the batch is as it was.
+    pub fn exchange(&mut self, memory: Box<dyn Memory>) -> Result<Option<Box<dyn Memory>>> {
+        let Some(slots) = self.slots.as_mut() else { return Ok(None) };
+        slots.exchange(memory).map(Some)
+    }
+
     /// The payloads as they are stored, where those were asked for.
     pub fn encoded(&self) -> &Encoded {
         &self.encoded
+    }
+
+    /// As [`Batch::encoded`], without a copy: nothing of them is left in the batch.
+    pub fn take_encoded(&mut self) -> Encoded {
+        std::mem::take(&mut self.encoded)
+    }
+
+    /// As [`Batch::columns`], without a copy: nothing of them is left in the batch.
+    pub fn take_columns(&mut self) -> Vec<Column> {
+        std::mem::take(&mut self.columns)
     }
 
     /// The components that were asked for, in that order.

@@ -7,7 +7,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex, PoisonError, atomic::Ordering::Relaxed},
     thread::JoinHandle,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use shardpack_format::{Error, ErrorKind, Result};
@@ -78,6 +78,8 @@ pub struct Batches {
     threads: Vec<JoinHandle<()>>,
     process: u32,
     started: Instant,
+    /// Since when the consumer waits for the next.
+    asked: Option<Instant>,
     sequence: u64,
     receipt: Receipt,
     /// Whether the receipt is of an epoch that has ended.
@@ -109,6 +111,7 @@ impl Batches {
             threads: Vec::new(),
             process: std::process::id(),
             started: Instant::now(),
+            asked: None,
             sequence: 0,
             receipt,
             has_ended: false,
@@ -134,7 +137,7 @@ impl Batches {
     pub fn next(&mut self) -> Result<Option<Batch>> {
         forked::check(self.process)?;
         let counters = Arc::clone(&self.shared.making.counters);
-        let asked = Instant::now();
+        let asked = self.asked.take().unwrap_or_else(Instant::now);
         self.shared.ring.wait_begins();
         let finished = self.shared.outlet.take(self.sequence);
         self.shared.ring.wait_ends(matches!(finished, Finished::Batch(_)));
@@ -167,6 +170,20 @@ impl Batches {
                 Ok(Some(made.batch))
             }
         }
+    }
+
+    /// Waits for what [`Batches::next`] gives next, for at most `timeout`: whether it is there. For those who look after something
+    /// else meanwhile, as Python does after signals.
+    ///
+    /// # Errors
+    /// When this process is a fork of the one that made it.
+    pub fn wait(&mut self, timeout: Duration) -> Result<bool> {
+        forked::check(self.process)?;
+        self.asked.get_or_insert_with(Instant::now);
+        self.shared.ring.wait_begins();
+        let is_there = self.shared.outlet.is_there(self.sequence, timeout);
+        self.shared.ring.wait_ends(false);
+        Ok(is_there)
     }
 
     /// Begins the receipt of the epoch under way, where the last one has ended.

@@ -226,6 +226,16 @@ impl Loader {
         Ok(self.plan.share(self.plan.content(0)?.layout.samples(), 0)?.batches())
     }
 
+    /// Batches of this rank in the rest of the epoch that `state` is in: the same number for all ranks, 0 at its end.
+    ///
+    /// # Errors
+    /// When the state is of another run.
+    pub fn batches_left(&self, state: &State) -> Result<u64> {
+        self.check(state)?;
+        let samples = self.plan.content(state.epoch)?.layout.samples();
+        Ok(self.plan.share(samples, state.position)?.batches())
+    }
+
     /// How many ranks read each byte: 1 where the number of lanes is a multiple of that of ranks.
     ///
     /// # Errors
@@ -258,11 +268,16 @@ impl Loader {
         &self.plan
     }
 
-    fn feed(&self, from: &State, counters: &Arc<Counters>) -> Result<Feed> {
-        if !from.is_of(&self.plan)? {
-            return Err(Error::usage("the state is of a run in another order, or of other samples")
-                .help("Loader::resume makes a loader that goes on in the order of a state"));
+    fn check(&self, state: &State) -> Result<()> {
+        match state.is_of(&self.plan)? {
+            true => Ok(()),
+            false => Err(Error::usage("the state is of a run in another order, or of other samples")
+                .help("Loader::resume makes a loader that goes on in the order of a state")),
         }
+    }
+
+    fn feed(&self, from: &State, counters: &Arc<Counters>) -> Result<Feed> {
+        self.check(from)?;
         let memory_bytes = usize::try_from(self.options.memory_bytes).unwrap_or(usize::MAX);
         let epochs = (from.epoch, from.position, self.options.epochs);
         Feed::start(self.plan.clone(), epochs, memory_bytes, self.options.read_threads, Arc::clone(counters))

@@ -6,6 +6,7 @@
 use std::{
     collections::BTreeMap,
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use shardpack_format::{Error, ErrorKind, Result};
@@ -153,6 +154,13 @@ impl<T> Outlet<T> {
         self.changed.notify_all();
     }
 
+    /// Whether number `number` is finished, or is within `timeout`.
+    pub fn is_there(&self, number: u64, timeout: Duration) -> bool {
+        let finished = self.finished.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.changed.wait_timeout_while(finished, timeout, |finished| !finished.contains_key(&number));
+        waited.unwrap_or_else(PoisonError::into_inner).0.contains_key(&number)
+    }
+
     /// Waits for number `number`, and takes it. An end stays.
     pub fn take(&self, number: u64) -> Finished<T> {
         let mut finished = self.finished.lock().unwrap_or_else(PoisonError::into_inner);
@@ -179,7 +187,7 @@ mod tests {
         let (one, two) = (ring.take().unwrap().unwrap(), ring.take().unwrap().unwrap());
         std::thread::scope(|scope| {
             let third = scope.spawn(|| ring.take().unwrap().is_some());
-            std::thread::sleep(std::time::Duration::from_millis(20));
+            std::thread::sleep(Duration::from_millis(20));
             assert!(!third.is_finished());
             ring.give_back(one, false);
             assert!(third.join().unwrap());
@@ -208,6 +216,7 @@ mod tests {
         outlet.put(1, Finished::Batch("second"));
         outlet.put(0, Finished::Batch("first"));
         outlet.put(2, Finished::End);
+        assert!(outlet.is_there(0, Duration::ZERO) && !outlet.is_there(3, Duration::from_millis(1)));
         for (number, expected) in [(0, "first"), (1, "second")] {
             assert!(matches!(outlet.take(number), Finished::Batch(found) if found == expected));
         }

@@ -117,6 +117,25 @@ impl Slots {
         is_still.then(|| unsafe { std::slice::from_raw_parts(self.start, slots.min(self.slots) * self.slot_bytes) })
     }
 
+    /// As [`Slots::all`], for the only one that has this value.
+    pub fn all_mut(&mut self, slots: usize) -> Option<&mut [u8]> {
+        let is_still = *self.writers.get_mut() == SEALED;
+        // SAFETY: as in `all`; and this value is borrowed for writing, so that nobody else reads.
+        is_still.then(|| unsafe { std::slice::from_raw_parts_mut(self.start, slots.min(self.slots) * self.slot_bytes) })
+    }
+
+    /// Puts `memory` in the place of the one that there is, which comes back as it was written.
+    ///
+    /// # Errors
+    /// When it is too short; all is as it was.
+    pub fn exchange(&mut self, memory: Box<dyn Memory>) -> Result<Box<dyn Memory>> {
+        let mut other = Self::new(memory, self.slots, self.slot_bytes)?;
+        // Nobody writes: lending wants this value shared.
+        std::mem::swap(&mut self.memory, &mut other.memory);
+        self.start = self.memory.bytes().as_mut_ptr();
+        Ok(other.memory)
+    }
+
     /// Moves the slots `kept`, which ascend, to the front.
     pub fn keep(&mut self, kept: &[usize]) {
         let all = self.memory.bytes();
@@ -188,7 +207,12 @@ mod tests {
             let all = slots.all(200).unwrap();
             assert!(all.chunks(33).enumerate().all(|(number, slot)| slot == [number as u8 ^ round; 33]));
             slots.keep(&[0, 7, 199]);
-            assert_eq!(slots.all(3).unwrap(), [[round; 33], [7 ^ round; 33], [199 ^ round; 33]].concat());
+            let kept = [[round; 33], [7 ^ round; 33], [199 ^ round; 33]].concat();
+            assert_eq!(slots.all(3).unwrap(), kept);
+            assert_eq!(slots.all_mut(3).unwrap(), kept);
+            let mut before = slots.exchange(Box::new(vec![9_u8; 200 * 33].into_boxed_slice())).unwrap();
+            assert!(before.bytes()[..99] == kept && slots.all(200).unwrap() == [9_u8; 200 * 33]);
+            assert!(slots.exchange(Box::new(vec![0_u8; 199 * 33].into_boxed_slice())).is_err());
             slots.reset();
         }
     }

@@ -1,0 +1,121 @@
+"""Writes shardpack/commands.py: the commands of the program as functions, from what the program itself says of its options.
+
+python make_commands.py            write it
+python make_commands.py --check    fail if it is not as it would be written
+"""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from pathlib import Path
+
+# The package that is installed, and not its sources beside this file, which have no native part.
+sys.path = [path for path in sys.path if Path(path).resolve() != Path(__file__).resolve().parent]
+from shardpack import _native  # noqa: E402
+
+OUT = Path(__file__).with_name("shardpack") / "commands.py"
+
+#: Of each command: what its functions take by place, each with whether it may be left out, and what it returns.
+COMMANDS = {
+    "pack": ([("src", False), ("dst", True)], "datasets, what was left out, and how long it took"),
+    "convert": ([("src", False), ("dst", True)], "as of `pack`"),
+    "adopt": ([("folder", False)], "what was adopted"),
+    "plan": ([("src", False), ("dst", True)], "the plan: counts, sizes, space"),
+    "verify": ([("paths", False)], "`ok` is whether all is right; `problems` names every damaged sample"),
+    "crops": ([("folder", False)], "how many samples have tables"),
+    "inspect": ([("paths", False)], "what is in there"),
+}
+#: Options that the functions set themselves, or that are for terminals.
+OWN = {"json", "quiet", "color", "help", "version"}
+
+HEAD = '''"""The commands of the program `shardpack` as functions, with the same options in Python's spelling.
+
+Written by make_commands.py from what the program says of its options; docs/cli.md tells of them at length.
+
+All of them take `progress`: `True` for a bar of tqdm, which notebooks get anyway, or a function that is called with a
+`Progress`. They return a `Report`, whose fields are those of `--json`, and raise the exceptions of `shardpack.errors`. Ctrl-C ends
+them in good order, and the same call goes on where it was.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Union
+
+from .running import Progress, Report, run
+
+PathLike = Union[str, "os.PathLike[str]"]
+#: A value as the command line takes it: `"256MiB"`, `4`, a path.
+Value = Union[str, int, float, "os.PathLike[str]"]
+#: One, or several for an option that may be given more than once.
+Values = Union[Value, Sequence[Value], Mapping[str, Value]]
+'''
+
+
+def name_of(option: str) -> str:
+    """As an argument: `from` is a keyword of Python's."""
+    name = option.replace("-", "_")
+    return name + "_" if name in {"from", "class", "in", "is", "import", "with"} else name
+
+
+def wrapped(text: str, indent: str, further: str) -> str:
+    return textwrap.fill(
+        " ".join(text.split()), 118, initial_indent=indent, subsequent_indent=further, break_on_hyphens=False
+    )
+
+
+def function(command: str) -> str:
+    about, options = _native.options(command)
+    positional, returns = COMMANDS[command]
+    given = [option for option in options if not option[4] and option[0] not in OWN]
+    lines = [f"def {command}("]
+    for name, is_optional in positional:
+        many = "PathLike | Sequence[PathLike]" if name == "paths" else "PathLike"
+        lines.append(f"    {name}: {many}{' | None = None' if is_optional else ''},")
+    lines.append("    *,")
+    docs = []
+    for option, about_option, value, is_repeated, _, possible, default in given:
+        name = name_of(option)
+        kind = "bool = False" if value is None else ("Values" if is_repeated else "Value") + " | None = None"
+        lines.append(f"    {name}: {kind},")
+        text = about_option.rstrip(".")
+        if possible and value is not None:
+            text += f": {', '.join(possible)}"
+        if default is not None and value is not None and "[default" not in text:
+            text += f" [default: {default}]"
+        docs.append(wrapped(f"{name}: {text}.", " " * 8, " " * 12))
+    lines.append("    progress: bool | Callable[[Progress], None] | None = None,")
+    docs.append(wrapped("progress: See the module.", " " * 8, " " * 12))
+    lines.append(") -> Report:")
+    lines.append(wrapped(f'"""{about.rstrip(".")}: `shardpack {command}`.', "    ", "    "))
+    lines += ["", "    Args:"]
+    for name, _ in positional:
+        what = {"src": "Source.", "dst": "Folder of the shards.", "folder": "Folder of a dataset, or of its splits."}
+        lines.append(f"        {name}: {what.get(name, 'Folders, manifests or shards, one or several.')}")
+    lines += docs
+    lines += ["", "    Returns:", wrapped(returns[0].upper() + returns[1:] + ".", " " * 8, " " * 8), '    """']
+    places = ", ".join("*_several(paths)" if name == "paths" else name for name, _ in positional)
+    lines.append("    options = {")
+    lines += [f'        "{name_of(option[0])}": {name_of(option[0])},' for option in given]
+    lines += ["    }", f'    return run("{command}", [{places}], options, progress)']
+    return "\n".join(lines)
+
+
+TAIL = """
+def _several(paths: PathLike | Sequence[PathLike]) -> list[PathLike]:
+    return [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+"""
+
+
+def main() -> int:
+    text = "\n\n".join([HEAD, *(function(command) + "\n" for command in COMMANDS), TAIL.lstrip("\n")])
+    if "--check" in sys.argv[1:]:
+        return int(OUT.read_text() != text)
+    OUT.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

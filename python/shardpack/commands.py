@@ -1,0 +1,764 @@
+"""The commands of the program `shardpack` as functions, with the same options in Python's spelling.
+
+Written by make_commands.py from what the program says of its options; docs/cli.md tells of them at length.
+
+All of them take `progress`: `True` for a bar of tqdm, which notebooks get anyway, or a function that is called with a
+`Progress`. They return a `Report`, whose fields are those of `--json`, and raise the exceptions of `shardpack.errors`. Ctrl-C ends
+them in good order, and the same call goes on where it was.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Union
+
+from .running import Progress, Report, run
+
+PathLike = Union[str, "os.PathLike[str]"]
+#: A value as the command line takes it: `"256MiB"`, `4`, a path.
+Value = Union[str, int, float, "os.PathLike[str]"]
+#: One, or several for an option that may be given more than once.
+Values = Union[Value, Sequence[Value], Mapping[str, Value]]
+
+
+def pack(
+    src: PathLike,
+    dst: PathLike | None = None,
+    *,
+    plan: Value | None = None,
+    split: Values | None = None,
+    root: Value | None = None,
+    path_column: Value | None = None,
+    label_column: Value | None = None,
+    split_column: Value | None = None,
+    no_labels: bool = False,
+    with_: Values | None = None,
+    files: Values | None = None,
+    group: Value | None = None,
+    jobs: Value | None = None,
+    memory: Value | None = None,
+    read_order: Value | None = None,
+    on_bad: Value | None = None,
+    sidecars: Value | None = None,
+    force: bool = False,
+    crops: bool = False,
+    dry_run: bool = False,
+    format: Values | None = None,
+    label_offset: Value | None = None,
+    features: Value | None = None,
+    mds_encoding: Value | None = None,
+    set: Values | None = None,
+    order: Value | None = None,
+    seed: Value | None = None,
+    shard_size: Value | None = None,
+    shard_samples: Value | None = None,
+    shards: Value | None = None,
+    name: Value | None = None,
+    splits: Value | None = None,
+    split_fraction: Value | None = None,
+    ext: Value | None = None,
+    cls: Value | None = None,
+    meta: Value | None = None,
+    compress: Value | None = None,
+    include: Values | None = None,
+    exclude: Values | None = None,
+    check: Value | None = None,
+    formats: Values | None = None,
+    min_side: Value | None = None,
+    max_pixels: Value | None = None,
+    dedup: Value | None = None,
+    leaks: bool = False,
+    near_duplicates: bool = False,
+    sample_per_class: Value | None = None,
+    classes: Value | None = None,
+    class_map: Value | None = None,
+    fix: bool = False,
+    rotate: bool = False,
+    resize: Value | None = None,
+    encode: Value | None = None,
+    quality: Value | None = None,
+    drop_icc: bool = False,
+    keep_exif: bool = False,
+    progress: bool | Callable[[Progress], None] | None = None,
+) -> Report:
+    """Pack a tree or a list of images into shards with an index and a manifest: `shardpack pack`.
+
+    Args:
+        src: Source.
+        dst: Folder of the shards.
+        plan: Pack what this plan file says, instead of walking SRC.
+        split: A split and its source, in place of SRC: a tree of class folders, or a list; once for each split. They
+            share one list of classes.
+        root: Of a list: folder that paths are relative to and that all files are in [default: the list's own].
+        path_column: Of a list: column with the path [default: found by its name].
+        label_column: Of a list: column with the label [default: found by its name].
+        split_column: Of a list: column with the split [default: `split`, if its values are train, val, test, …].
+        no_labels: Samples have no labels.
+        with_: Files beside images: txt,mask=*_mask.png.
+        files: Samples that are no images: flac, or '*.flac'.
+        group: Of a tree: files of the same name but for the extension are one sample; --files says which of them is
+            its payload: stem.
+        jobs: Threads [default: all cores].
+        memory: Budget for images in flight [default: a quarter of the machine's, at most 4GiB].
+        read_order: Order in which the source is read; the shards are the same either way: auto, plan, physical
+            [default: auto].
+        on_bad: Bad images: error (seal nothing) or skip: error, skip [default: error].
+        sidecars: Files for this or that reader beside the shards: auto, none, or NAMES with commas (docs/formats/)
+            [default: auto].
+        force: Replace what is there.
+        crops: Make crop tables for loaders too, as `shardpack crops DST` does.
+        dry_run: Show the plan and stop.
+        format: webdataset (default), tfrecord, recordio, mds: webdataset, tfrecord, recordio, mds [default:
+            webdataset].
+        label_offset: With tfrecord: the label of the first class; 1 where 0 stands for the background, as in TF-Slim
+            [default: 0].
+        features: With tfrecord: only these features, with commas [default: all].
+        mds_encoding: With mds: encoding of the image column, jpeg, png or bytes [default: jpeg].
+        set: Any setting of the format: docs/formats/ lists them; may be given more than once.
+        order: Order of the samples: shuffled, source [default: shuffled].
+        seed: Seed of the shuffle [default: 0].
+        shard_size: Largest shard [default: 256MiB, for mds 64MiB].
+        shard_samples: Most samples in a shard; shards come out even.
+        shards: Number of shards.
+        name: What shards are called when the source has no splits: NAME-000000.tar [default: shard].
+        splits: Folders that are splits [default: auto].
+        split_fraction: Splits of a source that has none, NAME=FRACTION with commas; train is the rest. Each sample is
+            of one by --seed and its path alone, so that more samples move none.
+        ext: Extension of the images: that of the most common kind for all, `content` for each its own, or one to use
+            [default: common].
+        cls: Label component: label, none [default: label].
+        meta: Metadata component [default: what a list or a dataset says of samples, if it says anything]: none, json.
+        compress: Compress shards: zstd or zstd:LEVEL (photographs do not get smaller).
+        include: Only images whose path matches; may be given more than once.
+        exclude: No images whose path matches.
+        check: How far an image is looked into before it is packed: header, entropy, full [default: header].
+        formats: Only images of these kinds, told by their bytes, with commas: jpeg, png, webp, ….
+        min_side: Only images at least so high and wide.
+        max_pixels: Only images of at most N pixels.
+        dedup: Images with the same bytes only once: exact.
+        leaks: Name images that are in two splits or two classes, in the ledger.
+        near_duplicates: Name images that look like another one, in the ledger; they stay (decodes every image).
+        sample_per_class: Only N images of each class and split; which, follows from --seed.
+        classes: The classes in the order of their labels, a name a line or JSON; images of others are left out.
+        class_map: Other names for classes, `old new` a line or JSON; two that get one name become one.
+        fix: Encode anew what loaders stumble over.
+        rotate: Turn pixels as EXIF says.
+        resize: Shorter side in pixels, or both.
+        encode: Kind of file for images that are not of it: jpeg, webp, png.
+        quality: Quality of JPEGs that are written [default: 90].
+        drop_icc: Leave colour profiles out of images that are changed.
+        keep_exif: Keep EXIF of images that are changed.
+        progress: See the module.
+
+    Returns:
+        Datasets, what was left out, and how long it took.
+    """
+    options = {
+        "plan": plan,
+        "split": split,
+        "root": root,
+        "path_column": path_column,
+        "label_column": label_column,
+        "split_column": split_column,
+        "no_labels": no_labels,
+        "with_": with_,
+        "files": files,
+        "group": group,
+        "jobs": jobs,
+        "memory": memory,
+        "read_order": read_order,
+        "on_bad": on_bad,
+        "sidecars": sidecars,
+        "force": force,
+        "crops": crops,
+        "dry_run": dry_run,
+        "format": format,
+        "label_offset": label_offset,
+        "features": features,
+        "mds_encoding": mds_encoding,
+        "set": set,
+        "order": order,
+        "seed": seed,
+        "shard_size": shard_size,
+        "shard_samples": shard_samples,
+        "shards": shards,
+        "name": name,
+        "splits": splits,
+        "split_fraction": split_fraction,
+        "ext": ext,
+        "cls": cls,
+        "meta": meta,
+        "compress": compress,
+        "include": include,
+        "exclude": exclude,
+        "check": check,
+        "formats": formats,
+        "min_side": min_side,
+        "max_pixels": max_pixels,
+        "dedup": dedup,
+        "leaks": leaks,
+        "near_duplicates": near_duplicates,
+        "sample_per_class": sample_per_class,
+        "classes": classes,
+        "class_map": class_map,
+        "fix": fix,
+        "rotate": rotate,
+        "resize": resize,
+        "encode": encode,
+        "quality": quality,
+        "drop_icc": drop_icc,
+        "keep_exif": keep_exif,
+    }
+    return run("pack", [src, dst], options, progress)
+
+
+def convert(
+    src: PathLike,
+    dst: PathLike | None = None,
+    *,
+    split: Values | None = None,
+    from_: Value | None = None,
+    image_feature: Value | None = None,
+    label_feature: Value | None = None,
+    label_index: Value | None = None,
+    label_from: Value | None = None,
+    key_pattern: Value | None = None,
+    skip_header: Value | None = None,
+    components: Value | None = None,
+    fields: Values | None = None,
+    no_labels: bool = False,
+    jobs: Value | None = None,
+    memory: Value | None = None,
+    read_order: Value | None = None,
+    on_bad: Value | None = None,
+    sidecars: Value | None = None,
+    force: bool = False,
+    crops: bool = False,
+    dry_run: bool = False,
+    format: Values | None = None,
+    label_offset: Value | None = None,
+    features: Value | None = None,
+    mds_encoding: Value | None = None,
+    set: Values | None = None,
+    order: Value | None = None,
+    seed: Value | None = None,
+    shard_size: Value | None = None,
+    shard_samples: Value | None = None,
+    shards: Value | None = None,
+    name: Value | None = None,
+    splits: Value | None = None,
+    split_fraction: Value | None = None,
+    ext: Value | None = None,
+    cls: Value | None = None,
+    meta: Value | None = None,
+    compress: Value | None = None,
+    include: Values | None = None,
+    exclude: Values | None = None,
+    check: Value | None = None,
+    formats: Values | None = None,
+    min_side: Value | None = None,
+    max_pixels: Value | None = None,
+    dedup: Value | None = None,
+    leaks: bool = False,
+    near_duplicates: bool = False,
+    sample_per_class: Value | None = None,
+    classes: Value | None = None,
+    class_map: Value | None = None,
+    fix: bool = False,
+    rotate: bool = False,
+    resize: Value | None = None,
+    encode: Value | None = None,
+    quality: Value | None = None,
+    drop_icc: bool = False,
+    keep_exif: bool = False,
+    progress: bool | Callable[[Progress], None] | None = None,
+) -> Report:
+    """Pack shards of any format and writer into shards of another: `shardpack convert`.
+
+    Args:
+        src: Source.
+        dst: Folder of the shards.
+        split: A split and its shards, in place of SRC; once for each split. They share one list of classes.
+        from_: Format, where shards do not tell: webdataset, tfrecord, recordio, mds, parquet, lmdb, hdf5, lmdb:image,
+            lmdb:pickle, lmdb:msgpack, lmdb:pyarrow, lmdb:datum, lmdb:lsun, lmdb:ocr, lmdb:basicsr, lmdb:folder2lmdb,
+            lmdb:tensorpack.
+        image_feature: Field with the image.
+        label_feature: Field with the label.
+        label_index: Which label to take of records that have several, from 0 [default: 0].
+        label_from: Of an LMDB: where the label is: the key (its first folder, or by --key-pattern), the value, a
+            whole number that the value begins with (u8, u16le, u16be, u32le, …, i64be), or a file of keys and labels
+            (text, CSV, TSV, JSON). Of a tar: key (the last folder, or by --key-pattern) [default: found by looking].
+        key_pattern: Of an LMDB or a tar: what keys are made of, as {class}/{name}.jpg or {split}-{label}-{id}; *
+            stands for anything.
+        skip_header: Of an LMDB: bytes of each value that come before the image.
+        components: Captions and the like: all (default), none, NAMES [default: all].
+        fields: Fields of records that are components, with commas, and other names for some: energy,forces:f.
+        no_labels: Samples have no labels, whatever records say.
+        jobs: Threads [default: all cores].
+        memory: Budget for images in flight [default: a quarter of the machine's, at most 4GiB].
+        read_order: Order in which the source is read; the shards are the same either way: auto, plan, physical
+            [default: auto].
+        on_bad: Bad images: error (seal nothing) or skip: error, skip [default: error].
+        sidecars: Files for this or that reader beside the shards: auto, none, or NAMES with commas (docs/formats/)
+            [default: auto].
+        force: Replace what is there.
+        crops: Make crop tables for loaders too, as `shardpack crops DST` does.
+        dry_run: Show the plan and stop.
+        format: webdataset (default), tfrecord, recordio, mds: webdataset, tfrecord, recordio, mds [default:
+            webdataset].
+        label_offset: With tfrecord: the label of the first class; 1 where 0 stands for the background, as in TF-Slim
+            [default: 0].
+        features: With tfrecord: only these features, with commas [default: all].
+        mds_encoding: With mds: encoding of the image column, jpeg, png or bytes [default: jpeg].
+        set: Any setting of the format: docs/formats/ lists them; may be given more than once.
+        order: shuffled (default), source: shuffled, source [default: shuffled].
+        seed: Seed of the shuffle [default: 0].
+        shard_size: Largest shard [default: 256MiB, for mds 64MiB].
+        shard_samples: Most samples in a shard; shards come out even.
+        shards: Number of shards.
+        name: What shards are called when the source has no splits: NAME-000000.tar [default: shard].
+        splits: Folders that are splits: auto (train, val, test, … if there is nothing else), none, or NAMES with
+            commas [default: auto].
+        split_fraction: Splits of a source that has none, NAME=FRACTION with commas; train is the rest. Each sample is
+            of one by --seed and its path alone, so that more samples move none.
+        ext: Extension of the images: that of the most common kind for all, `content` for each its own, or one to use
+            [default: common].
+        cls: Label component: label, none [default: label].
+        meta: Metadata component [default: what a list or a dataset says of samples, if it says anything]: none, json.
+        compress: Compress shards: zstd or zstd:LEVEL (photographs do not get smaller).
+        include: Only images whose path matches; may be given more than once.
+        exclude: No images whose path matches.
+        check: How far an image is looked into before it is packed: header, entropy, full [default: header].
+        formats: Only images of these kinds, told by their bytes, with commas: jpeg, png, webp, ….
+        min_side: Only images whose shorter side has at least N pixels.
+        max_pixels: Only images of at most N pixels.
+        dedup: Leave out images whose bytes are those of another one of their split: exact.
+        leaks: Name images that are in two splits or two classes, in the ledger.
+        near_duplicates: Name images that look like another one, in the ledger; they stay (decodes every image).
+        sample_per_class: Only N images of each class and split; which, follows from --seed.
+        classes: The classes in the order of their labels, a name a line or JSON; images of others are left out.
+        class_map: Other names for classes, `old new` a line or JSON; two that get one name become one.
+        fix: Encode anew what loaders stumble over: CMYK, 16 bits a channel, GIF, BMP, TIFF, PNM, and what is not what
+            its name says.
+        rotate: Turn pixels as EXIF says.
+        resize: Shorter side in pixels, or WIDTHxHEIGHT; what is not larger stays as it is.
+        encode: Kind of file for images that are not of it: jpeg, webp, png.
+        quality: Quality of JPEGs that are written [default: 90].
+        drop_icc: Leave colour profiles out of images that are changed.
+        keep_exif: Keep EXIF of images that are changed.
+        progress: See the module.
+
+    Returns:
+        As of `pack`.
+    """
+    options = {
+        "split": split,
+        "from_": from_,
+        "image_feature": image_feature,
+        "label_feature": label_feature,
+        "label_index": label_index,
+        "label_from": label_from,
+        "key_pattern": key_pattern,
+        "skip_header": skip_header,
+        "components": components,
+        "fields": fields,
+        "no_labels": no_labels,
+        "jobs": jobs,
+        "memory": memory,
+        "read_order": read_order,
+        "on_bad": on_bad,
+        "sidecars": sidecars,
+        "force": force,
+        "crops": crops,
+        "dry_run": dry_run,
+        "format": format,
+        "label_offset": label_offset,
+        "features": features,
+        "mds_encoding": mds_encoding,
+        "set": set,
+        "order": order,
+        "seed": seed,
+        "shard_size": shard_size,
+        "shard_samples": shard_samples,
+        "shards": shards,
+        "name": name,
+        "splits": splits,
+        "split_fraction": split_fraction,
+        "ext": ext,
+        "cls": cls,
+        "meta": meta,
+        "compress": compress,
+        "include": include,
+        "exclude": exclude,
+        "check": check,
+        "formats": formats,
+        "min_side": min_side,
+        "max_pixels": max_pixels,
+        "dedup": dedup,
+        "leaks": leaks,
+        "near_duplicates": near_duplicates,
+        "sample_per_class": sample_per_class,
+        "classes": classes,
+        "class_map": class_map,
+        "fix": fix,
+        "rotate": rotate,
+        "resize": resize,
+        "encode": encode,
+        "quality": quality,
+        "drop_icc": drop_icc,
+        "keep_exif": keep_exif,
+    }
+    return run("convert", [src, dst], options, progress)
+
+
+def adopt(
+    folder: PathLike,
+    *,
+    from_: Value | None = None,
+    image_feature: Value | None = None,
+    label_feature: Value | None = None,
+    label_index: Value | None = None,
+    label_from: Value | None = None,
+    key_pattern: Value | None = None,
+    skip_header: Value | None = None,
+    name: Value | None = None,
+    on_bad: Value | None = None,
+    force: bool = False,
+    progress: bool | Callable[[Progress], None] | None = None,
+) -> Report:
+    """Write manifest and index beside shards of any writer, which stay as they are: `shardpack adopt`.
+
+    Args:
+        folder: Folder of a dataset, or of its splits.
+        from_: Format, where shards do not tell: webdataset, tfrecord, recordio, mds, parquet, lmdb, hdf5, lmdb:image,
+            lmdb:pickle, lmdb:msgpack, lmdb:pyarrow, lmdb:datum, lmdb:lsun, lmdb:ocr, lmdb:basicsr, lmdb:folder2lmdb,
+            lmdb:tensorpack.
+        image_feature: Field with the image.
+        label_feature: Field with the label.
+        label_index: Which label to take of records that have several, from 0 [default: 0].
+        label_from: Of an LMDB: where the label is: the key (its first folder, or by --key-pattern), the value, a
+            whole number that the value begins with (u8, u16le, u16be, u32le, …, i64be), or a file of keys and labels
+            (text, CSV, TSV, JSON). Of a tar: key (the last folder, or by --key-pattern) [default: found by looking].
+        key_pattern: Of an LMDB or a tar: what keys are made of, as {class}/{name}.jpg or {split}-{label}-{id}; *
+            stands for anything.
+        skip_header: Of an LMDB: bytes of each value that come before the image.
+        name: Name of the dataset [default: shard].
+        on_bad: Bad images: error (seal nothing) or skip: error, skip [default: error].
+        force: Replace what is there.
+        progress: See the module.
+
+    Returns:
+        What was adopted.
+    """
+    options = {
+        "from_": from_,
+        "image_feature": image_feature,
+        "label_feature": label_feature,
+        "label_index": label_index,
+        "label_from": label_from,
+        "key_pattern": key_pattern,
+        "skip_header": skip_header,
+        "name": name,
+        "on_bad": on_bad,
+        "force": force,
+    }
+    return run("adopt", [folder], options, progress)
+
+
+def plan(
+    src: PathLike,
+    dst: PathLike | None = None,
+    *,
+    output: Value | None = None,
+    split: Values | None = None,
+    root: Value | None = None,
+    path_column: Value | None = None,
+    label_column: Value | None = None,
+    split_column: Value | None = None,
+    no_labels: bool = False,
+    with_: Values | None = None,
+    files: Values | None = None,
+    group: Value | None = None,
+    jobs: Value | None = None,
+    format: Values | None = None,
+    label_offset: Value | None = None,
+    features: Value | None = None,
+    mds_encoding: Value | None = None,
+    set: Values | None = None,
+    order: Value | None = None,
+    seed: Value | None = None,
+    shard_size: Value | None = None,
+    shard_samples: Value | None = None,
+    shards: Value | None = None,
+    name: Value | None = None,
+    splits: Value | None = None,
+    split_fraction: Value | None = None,
+    ext: Value | None = None,
+    cls: Value | None = None,
+    meta: Value | None = None,
+    compress: Value | None = None,
+    include: Values | None = None,
+    exclude: Values | None = None,
+    check: Value | None = None,
+    formats: Values | None = None,
+    min_side: Value | None = None,
+    max_pixels: Value | None = None,
+    dedup: Value | None = None,
+    leaks: bool = False,
+    near_duplicates: bool = False,
+    sample_per_class: Value | None = None,
+    classes: Value | None = None,
+    class_map: Value | None = None,
+    fix: bool = False,
+    rotate: bool = False,
+    resize: Value | None = None,
+    encode: Value | None = None,
+    quality: Value | None = None,
+    drop_icc: bool = False,
+    keep_exif: bool = False,
+    progress: bool | Callable[[Progress], None] | None = None,
+) -> Report:
+    """Show what pack would do, and write the plan file that pack --plan takes: `shardpack plan`.
+
+    Args:
+        src: Source.
+        dst: Folder of the shards.
+        output: Write the plan file that pack --plan takes.
+        split: A split and its source, instead of SRC.
+        root: Of a list: folder that paths are relative to and that all files are in [default: the list's own].
+        path_column: Of a list: column with the path [default: found by its name].
+        label_column: Of a list: column with the label [default: found by its name].
+        split_column: Of a list: column with the split [default: `split`, if its values are train, val, test, …].
+        no_labels: Samples have no labels.
+        with_: Files beside images: txt,mask=*_mask.png.
+        files: Samples that are no images: flac, or '*.flac'.
+        group: Of a tree: files of the same name but for the extension are one sample; --files says which of them is
+            its payload: stem.
+        jobs: Threads [default: all cores].
+        format: webdataset (default), tfrecord, recordio, mds: webdataset, tfrecord, recordio, mds [default:
+            webdataset].
+        label_offset: With tfrecord: the label of the first class; 1 where 0 stands for the background, as in TF-Slim
+            [default: 0].
+        features: With tfrecord: only these features, with commas [default: all].
+        mds_encoding: With mds: encoding of the image column, jpeg, png or bytes [default: jpeg].
+        set: Any setting of the format: docs/formats/ lists them; may be given more than once.
+        order: Order of the samples: shuffled, source [default: shuffled].
+        seed: Seed of the shuffle [default: 0].
+        shard_size: Largest shard [default: 256MiB, for mds 64MiB].
+        shard_samples: Most samples in a shard; shards come out even.
+        shards: Number of shards.
+        name: What shards are called when the source has no splits: NAME-000000.tar [default: shard].
+        splits: Folders that are splits [default: auto].
+        split_fraction: Splits of a source that has none, NAME=FRACTION with commas; train is the rest. Each sample is
+            of one by --seed and its path alone, so that more samples move none.
+        ext: Extension of the images: that of the most common kind for all, `content` for each its own, or one to use
+            [default: common].
+        cls: Label component: label, none [default: label].
+        meta: Metadata component [default: what a list or a dataset says of samples, if it says anything]: none, json.
+        compress: Compress shards: zstd or zstd:LEVEL (photographs do not get smaller).
+        include: Only images whose path matches; may be given more than once.
+        exclude: No images whose path matches.
+        check: How far an image is looked into before it is packed: header, entropy, full [default: header].
+        formats: Only images of these kinds, told by their bytes, with commas: jpeg, png, webp, ….
+        min_side: Only images at least so high and wide.
+        max_pixels: Only images of at most N pixels.
+        dedup: Images with the same bytes only once: exact.
+        leaks: Name images that are in two splits or two classes, in the ledger.
+        near_duplicates: Name images that look like another one, in the ledger; they stay (decodes every image).
+        sample_per_class: Only N images of each class and split; which, follows from --seed.
+        classes: The classes in the order of their labels, a name a line or JSON; images of others are left out.
+        class_map: Other names for classes, `old new` a line or JSON; two that get one name become one.
+        fix: Encode anew what loaders stumble over.
+        rotate: Turn pixels as EXIF says.
+        resize: Shorter side in pixels, or both.
+        encode: Kind of all images: jpeg, webp, png: jpeg, webp, png.
+        quality: Quality of JPEGs that are written [default: 90].
+        drop_icc: Leave colour profiles out of images that are changed.
+        keep_exif: Keep EXIF of images that are changed.
+        progress: See the module.
+
+    Returns:
+        The plan: counts, sizes, space.
+    """
+    options = {
+        "output": output,
+        "split": split,
+        "root": root,
+        "path_column": path_column,
+        "label_column": label_column,
+        "split_column": split_column,
+        "no_labels": no_labels,
+        "with_": with_,
+        "files": files,
+        "group": group,
+        "jobs": jobs,
+        "format": format,
+        "label_offset": label_offset,
+        "features": features,
+        "mds_encoding": mds_encoding,
+        "set": set,
+        "order": order,
+        "seed": seed,
+        "shard_size": shard_size,
+        "shard_samples": shard_samples,
+        "shards": shards,
+        "name": name,
+        "splits": splits,
+        "split_fraction": split_fraction,
+        "ext": ext,
+        "cls": cls,
+        "meta": meta,
+        "compress": compress,
+        "include": include,
+        "exclude": exclude,
+        "check": check,
+        "formats": formats,
+        "min_side": min_side,
+        "max_pixels": max_pixels,
+        "dedup": dedup,
+        "leaks": leaks,
+        "near_duplicates": near_duplicates,
+        "sample_per_class": sample_per_class,
+        "classes": classes,
+        "class_map": class_map,
+        "fix": fix,
+        "rotate": rotate,
+        "resize": resize,
+        "encode": encode,
+        "quality": quality,
+        "drop_icc": drop_icc,
+        "keep_exif": keep_exif,
+    }
+    return run("plan", [src, dst], options, progress)
+
+
+def verify(
+    paths: PathLike | Sequence[PathLike],
+    *,
+    quick: bool = False,
+    decode: bool = False,
+    against: Values | None = None,
+    repair: Values | None = None,
+    root: Value | None = None,
+    path_column: Value | None = None,
+    label_column: Value | None = None,
+    split_column: Value | None = None,
+    label_from: Value | None = None,
+    jobs: Value | None = None,
+    progress: bool | Callable[[Progress], None] | None = None,
+) -> Report:
+    """Check that shards are what their manifest says; names every damaged sample: `shardpack verify`.
+
+    Args:
+        paths: Folders, manifests or shards, one or several.
+        quick: Sizes and structure only; no shard is read.
+        decode: Decode every image in full.
+        against: Compare with the source, both ways.
+        repair: Mend damage from the source, verify again.
+        root: Of a list: folder that paths are relative to and that all files are in [default: the list's own].
+        path_column: Of a list: column with the path [default: found by its name].
+        label_column: Of a list: column with the label [default: found by its name].
+        split_column: Of a list: column with the split [default: `split`, if its values are train, val, test, …].
+        label_from: Of an LMDB or tar: where the label is.
+        jobs: Threads [default: all cores].
+        progress: See the module.
+
+    Returns:
+        `ok` is whether all is right; `problems` names every damaged sample.
+    """
+    options = {
+        "quick": quick,
+        "decode": decode,
+        "against": against,
+        "repair": repair,
+        "root": root,
+        "path_column": path_column,
+        "label_column": label_column,
+        "split_column": split_column,
+        "label_from": label_from,
+        "jobs": jobs,
+    }
+    return run("verify", [*_several(paths)], options, progress)
+
+
+def crops(
+    folder: PathLike,
+    *,
+    every: Value | None = None,
+    force: bool = False,
+    jobs: Value | None = None,
+    progress: bool | Callable[[Progress], None] | None = None,
+) -> Report:
+    """Make tables beside the indexes, with which crops of JPEGs are decoded without the rest of them: `shardpack
+    crops`.
+
+    Args:
+        folder: Folder of a dataset, or of its splits.
+        every: MCUs (8 or 16 pixels across) from one entry of a table to the next [default: 8].
+        force: Replace what is there.
+        jobs: Threads [default: all cores].
+        progress: See the module.
+
+    Returns:
+        How many samples have tables.
+    """
+    options = {
+        "every": every,
+        "force": force,
+        "jobs": jobs,
+    }
+    return run("crops", [folder], options, progress)
+
+
+def inspect(
+    paths: PathLike | Sequence[PathLike],
+    *,
+    samples: bool = False,
+    class_: Value | None = None,
+    kind: Value | None = None,
+    strays: bool = False,
+    limit: Value | None = None,
+    extract: Value | None = None,
+    output: Value | None = None,
+    table: Value | None = None,
+    force: bool = False,
+    jobs: Value | None = None,
+    progress: bool | Callable[[Progress], None] | None = None,
+) -> Report:
+    """Show what is in a folder of shards, a manifest, or shards of any writer: `shardpack inspect`.
+
+    Args:
+        paths: Folders, manifests or shards, one or several.
+        samples: List samples in stored order instead.
+        class_: With --samples: only of this class.
+        kind: With --samples: only images of this kind, by their first bytes: jpeg, png, ….
+        strays: With --samples: not what the extension says.
+        limit: With --samples: list at most N, or all with 0 [default: 20].
+        extract: Write one image, by key or path, to -o FILE.
+        output: With --extract: file to write, or - for stdout.
+        table: Write the index as FILE.parquet or FILE.csv.
+        force: Replace what is there.
+        jobs: Threads [default: all cores].
+        progress: See the module.
+
+    Returns:
+        What is in there.
+    """
+    options = {
+        "samples": samples,
+        "class_": class_,
+        "kind": kind,
+        "strays": strays,
+        "limit": limit,
+        "extract": extract,
+        "output": output,
+        "table": table,
+        "force": force,
+        "jobs": jobs,
+    }
+    return run("inspect", [*_several(paths)], options, progress)
+
+
+def _several(paths: PathLike | Sequence[PathLike]) -> list[PathLike]:
+    return [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)

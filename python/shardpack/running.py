@@ -1,0 +1,148 @@
+"""How the commands run inside Python: progress, Ctrl-C, results and errors."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from . import _native, errors
+
+#: How often progress is told, and Ctrl-C looked after, in seconds.
+_PATIENCE_S = 0.05
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a command is.
+
+    Attributes:
+        verb: What it does: `walking`, `packing`, `reading`, …
+        samples: Samples that are done.
+        total_samples: Samples in all; 0 where that is not known.
+        bytes: Bytes that are done.
+        total_bytes: Bytes in all; 0 where that is not known.
+    """
+
+    verb: str
+    samples: int
+    total_samples: int
+    bytes: int
+    total_bytes: int
+
+
+@dataclass(frozen=True)
+class Report:
+    """What came of a command.
+
+    Attributes:
+        ok: Whether all is right: the exit code of the program would be 0.
+        document: What `shardpack COMMAND --json` prints (docs/json.schema.json); its fields are attributes of the report too.
+        notes: The lines that the program prints to stderr beside progress.
+    """
+
+    ok: bool
+    document: dict[str, Any]
+    notes: list[str]
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["document"][name]
+        except KeyError:
+            raise AttributeError(
+                f"no field {name!r}: there are {', '.join(self.__dict__.get('document', {}))}"
+            ) from None
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self.document]
+
+
+def run(
+    command: str, positional: Sequence[Any], options: dict[str, Any], progress: bool | Callable[[Progress], None] | None
+) -> Report:
+    """Runs a command with the options of the command line in Python's spelling."""
+    arguments = [command, "--json"]
+    for name, value in options.items():
+        if value is None or value is False:
+            continue
+        flag = "--" + name.rstrip("_").replace("_", "-")
+        if value is True:
+            arguments.append(flag)
+        elif isinstance(value, (list, tuple)):
+            arguments += [f"{flag}={_text(one)}" for one in value]
+        elif isinstance(value, dict):
+            arguments += [f"{flag}={name}={_text(one)}" for name, one in value.items()]
+        else:
+            arguments.append(f"{flag}={_text(value)}")
+    arguments += ["--", *(_text(one) for one in positional if one is not None)]
+    running = _native.Command(arguments)
+    tell = _teller(progress)
+    try:
+        while not running.is_finished():
+            time.sleep(_PATIENCE_S)
+            if tell is not None:
+                tell(Progress(*running.progress()))
+    except BaseException:
+        # Ctrl-C, or an exception of the caller's: what is under way ends in good order, and the same call goes on.
+        running.interrupt()
+        running.finish()
+        raise
+    finally:
+        if tell is not None and hasattr(tell, "close"):
+            tell.close()
+    code, printed, notes = running.finish()
+    document = json.loads(printed) if printed.strip() else {}
+    error = document.get("error")
+    if error is not None:
+        kinds = {"data": errors.DataError, "usage": errors.UsageError, "interrupted": errors.Interrupted}
+        kind = kinds.get(error["kind"], errors.MachineError)
+        raised = kind(error["message"], error["file"], error["sample"], error["byte"], error["help"])
+        raised.document = document  # type: ignore[attr-defined]
+        raise raised
+    return Report(code == 0, document, [line for line in notes if not line.startswith(("error: ", "  help: "))])
+
+
+def _text(value: Any) -> str:
+    return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+
+
+def _teller(progress: bool | Callable[[Progress], None] | None) -> Callable[[Progress], None] | None:
+    if callable(progress):
+        return progress
+    if progress is None:
+        progress = "ipykernel" in sys.modules
+    if not progress:
+        return None
+    try:
+        return _Bar()
+    except ImportError:
+        raise errors.UsageError("progress=True needs tqdm", help="pip install tqdm, or give a function") from None
+
+
+class _Bar:
+    """tqdm's, one for each thing that is done."""
+
+    def __init__(self) -> None:
+        from tqdm.auto import tqdm
+
+        self._new, self._bar, self._verb = tqdm, None, ""
+
+    def __call__(self, now: Progress) -> None:
+        if now.verb != self._verb:
+            self.close()
+            self._verb = now.verb
+            self._bar = self._new(
+                total=now.total_bytes or None, desc=now.verb, unit="B", unit_scale=True, unit_divisor=1024
+            )
+        if self._bar is not None:
+            self._bar.update(now.bytes - self._bar.n)
+
+    def close(self) -> None:
+        """Leaves the last bar as it is."""
+        if self._bar is not None:
+            self._bar.close()
+        self._bar = None

@@ -1,0 +1,201 @@
+"""What is made of images, natively: decoded, cut, resized, flipped, as numbers. Names and numbers are torchvision's.
+
+    shardpack.Loader("packed/train", 64, transform=[RandomResizedCrop(224), RandomHorizontalFlip()])
+
+The steps come in torchvision's usual order: `Resize`, then `CenterCrop` or `RandomResizedCrop`, then
+`RandomHorizontalFlip`, then `Normalize`. For anything else there is `sample_transform` of the loader, a function of yours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+from .errors import UsageError
+
+__all__ = [
+    "CenterCrop",
+    "IMAGENET_MEAN",
+    "IMAGENET_STD",
+    "Normalize",
+    "Pipeline",
+    "RandomHorizontalFlip",
+    "RandomResizedCrop",
+    "Resize",
+    "imagenet_eval",
+    "imagenet_train",
+]
+
+#: Means of red, green and blue that models trained on ImageNet are given, of levels divided by 255.
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+#: Their standard deviations.
+IMAGENET_STD = (0.229, 0.224, 0.225)
+
+#: A side in pixels, or height and width.
+Size = Union[int, Sequence[int]]
+
+
+def _both(size: Size) -> list[int]:
+    if isinstance(size, int):
+        return [size, size]
+    height, width = size
+    return [int(height), int(width)]
+
+
+@dataclass(frozen=True)
+class RandomResizedCrop:
+    """A random part of random area and aspect, resized to `size`.
+
+    Args:
+        size: A side in pixels, or height and width; 1 to 65,535.
+        scale: Least and greatest part of the image's area.
+        ratio: Least and greatest width divided by height.
+        interpolation: `bilinear` or `bicubic`, both antialiased.
+    """
+
+    size: Size
+    scale: tuple[float, float] = (0.08, 1.0)
+    ratio: tuple[float, float] = (3 / 4, 4 / 3)
+    interpolation: str = "bilinear"
+
+
+@dataclass(frozen=True)
+class Resize:
+    """The shorter side becomes `size` pixels and the longer one keeps the aspect; or exactly `(height, width)`.
+
+    Args:
+        size: Pixels of the shorter side, or height and width; 1 to 65,535.
+        interpolation: `bilinear` or `bicubic`, both antialiased.
+    """
+
+    size: Size
+    interpolation: str = "bilinear"
+
+
+@dataclass(frozen=True)
+class CenterCrop:
+    """The middle; where an image is smaller, black is put around it.
+
+    Args:
+        size: A side in pixels, or height and width; 1 to 65,535.
+    """
+
+    size: Size
+
+
+@dataclass(frozen=True)
+class RandomHorizontalFlip:
+    """Left and right exchanged.
+
+    Args:
+        p: How probable that is, 0 to 1.
+    """
+
+    p: float = 0.5
+
+
+@dataclass(frozen=True)
+class Normalize:
+    """`(level / 255 - mean) / std`, for red, green and blue: makes float32, or the `dtype` of the pipeline.
+
+    Args:
+        mean: Three numbers.
+        std: Three numbers above 0.
+    """
+
+    mean: Sequence[float] = IMAGENET_MEAN
+    std: Sequence[float] = IMAGENET_STD
+
+
+Step = Union[RandomResizedCrop, Resize, CenterCrop, RandomHorizontalFlip, Normalize]
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Steps, and how the numbers lie.
+
+    Args:
+        steps: In torchvision's order; see the module.
+        dtype: `uint8`, `float32`, `float16` or `bfloat16`; `None` for uint8, or float32 where there is a `Normalize`. Floats are
+            `level / 255`.
+        layout: `CHW` for `[B, 3, H, W]`, `HWC` for `[B, H, W, 3]`.
+        reduce: Whether large JPEGs may be decoded to 1/2, 1/4 or 1/8 of their size, where that leaves enough pixels.
+        upright: Whether images are turned as their Exif orientation says, before anything else; torchvision does not.
+    """
+
+    steps: Sequence[Step]
+    dtype: str | None = None
+    layout: str = "CHW"
+    reduce: bool = True
+    upright: bool = False
+    _request: dict[str, Any] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_request", self._read())
+
+    def _read(self) -> dict[str, Any]:
+        order = [(Resize,), (CenterCrop, RandomResizedCrop), (RandomHorizontalFlip,), (Normalize,)]
+        at = 0
+        found: dict[type, Any] = {}
+        for step in self.steps:
+            place = next((number for number, kinds in enumerate(order) if isinstance(step, kinds)), None)
+            if place is None:
+                raise UsageError(f"{step!r} is no native transform", help="sample_transform takes any function")
+            if place < at:
+                raise UsageError(
+                    f"{type(step).__name__} comes too late",
+                    help="Resize, CenterCrop or RandomResizedCrop, RandomHorizontalFlip, Normalize, in this order",
+                )
+            at, found[type(step)] = place + 1, step
+        resize, crop, random = found.get(Resize), found.get(CenterCrop), found.get(RandomResizedCrop)
+        if random is not None:
+            if resize is not None:
+                raise UsageError("Resize before RandomResizedCrop changes pixels twice", help="leave Resize out")
+            cut: dict[str, Any] = {
+                "random": {"size": _both(random.size), "scale": list(random.scale), "ratio": list(random.ratio)}
+            }
+        elif crop is not None:
+            how: Any = "not"
+            if resize is not None:
+                how = {"short": resize.size} if isinstance(resize.size, int) else {"exact": _both(resize.size)}
+            cut = {"center": {"resize": how, "size": _both(crop.size)}}
+        elif resize is not None and not isinstance(resize.size, int):
+            cut = {"whole": _both(resize.size)}
+        else:
+            raise UsageError(
+                "images of a batch need one size",
+                help="Resize((height, width)), CenterCrop(size) or RandomResizedCrop(size)",
+            )
+        flip, normalise = found.get(RandomHorizontalFlip), found.get(Normalize)
+        dtype = self.dtype or ("uint8" if normalise is None else "float32")
+        return {
+            "cut": cut,
+            "filter": (random or resize or Resize(1)).interpolation,
+            "flip": 0.0 if flip is None else float(flip.p),
+            "axes": self.layout,
+            "dtype": dtype,
+            "normalise": None if normalise is None else [list(normalise.mean), list(normalise.std)],
+            "reduce": self.reduce,
+            "upright": self.upright,
+        }
+
+
+def imagenet_train(size: int = 224, *, dtype: str | None = None, layout: str = "CHW") -> Pipeline:
+    """As ImageNet is trained on: a random crop, resized, every other one flipped. uint8, unless `dtype` is a float: then it is
+    normalised with `IMAGENET_MEAN` and `IMAGENET_STD`."""
+    steps: list[Step] = [RandomResizedCrop(size), RandomHorizontalFlip()]
+    if dtype not in (None, "uint8"):
+        steps.append(Normalize())
+    return Pipeline(steps, dtype=dtype, layout=layout)
+
+
+def imagenet_eval(
+    size: int = 224, resize: int | None = None, *, dtype: str | None = None, layout: str = "CHW"
+) -> Pipeline:
+    """As ImageNet is evaluated: the shorter side resized to `resize` (8/7 of `size` if `None`), and the middle. uint8, unless
+    `dtype` is a float: then it is normalised with `IMAGENET_MEAN` and `IMAGENET_STD`."""
+    steps: list[Step] = [Resize(round(size * 8 / 7) if resize is None else resize), CenterCrop(size)]
+    if dtype not in (None, "uint8"):
+        steps.append(Normalize())
+    return Pipeline(steps, dtype=dtype, layout=layout)

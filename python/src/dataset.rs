@@ -1,0 +1,169 @@
+//! Random access: a dataset, its samples, and what its index says of all of them without touching a shard.
+
+use std::path::PathBuf;
+
+use pyo3::{
+    exceptions::{PyIndexError, PyValueError},
+    prelude::*,
+    types::{PyBytes, PyString},
+};
+use shardpack_format::image_header::Kind;
+use shardpack_loader::NO_LABEL;
+use shardpack_reader::RowRef;
+
+use crate::{arrays::Array, errors::Raise, stream::value_of};
+
+/// A dataset that shardpack packed. Has no threads and no state: it may be used by many threads, and on both sides of a fork.
+#[pyclass(frozen, module = "shardpack._native")]
+pub struct Dataset {
+    dataset: shardpack_reader::Dataset,
+}
+
+/// A sample.
+#[pyclass(frozen, get_all, module = "shardpack._native")]
+pub struct Sample {
+    /// Its number in the dataset.
+    number: u64,
+    /// Its key.
+    key: Py<PyString>,
+    /// Number of its class.
+    label: Option<i64>,
+    /// Name of its class.
+    class_name: Option<String>,
+    /// Path that it had in the source; what is no UTF-8 is as `os.fsdecode` has it.
+    path: Py<PyAny>,
+    /// The payload as it was packed.
+    bytes: Py<PyBytes>,
+    /// The components beside the payload, by their names in the manifest.
+    components: Vec<(String, Py<PyAny>)>,
+    /// Width and height as the image's headers say; 0 where they are not known.
+    size: (u32, u32),
+    /// The kind of image by its first bytes: `jpeg`.
+    kind: &'static str,
+}
+
+fn fsdecode(py: Python<'_>, bytes: &[u8]) -> PyResult<Py<PyAny>> {
+    Ok(py.import("os")?.call_method1("fsdecode", (PyBytes::new(py, bytes),))?.unbind())
+}
+
+impl Dataset {
+    fn number(&self, number: i64) -> PyResult<u64> {
+        let len = self.dataset.len();
+        let number = if number < 0 { i128::from(number) + i128::from(len) } else { i128::from(number) };
+        match u64::try_from(number) {
+            Ok(number) if number < len => Ok(number),
+            _ => Err(PyIndexError::new_err(format!("sample {number} of {len}"))),
+        }
+    }
+
+    /// What `of` says of each row, in order.
+    fn column<T: Send>(&self, py: Python<'_>, of: impl Fn(&RowRef<'_>) -> T + Send + Sync) -> PyResult<Vec<T>> {
+        let all = || {
+            let mut column = Vec::with_capacity(usize::try_from(self.dataset.len()).unwrap_or(0));
+            for shard in self.dataset.shards() {
+                for row in 0..shard.len() {
+                    column.push(of(&shard.row(row)?));
+                }
+            }
+            Ok::<_, shardpack_loader::Error>(column)
+        };
+        py.detach(all).or_raise(py)
+    }
+}
+
+#[pymethods]
+impl Dataset {
+    /// Opens the dataset in `path`.
+    #[new]
+    #[pyo3(signature = (path, check_content=false))]
+    fn new(py: Python<'_>, path: PathBuf, check_content: bool) -> PyResult<Self> {
+        let opened = py.detach(|| shardpack_reader::Dataset::open(path)).or_raise(py)?;
+        Ok(Self { dataset: opened.check_content(check_content) })
+    }
+
+    fn __len__(&self) -> PyResult<usize> {
+        usize::try_from(self.dataset.len()).map_err(|_| PyValueError::new_err("more samples than this machine counts"))
+    }
+
+    /// Its name.
+    #[getter]
+    fn name(&self) -> &str {
+        self.dataset.name()
+    }
+
+    /// Its manifest as JSON.
+    fn manifest(&self) -> PyResult<String> {
+        serde_json::to_string(self.dataset.manifest()).map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+
+    /// Names of the classes, in the order of their labels.
+    #[getter]
+    fn classes(&self) -> Vec<String> {
+        self.dataset.classes().iter().map(|class| class.name.clone()).collect()
+    }
+
+    /// Sample `number`; negative ones count from the end.
+    fn sample(&self, py: Python<'_>, number: i64) -> PyResult<Sample> {
+        let number = self.number(number)?;
+        let found = py.detach(|| self.dataset.sample(number)).or_raise(py)?;
+        let names = &self.dataset.manifest().components;
+        let mut components = Vec::new();
+        for (at, name) in names.iter().enumerate() {
+            if let (Some(form), Some(content)) = (found.form(at), found.content(at).or_raise(py)?)
+                && (at > 0 || matches!(found.image().kind, Kind::Unknown | Kind::Npy))
+            {
+                components.push((name.clone(), value_of(py, form, &content)?));
+            }
+        }
+        Ok(Sample {
+            number,
+            key: PyString::new(py, &String::from_utf8_lossy(found.key())).unbind(),
+            label: found.label(),
+            class_name: found.class_name().map(str::to_owned),
+            path: fsdecode(py, found.path())?,
+            bytes: PyBytes::new(py, found.bytes()).unbind(),
+            components,
+            size: (found.image().width, found.image().height),
+            kind: found.image().kind.name(),
+        })
+    }
+
+    /// Number of the sample with this key; `None` where there is none.
+    fn find(&self, py: Python<'_>, key: &str) -> PyResult<Option<u64>> {
+        py.detach(|| self.dataset.find(key)).or_raise(py)
+    }
+
+    /// `[N] int64`; of samples without a label the least int64.
+    fn labels(&self, py: Python<'_>) -> PyResult<Array> {
+        Ok(Array::of(self.column(py, |row| row.label.unwrap_or(NO_LABEL))?, "<i8"))
+    }
+
+    /// Lengths of the payloads in bytes: `[N] uint64`.
+    fn sizes(&self, py: Python<'_>) -> PyResult<Array> {
+        Ok(Array::of(self.column(py, |row| u64::from(row.payload().1))?, "<u8"))
+    }
+
+    /// Width and height: `[N, 2] uint32`.
+    fn image_sizes(&self, py: Python<'_>) -> PyResult<Array> {
+        let sizes = self.column(py, |row| [row.image.width, row.image.height])?;
+        let bytes: Vec<u8> = sizes.iter().flatten().flat_map(|side| side.to_le_bytes()).collect();
+        Ok(Array::shaped(bytes, "<u4", vec![sizes.len(), 2]))
+    }
+
+    /// Content hashes, XXH3-128, as 16 bytes each: `[N, 16] uint8`.
+    fn hashes(&self, py: Python<'_>) -> PyResult<Array> {
+        let hashes = self.column(py, |row| row.content_hash.to_be_bytes())?;
+        Ok(Array::shaped(hashes.concat(), "|u1", vec![hashes.len(), 16]))
+    }
+
+    /// Keys.
+    fn keys(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        self.column(py, |row| String::from_utf8_lossy(row.key).into_owned())
+    }
+
+    /// Paths in the source.
+    fn paths(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
+        let paths = self.column(py, |row| row.path.to_vec())?;
+        paths.iter().map(|path| fsdecode(py, path)).collect()
+    }
+}

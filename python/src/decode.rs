@@ -1,0 +1,27 @@
+//! One image, decoded: for functions of Python's own.
+
+use std::cell::RefCell;
+
+use pyo3::prelude::*;
+use shardpack_loader::{Error, Limits, training::Worker};
+
+use crate::{arrays::Array, errors::Raise};
+
+thread_local! {
+    static WORKER: RefCell<Worker> = RefCell::new(Worker::new(Limits::default()));
+}
+
+/// The pixels of an encoded image, `[H, W, 3] uint8`, red, green, blue; turned as its Exif orientation says where `upright`.
+#[pyfunction]
+#[pyo3(signature = (content, upright=false))]
+pub fn decode(py: Python<'_>, content: &[u8], upright: bool) -> PyResult<Array> {
+    let decoded = py.detach(|| {
+        WORKER.with_borrow_mut(|worker| {
+            let decoded = worker.decode(content, upright);
+            let (rgb, _) = decoded.map_err(|refused| Error::data(refused.to_string()))?;
+            Ok::<_, Error>((rgb.pixels.to_vec(), vec![rgb.height as usize, rgb.width as usize, 3]))
+        })
+    });
+    let (pixels, shape) = decoded.or_raise(py)?;
+    Ok(Array::shaped(pixels, "|u1", shape))
+}

@@ -1,0 +1,99 @@
+//! The loader behind `shardpack.Loader`: options, and what follows from them without reading.
+
+use pyo3::prelude::*;
+use shardpack_loader::Loader;
+
+use crate::{
+    errors::Raise,
+    memory,
+    options::{self, Request, Slot},
+    stream::Stream,
+};
+
+/// A loader without threads: it may be used on both sides of a fork.
+#[pyclass(frozen, module = "shardpack._native")]
+pub struct Engine {
+    loader: Loader,
+    slot: Option<Slot>,
+}
+
+#[pymethods]
+impl Engine {
+    /// `request` is JSON; see `shardpack.Loader`. With `state` it goes on with that run.
+    #[new]
+    #[pyo3(signature = (request, state=None))]
+    fn new(py: Python<'_>, request: &str, state: Option<&str>) -> PyResult<Self> {
+        let state = state.map(|json| options::state(py, json)).transpose()?;
+        let made = py.detach(|| Request::read(request)?.loader(state.as_ref()));
+        let (loader, slot) = made.or_raise(py)?;
+        Ok(Self { loader, slot })
+    }
+
+    /// Batches of this rank in an epoch.
+    fn batches_of_epoch(&self, py: Python<'_>) -> PyResult<u64> {
+        self.loader.batches_of_epoch().or_raise(py)
+    }
+
+    /// Batches of this rank in the rest of the epoch that `state` is in.
+    fn batches_left(&self, py: Python<'_>, state: &str) -> PyResult<u64> {
+        let state = options::state(py, state)?;
+        py.detach(|| self.loader.batches_left(&state)).or_raise(py)
+    }
+
+    /// Shape of an image in a batch, and dtype as numpy writes it; `None` where none are made.
+    fn slot(&self) -> Option<([usize; 3], &'static str)> {
+        self.slot.as_ref().map(|slot| (slot.shape, slot.dtype))
+    }
+
+    /// Samples of an epoch, of all ranks together.
+    fn samples_of_epoch(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.loader.epoch(0).or_raise(py)?.len())
+    }
+
+    /// State of a run that has not begun.
+    fn beginning(&self) -> String {
+        self.loader.beginning().to_json()
+    }
+
+    /// The state at the start of epoch `epoch`.
+    fn start_of(&self, epoch: u64) -> String {
+        let mut state = self.loader.beginning();
+        state.epoch = epoch;
+        state.to_json()
+    }
+
+    /// Id of the dataset, as 64 hexadecimal digits.
+    fn id(&self) -> String {
+        shardpack_format::hash::hex(&self.loader.dataset().manifest().id.0)
+    }
+
+    /// What the receipts of all ranks add up to after epoch `epoch`: samples, and identities in 32 hexadecimal digits.
+    fn expected(&self, py: Python<'_>, epoch: u64) -> PyResult<(u64, String)> {
+        let sum = py.detach(|| self.loader.expected(epoch)).or_raise(py)?;
+        Ok((sum.samples, format!("{:032x}", sum.identities)))
+    }
+
+    /// How many ranks read each byte.
+    fn readers(&self, py: Python<'_>) -> PyResult<u64> {
+        self.loader.readers().or_raise(py)
+    }
+
+    /// Lanes and blocks of a run.
+    fn order(&self) -> (u64, u64) {
+        (self.loader.order().lanes, self.loader.order().run_blocks)
+    }
+
+    /// Bytes that a batch of images takes: 0 where none are made.
+    fn batch_bytes(&self) -> usize {
+        let batch = usize::try_from(self.loader.options().batch).unwrap_or(usize::MAX);
+        batch.saturating_mul(self.loader.options().output.slot_bytes())
+    }
+
+    /// Begins to make batches, from `state` on, in `memories`, or in memory of its own where there are none.
+    fn start(&self, py: Python<'_>, state: &str, memories: Vec<Bound<'_, PyAny>>) -> PyResult<Stream> {
+        let state = options::state(py, state)?;
+        let memories = memories.into_iter().map(memory::lend).collect::<PyResult<Vec<_>>>()?;
+        let batches = py.detach(|| self.loader.batches_in(&state, memories)).or_raise(py)?;
+        Ok(Stream::new(batches, self.slot.clone()))
+    }
+}

@@ -1,0 +1,247 @@
+//! What a loader is to do, as `shardpack.Loader` says it: JSON, checked by its types.
+
+use pyo3::prelude::*;
+use serde::Deserialize;
+use shardpack_loader::{
+    Dataset, Error, Limits, Loader, OnBad, Options, Output, Own, Part, Result, State, Subset, Times,
+    order::{Last, Shuffle},
+    training::{self, Axes, Cut, Dtype, Filter, Normalise, Resize, Size, Transform},
+};
+
+/// All that makes a loader.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    parts: Vec<PartRequest>,
+    /// Shares of an epoch by weight, and its number of samples; or each part as it says.
+    weights: Option<(Vec<f64>, u64)>,
+    batch: u64,
+    rank: u64,
+    world: u64,
+    seed: u64,
+    shuffle: String,
+    lanes: Option<u64>,
+    last: String,
+    transform: Option<TransformRequest>,
+    /// Whether payloads are handed out where there is no transform.
+    payload: bool,
+    components: Vec<String>,
+    on_bad: String,
+    check_content: bool,
+    max_pixels: Option<u64>,
+    memory_bytes: u64,
+    ahead_bytes: u64,
+    read_threads: usize,
+    threads: usize,
+    epochs: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PartRequest {
+    path: String,
+    subset: SubsetRequest,
+    times: TimesRequest,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+enum SubsetRequest {
+    All,
+    Range(u64, u64),
+    Classes(Vec<i64>),
+    Samples(Vec<u64>),
+    Part(f64, f64, u64),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+enum TimesRequest {
+    Once,
+    Total(u64),
+    Classes(f64),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TransformRequest {
+    cut: CutRequest,
+    filter: String,
+    flip: f64,
+    axes: String,
+    dtype: String,
+    normalise: Option<([f32; 3], [f32; 3])>,
+    reduce: bool,
+    upright: bool,
+}
+
+/// Sizes are height and width.
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+enum CutRequest {
+    Whole((u32, u32)),
+    Center { resize: ResizeRequest, size: (u32, u32) },
+    Random { size: (u32, u32), scale: (f64, f64), ratio: (f64, f64) },
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+enum ResizeRequest {
+    Not,
+    Short(u32),
+    Exact((u32, u32)),
+}
+
+fn size((height, width): (u32, u32)) -> Size {
+    Size { height, width }
+}
+
+/// The one of `values` that is called `name`.
+fn named<T: Copy>(what: &str, name: &str, values: &[(&str, T)]) -> Result<T> {
+    let found = values.iter().find(|(one, _)| *one == name);
+    let names = || values.iter().map(|(one, _)| *one).collect::<Vec<_>>().join(", ");
+    found.map(|(_, value)| *value).ok_or_else(|| Error::usage(format!("{what} {name:?}: there are {}", names())))
+}
+
+impl TransformRequest {
+    fn transform(&self) -> Result<Transform> {
+        let cut = match self.cut {
+            CutRequest::Whole(whole) => Cut::Whole { size: size(whole) },
+            CutRequest::Random { size: of, scale, ratio } => Cut::RandomResized { size: size(of), scale, ratio },
+            CutRequest::Center { ref resize, size: of } => {
+                let resize = match *resize {
+                    ResizeRequest::Not => Resize::Not,
+                    ResizeRequest::Short(short) => Resize::Short(short),
+                    ResizeRequest::Exact(exact) => Resize::Exact(size(exact)),
+                };
+                Cut::Center { resize, size: size(of) }
+            }
+        };
+        let dtypes = [
+            ("uint8", Dtype::Uint8),
+            ("float32", Dtype::Float32),
+            ("float16", Dtype::Float16),
+            ("bfloat16", Dtype::Bfloat16),
+        ];
+        let options = training::Options {
+            cut,
+            filter: named(
+                "interpolation",
+                &self.filter,
+                &[("bilinear", Filter::Bilinear), ("bicubic", Filter::Bicubic)],
+            )?,
+            flip: self.flip,
+            axes: named("layout", &self.axes, &[("CHW", Axes::Chw), ("HWC", Axes::Hwc)])?,
+            dtype: named("dtype", &self.dtype, &dtypes)?,
+            normalise: self.normalise.map(|(mean, std)| Normalise { mean, std }),
+            reduce: self.reduce,
+            upright: self.upright,
+        };
+        Transform::new(options).map_err(|error| Error::usage(error.to_string()))
+    }
+}
+
+impl Request {
+    /// From the JSON of `shardpack.Loader`.
+    ///
+    /// # Errors
+    /// When something has another type than it should.
+    pub fn read(json: &str) -> Result<Self> {
+        serde_json::from_str(json).map_err(|error| Error::usage(format!("an option of the loader: {error}")))
+    }
+
+    fn options(&self, output: Output) -> Result<Options> {
+        let mut limits = Limits::default();
+        if let Some(pixels) = self.max_pixels {
+            limits.pixels = pixels;
+            limits.bytes = limits.bytes.max(pixels.saturating_mul(8));
+        }
+        let policies = [("error", OnBad::Error), ("skip", OnBad::Skip), ("replace", OnBad::Replace)];
+        Ok(Options {
+            batch: self.batch,
+            rank: self.rank,
+            world: self.world,
+            seed: self.seed,
+            shuffle: named("shuffle", &self.shuffle, &Shuffle::ALL.map(|one| (one.name(), one)))?,
+            lanes: self.lanes,
+            last: named("last", &self.last, &Last::ALL.map(|one| (one.name(), one)))?,
+            subset: Subset::All,
+            output,
+            components: self.components.clone(),
+            on_bad: named("on_bad", &self.on_bad, &policies)?,
+            check_content: self.check_content,
+            limits,
+            memory_bytes: self.memory_bytes,
+            ahead_bytes: self.ahead_bytes,
+            read_threads: self.read_threads,
+            threads: self.threads,
+            epochs: self.epochs.unwrap_or(u64::MAX),
+        })
+    }
+
+    /// Opens the datasets, and makes the loader; `state` is that of the run which it goes on with.
+    ///
+    /// # Errors
+    /// Those of [`Dataset::open`] and [`Loader::mix`].
+    pub fn loader(&self, state: Option<&State>) -> Result<(Loader, Option<Slot>)> {
+        let transform = self.transform.as_ref().map(TransformRequest::transform).transpose()?;
+        let slot = transform.as_ref().map(Slot::of);
+        let output = match transform {
+            Some(transform) => Output::Images(Box::new(transform)),
+            None if self.payload => Output::Encoded,
+            None => Output::Own(Own::new(0, |_, _, _, _| Ok(()))),
+        };
+        let options = self.options(output)?;
+        let mut parts = Vec::new();
+        for part in &self.parts {
+            let subset = match part.subset {
+                SubsetRequest::All => Subset::All,
+                SubsetRequest::Range(start, end) => Subset::Range(start..end),
+                SubsetRequest::Classes(ref classes) => Subset::Classes(classes.clone()),
+                SubsetRequest::Samples(ref samples) => Subset::Samples(samples.clone()),
+                SubsetRequest::Part(start, end, seed) => Subset::Part { share: start..end, seed },
+            };
+            let times = match part.times {
+                TimesRequest::Once => Times::Once,
+                TimesRequest::Total(total) => Times::Total(total),
+                TimesRequest::Classes(power) => Times::Classes(power),
+            };
+            parts.push(Part { dataset: Dataset::open(&part.path)?, subset, times });
+        }
+        if let Some((weights, samples)) = &self.weights {
+            parts = Part::by_weight(parts.into_iter().zip(weights.iter().copied()).collect(), *samples)?;
+        }
+        let loader = match state {
+            Some(state) => Loader::resume_mix(parts, options, state)?,
+            None => Loader::mix(parts, options)?,
+        };
+        Ok((loader, slot))
+    }
+}
+
+/// What a slot of a batch is to numpy.
+#[derive(Clone)]
+pub struct Slot {
+    /// As numpy writes it; bfloat16, which numpy lacks, is `<u2`.
+    pub dtype: &'static str,
+    /// Of one sample.
+    pub shape: [usize; 3],
+}
+
+impl Slot {
+    fn of(transform: &Transform) -> Self {
+        let dtype = match transform.options().dtype {
+            Dtype::Uint8 => "|u1",
+            Dtype::Float32 => "<f4",
+            Dtype::Float16 => "<f2",
+            Dtype::Bfloat16 => "<u2",
+        };
+        Self { dtype, shape: transform.shape() }
+    }
+}
+
+/// A state from its JSON.
+pub fn state(py: Python<'_>, json: &str) -> PyResult<State> {
+    use crate::errors::Raise as _;
+    State::from_json(json).or_raise(py)
+}

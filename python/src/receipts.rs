@@ -1,0 +1,29 @@
+//! Receipts: JSON in, JSON out.
+
+use pyo3::prelude::*;
+use shardpack_loader::{Receipt, Result, order::Sum};
+
+use crate::errors::Raise;
+
+/// The receipts of several ranks, or of parts of a run, as one.
+#[pyfunction]
+pub fn join(py: Python<'_>, receipts: Vec<String>) -> PyResult<String> {
+    let joined = || -> Result<Option<Receipt>> {
+        let mut receipts = receipts.iter().map(|json| Receipt::from_json(json));
+        let Some(mut all) = receipts.next().transpose()? else { return Ok(None) };
+        receipts.try_for_each(|receipt| all.join(&receipt?))?;
+        Ok(Some(all))
+    };
+    let all = joined().or_raise(py)?;
+    all.map(|all| all.to_json()).ok_or_else(|| pyo3::exceptions::PyValueError::new_err("no receipts"))
+}
+
+/// Whether `receipt` is of just `samples` samples with the sum `identities`, each once.
+#[pyfunction]
+pub fn expected(py: Python<'_>, receipt: &str, samples: u64, identities: &str) -> PyResult<bool> {
+    let receipt = Receipt::from_json(receipt).or_raise(py)?;
+    let identities = u128::from_str_radix(identities, 16);
+    let identities =
+        identities.map_err(|_| pyo3::exceptions::PyValueError::new_err("identities are 32 hexadecimal digits"))?;
+    Ok(receipt.is_of(&Sum { samples, identities }))
+}

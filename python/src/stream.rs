@@ -1,0 +1,173 @@
+//! Batches under way, and what one is to Python.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use pyo3::{
+    exceptions::PyRuntimeError,
+    prelude::*,
+    types::{PyBytes, PyList, PyString},
+};
+use shardpack_loader::{Batches, Form, Values};
+
+use crate::{
+    arrays::Array,
+    errors::{Raise, raised},
+    memory,
+    options::Slot,
+};
+
+/// How often signals are looked after.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Batches, one after the other, made ahead by threads of Rust's.
+#[pyclass(frozen, module = "shardpack._native")]
+pub struct Stream {
+    batches: Mutex<Option<Batches>>,
+    slot: Option<Slot>,
+}
+
+/// A batch.
+#[pyclass(frozen, get_all, module = "shardpack._native")]
+pub struct Batch {
+    /// The epoch.
+    epoch: u64,
+    /// Its number in the epoch.
+    number: u64,
+    /// Number of samples.
+    samples: usize,
+    /// `[B, 3, H, W]` or `[B, H, W, 3]`; of none, where none are made or the memory is the caller's.
+    images: Option<Py<Array>>,
+    /// The address of the caller's memory that the images are in.
+    address: Option<usize>,
+    /// `[B] int64`.
+    labels: Py<Array>,
+    /// Numbers of the samples in the dataset: `[B] uint64`.
+    numbers: Py<Array>,
+    /// Of a mix, which dataset each is of: `[B] uint64`.
+    sources: Py<Array>,
+    /// The payloads one behind the other, and `[B + 1] uint64`.
+    encoded: Option<(Py<Array>, Py<Array>)>,
+    /// Name and content: an array, or a list.
+    columns: Vec<(String, Py<PyAny>)>,
+    /// Where a run goes on that ends after this batch.
+    state: String,
+}
+
+impl Stream {
+    /// Of `batches`, whose slots are `slot`.
+    pub fn new(batches: Batches, slot: Option<Slot>) -> Self {
+        Self { batches: Mutex::new(Some(batches)), slot }
+    }
+
+    fn with<T: Send>(&self, py: Python<'_>, call: impl FnOnce(&mut Batches) -> T + Send) -> PyResult<T> {
+        let found = py.detach(|| {
+            let mut batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
+            batches.as_mut().map(call)
+        });
+        found.ok_or_else(|| PyRuntimeError::new_err("the loader is closed"))
+    }
+}
+
+#[pymethods]
+impl Stream {
+    /// The next batch; `None` at the end of an epoch. Where the memory is the caller's, `memory` is put in its place.
+    #[pyo3(signature = (memory=None))]
+    fn next(&self, py: Python<'_>, memory: Option<Bound<'_, PyAny>>) -> PyResult<Option<Batch>> {
+        while !self.with(py, |batches| batches.wait(PATIENCE))?.or_raise(py)? {
+            py.check_signals()?;
+        }
+        let Some(mut batch) = self.with(py, Batches::next)?.or_raise(py)? else { return Ok(None) };
+        let (epoch, number, samples, state) = (batch.epoch(), batch.number(), batch.len(), batch.state().to_json());
+        let array = |array: Array| Py::new(py, array);
+        let labels = array(Array::of(batch.labels().to_vec(), "<i8"))?;
+        let numbers = array(Array::of(batch.samples().to_vec(), "<u8"))?;
+        let sources = array(Array::of(batch.sources().iter().map(|one| *one as u64).collect(), "<u8"))?;
+        let columns = batch
+            .take_columns()
+            .into_iter()
+            .map(|column| Ok((column.name, values(py, column.values, samples)?)))
+            .collect::<PyResult<_>>()?;
+        let encoded = batch.take_encoded();
+        let encoded = match encoded.offsets.is_empty() {
+            true => None,
+            false => Some((array(Array::of(encoded.bytes, "|u1"))?, array(Array::of(encoded.offsets, "<u8"))?)),
+        };
+        let mut address = None;
+        let mut images = None;
+        match (&self.slot, memory) {
+            (None, _) => {}
+            (Some(_), Some(memory)) => {
+                address = Some(batch.slots_mut().as_mut_ptr() as usize);
+                let lent = memory::lend(memory)?;
+                batch.exchange(lent).or_raise(py)?;
+            }
+            (Some(slot), None) => {
+                let shape = [&[samples][..], &slot.shape].concat();
+                images = Some(array(Array::over(batch, |batch| batch.slots_mut(), slot.dtype, shape))?);
+            }
+        }
+        Ok(Some(Batch { epoch, number, samples, images, address, labels, numbers, sources, encoded, columns, state }))
+    }
+
+    /// The receipt as JSON.
+    fn receipt(&self, py: Python<'_>) -> PyResult<String> {
+        self.with(py, |batches| batches.receipt().to_json())
+    }
+
+    /// What was done, and where time went, as JSON.
+    fn stats(&self, py: Python<'_>) -> PyResult<String> {
+        let stats = self.with(py, |batches| batches.stats())?;
+        serde_json::to_string(&stats).map_err(|error| PyRuntimeError::new_err(error.to_string()))
+    }
+
+    /// Where a run goes on that ends now.
+    fn state(&self, py: Python<'_>) -> PyResult<String> {
+        self.with(py, |batches| batches.state().to_json())
+    }
+
+    /// Ends the threads; batches that were handed out stay.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| drop(self.batches.lock().unwrap_or_else(PoisonError::into_inner).take()));
+    }
+}
+
+/// A component of all samples: an array `[B, …]`, or a list.
+fn values(py: Python<'_>, values: Values, samples: usize) -> PyResult<Py<PyAny>> {
+    match values {
+        Values::Stacked { form: Form::Array { dtype, shape }, items } => {
+            let shape = std::iter::once(samples).chain(shape.iter().map(|&axis| axis as usize)).collect();
+            Ok(Py::new(py, Array::shaped(items, &dtype, shape))?.into_any())
+        }
+        Values::Stacked { .. } => Err(PyRuntimeError::new_err("stacked values that are no arrays")),
+        Values::Each(each) => {
+            let each = each.into_iter().map(|value| match value {
+                None => Ok(py.None()),
+                Some((form, content)) => value_of(py, &form, &content),
+            });
+            Ok(PyList::new(py, each.collect::<PyResult<Vec<_>>>()?)?.into_any().unbind())
+        }
+    }
+}
+
+/// The value of a component of one sample: bytes, str, what JSON says, int, float, or an array.
+pub fn value_of(py: Python<'_>, form: &Form, content: &[u8]) -> PyResult<Py<PyAny>> {
+    let wrong = || raised(py, &shardpack_loader::Error::data("text that is no UTF-8"));
+    Ok(match form {
+        Form::Bytes => PyBytes::new(py, content).into_any().unbind(),
+        Form::Text => PyString::new(py, std::str::from_utf8(content).map_err(|_| wrong())?).into_any().unbind(),
+        Form::Json | Form::Int | Form::Float => {
+            let text = std::str::from_utf8(content).map_err(|_| wrong())?;
+            py.import("json")?.call_method1("loads", (text,))?.unbind()
+        }
+        Form::Array { dtype, shape } => {
+            let items = form.items(content).ok_or_else(|| {
+                raised(py, &shardpack_loader::Error::data("an array that is not as long as its head says"))
+            })?;
+            let shape = shape.iter().map(|&axis| axis as usize).collect();
+            Py::new(py, Array::shaped(items.to_vec(), dtype, shape))?.into_any()
+        }
+    })
+}

@@ -1,0 +1,59 @@
+"""What the tests share: a tree of photographs, packed by the package itself."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import shardpack
+
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
+#: Not all that are called so are JPEGs.
+PHOTOS = sorted(photo for photo in (FIXTURES / "photos").rglob("*.jpg") if photo.read_bytes().startswith(b"\xff\xd8"))
+
+
+def numbered(photo: bytes, number: int) -> bytes:
+    """The same photograph as another file: with a comment behind the start."""
+    comment = struct.pack(">HH8s", 0xFFFE, 10, f"{number:08}".encode())
+    return photo[:2] + comment + photo[2:]
+
+
+def make_tree(folder: Path, samples: int, classes: int = 10) -> Path:
+    """An ImageFolder of `samples` photographs in `classes` classes."""
+    photos = [photo.read_bytes() for photo in PHOTOS]
+    for number in range(samples):
+        place = folder / f"class{number % classes:02}"
+        place.mkdir(parents=True, exist_ok=True)
+        (place / f"{number:06}.jpg").write_bytes(numbered(photos[number % len(photos)], number))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """300 photographs in 10 classes."""
+    return make_tree(tmp_path_factory.mktemp("tree") / "photos", 300)
+
+
+@pytest.fixture(scope="session")
+def packed(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tree, packed with crop tables into several shards."""
+    folder = tmp_path_factory.mktemp("packed") / "packed"
+    report = shardpack.pack(tree, folder, shard_size="1MiB", crops=True)
+    assert report.ok and report.datasets[0]["samples"] == 300
+    return folder
+
+
+@pytest.fixture(scope="session")
+def arrays(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """1,000 samples of a float32[64] in 7 classes, which its first number divided by 64 tells."""
+    folder = tmp_path_factory.mktemp("arrays")
+    for number in range(1000):
+        place = folder / "tree" / str(number % 7)
+        place.mkdir(parents=True, exist_ok=True)
+        np.save(place / f"{number:04}.npy", np.arange(64, dtype=np.float32) + 64 * number)
+    report = shardpack.pack(folder / "tree", folder / "packed", files="npy")
+    assert report.ok
+    return folder / "packed"

@@ -1,0 +1,401 @@
+"""The loader: what is in batches, which samples come when, and going on."""
+
+from __future__ import annotations
+
+import gc
+import json
+import pickle
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import shardpack
+from shardpack import transforms
+
+
+def numbers_of(batches) -> list[int]:
+    return [int(number) for batch in batches for number in batch.samples]
+
+
+def loader(packed: Path, batch_size: int = 16, **options) -> shardpack.Loader:
+    options.setdefault("transform", transforms.imagenet_train(32))
+    options.setdefault("output", "numpy")
+    return shardpack.Loader(packed, batch_size, **options)
+
+
+def test_batches_have_the_shapes_and_types_that_were_asked_for(packed: Path) -> None:
+    images, labels = next(iter(loader(packed)))
+    assert (images.shape, images.dtype, labels.dtype) == ((16, 3, 32, 32), np.uint8, np.int64)
+    assert images.flags.c_contiguous and images.flags.writeable and labels.shape == (16,)
+    images, _ = next(iter(loader(packed, transform=transforms.imagenet_eval(32, layout="HWC"))))
+    assert images.shape == (16, 32, 32, 3)
+    for dtype in ("float32", "float16"):
+        images, _ = next(iter(loader(packed, transform=transforms.imagenet_train(32, dtype=dtype))))
+        assert images.dtype == dtype and np.isfinite(images).all() and images.min() < 0
+
+
+def test_floats_are_the_normalised_levels(packed: Path) -> None:
+    levels, _ = next(iter(loader(packed, transform=transforms.imagenet_eval(48))))
+    floats, _ = next(iter(loader(packed, transform=transforms.imagenet_eval(48, dtype="float32"))))
+    mean, std = (np.float32(one)[:, None, None] for one in (transforms.IMAGENET_MEAN, transforms.IMAGENET_STD))
+    np.testing.assert_allclose(floats, (levels / np.float32(255) - mean) / std, atol=1e-5)
+
+
+def test_every_sample_comes_once_an_epoch_in_another_order(packed: Path) -> None:
+    made = loader(packed)
+    first, second = numbers_of(made), numbers_of(made)
+    assert sorted(first) == sorted(second) == list(range(300)) and first != second
+    assert len(made) == 19 and made.epoch == 2 and numbers_of(loader(packed)) == first
+    assert made.receipt().proves(made.expected(1)) and made.receipt().epoch == 1
+
+
+def test_labels_are_those_of_the_classes(packed: Path) -> None:
+    dataset = shardpack.Dataset(packed)
+    for batch in loader(packed):
+        assert [dataset[int(number)].label for number in batch.samples] == batch[1].tolist()
+
+
+def test_ranks_share_an_epoch_and_their_receipts_add_up(packed: Path) -> None:
+    loaders = [loader(packed, rank=rank, world_size=3) for rank in range(3)]
+    seen = [numbers_of(one) for one in loaders]
+    assert sorted(sum(seen, [])) == list(range(300)) and {len(one) for one in loaders} == {7}
+    receipts = [one.receipt() for one in loaders]
+    assert shardpack.Receipt.join(receipts).proves(loaders[0].expected(0))
+    assert (receipts[0] + receipts[1] + receipts[2]).samples == 300
+    assert not (receipts[0] + receipts[1]).proves(loaders[0].expected(0))
+    with pytest.raises(shardpack.UsageError, match="two datasets or epochs"):
+        other = loader(packed)
+        list(other), list(other)
+        receipts[0] + other.receipt()
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 3])
+def test_a_state_goes_on_in_any_number_of_ranks(packed: Path, world_size: int) -> None:
+    whole = loader(packed, seed=5)
+    list(whole)
+    seen, images = [], {}
+    for at, batch in enumerate(whole):
+        seen += batch.samples.tolist()
+        images.update(zip(batch.samples.tolist(), batch[0]))
+        if at == 6:
+            state = json.loads(json.dumps(whole.state_dict()))
+    rest = []
+    for rank in range(world_size):
+        gone_on = loader(packed, rank=rank, world_size=world_size)
+        gone_on.load_state_dict(state)
+        left = len(gone_on)
+        batches = list(gone_on)
+        assert left == len(batches) and len(gone_on) > left and gone_on.epoch == 2
+        for batch in batches:
+            rest += batch.samples.tolist()
+            for number, image in zip(batch.samples.tolist(), batch[0]):
+                assert np.array_equal(image, images[number])
+    assert sorted(seen[: 7 * 16] + rest) == list(range(300))
+
+
+def test_a_state_at_the_end_of_an_epoch_goes_on_with_the_next(packed: Path) -> None:
+    made = loader(packed)
+    for _ in made:
+        last = made.state_dict()
+    after = made.state_dict()
+    second = numbers_of(made)
+    for state in (last, after):
+        gone_on = loader(packed)
+        gone_on.load_state_dict(state)
+        assert gone_on.epoch == 1 and len(gone_on) == 19 and numbers_of(gone_on) == second
+
+
+def test_set_epoch_chooses_the_order_and_keeps_what_was_gone_on_with(packed: Path) -> None:
+    made = loader(packed)
+    epochs = [numbers_of(made) for _ in range(3)]
+    made.set_epoch(1)
+    assert made.epoch == 1 and numbers_of(made) == epochs[1]
+    batches = iter(made)
+    next(batches)
+    state = made.state_dict()
+    gone_on = loader(packed)
+    gone_on.load_state_dict(state)
+    gone_on.set_epoch(2)
+    assert numbers_of(gone_on) == epochs[2][16:]
+
+
+def test_a_loop_that_is_left_begins_the_next_epoch_the_next_time(packed: Path) -> None:
+    made = loader(packed)
+    for _ in made:
+        break
+    assert made.epoch == 1
+    assert sorted(numbers_of(made)) == list(range(300)) and made.receipt().epoch == 1
+
+
+def test_an_old_iterator_says_that_the_loader_has_gone_on(packed: Path) -> None:
+    made = loader(packed)
+    old = iter(made)
+    next(old)
+    list(made)
+    with pytest.raises(shardpack.UsageError, match="gone on"):
+        next(old)
+
+
+def test_batches_that_are_kept_are_never_overwritten(packed: Path) -> None:
+    made = loader(packed)
+    kept = list(made)
+    copies = [batch[0].copy() for batch in kept]
+    views = [batch[0][3] for batch in kept]
+    expected = [copy[3] for copy in copies]
+    del kept
+    gc.collect()
+    list(made)
+    assert all(np.array_equal(view, one) for view, one in zip(views, expected))
+
+
+def test_threads_do_not_change_what_is_in_a_batch(packed: Path) -> None:
+    one, many = (loader(packed, threads=threads) for threads in (1, 7))
+    assert all(np.array_equal(first[0], second[0]) for first, second in zip(one, many))
+
+
+def test_payloads_come_as_they_were_packed(packed: Path) -> None:
+    dataset = shardpack.Dataset(packed)
+    encoded, labels = next(iter(loader(packed, transform=None)))
+    batch = next(iter(loader(packed, transform=None)))
+    assert isinstance(encoded, shardpack.Encoded) and len(encoded) == len(labels) == 16
+    assert [bytes(one) for one in encoded] == [dataset[int(number)].bytes for number in batch.samples]
+    assert bytes(encoded[-1]) == bytes(encoded[15]) and len(encoded[2:4]) == 2
+    with pytest.raises(IndexError):
+        encoded[16]
+
+
+def test_arrays_are_stacked(arrays: Path) -> None:
+    seen = []
+    for batch in shardpack.Loader(arrays, 64, output="numpy"):
+        assert batch["npy"].shape == (len(batch.samples), 64) and batch["npy"].dtype == np.float32
+        assert ((batch["npy"][:, 0] / 64) % 7 == batch["label"]).all()
+        seen += batch["npy"][:, 0].tolist()
+    assert sorted(seen) == [64.0 * number for number in range(1000)]
+
+
+def test_a_function_of_the_callers_is_called_for_each_sample(packed: Path) -> None:
+    def small(item: shardpack.Item):
+        return item.image()[:8, :8], item.number
+
+    made = loader(packed, transform=None, sample_transform=small)
+    for batch in made:
+        (images, numbers), labels = batch
+        assert images.shape[1:] == (8, 8, 3) and numbers == batch.samples.tolist() and len(labels) == len(images)
+    assert made.receipt().proves(made.expected(0))
+
+
+def test_an_exception_in_a_function_of_the_callers_is_raised_and_the_loader_can_be_used_again(packed: Path) -> None:
+    calls = []
+
+    def fails(item: shardpack.Item):
+        calls.append(item.number)
+        if len(calls) == 40:
+            raise KeyError("mine")
+        return np.zeros(1)
+
+    made = loader(packed, transform=None, sample_transform=fails)
+    with pytest.raises(KeyError, match="mine"):
+        list(made)
+    assert sorted(numbers_of(made)) == list(range(300))
+
+
+def test_the_state_of_a_mapped_loader_is_that_of_the_batch_that_was_handed_out(packed: Path) -> None:
+    made = loader(packed, transform=None, sample_transform=lambda item: item.number)
+    batches = iter(made)
+    seen = numbers_of(next(batches) for _ in range(4))
+    assert made.receipt().samples == 64
+    gone_on = loader(packed)
+    gone_on.load_state_dict(made.state_dict())
+    assert sorted(seen + numbers_of(gone_on)) == list(range(300))
+
+
+def test_a_batch_transform_has_the_last_word(packed: Path) -> None:
+    assert next(iter(loader(packed, batch_transform=lambda batch: batch[1].sum()))).ndim == 0
+
+
+def test_subsets_mixes_and_policies(packed: Path) -> None:
+    dataset = shardpack.Dataset(packed)
+    assert sorted(numbers_of(loader(packed, range=range(10, 30)))) == list(range(10, 30))
+    cats = numbers_of(loader(packed, classes=["class03", 4]))
+    assert len(cats) == 60 and {dataset[number].label for number in cats} == {3, 4}
+    parts = [numbers_of(loader(packed, part=part)) for part in [(0.0, 0.9), (0.9, 1.0)]]
+    assert sorted(sum(parts, [])) == list(range(300)) and len(parts[1]) == 30
+    mixed = loader([shardpack.Part(packed, weight=3, classes=[0]), shardpack.Part(packed, weight=1)], epoch_samples=400)
+    sources = [int(source) for batch in mixed for source in batch.sources]
+    assert (sources.count(0), sources.count(1)) == (300, 100)
+    for wrong in [
+        {"classes": ["no"]},
+        {"samples": [1], "part": (0, 1)},
+        {"range": range(0, 10, 2)},
+        {"part": (0.5, 0.4)},
+    ]:
+        with pytest.raises(shardpack.UsageError):
+            loader(packed, **wrong)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"batch_size": 0},
+        {"memory": "1 parsec"},
+        {"shuffle": "sideways"},
+        {"last": "first"},
+        {"output": "chainer"},
+        {"transform": "best"},
+        {"on_bad": "hope"},
+        {"components": ["no"]},
+        {"rank": 1},
+        {"transform": [transforms.Resize(9)]},
+        {"transform": [transforms.CenterCrop(9), transforms.Resize(9)]},
+        {"transform": [transforms.CenterCrop(0)]},
+        {"transform": transforms.Pipeline([transforms.CenterCrop(9)], dtype="int3")},
+    ],
+)
+def test_what_is_not_possible_is_said_at_once(packed: Path, options: dict) -> None:
+    with pytest.raises(shardpack.UsageError):
+        len(loader(packed, **options))
+
+
+def test_damage_is_an_error_with_a_place_or_skipped_and_named(tree: Path, tmp_path: Path) -> None:
+    shardpack.pack(tree, tmp_path / "packed", shard_size="1MiB")
+    dataset = shardpack.Dataset(tmp_path / "packed")
+    shard = sorted((tmp_path / "packed").glob("*.tar"))[0]
+    content = bytearray(shard.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    shard.write_bytes(content)
+    with pytest.raises(shardpack.DataError) as raised:
+        list(loader(tmp_path / "packed", check_content=True))
+    assert raised.value.file.endswith(shard.name) and raised.value.sample and raised.value.byte
+    made = loader(tmp_path / "packed", check_content=True, on_bad="skip")
+    seen = numbers_of(made)
+    (bad,) = made.receipt().skipped
+    assert sorted(seen + [bad["sample"]]) == list(range(300)) and "hash" in bad["reason"]
+    assert made.receipt().proves(made.expected(0)) and made.stats()["skipped"] == 1
+    made = loader(tmp_path / "packed", check_content=True, on_bad="replace")
+    assert len(numbers_of(made)) == 300 and made.receipt().replaced[0]["sample"] == bad["sample"]
+    assert dataset[bad["sample"]].label == dataset[made.receipt().replaced[0]["by"]].label
+
+
+def test_stats_say_who_is_slow(packed: Path) -> None:
+    made = loader(packed)
+    for _ in made:
+        time.sleep(0.05)
+    stats = made.stats()
+    assert stats["samples"] >= 300 and stats["bottleneck"] == "consumer" and stats["decoded_by_table"] > 0
+    with pytest.raises(shardpack.UsageError):
+        loader(packed).stats()
+
+
+def test_loaders_are_pickled_and_two_run_at_once(packed: Path) -> None:
+    made = loader(packed)
+    next(iter(made))
+    other = pickle.loads(pickle.dumps(loader(packed)))
+    pairs = list(zip(loader(packed), other))
+    assert all(np.array_equal(one[0], two[0]) for one, two in pairs) and len(pairs) == 19
+
+
+def test_many_epochs_leak_nothing(packed: Path) -> None:
+    process = Path("/proc/self")
+
+    def held() -> tuple[int, int, int]:
+        gc.collect()
+        rss = next(
+            int(line.split()[1]) for line in (process / "status").read_text().splitlines() if line.startswith("VmRSS")
+        )
+        return (
+            len(list((process / "fd").iterdir())),
+            threading.active_count() + len(list((process / "task").iterdir())),
+            rss,
+        )
+
+    made = loader(packed, batch_size=64)
+    for _ in range(10):
+        list(made)
+    before = held()
+    for _ in range(100):
+        list(made)
+    after = held()
+    assert after[0] <= before[0] and after[1] <= before[1] and after[2] < before[2] + 20_000
+    made.close()
+    time.sleep(0.05)
+    assert len(list((process / "task").iterdir())) < before[1]
+
+
+def test_ranks_are_found_late_and_shown(packed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = loader(packed)
+    assert "not known yet" in repr(made)
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert len(made) == 10 and made.ranks == (1, 2, "RANK and WORLD_SIZE") and "rank 1 of 2" in repr(made)
+    monkeypatch.setenv("RANK", "2")
+    with pytest.raises(shardpack.UsageError, match="rank 2 of 2"):
+        len(loader(packed))
+    monkeypatch.delenv("RANK")
+    # A batch script is one process, whatever the job has.
+    monkeypatch.setenv("SLURM_PROCID", "0")
+    monkeypatch.setenv("SLURM_NTASKS", "4")
+    assert loader(packed).ranks.world_size == 1
+    monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "4")
+    assert loader(packed).ranks == (0, 4, "Slurm")
+
+
+def run(script: str, *arguments: object, **options) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-X", "dev", "-W", "error", "-c", script, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)
+
+
+def test_the_interpreter_exits_with_a_loader_alive(packed: Path) -> None:
+    script = """
+import sys, shardpack
+loader = shardpack.Loader(sys.argv[1], 16, transform="train", output="numpy")
+batches = iter(loader)
+kept = next(batches)
+print(len(kept[1]))
+"""
+    done = run(script, packed)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "16\n", "")
+
+
+def test_ctrl_c_ends_a_wait_at_once(packed: Path) -> None:
+    script = """
+import os, signal, sys, threading, time, shardpack
+loader = shardpack.Loader(sys.argv[1], 16, transform=None, sample_transform=lambda item: time.sleep(1) or 0, output="numpy")
+def interrupt():
+    time.sleep(0.5)
+    interrupt.at = time.monotonic()
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=interrupt).start()
+try:
+    list(loader)
+except KeyboardInterrupt:
+    print("late" if time.monotonic() - interrupt.at > 1.5 else "at once")
+"""
+    done = run(script, packed)
+    assert done.stdout == "at once\n", done
+
+
+def test_a_fork_goes_on_with_threads_of_its_own(packed: Path) -> None:
+    script = """
+import os, sys, warnings, shardpack
+warnings.simplefilter("ignore", DeprecationWarning)
+loader = shardpack.Loader(sys.argv[1], 16, transform="train", output="numpy")
+batches = iter(loader)
+next(batches)
+child = os.fork()
+if child == 0:
+    try:
+        next(batches)
+        print("no error")
+    except shardpack.UsageError as error:
+        print(len(list(loader)), flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+print(1 + len(list(batches)))
+"""
+    done = run(script, packed)
+    assert done.stdout == "19\n19\n", done
