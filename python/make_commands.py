@@ -26,6 +26,16 @@ COMMANDS = {
     "crops": ([("folder", False)], "how many samples have tables"),
     "inspect": ([("paths", False)], "what is in there"),
 }
+#: What they are, of all commands or of one.
+ABOUT = {
+    "src": "Source.",
+    "convert src": "Shards: a folder, file, glob or brace pattern, one or several.",
+    "dst": "Folder of the shards.",
+    "folder": "Folder of a dataset, or of its splits.",
+    "paths": "Folders, manifests or shards, one or several.",
+}
+#: Of these there may be several.
+SEVERAL = {("convert", "src"), ("verify", "paths"), ("inspect", "paths")}
 #: Options that the functions set themselves, or that are for terminals.
 OWN = {"json", "quiet", "color", "help", "version"}
 
@@ -72,7 +82,7 @@ def function(command: str) -> str:
     given = [option for option in options if not option[4] and option[0] not in OWN]
     lines = [f"def {command}("]
     for name, is_optional in positional:
-        many = "PathLike | Sequence[PathLike]" if name == "paths" else "PathLike"
+        many = "PathLike | Sequence[PathLike]" if (command, name) in SEVERAL else "PathLike"
         lines.append(f"    {name}: {many}{' | None = None' if is_optional else ''},")
     lines.append("    *,")
     docs = []
@@ -92,11 +102,10 @@ def function(command: str) -> str:
     lines.append(wrapped(f'"""{about.rstrip(".")}: `shardpack {command}`.', "    ", "    "))
     lines += ["", "    Args:"]
     for name, _ in positional:
-        what = {"src": "Source.", "dst": "Folder of the shards.", "folder": "Folder of a dataset, or of its splits."}
-        lines.append(f"        {name}: {what.get(name, 'Folders, manifests or shards, one or several.')}")
+        lines.append(f"        {name}: {ABOUT.get(f'{command} {name}') or ABOUT[name]}")
     lines += docs
     lines += ["", "    Returns:", wrapped(returns[0].upper() + returns[1:] + ".", " " * 8, " " * 8), '    """']
-    places = ", ".join("*_several(paths)" if name == "paths" else name for name, _ in positional)
+    places = ", ".join(f"*_several({name})" if (command, name) in SEVERAL else name for name, _ in positional)
     lines.append("    options = {")
     lines += [f'        "{name_of(option[0])}": {name_of(option[0])},' for option in given]
     lines += ["    }", f'    return run("{command}", [{places}], options, progress)']

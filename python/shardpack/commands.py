@@ -214,7 +214,7 @@ def pack(
 
 
 def convert(
-    src: PathLike,
+    src: PathLike | Sequence[PathLike],
     dst: PathLike | None = None,
     *,
     split: Values | None = None,
@@ -277,7 +277,7 @@ def convert(
     """Pack shards of any format and writer into shards of another: `shardpack convert`.
 
     Args:
-        src: Source.
+        src: Shards: a folder, file, glob or brace pattern, one or several.
         dst: Folder of the shards.
         split: A split and its shards, in place of SRC; once for each split. They share one list of classes.
         from_: Format, where shards do not tell: webdataset, tfrecord, recordio, mds, parquet, lmdb, hdf5, lmdb:image,
@@ -409,7 +409,7 @@ def convert(
         "drop_icc": drop_icc,
         "keep_exif": keep_exif,
     }
-    return run("convert", [src, dst], options, progress)
+    return run("convert", [*_several(src), dst], options, progress)
 
 
 def adopt(

@@ -198,7 +198,8 @@ class Loader:
             raise UsageError("weights: all parts have one, and epoch_samples says how long an epoch is")
         holds_images = all(_holds_images(manifest) for manifest in manifests)
         if transform is None and sample_transform is None and not components and not holds_images:
-            components = [str(name) for name in manifests[0]["components"]]
+            # The label comes as such.
+            components = [str(name) for name in manifests[0]["components"] if name != "cls"]
         self._components = list(components)
         self._wants_payload = transform is None and (holds_images or sample_transform is not None)
         pipeline = _pipeline(transform)
@@ -502,8 +503,12 @@ class Loader:
 _AHEAD = "1234"
 
 
+#: The kinds of images that a manifest counts; all others are arrays, values, or extensions of files.
+_IMAGES = {"avif", "bmp", "gif", "heif", "jp2", "jpeg", "jxl", "png", "pnm", "tiff", "webp"}
+
+
 def _holds_images(manifest: Mapping[str, Any]) -> bool:
-    return not set(manifest["kinds"]) & {"npy", "unknown"} or not manifest["kinds"]
+    return not manifest["kinds"] or not _IMAGES.isdisjoint(manifest["kinds"])
 
 
 def _pipeline(transform: Transform | None) -> Pipeline | None:

@@ -178,6 +178,22 @@ def test_arrays_are_stacked(arrays: Path) -> None:
     assert sorted(seen) == [64.0 * number for number in range(1000)]
 
 
+def test_values_come_as_components_and_the_label_once(tmp_path: Path) -> None:
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    rows = {"x": [[float(at), at + 0.5] for at in range(40)], "label": [at % 3 for at in range(40)]}
+    parquet.write_table(pyarrow.table(rows), tmp_path / "table.parquet")
+    assert shardpack.convert(tmp_path / "table.parquet", tmp_path / "packed").ok
+    (batch,) = shardpack.Loader(tmp_path / "packed", 64, output="numpy")
+    assert sorted(batch) == ["label", "x.npy"] and batch["x.npy"].shape == (40, 2)
+    assert (batch["x.npy"][:, 0] % 3 == batch["label"]).all()
+
+
+def test_several_sources_are_converted_into_one(tree: Path, packed: Path, tmp_path: Path) -> None:
+    shardpack.pack(tree, tmp_path / "again")
+    report = shardpack.convert([packed, tmp_path / "again"], tmp_path / "twice")
+    assert report.datasets[0]["samples"] == 600
+
+
 def test_a_function_of_the_callers_is_called_for_each_sample(packed: Path) -> None:
     def small(item: shardpack.Item):
         return item.image()[:8, :8], item.number
