@@ -32,6 +32,9 @@ use How::{Console, Not, Python, Shell, Test};
 
 const PYTHON: &str = "SHARDPACK_PYTHON";
 
+/// Pages of the package for Python.
+const PACKAGE: [&str; 2] = ["docs/python.md", "docs/coming-from.md"];
+
 /// Page, the beginning of a line of the block, and what becomes of it.
 const BLOCKS: &[(&str, &str, How)] = &[
     ("README.md", "$ cargo run --release -- pack fixtures/photos packed", Console(README)),
@@ -176,7 +179,9 @@ fn blocks() -> Vec<Block> {
     // recipes.rs runs these, and fails where it does not know one.
     let is_recipe =
         |block: &Block| block.page == "docs/recipes.md" && ["python", "sh"].contains(&block.language.as_str());
-    found.retain(|block| !block.language.is_empty() && !is_recipe(block));
+    // python/tests/test_pages.py runs all Python of these pages, and fails where it has left out a block.
+    let is_of_package = |block: &Block| PACKAGE.contains(&block.page.as_str()) && block.language == "python";
+    found.retain(|block| !block.language.is_empty() && !is_recipe(block) && !is_of_package(block));
     assert!(found.len() > 20, "{}", found.len());
     found
 }
@@ -191,6 +196,15 @@ fn each<T>(how: impl Fn(&'static How) -> Option<T>, run: impl Fn(&Block, T)) {
         if let Some(given) = BLOCKS.iter().find(|row| is_of(row, &block)).and_then(|row| how(&row.2)) {
             run(&block, given);
         }
+    }
+}
+
+#[test]
+fn the_pages_of_the_package_are_those_that_its_own_tests_run() {
+    let tests = fs::read_to_string(root().join("python/tests/test_pages.py")).unwrap();
+    let pages = tests.lines().find(|line| line.starts_with("PAGES = [")).unwrap();
+    for page in PACKAGE {
+        assert!(pages.contains(&format!("\"{page}\"")), "{page}: not in {pages}");
     }
 }
 

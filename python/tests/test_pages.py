@@ -1,0 +1,308 @@
+"""Each block of Python of the pages for those who use the package is run as it stands.
+
+The blocks of a section (a heading of two `#`) share one namespace, with `shardpack` in it as the pages say, and one
+folder, in which the names that they use are there: `photos`, a tree of images; `packed`, packed from it, unless the
+section packs it; and so on (`SOURCES`). Of a line `print(…)  # text`, `text` is what it has to print. A block whose
+package is not installed is skipped by name, and so are those that use what it would have made.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import importlib
+import os
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shardpack
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ["docs/python.md", "docs/coming-from.md", "python/README.md"]
+
+#: What need not be installed. Another name that is not found is a mistake of the page.
+OPTIONAL = {
+    *["PIL", "ffcv", "h5py", "jax", "litdata", "lmdb", "ml_dtypes", "nvidia", "pyarrow", "streaming", "tensorflow"],
+    *["torch", "torchdata", "torchvision", "tqdm", "webdataset"],
+}
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of a page."""
+
+    page: str
+    section: str
+    line: int
+    text: str = field(repr=False)
+
+    @property
+    def names(self) -> tuple[set[str], set[str]]:
+        """What it makes, and what it uses of others."""
+        names = [node for node in ast.walk(ast.parse(self.text)) if isinstance(node, ast.Name)]
+        made = {node.id for node in names if isinstance(node.ctx, ast.Store)} | {name for name, _ in self._imported}
+        definitions = (ast.FunctionDef, ast.ClassDef)
+        made |= {node.name for node in ast.walk(ast.parse(self.text)) if isinstance(node, definitions)}
+        return made, {node.id for node in names if isinstance(node.ctx, ast.Load)} - made
+
+    @property
+    def modules(self) -> list[str]:
+        """What it imports."""
+        return [module for _, module in self._imported]
+
+    @property
+    def _imported(self) -> list[tuple[str, str]]:
+        found = []
+        for node in ast.walk(ast.parse(self.text)):
+            if isinstance(node, ast.Import):
+                found += [((one.asname or one.name).split(".")[0], one.name) for one in node.names]
+            if isinstance(node, ast.ImportFrom):
+                found += [(one.asname or one.name, str(node.module)) for one in node.names]
+        return found
+
+    @property
+    def printed(self) -> list[str]:
+        """What it has to print, by its own comments."""
+        lines = [line for line in self.text.splitlines() if line.lstrip().startswith("print(")]
+        return [line.split("  # ", 1)[1] for line in lines if "  # " in line]
+
+
+def blocks_of(page: str) -> list[Block]:
+    """The blocks of Python of a page, in its order."""
+    found, section, start, lines = [], "", None, []
+    for number, line in enumerate((ROOT / page).read_text().splitlines(), 1):
+        if start is not None and line == "```":
+            found.append(Block(page, section, start, "\n".join(lines)))
+            start, lines = None, []
+        elif start is not None:
+            lines.append(line)
+        elif line == "```python":
+            start = number
+        elif line.startswith("## "):
+            section = line[3:]
+    assert start is None, f"{page}: the block of line {start} has no end"
+    return found
+
+
+BLOCKS = [block for page in PAGES for block in blocks_of(page)]
+
+
+def shards(tree: Path, folder: Path, pattern: str, **options: Any) -> None:
+    """Shards of a format without what shardpack puts beside them, as of another writer."""
+    made = folder.with_name(f"{folder.name}-made")
+    assert shardpack.pack(tree, made, **options).ok
+    folder.mkdir()
+    for one in made.iterdir():
+        if re.fullmatch(pattern, one.name):
+            one.rename(folder / one.name)
+    shutil.rmtree(made)
+
+
+def images_of(tree: Path) -> list[tuple[bytes, int]]:
+    """Content and label of the photographs, in the order of ImageFolder."""
+    classes = sorted(tree.iterdir())
+    return [(one.read_bytes(), label) for label, place in enumerate(classes) for one in sorted(place.iterdir())]
+
+
+def databases(path: Path, entries: list[tuple[bytes, bytes]]) -> None:
+    lmdb = pytest.importorskip("lmdb")
+    with lmdb.open(str(path), map_size=1 << 28) as environment, environment.begin(write=True) as transaction:
+        for key, value in entries:
+            transaction.put(key, value)
+
+
+def pickled(tree: Path, path: Path) -> None:
+    """A pickle of image and label under each number."""
+    import pickle
+
+    databases(path, [(b"%08d" % at, pickle.dumps(one)) for at, one in enumerate(images_of(tree))])
+
+
+def chunked(tree: Path, path: Path) -> None:
+    """100 samples of arrays and numbers in each value."""
+    import pickle
+
+    samples = [{"x": np.full(16, at, np.float32), "y": at % 7} for at in range(1000)]
+    values = [samples[first : first + 100] for first in range(0, 1000, 100)]
+    databases(path, [(b"%04d" % at, pickle.dumps(value)) for at, value in enumerate(values)])
+
+
+def table(tree: Path, path: Path) -> None:
+    """Images of 32 × 32 and their labels, as arrays of as many rows."""
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(path, "w") as file:
+        generator = np.random.default_rng(0)
+        file["images"] = generator.integers(0, 256, (200, 32, 32, 3), dtype=np.uint8)
+        file["labels"] = np.arange(200) % 10
+
+
+def beton(tree: Path, path: Path) -> None:
+    fields, writer = pytest.importorskip("ffcv.fields"), pytest.importorskip("ffcv.writer")
+    image = pytest.importorskip("PIL.Image")
+
+    class Source:
+        paths = [(one, int(one.parent.name[-2:])) for one in sorted(tree.rglob("*.jpg"))[:64]]
+
+        def __len__(self) -> int:
+            return len(self.paths)
+
+        def __getitem__(self, at: int) -> Any:
+            return np.asarray(image.open(self.paths[at][0]).convert("RGB")), self.paths[at][1]
+
+    kinds = {"image": fields.RGBImageField(write_mode="jpg"), "label": fields.IntField()}
+    writer.DatasetWriter(str(path), kinds, num_workers=1).from_indexed_dataset(Source())
+
+
+def chunks(tree: Path, path: Path) -> None:
+    litdata = pytest.importorskip("litdata")
+    samples = images_of(tree)
+    litdata.optimize(
+        lambda at: {"image": samples[at][0], "label": samples[at][1]},
+        list(range(len(samples))),
+        str(path),
+        chunk_bytes="4MB",
+        num_workers=1,
+        verbose=False,
+        start_method="fork",
+    )
+
+
+#: What blocks may use, by name: it is made where a block has that name in quotes.
+SOURCES: dict[str, Callable[[Path, Path], None]] = {
+    "tars": lambda tree, path: shards(tree, path, r".*\.tar", name="train", shards=4),
+    "mds": lambda tree, path: shards(tree, path, r".*\.mds|index\.json", format="mds", shards=2),
+    "records": lambda tree, path: shards(tree, path, r"train-\d+-of-\d+", format="tfrecord", name="train", shards=2),
+    "train.lmdb": pickled,
+    "chunked.lmdb": chunked,
+    "train.h5": table,
+    "train.beton": beton,
+    "chunks": chunks,
+    "more": lambda tree, path: shutil.copytree(path.with_name("packed"), path),
+    "val": lambda tree, path: shutil.copytree(path.with_name("packed"), path),
+}
+
+
+@dataclass
+class Section:
+    """What the blocks of a section share."""
+
+    folder: Path
+    namespace: dict[str, Any]
+    #: What happened to each of its blocks: nothing, or why it was skipped.
+    ran: dict[Block, str | None] = field(default_factory=dict)
+
+
+@pytest.fixture(scope="session")
+def sections() -> dict[tuple[str, str], Section]:
+    return {}
+
+
+def prepared(folder: Path, text: str, tree: Path, packed: Path, arrays: Path) -> None:
+    """Puts into a folder what the blocks of a section use and need no package to be made."""
+    shutil.copytree(tree, folder / "photos", copy_function=os.link)
+    if not re.search(r'(pack|convert)\([^)]*"packed"', text):
+        shutil.copytree(packed, folder / "packed")
+    if '"arrays"' in text:
+        shutil.copytree(arrays, folder / "arrays")
+
+
+def make_sources(block: Block, section: Section) -> None:
+    for name, make in SOURCES.items():
+        if re.search(rf'"{re.escape(name)}["/]', block.text) and not (section.folder / name).exists():
+            make(section.folder / "photos", section.folder / name)
+
+
+def import_all(block: Block) -> None:
+    for module in block.modules:
+        try:
+            importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            missing(error)
+
+
+def missing(error: ModuleNotFoundError) -> None:
+    name = str(error.name).split(".")[0]
+    if name not in OPTIONAL:
+        raise error
+    pytest.skip(f"{name} is not installed")
+
+
+def run(block: Block, section: Section, capsys: pytest.CaptureFixture[str]) -> None:
+    """Runs a block, after those of its section that have not been run yet."""
+    for before in [one for one in BLOCKS if (one.page, one.section) == (block.page, block.section)]:
+        if before == block:
+            break
+        if before not in section.ran:
+            try:
+                run(before, section, capsys)
+            except pytest.skip.Exception:
+                pass
+        if section.ran[before] is not None and before.names[0] & block.names[1]:
+            section.ran[block] = f"line {before.line} was skipped: {section.ran[before]}"
+            pytest.skip(section.ran[block])
+    try:
+        import_all(block)
+        make_sources(block, section)
+        # With its own line numbers in what it raises.
+        code = compile("\n" * block.line + block.text, str(ROOT / block.page), "exec")
+        capsys.readouterr()
+        try:
+            exec(code, section.namespace)
+        except ModuleNotFoundError as error:
+            missing(error)
+        section.ran[block] = None
+    except pytest.skip.Exception as skipped:
+        section.ran[block] = str(skipped)
+        raise
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line in block.printed] == block.printed, f"printed: {lines}"
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: f"{block.page}:{block.line}")
+def test_each_block_runs(
+    block: Block,
+    sections: dict[tuple[str, str], Section],
+    tree: Path,
+    packed: Path,
+    arrays: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    at = (block.page, block.section)
+    if at not in sections:
+        text = "\n".join(one.text for one in BLOCKS if (one.page, one.section) == at)
+        prepared(tmp_path, text, tree, packed, arrays)
+        sections[at] = Section(tmp_path, {"__builtins__": builtins, "__name__": "page", "shardpack": shardpack})
+    monkeypatch.chdir(sections[at].folder)
+    run(block, sections[at], capsys)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_block_of_a_page_is_left_out(
+    page: str, request: pytest.FixtureRequest, sections: dict[tuple[str, str], Section]
+) -> None:
+    fences = [line for line in (ROOT / page).read_text().splitlines() if re.match(r"\s*(```|~~~)", line)]
+    blocks = [block for block in BLOCKS if block.page == page]
+    assert blocks and sum("py" in line.lower() for line in fences) == len(blocks)
+    wanted = {f"test_each_block_runs[{page}:{block.line}]" for block in blocks}
+    chosen = wanted & {item.name for item in request.session.items}
+    if chosen != wanted:
+        pytest.skip("not all blocks of the page were chosen")
+    ran = {block for section in sections.values() for block in section.ran}
+    assert ran >= set(blocks), f"not run: {set(blocks) - ran}"
+
+
+def test_what_needs_no_package_is_never_skipped(sections: dict[tuple[str, str], Section]) -> None:
+    for section in sections.values():
+        for block, why in section.ran.items():
+            if OPTIONAL.isdisjoint(module.split(".")[0] for module in block.modules):
+                # But for what an earlier block or the maker of a source would have made.
+                assert why is None or why.startswith(("line ", "could not import")), f"{block}: {why}"
