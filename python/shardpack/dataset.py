@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from . import _native
 from .batch import _kind, figures
+from .errors import UsageError
 
 PathLike = Union[str, "os.PathLike[str]"]
 
@@ -92,7 +93,7 @@ class Dataset(Sequence[Any]):
     ) -> None:
         self._given = os.fspath(path), transform, target_transform, check_content
         self.path, self.transform, self.target_transform = os.fspath(path), transform, target_transform
-        self._native = _native.Dataset(self.path, check_content)
+        self._native = open_native(path, check_content)
 
     def __reduce__(self) -> tuple[Any, ...]:
         path, transform, target_transform, check_content = self._given
@@ -245,6 +246,13 @@ class Dataset(Sequence[Any]):
             [_kind(sample.bytes) for sample in shown], [sample.class_name or sample.key for sample in shown]
         )
         return f"<p>{self.name}: {len(self)} samples, {len(self.classes)} classes</p>{pictures}"
+
+
+def open_native(path: PathLike, check_content: bool = False) -> _native.Dataset:
+    """A dataset of the native part; that there is no such path is the caller's mistake and not the machine's."""
+    if not os.path.exists(path):
+        raise UsageError("there is no such folder", os.fspath(path))
+    return _native.Dataset(os.fspath(path), check_content)
 
 
 def _opened(path: str, transform: Any, target_transform: Any, check_content: bool) -> Dataset:

@@ -15,6 +15,7 @@ from . import _native, distributed
 from ._mapped import Mapped
 from ._sizes import in_bytes
 from .batch import NO_LABEL, Batch, Encoded, NamedBatch
+from .dataset import open_native
 from .errors import UsageError
 from .receipt import Expected, Receipt
 from .transforms import Pipeline, Step, imagenet_eval, imagenet_train
@@ -188,7 +189,7 @@ class Loader:
             raise UsageError("transform and sample_transform: one of them makes the images")
         if pin_memory and (transform is None or output == "numpy"):
             raise UsageError("pin_memory is for images that a native transform makes, as torch tensors")
-        opened = [_native.Dataset(os.fspath(one.path)) for one in parts]
+        opened = [open_native(one.path) for one in parts]
         manifests: list[dict[str, Any]] = [json.loads(one.manifest()) for one in opened]
         weights = [one.weight for one in parts]
         if (epoch_samples is None) != (weights.count(None) == len(weights)) or weights.count(None) not in (
@@ -337,7 +338,9 @@ class Loader:
             stream.close()
 
     def close(self) -> None:
-        """Ends the threads. Batches stay; the next `iter()` begins anew."""
+        """Ends the threads. Batches and the receipt stay; the next `iter()` begins anew."""
+        if self._stream is not None and self._process == os.getpid():
+            self._receipt = self.receipt().json
         self._close()
 
     def __getstate__(self) -> dict[str, Any]:

@@ -307,6 +307,24 @@ def test_stats_say_who_is_slow(packed: Path) -> None:
         loader(packed).stats()
 
 
+def test_the_receipt_stays_when_the_loader_is_closed(packed: Path) -> None:
+    for options in {}, {"transform": None, "sample_transform": lambda item: item.number}:
+        made = loader(packed, **options)
+        next(iter(made))
+        made.close()
+        assert made.receipt().samples == 16
+        list(made)
+        made.close()
+        assert made.receipt().proves(made.expected(1))
+
+
+def test_a_path_that_is_not_there_is_a_mistake_of_the_caller(tmp_path: Path) -> None:
+    for opening in shardpack.Dataset, shardpack.Loader:
+        with pytest.raises(shardpack.UsageError, match="no such folder") as raised:
+            opening(tmp_path / "nowhere")
+        assert raised.value.file == str(tmp_path / "nowhere")
+
+
 def test_loaders_are_pickled_and_two_run_at_once(packed: Path) -> None:
     made = loader(packed)
     next(iter(made))
