@@ -33,7 +33,7 @@ class Sample:
         class_name: Name of its class.
         path: Path that it had in the source; what is no UTF-8 as `os.fsdecode` has it.
         bytes: The payload, byte for byte as it was packed.
-        components: What else it has, by name: bytes, str, what JSON says, int, float, or a numpy array.
+        components: What else it has, by name, beside the label: bytes, str, what JSON says, int, float, or a numpy array.
         size: Width and height in pixels as the image's headers say; `(0, 0)` where they are not known.
         kind: Kind of the payload by its first bytes: `jpeg`, `png`, …
     """
@@ -136,7 +136,7 @@ class Dataset(Sequence[Any]):
             DataError: When its shard is damaged.
         """
         native = self._native.sample(int(number))
-        components = {name: _value(value) for name, value in native.components}
+        components = {name: _value(value) for name, value in native.components if name != "cls"}
         return Sample(
             native.number,
             native.key,

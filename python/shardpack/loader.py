@@ -199,7 +199,7 @@ class Loader:
             raise UsageError("weights: all parts have one, and epoch_samples says how long an epoch is")
         holds_images = all(_holds_images(manifest) for manifest in manifests)
         if transform is None and sample_transform is None and not components and not holds_images:
-            # The label comes as such.
+            # The component cls is the label, which comes anyway.
             components = [str(name) for name in manifests[0]["components"] if name != "cls"]
         self._components = list(components)
         self._wants_payload = transform is None and (holds_images or sample_transform is not None)

@@ -10,7 +10,7 @@ use crate::{
     Result,
     arguments::Arguments,
     command::{Steps, cargo, command, is_ci, is_there, output, read, root, run, target},
-    docs, fuzz, licences, python, tools,
+    docs, fuzz, licences, package, python, tools,
 };
 
 /// All that a change has to pass, in the order in which it is likely to fail.
@@ -45,6 +45,7 @@ pub fn test(mut arguments: Arguments) -> Result<()> {
         test.envs(pythons.iter().map(|(name, python)| (name, python)));
         run(&mut test)
     })?;
+    steps.step("package", || package::test(full))?;
     others.try_for_each(|(name, step)| steps.step(name, step))?;
     steps.finish();
     Ok(())
@@ -58,7 +59,7 @@ fn others(full: bool, is_ci: bool, fuzz_seconds: u64) -> Vec<Step> {
     let mut others: Vec<Step> = vec![("docs/cli.md", Box::new(docs::check))];
     if !full {
         println!(
-            "clippy, rustdoc, the feature turbo, a build for release, the minimum Rust version and fuzzing are done with --full \
+            "clippy, rustdoc, the feature turbo, builds for release, the minimum Rust version and fuzzing are done with --full \
              only; the first two by `cargo xtask check` too"
         );
         return others;
@@ -70,9 +71,8 @@ fn others(full: bool, is_ci: bool, fuzz_seconds: u64) -> Vec<Step> {
         }
         Ok(path) => run(cargo("test --package shardpack-imaging --features turbo").env("PATH", path)),
     };
-    others.extend::<[Step; 5]>([
+    others.extend::<[Step; 4]>([
         ("doc", Box::new(doc)),
-        ("build --release", Box::new(|| run(&mut cargo("build --release --package shardpack")))),
         ("fuzz", Box::new(move || fuzz::all(fuzz_seconds, is_ci))),
         ("test of turbo", Box::new(turbo)),
         ("minimum Rust version", Box::new(minimum_rust_version)),

@@ -9,6 +9,7 @@ mod docs;
 mod fixtures;
 mod fuzz;
 mod licences;
+mod package;
 mod plot;
 mod python;
 mod random;
@@ -26,6 +27,7 @@ type Result<T, E = String> = std::result::Result<T, E>;
 const HELP: &str = "\
 cargo xtask test [--fuzz-seconds N] [--full]   all that a change has to pass; sets up what it needs
 cargo xtask check                              what runs no test: format, clippy and rustdoc
+cargo xtask package [--full]                   build the Python package and test it; --full: for use, and with PyTorch
 cargo xtask fuzz [TARGET] [--seconds N]        fuzz one target or all of them
 cargo xtask fuzz TARGET --replay FILE          run one input
 cargo xtask fuzz crops --address               with libjpeg-turbo, its C code under AddressSanitizer
@@ -37,7 +39,7 @@ cargo xtask fixtures                           make the fixtures anew and compar
 
   test: --full installs cargo-deny where it is missing; CI=true fuzzes for 10 seconds a target instead of 5
   bench: --quick takes 3 rounds instead of 5, --rounds N takes N; --small K makes trees K times as small and leaves docs/ alone;
-         rows: pack peers formats format-peers convert lmdb values selection resize cold slow verify read training training-peers
+         rows: pack peers formats format-peers convert lmdb values selection resize cold slow verify read raw training training-peers
                scale listing
          training, training-peers: --photos FOLDER takes its JPEGs and leaves docs/ alone; --under WORDS puts them before each
                command that reads, as in --under 'taskset -c 0,1'
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
     let result = match arguments.word().as_deref() {
         Some("test" | "ci") => ci::test(arguments),
         Some("check") => arguments.end().and_then(|()| ci::check()),
+        Some("package") => package::task(arguments),
         Some("fuzz") => fuzz::task(arguments),
         Some("bench") => bench::task(arguments),
         Some("shuffle-quality") => shuffle_quality::task(arguments),

@@ -1,0 +1,150 @@
+"""With PyTorch: tensors, its DataLoader, and training on several ranks that is killed and goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import shardpack
+
+torch = pytest.importorskip("torch")
+
+
+def test_batches_are_tensors_over_the_same_memory(packed: Path) -> None:
+    batches = iter(shardpack.Loader(packed, 16, transform="train"))
+    images, labels = next(batches)
+    assert images.dtype == torch.uint8 and images.shape == (16, 3, 224, 224) and labels.dtype == torch.int64
+    assert np.shares_memory(images.numpy(), images[3].numpy())
+    kept, copy = images[5], images[5].clone()
+    del images
+    for _ in batches:
+        pass
+    assert torch.equal(kept, copy)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("pin_memory", [False, True])
+def test_pinned_and_plain_batches_are_equal(packed: Path, dtype: str, pin_memory: bool) -> None:
+    transform = shardpack.transforms.imagenet_eval(32, dtype=dtype)
+    plain = shardpack.Loader(packed, 16, transform=transform, output="numpy" if dtype != "bfloat16" else "torch")
+    other = shardpack.Loader(packed, 16, transform=transform, pin_memory=pin_memory, output="torch")
+    kept = []
+    for one, two in zip(plain, other):
+        assert two[0].dtype == getattr(torch, dtype) and two[0].is_pinned() == (
+            pin_memory and torch.cuda.is_available()
+        )
+        assert torch.equal(torch.as_tensor(one[0]), two[0])
+        kept.append((two[0], two[0].clone()))
+    assert len(kept) == 19 and all(torch.equal(one, copy) for one, copy in kept)
+    again = list(other)
+    assert len(again) == 19 and len({batch[0].data_ptr() for batch in again}) == 19
+
+
+def numbers_of(batches) -> list[int]:
+    return [int(number) for batch in batches for number in batch]
+
+
+@pytest.mark.parametrize("workers", [0, 1, 3])
+@pytest.mark.parametrize("persistent", [False, True])
+def test_workers_of_a_dataloader_share_an_epoch(packed: Path, workers: int, persistent: bool) -> None:
+    from torch.utils.data import DataLoader
+
+    from shardpack.torch import IterableDataset
+
+    if persistent and not workers:
+        pytest.skip("no workers to persist")
+    dataset = IterableDataset(
+        packed, 16, transform=shardpack.transforms.imagenet_eval(8), batch_transform=lambda batch: batch.samples
+    )
+    loader = DataLoader(dataset, batch_size=None, num_workers=workers, persistent_workers=persistent)
+    epochs = [numbers_of(loader) for _ in range(3)]
+    assert all(sorted(epoch) == list(range(300)) for epoch in epochs) and epochs[0] != epochs[1] != epochs[2]
+    dataset.set_epoch(1)
+    assert numbers_of(loader) == epochs[1]
+
+
+def sample_number(sample: shardpack.Sample) -> int:
+    return sample.number
+
+
+def test_a_dataset_works_in_a_dataloader(packed: Path) -> None:
+    from torch.utils.data import DataLoader
+
+    dataset = shardpack.Dataset(packed, transform=lambda image: torch.as_tensor(np.array(image.resize((8, 8)))))
+    pytest.importorskip("PIL")
+    for workers in (0, 2):
+        loader = DataLoader(dataset, batch_size=32, shuffle=True, num_workers=workers)
+        labels = [int(label) for images, labels in loader for label in labels if images.shape[1:] == (8, 8, 3)]
+        assert sorted(labels) == sorted(dataset.targets)
+
+
+def test_torchvision_transforms_run_in_threads(packed: Path) -> None:
+    transforms = pytest.importorskip("torchvision.transforms")
+    made = transforms.Compose([transforms.Resize(40), transforms.CenterCrop(32), transforms.ToTensor()])
+    loader = shardpack.Loader(packed, 16, sample_transform=lambda item: made(item.pil()))
+    for images, labels in loader:
+        assert images.dtype == torch.float32 and images.shape[1:] == (3, 32, 32) and len(labels) == len(images)
+    assert loader.receipt().proves(loader.expected(0))
+
+
+def test_states_go_through_a_checkpoint(packed: Path, tmp_path: Path) -> None:
+    loader = shardpack.Loader(packed, 16, transform=shardpack.transforms.imagenet_eval(8))
+    batches = iter(loader)
+    seen = [int(number) for _ in range(5) for number in next(batches).samples]
+    torch.save({"loader": loader.state_dict()}, tmp_path / "checkpoint.pt")
+    other = shardpack.Loader(packed, 50, transform=shardpack.transforms.imagenet_eval(8))
+    other.load_state_dict(torch.load(tmp_path / "checkpoint.pt")["loader"])
+    seen += [int(number) for batch in other for number in batch.samples]
+    assert sorted(seen) == list(range(300))
+    pickle.dumps(loader.state_dict())
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def start(world_size: int, packed: Path, run: Path, *more: str) -> list[subprocess.Popen[str]]:
+    script = Path(__file__).with_name("train_resnet.py")
+    port = str(free_port())
+    command = [sys.executable, str(script), str(packed), str(run), *more]
+    variables = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": str(world_size), "OMP_NUM_THREADS": "1"}
+    return [
+        subprocess.Popen(command, env={**os.environ, **variables, "RANK": str(rank)}, stderr=subprocess.PIPE, text=True)
+        for rank in range(world_size)
+    ]
+
+
+def test_a_resnet_is_killed_in_mid_epoch_and_goes_on_with_other_ranks(packed: Path, tmp_path: Path) -> None:
+    """What the README shows: every sample of the epoch is seen once, by two ranks and then by three."""
+    pytest.importorskip("torchvision")
+    checkpoint = tmp_path / "checkpoint.pt"
+    ranks = start(2, packed, tmp_path, "--slowly")
+    deadline = time.monotonic() + 120
+    while not checkpoint.exists() or torch.load(checkpoint)["batches"] < 3:
+        assert time.monotonic() < deadline and all(rank.poll() is None for rank in ranks), [
+            rank.stderr.read() for rank in ranks if rank.poll() is not None
+        ]
+        time.sleep(0.05)
+    for rank in ranks:
+        rank.send_signal(signal.SIGKILL)
+    for rank in ranks:
+        rank.communicate()
+    left = torch.load(checkpoint)
+    assert 3 <= left["batches"] < 19 and left["loader"]["shardpack"]["epoch"] == 0
+    for rank in start(3, packed, tmp_path):
+        _, said = rank.communicate(timeout=240)
+        assert rank.returncode == 0, said
+    told = json.loads((tmp_path / "epoch-0.json").read_text())
+    assert told["ranks"] == [2, 3] and told["samples"] == 300 and told["proves"] is True

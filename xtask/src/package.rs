@@ -1,0 +1,84 @@
+//! The Python package: a wheel, and its tests against the wheel that is installed.
+//!
+//! Holds at all times: what is tested is what pip installs, in an environment that has nothing of the sources.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::{
+    Result,
+    arguments::Arguments,
+    command::{cargo, command, remove, run, target},
+    python, tools,
+};
+
+/// The tools that make the package, and those that test it.
+fn environment() -> Result<PathBuf> {
+    python::environment("python-venv", "python/tests/requirements.txt")
+}
+
+/// Builds the wheel: for use where `is_fast`, with libjpeg-turbo if that builds here.
+fn wheel(python: &Path, is_fast: bool) -> Result<PathBuf> {
+    let folder = target("wheels");
+    remove(&folder)?;
+    let mut build = command(python, ["-m", "maturin", "build", "--quiet", "--manifest-path", "python/Cargo.toml"]);
+    // Which systems it is for is a matter of `dist`.
+    build.args(["--compatibility", "linux", "--out"]).arg(&folder);
+    if is_fast {
+        build.arg("--release");
+        match tools::path() {
+            Ok(path) => {
+                // The program too, of the same crates.
+                run(cargo("build --release --package shardpack --features turbo").env("PATH", &path))?;
+                build.args(["--features", "turbo"]).env("PATH", path);
+            }
+            Err(error) => {
+                println!("libjpeg-turbo does not build here, and the wheel lacks it: {error}");
+                run(&mut cargo("build --release --package shardpack"))?;
+            }
+        }
+    }
+    run(&mut build)?;
+    let found = std::fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let wheels: Vec<_> = found.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    match wheels.as_slice() {
+        [wheel] => Ok(wheel.clone()),
+        _ => Err(format!("{}: {} wheels", folder.display(), wheels.len())),
+    }
+}
+
+/// `package`.
+pub fn task(mut arguments: Arguments) -> Result<()> {
+    let full = arguments.flag("--full");
+    arguments.end().and_then(|()| test(full))
+}
+
+/// Builds the wheel and runs python/tests against it; those with PyTorch as well if `full`.
+pub fn test(full: bool) -> Result<()> {
+    let python = environment()?;
+    let wheel = wheel(&python, full)?;
+    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-compile"];
+    run(command(&python, pip).arg("--force-reinstall").arg(&wheel))?;
+    run(&mut command(&python, ["-m", "ruff", "check", "python"]))?;
+    run(&mut command(&python, ["-m", "ruff", "format", "--quiet", "--check", "python"]))?;
+    run(&mut command(&python, ["-m", "mypy", "--config-file", "python/pyproject.toml", "python/shardpack"]))?;
+    run(&mut tests(&python))?;
+    if !full {
+        println!("the package with PyTorch is tested with --full only");
+        return Ok(());
+    }
+    let (torch, packages) = python::with_packages("torch-packages", "python/tests/torch.txt")?;
+    let site = target("python-site");
+    remove(&site)?;
+    run(command(&python, pip).arg("--target").arg(&site).arg(&wheel))?;
+    let path = std::env::join_paths([site, packages]).map_err(|error| format!("the target folder: {error}"))?;
+    run(tests(&torch).env("PYTHONPATH", path))
+}
+
+/// pytest with the interpreter `python`.
+fn tests(python: &Path) -> Command {
+    // The folder that Python is started in is no package: python/shardpack has no native part.
+    command(python, ["-m", "pytest", "-q", "-p", "no:cacheprovider", "python/tests"])
+}
