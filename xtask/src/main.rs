@@ -5,6 +5,7 @@ mod arguments;
 mod bench;
 mod ci;
 mod command;
+mod dist;
 mod docs;
 mod fixtures;
 mod fuzz;
@@ -36,6 +37,7 @@ cargo xtask shuffle-quality [--keep]           simulate how well epochs are shuf
 cargo xtask training-order [--seeds N]         train a small network on each order
 cargo xtask docs [--check]                     write docs/cli.md from --help
 cargo xtask fixtures                           make the fixtures anew and compare
+cargo xtask dist                               make what a release hands out, in target/dist, and try it in empty roots
 
   test: --full installs cargo-deny where it is missing; CI=true fuzzes for 10 seconds a target instead of 5
   bench: --quick takes 3 rounds instead of 5, --rounds N takes N; --small K makes trees K times as small and leaves docs/ alone;
@@ -44,6 +46,7 @@ cargo xtask fixtures                           make the fixtures anew and compar
          training, training-peers: --photos FOLDER takes its JPEGs and leaves docs/ alone; --under WORDS puts them before each
                command that reads, as in --under 'taskset -c 0,1'
   shuffle-quality: --keep prints and leaves docs/ alone; --samples --classes --ranks --workers --batch --sample-bytes --seed N
+  dist: --no-try only makes it, --only-try only tries what is there
   training-order: with fewer seeds than 20 it prints and leaves docs/ alone
 ";
 
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
         Some("shuffle-quality") => shuffle_quality::task(arguments),
         Some("training-order") => training_order::task(arguments),
         Some("docs") => docs::task(arguments),
+        Some("dist") => dist::task(arguments),
         Some("fixtures") => arguments.end().and_then(|()| fixtures::task()),
         Some("help" | "--help" | "-h") | None => {
             print!("{HELP}");
