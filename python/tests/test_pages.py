@@ -29,8 +29,8 @@ PAGES = ["docs/python.md", "docs/coming-from.md", "python/README.md"]
 
 #: What need not be installed. Another name that is not found is a mistake of the page.
 OPTIONAL = {
-    *["PIL", "ffcv", "h5py", "jax", "litdata", "lmdb", "ml_dtypes", "nvidia", "pyarrow", "streaming", "tensorflow"],
-    *["torch", "torchdata", "torchvision", "tqdm", "webdataset"],
+    *["PIL", "accelerate", "ffcv", "h5py", "lightning", "litdata", "lmdb", "nvidia", "streaming", "tensorflow"],
+    *["timm", "torch", "torchvision", "transformers", "webdataset"],
 }
 
 
