@@ -107,6 +107,14 @@ fn bundled(folder: &Path, name: &str, of_crate: &str, licence: &str) -> Result<P
     Ok(Package { name: name.to_owned(), version, licence: licence.to_owned(), purl, folder: folder.to_owned() })
 }
 
+/// The C library of static binaries, whose sources Zig has in `folder`.
+pub fn musl(folder: &Path) -> Result<Package> {
+    let header = read(&folder.join("src/internal/version.h"))?;
+    let version = header.split('"').nth(1).ok_or("musl states no version")?.to_owned();
+    let purl = purl("generic", "musl", &version);
+    Ok(Package { name: "musl".to_owned(), version, licence: "MIT".to_owned(), purl, folder: folder.to_owned() })
+}
+
 /// The version that a CMakeLists.txt sets.
 fn cmake_version(text: &str) -> Option<String> {
     let line = text.lines().find_map(|line| line.trim().strip_prefix("set(VERSION "))?;

@@ -12,6 +12,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
+    time::SystemTime,
 };
 
 use crate::{
@@ -114,9 +115,7 @@ impl Build {
 
     /// `tool` as it builds from `source`: paths of this machine are not in what it makes.
     fn builder(&self, tool: &str, source: &Path) -> Command {
-        let home = std::env::home_dir().unwrap_or_default();
-        let cargo = std::env::var_os("CARGO_HOME").map_or_else(|| home.join(".cargo"), PathBuf::from);
-        let places = [(cargo, "/cargo"), (source.to_owned(), "/shardpack"), (self.target.clone(), "/target")];
+        let places = [(cargo_home(), "/cargo"), (source.to_owned(), "/shardpack"), (self.target.clone(), "/target")];
         let rust: Vec<_> =
             places.iter().map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display())).collect();
         let mut command: Command = command::<&str>(self.tool(tool), []);
@@ -131,6 +130,11 @@ impl Build {
         self.dist.join(format!("shardpack-{}-{}", self.version, musl()))
     }
 
+    /// The name of the list of what is in `what`, which is `binary` or `wheel`.
+    fn bill(&self, what: &str) -> String {
+        format!("shardpack-{}-{what}.cdx.json", self.version)
+    }
+
     /// The wheel for all versions of Python but the free-threaded ones.
     fn abi3_wheel(&self) -> Result<PathBuf> {
         let name =
@@ -143,8 +147,12 @@ impl Build {
         let metadata = bill::metadata()?;
         let mut all = Vec::new();
         for (what, package, triple) in [("binary", "shardpack", musl()), ("wheel", "shardpack-python", gnu())] {
-            let packages = bill::packages(&metadata, package, &triple)?;
-            let path = self.dist.join(format!("shardpack-{}-{what}.cdx.json", self.version));
+            let mut packages = bill::packages(&metadata, package, &triple)?;
+            if what == "binary" {
+                packages.push(bill::musl(&python::packages_of(&self.python)?.join("ziglang/lib/libc/musl"))?);
+                packages.sort();
+            }
+            let path = self.dist.join(self.bill(what));
             println!("{}: {} packages", shown(&path), packages.len());
             write(&path, bill::cyclonedx(&self.version, what, &packages))?;
             all.extend(packages);
@@ -170,21 +178,35 @@ impl Build {
         check_names(&sdist, &names)?;
         let folder = self.target.join("sdist");
         remove(&folder)?;
-        run(command(&self.python, ["-m", "tarfile", "--extract"]).arg(&sdist).arg(&folder))
+        run(command(&self.python, ["-m", "tarfile", "--extract"]).arg(&sdist).arg(&folder))?;
+        // Cargo goes by times: those in the archive are of a commit, which may be older than what was built of another.
+        for path in files(&folder)? {
+            let file = fs::File::options().append(true).open(&path);
+            let touched = file.and_then(|file| file.set_modified(SystemTime::now()));
+            touched.map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        Ok(())
     }
 
     /// Builds a wheel from the unpacked source distribution, and has auditwheel look at it.
     fn wheel(&self, options: &[&str]) -> Result<()> {
         let source = self.target.join(format!("sdist/shardpack-{}", self.version));
-        write(&source.join(LICENCES), read(&self.dist.join(LICENCES))?)?;
+        for paper in [LICENCES, &self.bill("wheel")] {
+            copy(&self.dist.join(paper), &source.join(paper))?;
+        }
         let made = self.target.join("wheels");
         remove(&made)?;
         let mut maturin = self.builder("maturin", &source);
+        // The list of what is in it was made before, with all packages at hand: the lock file, which is cut to what is here, is kept to.
         maturin.args(["build", "--release", "--offline", "--zig", "--compatibility", MANYLINUX, "--target", &gnu()]);
-        run(maturin.args(options).arg("--out").arg(&made))?;
+        run(maturin.args(options).args(["--sbom-include", &self.bill("wheel"), "--out"]).arg(&made))?;
         let [wheel] = &files(&made)?[..] else { return Err("maturin made not one wheel".to_owned()) };
         let names = output(command(&self.python, ["-m", "zipfile", "--list"]).arg(wheel))?;
         check_names(wheel, &names)?;
+        let parts = self.target.join("wheel");
+        remove(&parts)?;
+        run(command(&self.python, ["-m", "zipfile", "--extract"]).arg(wheel).arg(&parts))?;
+        files(&parts)?.iter().try_for_each(|part| self.check_paths(part))?;
         let report = output(command(self.tool("auditwheel"), ["show"]).arg(wheel).env("PATH", &self.path))?;
         let name = wheel.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         match granted(&report) {
@@ -195,6 +217,17 @@ impl Build {
             None => return Err(format!("{name}: auditwheel grants no tag\n{report}")),
         }
         copy(wheel, &self.dist.join(name))
+    }
+
+    /// Fails if a file names the folder of the repository or that of cargo, as no two machines have them alike.
+    fn check_paths(&self, file: &Path) -> Result<()> {
+        let bytes = fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
+        for folder in [root().to_owned(), cargo_home()] {
+            if holds(&bytes, folder.as_os_str().as_encoded_bytes()) {
+                return Err(format!("{}: names {}", shown(file), folder.display()));
+            }
+        }
+        Ok(())
     }
 
     /// A wheel for each free-threaded interpreter that is here: PyO3 has no stable ABI for them before 3.15.
@@ -216,6 +249,7 @@ impl Build {
         if let Some(loader) = elf::interpreter(&bytes).map_err(|error| format!("{}: {error}", built.display()))? {
             return Err(format!("{}: not static, it asks for {loader}", built.display()));
         }
+        self.check_paths(&built)?;
         println!("{}: static, {} bytes, with libjpeg-turbo", shown(&self.program()), bytes.len());
         copy(&built, &self.program())
     }
@@ -232,6 +266,27 @@ impl Build {
         println!("{} completions, {} manual pages", SHELLS.len(), files(&folder)?.len());
         Ok(())
     }
+}
+
+fn cargo_home() -> PathBuf {
+    std::env::var_os("CARGO_HOME")
+        .map_or_else(|| std::env::home_dir().unwrap_or_default().join(".cargo"), PathBuf::from)
+}
+
+/// Whether `part`, with a `/` behind it, is in `bytes`; one of a single letter never is.
+fn holds(bytes: &[u8], part: &[u8]) -> bool {
+    let whole = [part, b"/"].concat();
+    part.len() > 1
+        && bytes
+            .split_inclusive(|byte| *byte == b'/')
+            .scan(Vec::new(), |before: &mut Vec<u8>, piece| {
+                before.extend(piece);
+                let found = before.ends_with(&whole);
+                let kept = before.len().saturating_sub(whole.len());
+                before.drain(..kept);
+                Some(found)
+            })
+            .any(|found| found)
 }
 
 fn gnu() -> String {
@@ -294,6 +349,21 @@ mod tests {
         let report = "\nx.whl is consistent with\nthe following platform tag: \"manylinux_2_17_x86_64\".\n";
         assert_eq!(granted(report), Some("manylinux_2_17_x86_64"));
         assert_eq!(granted("the following platform tag: \"linux_x86_64\"."), None);
+    }
+
+    #[test]
+    fn a_folder_is_found_wherever_it_stands() {
+        for (text, found) in [
+            ("x/work/h/src", true),
+            ("/work/h/", true),
+            ("/work/h", false),
+            ("/work/hh/", false),
+            ("", false),
+            ("//work/h//", true),
+        ] {
+            assert_eq!(holds(text.as_bytes(), b"/work/h"), found, "{text}");
+        }
+        assert!(!holds(b"/", b""));
     }
 
     #[test]
