@@ -64,7 +64,7 @@ pub fn test(full: bool) -> Result<()> {
     run(&mut command(&python, ["-m", "ruff", "check", "python"]))?;
     run(&mut command(&python, ["-m", "ruff", "format", "--quiet", "--check", "python"]))?;
     run(&mut command(&python, ["-m", "mypy", "--config-file", "python/pyproject.toml", "python/shardpack"]))?;
-    run(&mut tests(&python))?;
+    run(&mut tests(&python, &["python/tests"]))?;
     if !full {
         println!("the package with PyTorch is tested with --full only");
         return Ok(());
@@ -74,11 +74,13 @@ pub fn test(full: bool) -> Result<()> {
     remove(&site)?;
     run(command(&python, pip).arg("--target").arg(&site).arg(&wheel))?;
     let path = std::env::join_paths([site, packages]).map_err(|error| format!("the target folder: {error}"))?;
-    run(tests(&torch).env("PYTHONPATH", path))
+    run(tests(&torch, &["python/tests/test_torch.py", "python/tests/test_pages.py"]).env("PYTHONPATH", path))
 }
 
-/// pytest with the interpreter `python`.
-fn tests(python: &Path) -> Command {
+/// pytest of `which`, with the interpreter `python`.
+fn tests(python: &Path, which: &[&str]) -> Command {
     // The folder that Python is started in is no package: python/shardpack has no native part.
-    command(python, ["-m", "pytest", "-q", "-p", "no:cacheprovider", "python/tests"])
+    let mut tests = command(python, ["-m", "pytest", "-q", "-p", "no:cacheprovider"]);
+    tests.args(which);
+    tests
 }
