@@ -30,14 +30,9 @@ fn wheel(python: &Path, is_fast: bool) -> Result<PathBuf> {
         build.arg("--release");
         match tools::path() {
             Ok(path) => {
-                // The program too, of the same crates.
-                run(cargo("build --release --package shardpack --features turbo").env("PATH", &path))?;
                 build.args(["--features", "turbo"]).env("PATH", path);
             }
-            Err(error) => {
-                println!("libjpeg-turbo does not build here, and the wheel lacks it: {error}");
-                run(&mut cargo("build --release --package shardpack"))?;
-            }
+            Err(error) => println!("libjpeg-turbo does not build here, and the wheel lacks it: {error}"),
         }
     }
     run(&mut build)?;
@@ -55,12 +50,29 @@ pub fn task(mut arguments: Arguments) -> Result<()> {
     arguments.end().and_then(|()| test(full))
 }
 
+/// The Python of the environment that has the package, as it is for use.
+pub fn installed() -> Result<PathBuf> {
+    let python = environment()?;
+    install(&python, &wheel(&python, true)?)?;
+    Ok(python)
+}
+
+/// Words of pip that put a wheel somewhere.
+const PIP: [&str; 7] = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-compile"];
+
+fn install(python: &Path, wheel: &Path) -> Result<()> {
+    run(command(python, PIP).arg("--force-reinstall").arg(wheel))
+}
+
 /// Builds the wheel and runs python/tests against it; those with PyTorch as well if `full`.
 pub fn test(full: bool) -> Result<()> {
     let python = environment()?;
     let wheel = wheel(&python, full)?;
-    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-compile"];
-    run(command(&python, pip).arg("--force-reinstall").arg(&wheel))?;
+    if full {
+        // The program, of nearly the same crates: that it builds for use.
+        run(&mut cargo("build --release --package shardpack"))?;
+    }
+    install(&python, &wheel)?;
     run(&mut command(&python, ["-m", "ruff", "check", "python"]))?;
     run(&mut command(&python, ["-m", "ruff", "format", "--quiet", "--check", "python"]))?;
     run(&mut command(&python, ["-m", "mypy", "--config-file", "python/pyproject.toml", "python/shardpack"]))?;
@@ -72,7 +84,7 @@ pub fn test(full: bool) -> Result<()> {
     let (torch, packages) = python::with_packages("torch-packages", "python/tests/torch.txt")?;
     let site = target("python-site");
     remove(&site)?;
-    run(command(&python, pip).arg("--target").arg(&site).arg(&wheel))?;
+    run(command(&python, PIP).arg("--target").arg(&site).arg(&wheel))?;
     let path = std::env::join_paths([site, packages]).map_err(|error| format!("the target folder: {error}"))?;
     run(tests(&torch, &["python/tests/test_torch.py", "python/tests/test_pages.py"]).env("PYTHONPATH", path))
 }

@@ -17,6 +17,7 @@ use super::{
 use crate::{
     Result,
     command::{output, root, write},
+    package,
     plot::Bars,
     python,
 };
@@ -30,6 +31,8 @@ enum Data {
     Files,
     /// `shardpack pack --format`.
     Shards(&'static str),
+    /// `shardpack pack`, with `--crops` or without.
+    Packed { crops: bool },
     /// Its own program.
     Own,
 }
@@ -45,7 +48,14 @@ struct Peer {
     python: fn() -> Result<Python>,
 }
 
-const PEERS: [Peer; 11] = [
+const PEERS: [Peer; 13] = [
+    Peer {
+        name: "shardpack from Python, crop tables",
+        program: "shardpack",
+        data: Data::Packed { crops: true },
+        python: package,
+    },
+    Peer { name: "shardpack from Python", program: "shardpack", data: Data::Packed { crops: false }, python: package },
     Peer { name: "FFCV, its own JPEGs", program: "ffcv", data: Data::Own, python: ffcv },
     Peer { name: "tf.data, TFRecord", program: "tensorflow", data: Data::Shards("tfrecord"), python: tensorflow },
     Peer { name: "torchvision.io, files", program: "torchvision_io", data: Data::Files, python: torch },
@@ -58,6 +68,10 @@ const PEERS: [Peer; 11] = [
     Peer { name: "Hugging Face datasets and Pillow", program: "huggingface", data: Data::Own, python: huggingface },
     Peer { name: "SPDL, files", program: "spdl", data: Data::Files, python: overlaid },
 ];
+
+fn package() -> Result<Python> {
+    package::installed().map(|python| (python, None))
+}
 
 fn torch() -> Result<Python> {
     Ok((python::streaming()?, None))
@@ -106,6 +120,8 @@ impl Peer {
         let data = match self.data {
             Data::Files => tree.to_owned(),
             Data::Shards(format) => packed(tree, format, &["--format", format, "--shard-size", "64MiB"])?,
+            Data::Packed { crops: true } => packed(tree, "python-crops", &["--crops"])?,
+            Data::Packed { crops: false } => packed(tree, "python-plain", &[])?,
             Data::Own => fresh(self.program)?,
         };
         let ready = Ready { peer: self, python, data };
