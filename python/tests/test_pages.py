@@ -163,15 +163,19 @@ def beton(tree: Path, path: Path) -> None:
 def chunks(tree: Path, path: Path) -> None:
     litdata = pytest.importorskip("litdata")
     samples = images_of(tree)
-    litdata.optimize(
-        lambda at: {"image": samples[at][0], "label": samples[at][1]},
-        list(range(len(samples))),
-        str(path),
-        chunk_bytes="4MB",
-        num_workers=1,
-        verbose=False,
-        start_method="fork",
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        # It empties these folders before it writes, whoever else's they are.
+        for variable in ("DATA_OPTIMIZER_CACHE_FOLDER", "DATA_OPTIMIZER_DATA_CACHE_FOLDER"):
+            patch.setenv(variable, str(path.with_name(f"{path.name}-{variable.lower()}")))
+        litdata.optimize(
+            lambda at: {"image": samples[at][0], "label": samples[at][1]},
+            list(range(len(samples))),
+            str(path),
+            chunk_bytes="4MB",
+            num_workers=1,
+            verbose=False,
+            start_method="fork",
+        )
 
 
 #: What blocks may use, by name: it is made where a block has that name in quotes.
