@@ -198,7 +198,8 @@ impl Build {
         remove(&made)?;
         let mut maturin = self.builder("maturin", &source);
         // The list of what is in it was made before, with all packages at hand: the lock file, which is cut to what is here, is kept to.
-        maturin.args(["build", "--release", "--offline", "--zig", "--compatibility", MANYLINUX, "--target", &gnu()]);
+        maturin.args(["build", "--release", "--offline", "--features", "turbo", "--target", &gnu()]);
+        maturin.args(["--zig", "--compatibility", MANYLINUX]);
         run(maturin.args(options).args(["--sbom-include", &self.bill("wheel"), "--out"]).arg(&made))?;
         let [wheel] = &files(&made)?[..] else { return Err("maturin made not one wheel".to_owned()) };
         let names = output(command(&self.python, ["-m", "zipfile", "--list"]).arg(wheel))?;
@@ -207,6 +208,10 @@ impl Build {
         remove(&parts)?;
         run(command(&self.python, ["-m", "zipfile", "--extract"]).arg(wheel).arg(&parts))?;
         files(&parts)?.iter().try_for_each(|part| self.check_paths(part))?;
+        let module = parts.join("shardpack");
+        if !files(&module)?.iter().any(|part| fs::read(part).is_ok_and(|bytes| has_turbo(&bytes))) {
+            return Err(format!("{}: built without libjpeg-turbo", shown(wheel)));
+        }
         let report = output(command(self.tool("auditwheel"), ["show"]).arg(wheel).env("PATH", &self.path))?;
         let name = wheel.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         match granted(&report) {
@@ -250,6 +255,9 @@ impl Build {
             return Err(format!("{}: not static, it asks for {loader}", built.display()));
         }
         self.check_paths(&built)?;
+        if !has_turbo(&bytes) {
+            return Err(format!("{}: built without libjpeg-turbo", built.display()));
+        }
         println!("{}: static, {} bytes, with libjpeg-turbo", shown(&self.program()), bytes.len());
         copy(&built, &self.program())
     }
@@ -287,6 +295,12 @@ fn holds(bytes: &[u8], part: &[u8]) -> bool {
                 Some(found)
             })
             .any(|found| found)
+}
+
+/// Whether a program has libjpeg-turbo in it, which says its version.
+fn has_turbo(bytes: &[u8]) -> bool {
+    const SAID: &[u8] = b"libjpeg-turbo version ";
+    bytes.windows(SAID.len()).any(|window| window == SAID)
 }
 
 fn gnu() -> String {
