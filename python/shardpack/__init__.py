@@ -16,7 +16,8 @@ from .commands import adopt, convert, crops, inspect, pack, plan, verify
 from .dataset import Dataset, Sample
 from .distributed import Ranks
 from .errors import DataError, Error, Interrupted, MachineError, UsageError
-from .loader import Loader, Part
+from .loader import Loader
+from .part import Part
 from .receipt import Expected, Receipt
 from .running import Progress, Report
 

@@ -6,7 +6,6 @@ import json
 import os
 import sys
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Union
 
 import numpy as np
@@ -17,77 +16,14 @@ from ._sizes import in_bytes
 from .batch import NO_LABEL, Batch, Encoded, NamedBatch
 from .dataset import open_native
 from .errors import UsageError
+from .part import Part, PathLike
 from .receipt import Expected, Receipt
 from .transforms import Pipeline, Step, imagenet_eval, imagenet_train
 
 __all__ = ["Loader", "Part"]
 
-PathLike = Union[str, "os.PathLike[str]"]
-
 #: What `transform` takes: `train`, `eval`, steps, or a pipeline.
 Transform = Union[str, Sequence[Step], Pipeline]
-
-
-@dataclass(frozen=True)
-class Part:
-    """A dataset of a mix.
-
-    Args:
-        path: Its folder.
-        range: Only the samples of this range of numbers.
-        classes: Only these classes, by label or by name.
-        samples: Only these samples, by their numbers.
-        part: Only the samples from one share to another in a random order that `part_seed` fixes: `(0.0, 0.9)` to train and
-            `(0.9, 1.0)` to validate have none in common.
-        part_seed: See `part`.
-        total: So many samples of it come in an epoch.
-        balance: As many as there are, divided among the classes in proportion to their sizes to this power: 0 the same for each, 1 as
-            they are.
-        weight: Its share of an epoch of `Loader(epoch_samples=…)`; then all parts have one.
-    """
-
-    path: PathLike
-    range: range | None = None
-    classes: Sequence[int | str] | None = None
-    samples: Sequence[int] | None = None
-    part: tuple[float, float] | None = None
-    part_seed: int = 0
-    total: int | None = None
-    balance: float | None = None
-    weight: float | None = None
-
-    def _request(self, classes: Sequence[str]) -> dict[str, Any]:
-        chosen = {
-            "range": None if self.range is None else _range(self.range),
-            "classes": None if self.classes is None else [_label(one, classes) for one in self.classes],
-            "samples": None if self.samples is None else [int(one) for one in self.samples],
-            "part": None if self.part is None else [*map(float, self.part), self.part_seed],
-        }
-        chosen = {name: value for name, value in chosen.items() if value is not None}
-        if len(chosen) > 1:
-            raise UsageError(f"{' and '.join(chosen)}: one of them chooses the samples")
-        times: Any = "once"
-        if self.total is not None and self.balance is not None:
-            raise UsageError("total and balance: one of them says how often samples come")
-        if self.total is not None:
-            times = {"total": self.total}
-        if self.balance is not None:
-            times = {"classes": float(self.balance)}
-        return {"path": os.fspath(self.path), "subset": chosen or "all", "times": times}
-
-
-def _range(numbers: range) -> list[int]:
-    if numbers.step != 1:
-        raise UsageError(f"{numbers}: a range with a step", help="samples=[…] takes any numbers")
-    return [numbers.start, max(numbers.stop, numbers.start)]
-
-
-def _label(one: int | str, classes: Sequence[str]) -> int:
-    if not isinstance(one, str):
-        return int(one)
-    if one not in classes:
-        raise UsageError(f"no class {one!r}: there are {len(classes)}", help="Dataset(path).classes has them")
-    return list(classes).index(one)
 
 
 class Loader:
@@ -118,7 +54,7 @@ class Loader:
         world_size: Number of ranks.
         process_group: One of torch.distributed, to find them by.
         output: `"torch"`, `"numpy"`, or `None`: torch where it is imported when the first batch is asked for.
-        pin_memory: Batches of images are made in torch's pinned memory, for copies to a GPU in the background.
+        pin_memory: Batches of images are made in torch's pinned memory, for copies to a GPU in the background; without a GPU in plain memory.
         range, classes, samples, part, part_seed, balance: Which samples, and how often; see `Part`.
         epoch_samples: Samples of an epoch of a mix by weight.
         on_bad: A sample that is not right is an `"error"`, or `"skip"`ped, or another of its class comes to `"replace"` it; the receipt
@@ -250,7 +186,7 @@ class Loader:
         self._resume: str | None = None
         self._state: str | None = None
         self._receipt: str | None = None
-        self._is_under_way = False
+        self._is_under_way = self._is_pinned = False
         self._process = os.getpid()
 
     # What does not read.
@@ -376,6 +312,9 @@ class Loader:
         return shown
 
     def _batches(self) -> Iterator[Any]:
+        epochs = self._request["epochs"]
+        if epochs is not None and self._next_epoch >= epochs:
+            raise UsageError(f"epoch {self._next_epoch} of a loader with epochs={epochs}", help="they count from 0")
         stream = self._begin()
         self._next_epoch, self._resume = self._next_epoch + 1, None
         self._is_under_way = True
@@ -413,8 +352,9 @@ class Loader:
     def _pinned(self, engine: _native.Engine) -> Any:
         import torch
 
-        # Without a GPU nothing can be pinned, and torch's DataLoader takes plain memory too.
-        return torch.empty(engine.batch_bytes(), dtype=torch.uint8, pin_memory=torch.cuda.is_available())
+        # Without a GPU nothing can be pinned, and torch's DataLoader takes plain memory too; the statistics tell.
+        self._is_pinned = torch.cuda.is_available()
+        return torch.empty(engine.batch_bytes(), dtype=torch.uint8, pin_memory=self._is_pinned)
 
     def _is_torch(self) -> bool:
         if self._output is None:
@@ -423,11 +363,12 @@ class Loader:
 
     def _array(self, array: Any) -> Any:
         found = np.asarray(array)
-        if not self._is_torch() or found.dtype.kind not in "buif" or found.dtype in (np.uint16, np.uint32, np.uint64):
+        if not self._is_torch() or found.dtype.kind not in "buifc" or found.dtype.name in _NUMPY_ALONE:
             return found
         import torch
 
-        return torch.from_numpy(found)
+        # torch has one byte order.
+        return torch.from_numpy(found if found.dtype.isnative else found.astype(found.dtype.newbyteorder("=")))
 
     def _content(self, native: _native.Batch, memory: Any) -> Any:
         """Images or payloads, as the caller wants them."""
@@ -487,7 +428,7 @@ class Loader:
 
     def stats(self) -> dict[str, Any]:
         """What was done since the threads began, and where time went, in milliseconds; `bottleneck` says who the slow one is: `disk`,
-        `decode`, or `consumer`, the training itself.
+        `decode`, or `consumer`, the training itself; `pinned` whether batches are in pinned memory, which takes a GPU.
 
         Raises:
             UsageError: Before the first batch.
@@ -498,9 +439,13 @@ class Loader:
         slow = "disk" if stats["disk_wait_ms"] > 0.5 * stats["consumer_wait_ms"] else "decode"
         # Somebody waits: whoever makes batches for room, or the consumer for them.
         stats["bottleneck"] = slow if stats["consumer_wait_ms"] > stats["full_ms"] else "consumer"
+        stats["pinned"] = self._is_pinned
         stats["samples_per_s"] = stats["samples"] / max(stats["elapsed_ms"], 1e-3) * 1e3
         return stats
 
+
+#: dtypes that torch computes nothing with.
+_NUMPY_ALONE = {"uint16", "uint32", "uint64"}
 
 #: Batches that exist at a time in memory of torch's: as many as in the loader's own.
 _AHEAD = "1234"

@@ -17,7 +17,8 @@ from typing import Any
 import torch.utils.data
 
 from . import distributed
-from .loader import Loader, PathLike
+from .loader import Loader
+from .part import PathLike
 
 #: Most workers of a DataLoader.
 _MOST_WORKERS = 4096

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import pickle
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -295,6 +297,87 @@ def test_damage_is_an_error_with_a_place_or_skipped_and_named(tree: Path, tmp_pa
     made = loader(tmp_path / "packed", check_content=True, on_bad="replace")
     assert len(numbers_of(made)) == 300 and made.receipt().replaced[0]["sample"] == bad["sample"]
     assert dataset[bad["sample"]].label == dataset[made.receipt().replaced[0]["by"]].label
+
+
+def test_what_an_epoch_has_not_is_said(packed: Path) -> None:
+    made = loader(packed, epochs=1)
+    assert len(list(made)) == 19
+    with pytest.raises(shardpack.UsageError, match="epoch 1 of a loader with epochs=1"):
+        list(made)
+
+
+def test_a_batch_whose_samples_are_all_skipped_is_empty(tree: Path, tmp_path: Path) -> None:
+    shardpack.pack(tree, tmp_path / "packed")
+    (shard,) = (tmp_path / "packed").glob("*.tar")
+    content = bytearray(shard.read_bytes())
+    with shardpack_payload(tmp_path / "packed", 7) as (start, end):
+        content[start:end] = bytes(end - start)
+    shard.write_bytes(content)
+    for options in (
+        {},
+        {"transform": None},
+        {"transform": None, "sample_transform": lambda item: item.image()[:4, :4]},
+    ):
+        made = loader(tmp_path / "packed", 1, on_bad="skip", check_content=True, **options)
+        lengths = [(len(content), len(labels)) for content, labels in made]
+        assert sorted(lengths) == [(0, 0)] + [(1, 1)] * 299 and len(made.receipt().skipped) == 1
+
+
+@contextlib.contextmanager
+def shardpack_payload(packed: Path, number: int) -> Iterator[tuple[int, int]]:
+    """Where the payload of a sample lies in its shard."""
+    payload = shardpack.Dataset(packed)[number].bytes
+    (shard,) = packed.glob("*.tar")
+    start = shard.read_bytes().index(payload)
+    yield start, start + len(payload)
+
+
+def test_a_state_of_another_dataset_is_refused_and_the_loader_stays(packed: Path, arrays: Path) -> None:
+    state = shardpack.Loader(arrays, 16).state_dict()
+    made = loader(packed)
+    with pytest.raises(shardpack.UsageError, match="another dataset"):
+        made.load_state_dict(state)
+    with pytest.raises(shardpack.UsageError, match="no state"):
+        made.load_state_dict({})
+    with pytest.raises(shardpack.DataError):
+        made.load_state_dict({"shardpack": {"epoch": 1}})
+    assert sorted(numbers_of(made)) == list(range(300))
+
+
+@pytest.mark.parametrize("dtype", [">f4", "<f8", "<i2", "<u2", "|b1", "<c8"])
+def test_arrays_of_every_dtype_come_as_they_are(tmp_path: Path, dtype: str) -> None:
+    (tmp_path / "tree" / "a").mkdir(parents=True)
+    expected = {}
+    for number in range(20):
+        array = np.arange(number, number + 6).reshape(2, 3).astype(dtype)
+        np.save(tmp_path / "tree" / "a" / f"{number:02}.npy", array)
+        expected[f"a/{number:02}.npy"] = array
+    shardpack.pack(tmp_path / "tree", tmp_path / "packed", files="npy")
+    paths = shardpack.Dataset(tmp_path / "packed").paths
+    for output in ["numpy"] + ["torch"] * ("torch" in sys.modules):
+        for batch in shardpack.Loader(tmp_path / "packed", 8, output=output):
+            for number, found in zip(batch.samples, batch["npy"]):
+                assert np.array_equal(np.asarray(found), expected[paths[int(number)]])
+
+
+def test_ctrl_c_ends_a_wait_for_rust_at_once(packed: Path) -> None:
+    script = """
+import os, signal, sys, threading, time, shardpack
+loader = shardpack.Loader(sys.argv[1], 300, transform="train", threads=1, output="numpy")
+def interrupt():
+    time.sleep(0.5)
+    interrupt.at = time.monotonic()
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=interrupt).start()
+try:
+    while True:
+        list(loader)
+except KeyboardInterrupt:
+    took = time.monotonic() - interrupt.at
+    print("at once" if took < 0.5 else f"after {took} s")
+"""
+    done = run(script, packed)
+    assert done.stdout == "at once\n", done
 
 
 def test_stats_say_who_is_slow(packed: Path) -> None:

@@ -46,8 +46,20 @@ def test_pinned_and_plain_batches_are_equal(packed: Path, dtype: str, pin_memory
         assert torch.equal(torch.as_tensor(one[0]), two[0])
         kept.append((two[0], two[0].clone()))
     assert len(kept) == 19 and all(torch.equal(one, copy) for one, copy in kept)
+    if pin_memory:
+        assert other.stats()["pinned"] is torch.cuda.is_available()
     again = list(other)
     assert len(again) == 19 and len({batch[0].data_ptr() for batch in again}) == 19
+
+
+def test_arrays_of_either_byte_order_become_tensors(tmp_path: Path) -> None:
+    (tmp_path / "tree").mkdir()
+    for number in range(9):
+        np.save(tmp_path / "tree" / f"{number}.npy", np.full((3,), number, dtype=">f4"))
+    shardpack.pack(tmp_path / "tree", tmp_path / "packed", files="npy", no_labels=True)
+    for batch in shardpack.Loader(tmp_path / "packed", 4, output="torch"):
+        assert batch["npy"].dtype == torch.float32 and torch.equal(batch["npy"][:, 0], batch["npy"][:, 2])
+        assert set(batch["npy"][:, 0].tolist()) <= set(range(9))
 
 
 def numbers_of(batches) -> list[int]:
