@@ -6,6 +6,7 @@
 mod cold;
 mod contest;
 mod images;
+mod loops;
 pub mod machine;
 mod page;
 mod photographs;
@@ -45,7 +46,7 @@ pub struct Scale {
 /// A table, by the name it is asked for with.
 type Row = (&'static str, fn(&Scale) -> Result<String>);
 
-const ROWS: [Row; 18] = [
+const ROWS: [Row; 19] = [
     ("pack", rows::pack),
     ("peers", rows::peers),
     ("formats", rows::formats),
@@ -62,6 +63,7 @@ const ROWS: [Row; 18] = [
     ("raw", raw::raw),
     ("training", training::training),
     ("training-peers", training_peers::training_peers),
+    ("loops", loops::loops),
     ("scale", rows::scale),
     ("listing", rows::listing),
 ];

@@ -1,0 +1,127 @@
+"""An epoch in a loop of Python, without decoding: payloads as they are, or arrays in batches. Prints the seconds and CPU seconds of the loop.
+
+    loops.py payloads DATASET          payloads that shardpack packed, 64 a batch
+    loops.py arrays DATASET            arrays that shardpack packed, 1,024 a batch
+    loops.py make SAMPLES LMDB         pickles of {"x": float32[64], "label": int}, in one file
+    loops.py lmdb LMDB                 these, by PyTorch's DataLoader with two workers
+    loops.py mds LMDB DESTINATION      writes them with MosaicML's MDSWriter
+    loops.py streaming SHARDS          reads that by StreamingDataset and a DataLoader with two workers
+
+Imports are not counted; opening is. Those that read arrays go through batches of 1,024 and look at the shape of each.
+"""
+
+import json
+import pickle
+import resource
+import sys
+import time
+
+BATCH, WORKERS = 1024, 2
+
+
+def measure(batches, samples_of) -> None:
+    """Goes through all that `batches()` gives, and prints what it took."""
+    began, cpu = time.perf_counter(), cpu_seconds()
+    samples = sum(samples_of(batch) for batch in batches())
+    # Workers end with the iterator, and count only then.
+    seconds = time.perf_counter() - began
+    print(samples, "samples", file=sys.stderr)
+    print(json.dumps(seconds), json.dumps(cpu_seconds() - cpu))
+
+
+def cpu_seconds() -> float:
+    """Of this process and those that it waited for."""
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def shardpack_loop(path: str, arrays: bool) -> None:
+    import shardpack
+
+    if not arrays:
+        return measure(lambda: shardpack.Loader(path, 64, output="numpy", epochs=1), lambda batch: len(batch[0]))
+    measure(lambda: shardpack.Loader(path, BATCH, output="numpy", epochs=1), lambda batch: batch["x"].shape[0])
+
+
+def make(samples: str, path: str) -> None:
+    import lmdb
+    import numpy
+
+    numbers = numpy.random.default_rng(0)
+    environment = lmdb.open(path, map_size=1 << 40, subdir=False)
+    with environment.begin(write=True) as transaction:
+        for number in range(int(samples)):
+            value = {"x": numbers.standard_normal(64).astype(numpy.float32), "label": number % 1000}
+            transaction.put(b"%08d" % number, pickle.dumps(value), append=True)
+    environment.close()
+
+
+def by_dataloader(path: str) -> None:
+    import lmdb
+    import torch
+    from torch.utils.data import DataLoader, Dataset
+
+    class Pickles(Dataset):
+        def __init__(self) -> None:
+            self.environment = None
+            with self.open() as environment:
+                self.samples = environment.stat()["entries"]
+
+        def open(self):
+            return lmdb.open(path, subdir=False, readonly=True, lock=False, readahead=False)
+
+        def __len__(self) -> int:
+            return self.samples
+
+        def __getitem__(self, number: int):
+            # Not to be taken through a fork.
+            self.environment = self.environment or self.open()
+            with self.environment.begin(buffers=True) as transaction:
+                value = pickle.loads(transaction.get(b"%08d" % number))
+            return torch.from_numpy(value["x"]), value["label"]
+
+    loader = lambda: DataLoader(Pickles(), batch_size=BATCH, shuffle=True, num_workers=WORKERS)  # noqa: E731
+    measure(loader, lambda batch: batch[0].shape[0])
+
+
+def write_mds(source: str, destination: str) -> None:
+    import lmdb
+    from streaming import MDSWriter
+
+    columns = {"x": "ndarray:float32:64", "label": "int"}
+    environment = lmdb.open(source, subdir=False, readonly=True, lock=False)
+    with environment.begin() as transaction, MDSWriter(out=destination, columns=columns, size_limit=64 << 20) as writer:
+        for _, value in transaction.cursor():
+            writer.write(pickle.loads(value))
+
+
+def by_streaming(path: str) -> None:
+    from streaming import StreamingDataset
+    from torch.utils.data import DataLoader
+
+    class Rows(StreamingDataset):
+        def __getitem__(self, number):
+            row = super().__getitem__(number)
+            return row["x"], row["label"]
+
+    def loader():
+        return DataLoader(Rows(local=path, shuffle=True, batch_size=BATCH), batch_size=BATCH, num_workers=WORKERS)
+
+    measure(loader, lambda batch: batch[0].shape[0])
+
+
+match sys.argv[1:]:
+    case ["payloads", path]:
+        shardpack_loop(path, arrays=False)
+    case ["arrays", path]:
+        shardpack_loop(path, arrays=True)
+    case ["make", samples, path]:
+        make(samples, path)
+    case ["lmdb", path]:
+        by_dataloader(path)
+    case ["mds", source, destination]:
+        write_mds(source, destination)
+    case ["streaming", path]:
+        by_streaming(path)
+    case _:
+        sys.exit(__doc__)
