@@ -50,17 +50,9 @@ them in good order, and the same call goes on where it was.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import Union
+from collections.abc import Callable, Sequence
 
-from .running import Progress, Report, run
-
-PathLike = Union[str, "os.PathLike[str]"]
-#: A value as the command line takes it: `"256MiB"`, `4`, a path.
-Value = Union[str, int, float, "os.PathLike[str]"]
-#: One, or several for an option that may be given more than once.
-Values = Union[Value, Sequence[Value], Mapping[str, Value]]
+from .running import PathLike, Progress, Report, Value, Values, run
 '''
 
 
@@ -105,21 +97,13 @@ def function(command: str) -> str:
         lines.append(f"        {name}: {ABOUT.get(f'{command} {name}') or ABOUT[name]}")
     lines += docs
     lines += ["", "    Returns:", wrapped(returns[0].upper() + returns[1:] + ".", " " * 8, " " * 8), '    """']
-    places = ", ".join(f"*_several({name})" if (command, name) in SEVERAL else name for name, _ in positional)
-    lines.append("    options = {")
-    lines += [f'        "{name_of(option[0])}": {name_of(option[0])},' for option in given]
-    lines += ["    }", f'    return run("{command}", [{places}], options, progress)']
+    places = ", ".join(f'"{name}"' for name, _ in positional)
+    lines.append(f'    return run("{command}", [{places}], locals())')
     return "\n".join(lines)
 
 
-TAIL = """
-def _several(paths: PathLike | Sequence[PathLike]) -> list[PathLike]:
-    return [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-"""
-
-
 def main() -> int:
-    text = "\n\n".join([HEAD, *(function(command) + "\n" for command in COMMANDS), TAIL.lstrip("\n")])
+    text = "\n\n".join([HEAD, *(function(command) + "\n" for command in COMMANDS)])
     if "--check" in sys.argv[1:]:
         return int(OUT.read_text() != text)
     OUT.write_text(text)

@@ -56,6 +56,14 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     }
 }
 
+/// Bytes of a size as the command line takes it: `256MiB`, `1.5GB`.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub fn size(text: &str) -> Result<u64, String> {
+    args::large_size(text)
+}
+
 /// All commands and their options, as the command line has them.
 pub fn command() -> clap::Command {
     help::command(false)

@@ -9,17 +9,9 @@ them in good order, and the same call goes on where it was.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import Union
+from collections.abc import Callable, Sequence
 
-from .running import Progress, Report, run
-
-PathLike = Union[str, "os.PathLike[str]"]
-#: A value as the command line takes it: `"256MiB"`, `4`, a path.
-Value = Union[str, int, float, "os.PathLike[str]"]
-#: One, or several for an option that may be given more than once.
-Values = Union[Value, Sequence[Value], Mapping[str, Value]]
+from .running import PathLike, Progress, Report, Value, Values, run
 
 
 def pack(
@@ -154,63 +146,7 @@ def pack(
     Returns:
         Datasets, what was left out, and how long it took.
     """
-    options = {
-        "plan": plan,
-        "split": split,
-        "root": root,
-        "path_column": path_column,
-        "label_column": label_column,
-        "split_column": split_column,
-        "no_labels": no_labels,
-        "with_": with_,
-        "files": files,
-        "group": group,
-        "jobs": jobs,
-        "memory": memory,
-        "read_order": read_order,
-        "on_bad": on_bad,
-        "sidecars": sidecars,
-        "force": force,
-        "crops": crops,
-        "dry_run": dry_run,
-        "format": format,
-        "label_offset": label_offset,
-        "features": features,
-        "mds_encoding": mds_encoding,
-        "set": set,
-        "order": order,
-        "seed": seed,
-        "shard_size": shard_size,
-        "shard_samples": shard_samples,
-        "shards": shards,
-        "name": name,
-        "splits": splits,
-        "split_fraction": split_fraction,
-        "ext": ext,
-        "cls": cls,
-        "meta": meta,
-        "compress": compress,
-        "include": include,
-        "exclude": exclude,
-        "check": check,
-        "formats": formats,
-        "min_side": min_side,
-        "max_pixels": max_pixels,
-        "dedup": dedup,
-        "leaks": leaks,
-        "near_duplicates": near_duplicates,
-        "sample_per_class": sample_per_class,
-        "classes": classes,
-        "class_map": class_map,
-        "fix": fix,
-        "rotate": rotate,
-        "resize": resize,
-        "encode": encode,
-        "quality": quality,
-        "drop_icc": drop_icc,
-        "keep_exif": keep_exif,
-    }
-    return run("pack", [src, dst], options, progress)
+    return run("pack", ["src", "dst"], locals())
 
 
 def convert(
@@ -352,64 +288,7 @@ def convert(
     Returns:
         As of `pack`.
     """
-    options = {
-        "split": split,
-        "from_": from_,
-        "image_feature": image_feature,
-        "label_feature": label_feature,
-        "label_index": label_index,
-        "label_from": label_from,
-        "key_pattern": key_pattern,
-        "skip_header": skip_header,
-        "components": components,
-        "fields": fields,
-        "no_labels": no_labels,
-        "jobs": jobs,
-        "memory": memory,
-        "read_order": read_order,
-        "on_bad": on_bad,
-        "sidecars": sidecars,
-        "force": force,
-        "crops": crops,
-        "dry_run": dry_run,
-        "format": format,
-        "label_offset": label_offset,
-        "features": features,
-        "mds_encoding": mds_encoding,
-        "set": set,
-        "order": order,
-        "seed": seed,
-        "shard_size": shard_size,
-        "shard_samples": shard_samples,
-        "shards": shards,
-        "name": name,
-        "splits": splits,
-        "split_fraction": split_fraction,
-        "ext": ext,
-        "cls": cls,
-        "meta": meta,
-        "compress": compress,
-        "include": include,
-        "exclude": exclude,
-        "check": check,
-        "formats": formats,
-        "min_side": min_side,
-        "max_pixels": max_pixels,
-        "dedup": dedup,
-        "leaks": leaks,
-        "near_duplicates": near_duplicates,
-        "sample_per_class": sample_per_class,
-        "classes": classes,
-        "class_map": class_map,
-        "fix": fix,
-        "rotate": rotate,
-        "resize": resize,
-        "encode": encode,
-        "quality": quality,
-        "drop_icc": drop_icc,
-        "keep_exif": keep_exif,
-    }
-    return run("convert", [*_several(src), dst], options, progress)
+    return run("convert", ["src", "dst"], locals())
 
 
 def adopt(
@@ -451,19 +330,7 @@ def adopt(
     Returns:
         What was adopted.
     """
-    options = {
-        "from_": from_,
-        "image_feature": image_feature,
-        "label_feature": label_feature,
-        "label_index": label_index,
-        "label_from": label_from,
-        "key_pattern": key_pattern,
-        "skip_header": skip_header,
-        "name": name,
-        "on_bad": on_bad,
-        "force": force,
-    }
-    return run("adopt", [folder], options, progress)
+    return run("adopt", ["folder"], locals())
 
 
 def plan(
@@ -581,56 +448,7 @@ def plan(
     Returns:
         The plan: counts, sizes, space.
     """
-    options = {
-        "output": output,
-        "split": split,
-        "root": root,
-        "path_column": path_column,
-        "label_column": label_column,
-        "split_column": split_column,
-        "no_labels": no_labels,
-        "with_": with_,
-        "files": files,
-        "group": group,
-        "jobs": jobs,
-        "format": format,
-        "label_offset": label_offset,
-        "features": features,
-        "mds_encoding": mds_encoding,
-        "set": set,
-        "order": order,
-        "seed": seed,
-        "shard_size": shard_size,
-        "shard_samples": shard_samples,
-        "shards": shards,
-        "name": name,
-        "splits": splits,
-        "split_fraction": split_fraction,
-        "ext": ext,
-        "cls": cls,
-        "meta": meta,
-        "compress": compress,
-        "include": include,
-        "exclude": exclude,
-        "check": check,
-        "formats": formats,
-        "min_side": min_side,
-        "max_pixels": max_pixels,
-        "dedup": dedup,
-        "leaks": leaks,
-        "near_duplicates": near_duplicates,
-        "sample_per_class": sample_per_class,
-        "classes": classes,
-        "class_map": class_map,
-        "fix": fix,
-        "rotate": rotate,
-        "resize": resize,
-        "encode": encode,
-        "quality": quality,
-        "drop_icc": drop_icc,
-        "keep_exif": keep_exif,
-    }
-    return run("plan", [src, dst], options, progress)
+    return run("plan", ["src", "dst"], locals())
 
 
 def verify(
@@ -667,19 +485,7 @@ def verify(
     Returns:
         `ok` is whether all is right; `problems` names every damaged sample.
     """
-    options = {
-        "quick": quick,
-        "decode": decode,
-        "against": against,
-        "repair": repair,
-        "root": root,
-        "path_column": path_column,
-        "label_column": label_column,
-        "split_column": split_column,
-        "label_from": label_from,
-        "jobs": jobs,
-    }
-    return run("verify", [*_several(paths)], options, progress)
+    return run("verify", ["paths"], locals())
 
 
 def crops(
@@ -703,12 +509,7 @@ def crops(
     Returns:
         How many samples have tables.
     """
-    options = {
-        "every": every,
-        "force": force,
-        "jobs": jobs,
-    }
-    return run("crops", [folder], options, progress)
+    return run("crops", ["folder"], locals())
 
 
 def inspect(
@@ -745,20 +546,4 @@ def inspect(
     Returns:
         What is in there.
     """
-    options = {
-        "samples": samples,
-        "class_": class_,
-        "kind": kind,
-        "strays": strays,
-        "limit": limit,
-        "extract": extract,
-        "output": output,
-        "table": table,
-        "force": force,
-        "jobs": jobs,
-    }
-    return run("inspect", [*_several(paths)], options, progress)
-
-
-def _several(paths: PathLike | Sequence[PathLike]) -> list[PathLike]:
-    return [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    return run("inspect", ["paths"], locals())

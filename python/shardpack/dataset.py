@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Union, overload
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +15,7 @@ import numpy.typing as npt
 from . import _native
 from .batch import _kind, figures
 from .errors import UsageError
-
-PathLike = Union[str, "os.PathLike[str]"]
+from .running import PathLike
 
 #: Samples that a notebook shows.
 _SHOWN = 12

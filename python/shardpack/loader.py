@@ -16,11 +16,12 @@ from ._sizes import in_bytes
 from .batch import NO_LABEL, Batch, Encoded, NamedBatch
 from .dataset import open_native
 from .errors import UsageError
-from .part import Part, PathLike
+from .part import Part
 from .receipt import Expected, Receipt
+from .running import PathLike
 from .transforms import Pipeline, Step, imagenet_eval, imagenet_train
 
-__all__ = ["Loader", "Part"]
+__all__ = ["Loader"]
 
 #: What `transform` takes: `train`, `eval`, steps, or a pipeline.
 Transform = Union[str, Sequence[Step], Pipeline]
@@ -126,17 +127,16 @@ class Loader:
         if pin_memory and (transform is None or output == "numpy"):
             raise UsageError("pin_memory is for images that a native transform makes, as torch tensors")
         opened = [open_native(one.path) for one in parts]
-        manifests: list[dict[str, Any]] = [json.loads(one.manifest()) for one in opened]
         weights = [one.weight for one in parts]
         if (epoch_samples is None) != (weights.count(None) == len(weights)) or weights.count(None) not in (
             0,
             len(weights),
         ):
             raise UsageError("weights: all parts have one, and epoch_samples says how long an epoch is")
-        holds_images = all(_holds_images(manifest) for manifest in manifests)
+        holds_images = all(one.holds_images for one in opened)
         if transform is None and sample_transform is None and not components and not holds_images:
             # The component cls is the label, which comes anyway.
-            components = [str(name) for name in manifests[0]["components"] if name != "cls"]
+            components = [name for name in opened[0].components if name != "cls"]
         self._components = list(components)
         self._wants_payload = transform is None and (holds_images or sample_transform is not None)
         pipeline = _pipeline(transform)
@@ -171,9 +171,9 @@ class Loader:
         self._batch_transform, self._progress = batch_transform, progress
         self._paths = [os.fspath(one.path) for one in parts]
         self._classes = opened[0].classes
-        # What can be found out now is; ranks are found out later, and one of one is as good for that.
-        _native.Engine(json.dumps({**self._request, "rank": 0, "world": 1}))
         self._forget()
+        # What is wrong shows now; ranks are found out later, and one of one is as good for that. It may well be what they are.
+        self._alone: _native.Engine | None = self._engine_of(distributed.Ranks(0, 1, ""))
 
     def _forget(self) -> None:
         self._ranks: distributed.Ranks | None = None
@@ -185,6 +185,8 @@ class Loader:
         #: The state to begin with instead of the start of an epoch.
         self._resume: str | None = None
         self._state: str | None = None
+        #: The state that tells the order, if it is not the options that do.
+        self._order: str | None = None
         self._receipt: str | None = None
         self._is_under_way = self._is_pinned = False
         self._process = os.getpid()
@@ -199,10 +201,14 @@ class Loader:
             self._ranks = distributed.find(rank, world_size, group)
         return self._ranks
 
-    def _engine(self, state: str | None = None) -> _native.Engine:
-        if self._made is None or state is not None:
-            request = {**self._request, "rank": self.ranks.rank, "world": self.ranks.world_size}
-            self._made = _native.Engine(json.dumps(request), state)
+    def _engine_of(self, ranks: distributed.Ranks, order: str | None = None) -> _native.Engine:
+        return _native.Engine(json.dumps({**self._request, "rank": ranks.rank, "world": ranks.world_size}), order)
+
+    def _engine(self) -> _native.Engine:
+        if self._made is None:
+            is_alone = self.ranks[:2] == (0, 1) and self._order is None
+            self._made = (self._alone if is_alone else None) or self._engine_of(self.ranks, self._order)
+            self._alone = None
         return self._made
 
     def __len__(self) -> int:
@@ -258,8 +264,9 @@ class Loader:
         if "shardpack" not in state:
             raise UsageError("no state of a loader: it lacks 'shardpack'")
         text = json.dumps(state["shardpack"])
+        engine = self._engine_of(self.ranks, text)
         self._close()
-        engine = self._engine(text)
+        self._made, self._order = engine, text
         epoch = int(state["shardpack"]["epoch"])
         if engine.batches_left(text) == 0:
             epoch, text = epoch + 1, engine.start_of(epoch + 1)
@@ -281,7 +288,7 @@ class Loader:
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
-        state.update(_stream=None, _made=None, _lent={}, _is_under_way=False)
+        state.update(_stream=None, _made=None, _alone=None, _lent={}, _is_under_way=False)
         return state
 
     def _begin(self) -> _native.Stream:
@@ -294,7 +301,7 @@ class Loader:
             engine = self._engine()
             memories = []
             if self._pin_memory:
-                memories = [self._pinned(engine) for _ in _AHEAD]
+                memories = [self._pinned(engine) for _ in range(_AHEAD)]
                 self._lent = {tensor.data_ptr(): tensor for tensor in memories}
             self._stream = engine.start(self._resume or engine.start_of(self._next_epoch), memories)
         return self._stream
@@ -448,15 +455,7 @@ class Loader:
 _NUMPY_ALONE = {"uint16", "uint32", "uint64"}
 
 #: Batches that exist at a time in memory of torch's: as many as in the loader's own.
-_AHEAD = "1234"
-
-
-#: The kinds of images that a manifest counts; all others are arrays, values, or extensions of files.
-_IMAGES = {"avif", "bmp", "gif", "heif", "jp2", "jpeg", "jxl", "png", "pnm", "tiff", "webp"}
-
-
-def _holds_images(manifest: Mapping[str, Any]) -> bool:
-    return not manifest["kinds"] or not _IMAGES.isdisjoint(manifest["kinds"])
+_AHEAD = 4
 
 
 def _pipeline(transform: Transform | None) -> Pipeline | None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any
 
 from .errors import UsageError
-
-PathLike = Union[str, "os.PathLike[str]"]
+from .running import PathLike
 
 
 @dataclass(frozen=True)
@@ -63,6 +62,8 @@ class Part:
 def _range(numbers: range) -> list[int]:
     if numbers.step != 1:
         raise UsageError(f"{numbers}: a range with a step", help="samples=[…] takes any numbers")
+    if numbers.start < 0:
+        raise UsageError(f"{numbers}: samples count from 0")
     return [numbers.start, max(numbers.stop, numbers.start)]
 
 

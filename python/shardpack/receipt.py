@@ -25,7 +25,7 @@ class Expected:
 
 @dataclass(frozen=True)
 class Receipt:
-    """What one rank was handed out of an epoch, or several after `+` or `sum`.
+    """What one rank was handed out of an epoch, or several after `+` or `join`.
 
     Attributes:
         json: As one line: to be kept, and to be read by `Receipt(line)`.
@@ -77,5 +77,6 @@ class Receipt:
         return Receipt(_native.join([receipt.json for receipt in receipts]))
 
     def proves(self, expected: Expected) -> bool:
-        """Whether just the samples that are expected were seen, each once."""
-        return _native.expected(self.json, expected.samples, expected.identities)
+        """Whether just the samples that are expected are accounted for, each once: handed out, or named in `skipped` or `replaced`, which are
+        empty unless `on_bad` says so."""
+        return _native.proves(self.json, expected.samples, expected.identities)

@@ -6,11 +6,17 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Union
 
 from . import _native, errors
+
+PathLike = Union[str, "os.PathLike[str]"]
+#: A value as the command line takes it: `"256MiB"`, `4`, a path.
+Value = Union[str, int, float, "os.PathLike[str]"]
+#: One, or several for an option that may be given more than once.
+Values = Union[Value, Sequence[Value], Mapping[str, Value]]
 
 #: How often progress is told, and Ctrl-C looked after, in seconds.
 _PATIENCE_S = 0.05
@@ -61,10 +67,12 @@ class Report:
         return [*super().__dir__(), *self.document]
 
 
-def run(
-    command: str, positional: Sequence[Any], options: dict[str, Any], progress: bool | Callable[[Progress], None] | None
-) -> Report:
-    """Runs a command with the options of the command line in Python's spelling."""
+def run(command: str, places: Sequence[str], given: Mapping[str, Any]) -> Report:
+    """Runs a command with what a function was given: the arguments called `places` by place, `progress`, and options of the command line in
+    Python's spelling."""
+    options = dict(given)
+    progress: bool | Callable[[Progress], None] | None = options.pop("progress")
+    positional = [one for name in places for one in _several(options.pop(name))]
     arguments = [command, "--json"]
     for name, value in options.items():
         if value is None or value is False:
@@ -78,7 +86,7 @@ def run(
             arguments += [f"{flag}={name}={_text(one)}" for name, one in value.items()]
         else:
             arguments.append(f"{flag}={_text(value)}")
-    arguments += ["--", *(_text(one) for one in positional if one is not None)]
+    arguments += ["--", *map(_text, positional)]
     running = _native.Command(arguments)
     tell = _teller(progress)
     try:
@@ -104,6 +112,12 @@ def run(
         raised.document = document  # type: ignore[attr-defined]
         raise raised
     return Report(code == 0, document, [line for line in notes if not line.startswith(("error: ", "  help: "))])
+
+
+def _several(value: Any) -> list[Any]:
+    if value is None or isinstance(value, (str, os.PathLike)):
+        return [] if value is None else [value]
+    return list(value)
 
 
 def _text(value: Any) -> str:

@@ -18,7 +18,7 @@ import torch.utils.data
 
 from . import distributed
 from .loader import Loader
-from .part import PathLike
+from .running import PathLike
 
 #: Most workers of a DataLoader.
 _MOST_WORKERS = 4096

@@ -3,13 +3,23 @@
 use std::{ffi::OsString, sync::Mutex};
 
 use clap::{Arg, ArgAction};
-use pyo3::{exceptions::PyRuntimeError, prelude::*, types::PyBytes};
+use pyo3::{
+    exceptions::{PyRuntimeError, PyValueError},
+    prelude::*,
+    types::PyBytes,
+};
 use shardpack::hosted::Call;
 
 /// Runs the program `shardpack` with these arguments, the first of which is its name; gives the exit code.
 #[pyfunction]
 pub fn command_line(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
     py.detach(|| shardpack::main(arguments))
+}
+
+/// Bytes of a size as the command line takes it: `256MiB`, `1.5GB`.
+#[pyfunction]
+pub fn size(text: &str) -> PyResult<u64> {
+    shardpack::size(text).map_err(PyValueError::new_err)
 }
 
 /// A command under way.
@@ -83,7 +93,7 @@ pub fn options(command: &str) -> PyResult<(String, Vec<Described>)> {
     let mut all = shardpack::command();
     all.build();
     let found = all.find_subcommand(command);
-    let found = found.ok_or_else(|| pyo3::exceptions::PyValueError::new_err(format!("no command {command:?}")))?;
+    let found = found.ok_or_else(|| PyValueError::new_err(format!("no command {command:?}")))?;
     let about = found.get_about().map(ToString::to_string).unwrap_or_default();
     Ok((about, found.get_arguments().map(described).collect()))
 }

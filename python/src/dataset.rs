@@ -42,6 +42,10 @@ pub struct Sample {
     kind: &'static str,
 }
 
+fn is_image(kind: Kind) -> bool {
+    !matches!(kind, Kind::Unknown | Kind::Npy)
+}
+
 fn fsdecode(py: Python<'_>, bytes: &[u8]) -> PyResult<Py<PyAny>> {
     Ok(py.import("os")?.call_method1("fsdecode", (PyBytes::new(py, bytes),))?.unbind())
 }
@@ -96,6 +100,20 @@ impl Dataset {
         serde_json::to_string(self.dataset.manifest()).map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
+    /// Names of the components.
+    #[getter]
+    fn components(&self) -> Vec<String> {
+        self.dataset.manifest().components.clone()
+    }
+
+    /// Whether any payload is an image by its first bytes, or there is no payload.
+    #[getter]
+    fn holds_images(&self) -> bool {
+        let kinds = &self.dataset.manifest().kinds;
+        let is_image = |name: &String| Kind::ALL.iter().any(|kind| is_image(*kind) && kind.name() == name);
+        kinds.is_empty() || kinds.keys().any(is_image)
+    }
+
     /// Names of the classes, in the order of their labels.
     #[getter]
     fn classes(&self) -> Vec<String> {
@@ -110,7 +128,7 @@ impl Dataset {
         let mut components = Vec::new();
         for (at, name) in names.iter().enumerate() {
             if let (Some(form), Some(content)) = (found.form(at), found.content(at).or_raise(py)?)
-                && (at > 0 || matches!(found.image().kind, Kind::Unknown | Kind::Npy))
+                && (at > 0 || !is_image(found.image().kind))
             {
                 components.push((name.clone(), value_of(py, form, &content)?));
             }

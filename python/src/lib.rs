@@ -25,11 +25,11 @@ mod _native {
     #[pymodule_export]
     use super::{
         arrays::Array,
-        commands::{Command, command_line, options},
+        commands::{Command, command_line, options, size},
         dataset::{Dataset, Sample},
         decode::decode,
         loader::Engine,
-        receipts::{expected, join},
+        receipts::{join, proves},
         stream::{Batch, Stream},
     };
 

@@ -50,11 +50,6 @@ impl Engine {
         Ok(self.loader.epoch(0).or_raise(py)?.len())
     }
 
-    /// State of a run that has not begun.
-    fn beginning(&self) -> String {
-        self.loader.beginning().to_json()
-    }
-
     /// The state at the start of epoch `epoch`.
     fn start_of(&self, epoch: u64) -> String {
         let mut state = self.loader.beginning();
@@ -62,25 +57,10 @@ impl Engine {
         state.to_json()
     }
 
-    /// Id of the dataset, as 64 hexadecimal digits.
-    fn id(&self) -> String {
-        shardpack_format::hash::hex(&self.loader.dataset().manifest().id.0)
-    }
-
     /// What the receipts of all ranks add up to after epoch `epoch`: samples, and identities in 32 hexadecimal digits.
     fn expected(&self, py: Python<'_>, epoch: u64) -> PyResult<(u64, String)> {
         let sum = py.detach(|| self.loader.expected(epoch)).or_raise(py)?;
         Ok((sum.samples, format!("{:032x}", sum.identities)))
-    }
-
-    /// How many ranks read each byte.
-    fn readers(&self, py: Python<'_>) -> PyResult<u64> {
-        self.loader.readers().or_raise(py)
-    }
-
-    /// Lanes and blocks of a run.
-    fn order(&self) -> (u64, u64) {
-        (self.loader.order().lanes, self.loader.order().run_blocks)
     }
 
     /// Bytes that a batch of images takes: 0 where none are made.

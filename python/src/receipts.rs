@@ -20,7 +20,7 @@ pub fn join(py: Python<'_>, receipts: Vec<String>) -> PyResult<String> {
 
 /// Whether `receipt` is of just `samples` samples with the sum `identities`, each once.
 #[pyfunction]
-pub fn expected(py: Python<'_>, receipt: &str, samples: u64, identities: &str) -> PyResult<bool> {
+pub fn proves(py: Python<'_>, receipt: &str, samples: u64, identities: &str) -> PyResult<bool> {
     let receipt = Receipt::from_json(receipt).or_raise(py)?;
     let identities = u128::from_str_radix(identities, 16);
     let identities =

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -167,7 +166,6 @@ def test_the_program_is_the_program(tree: Path, tmp_path: Path) -> None:
         assert done.returncode == 0 and done.stderr == ""
 
 
-@pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_ctrl_c_ends_the_program_with_130(tmp_path: Path) -> None:
     from conftest import make_tree
 

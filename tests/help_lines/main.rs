@@ -32,7 +32,7 @@ const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
         "a_fork_gets_an_error_and_can_begin_anew",
     ),
     (
-        "Loader::resume makes a loader that goes on in the order of a state",
+        "resume with the same datasets, subsets and shares as the run that the state is of",
         "Loader::resume",
         "crates/shardpack-loader/tests/loader/ranks_and_resuming.rs",
         "a_run_that_is_interrupted_goes_on_with_other_ranks_and_misses_nothing",

@@ -272,7 +272,7 @@ impl Loader {
         match state.is_of(&self.plan)? {
             true => Ok(()),
             false => Err(Error::usage("the state is of a run in another order, or of other samples")
-                .help("Loader::resume makes a loader that goes on in the order of a state")),
+                .help("resume with the same datasets, subsets and shares as the run that the state is of")),
         }
     }
 

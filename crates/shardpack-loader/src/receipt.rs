@@ -66,7 +66,7 @@ impl Receipt {
         Ok(())
     }
 
-    /// Whether just the samples were seen that `expected` is the sum of, each once.
+    /// Whether just the samples that `expected` is the sum of are accounted for, each once: handed out, or named as skipped or replaced.
     pub fn is_of(&self, expected: &Sum) -> bool {
         (self.samples, self.identities) == (expected.samples, expected.identities)
     }
