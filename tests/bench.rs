@@ -113,7 +113,7 @@ fn of_a_row_that_ends_early_all_parts_are_of_what_they_are_said_to_be() {
         crops: Crops::Train,
         size: 24,
         seed: 0,
-        memory_bytes: 64 << 20,
+        memory_bytes: Some(64 << 20),
         threads: 2,
         row: Duration::from_nanos(1),
         cold: false,
@@ -216,15 +216,20 @@ fn crop_tables_change_no_pixel_and_wrong_ones_are_counted_and_not_used() {
 /// Payloads and labels of an epoch by sample, as they are stored, and the arrays beside them.
 fn encoded(dst: &Path, components: &[&str]) -> BTreeMap<u64, (Vec<u8>, i64, Vec<String>)> {
     let components = components.iter().map(|name| (*name).to_owned()).collect();
-    let options =
-        Options { batch: 5, check_content: true, components, epochs: 1, memory_bytes: 64 << 20, ..Options::default() };
+    let options = Options {
+        batch: 5,
+        check_content: true,
+        components,
+        epochs: 1,
+        memory_bytes: Some(64 << 20),
+        ..Options::default()
+    };
     let loader = Loader::new(Dataset::open(dst).unwrap(), options).unwrap();
     let mut batches = loader.batches(&loader.beginning()).unwrap();
     let mut all = BTreeMap::new();
     while let Some(batch) = batches.next().unwrap() {
-        let encoded = batch.encoded();
         for (at, sample) in batch.samples().iter().enumerate() {
-            let payload = &encoded.bytes[encoded.offsets[at] as usize..encoded.offsets[at + 1] as usize];
+            let payload = &batch.payloads()[at];
             let beside = batch.columns().iter().map(|column| match &column.values {
                 Values::Stacked { form, items } => {
                     let one = items.len() / batch.len();

@@ -23,7 +23,7 @@ class Item:
     """A sample, as a function of the caller's gets it.
 
     Attributes:
-        bytes: The payload as it is stored.
+        bytes: The payload as it is stored, for reading alone.
         label: Number of its class; `batch.NO_LABEL` for samples without.
         number: Its number in the dataset.
         epoch: The epoch.
@@ -74,7 +74,7 @@ class Mapped:
 
     def _begin(self, pool: ThreadPoolExecutor, native: _native.Batch) -> list[Future[Any]]:
         assert native.encoded is not None, "a loader with a sample_transform asks for payloads"
-        payloads = Encoded(*map(np.asarray, native.encoded))
+        payloads = Encoded(native.encoded)
         labels, numbers = np.asarray(native.labels), np.asarray(native.numbers)
         items = (
             Item(payload, int(label), int(number), native.epoch)

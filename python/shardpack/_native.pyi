@@ -18,9 +18,15 @@ class Batch:
     labels: Array
     numbers: Array
     sources: Array
-    encoded: tuple[Array, Array] | None
+    encoded: Payloads | None
     columns: list[tuple[str, Any]]
     state: str
+
+@final
+class Payloads:
+    def __len__(self) -> int: ...
+    def payload(self, number: int) -> Array: ...
+    def joined(self) -> tuple[Array, Array]: ...
 
 @final
 class Stream:

@@ -22,27 +22,51 @@ _SHOWN = 16
 
 
 class Encoded(Sequence[memoryview]):
-    """Payloads as they are stored, for decoders on a GPU: one behind the other in one piece of memory.
+    """Payloads as they are stored, for decoders on a GPU. Each is a `memoryview` of the memory that it was read into, for reading alone;
+    nothing is copied.
 
-    Attributes:
-        bytes: All of them, `[n] uint8`.
-        offsets: Where each begins, and where the last ends, `[B + 1] uint64`.
+    As long as one of them is kept, so are those that were read with it: some MB. Who keeps many keeps `bytes(payload)`.
     """
 
-    def __init__(self, bytes: npt.NDArray[np.uint8], offsets: npt.NDArray[np.uint64]) -> None:
-        self.bytes, self.offsets = bytes, offsets
+    __slots__ = ("_joined", "_native")
+
+    def __init__(self, native: Optional[_native.Payloads], joined: Any = None) -> None:
+        self._native, self._joined = native, joined
+
+    @property
+    def bytes(self) -> npt.NDArray[np.uint8]:
+        """A copy of all, one behind the other, `[n] uint8`; made when it is first asked for."""
+        return self._parts()[0]
+
+    @property
+    def offsets(self) -> npt.NDArray[np.uint64]:
+        """Where each begins in `bytes`, and where the last ends, `[B + 1] uint64`."""
+        return self._parts()[1]
+
+    def _parts(self) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint64]]:
+        if self._joined is None:
+            assert self._native is not None, "one of them is there"
+            self._joined = tuple(map(np.asarray, self._native.joined()))
+        parts: tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint64]] = self._joined
+        return parts
 
     def __len__(self) -> int:
-        return max(len(self.offsets) - 1, 0)
+        return len(self._joined[1]) - 1 if self._native is None else len(self._native)
 
     def __getitem__(self, number: Any) -> Any:
         if isinstance(number, slice):
             return [self[one] for one in range(*number.indices(len(self)))]
         at = range(len(self))[number]
-        return self.bytes[int(self.offsets[at]) : int(self.offsets[at + 1])].data
+        if self._native is not None:
+            return np.asarray(self._native.payload(at)).data
+        payloads, offsets = self._joined
+        return payloads[int(offsets[at]) : int(offsets[at + 1])].data
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Encoded, (None, self._parts())
 
     def __repr__(self) -> str:
-        return f"Encoded({len(self)} payloads, {len(self.bytes)} bytes)"
+        return f"Encoded({len(self)} payloads)"
 
 
 class _About:

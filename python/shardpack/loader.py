@@ -62,7 +62,8 @@ class Loader:
             names it.
         check_content: Compare each payload with its hash.
         max_pixels: Larger images are not right.
-        memory: For what is read ahead, in bytes or as `"1GiB"`.
+        memory: For what is read ahead, in bytes or as `"1GiB"`. `None`: 256 MiB, or as much more as large batches of small samples
+            need, up to 2 GiB; `stats()["peak_run_bytes"]` says what was used.
         ahead: Memory for batches that are made ahead of need, beyond the usual four.
         threads: Threads that make batches; 0 for all cores.
         read_threads: Threads that read.
@@ -103,7 +104,7 @@ class Loader:
         on_bad: str = "error",
         check_content: bool = False,
         max_pixels: int | None = None,
-        memory: int | str = "256MiB",
+        memory: int | str | None = None,
         ahead: int | str = 0,
         threads: int = 0,
         read_threads: int = 4,
@@ -154,7 +155,7 @@ class Loader:
             "on_bad": on_bad,
             "check_content": check_content,
             "max_pixels": max_pixels,
-            "memory_bytes": in_bytes(memory, "memory"),
+            "memory_bytes": None if memory is None else in_bytes(memory, "memory"),
             "ahead_bytes": in_bytes(ahead, "ahead"),
             "read_threads": read_threads,
             "threads": threads,
@@ -389,7 +390,7 @@ class Loader:
             kind = {"|u1": torch.uint8, "<f4": torch.float32, "<f2": torch.float16, "<u2": torch.bfloat16}[dtype]
             return memory.view(kind).view(self._request["batch"], *shape)[: native.samples]
         if native.images is None:
-            return None if native.encoded is None else Encoded(*map(np.asarray, native.encoded))
+            return None if native.encoded is None else Encoded(native.encoded)
         if not self._is_bfloat16:
             return self._array(native.images)
         found = np.asarray(native.images)

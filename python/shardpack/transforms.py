@@ -23,6 +23,7 @@ __all__ = [
     "RandomHorizontalFlip",
     "RandomResizedCrop",
     "Resize",
+    "Step",
     "imagenet_eval",
     "imagenet_train",
 ]
@@ -43,8 +44,12 @@ def _both(size: Size) -> list[int]:
     return [int(height), int(width)]
 
 
+class Step:
+    """One of the steps below; no other class is one."""
+
+
 @dataclass(frozen=True)
-class RandomResizedCrop:
+class RandomResizedCrop(Step):
     """A random part of random area and aspect, resized to `size`.
 
     Args:
@@ -61,7 +66,7 @@ class RandomResizedCrop:
 
 
 @dataclass(frozen=True)
-class Resize:
+class Resize(Step):
     """The shorter side becomes `size` pixels and the longer one keeps the aspect; or exactly `(height, width)`.
 
     Args:
@@ -74,7 +79,7 @@ class Resize:
 
 
 @dataclass(frozen=True)
-class CenterCrop:
+class CenterCrop(Step):
     """The middle; where an image is smaller, black is put around it.
 
     Args:
@@ -85,7 +90,7 @@ class CenterCrop:
 
 
 @dataclass(frozen=True)
-class RandomHorizontalFlip:
+class RandomHorizontalFlip(Step):
     """Left and right exchanged.
 
     Args:
@@ -96,7 +101,7 @@ class RandomHorizontalFlip:
 
 
 @dataclass(frozen=True)
-class Normalize:
+class Normalize(Step):
     """`(level / 255 - mean) / std`, for red, green and blue: makes float32, or the `dtype` of the pipeline.
 
     Args:
@@ -106,9 +111,6 @@ class Normalize:
 
     mean: Sequence[float] = IMAGENET_MEAN
     std: Sequence[float] = IMAGENET_STD
-
-
-Step = Union[RandomResizedCrop, Resize, CenterCrop, RandomHorizontalFlip, Normalize]
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ mod _native {
         decode::decode,
         loader::Engine,
         receipts::{join, proves},
-        stream::{Batch, Stream},
+        stream::{Batch, Payloads, Stream},
     };
 
     #[pymodule_init]

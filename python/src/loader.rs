@@ -1,7 +1,7 @@
 //! The loader behind `shardpack.Loader`: options, and what follows from them without reading.
 
 use pyo3::prelude::*;
-use shardpack_loader::Loader;
+use shardpack_loader::{Loader, Output};
 
 use crate::{
     errors::Raise,
@@ -74,6 +74,7 @@ impl Engine {
         let state = options::state(py, state)?;
         let memories = memories.into_iter().map(memory::lend).collect::<PyResult<Vec<_>>>()?;
         let batches = py.detach(|| self.loader.batches_in(&state, memories)).or_raise(py)?;
-        Ok(Stream::new(batches, self.slot.clone()))
+        let has_payloads = matches!(self.loader.options().output, Output::Encoded);
+        Ok(Stream::new(batches, self.slot.clone(), has_payloads))
     }
 }

@@ -29,7 +29,7 @@ pub struct Request {
     on_bad: String,
     check_content: bool,
     max_pixels: Option<u64>,
-    memory_bytes: u64,
+    memory_bytes: Option<u64>,
     ahead_bytes: u64,
     read_threads: usize,
     threads: usize,

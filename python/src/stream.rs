@@ -6,11 +6,11 @@ use std::{
 };
 
 use pyo3::{
-    exceptions::PyRuntimeError,
+    exceptions::{PyIndexError, PyRuntimeError},
     prelude::*,
     types::{PyBytes, PyList, PyString},
 };
-use shardpack_loader::{Batches, Form, Values};
+use shardpack_loader::{Batches, Form, Payload, Values};
 
 use crate::{
     arrays::Array,
@@ -27,6 +27,38 @@ const PATIENCE: Duration = Duration::from_millis(50);
 pub struct Stream {
     batches: Mutex<Option<Batches>>,
     slot: Option<Slot>,
+    /// Whether payloads were asked for.
+    has_payloads: bool,
+}
+
+/// Payloads as they are stored.
+#[pyclass(frozen, module = "shardpack._native")]
+pub struct Payloads {
+    payloads: Vec<Payload>,
+}
+
+#[pymethods]
+impl Payloads {
+    fn __len__(&self) -> usize {
+        self.payloads.len()
+    }
+
+    /// Payload `number`, which is less than there are: `[n] uint8`, for reading alone.
+    fn payload(&self, number: usize) -> PyResult<Array> {
+        let payload = self.payloads.get(number).cloned();
+        payload.map(Array::payload).ok_or_else(|| PyIndexError::new_err(number))
+    }
+
+    /// A copy of all, one behind the other, and where each begins, `[B + 1] uint64`.
+    fn joined(&self, py: Python<'_>) -> (Array, Array) {
+        let mut offsets = vec![0_u64];
+        offsets.extend(self.payloads.iter().scan(0, |end, payload| {
+            *end += payload.len() as u64;
+            Some(*end)
+        }));
+        let bytes = py.detach(|| self.payloads.iter().map(|payload| &payload[..]).collect::<Vec<_>>().concat());
+        (Array::of(bytes, "|u1"), Array::of(offsets, "<u8"))
+    }
 }
 
 /// A batch.
@@ -48,8 +80,8 @@ pub struct Batch {
     numbers: Py<Array>,
     /// Of a mix, which dataset each is of: `[B] uint64`.
     sources: Py<Array>,
-    /// The payloads one behind the other, and `[B + 1] uint64`.
-    encoded: Option<(Py<Array>, Py<Array>)>,
+    /// The payloads as they are stored, where they were asked for.
+    encoded: Option<Py<Payloads>>,
     /// Name and content: an array, or a list.
     columns: Vec<(String, Py<PyAny>)>,
     /// Where a run goes on that ends after this batch.
@@ -58,8 +90,8 @@ pub struct Batch {
 
 impl Stream {
     /// Of `batches`, whose slots are `slot`.
-    pub fn new(batches: Batches, slot: Option<Slot>) -> Self {
-        Self { batches: Mutex::new(Some(batches)), slot }
+    pub fn new(batches: Batches, slot: Option<Slot>, has_payloads: bool) -> Self {
+        Self { batches: Mutex::new(Some(batches)), slot, has_payloads }
     }
 
     fn with<T: Send>(&self, py: Python<'_>, call: impl FnOnce(&mut Batches) -> T + Send) -> PyResult<T> {
@@ -90,11 +122,8 @@ impl Stream {
             .into_iter()
             .map(|column| Ok((column.name, values(py, column.values, samples)?)))
             .collect::<PyResult<_>>()?;
-        let encoded = batch.take_encoded();
-        let encoded = match encoded.offsets.is_empty() {
-            true => None,
-            false => Some((array(Array::of(encoded.bytes, "|u1"))?, array(Array::of(encoded.offsets, "<u8"))?)),
-        };
+        let payloads = Payloads { payloads: batch.take_payloads() };
+        let encoded = self.has_payloads.then(|| Py::new(py, payloads)).transpose()?;
         let mut address = None;
         let mut images = None;
         match (&self.slot, memory) {

@@ -169,6 +169,27 @@ def test_payloads_come_as_they_were_packed(packed: Path) -> None:
     assert bytes(encoded[-1]) == bytes(encoded[15]) and len(encoded[2:4]) == 2
     with pytest.raises(IndexError):
         encoded[16]
+    assert encoded[0].readonly and encoded.bytes.flags.writeable
+    starts = encoded.offsets.tolist()
+    joined = [encoded.bytes[start:end].tobytes() for start, end in zip(starts, starts[1:])]
+    carried = pickle.loads(pickle.dumps(encoded))
+    assert joined == [bytes(one) for one in encoded] == [bytes(one) for one in carried] and len(carried) == 16
+
+
+@pytest.mark.parametrize("memory", ["256MiB", "8MiB"])
+def test_payloads_that_are_kept_stay_and_more_come(packed: Path, memory: str) -> None:
+    dataset, kept = shardpack.Dataset(packed), []
+    with contextlib.closing(loader(packed, transform=None, memory=memory)) as several:
+        for _ in range(2):
+            # Of each batch one, which keeps what was read with it.
+            kept += [(int(batch.samples[3]), batch[0][3]) for batch in several]
+    assert len(kept) == 38 and all(bytes(one) == dataset[number].bytes for number, one in kept)
+
+
+def test_large_batches_of_small_samples_get_the_memory_that_their_lanes_need(packed: Path) -> None:
+    with pytest.raises(shardpack.UsageError, match="too few for 24 lanes"):
+        shardpack.Loader(packed, 12, memory="1MiB")
+    assert len(shardpack.Loader(packed, 300)) == 1
 
 
 def test_arrays_are_stacked(arrays: Path) -> None:

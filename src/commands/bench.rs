@@ -51,9 +51,9 @@ pub struct Args {
     /// Which order
     #[arg(long, default_value = "0", value_name = "N")]
     seed: u64,
-    /// Memory for what is read ahead
-    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = args::large_size)]
-    memory: u64,
+    /// Memory for what is read ahead [default: 256MiB, more where the lanes of large batches need it]
+    #[arg(long, value_name = "SIZE", value_parser = args::large_size)]
+    memory: Option<u64>,
     /// Threads that decode [default: all cores]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,

@@ -208,9 +208,9 @@ pub fn images(folder: &Path) -> Vec<(i64, Vec<u8>)> {
     images
 }
 
-/// The binary, to be spawned and sent signals.
+/// The binary, to be spawned and sent signals; or that of `SHARDPACK_PROGRAM`, as the Python package installs it.
 pub fn binary() -> PathBuf {
-    PathBuf::from(env!("CARGO_BIN_EXE_shardpack"))
+    std::env::var_os("SHARDPACK_PROGRAM").unwrap_or_else(|| env!("CARGO_BIN_EXE_shardpack").into()).into()
 }
 
 /// A run of the binary: what it said, and how it ended.

@@ -50,7 +50,7 @@ fn train(dataset: &str, run: &Path, ranks: &str, from: &str, wait_ms: &str) -> R
         rank: number(rank)?,
         world: number(world)?,
         epochs: 1,
-        memory_bytes: 64 << 20,
+        memory_bytes: Some(64 << 20),
         ..Options::default()
     };
     let dataset = Dataset::open(dataset)?;

@@ -20,7 +20,7 @@ fn main() {
         rank: number(1, 0),
         world: number(2, 1),
         epochs: number(3, 1),
-        memory_bytes: number(4, 256) << 20,
+        memory_bytes: Some(number(4, 256) << 20),
         seed: 1,
         ..Options::default()
     };

@@ -6,6 +6,7 @@ use shardpack_format::{Result, component::Form};
 
 use crate::{
     ring::Ring,
+    run::Payload,
     slots::{Memory, Slots},
     state::State,
 };
@@ -24,21 +25,12 @@ pub struct Batch {
     pub(crate) labels: Vec<i64>,
     /// Sealed; there until it is dropped.
     pub(crate) slots: Option<Slots>,
-    pub(crate) encoded: Encoded,
+    pub(crate) payloads: Vec<Payload>,
     pub(crate) columns: Vec<Column>,
     pub(crate) state: State,
     pub(crate) ring: Arc<Ring>,
     /// Whether it was handed out.
     pub(crate) is_kept: bool,
-}
-
-/// Payloads as they are stored, one behind the other.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Encoded {
-    /// All of their bytes.
-    pub bytes: Vec<u8>,
-    /// Where each begins, and where the last ends: one more than there are samples. Empty where payloads were not asked for.
-    pub offsets: Vec<u64>,
 }
 
 /// A component beside the payload, of all samples of a batch.
@@ -141,14 +133,14 @@ impl Batch {
         slots.exchange(memory).map(Some)
     }
 
-    /// The payloads as they are stored, where those were asked for.
-    pub fn encoded(&self) -> &Encoded {
-        &self.encoded
+    /// The payloads as they are stored; empty where they were not asked for.
+    pub fn payloads(&self) -> &[Payload] {
+        &self.payloads
     }
 
-    /// As [`Batch::encoded`], without a copy: nothing of them is left in the batch.
-    pub fn take_encoded(&mut self) -> Encoded {
-        std::mem::take(&mut self.encoded)
+    /// As [`Batch::payloads`]: nothing of them is left in the batch.
+    pub fn take_payloads(&mut self) -> Vec<Payload> {
+        std::mem::take(&mut self.payloads)
     }
 
     /// As [`Batch::columns`], without a copy: nothing of them is left in the batch.

@@ -14,11 +14,10 @@ use shardpack_format::{Error, ErrorKind, Result};
 use shardpack_imaging::training::Worker;
 
 use crate::{
-    Output,
-    batch::{Batch, Column, Encoded, Values},
+    batch::{Batch, Column, Values},
     feed::{Feed, Handle, Next},
     forked,
-    making::{Kept, Making, Slotted},
+    making::{Making, Slotted},
     order::RankLanes,
     receipt::{Bad, Receipt},
     ring::{Finished, Outlet, Ring},
@@ -387,18 +386,12 @@ impl Shared {
         making.counters.repeated.fetch_add(repeated, Relaxed);
         slots.seal();
         slots.keep(&kept_slots);
-        let encoded = match self.encoded(&made_of) {
-            Ok(encoded) => encoded,
-            Err(error) => {
-                self.ring.give_back(slots, false);
-                self.outlet.put(sequence, Finished::Failed(error));
-                return;
-            }
-        };
         let (samples, labels) = made_of.iter().map(|kept| (kept.sample, kept.label)).unzip();
         let sources = made_of.iter().map(|kept| kept.source).collect();
         let mut values: Vec<Vec<_>> = making.columns.iter().map(|_| Vec::new()).collect();
+        let mut payloads = Vec::new();
         for kept in made_of {
+            payloads.extend(kept.payload);
             kept.values.into_iter().zip(&mut values).for_each(|(value, column)| column.push(value));
         }
         let names = making.columns.iter().cloned();
@@ -413,25 +406,12 @@ impl Shared {
             samples,
             labels,
             slots: Some(slots),
-            encoded,
+            payloads,
             columns,
             state,
             ring,
             is_kept: false,
         };
         self.outlet.put(sequence, Finished::Batch(Made { batch, wanted, repeated, bad }));
-    }
-
-    /// The payloads one behind the other.
-    fn encoded(&self, kept: &[Kept]) -> Result<Encoded> {
-        let mut encoded = Encoded::default();
-        if matches!(self.making.output, Output::Encoded) {
-            encoded.offsets.push(0);
-            for fetched in kept.iter().filter_map(|kept| kept.encoded.as_ref()) {
-                encoded.bytes.extend_from_slice(fetched.sample()?.bytes());
-                encoded.offsets.push(encoded.bytes.len() as u64);
-            }
-        }
-        Ok(encoded)
     }
 }

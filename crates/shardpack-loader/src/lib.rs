@@ -62,13 +62,13 @@ mod state;
 mod stats;
 mod subset;
 
-pub use batch::{Batch, Column, Encoded, NO_LABEL, Values};
+pub use batch::{Batch, Column, NO_LABEL, Values};
 pub use batches::Batches;
 pub use loader::{Loader, Options};
 pub use mix::{Part, Times};
 pub use output::{OnBad, Output, Own};
 pub use receipt::{Bad, Receipt};
-pub use run::Fetched;
+pub use run::{Fetched, Payload};
 pub use samples::Samples;
 pub use slots::Memory;
 pub use state::State;

@@ -15,7 +15,7 @@ use crate::{
     making::Making,
     mix::Quotas,
     order::{self, Epoch, Identities, Last, Shuffle, Sum},
-    plan::{self, Plan, Ranks, Source},
+    plan::{Needs, Plan, Ranks, Source},
     ring::Ring,
     stats::Counters,
 };
@@ -49,8 +49,9 @@ pub struct Options {
     pub check_content: bool,
     /// How large images may be.
     pub limits: Limits,
-    /// Memory for the runs that are read ahead, in bytes.
-    pub memory_bytes: u64,
+    /// Memory for the runs that are read ahead, in bytes; `None` for 256 MiB, or as much more as the lanes of large batches need, up to
+    /// 2 GiB.
+    pub memory_bytes: Option<u64>,
     /// Memory for finished batches, in bytes: beyond what four of them take, they are made ahead while training goes on.
     pub ahead_bytes: u64,
     /// Threads that read.
@@ -77,7 +78,7 @@ impl Default for Options {
             on_bad: OnBad::Error,
             check_content: false,
             limits: Limits::default(),
-            memory_bytes: 256 << 20,
+            memory_bytes: None,
             ahead_bytes: 0,
             read_threads: 4,
             threads: 0,
@@ -167,7 +168,7 @@ impl Loader {
             None => {
                 let Options { shuffle, seed, lanes, world, batch, memory_bytes, .. } = options;
                 let lanes = lanes.unwrap_or_else(|| order::Options::lanes_for(world, batch));
-                let run_blocks = plan::run_blocks(&sources, shuffle, lanes, world, memory_bytes)?;
+                let run_blocks = Needs::new(&sources, shuffle, lanes, world).run_blocks(memory_bytes)?;
                 order::Options { shuffle, seed, lanes, run_blocks }
             }
         };
@@ -192,6 +193,13 @@ impl Loader {
     /// The options.
     pub fn options(&self) -> &Options {
         &self.options
+    }
+
+    /// Memory for the runs that are read ahead, in bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        let order = &self.plan.order;
+        let needs = || Needs::new(&self.plan.sources, order.shuffle, order.lanes, self.options.world);
+        self.options.memory_bytes.unwrap_or_else(|| needs().usual_bytes())
     }
 
     /// What the order follows from.
@@ -278,7 +286,7 @@ impl Loader {
 
     fn feed(&self, from: &State, counters: &Arc<Counters>) -> Result<Feed> {
         self.check(from)?;
-        let memory_bytes = usize::try_from(self.options.memory_bytes).unwrap_or(usize::MAX);
+        let memory_bytes = usize::try_from(self.memory_bytes()).unwrap_or(usize::MAX);
         let epochs = (from.epoch, from.position, self.options.epochs);
         Feed::start(self.plan.clone(), epochs, memory_bytes, self.options.read_threads, Arc::clone(counters))
     }

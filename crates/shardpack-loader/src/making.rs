@@ -11,7 +11,7 @@ use crate::{
     batch::NO_LABEL,
     plan::{Plan, Source},
     receipt::Bad,
-    run::Fetched,
+    run::{Fetched, Payload},
     stats::Counters,
 };
 
@@ -42,7 +42,7 @@ pub(crate) struct Kept {
     pub source: usize,
     pub sample: u64,
     pub label: i64,
-    pub encoded: Option<Fetched>,
+    pub payload: Option<Payload>,
     pub values: Vec<Option<(Form, Vec<u8>)>>,
 }
 
@@ -133,12 +133,12 @@ impl Making {
             }));
         }
         self.counters.made(bytes.len() as u64, decoded.as_ref());
-        let encoded = matches!(self.output, Output::Encoded).then(|| fetched.clone());
+        let payload = matches!(self.output, Output::Encoded).then(|| Payload::of(fetched, &sample));
         Ok(Kept {
             source: fetched.source(),
             sample: fetched.number(),
             label: sample.label().unwrap_or(NO_LABEL),
-            encoded,
+            payload,
             values,
         })
     }

@@ -53,8 +53,8 @@ pub struct Request {
     pub size: u32,
     /// Chooses the order.
     pub seed: u64,
-    /// Memory for the runs that are read ahead.
-    pub memory_bytes: u64,
+    /// Memory for the runs that are read ahead; see [`Options::memory_bytes`].
+    pub memory_bytes: Option<u64>,
     /// Threads that decode; 0 for all cores.
     pub threads: usize,
     /// How long each row takes at most.

@@ -9,7 +9,7 @@ use shardpack_reader::Sample;
 /// What is made of the payload of each sample.
 #[derive(Clone, Debug, Default)]
 pub enum Output {
-    /// The bytes as they are stored, one payload behind the other: for decoders on a GPU.
+    /// Nothing: [`Batch::payloads`](crate::Batch::payloads) has the bytes as they are stored, without a copy. For decoders on a GPU.
     #[default]
     Encoded,
     /// Images, decoded and transformed.

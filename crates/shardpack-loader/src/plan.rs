@@ -219,32 +219,55 @@ pub(crate) fn shard<'s>(sources: &'s [Source], copy: &Copy, number: usize) -> Re
     sources[copy.source].dataset.shard(number)
 }
 
-/// The blocks of a run, so that two runs of each of a rank's lanes take `memory_bytes`.
-///
-/// # Errors
-/// When one block for each lane and one more take more than that.
-pub(crate) fn run_blocks(
-    sources: &[Source],
+/// What the memory of a rank has to hold.
+pub(crate) struct Needs {
     shuffle: Shuffle,
-    lanes: u64,
-    world: u64,
-    memory_bytes: u64,
-) -> Result<u64> {
-    let manifests = || sources.iter().map(|source| source.dataset.manifest());
-    let bytes: u64 = manifests().map(|manifest| manifest.shard_bytes).fold(0, u64::saturating_add);
-    let block_samples = manifests().map(|manifest| manifest.block_samples.max(1)).min().unwrap_or(1);
-    // Of the dataset with the longest samples.
-    let sample_bytes = manifests().map(|manifest| manifest.shard_bytes.div_ceil(manifest.samples.max(1))).max();
-    let block_bytes = sample_bytes.unwrap_or(0).saturating_mul(block_samples).max(1);
-    // In stored order there is one lane, and several runs of it are read at a time.
-    let of_rank = if shuffle == Shuffle::Lanes { lanes.div_ceil(world.max(1)).max(1) } else { 8 };
-    // No more than all of it is ever in memory.
-    let least = (of_rank + 1).saturating_mul(block_bytes).min(bytes);
-    if shuffle == Shuffle::Lanes && least > memory_bytes {
-        let what = format!(
-            "{memory_bytes} bytes of memory are too few for {of_rank} lanes of a rank with runs of {block_bytes} bytes"
-        );
-        return Err(Error::usage(what).help(format!("give it {least} bytes or more")));
+    /// Runs of a rank that are open at a time.
+    open: u64,
+    /// Of the dataset with the longest samples.
+    block_bytes: u64,
+    /// All shards.
+    all_bytes: u64,
+}
+
+/// Memory where nobody says how much.
+const USUAL_BYTES: u64 = 256 << 20;
+/// The same, where large batches need more.
+const MOST_USUAL_BYTES: u64 = 2 << 30;
+
+impl Needs {
+    pub fn new(sources: &[Source], shuffle: Shuffle, lanes: u64, world: u64) -> Self {
+        let manifests = || sources.iter().map(|source| source.dataset.manifest());
+        let all_bytes: u64 = manifests().map(|manifest| manifest.shard_bytes).fold(0, u64::saturating_add);
+        let block_samples = manifests().map(|manifest| manifest.block_samples.max(1)).min().unwrap_or(1);
+        let sample_bytes = manifests().map(|manifest| manifest.shard_bytes.div_ceil(manifest.samples.max(1))).max();
+        let block_bytes = sample_bytes.unwrap_or(0).saturating_mul(block_samples).max(1);
+        // In stored order there is one lane, and several runs of it are read at a time.
+        let open = if shuffle == Shuffle::Lanes { lanes.div_ceil(world.max(1)).max(1) } else { 8 };
+        Self { shuffle, open, block_bytes, all_bytes }
     }
-    Ok((memory_bytes / (2 * of_rank)).min(MOST_RUN_BYTES).checked_div(block_bytes).unwrap_or(1).max(1))
+
+    /// Memory where nobody says how much: two blocks for each lane fit into it, up to a limit.
+    pub fn usual_bytes(&self) -> u64 {
+        let two_each = self.block_bytes.saturating_mul(2).saturating_mul(self.open);
+        // No more than all of it is ever in memory.
+        two_each.min(self.all_bytes).clamp(USUAL_BYTES, MOST_USUAL_BYTES)
+    }
+
+    /// The blocks of a run, so that two runs of each of a rank's lanes take `memory_bytes`.
+    ///
+    /// # Errors
+    /// When one block for each lane and one more take more than that.
+    pub fn run_blocks(&self, memory_bytes: Option<u64>) -> Result<u64> {
+        let memory_bytes = memory_bytes.unwrap_or_else(|| self.usual_bytes());
+        let &Self { shuffle, open, block_bytes, all_bytes } = self;
+        let least = (open + 1).saturating_mul(block_bytes).min(all_bytes);
+        if shuffle == Shuffle::Lanes && least > memory_bytes {
+            let what = format!(
+                "{memory_bytes} bytes of memory are too few for {open} lanes of a rank with runs of {block_bytes} bytes"
+            );
+            return Err(Error::usage(what).help(format!("give it {least} bytes or more")));
+        }
+        Ok((memory_bytes / (2 * open)).min(MOST_RUN_BYTES).checked_div(block_bytes).unwrap_or(1).max(1))
+    }
 }

@@ -3,7 +3,7 @@
 //! Holds at all times: it stays as long as a sample of it is left or in use, and gives its windows back then.
 
 use std::{
-    ops::Range,
+    ops::{Deref, Range},
     sync::{Arc, OnceLock},
 };
 
@@ -120,6 +120,53 @@ impl Fetched {
             sample.check_content()?;
         }
         Ok(sample)
+    }
+}
+
+/// The payload of a sample as it is stored. It keeps the run that it was read with in memory, which has more samples than this one.
+#[derive(Clone)]
+pub struct Payload(Held);
+
+#[derive(Clone)]
+enum Held {
+    /// A range of the shard, which a piece of the run has.
+    Of { run: Arc<Run>, piece: usize, range: Range<u64> },
+    /// What was read by itself, or joined from several ranges.
+    Own(Arc<[u8]>),
+}
+
+impl Payload {
+    /// That of `sample`, which is what [`Fetched::sample`] gave.
+    pub(crate) fn of(fetched: &Fetched, sample: &Sample<'_>) -> Self {
+        let (bytes, range) = (sample.bytes(), sample.image_range());
+        let pieces = fetched.run.pieces.get().and_then(Option::as_ref).map_or(&[][..], Vec::as_slice);
+        let is_in = |piece: &Piece| piece.window.get(range.clone()).is_some_and(|held| std::ptr::eq(held, bytes));
+        match pieces.iter().position(is_in) {
+            Some(piece) => Self(Held::Of { run: Arc::clone(&fetched.run), piece, range }),
+            None => Self(Held::Own(bytes.into())),
+        }
+    }
+}
+
+impl Deref for Payload {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            // As it was found in `of`: pieces are set once.
+            Held::Of { run, piece, range } => {
+                let pieces = run.pieces.get().and_then(Option::as_ref);
+                let held = pieces.and_then(|pieces| pieces.get(*piece)?.window.get(range.clone()));
+                held.unwrap_or_default()
+            }
+            Held::Own(bytes) => bytes,
+        }
+    }
+}
+
+impl std::fmt::Debug for Payload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Payload").field("bytes", &self.len()).finish_non_exhaustive()
     }
 }
 

@@ -22,7 +22,7 @@ fn what_is_not_right_is_an_error_skipped_or_replaced_and_named() {
                 on_bad,
                 check_content: true,
                 epochs: 1,
-                memory_bytes: 1 << 20,
+                memory_bytes: Some(1 << 20),
                 ..Options::default()
             };
             let one = loader(folder.path(), options);
@@ -72,7 +72,7 @@ fn a_shard_that_is_cut_or_gone_in_mid_epoch_costs_its_samples_and_no_others() {
             lanes: Some(4),
             on_bad: OnBad::Skip,
             epochs: 1,
-            memory_bytes: 60_000,
+            memory_bytes: Some(60_000),
             read_threads: 1,
             ..Options::default()
         };
@@ -190,7 +190,7 @@ fn a_store_that_goes_away_is_an_error_and_no_verdict_on_samples() {
             on_bad,
             threads,
             epochs: 1,
-            memory_bytes: 100_000,
+            memory_bytes: Some(100_000),
             ..Options::default()
         };
         let one = Loader::new(dataset.with_store(Arc::new(store)), options).unwrap();

@@ -48,11 +48,9 @@ fn epoch_of(loader: &Loader, from: &State, payloads: &[Vec<u8>]) -> (Vec<Vec<u64
     let mut batches = loader.batches(from).unwrap();
     let mut seen = Vec::new();
     while let Some(batch) = batches.next().unwrap() {
-        let encoded = batch.encoded();
-        assert_eq!((encoded.offsets.len(), batch.labels().len()), (batch.len() + 1, batch.len()));
+        assert_eq!((batch.payloads().len(), batch.labels().len()), (batch.len(), batch.len()));
         for (at, sample) in batch.samples().iter().enumerate() {
-            let (start, end) = (encoded.offsets[at] as usize, encoded.offsets[at + 1] as usize);
-            assert_eq!(encoded.bytes[start..end], payloads[*sample as usize], "sample {sample}");
+            assert_eq!(batch.payloads()[at][..], payloads[*sample as usize], "sample {sample}");
             assert_eq!(batch.labels()[at], (*sample % 2) as i64);
         }
         seen.push(batch.samples().to_vec());

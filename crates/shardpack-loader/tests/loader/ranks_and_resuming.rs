@@ -19,7 +19,7 @@ fn ranks_get_what_the_order_says_and_their_receipts_add_up() {
                         shuffle,
                         last,
                         epochs: 1,
-                        memory_bytes: 1 << 20,
+                        memory_bytes: Some(1 << 20),
                         ..Options::default()
                     };
                     let mut all: Option<Receipt> = None;
@@ -83,7 +83,7 @@ fn a_run_that_is_interrupted_goes_on_with_other_ranks_and_misses_nothing() {
             world,
             seed: 4,
             epochs: 1,
-            memory_bytes: 2 << 20,
+            memory_bytes: Some(2 << 20),
             ..Options::default()
         };
         let mut all: Option<Receipt> = None;
@@ -125,7 +125,7 @@ fn a_run_that_is_interrupted_goes_on_with_other_ranks_and_misses_nothing() {
 fn resuming_gives_the_same_batches_as_an_undisturbed_run() {
     let folder = tempfile::tempdir().unwrap();
     let payloads = packed(folder.path(), 400, Some(1));
-    let options = Options { batch: 9, epochs: 3, memory_bytes: 1 << 20, ..Options::default() };
+    let options = Options { batch: 9, epochs: 3, memory_bytes: Some(1 << 20), ..Options::default() };
     let one = loader(folder.path(), options);
     let mut batches = one.batches(&one.beginning()).unwrap();
     let mut undisturbed = Vec::new();

@@ -12,7 +12,7 @@ fn options_that_do_not_fit_are_refused() {
         (Options { world: 0, ..good.clone() }, "rank 0 of 0"),
         (Options { batch: 0, ..good.clone() }, "0 samples"),
         (Options { lanes: Some(0), ..good.clone() }, "0 lanes"),
-        (Options { memory_bytes: 100, ..good.clone() }, "too few"),
+        (Options { memory_bytes: Some(100), ..good.clone() }, "too few"),
         (Options { components: vec!["cap".to_owned()], ..good.clone() }, "no component \"cap\""),
         (Options { batch: 101, last: Last::Drop, ..good.clone() }, "no batch"),
     ] {
@@ -20,12 +20,12 @@ fn options_that_do_not_fit_are_refused() {
         assert!(error.to_string().contains(said), "{error}");
     }
     // What the help says is enough, and for fewer lanes less is.
-    let least = Options { memory_bytes: 100, ..good.clone() };
+    let least = Options { memory_bytes: Some(100), ..good.clone() };
     let error = Loader::new(Dataset::open(folder.path()).unwrap(), least).unwrap_err();
     let bytes = error.help_text().unwrap().split(' ').find_map(|word| word.parse().ok()).unwrap();
     for options in [
-        Options { memory_bytes: bytes, ..good.clone() },
-        Options { memory_bytes: bytes / 2, lanes: Some(8), ..good.clone() },
+        Options { memory_bytes: Some(bytes), ..good.clone() },
+        Options { memory_bytes: Some(bytes / 2), lanes: Some(8), ..good.clone() },
     ] {
         assert_eq!(
             epoch_of(
@@ -68,7 +68,7 @@ fn shards_come_from_any_store_with_one_read_for_each_run() {
     let files: Vec<_> = dataset.shards().map(|shard| shard.path()).collect();
     let store = Arc::new(InMemory(files.iter().map(|path| std::fs::read(path).unwrap()).collect(), AtomicU64::new(0)));
     files.iter().for_each(|path| std::fs::remove_file(path).unwrap());
-    let options = Options { batch: 6, lanes: Some(6), epochs: 1, memory_bytes: 200_000, ..Options::default() };
+    let options = Options { batch: 6, lanes: Some(6), epochs: 1, memory_bytes: Some(200_000), ..Options::default() };
     let one = Loader::new(dataset.with_store(Arc::clone(&store) as Arc<dyn Store>), options).unwrap();
     let mut batches = one.batches(&one.beginning()).unwrap();
     let mut samples = 0;
@@ -88,7 +88,7 @@ fn memory_stays_within_the_budget_and_does_not_grow_with_epochs() {
     let folder = tempfile::tempdir().unwrap();
     packed(folder.path(), 2000, None);
     let budget = 600_000;
-    let options = Options { batch: 8, epochs: 100, memory_bytes: budget, ..Options::default() };
+    let options = Options { batch: 8, epochs: 100, memory_bytes: Some(budget), ..Options::default() };
     let one = loader(folder.path(), options);
     let descriptors = || std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
     let mut batches = one.batches(&one.beginning()).unwrap();

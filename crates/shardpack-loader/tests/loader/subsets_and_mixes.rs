@@ -26,7 +26,7 @@ fn subsets_have_their_samples_and_no_others_and_little_is_read_for_them() {
                     shuffle,
                     subset: subset.clone(),
                     epochs: 1,
-                    memory_bytes: 1 << 20,
+                    memory_bytes: Some(1 << 20),
                     ..Options::default()
                 };
                 let mut seen = Vec::new();
@@ -119,7 +119,7 @@ fn mixes_have_exact_counts_in_every_epoch_and_go_on_like_any_run() {
             threads,
             epochs: 3,
             seed: 2,
-            memory_bytes: 1 << 20,
+            memory_bytes: Some(1 << 20),
             ..Options::default()
         };
         let mut epochs: Vec<Vec<(usize, u64)>> = Vec::new();
@@ -133,8 +133,7 @@ fn mixes_have_exact_counts_in_every_epoch_and_go_on_like_any_run() {
                     let mut seen = Vec::new();
                     while let Some(batch) = batches.next().unwrap() {
                         for (at, (source, sample)) in batch.sources().iter().zip(batch.samples()).enumerate() {
-                            let range = batch.encoded().offsets[at] as usize..batch.encoded().offsets[at + 1] as usize;
-                            assert_eq!(batch.encoded().bytes[range], payloads[*source][*sample as usize]);
+                            assert_eq!(batch.payloads()[at][..], payloads[*source][*sample as usize]);
                             seen.push((*source, *sample));
                         }
                     }
