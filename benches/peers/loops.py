@@ -1,16 +1,20 @@
 """An epoch in a loop of Python, without decoding: payloads as they are, or arrays in batches. Prints the seconds and CPU seconds of the loop.
 
-    loops.py payloads DATASET          payloads that shardpack packed, 64 a batch
+    loops.py payloads DATASET RANKS    payloads that shardpack packed, 64 a batch, by so many processes
+    loops.py images DATASET RANKS      random crops of 224 of them, by two threads in all
+    loops.py first DATASET             the first batch, and the first in mid-epoch, in place of the seconds
     loops.py arrays DATASET            arrays that shardpack packed, 1,024 a batch
     loops.py make SAMPLES LMDB         pickles of {"x": float32[64], "label": int}, in one file
     loops.py lmdb LMDB                 these, by PyTorch's DataLoader with two workers
     loops.py mds LMDB DESTINATION      writes them with MosaicML's MDSWriter
     loops.py streaming SHARDS          reads that by StreamingDataset and a DataLoader with two workers
 
-Imports are not counted; opening is. Those that read arrays go through batches of 1,024 and look at the shape of each.
+Imports are not counted; opening is. Those that read arrays go through batches of 1,024 and look at the shape of each; those that read
+payloads take each out of its batch.
 """
 
 import json
+import multiprocessing
 import pickle
 import resource
 import sys
@@ -35,12 +39,76 @@ def cpu_seconds() -> float:
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
-def shardpack_loop(path: str, arrays: bool) -> None:
+def arrays_loop(path: str) -> None:
     import shardpack
 
-    if not arrays:
-        return measure(lambda: shardpack.Loader(path, 64, output="numpy", epochs=1), lambda batch: len(batch[0]))
     measure(lambda: shardpack.Loader(path, BATCH, output="numpy", epochs=1), lambda batch: batch["x"].shape[0])
+
+
+def payloads_loop(path: str, rank: int, world_size: int):
+    import shardpack
+
+    def loop() -> None:
+        for encoded, _ in shardpack.Loader(path, 64, epochs=1, rank=rank, world_size=world_size):
+            for payload in encoded:
+                len(payload)
+
+    return loop
+
+
+def images_loop(path: str, rank: int, world_size: int):
+    import shardpack
+
+    def loop() -> None:
+        threads = max(WORKERS // world_size, 1)
+        options = {"epochs": 1, "threads": threads, "rank": rank, "world_size": world_size}
+        for images, _ in shardpack.Loader(path, 64, transform="train", output="numpy", **options):
+            images.shape  # noqa: B018
+
+    return loop
+
+
+def ranks(loop_of, path: str, world_size: int) -> None:
+    """Runs a loop in so many processes at once; what counts begins when all have imported what they need."""
+    context = multiprocessing.get_context("fork")
+    ready, spent = context.Barrier(world_size + 1), context.Array("d", world_size)
+
+    def run(rank: int) -> None:
+        loop = loop_of(path, rank, world_size)
+        ready.wait()
+        before = time.process_time()
+        loop()
+        spent[rank] = time.process_time() - before
+
+    processes = [context.Process(target=run, args=(rank,)) for rank in range(world_size)]
+    for process in processes:
+        process.start()
+    ready.wait()
+    began = time.perf_counter()
+    for process in processes:
+        process.join()
+    seconds = time.perf_counter() - began
+    if any(process.exitcode for process in processes):
+        sys.exit("a rank has failed")
+    print(json.dumps(seconds), json.dumps(sum(spent)))
+
+
+def first(path: str) -> None:
+    """Prints the seconds to the first batch of an epoch, and to that of one that goes on in its midst."""
+    import shardpack
+
+    def seconds(state=None) -> tuple[float, dict]:
+        began = time.perf_counter()
+        loader = shardpack.Loader(path, 64, output="numpy", seed=3)
+        if state is not None:
+            loader.load_state_dict(state)
+        encoded, labels = next(iter(loader))
+        assert len(encoded) == len(labels) == 64
+        return time.perf_counter() - began, loader.state_dict()
+
+    from_start, state = seconds()
+    state["shardpack"]["position"] = len(shardpack.Dataset(path)) // 2 // 64 * 64
+    print(json.dumps(from_start), json.dumps(seconds(state)[0]))
 
 
 def make(samples: str, path: str) -> None:
@@ -111,10 +179,14 @@ def by_streaming(path: str) -> None:
 
 
 match sys.argv[1:]:
-    case ["payloads", path]:
-        shardpack_loop(path, arrays=False)
+    case ["payloads", path, world_size]:
+        ranks(payloads_loop, path, int(world_size))
+    case ["images", path, world_size]:
+        ranks(images_loop, path, int(world_size))
     case ["arrays", path]:
-        shardpack_loop(path, arrays=True)
+        arrays_loop(path)
+    case ["first", path]:
+        first(path)
     case ["make", samples, path]:
         make(samples, path)
     case ["lmdb", path]:

@@ -42,8 +42,8 @@ cargo xtask dist                               make what a release hands out, in
   test: --full installs cargo-deny where it is missing; CI=true fuzzes for 10 seconds a target instead of 5
   bench: --quick takes 3 rounds instead of 5, --rounds N takes N; --small K makes trees K times as small and leaves docs/ alone;
          rows: pack peers formats format-peers convert lmdb values selection resize cold slow verify read raw training training-peers
-               loops scale listing
-         training, training-peers: --photos FOLDER takes its JPEGs and leaves docs/ alone; --under WORDS puts them before each
+               loops waits scale listing
+         training, training-peers, waits: --photos FOLDER takes its JPEGs and leaves docs/ alone; --under WORDS puts them before each
                command that reads, as in --under 'taskset -c 0,1'
   shuffle-quality: --keep prints and leaves docs/ alone; --samples --classes --ranks --workers --batch --sample-bytes --seed N
   dist: --no-try only makes it, --only-try only tries what is there

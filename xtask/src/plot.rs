@@ -169,7 +169,7 @@ impl Lines {
             }
             text(&mut out, (left + PANEL / 2.0, bottom + 36.0), "middle", "s", self.steps);
             for (number, line) in lines.iter().enumerate() {
-                let colour = COLOURS[number % COLOURS.len()];
+                let colour = series_colour(number);
                 let point = |(step, value): (usize, f64)| format!("{:.1} {:.1}", x(step), y(value));
                 let upper = line.iter().enumerate().map(|(step, (mean, off))| point((step, mean + off)));
                 let lower = line.iter().enumerate().rev().map(|(step, (mean, off))| point((step, mean - off)));
@@ -183,13 +183,73 @@ impl Lines {
                 );
             }
         }
-        for (number, name) in self.names.iter().enumerate() {
-            let y = bottom + 56.0 + 20.0 * number as f64;
-            let colour = COLOURS[number % COLOURS.len()];
-            let _ = writeln!(out, "<circle cx=\"{left_edge}\" cy=\"{:.1}\" r=\"5\" fill=\"{colour}\"/>", y - 4.0);
-            text(&mut out, (left_edge + 14.0, y), "start", "", name);
-        }
+        legend(&mut out, &self.names, left_edge, bottom);
         out + "</svg>\n"
+    }
+}
+
+/// Points over numbers that count from 1, on a logarithmic axis.
+pub struct Points {
+    /// Name of each series, the same in all panels.
+    pub names: Vec<String>,
+    /// What each panel shows, and the values of its series.
+    pub panels: Vec<(String, Vec<Vec<f64>>)>,
+    /// What is counted below.
+    pub steps: &'static str,
+    /// Ticks of the axis, with their labels; values beyond the ends are drawn at them.
+    pub ticks: Vec<(f64, &'static str)>,
+}
+
+impl Points {
+    /// The plot.
+    pub fn svg(&self, title: &str) -> String {
+        const HEIGHT: f64 = 260.0;
+        const WIDE: f64 = 400.0;
+        let (left_edge, bottom) = (64.0, TOP + HEIGHT);
+        let width = left_edge + (WIDE + 80.0) * self.panels.len() as f64;
+        let mut out = open(width, bottom + 50.0 + 20.0 * self.names.len() as f64, title);
+        let ends = self.ticks.iter().map(|tick| tick.0.log10());
+        let (least, most) =
+            ends.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), end| (low.min(end), high.max(end)));
+        let y = |value: f64| bottom - (value.log10().clamp(least, most) - least) / (most - least) * HEIGHT;
+        for (panel, (what, series)) in self.panels.iter().enumerate() {
+            let left = left_edge + panel as f64 * (WIDE + 80.0);
+            text(&mut out, (left, 24.0), "start", "h", what);
+            for (tick, label) in &self.ticks {
+                line(&mut out, (left, y(*tick)), (left + WIDE, y(*tick)));
+                text(&mut out, (left - 8.0, y(*tick) + 4.0), "end", "s", label);
+            }
+            let count = series.iter().map(Vec::len).max().unwrap_or(0);
+            let x = |number: usize| left + number as f64 / (count.max(2) - 1) as f64 * WIDE;
+            for (at, anchor) in [(0, "start"), (count.div_ceil(2).max(1) - 1, "middle"), (count.max(1) - 1, "end")] {
+                text(&mut out, (x(at), bottom + 18.0), anchor, "s", &(at + 1).to_string());
+            }
+            text(&mut out, (left + WIDE / 2.0, bottom + 36.0), "middle", "s", self.steps);
+            for (number, values) in series.iter().enumerate() {
+                // A dot is a line of no length with a round end.
+                let dots = values.iter().enumerate().map(|(at, value)| format!("M{:.0} {:.0}h0", x(at), y(*value)));
+                let (colour, dots) = (series_colour(number), dots.collect::<String>());
+                let _ = writeln!(
+                    out,
+                    "<path fill=\"none\" stroke=\"{colour}\" stroke-width=\"3\" stroke-linecap=\"round\" d=\"{dots}\"/>"
+                );
+            }
+        }
+        legend(&mut out, &self.names, left_edge, bottom);
+        out + "</svg>\n"
+    }
+}
+
+fn series_colour(number: usize) -> &'static str {
+    COLOURS[number % COLOURS.len()]
+}
+
+/// Names of series with their colours, below a plot.
+fn legend(out: &mut String, names: &[String], left: f64, bottom: f64) {
+    for (number, name) in names.iter().enumerate() {
+        let (y, colour) = (bottom + 56.0 + 20.0 * number as f64, series_colour(number));
+        let _ = writeln!(out, "<circle cx=\"{left}\" cy=\"{:.1}\" r=\"5\" fill=\"{colour}\"/>", y - 4.0);
+        text(out, (left + 14.0, y), "start", "", name);
     }
 }
 
@@ -203,7 +263,9 @@ mod tests {
         let series = vec![(0.5, 0.1), (0.9, 0.0)];
         let lines = Lines { names: vec!["x".to_owned()], panels: vec![("p".to_owned(), vec![series])], steps: "epoch" };
         let bars = Bars { panels: vec!["b"], rows: vec![("x".to_owned(), vec![0.4], false)] }.svg("t");
-        for svg in [dots, bars, lines.svg("t")] {
+        let (names, panels) = (vec!["x".to_owned()], vec![("p".to_owned(), vec![vec![0.0, 1e9]])]);
+        let points = Points { names, panels, steps: "batch", ticks: vec![(1.0, "1 ms"), (1000.0, "1 s")] };
+        for svg in [dots, bars, lines.svg("t"), points.svg("t")] {
             assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
             assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
             assert_eq!(svg.matches("<text").count(), svg.matches("</text>").count());

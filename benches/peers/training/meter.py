@@ -5,9 +5,13 @@ What all programs here share. Each is run as
     with_PEER.py write SOURCE DESTINATION    an ImageFolder to what the peer reads
     with_PEER.py read DATA                   random crops
 
-where those that read the files themselves, or shards that shardpack writes, have no `write`. Of reading it prints one line of
+with BATCH and WORKERS in the environment, or as below; where those that read the files themselves, or shards that shardpack writes, have no `write`. Of reading it prints one line of
 JSON: images, seconds and cpu_seconds (of this process and all that it started), as measured;
 first_seconds, from the end of the imports to the first batch; shape and dtype of a batch; and versions.
+
+With STEP_SECONDS in the environment it is a training that is measured: after each batch the program sleeps so long, as one does that
+waits for a GPU, and of 1,000 batches the line has waits: the seconds from asking for each to having it, the first from the
+end of the imports on. With GROUP, the file cgroup.procs of a control group, the process enters that before it opens the data.
 """
 
 import json
@@ -20,7 +24,13 @@ from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
 
-BATCH, SIDE, WORKERS = 64, 224, 2
+BATCH, SIDE, WORKERS = int(os.environ.get("BATCH", 64)), 224, int(os.environ.get("WORKERS", 2))
+# Of a training that is only slept; None: as fast as batches come.
+STEP_SECONDS = float(os.environ["STEP_SECONDS"]) if "STEP_SECONDS" in os.environ else None
+# Batches of such a training.
+STEPS = 1000
+# When the imports ended.
+imported = 0.0
 # Batches that are not counted: processes start, caches and pools fill.
 WARM_UP = 10
 # How long is measured, if the epoch lasts.
@@ -51,6 +61,8 @@ def cpu_seconds() -> float:
 
 def measure(batches: Iterable, distributions: list[str], dimensions=lambda batch: batch[0]) -> None:
     """Goes through `batches`; `dimensions` gives what of one has a shape and a dtype. Prints what it found."""
+    if STEP_SECONDS is not None:
+        return waits(batches, distributions)
     began = time.perf_counter()
     first = since = None
     images = number = 0
@@ -80,6 +92,20 @@ def measure(batches: Iterable, distributions: list[str], dimensions=lambda batch
     print(json.dumps(found))
 
 
+def waits(batches: Iterable, distributions: list[str]) -> None:
+    """Trains on `batches` in appearance, and prints how long each was waited for."""
+    found, asked = [], imported
+    for _ in batches:
+        found.append(time.perf_counter() - asked)
+        if len(found) == STEPS:
+            break
+        time.sleep(STEP_SECONDS)
+        asked = time.perf_counter()
+    else:
+        sys.exit(f"{len(found)} batches are too few: {STEPS} are counted")
+    print(json.dumps({"waits": found, "versions": {name: version(name) for name in distributions}}))
+
+
 def listing(source: str) -> list[tuple[Path, int]]:
     """Paths and labels of an ImageFolder, shuffled, in an order that is the same in each run."""
     classes = sorted(entry.name for entry in os.scandir(source) if entry.is_dir())
@@ -93,6 +119,10 @@ def listing(source: str) -> list[tuple[Path, int]]:
 
 def run(read, write=None) -> None:
     """Does what the words of the command line ask for."""
+    global imported
+    if group := os.environ.get("GROUP"):
+        Path(group).write_text(str(os.getpid()))
+    imported = time.perf_counter()
     if sys.argv[1] == "write":
         write(sys.argv[2], sys.argv[3])
     else:

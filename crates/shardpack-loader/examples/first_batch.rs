@@ -2,8 +2,10 @@
 //! the longest wait of a consumer where a mix of them goes on from one epoch to the next.
 //!
 //! ```text
-//! cargo run --release -p shardpack-loader --example first_batch
+//! cargo run --release -p shardpack-loader --example first_batch [-- FOLDER SHARDS]
 //! ```
+//! With a folder it only makes a dataset of so many shards there.
+//!
 //! The shards are one file of 10,000 samples under many names: what is read is small, and everything that grows with the number
 //! of samples is as large as in earnest. Prints the fastest, the middle and the slowest of 11 runs, and the memory of the process.
 //! A mix is either half of the samples, other ones in each epoch, or two classes made equal that are as 5 to 1.
@@ -25,6 +27,10 @@ const SHARD_SAMPLES: u64 = 10_000;
 const RUNS: usize = 11;
 
 fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [folder, shards] = &arguments[..] {
+        return make(Path::new(folder), shards.parse().unwrap());
+    }
     for shards in [1_000, 10_000] {
         let folder = tempfile::tempdir().unwrap();
         make(folder.path(), shards);

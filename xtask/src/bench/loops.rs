@@ -1,29 +1,43 @@
-//! The package in a loop of Python, without decoding: payloads against `cat` of the shards, arrays against a DataLoader over an LMDB of
-//! pickles and against MosaicML's.
+//! The package in a loop of Python: payloads against `cat` of the shards, crops by one rank and by two, arrays against a DataLoader over
+//! an LMDB of pickles and against MosaicML's, and first batches.
 
 use std::path::Path;
 
 use super::{
     Scale,
-    contest::{Contender, contest},
+    contest::{Contender, contest, spread},
+    photographs::{Kind, Photographs},
+    process::measure,
     rows::{clear, fresh, trees, warm},
     training::packed,
 };
 use crate::{
     Result,
-    command::{command, run, shardpack},
+    command::{cargo, command, run, shardpack, target},
     package, python,
 };
 
 const SCRIPT: &str = "benches/peers/loops.py";
 const ARRAYS: u64 = 1_000_000;
 
-/// Payloads of photographs, and small arrays.
+/// Samples of a shard of the example `first_batch`.
+const SHARD_SAMPLES: u64 = 10_000;
+
+/// Payloads of photographs, crops of them, small arrays, and first batches.
 pub fn loops(scale: &Scale) -> Result<String> {
     let ours = package::installed()?;
-    let text = payloads(scale, &ours)?;
-    let text = format!("{text}\n{}", arrays(scale, &ours)?);
-    clear().map(|()| text)
+    let parts = [payloads(scale, &ours)?, images(scale, &ours)?, arrays(scale, &ours)?, first(scale, &ours)?];
+    clear().map(|()| parts.join("\n"))
+}
+
+/// A loop of the package, in so many processes.
+fn by_loop<'a>(name: String, ours: &'a Path, words: &'a str, shards: &'a Path, ranks: u64) -> Contender<'a> {
+    let made = move || {
+        let mut read = command(ours, [SCRIPT, words]);
+        read.arg(shards).arg(ranks.to_string());
+        Ok(read)
+    };
+    Contender { counts_itself: true, ..Contender::new(&name, made) }
 }
 
 fn payloads(scale: &Scale, ours: &Path) -> Result<String> {
@@ -34,22 +48,67 @@ fn payloads(scale: &Scale, ours: &Path) -> Result<String> {
         cat.arg(&shards);
         Ok(cat)
     };
-    let by_loop = || {
-        let mut read = command(ours, [SCRIPT, "payloads"]);
-        read.arg(&shards);
-        Ok(read)
-    };
-    let contenders = [
-        Contender::new("`cat` of the shards", cat),
-        Contender { counts_itself: true, ..Contender::new("`shardpack.Loader`, payloads, 64 a batch", by_loop) },
-    ];
+    let rank = |ranks, what: &str| by_loop(format!("`shardpack.Loader`, {what}"), ours, "payloads", &shards, ranks);
+    let contenders =
+        [Contender::new("`cat` of the shards", cat), rank(1, "one rank"), rank(2, "two ranks in two processes")];
     let results = contest(scale.rounds, &contenders, || warm(&shards))?;
     Ok(format!(
-        "A loop of Python over an epoch, from the page cache (`{SCRIPT}`; imports are not counted). {}, packed; {} rounds (aim: at most 1.5):\n\n{}",
+        "A loop of Python over the payloads of an epoch, 64 a batch, from the page cache (`{SCRIPT}`; imports are not counted). {}, packed; {} rounds \
+         (aim: at most 1.5):\n\n{}",
         tree.describe(),
         scale.rounds,
         results.table()
     ))
+}
+
+fn images(scale: &Scale, ours: &Path) -> Result<String> {
+    let photographs = Photographs::new(Kind::Small, scale);
+    let (tree, mean_bytes) = photographs.make()?;
+    let shards = packed(&tree, "crops", &["--crops"])?;
+    let rank = |ranks, what: &str| by_loop(what.to_owned(), ours, "images", &shards, ranks);
+    let contenders = [rank(1, "one rank, two threads"), rank(2, "two ranks in two processes, one thread each")];
+    let results = contest(scale.rounds, &contenders, || warm(&shards))?;
+    Ok(format!(
+        "The same over batches of random crops of 224, flipped, by crop tables. {}; {} rounds:\n\n{}",
+        photographs.describe(mean_bytes),
+        scale.rounds,
+        results.table()
+    ))
+}
+
+/// From the constructor to the first batch.
+fn first(scale: &Scale, ours: &Path) -> Result<String> {
+    const EXAMPLE: &str = "build --release --package shardpack-loader --example first_batch";
+    run(&mut cargo(EXAMPLE))?;
+    let mut text = "From `Loader(…)` to the first batch, by number of samples, and to that of a loader that goes on in mid-epoch (aim: 0.2 s); \
+                    the memory is that of the process, Python and numpy included:\n\n\
+                    | samples | first batch | in mid-epoch | peak memory |\n|---:|---:|---:|---:|\n"
+        .to_owned();
+    for shards in [1, 1_000, 10_000] {
+        let shards = (shards / scale.smaller).max(1);
+        let folder = fresh("first")?;
+        std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        run(command(target("release/examples/first_batch"), [&folder]).arg(shards.to_string()))?;
+        let (mut from_start, mut resumed, mut peak) = (Vec::new(), Vec::new(), 0);
+        for _ in 0..scale.rounds {
+            let (usage, printed) = measure(command(ours, [SCRIPT, "first"]).arg(&folder))?;
+            let numbers: Vec<f64> = printed.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+            let [one, other] = numbers[..] else { return Err(format!("printed {printed:?}, not two numbers")) };
+            (peak, from_start, resumed) = (
+                peak.max(usage.peak_bytes),
+                [from_start, vec![one * 1e3]].concat(),
+                [resumed, vec![other * 1e3]].concat(),
+            );
+        }
+        let samples = shards * SHARD_SAMPLES;
+        text += &format!(
+            "| {samples} | {} ms | {} ms | {} MB |\n",
+            spread(from_start, 0),
+            spread(resumed, 0),
+            peak / 1_000_000
+        );
+    }
+    Ok(text)
 }
 
 fn arrays(scale: &Scale, ours: &Path) -> Result<String> {

@@ -19,6 +19,7 @@ mod training;
 mod training_peers;
 mod trees;
 mod values;
+mod waits;
 
 use std::{
     path::{Path, PathBuf},
@@ -46,7 +47,7 @@ pub struct Scale {
 /// A table, by the name it is asked for with.
 type Row = (&'static str, fn(&Scale) -> Result<String>);
 
-const ROWS: [Row; 19] = [
+const ROWS: [Row; 20] = [
     ("pack", rows::pack),
     ("peers", rows::peers),
     ("formats", rows::formats),
@@ -64,6 +65,7 @@ const ROWS: [Row; 19] = [
     ("training", training::training),
     ("training-peers", training_peers::training_peers),
     ("loops", loops::loops),
+    ("waits", waits::waits),
     ("scale", rows::scale),
     ("listing", rows::listing),
 ];

@@ -92,10 +92,15 @@ impl SlowDisk {
         first.or_else(second).ok_or_else(|| format!("{}: counts no reads", self.group.display()))
     }
 
+    /// The file that a process writes its number to, to enter.
+    pub fn processes(&self) -> PathBuf {
+        self.group.join("cgroup.procs")
+    }
+
     /// `inner`, run inside.
     pub fn enter(&self, inner: &Command) -> Command {
         let mut outer = command("sh", ["-c", "echo $$ > \"$0\" && exec \"$@\""]);
-        outer.arg(self.group.join("cgroup.procs")).arg(inner.get_program()).args(inner.get_args());
+        outer.arg(self.processes()).arg(inner.get_program()).args(inner.get_args());
         debug_assert!(inner.get_envs().next().is_none(), "{} has an environment of its own", typed(inner));
         outer
     }
