@@ -45,6 +45,7 @@ const BLOCKS: &[(&str, &str, How)] = &[
         "wds.WebDataset(\"packed/shard-{000000..000009}.tar\"",
         Test("tests/recipes.rs", "each_printed_line_gives_every_sample_of_several_shards"),
     ),
+    ("README.md", "import shardpack", Test("python/tests/test_pages.py", "test_each_block_runs")),
     ("README.md", "import webdataset as wds", Python(PYTHON, &[])),
     ("README.md", "let dataset = shardpack_reader", Test("tests/pages.rs", "the_rust_of_the_readme_runs")),
     ("docs/cli.md", "", Not("generated from --help")),
@@ -220,7 +221,8 @@ fn each_block_of_each_page_is_run_or_says_why_not() {
         match row.2 {
             Test(file, name) => {
                 let text = fs::read_to_string(root().join(file)).unwrap();
-                assert!(text.contains(&format!("fn {name}(")), "{file}: no test {name}");
+                let heads = ["fn", "def"].map(|word| format!("{word} {name}("));
+                assert!(heads.iter().any(|head| text.contains(head)), "{file}: no test {name}");
             }
             Not(why) => assert!(!why.is_empty(), "{}", row.0),
             _ => {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import struct
 from pathlib import Path
 
@@ -9,6 +11,20 @@ import numpy as np
 import pytest
 
 import shardpack
+
+#: Packages that have to be there: a test that is skipped because one is missing has failed.
+INSTALLED = os.environ.get("SHARDPACK_INSTALLED", "").split()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    for report in reporter.stats.get("skipped", []):
+        reason = report.longrepr[2]
+        if missing := [name for name in INSTALLED if re.search(rf"'{name}[.']| {name} is not installed", reason)]:
+            reporter.write_line(f"{report.nodeid}: skipped, and {missing[0]} has to be there: {reason}", red=True)
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 #: Not all that are called so are JPEGs.

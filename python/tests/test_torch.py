@@ -121,6 +121,37 @@ def test_states_go_through_a_checkpoint(packed: Path, tmp_path: Path) -> None:
     pickle.dumps(loader.state_dict())
 
 
+def test_lightning_goes_on_in_mid_epoch(packed: Path, tmp_path: Path) -> None:
+    lightning = pytest.importorskip("lightning")
+
+    class Classifier(lightning.LightningModule):  # type: ignore[misc, name-defined]
+        def __init__(self, seen: list[int]) -> None:
+            super().__init__()
+            self.layer, self.seen = torch.nn.Linear(3 * 8 * 8, 10), seen
+
+        def training_step(self, batch, number: int) -> torch.Tensor:
+            self.seen += batch.samples.tolist()
+            return torch.nn.functional.cross_entropy(self.layer(batch[0].flatten(1) / 255), batch[1])
+
+        def configure_optimizers(self) -> torch.optim.Optimizer:
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    def fit(checkpoint: Path | None, **options: object) -> tuple[list[int], shardpack.Loader]:
+        loader = shardpack.Loader(packed, 16, transform=shardpack.transforms.imagenet_eval(8))
+        seen: list[int] = []
+        saving = lightning.pytorch.callbacks.ModelCheckpoint(tmp_path, filename="{step}", every_n_train_steps=7)
+        trainer = lightning.Trainer(
+            accelerator="cpu", logger=False, callbacks=[saving], enable_progress_bar=False, **options
+        )
+        trainer.fit(Classifier(seen), loader, ckpt_path=checkpoint)
+        return seen, loader
+
+    first, _ = fit(None, max_steps=7)
+    second, loader = fit(next(tmp_path.glob("*.ckpt")), max_epochs=1)
+    assert len(first) == 7 * 16 and sorted(first + second) == list(range(300))
+    assert loader.receipt().samples == 300 - 7 * 16
+
+
 def free_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
@@ -128,7 +159,7 @@ def free_port() -> int:
 
 
 def start(world_size: int, packed: Path, run: Path, *more: str) -> list[subprocess.Popen[str]]:
-    script = Path(__file__).with_name("train_resnet.py")
+    script = Path(__file__).resolve().parents[1] / "examples/train_resnet.py"
     port = str(free_port())
     command = [sys.executable, str(script), str(packed), str(run), *more]
     variables = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": str(world_size), "OMP_NUM_THREADS": "1"}

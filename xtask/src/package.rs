@@ -3,6 +3,7 @@
 //! Holds at all times: what is tested is what pip installs, in an environment that has nothing of the sources.
 
 use std::{
+    ffi::OsStr,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -86,11 +87,45 @@ pub fn test(full: bool) -> Result<()> {
     remove(&site)?;
     run(command(&python, PIP).arg("--target").arg(&site).arg(&wheel))?;
     let path = std::env::join_paths([site, packages]).map_err(|error| format!("the target folder: {error}"))?;
-    run(tests(&torch, &["python/tests/test_torch.py", "python/tests/test_pages.py"]).env("PYTHONPATH", path))
+    let with_torch = ["torch", "pages", "jax", "notebook"].map(|name| format!("python/tests/test_{name}.py"));
+    run(tests(&torch, &with_torch).env("PYTHONPATH", &path).env(INSTALLED, WITH_TORCH))?;
+    // These have environments of their own.
+    let others = [
+        (python::tensorflow(), "tensorflow", "coming-from"),
+        (python::dali(), "nvidia", "coming-from"),
+        (python::sidecars(), "datasets", "python.md"),
+    ];
+    for (peer, name, page) in others {
+        match peer {
+            Ok(peer) => {
+                let mut pages = tests(&peer, &["python/tests/test_pages.py", "-k", page]);
+                run(pages.env("PYTHONPATH", &path).env(INSTALLED, name))?;
+            }
+            Err(error) => println!("{name} does not install here, and its part of the pages is NOT run: {error}"),
+        }
+    }
+    program(&python)
+}
+
+/// Tells the tests what has to be there.
+const INSTALLED: &str = "SHARDPACK_INSTALLED";
+/// What the environment with PyTorch has, and python/tests/torch.txt.
+const WITH_TORCH: &str = "PIL accelerate grain h5py ipykernel jax jupyter_client lightning litdata lmdb ray streaming timm torch \
+                          torchvision transformers webdataset";
+
+/// Tests of the command line that are run with the program of the package too; the others may be, with SHARDPACK_PROGRAM.
+const OF_PROGRAM: [&str; 8] =
+    ["convert", "crash", "help_lines", "inspect", "json", "pack", "terminal", "verify_shards"];
+
+/// The tests of the command line, with the program that pip has installed.
+fn program(python: &Path) -> Result<()> {
+    let mut test = cargo("test --package shardpack");
+    test.args(OF_PROGRAM.iter().flat_map(|name| ["--test", name]));
+    run(test.env("SHARDPACK_PROGRAM", python.with_file_name("shardpack")))
 }
 
 /// pytest of `which`, with the interpreter `python`.
-fn tests(python: &Path, which: &[&str]) -> Command {
+fn tests(python: &Path, which: &[impl AsRef<OsStr>]) -> Command {
     // The folder that Python is started in is no package: python/shardpack has no native part.
     let mut tests = command(python, ["-m", "pytest", "-q", "-p", "no:cacheprovider"]);
     tests.args(which);

@@ -1,6 +1,6 @@
 """Trains a ResNet-18 for an epoch on the CPU, one process a rank, and keeps a checkpoint after each batch.
 
-    RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 python train_resnet.py PACKED RUN
+    torchrun --nproc-per-node 2 train_resnet.py PACKED RUN
 
 Killed and started again with any number of ranks, it goes on. At the end the receipts of all ranks, before and after, prove that every
 sample of the epoch was seen once.
@@ -22,6 +22,7 @@ from shardpack import Receipt, transforms
 
 
 def main(packed: str, run: Path, slowly: bool) -> None:
+    run.mkdir(exist_ok=True)
     dist.init_process_group("gloo")
     torch.manual_seed(0)
     model = torch.nn.parallel.DistributedDataParallel(torchvision.models.resnet18(num_classes=10))

@@ -1,0 +1,59 @@
+"""The types of the package against its examples: mypy, strictly, and pyright."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from test_pages import BLOCKS, ROOT
+
+#: What examples of a page leave out, being short.
+SHORT = ["--allow-untyped-defs", "--allow-incomplete-defs", "--allow-untyped-calls"]
+#: And what they derive from need not be installed.
+SHORT += ["--allow-subclassing-any"]
+
+
+@pytest.fixture(scope="module")
+def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Each section of the pages as a module, as test_pages.py runs it."""
+    folder = tmp_path_factory.mktemp("modules")
+    texts: dict[tuple[str, str], list[str]] = {}
+    for block in BLOCKS:
+        if block.section == "DALI":
+            # What its decorators make of functions is not told where it is not installed.
+            continue
+        texts.setdefault((block.page, block.section), ["import shardpack"]).append(block.text)
+    for number, ((page, section), blocks) in enumerate(texts.items()):
+        (folder / f"page_{number}.py").write_text("\n\n".join([f"# {page}: {section}", *blocks]) + "\n")
+    assert len(texts) > 20
+    return folder
+
+
+def check(tool: list[str], folder: Path) -> None:
+    done = subprocess.run([sys.executable, "-m", *tool], cwd=folder, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("which", ["examples", "pages"])
+def test_mypy_passes(modules: Path, which: str) -> None:
+    pytest.importorskip("mypy")
+    strict = ["mypy", "--strict", "--ignore-missing-imports", "--no-error-summary", f"--cache-dir={modules}/cache"]
+    if which == "pages":
+        check([*strict, *SHORT, "."], modules)
+    else:
+        check([*strict, str(ROOT / "python/examples")], modules)
+
+
+def test_pyright_passes(modules: Path) -> None:
+    pytest.importorskip("basedpyright")
+    for example in (ROOT / "python/examples").glob("*.py"):
+        shutil.copy(example, modules)
+    told = {"typeCheckingMode": "standard", "reportMissingImports": "none", "reportMissingModuleSource": "none"}
+    # A loop over a loader is taken for one that may have no turn.
+    told["reportPossiblyUnboundVariable"] = "none"
+    (modules / "pyrightconfig.json").write_text(json.dumps(told))
+    check(["basedpyright", "--pythonpath", sys.executable, "--level", "error"], modules)
