@@ -42,7 +42,7 @@ def cpu_seconds() -> float:
 def arrays_loop(path: str) -> None:
     import shardpack
 
-    measure(lambda: shardpack.Loader(path, BATCH, output="numpy", epochs=1), lambda batch: batch["x"].shape[0])
+    measure(lambda: shardpack.Loader(path, BATCH, output="numpy", epochs=1), lambda batch: batch["x.npy"].shape[0])
 
 
 def payloads_loop(path: str, rank: int, world_size: int):

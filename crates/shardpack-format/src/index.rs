@@ -25,7 +25,10 @@
 mod row;
 mod write;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    ops::Range,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use crate::{
     Error, Result,
@@ -188,6 +191,15 @@ impl<B: AsRef<[u8]>> Index<B> {
     /// Whether the keys ascend in byte order, so that [`Index::find`] need not look at all.
     pub fn keys_ascend(&self) -> bool {
         self.keys_ascend
+    }
+
+    /// Where row `number` says that its record lies, without a look at whether that can be: to have it in the cache before
+    /// [`Index::row`] is asked for.
+    pub fn record_hint(&self, number: u64) -> Option<Range<u64>> {
+        let start = self.body_start.checked_add(usize::try_from(number).ok()?.checked_mul(self.row_bytes)?)?;
+        let row = self.bytes.as_ref().get(start..start.checked_add(FIXED_ROW_BYTES)?)?;
+        let offset = u64_at(row, 0);
+        Some(offset..offset.checked_add(u32_at(row, 48).into())?)
     }
 
     /// Row `number`, from 0 in shard order.

@@ -56,25 +56,6 @@ pub enum Values {
     Each(Vec<Option<(Form, Vec<u8>)>>),
 }
 
-impl Values {
-    /// Stacks what has one form.
-    pub(crate) fn of(values: Vec<Option<(Form, Vec<u8>)>>) -> Self {
-        let first = values.first().and_then(Option::as_ref).map(|(form, _)| form.clone());
-        let Some(form @ Form::Array { .. }) = first else { return Self::Each(values) };
-        let mut items = Vec::new();
-        for value in &values {
-            match value {
-                Some((found, content)) if *found == form => match form.items(content) {
-                    Some(of_one) => items.extend_from_slice(of_one),
-                    None => return Self::Each(values),
-                },
-                _ => return Self::Each(values),
-            }
-        }
-        Self::Stacked { form, items }
-    }
-}
-
 impl Batch {
     /// Number of samples.
     pub fn len(&self) -> usize {
@@ -163,28 +144,6 @@ impl Drop for Batch {
     fn drop(&mut self) {
         if let Some(slots) = self.slots.take() {
             self.ring.give_back(slots, self.is_kept);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn arrays_of_one_form_are_stacked_and_all_else_stays() {
-        let form = Form::array("<u2", &[2]).unwrap();
-        let value = |bytes: [u8; 4]| {
-            let mut content = form.head();
-            content.extend(bytes);
-            Some((form.clone(), content))
-        };
-        let stacked = Values::of(vec![value([1, 2, 3, 4]), value([5, 6, 7, 8])]);
-        assert_eq!(stacked, Values::Stacked { form: form.clone(), items: vec![1, 2, 3, 4, 5, 6, 7, 8] });
-        let other = Some((Form::array("<u2", &[3]).unwrap(), vec![0; 200]));
-        let text = Some((Form::Text, b"a cat".to_vec()));
-        for values in [vec![], vec![None], vec![value([0; 4]), None], vec![value([0; 4]), other], vec![text]] {
-            assert_eq!(Values::of(values.clone()), Values::Each(values));
         }
     }
 }

@@ -14,14 +14,15 @@ use shardpack_format::{Error, ErrorKind, Result};
 use shardpack_imaging::training::Worker;
 
 use crate::{
-    batch::{Batch, Column, Values},
+    batch::{Batch, Column},
+    columns::Gathered,
     feed::{Feed, Handle, Next},
     forked,
     making::{Making, Slotted},
     order::RankLanes,
     receipt::{Bad, Receipt},
     ring::{Finished, Outlet, Ring},
-    run::Fetched,
+    run::{Fetched, fetch_lines},
     slots::Slots,
     state::State,
     stats::Stats,
@@ -55,9 +56,23 @@ struct Building {
     number: u64,
     lanes: RankLanes,
     slots: Slots,
-    samples: Mutex<Vec<Option<Slotted>>>,
+    /// Number of its samples.
+    len: usize,
+    /// What has been made of them.
+    parts: Mutex<Vec<Part>>,
     error: Mutex<Option<Error>>,
 }
+
+/// Consecutive samples of a batch, made by one thread.
+struct Part {
+    /// The slot of the first.
+    first: usize,
+    slotted: Vec<Slotted>,
+    columns: Vec<Gathered>,
+}
+
+/// Samples that a thread makes at a time where nothing is made of payloads, so that each is little work.
+const TOGETHER: usize = 32;
 
 /// A batch, and what the receipt says of it.
 #[derive(Debug)]
@@ -259,25 +274,15 @@ impl Shared {
 
     fn make_all(&self) -> Result<()> {
         let mut worker = Worker::new(self.making.limits);
-        while let Some((building, slot, fetched)) = self.next_sample()? {
+        let mut fetched = Vec::new();
+        while let Some((building, first)) = self.next_samples(&mut fetched)? {
             let started = Instant::now();
-            let slotted = match building.slots.lend(slot) {
-                Some(mut lent) => {
-                    let make = AssertUnwindSafe(|| self.making.slotted(&mut worker, fetched, &mut lent));
-                    // A function of the caller's may; the worker is as good as new for the next image.
-                    catch_unwind(make)
-                        .unwrap_or_else(|_| Err(Error::new(ErrorKind::System, "a panic while a sample was made")))
-                }
-                None => Err(Error::new(ErrorKind::System, "a slot that was lent twice")),
-            };
+            let made = self.part(&mut worker, &building, first, &fetched);
             self.making.counters.work_ns.fetch_add(started.elapsed().as_nanos() as u64, Relaxed);
-            match slotted {
-                Ok(slotted) => {
-                    let mut samples = building.samples.lock().unwrap_or_else(PoisonError::into_inner);
-                    if let Some(place) = samples.get_mut(slot) {
-                        *place = Some(slotted);
-                    }
-                }
+            // The runs that they were read with are free before the next are waited for.
+            fetched.clear();
+            match made {
+                Ok(part) => building.parts.lock().unwrap_or_else(PoisonError::into_inner).push(part),
                 Err(error) => {
                     building.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
                 }
@@ -289,8 +294,29 @@ impl Shared {
         Ok(())
     }
 
-    /// The next sample, and the slot of the batch that it is for; `None` after the last.
-    fn next_sample(&self) -> Result<Option<(Arc<Building>, usize, Fetched)>> {
+    /// Makes consecutive samples of a batch.
+    fn part(&self, worker: &mut Worker, building: &Building, first: usize, fetched: &[Fetched]) -> Result<Part> {
+        let columns = self.making.columns.iter().map(|_| Gathered::default()).collect();
+        // Payloads alone are handed out without a look at them.
+        if !self.making.columns.is_empty() && fetched.len() > 1 {
+            fetch_lines(fetched);
+        }
+        let mut part = Part { first, slotted: Vec::with_capacity(fetched.len()), columns };
+        for (slot, fetched) in (first..).zip(fetched) {
+            let Some(mut lent) = building.slots.lend(slot) else {
+                return Err(Error::new(ErrorKind::System, "a slot that was lent twice"));
+            };
+            let make = AssertUnwindSafe(|| self.making.slotted(worker, fetched, &mut lent, &mut part.columns));
+            // A function of the caller's may; the worker is as good as new for the next image.
+            let made = catch_unwind(make)
+                .unwrap_or_else(|_| Err(Error::new(ErrorKind::System, "a panic while a sample was made")));
+            part.slotted.push(made?);
+        }
+        Ok(part)
+    }
+
+    /// The next samples, into `fetched`, the batch that they are for, and the slot of the first; `None` after the last.
+    fn next_samples(&self, fetched: &mut Vec<Fetched>) -> Result<Option<(Arc<Building>, usize)>> {
         let mut front = self.front.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             if front.has_ended {
@@ -303,18 +329,19 @@ impl Shared {
                     None => continue,
                 },
             };
-            let Next::Sample(fetched) = front.feed.next()? else {
+            let together = if self.making.output.slot_bytes() > 0 { 1 } else { TOGETHER };
+            let most = together.min(building.len - front.next_slot);
+            let Next::Samples = front.feed.next(most, fetched)? else {
                 // Only when it was stopped: a batch has as many samples as its share says.
                 front.has_ended = true;
                 continue;
             };
             let slot = front.next_slot;
-            front.next_slot += 1;
-            let len = building.samples.lock().unwrap_or_else(PoisonError::into_inner).len();
-            if front.next_slot == len {
+            front.next_slot += fetched.len();
+            if front.next_slot == building.len {
                 front.building = None;
             }
-            return Ok(Some((building, slot, fetched)));
+            return Ok(Some((building, slot)));
         }
     }
 
@@ -328,7 +355,7 @@ impl Shared {
         let sequence = front.sequence;
         if front.batch == lanes.share().batches() {
             // Comes at once: all of its samples have come.
-            front.feed.next()?;
+            front.feed.next(1, &mut Vec::new())?;
             self.outlet.put(sequence, Finished::EpochEnd);
             (front.sequence, front.batch) = (sequence + 1, 0);
             return Ok(None);
@@ -342,8 +369,8 @@ impl Shared {
         };
         let number = front.batch;
         let len = usize::try_from(lanes.share().batch_len(number)).unwrap_or(usize::MAX);
-        let samples = Mutex::new((0..len).map(|_| None).collect());
-        let building = Building { sequence, epoch, number, lanes, slots, samples, error: Mutex::default() };
+        let (parts, error) = (Mutex::default(), Mutex::default());
+        let building = Building { sequence, epoch, number, lanes, slots, len, parts, error };
         (front.sequence, front.batch, front.next_slot) = (sequence + 1, number + 1, 0);
         if len == 0 {
             self.finish(building);
@@ -356,9 +383,11 @@ impl Shared {
 
     /// Makes a batch of what all of its samples came to.
     fn finish(&self, building: Building) {
-        let Building { sequence, epoch, number, lanes, mut slots, samples, error } = building;
-        let samples = samples.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let stopped = || samples.iter().any(Option::is_none).then(|| self.ended());
+        let Building { sequence, epoch, number, lanes, mut slots, len, parts, error } = building;
+        let mut parts = parts.into_inner().unwrap_or_else(PoisonError::into_inner);
+        parts.sort_unstable_by_key(|part| part.first);
+        let made: usize = parts.iter().map(|part| part.slotted.len()).sum();
+        let stopped = || (made < len).then(|| self.ended());
         let error = error.into_inner().unwrap_or_else(PoisonError::into_inner).or_else(stopped);
         if let Some(error) = error {
             self.ring.give_back(slots, false);
@@ -369,9 +398,15 @@ impl Shared {
         let first = number * share.batch();
         let own = share.own().saturating_sub(first);
         let making = &self.making;
-        let mut made_of = Vec::with_capacity(samples.len());
+        let mut made_of = Vec::with_capacity(len);
+        let mut columns: Vec<_> = making.columns.iter().map(|_| Gathered::default()).collect();
+        let mut all = Vec::with_capacity(len);
+        for part in parts {
+            all.extend(part.slotted);
+            columns.iter_mut().zip(part.columns).for_each(|(column, part)| column.append(part));
+        }
         let (mut wanted, mut bad, mut repeated, mut kept_slots) = (Vec::new(), Vec::new(), 0, Vec::new());
-        for (slot, slotted) in samples.into_iter().flatten().enumerate() {
+        for (slot, slotted) in all.into_iter().enumerate() {
             if (slot as u64) < own {
                 wanted.push(slotted.wanted);
             } else {
@@ -388,14 +423,9 @@ impl Shared {
         slots.keep(&kept_slots);
         let (samples, labels) = made_of.iter().map(|kept| (kept.sample, kept.label)).unzip();
         let sources = made_of.iter().map(|kept| kept.source).collect();
-        let mut values: Vec<Vec<_>> = making.columns.iter().map(|_| Vec::new()).collect();
-        let mut payloads = Vec::new();
-        for kept in made_of {
-            payloads.extend(kept.payload);
-            kept.values.into_iter().zip(&mut values).for_each(|(value, column)| column.push(value));
-        }
+        let payloads = made_of.into_iter().filter_map(|kept| kept.payload).collect();
         let names = making.columns.iter().cloned();
-        let columns = names.zip(values).map(|(name, values)| Column { name, values: Values::of(values) }).collect();
+        let columns = names.zip(columns).map(|(name, column)| Column { name, values: column.into_values() }).collect();
         let plan = &making.plan;
         let state = State::new(plan, epoch, share.position_after(number + 1));
         let ring = Arc::clone(&self.ring);

@@ -25,7 +25,7 @@ use crate::{
 /// What comes next.
 #[derive(Debug)]
 pub(crate) enum Next {
-    Sample(Fetched),
+    Samples,
     /// All samples of this epoch have come.
     EpochEnd,
     /// All epochs have.
@@ -119,57 +119,56 @@ impl Feed {
         Ok(())
     }
 
-    /// The next sample; waits until it has been read.
+    /// The next samples, at most `most`, into `into`; waits until the first of them has been read.
     ///
     /// # Errors
     /// When a thread has failed: it could not go on, or could make no order of the next epoch.
-    pub fn next(&mut self) -> Result<Next> {
+    pub fn next(&mut self, most: usize, into: &mut Vec<Fetched>) -> Result<Next> {
         let shared = Arc::clone(&self.shared);
         let mut state = shared.state();
         let Some(epoch) = state.epochs.front() else { return Ok(Next::End) };
-        if self.number == epoch.lanes.share().len() {
+        let left = epoch.lanes.share().len() - self.number;
+        if left == 0 {
             return self.end_epoch(state);
         }
         let (lanes, number) = (epoch.lanes.clone(), epoch.number);
-        let lane = lanes.lane_of(self.number);
         let mut waited: Option<Instant> = None;
-        let run = loop {
-            if state.is_stopped {
-                return Ok(Next::End);
+        for taken in 0..left.min(most.max(1) as u64) {
+            let lane = lanes.lane_of(self.number);
+            let run = loop {
+                if state.is_stopped {
+                    return Ok(Next::End);
+                }
+                state.check()?;
+                let front = state.epochs.front().and_then(|epoch| epoch.runs[lane].front());
+                if let Some(run) = front.filter(|run| run.pieces.get().is_some()) {
+                    break Arc::clone(run);
+                }
+                if taken > 0 {
+                    return Ok(Next::Samples);
+                }
+                let ticket = front.map_or(state.tickets, |run| run.ticket);
+                waited.get_or_insert_with(Instant::now);
+                shared.budget.want(ticket);
+                state = shared.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
+            };
+            if let Some(since) = waited.take() {
+                shared.counters.disk_wait_ns.fetch_add(since.elapsed().as_nanos() as u64, Relaxed);
             }
-            state.check()?;
-            let front = state.epochs.front().and_then(|epoch| epoch.runs[lane].front());
-            if let Some(run) = front.filter(|run| run.pieces.get().is_some()) {
-                break Arc::clone(run);
+            let step = lanes.step_of(self.number);
+            let (source, sample) = run.content.place(run.segment.sample(step - run.segment.start));
+            self.number += 1;
+            self.taken[lane] += 1;
+            if self.taken[lane] == run.samples {
+                self.taken[lane] = 0;
+                if let Some(epoch) = state.epochs.front_mut() {
+                    epoch.runs[lane].pop_front();
+                }
             }
-            let ticket = front.map_or(state.tickets, |run| run.ticket);
-            waited.get_or_insert_with(Instant::now);
-            shared.budget.want(ticket);
-            state = shared.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
-        };
-        if let Some(since) = waited {
-            shared.counters.disk_wait_ns.fetch_add(since.elapsed().as_nanos() as u64, Relaxed);
+            let check_content = shared.plan.check_content;
+            into.push(Fetched { run, source, number: sample, epoch: number, check_content });
         }
-        let step = lanes.step_of(self.number);
-        let (source, sample) = run.content.place(run.segment.sample(step - run.segment.start));
-        self.number += 1;
-        self.taken[lane] += 1;
-        if self.taken[lane] == run.samples {
-            self.taken[lane] = 0;
-            if let Some(epoch) = state.epochs.front_mut() {
-                epoch.runs[lane].pop_front();
-            }
-        }
-        drop(state);
-        let plan = &shared.plan;
-        Ok(Next::Sample(Fetched {
-            sources: Arc::clone(&plan.sources),
-            run,
-            source,
-            number: sample,
-            epoch: number,
-            check_content: plan.check_content,
-        }))
+        Ok(Next::Samples)
     }
 
     /// Goes on to the next epoch, which the readers may be at already.
@@ -301,6 +300,7 @@ impl Shared {
                 let Read { lane, segment, samples, first } = read;
                 let run = Arc::new(Run {
                     ticket: state.tickets,
+                    sources: Arc::clone(&self.plan.sources),
                     content: Arc::clone(&epoch.content),
                     segment,
                     samples,

@@ -43,6 +43,7 @@ mod batch;
 mod batches;
 mod budget;
 mod cold;
+mod columns;
 mod feed;
 mod forked;
 mod loader;

@@ -1,6 +1,9 @@
 //! One sample into one slot: fetched, decoded and transformed, or what the policy says where it is not right.
 
-use std::sync::{Arc, atomic::Ordering::Relaxed};
+use std::{
+    borrow::Cow,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
 
 use shardpack_format::{Error, ErrorKind, Result, component::Form, image_header::Kind};
 use shardpack_imaging::{Limits, training::Worker};
@@ -9,6 +12,7 @@ use shardpack_reader::Sample;
 use crate::{
     OnBad, Output,
     batch::NO_LABEL,
+    columns::{Gathered, Value},
     plan::{Plan, Source},
     receipt::Bad,
     run::{Fetched, Payload},
@@ -43,14 +47,19 @@ pub(crate) struct Kept {
     pub sample: u64,
     pub label: i64,
     pub payload: Option<Payload>,
-    pub values: Vec<Option<(Form, Vec<u8>)>>,
 }
 
 impl Making {
-    /// Makes the slot of a sample, as the policy says where it is not right.
-    pub fn slotted(&self, worker: &mut Worker, fetched: Fetched, slot: &mut [u8]) -> Result<Slotted> {
+    /// Makes the slot of a sample, as the policy says where it is not right; what goes along is added to `columns`, if it is kept.
+    pub fn slotted(
+        &self,
+        worker: &mut Worker,
+        fetched: &Fetched,
+        slot: &mut [u8],
+        columns: &mut [Gathered],
+    ) -> Result<Slotted> {
         let wanted = (fetched.source(), fetched.number());
-        let error = match self.kept(worker, &fetched, &fetched, slot) {
+        let error = match self.kept(worker, fetched, fetched, slot, columns) {
             Ok(kept) => return Ok(Slotted { wanted, kept: Some(kept), bad: None }),
             // That a machine cannot read says nothing of a sample.
             Err(error) if error.kind() != ErrorKind::Data || self.on_bad == OnBad::Error => return Err(error),
@@ -58,7 +67,7 @@ impl Making {
         };
         let reason = error.to_string();
         if self.on_bad == OnBad::Replace
-            && let Some(neighbour) = self.neighbour(worker, &fetched, slot)?
+            && let Some(neighbour) = self.neighbour(worker, fetched, slot, columns)?
         {
             self.counters.replaced.fetch_add(1, Relaxed);
             let bad = Bad { sample: wanted.1, reason, by: Some(neighbour.sample) };
@@ -69,7 +78,13 @@ impl Making {
     }
 
     /// The sample of the same class that is next to one that is not right, and is right.
-    fn neighbour(&self, worker: &mut Worker, fetched: &Fetched, slot: &mut [u8]) -> Result<Option<Kept>> {
+    fn neighbour(
+        &self,
+        worker: &mut Worker,
+        fetched: &Fetched,
+        slot: &mut [u8],
+        columns: &mut [Gathered],
+    ) -> Result<Option<Kept>> {
         let Source { dataset, selection, .. } = &self.plan.sources[fetched.source()];
         let Ok(row) = dataset.row(fetched.number()) else { return Ok(None) };
         let label = row.label;
@@ -79,7 +94,7 @@ impl Making {
             if !dataset.row(number).is_ok_and(|row| row.label == label) {
                 continue;
             }
-            match self.kept(worker, &fetched.other(number), fetched, slot) {
+            match self.kept(worker, &fetched.other(number), fetched, slot, columns) {
                 Ok(kept) => return Ok(Some(kept)),
                 Err(error) if error.kind() == ErrorKind::Data => {}
                 Err(error) => return Err(error),
@@ -104,7 +119,14 @@ impl Making {
     }
 
     /// What is kept of a sample whose slot is made; random choices are those of `wanted`.
-    fn kept(&self, worker: &mut Worker, fetched: &Fetched, wanted: &Fetched, slot: &mut [u8]) -> Result<Kept> {
+    fn kept(
+        &self,
+        worker: &mut Worker,
+        fetched: &Fetched,
+        wanted: &Fetched,
+        slot: &mut [u8],
+        columns: &mut [Gathered],
+    ) -> Result<Kept> {
         let sample = fetched.sample()?;
         let bytes = sample.bytes();
         let source = &self.plan.sources[fetched.source()];
@@ -121,16 +143,15 @@ impl Making {
             }
             Output::Own(own) => own.make(&sample, worker, key, slot).map_err(|error| located(&sample, error))?,
         }
-        let mut values = Vec::with_capacity(self.columns.len());
-        for (number, name) in source.columns.iter().zip(&self.columns) {
-            let content = sample.content(*number)?;
-            values.push(content.and_then(|content| {
-                let form = sample.form(*number)?;
-                // A file beside a payload, of which the index does not say what it is.
-                let is_file = *form == Form::Bytes && name.rsplit('.').next() == Some("npy");
-                let array = if is_file { Form::of_npy(&content, content.len() as u64) } else { None };
-                Some((array.unwrap_or_else(|| form.clone()), content.into_owned()))
-            }));
+        let before = columns.first().map_or(0, Gathered::len);
+        for ((number, name), column) in source.columns.iter().zip(&self.columns).zip(&mut *columns) {
+            match value(&sample, *number, name) {
+                Ok(value) => column.push(value),
+                Err(error) => {
+                    columns.iter_mut().for_each(|column| column.truncate(before));
+                    return Err(error);
+                }
+            }
         }
         self.counters.made(bytes.len() as u64, decoded.as_ref());
         let payload = matches!(self.output, Output::Encoded).then(|| Payload::of(fetched, &sample));
@@ -139,9 +160,25 @@ impl Making {
             sample: fetched.number(),
             label: sample.label().unwrap_or(NO_LABEL),
             payload,
-            values,
         })
     }
+}
+
+/// Component `number` of a sample, which is called `name`.
+fn value<'s>(sample: &'s Sample<'_>, number: usize, name: &str) -> Result<Value<'s>> {
+    let Some(form) = sample.form(number) else { return Ok(Value::Missing) };
+    if let Some(items) = sample.items(number)? {
+        return Ok(Value::Array(Cow::Borrowed(form), items));
+    }
+    let Some(content) = sample.content(number)? else { return Ok(Value::Missing) };
+    // A file beside a payload, of which the index does not say what it is.
+    let is_file = *form == Form::Bytes && name.rsplit('.').next() == Some("npy");
+    let array = if is_file { Form::of_npy(&content, content.len() as u64) } else { None };
+    let items = array.as_ref().and_then(|array| array.items(&content)).map(<[u8]>::to_vec);
+    Ok(match (array, items) {
+        (Some(array), Some(items)) => Value::Array(Cow::Owned(array), items.into()),
+        _ => Value::Content(form.clone(), content.into_owned()),
+    })
 }
 
 /// `error` with the place of the sample that it is about.

@@ -16,6 +16,8 @@ use crate::{
 /// A run stays in memory as long as a [`Fetched`] of it is kept.
 pub struct Samples {
     feed: Feed,
+    /// Where the feed puts the next; empty in between.
+    next: Vec<Fetched>,
     counters: Arc<Counters>,
     started: Instant,
     process: u32,
@@ -29,7 +31,7 @@ impl std::fmt::Debug for Samples {
 
 impl Samples {
     pub(crate) fn new(feed: Feed, counters: Arc<Counters>) -> Self {
-        Self { feed, counters, started: Instant::now(), process: std::process::id() }
+        Self { feed, next: Vec::new(), counters, started: Instant::now(), process: std::process::id() }
     }
 
     /// The next sample; `None` once at the end of each epoch, and always after the last.
@@ -40,10 +42,8 @@ impl Samples {
     #[expect(clippy::should_implement_trait, reason = "it ends at each epoch, and goes on")]
     pub fn next(&mut self) -> Result<Option<Fetched>> {
         forked::check(self.process)?;
-        match self.feed.next()? {
-            Next::Sample(fetched) => Ok(Some(fetched)),
-            Next::EpochEnd | Next::End => Ok(None),
-        }
+        let next = self.feed.next(1, &mut self.next)?;
+        Ok(matches!(next, Next::Samples).then(|| self.next.pop()).flatten())
     }
 
     #[cfg(test)]

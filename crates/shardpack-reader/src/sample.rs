@@ -3,7 +3,13 @@
 use std::{borrow::Cow, ops::Range};
 
 use shardpack_format::{
-    Error, Result, component::Form, formats, hash, image_header::Header, index::RowRef, manifest::Class,
+    Error, Result,
+    component::Form,
+    formats::{self, Format},
+    hash,
+    image_header::Header,
+    index::RowRef,
+    manifest::Class,
 };
 
 use crate::Shard;
@@ -70,11 +76,28 @@ impl<'a> Sample<'a> {
     /// # Errors
     /// When what is stored is not what the index says.
     pub fn content(&self, number: usize) -> Result<Option<Cow<'_, [u8]>>> {
+        self.stored(number, |format, form, stored| format.decode(number, form, stored).map(Some))
+    }
+
+    /// The items of component `number`, an array, in C order: [`Sample::content`] without the head of its `.npy`, and without a copy.
+    /// `None` where the sample lacks it, where it is no array, and where it is a file that is shorter than its items.
+    ///
+    /// # Errors
+    /// As [`Sample::content`].
+    pub fn items(&self, number: usize) -> Result<Option<Cow<'_, [u8]>>> {
+        self.stored(number, |format, form, stored| format.items(number, form, stored))
+    }
+
+    /// What `made` makes of what is stored of a component.
+    fn stored<'s>(
+        &'s self,
+        number: usize,
+        made: impl FnOnce(&dyn Format, &Form, &'s [u8]) -> Result<Option<Cow<'s, [u8]>>>,
+    ) -> Result<Option<Cow<'s, [u8]>>> {
         let stored = if number == 0 { self.component_at(0).map(|_| self.bytes()) } else { self.component_at(number) };
         let (Some(stored), Some(form)) = (stored, self.form(number)) else { return Ok(None) };
-        let dataset = self.shard.dataset;
-        let content = dataset.format()?.decode(number, form, stored);
-        content.map(Some).map_err(|error| error.in_file(self.shard.path()).in_sample(self.row.name()))
+        made(self.shard.dataset.format()?, form, stored)
+            .map_err(|error| error.in_file(self.shard.path()).in_sample(self.row.name()))
     }
 
     /// All that the shard holds of the sample, framing and padding included.

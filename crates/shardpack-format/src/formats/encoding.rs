@@ -131,6 +131,26 @@ impl Encoding {
     }
 }
 
+impl Encoding {
+    /// The items of an array that is stored so; `None` of what is no array, or of a content that is shorter than they.
+    ///
+    /// # Errors
+    /// When this is nothing of this form.
+    pub fn items<'s>(self, form: &Form, stored: &'s [u8]) -> Result<Option<Cow<'s, [u8]>>> {
+        let Form::Array { .. } = form else { return Ok(None) };
+        let whole = |items: &'s [u8]| match form.items_bytes() == Some(items.len() as u64) {
+            true => Ok(Some(Cow::Borrowed(items))),
+            false => Err(unfit(form)),
+        };
+        match self {
+            Self::Content => Ok(form.items(stored).map(Cow::Borrowed)),
+            Self::Items => whole(stored),
+            Self::ShapeAndItems => whole(stored.strip_prefix(shape(form)?.as_slice()).ok_or_else(|| unfit(form))?),
+            _ => Ok(form.items(&self.decode(form, stored)?).map(|items| Cow::Owned(items.to_vec()))),
+        }
+    }
+}
+
 /// The shape of an array before its items, as MDS has it: number of axes times 4, and 0 to 3 for lengths of 1, 2, 4 or 8
 /// bytes; then these.
 fn shape(form: &Form) -> Result<Vec<u8>> {
@@ -199,6 +219,8 @@ mod tests {
         let mut stored = vec![0xaa; bytes as usize];
         encoding.encode(form, content, &mut stored).unwrap();
         assert_eq!(encoding.decode(form, &stored).unwrap(), content, "{encoding:?} {form}");
+        let items = encoding.items(form, &stored).unwrap();
+        assert_eq!(items.as_deref(), form.items(content), "{encoding:?} {form}");
         stored
     }
 
@@ -246,6 +268,7 @@ mod tests {
             (Encoding::Int, &Form::Int, &[0; 9][..]),
         ] {
             assert!(encoding.decode(form, stored).is_err(), "{encoding:?} {form}");
+            assert!(encoding.items(form, stored).is_err() || *form == Form::Int, "{encoding:?} {form}");
         }
     }
 

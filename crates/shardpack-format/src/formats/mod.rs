@@ -351,6 +351,16 @@ pub trait Format: Send + Sync {
         Encoding::Content.decode(form, stored)
     }
 
+    /// The items of the array that component `number` is, of which this is stored: [`Format::decode`] without the head. `None` of
+    /// what is no array, or of a file that is shorter than they.
+    ///
+    /// # Errors
+    /// When it is nothing of this form.
+    fn items<'s>(&self, number: usize, form: &Form, stored: &'s [u8]) -> Result<Option<Cow<'s, [u8]>>> {
+        let _ = number;
+        Encoding::Content.items(form, stored)
+    }
+
     /// Writes all of `record` but the image, which is in its place already and whole. `record` is as long as the layout
     /// says and [`Format::growth`] of the image more.
     ///

@@ -40,7 +40,10 @@ fn rows_come_back_as_they_were() {
         assert_eq!(index.len(), u64::from(rows));
         assert_eq!(index.summary(), &summary(rows.into()));
         for (number, found) in index.iter().enumerate() {
-            assert_eq!(found.unwrap().to_row(), row(number as u32));
+            let found = found.unwrap();
+            let end = found.offset + u64::from(found.record_bytes);
+            assert_eq!(index.record_hint(number as u64), Some(found.offset..end));
+            assert_eq!(found.to_row(), row(number as u32));
         }
         assert_eq!(index.find(b"00000001").unwrap(), (rows > 1).then_some(1));
         assert_eq!(index.find(b"x").unwrap(), None);

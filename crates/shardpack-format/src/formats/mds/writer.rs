@@ -371,6 +371,10 @@ impl Format for Mds {
         self.stored(number).decode(form, stored)
     }
 
+    fn items<'s>(&self, number: usize, form: &Form, stored: &'s [u8]) -> Result<Option<Cow<'s, [u8]>>> {
+        self.stored(number).items(form, stored)
+    }
+
     fn shard_file(&self, name: &str, number: u64, _: u64) -> String {
         format!("{name}.{number:05}.mds")
     }

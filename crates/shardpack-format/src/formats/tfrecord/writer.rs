@@ -420,6 +420,10 @@ impl Format for TfRecord {
         self.encodings.get(number).unwrap_or(&Encoding::Content).decode(form, stored)
     }
 
+    fn items<'s>(&self, number: usize, form: &Form, stored: &'s [u8]) -> Result<Option<Cow<'s, [u8]>>> {
+        self.encodings.get(number).unwrap_or(&Encoding::Content).items(form, stored)
+    }
+
     fn shard_file(&self, name: &str, number: u64, shards: u64) -> String {
         format!("{name}-{number:05}-of-{shards:05}")
     }

@@ -1,0 +1,177 @@
+//! Components beside the payload, gathered over the samples of a batch: arrays of one form as one array, all else one by one.
+//!
+//! Holds at all times: as many values as samples were added; what is handed out does not depend on how many were gathered at a time.
+
+use std::borrow::Cow;
+
+use shardpack_format::component::Form;
+
+use crate::batch::Values;
+
+/// A value on its way into a column.
+pub(crate) enum Value<'s> {
+    /// The items of an array, in C order.
+    Array(Cow<'s, Form>, Cow<'s, [u8]>),
+    /// Anything else, as it is.
+    Content(Form, Vec<u8>),
+    /// The sample lacks it.
+    Missing,
+}
+
+/// The values of a component, of consecutive samples.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered {
+    /// As long as all are arrays of one form, that form; their items are in `items`, and else all values in `each`.
+    form: Option<Form>,
+    items: Vec<u8>,
+    each: Vec<Option<(Form, Vec<u8>)>>,
+    len: usize,
+}
+
+impl Gathered {
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn push(&mut self, value: Value<'_>) {
+        match (value, &self.form) {
+            (Value::Array(form, items), known)
+                if known.as_ref() == Some(&*form) || known.is_none() && self.each.is_empty() =>
+            {
+                self.items.extend_from_slice(&items);
+                self.form.get_or_insert_with(|| form.into_owned());
+            }
+            (Value::Array(form, items), _) => {
+                let content = [form.head().as_slice(), &items].concat();
+                self.each().push(Some((form.into_owned(), content)));
+            }
+            (Value::Content(form, content), _) => self.each().push(Some((form, content))),
+            (Value::Missing, _) => self.each().push(None),
+        }
+        self.len += 1;
+    }
+
+    /// Forgets all but the first `len`.
+    pub fn truncate(&mut self, len: usize) {
+        if len >= self.len {
+            return;
+        }
+        self.items.truncate(self.items.len() / self.len * len);
+        self.each.truncate(len);
+        self.len = len;
+        self.form.take_if(|_| len == 0);
+    }
+
+    /// Adds those of `other` behind its own.
+    pub fn append(&mut self, mut other: Self) {
+        if self.len == 0 {
+            *self = other;
+            return;
+        }
+        if other.len > 0 {
+            match self.form.is_some() && self.form == other.form {
+                true => self.items.append(&mut other.items),
+                false => self.each().append(other.each()),
+            }
+        }
+        self.len += other.len;
+    }
+
+    /// What a batch hands out.
+    pub fn into_values(self) -> Values {
+        match self.form {
+            Some(form) => Values::Stacked { form, items: self.items },
+            None => Values::Each(self.each),
+        }
+    }
+
+    /// One by one, as they are from now on.
+    fn each(&mut self) -> &mut Vec<Option<(Form, Vec<u8>)>> {
+        if let Some(form) = self.form.take() {
+            let (head, items) = (form.head(), std::mem::take(&mut self.items));
+            let bytes = items.len() / self.len.max(1);
+            let content = |at: usize| [head.as_slice(), &items[at * bytes..(at + 1) * bytes]].concat();
+            self.each = (0..self.len).map(|at| Some((form.clone(), content(at)))).collect();
+        }
+        &mut self.each
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn array(shape: &[u64], byte: u8) -> (Form, Vec<u8>) {
+        let form = Form::array("<u2", shape).unwrap();
+        let items = vec![byte; form.items_bytes().unwrap() as usize];
+        (form, items)
+    }
+
+    fn gathered(values: &[Option<(Form, Vec<u8>)>]) -> Gathered {
+        let mut all = Gathered::default();
+        for value in values {
+            all.push(match value {
+                Some((form @ Form::Array { .. }, items)) => Value::Array(Cow::Borrowed(form), items.into()),
+                Some((form, content)) => Value::Content(form.clone(), content.clone()),
+                None => Value::Missing,
+            });
+        }
+        all
+    }
+
+    /// The obvious way.
+    fn expected(values: &[Option<(Form, Vec<u8>)>]) -> Values {
+        match values {
+            [Some((first @ Form::Array { .. }, _)), ..]
+                if values.iter().all(|value| value.as_ref().is_some_and(|(form, _)| form == first)) =>
+            {
+                let items = values.iter().flatten().flat_map(|(_, items)| items.clone()).collect();
+                Values::Stacked { form: first.clone(), items }
+            }
+            _ => Values::Each(
+                values
+                    .iter()
+                    .map(|value| {
+                        value.as_ref().map(|(form, bytes)| (form.clone(), [form.head(), bytes.clone()].concat()))
+                    })
+                    .collect(),
+            ),
+        }
+    }
+
+    #[test]
+    fn arrays_of_one_form_are_stacked_and_all_else_stays_however_it_is_gathered() {
+        let kinds = [
+            Some(array(&[2], 7)),
+            Some(array(&[3], 8)),
+            Some(array(&[0], 9)),
+            Some((Form::Text, b"a cat".to_vec())),
+            None,
+        ];
+        for first in 0..5 {
+            for second in 0..5 {
+                for third in 0..5 {
+                    let values = [first, first, second, third].map(|kind| kinds[kind].clone());
+                    assert_eq!(gathered(&values).into_values(), expected(&values));
+                    for cut in 0..=4 {
+                        let mut parts = gathered(&values[..cut]);
+                        parts.append(gathered(&values[cut..]));
+                        assert_eq!((parts.len(), parts.into_values()), (4, expected(&values)), "{cut}");
+                        let mut less = gathered(&values);
+                        less.truncate(cut);
+                        assert_eq!(less.len(), cut);
+                        less.append(gathered(&values[..1]));
+                        let kept = [&values[..cut], &values[..1]].concat();
+                        // What has been made one by one stays so.
+                        let (less, kept) = (less.into_values(), expected(&kept));
+                        assert!(
+                            less == kept
+                                || matches!((&less, &kept), (Values::Each(each), Values::Stacked { .. }) if each.len() == cut + 1)
+                        );
+                    }
+                }
+            }
+        }
+        assert_eq!(Gathered::default().into_values(), Values::Each(Vec::new()));
+    }
+}
