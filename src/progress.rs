@@ -104,9 +104,11 @@ impl Progress {
         }
     }
 
-    /// Takes the bar away; results follow.
+    /// Takes the bar away; results follow. A host is told of what was done since it was told last.
     pub fn finish(&self) {
-        if let Some(bar) = self.shown.lock().unwrap_or_else(PoisonError::into_inner).bar.take() {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        self.tell(&shown);
+        if let Some(bar) = shown.bar.take() {
             bar.finish_and_clear();
         }
     }

@@ -213,9 +213,13 @@ class Loader:
         return self._made
 
     def __len__(self) -> int:
-        """Batches of this rank in an epoch; after `load_state_dict`, in what is left of the one under way."""
-        engine = self._engine()
-        return engine.batches_of_epoch() if self._resume is None else engine.batches_left(self._resume)
+        """Batches of this rank in a whole epoch, also where `load_state_dict` has set its midst: frameworks count from its beginning."""
+        return self._engine().batches_of_epoch()
+
+    @property
+    def batches_left(self) -> int:
+        """Batches that the next `iter()` gives: fewer than `len()` where `load_state_dict` has set the midst of an epoch."""
+        return len(self) if self._resume is None else self._engine().batches_left(self._resume)
 
     @property
     def samples_of_epoch(self) -> int:
@@ -315,7 +319,7 @@ class Loader:
             from tqdm.auto import tqdm
         except ImportError:
             raise UsageError("progress=True needs tqdm", help="pip install tqdm") from None
-        total = len(self)
+        total = self.batches_left
         shown: Iterator[Any] = iter(tqdm(batches, total=total, desc=f"epoch {self._next_epoch}", unit="batch"))
         return shown
 

@@ -94,6 +94,9 @@ def run(command: str, places: Sequence[str], given: Mapping[str, Any]) -> Report
             time.sleep(_PATIENCE_S)
             if tell is not None:
                 tell(Progress(*running.progress()))
+        if tell is not None:
+            # What was done since, so that a bar ends at its end.
+            tell(Progress(*running.progress()))
     except BaseException:
         # Ctrl-C, or an exception of the caller's: what is under way ends in good order, and the same call goes on.
         running.interrupt()

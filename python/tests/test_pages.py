@@ -30,6 +30,10 @@ PAGES = ["docs/python.md", "docs/coming-from.md", "python/README.md", "README.md
 #: Of other blocks of Python tests/pages.rs takes care.
 SECTIONS = {"README.md": ["Train"]}
 
+# Ray reads it when it is imported: without it, 127.0.0.1 becomes an address of the machine, where nothing may listen.
+os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+
 #: What need not be installed. Another name that is not found is a mistake of the page.
 OPTIONAL = {
     *["PIL", "accelerate", "datasets", "ffcv", "grain", "h5py", "jax", "lightning", "litdata", "lmdb", "nvidia", "ray"],
@@ -226,6 +230,13 @@ def make_sources(block: Block, section: Section) -> None:
             make(section.folder / "photos", section.folder / name)
 
 
+def start_ray() -> None:
+    import ray
+
+    if not ray.is_initialized():
+        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, _node_ip_address="127.0.0.1")
+
+
 def import_all(block: Block) -> None:
     for module in block.modules:
         try:
@@ -256,6 +267,8 @@ def run(block: Block, section: Section, capsys: pytest.CaptureFixture[str]) -> N
             pytest.skip(section.ran[block])
     try:
         import_all(block)
+        if "ray" in block.modules:
+            start_ray()
         make_sources(block, section)
         # With its own line numbers in what it raises.
         code = compile("\n" * block.line + block.text, str(ROOT / block.page), "exec")

@@ -130,14 +130,17 @@ def test_lightning_goes_on_in_mid_epoch(packed: Path, tmp_path: Path) -> None:
             self.layer, self.seen = torch.nn.Linear(3 * 8 * 8, 10), seen
 
         def training_step(self, batch, number: int) -> torch.Tensor:
-            self.seen += batch.samples.tolist()
+            self.seen += batch[2].tolist()
             return torch.nn.functional.cross_entropy(self.layer(batch[0].flatten(1) / 255), batch[1])
 
         def configure_optimizers(self) -> torch.optim.Optimizer:
             return torch.optim.SGD(self.parameters(), lr=0.1)
 
     def fit(checkpoint: Path | None, **options: object) -> tuple[list[int], shardpack.Loader]:
-        loader = shardpack.Loader(packed, 16, transform=shardpack.transforms.imagenet_eval(8))
+        # Lightning hands out another tuple of the same tensors.
+        transform = shardpack.transforms.imagenet_eval(8)
+        numbered = lambda batch: (*batch, torch.from_numpy(batch.samples.astype("i8")))  # noqa: E731
+        loader = shardpack.Loader(packed, 16, transform=transform, batch_transform=numbered)
         seen: list[int] = []
         saving = lightning.pytorch.callbacks.ModelCheckpoint(tmp_path, filename="{step}", every_n_train_steps=7)
         trainer = lightning.Trainer(

@@ -86,7 +86,7 @@ pub fn test(full: bool) -> Result<()> {
     let site = target("python-site");
     remove(&site)?;
     run(command(&python, PIP).arg("--target").arg(&site).arg(&wheel))?;
-    let path = std::env::join_paths([site, packages]).map_err(|error| format!("the target folder: {error}"))?;
+    let path = std::env::join_paths([&site, &packages]).map_err(|error| format!("the target folder: {error}"))?;
     let with_torch = ["torch", "pages", "jax", "notebook"].map(|name| format!("python/tests/test_{name}.py"));
     run(tests(&torch, &with_torch).env("PYTHONPATH", &path).env(INSTALLED, WITH_TORCH))?;
     // These have environments of their own.
@@ -104,13 +104,16 @@ pub fn test(full: bool) -> Result<()> {
             Err(error) => println!("{name} does not install here, and its part of the pages is NOT run: {error}"),
         }
     }
+    let ray = python::environment_with_dependencies("package-ray", "python/tests/ray.txt")?;
+    let mut pages = tests(&ray, &["python/tests/test_pages.py", "-k", "python.md"]);
+    run(pages.env("PYTHONPATH", &site).env(INSTALLED, "ray"))?;
     program(&python)
 }
 
 /// Tells the tests what has to be there.
 const INSTALLED: &str = "SHARDPACK_INSTALLED";
 /// What the environment with PyTorch has, and python/tests/torch.txt.
-const WITH_TORCH: &str = "PIL accelerate grain h5py ipykernel jax jupyter_client lightning litdata lmdb ray streaming timm torch \
+const WITH_TORCH: &str = "PIL accelerate grain h5py ipykernel jax jupyter_client lightning litdata lmdb streaming timm torch \
                           torchvision transformers webdataset";
 
 /// Tests of the command line that are run with the program of the package too; the others may be, with SHARDPACK_PROGRAM.

@@ -25,8 +25,8 @@ use bill::Package;
 
 /// The glibc that wheels ask for: the oldest that Rust builds for.
 const MANYLINUX: &str = "manylinux_2_17";
-/// Interpreters whose threads run at once; the stable ABI of PyO3 has none of them.
-const FREE_THREADED: [&str; 3] = ["python3.13t", "python3.14t", "python3.15t"];
+/// Interpreters whose threads run at once, which PyO3 knows from 3.14 on; its stable ABI has none of them.
+const FREE_THREADED: [&str; 2] = ["python3.14t", "python3.15t"];
 /// Shells, and the file that each looks for.
 const SHELLS: [(&str, &str); 5] = [
     ("bash", "shardpack.bash"),
