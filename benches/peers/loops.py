@@ -40,16 +40,16 @@ def cpu_seconds() -> float:
 
 
 def arrays_loop(path: str) -> None:
-    import shardpack
+    from shardpack import Loader
 
-    measure(lambda: shardpack.Loader(path, BATCH, output="numpy", epochs=1), lambda batch: batch["x.npy"].shape[0])
+    measure(lambda: Loader(path, BATCH, output="numpy", epochs=1), lambda batch: batch["x.npy"].shape[0])
 
 
 def payloads_loop(path: str, rank: int, world_size: int):
-    import shardpack
+    from shardpack import Loader
 
     def loop() -> None:
-        for encoded, _ in shardpack.Loader(path, 64, epochs=1, rank=rank, world_size=world_size):
+        for encoded, _ in Loader(path, 64, epochs=1, rank=rank, world_size=world_size):
             for payload in encoded:
                 len(payload)
 
@@ -57,12 +57,12 @@ def payloads_loop(path: str, rank: int, world_size: int):
 
 
 def images_loop(path: str, rank: int, world_size: int):
-    import shardpack
+    from shardpack import Loader
 
     def loop() -> None:
         threads = max(WORKERS // world_size, 1)
         options = {"epochs": 1, "threads": threads, "rank": rank, "world_size": world_size}
-        for images, _ in shardpack.Loader(path, 64, transform="train", output="numpy", **options):
+        for images, _ in Loader(path, 64, transform="train", output="numpy", **options):
             images.shape  # noqa: B018
 
     return loop
@@ -95,11 +95,11 @@ def ranks(loop_of, path: str, world_size: int) -> None:
 
 def first(path: str) -> None:
     """Prints the seconds to the first batch of an epoch, and to that of one that goes on in its midst."""
-    import shardpack
+    from shardpack import Dataset, Loader
 
     def seconds(state=None) -> tuple[float, dict]:
         began = time.perf_counter()
-        loader = shardpack.Loader(path, 64, output="numpy", seed=3)
+        loader = Loader(path, 64, output="numpy", seed=3)
         if state is not None:
             loader.load_state_dict(state)
         encoded, labels = next(iter(loader))
@@ -107,7 +107,7 @@ def first(path: str) -> None:
         return time.perf_counter() - began, loader.state_dict()
 
     from_start, state = seconds()
-    state["shardpack"]["position"] = len(shardpack.Dataset(path)) // 2 // 64 * 64
+    state["shardpack"]["position"] = len(Dataset(path)) // 2 // 64 * 64
     print(json.dumps(from_start), json.dumps(seconds(state)[0]))
 
 

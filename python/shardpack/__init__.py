@@ -8,18 +8,42 @@
 commands of the program `shardpack`, `transforms` has what is made of images, `errors` what goes wrong.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from . import errors, transforms
-from ._mapped import Item
 from ._native import HAS_TURBO, __version__, decode
-from .batch import NO_LABEL, Batch, Encoded, NamedBatch
 from .commands import adopt, convert, crops, inspect, pack, plan, verify
-from .dataset import Dataset, Sample
-from .distributed import Ranks
 from .errors import DataError, Error, Interrupted, MachineError, UsageError
-from .loader import Loader
-from .part import Part
-from .receipt import Expected, Receipt
 from .running import Progress, Report
+
+if TYPE_CHECKING:
+    from ._mapped import Item
+    from .batch import NO_LABEL, Batch, Encoded, NamedBatch
+    from .dataset import Dataset, Sample
+    from .distributed import Ranks
+    from .loader import Loader
+    from .part import Part
+    from .receipt import Expected, Receipt
+else:
+    #: What is imported when it is first used: numpy takes ten times as long to import as the program takes to start.
+    _LATER = {
+        **dict.fromkeys(["Batch", "Encoded", "NO_LABEL", "NamedBatch"], "batch"),
+        **dict.fromkeys(["Dataset", "Sample"], "dataset"),
+        **dict.fromkeys(["Expected", "Receipt"], "receipt"),
+        **{"Item": "_mapped", "Loader": "loader", "Part": "part", "Ranks": "distributed"},
+    }
+
+    def __getattr__(name: str) -> Any:
+        if name not in _LATER:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        import importlib
+
+        globals()[name] = getattr(importlib.import_module(f".{_LATER[name]}", __name__), name)
+        return globals()[name]
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *_LATER})
+
 
 __all__ = [
     "Batch",

@@ -176,3 +176,11 @@ def test_ctrl_c_ends_the_program_with_130(tmp_path: Path) -> None:
     running.send_signal(signal.SIGINT)
     running.communicate(timeout=30)
     assert running.returncode == 130
+
+
+def test_the_program_does_not_wait_for_numpy() -> None:
+    script = "import sys, shardpack.__main__; print('numpy' in sys.modules, sorted(set(shardpack.__all__) - set(dir(shardpack))))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "False []\n"
+    with pytest.raises(AttributeError, match="no attribute 'loaders'"):
+        shardpack.loaders  # type: ignore[attr-defined]  # noqa: B018

@@ -90,23 +90,18 @@ pub fn test(full: bool) -> Result<()> {
     let with_torch = ["torch", "pages", "jax", "notebook"].map(|name| format!("python/tests/test_{name}.py"));
     run(tests(&torch, &with_torch).env("PYTHONPATH", &path).env(INSTALLED, WITH_TORCH))?;
     // These have environments of their own.
-    let others = [
-        (python::tensorflow(), "tensorflow", "coming-from"),
-        (python::dali(), "nvidia", "coming-from"),
-        (python::sidecars(), "datasets", "python.md"),
-    ];
-    for (peer, name, page) in others {
+    for (peer, name) in [(python::tensorflow(), "tensorflow"), (python::dali(), "nvidia")] {
         match peer {
             Ok(peer) => {
-                let mut pages = tests(&peer, &["python/tests/test_pages.py", "-k", page]);
+                let mut pages = tests(&peer, &["python/tests/test_pages.py", "-k", "coming-from"]);
                 run(pages.env("PYTHONPATH", &path).env(INSTALLED, name))?;
             }
             Err(error) => println!("{name} does not install here, and its part of the pages is NOT run: {error}"),
         }
     }
-    let ray = python::environment_with_dependencies("package-ray", "python/tests/ray.txt")?;
-    let mut pages = tests(&ray, &["python/tests/test_pages.py", "-k", "python.md"]);
-    run(pages.env("PYTHONPATH", &site).env(INSTALLED, "ray"))?;
+    let sources = python::environment_with_dependencies("package-sources", "python/tests/sources.txt")?;
+    let mut pages = tests(&sources, &["python/tests/test_pages.py", "-k", "python.md"]);
+    run(pages.env("PYTHONPATH", &site).env(INSTALLED, "datasets ray"))?;
     program(&python)
 }
 
@@ -117,8 +112,7 @@ const WITH_TORCH: &str = "PIL accelerate grain h5py ipykernel jax jupyter_client
                           torchvision transformers webdataset";
 
 /// Tests of the command line that are run with the program of the package too; the others may be, with SHARDPACK_PROGRAM.
-const OF_PROGRAM: [&str; 8] =
-    ["convert", "crash", "help_lines", "inspect", "json", "pack", "terminal", "verify_shards"];
+const OF_PROGRAM: [&str; 5] = ["inspect", "json", "pack", "terminal", "verify_shards"];
 
 /// The tests of the command line, with the program that pip has installed.
 fn program(python: &Path) -> Result<()> {
