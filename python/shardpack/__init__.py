@@ -34,15 +34,17 @@ else:
     }
 
     def __getattr__(name: str) -> Any:
-        if name not in _LATER:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         import importlib
 
+        if name in _LATER.values():
+            return importlib.import_module(f".{name}", __name__)
+        if name not in _LATER:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         globals()[name] = getattr(importlib.import_module(f".{_LATER[name]}", __name__), name)
         return globals()[name]
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *_LATER})
+        return sorted({*globals(), *_LATER, *_LATER.values()})
 
 
 __all__ = [

@@ -30,7 +30,11 @@ class Encoded(Sequence[memoryview]):
 
     __slots__ = ("_joined", "_native")
 
-    def __init__(self, native: Optional[_native.Payloads], joined: Any = None) -> None:
+    def __init__(self, native: Any, joined: Any = None) -> None:
+        if native is not None and not isinstance(native, _native.Payloads):
+            # A list of payloads: torch's DataLoader takes sequences apart and calls their class with what was in them.
+            ends = np.cumsum([0, *map(len, native)]).astype(np.uint64)
+            native, joined = None, (np.frombuffer(b"".join(native), np.uint8), ends)
         self._native, self._joined = native, joined
 
     @property

@@ -182,5 +182,10 @@ def test_the_program_does_not_wait_for_numpy() -> None:
     script = "import sys, shardpack.__main__; print('numpy' in sys.modules, sorted(set(shardpack.__all__) - set(dir(shardpack))))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "False []\n"
+    script = (
+        "import shardpack; print(shardpack.distributed.find(0, 2).rank, shardpack.batch.NO_LABEL == shardpack.NO_LABEL)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "0 True\n"
     with pytest.raises(AttributeError, match="no attribute 'loaders'"):
         shardpack.loaders  # type: ignore[attr-defined]  # noqa: B018

@@ -17,7 +17,7 @@ use crate::{
 pub fn test(mut arguments: Arguments) -> Result<()> {
     let is_ci = is_ci();
     let full = arguments.flag("--full") || is_ci;
-    let fuzz_seconds = arguments.number("--fuzz-seconds")?.unwrap_or(5);
+    let fuzz_seconds = arguments.number("--fuzz-seconds")?.unwrap_or(if is_ci { 10 } else { 5 });
     arguments.end()?;
 
     let (mut steps, mut pythons) = (Steps::default(), Vec::new());

@@ -29,10 +29,6 @@ pub(crate) struct Gathered {
 }
 
 impl Gathered {
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
     pub fn push(&mut self, value: Value<'_>) {
         match (value, &self.form) {
             (Value::Array(form, items), known)
@@ -49,17 +45,6 @@ impl Gathered {
             (Value::Missing, _) => self.each().push(None),
         }
         self.len += 1;
-    }
-
-    /// Forgets all but the first `len`.
-    pub fn truncate(&mut self, len: usize) {
-        if len >= self.len {
-            return;
-        }
-        self.items.truncate(self.items.len() / self.len * len);
-        self.each.truncate(len);
-        self.len = len;
-        self.form.take_if(|_| len == 0);
     }
 
     /// Adds those of `other` behind its own.
@@ -156,18 +141,7 @@ mod tests {
                     for cut in 0..=4 {
                         let mut parts = gathered(&values[..cut]);
                         parts.append(gathered(&values[cut..]));
-                        assert_eq!((parts.len(), parts.into_values()), (4, expected(&values)), "{cut}");
-                        let mut less = gathered(&values);
-                        less.truncate(cut);
-                        assert_eq!(less.len(), cut);
-                        less.append(gathered(&values[..1]));
-                        let kept = [&values[..cut], &values[..1]].concat();
-                        // What has been made one by one stays so.
-                        let (less, kept) = (less.into_values(), expected(&kept));
-                        assert!(
-                            less == kept
-                                || matches!((&less, &kept), (Values::Each(each), Values::Stacked { .. }) if each.len() == cut + 1)
-                        );
+                        assert_eq!((parts.len, parts.into_values()), (4, expected(&values)), "{cut}");
                     }
                 }
             }

@@ -143,16 +143,10 @@ impl Making {
             }
             Output::Own(own) => own.make(&sample, worker, key, slot).map_err(|error| located(&sample, error))?,
         }
-        let before = columns.first().map_or(0, Gathered::len);
-        for ((number, name), column) in source.columns.iter().zip(&self.columns).zip(&mut *columns) {
-            match value(&sample, *number, name) {
-                Ok(value) => column.push(value),
-                Err(error) => {
-                    columns.iter_mut().for_each(|column| column.truncate(before));
-                    return Err(error);
-                }
-            }
-        }
+        // All of them or none: what a sample that is not kept would have been leaves no trace in a column.
+        let numbers = source.columns.iter().zip(&self.columns);
+        let values = numbers.map(|(number, name)| value(&sample, *number, name)).collect::<Result<Vec<_>>>()?;
+        columns.iter_mut().zip(values).for_each(|(column, value)| column.push(value));
         self.counters.made(bytes.len() as u64, decoded.as_ref());
         let payload = matches!(self.output, Output::Encoded).then(|| Payload::of(fetched, &sample));
         Ok(Kept {
