@@ -1,6 +1,7 @@
 """An epoch in a loop of Python, without decoding: payloads as they are, or arrays in batches. Prints the seconds and CPU seconds of the loop.
 
-    loops.py payloads DATASET RANKS    payloads that shardpack packed, 64 a batch, by so many processes
+    loops.py payloads DATASET RANKS EPOCHS
+                                       payloads that shardpack packed, 64 a batch, by so many processes
     loops.py images DATASET RANKS      random crops of 224 of them, by two threads in all
     loops.py first DATASET             the first batch, and the first in mid-epoch, in place of the seconds
     loops.py arrays DATASET            arrays that shardpack packed, 1,024 a batch
@@ -45,13 +46,15 @@ def arrays_loop(path: str) -> None:
     measure(lambda: Loader(path, BATCH, output="numpy", epochs=1), lambda batch: batch["x.npy"].shape[0])
 
 
-def payloads_loop(path: str, rank: int, world_size: int):
+def payloads_loop(path: str, rank: int, world_size: int, epochs: int):
     from shardpack import Loader
 
     def loop() -> None:
-        for encoded, _ in Loader(path, 64, epochs=1, rank=rank, world_size=world_size):
-            for payload in encoded:
-                len(payload)
+        loader = Loader(path, 64, epochs=epochs, rank=rank, world_size=world_size)
+        for _ in range(epochs):
+            for encoded, _ in loader:
+                for payload in encoded:
+                    len(payload)
 
     return loop
 
@@ -68,13 +71,13 @@ def images_loop(path: str, rank: int, world_size: int):
     return loop
 
 
-def ranks(loop_of, path: str, world_size: int) -> None:
+def ranks(loop_of, path: str, world_size: int, *words: int) -> None:
     """Runs a loop in so many processes at once; what counts begins when all have imported what they need."""
     context = multiprocessing.get_context("fork")
     ready, spent = context.Barrier(world_size + 1), context.Array("d", world_size)
 
     def run(rank: int) -> None:
-        loop = loop_of(path, rank, world_size)
+        loop = loop_of(path, rank, world_size, *words)
         ready.wait()
         before = time.process_time()
         loop()
@@ -102,8 +105,7 @@ def first(path: str) -> None:
         loader = Loader(path, 64, output="numpy", seed=3)
         if state is not None:
             loader.load_state_dict(state)
-        encoded, labels = next(iter(loader))
-        assert len(encoded) == len(labels) == 64
+        assert len(next(iter(loader)).samples) == 64
         return time.perf_counter() - began, loader.state_dict()
 
     from_start, state = seconds()
@@ -179,8 +181,8 @@ def by_streaming(path: str) -> None:
 
 
 match sys.argv[1:]:
-    case ["payloads", path, world_size]:
-        ranks(payloads_loop, path, int(world_size))
+    case ["payloads", path, world_size, epochs]:
+        ranks(payloads_loop, path, int(world_size), int(epochs))
     case ["images", path, world_size]:
         ranks(images_loop, path, int(world_size))
     case ["arrays", path]:

@@ -100,6 +100,7 @@ fn pythons(full: bool) -> Result<Vec<(&'static str, PathBuf)>> {
     let zstds = python::zstds()?;
     let zstds = std::env::join_paths(&zstds).map_err(|error| format!("the target folder: {error}"))?;
     pythons.push(("SHARDPACK_PYTHON_ZSTD", zstds.into()));
+    package::environments(full)?;
     if !full {
         println!("TensorFlow, MXNet, DALI, streaming and PyTorch are asked with --full only: they are some 10 GB");
         return Ok(pythons);

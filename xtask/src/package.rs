@@ -20,6 +20,26 @@ fn environment() -> Result<PathBuf> {
     python::environment("python-venv", "python/tests/requirements.txt")
 }
 
+/// Makes what the tests of the package need, if it is not there: they find it made.
+pub fn environments(full: bool) -> Result<()> {
+    environment()?;
+    if full {
+        torch_packages()?;
+        sources()?;
+    }
+    Ok(())
+}
+
+/// PyTorch with what trains with it: the interpreter, and the folder of the packages.
+fn torch_packages() -> Result<(PathBuf, PathBuf)> {
+    python::with_packages("torch-packages", "python/tests/torch.txt")
+}
+
+/// Ray and Hugging Face datasets, which do not work from a folder on the path.
+fn sources() -> Result<PathBuf> {
+    python::environment_with_dependencies("package-sources", "python/tests/sources.txt")
+}
+
 /// Builds the wheel: for use where `is_fast`, with libjpeg-turbo if that builds here.
 fn wheel(python: &Path, is_fast: bool) -> Result<PathBuf> {
     let folder = target("wheels");
@@ -69,10 +89,6 @@ fn install(python: &Path, wheel: &Path) -> Result<()> {
 pub fn test(full: bool) -> Result<()> {
     let python = environment()?;
     let wheel = wheel(&python, full)?;
-    if full {
-        // The program, of nearly the same crates: that it builds for use.
-        run(&mut cargo("build --release --package shardpack"))?;
-    }
     install(&python, &wheel)?;
     run(&mut command(&python, ["-m", "ruff", "check", "python"]))?;
     run(&mut command(&python, ["-m", "ruff", "format", "--quiet", "--check", "python"]))?;
@@ -82,7 +98,7 @@ pub fn test(full: bool) -> Result<()> {
         println!("the package with PyTorch is tested with --full only");
         return Ok(());
     }
-    let (torch, packages) = python::with_packages("torch-packages", "python/tests/torch.txt")?;
+    let (torch, packages) = torch_packages()?;
     let site = target("python-site");
     remove(&site)?;
     run(command(&python, PIP).arg("--target").arg(&site).arg(&wheel))?;
@@ -99,8 +115,7 @@ pub fn test(full: bool) -> Result<()> {
             Err(error) => println!("{name} does not install here, and its part of the pages is NOT run: {error}"),
         }
     }
-    let sources = python::environment_with_dependencies("package-sources", "python/tests/sources.txt")?;
-    let mut pages = tests(&sources, &["python/tests/test_pages.py", "-k", "python.md"]);
+    let mut pages = tests(&sources()?, &["python/tests/test_pages.py", "-k", "python.md"]);
     run(pages.env("PYTHONPATH", &site).env(INSTALLED, "datasets ray"))?;
     program(&python)
 }
@@ -116,7 +131,8 @@ const OF_PROGRAM: [&str; 5] = ["inspect", "json", "pack", "terminal", "verify_sh
 
 /// The tests of the command line, with the program that pip has installed.
 fn program(python: &Path) -> Result<()> {
-    let mut test = cargo("test --package shardpack");
+    // Of the whole workspace: with the features of one package alone, half of its crates would be compiled anew.
+    let mut test = cargo("test --workspace");
     test.args(OF_PROGRAM.iter().flat_map(|name| ["--test", name]));
     run(test.env("SHARDPACK_PROGRAM", python.with_file_name("shardpack")))
 }

@@ -26,35 +26,48 @@ const SHARD_SAMPLES: u64 = 10_000;
 /// Payloads of photographs, crops of them, small arrays, and first batches.
 pub fn loops(scale: &Scale) -> Result<String> {
     let ours = package::installed()?;
-    let parts = [payloads(scale, &ours)?, images(scale, &ours)?, arrays(scale, &ours)?, first(scale, &ours)?];
+    let parts = [
+        payloads(scale, &ours, 1)?,
+        payloads(scale, &ours, 5)?,
+        images(scale, &ours)?,
+        arrays(scale, &ours)?,
+        first(scale, &ours)?,
+    ];
     clear().map(|()| parts.join("\n"))
 }
 
-/// A loop of the package, in so many processes.
-fn by_loop<'a>(name: String, ours: &'a Path, words: &'a str, shards: &'a Path, ranks: u64) -> Contender<'a> {
+/// A loop of the package: its words, the dataset, and how many processes and epochs.
+fn by_loop<'a>(name: &str, ours: &'a Path, word: &'a str, shards: &'a Path, numbers: &[usize]) -> Contender<'a> {
+    let numbers: Vec<String> = numbers.iter().map(usize::to_string).collect();
     let made = move || {
-        let mut read = command(ours, [SCRIPT, words]);
-        read.arg(shards).arg(ranks.to_string());
+        let mut read = command(ours, [SCRIPT, word]);
+        read.arg(shards).args(&numbers);
         Ok(read)
     };
-    Contender { counts_itself: true, ..Contender::new(&name, made) }
+    Contender { counts_itself: true, ..Contender::new(name, made) }
 }
 
-fn payloads(scale: &Scale, ours: &Path) -> Result<String> {
+fn payloads(scale: &Scale, ours: &Path, epochs: usize) -> Result<String> {
     let [tree, _] = trees(scale);
     let shards = packed(&tree.make()?, "shards", &[])?;
     let cat = || {
-        let mut cat = command("sh", ["-c", "cat \"$0\"/*.tar > /dev/null"]);
-        cat.arg(&shards);
+        let mut cat = command("sh", ["-c", "for epoch in $(seq \"$1\"); do cat \"$0\"/*.tar > /dev/null; done"]);
+        cat.arg(&shards).arg(epochs.to_string());
         Ok(cat)
     };
-    let rank = |ranks, what: &str| by_loop(format!("`shardpack.Loader`, {what}"), ours, "payloads", &shards, ranks);
-    let contenders =
-        [Contender::new("`cat` of the shards", cat), rank(1, "one rank"), rank(2, "two ranks in two processes")];
+    let rank = |ranks, what: &str| {
+        by_loop(&format!("`shardpack.Loader`, {what}"), ours, "payloads", &shards, &[ranks, epochs])
+    };
+    let contenders = [
+        Contender::new("`cat` of the shards, once an epoch", cat),
+        rank(1, "one rank"),
+        rank(2, "two ranks in two processes"),
+    ];
     let results = contest(scale.rounds, &contenders, || warm(&shards))?;
+    let what = if epochs == 1 { "an epoch".to_owned() } else { format!("{epochs} epochs, one after the other") };
     Ok(format!(
-        "A loop of Python over the payloads of an epoch, 64 a batch, from the page cache (`{SCRIPT}`; imports are not counted). {}, packed; {} rounds \
-         (aim: at most 1.5):\n\n{}",
+        "A loop of Python over the payloads of {what}, 64 a batch, from the page cache (`{SCRIPT}`; imports are not \
+         counted). {}, packed; {} rounds (aim: at most 1.5):\n\n{}",
         tree.describe(),
         scale.rounds,
         results.table()
@@ -65,7 +78,7 @@ fn images(scale: &Scale, ours: &Path) -> Result<String> {
     let photographs = Photographs::new(Kind::Small, scale);
     let (tree, mean_bytes) = photographs.make()?;
     let shards = packed(&tree, "crops", &["--crops"])?;
-    let rank = |ranks, what: &str| by_loop(what.to_owned(), ours, "images", &shards, ranks);
+    let rank = |ranks, what: &str| by_loop(what, ours, "images", &shards, &[ranks]);
     let contenders = [rank(1, "one rank, two threads"), rank(2, "two ranks in two processes, one thread each")];
     let results = contest(scale.rounds, &contenders, || warm(&shards))?;
     Ok(format!(
@@ -138,7 +151,8 @@ fn arrays(scale: &Scale, ours: &Path) -> Result<String> {
     .map(|one| Contender { counts_itself: true, ..one });
     let results = contest(scale.rounds, &contenders, || all.into_iter().try_for_each(|path| warm(path)))?;
     Ok(format!(
-        "{samples} samples of a float32[64] and a number, 1,024 a batch, in a random order, from the page cache; ours are packed as `--format mds`. {} rounds (aim: ten times as fast as either):\n\n{}",
+        "{samples} samples of a float32[64] and a number, 1,024 a batch, in a random order, from the page cache; ours are packed \
+         as `--format mds`. {} rounds (aim: ten times as fast as either):\n\n{}",
         scale.rounds,
         results.table()
     ))
