@@ -21,20 +21,17 @@ NO_LABEL = -(2**63)
 _SHOWN = 16
 
 
-class Encoded(Sequence[memoryview]):
+class Encoded:
     """Payloads as they are stored, for decoders on a GPU. Each is a `memoryview` of the memory that it was read into, for reading alone;
-    nothing is copied.
+    nothing is copied. They are numbered from 0, and may be sliced.
 
     As long as one of them is kept, so are those that were read with it: some MB. Who keeps many keeps `bytes(payload)`.
     """
 
+    # No `Sequence`: torch's DataLoader would take it apart, down to a list of the numbers of each byte.
     __slots__ = ("_joined", "_native")
 
     def __init__(self, native: Any, joined: Any = None) -> None:
-        if native is not None and not isinstance(native, _native.Payloads):
-            # A list of payloads: torch's DataLoader takes sequences apart and calls their class with what was in them.
-            ends = np.cumsum([0, *map(len, native)]).astype(np.uint64)
-            native, joined = None, (np.frombuffer(b"".join(native), np.uint8), ends)
         self._native, self._joined = native, joined
 
     @property
@@ -65,6 +62,9 @@ class Encoded(Sequence[memoryview]):
             return np.asarray(self._native.payload(at)).data
         payloads, offsets = self._joined
         return payloads[int(offsets[at]) : int(offsets[at + 1])].data
+
+    def __iter__(self) -> Iterator[memoryview]:
+        return map(self.__getitem__, range(len(self)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Encoded, (None, self._parts())

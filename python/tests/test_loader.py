@@ -345,6 +345,28 @@ def test_a_batch_whose_samples_are_all_skipped_is_empty(tree: Path, tmp_path: Pa
         assert sorted(lengths) == [(0, 0)] + [(1, 1)] * 299 and len(made.receipt().skipped) == 1
 
 
+def test_a_sample_that_is_skipped_leaves_columns_as_they_are_without_it(tmp_path: Path) -> None:
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    # Row 7 has another shape in the one column, and is damaged in the other, whose values carry their shape since row 8 has another.
+    rows = {
+        "a": [[float(at), 0.5] if at != 7 else [7.0, 1.0, 2.0] for at in range(40)],
+        "b": [[at, at + 1] if at != 8 else [8] for at in range(40)],
+    }
+    parquet.write_table(pyarrow.table(rows), tmp_path / "table.parquet")
+    shardpack.convert(tmp_path / "table.parquet", tmp_path / "packed", format="mds")
+    shard = tmp_path / "packed" / "shard.00000.mds"
+    content = bytearray(shard.read_bytes())
+    # Before its items, an array has its dtype and its shape there.
+    content[content.index(np.array([7, 8], dtype="<i8").tobytes()) - 2] = 0xFF
+    shard.write_bytes(content)
+    made = loader(tmp_path / "packed", 40, on_bad="skip", transform=None, components=["a.npy", "b.npy"])
+    (batch,) = made
+    assert batch["a.npy"].shape == (39, 2) and sorted(batch["a.npy"][:, 0]) == [*range(7), *range(8, 40)]
+    assert isinstance(batch["b.npy"], list) and len(batch["b.npy"]) == 39
+    (skipped,) = made.receipt().skipped
+    assert "no <i8[2]" in skipped["reason"]
+
+
 @contextlib.contextmanager
 def shardpack_payload(packed: Path, number: int) -> Iterator[tuple[int, int]]:
     """Where the payload of a sample lies in its shard."""

@@ -85,6 +85,21 @@ def test_workers_of_a_dataloader_share_an_epoch(packed: Path, workers: int, pers
     assert numbers_of(loader) == epochs[1]
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_payloads_go_through_the_workers_of_a_dataloader(packed: Path, workers: int) -> None:
+    from torch.utils.data import DataLoader
+
+    from shardpack.torch import IterableDataset
+
+    seen = []
+    for encoded, labels in DataLoader(IterableDataset(packed, 16), batch_size=None, num_workers=workers):
+        assert len(encoded) == len(labels) and isinstance(encoded, shardpack.Encoded)
+        ends = np.asarray(encoded.offsets)
+        assert bytes(encoded[1]) == encoded.bytes[ends[1] : ends[2]].tobytes()
+        seen += [(bytes(payload), int(label)) for payload, label in zip(encoded, labels)]
+    assert sorted(seen) == sorted((sample.bytes, sample.label) for sample in shardpack.Dataset(packed))
+
+
 def sample_number(sample: shardpack.Sample) -> int:
     return sample.number
 
