@@ -10,7 +10,9 @@ use crate::{
     Result,
     arguments::Arguments,
     command::{Steps, cargo, command, is_ci, is_there, output, read, root, run, target},
-    docs, fuzz, licences, package, python, tools,
+    docs, fuzz, licences, package, python,
+    tests::tests,
+    tools,
 };
 
 /// All that a change has to pass, in the order in which it is likely to fail.
@@ -40,11 +42,7 @@ pub fn test(mut arguments: Arguments) -> Result<()> {
         steps.step("licences", || joined(licences))?;
         steps.step("python", || joined(making).map(|made| pythons = made))
     })?;
-    steps.step("test", || {
-        let mut test = cargo("test --workspace --no-fail-fast");
-        test.envs(pythons.iter().map(|(name, python)| (name, python)));
-        run(&mut test)
-    })?;
+    steps.step("test", || tests("--workspace", true, &pythons))?;
     steps.step("package", || package::test(full))?;
     others.try_for_each(|(name, step)| steps.step(name, step))?;
     steps.finish();
@@ -69,7 +67,7 @@ fn others(full: bool, is_ci: bool, fuzz_seconds: u64) -> Vec<Step> {
             println!("libjpeg-turbo does not build here, and its feature is NOT tested: {error}");
             Ok(())
         }
-        Ok(path) => run(cargo("test --package shardpack-imaging --features turbo").env("PATH", path)),
+        Ok(path) => tests("--package shardpack-imaging --features turbo", true, &[("PATH", path.into())]),
     };
     others.extend::<[Step; 4]>([
         ("doc", Box::new(doc)),

@@ -122,7 +122,9 @@ fn build(profile: &[(&str, &str)], is_address: bool) -> Result<PathBuf> {
     // With --target, RUSTFLAGS are not for build scripts; nor are flags for C with a target's name.
     let mut build = match is_address {
         false => cargo("build --quiet --release --bins --manifest-path fuzz/Cargo.toml --target"),
-        true => cargo("rustc --quiet --release --no-default-features --features turbo --manifest-path fuzz/Cargo.toml --target"),
+        true => cargo(
+            "rustc --quiet --release --no-default-features --features turbo --manifest-path fuzz/Cargo.toml --target",
+        ),
     };
     build.arg(host).env("CARGO_TARGET_DIR", &folder).envs(profile.iter().copied());
     match is_address {

@@ -15,6 +15,7 @@ mod plot;
 mod python;
 mod random;
 mod shuffle_quality;
+mod tests;
 mod tools;
 mod training_order;
 

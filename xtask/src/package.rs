@@ -11,8 +11,10 @@ use std::{
 use crate::{
     Result,
     arguments::Arguments,
-    command::{cargo, command, remove, run, target},
-    python, tools,
+    command::{command, remove, run, target},
+    python,
+    tests::tests,
+    tools,
 };
 
 /// The tools that make the package, and those that test it.
@@ -93,7 +95,7 @@ pub fn test(full: bool) -> Result<()> {
     run(&mut command(&python, ["-m", "ruff", "check", "python"]))?;
     run(&mut command(&python, ["-m", "ruff", "format", "--quiet", "--check", "python"]))?;
     run(&mut command(&python, ["-m", "mypy", "--config-file", "python/pyproject.toml", "python/shardpack"]))?;
-    run(&mut tests(&python, &["python/tests"]))?;
+    run(&mut pytest(&python, &["python/tests"]))?;
     if !full {
         println!("the package with PyTorch is tested with --full only");
         return Ok(());
@@ -104,18 +106,18 @@ pub fn test(full: bool) -> Result<()> {
     run(command(&python, PIP).arg("--target").arg(&site).arg(&wheel))?;
     let path = std::env::join_paths([&site, &packages]).map_err(|error| format!("the target folder: {error}"))?;
     let with_torch = ["torch", "pages", "jax", "notebook"].map(|name| format!("python/tests/test_{name}.py"));
-    run(tests(&torch, &with_torch).env("PYTHONPATH", &path).env(INSTALLED, WITH_TORCH))?;
+    run(pytest(&torch, &with_torch).env("PYTHONPATH", &path).env(INSTALLED, WITH_TORCH))?;
     // These have environments of their own.
     for (peer, name) in [(python::tensorflow(), "tensorflow"), (python::dali(), "nvidia")] {
         match peer {
             Ok(peer) => {
-                let mut pages = tests(&peer, &["python/tests/test_pages.py", "-k", "coming-from"]);
+                let mut pages = pytest(&peer, &["python/tests/test_pages.py", "-k", "coming-from"]);
                 run(pages.env("PYTHONPATH", &path).env(INSTALLED, name))?;
             }
             Err(error) => println!("{name} does not install here, and its part of the pages is NOT run: {error}"),
         }
     }
-    let mut pages = tests(&sources()?, &["python/tests/test_pages.py", "-k", "python.md"]);
+    let mut pages = pytest(&sources()?, &["python/tests/test_pages.py", "-k", "python.md"]);
     run(pages.env("PYTHONPATH", &site).env(INSTALLED, "datasets ray"))?;
     program(&python)
 }
@@ -132,15 +134,14 @@ const OF_PROGRAM: [&str; 5] = ["inspect", "json", "pack", "terminal", "verify_sh
 /// The tests of the command line, with the program that pip has installed.
 fn program(python: &Path) -> Result<()> {
     // Of the whole workspace: with the features of one package alone, half of its crates would be compiled anew.
-    let mut test = cargo("test --workspace");
-    test.args(OF_PROGRAM.iter().flat_map(|name| ["--test", name]));
-    run(test.env("SHARDPACK_PROGRAM", python.with_file_name("shardpack")))
+    let names = OF_PROGRAM.map(|name| format!(" --test {name}")).concat();
+    tests(&format!("--workspace{names}"), false, &[("SHARDPACK_PROGRAM", python.with_file_name("shardpack"))])
 }
 
 /// pytest of `which`, with the interpreter `python`.
-fn tests(python: &Path, which: &[impl AsRef<OsStr>]) -> Command {
+fn pytest(python: &Path, which: &[impl AsRef<OsStr>]) -> Command {
     // The folder that Python is started in is no package: python/shardpack has no native part.
-    let mut tests = command(python, ["-m", "pytest", "-q", "-p", "no:cacheprovider"]);
-    tests.args(which);
-    tests
+    let mut pytest = command(python, ["-m", "pytest", "-q", "-p", "no:cacheprovider"]);
+    pytest.args(which);
+    pytest
 }

@@ -1,0 +1,121 @@
+//! Runs test programs side by side: cargo runs them one after the other, and many wait for one long test at their end, or for a Python.
+//!
+//! Holds at all times: the programs are those that `cargo test` with the same words would run, each in the folder of its package;
+//! as many tests run at once as there are cores.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use crate::{
+    Result,
+    command::{cargo, command, output, run},
+};
+
+/// So many programs at a time.
+const AT_A_TIME: usize = 2;
+/// What takes longest begins first, so that nothing waits for it in the end.
+const LONGEST: [&str; 5] = ["values", "files", "recipes", "torchvision", "values_beside"];
+
+/// A test program that cargo has built.
+struct Program {
+    /// What tells cargo to test it alone.
+    words: String,
+    target: String,
+    path: PathBuf,
+    package: PathBuf,
+}
+
+/// Builds and runs the tests that `cargo test` with `words` does, doc tests only where `has_docs`, in this process's environment with
+/// `variables`.
+pub fn tests(words: &str, has_docs: bool, variables: &[(&str, PathBuf)]) -> Result<()> {
+    let variables = || variables.iter().map(|(name, value)| (name, value));
+    let mut list = cargo(&format!("test {words} --no-run --message-format json-render-diagnostics"));
+    let mut programs = programs(&output(list.envs(variables()))?)?;
+    programs.sort_by_key(|program| LONGEST.iter().position(|name| *name == program.target).unwrap_or(LONGEST.len()));
+    let threads = thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(AT_A_TIME));
+
+    let (next, printing, failed) = (AtomicUsize::new(0), Mutex::new(()), Mutex::new(Vec::new()));
+    let work = || {
+        while let Some(program) = programs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let mut test = command(&program.path, [] as [&str; 0]);
+            test.envs(variables()).current_dir(&program.package).env("CARGO_MANIFEST_DIR", &program.package);
+            test.env("RUST_TEST_THREADS", threads.to_string());
+            let ran = test.output();
+            let _printing = printing.lock().unwrap_or_else(PoisonError::into_inner);
+            println!("   cargo test {}", program.words);
+            if let Ok(ran) = &ran {
+                print!("{}", String::from_utf8_lossy(&ran.stdout));
+                print!("{}", String::from_utf8_lossy(&ran.stderr));
+            }
+            let end = match ran {
+                Ok(ran) if ran.status.success() => continue,
+                Ok(ran) => ran.status.to_string(),
+                Err(error) => format!("cannot run {}: {error}", program.path.display()),
+            };
+            failed.lock().unwrap_or_else(PoisonError::into_inner).push(format!("cargo test {}: {end}", program.words));
+        }
+    };
+    thread::scope(|scope| (0..AT_A_TIME).for_each(|_| drop(scope.spawn(work))));
+    let mut failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if has_docs {
+        failed.extend(run(cargo(&format!("test {words} --doc --no-fail-fast")).envs(variables())).err());
+    }
+    if failed.is_empty() { Ok(()) } else { Err(failed.join("\n")) }
+}
+
+/// The programs that cargo's messages tell of.
+fn programs(messages: &str) -> Result<Vec<Program>> {
+    let mut programs = Vec::new();
+    for line in messages.lines().filter(|line| line.starts_with('{')) {
+        let message: serde_json::Value = serde_json::from_str(line).map_err(|error| format!("{line}: {error}"))?;
+        let text = |value: &serde_json::Value| value.as_str().map(str::to_owned);
+        let is_test = message["profile"]["test"].as_bool() == Some(true);
+        let found = (text(&message["executable"]), text(&message["manifest_path"]), text(&message["target"]["name"]));
+        if let (true, (Some(path), Some(manifest), Some(target))) = (is_test, found) {
+            let package = Path::new(&manifest).parent().unwrap_or(Path::new("/")).to_owned();
+            // PATH#NAME@VERSION, or PATH#VERSION where the folder is called as the package.
+            let id = text(&message["package_id"]).unwrap_or_default();
+            let (folder, end) = id.rsplit_once('#').unwrap_or((&id, ""));
+            let of = end.split_once('@').map_or(folder.rsplit('/').next().unwrap_or(folder), |(name, _)| name);
+            let kind = text(&message["target"]["kind"][0]).unwrap_or_default();
+            let which = match kind.as_str() {
+                "test" | "example" | "bench" | "bin" => format!("--{kind} {target}"),
+                _ => "--lib".to_owned(),
+            };
+            programs.push(Program { words: format!("--package {of} {which}"), target, path: path.into(), package });
+        }
+    }
+    if programs.is_empty() { Err("cargo built no tests".to_owned()) } else { Ok(programs) }
+}
+
+#[cfg(test)]
+mod unit {
+    use super::programs;
+
+    #[test]
+    fn programs_are_those_of_tests() {
+        let message = |test: bool, kind: &str, id: &str| {
+            format!(
+                r#"{{"reason":"compiler-artifact","package_id":"path+file:///w/crates/x#{id}","manifest_path":"/w/crates/x/Cargo.toml","target":{{"kind":["{kind}"],"name":"n"}},"profile":{{"test":{test}}},"executable":"/w/target/n"}}"#
+            )
+        };
+        let all = [
+            message(false, "bin", "1.0"),
+            message(true, "test", "1.0"),
+            message(true, "lib", "y@1.0"),
+            "{}".to_owned(),
+        ]
+        .join("\n");
+        let found = programs(&all).unwrap();
+        let words: Vec<_> = found.iter().map(|program| program.words.as_str()).collect();
+        assert_eq!(words, ["--package x --test n", "--package y --lib"]);
+        assert_eq!(found[0].package, std::path::Path::new("/w/crates/x"));
+        assert!(programs(&message(false, "bin", "1.0")).is_err());
+    }
+}
