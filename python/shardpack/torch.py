@@ -28,7 +28,8 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
     """Batches of a `Loader` for a DataLoader with `batch_size=None`: each worker is a rank of its own, so that all of them together
     give every sample of an epoch once, and each the same number of batches.
 
-    Each pass over the DataLoader is the next epoch, with and without `persistent_workers`.
+    Each pass over the DataLoader is the next epoch, with and without `persistent_workers`. Its iterators have `state_dict` and
+    `load_state_dict`, so that torchdata's `StatefulDataLoader` goes on in mid-epoch in the time of opening, with the same number of workers.
 
     Args:
         path: As of `Loader`.
@@ -66,15 +67,43 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         for worker in range(_MOST_WORKERS):
             self._epochs[worker] = epoch
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Pass:
         worker = torch.utils.data.get_worker_info()
         number, workers = (0, 1) if worker is None else (worker.id, worker.num_workers)
         rank, world_size, _ = self._found()
-        loader = self._loader(rank * workers + number, world_size * workers)
-        epoch = int(self._epochs[number])
-        self._epochs[number] = epoch + 1
-        loader.set_epoch(epoch)
+        return Pass(self._loader(rank * workers + number, world_size * workers), self._epochs, number)
+
+
+class Pass(Iterator[Any]):
+    """What one worker gives of an epoch. The state of a `StatefulDataLoader` has that of each worker's."""
+
+    def __init__(self, loader: Loader, epochs: Any, worker: int) -> None:
+        self._loader, self._epochs, self._worker = loader, epochs, worker
+        self._batches: Iterator[Any] | None = None
+        self._epoch = int(epochs[worker])
+        loader.set_epoch(self._epoch)
+
+    def __next__(self) -> Any:
+        if self._batches is None:
+            self._batches = self._run()
+        return next(self._batches)
+
+    def _run(self) -> Iterator[Any]:
+        self._epochs[self._worker] = self._epoch + 1
+        if self._loader.epoch != self._epoch:
+            # The state that was loaded is that of its end.
+            return
         try:
-            yield from loader
+            yield from self._loader
         finally:
-            loader.close()
+            self._loader.close()
+
+    def state_dict(self) -> dict[str, Any]:
+        """As `Loader.state_dict`, and the epoch of this pass: a worker may have ended it while others have not."""
+        return {**self._loader.state_dict(), "epoch": self._epoch}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """As `Loader.load_state_dict`, but nothing is left of an epoch that has ended: the next one is of another pass."""
+        self._loader.load_state_dict(state)
+        self._epoch = state["epoch"]
+        self._epochs[self._worker] = self._epoch + 1

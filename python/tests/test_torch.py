@@ -100,6 +100,51 @@ def test_payloads_go_through_the_workers_of_a_dataloader(packed: Path, workers: 
     assert sorted(seen) == sorted((sample.bytes, sample.label) for sample in shardpack.Dataset(packed))
 
 
+@pytest.mark.parametrize("workers", [0, 1, 2])
+@pytest.mark.parametrize("persistent", [False, True])
+def test_a_stateful_dataloader_goes_on_where_it_was(packed: Path, workers: int, persistent: bool) -> None:
+    torchdata = pytest.importorskip("torchdata.stateful_dataloader")
+
+    from shardpack.torch import IterableDataset
+
+    if persistent and not workers:
+        pytest.skip("no workers to persist")
+
+    def made() -> torch.utils.data.DataLoader:
+        dataset = IterableDataset(
+            packed, 16, transform=shardpack.transforms.imagenet_eval(8), batch_transform=lambda batch: batch.samples
+        )
+        return torchdata.StatefulDataLoader(
+            dataset, batch_size=None, num_workers=workers, persistent_workers=persistent, snapshot_every_n_steps=1
+        )
+
+    def of(loader) -> list[list[int]]:
+        return [batch.tolist() for batch in loader]
+
+    whole = made()
+    epochs = [of(whole) for _ in range(3)]
+    assert all(sorted(sum(epoch, [])) == list(range(300)) for epoch in epochs) and epochs[0] != epochs[1] != epochs[2]
+    # In the midst, where one worker has ended and others have not, and where all have.
+    for epoch, stop in ((0, 7), (1, len(epochs[0]) - 1), (0, len(epochs[0]))):
+        killed = made()
+        for _ in range(epoch):
+            of(killed)
+        batches = iter(killed)
+        seen = [next(batches).tolist() for _ in range(stop)]
+        if stop == len(epochs[0]):
+            assert not list(batches)
+        state = pickle.loads(pickle.dumps(killed.state_dict()))
+        del batches, killed
+        again = made()
+        again.load_state_dict(state)
+        rest = of(again)
+        if stop == len(epochs[0]):
+            assert rest == epochs[epoch + 1]
+            continue
+        assert seen + rest == epochs[epoch], (epoch, stop)
+        assert of(again) == epochs[epoch + 1]
+
+
 def sample_number(sample: shardpack.Sample) -> int:
     return sample.number
 

@@ -126,7 +126,7 @@ pub fn test(full: bool) -> Result<()> {
 const INSTALLED: &str = "SHARDPACK_INSTALLED";
 /// What the environment with PyTorch has, and python/tests/torch.txt.
 const WITH_TORCH: &str = "PIL accelerate grain h5py ipykernel jax jupyter_client lightning litdata lmdb streaming timm torch \
-                          torchvision transformers webdataset";
+                          torchdata torchvision transformers webdataset";
 
 /// Tests of the command line that are run with the program of the package too; the others may be, with SHARDPACK_PROGRAM.
 const OF_PROGRAM: [&str; 5] = ["inspect", "json", "pack", "terminal", "verify_shards"];
