@@ -106,7 +106,7 @@ fn pythons(full: bool) -> Result<Vec<(&'static str, PathBuf)>> {
     pythons.push(("SHARDPACK_PYTHON_TENSORFLOW", python::tensorflow()?));
     pythons.extend(found("MXNet", python::mxnet()).map(|python| ("SHARDPACK_PYTHON_MXNET", python)));
     pythons.extend(found("DALI", python::dali()).map(|python| ("SHARDPACK_PYTHON_DALI", python)));
-    pythons.push(("SHARDPACK_PYTHON_STREAMING", python::streaming()?));
+    pythons.push(("SHARDPACK_PYTHON_STREAMING", python::one_at_a_time(&python::streaming()?)?));
     Ok(pythons)
 }
 
