@@ -37,7 +37,7 @@ os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 #: What need not be installed. Another name that is not found is a mistake of the page.
 OPTIONAL = {
     *["PIL", "accelerate", "datasets", "ffcv", "grain", "h5py", "jax", "lightning", "litdata", "lmdb", "nvidia", "ray"],
-    *["streaming", "tensorflow", "timm", "torch", "torchvision", "transformers", "webdataset"],
+    *["streaming", "tensorflow", "timm", "torch", "torchdata", "torchvision", "transformers", "webdataset"],
 }
 
 
