@@ -17,6 +17,7 @@ from typing import Any
 import torch.utils.data
 
 from . import distributed
+from .errors import UsageError
 from .loader import Loader
 from .running import PathLike
 
@@ -104,6 +105,9 @@ class Pass(Iterator[Any]):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """As `Loader.load_state_dict`, but nothing is left of an epoch that has ended: the next one is of another pass."""
+        if "epoch" not in state:
+            raise UsageError("no state of a worker: it lacks 'epoch'", help="the state of a Loader is for a Loader")
+        self._batches = None
         self._loader.load_state_dict(state)
         self._epoch = state["epoch"]
         self._epochs[self._worker] = self._epoch + 1

@@ -145,6 +145,19 @@ def test_a_stateful_dataloader_goes_on_where_it_was(packed: Path, workers: int, 
         assert of(again) == epochs[epoch + 1]
 
 
+def test_a_pass_takes_the_state_of_a_pass_at_any_time(packed: Path) -> None:
+    from shardpack.torch import IterableDataset
+
+    batches = iter(IterableDataset(packed, 16))
+    first = [labels.tolist() for _, labels in (next(batches) for _ in range(5))]
+    state = batches.state_dict()
+    rest = [labels.tolist() for _, labels in batches]
+    batches.load_state_dict(state)
+    assert [labels.tolist() for _, labels in batches] == rest and len(first) + len(rest) == 19
+    with pytest.raises(shardpack.UsageError, match="state of a worker"):
+        batches.load_state_dict(shardpack.Loader(packed, 16).state_dict())
+
+
 def sample_number(sample: shardpack.Sample) -> int:
     return sample.number
 
