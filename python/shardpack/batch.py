@@ -31,7 +31,7 @@ class Encoded:
     # No `Sequence`: torch's DataLoader would take it apart, down to a list of the numbers of each byte.
     __slots__ = ("_joined", "_native")
 
-    def __init__(self, native: Any, joined: Any = None) -> None:
+    def __init__(self, native: Optional[_native.Payloads], joined: Any = None) -> None:
         self._native, self._joined = native, joined
 
     @property

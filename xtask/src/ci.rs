@@ -11,7 +11,7 @@ use crate::{
     arguments::Arguments,
     command::{Steps, cargo, command, is_ci, is_there, output, read, root, run, target},
     docs, fuzz, licences, package, python,
-    tests::tests,
+    test_programs::run_tests,
     tools,
 };
 
@@ -42,7 +42,7 @@ pub fn test(mut arguments: Arguments) -> Result<()> {
         steps.step("licences", || joined(licences))?;
         steps.step("python", || joined(making).map(|made| pythons = made))
     })?;
-    steps.step("test", || tests("--workspace", true, &pythons))?;
+    steps.step("test", || run_tests("--workspace", true, &pythons))?;
     steps.step("package", || package::test(full))?;
     others.try_for_each(|(name, step)| steps.step(name, step))?;
     steps.finish();
@@ -67,7 +67,7 @@ fn others(full: bool, is_ci: bool, fuzz_seconds: u64) -> Vec<Step> {
             println!("libjpeg-turbo does not build here, and its feature is NOT tested: {error}");
             Ok(())
         }
-        Ok(path) => tests("--package shardpack-imaging --features turbo", true, &[("PATH", path.into())]),
+        Ok(path) => run_tests("--package shardpack-imaging --features turbo", true, &[("PATH", path.into())]),
     };
     others.extend::<[Step; 4]>([
         ("doc", Box::new(doc)),

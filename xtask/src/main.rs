@@ -15,7 +15,7 @@ mod plot;
 mod python;
 mod random;
 mod shuffle_quality;
-mod tests;
+mod test_programs;
 mod tools;
 mod training_order;
 

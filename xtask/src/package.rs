@@ -13,7 +13,7 @@ use crate::{
     arguments::Arguments,
     command::{command, remove, run, target},
     python,
-    tests::tests,
+    test_programs::run_tests,
     tools,
 };
 
@@ -135,7 +135,7 @@ const OF_PROGRAM: [&str; 5] = ["inspect", "json", "pack", "terminal", "verify_sh
 fn program(python: &Path) -> Result<()> {
     // Of the whole workspace: with the features of one package alone, half of its crates would be compiled anew.
     let names = OF_PROGRAM.map(|name| format!(" --test {name}")).concat();
-    tests(&format!("--workspace{names}"), false, &[("SHARDPACK_PROGRAM", python.with_file_name("shardpack"))])
+    run_tests(&format!("--workspace{names}"), false, &[("SHARDPACK_PROGRAM", python.with_file_name("shardpack"))])
 }
 
 /// pytest of `which`, with the interpreter `python`.

@@ -1,7 +1,7 @@
 //! Runs test programs side by side: cargo runs them one after the other, and many wait for one long test at their end, or for a Python.
 //!
 //! Holds at all times: the programs are those that `cargo test` with the same words would run, each in the folder of its package;
-//! as many tests run at once as there are cores.
+//! as many tests run at once as there are cores, or one more.
 
 use std::{
     path::{Path, PathBuf},
@@ -33,7 +33,7 @@ struct Program {
 
 /// Builds and runs the tests that `cargo test` with `words` does, doc tests only where `has_docs`, in this process's environment with
 /// `variables`.
-pub fn tests(words: &str, has_docs: bool, variables: &[(&str, PathBuf)]) -> Result<()> {
+pub fn run_tests(words: &str, has_docs: bool, variables: &[(&str, PathBuf)]) -> Result<()> {
     let variables = || variables.iter().map(|(name, value)| (name, value));
     let mut list = cargo(&format!("test {words} --no-run --message-format json-render-diagnostics"));
     let mut programs = programs(&output(list.envs(variables()))?)?;
@@ -50,8 +50,7 @@ pub fn tests(words: &str, has_docs: bool, variables: &[(&str, PathBuf)]) -> Resu
             let _printing = printing.lock().unwrap_or_else(PoisonError::into_inner);
             println!("   cargo test {}", program.words);
             if let Ok(ran) = &ran {
-                print!("{}", String::from_utf8_lossy(&ran.stdout));
-                print!("{}", String::from_utf8_lossy(&ran.stderr));
+                print!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
             }
             let end = match ran {
                 Ok(ran) if ran.status.success() => continue,
@@ -95,7 +94,7 @@ fn programs(messages: &str) -> Result<Vec<Program>> {
 }
 
 #[cfg(test)]
-mod unit {
+mod tests {
     use super::programs;
 
     #[test]
