@@ -3,7 +3,11 @@
 //! Holds at all times: a row is said to be cold only where no byte that was looked for was left in memory, and the system counted that
 //! as many as were needed came from a device. What it keeps nevertheless, has in memory only, or does not count, is told as not cold.
 
-use std::fs::File;
+use std::{
+    fs::File,
+    thread,
+    time::{Duration, Instant},
+};
 
 use serde::Serialize;
 use shardpack_format::{Error, Result};
@@ -15,6 +19,10 @@ const LEAST_PERCENT: u64 = 95;
 /// As many places of each shard are looked for in memory at most, and as far apart at least, since a look makes the system read ahead.
 const PLACES: u64 = 64;
 const APART_BYTES: u64 = 1 << 20;
+
+/// The system keeps what is still being read ahead or written: all shards together wait so long for it.
+const SETTLING: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Where the bytes of a row came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -41,12 +49,20 @@ impl Beginning {
     /// When one cannot be opened, or this is not Linux.
     pub fn of(dataset: &Dataset) -> Result<Self> {
         let mut is_gone = true;
+        let until = Instant::now() + SETTLING;
         for shard in dataset.shards() {
             let index = shard.index_path();
             let index = File::open(&index).map_err(|error| Error::io("cannot open", error).in_file(index))?;
             let file = shard.open()?;
             forget(&file)?;
-            is_gone &= !is_seen(&file, shard.entry().bytes);
+            while is_seen(&file, shard.entry().bytes) {
+                if Instant::now() >= until {
+                    is_gone = false;
+                    break;
+                }
+                thread::sleep(PAUSE);
+                forget(&file)?;
+            }
             // Looking has made the system read ahead.
             forget(&file)?;
             forget(&index)?;
