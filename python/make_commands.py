@@ -22,6 +22,8 @@ COMMANDS = {
     "convert": ([("src", False), ("dst", True)], "as of `pack`"),
     "adopt": ([("folder", False)], "what was adopted"),
     "plan": ([("src", False), ("dst", True)], "the plan: counts, sizes, space"),
+    "merge": ([("folder", False)], "datasets, and what was left out; or what is missing or wrong, and `ok` is `False`"),
+    "status": ([("folder", False)], "which parts are done, running and missing"),
     "verify": ([("paths", False)], "`ok` is whether all is right; `problems` names every damaged sample"),
     "crops": ([("folder", False)], "how many samples have tables"),
     "inspect": ([("paths", False)], "what is in there"),
@@ -32,6 +34,8 @@ ABOUT = {
     "convert src": "Shards: a folder, file, glob or brace pattern, one or several.",
     "dst": "Folder of the shards.",
     "folder": "Folder of a dataset, or of its splits.",
+    "merge folder": "Folder that the parts were packed into.",
+    "status folder": "Folder that is packed into.",
     "paths": "Folders, manifests or shards, one or several.",
 }
 #: Of these there may be several.

@@ -6,7 +6,7 @@ use anstream::ColorChoice;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::{
-    commands::{adopt, bench, convert, crops, inspect, pack, plan, verify},
+    commands::{adopt, bench, convert, crops, inspect, merge, pack, plan, slurm, status, verify},
     hosted,
 };
 
@@ -74,6 +74,12 @@ pub enum Command {
     Adopt(adopt::Args),
     /// Show what pack would do, and write the plan file that pack --plan takes
     Plan(plan::Args),
+    /// Seal a dataset that was packed in parts
+    Merge(merge::Args),
+    /// Pack by an array of Slurm: print the script that submits it and the merge, or submit them
+    Slurm(Box<slurm::Args>),
+    /// Show how far a pack that is not finished has come
+    Status(status::Args),
     /// Check that shards are what their manifest says; names every damaged sample
     Verify(verify::Args),
     /// Make tables beside the indexes, with which crops of JPEGs are decoded without the rest of them
@@ -90,7 +96,7 @@ pub enum Command {
     /// Print a manual page: of the whole, or of one command
     Man {
         /// The command
-        #[arg(value_parser = ["pack", "convert", "adopt", "plan", "verify", "crops", "inspect", "bench"], hide_possible_values = true)]
+        #[arg(value_parser = ["pack", "convert", "adopt", "plan", "merge", "slurm", "status", "verify", "crops", "inspect", "bench"], hide_possible_values = true)]
         #[arg(conflicts_with = "out")]
         command: Option<String>,
         /// Write all pages into this folder instead

@@ -66,7 +66,7 @@ const HEADINGS: [(&str, &[&str]); 3] = [
 ];
 
 /// Options of the short help, in a few words where the long one has many.
-const SHORT: [(&str, &str); 43] = [
+const SHORT: [(&str, &str); 50] = [
     ("first", "Folder SRC/<class>/<image>, or a list: CSV, JSONL, Parquet, COCO"),
     ("no_labels", "Samples have no labels"),
     ("with", "Files beside images: txt,mask=*_mask.png"),
@@ -94,6 +94,13 @@ const SHORT: [(&str, &str); 43] = [
     ("fix", "Encode anew what loaders stumble over"),
     ("resize", "Shorter side in pixels, or both"),
     ("encode", "Kind of all images: jpeg, webp, png"),
+    ("array", "Parts, each a job of the array"),
+    ("only", "Only these parts: 3,7,10-12"),
+    ("missing", "Only the parts that DST lacks"),
+    ("submit", "Submit the jobs, in place of printing a script"),
+    ("time", "Limit of time of each job"),
+    ("cpus_per_task", "Cores of each part"),
+    ("throttle", "Most parts at a time"),
     ("jobs", ""),
     ("force", "Replace what is there"),
     ("dry_run", ""),
@@ -113,7 +120,7 @@ const SHORT: [(&str, &str); 43] = [
 ];
 
 /// Options that `-h` of these commands leaves out, though that of others has them.
-const NOT_FOR: [(&str, &[&str]); 5] = [
+const NOT_FOR: [(&str, &[&str]); 6] = [
     ("plan", &["jobs", "order", "classes", "compress", "sidecars"]),
     (
         "convert",
@@ -135,6 +142,27 @@ const NOT_FOR: [(&str, &[&str]); 5] = [
     ),
     ("pack", &["order", "classes", "compress", "sidecars", "parts", "encode"]),
     ("adopt", &["key_pattern", "label_from"]),
+    (
+        "slurm",
+        &[
+            "no_labels",
+            "with",
+            "files",
+            "splits",
+            "parts",
+            "exclude",
+            "min_side",
+            "dedup",
+            "classes",
+            "sidecars",
+            "order",
+            "compress",
+            "fix",
+            "resize",
+            "encode",
+            "seed",
+        ],
+    ),
     ("inspect", &[]),
 ];
 

@@ -13,6 +13,7 @@ mod progress;
 mod report;
 mod run;
 mod selection;
+mod shell;
 mod source_args;
 mod terminal;
 

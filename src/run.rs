@@ -7,7 +7,7 @@ use shardpack_packer::{Error, Result};
 use crate::{
     Outcome,
     cli::{Cli, Command},
-    commands::{adopt, bench, convert, crops, inspect, pack, plan, verify},
+    commands::{adopt, bench, convert, crops, inspect, merge, pack, plan, slurm, status, verify},
     help, report,
 };
 
@@ -18,6 +18,9 @@ pub fn run(cli: Cli) -> Result<Outcome> {
         Command::Convert(args) => convert::run(&args),
         Command::Adopt(args) => adopt::run(&args),
         Command::Plan(args) => plan::run(&args),
+        Command::Merge(args) => merge::run(&args),
+        Command::Slurm(args) => slurm::run(&args),
+        Command::Status(args) => status::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Crops(args) => crops::run(&args),
         Command::Inspect(args) => inspect::run(&args),

@@ -94,6 +94,21 @@ impl SourceArgs {
         }
     }
 
+    /// The same of `plan`, which does without DST where SRC is given.
+    ///
+    /// # Errors
+    /// As [`SourceArgs::paths`].
+    pub fn planned_paths<'p>(
+        &self,
+        first: &'p Path,
+        second: Option<&'p Path>,
+    ) -> Result<(Option<&'p Path>, Option<&'p Path>), Error> {
+        match (self.parts.is_empty(), second) {
+            (true, None) => Ok((Some(first), None)),
+            _ => self.paths(first, second).map(|(src, dst)| (src, Some(dst))),
+        }
+    }
+
     /// The source that is packed: a tree, or a list; or those of the splits.
     ///
     /// # Errors

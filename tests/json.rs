@@ -72,6 +72,7 @@ fn pack_and_plan_print_what_the_schema_says() {
     let with = tell(&["pack", src, dst, "--on-bad", "skip", "--crops"], 0, "packed").json();
     assert_eq!(with["crops"]["shards"], 1);
     tell(&["plan", src, dst], 0, "planned");
+    assert_eq!(tell(&["plan", src], 0, "planned").json()["free_bytes"], Value::Null);
     tell(&["plan", src, dst, "--format", "mds", "--format", "tfrecord"], 0, "several_planned");
     tell(&["pack", src, dst, "--dry-run"], 0, "planned");
     tell(&["pack", src, dst, "--dry-run", "--format", "mds", "--format", "tfrecord"], 0, "several_planned");
@@ -81,6 +82,57 @@ fn pack_and_plan_print_what_the_schema_says() {
     let splits = Bench::with(&["train/a/1.jpg", "val/a/2.jpg"]);
     splits.file("train/a/notes.txt", b"words");
     tell(&["pack", text(&splits.src()), text(&splits.dst())], 0, "packed");
+}
+
+#[test]
+fn parts_merge_and_status_print_what_the_schema_says() {
+    let (bench, said) = bad();
+    let (src, dst) = (bench.src(), bench.dst());
+    let (src, dst) = (text(&src), text(&dst));
+    tell(&["merge", dst], 2, "failed");
+    tell(&["status", dst], 2, "failed");
+    let failed = tell(&["pack", src, dst, "--part", "1/2", "--shards", "3"], 1, "part").json();
+    assert_eq!((failed["bad"].as_array().unwrap().len(), &failed["done"]), (said.len(), &Value::from(false)));
+    let part = |part: &str| ["pack", src, dst, "--shards", "3", "--on-bad", "skip", "--part", part].map(str::to_owned);
+    let tell_part = |of: &str| tell(&part(of).each_ref().map(String::as_str), 0, "part").json();
+    assert_eq!(tell_part("2/2")["part"], 2);
+    assert_eq!(tell(&["status", dst], 0, "unfinished").json()["complete"], false);
+    let missing = tell(&["merge", dst], 1, "merged").json();
+    assert_eq!(missing["missing"]["parts"], serde_json::json!(["1/2"]));
+    tell_part("1/2");
+    let shard = bench.dst().join("shard-000000.tar");
+    let bytes = fs::read(&shard).unwrap();
+    fs::write(&shard, b"short").unwrap();
+    let wrong = tell(&["merge", dst], 1, "merged").json();
+    assert_eq!(wrong["problems"][0]["file"], "shard-000000.tar");
+    fs::write(&shard, bytes).unwrap();
+    let merged = tell(&["merge", dst], 0, "merged").json();
+    assert_eq!(merged["unpacked"].as_array().unwrap().len(), said.len());
+    assert_eq!(tell(&["merge", dst], 0, "merged").json()["already_sealed"], true);
+    assert_eq!(tell_part("1/2")["already_sealed"], true);
+    tell(&["status", dst], 0, "finished");
+}
+
+#[test]
+fn parts_that_change_images_print_what_the_schema_says() {
+    let (bench, said) = bad();
+    let (src, dst) = (bench.src(), bench.dst());
+    let (src, dst) = (text(&src), text(&dst));
+    let part = |part: &str, rest: &[&str], code: i32, schema: &str| {
+        let options = ["pack", src, dst, "--shards", "3", "--resize", "16", "--part", part];
+        tell(&[&options[..], rest].concat(), code, schema).json()
+    };
+    let failed = part("1/2", &[], 1, "changed_part");
+    assert!(!failed["bad"].as_array().unwrap().is_empty() && failed["changed"] == false, "{failed}");
+    let first = part("1/2", &["--on-bad", "skip"], 0, "changed_part");
+    assert_eq!((&first["changed"], &first["missing"]), (&Value::from(true), &serde_json::json!(["2/2"])));
+    let status = tell(&["status", dst], 0, "changing").json();
+    assert_eq!((&status["complete"], &status["parts"]["done"]), (&Value::from(false), &serde_json::json!(["1/2"])));
+    let second = part("2/2", &["--on-bad", "skip"], 0, "part");
+    assert_eq!((&second["done"], second["bad"].as_array().unwrap().len()), (&Value::from(true), said.len()));
+    part("1/2", &["--on-bad", "skip"], 0, "part");
+    tell(&["merge", dst], 0, "merged");
+    assert_eq!(part("1/2", &["--on-bad", "skip"], 0, "part")["already_sealed"], true);
 }
 
 #[test]

@@ -57,6 +57,46 @@ const BLOCKS: &[(&str, &str, How)] = &[
     ("docs/manifest.md", "id=$(sed", Shell(&["b3sum"])),
     ("docs/manifest.md", "cd packed && b3sum", Shell(&["b3sum"])),
     (
+        "docs/many-machines.md",
+        "shardpack slurm photos",
+        Test("tests/slurm.rs", "arrays_end_with_the_bytes_of_one_machine"),
+    ),
+    (
+        "docs/many-machines.md",
+        "shardpack slurm --missing",
+        Test("tests/slurm.rs", "arrays_end_with_the_bytes_of_one_machine"),
+    ),
+    ("docs/many-machines.md", "#SBATCH", Test("tests/slurm.rs", "arrays_end_with_the_bytes_of_one_machine")),
+    (
+        "docs/many-machines.md",
+        "shardpack plan photos --shards",
+        Test("tests/many_machines.rs", "parts_by_xargs_are_one_dataset"),
+    ),
+    (
+        "docs/many-machines.md",
+        "for pass in 1 2",
+        Test("tests/many_machines.rs", "images_are_changed_by_parts_in_two_passes"),
+    ),
+    (
+        "docs/many-machines.md",
+        "seq 16 | parallel",
+        Test("tests/many_machines.rs", "parts_by_gnu_parallel_are_one_dataset"),
+    ),
+    (
+        "docs/many-machines.md",
+        "seq 64 | parallel",
+        Test("tests/many_machines.rs", "parts_by_gnu_parallel_are_one_dataset"),
+    ),
+    ("docs/many-machines.md", "nl hosts", Test("tests/many_machines.rs", "parts_by_ssh_are_one_dataset")),
+    (
+        "docs/many-machines.md",
+        "apiVersion: batch/v1",
+        Test("tests/many_machines.rs", "what_the_manifests_start_makes_one_dataset"),
+    ),
+    ("docs/many-machines.md", "{", Test("tests/many_machines.rs", "what_the_manifests_start_makes_one_dataset")),
+    ("docs/many-machines.md", "kubectl apply", Test("tests/many_machines.rs", "jobs_are_started_in_their_order")),
+    ("docs/many-machines.md", "aws batch register", Test("tests/many_machines.rs", "jobs_are_started_in_their_order")),
+    (
         "docs/on-disk.md",
         "{",
         Not("a file that is shown: splits.schema.json has its form, which tests/splits.rs compares"),

@@ -4,15 +4,15 @@
     for images, labels in shardpack.Loader("packed", 64, transform="train"):
         ...
 
-`Loader` makes batches for training, `Dataset` is random access, `pack`, `convert`, `verify`, `inspect`, `plan`, `adopt` and `crops` are the
-commands of the program `shardpack`, `transforms` has what is made of images, `errors` what goes wrong.
+`Loader` makes batches for training, `Dataset` is random access, `pack`, `convert`, `verify`, `inspect`, `plan`, `merge`, `status`, `adopt` and
+`crops` are the commands of the program `shardpack`, `transforms` has what is made of images, `errors` what goes wrong.
 """
 
 from typing import TYPE_CHECKING, Any
 
 from . import errors, transforms
 from ._native import HAS_TURBO, __version__, decode
-from .commands import adopt, convert, crops, inspect, pack, plan, verify
+from .commands import adopt, convert, crops, inspect, merge, pack, plan, status, verify
 from .errors import DataError, Error, Interrupted, MachineError, UsageError
 from .running import Progress, Report
 
@@ -75,8 +75,10 @@ __all__ = [
     "decode",
     "errors",
     "inspect",
+    "merge",
     "pack",
     "plan",
+    "status",
     "transforms",
     "verify",
 ]

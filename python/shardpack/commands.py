@@ -36,6 +36,7 @@ def pack(
     force: bool = False,
     crops: bool = False,
     dry_run: bool = False,
+    part: Value | None = None,
     format: Values | None = None,
     label_offset: Value | None = None,
     features: Value | None = None,
@@ -101,6 +102,10 @@ def pack(
         force: Replace what is there.
         crops: Make crop tables for loaders too, as `shardpack crops DST` does.
         dry_run: Show the plan and stop.
+        part: Pack one of N parts, whole shards that are even by bytes; others may be packed at the same time, by
+            other machines, and `shardpack merge DST` seals them. With --resize, --fix, --rotate or --encode each part
+            runs twice: the first time it changes its images. auto: the one that Slurm, Kubernetes, AWS Batch, MPI or
+            torchrun says.
         format: webdataset (default), tfrecord, recordio, mds: webdataset, tfrecord, recordio, mds [default:
             webdataset].
         label_offset: With tfrecord: the label of the first class; 1 where 0 stands for the background, as in TF-Slim
@@ -172,6 +177,7 @@ def convert(
     force: bool = False,
     crops: bool = False,
     dry_run: bool = False,
+    part: Value | None = None,
     format: Values | None = None,
     label_offset: Value | None = None,
     features: Value | None = None,
@@ -241,6 +247,10 @@ def convert(
         force: Replace what is there.
         crops: Make crop tables for loaders too, as `shardpack crops DST` does.
         dry_run: Show the plan and stop.
+        part: Pack one of N parts, whole shards that are even by bytes; others may be packed at the same time, by
+            other machines, and `shardpack merge DST` seals them. With --resize, --fix, --rotate or --encode each part
+            runs twice: the first time it changes its images. auto: the one that Slurm, Kubernetes, AWS Batch, MPI or
+            torchrun says.
         format: webdataset (default), tfrecord, recordio, mds: webdataset, tfrecord, recordio, mds [default:
             webdataset].
         label_offset: With tfrecord: the label of the first class; 1 where 0 stands for the background, as in TF-Slim
@@ -451,6 +461,44 @@ def plan(
     return run("plan", ["src", "dst"], locals())
 
 
+def merge(
+    folder: PathLike,
+    *,
+    verify: bool = False,
+    jobs: Value | None = None,
+    progress: bool | Callable[[Progress], None] | None = None,
+) -> Report:
+    """Seal a dataset that was packed in parts: `shardpack merge`.
+
+    Args:
+        folder: Folder that the parts were packed into.
+        verify: Read all shards and compare their hashes with those of the receipts, before anything is sealed.
+        jobs: Threads [default: all cores].
+        progress: See the module.
+
+    Returns:
+        Datasets, and what was left out; or what is missing or wrong, and `ok` is `False`.
+    """
+    return run("merge", ["folder"], locals())
+
+
+def status(
+    folder: PathLike,
+    *,
+    progress: bool | Callable[[Progress], None] | None = None,
+) -> Report:
+    """Show how far a pack that is not finished has come: `shardpack status`.
+
+    Args:
+        folder: Folder that is packed into.
+        progress: See the module.
+
+    Returns:
+        Which parts are done, running and missing.
+    """
+    return run("status", ["folder"], locals())
+
+
 def verify(
     paths: PathLike | Sequence[PathLike],
     *,
@@ -463,6 +511,7 @@ def verify(
     label_column: Value | None = None,
     split_column: Value | None = None,
     label_from: Value | None = None,
+    part: Value | None = None,
     jobs: Value | None = None,
     progress: bool | Callable[[Progress], None] | None = None,
 ) -> Report:
@@ -479,6 +528,9 @@ def verify(
         label_column: Of a list: column with the label [default: found by its name].
         split_column: Of a list: column with the split [default: `split`, if its values are train, val, test, …].
         label_from: Of an LMDB or tar: where the label is.
+        part: Only one of N parts of the shards, which are even by bytes, and with the first part what is of the whole
+            dataset: when all are right, so is all. auto: the one that Slurm, Kubernetes, AWS Batch, MPI or torchrun
+            says.
         jobs: Threads [default: all cores].
         progress: See the module.
 
@@ -493,6 +545,7 @@ def crops(
     *,
     every: Value | None = None,
     force: bool = False,
+    part: Value | None = None,
     jobs: Value | None = None,
     progress: bool | Callable[[Progress], None] | None = None,
 ) -> Report:
@@ -503,6 +556,8 @@ def crops(
         folder: Folder of a dataset, or of its splits.
         every: MCUs (8 or 16 pixels across) from one entry of a table to the next [default: 8].
         force: Replace what is there.
+        part: Only the tables of one of N parts of the shards, which are even by bytes; others may be made at the same
+            time.
         jobs: Threads [default: all cores].
         progress: See the module.
 

@@ -96,7 +96,7 @@ class Dataset(Sequence[Any]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         path, transform, target_transform, check_content = self._given
-        return _opened, (os.path.abspath(path), transform, target_transform, check_content)
+        return _opened, (absolute(path), transform, target_transform, check_content)
 
     def __len__(self) -> int:
         return len(self._native)
@@ -247,9 +247,18 @@ class Dataset(Sequence[Any]):
         return f"<p>{self.name}: {len(self)} samples, {len(self.classes)} classes</p>{pictures}"
 
 
+def _is_url(path: PathLike) -> bool:
+    return os.fspath(path).lower().startswith(("http://", "https://"))
+
+
+def absolute(path: PathLike) -> str:
+    """A path that is the same from any folder; a URL is."""
+    return os.fspath(path) if _is_url(path) else os.path.abspath(path)
+
+
 def open_native(path: PathLike, check_content: bool = False) -> _native.Dataset:
     """A dataset of the native part; that there is no such path is the caller's mistake and not the machine's."""
-    if not os.path.exists(path):
+    if not _is_url(path) and not os.path.exists(path):
         raise UsageError("there is no such folder", os.fspath(path))
     return _native.Dataset(os.fspath(path), check_content)
 

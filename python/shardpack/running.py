@@ -8,10 +8,11 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any, TypeVar, Union
 
 from . import _native, errors
 
+T = TypeVar("T", bound="Progress")
 PathLike = Union[str, "os.PathLike[str]"]
 #: A value as the command line takes it: `"256MiB"`, `4`, a path.
 Value = Union[str, int, float, "os.PathLike[str]"]
@@ -72,23 +73,34 @@ def run(command: str, places: Sequence[str], given: Mapping[str, Any]) -> Report
     Python's spelling."""
     options = dict(given)
     progress: bool | Callable[[Progress], None] | None = options.pop("progress")
-    positional = [one for name in places for one in _several(options.pop(name))]
-    arguments = [command, "--json"]
+    tell = teller(progress, _bar)
+    try:
+        return report(*follow(_native.Command(arguments(command, places, options)), tell))
+    finally:
+        if tell is not None and hasattr(tell, "close"):
+            tell.close()
+
+
+def arguments(command: str, places: Sequence[str], options: Mapping[str, Any]) -> list[str]:
+    """The command line, behind the name of the program."""
+    words = [command, "--json"]
     for name, value in options.items():
-        if value is None or value is False:
+        if value is None or value is False or name in places:
             continue
         flag = "--" + name.rstrip("_").replace("_", "-")
         if value is True:
-            arguments.append(flag)
+            words.append(flag)
         elif isinstance(value, (list, tuple)):
-            arguments += [f"{flag}={_text(one)}" for one in value]
+            words += [f"{flag}={_text(one)}" for one in value]
         elif isinstance(value, dict):
-            arguments += [f"{flag}={name}={_text(one)}" for name, one in value.items()]
+            words += [f"{flag}={name}={_text(one)}" for name, one in value.items()]
         else:
-            arguments.append(f"{flag}={_text(value)}")
-    arguments += ["--", *map(_text, positional)]
-    running = _native.Command(arguments)
-    tell = _teller(progress)
+            words.append(f"{flag}={_text(value)}")
+    return [*words, "--", *(_text(one) for name in places for one in _several(options[name]))]
+
+
+def follow(running: _native.Command, tell: Callable[[Progress], None] | None) -> tuple[int, dict[str, Any], list[str]]:
+    """Waits for a command, and tells of it: exit code, document, and what it said. What is raised meanwhile interrupts it."""
     try:
         while not running.is_finished():
             time.sleep(_PATIENCE_S)
@@ -102,16 +114,18 @@ def run(command: str, places: Sequence[str], given: Mapping[str, Any]) -> Report
         running.interrupt()
         running.finish()
         raise
-    finally:
-        if tell is not None and hasattr(tell, "close"):
-            tell.close()
     code, printed, notes = running.finish()
-    document = json.loads(printed) if printed.strip() else {}
+    return code, json.loads(printed) if printed.strip() else {}, notes
+
+
+def report(code: int, document: dict[str, Any], notes: Sequence[str], where: str | None = None) -> Report:
+    """What came of a command that ended so; the error that it ended with is raised, with `where` before its message."""
     error = document.get("error")
     if error is not None:
         kinds = {"data": errors.DataError, "usage": errors.UsageError, "interrupted": errors.Interrupted}
         kind = kinds.get(error["kind"], errors.MachineError)
-        raised = kind(error["message"], error["file"], error["sample"], error["byte"], error["help"])
+        message = error["message"] if where is None else f"{where}: {error['message']}"
+        raised = kind(message, error["file"], error["sample"], error["byte"], error["help"])
         raised.document = document  # type: ignore[attr-defined]
         raise raised
     return Report(code == 0, document, [line for line in notes if not line.startswith(("error: ", "  help: "))])
@@ -127,13 +141,18 @@ def _text(value: Any) -> str:
     return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
 
 
-def _teller(progress: bool | Callable[[Progress], None] | None) -> Callable[[Progress], None] | None:
+def teller(
+    progress: bool | Callable[[T], None] | None, bar: Callable[[], Callable[[T], None]]
+) -> Callable[[T], None] | None:
+    """What is told of progress: a function that was given, or a bar."""
     if callable(progress):
         return progress
     if progress is None:
         progress = "ipykernel" in sys.modules
-    if not progress:
-        return None
+    return bar() if progress else None
+
+
+def _bar() -> Callable[[Progress], None]:
     try:
         return _Bar()
     except ImportError:

@@ -1,6 +1,6 @@
 //! Random access: a dataset, its samples, and what its index says of all of them without touching a shard.
 
-use std::path::PathBuf;
+use std::{ops::Range, path::PathBuf};
 
 use pyo3::{
     exceptions::{PyIndexError, PyValueError},
@@ -62,16 +62,55 @@ impl Dataset {
 
     /// What `of` says of each row, in order.
     fn column<T: Send>(&self, py: Python<'_>, of: impl Fn(&RowRef<'_>) -> T + Send + Sync) -> PyResult<Vec<T>> {
+        self.column_of(py, 0..self.dataset.len(), of)
+    }
+
+    /// What `of` says of each row of `samples`, as far as there are such, in order; of other shards no index is opened.
+    fn column_of<T: Send>(
+        &self,
+        py: Python<'_>,
+        samples: Range<u64>,
+        of: impl Fn(&RowRef<'_>) -> T + Send + Sync,
+    ) -> PyResult<Vec<T>> {
         let all = || {
-            let mut column = Vec::with_capacity(usize::try_from(self.dataset.len()).unwrap_or(0));
-            for shard in self.dataset.shards() {
-                for row in 0..shard.len() {
-                    column.push(of(&shard.row(row)?));
+            let end = samples.end.min(self.dataset.len());
+            let mut column = Vec::with_capacity(usize::try_from(end.saturating_sub(samples.start)).unwrap_or_default());
+            let mut at = samples.start;
+            while at < end {
+                let shard = self.dataset.shard_of(at)?;
+                let numbers = shard.samples();
+                for number in at..numbers.end.min(end) {
+                    column.push(of(&shard.row(number - numbers.start)?));
                 }
+                at = numbers.end;
             }
             Ok::<_, shardpack_loader::Error>(column)
         };
         py.detach(all).or_raise(py)
+    }
+
+    /// A sample as Python has it.
+    fn told(&self, py: Python<'_>, found: &shardpack_reader::Sample<'_>) -> PyResult<Sample> {
+        let names = &self.dataset.manifest().components;
+        let mut components = Vec::new();
+        for (at, name) in names.iter().enumerate() {
+            if let (Some(form), Some(content)) = (found.form(at), found.content(at).or_raise(py)?)
+                && (at > 0 || !is_image(found.image().kind))
+            {
+                components.push((name.clone(), value_of(py, form, &content)?));
+            }
+        }
+        Ok(Sample {
+            number: found.number(),
+            key: PyString::new(py, &String::from_utf8_lossy(found.key())).unbind(),
+            label: found.label(),
+            class_name: found.class_name().map(str::to_owned),
+            path: fsdecode(py, found.path())?,
+            bytes: PyBytes::new(py, found.bytes()).unbind(),
+            components,
+            size: (found.image().width, found.image().height),
+            kind: found.image().kind.name(),
+        })
     }
 }
 
@@ -124,26 +163,25 @@ impl Dataset {
     fn sample(&self, py: Python<'_>, number: i64) -> PyResult<Sample> {
         let number = self.number(number)?;
         let found = py.detach(|| self.dataset.sample(number)).or_raise(py)?;
-        let names = &self.dataset.manifest().components;
-        let mut components = Vec::new();
-        for (at, name) in names.iter().enumerate() {
-            if let (Some(form), Some(content)) = (found.form(at), found.content(at).or_raise(py)?)
-                && (at > 0 || !is_image(found.image().kind))
-            {
-                components.push((name.clone(), value_of(py, form, &content)?));
+        self.told(py, &found)
+    }
+
+    /// The samples from number `first` on, in large reads: those before `end`, and of these no more than fit into `bytes` as they are
+    /// stored, but one.
+    fn samples(&self, py: Python<'_>, first: u64, end: u64, bytes: u64) -> PyResult<Vec<Sample>> {
+        let mut reader = self.dataset.reader(first..end).or_raise(py)?;
+        let mut samples = Vec::new();
+        let mut held_bytes = 0_u64;
+        while held_bytes < bytes
+            && let Some(found) = py.detach(|| reader.next()).or_raise(py)?
+        {
+            held_bytes = held_bytes.saturating_add(found.record().len() as u64);
+            if held_bytes > bytes && !samples.is_empty() {
+                break;
             }
+            samples.push(self.told(py, &found)?);
         }
-        Ok(Sample {
-            number,
-            key: PyString::new(py, &String::from_utf8_lossy(found.key())).unbind(),
-            label: found.label(),
-            class_name: found.class_name().map(str::to_owned),
-            path: fsdecode(py, found.path())?,
-            bytes: PyBytes::new(py, found.bytes()).unbind(),
-            components,
-            size: (found.image().width, found.image().height),
-            kind: found.image().kind.name(),
-        })
+        Ok(samples)
     }
 
     /// Number of the sample with this key; `None` where there is none.
@@ -151,9 +189,10 @@ impl Dataset {
         py.detach(|| self.dataset.find(key)).or_raise(py)
     }
 
-    /// `[N] int64`; of samples without a label the least int64.
-    fn labels(&self, py: Python<'_>) -> PyResult<Array> {
-        Ok(Array::of(self.column(py, |row| row.label.unwrap_or(NO_LABEL))?, "<i8"))
+    /// `[N] int64`, or those of the samples from `first` to `end`; of samples without a label the least int64.
+    #[pyo3(signature = (first=0, end=u64::MAX))]
+    fn labels(&self, py: Python<'_>, first: u64, end: u64) -> PyResult<Array> {
+        Ok(Array::of(self.column_of(py, first..end, |row| row.label.unwrap_or(NO_LABEL))?, "<i8"))
     }
 
     /// Lengths of the payloads in bytes: `[N] uint64`.
@@ -174,14 +213,16 @@ impl Dataset {
         Ok(Array::shaped(hashes.concat(), "|u1", vec![hashes.len(), 16]))
     }
 
-    /// Keys.
-    fn keys(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        self.column(py, |row| String::from_utf8_lossy(row.key).into_owned())
+    /// Keys: all, or those of the samples from `first` to `end`.
+    #[pyo3(signature = (first=0, end=u64::MAX))]
+    fn keys(&self, py: Python<'_>, first: u64, end: u64) -> PyResult<Vec<String>> {
+        self.column_of(py, first..end, |row| String::from_utf8_lossy(row.key).into_owned())
     }
 
-    /// Paths in the source.
-    fn paths(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
-        let paths = self.column(py, |row| row.path.to_vec())?;
+    /// Paths in the source: all, or those of the samples from `first` to `end`.
+    #[pyo3(signature = (first=0, end=u64::MAX))]
+    fn paths(&self, py: Python<'_>, first: u64, end: u64) -> PyResult<Vec<Py<PyAny>>> {
+        let paths = self.column_of(py, first..end, |row| row.path.to_vec())?;
         paths.iter().map(|path| fsdecode(py, path)).collect()
     }
 }

@@ -50,6 +50,18 @@ def test_verify_inspect_plan_convert_crops_and_adopt(tree: Path, packed: Path, t
         report.nothing
 
 
+def test_parts_are_packed_told_of_and_merged(tree: Path, tmp_path: Path) -> None:
+    whole = shardpack.pack(tree, tmp_path / "whole", shard_size="1MiB")
+    shardpack.plan(tree, tmp_path / "packed", output=tmp_path / "plan", shard_size="1MiB")
+    shardpack.pack(tmp_path / "packed", plan=tmp_path / "plan", part="2/2")
+    assert shardpack.status(tmp_path / "packed").parts == {"done": ["2/2"], "running": [], "missing": ["1/2"]}
+    early = shardpack.merge(tmp_path / "packed")
+    assert not early.ok and early.missing["parts"] == ["1/2"]
+    shardpack.pack(tmp_path / "packed", plan=tmp_path / "plan", part="1/2")
+    merged = shardpack.merge(tmp_path / "packed")
+    assert merged.ok and merged.datasets[0]["id"] == whole.datasets[0]["id"]
+
+
 def test_damage_makes_verify_false_and_names_it(tree: Path, tmp_path: Path) -> None:
     shardpack.pack(tree, tmp_path / "packed")
     (shard,) = (tmp_path / "packed").glob("*.tar")

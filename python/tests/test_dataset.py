@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import shardpack
+from shardpack import _native
 
 
 @pytest.fixture(scope="module")
@@ -151,3 +152,32 @@ def test_a_notebook_shows_pictures(dataset: shardpack.Dataset, packed: Path) -> 
 
     pixels = dataset[0].image()
     assert np.array_equal(np.asarray(Image.open(io.BytesIO(png(pixels)))), pixels)
+
+
+def test_ranges_are_what_samples_are_one_by_one(packed: Path, arrays: Path, tmp_path: Path) -> None:
+    shardpack.convert(packed, tmp_path / "zstd", compress="zstd", shard_samples=70)
+    generator = np.random.default_rng(0)
+    for folder in (packed, arrays, tmp_path / "zstd"):
+        native = _native.Dataset(str(folder))
+        count = len(native)
+        ranges = [(0, count), (0, 0), (count, count), *sorted(map(sorted, generator.integers(0, count + 1, (12, 2))))]
+        for first, end in ranges:
+            one_by_one = [native.sample(number) for number in range(first, end)]
+            for budget in (1, 100_000, 1 << 40):
+                found = native.samples(first, end, budget)
+                assert len(found) == min(len(found), end - first) and (found or first == end)
+                assert len(found) == end - first or budget < 1 << 40
+                assert len(found) <= 1 or budget > 1
+                for one, other in zip(found, one_by_one):
+                    told = [
+                        (s.number, s.key, s.label, s.class_name, s.path, s.bytes, s.size, s.kind) for s in (one, other)
+                    ]
+                    assert told[0] == told[1]
+                    for (name, value), (name_too, value_too) in zip(one.components, other.components, strict=True):
+                        assert name == name_too and bytes(np.asarray(value)) == bytes(np.asarray(value_too))
+            assert np.asarray(native.labels(first, end)).tolist() == np.asarray(native.labels())[first:end].tolist()
+            assert native.keys(first, end) == native.keys()[first:end]
+            assert native.paths(first, end) == native.paths()[first:end]
+        with pytest.raises(shardpack.Error, match="samples 0"):
+            native.samples(0, count + 1, 1)
+        assert native.keys(count, 0) == [] and native.keys(count - 1, count + 9) == native.keys()[-1:]

@@ -36,7 +36,21 @@ os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
 #: What need not be installed. Another name that is not found is a mistake of the page.
 OPTIONAL = {
-    *["PIL", "accelerate", "datasets", "ffcv", "grain", "h5py", "jax", "lightning", "litdata", "lmdb", "nvidia", "ray"],
+    *[
+        "PIL",
+        "accelerate",
+        "datasets",
+        "ffcv",
+        "grain",
+        "h5py",
+        "jax",
+        "lightning",
+        "litdata",
+        "lmdb",
+        "nvidia",
+        "pyarrow",
+        "ray",
+    ],
     *["streaming", "tensorflow", "timm", "torch", "torchdata", "torchvision", "transformers", "webdataset"],
 }
 
@@ -63,6 +77,12 @@ class Block:
     def modules(self) -> list[str]:
         """What it imports."""
         return [module for _, module in self._imported]
+
+    @property
+    def packages(self) -> set[str]:
+        """The packages that it needs: for `shardpack.ray` that is `ray`."""
+        parts = [module.split(".") for module in self.modules]
+        return {part[1] if part[0] == "shardpack" and len(part) > 1 else part[0] for part in parts}
 
     @property
     def _imported(self) -> list[tuple[str, str]]:
@@ -267,7 +287,7 @@ def run(block: Block, section: Section, capsys: pytest.CaptureFixture[str]) -> N
             pytest.skip(section.ran[block])
     try:
         import_all(block)
-        if "ray" in block.modules:
+        if {"ray", "shardpack.ray"} & set(block.modules):
             start_ray()
         make_sources(block, section)
         # With its own line numbers in what it raises.
@@ -323,6 +343,6 @@ def test_no_block_of_a_page_is_left_out(
 def test_what_needs_no_package_is_never_skipped(sections: dict[tuple[str, str], Section]) -> None:
     for section in sections.values():
         for block, why in section.ran.items():
-            if OPTIONAL.isdisjoint(module.split(".")[0] for module in block.modules):
+            if OPTIONAL.isdisjoint(block.packages):
                 # But for what an earlier block or the maker of a source would have made.
                 assert why is None or why.startswith(("line ", "could not import")), f"{block}: {why}"

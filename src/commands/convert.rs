@@ -9,7 +9,7 @@ use shardpack_format::{
 };
 use shardpack_packer::{
     Error, Result,
-    pack::{self, PlanOptions},
+    pack::PlanOptions,
     source::{
         Given, Origin, Shards,
         options::{Components, Splits},
@@ -17,7 +17,7 @@ use shardpack_packer::{
     },
 };
 
-use super::pack::{RunArgs, go, place};
+use super::pack::{RunArgs, plan_and_go};
 use crate::{
     Outcome,
     args::PlanArgs,
@@ -112,8 +112,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
             }
         }
     }
-    let planned = pack::plan_all(origin, &options, place(&options, dst, &args.run).as_ref(), &monitor)?;
-    go(&planned, dst, &args.run, &monitor, look.map(|look| json!(look)))
+    plan_and_go(origin, &options, dst, &args.run, &monitor, look.map(|look| json!(look)))
 }
 
 /// `--components`.

@@ -8,6 +8,7 @@ use shardpack_packer::{
     crops::{self, Report},
 };
 
+use super::part::{self, Which};
 use crate::{
     Outcome,
     args::{Machine, Talk},
@@ -30,6 +31,9 @@ pub struct Args {
     /// Make all tables anew; else those that are right are kept
     #[arg(long)]
     force: bool,
+    /// Only the tables of one of N parts of the shards, which are even by bytes; others may be made at the same time
+    #[arg(long, value_name = "I/N|auto", value_parser = part::which)]
+    part: Option<Which>,
     #[command(flatten)]
     machine: Machine,
     #[command(flatten)]
@@ -40,7 +44,8 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<Outcome> {
     progress::catch_interrupts();
     let monitor = Progress::new(args.talk.quiet);
-    let options = crops::Options { every: args.every, jobs: args.machine.jobs(), force: args.force };
+    let part = args.part.map(Which::part).transpose()?;
+    let options = crops::Options { every: args.every, jobs: args.machine.jobs(), force: args.force, part };
     let made = crops::make(&args.folder, &options, &monitor);
     monitor.finish();
     let report = made?;

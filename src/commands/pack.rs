@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use shardpack_format::hash;
+use shardpack_format::{hash, image_header::Kind, manifest::Manifest};
 use shardpack_packer::{
     Error, ErrorKind, Result,
     copy::OnBad,
     crops,
     pack::{self, Place, PlanOptions, Planned, Report},
     sidecars,
-    source::storage::ReadOrder,
+    source::{Origin, storage::ReadOrder},
 };
 
 use super::planned::{self, describe_source, one_or_all, say_notes};
@@ -38,7 +38,8 @@ const NAMED: usize = 20;
   shardpack pack speech/ packed/ --files wav --group stem   x.wav, x.txt and x.json are one sample
   shardpack pack imagenet/ small/ --resize 256 --fix
   shardpack pack photos/ packed/ --min-side 64 --dedup exact --leaks
-  shardpack pack --plan photos.plan packed/")]
+  shardpack pack --plan photos.plan packed/
+  shardpack pack --plan photos.plan packed/ --part 3/8   one of 8, here or elsewhere; then shardpack merge packed/")]
 pub struct Args {
     /// ImageFolder: SRC/<class>/<image>, or SRC/<split>/<class>/<image>; or a list: CSV, JSONL, Parquet, COCO, lines
     /// `path label`; not with --plan or --split
@@ -91,8 +92,36 @@ pub struct RunArgs {
     /// Show the plan and stop
     #[arg(long)]
     pub dry_run: bool,
+    /// Pack one of N parts, whole shards that are even by bytes; others may be packed at the same time, by other machines, and
+    /// `shardpack merge DST` seals them. With --resize, --fix, --rotate or --encode each part runs twice: the first time it changes its
+    /// images. auto: the one that Slurm, Kubernetes, AWS Batch, MPI or torchrun says
+    #[arg(long, value_name = "I/N|auto", value_parser = super::part::which, conflicts_with_all = ["force", "crops", "dry_run"])]
+    pub part: Option<super::part::Which>,
     #[command(flatten)]
     pub talk: Talk,
+}
+
+/// `--sidecars`.
+pub fn sidecars(text: &str) -> sidecars::Choice {
+    match text {
+        "auto" => sidecars::Choice::Auto,
+        "none" => sidecars::Choice::None,
+        names => sidecars::Choice::Names(names.split(',').map(str::to_owned).collect()),
+    }
+}
+
+impl RunArgs {
+    /// As the packer takes them.
+    pub fn options(&self) -> pack::Options {
+        pack::Options {
+            jobs: self.machine.jobs(),
+            memory_bytes: self.memory.unwrap_or_else(args::default_memory),
+            on_bad: self.on_bad.policy(),
+            read_order: self.read_order.choice(),
+            force: self.force,
+            sidecars: sidecars(&self.sidecars),
+        }
+    }
 }
 
 /// `--on-bad`.
@@ -118,62 +147,76 @@ impl OnBadArg {
 pub fn run(args: &Args) -> Result<Outcome> {
     progress::catch_interrupts();
     let monitor = Progress::new(args.run.talk.quiet);
-    let (planned, dst) = match (&args.plan_file, &args.second) {
-        (Some(file), None) => (vec![pack::planned(file)?], args.first.as_path()),
+    match (&args.plan_file, &args.second) {
+        (Some(file), None) => match args.run.part {
+            Some(which) => super::part::of_file(file, &args.first, which, &args.run, &monitor),
+            None => go(vec![pack::planned(file)?], &args.first, &args.run, &monitor, None),
+        },
         (Some(_), Some(_)) => {
-            return Err(Error::usage("--plan FILE names the source already").help("shardpack pack --plan FILE DST"));
+            Err(Error::usage("--plan FILE names the source already").help("shardpack pack --plan FILE DST"))
         }
         (None, second) => {
             let (src, dst) = args.source.paths(&args.first, second.as_deref())?;
             let mut options = args.plan.options(args.run.machine.jobs())?;
             args.source.put(&mut options)?;
-            let place = place(&options, dst, &args.run);
-            (pack::plan_all(args.source.origin(src)?, &options, place.as_ref(), &monitor)?, dst)
+            plan_and_go(args.source.origin(src)?, &options, dst, &args.run, &monitor, None)
         }
-    };
-    go(&planned, dst, &args.run, &monitor, None)
+    }
 }
 
-/// Where images may be changed before they are packed into `dst`; nowhere where nothing is to be written.
-pub fn place(options: &[PlanOptions], dst: &Path, run: &RunArgs) -> Option<Place> {
+/// Plans what is found in `source`, and packs it, or a part of it.
+pub fn plan_and_go(
+    source: Origin,
+    options: &[PlanOptions],
+    dst: &Path,
+    run: &RunArgs,
+    monitor: &Progress,
+    recognised: Option<serde_json::Value>,
+) -> Result<Outcome> {
+    match run.part {
+        Some(which) => {
+            super::part::of_walk(source, options, &place(options, dst, run), which, run, monitor, recognised)
+        }
+        None => {
+            let place = (!run.dry_run).then(|| place(options, dst, run));
+            go(pack::plan_all(source, options, place.as_ref(), monitor)?, dst, run, monitor, recognised)
+        }
+    }
+}
+
+/// Where images are changed before they are packed into `dst`.
+fn place(options: &[PlanOptions], dst: &Path, run: &RunArgs) -> Place {
     let folder = |one: &PlanOptions| match options.len() {
         1 => dst.to_path_buf(),
         _ => dst.join(&one.bytes.format.name),
     };
-    let folders = options.iter().map(folder).collect();
-    let memory_bytes = run.memory.unwrap_or_else(args::default_memory);
-    (!run.dry_run).then(|| Place { folders, force: run.force, memory_bytes, jobs: run.machine.jobs() })
+    Place {
+        folders: options.iter().map(folder).collect(),
+        force: run.force,
+        memory_bytes: run.memory.unwrap_or_else(args::default_memory),
+        jobs: run.machine.jobs(),
+    }
 }
 
 /// Packs what was planned, for each format one plan, and says what came of it. `recognised` is what the source was
 /// taken for, where that is said.
-pub fn go(
-    planned: &[Planned],
+fn go(
+    planned: Vec<Planned>,
     dst: &Path,
     run: &RunArgs,
     monitor: &Progress,
     recognised: Option<serde_json::Value>,
 ) -> Result<Outcome> {
     monitor.finish();
+    let planned = planned.as_slice();
     let folder = |one: &Planned| match (planned, one.plans.first()) {
         ([_, _, ..], Some(plan)) => dst.join(plan.format().name()),
         _ => dst.to_path_buf(),
     };
     if run.dry_run {
-        return planned::print(planned, dst, run.talk).map(|()| Outcome::Done);
+        return planned::print(planned, Some(dst), run.talk).map(|()| Outcome::Done);
     }
-    let options = pack::Options {
-        jobs: run.machine.jobs(),
-        memory_bytes: run.memory.unwrap_or_else(args::default_memory),
-        on_bad: run.on_bad.policy(),
-        read_order: run.read_order.choice(),
-        force: run.force,
-        sidecars: match run.sidecars.as_str() {
-            "auto" => sidecars::Choice::Auto,
-            "none" => sidecars::Choice::None,
-            names => sidecars::Choice::Names(names.split(',').map(str::to_owned).collect()),
-        },
-    };
+    let options = run.options();
     if run.force && planned.len() > 1 {
         // A refusal of a later format comes before an earlier one is replaced.
         planned.iter().try_for_each(|one| pack::check(one, &options))?;
@@ -211,7 +254,7 @@ pub fn go(
             break;
         }
         if run.crops {
-            let options = crops::Options { every: crops::EVERY, jobs: run.machine.jobs(), force: false };
+            let options = crops::Options { every: crops::EVERY, jobs: run.machine.jobs(), force: false, part: None };
             let made = crops::make(&folder(one), &options, monitor);
             monitor.finish();
             let made = match made {
@@ -258,7 +301,7 @@ fn ended(run: &RunArgs, reports: &[Report], planned: &[Planned], error: Error) -
 fn kept(error: Error, planned: &Planned, dst: &Path) -> Error {
     let shards = planned.plans.iter().map(|plan| plan.shards.len() as u64).sum();
     // It is only said how far it came: the error is what matters.
-    let finished = pack::finished_shards(planned, dst).unwrap_or(0) as u64;
+    let finished = pack::finished_shards(&planned.plans, dst).unwrap_or(0) as u64;
     let kept = match finished {
         0 => "no shard was finished yet".to_owned(),
         _ => format!("{} of {} kept in {}", report::count(finished), report::counted(shards, "shard"), dst.display()),
@@ -353,24 +396,7 @@ fn as_text(report: &Report, planned: &Planned, dst: &Path, quiet: bool) -> Strin
         );
     }
     out += &report::list_left_out(&report.bad, true, "ledger.jsonl names all");
-    let extension = planned.plans.first().and_then(|plan| plan.options.format.extension.clone()).unwrap_or_default();
-    for (path, kind) in report.strays.iter().take(NAMED) {
-        let kind = match kind.name() {
-            // Of what is no image, only arrays are looked at.
-            "unknown" if planned.noun() != "image" => "is no array by its first bytes".to_owned(),
-            "unknown" => "is no image by its first bytes".to_owned(),
-            name => format!("is a {}", name.to_uppercase()),
-        };
-        let _ = writeln!(out, "        {} {kind} (kept; the component stays .{extension})", report::path(path));
-    }
-    if report.stray_samples > NAMED as u64 {
-        let _ = writeln!(
-            out,
-            "        … {} such in all: shardpack inspect {} --samples --strays",
-            report::count(report.stray_samples),
-            dst.display()
-        );
-    }
+    out += &strays_as_text(&report.strays, report.stray_samples, planned, dst);
     if quiet {
         return out;
     }
@@ -400,22 +426,46 @@ fn as_text(report: &Report, planned: &Planned, dst: &Path, quiet: bool) -> Strin
     out
 }
 
+/// Names images whose kind is not that of the extension.
+pub fn strays_as_text(strays: &[(Vec<u8>, Kind)], stray_samples: u64, planned: &Planned, dst: &Path) -> String {
+    use std::fmt::Write;
+    let mut out = String::new();
+    let extension = planned.plans.first().and_then(|plan| plan.options.format.extension.clone()).unwrap_or_default();
+    for (path, kind) in strays.iter().take(NAMED) {
+        let kind = match kind.name() {
+            // Of what is no image, only arrays are looked at.
+            "unknown" if planned.noun() != "image" => "is no array by its first bytes".to_owned(),
+            "unknown" => "is no image by its first bytes".to_owned(),
+            name => format!("is a {}", name.to_uppercase()),
+        };
+        let _ = writeln!(out, "        {} {kind} (kept; the component stays .{extension})", report::path(path));
+    }
+    if stray_samples > NAMED as u64 {
+        let _ = writeln!(
+            out,
+            "        … {} such in all: shardpack inspect {} --samples --strays",
+            report::count(stray_samples),
+            dst.display()
+        );
+    }
+    out
+}
+
+/// What is told of a sealed dataset.
+pub fn dataset_as_json(manifest: &Manifest) -> serde_json::Value {
+    json!({
+        "name": manifest.name, "id": hash::hex(&manifest.id.0), "samples": manifest.samples,
+        "shards": manifest.shards.len(), "shard_bytes": manifest.shard_bytes,
+        "payload_bytes": manifest.payload_bytes, "ledger": manifest.ledger.counts, "kinds": manifest.kinds,
+    })
+}
+
 fn as_json(report: &Report, planned: &Planned) -> serde_json::Value {
     let mut ignored = std::collections::BTreeMap::<&str, u64>::new();
     for (reason, files) in planned.plans.iter().flat_map(|plan| &plan.ignored) {
         *ignored.entry(reason).or_default() += files;
     }
-    let datasets: Vec<_> = report
-        .manifests
-        .iter()
-        .map(|manifest| {
-            json!({
-                "name": manifest.name, "id": hash::hex(&manifest.id.0), "samples": manifest.samples,
-                "shards": manifest.shards.len(), "shard_bytes": manifest.shard_bytes,
-                "payload_bytes": manifest.payload_bytes, "ledger": manifest.ledger.counts, "kinds": manifest.kinds,
-            })
-        })
-        .collect();
+    let datasets: Vec<_> = report.manifests.iter().map(dataset_as_json).collect();
     let bad: Vec<_> =
         report.bad.iter().map(|bad| json!({"path": report::path(&bad.path), "reason": bad.reason})).collect();
     let strays: Vec<_> =

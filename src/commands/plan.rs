@@ -17,14 +17,14 @@ use crate::{
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   shardpack plan photos/ packed/
-  shardpack plan photos/ packed/ --shard-size 128MiB -o photos.plan
+  shardpack plan photos/ --shard-size 128MiB -o photos.plan
   shardpack pack --plan photos.plan packed/")]
 pub struct Args {
     /// ImageFolder: SRC/<class>/<image>, or SRC/<split>/<class>/<image>; or a list; not with --split
     #[arg(value_name = "SRC")]
     first: PathBuf,
-    /// Folder that pack would write to
-    #[arg(value_name = "DST", required_unless_present = "parts")]
+    /// Folder that pack would write to, whose space is looked at
+    #[arg(value_name = "DST")]
     second: Option<PathBuf>,
     /// Write the plan file that pack --plan takes
     #[arg(long, short, value_name = "FILE")]
@@ -44,7 +44,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<Outcome> {
     progress::catch_interrupts();
     let monitor = Progress::new(args.talk.quiet);
-    let (src, dst) = args.source.paths(&args.first, args.second.as_deref())?;
+    let (src, dst) = args.source.planned_paths(&args.first, args.second.as_deref())?;
     let mut options = args.plan.options(args.machine.jobs())?;
     args.source.put(&mut options)?;
     let all = pack::plan_all(args.source.origin(src)?, &options, None, &monitor)?;
@@ -61,7 +61,8 @@ pub fn run(args: &Args) -> Result<Outcome> {
     }
     planned::print(&all, dst, args.talk)?;
     if let (Some(output), false) = (&args.output, args.talk.quiet) {
-        report::say(&format!("next    shardpack pack --plan {} {}", output.display(), dst.display()));
+        let dst = dst.map_or_else(|| "DST".to_owned(), |dst| dst.display().to_string());
+        report::say(&format!("next    shardpack pack --plan {} {dst}", output.display()));
     }
     Ok(Outcome::Done)
 }

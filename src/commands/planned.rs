@@ -17,9 +17,10 @@ use crate::{args::Talk, report};
 const SHOWN_CLASSES: usize = 20;
 const LARGEST: usize = 10;
 
-/// Prints the numbers of plans, one for each format, that would be packed into `dst`.
-pub fn print(all: &[Planned], dst: &Path, talk: Talk) -> Result<()> {
-    let space = |planned: &Planned| Ok::<_, Error>((pack::needed_bytes(&planned.plans), sys::free_bytes(dst)?));
+/// Prints the numbers of plans, one for each format, that would be packed into `dst` where that is known.
+pub fn print(all: &[Planned], dst: Option<&Path>, talk: Talk) -> Result<()> {
+    let space =
+        |planned: &Planned| Ok::<_, Error>((pack::needed_bytes(&planned.plans), dst.map(sys::free_bytes).transpose()?));
     if talk.json {
         let document = |planned: &Planned| {
             let datasets: Vec<_> = planned.plans.iter().map(dataset_json).collect();
@@ -41,8 +42,11 @@ pub fn print(all: &[Planned], dst: &Path, talk: Talk) -> Result<()> {
             dataset_text(&mut out, plan);
         }
         let (needed, free) = space(planned)?;
-        let verdict = if needed > free { "NOT ENOUGH" } else { "enough" };
-        let _ = writeln!(out, "space   {} needed, {} free: {verdict}", report::bytes(needed), report::bytes(free));
+        let verdict = free.map_or_else(String::new, |free| {
+            let verdict = if needed > free { "NOT ENOUGH" } else { "enough" };
+            format!(", {} free: {verdict}", report::bytes(free))
+        });
+        let _ = writeln!(out, "space   {} needed{verdict}", report::bytes(needed));
         report::print(&out)?;
         if !talk.quiet {
             say_notes(planned);

@@ -12,6 +12,7 @@ use shardpack_packer::{
     verify::{self, NO_IMAGE, Options, Problem, Repaired, Report, foreign},
 };
 
+use super::part::{self, Which};
 use crate::{
     Outcome,
     args::{Machine, Talk, Target},
@@ -52,6 +53,10 @@ pub struct Args {
     /// Of a source whose labels are in a file of keys and labels, as convert was told: that file
     #[arg(long, value_name = "FILE")]
     label_from: Option<PathBuf>,
+    /// Only one of N parts of the shards, which are even by bytes, and with the first part what is of the whole dataset: when
+    /// all are right, so is all. auto: the one that Slurm, Kubernetes, AWS Batch, MPI or torchrun says
+    #[arg(long, value_name = "I/N|auto", value_parser = part::which, conflicts_with_all = ["against", "repair"])]
+    part: Option<Which>,
     #[command(flatten)]
     machine: Machine,
     #[command(flatten)]
@@ -77,22 +82,21 @@ pub fn run(args: &Args) -> Result<Outcome> {
     }
     // A source that is not there is said before anything is read.
     let repair = source(&args.repair)?;
-    let options = Options { quick: args.quick, decode: args.decode, against: source(&args.against)?, jobs };
+    let part = args.part.map(Which::part).transpose()?;
+    let options = Options { quick: args.quick, decode: args.decode, against: source(&args.against)?, jobs, part };
     let done = match (subject, &repair) {
         (Subject::Dataset(dst), None) => {
             verify::verify(&dst, &options, &monitor).map(|report| (report, Repaired::default()))
         }
         (Subject::Dataset(dst), Some(source)) => verify::repair(&dst, source, &options, &monitor),
-        (Subject::Foreign(looked), None) if args.against.is_empty() => {
+        (Subject::Foreign(looked), None) if args.against.is_empty() && part.is_none() => {
             foreign::verify(looked, &options, &monitor).map(|report| (report, Repaired::default()))
         }
-        (Subject::Several(several), None) if args.against.is_empty() => {
+        (Subject::Several(several), None) if args.against.is_empty() && part.is_none() => {
             several.verify(&options, &monitor).map(|report| (report, Repaired::default()))
         }
-        (Subject::Several(_), _) => {
-            Err(Error::usage("only a whole dataset can be compared with a source, or mended from it")
-                .help("give its folder alone"))
-        }
+        (Subject::Several(_) | Subject::Foreign(_), _) if part.is_some() => Err(whole("verified in parts")),
+        (Subject::Several(_), _) => Err(whole("compared with a source, or mended from it")),
         (Subject::Foreign(_), _) => Err(Error::usage("shards without a manifest cannot be compared with a source")),
     };
     monitor.finish();
@@ -107,6 +111,11 @@ pub fn run(args: &Args) -> Result<Outcome> {
         false if report.is_refused => Outcome::Refused,
         false => Outcome::Wrong,
     })
+}
+
+/// What is asked for can only be done of a whole dataset.
+fn whole(done: &str) -> Error {
+    Error::usage(format!("only a whole dataset can be {done}")).help("give its folder alone")
 }
 
 /// What is verified.

@@ -9,6 +9,7 @@ mod lines;
 mod pack;
 mod sealed;
 mod shards;
+mod slurm;
 mod sources;
 #[path = "../support/mod.rs"]
 mod support;
@@ -25,6 +26,108 @@ const LAYOUTS: &str = "splits_beside_what_is_none_are_a_question_and_each_answer
 
 /// Help lines that other tests follow: the line, a text of the test, its file and name.
 const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
+    (
+        "shardpack verify names all that is damaged, and --repair SRC mends it",
+        "shardpack verify names all",
+        "tests/parts_refused.rs",
+        "receipts_that_lie_and_files_that_were_changed_are_named_and_nothing_is_sealed",
+    ),
+    (
+        "the same options for all parts; another folder for another plan",
+        "another folder for another plan",
+        "tests/parts_changed.rs",
+        "parts_of_another_recipe_plan_or_source_are_refused_by_name",
+    ),
+    (
+        "remove it: then that part changes its images anew",
+        "remove it: then that part changes its images anew",
+        "tests/parts_changed.rs",
+        "a_flipped_or_missing_byte_of_a_list_or_a_spool_is_found_and_the_file_named",
+    ),
+    (
+        "remove the file: then its images are made anew",
+        "remove the file: then its images are made anew",
+        "tests/parts_changed.rs",
+        "a_flipped_or_missing_byte_of_a_list_or_a_spool_is_found_and_the_file_named",
+    ),
+    (
+        "shardpack status DST tells whose images are missing; when all are changed, the same commands pack",
+        "when all are changed, the same commands pack",
+        "tests/parts_changed.rs",
+        "two_passes_of_any_number_of_parts_make_the_bytes_of_one_process",
+    ),
+    (
+        "shardpack pack SRC DST --part I/N packs one of N parts",
+        "--part I/N packs one of N parts",
+        "tests/parts_refused.rs",
+        "receipts_of_different_numbers_of_parts_are_taken_together_and_what_they_lack_is_named",
+    ),
+    (
+        "pack one of them again with those of the other",
+        "pack one of them again",
+        "tests/parts_refused.rs",
+        "parts_of_another_plan_are_refused_by_name",
+    ),
+    (
+        "pack those parts again",
+        "pack those parts again",
+        "tests/parts_refused.rs",
+        "receipts_that_lie_and_files_that_were_changed_are_named_and_nothing_is_sealed",
+    ),
+    (
+        "choose another folder, or remove this",
+        "choose another folder, or remove this",
+        "tests/parts_refused.rs",
+        "parts_of_another_plan_are_refused_by_name",
+    ),
+    (
+        "remove the folder to begin anew",
+        "remove the folder to begin anew",
+        "tests/parts_refused.rs",
+        "a_plan_of_another_version_or_one_that_is_damaged_is_refused",
+    ),
+    (
+        "use one version for all parts, or remove the folder to begin anew",
+        "use one version for all parts, or remove the folder",
+        "tests/parts_refused.rs",
+        "a_plan_of_another_version_or_one_that_is_damaged_is_refused",
+    ),
+    (
+        "pack all parts with one plan file, or from a source that does not change; another folder for another plan",
+        "pack all parts with one plan file",
+        "tests/parts_refused.rs",
+        "parts_of_another_plan_are_refused_by_name",
+    ),
+    (
+        "use one version for all parts",
+        "use one version for all parts",
+        "tests/parts_refused.rs",
+        "parts_of_another_plan_are_refused_by_name",
+    ),
+    (
+        "remove it, and pack the part with the plan of the others",
+        "pack the part with the plan of the others",
+        "tests/parts_refused.rs",
+        "parts_of_another_plan_are_refused_by_name",
+    ),
+    (
+        "give the one that `shardpack plan` wrote",
+        "give the one that `shardpack plan` wrote",
+        "tests/parts_refused.rs",
+        "a_plan_on_another_file_system_serves_as_well",
+    ),
+    (
+        "one --format after the other, each into its own folder",
+        "one --format after the other",
+        "tests/parts_refused.rs",
+        "parts_of_another_plan_are_refused_by_name",
+    ),
+    (
+        "remove it, and pack that part again",
+        "remove it, and pack that part again",
+        "tests/parts_refused.rs",
+        "parts_of_another_plan_are_refused_by_name",
+    ),
     (
         "begin them after the fork; the dataset and the loader can be used on both sides",
         "anew",
@@ -143,10 +246,81 @@ const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
         "tests/read_errors.rs",
         "a_read_that_goes_on_failing_ends_the_run_whatever_is_asked",
     ),
+    (
+        "give the part: --part I/N",
+        "may have many",
+        "crates/shardpack-packer/src/part_auto.rs",
+        "what_determines_no_part_is_refused_with_what_was_seen",
+    ),
+    (
+        "give the part as the whole array has it: of 0 to 63, --part $((INDEX + 1))/64",
+        "SLURM_ARRAY_TASK_ID + 1",
+        "crates/shardpack-packer/src/part_auto.rs",
+        "what_determines_no_part_is_refused_with_what_was_seen",
+    ),
+    (
+        "give the one that is meant: --part I/N, counted from 1, or unset NAME",
+        "two parts",
+        "crates/shardpack-packer/src/part_auto.rs",
+        "two_that_say_different_parts_are_refused_by_name",
+    ),
+    (
+        "Kubernetes sets no count: in the manifest, give the container the variable JOB_COMPLETION_COUNT with the value of spec.completions, or --part I/N",
+        "spec.completions",
+        "crates/shardpack-packer/src/part_auto.rs",
+        "what_determines_no_part_is_refused_with_what_was_seen",
+    ),
+    (
+        "start it with srun, submit an array as `shardpack slurm` does, or give --part I/N",
+        "srun",
+        "crates/shardpack-packer/src/part_auto.rs",
+        "what_determines_no_part_is_refused_with_what_was_seen",
+    ),
+    (
+        "the URL is that of the folder that was packed into",
+        "the URL is that of the folder that was packed into",
+        "crates/shardpack-reader/tests/http.rs",
+        "what_is_no_dataset_or_not_to_be_had_is_an_error_that_says_so_at_once",
+    ),
+    (
+        "no credentials were sent",
+        "no credentials were sent",
+        "crates/shardpack-reader/tests/http.rs",
+        "what_is_no_dataset_or_not_to_be_had_is_an_error_that_says_so_at_once",
+    ),
+    (
+        "serve shards as they are, without compression",
+        "serve shards as they are, without compression",
+        "crates/shardpack-reader/tests/http.rs",
+        "what_is_no_dataset_or_not_to_be_had_is_an_error_that_says_so_at_once",
+    ),
+    (
+        "look whether the server is well, and try again",
+        "look whether the server is well, and try again",
+        "crates/shardpack-reader/tests/http.rs",
+        "what_is_no_dataset_or_not_to_be_had_is_an_error_that_says_so_at_once",
+    ),
+    (
+        "open the dataset again once it does not change any more",
+        "open the dataset again once it does not change any more",
+        "crates/shardpack-reader/tests/http.rs",
+        "what_is_damaged_on_the_server_is_named",
+    ),
+    (
+        "give --part I/N; it is taken from NAMES",
+        "nothing here says",
+        "crates/shardpack-packer/src/part_auto.rs",
+        "what_determines_no_part_is_refused_with_what_was_seen",
+    ),
 ];
 
 /// Help lines that no test can follow, and why.
 const NOT_HERE: &[(&str, &str)] = &[
+    (
+        "SSL_CERT_FILE=ca.pem names authorities of one's own",
+        "python/tests/test_http.py follows it, in a process of its own",
+    ),
+    ("make more parts", "nobody has a part of more than 2^32 samples here"),
     ("the same command goes on with the images that were changed", "no test knows when it is to interrupt"),
     ("use the version of shardpack that wrote it, or a newer one", "there is no newer one"),
     ("leave image/class/label out of the features", "the command line gives labels to all samples or to none"),
@@ -225,7 +399,7 @@ fn root() -> &'static Path {
 }
 
 fn rows() -> impl Iterator<Item = &'static Row> {
-    pack::ROWS.iter().chain(sources::ROWS).chain(shards::ROWS).chain(sealed::ROWS)
+    pack::ROWS.iter().chain(sources::ROWS).chain(shards::ROWS).chain(sealed::ROWS).chain(slurm::ROWS)
 }
 
 /// Does what the help of each row says.
@@ -268,6 +442,11 @@ fn what_help_says_of_shards_of_others_works() {
 #[test]
 fn what_help_says_of_sealed_datasets_works() {
     follow(sealed::ROWS);
+}
+
+#[test]
+fn what_help_says_of_slurm_works() {
+    follow(slurm::ROWS);
 }
 
 #[test]

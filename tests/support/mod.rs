@@ -149,6 +149,21 @@ impl Bench {
         std::os::unix::fs::symlink(to, path).unwrap();
     }
 
+    /// Runs the binary with these words; `SRC`, `DST` and `@name` stand for paths of the bench.
+    pub fn shardpack(&self, line: &str) -> Ran {
+        run(&self.words(line))
+    }
+
+    /// The words of such a line.
+    pub fn words(&self, line: &str) -> Vec<OsString> {
+        let placed = |word: &str| match word {
+            "SRC" => self.src().into(),
+            "DST" => self.dst().into(),
+            word => word.strip_prefix('@').map_or_else(|| word.into(), |name| self.at(name).into()),
+        };
+        line.split_whitespace().map(placed).collect()
+    }
+
     /// Packs the source into [`Bench::dst`] with these options.
     pub fn pack(&self, options: &[&str]) -> Ran {
         self.pack_to(&self.dst(), options)

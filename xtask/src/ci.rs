@@ -83,9 +83,12 @@ fn joined<T>(thread: ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
     thread.join().unwrap_or_else(|_| Err("a panic".to_owned()))
 }
 
-/// The interpreters that the tests ask, by the variables that name them.
+/// The interpreters that the tests ask, by the variables that name them; and Slurm and nginx, which they find themselves.
 fn pythons(full: bool) -> Result<Vec<(&'static str, PathBuf)>> {
-    let mut pythons = vec![("SHARDPACK_PYTHON", python::peers()?)];
+    tools::slurm()?;
+    tools::nginx()?;
+    let mut pythons =
+        vec![("SHARDPACK_PYTHON", python::peers()?), ("SHARDPACK_PYTHON_MANIFESTS", python::manifests()?)];
     let found = |who: &str, python: Result<PathBuf>| match python {
         Ok(python) => Some(python),
         Err(error) => {

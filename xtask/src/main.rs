@@ -10,6 +10,7 @@ mod docs;
 mod fixtures;
 mod fuzz;
 mod licences;
+mod many_machines;
 mod package;
 mod plot;
 mod python;
@@ -36,6 +37,7 @@ cargo xtask fuzz crops --address               with libjpeg-turbo, its C code un
 cargo xtask bench [--quick] [--small K] [ROW…] measure; no ROW: all of them
 cargo xtask shuffle-quality [--keep]           simulate how well epochs are shuffled, here and by other loaders
 cargo xtask training-order [--seeds N]         train a small network on each order
+cargo xtask many-machines [--keep]             simulate packing and training on many machines
 cargo xtask docs [--check]                     write docs/cli.md from --help
 cargo xtask fixtures                           make the fixtures anew and compare
 cargo xtask dist                               make what a release hands out, in target/dist, and try it in empty roots
@@ -47,6 +49,9 @@ cargo xtask dist                               make what a release hands out, in
          training, training-peers, waits: --photos FOLDER takes its JPEGs and leaves docs/ alone; --under WORDS puts them before each
                command that reads, as in --under 'taskset -c 0,1'
   shuffle-quality: --keep prints and leaves docs/ alone; --samples --classes --ranks --workers --batch --sample-bytes --seed N
+  many-machines: --keep prints and leaves docs/ alone, as do your own numbers, rates a second: --samples --sample-bytes --shard-bytes
+         --cores --network --in-flight --walkers --start --read --write --of-one --opens --open-seconds --looks --look-seconds
+         --looks-a-sample --shard-look-seconds N
   dist: --no-try only makes it, --only-try only tries what is there
   training-order: with fewer seeds than 20 it prints and leaves docs/ alone
 ";
@@ -61,6 +66,7 @@ fn main() -> ExitCode {
         Some("bench") => bench::task(arguments),
         Some("shuffle-quality") => shuffle_quality::task(arguments),
         Some("training-order") => training_order::task(arguments),
+        Some("many-machines") => many_machines::task(arguments),
         Some("docs") => docs::task(arguments),
         Some("dist") => dist::task(arguments),
         Some("fixtures") => arguments.end().and_then(|()| fixtures::task()),

@@ -117,8 +117,11 @@ pub fn test(full: bool) -> Result<()> {
             Err(error) => println!("{name} does not install here, and its part of the pages is NOT run: {error}"),
         }
     }
-    let mut pages = pytest(&sources()?, &["python/tests/test_pages.py", "-k", "python.md"]);
+    let sources = sources()?;
+    let mut pages = pytest(&sources, &["python/tests/test_pages.py", "-k", "python.md"]);
     run(pages.env("PYTHONPATH", &site).env(INSTALLED, "datasets ray"))?;
+    // A cluster of its own.
+    run(pytest(&sources, &["python/tests/test_ray.py"]).env("PYTHONPATH", &site).env(INSTALLED, "ray"))?;
     program(&python)
 }
 

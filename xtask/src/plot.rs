@@ -240,6 +240,72 @@ impl Points {
     }
 }
 
+/// Lines over two logarithmic axes.
+pub struct Curves {
+    /// Names of the lines, the same in all panels; of more lines than names, the others are dashed in the same colours.
+    pub names: Vec<String>,
+    /// What the dashed lines are, if there are any.
+    pub dashed: &'static str,
+    /// What each panel shows, and of each line its points, ascending.
+    pub panels: Vec<(String, Vec<Vec<(f64, f64)>>)>,
+    /// What is counted below.
+    pub across: &'static str,
+    /// What is counted at the left.
+    pub up: &'static str,
+}
+
+impl Curves {
+    /// The plot; points that are not above zero are left out.
+    pub fn svg(&self, title: &str) -> String {
+        const HEIGHT: f64 = 260.0;
+        const WIDE: f64 = 400.0;
+        let (left_edge, bottom) = (64.0, TOP + HEIGHT);
+        let width = left_edge + (WIDE + 80.0) * self.panels.len() as f64;
+        let below = bottom + 50.0 + 20.0 * self.names.len() as f64;
+        let mut out = open(width, below + 20.0, title);
+        let points = || self.panels.iter().flat_map(|panel| panel.1.iter().flatten());
+        let is_there = |point: &&(f64, f64)| point.0 > 0.0 && point.1 > 0.0 && point.1.is_finite();
+        let ends = |values: &mut dyn Iterator<Item = f64>| {
+            values.fold((f64::INFINITY, f64::NEG_INFINITY), |ends, value| (ends.0.min(value), ends.1.max(value)))
+        };
+        let (from, to) = ends(&mut points().filter(is_there).map(|point| point.0.log10()));
+        let (least, most) = ends(&mut points().filter(is_there).map(|point| point.1.log10()));
+        let (least, most) = (least.floor(), most.ceil().max(least.floor() + 1.0));
+        let y = |value: f64| bottom - (value.log10() - least) / (most - least) * HEIGHT;
+        for (panel, (what, lines)) in self.panels.iter().enumerate() {
+            let left = left_edge + panel as f64 * (WIDE + 80.0);
+            let x = |value: f64| left + (value.log10() - from) / (to - from).max(1e-9) * WIDE;
+            text(&mut out, (left, 24.0), "start", "h", what);
+            for power in least as i32..=most as i32 {
+                let value = 10f64.powi(power);
+                line(&mut out, (left, y(value)), (left + WIDE, y(value)));
+                text(&mut out, (left - 8.0, y(value) + 4.0), "end", "s", &format!("{value}"));
+            }
+            text(&mut out, (left - 8.0, TOP - 10.0), "end", "s", self.up);
+            // Machines come in powers of two; every fourth fold has a label.
+            let ticks = lines.first().into_iter().flatten().filter(is_there).step_by(2);
+            for tick in ticks {
+                text(&mut out, (x(tick.0), bottom + 18.0), "middle", "s", &format!("{}", tick.0));
+            }
+            text(&mut out, (left + WIDE / 2.0, bottom + 36.0), "middle", "s", self.across);
+            for (number, line) in lines.iter().enumerate() {
+                let points = line.iter().filter(is_there);
+                let points: Vec<_> = points.map(|point| format!("{:.1} {:.1}", x(point.0), y(point.1))).collect();
+                let dashes = if number < self.names.len() { "" } else { " stroke-dasharray=\"5 4\"" };
+                let colour = series_colour(number % self.names.len().max(1));
+                let _ = writeln!(
+                    out,
+                    "<path fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"{dashes} d=\"M{}\"/>",
+                    points.join("L")
+                );
+            }
+        }
+        legend(&mut out, &self.names, left_edge, bottom);
+        text(&mut out, (left_edge + 14.0, below + 4.0), "start", "", self.dashed);
+        out + "</svg>\n"
+    }
+}
+
 fn series_colour(number: usize) -> &'static str {
     COLOURS[number % COLOURS.len()]
 }
@@ -265,7 +331,10 @@ mod tests {
         let bars = Bars { panels: vec!["b"], rows: vec![("x".to_owned(), vec![0.4], false)] }.svg("t");
         let (names, panels) = (vec!["x".to_owned()], vec![("p".to_owned(), vec![vec![0.0, 1e9]])]);
         let points = Points { names, panels, steps: "batch", ticks: vec![(1.0, "1 ms"), (1000.0, "1 s")] };
-        for svg in [dots, bars, lines.svg("t"), points.svg("t")] {
+        let (names, panels) =
+            (vec!["x".to_owned()], vec![("p".to_owned(), vec![vec![(1.0, 0.2), (8.0, 0.0), (64.0, 30.0)]])]);
+        let curves = Curves { names, dashed: "", panels, across: "machines", up: "hours" };
+        for svg in [dots, bars, lines.svg("t"), points.svg("t"), curves.svg("t")] {
             assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
             assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
             assert_eq!(svg.matches("<text").count(), svg.matches("</text>").count());

@@ -41,6 +41,11 @@ pub fn sidecars() -> Result<PathBuf> {
     environment("peers-sidecars", "tests/peers/sidecars.txt")
 }
 
+/// Schemas of Kubernetes and AWS Batch, which the manifests of the documentation are held against.
+pub fn manifests() -> Result<PathBuf> {
+    environment("peers-manifests", "tests/peers/manifests.txt")
+}
+
 /// NVIDIA DALI: some 1 GB.
 pub fn dali() -> Result<PathBuf> {
     environment_with_dependencies("peers-dali", "tests/peers/dali.txt")

@@ -1,4 +1,5 @@
-//! The tools that libjpeg-turbo is built with, CMake and NASM: those of this machine, else made below target/tools.
+//! Tools of others. What libjpeg-turbo is built with, CMake and NASM: those of this machine, else made below target/tools. And Slurm, for
+//! tests: that of this machine, which a machine that is there for tests alone installs.
 
 use std::{
     ffi::OsString,
@@ -7,9 +8,58 @@ use std::{
 
 use crate::{
     Result,
-    command::{command, is_there, output, remove, run, target},
+    command::{command, is_ci, is_there, output, remove, run, target},
     python,
 };
+
+/// What Debian and Ubuntu call the parts of Slurm that a cluster on one machine needs.
+const SLURM: [&str; 4] = ["slurmctld", "slurmd", "slurm-client", "munge"];
+/// What is asked by the package manager before it starts a service.
+const POLICY: &str = "/usr/sbin/policy-rc.d";
+
+/// Installs Slurm where it is missing, the machine is there for tests alone, and this process may: its test fails there without it, and says
+/// elsewhere that it is not tried.
+pub fn slurm() -> Result<()> {
+    install("Slurm", &["slurmctld", "slurmd", "munged", "sbatch"], &SLURM)
+}
+
+/// The same of nginx.
+pub fn nginx() -> Result<()> {
+    install("nginx", &["nginx"], &["nginx-light"])
+}
+
+fn install(name: &str, programs: &[&str], packages: &[&str]) -> Result<()> {
+    // By name: without a cluster they do not tell their version.
+    let has = |program: &&str| is_there("sh", &["-c", &format!("PATH=$PATH:/usr/sbin:/sbin; command -v {program}")]);
+    if programs.iter().all(has) || !is_ci() {
+        return Ok(());
+    }
+    if output(&mut command("id", ["-u"]))?.trim() != "0" {
+        return Err(format!("{name} is not installed here\n  help: apt-get install {}", packages.join(" ")));
+    }
+    // Installed is not started: tests have servers of their own.
+    let is_asked = PathBuf::from(POLICY).exists();
+    if !is_asked {
+        write_policy()?;
+    }
+    let install = || {
+        let mut install = command("apt-get", ["install", "--yes", "--no-install-recommends"]);
+        output(install.args(packages).env("DEBIAN_FRONTEND", "noninteractive")).map(drop)
+    };
+    // The list of packages may be old, or not there.
+    let installed = install().or_else(|_| output(&mut command("apt-get", ["update"])).and_then(|_| install()));
+    if !is_asked {
+        std::fs::remove_file(POLICY).map_err(|error| format!("{POLICY}: {error}"))?;
+    }
+    installed
+}
+
+fn write_policy() -> Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let written = std::fs::write(POLICY, "#!/bin/sh\nexit 101\n")
+        .and_then(|()| std::fs::set_permissions(POLICY, std::fs::Permissions::from_mode(0o755)));
+    written.map_err(|error| format!("{POLICY}: {error}"))
+}
 
 /// A `PATH` on which CMake is and, where libjpeg-turbo has assembler code for it, NASM.
 pub fn path() -> Result<OsString> {

@@ -80,6 +80,30 @@ pub struct Summary {
     pub shard_blake3: FileHash,
 }
 
+/// What the first bytes of an index say, which are enough to tell which shard it is of; nothing of it has been checked against
+/// the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Number of rows.
+    pub rows: u64,
+    /// Length of the shard file in bytes.
+    pub shard_bytes: u64,
+    /// BLAKE3 of the shard file.
+    pub shard_blake3: FileHash,
+}
+
+impl Head {
+    /// Length in bytes of what it is read from.
+    pub const BYTES: usize = 88;
+
+    /// From the first bytes of an index; `None` where they are of none.
+    pub fn read(first: &[u8; Self::BYTES]) -> Option<Self> {
+        let shard_blake3 = first[56..].try_into().ok()?;
+        let is_index = first.starts_with(MAGIC) && (1..=VERSION).contains(&u32_at(first, 8));
+        is_index.then(|| Self { rows: u64_at(first, 16), shard_bytes: u64_at(first, 40), shard_blake3 })
+    }
+}
+
 fn header_checksum(header: &[u8], names: &[u8]) -> u64 {
     hash::block(&[header, names].concat())
 }

@@ -8,11 +8,11 @@ use std::{
     collections::VecDeque,
     sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, atomic::Ordering::Relaxed},
     thread::JoinHandle,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use shardpack_format::{Error, ErrorKind, Result};
-use shardpack_reader::Scratch;
+use shardpack_reader::{Scratch, Transfers};
 
 use crate::{
     budget::Budget,
@@ -21,6 +21,9 @@ use crate::{
     run::{Fetched, Piece, Run, spans},
     stats::Counters,
 };
+
+/// How long the end of a feed waits for threads that read from servers.
+const SERVER_GRACE: Duration = Duration::from_secs(1);
 
 /// What comes next.
 #[derive(Debug)]
@@ -219,6 +222,17 @@ impl Handle {
         self.0.turned.notify_all();
     }
 
+    /// What reading over a network has taken, of all datasets together; `None` where all are files.
+    pub fn transfers(&self) -> Option<Transfers> {
+        let each = self.0.plan.sources.iter().filter_map(|source| source.dataset.transfers());
+        each.reduce(|one, other| Transfers {
+            requests: one.requests + other.requests,
+            bytes: one.bytes + other.bytes,
+            again: one.again + other.again,
+            too_many: one.too_many + other.too_many,
+        })
+    }
+
     /// Most bytes that all runs in memory had together.
     pub fn peak_bytes(&self) -> u64 {
         self.0.budget.peak_bytes()
@@ -233,9 +247,16 @@ impl Drop for Feed {
             return;
         }
         self.handle().stop();
+        let until = self.handle().transfers().map(|_| Instant::now() + SERVER_GRACE);
         for thread in self.threads.drain(..) {
-            // What it had to say is in the state.
-            let _ = thread.join();
+            // One that waits for a server that does not answer ends when it gives up: nobody has to wait for that.
+            while until.is_some_and(|until| Instant::now() < until) && !thread.is_finished() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            if until.is_none() || thread.is_finished() {
+                // What it had to say is in the state.
+                let _ = thread.join();
+            }
         }
     }
 }

@@ -54,7 +54,7 @@ pub struct Options {
     pub memory_bytes: Option<u64>,
     /// Memory for finished batches, in bytes: beyond what four of them take, they are made ahead while training goes on.
     pub ahead_bytes: u64,
-    /// Threads that read.
+    /// Threads that read; 16 at least where a dataset is on a server, as each waits for one answer.
     pub read_threads: usize,
     /// Threads that make batches; 0 for as many as the machine has cores.
     pub threads: usize,
@@ -86,6 +86,9 @@ impl Default for Options {
         }
     }
 }
+
+/// Requests in flight, where a dataset is on a server.
+const REMOTE_READS: usize = 16;
 
 /// Fewest batches that exist at a time: one is the consumer's, one is finished, two are made.
 const FEWEST_BATCHES: usize = 4;
@@ -288,7 +291,9 @@ impl Loader {
         self.check(from)?;
         let memory_bytes = usize::try_from(self.memory_bytes()).unwrap_or(usize::MAX);
         let epochs = (from.epoch, from.position, self.options.epochs);
-        Feed::start(self.plan.clone(), epochs, memory_bytes, self.options.read_threads, Arc::clone(counters))
+        let is_remote = self.plan.sources.iter().any(|source| source.dataset.transfers().is_some());
+        let read_threads = self.options.read_threads.max(if is_remote { REMOTE_READS } else { 1 });
+        Feed::start(self.plan.clone(), epochs, memory_bytes, read_threads, Arc::clone(counters))
     }
 
     /// Begins to make batches, from `from` on.

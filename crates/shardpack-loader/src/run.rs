@@ -116,10 +116,7 @@ impl Fetched {
             // Only what cannot be read is lost, not what is beside it.
             None => shard.sample_alone(row)?,
         };
-        if self.check_content {
-            sample.check_content()?;
-        }
-        Ok(sample)
+        if self.check_content || shard.dataset().checks_content() { shard.checked(sample) } else { Ok(sample) }
     }
 }
 

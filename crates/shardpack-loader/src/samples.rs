@@ -53,6 +53,7 @@ impl Samples {
 
     /// What was read so far, and where time went.
     pub fn stats(&self) -> Stats {
-        self.counters.stats(self.started.elapsed().as_secs_f64() * 1e3, self.feed.handle().peak_bytes())
+        let (elapsed_ms, feed) = (self.started.elapsed().as_secs_f64() * 1e3, self.feed.handle());
+        self.counters.stats(elapsed_ms, feed.peak_bytes(), feed.transfers())
     }
 }

@@ -10,6 +10,7 @@ use shardpack_imaging::{
     crops::Way,
     training::{Oddity, Outcome},
 };
+use shardpack_reader::Transfers;
 
 /// Counted by all threads as they work.
 #[derive(Debug, Default)]
@@ -67,7 +68,7 @@ impl Counters {
         self.longest_wait_ns.fetch_max(nanoseconds, Relaxed);
     }
 
-    pub fn stats(&self, elapsed_ms: f64, peak_bytes: u64) -> Stats {
+    pub fn stats(&self, elapsed_ms: f64, peak_bytes: u64, transfers: Option<Transfers>) -> Stats {
         let number = |counter: &AtomicU64| counter.load(Relaxed);
         let [whole, region, by_table] = self.ways.each_ref().map(|way| way.load(Acquire));
         let without_tables = self.without_tables.load(Acquire);
@@ -97,6 +98,10 @@ impl Counters {
             wrong_tables: number(&self.wrong_tables),
             without_tables,
             oddities: oddities.filter(|(_, images)| *images > 0).collect(),
+            requests: transfers.map(|transfers| transfers.requests),
+            received_bytes: transfers.map(|transfers| transfers.bytes),
+            requests_again: transfers.map(|transfers| transfers.again),
+            throttled: transfers.map(|transfers| transfers.too_many),
         }
     }
 }
@@ -151,4 +156,16 @@ pub struct Stats {
     pub without_tables: u64,
     /// How many images had which oddity.
     pub oddities: std::collections::BTreeMap<&'static str, u64>,
+    /// Requests that were sent to servers; `None`, and the next three with it, where all is read from files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests: Option<u64>,
+    /// Bytes that came of them, indexes included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub received_bytes: Option<u64>,
+    /// Requests that had to be sent again, from where they were.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests_again: Option<u64>,
+    /// Answers that said that requests are too many: fewer are sent then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub throttled: Option<u64>,
 }

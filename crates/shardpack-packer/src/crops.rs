@@ -4,7 +4,7 @@
 //! and the same whatever the number of threads; every image is compared with its content hash before its table is made.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs::File,
     io::Write,
     num::NonZeroU16,
@@ -26,6 +26,7 @@ use shardpack_reader::{Dataset, Shard};
 
 use crate::{
     monitor::{Monitor, Phase},
+    part::{Part, share_out},
     sys,
 };
 
@@ -46,6 +47,8 @@ pub struct Options {
     pub jobs: usize,
     /// Make all anew; else files that are right are kept.
     pub force: bool,
+    /// Only the tables of this part of the shards.
+    pub part: Option<Part>,
 }
 
 /// An image that is damaged.
@@ -80,7 +83,7 @@ pub struct Report {
     pub kept_shards: u64,
     /// Length of all tables.
     pub table_bytes: u64,
-    /// Length of the images.
+    /// Length of the images of shards with a file.
     pub payload_bytes: u64,
     /// How long it took.
     pub elapsed: Duration,
@@ -104,15 +107,17 @@ pub fn make(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Repo
     let start = Instant::now();
     let datasets = Dataset::open_all(dst)?;
     let datasets: Vec<Dataset> = datasets.into_iter().map(|dataset| dataset.check_content(true)).collect();
-    let samples = datasets.iter().map(Dataset::len).sum();
-    let bytes = datasets.iter().map(|dataset| dataset.manifest().shard_bytes).sum();
-    monitor.begin(Phase::Scanning, samples, bytes);
-    let payload_bytes = datasets.iter().map(|dataset| dataset.manifest().payload_bytes).sum();
-    let mut report = Report { samples, payload_bytes, ..Report::default() };
-    for dataset in &datasets {
+    let own = own_shards(&datasets, options.part);
+    let shards = || {
+        datasets.iter().zip(&own).flat_map(|(dataset, own)| own.iter().map(|shard| &dataset.manifest().shards[*shard]))
+    };
+    let samples = shards().map(|shard| shard.samples).sum();
+    monitor.begin(Phase::Scanning, samples, shards().map(|shard| shard.bytes).sum());
+    let mut report = Report { samples, ..Report::default() };
+    for (dataset, own) in datasets.iter().zip(&own) {
         let folder = dataset.folder();
         let prefix = folder.strip_prefix(dst).map(Path::to_path_buf).unwrap_or_default();
-        for shard in dataset.shards() {
+        for (_, shard) in dataset.shards().enumerate().filter(|(number, _)| own.contains(number)) {
             let name = prefix.join(&shard.entry().file).to_string_lossy().into_owned();
             one(&shard, &name, options, monitor, &mut report)?;
         }
@@ -120,6 +125,17 @@ pub fn make(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Repo
     }
     report.elapsed = start.elapsed();
     Ok(report)
+}
+
+/// The numbers of the shards whose tables are made, for each dataset.
+fn own_shards(datasets: &[Dataset], part: Option<Part>) -> Vec<BTreeSet<usize>> {
+    let bytes = |dataset: &Dataset| dataset.manifest().shards.iter().map(|shard| shard.bytes).collect();
+    let bytes: Vec<Vec<u64>> = datasets.iter().map(bytes).collect();
+    let Some(part) = part else { return bytes.iter().map(|shards| (0..shards.len()).collect()).collect() };
+    let own = |owners: Vec<u32>| {
+        owners.iter().enumerate().filter(|(_, owner)| **owner == part.number).map(|(shard, _)| shard).collect()
+    };
+    share_out(part.of, &bytes).into_iter().map(own).collect()
 }
 
 /// Makes the file of a shard, or keeps it.
@@ -145,6 +161,7 @@ fn one(shard: &Shard<'_>, name: &str, options: &Options, monitor: &dyn Monitor, 
     };
     report.shards += 1;
     for (row, (_, table)) in (0..).zip(rows) {
+        report.payload_bytes += u64::from(shard.row(row)?.content_bytes(0).unwrap_or(0));
         match table {
             Ok(table) => {
                 report.tables += 1;
@@ -275,7 +292,7 @@ pub(crate) fn mend(
     let dataset = Dataset::open(folder)?;
     // Of those that are right, so that all come to be alike.
     let every = dataset.shards().find_map(|shard| shard.crops().ok()??.summary().every.try_into().ok());
-    let options = Options { every: every.and_then(NonZeroU16::new).unwrap_or(EVERY), jobs, force: true };
+    let options = Options { every: every.and_then(NonZeroU16::new).unwrap_or(EVERY), jobs, force: true, part: None };
     let mut done = Vec::new();
     for shard in dataset.shards() {
         let [name, _] = names(&shard.entry().index.file);

@@ -15,6 +15,8 @@ pub mod ledger;
 pub mod listing;
 pub mod monitor;
 pub mod pack;
+pub mod part;
+pub mod part_auto;
 pub mod plan;
 pub mod plan_file;
 pub mod seal;

@@ -4,6 +4,7 @@
 //! Names are relative to the dataset's root and kept as the file system gave them.
 
 mod builder;
+mod subset;
 
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use shardpack_format::{Error, Result, component::Component};
 
 pub use builder::{Builder, FolderSamples};
+pub(crate) use subset::Unordered;
 
 use crate::component_table::ComponentTable;
 

@@ -5,6 +5,7 @@
 
 mod cuts;
 mod options;
+mod part;
 
 use std::{
     collections::BTreeMap,
@@ -31,6 +32,8 @@ use crate::{
     source::Found,
 };
 pub use options::{Check, Compression, Cut, Options, Order};
+pub use part::Whole;
+pub(crate) use part::{Restored, ranked};
 
 /// Length in bytes that a block of consecutive samples should have.
 pub const BLOCK_BYTES: u64 = 512 * 1024;
@@ -68,8 +71,12 @@ pub struct Plan {
     pub split: Option<String>,
     /// What decides the bytes.
     pub options: Options,
-    /// The samples.
+    /// The samples, or those of the shards in [`Plan::held`].
     pub listing: Arc<Listing>,
+    /// Shards whose samples are in the listing, by number: all of them, but for a part of a plan.
+    pub held: Range<usize>,
+    /// What is true of all samples, where the listing is not known to have all.
+    pub(crate) whole: Option<Whole>,
     /// Images that are known not to be packed.
     pub unpacked: Vec<Unpacked>,
     /// What was found, where the samples are what a recipe made of it.
@@ -100,6 +107,8 @@ enum Arrangement {
     Stored(Vec<u64>),
     /// By the keyed bijection.
     Shuffled(Permutation),
+    /// That of a part, which begins at this position: number in the listing by position in the part.
+    Part(u64, Vec<u32>),
 }
 
 /// The format that shards are written in.
@@ -139,6 +148,7 @@ impl Plan {
         plan.longest_record_bytes = longest;
         plan.block_samples = (BLOCK_BYTES * samples).div_ceil(total.max(1)).clamp(1, samples);
         plan.cut(total, longest)?;
+        plan.held = 0..plan.shards.len();
         Ok(plan)
     }
 
@@ -189,12 +199,23 @@ impl Plan {
             shards.push(shard);
         }
         (plan.shards, plan.longest_record_bytes) = (shards, longest);
+        plan.held = 0..plan.shards.len();
         plan.block_samples = block_samples;
         Ok(plan)
     }
 
     /// A plan whose shards are not known yet.
     pub(crate) fn without_cuts(found: Found, options: Options) -> Result<Self> {
+        let samples = found.listing.len();
+        let arrangement = match options.order {
+            Order::Shuffled => Arrangement::Shuffled(Permutation::new(samples, options.seed)),
+            Order::Source => found.listing.stored_order().map_or(Arrangement::Canonical, Arrangement::Stored),
+        };
+        Self::arranged(found, options, samples, arrangement)
+    }
+
+    /// A plan of `samples` samples in this order, whose shards are not known yet.
+    fn arranged(found: Found, options: Options, samples: u64, arrangement: Arrangement) -> Result<Self> {
         let format = formats::open(&options.format)?;
         if options.compression != Compression::None && format.zstd_extension().is_none() {
             return Err(Error::usage(format!("--compress: readers of {} know no zstd", format.name())));
@@ -204,16 +225,13 @@ impl Plan {
         if options.format.components != components.kinds || values != components.payload.as_ref() {
             return Err(Error::data("the components of the listing are not those of the format"));
         }
-        let samples = found.listing.len();
         let key_digits = (samples.saturating_sub(1).max(1).ilog10() as usize + 1).max(KEY_DIGITS);
-        let arrangement = match options.order {
-            Order::Shuffled => Arrangement::Shuffled(Permutation::new(samples, options.seed)),
-            Order::Source => found.listing.stored_order().map_or(Arrangement::Canonical, Arrangement::Stored),
-        };
         Ok(Self {
             name: found.split.clone().unwrap_or_else(|| options.name.clone()),
             split: found.split,
             listing: found.listing,
+            held: 0..0,
+            whole: None,
             unpacked: found.unpacked,
             before: found.before,
             ignored: found.ignored,
@@ -229,17 +247,6 @@ impl Plan {
         })
     }
 
-    /// A plan that was computed before: the same as [`Plan::new`] would make, without the passes over all samples.
-    pub(crate) fn restored(
-        found: Found,
-        options: Options,
-        shards: Vec<Shard>,
-        block_samples: u64,
-        longest_record_bytes: u32,
-    ) -> Result<Self> {
-        Ok(Self { shards, block_samples, longest_record_bytes, ..Self::without_cuts(found, options)? })
-    }
-
     /// What its samples are, for a person: `image`, or `sample` where they are none.
     pub fn noun(&self) -> &'static str {
         if self.options.format.payload.is_none() { "image" } else { "sample" }
@@ -251,6 +258,7 @@ impl Plan {
             Arrangement::Canonical => position,
             Arrangement::Stored(order) => order[position as usize],
             Arrangement::Shuffled(permutation) => permutation.sample_at(position),
+            Arrangement::Part(first, order) => order[(position - first) as usize].into(),
         }
     }
 
@@ -361,9 +369,9 @@ impl Plan {
 
     /// Name of the algorithm that orders the samples.
     pub fn order_algorithm(&self) -> &'static str {
-        match self.arrangement {
-            Arrangement::Shuffled(_) => permutation::ALGORITHM,
-            _ => "source",
+        match self.options.order {
+            Order::Shuffled => permutation::ALGORITHM,
+            Order::Source => "source",
         }
     }
 
@@ -384,17 +392,27 @@ impl Plan {
         self.format().components().len() - self.options.format.components.len()
     }
 
-    /// Length in bytes of all images together.
+    /// Number of samples.
+    pub fn samples(&self) -> u64 {
+        self.whole.as_ref().map_or(self.listing.len(), |whole| whole.samples)
+    }
+
+    /// Number of samples in the shards of [`Plan::held`].
+    pub fn held_samples(&self) -> u64 {
+        self.shards[self.held.clone()].iter().map(|shard| shard.samples).sum()
+    }
+
+    /// Length in bytes of all images together; of a part, of its own.
     pub fn payload_bytes(&self) -> u64 {
         self.listing.entries().iter().map(|entry| u64::from(entry.bytes)).sum()
     }
 
-    /// Length in bytes of all shards together before compression.
+    /// Length in bytes of all shards together before compression; of a part, of its own.
     pub fn shard_bytes(&self) -> u64 {
-        self.shards.iter().map(|shard| self.content_bytes(shard)).sum()
+        self.shards[self.held.clone()].iter().map(|shard| self.content_bytes(shard)).sum()
     }
 
-    /// Length in bytes that the indexes will have, to a few parts in a thousand.
+    /// Length in bytes that the indexes will have, to a few parts in a thousand; of a part, its own.
     pub fn index_bytes(&self) -> u64 {
         let row = 72 + 8 * self.format.0.components().len() as u64 + self.key_digits as u64;
         let folders: u64 = self
@@ -404,13 +422,16 @@ impl Plan {
             .zip(self.listing.folders())
             .map(|(samples, folder)| (samples.end - samples.start) * (folder.path.len() as u64 + 1))
             .sum();
-        self.listing.len() * row + self.listing.name_bytes() + folders + self.shards.len() as u64 * 256
+        self.listing.len() * row + self.listing.name_bytes() + folders + self.held.len() as u64 * 256
     }
 
     /// BLAKE3 over all that decides the bytes of the shards, without reading an image: options, classes, and of every
     /// sample path and length. Where images were changed it is their lengths before that count, and the recipe: so the hash
     /// is known before they are.
     pub fn hash(&self) -> Result<FileHash> {
+        if let Some(whole) = &self.whole {
+            return Ok(whole.plan.0);
+        }
         let mut hasher = blake3::Hasher::new();
         let options = serde_json::to_vec(&(&self.name, &self.options))
             .map_err(|error| Error::data(format!("cannot write json: {error}")))?;
@@ -466,6 +487,9 @@ impl Plan {
     /// Images that were found, of each class: those in the listing and those known not to be packed; and those without
     /// a class.
     pub fn counts(&self) -> (Vec<Counts>, Counts) {
+        if let Some(whole) = &self.whole {
+            return (whole.counts.clone(), whole.unclassified);
+        }
         let mut counts = vec![Counts::default(); self.listing.classes.len()];
         let mut unclassified = Counts::default();
         for entry in self.listing.entries() {

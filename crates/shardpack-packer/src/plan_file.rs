@@ -1,54 +1,61 @@
 //! The plan as a file: what `plan` writes, `pack --plan` takes, and a resumed run compares with.
 //!
 //! ```text
-//! 0   magic "shardpln" | u32 version = 1
-//! 12  zstd: u64 length | JSON header, then for each dataset
-//!       folders: u32 class | u32 length | path
-//!       entries: u64 end of name | u64 place | i64 stamp | u32 bytes | u32 folder
-//!       names, end to end
-//!       where samples have components beside the payload, for each of them: u32 bytes | where there are forms u32 form | i64 stamp
-//!       where payloads are values, for each sample: u32 form
-//!       texts, end to end
-//!       where the source is a list, for each sample: u64 line
-//! end 32 bytes: BLAKE3 of all before
+//! 0   magic "shardpln" | u32 version = 2
+//! 12  for each dataset and shard: zstd of its samples (see `samples`)
+//!     header: zstd of u64 length | JSON | for each shard of each dataset:
+//!       u64 samples | u64 bytes of its records | u64 bytes of its samples here | 32 bytes: BLAKE3 of those
+//! end u64 where the header starts | 32 bytes: BLAKE3 of the header
 //! ```
+//! The samples of a shard are read without those of others. A file may be of the header alone, which then starts at 12: what
+//! parts on many machines have in common.
 
 mod difference;
+mod origin;
+mod samples;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     fs::File,
-    io::{self, BufReader, BufWriter, Read, Write},
-    path::{Path, PathBuf},
+    io::{BufWriter, Write},
+    ops::Range,
+    os::unix::fs::FileExt,
+    path::Path,
     sync::Arc,
 };
 
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use shardpack_format::{
     Error, Result,
     component::{Component, Form},
-    hash,
-    sample::Forms,
+    hash::{self, FileHash},
 };
 
 use crate::{
-    component_table::{Cell, ComponentTable},
     ledger::{self, Unpacked},
-    listing::{Entry, Folder, Listing, OwnOrder},
-    plan::{Options, Plan, Shard},
-    source::{Found, Fractions, List, Origin, Part, Parted, Root, Several, Shards, list, shards},
+    listing::OwnOrder,
+    part::Part,
+    plan::{Options, Plan, Restored, Shard, Whole},
+    source::{Found, Origin},
     sys,
 };
 pub(crate) use difference::components;
 pub use difference::{difference, request_difference, sealed_difference};
+use origin::{StoredOrigin, restored, stored};
 
-const MAGIC: &[u8; 12] = b"shardpln\x01\0\0\0";
+const MAGIC: &[u8; 8] = b"shardpln";
+const VERSION: u32 = 2;
+/// Length in bytes of magic and version.
+const START: u64 = 12;
+/// Length in bytes of what follows the header.
+const END: u64 = 8 + 32;
+/// Length in bytes of what the header has of a shard beside its JSON.
+const SHARD_BYTES: usize = 3 * 8 + 32;
 /// Fast: names shrink tenfold at any level, numbers at none.
 const LEVEL: i32 = 1;
-/// Bytes that are compressed at a time.
-const PIECES_BYTES: usize = 64 << 10;
-/// In place of the number of a class: there is none.
-const NO_CLASS: u32 = u32::MAX;
+/// Shards whose samples are compressed at a time.
+const SHARDS_AT_A_TIME: usize = 64;
 
 /// Plans of a source, as a file holds them.
 #[derive(Debug)]
@@ -59,33 +66,39 @@ pub struct PlanFile {
     pub plans: Vec<Plan>,
 }
 
+/// The header of a plan file: all but the samples.
+#[derive(Debug)]
+pub struct Header {
+    /// The source, as it was given.
+    pub source: Origin,
+    /// Version of the program that wrote it.
+    pub shardpack: String,
+    /// Whether the samples are in the file.
+    pub has_samples: bool,
+    /// The compressed bytes of it, for a file of the header alone.
+    bytes: Vec<u8>,
+    datasets: Vec<Dataset>,
+    /// Samples of the shards, for each dataset.
+    blocks: Vec<Vec<Block>>,
+}
+
+/// Where the samples of a shard are in the file.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    start: u64,
+    bytes: u64,
+    blake3: FileHash,
+}
+
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Header {
+struct Json {
+    shardpack: String,
     source: StoredOrigin,
     datasets: Vec<Dataset>,
 }
 
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum StoredOrigin {
-    /// Path in hexadecimal: it need not be UTF-8.
-    Folder(String),
-    /// The same.
-    Dataset(String),
-    /// The same, of several that are taken together.
-    Datasets(Vec<String>),
-    /// The same, with the names of the shards that are meant where not all are.
-    Parts(Vec<(String, Option<BTreeSet<String>>)>),
-    Shards(shards::Stored),
-    List(list::Stored),
-    /// Splits with their sources.
-    Several(Vec<(String, StoredOrigin)>),
-    /// A source, and the fractions that it is parted into.
-    Parted(Box<StoredOrigin>, String),
-}
-
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Dataset {
     split: Option<String>,
@@ -97,10 +110,7 @@ struct Dataset {
     /// Lines of a ledger.
     unpacked: String,
     ignored: BTreeMap<String, u64>,
-    shards: Vec<Shard>,
-    folders: u64,
-    entries: u64,
-    name_bytes: u64,
+    whole: Whole,
     own_order: OwnOrder,
     #[serde(default, rename = "beside", skip_serializing_if = "Vec::is_empty")]
     components: Vec<Component>,
@@ -108,300 +118,295 @@ struct Dataset {
     payload: Option<Component>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     forms: Vec<String>,
-    #[serde(default, skip_serializing_if = "is_zero")]
-    text_bytes: u64,
+    /// How many there are; what they hold is beside the JSON.
+    shard_count: u64,
+    #[serde(skip)]
+    shards: Vec<Shard>,
 }
 
-fn is_zero(number: &u64) -> bool {
-    *number == 0
-}
-
-/// Writes `plans` to `path`, by way of a temporary name beside it or in `work`.
+/// Writes `plans` to `path`, by way of a temporary name in `work`.
+///
+/// # Errors
+/// When it cannot be written.
 pub fn write(path: &Path, work: &Path, source: &Origin, plans: &[Plan]) -> Result<()> {
     let temporary = work.join(format!("{}.part", path.file_name().unwrap_or_default().to_string_lossy()));
-    let file = File::create(&temporary).map_err(|e| sys::io_error("cannot create", &temporary, e))?;
-    let mut out = Hashing { inner: BufWriter::new(&file), hasher: blake3::Hasher::new() };
-    let mut all = || -> io::Result<()> {
-        out.write_all(MAGIC)?;
-        let mut packed = zstd::Encoder::new(&mut out, LEVEL)?;
-        let header = serde_json::to_vec(&header(source, plans)?)?;
-        packed.write_all(&(header.len() as u64).to_le_bytes())?;
-        packed.write_all(&header)?;
-        // A few bytes at a time would be a call each.
-        let mut pieces = BufWriter::with_capacity(PIECES_BYTES, &mut packed);
-        plans.iter().try_for_each(|plan| write_listing(&mut pieces, &plan.listing))?;
-        pieces.flush()?;
-        drop(pieces);
-        packed.finish()?;
-        let hash = out.hasher.finalize();
-        out.inner.write_all(hash.as_bytes())?;
-        out.inner.flush()
-    };
-    all().map_err(|e| sys::io_error("cannot write", &temporary, e))?;
-    drop(out);
+    let file = write_to(&temporary, source, plans)?;
     sys::finish_durably(&file, &temporary, path)
 }
 
-fn header(source: &Origin, plans: &[Plan]) -> io::Result<Header> {
+/// Writes `plans` to `path` as it is.
+pub(crate) fn write_to(path: &Path, source: &Origin, plans: &[Plan]) -> Result<File> {
+    let failed = |e| sys::io_error("cannot write", path, e);
+    let file = File::create(path).map_err(|e| sys::io_error("cannot create", path, e))?;
+    let mut out = BufWriter::new(&file);
+    out.write_all(MAGIC).and_then(|()| out.write_all(&VERSION.to_le_bytes())).map_err(failed)?;
+    let (mut at, mut table) = (START, Vec::new());
+    for plan in plans {
+        for first in (0..plan.shards.len()).step_by(SHARDS_AT_A_TIME) {
+            let shards = first..plan.shards.len().min(first + SHARDS_AT_A_TIME);
+            let blocks: Vec<_> = shards.clone().into_par_iter().map(|shard| samples::packed(plan, shard)).collect();
+            for (shard, block) in shards.zip(blocks) {
+                let block = block.map_err(failed)?;
+                out.write_all(&block).map_err(failed)?;
+                at += block.len() as u64;
+                let Shard { samples, records_bytes, .. } = plan.shards[shard];
+                [samples, records_bytes, block.len() as u64]
+                    .iter()
+                    .for_each(|number| table.extend_from_slice(&number.to_le_bytes()));
+                table.extend_from_slice(&hash::file(&block));
+            }
+        }
+    }
+    let header = packed_header(source, plans, &table)?;
+    out.write_all(&header).and_then(|()| out.write_all(&end(at, &header))).map_err(failed)?;
+    out.flush().map_err(failed)?;
+    drop(out);
+    Ok(file)
+}
+
+/// What follows a header that starts there.
+fn end(start: u64, header: &[u8]) -> Vec<u8> {
+    [&start.to_le_bytes()[..], &hash::file(header)].concat()
+}
+
+fn packed_header(source: &Origin, plans: &[Plan], table: &[u8]) -> Result<Vec<u8>> {
     let dataset = |plan: &Plan| {
-        let unpacked = ledger::write(&plan.unpacked).map_err(io::Error::other)?;
+        let components = plan.listing.components();
         Ok(Dataset {
             split: plan.split.clone(),
             options: plan.options.clone(),
             block_samples: plan.block_samples,
             longest_record_bytes: plan.longest_record_bytes,
             classes: plan.listing.classes.iter().map(|class| hash::hex(class)).collect(),
-            unpacked: String::from_utf8_lossy(&unpacked).into_owned(),
+            unpacked: String::from_utf8_lossy(&ledger::write(&plan.unpacked)?).into_owned(),
             ignored: plan.ignored.clone(),
-            shards: plan.shards.clone(),
-            folders: plan.listing.folders().len() as u64,
-            entries: plan.listing.len(),
-            name_bytes: plan.listing.name_bytes(),
+            whole: Whole::of(plan)?,
             own_order: plan.listing.own_order(),
-            components: plan.listing.components().kinds.clone(),
-            payload: plan.listing.components().payload.clone(),
-            forms: plan.listing.components().forms.iter().map(Form::to_string).collect(),
-            text_bytes: texts(&plan.listing).map(|text| text.len() as u64).sum(),
+            components: components.kinds.clone(),
+            payload: components.payload.clone(),
+            forms: components.forms.iter().map(Form::to_string).collect(),
+            shard_count: plan.shards.len() as u64,
+            shards: Vec::new(),
         })
     };
-    Ok(Header { source: stored(source), datasets: plans.iter().map(dataset).collect::<io::Result<_>>()? })
+    let json = Json {
+        shardpack: env!("CARGO_PKG_VERSION").to_owned(),
+        source: stored(source),
+        datasets: plans.iter().map(dataset).collect::<Result<_>>()?,
+    };
+    let json = serde_json::to_vec(&json).map_err(|error| Error::data(format!("cannot write json: {error}")))?;
+    let whole = [&(json.len() as u64).to_le_bytes()[..], &json, table].concat();
+    zstd::bulk::compress(&whole, LEVEL).map_err(|error| Error::io("cannot compress the plan", error))
 }
 
-/// A source as it is stored. What a recipe made lies in a spool that a plan cannot name; it is the source that counts.
-fn stored(source: &Origin) -> StoredOrigin {
-    use std::os::unix::ffi::OsStrExt;
-    let hex = |path: &Path| hash::hex(path.as_os_str().as_bytes());
-    match source {
-        Origin::Folder(root) => StoredOrigin::Folder(hex(root)),
-        Origin::Dataset(roots) => match roots.as_slice() {
-            [Root { folder, only: None }] => StoredOrigin::Dataset(hex(folder)),
-            roots if roots.iter().all(|root| root.only.is_none()) => {
-                StoredOrigin::Datasets(roots.iter().map(|root| hex(&root.folder)).collect())
-            }
-            roots => StoredOrigin::Parts(roots.iter().map(|root| (hex(&root.folder), root.only.clone())).collect()),
-        },
-        Origin::Several(several) => {
-            let parts = several.parts().iter();
-            StoredOrigin::Several(parts.map(|part| (part.split.clone(), stored(&part.origin))).collect())
+/// Reads the header of a plan file.
+///
+/// # Errors
+/// When it is damaged, or of another version; whatever is in it is checked before it is used.
+pub fn read_header(path: &Path) -> Result<Header> {
+    read_header_of(&opened(path)?).map_err(|error| error.in_file(path))
+}
+
+fn opened(path: &Path) -> Result<File> {
+    File::open(path).map_err(|e| sys::io_error("cannot read", path, e))
+}
+
+fn read_header_of(file: &File) -> Result<Header> {
+    let failed = |error| Error::io("cannot read", error);
+    let length = file.metadata().map_err(failed)?.len();
+    let mut start = [0; START as usize];
+    let too_short = || Error::data("not a plan file: too short");
+    let end_at = length.checked_sub(END).filter(|end| *end >= START).ok_or_else(too_short)?;
+    file.read_exact_at(&mut start, 0).map_err(failed)?;
+    match (start.starts_with(MAGIC), u32::from_le_bytes(crate::listing::take(&start[8..]).0)) {
+        (true, VERSION) => {}
+        (true, _) => return Err(Error::data("not a plan file of this version")),
+        (false, _) => return Err(Error::data("not a plan file")),
+    }
+    let mut end = [0; END as usize];
+    file.read_exact_at(&mut end, end_at).map_err(failed)?;
+    let (header_at, blake3) = crate::listing::take::<8>(&end);
+    let header_at = u64::from_le_bytes(header_at);
+    let damaged = || Error::data("damaged plan file: the hash of its header differs");
+    let header_bytes = end_at.checked_sub(header_at).filter(|_| header_at >= START).ok_or_else(damaged)?;
+    let bytes = read_at(file, header_at, header_bytes)?;
+    if hash::file(&bytes)[..] != *blake3 {
+        return Err(damaged());
+    }
+    header(bytes, header_at)
+}
+
+/// `length` bytes at `at`; memory grows with what is really there.
+fn read_at(file: &File, at: u64, length: u64) -> Result<Vec<u8>> {
+    let mut out = Vec::new();
+    let mut piece = vec![0; length.min(1 << 20) as usize];
+    while (out.len() as u64) < length {
+        let wanted = (length - out.len() as u64).min(piece.len() as u64) as usize;
+        file.read_exact_at(&mut piece[..wanted], at + out.len() as u64).map_err(samples::ends_early)?;
+        out.extend_from_slice(&piece[..wanted]);
+    }
+    Ok(out)
+}
+
+/// A header from its compressed bytes, which start there in the file.
+fn header(bytes: Vec<u8>, header_at: u64) -> Result<Header> {
+    let mut input = zstd::Decoder::new(bytes.as_slice()).map_err(samples::ends_early)?;
+    let json = u64::from_le_bytes(samples::array(&mut input)?);
+    let Json { shardpack, source, mut datasets } = serde_json::from_slice(&samples::bytes(&mut input, json)?)
+        .map_err(|error| Error::data(format!("header of the plan: {error}")))?;
+    let has_samples = header_at != START || datasets.iter().all(|dataset| dataset.shard_count == 0);
+    let (mut blocks, mut at) = (Vec::new(), START);
+    for dataset in &mut datasets {
+        let mut of_dataset = Vec::new();
+        let mut first = 0u64;
+        for _ in 0..dataset.shard_count {
+            let row: [u8; SHARD_BYTES] = samples::array(&mut input)?;
+            let (samples, rest) = crate::listing::take(&row);
+            let (records_bytes, rest) = crate::listing::take(rest);
+            let (bytes, blake3) = crate::listing::take(rest);
+            let [samples, records_bytes, bytes] = [samples, records_bytes, bytes].map(u64::from_le_bytes);
+            let (blake3, _) = crate::listing::take(blake3);
+            dataset.shards.push(Shard { first, samples, records_bytes });
+            of_dataset.push(Block { start: at, bytes, blake3 });
+            let overlong = || Error::data("shards of the plan do not hold its samples");
+            first = first.checked_add(samples).filter(|_| samples > 0).ok_or_else(overlong)?;
+            at = at.checked_add(bytes).ok_or_else(overlong)?;
         }
-        Origin::Shards(shards) => StoredOrigin::Shards(shards.stored()),
-        Origin::List(list) => StoredOrigin::List(list.stored()),
-        Origin::Transformed(made) => stored(made.origin()),
-        Origin::Parted(parted) => {
-            StoredOrigin::Parted(Box::new(stored(parted.origin())), parted.fractions().to_string())
+        if first != dataset.whole.samples || dataset.block_samples == 0 {
+            return Err(Error::data("shards of the plan do not hold its samples"));
         }
-    }
-}
-
-fn write_listing(out: &mut impl Write, listing: &Listing) -> io::Result<()> {
-    for folder in listing.folders() {
-        out.write_all(&folder.class.unwrap_or(NO_CLASS).to_le_bytes())?;
-        out.write_all(&(folder.path.len() as u32).to_le_bytes())?;
-        out.write_all(&folder.path)?;
-    }
-    let mut name_end = 0;
-    for entry in listing.entries() {
-        out.write_all(&entry.to_bytes(&mut name_end))?;
-    }
-    (0..listing.len()).try_for_each(|number| out.write_all(listing.name(number)))?;
-    let components = listing.components();
-    for (cell, kind) in components.cells.iter().zip(components.kinds.iter().cycle()) {
-        out.write_all(&cell.bytes.to_le_bytes())?;
-        if !components.forms.is_empty() {
-            out.write_all(&cell.form.to_le_bytes())?;
+        if dataset.whole.counts.len() != dataset.classes.len() {
+            return Err(Error::data("counts of the plan are not those of its classes"));
         }
-        // Where a text starts follows from those before it.
-        out.write_all(&if kind.is_text() { 0 } else { cell.stamp }.to_le_bytes())?;
+        blocks.push(of_dataset);
     }
-    components.payload_forms.iter().try_for_each(|form| out.write_all(&form.to_le_bytes()))?;
-    texts(listing).try_for_each(|text| out.write_all(text))?;
-    components.lines.iter().try_for_each(|line| out.write_all(&line.to_le_bytes()))
+    if has_samples && at != header_at {
+        return Err(Error::data("samples of the plan do not end where its header starts"));
+    }
+    Ok(Header { source: restored(source)?, shardpack, has_samples, bytes, datasets, blocks })
 }
 
-/// The texts of all samples, in the order of the listing.
-fn texts(listing: &Listing) -> impl Iterator<Item = &[u8]> {
-    (0..listing.len()).flat_map(|number| listing.components().content_of(number)).filter_map(|(_, text)| text)
-}
-
-struct Hashing<W> {
-    inner: W,
-    hasher: blake3::Hasher,
-}
-
-impl<W: Write> Write for Hashing<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.inner.write(bytes)?;
-        self.hasher.update(&bytes[..written]);
-        Ok(written)
+impl Header {
+    /// Writes a plan file of this header alone to `path`, as it is.
+    pub(crate) fn write_to(&self, path: &Path) -> Result<File> {
+        let all = [&MAGIC[..], &VERSION.to_le_bytes(), &self.bytes, &end(START, &self.bytes)].concat();
+        let mut file = File::create(path).map_err(|e| sys::io_error("cannot create", path, e))?;
+        file.write_all(&all).map_err(|e| sys::io_error("cannot write", path, e))?;
+        Ok(file)
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        self.inner.flush()
+    /// Its plans without any sample.
+    ///
+    /// # Errors
+    /// When it contradicts itself.
+    pub fn plans(&self) -> Result<Vec<Plan>> {
+        let plan = |dataset: &Dataset| {
+            let (found, restored) = dataset.split_up()?;
+            let listing = samples::Samples::new(dataset).listing(&found.1, &[])?;
+            Plan::of_part(Found { listing: Arc::new(listing), ..found.0 }, restored, 0..0, Vec::new())
+        };
+        self.datasets.iter().map(plan).collect()
+    }
+
+    /// The samples of these shards of dataset `number` from `file`, in plan order.
+    fn samples(&self, file: &File, number: usize, shards: Range<usize>) -> Result<samples::Samples<'_>> {
+        let dataset = &self.datasets[number];
+        let read =
+            |shard: usize| {
+                let block = self.blocks[number][shard];
+                let bytes = read_at(file, block.start, block.bytes)?;
+                match hash::file(&bytes) == block.blake3 {
+                    true => Ok(bytes),
+                    false => Err(Error::data("damaged plan file: the hash of the samples of a shard differs")
+                        .at_byte(block.start)),
+                }
+            };
+        let mut all = samples::Samples::new(dataset);
+        for shard in shards {
+            all.add(&read(shard)?, dataset.shards[shard].samples)?;
+        }
+        Ok(all)
     }
 }
 
-/// Reads a plan file.
+impl Dataset {
+    /// What a plan is made of, but the samples.
+    #[allow(clippy::type_complexity)]
+    fn split_up(&self) -> Result<((Found, Vec<Vec<u8>>), Restored)> {
+        let unhex = |text: &String| hash::unhex(text).ok_or_else(|| Error::data("not hexadecimal"));
+        let classes = self.classes.iter().map(unhex).collect::<Result<Vec<_>>>()?;
+        let unpacked: Vec<Unpacked> = ledger::read(self.unpacked.as_bytes())?;
+        if unpacked.iter().filter_map(|entry| entry.class).any(|class| class as usize >= classes.len()) {
+            return Err(Error::data("an image of a class that there is not"));
+        }
+        let found = Found { split: self.split.clone(), unpacked, ignored: self.ignored.clone(), ..Found::default() };
+        let restored = Restored {
+            options: self.options.clone(),
+            shards: self.shards.clone(),
+            block_samples: self.block_samples,
+            longest_record_bytes: self.longest_record_bytes,
+            whole: self.whole.clone(),
+        };
+        Ok(((found, classes), restored))
+    }
+}
+
+fn with_samples(header: &Header) -> Result<()> {
+    match header.has_samples {
+        true => Ok(()),
+        false => Err(Error::data("a plan file without its samples").help("give the one that `shardpack plan` wrote")),
+    }
+}
+
+/// Reads a plan file with all samples.
 ///
 /// # Errors
 /// When it is damaged, or of another version; whatever is in it is checked before it is used.
 pub fn read(path: &Path) -> Result<PlanFile> {
-    let failed = |e| sys::io_error("cannot read", path, e);
-    let mut file = File::open(path).map_err(failed)?;
-    let length = file.metadata().map_err(failed)?.len();
-    let body = length.checked_sub(32).filter(|body| *body >= MAGIC.len() as u64);
-    let body = body.ok_or_else(|| Error::data("not a plan file: too short").in_file(path))?;
-    let mut hasher = blake3::Hasher::new();
-    io::copy(&mut (&mut file).take(body), &mut hasher).map_err(failed)?;
-    let mut expected = [0; 32];
-    file.read_exact(&mut expected).map_err(failed)?;
-    if *hasher.finalize().as_bytes() != expected {
-        return Err(Error::data("damaged plan file: its hash differs").in_file(path));
-    }
-    let mut file = BufReader::new(File::open(path).map_err(failed)?.take(body));
-    let mut magic = [0; MAGIC.len()];
-    file.read_exact(&mut magic).map_err(failed)?;
-    if &magic != MAGIC {
-        return Err(Error::data("not a plan file of this version").in_file(path));
-    }
-    let packed = zstd::Decoder::with_buffer(file).map_err(failed)?;
-    read_body(BufReader::new(packed)).map_err(|error| error.in_file(path))
-}
-
-/// A source from what is stored of it.
-fn restored(stored: StoredOrigin) -> Result<Origin> {
-    use std::os::unix::ffi::OsStringExt;
-    let path = |hex: &String| {
-        let bytes = hash::unhex(hex).ok_or_else(|| Error::data("not hexadecimal"))?;
-        Ok::<_, Error>(PathBuf::from(std::ffi::OsString::from_vec(bytes)))
-    };
-    Ok(match stored {
-        StoredOrigin::Folder(root) => Origin::Folder(path(&root)?),
-        StoredOrigin::Dataset(root) => Origin::Dataset(vec![Root { folder: path(&root)?, only: None }]),
-        StoredOrigin::Datasets(roots) => {
-            let root = |root| Ok(Root { folder: path(root)?, only: None });
-            Origin::Dataset(roots.iter().map(root).collect::<Result<_>>()?)
-        }
-        StoredOrigin::Parts(roots) => {
-            let root = |(root, only): (String, _)| Ok(Root { folder: path(&root)?, only });
-            Origin::Dataset(roots.into_iter().map(root).collect::<Result<_>>()?)
-        }
-        StoredOrigin::Shards(stored) => Origin::Shards(Shards::restored(stored)?),
-        StoredOrigin::List(stored) => Origin::List(List::restored(stored)?),
-        StoredOrigin::Parted(origin, fractions) => {
-            Origin::Parted(Parted::new(restored(*origin)?, Fractions::of_text(&fractions)?))
-        }
-        StoredOrigin::Several(parts) => {
-            let part = |(split, stored)| Ok(Part { split, origin: restored(stored)? });
-            Origin::Several(Several::new(parts.into_iter().map(part).collect::<Result<_>>()?)?)
-        }
-    })
-}
-
-fn read_body(mut input: impl Read) -> Result<PlanFile> {
-    let header = u64::from_le_bytes(array(&mut input)?);
-    let header: Header = serde_json::from_slice(&bytes(&mut input, header)?)
-        .map_err(|error| Error::data(format!("header of the plan: {error}")))?;
-    let unhex = |text: &String| hash::unhex(text).ok_or_else(|| Error::data("not hexadecimal"));
-    let source = restored(header.source)?;
-    let plans = header
-        .datasets
-        .into_iter()
-        .map(|dataset| {
-            let classes = dataset.classes.iter().map(unhex).collect::<Result<Vec<_>>>()?;
-            let listing = Arc::new(read_listing(&mut input, &dataset, classes)?);
-            let unpacked: Vec<Unpacked> = ledger::read(dataset.unpacked.as_bytes())?;
-            if unpacked.iter().filter_map(|entry| entry.class).any(|class| class as usize >= listing.classes.len()) {
-                return Err(Error::data("an image of a class that there is not"));
-            }
-            let mut at = 0u64;
-            for shard in &dataset.shards {
-                if shard.first != at || shard.samples == 0 {
-                    return Err(Error::data("shards of the plan do not follow each other"));
-                }
-                at = at.saturating_add(shard.samples);
-            }
-            if at != listing.len() || dataset.block_samples == 0 {
+    let file = opened(path)?;
+    let all = || {
+        let header = read_header_of(&file)?;
+        with_samples(&header)?;
+        let plan = |(number, dataset): (usize, &Dataset)| {
+            let ((found, classes), restored) = dataset.split_up()?;
+            let samples = header.samples(&file, number, 0..dataset.shards.len())?;
+            let stored = samples.stored_order().map(<[u64]>::to_vec);
+            let (sorted, order) = samples.ranked(restored.whole.samples, &restored.options)?;
+            if sorted.last().is_some_and(|last| *last != sorted.len() as u64 - 1) {
                 return Err(Error::data("shards of the plan do not hold its samples"));
             }
-            let found = Found { split: dataset.split, listing, unpacked, ignored: dataset.ignored, ..Found::default() };
-            Plan::restored(found, dataset.options, dataset.shards, dataset.block_samples, dataset.longest_record_bytes)
-        })
-        .collect::<Result<_>>()?;
-    Ok(PlanFile { source, plans })
+            let listing = Arc::new(samples.listing(&classes, &order)?);
+            Plan::of_all(Found { listing, ..found }, restored, stored)
+        };
+        let plans = header.datasets.iter().enumerate().map(plan).collect::<Result<_>>()?;
+        Ok(PlanFile { source: header.source, plans })
+    };
+    all().map_err(|error: Error| error.in_file(path))
 }
 
-fn read_listing(input: &mut impl Read, dataset: &Dataset, classes: Vec<Vec<u8>>) -> Result<Listing> {
-    let mut folders = Vec::new();
-    for _ in 0..dataset.folders {
-        let class = u32::from_le_bytes(array(input)?);
-        let length = u32::from_le_bytes(array(input)?);
-        let class = (class != NO_CLASS).then_some(class);
-        folders.push(Folder { path: bytes(input, length.into())?.into(), class });
-    }
-    let (mut entries, mut name_start) = (Vec::new(), 0);
-    for _ in 0..dataset.entries {
-        let entry = Entry::from_bytes(&array(input)?, &mut name_start);
-        entries.push(entry.ok_or_else(|| Error::data("names of the plan do not follow each other"))?);
-    }
-    let names = bytes(input, dataset.name_bytes)?;
-    let components = read_components(input, dataset)?;
-    let classes = Arc::new(classes.into_iter().map(Into::into).collect());
-    Listing::from_parts(classes, folders, names, entries, dataset.own_order, components)
-}
-
-fn read_components(input: &mut impl Read, dataset: &Dataset) -> Result<ComponentTable> {
-    let (mut components, mut text_end) = (ComponentTable::of(dataset.components.clone()), 0u64);
-    components.payload = dataset.payload.clone();
-    components.forms = Arc::new(dataset.forms.iter().map(|form| form.parse()).collect::<Result<_>>()?);
-    if !components.kinds.is_empty() {
-        for _ in 0..dataset.entries {
-            for kind in &dataset.components {
-                let bytes = u32::from_le_bytes(array(input)?);
-                let form = match components.forms.is_empty() {
-                    true => Forms::BYTES,
-                    false => u32::from_le_bytes(array(input)?),
-                };
-                let mut cell = Cell { bytes, form, stamp: i64::from_le_bytes(array(input)?) };
-                if kind.is_text() {
-                    cell.stamp = text_end.cast_signed();
-                    text_end = text_end.saturating_add(cell.length().unwrap_or(0).into());
-                }
-                components.cells.push(cell);
-            }
-        }
-    }
-    if components.payload.is_some() {
-        for _ in 0..dataset.entries {
-            components.payload_forms.push(u32::from_le_bytes(array(input)?));
-        }
-    }
-    components.texts = Arc::new(bytes(input, dataset.text_bytes)?);
-    if dataset.own_order == OwnOrder::Lines {
-        for _ in 0..dataset.entries {
-            components.lines.push(u64::from_le_bytes(array(input)?));
-        }
-    }
-    Ok(components)
-}
-
-fn ends_early(error: io::Error) -> Error {
-    Error::data(format!("the plan ends early: {error}"))
-}
-
-fn array<const N: usize>(input: &mut impl Read) -> Result<[u8; N]> {
-    let mut out = [0; N];
-    input.read_exact(&mut out).map_err(ends_early)?;
-    Ok(out)
-}
-
-/// `length` bytes; memory grows with what is really there.
-fn bytes(input: &mut impl Read, length: u64) -> Result<Vec<u8>> {
-    let mut out = Vec::new();
-    input.take(length).read_to_end(&mut out).map_err(ends_early)?;
-    if out.len() as u64 != length {
-        return Err(Error::data(format!("the plan ends early: {} of {length} bytes", out.len())));
-    }
-    Ok(out)
+/// Reads one part of what a plan file says: its plans have the samples of the part alone.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_part(path: &Path, part: Part) -> Result<(Header, Vec<Plan>)> {
+    let file = opened(path)?;
+    let all = || {
+        let header = read_header_of(&file)?;
+        with_samples(&header)?;
+        let shards = part.shards(&header.plans()?);
+        let plan = |(number, dataset): (usize, &Dataset)| {
+            let ((found, classes), restored) = dataset.split_up()?;
+            let shards = shards[number].clone();
+            let first = dataset.shards.get(shards.start).map_or(0, |shard| shard.first);
+            let samples = header.samples(&file, number, shards.clone())?.from(first);
+            let (_, order) = samples.ranked(restored.whole.samples, &restored.options)?;
+            let listing = Arc::new(samples.listing(&classes, &order)?);
+            Plan::of_part(Found { listing, ..found }, restored, shards, order)
+        };
+        let plans = header.datasets.iter().enumerate().map(plan).collect::<Result<_>>()?;
+        Ok((header, plans))
+    };
+    all().map_err(|error: Error| error.in_file(path))
 }
 
 #[cfg(test)]

@@ -13,15 +13,16 @@ use crate::{
     copy::Sealed,
     ledger::{self, Fate},
     plan::Plan,
-    sys,
+    sidecars, sys,
 };
 
-/// Writes what makes the shards in `dst` a dataset, with the sidecars called `sidecars`, the manifest last; all by way of
-/// `work`.
+/// Writes what makes the shards in `dst` a dataset, with the sidecars called `names`, the manifest last; all by way of
+/// `work`. Of sidecars, `of_shards` are those of single shards where they are written already.
 pub fn seal(
     plan: &Plan,
     sealed: &BTreeMap<usize, Sealed>,
-    sidecars: &[&str],
+    names: &[&str],
+    of_shards: Option<Vec<manifest::File>>,
     dst: &Path,
     work: &Path,
 ) -> Result<Manifest> {
@@ -32,7 +33,12 @@ pub fn seal(
     unpacked.dedup_by(|later, first| later.fate == Fate::Kept && later.path == first.path);
     let file = ledger::seal(&unpacked, dst, work)?;
     let mut manifest = manifest(plan, sealed, file)?;
-    manifest.sidecars = crate::sidecars::write(plan.format(), &manifest, sidecars, None, dst, work)?;
+    let begun = &sidecars::begun_file(work);
+    let writer = sidecars::Writer { format: plan.format(), names, only: None, dst, work, begun };
+    manifest.sidecars = match of_shards {
+        None => writer.write(&manifest)?,
+        Some(of_shards) => sidecars::in_order([of_shards, writer.write_of_dataset(&manifest)?].concat()),
+    };
     sys::write_durably(work, &dst.join(manifest::SUMS_FILE), manifest.sums().as_bytes())?;
     sys::sync_folder(&dst.join(manifest::INDEX_FOLDER))?;
     sys::sync_folder(dst)?;

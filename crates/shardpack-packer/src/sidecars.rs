@@ -16,11 +16,11 @@ use shardpack_format::{
     manifest::{self, Blake3, Manifest},
 };
 
-use crate::{plan::Plan, sys};
+use crate::{part::Part, plan::Plan, sys};
 
 /// Bytes that are written at a time.
 const WRITE_BYTES: usize = 256 << 10;
-/// In the work folder: the names of sidecars that were begun, a line each, so that they can be removed again.
+/// See [`begun_file`].
 const BEGUN: &str = "sidecars";
 
 /// Sidecars that say of the payload that it is an image.
@@ -86,73 +86,148 @@ pub(crate) fn check(choice: &Choice, plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// Writes the sidecars `names` of the dataset that `manifest` is to be of, in `dst`, by way of `work`, or only those of
-/// their files that are in `only`; tells the files by name.
-pub(crate) fn write(
-    format: &dyn Format,
-    manifest: &Manifest,
-    names: &[&str],
-    only: Option<&BTreeSet<&str>>,
-    dst: &Path,
-    work: &Path,
-) -> Result<Vec<manifest::File>> {
-    if names.is_empty() {
-        return Ok(Vec::new());
-    }
-    let index = |number: usize| {
-        let path = dst.join(&manifest.shards[number].index.file);
-        let bytes = fs::read(&path).map_err(|e| sys::io_error("cannot read", &path, e))?;
-        Index::open(bytes).map_err(|error| error.in_file(&path))
-    };
-    let per_shard =
-        manifest.shards.par_iter().map(|shard| hash_file(&dst.join(&shard.file), format.file_hashes(), false));
-    let hashes = per_shard.collect::<Result<Vec<_>>>()?;
-    let unpacked = match manifest.format.compression.as_str() {
-        "none" => Vec::new(),
-        _ => {
-            let per_shard = manifest.shards.par_iter().enumerate().map(|(number, shard)| {
-                let bytes = index(number)?.summary().content_bytes;
-                Ok((bytes, hash_file(&dst.join(&shard.file), format.file_hashes(), true)?))
-            });
-            per_shard.collect::<Result<Vec<_>>>()?
-        }
-    };
-    let dataset = sidecars::Dataset {
-        name: &manifest.name,
-        shards: &manifest.shards,
-        classes: &manifest.classes,
-        samples: manifest.samples,
-        components: &manifest.components,
-        compression: &manifest.format.compression,
-        hashes: &hashes,
-        unpacked: &unpacked,
-        index: &index,
-    };
-    let written = names.par_iter().map(|name| {
-        let mut files = Files {
-            dst,
-            work,
-            only,
-            part: format!("sidecar-{name}.part"),
-            open: None,
-            passed_over: false,
-            done: Vec::new(),
-        };
-        format.sidecar(name, &dataset, &mut files)?;
-        files.finish()
-    });
-    let mut files: Vec<_> = written.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
-    files.sort_by(|a: &manifest::File, b| a.file.cmp(&b.file));
-    let mut folders: Vec<&Path> = files.iter().filter_map(|file| Path::new(&file.file).parent()).collect();
-    folders.dedup();
-    folders.into_iter().try_for_each(|folder| sys::sync_folder(&dst.join(folder)))?;
-    Ok(files)
+/// Where sidecars are written, and which.
+pub(crate) struct Writer<'a> {
+    /// The format of the shards.
+    pub format: &'a dyn Format,
+    /// Which sidecars, by name.
+    pub names: &'a [&'a str],
+    /// Only those of their files that are in it.
+    pub only: Option<&'a BTreeSet<&'a str>>,
+    /// Folder of the dataset.
+    pub dst: &'a Path,
+    /// Work folder, of this process alone.
+    pub work: &'a Path,
+    /// File with the names of those that were begun: see [`begun`].
+    pub begun: &'a Path,
 }
 
-/// Names of the sidecars that an unfinished pack has begun.
+impl Writer<'_> {
+    /// Writes all files of the dataset that `manifest` is to be of; tells them by name.
+    pub fn write(&self, manifest: &Manifest) -> Result<Vec<manifest::File>> {
+        let of_shards = self.write_of_shards(&manifest.shards, &manifest.components, &manifest.format.compression)?;
+        let mut files = self.write_of_dataset(manifest)?;
+        files.extend(of_shards.into_iter().flatten());
+        Ok(in_order(files))
+    }
+
+    /// Writes the files that are of one of these shards; tells them for each.
+    pub fn write_of_shards(
+        &self,
+        shards: &[manifest::Shard],
+        components: &[String],
+        compression: &str,
+    ) -> Result<Vec<Vec<manifest::File>>> {
+        let kinds = formats::entry(self.format.name())?.sidecars.iter();
+        let names: Vec<_> =
+            kinds.filter(|kind| kind.of_shards && self.names.contains(&kind.name)).map(|kind| kind.name).collect();
+        if names.is_empty() {
+            return Ok(vec![Vec::new(); shards.len()]);
+        }
+        let of_shard = |shard: &manifest::Shard| {
+            let index = self.index(shard)?;
+            let of = sidecars::Sealed { shard, index: &index, components, compression };
+            let mut files = self.files(&shard.file);
+            names.iter().try_for_each(|name| self.format.shard_sidecar(name, &of, &mut files))?;
+            files.finish()
+        };
+        let written = shards.par_iter().map(of_shard).collect::<Result<Vec<_>>>()?;
+        self.make_durable(written.iter().flatten())?;
+        Ok(written)
+    }
+
+    /// Writes the files that are of the whole dataset that `manifest` is to be of; tells them by name.
+    pub fn write_of_dataset(&self, manifest: &Manifest) -> Result<Vec<manifest::File>> {
+        if self.names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (dst, format) = (self.dst, self.format);
+        let index = |number: usize| self.index(&manifest.shards[number]);
+        let per_shard =
+            manifest.shards.par_iter().map(|shard| hash_file(&dst.join(&shard.file), format.file_hashes(), false));
+        let hashes = per_shard.collect::<Result<Vec<_>>>()?;
+        let unpacked = match manifest.format.compression.as_str() {
+            "none" => Vec::new(),
+            _ => {
+                let per_shard = manifest.shards.par_iter().enumerate().map(|(number, shard)| {
+                    let bytes = index(number)?.summary().content_bytes;
+                    Ok((bytes, hash_file(&dst.join(&shard.file), format.file_hashes(), true)?))
+                });
+                per_shard.collect::<Result<Vec<_>>>()?
+            }
+        };
+        let dataset = sidecars::Dataset {
+            name: &manifest.name,
+            shards: &manifest.shards,
+            classes: &manifest.classes,
+            samples: manifest.samples,
+            kinds: &manifest.kinds,
+            components: &manifest.components,
+            compression: &manifest.format.compression,
+            hashes: &hashes,
+            unpacked: &unpacked,
+            index: &index,
+        };
+        let written = self.names.par_iter().map(|name| {
+            let mut files = self.files(name);
+            format.sidecar(name, &dataset, &mut files)?;
+            files.finish()
+        });
+        let files: Vec<_> = written.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
+        self.make_durable(files.iter())?;
+        Ok(files)
+    }
+
+    fn index(&self, shard: &manifest::Shard) -> Result<Index<Vec<u8>>> {
+        let path = self.dst.join(&shard.index.file);
+        let bytes = fs::read(&path).map_err(|e| sys::io_error("cannot read", &path, e))?;
+        Index::open(bytes).map_err(|error| error.in_file(&path))
+    }
+
+    /// Takes files one after the other, under a temporary name that is like no other's where `of` is not.
+    fn files(&self, of: &str) -> Files<'_> {
+        let part = format!("sidecar-{of}.part");
+        Files { writer: self, part, open: None, passed_over: false, done: Vec::new() }
+    }
+
+    fn make_durable<'f>(&self, files: impl Iterator<Item = &'f manifest::File>) -> Result<()> {
+        let folders: BTreeSet<&Path> = files.filter_map(|file| Path::new(&file.file).parent()).collect();
+        folders.into_iter().try_for_each(|folder| sys::sync_folder(&self.dst.join(folder)))
+    }
+}
+
+/// Sidecars as a manifest has them: by name.
+pub(crate) fn in_order(mut files: Vec<manifest::File>) -> Vec<manifest::File> {
+    files.sort_by(|a, b| a.file.cmp(&b.file));
+    files
+}
+
+/// In a work folder: the names of sidecars that were begun, a line each, so that they can be removed again.
+pub(crate) fn begun_file(work: &Path) -> PathBuf {
+    work.join(BEGUN)
+}
+
+/// The same of one part: on network file systems, many machines cannot append to one file.
+pub(crate) fn begun_file_of(work: &Path, part: Part) -> PathBuf {
+    work.join(format!("{BEGUN}-{}-of-{}", part.number, part.of))
+}
+
+/// Names of the sidecars that an unfinished pack, or parts of one, have begun.
 pub(crate) fn begun(work: &Path) -> Result<Vec<String>> {
-    let names = sys::read_if_there(&work.join(BEGUN))?.unwrap_or_default();
-    Ok(String::from_utf8_lossy(&names).lines().filter(|name| !name.is_empty()).map(str::to_owned).collect())
+    let mut all = Vec::new();
+    if !sys::is_there(work)? {
+        return Ok(all);
+    }
+    let failed = |e| sys::io_error("cannot read folder", work, e);
+    for entry in fs::read_dir(work).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        if name.to_string_lossy().strip_prefix(BEGUN).is_some_and(|rest| rest.is_empty() || rest.starts_with('-')) {
+            let names = sys::read_if_there(&work.join(name))?.unwrap_or_default();
+            let names = String::from_utf8_lossy(&names).into_owned();
+            all.extend(names.lines().filter(|name| !name.is_empty()).map(str::to_owned));
+        }
+    }
+    Ok(all)
 }
 
 /// The hashes of a file, unpacked where it is so wished; it is not read where there are none.
@@ -170,9 +245,7 @@ fn hash_file(path: &Path, names: &[String], unpack: bool) -> Result<BTreeMap<Str
 
 /// Writes sidecars under a temporary name, one after the other.
 struct Files<'a> {
-    dst: &'a Path,
-    work: &'a Path,
-    only: Option<&'a BTreeSet<&'a str>>,
+    writer: &'a Writer<'a>,
     part: String,
     open: Option<Open>,
     /// The file under way is not wanted.
@@ -192,16 +265,16 @@ impl Files<'_> {
     fn end(&mut self) -> Result<()> {
         let Some(Open { name, temporary, out, hasher, bytes }) = self.open.take() else { return Ok(()) };
         let file = out.into_inner().map_err(|e| sys::io_error("cannot write", &temporary, e.into_error()))?;
-        let path = self.dst.join(&name);
+        let path = self.writer.dst.join(&name);
         // The name first: what is there and named nowhere would be taken for somebody else's.
-        let list = self.work.join(BEGUN);
-        let mut begun = File::options().create(true).append(true).open(&list);
+        let list = self.writer.begun;
+        let mut begun = File::options().create(true).append(true).open(list);
         begun
             .as_mut()
             .map_err(|e| std::io::Error::from(e.kind()))
             // In one write: others append to the list at the same time.
             .and_then(|begun| begun.write_all(format!("{name}\n").as_bytes()))
-            .map_err(|e| sys::io_error("cannot write", &list, e))?;
+            .map_err(|e| sys::io_error("cannot write", list, e))?;
         if let Some(folder) = path.parent() {
             sys::create_folder(folder)?;
         }
@@ -219,11 +292,11 @@ impl Files<'_> {
 impl sidecars::Files for Files<'_> {
     fn begin(&mut self, name: &str) -> Result<()> {
         self.end()?;
-        self.passed_over = self.only.is_some_and(|only| !only.contains(name));
+        self.passed_over = self.writer.only.is_some_and(|only| !only.contains(name));
         if self.passed_over {
             return Ok(());
         }
-        let temporary = self.work.join(&self.part);
+        let temporary = self.writer.work.join(&self.part);
         let file = File::create(&temporary).map_err(|e| sys::io_error("cannot create", &temporary, e))?;
         let out = BufWriter::with_capacity(WRITE_BYTES, file);
         self.open = Some(Open { name: name.to_owned(), temporary, out, hasher: blake3::Hasher::new(), bytes: 0 });

@@ -139,15 +139,71 @@ impl Lock {
     /// # Errors
     /// At once, when another process holds it.
     pub fn take(path: &Path) -> Result<Self> {
-        let file = File::create(path).map_err(|e| io_error("cannot create", path, e))?;
+        match Self::try_take(lock_file(path, true)?, path)? {
+            Some(lock) => Ok(lock),
+            None => Err(Error::new(ErrorKind::Usage, "another shardpack is packing into this folder").in_file(path)),
+        }
+    }
+
+    /// The same on any file system; `None` on one that has no locks.
+    ///
+    /// # Errors
+    /// As [`Lock::take`].
+    pub fn take_where_there_are_locks(path: &Path) -> Result<Option<Self>> {
+        match Self::take(path) {
+            Err(error) if error.io_error().is_some_and(has_no_locks) => Ok(None),
+            taken => taken.map(Some),
+        }
+    }
+
+    /// Takes the lock at `path`, where there is one and nobody holds it.
+    ///
+    /// # Errors
+    /// When it cannot be looked at.
+    pub fn take_if_free(path: &Path) -> Result<Option<Self>> {
+        if !is_there(path)? {
+            return Ok(None);
+        }
+        Self::try_take(lock_file(path, false)?, path)
+    }
+
+    fn try_take(file: File, path: &Path) -> Result<Option<Self>> {
         match file.try_lock() {
-            Ok(()) => Ok(Self { _file: file }),
-            Err(TryLockError::WouldBlock) => {
-                Err(Error::new(ErrorKind::Usage, "another shardpack is packing into this folder").in_file(path))
-            }
+            Ok(()) => Ok(Some(Self { _file: file })),
+            Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(io_error("cannot lock", path, error)),
         }
     }
+
+    /// Holds the lock at `path` together with others; `None` on a file system that has none.
+    ///
+    /// # Errors
+    /// At once, when another process holds it alone.
+    pub fn share(path: &Path) -> Result<Option<Self>> {
+        let file = lock_file(path, true)?;
+        match file.try_lock_shared() {
+            Ok(()) => Ok(Some(Self { _file: file })),
+            Err(TryLockError::WouldBlock) => {
+                Err(Error::new(ErrorKind::Usage, "another shardpack is packing into this folder alone").in_file(path))
+            }
+            Err(TryLockError::Error(error)) if has_no_locks(&error) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(io_error("cannot lock", path, error)),
+        }
+    }
+}
+
+/// Whether this says that a file system has no locks: network mounts may be without.
+fn has_no_locks(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let none = [Errno::NOLCK, Errno::NOSYS, Errno::OPNOTSUPP];
+    error.kind() == io::ErrorKind::Unsupported
+        || none.iter().any(|none| error.raw_os_error() == Some(none.raw_os_error()))
+}
+
+/// Opens a lock file to read and write: over NFS a lock that is shared needs the one, a lock that is not the other.
+fn lock_file(path: &Path, create: bool) -> Result<File> {
+    let open = File::options().read(true).write(true).create(create).truncate(false).open(path);
+    open.map_err(|e| io_error("cannot create", path, e))
 }
 
 #[cfg(test)]

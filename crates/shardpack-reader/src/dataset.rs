@@ -25,7 +25,7 @@ use crate::{
     reader, sample,
     shard::Opened,
     splits::{no_manifest, refuse_unfinished, splits},
-    store::{Files, Store},
+    store::{Files, Store, Transfers},
 };
 
 /// A sealed dataset.
@@ -43,6 +43,8 @@ pub struct Dataset {
     pub(crate) store: Arc<dyn Store>,
     /// Whether the shards are files that may be mapped.
     pub(crate) is_mapped: bool,
+    /// Whether bytes come over a network.
+    pub(crate) is_remote: bool,
     pub(crate) open_shards: OpenShards<Content>,
     /// How components are stored; made when it is first needed.
     format: OnceLock<Box<dyn Format>>,
@@ -59,13 +61,18 @@ impl fmt::Debug for Dataset {
 }
 
 impl Dataset {
-    /// Opens the dataset in `folder`: reads its manifest, and checks it against its id.
+    /// Opens the dataset in `folder`: reads its manifest, and checks it against its id. With the feature `cloud`, the folder may
+    /// be a URL, `http://…` or `https://…`.
     ///
     /// # Errors
     /// When there is no dataset, several (the error names them; see [`splits`]) or an unfinished one, when the manifest
     /// is damaged, or written by a later version.
     pub fn open(folder: impl AsRef<Path>) -> Result<Self> {
         let folder = folder.as_ref();
+        #[cfg(feature = "cloud")]
+        if let Some(url) = crate::remote::url(folder) {
+            return crate::remote::open(url);
+        }
         refuse_unfinished(folder)?;
         let path = folder.join(manifest::FILE);
         let bytes = match std::fs::read(&path) {
@@ -73,13 +80,15 @@ impl Dataset {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(no_manifest(folder)),
             Err(error) => return Err(files::io_error("cannot read", error).in_file(&path)),
         };
-        let read = || {
-            let manifest = Manifest::read(&bytes)?;
-            manifest.check_id(&bytes)?;
-            let compression = Compression::of(&manifest)?;
-            Ok((manifest, compression))
-        };
-        let (manifest, compression) = read().map_err(|error: Error| error.in_file(&path))?;
+        Self::of(folder.to_path_buf(), read_manifest(&bytes).map_err(|error| error.in_file(&path))?)
+    }
+
+    /// The dataset that `manifest`, which was checked, says is in `folder`.
+    ///
+    /// # Errors
+    /// When its compression is not known.
+    pub(crate) fn of(folder: PathBuf, manifest: Manifest) -> Result<Self> {
+        let compression = Compression::of(&manifest).map_err(|error| error.in_file(folder.join(manifest::FILE)))?;
         let mut starts = Vec::with_capacity(manifest.shards.len() + 1);
         starts.push(0);
         for shard in &manifest.shards {
@@ -87,15 +96,16 @@ impl Dataset {
             starts.push(starts.last().unwrap_or(&0) + shard.samples);
         }
         Ok(Self {
-            folder: folder.to_path_buf(),
             compression,
             check_content: false,
             starts: starts.into(),
             opened: manifest.shards.iter().map(|_| Opened::default()).collect(),
-            store: Arc::new(Files::new(folder, &manifest)),
+            store: Arc::new(Files::new(&folder, &manifest)),
             is_mapped: true,
+            is_remote: false,
             open_shards: OpenShards::new(manifest.shards.len()),
             format: OnceLock::new(),
+            folder,
             manifest,
         })
     }
@@ -106,26 +116,44 @@ impl Dataset {
     /// As [`Dataset::open`]; also when there is none.
     pub fn open_all(folder: impl AsRef<Path>) -> Result<Vec<Self>> {
         let folder = folder.as_ref();
+        #[cfg(feature = "cloud")]
+        if let Some(url) = crate::remote::url(folder) {
+            return crate::remote::open_all(url);
+        }
         match splits(folder)?.as_slice() {
             [] => Ok(vec![Self::open(folder)?]),
             splits => splits.iter().map(|split| Self::open(&split.path)).collect(),
         }
     }
 
-    /// Whether every image that is read is compared with its content hash first; it is not, unless told here.
+    /// Whether every image that is read is compared with its content hash first; it is not, unless told here. Where bytes come
+    /// over a network it always is.
     #[must_use]
     pub fn check_content(mut self, on: bool) -> Self {
-        self.check_content = on;
+        self.check_content = on || self.is_remote;
         self
     }
 
-    /// Has the bytes of shards come from `store`, and not from the files beside the manifest; indexes still are files.
+    /// Whether every image is: see [`Dataset::check_content`].
+    pub fn checks_content(&self) -> bool {
+        self.check_content
+    }
+
+    /// Has the bytes of shards come from `store`, and not from the files beside the manifest; indexes still are files, unless it
+    /// has them too.
     #[must_use]
     pub fn with_store(mut self, store: Arc<dyn Store>) -> Self {
         self.open_shards = OpenShards::new(self.manifest.shards.len());
+        self.is_remote = store.transfers().is_some();
+        self.check_content |= self.is_remote;
         self.store = store;
         self.is_mapped = false;
         self
+    }
+
+    /// What reading over a network has taken so far; `None` where all is read from files.
+    pub fn transfers(&self) -> Option<Transfers> {
+        self.store.transfers()
     }
 
     /// The format that the shards are in.
@@ -239,10 +267,7 @@ impl Dataset {
             }
         };
         let sample = Sample::new(number, shard, row, record);
-        if self.check_content {
-            sample.check_content()?;
-        }
-        Ok(sample)
+        if self.check_content { shard.checked(sample) } else { Ok(sample) }
     }
 
     /// Reads the image of sample `number` into `out`, whose length becomes that of the image; with `pread`, and no
@@ -257,8 +282,16 @@ impl Dataset {
         if row.in_parts {
             *out = formats::whole(&row, out).map(Cow::into_owned).unwrap_or_default();
         }
-        if self.check_content {
-            sample::check_content(&shard, &row, out)?;
+        if self.check_content
+            && let Err(error) = sample::check_content(&shard, &row, out)
+        {
+            if !self.is_remote {
+                return Err(error);
+            }
+            let again = shard.sample_alone(number - shard.samples().start)?;
+            again.check_content()?;
+            out.clear();
+            out.extend_from_slice(again.bytes());
         }
         Ok(row)
     }
@@ -335,6 +368,13 @@ impl Dataset {
         }
         Ok(found)
     }
+}
+
+/// A manifest, checked against its id.
+pub(crate) fn read_manifest(bytes: &[u8]) -> Result<Manifest> {
+    let manifest = Manifest::read(bytes)?;
+    manifest.check_id(bytes)?;
+    Ok(manifest)
 }
 
 fn find_in(shard: Shard<'_>, key: &[u8]) -> Result<Option<u64>> {

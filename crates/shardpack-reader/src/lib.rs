@@ -70,13 +70,21 @@
 //! [`Dataset::read`] and [`Reader`] do not map shards and report a cut one as an error; the mapped indexes, about 100
 //! bytes a sample, still have to stay.
 //!
+//! # Web servers
+//!
+//! With the feature `cloud`, a dataset may be a folder on a web server: `Dataset::open("https://…")`. Manifest, indexes and shards are
+//! asked for by range when they are needed, nothing is listed and nothing kept on a disk. Requests that fail for a reason that may pass
+//! are sent again, from where they were; answers are held against lengths, versions and hashes, and what is not right is fetched once more
+//! and then an error with its name. An index that was read stays in memory, about 100 bytes a sample.
+//! [`Dataset::transfers`] tells requests and bytes.
+//!
 //! # Threads and forks
 //!
 //! [`Dataset`] is `Send` and `Sync`: one can serve all threads of a process, each with [`Reader`]s and buffers of its
 //! own. It can be used by parent and children after a fork, as Python's `DataLoader` does: files are read with `pread`,
 //! which knows no shared position; mappings are read-only; no thread exists that a child would miss; and the lock
 //! around the few shards that [`Dataset::read`] keeps open is never waited for. As always, do not fork while another
-//! thread is just opening an index. A [`Reader`] may be forked as well: each side goes on from the same sample.
+//! thread is just opening an index, or reads from a server. A [`Reader`] may be forked as well: each side goes on from the same sample.
 //!
 //! At most 128 shards are kept open for `pread`; mappings need no file descriptor, but each counts against
 //! `vm.max_map_count` (65,530). Beyond that limit indexes are read into memory and samples with `pread`.
@@ -91,6 +99,8 @@ mod files;
 mod mapping;
 mod open_shards;
 mod reader;
+#[cfg(feature = "cloud")]
+mod remote;
 mod sample;
 mod shard;
 mod splits;
@@ -106,7 +116,7 @@ pub use shard::Shard;
 pub use splits::{
     Split, Splits, WORK_FOLDER, is_to_be_replaced, is_unfinished, look_at_splits, split_differences, splits, unfinished,
 };
-pub use store::Store;
+pub use store::{Store, Transfers};
 pub use window::{Scratch, Window};
 
 pub use shardpack_format::{

@@ -28,6 +28,12 @@ impl AsRef<[u8]> for Bytes {
     }
 }
 
+impl From<Vec<u8>> for Bytes {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self(Kept::Copied(bytes))
+    }
+}
+
 impl Bytes {
     /// Maps the whole of `file`, which was found to be `bytes` long.
     ///

@@ -111,10 +111,7 @@ impl<'d> Reader<'d> {
         self.taken += 1;
         let record = self.window.get(record(row)).unwrap_or_default();
         let sample = Sample::new(number, *shard, *row, record.into());
-        if self.check_content {
-            sample.check_content()?;
-        }
-        Ok(Some(sample))
+        Ok(Some(if self.check_content { shard.checked(sample)? } else { sample }))
     }
 
     /// Reads the records that come next; none behind the last.

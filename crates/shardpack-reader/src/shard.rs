@@ -192,6 +192,30 @@ impl<'d> Shard<'d> {
         Ok(Sample::new(number, *self, row, record.into()))
     }
 
+    /// `sample`, which is of this shard, compared with its content hash; where bytes come over a network all of its record is compared,
+    /// and read once more where it is not right.
+    ///
+    /// # Errors
+    /// When it is not right.
+    pub fn checked<'a>(&self, sample: Sample<'a>) -> Result<Sample<'a>>
+    where
+        'd: 'a,
+    {
+        let is_remote = self.dataset.is_remote;
+        let check = |sample: &Sample<'_>| match sample.check_content() {
+            Ok(()) if is_remote => sample.check_frame(),
+            checked => checked,
+        };
+        match check(&sample) {
+            Ok(()) => Ok(sample),
+            Err(_) if is_remote => {
+                let again = self.sample_alone(sample.number() - self.samples().start)?;
+                check(&again).map(|()| again)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// Reads its samples in order; the first [`Reader::next`] opens it.
     pub fn reader(&self) -> Reader<'d> {
         Reader::new(self.dataset, self.samples())
@@ -223,13 +247,19 @@ impl<'d> Shard<'d> {
     }
 
     fn open_crops(&self) -> Result<Option<Crops<Bytes>>> {
-        let file = match File::open(self.crops_path()) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(files::io_error("cannot open", error)),
+        let bytes = match self.dataset.store.crops(self.number)? {
+            Some(Some(bytes)) => bytes.into(),
+            Some(None) => return Ok(None),
+            None => {
+                let file = match File::open(self.crops_path()) {
+                    Ok(file) => file,
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                    Err(error) => return Err(files::io_error("cannot open", error)),
+                };
+                let bytes = file.metadata().map_err(|error| files::io_error("cannot look at", error))?.len();
+                Bytes::map_or_read(&file, bytes).map_err(|error| files::io_error("cannot read", error))?
+            }
         };
-        let bytes = file.metadata().map_err(|error| files::io_error("cannot look at", error))?.len();
-        let bytes = Bytes::map_or_read(&file, bytes).map_err(|error| files::io_error("cannot read", error))?;
         let crops = Crops::open(bytes)?;
         let (summary, entry) = (crops.summary(), self.entry());
         let expected = (entry.samples, entry.blake3.0, self.dataset.manifest().id.0);
@@ -241,9 +271,13 @@ impl<'d> Shard<'d> {
 
     fn open_index(&self) -> Result<Index<Bytes>> {
         let entry = self.entry();
-        let file = files::open(&self.index_path(), entry.index.bytes)?;
-        let bytes =
-            Bytes::map_or_read(&file, entry.index.bytes).map_err(|error| files::io_error("cannot read", error))?;
+        let bytes = match self.dataset.store.index(self.number)? {
+            Some(bytes) => bytes.into(),
+            None => {
+                let file = files::open(&self.index_path(), entry.index.bytes)?;
+                Bytes::map_or_read(&file, entry.index.bytes).map_err(|error| files::io_error("cannot read", error))?
+            }
+        };
         let index = Index::open(bytes)?;
         let summary = index.summary();
         let differs = |what: &str, found: String, expected: String| {

@@ -202,9 +202,13 @@ pub(crate) fn no_manifest(folder: &Path) -> Error {
         }
         Ok(splits) => {
             let names: Vec<_> = splits.iter().map(|split| split.name.as_str()).collect();
-            Error::usage(format!("holds several datasets: {}", names.join(", ")))
-                .help(format!("open one of them: {}", splits[0].path.display()))
+            several(&names, &splits[0].path.display().to_string())
         }
     };
     error.in_file(folder)
+}
+
+/// Why a folder of several datasets with these names cannot be opened; one of them is `first`.
+pub(crate) fn several(names: &[&str], first: &str) -> Error {
+    Error::usage(format!("holds several datasets: {}", names.join(", "))).help(format!("open one of them: {first}"))
 }

@@ -27,6 +27,40 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// When there are not so many, or they cannot be read.
     fn read(&self, shard: usize, offset: u64, into: &mut [u8]) -> Result<()>;
+
+    /// The index of shard `shard`; `None` where it is a file beside the manifest.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    fn index(&self, _shard: usize) -> Result<Option<Vec<u8>>> {
+        Ok(None)
+    }
+
+    /// The crop tables of shard `shard`, if it has any; `None` where they would be a file beside its index.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    fn crops(&self, _shard: usize) -> Result<Option<Option<Vec<u8>>>> {
+        Ok(None)
+    }
+
+    /// What reading has taken so far, where bytes come over a network.
+    fn transfers(&self) -> Option<Transfers> {
+        None
+    }
+}
+
+/// What reading over a network has taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Transfers {
+    /// Requests that were sent.
+    pub requests: u64,
+    /// Bytes that came.
+    pub bytes: u64,
+    /// Requests that had to be sent again, from where they were.
+    pub again: u64,
+    /// Answers that said that requests were too many.
+    pub too_many: u64,
 }
 
 /// The files beside a manifest.

@@ -1,16 +1,21 @@
-//! docs/shuffle-quality.md: parts between marks, each written by the task that measured it; the rest is written by hand.
+//! Pages with parts between marks, each written by the task that made it; the rest is written by hand.
 
 use crate::{
     Result,
     command::{read, root, write},
 };
 
-/// Puts `text` in the place of the part `name`.
+/// Puts `text` in the place of the part `name` of docs/shuffle-quality.md.
 pub fn set(name: &str, text: &str) -> Result<()> {
-    let path = root().join("docs/shuffle-quality.md");
-    let page = put(&read(&path)?, name, text).ok_or_else(|| format!("docs/shuffle-quality.md has no part {name}"))?;
+    set_in("docs/shuffle-quality.md", name, text)
+}
+
+/// Puts `text` in the place of the part `name` of `file`, relative to the root.
+pub fn set_in(file: &str, name: &str, text: &str) -> Result<()> {
+    let path = root().join(file);
+    let page = put(&read(&path)?, name, text).ok_or_else(|| format!("{file} has no part {name}"))?;
     write(&path, page)?;
-    println!("written to docs/shuffle-quality.md");
+    println!("written to {file}");
     Ok(())
 }
 

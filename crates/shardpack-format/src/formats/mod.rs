@@ -403,7 +403,15 @@ pub trait Format: Send + Sync {
         &[]
     }
 
-    /// Writes the sidecar `name`, one of [`Entry::sidecars`].
+    /// Writes those files of the sidecar `name`, one of [`Entry::sidecars`], that are of one shard.
+    ///
+    /// # Errors
+    /// When the index cannot be read, or `out` fails.
+    fn shard_sidecar(&self, _name: &str, _of: &sidecars::Sealed<'_>, _out: &mut dyn sidecars::Files) -> Result<()> {
+        Ok(())
+    }
+
+    /// Writes those files of the sidecar `name`, one of [`Entry::sidecars`], that are of the whole dataset.
     ///
     /// # Errors
     /// When an index cannot be read, or `out` fails.

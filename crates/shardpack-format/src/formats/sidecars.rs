@@ -17,8 +17,23 @@ pub struct Kind {
     pub about: &'static str,
     /// Whether `--sidecars auto` writes it.
     pub auto: bool,
+    /// Whether there are files of it for each shard, which follow from the index of that shard alone:
+    /// [`super::Format::shard_sidecar`].
+    pub of_shards: bool,
     /// Fails for a sample's path that it cannot tell, where there are such: asked before anything is packed.
     pub path_fits: Option<fn(&[u8]) -> Result<()>>,
+}
+
+/// A sealed shard, as its sidecars see it.
+pub struct Sealed<'a> {
+    /// As the manifest has it.
+    pub shard: &'a manifest::Shard,
+    /// Its index.
+    pub index: &'a Index<Vec<u8>>,
+    /// Names of the components, as in the manifest.
+    pub components: &'a [String],
+    /// `none`, or what the shards are compressed with.
+    pub compression: &'a str,
 }
 
 /// A sealed dataset, as its sidecars see it.
@@ -31,6 +46,8 @@ pub struct Dataset<'a> {
     pub classes: &'a [manifest::Class],
     /// Number of its samples.
     pub samples: u64,
+    /// Number of its images of each kind, as in the manifest.
+    pub kinds: &'a BTreeMap<String, u64>,
     /// Names of the components, as in the manifest.
     pub components: &'a [String],
     /// `none`, or what the shards are compressed with.
@@ -63,12 +80,13 @@ pub(super) const CLASSES: Kind = Kind {
     name: "classes",
     about: "names of the classes in the order of their labels: classes.txt",
     auto: false,
+    of_shards: false,
     path_fits: None,
 };
 
 /// `labels.json`: an object that gives each class's name its label.
 pub(super) const LABELS: Kind =
-    Kind { name: "labels", about: "label of each class by its name: labels.json", auto: false, path_fits: None };
+    Kind { name: "labels", about: "label of each class by its name: labels.json", ..CLASSES };
 
 /// Writes [`CLASSES`] or [`LABELS`]; nothing, where there are no classes.
 ///
@@ -172,12 +190,16 @@ pub(crate) mod tests {
         }
     }
 
+    /// No kinds of images.
+    pub static NO_KINDS: BTreeMap<String, u64> = BTreeMap::new();
+
     fn dataset(classes: &[manifest::Class]) -> Dataset<'_> {
         Dataset {
             name: "train",
             shards: &[],
             classes,
             samples: 0,
+            kinds: &NO_KINDS,
             components: &[],
             compression: "none",
             hashes: &[],

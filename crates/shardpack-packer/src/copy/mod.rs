@@ -46,7 +46,7 @@ use record::Renderer;
 use sink::{Hashed, Sink};
 use span::Span;
 
-pub use sealer::{Sealed, recall};
+pub use sealer::{Sealed, clear, recall};
 pub(crate) use sealer::{index_file, ledger_part};
 
 /// What to do about a sample that cannot be packed.
@@ -66,8 +66,10 @@ pub struct Copy<'a> {
     pub source: &'a dyn Source,
     /// Folder of the dataset.
     pub dst: &'a Path,
-    /// Folder for what is not finished, on the same file system.
+    /// Folder for what is not finished, on the same file system; of this process alone.
     pub work: &'a Path,
+    /// Folder for what a later run has to know of finished shards; of all that pack into `dst`.
+    pub shared: &'a Path,
     /// Order of reading.
     pub read_order: ReadOrder,
     /// Threads that frame, hash and write.
@@ -135,12 +137,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<'a> Copy<'a> {
-    /// Copies all shards but those in `sealed`, which an earlier run has finished.
+    /// Copies all shards that the plan holds but those in `sealed`, which an earlier run has finished.
     ///
     /// # Errors
     /// When the machine is not right. Bad samples are no error here.
     pub fn run(&self, sealed: BTreeMap<usize, Sealed>) -> Result<Outcome> {
-        let todo: Vec<usize> = (0..self.plan.shards.len()).filter(|shard| !sealed.contains_key(shard)).collect();
+        let todo: Vec<usize> = self.plan.held.clone().filter(|shard| !sealed.contains_key(shard)).collect();
         let spans = todo.par_iter().map(|shard| span::split(self.plan, *shard)).collect::<Result<Vec<_>>>()?;
         let opens = spans.iter().map(|spans| Open { spans_left: spans.len(), ..Open::default() });
         let (send, receive) = mpsc::sync_channel(4);

@@ -56,10 +56,9 @@ pub struct Sealed {
 }
 
 impl Sealed {
-    /// A shard of which only the manifest's entry matters.
-    pub(crate) fn of_entry(entry: manifest::Shard) -> Self {
-        let (kinds, strays) = (BTreeMap::new(), Vec::new());
-        Self { entry, payload_bytes: 0, kinds, strays, stray_samples: 0, unpacked: Vec::new() }
+    /// Whether it holds all of so many samples but those that it names.
+    pub(crate) fn is_of(&self, samples: u64) -> bool {
+        self.entry.samples.checked_add(self.unpacked.len() as u64) == Some(samples)
     }
 }
 
@@ -105,8 +104,11 @@ pub(super) fn seal(copy: &Copy<'_>, finished: Finished) -> Result<Sealed> {
             Unpacked { path, class: plan.listing.class(number), fate: Fate::Skipped, reason: reason.into() }
         })
         .collect();
-    if !unpacked.is_empty() {
-        sys::write_durably(copy.work, &ledger_part(copy.work, plan, shard), &ledger::write(&unpacked)?)?;
+    let ledger_part = ledger_part(copy.shared, plan, shard);
+    match unpacked.is_empty() {
+        false => sys::write_durably(copy.work, &ledger_part, &ledger::write(&unpacked)?)?,
+        // Another run may have met what this one did not.
+        true => sys::remove_file(&ledger_part)?,
     }
     sys::finish_durably(&file, &temporary, &path)?;
     let index_file = index_file(plan, shard);
@@ -170,31 +172,38 @@ fn describe(plan: &Plan, shard: usize, index: &Index<Vec<u8>>, unpacked: Vec<Unp
     })
 }
 
-/// What an earlier run of the same plan has sealed, by number of the shard.
+/// What earlier runs of the same plan have sealed of the shards that it holds, by number; `shared` is [`Copy::shared`].
 ///
 /// Checked cheaply: the index is whole and right by its checksums, the shard is there and as long as its index says, and
-/// both hold the samples of the plan but those that a ledger names. A shard that is not so is packed again.
-pub fn recall(plan: &Plan, dst: &Path, work: &Path) -> Result<BTreeMap<usize, Sealed>> {
+/// both hold the samples of the plan but those that a ledger names. A shard that is not so is to be packed again.
+pub fn recall(plan: &Plan, dst: &Path, shared: &Path) -> Result<BTreeMap<usize, Sealed>> {
     let mut sealed = BTreeMap::new();
-    for (number, planned) in plan.shards.iter().enumerate() {
+    for number in plan.held.clone() {
         let (shard, index) = (dst.join(plan.shard_file(number)), dst.join(index_file(plan, number)));
-        // What a run that was stopped left of a shard is written anew, so its space is free.
-        sys::remove_file(&work.join(plan.shard_file(number) + ".part"))?;
         let found = match sys::read_if_there(&index)? {
-            Some(bytes) => recall_one(plan, number, bytes, &ledger_part(work, plan, number))?,
+            Some(bytes) => recall_one(plan, number, bytes, &ledger_part(shared, plan, number))?,
             None => None,
         };
         let there = fs::metadata(&shard).map_or(0, |shard| shard.len());
-        match found.filter(|found| {
-            found.entry.bytes == there && found.entry.samples + found.unpacked.len() as u64 == planned.samples
-        }) {
-            Some(found) => {
-                sealed.insert(number, found);
-            }
-            None => [index, shard].iter().try_for_each(|path| sys::remove_file(path))?,
-        }
+        let planned = plan.shards[number].samples;
+        sealed.extend(
+            found.filter(|found| found.is_of(planned) && found.entry.bytes == there).map(|found| (number, found)),
+        );
     }
     Ok(sealed)
+}
+
+/// Removes what is left of shards that are not in `sealed`: they are packed anew, so their space is free. Nobody else may be
+/// packing into `dst`.
+pub fn clear(plan: &Plan, dst: &Path, work: &Path, sealed: &BTreeMap<usize, Sealed>) -> Result<()> {
+    for number in plan.held.clone() {
+        sys::remove_file(&work.join(plan.shard_file(number) + ".part"))?;
+        if !sealed.contains_key(&number) {
+            sys::remove_file(&dst.join(index_file(plan, number)))?;
+            sys::remove_file(&dst.join(plan.shard_file(number)))?;
+        }
+    }
+    Ok(())
 }
 
 /// A shard by its index and its part of the ledger; `None` where one of them is not right.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use shardpack_format::{
-    Error, Result,
+    Error, ErrorKind, Result,
     manifest::{self, Blake3, Manifest, WORK_FOLDER},
     size, splits,
 };
@@ -17,8 +17,8 @@ use shardpack_format::{
 use super::{alike::alike, dataset_folder, held::Held, work_of};
 use crate::{copy, plan::Plan, plan_file, seal, sidecars, source::Origin, sys};
 
-const PLAN_FILE: &str = "plan";
-const LOCK_FILE: &str = "lock";
+pub(super) const PLAN_FILE: &str = "plan";
+pub(super) const LOCK_FILE: &str = "lock";
 /// What was changed of images, which is found again by what it was made of.
 const SPOOL_FILE: &str = super::transformed::SPOOL_FILE;
 /// The sealed dataset that is being replaced, whole, until the new one is sealed.
@@ -31,7 +31,7 @@ const DISCARDED_FOLDER: &str = "discarded";
 /// A folder that this process may pack into.
 #[derive(Debug)]
 pub(super) struct Destination {
-    work: PathBuf,
+    pub work: PathBuf,
     /// No pack was under way here before this one.
     fresh: bool,
     /// The folder itself was not there.
@@ -324,11 +324,7 @@ impl Destination {
         seal::seal_splits(plans, manifests, dst, &self.work)?;
         sys::sync_folder(dst)?;
         self.remove_work()?;
-        sys::sync_folder(dst)?;
-        match dst.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => sys::sync_folder(parent),
-            _ => sys::sync_folder(Path::new(".")),
-        }
+        make_durable(dst)
     }
 
     fn remove_work(&self) -> Result<()> {
@@ -347,11 +343,29 @@ fn move_file(from: &Path, to: &Path) -> Result<()> {
 }
 
 /// Removes a folder and all in it; one that is not there is fine.
-fn remove_folder(path: &Path) -> Result<()> {
+pub(super) fn remove_folder(path: &Path) -> Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(sys::io_error("cannot remove", path, error)),
         _ => Ok(()),
     }
+}
+
+/// Removes what a merge that was stopped at the very end has left of the work folder of a sealed dataset. Where another
+/// process is at it, or something lies there that is no part's, it stays.
+pub(super) fn remove_rest(work: &Path) -> Result<()> {
+    if !sys::is_there(work)? {
+        return Ok(());
+    }
+    let _lock = match sys::Lock::take_where_there_are_locks(&work.join(LOCK_FILE)) {
+        Err(error) if error.kind() == ErrorKind::Usage || !sys::is_there(work)? => return Ok(()),
+        lock => lock?,
+    };
+    for name in [PLAN_FILE, ASIDE_FOLDER, REPLACED_FOLDER, SPOOL_FILE] {
+        if sys::is_there(&work.join(name))? {
+            return Ok(());
+        }
+    }
+    remove_folder(work)
 }
 
 /// A plan that cannot be read is none to go on with.
@@ -414,6 +428,15 @@ pub(super) fn prepare(
     Ok(Some(Prepared { work, _lock: lock }))
 }
 
+/// Makes the names in `dst`, and its own, durable.
+pub(super) fn make_durable(dst: &Path) -> Result<()> {
+    sys::sync_folder(dst)?;
+    match dst.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => sys::sync_folder(parent),
+        _ => sys::sync_folder(Path::new(".")),
+    }
+}
+
 /// Makes the folders of the datasets; what is there stays.
 pub(super) fn create_folders(dst: &Path, plans: &[Plan]) -> Result<()> {
     plans.iter().try_for_each(|plan| sys::create_folder(&dataset_folder(dst, plan).join(manifest::INDEX_FOLDER)))
@@ -421,7 +444,7 @@ pub(super) fn create_folders(dst: &Path, plans: &[Plan]) -> Result<()> {
 
 /// A folder of shards inside the source would be a class of it the next time, and the other way round worse. Files of a
 /// source of shards may lie in a folder above, but not in `dst` itself.
-fn refuse_inside(dst: &Path, source: &Origin) -> Result<()> {
+pub(super) fn refuse_inside(dst: &Path, source: &Origin) -> Result<()> {
     let existing = dst.ancestors().find_map(|above| {
         let path = if above.as_os_str().is_empty() { Path::new(".") } else { above };
         path.canonicalize().ok().map(|path| (path, above == dst))
@@ -434,7 +457,7 @@ fn refuse_inside(dst: &Path, source: &Origin) -> Result<()> {
 }
 
 /// The manifests in `dst`, if they are of just these plans.
-fn sealed_here(dst: &Path, plans: &[Plan]) -> Result<Option<Vec<Manifest>>> {
+pub(super) fn sealed_here(dst: &Path, plans: &[Plan]) -> Result<Option<Vec<Manifest>>> {
     let mut manifests = Vec::new();
     for plan in plans {
         let path = dataset_folder(dst, plan).join(manifest::FILE);
@@ -455,7 +478,7 @@ fn sealed_here(dst: &Path, plans: &[Plan]) -> Result<Option<Vec<Manifest>>> {
 }
 
 /// Fails where a file that the manifests name is not there, or not as long as they say.
-fn still_there(dst: &Path, plans: &[Plan], manifests: &[Manifest]) -> Result<()> {
+pub(super) fn still_there(dst: &Path, plans: &[Plan], manifests: &[Manifest]) -> Result<()> {
     let (mut wrong, mut source_mends) = (Vec::new(), true);
     for (plan, manifest) in plans.iter().zip(manifests) {
         let shards = manifest.shards.iter().map(|shard| (&shard.file, shard.bytes));

@@ -98,19 +98,30 @@ impl Held {
 
     /// Why `dst`, which holds this, cannot be packed into without force: in what it is another than `plans` would make.
     pub fn refusal(&self, dst: &Path, plans: &[Plan]) -> Error {
+        match self.refuse_foreign(dst) {
+            Err(error) => error,
+            Ok(()) => Error::usage(format!("holds another dataset: {}", self.difference(dst, plans)))
+                .in_file(dst)
+                .help("choose another folder, or --force to replace it"),
+        }
+    }
+
+    /// What there is, in words: where it is a dataset, in what it is another than `plans` would make.
+    pub fn what(&self, dst: &Path, plans: &[Plan]) -> String {
+        match &self.foreign {
+            Some(path) => format!("{path:?}, which is no part of a dataset"),
+            None => format!("another dataset: {}", self.difference(dst, plans)),
+        }
+    }
+
+    fn difference(&self, dst: &Path, plans: &[Plan]) -> String {
         let difference = |plan: &Plan| {
             let bytes = sys::read_if_there(&dataset_folder(dst, plan).join(manifest::FILE)).ok()??;
             plan_file::sealed_difference(&Manifest::read(&bytes).ok()?, plan)
         };
         let what = self.lost_manifest().or_else(|| self.other_splits(plans));
         let what = what.or_else(|| plans.iter().find_map(difference));
-        let what = what.unwrap_or_else(|| "names or lengths of its images, or lengths of its files, differ".to_owned());
-        match self.refuse_foreign(dst) {
-            Err(error) => error,
-            Ok(()) => Error::usage(format!("holds another dataset: {what}"))
-                .in_file(dst)
-                .help("choose another folder, or --force to replace it"),
-        }
+        what.unwrap_or_else(|| "names or lengths of its images, or lengths of its files, differ".to_owned())
     }
 
     /// The manifest that is not there though what belongs to it is, in words.

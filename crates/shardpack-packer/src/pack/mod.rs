@@ -1,11 +1,19 @@
 //! Pack: source → plan → copy → seal.
 
 mod alike;
+mod change_part;
 mod destination;
 mod held;
 mod image_check;
+mod merge;
+mod notes;
+mod part;
 mod planning;
+mod receipt;
+mod runs;
 mod second_format;
+mod spools;
+mod status;
 mod transformed;
 
 use std::{
@@ -35,10 +43,14 @@ use crate::{
     },
     survey, sys,
 };
+pub use change_part::ChangedPart;
 use destination::{Destination, State};
 use image_check::ImageCheck;
-pub use planning::{plan_all, planned};
+pub use merge::{Merged, Missing, Options as MergeOptions, merge};
+pub use part::{Ended, PartReport, PlannedPart, pack_part};
+pub use planning::{PartPlanning, plan_all, plan_part, planned};
 use second_format::SecondFormat;
+pub use status::{PartState, Status, status};
 pub use transformed::Place;
 
 /// The extension of images in the shards.
@@ -172,15 +184,25 @@ pub fn needed_bytes(plans: &[Plan]) -> u64 {
     plans.iter().map(|plan| plan.shard_bytes() + plan.index_bytes()).sum()
 }
 
-/// Number of shards of `planned` that are finished in `dst`.
+/// Length in bytes of what is unpacked of a source to be read from: of one split after the other, and gone before the next.
+fn unpacked_bytes(source: &Origin, plans: &[Plan]) -> Result<u64> {
+    let of_plans = plans.iter().map(|plan| source.unpacked_bytes(plan.split.as_deref(), &plan.listing));
+    Ok(of_plans.collect::<Result<Vec<_>>>()?.into_iter().max().unwrap_or(0))
+}
+
+fn no_space(what: String, dst: &Path) -> Error {
+    Error::new(ErrorKind::System, what).in_file(dst).help("free space, or choose another disk")
+}
+
+/// Number of the shards of `plans`, or of their parts, that are finished in `dst`.
 ///
 /// # Errors
 /// When that cannot be told.
-pub fn finished_shards(planned: &Planned, dst: &Path) -> Result<usize> {
+pub fn finished_shards(plans: &[Plan], dst: &Path) -> Result<usize> {
     let mut finished = 0;
-    for plan in &planned.plans {
+    for plan in plans {
         let folder = dataset_folder(dst, plan);
-        for shard in 0..plan.shards.len() {
+        for shard in plan.held.clone() {
             // A shard has its index only once it is complete.
             finished += usize::from(sys::is_file(&folder.join(copy::index_file(plan, shard)))?);
         }
@@ -218,16 +240,13 @@ fn ready(
     if let State::Begun | State::Changed(_) = state {
         destination::create_folders(dst, plans)?;
         for (recalled, plan) in recalled.iter_mut().zip(plans) {
-            *recalled = copy::recall(plan, &dataset_folder(dst, plan), &destination.work(plan)?)?;
+            let (folder, work) = (dataset_folder(dst, plan), destination.work(plan)?);
+            *recalled = copy::recall(plan, &folder, &work)?;
+            copy::clear(plan, &folder, &work, recalled)?;
         }
     }
     let have: u64 = recalled.iter().flat_map(BTreeMap::values).map(|shard| shard.entry.bytes).sum();
-    // One after the other: what is unpacked of one split is gone before the next.
-    let unpacked = plans.iter().map(|plan| match is_relayed {
-        true => Ok(0),
-        false => planned.source.unpacked_bytes(plan.split.as_deref(), &plan.listing),
-    });
-    let unpacked = unpacked.collect::<Result<Vec<_>>>()?.into_iter().max().unwrap_or(0);
+    let unpacked = if is_relayed { 0 } else { unpacked_bytes(&planned.source, plans)? };
     let needed = needed_bytes(plans).saturating_sub(have) + unpacked;
     let (free, held) = (sys::free_bytes(dst)?, destination.held_bytes(state)?);
     if needed > free.saturating_add(held) {
@@ -236,7 +255,7 @@ fn ready(
             _ => format!(", and {} in what is replaced", size::text(held)),
         };
         let what = format!("needs {}, {} are free{besides}", size::text(needed), size::text(free));
-        return Err(Error::new(ErrorKind::System, what).in_file(dst).help("free space, or choose another disk"));
+        return Err(no_space(what, dst));
     }
     match state {
         State::New(held) => destination.begin(dst, &planned.source, plans, held, needed > free)?,
@@ -285,53 +304,9 @@ pub fn pack(
         monitor.recall(shard.entry.samples, shard.payload_bytes);
     }
 
-    let mut outcomes = Vec::new();
-    for (number, (plan, sealed)) in plans.iter().zip(recalled).enumerate() {
-        let work = destination.work(plan)?;
-        let source: Box<dyn Source> = match relay {
-            Some((first, folder)) => {
-                let kinds = &plan.listing.components().kinds;
-                Box::new(SecondFormat::open(&dataset_folder(folder, plan), &first.plans[number], kinds)?)
-            }
-            None => planned.source.open(plan.split.as_deref(), &plan.listing, Some(&work), monitor)?,
-        };
-        let source: Box<dyn Source> = match plan.options.check {
-            Check::Full if relay.is_none() => Box::new(ImageCheck { source, check: imaging::check }),
-            Check::Entropy if relay.is_none() => Box::new(ImageCheck { source, check: imaging::check_entropy }),
-            _ => source,
-        };
-        let copy = Copy {
-            plan,
-            source: source.as_ref(),
-            dst: &dataset_folder(dst, plan),
-            work: &work,
-            // What was just written is in the page cache, or lies in this order.
-            read_order: if relay.is_some() { ReadOrder::Plan } else { read_order(options.read_order, planned) },
-            jobs: options.jobs,
-            memory_bytes: options.memory_bytes,
-            on_bad: options.on_bad,
-            monitor,
-        };
-        outcomes.push(copy.run(sealed)?);
-    }
-
-    let mut unpacked: Vec<Unpacked> = Vec::new();
-    for (plan, outcome) in plans.iter().zip(&outcomes) {
-        let prefix = split_prefix(plan);
-        let known = plan.unpacked.iter().filter(|entry| entry.fate != Fate::Kept).cloned();
-        let recalled = outcome.shards.values().flat_map(|shard| &shard.unpacked).cloned();
-        let found = outcome.bad.iter().map(|(number, Refusal(reason))| {
-            let mut path = Vec::new();
-            plan.listing.path(*number, &mut path);
-            Unpacked { path, class: plan.listing.class(*number), fate: Fate::Skipped, reason: reason.as_str().into() }
-        });
-        let mut of_plan: Vec<Unpacked> = known.chain(recalled).chain(found).collect();
-        of_plan.sort_by(ledger::order);
-        of_plan.dedup();
-        unpacked.extend(
-            of_plan.into_iter().map(|entry| Unpacked { path: [prefix.as_bytes(), &entry.path].concat(), ..entry }),
-        );
-    }
+    let folders = Folders { dst, work: &destination.work, shared: &destination.work };
+    let outcomes = copy_all(planned, relay, &folders, recalled, options, monitor)?;
+    let unpacked = left_out(plans, &outcomes);
     let is_bad = unpacked.iter().any(|entry| entry.fate == Fate::Skipped);
     if is_bad && options.on_bad == OnBad::Error {
         let report = report(Vec::new(), false, unpacked, &outcomes, plans, resumed_shards, start);
@@ -350,10 +325,87 @@ pub fn pack(
     for (plan, outcome) in plans.iter().zip(&outcomes) {
         let sidecars = options.sidecars.names(plan)?;
         let (folder, work) = (dataset_folder(dst, plan), destination.work(plan)?);
-        manifests.push(seal::seal(plan, &outcome.shards, &sidecars, &folder, &work)?);
+        manifests.push(seal::seal(plan, &outcome.shards, &sidecars, None, &folder, &work)?);
     }
     destination.close(dst, plans, &manifests)?;
     Ok(Report { changed, ..report(manifests, false, unpacked, &outcomes, plans, resumed_shards, start) })
+}
+
+/// Where a pack writes.
+struct Folders<'a> {
+    dst: &'a Path,
+    /// Work folder of this process.
+    work: &'a Path,
+    /// Work folder of all that pack into `dst`.
+    shared: &'a Path,
+}
+
+/// Copies what is not in `recalled` of the shards that each plan holds.
+fn copy_all(
+    planned: &Planned,
+    relay: Option<(&Planned, &Path)>,
+    folders: &Folders<'_>,
+    recalled: Vec<BTreeMap<usize, copy::Sealed>>,
+    options: &Options,
+    monitor: &dyn Monitor,
+) -> Result<Vec<copy::Outcome>> {
+    let mut outcomes = Vec::new();
+    for (number, (plan, sealed)) in planned.plans.iter().zip(recalled).enumerate() {
+        let of_split = |work| {
+            let folder = work_of(work, plan.split.as_deref());
+            sys::create_folder(&folder).map(|()| folder)
+        };
+        let (work, shared) = (of_split(folders.work)?, of_split(folders.shared)?);
+        let source: Box<dyn Source> = match relay {
+            Some((first, folder)) => {
+                let kinds = &plan.listing.components().kinds;
+                Box::new(SecondFormat::open(&dataset_folder(folder, plan), &first.plans[number], kinds)?)
+            }
+            None => planned.source.open(plan.split.as_deref(), &plan.listing, Some(&work), monitor)?,
+        };
+        let source: Box<dyn Source> = match plan.options.check {
+            Check::Full if relay.is_none() => Box::new(ImageCheck { source, check: imaging::check }),
+            Check::Entropy if relay.is_none() => Box::new(ImageCheck { source, check: imaging::check_entropy }),
+            _ => source,
+        };
+        let copy = Copy {
+            plan,
+            source: source.as_ref(),
+            dst: &dataset_folder(folders.dst, plan),
+            work: &work,
+            shared: &shared,
+            // What was just written is in the page cache, or lies in this order.
+            read_order: if relay.is_some() { ReadOrder::Plan } else { read_order(options.read_order, planned) },
+            jobs: options.jobs,
+            memory_bytes: options.memory_bytes,
+            on_bad: options.on_bad,
+            monitor,
+        };
+        outcomes.push(copy.run(sealed)?);
+    }
+    Ok(outcomes)
+}
+
+/// All that was found and is not in the shards.
+fn left_out(plans: &[Plan], outcomes: &[copy::Outcome]) -> Vec<Unpacked> {
+    let mut unpacked: Vec<Unpacked> = Vec::new();
+    for (plan, outcome) in plans.iter().zip(outcomes) {
+        let prefix = split_prefix(plan);
+        let known = plan.unpacked.iter().filter(|entry| entry.fate != Fate::Kept).cloned();
+        let recalled = outcome.shards.values().flat_map(|shard| &shard.unpacked).cloned();
+        let found = outcome.bad.iter().map(|(number, Refusal(reason))| {
+            let mut path = Vec::new();
+            plan.listing.path(*number, &mut path);
+            Unpacked { path, class: plan.listing.class(*number), fate: Fate::Skipped, reason: reason.as_str().into() }
+        });
+        let mut of_plan: Vec<Unpacked> = known.chain(recalled).chain(found).collect();
+        of_plan.sort_by(ledger::order);
+        of_plan.dedup();
+        unpacked.extend(
+            of_plan.into_iter().map(|entry| Unpacked { path: [prefix.as_bytes(), &entry.path].concat(), ..entry }),
+        );
+    }
+    unpacked
 }
 
 /// What the ledgers of sealed datasets say is not in the shards.

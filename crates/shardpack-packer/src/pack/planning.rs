@@ -7,21 +7,25 @@ use std::{
 };
 
 use shardpack_format::{
-    Error, ErrorKind, Result,
-    component::Component,
-    formats, help,
-    image_header::Kind,
-    manifest::{BY_KIND, INDEX_FOLDER},
-    sample, size,
+    Error, ErrorKind, Result, component::Component, formats, help, image_header::Kind, manifest::INDEX_FOLDER, sample,
+    size,
 };
+use shardpack_imaging::Recipe;
 
-use super::{Extension, Place, PlanOptions, Planned, destination, transformed};
+use super::{
+    Extension, Place, PlanOptions, Planned,
+    change_part::{Changed, ChangedPart, change_part},
+    destination, notes,
+    spools::Request,
+    transformed,
+};
 use crate::{
-    copy,
+    copy::{self, OnBad},
     ledger::{Fate, Unpacked},
     listing::Listing,
     monitor::Monitor,
-    plan::{self, Compression, Plan},
+    part::Part,
+    plan::{self, Plan},
     plan_file,
     source::{
         COMPONENT, Found, Fractions, Origin, Parted, ReadError, Refusal, npy,
@@ -44,88 +48,168 @@ pub fn plan_all(
     place: Option<&Place>,
     monitor: &dyn Monitor,
 ) -> Result<Vec<Planned>> {
-    let Some(first) = options.first() else { return Ok(Vec::new()) };
-    let source = match &first.bytes.format.fractions {
-        Some(fractions) => Origin::Parted(Parted::new(source, Fractions::of_text(fractions)?)),
-        None => source,
+    let Some(surveyed) = Surveyed::of(source, options, place.is_some(), monitor)? else { return Ok(Vec::new()) };
+    let Some(recipe) = surveyed.recipe.clone() else { return surveyed.plan() };
+    let place = place.ok_or_else(|| {
+        Error::usage("how long images are is known only when they have been changed: there is no plan before that")
+            .help("shardpack pack makes it and packs")
+    })?;
+    copy::fit_any(place.memory_bytes)?;
+    let plans = surveyed.plans_before()?;
+    let Some(prepared) = destination::prepare(&place.folders, &surveyed.source, &plans, place.force)? else {
+        let storage = storage::of(surveyed.source.path(), &surveyed.sniffed);
+        let of = |plans| Planned {
+            source: surveyed.source.clone(),
+            plans,
+            storage: storage.clone(),
+            kinds: surveyed.sniffed.kinds.clone(),
+            notes: Vec::new(),
+        };
+        return Ok(plans.into_iter().map(of).collect());
     };
-    let mut found = source.discover(&first.walk, monitor)?;
-    found.iter().try_for_each(|found| check_fraction(found, first))?;
-    refuse_image_options(options, &found)?;
-    survey::survey(&source, &mut found, &first.survey, monitor)?;
-    found.iter().try_for_each(check_folder)?;
-    several::check_shared(&source, &found)?;
-    found.iter().try_for_each(|found| check_any(&source, found))?;
-    let sniffed = look_all(&source, &found, place.is_some())?;
-    are_there(&first.walk.components, &first.bytes.format.wanted.renames, &found)
-        .map_err(|error| error.in_file(source.path()))?;
-    settle_payload(&source, &mut found, &sniffed.kinds, first.recipe.is_some())?;
-    refuse_image_options(options, &found)?;
-    // A name that a person gives to files says that they are such.
-    if first.recipe.is_none() && !options.iter().any(|options| matches!(options.extension, Extension::Fixed(_))) {
-        npy::settle(&source, &mut found, monitor)?;
+    let Surveyed { source, found, .. } = &surveyed;
+    let made = transformed::transform(source.clone(), found.clone(), &recipe, &prepared.work, place.jobs, monitor);
+    let (source, found) = made.map_err(goes_on)?;
+    surveyed.changed(source, found)?.plan()
+}
+
+fn goes_on(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Interrupted => error.help("the same command goes on with the images that were changed"),
+        _ => error,
     }
-    let is_of_shards = source.is_of_shards();
-    let settle = |options| settled(options, &found, &sniffed.kinds, is_of_shards);
-    let bytes = options.iter().map(settle).collect::<Result<Vec<_>>>()?;
-    if let (Some(_), [first, others @ ..]) = (&first.recipe, bytes.as_slice())
-        && let Some(other) = others.iter().find(|other| !first.format.components_cover(&other.format))
-    {
-        // What was changed is there until the first is sealed.
-        let (first, other) = (&first.format.name, &other.format.name);
-        return Err(Error::usage(format!("{other} holds components that {first} cannot, and is made of it"))
-            .help(format!("--format {other} before --format {first}, or one after the other")));
-    }
-    let (source, mut found, sniffed) = match &first.recipe {
-        None => (source, found, sniffed),
-        Some(recipe) => {
-            let place = place.ok_or_else(|| {
-                Error::usage(
-                    "how long images are is known only when they have been changed: there is no plan before that",
-                )
-                .help("shardpack pack makes it and packs")
-            })?;
-            copy::fit_any(place.memory_bytes)?;
-            let plans = |bytes: &plan::Options| {
-                let plan =
-                    |found: &Found| Plan::without_cuts(found.with_kinds(&bytes.format.components), bytes.clone());
-                found.iter().map(plan).collect::<Result<Vec<_>>>()
-            };
-            let plans = bytes.iter().map(plans).collect::<Result<Vec<_>>>()?;
-            let Some(prepared) = destination::prepare(&place.folders, &source, &plans, place.force)? else {
-                let storage = storage::of(source.path(), &sniffed);
-                let of = |plans| Planned {
-                    source: source.clone(),
-                    plans,
-                    storage: storage.clone(),
-                    kinds: sniffed.kinds.clone(),
-                    notes: Vec::new(),
-                };
-                return Ok(plans.into_iter().map(of).collect());
-            };
-            let made = transformed::transform(source, found, recipe, &prepared.work, place.jobs, monitor);
-            let (source, found) = made.map_err(|error| match error.kind() {
-                ErrorKind::Interrupted => error.help("the same command goes on with the images that were changed"),
-                _ => error,
-            })?;
-            found.iter().try_for_each(|found| check_any(&source, found))?;
-            let sniffed = Sniffed { kinds: sniffed.kinds, ..look_all(&source, &found, true)? };
-            (source, found, sniffed)
+}
+
+/// What there is to pack of a part of a source.
+#[derive(Debug)]
+pub enum PartPlanning {
+    /// The plan of all parts.
+    Planned(Box<Planned>),
+    /// None yet: other parts have not changed their images, or this one cannot.
+    Changed(ChangedPart),
+    /// All parts are merged.
+    Sealed,
+}
+
+/// As [`plan_all`], of one format and for `part` of several: where images are to be changed first, each part changes its own,
+/// in the work folder of `place`, and the plan is there when all have.
+///
+/// # Errors
+/// As [`plan_all`]; and when `place` holds something else.
+pub fn plan_part(
+    source: Origin,
+    options: &PlanOptions,
+    part: Part,
+    place: &Place,
+    on_bad: OnBad,
+    monitor: &dyn Monitor,
+) -> Result<PartPlanning> {
+    let none = || Error::usage("nothing is to be planned");
+    let surveyed = Surveyed::of(source, std::slice::from_ref(options), false, monitor)?.ok_or_else(none)?;
+    let Some(recipe) = surveyed.recipe.clone() else {
+        return surveyed.plan_one().map(Box::new).map(PartPlanning::Planned);
+    };
+    copy::fit_any(place.memory_bytes)?;
+    let plans = surveyed.plans_before()?.pop().ok_or_else(none)?;
+    let Some(dst) = place.folders.first() else { return Err(none()) };
+    let request = Request { origin: &surveyed.source, found: &surveyed.found, recipe: &recipe, plans: &plans };
+    match change_part(&request, part, dst, place.jobs, on_bad, monitor).map_err(goes_on)? {
+        Changed::Sealed => Ok(PartPlanning::Sealed),
+        Changed::Some(changed) => Ok(PartPlanning::Changed(changed)),
+        Changed::All(outcomes, spools) => {
+            let (source, found) = outcomes.settle(surveyed.source.clone(), surveyed.found.clone(), spools);
+            surveyed.changed(source, found)?.plan_one().map(Box::new).map(PartPlanning::Planned)
         }
-    };
-    let storage = storage::of(source.path(), &sniffed);
-    let mut of_source: Vec<String> = found.iter_mut().flat_map(|found| std::mem::take(&mut found.notes)).collect();
-    let mut all = Vec::new();
-    for bytes in bytes {
-        let plans = found.iter().map(|found| Plan::new(found.with_kinds(&bytes.format.components), bytes.clone()));
-        let plans = plans.collect::<Result<Vec<_>>>().map_err(|error| error.in_file(source.path()))?;
-        let mut notes_of = std::mem::take(&mut of_source);
-        notes_of.extend(plans.iter().flat_map(|plan| notes(plan, &sniffed.kinds)));
-        notes_of.extend(placeless(&found, &bytes.format));
-        let (source, storage, kinds) = (source.clone(), storage.clone(), sniffed.kinds.clone());
-        all.push(Planned { source, plans, storage, kinds, notes: notes_of });
     }
-    Ok(all)
+}
+
+/// A source that was listed, and what goes in of it.
+struct Surveyed {
+    source: Origin,
+    found: Vec<Found>,
+    sniffed: Sniffed,
+    /// What decides the bytes, for each format.
+    bytes: Vec<plan::Options>,
+    /// How images are to be changed, until they are.
+    recipe: Option<Recipe>,
+}
+
+impl Surveyed {
+    /// `None` where there are no options; `is_copied` says that images are read next.
+    fn of(source: Origin, options: &[PlanOptions], is_copied: bool, monitor: &dyn Monitor) -> Result<Option<Self>> {
+        let Some(first) = options.first() else { return Ok(None) };
+        let source = match &first.bytes.format.fractions {
+            Some(fractions) => Origin::Parted(Parted::new(source, Fractions::of_text(fractions)?)),
+            None => source,
+        };
+        let mut found = source.discover(&first.walk, monitor)?;
+        found.iter().try_for_each(|found| check_fraction(found, first))?;
+        refuse_image_options(options, &found)?;
+        survey::survey(&source, &mut found, &first.survey, monitor)?;
+        found.iter().try_for_each(check_folder)?;
+        several::check_shared(&source, &found)?;
+        found.iter().try_for_each(|found| check_any(&source, found))?;
+        let sniffed = look_all(&source, &found, is_copied)?;
+        are_there(&first.walk.components, &first.bytes.format.wanted.renames, &found)
+            .map_err(|error| error.in_file(source.path()))?;
+        settle_payload(&source, &mut found, &sniffed.kinds, first.recipe.is_some())?;
+        refuse_image_options(options, &found)?;
+        // A name that a person gives to files says that they are such.
+        if first.recipe.is_none() && !options.iter().any(|options| matches!(options.extension, Extension::Fixed(_))) {
+            npy::settle(&source, &mut found, monitor)?;
+        }
+        let is_of_shards = source.is_of_shards();
+        let settle = |options| settled(options, &found, &sniffed.kinds, is_of_shards);
+        let bytes = options.iter().map(settle).collect::<Result<Vec<_>>>()?;
+        if let (Some(_), [first, others @ ..]) = (&first.recipe, bytes.as_slice())
+            && let Some(other) = others.iter().find(|other| !first.format.components_cover(&other.format))
+        {
+            // What was changed is there until the first is sealed.
+            let (first, other) = (&first.format.name, &other.format.name);
+            return Err(Error::usage(format!("{other} holds components that {first} cannot, and is made of it"))
+                .help(format!("--format {other} before --format {first}, or one after the other")));
+        }
+        Ok(Some(Self { source, found, sniffed, bytes, recipe: first.recipe.clone() }))
+    }
+
+    /// For each format plans without cuts, which say what is known before images are changed.
+    fn plans_before(&self) -> Result<Vec<Vec<Plan>>> {
+        let plans = |bytes: &plan::Options| {
+            let plan = |found: &Found| Plan::without_cuts(found.with_kinds(&bytes.format.components), bytes.clone());
+            self.found.iter().map(plan).collect::<Result<Vec<_>>>()
+        };
+        self.bytes.iter().map(plans).collect()
+    }
+
+    /// The same once images were changed.
+    fn changed(self, source: Origin, found: Vec<Found>) -> Result<Self> {
+        found.iter().try_for_each(|found| check_any(&source, found))?;
+        let sniffed = Sniffed { kinds: self.sniffed.kinds, ..look_all(&source, &found, true)? };
+        Ok(Self { source, found, sniffed, recipe: None, ..self })
+    }
+
+    /// Plans of one format.
+    fn plan_one(self) -> Result<Planned> {
+        self.plan()?.pop().ok_or_else(|| Error::usage("nothing is to be planned"))
+    }
+
+    /// Plans of each format.
+    fn plan(self) -> Result<Vec<Planned>> {
+        let Self { source, mut found, sniffed, bytes, .. } = self;
+        let storage = storage::of(source.path(), &sniffed);
+        let mut of_source: Vec<String> = found.iter_mut().flat_map(|found| std::mem::take(&mut found.notes)).collect();
+        let mut all = Vec::new();
+        for bytes in bytes {
+            let plans = found.iter().map(|found| Plan::new(found.with_kinds(&bytes.format.components), bytes.clone()));
+            let plans = plans.collect::<Result<Vec<_>>>().map_err(|error| error.in_file(source.path()))?;
+            let mut notes_of = std::mem::take(&mut of_source);
+            notes_of.extend(plans.iter().flat_map(|plan| notes::notes(plan, &sniffed.kinds)));
+            notes_of.extend(placeless(&found, &bytes.format));
+            let (source, storage, kinds) = (source.clone(), storage.clone(), sniffed.kinds.clone());
+            all.push(Planned { source, plans, storage, kinds, notes: notes_of });
+        }
+        Ok(all)
+    }
 }
 
 /// Fails where a fraction of the samples is none of them.
@@ -384,15 +468,25 @@ fn look_all(source: &Origin, found: &[Found], is_copied: bool) -> Result<Sniffed
 /// # Errors
 /// When the file is damaged, or the source is not there.
 pub fn planned(file: &Path) -> Result<Planned> {
-    let again = |error: Error| match error.kind() {
+    let plan_file::PlanFile { source, plans } = plan_file::read(file).map_err(plan_again)?;
+    looked_at(source, plans)
+}
+
+/// An error of a plan file, with what to do about it.
+pub(super) fn plan_again(error: Error) -> Error {
+    match error.kind() {
         ErrorKind::Data => error.help("run `shardpack plan` again"),
         _ => error,
-    };
-    let plan_file::PlanFile { source, plans } = plan_file::read(file).map_err(again)?;
+    }
+}
+
+/// Plans that were computed before, with what the source lies on.
+pub(super) fn looked_at(source: Origin, plans: Vec<Plan>) -> Result<Planned> {
     let sniffed = plans.iter().map(|plan| look(&source, plan.split.as_deref(), &plan.listing, true));
     let sniffed = together(sniffed.collect::<Result<_>>()?);
     let storage = storage::of(source.path(), &sniffed);
-    let notes = plans.iter().flat_map(|plan| notes(plan, &sniffed.kinds)).collect();
+    let notes =
+        plans.iter().filter(|plan| plan.has_all()).flat_map(|plan| notes::notes(plan, &sniffed.kinds)).collect();
     Ok(Planned { source, plans, storage, kinds: sniffed.kinds, notes })
 }
 
@@ -427,76 +521,4 @@ fn most_common(kinds: &BTreeMap<Kind, u64>) -> Kind {
     let known = kinds.iter().filter(|(kind, _)| **kind != Kind::Unknown);
     // The first of equals: the one that the list of kinds has first.
     known.rev().max_by_key(|(_, samples)| **samples).map_or(Kind::Jpeg, |(kind, _)| *kind)
-}
-
-/// Readers that a training job is likely to have: 8 GPUs with 4 workers each.
-const LIKELY_READERS: usize = 32;
-const MANY_SHARDS: usize = 10_000;
-
-/// What a person should know of a plan before the work starts.
-fn notes(plan: &Plan, kinds: &BTreeMap<Kind, u64>) -> Vec<String> {
-    let mut notes = Vec::new();
-    let shards = plan.shards.len();
-    let mean = plan.shard_bytes() / shards as u64;
-    if shards < LIKELY_READERS && plan.listing.len() >= 10 * LIKELY_READERS as u64 {
-        let mebibytes = (plan.shard_bytes() / LIKELY_READERS as u64).max(1 << 20) >> 20;
-        notes.push(format!(
-            "{}: a job of 8 GPUs with 4 workers each has {LIKELY_READERS} readers, and readers that share out \
-             whole shards leave {} idle; --shard-size {mebibytes}MiB gives each one",
-            size::counted(shards as u64, "shard"),
-            LIKELY_READERS - shards
-        ));
-    }
-    if shards > MANY_SHARDS {
-        notes.push(format!(
-            "{shards} shards of {}: more than {MANY_SHARDS} files are slow to list on network mounts and in buckets; \
-             --shard-size {}MiB gives {MANY_SHARDS}",
-            size::text(mean),
-            ((plan.shard_bytes() / MANY_SHARDS as u64) >> 20) + 1
-        ));
-    }
-    if plan.options.compression != Compression::None
-        && plan.options.format.payload.is_none()
-        && kinds.keys().all(|kind| *kind != Kind::Bmp && *kind != Kind::Pnm)
-    {
-        notes.push("photographs are compressed already: zstd makes them no smaller and reading slower".to_owned());
-    }
-    if plan.format().components().first().is_some_and(|name| name == BY_KIND) {
-        notes.push(
-            "--ext content: Hugging Face datasets drops images whose extension the first five samples do not have, and \
-             timm reads only jpg, png and webp"
-                .to_owned(),
-        );
-    }
-    let empty: Vec<String> = plan
-        .counts()
-        .0
-        .iter()
-        .zip(plan.listing.classes.iter())
-        .filter(|(counts, _)| counts.discovered == 0)
-        .map(|(_, name)| String::from_utf8_lossy(name).into_owned())
-        .collect();
-    if !empty.is_empty() {
-        let split = plan.split.as_ref().map_or_else(String::new, |split| format!(" in {split}"));
-        notes.push(format!(
-            "{} without images{split}, kept in the list of classes: {}",
-            classes(empty.len()),
-            some(&empty)
-        ));
-    }
-    notes
-}
-
-fn classes(count: usize) -> String {
-    if count == 1 { "1 class".to_owned() } else { format!("{count} classes") }
-}
-
-/// The first few of a list.
-fn some(names: &[String]) -> String {
-    const FEW: usize = 5;
-    let mut text = names.iter().take(FEW).cloned().collect::<Vec<_>>().join(", ");
-    if names.len() > FEW {
-        text += &format!(", and {} more", names.len() - FEW);
-    }
-    text
 }

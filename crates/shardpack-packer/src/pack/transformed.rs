@@ -4,13 +4,15 @@
 //! what cannot be made is named and never packed as it was.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
+    num::NonZeroU32,
+    ops::Range,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use shardpack_format::{Result, hash, image_header::Kind};
-use shardpack_imaging::{Change, ENGINE, Encode, Limits, Outcome, Recipe, Resize};
+use shardpack_imaging::{Change, ENGINE, Encode, Limits, Outcome as Applied, Recipe, Resize};
 
 use crate::{
     ledger::{Fate, Unpacked, order},
@@ -18,7 +20,7 @@ use crate::{
     monitor::{Monitor, Phase},
     source::{
         Found, Origin,
-        transformed::{Record, Split, Spool, Transformed, What},
+        transformed::{Made, Record, Split, Spool, Transformed, What},
     },
     survey::ImageReader,
     sys,
@@ -66,12 +68,34 @@ pub(super) fn transform(
     sys::create_folder(work)?;
     let path = work.join(SPOOL_FILE);
     let (spool, known) = Spool::open(&path, &words(recipe))?;
-    let (mut splits, mut after) = (Vec::new(), Vec::new());
-    let mut changes = BTreeMap::<String, u64>::new();
-    for one in found {
-        let listing = Arc::clone(&one.listing);
-        let reader = ImageReader::open(&origin, one.split.as_deref(), &listing, monitor)?;
-        let key = |number| key(one.split.as_deref(), &listing, number);
+    let maker = Maker { origin: &origin, recipe, spool, known, jobs, monitor };
+    let mut made = Outcomes::new(&found, recipe);
+    for (split, one) in found.iter().enumerate() {
+        for (number, record) in maker.make(one, 0..one.listing.len())? {
+            made.set(split, number, Outcome { spool: 1, ..Outcome::of(&record) }, record.text);
+        }
+    }
+    Ok(made.settle(origin, found, vec![path]))
+}
+
+/// Makes images into a spool.
+pub(super) struct Maker<'a> {
+    pub origin: &'a Origin,
+    pub recipe: &'a Recipe,
+    pub spool: Spool,
+    /// What the spool has, by key.
+    pub known: HashMap<u128, Record>,
+    pub jobs: usize,
+    pub monitor: &'a dyn Monitor,
+}
+
+impl Maker<'_> {
+    /// What becomes of the images of a split with these numbers, in their order.
+    pub fn make(&self, found: &Found, numbers: Range<u64>) -> Result<Vec<(u64, Record)>> {
+        let Self { origin, recipe, spool, known, jobs, monitor } = self;
+        let listing = &found.listing;
+        let reader = ImageReader::open(origin, found.split.as_deref(), listing, *monitor)?;
+        let key = |number| key(found.split.as_deref(), listing, number);
         let work = |number, buffer: &mut Vec<u8>| {
             if let Some(record) = known.get(&key(number)) {
                 return Ok(Some(record.clone()));
@@ -79,37 +103,22 @@ pub(super) fn transform(
             // What cannot be read is not kept in the spool: the next run asks again.
             let Some(()) = reader.whole(number, buffer)? else { return Ok(None) };
             let called = named(listing.name(number)).filter(|_| recipe.fix && recipe.encode.is_none());
-            let of_name = called.map(|encode| Recipe { encode: Some(encode), ..recipe.clone() });
+            let of_name = called.map(|encode| Recipe { encode: Some(encode), ..(*recipe).clone() });
             let made = shardpack_imaging::apply(buffer, of_name.as_ref().unwrap_or(recipe), &Limits::default());
             Ok(Some(match made {
-                Ok(Outcome::Untouched) => spool.add(key(number), What::Untouched, "", &[])?,
-                Ok(Outcome::Made { bytes, changes, .. }) => {
+                Ok(Applied::Untouched) => spool.add(key(number), What::Untouched, "", &[])?,
+                Ok(Applied::Made { bytes, changes, .. }) => {
                     spool.add(key(number), What::Made, &in_words(&changes), &bytes)?
                 }
                 Err(refused) => spool.add(key(number), What::Refused, &refused.to_string(), &[])?,
             }))
         };
-        let mut records = reader.each(Phase::Making, (0..listing.len()).collect(), jobs, monitor, work)?;
+        let mut records = reader.each(Phase::Making, numbers.collect(), *jobs, *monitor, work)?;
         let refused = |text| Record { what: What::Refused, text, place: 0, bytes: 0 };
         records.extend(reader.into_unread().into_iter().map(|(number, why)| (number, refused(why))));
-        for record in records.iter().map(|(_, record)| record).filter(|record| record.what == What::Made) {
-            record.text.split(", ").for_each(|change| {
-                let word = change.strip_prefix("resized ").map_or(change, |_| "resized");
-                *changes.entry(word.to_owned()).or_default() += 1;
-            });
-        }
-        let (split, found) = settle(one, &listing, records, recipe);
-        splits.push(split);
-        after.push(found);
+        records.sort_unstable_by_key(|(number, _)| *number);
+        Ok(records)
     }
-    if let Some(first) = after.first_mut() {
-        let all: Vec<_> = changes.iter().map(|(change, images)| format!("{images} {change}")).collect();
-        first.notes.push(match all.is_empty() {
-            true => "no image had to be changed".to_owned(),
-            false => format!("images changed: {}", all.join(", ")),
-        });
-    }
-    Ok((Origin::Transformed(Transformed::new(origin, path, splits)), after))
 }
 
 /// What a file is by its name, where that can be written: to fix a file is to make it what it is called.
@@ -140,29 +149,129 @@ fn in_words(changes: &[Change]) -> String {
     changes.iter().map(Change::to_string).collect::<Vec<_>>().join(", ")
 }
 
+/// What became of an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Outcome {
+    pub what: What,
+    /// Length in bytes of what was made.
+    pub bytes: u32,
+    /// Where that lies, and in which spool, counted from 1; 0 where that is not said yet.
+    pub place: u64,
+    pub spool: u32,
+}
+
+impl Outcome {
+    const UNKNOWN: Self = Self { what: What::Untouched, bytes: 0, place: 0, spool: 0 };
+
+    /// As the record says it, of a spool that is yet to be named.
+    pub fn of(record: &Record) -> Self {
+        Self { what: record.what, bytes: record.bytes, place: record.place, spool: 0 }
+    }
+}
+
+/// What became of all images, by split and number.
+pub(super) struct Outcomes {
+    splits: Vec<Vec<Outcome>>,
+    /// What was changed or why it was refused, of those that the ledger names.
+    texts: Vec<BTreeMap<u64, String>>,
+    /// How many images were changed in which way.
+    changes: BTreeMap<String, u64>,
+    names_changed: bool,
+}
+
+impl Outcomes {
+    /// Of images of which nothing is known yet.
+    pub fn new(found: &[Found], recipe: &Recipe) -> Self {
+        Self {
+            splits: found.iter().map(|one| vec![Outcome::UNKNOWN; one.listing.len() as usize]).collect(),
+            texts: vec![BTreeMap::new(); found.len()],
+            changes: BTreeMap::new(),
+            names_changed: names_changed(recipe),
+        }
+    }
+
+    /// Says what became of an image that is there.
+    pub fn set(&mut self, split: usize, number: u64, outcome: Outcome, text: String) {
+        if outcome.what == What::Made {
+            count_changes(&mut self.changes, &text, 1);
+        }
+        self.put(split, number, outcome);
+        if outcome.what == What::Refused || (outcome.what == What::Made && self.names_changed) {
+            self.texts[split].insert(number, text);
+        }
+    }
+
+    /// The same of one whose changes are counted already.
+    pub fn put(&mut self, split: usize, number: u64, outcome: Outcome) {
+        self.splits[split][number as usize] = outcome;
+    }
+
+    /// What was changed, or why it was refused, of an image that the ledger names.
+    pub fn put_text(&mut self, split: usize, number: u64, text: String) {
+        self.texts[split].insert(number, text);
+    }
+
+    /// Counts changes of many images.
+    pub fn count(&mut self, change: &str, images: u64) {
+        count_changes(&mut self.changes, change, images);
+    }
+
+    /// The source and what there is in it after all were made, into `spools`.
+    pub fn settle(self, origin: Origin, found: Vec<Found>, spools: Vec<PathBuf>) -> (Origin, Vec<Found>) {
+        let (mut splits, mut after) = (Vec::new(), Vec::new());
+        for ((one, outcomes), texts) in found.into_iter().zip(self.splits).zip(self.texts) {
+            let (split, found) = settle(one, &outcomes, &texts);
+            splits.push(split);
+            after.push(found);
+        }
+        if let Some(first) = after.first_mut() {
+            let all: Vec<_> = self.changes.iter().map(|(change, images)| format!("{images} {change}")).collect();
+            first.notes.push(match all.is_empty() {
+                true => "no image had to be changed".to_owned(),
+                false => format!("images changed: {}", all.join(", ")),
+            });
+        }
+        (Origin::Transformed(Transformed::new(origin, spools, splits)), after)
+    }
+}
+
+/// Counts each of the changes in `text`.
+pub(super) fn count_changes(changes: &mut BTreeMap<String, u64>, text: &str, images: u64) {
+    for change in text.split(", ") {
+        let word = change.strip_prefix("resized ").map_or(change, |_| "resized");
+        *changes.entry(word.to_owned()).or_default() += images;
+    }
+}
+
+/// Whether the ledger names what was changed: where all are, to name each would tell nothing.
+pub(super) fn names_changed(recipe: &Recipe) -> bool {
+    recipe.resize.is_none() && recipe.encode.is_none()
+}
+
 /// What there is after the images of one split were made.
-fn settle(found: Found, listing: &Arc<Listing>, records: Vec<(u64, Record)>, recipe: &Recipe) -> (Split, Found) {
-    let records: BTreeMap<u64, Record> = records.into_iter().collect();
-    let is = |number: &u64, what| records.get(number).is_some_and(|record| record.what == what);
-    let kept: Vec<u64> = (0..listing.len()).filter(|number| !is(number, What::Refused)).collect();
-    let before = Arc::new(listing.chosen(&listing.classes, Some, |number| !is(&number, What::Refused)));
-    let made = |number: &u64| records.get(number).filter(|record| record.what == What::Made);
-    let places: Vec<Option<u64>> = kept.iter().map(|number| made(number).map(|record| record.place)).collect();
-    let lengths: Vec<Option<u32>> = kept.iter().map(|number| made(number).map(|record| record.bytes)).collect();
-    let after = before.with_bytes(|number, bytes| lengths[number as usize].unwrap_or(bytes));
+fn settle(found: Found, outcomes: &[Outcome], texts: &BTreeMap<u64, String>) -> (Split, Found) {
+    let listing = Arc::clone(&found.listing);
+    let of = |number: u64| &outcomes[number as usize];
+    let kept: Vec<u64> = (0..listing.len()).filter(|number| of(*number).what != What::Refused).collect();
+    let before = Arc::new(listing.chosen(&listing.classes, Some, |number| of(number).what != What::Refused));
+    let made = |outcome: &Outcome| {
+        let spool = NonZeroU32::new(outcome.spool).filter(|_| outcome.what == What::Made)?;
+        Some(Made { place: outcome.place, spool })
+    };
+    let places: Vec<Option<Made>> = kept.iter().map(|number| made(of(*number))).collect();
+    let after = before.with_bytes(|number, bytes| {
+        let outcome = of(kept[number as usize]);
+        if outcome.what == What::Made { outcome.bytes } else { bytes }
+    });
     let mut unpacked = found.unpacked.clone();
-    // Where all are changed, to name each would tell nothing.
-    let are_few = recipe.resize.is_none() && recipe.encode.is_none();
-    unpacked.extend(records.iter().filter_map(|(number, record)| {
-        let fate = match record.what {
-            What::Refused => Fate::Skipped,
-            What::Made if are_few => Fate::Kept,
-            _ => return None,
-        };
+    unpacked.extend(texts.iter().map(|(number, text)| {
         let mut path = Vec::new();
         listing.path(*number, &mut path);
-        let reason = if fate == Fate::Kept { format!("changed: {}", record.text) } else { record.text.clone() };
-        Some(Unpacked { path, class: listing.class(*number), fate, reason: reason.into() })
+        let (fate, reason) = match of(*number).what {
+            What::Refused => (Fate::Skipped, text.clone()),
+            What::Made | What::Untouched => (Fate::Kept, format!("changed: {text}")),
+        };
+        Unpacked { path, class: listing.class(*number), fate, reason: reason.into() }
     }));
     unpacked.sort_by(order);
     let split = Split { name: found.split.clone(), before, places: Arc::new(places) };

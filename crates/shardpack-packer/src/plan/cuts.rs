@@ -2,10 +2,13 @@
 //!
 //! No shard is empty, and none is longer than the format can hold.
 
+use rayon::prelude::*;
 use shardpack_format::{Error, Result};
 
 use super::{Cut, Plan, Shard};
 
+/// Positions whose lengths are looked up at a time.
+const POSITIONS_AT_A_TIME: u64 = 1 << 20;
 /// More files than anybody wants in a folder, unless it is said in so many words.
 pub(super) const MOST_SHARDS: u64 = 100_000;
 
@@ -60,8 +63,15 @@ impl Plan {
         let mut shards = Vec::with_capacity(ends.shards() as usize);
         let mut shard = Shard { first: 0, samples: 0, records_bytes: 0 };
         let mut before = 0u64;
-        for position in 0..samples {
-            let record_bytes = u64::from(all[self.sample_at(position) as usize]);
+        let starts = (0..samples).step_by(POSITIONS_AT_A_TIME as usize);
+        // Each length is somewhere else in memory: threads wait for it, and the cuts follow one from the other.
+        let in_order = starts.flat_map(|start| {
+            let positions = start..samples.min(start + POSITIONS_AT_A_TIME);
+            let lengths = positions.clone().into_par_iter().map(|position| all[self.sample_at(position) as usize]);
+            positions.zip(lengths.collect::<Vec<_>>())
+        });
+        for (position, record_bytes) in in_order {
+            let record_bytes = u64::from(record_bytes);
             let number = shards.len() as u64;
             let full = match ends {
                 Ends::Positions(count) => position == even_share(samples, number + 1, *count),

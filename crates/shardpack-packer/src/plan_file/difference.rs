@@ -118,7 +118,7 @@ pub fn sealed_difference(manifest: &Manifest, plan: &Plan) -> Option<String> {
         ("classes", manifest.classes.len().to_string(), plan.listing.classes.len().to_string()),
         ("images", manifest.ledger.counts.discovered.to_string(), found.to_string()),
     ];
-    if !plan.shards.is_empty() {
+    if !plan.shards.is_empty() && plan.has_all() {
         let (old, now) = (manifest.payload_bytes, plan.payload_bytes());
         changes.push(("length of all images", format!("{old} bytes"), format!("{now} bytes")));
         let (old, now) = (&manifest.shards, &plan.shards);

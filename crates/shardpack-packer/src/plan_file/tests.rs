@@ -2,7 +2,8 @@ use shardpack_format::formats::Choice;
 
 use super::*;
 use crate::{
-    listing,
+    component_table::{Cell, ComponentTable},
+    listing::{self, Folder},
     plan::{Cut, tests},
 };
 

@@ -23,6 +23,7 @@ use super::{
     names::{self, Name, as_path},
     options::{Options, SPLITS, Splits},
     payload,
+    storage::listing_threads,
     walk::{self, Outcome},
 };
 use crate::{
@@ -126,7 +127,8 @@ fn with_labels(
             let class = classes.binary_search_by(|known| known[..].cmp(&name[..])).ok()?;
             Some((name, Some(class as u32)))
         });
-        let mut outcome = walk::walk(&fd, &path, tasks.collect(), keep, &options.with, options.threads, monitor)?;
+        let threads = listing_threads(&path, options.threads);
+        let mut outcome = walk::walk(&fd, &path, tasks.collect(), keep, &options.with, threads, monitor)?;
         for (reason, count) in level.ignored {
             *outcome.ignored.entry(reason).or_default() += count;
         }
@@ -145,7 +147,8 @@ fn without_labels(
 ) -> Result<Vec<Found>> {
     let list = |(split, path): (Option<String>, PathBuf)| {
         let tasks = vec![(Vec::new(), None)];
-        let outcome = walk::walk(&open(&path)?, &path, tasks, keep, &options.with, options.threads, monitor)?;
+        let threads = listing_threads(&path, options.threads);
+        let outcome = walk::walk(&open(&path)?, &path, tasks, keep, &options.with, threads, monitor)?;
         Ok(finish(split, &Arc::default(), outcome, keep))
     };
     roots.into_iter().map(list).collect()

@@ -183,6 +183,12 @@ pub fn physical(root: &Path) -> ReadOrder {
     ReadOrder::Physical { reads: if network_mount(root).is_some() { NETWORK_READS } else { DISK_READS } }
 }
 
+/// How many threads list what is below `root`, of `threads` that may be at work: over a network they wait for answers, and take no
+/// time of the processor.
+pub(super) fn listing_threads(root: &Path, threads: usize) -> usize {
+    if network_mount(root).is_some() { threads.max(NETWORK_READS) } else { threads }
+}
+
 /// Name of the network file system that `root` is on. Source of the numbers: statfs(2), and the Lustre, BeeGFS and
 /// GPFS headers.
 #[cfg(target_os = "linux")]

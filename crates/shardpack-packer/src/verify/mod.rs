@@ -32,6 +32,7 @@ use shardpack_reader::{Dataset, Shard, is_to_be_replaced, is_unfinished, split_d
 use crate::{
     crops, ledger,
     monitor::{Monitor, Phase},
+    part::{Part, share_out},
     source::{
         Origin,
         given::{self, STRANGER, STRANGER_BESIDE},
@@ -54,6 +55,8 @@ pub struct Options {
     pub against: Option<Origin>,
     /// Threads.
     pub jobs: usize,
+    /// Only this part of the shards, and with the first part what is of the whole dataset.
+    pub part: Option<Part>,
 }
 
 /// Something that is not as it should be.
@@ -159,6 +162,12 @@ impl Opened {
             .help("verify without SRC checks every byte; pack --force packs anew"))
     }
 
+    /// The shards that are meant.
+    fn meant(&self) -> impl Iterator<Item = &manifest::Shard> {
+        let is_meant = |shard: &&manifest::Shard| self.only.as_ref().is_none_or(|only| only.contains(&shard.file));
+        self.manifest.shards.iter().filter(is_meant)
+    }
+
     /// The format that the manifest names.
     fn format(&self) -> Result<Box<dyn Format>> {
         formats::open(&self.choice()?)
@@ -227,9 +236,13 @@ fn from_error(file: String, error: &Error) -> Problem {
 /// When there is no dataset, or the machine is not right. Damage is in the report.
 pub fn verify(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
     let start = Instant::now();
-    let (datasets, problems) = open(dst)?;
+    let (mut datasets, problems) = open(dst)?;
+    if let Some(part) = options.part {
+        keep_part(&mut datasets, part);
+    }
+    let is_first = options.part.is_none_or(|part| part.number == 1);
     let mut report = Report { problems, ..Report::default() };
-    if !sys::is_there(&dst.join(manifest::FILE))? {
+    if is_first && !sys::is_there(&dst.join(manifest::FILE))? {
         strangers_beside_splits(dst, &datasets, &mut report)?;
         check_splits(dst, &datasets, &mut report)?;
     }
@@ -244,9 +257,8 @@ pub fn verify(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Re
             folder.join(WORK_FOLDER).display()
         ));
     }
-    let bytes = |dataset: &Opened| dataset.manifest.shard_bytes;
-    let samples = datasets.iter().map(|dataset| dataset.manifest.samples).sum();
-    monitor.begin(Phase::Verifying, samples, datasets.iter().map(bytes).sum());
+    let meant = || datasets.iter().flat_map(Opened::meant);
+    monitor.begin(Phase::Verifying, meant().map(|shard| shard.samples).sum(), meant().map(|shard| shard.bytes).sum());
     for dataset in &datasets {
         report.add(dataset_report(dataset, options, monitor)?);
     }
@@ -327,17 +339,27 @@ pub fn repair(dst: &Path, source: &Origin, options: &Options, monitor: &dyn Moni
 
 fn dataset_report(dataset: &Opened, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
     let manifest = &dataset.manifest;
-    let mut report = Report { samples: manifest.samples, shards: manifest.shards.len() as u64, ..Report::default() };
+    let mut report = Report {
+        samples: dataset.meant().map(|shard| shard.samples).sum(),
+        shards: dataset.meant().count() as u64,
+        ..Report::default()
+    };
     if let Err(error) = manifest.check_id(&dataset.bytes) {
         report.problems.push(from_error(format!("{}{}", dataset.prefix, manifest::FILE), &error));
     }
     let is_believed = report.problems.is_empty();
-    let (sums, sidecars) = (check_sums(dataset)?, check_sidecars(dataset)?);
+    let is_first = options.part.is_none_or(|part| part.number == 1);
+    let sums = if is_first { check_sums(dataset)? } else { None };
+    let sidecars = check_sidecars(dataset, options.part)?;
     let mut mends = sums.is_some() || !sidecars.is_empty();
     report.problems.extend(sums);
-    report.problems.extend(check_ledger(dataset)?);
+    if is_first {
+        report.problems.extend(check_ledger(dataset)?);
+    }
     report.problems.extend(sidecars);
-    report.problems.extend(strangers(dataset)?);
+    if is_first {
+        report.problems.extend(strangers(dataset)?);
+    }
     let tables = check_crops(dataset, options.quick)?;
     mends |= !tables.is_empty();
     report.problems.extend(tables);
@@ -373,10 +395,21 @@ fn check_sums(dataset: &Opened) -> Result<Option<Problem>> {
     })
 }
 
-/// Each sidecar is the file that the manifest means.
-fn check_sidecars(dataset: &Opened) -> Result<Vec<Problem>> {
+/// Leaves of the shards of all datasets those of `part`.
+fn keep_part(datasets: &mut [Opened], part: Part) {
+    let bytes = |dataset: &Opened| dataset.manifest.shards.iter().map(|shard| shard.bytes).collect();
+    let owners = share_out(part.of, &datasets.iter().map(bytes).collect::<Vec<_>>());
+    for (dataset, owners) in datasets.iter_mut().zip(owners) {
+        let own = dataset.manifest.shards.iter().zip(owners).filter(|(_, owner)| *owner == part.number);
+        dataset.only = Some(own.map(|(shard, _)| shard.file.clone()).collect());
+    }
+}
+
+/// Each sidecar is the file that the manifest means; of a part, every so many-th.
+fn check_sidecars(dataset: &Opened, part: Option<Part>) -> Result<Vec<Problem>> {
+    let (first, step) = part.map_or((0, 1), |part| (part.number as usize - 1, part.of as usize));
     let mut problems = Vec::new();
-    for expected in &dataset.manifest.sidecars {
+    for expected in dataset.manifest.sidecars.iter().skip(first).step_by(step) {
         let what = match sys::read_if_there(&dataset.folder.join(&expected.file))? {
             None => "missing".to_owned(),
             Some(found) if found.len() as u64 != expected.bytes || hash::file(&found) != expected.blake3.0 => {

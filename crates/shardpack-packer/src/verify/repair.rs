@@ -117,22 +117,30 @@ impl Repair<'_> {
             }
             self.monitor.advance(shard.samples, shard.bytes);
         }
-        let sidecars = dataset.manifest.sidecars.iter().map(|sidecar| sidecar.file.as_str());
-        let sidecars: BTreeSet<&str> = sidecars.filter(|sidecar| named.contains(sidecar)).collect();
-        if !sidecars.is_empty() {
+        let damaged = dataset.manifest.sidecars.iter().map(|sidecar| sidecar.file.as_str());
+        let damaged: BTreeSet<&str> = damaged.filter(|sidecar| named.contains(sidecar)).collect();
+        if !damaged.is_empty() {
             // They follow from shards, indexes and manifest alone. Whether they came out right is verified after this.
             let format = dataset.format()?;
             let (folder, manifest) = (&dataset.folder, &dataset.manifest);
             let (mut mended, mut why) = (BTreeSet::new(), None);
             for kind in formats::entry(format.name())?.sidecars {
-                match sidecars::write(format.as_ref(), manifest, &[kind.name], Some(&sidecars), folder, self.work) {
+                let writer = sidecars::Writer {
+                    format: format.as_ref(),
+                    names: &[kind.name],
+                    only: Some(&damaged),
+                    dst: folder,
+                    work: self.work,
+                    begun: &sidecars::begun_file(self.work),
+                };
+                match writer.write(manifest) {
                     Ok(files) => mended.extend(files.into_iter().map(|file| file.file)),
                     // It may be one that the dataset does not have.
                     Err(error) => why = Some(error.to_string()),
                 }
             }
             let why = why.unwrap_or_else(|| "nothing known here makes it".to_owned());
-            let lost = sidecars.iter().filter(|sidecar| !mended.contains(**sidecar));
+            let lost = damaged.iter().filter(|sidecar| !mended.contains(**sidecar));
             repaired.failed.extend(lost.map(|sidecar| (name(sidecar), why.clone())));
             repaired.files.extend(mended.iter().map(|file| name(file)));
         }
@@ -205,26 +213,24 @@ impl Repair<'_> {
 
     /// Packs one shard and its index anew, by the plan that the manifest tells of.
     fn rebuild(&self, number: usize, shard: &manifest::Shard, original: &Original<'_>) -> Result<Vec<String>> {
-        let plan = self.plan(original.found)?;
+        let mut plan = self.plan(original.found)?;
+        plan.held = number..number + 1;
         sys::create_folder(&self.work.join(manifest::INDEX_FOLDER))?;
         let parts = self.work.join("parts");
         sys::create_folder(&parts)?;
-        // All other shards count as finished.
-        let others = self.dataset.manifest.shards.iter().enumerate().filter(|(other, _)| *other != number);
-        let others: BTreeMap<usize, copy::Sealed> =
-            others.map(|(number, entry)| (number, copy::Sealed::of_entry(entry.clone()))).collect();
         let copy = Copy {
             plan: &plan,
             source: original.reader,
             dst: self.work,
             work: &parts,
+            shared: &parts,
             read_order: ReadOrder::Plan,
             jobs: self.jobs,
             memory_bytes: MEMORY_BYTES,
             on_bad: OnBad::Error,
             monitor: &Silent,
         };
-        let mut outcome = copy.run(others)?;
+        let mut outcome = copy.run(BTreeMap::new())?;
         let Some(sealed) = outcome.shards.remove(&number) else {
             let reason = outcome.bad.into_values().next().map_or_else(String::new, |Refusal(reason)| reason);
             return Err(Error::data(format!("an image of the source {reason}")).in_file(&shard.file));

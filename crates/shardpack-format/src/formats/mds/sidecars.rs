@@ -23,7 +23,7 @@ const NAMED_LEVELS: std::ops::RangeInclusive<u32> = 1..=22;
 
 /// All of them.
 pub(super) const KINDS: &[Kind] = &[
-    Kind { name: "index", about: "index.json, without which streaming reads nothing", auto: true, path_fits: None },
+    Kind { name: "index", about: "index.json, without which streaming reads nothing", auto: true, ..CLASSES },
     CLASSES,
     LABELS,
 ];
@@ -147,7 +147,10 @@ pub fn read_index(bytes: &[u8]) -> Result<IndexJson> {
 mod tests {
     use super::*;
     use crate::{
-        formats::{self, Choice, sidecars::tests::Memory},
+        formats::{
+            self, Choice,
+            sidecars::tests::{Memory, NO_KINDS},
+        },
         index::Index,
     };
 
@@ -167,6 +170,7 @@ mod tests {
         let format = formats::open(&choice).unwrap();
         let no_index = |_| -> Result<Index<Vec<u8>>> { Err(Error::usage("not needed")) };
         let dataset = Dataset {
+            kinds: &NO_KINDS,
             name: "shard",
             shards,
             classes: &[],

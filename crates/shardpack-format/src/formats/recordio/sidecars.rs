@@ -5,7 +5,8 @@ use std::io::Write;
 use super::layout::{EXTENSION, id};
 use crate::{
     Error, Result,
-    formats::sidecars::{self, Dataset, Files, Kind},
+    formats::sidecars::{self, Dataset, Files, Kind, Sealed},
+    index::Index,
 };
 
 /// Index of each shard.
@@ -15,40 +16,40 @@ const DALI: &str = "dali";
 /// List of all samples.
 const LST: &str = "lst";
 
+const OF_DATASET: Kind = Kind { auto: true, ..sidecars::CLASSES };
+
 /// All of them.
 pub(super) const KINDS: &[Kind] = &[
-    Kind { name: IDX, about: "MXNet: NAME-000000.idx beside each shard, id and offset", auto: true, path_fits: None },
-    Kind {
-        name: DALI,
-        about: "DALI: NAME-dali.idx, id and offset in all shards together",
-        auto: true,
-        path_fits: None,
-    },
-    Kind { name: LST, about: "im2rec: NAME.lst, id, label and path", auto: true, path_fits: Some(path_fits) },
+    Kind { name: IDX, about: "MXNet: NAME-000000.idx beside each shard, id and offset", of_shards: true, ..OF_DATASET },
+    Kind { name: DALI, about: "DALI: NAME-dali.idx, id and offset in all shards together", ..OF_DATASET },
+    Kind { name: LST, about: "im2rec: NAME.lst, id, label and path", path_fits: Some(path_fits), ..OF_DATASET },
     sidecars::CLASSES,
     sidecars::LABELS,
 ];
 
-/// Writes the sidecar `kind`.
+/// Writes what the sidecar `kind` has of one shard.
+///
+/// # Errors
+/// When the index cannot be read, or `out` fails.
+pub(super) fn write_of_shard(kind: &str, of: &Sealed<'_>, out: &mut dyn Files) -> Result<()> {
+    if kind != IDX {
+        return Ok(());
+    }
+    out.begin(&format!("{}.idx", of.shard.file.strip_suffix(EXTENSION).unwrap_or(&of.shard.file)))?;
+    out.write(&offsets(of.index, 0)?)
+}
+
+/// Writes what the sidecar `kind` has of the whole dataset.
 ///
 /// # Errors
 /// When there is no such kind, an index cannot be read, a path cannot stand in a list, or `out` fails.
 pub(super) fn write(kind: &str, dataset: &Dataset<'_>, out: &mut dyn Files) -> Result<()> {
     match kind {
-        IDX => indexes(dataset, out),
+        IDX => Ok(()),
         DALI => one_index(dataset, out),
         LST => list(dataset, out),
         _ => sidecars::write(super::NAME, kind, dataset, out),
     }
-}
-
-fn indexes(dataset: &Dataset<'_>, out: &mut dyn Files) -> Result<()> {
-    for (number, shard) in dataset.shards.iter().enumerate() {
-        let stem = shard.file.strip_suffix(EXTENSION).unwrap_or(&shard.file);
-        out.begin(&format!("{stem}.idx"))?;
-        out.write(&offsets(dataset, number, 0)?)?;
-    }
-    Ok(())
 }
 
 fn one_index(dataset: &Dataset<'_>, out: &mut dyn Files) -> Result<()> {
@@ -56,16 +57,16 @@ fn one_index(dataset: &Dataset<'_>, out: &mut dyn Files) -> Result<()> {
     out.begin(&format!("{}-dali.idx", dataset.name))?;
     let mut start = 0;
     for (number, shard) in dataset.shards.iter().enumerate() {
-        out.write(&offsets(dataset, number, start)?)?;
+        out.write(&offsets(&(dataset.index)(number)?, start)?)?;
         start += shard.bytes;
     }
     Ok(())
 }
 
-/// The lines of an index for shard `number`, which starts at `start`.
-fn offsets(dataset: &Dataset<'_>, number: usize, start: u64) -> Result<Vec<u8>> {
+/// The lines of an index for the shard that `index` is of, which starts at `start`.
+fn offsets(index: &Index<Vec<u8>>, start: u64) -> Result<Vec<u8>> {
     let mut lines = Vec::new();
-    for row in (dataset.index)(number)?.iter() {
+    for row in index.iter() {
         let row = row?;
         line(&mut lines, format_args!("{}\t{}\n", id(row.key)?, start + row.offset))?;
     }
@@ -105,9 +106,12 @@ fn line(lines: &mut Vec<u8>, text: std::fmt::Arguments<'_>) -> Result<()> {
 mod tests {
     use super::*;
     use crate::{
-        formats::{recordio::read_idx, sidecars::tests::Memory},
+        formats::{
+            recordio::read_idx,
+            sidecars::tests::{Memory, NO_KINDS},
+        },
         image_header::{Header, Kind, Mode},
-        index::{Index, Summary, write as write_index},
+        index::{Summary, write as write_index},
         manifest::Shard,
         sample::{Extent, Row},
     };
@@ -148,6 +152,7 @@ mod tests {
             shards: &[shard(0, 2, 80), shard(1, 1, 40)],
             classes: &[],
             samples: 3,
+            kinds: &NO_KINDS,
             components: &["image".to_owned()],
             compression: "none",
             hashes: &[],
@@ -155,6 +160,10 @@ mod tests {
             index: &index,
         };
         let mut out = Memory::default();
+        for (number, shard) in dataset.shards.iter().enumerate() {
+            let (index, components) = (&index(number)?, dataset.components);
+            write_of_shard(kind, &Sealed { shard, index, components, compression: "none" }, &mut out)?;
+        }
         write(kind, &dataset, &mut out)?;
         Ok(out.0)
     }

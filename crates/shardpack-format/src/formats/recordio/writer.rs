@@ -11,7 +11,7 @@ use super::{
 use crate::{
     Error, Result,
     component::Component,
-    formats::{self, Choice, Format, Layout, sidecars::Dataset, sidecars::Files},
+    formats::{self, Choice, Format, Layout, sidecars::Dataset, sidecars::Files, sidecars::Sealed},
     image_header::Header,
     index::RowRef,
     sample::{Extent, Sample},
@@ -176,6 +176,10 @@ impl Format for RecordIo {
 
     fn extension(&self) -> &'static str {
         EXTENSION
+    }
+
+    fn shard_sidecar(&self, name: &str, of: &Sealed<'_>, out: &mut dyn Files) -> Result<()> {
+        sidecars::write_of_shard(name, of, out)
     }
 
     fn sidecar(&self, name: &str, dataset: &Dataset<'_>, out: &mut dyn Files) -> Result<()> {

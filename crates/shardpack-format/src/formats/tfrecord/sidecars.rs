@@ -2,7 +2,7 @@
 
 use crate::{
     Result,
-    formats::sidecars::{CLASSES, Dataset, Files, Kind, LABELS},
+    formats::sidecars::{CLASSES, Files, Kind, LABELS, Sealed},
 };
 
 /// Name of the index for DALI.
@@ -14,6 +14,7 @@ pub(super) const KINDS: &[Kind] = &[
         name: DALI,
         about: "<shard>.idx for NVIDIA DALI and the package tfrecord: offset and length of each record",
         auto: true,
+        of_shards: true,
         path_fits: None,
     },
     CLASSES,
@@ -23,23 +24,19 @@ pub(super) const KINDS: &[Kind] = &[
 /// Text is handed on in pieces of about this many bytes.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// Writes, beside each shard, a line `offset length` for each record, its 16 bytes of framing counted.
+/// Writes, beside a shard, a line `offset length` for each record, its 16 bytes of framing counted.
 ///
 /// Source: DALI `tools/tfrecord2idx`; tfrecord 1.14.6, `tools/tfrecord2idx.py`.
-pub(super) fn dali(dataset: &Dataset<'_>, out: &mut dyn Files) -> Result<()> {
+pub(super) fn dali(of: &Sealed<'_>, out: &mut dyn Files) -> Result<()> {
     let mut text = String::new();
-    for (number, shard) in dataset.shards.iter().enumerate() {
-        out.begin(&format!("{}.idx", shard.file))?;
-        for row in (dataset.index)(number)?.iter() {
-            let row = row?;
-            text += &format!("{} {}\n", row.offset, row.record_bytes);
-            if text.len() >= PIECE_BYTES {
-                out.write(text.as_bytes())?;
-                text.clear();
-            }
+    out.begin(&format!("{}.idx", of.shard.file))?;
+    for row in of.index.iter() {
+        let row = row?;
+        text += &format!("{} {}\n", row.offset, row.record_bytes);
+        if text.len() >= PIECE_BYTES {
+            out.write(text.as_bytes())?;
+            text.clear();
         }
-        out.write(text.as_bytes())?;
-        text.clear();
     }
-    Ok(())
+    out.write(text.as_bytes())
 }

@@ -432,6 +432,15 @@ impl Format for TfRecord {
         ""
     }
 
+    fn shard_sidecar(
+        &self,
+        name: &str,
+        of: &all_sidecars::Sealed<'_>,
+        out: &mut dyn all_sidecars::Files,
+    ) -> Result<()> {
+        if name == sidecars::DALI { sidecars::dali(of, out) } else { Ok(()) }
+    }
+
     fn sidecar(
         &self,
         name: &str,
@@ -439,7 +448,7 @@ impl Format for TfRecord {
         out: &mut dyn all_sidecars::Files,
     ) -> Result<()> {
         match name {
-            sidecars::DALI => sidecars::dali(dataset, out),
+            sidecars::DALI => Ok(()),
             _ => all_sidecars::write(super::NAME, name, dataset, out),
         }
     }

@@ -16,12 +16,15 @@ use crate::{
     Error, Result,
     formats::{
         self,
-        sidecars::{self, Dataset, Files, Kind},
+        sidecars::{self, Dataset, Files, Kind, Sealed},
     },
+    image_header::Kind as ImageKind,
     index::{Index, RowRef},
     manifest::Shard,
     sample::Extent,
 };
+
+const OF_DATASET: Kind = Kind { auto: true, ..sidecars::CLASSES };
 
 /// All of them.
 pub(super) const KINDS: &[Kind] = &[
@@ -29,35 +32,41 @@ pub(super) const KINDS: &[Kind] = &[
         name: "dali",
         about: "offsets of all components, for NVIDIA DALI: one .idx for each shard",
         auto: true,
+        of_shards: true,
         path_fits: None,
     },
-    Kind { name: "wids", about: "list of shards, for random access with wids: wids.json", auto: true, path_fits: None },
+    Kind { name: "wids", about: "list of shards, for random access with wids: wids.json", ..OF_DATASET },
     Kind {
         name: "energon",
         about: "offsets of all samples and .nv-meta, for Megatron Energon; without its index.sqlite",
         auto: true,
+        of_shards: true,
         path_fits: None,
     },
-    Kind { name: "timm", about: "shards and their lengths, for timm: _info.json", auto: true, path_fits: None },
-    Kind {
-        name: "openclip",
-        about: "number of samples in each shard, for OpenCLIP: sizes.json",
-        auto: true,
-        path_fits: None,
-    },
-    Kind { auto: true, ..sidecars::CLASSES },
+    Kind { name: "timm", about: "shards and their lengths, for timm: _info.json", ..OF_DATASET },
+    Kind { name: "openclip", about: "number of samples in each shard, for OpenCLIP: sizes.json", ..OF_DATASET },
+    OF_DATASET,
     sidecars::LABELS,
 ];
 
 /// What is gathered before it goes to the file.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Writes the sidecar `name`.
+/// Writes what the sidecar `name` has of one shard.
+pub(super) fn write_of_shard(name: &str, of: &Sealed<'_>, files: &mut dyn Files) -> Result<()> {
+    match name {
+        "dali" if of.compression == "none" => dali(of, files),
+        "energon" if of.compression == "none" => energon_offsets(of, files),
+        _ => Ok(()),
+    }
+}
+
+/// Writes what the sidecar `name` has of the whole dataset.
 pub(super) fn write(name: &str, dataset: &Dataset<'_>, files: &mut dyn Files) -> Result<()> {
     let is_plain = dataset.compression == "none";
     match name {
-        "dali" | "wids" | "energon" if !is_plain => Ok(()),
-        "dali" => dali(dataset, files),
+        "dali" => Ok(()),
+        "wids" | "energon" if !is_plain => Ok(()),
         "wids" => wids(dataset, files),
         "energon" => energon(dataset, files),
         "timm" => timm(dataset, files),
@@ -69,19 +78,15 @@ pub(super) fn write(name: &str, dataset: &Dataset<'_>, files: &mut dyn Files) ->
     }
 }
 
-/// For each shard a line with version and number of samples, then a line a sample: of each component extension, offset
-/// of its data in the tar, length, and name of the member.
-fn dali(dataset: &Dataset<'_>, files: &mut dyn Files) -> Result<()> {
-    for (number, shard) in dataset.shards.iter().enumerate() {
-        let index = (dataset.index)(number)?;
-        let text = match dali_text(&index, dataset.components, true)? {
-            None => dali_text(&index, dataset.components, false)?,
-            named => named,
-        };
-        files.begin(&format!("{}.idx", shard.file.strip_suffix(".tar").unwrap_or(&shard.file)))?;
-        files.write(text.unwrap_or_default().as_bytes())?;
-    }
-    Ok(())
+/// A line with version and number of samples, then a line a sample: of each component extension, offset of its data in
+/// the tar, length, and name of the member.
+fn dali(of: &Sealed<'_>, files: &mut dyn Files) -> Result<()> {
+    let text = match dali_text(of.index, of.components, true)? {
+        None => dali_text(of.index, of.components, false)?,
+        named => named,
+    };
+    files.begin(&format!("{}.idx", of.shard.file.strip_suffix(".tar").unwrap_or(&of.shard.file)))?;
+    files.write(text.unwrap_or_default().as_bytes())
 }
 
 /// What [`dali`] writes for one shard, in v1.2 with names or in v1.1 without.
@@ -147,30 +152,30 @@ struct EnergonInfo<'a> {
     shard_counts: sidecars::Pairs<'a>,
 }
 
-/// For each shard the offset of each sample's first header and of the end of the last sample, and what
-/// `energon prepare` asks a person for.
+/// The offset of each sample's first header and of the end of the last sample.
+fn energon_offsets(of: &Sealed<'_>, files: &mut dyn Files) -> Result<()> {
+    files.begin(&format!("{}.idx", of.shard.file))?;
+    let (mut bytes, mut end) = (Vec::new(), 0);
+    for row in of.index.iter() {
+        let row = row?;
+        bytes.extend_from_slice(&row.offset.to_le_bytes());
+        end = row.offset + u64::from(row.record_bytes);
+        if bytes.len() >= PIECE_BYTES {
+            files.write(&bytes)?;
+            bytes.clear();
+        }
+    }
+    bytes.extend_from_slice(&end.to_le_bytes());
+    files.write(&bytes)
+}
+
+/// What `energon prepare` asks a person for.
 ///
 /// `index.sqlite` is not written: only joining datasets and looking up keys need it, and `energon prepare` makes it.
 fn energon(dataset: &Dataset<'_>, files: &mut dyn Files) -> Result<()> {
-    let mut extensions = BTreeSet::new();
     let image = dataset.components.first().map_or("jpg", String::as_str);
-    for (number, shard) in dataset.shards.iter().enumerate() {
-        let index = (dataset.index)(number)?;
-        files.begin(&format!("{}.idx", shard.file))?;
-        let (mut bytes, mut end) = (Vec::new(), 0);
-        for row in index.iter() {
-            let row = row?;
-            bytes.extend_from_slice(&row.offset.to_le_bytes());
-            end = row.offset + u64::from(row.record_bytes);
-            extensions.insert(formats::extension(image, row.image.kind));
-            if bytes.len() >= PIECE_BYTES {
-                files.write(&bytes)?;
-                bytes.clear();
-            }
-        }
-        bytes.extend_from_slice(&end.to_le_bytes());
-        files.write(&bytes)?;
-    }
+    let kinds = ImageKind::ALL.into_iter().filter(|kind| dataset.kinds.contains_key(kind.name()));
+    let extensions: BTreeSet<&str> = kinds.map(|kind| formats::extension(image, kind)).collect();
     // Its reader refuses keys that it does not know; the version may be left out.
     let counts = dataset.shards.iter().map(|shard| (shard.file.as_str(), shard.samples));
     sidecars::json(".nv-meta/.info.json", &EnergonInfo { shard_counts: sidecars::Pairs::new(counts) }, files)?;

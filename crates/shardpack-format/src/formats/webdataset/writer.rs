@@ -11,7 +11,7 @@ use crate::{
     component::Component,
     formats::{
         self, Choice, Format, Layout,
-        sidecars::{Dataset, Files},
+        sidecars::{Dataset, Files, Sealed},
     },
     hash,
     image_header::{Header, Kind},
@@ -265,6 +265,10 @@ impl Format for WebDataset {
 
     fn zstd_extension(&self) -> Option<&'static str> {
         Some(".zst")
+    }
+
+    fn shard_sidecar(&self, name: &str, of: &Sealed<'_>, out: &mut dyn Files) -> Result<()> {
+        super::sidecars::write_of_shard(name, of, out)
     }
 
     fn sidecar(&self, name: &str, dataset: &Dataset<'_>, out: &mut dyn Files) -> Result<()> {

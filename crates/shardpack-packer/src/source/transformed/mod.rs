@@ -6,6 +6,7 @@
 mod spool;
 
 use std::{
+    num::NonZeroU32,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -20,8 +21,17 @@ pub use spool::{Record, Spool, What};
 #[derive(Clone, Debug)]
 pub struct Transformed {
     origin: Box<Origin>,
-    spool: PathBuf,
+    spools: Arc<Vec<PathBuf>>,
     splits: Vec<Split>,
+}
+
+/// Where an image lies that was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Made {
+    /// The place in the spool.
+    pub place: u64,
+    /// Which of the spools, counted from 1.
+    pub spool: NonZeroU32,
 }
 
 /// What was made of the images of one split.
@@ -31,8 +41,8 @@ pub struct Split {
     pub name: Option<String>,
     /// The images that it was made of, in the same order.
     pub before: Arc<Listing>,
-    /// Where each image lies in the spool; `None` where the recipe asks nothing of it.
-    pub places: Arc<Vec<Option<u64>>>,
+    /// Where each image lies that was made; `None` where the recipe asks nothing of it.
+    pub places: Arc<Vec<Option<Made>>>,
 }
 
 impl Split {
@@ -44,9 +54,20 @@ impl Split {
 }
 
 impl Transformed {
-    /// What was made of `origin`, in the spool at this path.
-    pub fn new(origin: Origin, spool: PathBuf, splits: Vec<Split>) -> Self {
-        Self { origin: Box::new(origin), spool, splits }
+    /// What was made of `origin`, in the spools at these paths.
+    pub fn new(origin: Origin, spools: Vec<PathBuf>, splits: Vec<Split>) -> Self {
+        Self { origin: Box::new(origin), spools: Arc::new(spools), splits }
+    }
+
+    /// The same with some of the images of each split: those with these numbers, which ascend.
+    pub fn subset(&self, numbers: &[Vec<u64>]) -> Self {
+        let of_split = |(split, numbers): (&Split, &Vec<u64>)| Split {
+            name: split.name.clone(),
+            before: Arc::new(split.before.subset(numbers)),
+            places: Arc::new(numbers.iter().map(|number| split.places[*number as usize]).collect()),
+        };
+        let splits = self.splits.iter().zip(numbers).map(of_split).collect();
+        Self { origin: self.origin.clone(), spools: Arc::clone(&self.spools), splits }
     }
 
     /// The source that it was made of.
@@ -81,19 +102,30 @@ impl Transformed {
         work: Option<&Path>,
         monitor: &dyn Monitor,
     ) -> Result<TransformedReader<'a>> {
-        let none = || shardpack_format::Error::usage("nothing was made of this split").in_file(&self.spool);
+        let none = || shardpack_format::Error::usage("nothing was made of this split").in_file(self.origin.path());
         let of = self.splits.iter().find(|one| one.name.as_deref() == split).ok_or_else(none)?;
         let before = of.leaves_any().then(|| self.origin.open(split, &of.before, work, monitor)).transpose()?;
         let (places, kinds) = (&of.places, &of.before.components().kinds);
-        Ok(TransformedReader { listing, places, kinds, spool: Spool::reader(&self.spool)?, before })
+        let mut spools: Vec<_> = self.spools.iter().map(|_| None).collect();
+        for made in places.iter().flatten() {
+            let number = made.spool.get() as usize - 1;
+            let (Some(path), Some(spool)) = (self.spools.get(number), spools.get_mut(number)) else {
+                return Err(none());
+            };
+            if spool.is_none() {
+                *spool = Some(Spool::reader(path)?);
+            }
+        }
+        Ok(TransformedReader { listing, places, kinds, spools, before })
     }
 }
 
 /// Hands out what was made, and what was left alone.
 pub struct TransformedReader<'a> {
     listing: &'a Listing,
-    places: &'a [Option<u64>],
-    spool: Spool,
+    places: &'a [Option<Made>],
+    /// Those that there is something in.
+    spools: Vec<Option<Spool>>,
     /// What the source has beside images.
     kinds: &'a [Component],
     /// The source, where there is something in it that is still to be read.
@@ -102,14 +134,19 @@ pub struct TransformedReader<'a> {
 
 /// Where an image is.
 enum Place<'a> {
-    Spool(u64),
+    Spool(&'a Spool, u64),
     Before(&'a dyn Source),
 }
 
 impl TransformedReader<'_> {
     fn place(&self, number: u64) -> Result<Place<'_>> {
-        let made = self.places.get(number as usize).copied().flatten();
-        let place = made.map(Place::Spool).or_else(|| Some(Place::Before(self.before.as_deref()?)));
+        let place = match self.places.get(number as usize) {
+            Some(Some(made)) => {
+                let spool = self.spools.get(made.spool.get() as usize - 1).and_then(Option::as_ref);
+                spool.map(|spool| Place::Spool(spool, made.place))
+            }
+            _ => self.before.as_deref().map(Place::Before),
+        };
         place.ok_or_else(|| shardpack_format::Error::data("an image that was not made"))
     }
 }
@@ -117,7 +154,7 @@ impl TransformedReader<'_> {
 impl Source for TransformedReader<'_> {
     fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
         match self.place(number)? {
-            Place::Spool(place) => Ok(self.spool.read(place, payload)?),
+            Place::Spool(spool, place) => Ok(spool.read(place, payload)?),
             Place::Before(source) => source.read(number, payload),
         }
     }
@@ -133,12 +170,12 @@ impl Source for TransformedReader<'_> {
     }
 
     fn peek(&self, number: u64, first: &mut [u8], look: Look) -> Result<Option<usize>, ReadError> {
-        let place = match self.place(number)? {
-            Place::Spool(place) => place,
+        let (spool, place) = match self.place(number)? {
+            Place::Spool(spool, place) => (spool, place),
             Place::Before(source) => return source.peek(number, first, look),
         };
         let most = first.len().min(self.listing.entry(number).bytes as usize);
-        let read = super::storage::peek(self.spool.file(), place, &mut first[..most], look);
-        read.map_err(|error| ReadError::Fatal(sys::io_error("cannot read", self.spool.path(), error)))
+        let read = super::storage::peek(spool.file(), place, &mut first[..most], look);
+        read.map_err(|error| ReadError::Fatal(sys::io_error("cannot read", spool.path(), error)))
     }
 }

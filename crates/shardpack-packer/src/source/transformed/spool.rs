@@ -1,11 +1,11 @@
 //! The spool of transformed images, one record after the other, so that a run that was stopped goes on where it was.
 //!
 //! ```text
-//! 0   magic "shardspl" | 16 bytes: hash of the recipe and of what carries it out
+//! 0   magic "shardsp2" | 16 bytes: hash of the recipe and of what carries it out
 //!     records: 16 bytes key | u8 what | u16 length of the text | u32 length of the image
-//!              u64 XXH3-64 of the 23 bytes before, the text and the image | text | image
+//!              u64 XXH3-64 of the 23 bytes before and the text | text | u64 XXH3-64 of the image | image
 //! ```
-//! All little-endian. The key is a hash of split, path, length and time of change of the image that it was made of, so a
+//! All little-endian. An image is held against its hash when it is read. The key is a hash of split, path, length and time of change of the image that it was made of, so a
 //! record is used for that image alone. The first record that is not whole ends the spool: what follows is made again.
 
 use std::{
@@ -21,9 +21,11 @@ use shardpack_format::{Error, Result, hash};
 
 use crate::{listing::take, sys};
 
-const MAGIC: &[u8; 8] = b"shardspl";
+const MAGIC: &[u8; 8] = b"shardsp2";
 const HEADER_BYTES: u64 = 24;
 const RECORD_BYTES: usize = 31;
+/// Hash before an image.
+const HASH_BYTES: usize = 8;
 
 /// What became of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +37,13 @@ pub enum What {
     Made = 1,
     /// It cannot be carried out on it; the text says why.
     Refused = 2,
+}
+
+impl What {
+    /// By its number in a file.
+    pub fn of(number: u8) -> Option<Self> {
+        [Self::Untouched, Self::Made, Self::Refused].into_iter().find(|what| *what as u8 == number)
+    }
 }
 
 /// What the spool knows of an image.
@@ -113,13 +122,15 @@ impl Spool {
         // Reasons and changes are a line; one of 64 KiB is cut at a character.
         let cut = (0..=text.len().min(usize::from(u16::MAX))).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
         let text = &text[..cut];
-        let mut record = Vec::with_capacity(RECORD_BYTES + text.len() + image.len());
+        let before = RECORD_BYTES + text.len() + HASH_BYTES;
+        let mut record = Vec::with_capacity(before + image.len());
         record.extend_from_slice(&key.to_le_bytes());
         record.push(what as u8);
         record.extend_from_slice(&(text.len() as u16).to_le_bytes());
         record.extend_from_slice(&bytes.to_le_bytes());
-        record.extend_from_slice(&checksum(&record, text.as_bytes(), image).to_le_bytes());
+        record.extend_from_slice(&checksum(&record, text.as_bytes()).to_le_bytes());
         record.extend_from_slice(text.as_bytes());
+        record.extend_from_slice(&hash::block(image).to_le_bytes());
         record.extend_from_slice(image);
         let start = {
             let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
@@ -129,15 +140,35 @@ impl Spool {
         };
         let written = self.file.write_all_at(&record, start);
         written.map_err(|error| sys::io_error("cannot write", &self.path, error))?;
-        Ok(Record { what, text: text.to_owned(), place: start + (RECORD_BYTES + text.len()) as u64, bytes })
+        Ok(Record { what, text: text.to_owned(), place: start + before as u64, bytes })
     }
 
     /// Reads the image that lies at `place` over `out`, which is as long.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When it cannot be read, or is not what was written.
     pub fn read(&self, place: u64, out: &mut [u8]) -> Result<()> {
-        self.file.read_exact_at(out, place).map_err(|error| sys::io_error("cannot read", &self.path, error))
+        let mut expected = [0; HASH_BYTES];
+        let damaged = || {
+            let error = Error::data("what was made of an image is damaged").in_file(&self.path).at_byte(place);
+            error.help("remove the file: then its images are made anew")
+        };
+        let at = place.checked_sub(HASH_BYTES as u64).ok_or_else(damaged)?;
+        let read = self.file.read_exact_at(&mut expected, at).and_then(|()| self.file.read_exact_at(out, place));
+        match read {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(damaged()),
+            Err(error) => Err(sys::io_error("cannot read", &self.path, error)),
+            Ok(()) if hash::block(out) != u64::from_le_bytes(expected) => Err(damaged()),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// Makes all that was added durable.
+    ///
+    /// # Errors
+    /// When that fails.
+    pub fn sync(&self) -> Result<()> {
+        self.file.sync_data().map_err(|error| sys::io_error("cannot sync", &self.path, error))
     }
 }
 
@@ -152,25 +183,24 @@ fn next(input: &mut impl Read, at: u64) -> io::Result<Option<(u128, Record)>> {
     let (text_bytes, rest) = take(rest);
     let (image_bytes, rest) = take(rest);
     let (expected, _) = take(rest);
-    let what = match what {
-        0 => What::Untouched,
-        1 => What::Made,
-        2 => What::Refused,
-        _ => return Ok(None),
-    };
+    let Some(what) = What::of(what) else { return Ok(None) };
     let (text_bytes, bytes) = (usize::from(u16::from_le_bytes(text_bytes)), u32::from_le_bytes(image_bytes));
     // Grows with what is really there.
     let mut body = Vec::new();
-    let length = text_bytes as u64 + u64::from(bytes);
+    let before = text_bytes + HASH_BYTES;
+    let length = before as u64 + u64::from(bytes);
     if input.take(length).read_to_end(&mut body)? as u64 != length {
         return Ok(None);
     }
-    let (text, image) = body.split_at(text_bytes);
-    if checksum(&head[..RECORD_BYTES - 8], text, image) != u64::from_le_bytes(expected) {
+    let (text, rest) = body.split_at(text_bytes);
+    let (of_image, image) = take(rest);
+    if checksum(&head[..RECORD_BYTES - 8], text) != u64::from_le_bytes(expected)
+        || hash::block(image) != u64::from_le_bytes(of_image)
+    {
         return Ok(None);
     }
     let Ok(text) = std::str::from_utf8(text) else { return Ok(None) };
-    let place = at + (RECORD_BYTES + text_bytes) as u64;
+    let place = at + (RECORD_BYTES + before) as u64;
     Ok(Some((u128::from_le_bytes(key), Record { what, text: text.to_owned(), place, bytes })))
 }
 
@@ -182,8 +212,8 @@ fn is_read(read: io::Result<()>) -> io::Result<bool> {
     }
 }
 
-fn checksum(head: &[u8], text: &[u8], image: &[u8]) -> u64 {
-    hash::block(&[head, text, image].concat())
+fn checksum(head: &[u8], text: &[u8]) -> u64 {
+    hash::block(&[head, text].concat())
 }
 
 #[cfg(test)]
@@ -206,6 +236,16 @@ mod tests {
         assert_eq!(&image, b"image");
         drop(spool);
         let bytes = std::fs::read(&path).unwrap();
+        for at in records[0].1.place as usize - 8..records[0].1.place as usize + 5 {
+            let mut wrong = bytes.clone();
+            wrong[at] ^= 1;
+            for damaged in [&wrong[..], &bytes[..at]] {
+                std::fs::write(&path, damaged).unwrap();
+                let error = Spool::reader(&path).unwrap().read(records[0].1.place, &mut image).unwrap_err();
+                assert!(error.to_string().contains("damaged"), "byte {at}: {error}");
+            }
+        }
+        std::fs::write(&path, &bytes).unwrap();
         assert_eq!(Spool::open(&path, "small").unwrap().1, HashMap::from(records.clone()));
         for at in 0..bytes.len() {
             let mut wrong = bytes.clone();

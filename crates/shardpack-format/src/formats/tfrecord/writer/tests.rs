@@ -138,6 +138,7 @@ fn the_index_for_dali_has_a_line_a_record() {
         shards: &shards,
         classes: &[],
         samples: 3,
+        kinds: &BTreeMap::new(),
         components: format.components(),
         compression: "none",
         hashes: &[],
@@ -145,6 +146,11 @@ fn the_index_for_dali_has_a_line_a_record() {
         index: &open,
     };
     let mut files = Memory::default();
+    for (number, shard) in shards.iter().enumerate() {
+        let index = open(number).unwrap();
+        let of = all_sidecars::Sealed { shard, index: &index, components: format.components(), compression: "none" };
+        format.shard_sidecar("dali", &of, &mut files).unwrap();
+    }
     format.sidecar("dali", &dataset, &mut files).unwrap();
     let expected = [("train-00000-of-00002.idx", "0 44\n44 44\n"), ("train-00001-of-00002.idx", "0 44\n")];
     assert_eq!(files.text(), expected);

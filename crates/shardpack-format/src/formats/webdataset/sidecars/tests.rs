@@ -64,7 +64,12 @@ impl Sealed {
             };
             Index::open(index::write(&summary, &self.rows[number])?)
         };
+        let mut kinds = BTreeMap::new();
+        for row in self.rows.iter().flatten() {
+            *kinds.entry(row.image.kind.name().to_owned()).or_default() += 1;
+        }
         let dataset = Dataset {
+            kinds: &kinds,
             name: self.name,
             shards: &self.shards,
             classes: &self.classes,
@@ -76,7 +81,14 @@ impl Sealed {
             index: &open,
         };
         let mut files = Memory::default();
-        WebDataset::new(Choice::of("webdataset")).sidecar(sidecar, &dataset, &mut files).unwrap();
+        let format = WebDataset::new(Choice::of("webdataset"));
+        for (number, shard) in self.shards.iter().enumerate() {
+            let index = open(number).unwrap();
+            let of =
+                sidecars::Sealed { shard, index: &index, components: &self.components, compression: self.compression };
+            format.shard_sidecar(sidecar, &of, &mut files).unwrap();
+        }
+        format.sidecar(sidecar, &dataset, &mut files).unwrap();
         files
     }
 }

@@ -1,0 +1,427 @@
+//! One part of a pack, beside others that may run at the same time, here or on other machines.
+//!
+//! Holds at all times: what parts share is only ever added, by a rename or a link, and the same plan makes the same bytes of
+//! it. So a part may be stopped anywhere and run again, or run twice at once. What is not finished lies in a folder of each
+//! process; nothing that another one may be at work on is removed.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use shardpack_format::{
+    Error, ErrorKind, Result,
+    image_header::Kind,
+    manifest::{self, Manifest, WORK_FOLDER},
+    size,
+};
+
+use super::{
+    Folders, Options, Planned, copy_all, dataset_folder,
+    destination::{self, LOCK_FILE, PLAN_FILE},
+    held::Held,
+    left_out, needed_bytes, no_space, planning,
+    receipt::{self, Receipt, Received},
+    runs::{self, Run},
+    strays, unpacked_bytes, work_of,
+};
+use crate::{
+    copy::{self, OnBad},
+    ledger::{Fate, Unpacked},
+    monitor::{Monitor, Phase},
+    part::Part,
+    plan::Plan,
+    plan_file::{self, Header, PlanFile},
+    sidecars,
+    source::Origin,
+    sys,
+};
+
+/// A part that is to be packed.
+#[derive(Debug)]
+pub struct PlannedPart {
+    /// Which one.
+    pub part: Part,
+    /// The source, and plans that have the samples of the part alone.
+    pub planned: Planned,
+    /// The plan that all parts have in common.
+    common: Common,
+}
+
+/// Where the plan of all parts is known from.
+#[derive(Debug)]
+enum Common {
+    /// A plan file.
+    File(PathBuf, Box<Header>),
+    /// A walk of the source: the plans, whole.
+    Walk(Vec<Plan>),
+}
+
+impl PlannedPart {
+    /// Part `part` of what the plan file `file` says; only its own samples are read from it.
+    ///
+    /// # Errors
+    /// When the file is damaged, or the source is not there.
+    pub fn of_file(file: &Path, part: Part) -> Result<Self> {
+        let (header, plans) = plan_file::read_part(file, part).map_err(planning::plan_again)?;
+        let planned = planning::looked_at(header.source.clone(), plans)?;
+        Ok(Self { part, planned, common: Common::File(file.to_path_buf(), Box::new(header)) })
+    }
+
+    /// Part `part` of what was planned.
+    ///
+    /// # Errors
+    /// When the part has more than 2^32 samples.
+    pub fn of_walk(planned: Planned, part: Part) -> Result<Self> {
+        let shards = part.shards(&planned.plans);
+        let of_plans = || planned.plans.iter().zip(&shards);
+        let plans = of_plans().map(|(plan, shards)| plan.part(shards.clone())).collect::<Result<_>>()?;
+        let source = match planned.source {
+            Origin::Transformed(made) => {
+                let numbers: Vec<_> = of_plans().map(|(plan, shards)| plan.numbers(shards)).collect();
+                Origin::Transformed(made.subset(&numbers))
+            }
+            source => source,
+        };
+        let whole = planned.plans;
+        Ok(Self { part, planned: Planned { source, plans, ..planned }, common: Common::Walk(whole) })
+    }
+
+    fn plans(&self) -> &[Plan] {
+        &self.planned.plans
+    }
+
+    /// Number of shards of the part, and length of their images together in bytes.
+    pub fn extent(&self) -> (usize, u64) {
+        let shards = self.plans().iter().map(|plan| plan.held.len()).sum();
+        (shards, self.plans().iter().map(Plan::payload_bytes).sum())
+    }
+}
+
+/// How a part ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Its shards and its receipt are there.
+    Done,
+    /// The dataset was merged before: nothing was done.
+    Sealed,
+    /// Samples could not be packed, and the policy does not let the part go on without them: it has no receipt.
+    Bad,
+}
+
+/// What became of a part.
+#[derive(Debug)]
+pub struct PartReport {
+    /// How it ended.
+    pub ended: Ended,
+    /// Shards of the part.
+    pub shards: usize,
+    /// Those that were finished before.
+    pub resumed_shards: usize,
+    /// Samples in them.
+    pub samples: u64,
+    /// Length of their payloads together in bytes.
+    pub payload_bytes: u64,
+    /// Samples of the part that could not be packed; where that is known from the plan, those of all parts.
+    pub bad: Vec<Unpacked>,
+    /// Images whose kind is not that of the extension, the first few: path and kind.
+    pub strays: Vec<(Vec<u8>, Kind)>,
+    /// Number of all such images.
+    pub stray_samples: u64,
+    /// How long it took, walk and plan not included.
+    pub elapsed: Duration,
+}
+
+/// Packs a part into `dst`, or goes on with it.
+///
+/// # Errors
+/// When the machine is not right, or `dst` holds something else. Bad samples are in the report.
+pub fn pack_part(planned: &PlannedPart, dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<PartReport> {
+    let start = Instant::now();
+    let plans = planned.plans();
+    if options.force {
+        return Err(Error::usage("--force with --part: other parts may be done"));
+    }
+    plans.iter().try_for_each(|plan| sidecars::check(&options.sidecars, plan))?;
+    plans.iter().try_for_each(|plan| copy::fit(plan, options.memory_bytes).map(drop))?;
+    destination::refuse_inside(dst, &planned.planned.source)?;
+    let known_bad = known_bad(plans);
+    if options.on_bad == OnBad::Error && !known_bad.is_empty() {
+        return Ok(PartReport { bad: known_bad, ..empty(planned, Ended::Bad, start) });
+    }
+    if sealed(dst, plans)?.is_some() {
+        return Ok(empty(planned, Ended::Sealed, start));
+    }
+    match Beside::begin(planned, dst).and_then(|beside| beside.pack(planned, dst, options, monitor, start)) {
+        Ok(report) => Ok(report),
+        // Another process may have been at the same part, and all may have been merged meanwhile.
+        Err(error) if error.kind() == ErrorKind::System && sealed(dst, plans).is_ok_and(|sealed| sealed.is_some()) => {
+            Ok(empty(planned, Ended::Sealed, start))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn empty(planned: &PlannedPart, ended: Ended, start: Instant) -> PartReport {
+    PartReport { shards: planned.extent().0, ..PartReport::of(ended, start) }
+}
+
+impl PartReport {
+    fn of(ended: Ended, start: Instant) -> Self {
+        Self {
+            ended,
+            shards: 0,
+            resumed_shards: 0,
+            samples: 0,
+            payload_bytes: 0,
+            bad: Vec::new(),
+            strays: Vec::new(),
+            stray_samples: 0,
+            elapsed: start.elapsed(),
+        }
+    }
+
+    /// Of a dataset that was merged before anything of the part was known.
+    pub fn sealed() -> Self {
+        Self::of(Ended::Sealed, Instant::now())
+    }
+}
+
+/// Images that the plan knows cannot be packed.
+pub(super) fn known_bad(plans: &[Plan]) -> Vec<Unpacked> {
+    let none: Vec<_> = plans.iter().map(|_| copy::Outcome::default()).collect();
+    left_out(plans, &none).into_iter().filter(|entry| entry.fate == Fate::Skipped).collect()
+}
+
+/// The manifests in `dst`, where these plans are sealed there and no pack is under way.
+pub(super) fn sealed(dst: &Path, plans: &[Plan]) -> Result<Option<Vec<Manifest>>> {
+    if sys::is_there(&dst.join(WORK_FOLDER).join(PLAN_FILE))? {
+        return Ok(None);
+    }
+    let sealed = destination::sealed_here(dst, plans)?;
+    sealed.iter().try_for_each(|manifests| destination::still_there(dst, plans, manifests))?;
+    Ok(sealed)
+}
+
+/// Leaves a work folder in which nothing has begun as if it had never been asked for; the last one that is in it does.
+fn leave(work: &Path) -> Result<()> {
+    let path = work.join(LOCK_FILE);
+    let Some(_lock) = sys::Lock::take_if_free(&path)? else { return Ok(()) };
+    if sys::is_there(&work.join(PLAN_FILE))? {
+        return Ok(());
+    }
+    sys::remove_file(&path)?;
+    // None of them is removed that has anything in it.
+    for folder in [work.join(runs::FOLDER), work.join(receipt::FOLDER), work.to_path_buf()] {
+        let _ = fs::remove_dir(folder);
+    }
+    Ok(())
+}
+
+/// A process that packs a part beside others.
+pub(super) struct Beside {
+    /// Work folder of all.
+    pub work: PathBuf,
+    pub run: Run,
+    _shared: Option<sys::Lock>,
+}
+
+impl Beside {
+    /// Joins the parts that are under way in `dst`, or is the first of them.
+    fn begin(planned: &PlannedPart, dst: &Path) -> Result<Self> {
+        Self::join(planned.part, planned.plans(), dst, |beside| {
+            let plan = beside.work.join(PLAN_FILE);
+            if !sys::is_there(&plan)? {
+                beside.put_plan(planned, &plan)?;
+            }
+            planned.same_plan(&plan, dst)?;
+            destination::create_folders(dst, planned.plans())
+        })
+    }
+
+    /// As [`Beside::begin`], where `look` has nothing against it.
+    pub fn join(part: Part, plans: &[Plan], dst: &Path, look: impl FnOnce(&Self) -> Result<()>) -> Result<Self> {
+        let (work, is_new) = (dst.join(WORK_FOLDER), !sys::is_there(dst)?);
+        sys::create_folder(&work)?;
+        let begun = sys::Lock::share(&work.join(LOCK_FILE))
+            .and_then(|shared| Self::join_in(part, plans, dst, &work, shared))
+            .and_then(|beside| look(&beside).map(|()| beside));
+        if begun.is_err() {
+            // The reason matters, not what is left of empty folders.
+            let _ = leave(&work);
+            if is_new {
+                let _ = fs::remove_dir(dst);
+            }
+        }
+        begun
+    }
+
+    fn join_in(part: Part, plans: &[Plan], dst: &Path, work: &Path, shared: Option<sys::Lock>) -> Result<Self> {
+        let plan = work.join(PLAN_FILE);
+        if !sys::is_there(&plan)? {
+            let held = Held::look(dst, &[], work)?;
+            // Another part may have begun since, and what is there is its own.
+            if !held.is_empty() && !sys::is_there(&plan)? {
+                let what = held.what(dst, plans);
+                return Err(Error::usage(format!("holds {what}"))
+                    .in_file(dst)
+                    .help("choose another folder, or remove this"));
+            }
+            [runs::FOLDER, receipt::FOLDER].iter().try_for_each(|name| sys::create_folder(&work.join(name)))?;
+        }
+        runs::clear(work)?;
+        Ok(Self { work: work.to_path_buf(), run: Run::begin(work, part)?, _shared: shared })
+    }
+
+    /// Gives the plan its name, unless another part was first.
+    fn put_plan(&self, planned: &PlannedPart, plan: &Path) -> Result<()> {
+        let temporary = self.run.folder.join(PLAN_FILE);
+        let file = match &planned.common {
+            // With its samples, where that costs nothing: then the work folder has all that it takes to go on.
+            Common::File(file, _) if file.canonicalize().is_ok_and(|file| fs::hard_link(file, &temporary).is_ok()) => {
+                fs::File::open(&temporary).map_err(|e| sys::io_error("cannot read", &temporary, e))?
+            }
+            Common::File(_, header) => header.write_to(&temporary)?,
+            Common::Walk(plans) => plan_file::write_to(&temporary, &planned.planned.source, plans)?,
+        };
+        file.sync_data().map_err(|e| sys::io_error("cannot sync", &temporary, e))?;
+        match fs::hard_link(&temporary, plan) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+            Ok(()) => {}
+            // A file system without links. Who comes at the same moment brings the same plan, or finds another here.
+            Err(_) => {
+                fs::rename(&temporary, plan).map_err(|e| sys::io_error("cannot rename to its final name", plan, e))?
+            }
+        }
+        sys::sync_folder(&self.work)
+    }
+
+    fn pack(
+        &self,
+        planned: &PlannedPart,
+        dst: &Path,
+        options: &Options,
+        monitor: &dyn Monitor,
+        start: Instant,
+    ) -> Result<PartReport> {
+        let plans = planned.plans();
+        let mut recalled = Vec::new();
+        for plan in plans {
+            recalled.push(copy::recall(plan, &dataset_folder(dst, plan), &work_of(&self.work, plan.split.as_deref()))?);
+        }
+        let have: u64 = recalled.iter().flat_map(BTreeMap::values).map(|shard| shard.entry.bytes).sum();
+        let unpacked = unpacked_bytes(&planned.planned.source, plans)?;
+        let (needed, free) = (needed_bytes(plans).saturating_sub(have) + unpacked, sys::free_bytes(dst)?);
+        if needed > free {
+            let what = format!("part {} needs {}, {} are free", planned.part, size::text(needed), size::text(free));
+            return Err(no_space(what, dst));
+        }
+        let resumed_shards = recalled.iter().map(BTreeMap::len).sum();
+        let total = |of: &dyn Fn(&Plan) -> u64| plans.iter().map(of).sum::<u64>();
+        monitor.begin(Phase::Packing, total(&Plan::held_samples), total(&Plan::payload_bytes));
+        for shard in recalled.iter().flat_map(BTreeMap::values) {
+            monitor.recall(shard.entry.samples, shard.payload_bytes);
+        }
+        let folders = Folders { dst, work: &self.run.folder, shared: &self.work };
+        let outcomes = copy_all(&planned.planned, None, &folders, recalled, options, monitor)?;
+        let bad: Vec<_> = left_out(plans, &outcomes).into_iter().filter(|entry| entry.fate == Fate::Skipped).collect();
+        let is_bad = options.on_bad == OnBad::Error && !bad.is_empty();
+        let sealed: Vec<_> = outcomes.iter().map(|outcome| outcome.shards.clone()).collect();
+        if !is_bad {
+            self.finish(planned.part, plans, &sealed, &options.sidecars, dst)?;
+        }
+        let shards = || sealed.iter().flat_map(BTreeMap::values);
+        Ok(PartReport {
+            resumed_shards,
+            samples: shards().map(|shard| shard.entry.samples).sum(),
+            payload_bytes: shards().map(|shard| shard.payload_bytes).sum(),
+            bad,
+            strays: plans.iter().zip(&outcomes).flat_map(|(plan, outcome)| strays(plan, outcome)).collect(),
+            stray_samples: shards().map(|shard| shard.stray_samples).sum(),
+            ..empty(planned, if is_bad { Ended::Bad } else { Ended::Done }, start)
+        })
+    }
+}
+
+impl Beside {
+    /// Writes the sidecars of these shards, makes all durable, and last the receipt.
+    fn finish(
+        &self,
+        part: Part,
+        plans: &[Plan],
+        sealed: &[BTreeMap<usize, copy::Sealed>],
+        sidecars: &sidecars::Choice,
+        dst: &Path,
+    ) -> Result<()> {
+        let (mut received, mut all_names) = (Vec::new(), Vec::new());
+        for (plan, sealed) in plans.iter().zip(sealed) {
+            let names = sidecars.names(plan)?;
+            let folder = dataset_folder(dst, plan);
+            let of_split = |work| work_of(work, plan.split.as_deref());
+            let writer = sidecars::Writer {
+                format: plan.format(),
+                names: &names,
+                only: None,
+                dst: &folder,
+                work: &of_split(&self.run.folder),
+                begun: &sidecars::begun_file_of(&of_split(&self.work), part),
+            };
+            let entries: Vec<_> = sealed.values().map(|shard| shard.entry.clone()).collect();
+            let components = plan.format().components();
+            let written = writer.write_of_shards(&entries, components, &plan.options.compression.to_string())?;
+            let shards = sealed.iter().zip(written);
+            let shards =
+                shards.map(|((number, sealed), sidecars)| (*number, Received { sealed: sealed.clone(), sidecars }));
+            received.push(shards.collect());
+            sys::sync_folder(&folder.join(manifest::INDEX_FOLDER))?;
+            sys::sync_folder(&folder)?;
+            all_names = names;
+        }
+        let receipt = Receipt::new(part, plans, &all_names, received)?.to_bytes()?;
+        let folder = self.work.join(receipt::FOLDER);
+        sys::write_durably(&self.run.folder, &folder.join(receipt::file(part)), &receipt)?;
+        sys::sync_folder(&folder)
+    }
+}
+
+impl PlannedPart {
+    /// Fails where the plan of the parts in `dst` is another than that of this one.
+    fn same_plan(&self, plan: &Path, dst: &Path) -> Result<()> {
+        let header = plan_file::read_header(plan).map_err(|error| error.help("remove the folder to begin anew"))?;
+        let own = env!("CARGO_PKG_VERSION");
+        if header.shardpack != own {
+            let what = format!("holds parts that shardpack {} packs, this is {own}", header.shardpack);
+            return Err(Error::usage(what)
+                .in_file(dst)
+                .help("use one version for all parts, or remove the folder to begin anew"));
+        }
+        let old = PlanFile { plans: header.plans()?, source: header.source.clone() };
+        let what = match plan_file::request_difference(&old, &self.planned.source, self.plans()) {
+            None if same_hashes(&old.plans, self.plans())? => return Ok(()),
+            Some(what) => what,
+            None => {
+                let whole = match &self.common {
+                    Common::Walk(plans) if header.has_samples => {
+                        plan_file::difference(&plan_file::read(plan)?, &self.planned.source, plans)
+                    }
+                    _ => None,
+                };
+                whole.unwrap_or_else(|| "its samples are others: names, lengths or classes".to_owned())
+            }
+        };
+        Err(other_plan(dst, &what))
+    }
+}
+
+pub(super) fn other_plan(dst: &Path, what: &str) -> Error {
+    Error::usage(format!("holds parts of another plan: {what}")).in_file(dst).help(
+        "pack all parts with one plan file, or from a source that does not change; another folder for another plan",
+    )
+}
+
+fn same_hashes(old: &[Plan], new: &[Plan]) -> Result<bool> {
+    let hashes = |plans: &[Plan]| plans.iter().map(Plan::hash).collect::<Result<Vec<_>>>();
+    Ok(hashes(old)? == hashes(new)?)
+}

@@ -1,0 +1,220 @@
+//! The receipt of a part: what it has written, as the manifest will say it.
+//!
+//! It is written last, so that a part without one is not done. The same part of the same plan has the same receipt, to the
+//! byte, whoever writes it: no time and no name of a machine is in it.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Component, Path},
+};
+
+use serde::{Deserialize, Serialize};
+use shardpack_format::{
+    Error, Result, hash,
+    manifest::{self, Blake3},
+};
+
+use crate::{copy::Sealed, ledger, part::Part, plan::Plan, sys};
+
+const SCHEMA: &str = "shardpack-receipt/1";
+/// Folder of receipts in the work folder.
+pub(super) const FOLDER: &str = "parts";
+
+/// What a part has written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Receipt {
+    schema: String,
+    /// Version of the program that packed the part.
+    shardpack: String,
+    part: String,
+    /// Which sidecars were asked for: all parts have the same.
+    sidecars: Vec<String>,
+    datasets: Vec<OfDataset>,
+    /// BLAKE3 of the receipt with zeros here.
+    blake3: Blake3,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OfDataset {
+    split: Option<String>,
+    plan: Blake3,
+    shards: BTreeMap<usize, OfShard>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OfShard {
+    entry: manifest::Shard,
+    payload_bytes: u64,
+    kinds: BTreeMap<String, u64>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    stray_samples: u64,
+    /// Lines of a ledger.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    unpacked: String,
+    /// Those that are of this shard alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    sidecars: Vec<manifest::File>,
+}
+
+/// A shard, as a receipt says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Received {
+    pub sealed: Sealed,
+    /// Sidecars that are of this shard alone.
+    pub sidecars: Vec<manifest::File>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// Name of the receipt of `part`.
+pub(super) fn file(part: Part) -> String {
+    format!("{}-of-{}.json", part.number, part.of)
+}
+
+/// The part that the receipt `name` is of.
+fn part_of(name: &str) -> Option<Part> {
+    let (number, of) = name.strip_suffix(".json")?.split_once("-of-")?;
+    Part::new(number.parse().ok()?, of.parse().ok()?).ok().filter(|part| file(*part) == name)
+}
+
+impl Receipt {
+    /// Of what `part` of `plans` has sealed.
+    pub fn new(part: Part, plans: &[Plan], sidecars: &[&str], shards: Vec<BTreeMap<usize, Received>>) -> Result<Self> {
+        let of_shard = |(number, shard): (usize, Received)| {
+            let Received { sealed, sidecars } = shard;
+            let unpacked = String::from_utf8_lossy(&ledger::write(&sealed.unpacked)?).into_owned();
+            let Sealed { entry, payload_bytes, kinds, stray_samples, .. } = sealed;
+            Ok((number, OfShard { entry, payload_bytes, kinds, stray_samples, unpacked, sidecars }))
+        };
+        let of_dataset = |(plan, shards): (&Plan, BTreeMap<usize, Received>)| {
+            let shards = shards.into_iter().map(of_shard).collect::<Result<_>>()?;
+            Ok(OfDataset { split: plan.split.clone(), plan: Blake3(plan.hash()?), shards })
+        };
+        Ok(Self {
+            schema: SCHEMA.to_owned(),
+            shardpack: env!("CARGO_PKG_VERSION").to_owned(),
+            part: part.to_string(),
+            sidecars: sidecars.iter().map(|name| (*name).to_owned()).collect(),
+            datasets: plans.iter().zip(shards).map(of_dataset).collect::<Result<_>>()?,
+            blake3: Blake3::default(),
+        })
+    }
+
+    /// Its bytes, with their hash in them.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let render = |blake3| {
+            let mut bytes = serde_json::to_vec(&Self { blake3, ..self.clone() })
+                .map_err(|error| Error::data(format!("cannot write json: {error}")))?;
+            bytes.push(b'\n');
+            Ok::<_, Error>(bytes)
+        };
+        render(Blake3(hash::file(&render(Blake3::default())?)))
+    }
+
+    /// Reads the receipt of `part` of these plans.
+    fn read(bytes: &[u8], part: Part, plans: &[Plan]) -> Result<Self> {
+        let receipt: Self =
+            serde_json::from_slice(bytes).map_err(|error| Error::data(format!("not a receipt: {error}")))?;
+        let own = env!("CARGO_PKG_VERSION");
+        if receipt.schema != SCHEMA || receipt.shardpack != own {
+            let what = format!("was packed by shardpack {}, this is {own}", receipt.shardpack);
+            return Err(Error::usage(what).help(ONE_VERSION));
+        }
+        if receipt.to_bytes()? != bytes {
+            return Err(Error::data("was changed after it was written: its hash differs").help(PACK_AGAIN));
+        }
+        if receipt.part != part.to_string() {
+            return Err(Error::data(format!("is of part {}", receipt.part)).help(PACK_AGAIN));
+        }
+        let plans_are =
+            plans.iter().map(|plan| Ok((plan.split.clone(), Blake3(plan.hash()?)))).collect::<Result<Vec<_>>>()?;
+        if !receipt.datasets.iter().map(|of| (of.split.clone(), of.plan)).eq(plans_are) {
+            return Err(Error::usage("is of another plan: of other options, another seed or another source")
+                .help("remove it, and pack the part with the plan of the others"));
+        }
+        Ok(receipt)
+    }
+
+    /// What it says of the shards of each plan.
+    fn shards(self, plans: &[Plan]) -> Result<Vec<BTreeMap<usize, Received>>> {
+        let of_shard = |plan: &Plan, number: usize, of: OfShard| {
+            let OfShard { entry, payload_bytes, kinds, stray_samples, unpacked, sidecars } = of;
+            let unpacked = ledger::read(unpacked.as_bytes())?;
+            let sealed = Sealed { entry, payload_bytes, kinds, strays: Vec::new(), stray_samples, unpacked };
+            let classes = plan.listing.classes.len() as u64;
+            let class_fits = |class: Option<u32>| class.is_none_or(|class| u64::from(class) < classes);
+            let is_right = plan.shards.get(number).is_some_and(|shard| sealed.is_of(shard.samples))
+                && sealed.entry.file == plan.shard_file(number)
+                && sealed.entry.index.file == crate::copy::index_file(plan, number)
+                && sealed.kinds.values().try_fold(0u64, |sum, of| sum.checked_add(*of)) == Some(sealed.entry.samples)
+                && sealed.unpacked.iter().all(|sample| class_fits(sample.class))
+                && sidecars.iter().all(|sidecar| stays_inside(&sidecar.file));
+            match is_right {
+                true => Ok((number, Received { sealed, sidecars })),
+                false => Err(Error::data(format!("shard {number} is none of the plan")).help(PACK_AGAIN)),
+            }
+        };
+        let of_dataset = |(plan, of): (&Plan, OfDataset)| {
+            of.shards.into_iter().map(|(number, of)| of_shard(plan, number, of)).collect::<Result<_>>()
+        };
+        plans.iter().zip(self.datasets).map(of_dataset).collect()
+    }
+}
+
+/// Whether a name leads to nothing outside of its folder.
+fn stays_inside(name: &str) -> bool {
+    Path::new(name).components().all(|part| matches!(part, Component::Normal(_)))
+}
+
+pub(super) const ONE_VERSION: &str = "use one version for all parts";
+const PACK_AGAIN: &str = "remove it, and pack that part again";
+
+/// A receipt that was found: of which part, and what it says.
+pub(super) struct Found {
+    pub part: Part,
+    pub sidecars: Vec<String>,
+    /// Shards of each plan.
+    pub shards: Vec<BTreeMap<usize, Received>>,
+}
+
+/// The parts that have a receipt in the work folder `work`, in order.
+pub(super) fn parts(work: &Path) -> Result<Vec<Part>> {
+    let folder = work.join(FOLDER);
+    let failed = |e| sys::io_error("cannot read folder", &folder, e);
+    let mut parts = Vec::new();
+    if !sys::is_there(&folder)? {
+        return Ok(parts);
+    }
+    for entry in fs::read_dir(&folder).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        let part = name.to_str().and_then(part_of);
+        let part =
+            part.ok_or_else(|| Error::data("is no receipt of a part").in_file(folder.join(&name)).help("remove it"))?;
+        parts.push(part);
+    }
+    parts.sort_by_key(|part| (part.of, part.number));
+    Ok(parts)
+}
+
+/// All receipts in the work folder `work`, which are of parts of `plans`.
+///
+/// # Errors
+/// Names the first that is not right.
+pub(super) fn read_all(work: &Path, plans: &[Plan]) -> Result<Vec<Found>> {
+    let read = |part: Part| {
+        let path = work.join(FOLDER).join(file(part));
+        let bytes = sys::read_if_there(&path)?.unwrap_or_default();
+        let read = || {
+            let receipt = Receipt::read(&bytes, part, plans)?;
+            Ok(Found { part, sidecars: receipt.sidecars.clone(), shards: receipt.shards(plans)? })
+        };
+        read().map_err(|error: Error| error.in_file(path))
+    };
+    parts(work)?.into_iter().map(read).collect()
+}

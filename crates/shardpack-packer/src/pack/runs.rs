@@ -1,0 +1,103 @@
+//! Folders of processes that pack parts: what one has not finished, and a lock beside it, by which others see that it runs.
+//!
+//! The lock is there before the folder, so there is no folder of which nobody knows whether it is somebody's.
+
+use std::{
+    fs,
+    hash::{BuildHasher, Hasher},
+    path::{Path, PathBuf},
+};
+
+use shardpack_format::{ErrorKind, Result};
+
+use super::destination::{self, LOCK_FILE};
+use crate::{part::Part, sys};
+
+/// Name of the folder that they lie in, in the work folder.
+pub(super) const FOLDER: &str = "runs";
+
+/// The folder of this process; goes away with it.
+pub(super) struct Run {
+    pub folder: PathBuf,
+    _lock: Option<sys::Lock>,
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        // What is left of it, a later run removes.
+        let _ = fs::remove_dir_all(&self.folder);
+        let _ = fs::remove_file(lock_of(&self.folder));
+    }
+}
+
+impl Run {
+    /// Makes a folder for a process that packs `part`.
+    pub fn begin(work: &Path, part: Part) -> Result<Self> {
+        loop {
+            // Keys of a hash map are random for each process and time.
+            let random = std::hash::RandomState::new().build_hasher().finish();
+            let folder = work.join(FOLDER).join(format!("{}-of-{}-{random:016x}", part.number, part.of));
+            let path = lock_of(&folder);
+            let lock = match sys::Lock::share(&path) {
+                // Who clears up was faster.
+                Err(error) if error.kind() == ErrorKind::Usage => continue,
+                lock => lock?,
+            };
+            if sys::is_there(&path)? {
+                fs::create_dir(&folder).map_err(|e| sys::io_error("cannot create folder", &folder, e))?;
+                return Ok(Self { folder, _lock: lock });
+            }
+        }
+    }
+}
+
+fn lock_of(folder: &Path) -> PathBuf {
+    folder.with_extension(LOCK_FILE)
+}
+
+/// Removes what processes that have ended have left.
+pub(super) fn clear(work: &Path) -> Result<()> {
+    for found in all(work)?.into_iter().filter(|found| !found.is_running) {
+        destination::remove_folder(&found.folder)?;
+        sys::remove_file(&lock_of(&found.folder))?;
+    }
+    Ok(())
+}
+
+/// A process that packs a part, or did.
+pub(super) struct Found {
+    pub part: Part,
+    pub is_running: bool,
+    folder: PathBuf,
+}
+
+impl Found {
+    /// Name of the process.
+    pub fn name(&self) -> String {
+        self.folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+}
+
+/// The processes that have a lock in the work folder.
+pub(super) fn all(work: &Path) -> Result<Vec<Found>> {
+    let folder = work.join(FOLDER);
+    let mut found = Vec::new();
+    if !sys::is_there(&folder)? {
+        return Ok(found);
+    }
+    let failed = |e| sys::io_error("cannot read folder", &folder, e);
+    for entry in fs::read_dir(&folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.extension().is_none_or(|extension| extension != LOCK_FILE) {
+            continue;
+        }
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        let numbers = name.split_once("-of-").and_then(|(number, rest)| Some((number, rest.split_once('-')?.0)));
+        let part = numbers.and_then(|(number, of)| Part::new(number.parse().ok()?, of.parse().ok()?).ok());
+        let Some(part) = part else { continue };
+        // Where there are no locks, nobody knows.
+        let is_over = sys::Lock::take_if_free(&path).unwrap_or(None).is_some();
+        found.push(Found { part, is_running: !is_over, folder: path.with_extension("") });
+    }
+    Ok(found)
+}

@@ -1,0 +1,335 @@
+//! Images that are changed in parts: a spool of each part, and a list that says what is in it.
+//!
+//! How long images come out decides where all others go, so nothing is planned before all parts have made theirs. A spool
+//! holds the images too; what every part has to read of every other one is its list alone:
+//!
+//! ```text
+//! 0   magic "shardlst" | u32 length of the head | head, JSON
+//!     for each image of the part: u8 what became of it | u32 length | u64 place in the spool
+//!     32 bytes BLAKE3 of all before
+//! ```
+//! All little-endian. Holds at all times: a spool is written by one process, under a name of its own, and a list is put in
+//! its place by a rename when its spool is durable. So a part may be stopped anywhere and run again, or run twice at once.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+use shardpack_format::{Error, Result, hash, manifest::Blake3};
+
+use super::{
+    receipt, runs,
+    transformed::{Maker, Outcome, Outcomes, count_changes, names_changed, words},
+};
+use crate::{
+    listing::take,
+    monitor::Monitor,
+    part::Part,
+    plan::Plan,
+    source::{
+        Found, Origin,
+        transformed::{Record, Spool, What},
+    },
+    sys,
+};
+use shardpack_imaging::Recipe;
+
+/// Folder of spools and lists in the work folder.
+pub(super) const FOLDER: &str = "spools";
+const LIST: &str = "list";
+const MAGIC: &[u8; 8] = b"shardlst";
+const OUTCOME_BYTES: usize = 13;
+const HASH_BYTES: usize = 32;
+
+/// What is to be made of which images.
+pub(super) struct Request<'a> {
+    pub origin: &'a Origin,
+    pub found: &'a [Found],
+    pub recipe: &'a Recipe,
+    /// Plans of `found` without cuts, whose hashes say of which images a list is.
+    pub plans: &'a [Plan],
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Head {
+    /// Version of the program that made the images.
+    shardpack: String,
+    recipe: String,
+    /// Hash of the plan of each split.
+    plans: Vec<Blake3>,
+    part: String,
+    /// Name of the spool.
+    spool: String,
+    /// How many images were changed in which way.
+    changes: BTreeMap<String, u64>,
+    /// Of images that the ledger names: what was changed, or why it was refused. Numbers count over all splits.
+    texts: Vec<(u64, String)>,
+}
+
+/// What became of the images of a part.
+struct List {
+    head: Head,
+    outcomes: Vec<Outcome>,
+}
+
+impl List {
+    fn to_bytes(&self) -> Result<Vec<u8>> {
+        let head =
+            serde_json::to_vec(&self.head).map_err(|error| Error::data(format!("cannot write json: {error}")))?;
+        let head_bytes =
+            u32::try_from(head.len()).map_err(|_| Error::data("more than 4 GiB of changes in one part"))?;
+        let mut bytes = [&MAGIC[..], &head_bytes.to_le_bytes(), &head].concat();
+        for Outcome { what, bytes: length, place, .. } in &self.outcomes {
+            bytes.push(*what as u8);
+            bytes.extend_from_slice(&length.to_le_bytes());
+            bytes.extend_from_slice(&place.to_le_bytes());
+        }
+        bytes.extend_from_slice(&hash::file(&bytes));
+        Ok(bytes)
+    }
+
+    /// `None` where these are not the bytes of a list, or not of all of it.
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let (content, found) = bytes.split_at_checked(bytes.len().checked_sub(HASH_BYTES)?)?;
+        let (head_bytes, rest) = content.strip_prefix(MAGIC)?.split_first_chunk()?;
+        let (head, rest) = rest.split_at_checked(u32::from_le_bytes(*head_bytes) as usize)?;
+        if found != hash::file(content) || rest.len() % OUTCOME_BYTES != 0 {
+            return None;
+        }
+        let outcome = |bytes: &[u8; OUTCOME_BYTES]| {
+            let ([what], rest) = take(bytes);
+            let (length, place) = take(rest);
+            let (place, _) = take(place);
+            let what = What::of(what)?;
+            Some(Outcome { what, bytes: u32::from_le_bytes(length), place: u64::from_le_bytes(place), spool: 0 })
+        };
+        let outcomes = rest.as_chunks().0.iter().map(outcome).collect::<Option<_>>()?;
+        Some(Self { head: serde_json::from_slice(head).ok()?, outcomes })
+    }
+
+    /// Fails where it is not of what is asked for now.
+    fn check(&self, part: Part, request: &Request<'_>) -> Result<()> {
+        let (head, own) = (&self.head, env!("CARGO_PKG_VERSION"));
+        if head.shardpack != own {
+            let what = format!("holds images that shardpack {} has changed, this is {own}", head.shardpack);
+            return Err(Error::usage(what).help(receipt::ONE_VERSION));
+        }
+        let recipe = words(request.recipe);
+        if head.recipe != recipe {
+            let what = format!("holds images that were changed by another recipe: {}; this is {recipe}", head.recipe);
+            return Err(Error::usage(what).help(OTHER_FOLDER));
+        }
+        if head.plans != hashes(request.plans)? {
+            let what =
+                "holds images that were changed for another plan: of other options, another seed or another source";
+            return Err(Error::usage(what).help(OTHER_FOLDER));
+        }
+        let images = part.share(images(request.found));
+        let fits = |number: &u64| images.contains(number);
+        match head.part == part.to_string()
+            && self.outcomes.len() as u64 == images.end - images.start
+            && head.texts.iter().all(|(number, _)| fits(number))
+            && spool_part(&head.spool) == Some(part)
+        {
+            true => Ok(()),
+            false => Err(Error::data("is of other images than its name says").help(REMOVE)),
+        }
+    }
+}
+
+const OTHER_FOLDER: &str = "the same options for all parts; another folder for another plan";
+const REMOVE: &str = "remove it: then that part changes its images anew";
+
+fn hashes(plans: &[Plan]) -> Result<Vec<Blake3>> {
+    plans.iter().map(|plan| plan.hash().map(Blake3)).collect()
+}
+
+/// Number of images of all splits.
+fn images(found: &[Found]) -> u64 {
+    found.iter().map(|one| one.listing.len()).sum()
+}
+
+fn list_file(part: Part) -> String {
+    format!("{}-of-{}.{LIST}", part.number, part.of)
+}
+
+/// The part that a spool or a process is of by its name, `I-of-N-RANDOM`.
+fn spool_part(name: &str) -> Option<Part> {
+    let (of_part, random) = name.rsplit_once('-')?;
+    let (number, of) = of_part.split_once("-of-")?;
+    let is_ours = !random.is_empty() && random.bytes().all(|byte| byte.is_ascii_hexdigit());
+    Part::new(number.parse().ok()?, of.parse().ok()?).ok().filter(|_| is_ours)
+}
+
+/// The parts whose images are all made, by their lists.
+pub(super) fn parts(work: &Path) -> Result<Vec<Part>> {
+    let mut parts = Vec::new();
+    for name in names(work)? {
+        let part = name.strip_suffix(&format!(".{LIST}")).and_then(|name| {
+            let (number, of) = name.split_once("-of-")?;
+            Part::new(number.parse().ok()?, of.parse().ok()?).ok()
+        });
+        parts.extend(part);
+    }
+    parts.sort_by_key(|part| (part.of, part.number));
+    Ok(parts)
+}
+
+/// Names of all that is in the folder.
+fn names(work: &Path) -> Result<Vec<String>> {
+    let folder = work.join(FOLDER);
+    if !sys::is_there(&folder)? {
+        return Ok(Vec::new());
+    }
+    let failed = |e| sys::io_error("cannot read folder", &folder, e);
+    let entries = fs::read_dir(&folder).map_err(failed)?.collect::<Result<Vec<_>, _>>().map_err(failed)?;
+    Ok(entries.into_iter().filter_map(|entry| entry.file_name().into_string().ok()).collect())
+}
+
+/// What `part` has made of its images, if all of it is there.
+fn read(work: &Path, part: Part, request: &Request<'_>) -> Result<Option<List>> {
+    let folder = work.join(FOLDER);
+    let path = folder.join(list_file(part));
+    let Some(bytes) = sys::read_if_there(&path)? else { return Ok(None) };
+    let damaged = || Error::data("is damaged").help(REMOVE);
+    let list = List::read(&bytes).ok_or_else(damaged);
+    let list = list.and_then(|list| list.check(part, request).map(|()| list)).map_err(|error| error.in_file(&path))?;
+    let end = list.outcomes.iter().map(|outcome| outcome.place.saturating_add(outcome.bytes.into())).max();
+    let spool = sys::metadata_if_there(&folder.join(&list.head.spool))?;
+    Ok(spool.is_some_and(|spool| spool.len() >= end.unwrap_or(0)).then_some(list))
+}
+
+/// What all parts have made, if all have; else the parts of `of` that have not.
+pub(super) fn all(
+    work: &Path,
+    of: u32,
+    request: &Request<'_>,
+) -> Result<std::result::Result<(Outcomes, Vec<PathBuf>), Vec<Part>>> {
+    let there = parts(work)?;
+    // Any number of parts does, once they are complete.
+    let counts: BTreeSet<u32> = there.iter().map(|part| part.of).collect();
+    let is_complete = |of: &u32| there.iter().filter(|part| part.of == *of).count() == *of as usize;
+    let complete = if is_complete(&of) { Some(of) } else { counts.into_iter().find(is_complete) };
+    let Some(of) = complete else {
+        // Lists are long: one of them shows whether they are of the same.
+        there.first().map(|first| read(work, *first, request)).transpose()?;
+        return Ok(Err(Part::all(of).filter(|part| !there.contains(part)).collect()));
+    };
+    let (mut outcomes, mut spools, mut missing) =
+        (Outcomes::new(request.found, request.recipe), Vec::new(), Vec::new());
+    let starts: Vec<u64> = request
+        .found
+        .iter()
+        .scan(0, |next, one| {
+            *next += one.listing.len();
+            Some(*next - one.listing.len())
+        })
+        .collect();
+    for part in Part::all(of) {
+        let Some(List { head, outcomes: made }) = read(work, part, request)? else {
+            missing.push(part);
+            continue;
+        };
+        spools.push(work.join(FOLDER).join(&head.spool));
+        let split_of = |number: u64| starts.partition_point(|start| *start <= number) - 1;
+        for (number, outcome) in part.share(images(request.found)).zip(made) {
+            let split = split_of(number);
+            outcomes.put(split, number - starts[split], Outcome { spool: part.number, ..outcome });
+        }
+        for (number, text) in head.texts {
+            let split = split_of(number);
+            outcomes.put_text(split, number - starts[split], text);
+        }
+        head.changes.iter().for_each(|(change, images)| outcomes.count(change, *images));
+    }
+    Ok(if missing.is_empty() { Ok((outcomes, spools)) } else { Err(missing) })
+}
+
+/// Makes the images of `part`, unless that was done, as the process whose folder in the work folder is `run`; goes on with
+/// what one that has ended has left. Where there are images that cannot be made and `names_refused`, they are returned, and no list is written: split,
+/// number in it, and why.
+pub(super) fn make(
+    work: &Path,
+    run: &Path,
+    part: Part,
+    request: &Request<'_>,
+    jobs: usize,
+    names_refused: bool,
+    monitor: &dyn Monitor,
+) -> Result<Vec<(usize, u64, String)>> {
+    let folder = work.join(FOLDER);
+    sys::create_folder(&folder)?;
+    let Some(name) = run.file_name().and_then(|name| name.to_str()) else {
+        return Err(Error::data("a process without a name").in_file(run));
+    };
+    // In this order: of a process that has ended before, the list is there.
+    let running = runs::all(work)?.into_iter().filter(|run| run.is_running).map(|run| run.name()).collect();
+    if read(work, part, request)?.is_some() {
+        return Ok(Vec::new());
+    }
+    take_over(work, part, name, &running)?;
+    let Request { origin, found, recipe, plans } = *request;
+    let (spool, known) = Spool::open(&folder.join(name), &words(recipe))?;
+    let maker = Maker { origin, recipe, spool, known, jobs, monitor };
+    let share = part.share(images(found));
+    let mut head = Head {
+        shardpack: env!("CARGO_PKG_VERSION").to_owned(),
+        recipe: words(recipe),
+        plans: hashes(plans)?,
+        part: part.to_string(),
+        spool: name.to_owned(),
+        changes: BTreeMap::new(),
+        texts: Vec::new(),
+    };
+    let (mut start, mut outcomes, mut refused) = (0, Vec::new(), Vec::new());
+    for (split, one) in found.iter().enumerate() {
+        let end = start + one.listing.len();
+        let own = share.start.clamp(start, end) - start..share.end.clamp(start, end) - start;
+        let records = if own.is_empty() { Vec::new() } else { maker.make(one, own)? };
+        for (number, record) in records {
+            outcomes.push(Outcome::of(&record));
+            let Record { what, text, .. } = record;
+            if what == What::Made {
+                count_changes(&mut head.changes, &text, 1);
+            }
+            if what == What::Refused {
+                refused.push((split, number, text.clone()));
+            }
+            if what == What::Refused || (what == What::Made && names_changed(recipe)) {
+                head.texts.push((start + number, text));
+            }
+        }
+        start = end;
+    }
+    if names_refused && !refused.is_empty() {
+        return Ok(refused);
+    }
+    maker.spool.sync()?;
+    sys::sync_folder(&folder)?;
+    sys::write_durably(run, &folder.join(list_file(part)), &List { head, outcomes }.to_bytes()?)?;
+    sys::sync_folder(&folder)?;
+    Ok(Vec::new())
+}
+
+/// Gives the name `name` to the longest spool of `part` that none of the processes that run writes.
+fn take_over(work: &Path, part: Part, name: &str, running: &BTreeSet<String>) -> Result<()> {
+    let folder = work.join(FOLDER);
+    let mut left = Vec::new();
+    for other in names(work)? {
+        if spool_part(&other) == Some(part)
+            && !running.contains(&other)
+            && let Some(stat) = sys::metadata_if_there(&folder.join(&other))?
+        {
+            left.push((stat.len(), other));
+        }
+    }
+    if let Some((_, longest)) = left.iter().max() {
+        // Another process may be faster: then there is nothing to go on with.
+        let _ = fs::rename(folder.join(longest), folder.join(name));
+    }
+    Ok(())
+}

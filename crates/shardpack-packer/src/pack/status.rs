@@ -1,0 +1,174 @@
+//! How far a pack that is not finished has come: what is finished, what runs, what is missing.
+//!
+//! It looks and touches nothing: names of receipts and indexes, lengths, locks of processes that run.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+    time::{Duration, SystemTime},
+};
+
+use shardpack_format::{Error, Result, manifest::WORK_FOLDER};
+
+use super::{dataset_folder, destination::PLAN_FILE, receipt, runs, spools};
+use crate::{
+    copy,
+    part::{Part, owners},
+    plan::Plan,
+    plan_file, sys,
+};
+
+/// How far back the rate is taken from.
+const RECENT: Duration = Duration::from_secs(600);
+
+/// What a part does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PartState {
+    /// It has a receipt.
+    Done,
+    /// A process packs it.
+    Running,
+    /// Neither.
+    Missing,
+}
+
+/// How far a pack has come.
+#[derive(Clone, Debug)]
+pub struct Status {
+    /// Each part, where there are receipts or processes of parts; of several numbers of parts, that of which most is done.
+    pub parts: Vec<(Part, PartState)>,
+    /// Images are changed first: the parts are those that change them, and there are no shards yet.
+    pub is_changing: bool,
+    /// Images are changed by the parts, or were: no plan file tells how.
+    pub is_changed: bool,
+    /// Finished shards.
+    pub shards: usize,
+    /// All shards.
+    pub all_shards: usize,
+    /// Length of the finished shards together in bytes.
+    pub bytes: u64,
+    /// Length of all shards together in bytes, before compression.
+    pub all_bytes: u64,
+    /// Bytes of shards that were finished a second, of late; `None` where that cannot be told.
+    pub bytes_per_second: Option<f64>,
+    /// Samples in all.
+    pub samples: u64,
+    /// Whether all that merge needs is there; of images that are changed first, all that the plan needs.
+    pub is_complete: bool,
+}
+
+impl Status {
+    /// How long what is missing takes at this rate.
+    pub fn left(&self) -> Option<Duration> {
+        let rate = self.bytes_per_second.filter(|rate| *rate > 0.0)?;
+        Duration::try_from_secs_f64(self.all_bytes.saturating_sub(self.bytes) as f64 / rate).ok()
+    }
+
+    /// Number of parts in this state.
+    pub fn count(&self, state: PartState) -> usize {
+        self.parts.iter().filter(|(_, of)| *of == state).count()
+    }
+}
+
+/// Looks how far the pack in `dst` has come; `None` where nothing is unfinished.
+///
+/// # Errors
+/// When that cannot be told.
+pub fn status(dst: &Path) -> Result<Option<Status>> {
+    let work = dst.join(WORK_FOLDER);
+    if !sys::is_there(dst)? {
+        return Err(Error::usage("not found").in_file(dst));
+    }
+    let runs = runs::all(&work)?;
+    let running: BTreeSet<Part> = runs.iter().filter(|run| run.is_running).map(|run| run.part).collect();
+    if !sys::is_there(&work.join(PLAN_FILE))? {
+        let changed = spools::parts(&work)?;
+        if !sys::is_there(&work.join(spools::FOLDER))? {
+            return Ok(None);
+        }
+        let parts = parts(&changed, &running);
+        let is_complete = !parts.is_empty() && parts.iter().all(|(_, state)| *state == PartState::Done);
+        return Ok(Some(Status {
+            parts,
+            is_changing: true,
+            is_changed: true,
+            shards: 0,
+            all_shards: 0,
+            bytes: 0,
+            all_bytes: 0,
+            bytes_per_second: None,
+            samples: 0,
+            is_complete,
+        }));
+    }
+    let plans = plan_file::read_header(&work.join(PLAN_FILE))?.plans()?;
+    let finished = plans.iter().map(|plan| finished_of(plan, dst)).collect::<Result<Vec<_>>>()?.concat();
+    let receipts = receipt::parts(&work)?;
+    let parts = parts(&receipts, &running);
+    let is_complete = !receipts.is_empty() && is_complete(&plans, &receipts);
+    Ok(Some(Status {
+        parts,
+        is_changing: false,
+        is_changed: plans.iter().any(|plan| plan.options.recipe.is_some()),
+        shards: finished.len(),
+        all_shards: plans.iter().map(|plan| plan.shards.len()).sum(),
+        bytes: finished.iter().map(|(bytes, _)| bytes).sum(),
+        all_bytes: plans.iter().flat_map(|plan| plan.shards.iter().map(|shard| plan.content_bytes(shard))).sum(),
+        bytes_per_second: rate(&finished, SystemTime::now()),
+        samples: plans.iter().map(Plan::samples).sum(),
+        is_complete,
+    }))
+}
+
+/// Finished shards: length in bytes, and when they were finished.
+fn finished_of(plan: &Plan, dst: &Path) -> Result<Vec<(u64, SystemTime)>> {
+    let folder = dataset_folder(dst, plan);
+    let mut finished = Vec::new();
+    for number in 0..plan.shards.len() {
+        let index = folder.join(copy::index_file(plan, number));
+        // The index comes last.
+        let Some(stat) = sys::metadata_if_there(&index)? else { continue };
+        let changed = stat.modified().map_err(|e| sys::io_error("cannot look at", &index, e))?;
+        let bytes = fs::metadata(folder.join(plan.shard_file(number))).map_or(0, |shard| shard.len());
+        finished.push((bytes, changed));
+    }
+    Ok(finished)
+}
+
+/// The state of each part, of the number of parts that most receipts and processes are of.
+fn parts(receipts: &[Part], running: &BTreeSet<Part>) -> Vec<(Part, PartState)> {
+    let mut counts = BTreeMap::<u32, f64>::new();
+    for part in receipts.iter().chain(running) {
+        *counts.entry(part.of).or_default() += 1.0 / f64::from(part.of);
+    }
+    let Some((of, _)) = counts.into_iter().max_by(|(_, a), (_, b)| a.total_cmp(b)) else { return Vec::new() };
+    let state = |part: Part| match (receipts.contains(&part), running.contains(&part)) {
+        (true, _) => PartState::Done,
+        (false, true) => PartState::Running,
+        (false, false) => PartState::Missing,
+    };
+    Part::all(of).map(|part| (part, state(part))).collect()
+}
+
+/// Whether the parts that have receipts hold all shards.
+fn is_complete(plans: &[Plan], receipts: &[Part]) -> bool {
+    let mut all: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); plans.len()];
+    for of in receipts.iter().map(|part| part.of).collect::<BTreeSet<_>>() {
+        let done: BTreeSet<u32> = receipts.iter().filter(|part| part.of == of).map(|part| part.number).collect();
+        for (all, owners) in all.iter_mut().zip(owners(of, plans)) {
+            all.extend(owners.iter().enumerate().filter(|(_, owner)| done.contains(owner)).map(|(shard, _)| shard));
+        }
+    }
+    plans.iter().zip(&all).all(|(plan, all)| all.len() == plan.shards.len())
+}
+
+/// Bytes a second: of what was finished in the last while before now, since the first of it.
+fn rate(finished: &[(u64, SystemTime)], now: SystemTime) -> Option<f64> {
+    let since = |time: &SystemTime| now.duration_since(*time).unwrap_or_default();
+    let recent: Vec<_> = finished.iter().filter(|(_, time)| since(time) < RECENT).collect();
+    let first = recent.iter().map(|(_, time)| since(time)).max()?;
+    // What was finished first began before that.
+    let bytes: u64 = recent.iter().filter(|(_, time)| since(time) < first).map(|(bytes, _)| bytes).sum();
+    (bytes > 0).then(|| bytes as f64 / first.as_secs_f64())
+}

@@ -1,0 +1,135 @@
+//! Datasets on web servers: manifest, indexes and shards are objects below a URL.
+//!
+//! Holds at all times: no list of a folder is asked for; what is used was held against the manifest's hashes, of indexes by their
+//! BLAKE3, of samples by their content hashes.
+
+use std::{path::Path, sync::Arc};
+
+use shardpack_format::{
+    Error, Result, hash, help,
+    manifest::{self, Manifest},
+    splits::{self as record, Difference, Record},
+};
+use shardpack_store::{Http, Options};
+
+use crate::{
+    Dataset,
+    splits::{several, split_differences},
+    store::{Store, Transfers},
+};
+
+/// Longest manifest that is read: that of some millions of shards.
+const MOST_MANIFEST_BYTES: u64 = 1 << 30;
+/// Longest crop tables of a shard that are read.
+const MOST_CROPS_BYTES: u64 = 1 << 30;
+
+/// The URL that a path is, if it is one.
+pub(crate) fn url(folder: &Path) -> Option<&str> {
+    folder.to_str().filter(|text| shardpack_store::is_url(text))
+}
+
+/// The dataset at `url`.
+pub(crate) fn open(url: &str) -> Result<Dataset> {
+    let http = Http::new(url, Options::default())?;
+    match http.read_all(manifest::FILE, MOST_MANIFEST_BYTES)? {
+        Some(bytes) => dataset(http, &bytes),
+        None => Err(match read_record(&http)? {
+            None => no_dataset(&http),
+            Some(record) => {
+                let names: Vec<_> = record.splits.iter().map(|split| split.name.as_str()).collect();
+                let first = names.first().copied().unwrap_or_default();
+                several(&names, &format!("{}{first}", http.url())).in_file(http.url())
+            }
+        }),
+    }
+}
+
+/// The dataset at `url`, or those that its record of splits names.
+pub(crate) fn open_all(url: &str) -> Result<Vec<Dataset>> {
+    let http = Http::new(url, Options::default())?;
+    if let Some(bytes) = http.read_all(manifest::FILE, MOST_MANIFEST_BYTES)? {
+        return Ok(vec![dataset(http, &bytes)?]);
+    }
+    let record = read_record(&http)?.ok_or_else(|| no_dataset(&http))?;
+    let mut manifests = Vec::new();
+    for split in &record.splits {
+        let name = format!("{}/{}", split.name, manifest::FILE);
+        // One that is gone is among the differences.
+        manifests.push(http.read_all(&name, MOST_MANIFEST_BYTES)?.unwrap_or_default());
+    }
+    let named = record.splits.iter().map(|split| split.name.as_str()).zip(manifests.iter().map(Vec::as_slice));
+    if let Some(Difference { folder, what, help }) = split_differences(Some(&record), named).into_iter().next() {
+        return Err(Error::data(what).in_file(format!("{}{folder}", http.url())).help(help));
+    }
+    let of = |(split, bytes): (&record::Split, &Vec<u8>)| {
+        dataset(Http::new(&format!("{}{}", http.url(), split.name), Options::default())?, bytes)
+    };
+    record.splits.iter().zip(&manifests).map(of).collect()
+}
+
+fn dataset(http: Http, bytes: &[u8]) -> Result<Dataset> {
+    let folder = Path::new(http.url()).to_path_buf();
+    let manifest = crate::dataset::read_manifest(bytes).map_err(|error| error.in_file(folder.join(manifest::FILE)))?;
+    let store = Arc::new(Remote { http, manifest: manifest.clone() });
+    Ok(Dataset::of(folder, manifest)?.with_store(store))
+}
+
+fn read_record(http: &Http) -> Result<Option<Record>> {
+    let bytes = http.read_all(record::FILE, MOST_MANIFEST_BYTES)?;
+    let record = bytes.map(|bytes| Record::read(&bytes)).transpose();
+    record.map_err(|error| error.in_file(format!("{}{}", http.url(), record::FILE)))
+}
+
+fn no_dataset(http: &Http) -> Error {
+    let what = format!("no dataset: there is neither {} nor {}", manifest::FILE, record::FILE);
+    Error::usage(what).in_file(http.url()).help("the URL is that of the folder that was packed into")
+}
+
+/// The objects of a dataset.
+struct Remote {
+    http: Http,
+    manifest: Manifest,
+}
+
+impl Store for Remote {
+    fn open(&self, shard: usize) -> Result<()> {
+        let all = self.manifest.shards.len();
+        // That it is there and as long as it should be, each answer says.
+        if shard < all { Ok(()) } else { Err(Error::usage(format!("shard {shard} of a dataset of {all}"))) }
+    }
+
+    fn read(&self, shard: usize, offset: u64, into: &mut [u8]) -> Result<()> {
+        self.open(shard)?;
+        let entry = &self.manifest.shards[shard];
+        self.http.read(&entry.file, entry.bytes, offset, into)
+    }
+
+    fn index(&self, shard: usize) -> Result<Option<Vec<u8>>> {
+        self.open(shard)?;
+        let file = &self.manifest.shards[shard].index;
+        let mut found = Vec::new();
+        // What a bad line or a bad machine has changed on its way is right the second time.
+        for _ in 0..2 {
+            found = self.http.read_all(&file.file, file.bytes)?.ok_or_else(|| {
+                Error::data("the manifest names this object, and it is not there").help(help::COPY_AGAIN)
+            })?;
+            if hash::file(&found) == file.blake3.0 {
+                return Ok(Some(found));
+            }
+        }
+        let what = format!("{} bytes of another hash than the manifest says", found.len());
+        Err(Error::data(what).help(help::COPY_AGAIN))
+    }
+
+    fn crops(&self, shard: usize) -> Result<Option<Option<Vec<u8>>>> {
+        self.open(shard)?;
+        let name =
+            Path::new(&self.manifest.shards[shard].index.file).with_extension(shardpack_format::crops::EXTENSION);
+        self.http.read_all(&name.to_string_lossy(), MOST_CROPS_BYTES).map(Some)
+    }
+
+    fn transfers(&self) -> Option<Transfers> {
+        let shardpack_store::Counts { requests, bytes, again, too_many } = self.http.counts();
+        Some(Transfers { requests, bytes, again, too_many })
+    }
+}

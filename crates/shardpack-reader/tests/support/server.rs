@@ -1,0 +1,266 @@
+//! nginx over a folder, and a proxy before it that fails as it is told, for tests over HTTP.
+//!
+//! Holds at all times: it ends the processes that it has started, and no others.
+
+#![allow(dead_code, clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
+
+use std::{
+    fs,
+    io::{self, Read, Write},
+    net::{Shutdown, TcpListener, TcpStream},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+/// A web server that runs.
+pub struct Nginx {
+    folder: tempfile::TempDir,
+    port: u16,
+}
+
+/// A free port of this machine.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+impl Nginx {
+    /// Starts one over a new folder; `None`, with the reason on stderr, where nginx is not installed.
+    ///
+    /// Panics then where `CI=true`.
+    pub fn start() -> Option<Self> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
+        let program = folders.map(|folder| folder.join("nginx")).find(|program| program.is_file());
+        let Some(program) = program else {
+            let said = "nginx is not installed (Debian: nginx-light)";
+            assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "{said}");
+            eprintln!("{said}: nothing is tried over HTTP");
+            return None;
+        };
+        for _ in 0..5 {
+            let server = Self { folder: tempfile::tempdir().unwrap(), port: free_port() };
+            if server.begin(&program) {
+                return Some(server);
+            }
+        }
+        panic!("nginx does not start")
+    }
+
+    fn begin(&self, program: &Path) -> bool {
+        let (at, port) = (self.folder.path().display(), self.port);
+        fs::create_dir(self.data()).unwrap();
+        let user = if fs::metadata("/proc/self").is_ok_and(|_| is_root()) { "user root;" } else { "" };
+        let config = format!(
+            "pid {at}/pid; error_log {at}/error.log; worker_processes 1; daemon on; {user}
+events {{ worker_connections 512; }}
+http {{
+    access_log {at}/access.log;
+    client_body_temp_path {at}/b; proxy_temp_path {at}/p; fastcgi_temp_path {at}/f; uwsgi_temp_path {at}/u; scgi_temp_path {at}/s;
+    default_type application/octet-stream;
+    server {{
+        listen 127.0.0.1:{port};
+        root {at}/data;
+        location /norange/ {{ alias {at}/data/; max_ranges 0; }}
+        location /etagless/ {{ alias {at}/data/; etag off; add_header Last-Modified \"\"; }}
+        location /gzip/ {{ alias {at}/data/; gzip on; gzip_types *; gzip_min_length 1; }}
+        location /packed-by-server/ {{ alias {at}/data/; add_header Content-Encoding gzip; }}
+        location /redirect/ {{ rewrite ^/redirect/(.*)$ /$1 break; return 307 http://127.0.0.1:{port}$uri; }}
+        location /loop/ {{ return 302 http://127.0.0.1:{port}$uri; }}
+        location /elsewhere/ {{ return 302 file:///etc/passwd; }}
+        location /drop/ {{ return 444; }}
+        location /403/ {{ return 403; }}
+        location /503/ {{ add_header Retry-After 1 always; return 503; }}
+    }}
+}}
+"
+        );
+        fs::write(self.folder.path().join("nginx.conf"), config).unwrap();
+        let mut command = Command::new(program);
+        command.arg("-p").arg(self.folder.path()).arg("-c").arg(self.folder.path().join("nginx.conf"));
+        command.arg("-e").arg(self.folder.path().join("start.log")).stderr(Stdio::null());
+        if !command.status().unwrap().success() {
+            return false;
+        }
+        let start = Instant::now();
+        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+            if start.elapsed() > Duration::from_secs(20) {
+                return false;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        true
+    }
+
+    /// The folder that it serves.
+    pub fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The URL of a path.
+    pub fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}/{path}", self.port)
+    }
+
+    /// Lines of its log: what it was asked.
+    pub fn asked(&self) -> Vec<String> {
+        fs::read_to_string(self.folder.path().join("access.log"))
+            .unwrap_or_default()
+            .lines()
+            .map(str::to_owned)
+            .collect()
+    }
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        let pid = fs::read_to_string(self.folder.path().join("pid")).unwrap_or_default();
+        if let Ok(pid) = pid.trim().parse::<u32>() {
+            let _ = Command::new("kill").arg(pid.to_string()).status();
+            let start = Instant::now();
+            while Path::new(&format!("/proc/{pid}")).exists() && start.elapsed() < Duration::from_secs(10) {
+                thread::sleep(Duration::from_millis(10));
+            }
+        }
+    }
+}
+
+fn is_root() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status.lines().any(|line| line.split_whitespace().collect::<Vec<_>>().starts_with(&["Uid:", "0"]))
+}
+
+/// What becomes of an answer.
+#[derive(Clone, Copy, Debug)]
+pub enum Fault {
+    /// Another status, with `Retry-After: 1` if so.
+    Status(u16, bool),
+    /// The connection is closed before an answer.
+    Drop,
+    /// So many bytes of the body, then the connection is closed.
+    Cut(usize),
+    /// So many bytes of the body, then nothing for so long.
+    Stall(usize, Duration),
+    /// A bit of this byte of the body is changed.
+    Flip(usize),
+    /// The answer comes later.
+    Delay(Duration),
+}
+
+/// A proxy that fails now and then.
+pub struct Proxy {
+    port: u16,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    upstream: u16,
+    rule: Mutex<Option<(u64, Fault)>>,
+    requests: AtomicU64,
+    faults: AtomicU64,
+}
+
+impl Proxy {
+    /// Before the server at `upstream`.
+    pub fn start(upstream: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let shared = Arc::new(Shared {
+            upstream,
+            rule: Mutex::default(),
+            requests: AtomicU64::default(),
+            faults: AtomicU64::default(),
+        });
+        let of_thread = Arc::clone(&shared);
+        // Ends with the process.
+        thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let shared = Arc::clone(&of_thread);
+                thread::spawn(move || drop(shared.serve(client)));
+            }
+        });
+        Self { port, shared }
+    }
+
+    /// From now on every `every`-th request fails so.
+    pub fn fail(&self, every: u64, fault: Fault) {
+        *self.shared.rule.lock().unwrap() = Some((every, fault));
+        self.shared.requests.store(0, Ordering::SeqCst);
+        self.shared.faults.store(0, Ordering::SeqCst);
+    }
+
+    /// How many requests have failed since.
+    pub fn faults(&self) -> u64 {
+        self.shared.faults.load(Ordering::SeqCst)
+    }
+
+    /// How many requests came since.
+    pub fn requests(&self) -> u64 {
+        self.shared.requests.load(Ordering::SeqCst)
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}/{path}", self.port)
+    }
+}
+
+impl Shared {
+    /// One request and its answer.
+    fn serve(&self, mut client: TcpStream) -> io::Result<()> {
+        let mut head = Vec::new();
+        let mut byte = [0];
+        while !head.ends_with(b"\r\n\r\n") {
+            if client.read(&mut byte)? == 0 {
+                return Ok(());
+            }
+            head.push(byte[0]);
+        }
+        let number = self.requests.fetch_add(1, Ordering::SeqCst) + 1;
+        let rule = *self.rule.lock().unwrap();
+        let fault = rule.filter(|(every, _)| number.is_multiple_of(*every)).map(|(_, fault)| fault);
+        self.faults.fetch_add(u64::from(fault.is_some()), Ordering::SeqCst);
+        match fault {
+            Some(Fault::Drop) => return Ok(()),
+            Some(Fault::Status(status, asks)) => {
+                let wait = if asks { "Retry-After: 1\r\n" } else { "" };
+                let answer = format!("HTTP/1.1 {status} no\r\nContent-Length: 0\r\nConnection: close\r\n{wait}\r\n");
+                return client.write_all(answer.as_bytes());
+            }
+            Some(Fault::Delay(delay)) => thread::sleep(delay),
+            _ => {}
+        }
+        let mut upstream = TcpStream::connect(("127.0.0.1", self.upstream))?;
+        let head = String::from_utf8_lossy(&head).replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n");
+        upstream.write_all(head.as_bytes())?;
+        let mut answer = Vec::new();
+        upstream.read_to_end(&mut answer)?;
+        let body = answer.windows(4).position(|window| window == b"\r\n\r\n").map_or(answer.len(), |at| at + 4);
+        match fault {
+            Some(Fault::Cut(bytes)) => {
+                client.write_all(&answer[..answer.len().min(body + bytes)])?;
+                client.shutdown(Shutdown::Both)
+            }
+            Some(Fault::Stall(bytes, silence)) => {
+                client.write_all(&answer[..answer.len().min(body + bytes)])?;
+                thread::sleep(silence);
+                client.shutdown(Shutdown::Both)
+            }
+            Some(Fault::Flip(at)) => {
+                if let Some(byte) = answer.get_mut(body + at) {
+                    *byte ^= 1;
+                }
+                client.write_all(&answer)
+            }
+            _ => client.write_all(&answer),
+        }
+    }
+}

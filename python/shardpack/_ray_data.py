@@ -1,0 +1,241 @@
+"""A packed dataset as a source of Ray Data: ranges of samples, which its tasks read."""
+
+from __future__ import annotations
+
+import functools
+import os
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import pyarrow
+import ray.data
+from ray.data.block import BlockAccessor, BlockMetadata
+from ray.data.datasource import Datasource, ReadTask
+
+from . import _native
+from .batch import NO_LABEL
+from .dataset import _value, absolute, open_native
+from .errors import DataError, UsageError
+from .running import PathLike
+
+#: What all samples have, with the type of its column. `image` is there where the payload is an image.
+_COLUMNS = {
+    "number": pyarrow.int64(),
+    "key": pyarrow.string(),
+    "label": pyarrow.int64(),
+    "class": pyarrow.string(),
+    "path": pyarrow.string(),
+    "image": pyarrow.binary(),
+}
+#: Of these the indexes know, so that no shard is read for them.
+_INDEXED = {"number", "key", "label", "class", "path"}
+#: What a row of them takes in memory, roughly.
+_ROW_BYTES = 64
+#: Bytes of shards that one block of a task is made of: Ray joins and cuts them as it is set to.
+_BLOCK_BYTES = 32 << 20
+#: Rows of one block where no shard is read.
+_BLOCK_ROWS = 1 << 16
+
+
+def dataset(
+    path: PathLike, *, columns: Sequence[str] | None = None, check_content: bool = False, **options: Any
+) -> ray.data.Dataset:
+    """A packed dataset as a dataset of Ray Data: each sample is a row, once, read by Ray's tasks from a folder that all nodes see.
+
+    A task reads consecutive samples in large reads: whole shards where there are at least as many as tasks. It tells Ray beforehand how
+    many rows and about how many bytes it gives. Ray hands rows out in stored order or nearly so, which is a shuffled one unless the
+    dataset was packed with `order="source"`.
+
+    The columns: `number` and `key`; `label` and `class`, null for samples without; `path` in the source, with U+FFFD for what is no
+    UTF-8; `image`, the payload as it is stored, unless no payload is an image; and the components by their names, as
+    `Dataset` has them, null for samples without. The name of a component that one of the others has ends in `_`.
+
+    Args:
+        path: Its folder. Of a folder of splits, the folder of one of them.
+        columns: Only these, in this order. Without `image` and components no shard is read.
+        check_content: Compare each payload with its hash.
+        options: Those of `ray.data.read_datasource`: `override_num_blocks`, `concurrency`, `num_cpus`, …
+
+    Raises:
+        UsageError: When there is no dataset, or several, which the error names; or no such column.
+        DataError: When its manifest is damaged. What is wrong with a shard is raised by Ray when it is read.
+    """
+    return ray.data.read_datasource(Source(path, columns, check_content), **options)
+
+
+class Source(Datasource):
+    """What `ray.data.read_datasource` takes."""
+
+    def __init__(self, path: PathLike, columns: Sequence[str] | None = None, check_content: bool = False) -> None:
+        super().__init__()
+        opened = open_native(path, check_content)
+        # The nodes have other working folders.
+        self._path = absolute(path)
+        self._check_content = check_content
+        manifest = _manifest(opened)
+        self._id = manifest["id"]
+        self._shards = [(shard["file"], shard["samples"], shard["bytes"]) for shard in manifest["shards"]]
+        # Shards may be compressed: what matters is what is in memory.
+        self._inflated = max(1.0, manifest["payload_bytes"] / max(1, manifest["shard_bytes"]))
+        there = _names(opened)
+        self._columns = list(there) if columns is None else list(columns)
+        for name in self._columns:
+            if name not in there:
+                raise UsageError(f"no column {name!r}: there are {', '.join(there)}", os.fspath(path))
+
+    def get_name(self) -> str:
+        """What its tasks are called."""
+        return "Shardpack"
+
+    def _bytes(self, samples: int, shard_bytes: float) -> int:
+        """What rows take in memory."""
+        is_read = not _INDEXED.issuperset(self._columns)
+        return int(samples * _ROW_BYTES + (shard_bytes * self._inflated if is_read else 0))
+
+    def estimate_inmemory_data_size(self) -> int | None:
+        """Bytes of all rows in memory, roughly."""
+        return self._bytes(sum(samples for _, samples, _ in self._shards), sum(bytes for _, _, bytes in self._shards))
+
+    def get_read_tasks(
+        self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None
+    ) -> list[ReadTask]:
+        """The tasks: `parallelism` of them, unless there are fewer samples or shards do not come out so."""
+        firsts = [0, *accumulate(samples for _, samples, _ in self._shards)]
+        schema = None
+        if set(self._columns) <= _COLUMNS.keys():
+            schema = pyarrow.schema([(name, _COLUMNS[name]) for name in self._columns])
+        tasks = []
+        for first, end in ranges([shard[1:] for shard in self._shards], parallelism):
+            files, shard_bytes = [], 0.0
+            shard = bisect_left(firsts, first + 1) - 1
+            while shard < len(self._shards) and firsts[shard] < end:
+                file, samples, bytes = self._shards[shard]
+                files.append(os.path.join(self._path, file))
+                read = min(end, firsts[shard + 1]) - max(first, firsts[shard])
+                shard_bytes += bytes * read / max(1, samples)
+                shard += 1
+            about = BlockMetadata(
+                num_rows=end - first,
+                size_bytes=self._bytes(end - first, shard_bytes),
+                input_files=tuple(files),
+                exec_stats=None,
+            )
+            function = functools.partial(
+                _read, self._path, self._id, self._check_content, tuple(self._columns), first, end
+            )
+            tasks.append(ReadTask(function, about, schema=schema, per_task_row_limit=per_task_row_limit))
+        return tasks
+
+
+def ranges(shards: Sequence[tuple[int, int]], parts: int) -> list[tuple[int, int]]:
+    """Cuts the samples of shards, each with its number of samples and of bytes, into at most `parts` ranges that are even by bytes: first
+    sample and end of each, none empty. Where there are at least as many shards as parts, they are cut between shards."""
+    samples = [0, *accumulate(one for one, _ in shards)]
+    bytes = [0, *accumulate(one for _, one in shards)]
+    parts = max(1, parts)
+    cuts = [0]
+    for part in range(1, parts):
+        wanted = bytes[-1] * part / parts
+        after = bisect_left(bytes, wanted)
+        if bytes[after] == wanted or after == 0:
+            cuts.append(samples[after])
+            continue
+        share = (wanted - bytes[after - 1]) / (bytes[after] - bytes[after - 1])
+        if len(shards) >= parts:
+            share = round(share)
+        cuts.append(samples[after - 1] + int(share * shards[after - 1][0]))
+    cuts.append(samples[-1])
+    return [(first, end) for first, end in zip(cuts, cuts[1:]) if first < end]
+
+
+def _manifest(opened: _native.Dataset) -> dict[str, Any]:
+    import json
+
+    manifest: dict[str, Any] = json.loads(opened.manifest())
+    return manifest
+
+
+def _component_columns(opened: _native.Dataset) -> dict[str, str]:
+    """The components that have columns of their own, by the names of these."""
+    components = opened.components[1:] if opened.holds_images else opened.components
+    return {name + "_" if name in _COLUMNS else name: name for name in components if name != "cls"}
+
+
+def _names(opened: _native.Dataset) -> list[str]:
+    named = [name for name in _COLUMNS if name != "image" or opened.holds_images]
+    return [*named, *_component_columns(opened)]
+
+
+@functools.lru_cache(maxsize=8)
+def _opened(path: str, identity: str, check_content: bool, _version: tuple[int, int, int]) -> _native.Dataset:
+    """The dataset, once in each process and version of its manifest."""
+    opened = open_native(path, check_content)
+    if (found := _manifest(opened)["id"]) != identity:
+        raise DataError(
+            f"another dataset: its id is {found}, and where the tasks were made it was {identity}",
+            path,
+            help="make the Ray dataset anew; if its folder is another one on this node, all nodes have to see the same",
+        )
+    return opened
+
+
+def _read(
+    path: str, identity: str, check_content: bool, columns: tuple[str, ...], first: int, end: int
+) -> Iterator[pyarrow.Table]:
+    """What a task gives: the samples of a range as blocks."""
+    try:
+        about = os.stat(os.path.join(path, "manifest.json"))
+        version = about.st_ino, about.st_mtime_ns, about.st_size
+    except OSError:
+        version = 0, 0, 0
+    opened = _opened(path, identity, check_content, version)
+    if _INDEXED.issuperset(columns):
+        for at in range(first, end, _BLOCK_ROWS):
+            yield _indexed(opened, columns, at, min(end, at + _BLOCK_ROWS))
+        return
+    while first < end:
+        samples = opened.samples(first, end, _BLOCK_BYTES)
+        yield _table(opened, columns, samples)
+        first += len(samples)
+
+
+def _path(path: str) -> str:
+    """As Arrow has text."""
+    return os.fsencode(path).decode(errors="replace")
+
+
+def _indexed(opened: _native.Dataset, columns: Iterable[str], first: int, end: int) -> pyarrow.Table:
+    found: dict[str, Any] = {}
+    labels = np.asarray(opened.labels(first, end)) if {"label", "class"} & set(columns) else np.empty(0, np.int64)
+    for name in columns:
+        if name == "number":
+            found[name] = np.arange(first, end)
+        elif name == "key":
+            found[name] = opened.keys(first, end)
+        elif name == "path":
+            found[name] = [_path(path) for path in opened.paths(first, end)]
+        elif name == "label":
+            found[name] = pyarrow.array(labels, mask=labels == NO_LABEL)
+        else:
+            classes = dict(enumerate(opened.classes))
+            found[name] = [classes.get(label) for label in labels.tolist()]
+    return pyarrow.table({name: pyarrow.array(found[name], _COLUMNS[name]) for name in columns})
+
+
+def _table(opened: _native.Dataset, columns: Iterable[str], samples: Sequence[_native.Sample]) -> pyarrow.Table:
+    components = _component_columns(opened)
+    of_sample = {"class": "class_name", "image": "bytes"}
+    table = {}
+    for name in columns:
+        if name in components:
+            values = [_value(dict(sample.components).get(components[name])) for sample in samples]
+            # Ray's own types for arrays, and for what Arrow has no type for.
+            table[name] = BlockAccessor.batch_to_arrow_block({name: values})[name]
+        else:
+            plain = [getattr(sample, of_sample.get(name, name)) for sample in samples]
+            plain = [_path(path) for path in plain] if name == "path" else plain
+            table[name] = pyarrow.array(plain, _COLUMNS[name])
+    return pyarrow.table(table)

@@ -1,0 +1,143 @@
+//! `shardpack merge`: seals a dataset that was packed in parts.
+
+use std::{fmt::Write, path::PathBuf};
+
+use serde_json::json;
+use shardpack_format::hash;
+use shardpack_packer::{
+    Result,
+    ledger::Fate,
+    pack::{self, MergeOptions, Merged},
+};
+
+use super::pack::dataset_as_json;
+use crate::{
+    Outcome,
+    args::{Machine, Talk},
+    progress::{self, Progress},
+    report,
+};
+
+/// Parts that are named.
+const NAMED: usize = 20;
+
+/// Options of `merge`.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  shardpack merge packed/            when each of pack --part 1/8 … 8/8 has ended; reads no image
+  shardpack merge packed/ --verify   hashes all shards first")]
+pub struct Args {
+    /// Folder that the parts were packed into
+    #[arg(value_name = "DST")]
+    folder: PathBuf,
+    /// Read all shards and compare their hashes with those of the receipts, before anything is sealed
+    #[arg(long)]
+    verify: bool,
+    #[command(flatten)]
+    machine: Machine,
+    #[command(flatten)]
+    talk: Talk,
+}
+
+/// Runs `merge`.
+pub fn run(args: &Args) -> Result<Outcome> {
+    progress::catch_interrupts();
+    let monitor = Progress::new(args.talk.quiet);
+    let options = MergeOptions { verify: args.verify, jobs: args.machine.jobs() };
+    let merged = pack::merge(&args.folder, &options, &monitor);
+    monitor.finish();
+    let merged = merged?;
+    if args.talk.json {
+        report::print_json(&as_json(&merged))?;
+    } else {
+        report::print(&as_text(&merged, args))?;
+    }
+    Ok(if merged.is_sealed() { Outcome::Done } else { Outcome::Wrong })
+}
+
+fn as_text(merged: &Merged, args: &Args) -> String {
+    let (mut out, dst) = (String::new(), args.folder.display());
+    // Writing to a String cannot fail.
+    if let Some(missing) = &merged.missing {
+        let _ = writeln!(
+            out,
+            "missing {} of {}: nothing is sealed",
+            report::count(missing.shards as u64),
+            report::counted(missing.of as u64, "shard")
+        );
+        for part in missing.parts.iter().take(NAMED) {
+            let _ = writeln!(out, "        part {part}");
+        }
+        if missing.parts.len() > NAMED {
+            let _ = writeln!(
+                out,
+                "        … and {} (--json has all)",
+                report::counted((missing.parts.len() - NAMED) as u64, "part")
+            );
+        }
+        let part = missing.parts.first().map_or_else(|| "1/N".to_owned(), ToString::to_string);
+        let command = match (missing.is_changed, missing.has_plan) {
+            (true, _) => format!("the command of the other parts with --part {part}"),
+            (false, true) => format!("shardpack pack --plan {dst}/.shardpack/plan {dst} --part {part}"),
+            (false, false) => format!("shardpack pack --plan FILE {dst} --part {part}"),
+        };
+        let _ = writeln!(out, "  help: {command} packs the first of them; shardpack status {dst} tells what runs");
+        return out;
+    }
+    for (file, what) in &merged.problems {
+        let _ = writeln!(out, "{}: {what}", report::path(file.as_bytes()));
+    }
+    if !merged.problems.is_empty() {
+        let problems = report::counted(merged.problems.len() as u64, "file");
+        let _ = writeln!(out, "failed  {problems} not as the receipts of the parts say: nothing is sealed");
+        let _ = writeln!(out, "  help: remove what is named, and pack its part again");
+        return out;
+    }
+    let samples: u64 = merged.manifests.iter().map(|manifest| manifest.samples).sum();
+    let shards: usize = merged.manifests.iter().map(|manifest| manifest.shards.len()).sum();
+    let (samples, shards) = (report::counted(samples, "sample"), report::counted(shards as u64, "shard"));
+    if merged.already_sealed {
+        let _ = writeln!(out, "sealed  {samples} in {shards} are merged here already, nothing to do");
+        return out;
+    }
+    let _ = writeln!(
+        out,
+        "merged  {samples} in {shards} of {}, in {}",
+        report::counted(merged.receipts as u64, "part"),
+        report::duration(merged.elapsed)
+    );
+    let bad: Vec<_> = merged.unpacked.iter().filter(|entry| entry.fate == Fate::Skipped).cloned().collect();
+    if !merged.unpacked.is_empty() {
+        let _ = writeln!(out, "        {} not packed, see ledger.jsonl", report::count(merged.unpacked.len() as u64));
+    }
+    out += &report::list_left_out(&bad, true, "ledger.jsonl names all");
+    if merged.stray_samples > 0 {
+        let _ = writeln!(
+            out,
+            "        {} not of the kind that the extension says: shardpack inspect {dst} --samples --strays",
+            report::count(merged.stray_samples)
+        );
+    }
+    if args.talk.quiet {
+        return out;
+    }
+    for manifest in &merged.manifests {
+        let _ = writeln!(out, "id      {}  {}", hash::hex(&manifest.id.0), manifest.name);
+    }
+    let _ = writeln!(out, "next    shardpack verify {dst}");
+    out
+}
+
+fn as_json(merged: &Merged) -> serde_json::Value {
+    let missing = merged.missing.as_ref().map(|missing| {
+        let parts: Vec<_> = missing.parts.iter().map(ToString::to_string).collect();
+        json!({"parts": parts, "shards": missing.shards, "of": missing.of})
+    });
+    let problems: Vec<_> = merged.problems.iter().map(|(file, what)| json!({"file": file, "what": what})).collect();
+    json!({
+        "sealed": merged.is_sealed(), "already_sealed": merged.already_sealed,
+        "datasets": merged.manifests.iter().map(dataset_as_json).collect::<Vec<_>>(), "missing": missing, "problems": problems,
+        "receipts": merged.receipts, "unpacked": report::unpacked(&merged.unpacked),
+        "stray_samples": merged.stray_samples, "elapsed_ms": merged.elapsed.as_millis() as u64,
+    })
+}

@@ -1,0 +1,243 @@
+//! `--part`: one of several parts of a pack, beside others.
+
+use std::{fmt::Write, path::Path};
+
+use serde_json::{Value, json};
+use shardpack_packer::{
+    Error, ErrorKind, Result,
+    ledger::Unpacked,
+    pack::{self, ChangedPart, Ended, PartPlanning, PartReport, Place, PlanOptions, PlannedPart},
+    part::Part,
+    part_auto::part_auto,
+    source::Origin,
+};
+
+use super::pack::{RunArgs, strays_as_text};
+use crate::{Outcome, progress::Progress, report};
+
+/// `--part`.
+#[derive(Clone, Copy, Debug)]
+pub enum Which {
+    /// The one that the environment says.
+    Auto,
+    /// This one.
+    One(Part),
+}
+
+/// Reads `--part`.
+pub fn which(text: &str) -> Result<Which, String> {
+    match text {
+        "auto" => Ok(Which::Auto),
+        text => text.parse().map(Which::One).map_err(|error: Error| error.what()),
+    }
+}
+
+impl Which {
+    /// The part that is meant.
+    ///
+    /// # Errors
+    /// When the environment does not say which.
+    pub fn part(self) -> Result<Part> {
+        match self {
+            Self::One(part) => Ok(part),
+            Self::Auto => {
+                let (number, of) = part_auto(|name| std::env::var(name).ok())?;
+                Part::new(number, of)
+            }
+        }
+    }
+}
+
+/// Packs a part of what a plan file says.
+pub fn of_file(file: &Path, dst: &Path, which: Which, run: &RunArgs, monitor: &Progress) -> Result<Outcome> {
+    go(&PlannedPart::of_file(file, which.part()?)?, dst, run, monitor, None)
+}
+
+/// Packs a part of what is found in `source`, once all parts have changed their images where that is asked for.
+pub fn of_walk(
+    source: Origin,
+    options: &[PlanOptions],
+    place: &Place,
+    which: Which,
+    run: &RunArgs,
+    monitor: &Progress,
+    recognised: Option<Value>,
+) -> Result<Outcome> {
+    let part = which.part()?;
+    let ([options], [dst]) = (options, place.folders.as_slice()) else {
+        return Err(one_format());
+    };
+    let planned = pack::plan_part(source, options, part, place, run.options().on_bad, monitor)?;
+    monitor.finish();
+    match planned {
+        PartPlanning::Planned(planned) => go(&PlannedPart::of_walk(*planned, part)?, dst, run, monitor, recognised),
+        PartPlanning::Sealed => say(&PartReport::sealed(), part, None, dst, run, recognised),
+        PartPlanning::Changed(changed) => {
+            match run.talk.json {
+                true => report::print_json(&changed_as_json(&changed))?,
+                false => report::print(&changed_as_text(&changed, dst, run.talk.quiet))?,
+            }
+            Ok(if changed.bad.is_empty() { Outcome::Done } else { Outcome::Wrong })
+        }
+    }
+}
+
+/// Parts are of one plan.
+pub fn one_format() -> Error {
+    Error::usage("--part packs one format").help("one --format after the other, each into its own folder")
+}
+
+fn go(
+    planned: &PlannedPart,
+    dst: &Path,
+    run: &RunArgs,
+    monitor: &Progress,
+    recognised: Option<Value>,
+) -> Result<Outcome> {
+    let (shards, bytes) = planned.extent();
+    if !run.talk.quiet {
+        let all: u64 = planned.planned.plans.iter().map(|plan| plan.shards.len() as u64).sum();
+        report::say(&format!(
+            "part    {}: {} of {}, {}",
+            planned.part,
+            report::count(shards as u64),
+            report::counted(all, "shard"),
+            report::bytes(bytes)
+        ));
+        super::planned::say_notes(&planned.planned);
+    }
+    let packed = pack::pack_part(planned, dst, &run.options(), monitor);
+    monitor.finish();
+    let packed = packed.map_err(|error| match error.kind() {
+        ErrorKind::Interrupted => error.help("the same command goes on"),
+        _ => error,
+    })?;
+    say(&packed, planned.part, Some(planned), dst, run, recognised)
+}
+
+/// Says what became of a part.
+fn say(
+    packed: &PartReport,
+    part: Part,
+    planned: Option<&PlannedPart>,
+    dst: &Path,
+    run: &RunArgs,
+    recognised: Option<Value>,
+) -> Result<Outcome> {
+    if run.talk.json {
+        let mut document = as_json(packed, part);
+        if let (Some(recognised), Some(fields)) = (recognised, document.as_object_mut()) {
+            fields.insert("recognised".to_owned(), recognised);
+        }
+        report::print_json(&document)?;
+    } else {
+        report::print(&as_text(packed, planned, dst, run.talk.quiet))?;
+    }
+    Ok(match packed.ended {
+        Ended::Bad => Outcome::Wrong,
+        Ended::Done | Ended::Sealed => Outcome::Done,
+    })
+}
+
+/// `planned` is there unless all parts are merged.
+fn as_text(packed: &PartReport, planned: Option<&PlannedPart>, dst: &Path, quiet: bool) -> String {
+    let mut out = String::new();
+    let (Some(planned), Ended::Done | Ended::Bad) = (planned, packed.ended) else {
+        return "sealed  all parts are merged here already, nothing to do\n".to_owned();
+    };
+    let noun = planned.planned.noun();
+    // Writing to a String cannot fail.
+    match packed.ended {
+        Ended::Bad => {
+            let bad = report::counted(packed.bad.len() as u64, noun);
+            let _ = writeln!(out, "failed  {bad} could not be packed, part {} is not done", planned.part);
+            out += &report::list_left_out(&packed.bad, false, "--json names all");
+            let _ = writeln!(
+                out,
+                "  help: --on-bad skip leaves them out and names them in the ledger; or mend them, plan again, and pack"
+            );
+            let _ = writeln!(out, "        all parts into another folder: a plan is of samples as they were");
+            return out;
+        }
+        Ended::Done | Ended::Sealed => {}
+    }
+    let _ = writeln!(
+        out,
+        "packed  part {}: {} in {}, in {}, {}",
+        planned.part,
+        report::counted(packed.samples, noun),
+        report::counted(packed.shards as u64, "shard"),
+        report::duration(packed.elapsed),
+        report::rate(packed.payload_bytes, packed.elapsed)
+    );
+    if packed.resumed_shards > 0 {
+        let were = if packed.resumed_shards == 1 { "was" } else { "were" };
+        let _ = writeln!(out, "        {} of them {were} finished before", packed.resumed_shards);
+    }
+    if !packed.bad.is_empty() {
+        let _ = writeln!(out, "        {} not packed", report::counted(packed.bad.len() as u64, noun));
+        out += &report::list_left_out(&packed.bad, true, "ledger.jsonl will name all");
+    }
+    out += &strays_as_text(&packed.strays, packed.stray_samples, &planned.planned, dst);
+    if !quiet {
+        let _ = writeln!(out, "next    when all parts are packed: shardpack merge {}", dst.display());
+    }
+    out
+}
+
+/// Parts that are named.
+const NAMED: usize = 20;
+
+fn changed_as_text(changed: &ChangedPart, dst: &Path, quiet: bool) -> String {
+    let (mut out, dst) = (String::new(), dst.display());
+    // Writing to a String cannot fail.
+    if !changed.bad.is_empty() {
+        let bad = report::counted(changed.bad.len() as u64, "image");
+        let _ = writeln!(out, "failed  {bad} could not be packed, part {} has not changed its images", changed.part);
+        out += &report::list_left_out(&changed.bad, false, "--json names all");
+        let _ = writeln!(out, "  help: --on-bad skip leaves them out and names them in the ledger; or mend them");
+        return out;
+    }
+    let _ = writeln!(
+        out,
+        "changed part {}: {}, in {}; nothing is packed yet",
+        changed.part,
+        report::counted(changed.images, "image"),
+        report::duration(changed.elapsed)
+    );
+    let missing = changed.missing.iter().take(NAMED).map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let more = changed.missing.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more (--json has all)") } else { String::new() };
+    let _ = writeln!(out, "missing {missing}{more}: there is no plan before all parts have changed their images");
+    if !quiet {
+        let _ = writeln!(
+            out,
+            "next    when they have, which shardpack status {dst} tells: the same command packs the part"
+        );
+    }
+    out
+}
+
+fn changed_as_json(changed: &ChangedPart) -> Value {
+    let missing: Vec<_> = changed.missing.iter().map(ToString::to_string).collect();
+    json!({
+        "part": changed.part.number, "parts": changed.part.of, "done": false, "changed": changed.bad.is_empty(),
+        "images": changed.images, "missing": missing, "bad": named(&changed.bad),
+        "elapsed_ms": changed.elapsed.as_millis() as u64,
+    })
+}
+
+fn named(bad: &[Unpacked]) -> Vec<Value> {
+    bad.iter().map(|bad| json!({"path": report::path(&bad.path), "reason": bad.reason})).collect()
+}
+
+fn as_json(packed: &PartReport, part: Part) -> Value {
+    let stray = |(path, kind): &(Vec<u8>, shardpack_format::image_header::Kind)| json!({"path": report::path(path), "kind": kind.name()});
+    let strays: Vec<_> = packed.strays.iter().map(stray).collect();
+    json!({
+        "part": part.number, "parts": part.of, "done": packed.ended != Ended::Bad,
+        "already_sealed": packed.ended == Ended::Sealed, "shards": packed.shards, "resumed_shards": packed.resumed_shards,
+        "samples": packed.samples, "payload_bytes": packed.payload_bytes, "bad": named(&packed.bad), "strays": strays,
+        "stray_samples": packed.stray_samples, "elapsed_ms": packed.elapsed.as_millis() as u64,
+    })
+}

@@ -1,0 +1,423 @@
+//! `shardpack slurm`: a pack as an array of Slurm, and the merge that depends on it.
+
+mod indices;
+mod script;
+
+use std::{
+    collections::BTreeSet,
+    ffi::{OsStr, OsString},
+    path::{Path, PathBuf, absolute},
+    process::{Command, Stdio},
+};
+
+use clap::{ArgMatches, Args as _, FromArgMatches, parser::ValueSource};
+use shardpack_packer::{
+    Error, ErrorKind, Result,
+    pack::{self, PartState},
+};
+
+use self::{
+    indices::{Limit, Parts},
+    script::{Script, What},
+};
+use super::{pack::OnBadArg, part::one_format};
+use crate::{
+    Outcome,
+    args::{self, PlanArgs, ReadOrderArg},
+    hosted, report,
+    source_args::SourceArgs,
+};
+
+/// Options of `slurm`.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  shardpack slurm photos/ packed/ --array 64 --time 2:00:00 --cpus-per-task 8 --submit
+  shardpack slurm photos/ packed/ --array 64 > pack.sh      to be read first, then: bash pack.sh
+  shardpack slurm --missing packed/ --submit                the parts that have failed, and the merge
+  shardpack slurm --plan photos.plan packed/ --array 64 --only 3,7,10-12 --submit
+  shardpack slurm photos/ packed/ --array 640 --throttle 32 --submit -- --account lab --mem 8G
+  shardpack slurm imagenet/ packed/ --array 64 --plan-job --shard-size 512MiB --on-bad skip --submit")]
+pub struct Args {
+    // First: what follows takes its values out of what was written.
+    #[command(flatten)]
+    given: Given,
+    /// As `shardpack pack` takes it; not with --plan, --missing or --split
+    #[arg(value_name = "SRC")]
+    first: PathBuf,
+    /// Folder to write to, on a file system that all nodes see
+    #[arg(value_name = "DST", required_unless_present_any = ["plan_file", "missing", "parts"])]
+    second: Option<PathBuf>,
+    /// Parts, each a job of the array: more of them than nodes, of some minutes each, lose least where one is lost
+    #[arg(long, value_name = "N", required_unless_present = "missing", value_parser = clap::value_parser!(u32).range(1..=i64::from(indices::MOST)))]
+    array: Option<u32>,
+    /// Only these parts of the array, as in 3,7,10-12, and then the merge
+    #[arg(long, value_name = "PARTS", value_parser = indices::parts)]
+    only: Option<Parts>,
+    /// Only the parts that DST lacks, and then the merge, with the plan file of then
+    #[arg(long, conflicts_with_all = ["only", "plan_job", "parts"])]
+    missing: bool,
+    /// Submit the jobs, in place of printing the script that does
+    #[arg(long)]
+    submit: bool,
+    /// The plan file, where there is one already
+    #[arg(long = "plan", value_name = "FILE", conflicts_with_all = ["plan_job", "parts"])]
+    plan_file: Option<PathBuf>,
+    /// Make the plan in a first job, not where the script runs
+    #[arg(long)]
+    plan_job: bool,
+    /// Limit of time of each job, as sbatch takes it; a part that reaches it is queued again and goes on [default: the partition's]
+    #[arg(long, value_name = "TIME", value_parser = indices::limit)]
+    time: Option<Limit>,
+    /// Cores of each part, all of which it uses [default: Slurm's, 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    cpus_per_task: Option<u16>,
+    /// Partition to run in [default: Slurm's]
+    #[arg(long, value_name = "NAME")]
+    partition: Option<OsString>,
+    /// Most parts at a time
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    throttle: Option<u32>,
+    /// Hash all shards before they are sealed, as `shardpack merge --verify` does
+    #[arg(long)]
+    verify: bool,
+    /// Folder for the plan file and for what the jobs print [default: DST.slurm]
+    #[arg(long, value_name = "FOLDER")]
+    logs: Option<PathBuf>,
+    /// What the jobs run as shardpack [default: this program, by its full path]
+    #[arg(long, value_name = "PROGRAM")]
+    program: Option<PathBuf>,
+    /// Options for sbatch, of all jobs
+    #[arg(last = true, value_name = "SBATCH")]
+    sbatch: Vec<OsString>,
+    #[command(flatten)]
+    of_pack: PackArgs,
+    #[command(flatten)]
+    source: SourceArgs,
+    // Last: its headings hold for all that follows.
+    #[command(flatten)]
+    plan: PlanArgs,
+}
+
+/// Options that each part is given as they are.
+#[derive(clap::Args, Debug)]
+struct PackArgs {
+    /// Budget for images in flight [default: a quarter of the job's memory, at most 4GiB]
+    #[arg(long, value_name = "SIZE", value_parser = args::large_size)]
+    memory: Option<u64>,
+    /// Order in which the source is read; the shards are the same either way
+    #[arg(long, value_enum, default_value = "auto")]
+    read_order: ReadOrderArg,
+    /// When an image cannot be packed: fail the part, or leave it out and say so in the ledger
+    #[arg(long, value_enum, default_value = "error")]
+    on_bad: OnBadArg,
+    /// Files for this or that reader beside the shards: auto, none, or NAMES with commas (docs/formats/)
+    #[arg(long, default_value = "auto", value_name = "auto|none|NAMES")]
+    sidecars: String,
+}
+
+/// What was written of the options of `pack`, to be passed on: those of the plan, and those of each part.
+#[derive(Clone, Debug, Default)]
+struct Given {
+    plan: Vec<OsString>,
+    pack: Vec<OsString>,
+}
+
+/// The options that `matches` has of those of `known`, as they are written on a command line.
+fn written(matches: &ArgMatches, known: &clap::Command) -> Vec<OsString> {
+    let mut options = Vec::new();
+    for option in known.get_arguments() {
+        let (id, Some(long)) = (option.get_id().as_str(), option.get_long()) else { continue };
+        if !matches.ids().any(|known| known == id) || matches.value_source(id) != Some(ValueSource::CommandLine) {
+            continue;
+        }
+        if !option.get_action().takes_values() {
+            options.push(format!("--{long}").into());
+            continue;
+        }
+        for value in matches.get_raw(id).into_iter().flatten() {
+            let mut text = OsString::from(format!("--{long}="));
+            text.push(value);
+            options.push(text);
+        }
+    }
+    options
+}
+
+impl FromArgMatches for Given {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let plan = PlanArgs::augment_args(SourceArgs::augment_args(clap::Command::new("plan")));
+        let pack = PackArgs::augment_args(clap::Command::new("pack"));
+        Ok(Self { plan: written(matches, &plan), pack: written(matches, &pack) })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl clap::Args for Given {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        command
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        command
+    }
+}
+
+/// Runs `slurm`.
+pub fn run(args: &Args) -> Result<Outcome> {
+    let text = script(args)?.text();
+    if !args.submit {
+        return report::print_bytes(text.as_bytes()).map(|()| Outcome::Done);
+    }
+    let mut bash = Command::new("bash");
+    bash.arg("-c").arg(&text).stdin(Stdio::null());
+    let failed = |e| Error::io("cannot run bash", e);
+    let code = match hosted::host() {
+        None => bash.status().map_err(failed)?.code(),
+        Some(_) => {
+            let ran = bash.output().map_err(failed)?;
+            report::print_bytes(&ran.stdout)?;
+            String::from_utf8_lossy(&ran.stderr).lines().for_each(report::say);
+            ran.status.code()
+        }
+    };
+    // What failed has said so.
+    match code {
+        Some(0) => Ok(Outcome::Done),
+        Some(130) => Err(Error::new(ErrorKind::Interrupted, "interrupted while submitting")),
+        _ => Ok(Outcome::Refused),
+    }
+}
+
+fn script(args: &Args) -> Result<Script> {
+    if let Some(first) = args.sbatch.first().filter(|word| !word.as_encoded_bytes().starts_with(b"-")) {
+        return Err(Error::usage(format!(
+            "{}: after -- stand options for sbatch",
+            report::path(first.as_encoded_bytes())
+        )));
+    }
+    if let Some((option, why)) = args.sbatch.iter().find_map(|option| Some((option, script::refusal(option)?))) {
+        return Err(Error::usage(format!("{}: {why}", report::path(option.as_encoded_bytes()))));
+    }
+    let (src, dst) = paths(args)?;
+    if let (Some(option), true) = (args.given.plan.first(), args.missing || args.plan_file.is_some()) {
+        let option = report::path(option.as_encoded_bytes());
+        return Err(Error::usage(format!("{option} is of a plan that is yet to be made, and there is one")));
+    }
+    // What is wrong with them is said now, and not by a job.
+    let options = args.plan.options(1)?;
+    let is_changed = options.iter().any(|options| options.recipe.is_some());
+    if is_changed && options.len() > 1 {
+        return Err(one_format());
+    }
+    if is_changed && args.plan_job {
+        return Err(Error::usage("--plan-job: there is no plan before all images are changed")
+            .help("without it, the parts change the images first"));
+    }
+    let full = |path: &Path| absolute(path).map_err(|e| Error::io("cannot tell the full path", e).in_file(path));
+    let folder = std::env::current_dir().map_err(|e| Error::io("cannot tell the current folder", e))?;
+    let dst = full(dst)?;
+    let logs = match &args.logs {
+        Some(logs) => full(logs)?,
+        None => beside(&dst)?,
+    };
+    let plan_file = args.plan_file.as_deref().map_or_else(|| Ok(logs.join("plan")), full)?;
+    if args.missing && pack::status(&dst)?.is_some_and(|status| status.is_changed) {
+        return Err(Error::usage("images are changed first here, of which no plan file tells")
+            .in_file(&dst)
+            .help("the command that began it submits all again: what is done is not done twice"));
+    }
+    if (args.missing || args.plan_file.is_some()) && !plan_file.is_file() {
+        return Err(Error::usage("there is no such plan file").in_file(&plan_file).help(NO_PLAN));
+    }
+    let (of, parts) = parts(args, &dst)?;
+    let what = match args.missing || args.plan_file.is_some() {
+        true => What::Plan(plan_file),
+        false => {
+            let mut arguments: Vec<OsString> =
+                src.map(full).transpose()?.into_iter().map(PathBuf::into_os_string).collect();
+            arguments.push(dst.clone().into());
+            arguments.extend(args.given.plan.iter().cloned());
+            match is_changed {
+                true => What::Changed(arguments),
+                false => What::ToPlan { file: plan_file, arguments, is_job: args.plan_job },
+            }
+        }
+    };
+    let with = |name: &str, value: &OsStr| {
+        let mut option = OsString::from(name);
+        option.push(value);
+        option
+    };
+    let mut sbatch_options = Vec::new();
+    sbatch_options.extend(args.time.as_ref().map(|limit| with("--time=", OsStr::new(&limit.text))));
+    sbatch_options.extend(args.partition.as_deref().map(|name| with("--partition=", name)));
+    sbatch_options.extend(args.sbatch.iter().cloned());
+    Ok(Script {
+        program: program(args)?,
+        folder,
+        what,
+        dst,
+        logs,
+        of,
+        parts,
+        throttle: args.throttle,
+        has_memory: args.of_pack.memory.is_some(),
+        pack_options: args.given.pack.clone(),
+        is_verified: args.verify,
+        warning_seconds: indices::warning_seconds(args.time.as_ref()),
+        part_options: args.cpus_per_task.map(|cores| format!("--cpus-per-task={cores}").into()).into_iter().collect(),
+        sbatch_options,
+    })
+}
+
+const NO_PLAN: &str = "shardpack slurm SRC DST --array N makes it; --plan FILE says where one is";
+
+/// SRC, if there is one, and DST.
+fn paths(args: &Args) -> Result<(Option<&Path>, &Path)> {
+    match (args.missing || args.plan_file.is_some(), &args.second) {
+        (true, None) => Ok((None, &args.first)),
+        (true, Some(_)) => Err(Error::usage("the plan file names the source already: only DST stands beside it")
+            .help("shardpack slurm --plan FILE DST --array N, or shardpack slurm --missing DST")),
+        (false, second) => args.source.paths(&args.first, second.as_deref()),
+    }
+}
+
+/// The folder beside `dst` that is called so with `.slurm`.
+fn beside(dst: &Path) -> Result<PathBuf> {
+    let mut name = dst.components().as_path().as_os_str().to_owned();
+    match dst.file_name() {
+        None => Err(Error::usage("has no name for a folder beside it").in_file(dst).help("--logs FOLDER names one")),
+        Some(_) => {
+            name.push(".slurm");
+            Ok(name.into())
+        }
+    }
+}
+
+/// What the jobs run.
+fn program(args: &Args) -> Result<PathBuf> {
+    match &args.program {
+        Some(program) if program.components().count() > 1 => {
+            absolute(program).map_err(|e| Error::io("cannot tell the full path", e).in_file(program))
+        }
+        Some(program) => Ok(program.clone()),
+        // The program is Python's there.
+        None if hosted::host().is_some() => Ok("shardpack".into()),
+        None => std::env::current_exe().map_err(|e| Error::io("cannot tell where this program is", e)),
+    }
+}
+
+/// How many parts there are, and those that are submitted.
+fn parts(args: &Args, dst: &Path) -> Result<(u32, BTreeSet<u32>)> {
+    if args.missing {
+        return missing(args.array, dst);
+    }
+    let Some(of) = args.array else { return Err(Error::usage("--array is missing")) };
+    let Some(only) = &args.only else { return Ok((of, (1..=of).collect())) };
+    match only.0.iter().find(|part| **part > of) {
+        Some(part) => Err(Error::usage(format!("--only: there is no part {part} of {of}"))),
+        None => Ok((of, only.0.clone())),
+    }
+}
+
+/// The same, of what DST lacks, but for parts that run.
+fn missing(array: Option<u32>, dst: &Path) -> Result<(u32, BTreeSet<u32>)> {
+    let status = pack::status(dst)?.ok_or_else(|| Error::usage("nothing is unfinished here").in_file(dst))?;
+    let of = match (array, status.parts.first()) {
+        (Some(of), None) => return Ok((of, (1..=of).collect())),
+        (None, None) => {
+            return Err(Error::usage("no part was packed here yet")
+                .in_file(dst)
+                .help("--array N says how many there are"));
+        }
+        (None, Some((part, _))) => part.of,
+        (Some(of), Some((part, _))) if part.of == of => of,
+        (Some(of), Some((part, _))) => {
+            return Err(Error::usage(format!("is packed in {} parts, not in {of}", part.of))
+                .in_file(dst)
+                .help("leave --array out beside --missing"));
+        }
+    };
+    let all = |wanted: PartState| -> BTreeSet<u32> {
+        let parts = status.parts.iter().filter(|(_, state)| *state == wanted && !status.is_complete);
+        parts.map(|(part, _)| part.number).collect()
+    };
+    let running = indices::range(&all(PartState::Running));
+    if !running.is_empty() {
+        report::say(&format!(
+            "note    parts that run are left to themselves: {running}; --plan FILE DST --array {of} --only {running} submits them too"
+        ));
+    }
+    Ok((of, all(PartState::Missing)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn given(line: &[&str]) -> Given {
+        let command = Args::augment_args(clap::Command::new("slurm"));
+        let mut matches = command.try_get_matches_from(line).unwrap();
+        Args::from_arg_matches_mut(&mut matches).unwrap().given
+    }
+
+    #[test]
+    fn options_are_passed_on_as_they_were_written_and_no_others() {
+        let line = [
+            "slurm",
+            "SRC",
+            "DST",
+            "--array",
+            "4",
+            "--on-bad",
+            "skip",
+            "--seed=7",
+            "--with",
+            "txt,mask=*_m.png",
+            "--include",
+            "a b",
+            "--include=c",
+            "--no-labels",
+            "--time",
+            "10",
+            "--fix",
+            "--shards",
+            "3",
+            "--memory=1GiB",
+            "--submit",
+        ];
+        let given = given(&line);
+        assert_eq!(given.pack, ["--memory=1GiB", "--on-bad=skip"]);
+        let mut plan = given.plan;
+        plan.sort();
+        let expected = [
+            "--fix",
+            "--include=a b",
+            "--include=c",
+            "--no-labels",
+            "--seed=7",
+            "--shards=3",
+            "--with=mask=*_m.png",
+            "--with=txt",
+        ];
+        assert_eq!(plan, expected);
+    }
+
+    #[test]
+    fn each_option_of_plan_and_pack_that_says_what_is_packed_is_one_of_slurm() {
+        let command = |name: &str| {
+            let cli = crate::command();
+            let found = cli.find_subcommand(name).unwrap();
+            found.get_arguments().filter_map(|option| option.get_long().map(str::to_owned)).collect::<BTreeSet<_>>()
+        };
+        let (slurm, plan, pack) = (command("slurm"), command("plan"), command("pack"));
+        // A job says how many cores it has; the rest is of what parts cannot do.
+        let not_here = ["output", "json", "quiet", "jobs", "part", "force", "crops", "dry-run"];
+        let left_out = plan.union(&pack).filter(|name| !slurm.contains(*name)).collect::<Vec<_>>();
+        assert!(left_out.iter().all(|name| not_here.contains(&name.as_str())), "{left_out:?}");
+    }
+}

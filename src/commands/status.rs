@@ -1,0 +1,109 @@
+//! `shardpack status`: how far a pack that is not finished has come.
+
+use std::{fmt::Write, path::PathBuf};
+
+use serde_json::json;
+use shardpack_packer::{
+    Result,
+    pack::{self, PartState, Status},
+};
+
+use crate::{Outcome, args::Talk, report};
+
+/// Parts that are named of a state.
+const NAMED: usize = 20;
+
+/// Options of `status`.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  shardpack status packed/
+  shardpack status packed/ --json   for scripts: which parts are missing")]
+pub struct Args {
+    /// Folder that is packed into
+    #[arg(value_name = "DST")]
+    folder: PathBuf,
+    #[command(flatten)]
+    talk: Talk,
+}
+
+/// Runs `status`.
+pub fn run(args: &Args) -> Result<Outcome> {
+    let status = pack::status(&args.folder)?;
+    match (&status, args.talk.json) {
+        (status, true) => report::print_json(&as_json(status.as_ref()))?,
+        (Some(status), false) => report::print(&as_text(status, args))?,
+        (None, false) => report::print(&format!("{}: nothing is unfinished here\n", args.folder.display()))?,
+    }
+    Ok(Outcome::Done)
+}
+
+fn named(status: &Status, state: PartState) -> String {
+    let parts: Vec<_> = status.parts.iter().filter(|(_, of)| *of == state).map(|(part, _)| part.to_string()).collect();
+    let more = parts.len().saturating_sub(NAMED);
+    let shown = parts.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    if more > 0 { format!("{shown} and {more} more (--json has all)") } else { shown }
+}
+
+fn as_text(status: &Status, args: &Args) -> String {
+    let (mut out, dst) = (String::new(), args.folder.display());
+    // Writing to a String cannot fail.
+    if status.is_changing {
+        let _ = writeln!(out, "images  are changed first: shards are planned when all parts have changed theirs");
+    } else {
+        let _ = writeln!(
+            out,
+            "shards  {} of {} are finished, {} of {} ({})",
+            report::count(status.shards as u64),
+            report::count(status.all_shards as u64),
+            report::bytes(status.bytes),
+            report::bytes(status.all_bytes),
+            report::share(status.shards as u64, status.all_shards as u64),
+        );
+    }
+    if !status.parts.is_empty() {
+        let of = status.parts.len() as u64;
+        let _ = writeln!(
+            out,
+            "parts   {} of {} are done, {} running, {} missing",
+            report::count(status.count(PartState::Done) as u64),
+            report::count(of),
+            report::count(status.count(PartState::Running) as u64),
+            report::count(status.count(PartState::Missing) as u64)
+        );
+        for (state, name) in [(PartState::Running, "running"), (PartState::Missing, "missing")] {
+            if status.count(state) > 0 {
+                let _ = writeln!(out, "{name} {}", named(status, state));
+            }
+        }
+    }
+    if let Some(rate) = status.bytes_per_second {
+        let left = status.left().map_or_else(String::new, |left| format!(", {} left", report::coarse_duration(left)));
+        let _ = writeln!(out, "rate    {}/s of late{left}", report::bytes(rate as u64));
+    }
+    if status.is_complete && !args.talk.quiet {
+        let _ = match status.is_changing {
+            true => writeln!(out, "next    the same commands, which pack the parts; then shardpack merge {dst}"),
+            false => writeln!(out, "next    shardpack merge {dst}"),
+        };
+    }
+    out
+}
+
+fn as_json(status: Option<&Status>) -> serde_json::Value {
+    let Some(status) = status else { return json!({"unfinished": false}) };
+    let of = |state: PartState| -> Vec<String> {
+        status.parts.iter().filter(|(_, of)| *of == state).map(|(part, _)| part.to_string()).collect()
+    };
+    let parts =
+        json!({"done": of(PartState::Done), "running": of(PartState::Running), "missing": of(PartState::Missing)});
+    if status.is_changing {
+        return json!({"unfinished": true, "changing": true, "complete": status.is_complete, "parts": parts});
+    }
+    json!({
+        "unfinished": true, "complete": status.is_complete, "samples": status.samples,
+        "shards": status.all_shards, "finished_shards": status.shards,
+        "shard_bytes": status.all_bytes, "finished_bytes": status.bytes,
+        "bytes_per_second": status.bytes_per_second, "seconds_left": status.left().map(|left| left.as_secs_f64()),
+        "parts": parts,
+    })
+}

@@ -1,0 +1,417 @@
+//! Packs as arrays of Slurm, on a real one: what comes out is what one machine packs, whatever becomes of nodes and parts.
+//!
+//! Parts are held in their midst: a program that stands for shardpack stops the real one once the first shard of its part is
+//! finished, and says so in a file.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
+
+#[path = "support/slurm.rs"]
+mod slurm;
+mod support;
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use shardpack_packer::{part::Part, plan_file};
+use slurm::{Cluster, parent};
+use support::{Bench, Ran, binary, contents};
+
+/// Shards that are copied wait for their turn to be finished, up to six of them: a part has more.
+const SHARDS: [&str; 2] = ["--shards", "128"];
+
+/// What runs as shardpack: a part whose number is a file in HOLDS is stopped when the file that is named there is. Slurm sends
+/// signals to it and to the real one, and first lets what is stopped go on; the shell of the job knows of this one alone.
+const HOLDING: &str = r#"#!/bin/bash
+part=
+for word; do case $word in */[0-9]*) [[ $word =~ ^[0-9]+/[0-9]+$ ]] && part=${word%/*};; esac; done
+hold=HOLDS/$part
+if [ "$1" != pack ] || [ ! -f "$hold" ]; then exec BINARY "$@"; fi
+told= ended=
+trap 'told=1; ended=1; [ ! -e "$hold.alone" ] || kill -TERM $pack; kill -CONT $pack' TERM
+trap 'told=1; [ -n "$ended" ] || kill -STOP $pack' CONT
+first=$(cat "$hold")
+nice -n 19 BINARY "$@" &
+pack=$!
+until [ -e "$first" ] || ! kill -0 $pack 2>/dev/null; do :; done
+kill -STOP $pack && echo "$pack $$ $PPID" >"$hold.new" && mv "$hold.new" "$hold.held"
+while told=; wait $pack; code=$?; [ -n "$told" ]; do :; done
+echo $code >>"$hold.codes"
+exit $code
+"#;
+
+/// A pack by Slurm.
+struct Run<'a> {
+    cluster: &'a Cluster,
+    bench: &'a Bench,
+    dst: PathBuf,
+    holds: PathBuf,
+    program: PathBuf,
+}
+
+impl<'a> Run<'a> {
+    /// Into the folder `name`.
+    fn new(cluster: &'a Cluster, bench: &'a Bench, name: &str) -> Self {
+        let holds = cluster.at(&format!("holds-{}", fs::read_dir(cluster.at("")).unwrap().count()));
+        fs::create_dir(&holds).unwrap();
+        let program = holds.join("shardpack");
+        let text = HOLDING.replace("HOLDS", holds.to_str().unwrap()).replace("BINARY", &binary().display().to_string());
+        fs::write(&program, text).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        Self { cluster, bench, dst: bench.at(name), holds, program }
+    }
+
+    /// Holds these of so many parts once the first shard of each is finished; `plan` is the plan file.
+    fn hold(&self, plan: &Path, of: u32, parts: &[u32]) {
+        let plans = plan_file::read_header(plan).unwrap().plans().unwrap();
+        for part in parts {
+            let shards = Part::new(*part, of).unwrap().shards(&plans)[0].clone();
+            assert!(shards.len() >= 14, "{part}: a part without a midst: {shards:?}");
+            let index = self.dst.join(format!("index/shard-{:06}.index", shards.start));
+            fs::write(self.holds.join(part.to_string()), index.to_str().unwrap()).unwrap();
+        }
+    }
+
+    /// `shardpack slurm` with these arguments, of which DST stands for itself.
+    fn slurm(&self, args: &[&str]) -> Ran {
+        let mut command = self.cluster.command(binary());
+        command.arg("slurm").arg("--program").arg(&self.program);
+        for arg in args {
+            match *arg {
+                "SRC" => command.arg(self.bench.src()),
+                "DST" => command.arg(&self.dst),
+                arg => command.arg(arg),
+            };
+        }
+        command.output().unwrap().into()
+    }
+
+    /// Waits until a part is held: its process, and those above it up to the one that Slurm has for it. The part is free
+    /// when it runs again.
+    fn held(&self, part: u32) -> Vec<i32> {
+        let file = self.holds.join(format!("{part}.held"));
+        let text = self.cluster.wait(&format!("part {part} in its midst"), || fs::read_to_string(&file).ok());
+        fs::remove_file(self.holds.join(part.to_string())).unwrap();
+        let mut processes: Vec<i32> = text.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
+        processes.push(parent(*processes.last().unwrap()));
+        processes
+    }
+
+    /// The exit codes of a part that was held, but for runs that were lost.
+    fn codes(&self, part: u32) -> String {
+        fs::read_to_string(self.holds.join(format!("{part}.codes"))).unwrap_or_default()
+    }
+
+    fn log(&self, name: &str) -> String {
+        let mut folder = self.dst.clone().into_os_string();
+        folder.push(".slurm");
+        fs::read_to_string(Path::new(&folder).join(name)).unwrap_or_default()
+    }
+
+    fn is_sealed(&self) -> bool {
+        self.dst.join("manifest.json").exists()
+    }
+}
+
+/// The number of the job that `what` is printed beside.
+fn job(ran: &Ran, what: &str) -> String {
+    let line = ran
+        .stdout
+        .lines()
+        .find(|line| line.starts_with(what))
+        .unwrap_or_else(|| panic!("{}{}", ran.stdout, ran.stderr));
+    line.split("job ").nth(1).unwrap().split(':').next().unwrap().to_owned()
+}
+
+fn send(pid: i32, signal: Signal) {
+    kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+}
+
+#[test]
+fn arrays_end_with_the_bytes_of_one_machine() {
+    let Some(cluster) = Cluster::start(4) else { return };
+    let bench = Bench::of(2500, 8000);
+    bench.pack_to(&bench.at("whole"), &SHARDS).code(0);
+    let whole = contents(&bench.at("whole"));
+
+    a_node_is_lost_a_part_is_requeued_and_one_runs_into_its_limit(&cluster, &bench);
+    assert_eq!(contents(&bench.at(ODD)), whole);
+    a_part_fails_and_the_missing_ones_are_submitted_again(&cluster, &bench);
+    assert_eq!(contents(&bench.at("again")), whole);
+    parts_are_told_by_the_variables_of_slurm(&cluster, &bench);
+    assert_eq!(contents(&bench.at("auto")), whole);
+    images_are_changed_first(&cluster);
+}
+
+fn images_are_changed_first(cluster: &Cluster) {
+    let bench = Bench::of(40, 3000);
+    let options = ["--resize", "16", "--encode", "webp", "--shards", "7"];
+    bench.pack_to(&bench.at("whole"), &options).code(0);
+    let run = Run::new(cluster, &bench, "small");
+    let mut args = vec!["SRC", "DST", "--array", "4", "--submit"];
+    args.extend(options);
+    run.slurm(&args).code(0).says("images  job").says("parts   job");
+    cluster.wait_for_all();
+    assert!(run.is_sealed(), "{} {} {}", run.log("images-0001.log"), run.log("part-0001.log"), run.log("merge.log"));
+    // The last of them goes on at once.
+    let logs = (1..=4).map(|part| run.log(&format!("images-000{part}.log"))).collect::<String>();
+    let count = |said: &str| logs.matches(said).count();
+    assert!(count("changed part") + count("packed  part") == 4 && count(": 10 images, in ") > 0, "{logs}");
+    assert_eq!(contents(&run.dst), contents(&bench.at("whole")));
+}
+
+/// A name that a shell, Slurm's names of logs and a here-document all have to leave as it is.
+const ODD: &str = "it's 100%a \"$HOME\" `id`\nJOB\nx";
+
+fn a_node_is_lost_a_part_is_requeued_and_one_runs_into_its_limit(cluster: &Cluster, bench: &Bench) {
+    let run = Run::new(cluster, bench, ODD);
+    let plan = bench.at("a plan");
+    let ran = support::run(
+        &["plan".as_ref(), bench.src().as_os_str(), run.dst.as_os_str(), "-o".as_ref(), plan.as_os_str()]
+            .into_iter()
+            .chain(SHARDS.map(str::as_ref))
+            .collect::<Vec<&OsStr>>(),
+    );
+    ran.code(0);
+    run.hold(&plan, 8, &[2, 3, 4]);
+    let ran = run.slurm(&["--plan", plan.to_str().unwrap(), "DST", "--array", "8", "--time", "10", "--submit"]).code(0);
+    let parts = job(&ran, "parts");
+
+    let lost = run.held(2);
+    run.held(3);
+    let late = run.held(4);
+    assert!(!run.is_sealed());
+    cluster.lose(&cluster.node(&format!("{parts}_2")), &lost);
+    cluster.ask("scontrol", &["requeue", &format!("{parts}_3")]);
+    // As Slurm does before the limit: to the shell of the job alone.
+    fs::write(run.holds.join("4.alone"), "").unwrap();
+    send(late[2], Signal::USR1);
+    cluster.wait_for_all();
+
+    assert!(run.is_sealed(), "{}\n{}", run.log("merge.log"), cluster.logs());
+    assert_eq!((run.codes(2), run.codes(3), run.codes(4)), (String::new(), "130\n".to_owned(), "130\n".to_owned()));
+    assert!(run.log("part-0004.log").contains("is not done in its time: queued again"), "{}", run.log("part-0004.log"));
+    for part in 2..=4 {
+        let log = run.log(&format!("part-{part:04}.log"));
+        assert!(log.contains("of 8, run 1, on n") && log.contains("of 8, run 2, on n"), "{log}");
+        assert!(log.contains("finished before"), "what it had done was done again: {log}");
+    }
+    assert!(!run.log("part-0001.log").contains("run 2"), "{}", run.log("part-0001.log"));
+}
+
+fn a_part_fails_and_the_missing_ones_are_submitted_again(cluster: &Cluster, bench: &Bench) {
+    let run = Run::new(cluster, bench, "again");
+    run.hold(&bench.at("a plan"), 4, &[3]);
+    let mut args = vec!["SRC", "DST", "--array", "4", "--plan-job", "--throttle", "2", "--submit"];
+    args.extend(SHARDS);
+    run.slurm(&args).code(0).says("plan    job");
+    let killed = run.held(3);
+    run.slurm(&["--missing", "DST"]).code(0).says("note    parts that run are left to themselves: ");
+    send(killed[0], Signal::KILL);
+    cluster.wait_for_all();
+    // The merge was cancelled with what it depends on.
+    assert!(!run.is_sealed() && run.log("merge.log").is_empty(), "{}", run.log("merge.log"));
+    assert_eq!(run.codes(3), "137\n");
+    support::run(&["status".as_ref(), run.dst.as_os_str()]).code(0).says("missing 3/4");
+
+    run.slurm(&["--missing", "DST", "--array", "5"]).code(2).says("is packed in 4 parts, not in 5");
+    let ran = run.slurm(&["--missing", "DST", "--submit"]).code(0);
+    assert!(ran.stdout.contains(": 3 of 4"), "{}", ran.stdout);
+    cluster.wait_for_all();
+    assert!(run.is_sealed(), "{}", run.log("merge.log"));
+    run.slurm(&["--missing", "DST"]).code(2).says("nothing is unfinished here");
+    // A part of what is sealed has nothing to do, and ends well.
+    run.slurm(&[
+        "--plan",
+        bench.at("again.slurm/plan").to_str().unwrap(),
+        "DST",
+        "--array",
+        "4",
+        "--only",
+        "2",
+        "--submit",
+    ])
+    .code(0);
+    cluster.wait_for_all();
+    assert!(run.log("part-0002.log").contains("nothing to do"), "{}", run.log("part-0002.log"));
+}
+
+fn parts_are_told_by_the_variables_of_slurm(cluster: &Cluster, bench: &Bench) {
+    let (program, plan, dst) = (binary().display().to_string(), bench.at("a plan"), bench.at("auto"));
+    let pack = format!("{program} pack --plan '{}' '{}' --part auto", plan.display(), dst.display());
+    let log = |name: &str| format!("--output={}", cluster.at(name).display());
+    let wrap = |command: &str| format!("--wrap={command}");
+    // A job without an array, and a range that is the rest of one, tell no part.
+    cluster.ask("sbatch", &["--ntasks=2", &log("job.txt"), &wrap(&pack)]);
+    cluster.ask("sbatch", &["--array=3,5", &log("sparse-%a.txt"), &wrap(&pack)]);
+    cluster.wait_for_all();
+    let said = |name: &str| fs::read_to_string(cluster.at(name)).unwrap();
+    assert!(said("job.txt").contains("start it with srun"), "{}", said("job.txt"));
+    assert!(said("sparse-3.txt").contains("SLURM_ARRAY_TASK_COUNT=2"), "{}", said("sparse-3.txt"));
+    assert!(!dst.exists());
+    // One node is lost: jobs of two processes on three.
+    cluster.ask("sbatch", &["--array=0-1", "--ntasks=2", &log("auto-%a.txt"), &wrap(&format!("srun {pack}"))]);
+    cluster.wait_for_all();
+    let said = said("auto-0.txt") + &said("auto-1.txt");
+    for part in ["packed  part 1/4", "packed  part 2/4", "packed  part 3/4", "packed  part 4/4"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    support::run(&["merge".as_ref(), dst.as_os_str()]).code(0);
+}
+
+/// Stands for `sbatch`: runs each job of an array at once, as one of two cores and 400 MB, and says what it was asked.
+const SBATCH: &str = r#"#!/bin/bash
+cat >JOB
+printf '%s\n' "$@" -- >>ASKED
+array=1 log=/dev/null
+for word; do case $word in --array=*) array=${word#*=};; --output=*) log=${word#*=};; esac; done
+array=${array%[%]*}
+for piece in ${array//,/ }; do
+    for index in $(seq ${piece%-*} ${piece#*-}); do
+        file=${log//%4a/$index}
+        SLURM_ARRAY_JOB_ID=7 SLURM_ARRAY_TASK_ID=$index SLURM_CPUS_ON_NODE=2 SLURM_MEM_PER_CPU=200 bash JOB >>"${file//%%/%}" 2>&1
+    done
+done
+echo "7;cluster"
+"#;
+
+/// A `PATH` on which [`SBATCH`] is, and the file that it writes what it was asked to.
+fn stand_in(bench: &Bench) -> (OsString, PathBuf) {
+    let tools = bench.at("tools");
+    fs::create_dir(&tools).unwrap();
+    let (asked, job) = (bench.at("asked"), bench.at("job"));
+    let text =
+        SBATCH.replace("JOB ", &format!("{} ", job.display())).replace(">JOB\n", &format!(">{}\n", job.display()));
+    fs::write(tools.join("sbatch"), text.replace("ASKED", asked.to_str().unwrap())).unwrap();
+    fs::set_permissions(tools.join("sbatch"), fs::Permissions::from_mode(0o755)).unwrap();
+    let mut path = vec![tools];
+    path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap()));
+    (std::env::join_paths(path).unwrap(), asked)
+}
+
+/// Runs what `shardpack slurm` has printed.
+fn submit(script: &str, path: &OsStr) -> Ran {
+    std::process::Command::new("bash").arg("-c").arg(script).env("PATH", path).output().unwrap().into()
+}
+
+#[test]
+fn images_are_changed_by_an_array_of_their_own() {
+    let bench = Bench::of(24, 3000);
+    let options = ["--resize=16", "--encode=png", "--shards=5", "--include=class-*/**"];
+    bench.pack_to(&bench.at("whole"), &options).code(0);
+    let (path, asked) = stand_in(&bench);
+    let (src, dst) = (bench.src(), bench.at("it's"));
+    let mut args: Vec<&OsStr> = vec!["slurm".as_ref(), src.as_os_str(), dst.as_os_str(), "--array=3".as_ref()];
+    args.extend(options.iter().map(OsStr::new));
+    let printed = support::run(&args).code(0).stdout;
+    assert!(!printed.contains(" plan "), "{printed}");
+    // The last one of the first array has packed its part, too.
+    submit(&printed, &path).code(0).says("images  job 7: 1-3 of 3").says("parts   job 7: 1-3 of 3");
+    assert_eq!(contents(&dst), contents(&bench.at("whole")));
+    let asked = fs::read_to_string(asked).unwrap();
+    let asked: Vec<Vec<&str>> = asked.split("--\n").map(|words| words.lines().collect()).collect();
+    assert!(!asked[0].iter().any(|word| word.starts_with("--dependency")), "{asked:?}");
+    for after in &asked[1..3] {
+        assert!(after.ends_with(&["--dependency=afterok:7", "--kill-on-invalid-dep=yes"]), "{asked:?}");
+    }
+    // What began so is gone on with in the same way.
+    let dst = bench.at("other");
+    let part: Vec<&OsStr> = vec!["pack".as_ref(), src.as_os_str(), dst.as_os_str(), "--part=2/3".as_ref()];
+    let part = part.into_iter().chain(options.iter().map(OsStr::new)).collect::<Vec<_>>();
+    support::run(&part).code(0);
+    let missing: Vec<&OsStr> = vec!["slurm".as_ref(), "--missing".as_ref(), dst.as_os_str()];
+    support::run(&missing)
+        .code(2)
+        .says("of which no plan file tells")
+        .says("the command that began it submits all again");
+    args[2] = dst.as_os_str();
+    args.push("--plan-job".as_ref());
+    support::run(&args).code(2).says("--plan-job: there is no plan before").says("the parts change the images first");
+    *args.last_mut().unwrap() = "--submit".as_ref();
+    let again: Ran = std::process::Command::new(binary()).args(&args).env("PATH", &path).output().unwrap().into();
+    again.code(0);
+    assert_eq!(contents(&dst), contents(&bench.at("whole")));
+}
+
+#[test]
+fn a_script_packs_with_the_options_that_it_was_asked_for() {
+    let bench = Bench::of(200, 500);
+    bench.file("class-1/bad.jpg", b"no image");
+    let options = ["--format=mds", "--compress=zstd:1", "--shards=9", "--seed=5", "--exclude=**/00001*", "--meta=none"];
+    let of_pack = ["--on-bad=skip", "--sidecars=none", "--read-order=plan"];
+    bench.pack_to(&bench.at("whole"), &[&options[..], &of_pack].concat()).code(0);
+    let (path, asked) = stand_in(&bench);
+
+    let (src, dst) = (bench.src(), bench.at(ODD));
+    let mut args: Vec<&OsStr> = vec!["slurm".as_ref(), src.as_os_str(), dst.as_os_str()];
+    let slurm = [
+        "--array=4",
+        "--only=1,3-4",
+        "--throttle=2",
+        "--time=1:30",
+        "--cpus-per-task=2",
+        "--partition=a b",
+        "--verify",
+    ];
+    args.extend(slurm.iter().chain(&options).chain(&of_pack).map(OsStr::new));
+    args.extend(["--", "--account=it's", "--mem", "400"].map(OsStr::new));
+    let printed = support::run(&args).code(0).stdout;
+    let bash = |script: &str| -> Ran { submit(script, &path) };
+    // A part is missing yet, which the merge says; sbatch has taken the jobs.
+    bash(&printed).code(0).says("parts   job 7: 1,3-4 of 4").says("merge   job 7");
+    assert!(!dst.join("manifest.json").exists());
+    bash(&printed.replace("1,3-4", "2")).code(0);
+    assert_eq!(contents(&dst), contents(&bench.at("whole")));
+
+    let asked = fs::read_to_string(asked).unwrap();
+    let asked: Vec<Vec<&str>> = asked.split("--\n").map(|words| words.lines().collect()).collect();
+    for word in ["--array=1,3-4%2", "--signal=B:USR1@9", "--cpus-per-task=2", "--requeue", "--open-mode=append"] {
+        assert!(asked[0].contains(&word), "{word}: {asked:?}");
+    }
+    assert!(asked[1].ends_with(&["--dependency=afterok:7", "--kill-on-invalid-dep=yes"]), "{asked:?}");
+    for job in &asked[..2] {
+        assert!(
+            ["--account=it's", "--mem", "400", "--time=1:30", "--partition=a b"].iter().all(|word| job.contains(word))
+        );
+    }
+    let mut logs = dst.into_os_string();
+    logs.push(".slurm");
+    let log = |name: &str| fs::read_to_string(Path::new(&logs).join(name)).unwrap();
+    assert!(log("part-4.log").contains("part    4 of 4, run 1, on "), "{}", log("part-4.log"));
+    // The first merge lacks a part.
+    assert!(log("merge.log").contains("part 2/4") && log("merge.log").contains("sealed"), "{}", log("merge.log"));
+}
+
+#[test]
+fn what_cannot_be_submitted_is_refused() {
+    let bench = Bench::of(12, 500);
+    let cases: [(&[&str], &str); 12] = [
+        (&["--array", "0"], "0 is not in 1..=1000000"),
+        (&["--array", "4", "--only", "5"], "there is no part 5 of 4"),
+        (&["--array", "4", "--only", "4-3"], "write numbers of parts"),
+        (&["--array", "4", "--time", "1h"], "write minutes"),
+        (&["--array", "4", "--", "--array=1-3"], "--array=1-3: parts are numbered by"),
+        (&["--array", "4", "--", "-d", "afterok:3"], "-d: the merge depends on the parts"),
+        (&["--array", "4", "--", "--wrap=x"], "jobs have scripts of their own"),
+        (&["--array", "4", "--", "job.sh"], "job.sh: after -- stand options for sbatch"),
+        (&["--array", "4", "--encode", "x"], "invalid value 'x'"),
+        (&["--array", "4", "--set", "x=y"], "has no setting"),
+        (&["--array", "4", "--fix", "--format", "mds", "--format", "tfrecord"], "--part packs one format"),
+        (&["--array", "4", "--missing", "--only", "3"], "cannot be used with"),
+    ];
+    for (options, said) in cases {
+        let (src, dst) = (bench.src(), bench.dst());
+        let mut args: Vec<&OsStr> = vec!["slurm".as_ref(), src.as_os_str(), dst.as_os_str()];
+        args.extend(options.iter().map(OsStr::new));
+        support::run(&args).code(2).says(said);
+    }
+    let (plan, dst) = (bench.at("p"), bench.dst());
+    fs::write(&plan, "").unwrap();
+    let (plan, dst) = (plan.to_str().unwrap(), dst.to_str().unwrap());
+    let args = ["slurm", "--plan", plan, dst, "--array=2", "--seed=3"];
+    support::run(&args).code(2).says("--seed=3 is of a plan that is yet to be made");
+}
