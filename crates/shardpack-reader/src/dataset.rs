@@ -25,7 +25,7 @@ use crate::{
     reader, sample,
     shard::Opened,
     splits::{no_manifest, refuse_unfinished, splits},
-    store::{Files, Store, Transfers},
+    store::{Files, Store, StoreSettings, Transfers},
 };
 
 /// A sealed dataset.
@@ -62,17 +62,26 @@ impl fmt::Debug for Dataset {
 
 impl Dataset {
     /// Opens the dataset in `folder`: reads its manifest, and checks it against its id. With the feature `cloud`, the folder may
-    /// be a URL, `http://…` or `https://…`.
+    /// be a URL: `s3://…`, `gs://…`, `az://…`, `abfss://…`, `http://…` or `https://…`.
     ///
     /// # Errors
     /// When there is no dataset, several (the error names them; see [`splits`]) or an unfinished one, when the manifest
     /// is damaged, or written by a later version.
     pub fn open(folder: impl AsRef<Path>) -> Result<Self> {
+        Self::open_with(folder, &StoreSettings::default())
+    }
+
+    /// [`Dataset::open`], with what is said of the store that it is in.
+    ///
+    /// # Errors
+    /// As [`Dataset::open`]; also when there is no such setting, or this is a folder and no URL.
+    pub fn open_with(folder: impl AsRef<Path>, settings: &StoreSettings) -> Result<Self> {
         let folder = folder.as_ref();
         #[cfg(feature = "cloud")]
         if let Some(url) = crate::remote::url(folder) {
-            return crate::remote::open(url);
+            return crate::remote::open(url, settings);
         }
+        settings.refuse_for(folder)?;
         refuse_unfinished(folder)?;
         let path = folder.join(manifest::FILE);
         let bytes = match std::fs::read(&path) {
@@ -115,11 +124,20 @@ impl Dataset {
     /// # Errors
     /// As [`Dataset::open`]; also when there is none.
     pub fn open_all(folder: impl AsRef<Path>) -> Result<Vec<Self>> {
+        Self::open_all_with(folder, &StoreSettings::default())
+    }
+
+    /// [`Dataset::open_all`], with what is said of the store that they are in.
+    ///
+    /// # Errors
+    /// As [`Dataset::open_with`]; also when there is none.
+    pub fn open_all_with(folder: impl AsRef<Path>, settings: &StoreSettings) -> Result<Vec<Self>> {
         let folder = folder.as_ref();
         #[cfg(feature = "cloud")]
         if let Some(url) = crate::remote::url(folder) {
-            return crate::remote::open_all(url);
+            return crate::remote::open_all(url, settings);
         }
+        settings.refuse_for(folder)?;
         match splits(folder)?.as_slice() {
             [] => Ok(vec![Self::open(folder)?]),
             splits => splits.iter().map(|split| Self::open(&split.path)).collect(),

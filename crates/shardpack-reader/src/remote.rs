@@ -1,4 +1,4 @@
-//! Datasets on web servers: manifest, indexes and shards are objects below a URL.
+//! Datasets on web servers and in object stores: manifest, indexes and shards are objects below a URL.
 //!
 //! Holds at all times: no list of a folder is asked for; what is used was held against the manifest's hashes, of indexes by their
 //! BLAKE3, of samples by their content hashes.
@@ -10,10 +10,10 @@ use shardpack_format::{
     manifest::{self, Manifest},
     splits::{self as record, Difference, Record},
 };
-use shardpack_store::{Http, Options};
+use shardpack_store::Settings;
 
 use crate::{
-    Dataset,
+    Dataset, StoreSettings,
     splits::{several, split_differences},
     store::{Store, Transfers},
 };
@@ -28,66 +28,68 @@ pub(crate) fn url(folder: &Path) -> Option<&str> {
     folder.to_str().filter(|text| shardpack_store::is_url(text))
 }
 
+fn store(url: &str, settings: &StoreSettings) -> Result<shardpack_store::Store> {
+    shardpack_store::Store::new(url, &Settings::of(settings.pairs.iter().cloned()))
+}
+
 /// The dataset at `url`.
-pub(crate) fn open(url: &str) -> Result<Dataset> {
-    let http = Http::new(url, Options::default())?;
-    match http.read_all(manifest::FILE, MOST_MANIFEST_BYTES)? {
-        Some(bytes) => dataset(http, &bytes),
-        None => Err(match read_record(&http)? {
-            None => no_dataset(&http),
+pub(crate) fn open(url: &str, settings: &StoreSettings) -> Result<Dataset> {
+    let objects = store(url, settings)?;
+    match objects.read_all(manifest::FILE, MOST_MANIFEST_BYTES)? {
+        Some(bytes) => dataset(objects, &bytes),
+        None => Err(match read_record(&objects)? {
+            None => no_dataset(&objects),
             Some(record) => {
                 let names: Vec<_> = record.splits.iter().map(|split| split.name.as_str()).collect();
                 let first = names.first().copied().unwrap_or_default();
-                several(&names, &format!("{}{first}", http.url())).in_file(http.url())
+                several(&names, &format!("{}{first}", objects.url())).in_file(objects.url())
             }
         }),
     }
 }
 
 /// The dataset at `url`, or those that its record of splits names.
-pub(crate) fn open_all(url: &str) -> Result<Vec<Dataset>> {
-    let http = Http::new(url, Options::default())?;
-    if let Some(bytes) = http.read_all(manifest::FILE, MOST_MANIFEST_BYTES)? {
-        return Ok(vec![dataset(http, &bytes)?]);
+pub(crate) fn open_all(url: &str, settings: &StoreSettings) -> Result<Vec<Dataset>> {
+    let objects = store(url, settings)?;
+    if let Some(bytes) = objects.read_all(manifest::FILE, MOST_MANIFEST_BYTES)? {
+        return Ok(vec![dataset(objects, &bytes)?]);
     }
-    let record = read_record(&http)?.ok_or_else(|| no_dataset(&http))?;
+    let record = read_record(&objects)?.ok_or_else(|| no_dataset(&objects))?;
     let mut manifests = Vec::new();
     for split in &record.splits {
         let name = format!("{}/{}", split.name, manifest::FILE);
         // One that is gone is among the differences.
-        manifests.push(http.read_all(&name, MOST_MANIFEST_BYTES)?.unwrap_or_default());
+        manifests.push(objects.read_all(&name, MOST_MANIFEST_BYTES)?.unwrap_or_default());
     }
     let named = record.splits.iter().map(|split| split.name.as_str()).zip(manifests.iter().map(Vec::as_slice));
     if let Some(Difference { folder, what, help }) = split_differences(Some(&record), named).into_iter().next() {
-        return Err(Error::data(what).in_file(format!("{}{folder}", http.url())).help(help));
+        return Err(Error::data(what).in_file(format!("{}{folder}", objects.url())).help(help));
     }
-    let of = |(split, bytes): (&record::Split, &Vec<u8>)| {
-        dataset(Http::new(&format!("{}{}", http.url(), split.name), Options::default())?, bytes)
-    };
+    let of = |(split, bytes): (&record::Split, &Vec<u8>)| dataset(objects.folder(&split.name)?, bytes);
     record.splits.iter().zip(&manifests).map(of).collect()
 }
 
-fn dataset(http: Http, bytes: &[u8]) -> Result<Dataset> {
-    let folder = Path::new(http.url()).to_path_buf();
+fn dataset(objects: shardpack_store::Store, bytes: &[u8]) -> Result<Dataset> {
+    let folder = Path::new(objects.url()).to_path_buf();
     let manifest = crate::dataset::read_manifest(bytes).map_err(|error| error.in_file(folder.join(manifest::FILE)))?;
-    let store = Arc::new(Remote { http, manifest: manifest.clone() });
+    let store = Arc::new(Remote { objects, manifest: manifest.clone() });
     Ok(Dataset::of(folder, manifest)?.with_store(store))
 }
 
-fn read_record(http: &Http) -> Result<Option<Record>> {
-    let bytes = http.read_all(record::FILE, MOST_MANIFEST_BYTES)?;
+fn read_record(objects: &shardpack_store::Store) -> Result<Option<Record>> {
+    let bytes = objects.read_all(record::FILE, MOST_MANIFEST_BYTES)?;
     let record = bytes.map(|bytes| Record::read(&bytes)).transpose();
-    record.map_err(|error| error.in_file(format!("{}{}", http.url(), record::FILE)))
+    record.map_err(|error| error.in_file(objects.object_url(record::FILE)))
 }
 
-fn no_dataset(http: &Http) -> Error {
+fn no_dataset(objects: &shardpack_store::Store) -> Error {
     let what = format!("no dataset: there is neither {} nor {}", manifest::FILE, record::FILE);
-    Error::usage(what).in_file(http.url()).help("the URL is that of the folder that was packed into")
+    Error::usage(what).in_file(objects.url()).help("the URL is that of the folder that was packed into")
 }
 
 /// The objects of a dataset.
 struct Remote {
-    http: Http,
+    objects: shardpack_store::Store,
     manifest: Manifest,
 }
 
@@ -101,7 +103,7 @@ impl Store for Remote {
     fn read(&self, shard: usize, offset: u64, into: &mut [u8]) -> Result<()> {
         self.open(shard)?;
         let entry = &self.manifest.shards[shard];
-        self.http.read(&entry.file, entry.bytes, offset, into)
+        self.objects.read(&entry.file, entry.bytes, offset, into)
     }
 
     fn index(&self, shard: usize) -> Result<Option<Vec<u8>>> {
@@ -110,7 +112,7 @@ impl Store for Remote {
         let mut found = Vec::new();
         // What a bad line or a bad machine has changed on its way is right the second time.
         for _ in 0..2 {
-            found = self.http.read_all(&file.file, file.bytes)?.ok_or_else(|| {
+            found = self.objects.read_all(&file.file, file.bytes)?.ok_or_else(|| {
                 Error::data("the manifest names this object, and it is not there").help(help::COPY_AGAIN)
             })?;
             if hash::file(&found) == file.blake3.0 {
@@ -125,11 +127,11 @@ impl Store for Remote {
         self.open(shard)?;
         let name =
             Path::new(&self.manifest.shards[shard].index.file).with_extension(shardpack_format::crops::EXTENSION);
-        self.http.read_all(&name.to_string_lossy(), MOST_CROPS_BYTES).map(Some)
+        self.objects.read_all(&name.to_string_lossy(), MOST_CROPS_BYTES).map(Some)
     }
 
     fn transfers(&self) -> Option<Transfers> {
-        let shardpack_store::Counts { requests, bytes, again, too_many } = self.http.counts();
+        let shardpack_store::Counts { requests, bytes, again, too_many } = self.objects.counts();
         Some(Transfers { requests, bytes, again, too_many })
     }
 }

@@ -1,6 +1,7 @@
 //! Where the bytes of shards come from: files, unless a caller brings something else.
 
 use std::{
+    fmt,
     fs::File,
     io,
     os::unix::fs::FileExt,
@@ -47,6 +48,54 @@ pub trait Store: Send + Sync {
     /// What reading has taken so far, where bytes come over a network.
     fn transfers(&self) -> Option<Transfers> {
         None
+    }
+}
+
+/// What is said of object stores and web servers beside what the environment says: names with values, as `endpoint` or `profile`.
+/// docs/training.md lists them. They apply to datasets at URLs alone.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct StoreSettings {
+    pub(crate) pairs: Vec<(String, String)>,
+}
+
+impl StoreSettings {
+    /// Settings of names and values.
+    pub fn new(pairs: impl IntoIterator<Item = (String, String)>) -> Self {
+        Self { pairs: pairs.into_iter().collect() }
+    }
+
+    /// Settings of texts `NAME=VALUE`.
+    ///
+    /// # Errors
+    /// When one has no `=`.
+    pub fn parse<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Result<Self> {
+        let pair =
+            |text: T| match text.as_ref().split_once('=') {
+                Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
+                None => Err(Error::usage(format!("a setting of a store without = : {}", text.as_ref()))
+                    .help("write NAME=VALUE")),
+            };
+        Ok(Self { pairs: texts.into_iter().map(pair).collect::<Result<_>>()? })
+    }
+
+    /// Whether nothing is said.
+    pub fn is_empty(&self) -> bool {
+        self.pairs.is_empty()
+    }
+
+    /// Fails where something is said, since `folder` is no URL.
+    pub(crate) fn refuse_for(&self, folder: &Path) -> Result<()> {
+        match self.is_empty() {
+            true => Ok(()),
+            false => Err(Error::usage("settings of a store are given, and this is a folder").in_file(folder)),
+        }
+    }
+}
+
+/// Values may be secrets.
+impl fmt::Debug for StoreSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.pairs.iter().map(|(name, _)| name)).finish()
     }
 }
 

@@ -18,6 +18,8 @@ pub(crate) enum Failed {
     Again { what: String, wait: Option<Duration>, too_many: bool },
     /// There is no such object.
     NotThere,
+    /// The server refuses: other credentials may be right.
+    Refused(Error),
     /// It will be the same the next time.
     Never(Error),
 }
@@ -92,22 +94,89 @@ pub(crate) fn read(status: StatusCode, headers: &HeaderMap, range: Option<&Range
                 ))),
             }
         }
-        (StatusCode::NOT_FOUND | StatusCode::GONE, _) => Err(Failed::NotThere),
         (StatusCode::RANGE_NOT_SATISFIABLE, Some(range)) => {
             Err(Failed::Never(Error::data(format!("has no bytes {}-{}: it is shorter", range.start, range.end - 1))))
         }
-        (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::PROXY_AUTHENTICATION_REQUIRED, _) => {
-            Err(Failed::Never(Error::usage(format!("the server refuses: {status}")).help("no credentials were sent")))
-        }
-        (StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY, _) => Err(Failed::again(status.to_string())),
-        (StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE, _) => {
-            Err(Failed::Again { what: status.to_string(), wait: retry_after(headers), too_many: true })
-        }
-        (status, _) if status.is_server_error() => {
-            Err(Failed::Again { what: status.to_string(), wait: retry_after(headers), too_many: false })
-        }
-        (status, _) => Err(Failed::of_server(format!("the server answers {status}"))),
+        (status, _) => Err(refused(status, headers, "")),
     }
+}
+
+/// What an answer says that is no object; `text` is its body, as far as it was read.
+pub(crate) fn refused(status: StatusCode, headers: &HeaderMap, text: &str) -> Failed {
+    let code = element(text, "Code").unwrap_or_default();
+    let said = match (code, element(text, "Message")) {
+        ("", _) => status.to_string(),
+        (code, None) => format!("{status}, {code}"),
+        (code, Some(message)) => format!("{status}, {code}: {}", shortened(message)),
+    };
+    let is_old = code.starts_with("Expired") || ["RequestTimeTooSkewed", "TokenRefreshRequired"].contains(&code);
+    match status {
+        StatusCode::NOT_FOUND if ["NoSuchBucket", "ContainerNotFound"].contains(&code) => Failed::Never(
+            Error::usage(format!("there is no such bucket: {said}")).help("look at the URL, and at the endpoint"),
+        ),
+        StatusCode::NOT_FOUND | StatusCode::GONE => Failed::NotThere,
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
+            Failed::Refused(Error::usage(format!("the server refuses: {said}")))
+        }
+        StatusCode::BAD_REQUEST if is_old => Failed::Refused(Error::usage(format!("the server refuses: {said}"))),
+        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY => Failed::again(said),
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+            Failed::Again { what: said, wait: retry_after(headers), too_many: true }
+        }
+        status if status.is_server_error() => {
+            Failed::Again { what: said, wait: retry_after(headers), too_many: code == "SlowDown" }
+        }
+        status if status.is_redirection() => {
+            let region = headers.get("x-amz-bucket-region").and_then(|value| value.to_str().ok());
+            let error = Error::usage(format!("the server sends to another place: {said}"));
+            Failed::Never(match region {
+                Some(region) => error.help(format!("the bucket is in {region}: set AWS_REGION={region}")),
+                None => error.help("look at the region and the endpoint"),
+            })
+        }
+        _ => Failed::of_server(format!("the server answers {said}")),
+    }
+}
+
+/// The text of an element of XML that has no others in it.
+fn element<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(&format!("<{name}>"))?;
+    rest.split_once(&format!("</{name}>")).map(|(text, _)| text.trim())
+}
+
+/// The first line of what a server says, and no more than fits on a screen.
+fn shortened(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    line.chars().filter(|c| !c.is_control()).take(300).collect()
+}
+
+/// What is the matter with the way to the server: what will be so the next time is told at once.
+pub(crate) fn failed_way(error: &dyn std::error::Error, is_redirect: bool) -> Failed {
+    let what = match causes(error) {
+        what if what.is_empty() => error.to_string(),
+        what => what,
+    };
+    if is_redirect {
+        return Failed::of_server(format!("refused: {what}"));
+    }
+    if ["certificate", "UnknownIssuer", "invalid peer"].iter().any(|word| what.contains(word)) {
+        let error = Error::new(ErrorKind::System, format!("the server is not trusted: {what}"));
+        return Failed::Never(error.help("SSL_CERT_FILE=ca.pem names authorities of one's own"));
+    }
+    Failed::again(what)
+}
+
+/// The innermost causes of an error: its own words name the URL again.
+pub(crate) fn causes(error: &dyn std::error::Error) -> String {
+    let mut causes = Vec::new();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        causes.push(cause.to_string());
+        source = cause.source();
+    }
+    // Each names those below it or adds something.
+    causes.dedup_by(|later, earlier| earlier.ends_with(later.as_str()));
+    causes.join(": ")
 }
 
 fn length(headers: &HeaderMap) -> Option<u64> {
@@ -189,6 +258,29 @@ mod tests {
             }
         }
         assert!(matches!(read(StatusCode::NOT_FOUND, &headers(&[]), None), Err(Failed::NotThere)));
+        assert!(matches!(read(StatusCode::FORBIDDEN, &headers(&[]), None), Err(Failed::Refused(_))));
+    }
+
+    #[test]
+    fn what_stores_say_in_xml_is_told() {
+        let of = |status, code: &str| {
+            let text = format!("<?xml?><Error><Code>{code}</Code><Message> why\nmore</Message></Error>");
+            refused(StatusCode::from_u16(status).unwrap(), &headers(&[("x-amz-bucket-region", "eu-west-1")]), &text)
+        };
+        for (status, code, expected) in [
+            (404, "NoSuchBucket", "Never(Error { kind: Usage"),
+            (404, "NoSuchKey", "NotThere"),
+            (403, "AccessDenied", "Refused"),
+            (400, "ExpiredToken", "Refused"),
+            (400, "InvalidArgument", "Never(Error { kind: System"),
+            (500, "SlowDown", "too_many: true"),
+            (500, "InternalError", "too_many: false"),
+            (301, "PermanentRedirect", "AWS_REGION=eu-west-1"),
+        ] {
+            let failed = format!("{:?}", of(status, code));
+            assert!(failed.contains(expected), "{status} {code}: {failed}");
+            assert!(status == 404 || failed.contains(": why") && !failed.contains("more"), "{failed}");
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Bytes of packed datasets that lie on servers and not in files.
+//! Bytes of packed datasets that lie on servers and in buckets and not in files.
 //!
 //! What is read is asked for by range, many at a time, and nothing is kept on a disk. This crate is the one room of the
 //! workspace that is asynchronous: callers are plain threads, and wait.
@@ -7,16 +7,19 @@
 //! server sends is bounded by what was asked for. Whether the bytes are right their hashes say, which is the caller's part.
 
 mod answer;
-mod http;
 mod limiter;
+mod location;
+mod objects;
 mod patience;
+mod profile;
+mod reading;
 mod runtime;
+mod service;
+mod settings;
+mod shared;
+mod store;
+mod web;
 
-pub use http::{Counts, Http, Options};
-
-/// Whether this is a URL that can be read from, and not a path.
-pub fn is_url(text: &str) -> bool {
-    ["http://", "https://"].iter().any(|scheme| {
-        text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme)) && text.len() > scheme.len()
-    })
-}
+pub use location::is_url;
+pub use settings::Settings;
+pub use store::{Counts, Store};

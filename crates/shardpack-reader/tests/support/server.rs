@@ -208,6 +208,10 @@ impl Proxy {
         self.shared.requests.load(Ordering::SeqCst)
     }
 
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     pub fn url(&self, path: &str) -> String {
         format!("http://127.0.0.1:{}/{path}", self.port)
     }

@@ -1,0 +1,215 @@
+//! Objects of S3, Google Cloud Storage and Azure, through clients of `object_store` that do not repeat what failed: that is ours.
+
+use std::{ops::Range, sync::Arc};
+
+use object_store::{
+    GetOptions, GetRange, GetResult, ObjectStore, RetryConfig,
+    aws::{AmazonS3Builder, AmazonS3ConfigKey},
+    azure::{AzureConfigKey, MicrosoftAzureBuilder},
+    gcp::{GoogleCloudStorageBuilder, GoogleConfigKey},
+    path::Path,
+};
+use shardpack_format::{Error, Result};
+
+use crate::{
+    answer::Failed,
+    location::{Kind, Location},
+    profile,
+    service::{Connector, Notes},
+    settings::{Settings, unknown},
+};
+
+/// A bucket.
+#[derive(Debug)]
+pub(crate) struct Objects {
+    store: Arc<dyn ObjectStore>,
+    /// Where credentials were looked for.
+    tried: String,
+}
+
+impl Objects {
+    /// Opens the bucket of `location`, with what the environment and `settings` say.
+    pub fn new(location: &Location, settings: &Settings, connector: Connector) -> Result<Self> {
+        let made = match location.kind {
+            Kind::S3 => s3(location, settings, connector),
+            Kind::Google => google(location, settings, connector),
+            Kind::Azure => azure(location, settings, connector),
+            Kind::Web => Err(Error::usage("a web server is no bucket")),
+        };
+        let (store, tried) = made.map_err(|error| error.in_file(&location.shown))?;
+        Ok(Self { store, tried })
+    }
+
+    /// Asks for an object, or a range of it.
+    pub async fn get(&self, key: &str, range: Option<&Range<u64>>, notes: &Notes) -> Result<GetResult, Failed> {
+        let mut options = GetOptions::new().with_range(range.cloned().map(GetRange::Bounded));
+        options.extensions.insert(notes.clone());
+        let path = Path::parse(key).map_err(|error| Failed::Never(Error::data(error.to_string())))?;
+        self.store.get_opts(&path, options).await.map_err(|error| self.failed(&error, notes))
+    }
+
+    /// Why a request failed: what was noted of it, or it was not sent, since it could not be signed.
+    fn failed(&self, error: &object_store::Error, notes: &Notes) -> Failed {
+        match notes.failed() {
+            Some(failed) => failed,
+            None if notes.requests() > 0 => {
+                Failed::of_server(format!("the server answers what is not its part: {error}"))
+            }
+            None => {
+                let error = Error::usage(format!("no credentials: {error}"));
+                Failed::Refused(
+                    error.help(format!("looked for {}; public objects: --store anonymous=true", self.tried)),
+                )
+            }
+        }
+    }
+}
+
+/// Why a part of an object did not come.
+pub(crate) fn cut(error: &object_store::Error) -> Failed {
+    Failed::again(format!("the answer was cut short: {}", crate::answer::causes(error)))
+}
+
+/// One attempt, and what is not its part left to us.
+fn once() -> RetryConfig {
+    RetryConfig { max_retries: 0, ..RetryConfig::default() }
+}
+
+type Made = (Arc<dyn ObjectStore>, String);
+
+fn usage(error: object_store::Error) -> Error {
+    Error::usage(error.to_string())
+}
+
+fn s3(location: &Location, settings: &Settings, connector: Connector) -> Result<Made> {
+    let mut builder = AmazonS3Builder::from_env();
+    for (name, value) in settings.of_client(Kind::S3) {
+        let key = name.parse().map_err(|_| unknown(Kind::S3, name))?;
+        if matches!(key, AmazonS3ConfigKey::Client(_) | AmazonS3ConfigKey::Bucket) {
+            return Err(unknown(Kind::S3, name));
+        }
+        builder = builder.with_config(key, value);
+    }
+    let has = |builder: &AmazonS3Builder, key| builder.get_config_value(&key).is_some_and(|value| !value.is_empty());
+    // An explicit profile is before the environment, as in the programs of AWS.
+    let has_keys = has(&builder, AmazonS3ConfigKey::AccessKeyId) && settings.get("profile").is_none();
+    let profile = profile::read(settings.get("profile"))?;
+    let region = settings.get("region").or_else(|| {
+        let given = has(&builder, AmazonS3ConfigKey::Region) || has(&builder, AmazonS3ConfigKey::DefaultRegion);
+        profile.region.as_deref().filter(|_| !given)
+    });
+    if let Some(region) = region {
+        builder = builder.with_region(region);
+    }
+    let has_endpoint = has(&builder, AmazonS3ConfigKey::Endpoint) || has(&builder, AmazonS3ConfigKey::S3Endpoint);
+    let endpoint = profile.endpoint.as_deref().filter(|_| !has_endpoint);
+    if let Some(endpoint) = settings.get("endpoint").or(endpoint) {
+        builder = builder.with_config(AmazonS3ConfigKey::S3Endpoint, endpoint).with_endpoint(endpoint);
+    }
+    if settings.is("anonymous")? {
+        builder = builder.with_skip_signature(true);
+    }
+    if settings.is("requester_pays")? {
+        builder = builder.with_request_payer(true);
+    }
+    let mut tried = format!("AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, {}", profile.said);
+    let is_anonymous = builder.get_config_value(&AmazonS3ConfigKey::SkipSignature).is_some_and(|value| value == "true");
+    if is_anonymous {
+        // Nothing is looked for.
+    } else if !has_keys && let Some(credentials) = profile.credentials? {
+        builder = builder.with_credentials(credentials);
+    } else if !has_keys {
+        let is_elsewhere = has(&builder, AmazonS3ConfigKey::WebIdentityTokenFile)
+            || has(&builder, AmazonS3ConfigKey::ContainerCredentialsRelativeUri)
+            || has(&builder, AmazonS3ConfigKey::ContainerCredentialsFullUri);
+        tried.push_str(
+            ", AWS_WEB_IDENTITY_TOKEN_FILE with AWS_ROLE_ARN, AWS_CONTAINER_CREDENTIALS_RELATIVE_URI and _FULL_URI",
+        );
+        let is_disabled =
+            std::env::var("AWS_EC2_METADATA_DISABLED").is_ok_and(|value| value.eq_ignore_ascii_case("true"));
+        if !is_elsewhere && is_disabled {
+            let error = Error::usage("no credentials").help(format!(
+                "looked for {tried}; AWS_EC2_METADATA_DISABLED says that there are none of the machine; public objects: --store anonymous=true"
+            ));
+            return Err(error);
+        }
+        tried.push_str(", and those of the machine at 169.254.169.254");
+    }
+    let builder = builder.with_bucket_name(&location.bucket).with_retry(once()).with_http_connector(connector);
+    Ok((Arc::new(builder.build().map_err(usage)?), tried))
+}
+
+fn google(location: &Location, settings: &Settings, connector: Connector) -> Result<Made> {
+    let mut builder = GoogleCloudStorageBuilder::from_env();
+    for (name, value) in settings.of_client(Kind::Google) {
+        let key = name.parse().map_err(|_| unknown(Kind::Google, name))?;
+        if matches!(key, GoogleConfigKey::Client(_) | GoogleConfigKey::Bucket) {
+            return Err(unknown(Kind::Google, name));
+        }
+        builder = builder.with_config(key, value);
+    }
+    let emulator = std::env::var("STORAGE_EMULATOR_HOST").ok().filter(|host| !host.is_empty());
+    // Without a scheme it is http, as the clients of Google take it.
+    let emulator = emulator.map(|host| if host.contains("://") { host } else { format!("http://{host}") });
+    let is_emulator = emulator.is_some() && settings.get("endpoint").is_none();
+    if let Some(endpoint) = settings.get("endpoint").map(str::to_owned).or(emulator) {
+        builder = builder.with_base_url(&endpoint);
+    }
+    if settings.is("anonymous")? || is_emulator {
+        builder = builder.with_skip_signature(true);
+    }
+    let tried = "GOOGLE_SERVICE_ACCOUNT, GOOGLE_SERVICE_ACCOUNT_KEY, GOOGLE_APPLICATION_CREDENTIALS, \
+                 what `gcloud auth application-default login` keeps, and those of the machine at metadata.google.internal";
+    let builder = builder.with_bucket_name(&location.bucket).with_retry(once()).with_http_connector(connector);
+    Ok((Arc::new(builder.build().map_err(usage)?), tried.to_owned()))
+}
+
+fn azure(location: &Location, settings: &Settings, connector: Connector) -> Result<Made> {
+    let mut builder = MicrosoftAzureBuilder::from_env();
+    for (name, value) in connection_string() {
+        let key = match name.to_ascii_lowercase().as_str() {
+            "accountname" => AzureConfigKey::AccountName,
+            "accountkey" => AzureConfigKey::AccessKey,
+            "sharedaccesssignature" => AzureConfigKey::SasKey,
+            "blobendpoint" => AzureConfigKey::Endpoint,
+            _ => continue,
+        };
+        if builder.get_config_value(&key).is_none() {
+            builder = builder.with_config(key, value);
+        }
+    }
+    for (name, value) in settings.of_client(Kind::Azure) {
+        let key = name.parse().map_err(|_| unknown(Kind::Azure, name))?;
+        if matches!(key, AzureConfigKey::Client(_) | AzureConfigKey::ContainerName) {
+            return Err(unknown(Kind::Azure, name));
+        }
+        builder = builder.with_config(key, value);
+    }
+    if let Some(account) = &location.account {
+        builder = builder.with_account(account);
+    }
+    if let Some(endpoint) = settings.get("endpoint") {
+        builder = builder.with_endpoint(endpoint.to_owned());
+    }
+    if settings.is("anonymous")? {
+        builder = builder.with_skip_signature(true);
+    }
+    if builder.get_config_value(&AzureConfigKey::AccountName).is_none() {
+        let error = Error::usage("no account of Azure");
+        return Err(error.help(
+            "set AZURE_STORAGE_ACCOUNT_NAME or AZURE_STORAGE_CONNECTION_STRING, or write \
+                               abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PATH",
+        ));
+    }
+    let tried = "AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_TOKEN, AZURE_STORAGE_CONNECTION_STRING, AZURE_CLIENT_ID with \
+                 AZURE_CLIENT_SECRET or AZURE_FEDERATED_TOKEN_FILE, and those of the machine at 169.254.169.254";
+    let builder = builder.with_container_name(&location.bucket).with_retry(once()).with_http_connector(connector);
+    Ok((Arc::new(builder.build().map_err(usage)?), tried.to_owned()))
+}
+
+/// The parts of AZURE_STORAGE_CONNECTION_STRING.
+fn connection_string() -> Vec<(String, String)> {
+    let text = std::env::var("AZURE_STORAGE_CONNECTION_STRING").unwrap_or_default();
+    let parts = text.split(';').filter_map(|part| part.split_once('='));
+    parts.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned())).collect()
+}

@@ -1,0 +1,169 @@
+//! Settings that a user gives of a store, NAME=VALUE: some are common to all, the rest are those of its kind of store.
+
+use std::time::Duration;
+
+use shardpack_format::{Error, Result};
+
+use crate::location::Kind;
+
+/// Settings that every store has, and what they are.
+const ALL: [(&str, &str); 4] = [
+    ("ca_file", "a file of certificates that are trusted besides the system's"),
+    ("proxy", "the URL of a proxy"),
+    ("requests", "requests at a time at most, 1 to 1024 (64)"),
+    ("retry_for", "seconds in which nothing of use came before it is an error (300)"),
+];
+const WEB: [(&str, &str); 1] = [("header", "one that is sent with each request, NAME: VALUE")];
+const STORES: [(&str, &str); 2] = [
+    ("anonymous", "true: public objects, without credentials"),
+    ("endpoint", "the URL of a server that is not the service itself"),
+];
+const S3: [(&str, &str); 3] = [
+    ("profile", "a profile of ~/.aws"),
+    ("region", "where the bucket is"),
+    ("requester_pays", "true: requests are paid by whoever sends them"),
+];
+
+/// What a user says of a store, beside what its environment says: names with values.
+///
+/// Names are checked when a store is opened, since kinds of stores have different ones.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Settings {
+    given: Vec<(String, String)>,
+}
+
+/// Values may be secrets.
+impl std::fmt::Debug for Settings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.given.iter().map(|(name, _)| name)).finish()
+    }
+}
+
+/// How servers are asked.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    /// How long a server that answers nothing that is of use is asked again.
+    pub patience: Duration,
+    /// The same of one that has never answered: a name may be wrong.
+    pub first_patience: Duration,
+    /// How long nothing may come of an answer before it is asked for again from there.
+    pub silence: Duration,
+    /// Most requests at a time.
+    pub most_requests: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let (patience, first_patience) = (Duration::from_secs(300), Duration::from_secs(10));
+        Self { patience, first_patience, silence: Duration::from_secs(30), most_requests: 64 }
+    }
+}
+
+impl Settings {
+    /// Settings of names and values.
+    pub fn of(pairs: impl IntoIterator<Item = (String, String)>) -> Self {
+        let given = pairs.into_iter().map(|(name, value)| (name.trim().to_ascii_lowercase(), value));
+        Self { given: given.collect() }
+    }
+
+    /// The value that was given last.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.given.iter().rev().find(|(given, _)| given == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Whether `name` is on.
+    pub(crate) fn is(&self, name: &str) -> Result<bool> {
+        match self.get(name) {
+            None => Ok(false),
+            Some(value) if ["true", "1", "yes"].contains(&value) => Ok(true),
+            Some(value) if ["false", "0", "no"].contains(&value) => Ok(false),
+            Some(value) => Err(Error::usage(format!("{name}={value}: it is true or false"))),
+        }
+    }
+
+    /// All values of `name`, in their order.
+    pub(crate) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.given.iter().filter(move |(given, _)| given == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Settings that are not ours, which the client of a kind of store may know.
+    pub(crate) fn of_client(&self, kind: Kind) -> impl Iterator<Item = (&str, &str)> {
+        let ours = known(kind);
+        let others = self.given.iter().filter(move |(name, _)| ours.iter().all(|(known, _)| known != name));
+        others.map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// What decides between two stores of one server.
+    pub(crate) fn key(&self) -> String {
+        format!("{:?}", self.given)
+    }
+
+    pub(crate) fn options(&self) -> Result<Options> {
+        let mut options = Options::default();
+        let number = |name: &str, most: u64| match self.get(name) {
+            None => Ok(None),
+            Some(value) => match value.parse::<u64>() {
+                Ok(number) if (1..=most).contains(&number) => Ok(Some(number)),
+                _ => Err(Error::usage(format!("{name}={value}: it is a number from 1 to {most}"))),
+            },
+        };
+        if let Some(seconds) = number("retry_for", 7 * 86400)? {
+            options.patience = Duration::from_secs(seconds);
+            options.first_patience = options.first_patience.min(options.patience);
+        }
+        if let Some(requests) = number("requests", 1024)? {
+            options.most_requests = requests as u32;
+        }
+        Ok(options)
+    }
+}
+
+/// Settings of a kind of store that are ours.
+fn known(kind: Kind) -> Vec<(&'static str, &'static str)> {
+    let more: &[&[_]] = match kind {
+        Kind::Web => &[&WEB],
+        Kind::S3 => &[&STORES, &S3],
+        Kind::Google | Kind::Azure => &[&STORES],
+    };
+    ALL.iter().chain(more.iter().copied().flatten()).copied().collect()
+}
+
+/// What is said of a setting that a kind of store does not have.
+pub(crate) fn unknown(kind: Kind, name: &str) -> Error {
+    let (what, more) = match kind {
+        Kind::Web => ("a web server", ""),
+        Kind::S3 => ("S3", "; aws_access_key_id and the like are those of the environment"),
+        Kind::Google => ("Google Cloud Storage", "; google_service_account and the like are those of the environment"),
+        Kind::Azure => ("Azure", "; azure_storage_account_name and the like are those of the environment"),
+    };
+    let known: Vec<_> = known(kind).iter().map(|(name, what)| format!("{name} ({what})")).collect();
+    Error::usage(format!("{what} has no setting {name}")).help(format!("it has {}{more}", known.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_names_and_values() {
+        let of = |texts: &[&str]| {
+            Settings::of(
+                texts.iter().filter_map(|text| text.split_once('=')).map(|(n, v)| (n.to_owned(), v.to_owned())),
+            )
+        };
+        let settings = of(&["Region=a", "region=b=c", "header=A: 1", "header=B: 2", "requests=7"]);
+        assert_eq!((settings.get("region"), settings.get("proxy")), (Some("b=c"), None));
+        assert_eq!(settings.all("header").collect::<Vec<_>>(), ["A: 1", "B: 2"]);
+        assert_eq!(settings.of_client(Kind::S3).map(|(name, _)| name).collect::<Vec<_>>(), ["header", "header"]);
+        assert_eq!(settings.options().unwrap().most_requests, 7);
+        assert!(!format!("{settings:?}").contains("b=c"));
+        for wrong in ["requests=0", "requests=many", "retry_for=-1", "retry_for=604801"] {
+            assert!(of(&[wrong]).options().is_err(), "{wrong}");
+        }
+        for (value, is) in [("true", Some(true)), ("0", Some(false)), ("on", None)] {
+            let settings = of(&[&format!("anonymous={value}")]);
+            assert_eq!(settings.is("anonymous").ok(), is, "{value}");
+        }
+        assert!(unknown(Kind::Google, "x").help_text().is_some_and(|help| help.contains("endpoint")));
+    }
+}

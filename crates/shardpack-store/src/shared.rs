@@ -1,0 +1,99 @@
+//! What all who read from one server in one process have in common: connections, the limit of requests, credentials.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use reqwest::{Client, header::HeaderMap};
+use shardpack_format::Result;
+
+use crate::{
+    limiter::Limiter,
+    location::{Kind, Location},
+    objects::Objects,
+    service::Connector,
+    settings::{Options, Settings},
+    web,
+};
+
+/// Credentials are made anew no more often than this.
+const RENEWED: Duration = Duration::from_secs(1);
+
+/// One server, as one process sees it.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub client: Client,
+    pub headers: HeaderMap,
+    pub limiter: Limiter,
+    objects: Mutex<Option<(Arc<Objects>, Instant)>>,
+    answers: AtomicU64,
+}
+
+/// Servers by process, name and settings.
+type Servers = HashMap<(u32, String, String), Weak<Shared>>;
+static SERVERS: Mutex<Option<Servers>> = Mutex::new(None);
+
+impl Shared {
+    /// That of the server of `location`: the same for all who say the same of it.
+    pub fn of(process: u32, location: &Location, settings: &Settings, options: &Options) -> Result<Arc<Self>> {
+        let mut servers = SERVERS.lock().unwrap_or_else(PoisonError::into_inner);
+        let servers = servers.get_or_insert_default();
+        let key = (process, location.server.clone(), settings.key());
+        if let Some(shared) = servers.get(&key).and_then(Weak::upgrade) {
+            return Ok(shared);
+        }
+        let made = Arc::new(Self {
+            client: web::client(location.kind, settings, options)?,
+            headers: if location.kind == Kind::Web { web::headers(settings)? } else { HeaderMap::new() },
+            limiter: Limiter::new(options.most_requests),
+            objects: Mutex::default(),
+            answers: AtomicU64::default(),
+        });
+        if location.kind != Kind::Web {
+            made.make(location, settings, options)?;
+        }
+        servers.retain(|(of, ..), shared| *of != process || shared.strong_count() > 0);
+        servers.insert(key, Arc::downgrade(&made));
+        Ok(made)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<(Arc<Objects>, Instant)>> {
+        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn make(&self, location: &Location, settings: &Settings, options: &Options) -> Result<()> {
+        let connector = Connector { client: self.client.clone(), silence: options.silence };
+        let made = Objects::new(location, settings, connector)?;
+        *self.lock() = Some((Arc::new(made), Instant::now()));
+        Ok(())
+    }
+
+    /// The bucket, where this is one.
+    pub fn objects(&self) -> Option<Arc<Objects>> {
+        self.lock().as_ref().map(|(objects, _)| Arc::clone(objects))
+    }
+
+    /// Looks for credentials again, since those that were sent are refused; whether there are any to look for.
+    pub fn renew(&self, location: &Location, settings: &Settings, options: &Options) -> Result<bool> {
+        let made = self.lock().as_ref().map(|(_, made)| *made);
+        match made {
+            None => Ok(false),
+            Some(made) if made.elapsed() < RENEWED => Ok(true),
+            Some(_) => self.make(location, settings, options).map(|()| true),
+        }
+    }
+
+    /// Whether it has ever answered with what was of use.
+    pub fn has_answered(&self) -> bool {
+        self.answers.load(Ordering::Relaxed) > 0
+    }
+
+    pub fn answered(&self) {
+        self.answers.fetch_add(1, Ordering::Relaxed);
+    }
+}
