@@ -17,6 +17,7 @@ use shardpack_packer::{
     },
     sys,
 };
+use shardpack_reader::StoreSettings;
 
 use crate::{changes::Changes, selection::Selection};
 
@@ -356,10 +357,27 @@ fn extension(text: &str) -> Result<String, String> {
     }
 }
 
+/// What is said of a store.
+#[derive(Args, Clone, Debug, Default)]
+pub struct StoreArgs {
+    /// Of a URL, a setting of its store beside what the environment says: endpoint=URL, region=NAME, profile=NAME,
+    /// anonymous=true, requester_pays=true, "header=NAME: VALUE", ca_file=FILE, proxy=URL, requests=N, retry_for=SECONDS
+    #[arg(long = "store", value_name = "NAME=VALUE")]
+    settings: Vec<String>,
+}
+
+impl StoreArgs {
+    /// All that is said.
+    pub fn settings(&self) -> Result<StoreSettings, Error> {
+        StoreSettings::parse(&self.settings)
+    }
+}
+
 /// A file or folder to look at.
 #[derive(Args, Clone, Debug)]
 pub struct Target {
-    /// Folder of shards, manifest, or shards of any writer: files, globs, brace patterns
+    /// Folder of shards, manifest, or shards of any writer: files, globs, brace patterns. Or the URL of a folder of shards with
+    /// a manifest: s3://, gs://, az://, abfss://, https://
     #[arg(required = true, value_name = "DST")]
     pub paths: Vec<PathBuf>,
 }

@@ -105,6 +105,17 @@ pub enum Command {
     },
 }
 
+impl Command {
+    /// Paths that may be URLs.
+    pub fn urls(&self) -> &[PathBuf] {
+        match self {
+            Self::Verify(args) => args.urls(),
+            Self::Inspect(args) => args.urls(),
+            _ => &[],
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

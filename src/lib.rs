@@ -46,8 +46,13 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     };
     cli.color.set();
     // As a path it would be a folder called `s3:`.
-    if let Some(url) = arguments.iter().skip(1).find_map(|argument| args::url(argument)) {
-        return failed(&sys::not_a_path(url), is_json);
+    let mut meant: Vec<_> = cli.command.urls().iter().filter(|path| sys::is_store(path)).collect();
+    for url in arguments.iter().skip(1).filter_map(|argument| args::url(argument)) {
+        // Each stands for itself: the same one may be the value of an option, too.
+        match meant.iter().position(|path| path.as_os_str() == url) {
+            Some(at) => drop(meant.remove(at)),
+            None => return failed(&sys::not_a_path(url), is_json),
+        }
     }
     match run::run(cli) {
         Ok(Outcome::Done) => 0,

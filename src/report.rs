@@ -10,6 +10,7 @@ use std::{
 
 use serde_json::json;
 use shardpack_packer::{Error, ErrorKind as Kind, Result, ledger::Unpacked};
+use shardpack_reader::Transfers;
 
 use crate::{
     hosted::host,
@@ -164,6 +165,23 @@ pub fn coarse_duration(time: Duration) -> String {
 pub fn rate(total: u64, time: Duration) -> String {
     let per_second = total as f64 / time.as_secs_f64().max(1e-9);
     format!("{}/s", bytes(per_second as u64))
+}
+
+/// What reading over a network took, as a line.
+pub fn network(transfers: Transfers) -> String {
+    let Transfers { requests, bytes: came, again, too_many } = transfers;
+    let mut line = format!("network {}, {}", counted(requests, "request"), bytes(came));
+    if again > 0 {
+        line += &format!("; {} sent again, {} of them since there were too many", count(again), count(too_many));
+    }
+    line + "\n"
+}
+
+/// The same for scripts; null where all was read from files.
+pub fn network_json(transfers: Option<Transfers>) -> serde_json::Value {
+    transfers.map_or(serde_json::Value::Null, |Transfers { requests, bytes, again, too_many }| {
+        json!({"requests": requests, "received_bytes": bytes, "requests_again": again, "throttled": too_many})
+    })
 }
 
 /// A path for a person: replacement characters where it is no text, and nothing that a terminal would act on.

@@ -481,7 +481,7 @@ fn look_at_all(folder: &Path, decode: bool) -> bool {
     let Ok(looked) = look(&sources).and_then(|looked| looked.some(&sources)) else { return false };
     let options = verify::Options { decode, jobs: 1, ..verify::Options::default() };
     let report = verify::foreign::verify(looked, &options, &Silent).unwrap();
-    if let Ok(resolved) = inspect::resolve(&sources) {
+    if let Ok(resolved) = inspect::resolve(&sources, &Default::default()) {
         let _ = inspect::inspect(&resolved.targets, 1, &Silent);
         let _ = inspect::samples(&resolved.targets, &Filter::default(), &Silent, &mut |_| Ok(()));
         let _ = inspect::extract(&resolved.targets, b"00000001", 1, &Silent);

@@ -15,7 +15,7 @@ use shardpack_packer::{
 use super::part::{self, Which};
 use crate::{
     Outcome,
-    args::{Machine, Talk, Target},
+    args::{Machine, StoreArgs, Talk, Target},
     progress::{self, Progress},
     report,
     source_args::ListArgs,
@@ -30,6 +30,7 @@ use crate::{
   shardpack verify packed/ --decode             decodes every image as well
   shardpack verify packed/ --against photos/    compares with the source, both ways
   shardpack verify packed/ --repair photos/     mends what is damaged from the source
+  shardpack verify s3://bucket/packed           the same where it is a URL
   shardpack verify other/                       tar, TFRecord, RecordIO or MDS files of any writer
   shardpack verify 'other/{00000..00146}.tar'   the same: files, globs, brace patterns")]
 pub struct Args {
@@ -58,9 +59,18 @@ pub struct Args {
     #[arg(long, value_name = "I/N|auto", value_parser = part::which, conflicts_with_all = ["against", "repair"])]
     part: Option<Which>,
     #[command(flatten)]
+    store: StoreArgs,
+    #[command(flatten)]
     machine: Machine,
     #[command(flatten)]
     talk: Talk,
+}
+
+impl Args {
+    /// Paths that may be URLs.
+    pub fn urls(&self) -> &[PathBuf] {
+        &self.target.paths
+    }
 }
 
 /// Runs `verify`.
@@ -68,11 +78,12 @@ pub fn run(args: &Args) -> Result<Outcome> {
     progress::catch_interrupts();
     let monitor = Progress::new(args.talk.quiet);
     let jobs = args.machine.jobs();
+    let store = args.store.settings()?;
     let subject = subject(&args.target.paths)?;
     let source = |paths: &[PathBuf]| {
         let columns = args.list.columns();
         let said = || match &subject {
-            Subject::Dataset(dst) => verify::said_of_records(dst, args.label_from.as_deref()),
+            Subject::Dataset(dst) => verify::said_of_records(dst, &store, args.label_from.as_deref()),
             _ => Ok(Wanted::default()),
         };
         (!paths.is_empty()).then(|| Origin::of_all(paths, &columns, &said()?)).transpose()
@@ -83,7 +94,8 @@ pub fn run(args: &Args) -> Result<Outcome> {
     // A source that is not there is said before anything is read.
     let repair = source(&args.repair)?;
     let part = args.part.map(Which::part).transpose()?;
-    let options = Options { quick: args.quick, decode: args.decode, against: source(&args.against)?, jobs, part };
+    let against = source(&args.against)?;
+    let options = Options { quick: args.quick, decode: args.decode, against, jobs, part, store: store.clone() };
     let done = match (subject, &repair) {
         (Subject::Dataset(dst), None) => {
             verify::verify(&dst, &options, &monitor).map(|report| (report, Repaired::default()))
@@ -129,6 +141,14 @@ enum Subject {
 }
 
 fn subject(paths: &[PathBuf]) -> Result<Subject> {
+    if let [path] = paths
+        && sys::is_store(path)
+    {
+        return Ok(Subject::Dataset(path.clone()));
+    }
+    if let Some(url) = paths.iter().find(|path| sys::is_store(path)) {
+        return Err(Error::usage("a URL is verified alone").in_file(url));
+    }
     let given = Given::of(paths)?;
     given.refuse_lost_manifests()?;
     match (given.roots.as_slice(), given.others.as_slice()) {
@@ -202,6 +222,7 @@ fn as_text(report: &Report, repaired: &Repaired, args: &Args) -> String {
             format!("{} read at {}", report::bytes(report.read_bytes), report::rate(report.read_bytes, report.elapsed))
         }
     };
+    let network = report.transfers.map(report::network);
     if report.problems.is_empty() {
         let _ = writeln!(
             out,
@@ -209,6 +230,7 @@ fn as_text(report: &Report, repaired: &Repaired, args: &Args) -> String {
             report::counted(report.samples, "sample"),
             report::counted(report.shards, "shard"),
         );
+        out.extend(network);
         return out;
     }
     if args.repair.is_empty() && report.mendable {
@@ -230,6 +252,7 @@ fn as_text(report: &Report, repaired: &Repaired, args: &Args) -> String {
         report::counted(report.shards, "shard"),
         report::counted(report.problems.len() as u64, "problem"),
     );
+    out.extend(network);
     out
 }
 
@@ -247,7 +270,7 @@ fn as_json(report: &Report, repaired: &Repaired) -> serde_json::Value {
         "samples": report.samples, "damaged_samples": report.damaged_samples,
         "without_image": report.without_image, "not_decoded": report.not_decoded, "shards": report.shards,
         "damaged_shards": report.damaged_shards, "ignored_files": report.ignored, "read_bytes": report.read_bytes,
-        "elapsed_ms": report.elapsed.as_millis() as u64, "mended": repaired.files,
+        "elapsed_ms": report.elapsed.as_millis() as u64, "network": report::network_json(report.transfers), "mended": repaired.files,
         "not_mended": repaired.failed.iter().map(|(file, why)| json!({"file": file, "why": why})).collect::<Vec<_>>(),
     })
 }

@@ -10,7 +10,7 @@ use crate::{
     Result,
     arguments::Arguments,
     command::{Steps, cargo, command, is_ci, is_there, output, read, root, run, target},
-    docs, fuzz, licences, package, python,
+    docs, fuzz, licences, package, python, servers,
     test_programs::run_tests,
     tools,
 };
@@ -83,7 +83,8 @@ fn joined<T>(thread: ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
     thread.join().unwrap_or_else(|_| Err("a panic".to_owned()))
 }
 
-/// The interpreters that the tests ask, by the variables that name them; and Slurm and nginx, which they find themselves.
+/// The interpreters that the tests ask, by the variables that name them; and Slurm, nginx and object stores, which they find
+/// themselves.
 fn pythons(full: bool) -> Result<Vec<(&'static str, PathBuf)>> {
     tools::slurm()?;
     tools::nginx()?;
@@ -103,9 +104,11 @@ fn pythons(full: bool) -> Result<Vec<(&'static str, PathBuf)>> {
     pythons.push(("SHARDPACK_PYTHON_ZSTD", zstds.into()));
     package::environments(full)?;
     if !full {
+        println!("object stores are tried with --full only, unless they are below target/tools");
         println!("TensorFlow, MXNet, DALI, streaming and PyTorch are asked with --full only: they are some 10 GB");
         return Ok(pythons);
     }
+    servers::install();
     pythons.push(("SHARDPACK_PYTHON_TENSORFLOW", python::tensorflow()?));
     pythons.extend(found("MXNet", python::mxnet()).map(|python| ("SHARDPACK_PYTHON_MXNET", python)));
     pythons.extend(found("DALI", python::dali()).map(|python| ("SHARDPACK_PYTHON_DALI", python)));

@@ -15,6 +15,7 @@ mod package;
 mod plot;
 mod python;
 mod random;
+mod servers;
 mod shuffle_quality;
 mod test_programs;
 mod tools;

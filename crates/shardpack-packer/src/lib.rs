@@ -10,6 +10,7 @@ mod adopted_crops;
 mod component_table;
 pub mod copy;
 pub mod crops;
+mod dataset_files;
 pub mod inspect;
 pub mod ledger;
 pub mod listing;

@@ -20,9 +20,20 @@ pub fn is_url(text: &str) -> bool {
     })
 }
 
+/// Whether `path` is a URL of a store that datasets are read from here.
+pub fn is_store(path: &Path) -> bool {
+    #[cfg(feature = "cloud")]
+    return path.to_str().is_some_and(shardpack_store::is_url);
+    #[cfg(not(feature = "cloud"))]
+    return {
+        let _ = path;
+        false
+    };
+}
+
 /// What is said of a URL where a path should be.
 pub fn not_a_path(url: &str) -> Error {
-    let error = Error::usage(format!("{url} is a URL: only files are read and written"));
+    let error = Error::usage(format!("{url} is a URL: only files are read and written here"));
     match url.split_once("://") {
         Some((scheme, path)) if scheme.eq_ignore_ascii_case("file") => {
             error.help(format!("give the path alone: {path}"))

@@ -139,6 +139,20 @@ impl<'d> Shard<'d> {
         files::open(&self.path(), self.entry().bytes)
     }
 
+    /// Makes sure that it is there and as long as the manifest says; over a network that is a request.
+    ///
+    /// # Errors
+    /// When it is not, or that cannot be told.
+    pub fn look_for(&self) -> Result<()> {
+        let bytes = self.entry().bytes;
+        self.dataset.store.open(self.number)?;
+        // Its last byte is there only if all before it are.
+        match self.dataset.is_remote && bytes > 0 {
+            true => self.dataset.store.read(self.number, bytes - 1, &mut [0]),
+            false => Ok(()),
+        }
+    }
+
     /// Reads bytes `range` of it into `out`, whose length becomes theirs. Of a compressed shard they count unpacked.
     ///
     /// # Errors

@@ -83,8 +83,16 @@ impl StoreSettings {
         self.pairs.is_empty()
     }
 
+    /// Names and values.
+    pub fn pairs(&self) -> &[(String, String)] {
+        &self.pairs
+    }
+
     /// Fails where something is said, since `folder` is no URL.
-    pub(crate) fn refuse_for(&self, folder: &Path) -> Result<()> {
+    ///
+    /// # Errors
+    /// Then.
+    pub fn refuse_for(&self, folder: &Path) -> Result<()> {
         match self.is_empty() {
             true => Ok(()),
             false => Err(Error::usage("settings of a store are given, and this is a folder").in_file(folder)),
@@ -110,6 +118,19 @@ pub struct Transfers {
     pub again: u64,
     /// Answers that said that requests were too many.
     pub too_many: u64,
+}
+
+impl Transfers {
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            requests: self.requests + other.requests,
+            bytes: self.bytes + other.bytes,
+            again: self.again + other.again,
+            too_many: self.too_many + other.too_many,
+        }
+    }
 }
 
 /// The files beside a manifest.

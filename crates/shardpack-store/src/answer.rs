@@ -18,6 +18,8 @@ pub(crate) enum Failed {
     Again { what: String, wait: Option<Duration>, too_many: bool },
     /// There is no such object.
     NotThere,
+    /// The object ends before the range begins.
+    Shorter(Error),
     /// The server refuses: other credentials may be right.
     Refused(Error),
     /// It will be the same the next time.
@@ -94,9 +96,6 @@ pub(crate) fn read(status: StatusCode, headers: &HeaderMap, range: Option<&Range
                 ))),
             }
         }
-        (StatusCode::RANGE_NOT_SATISFIABLE, Some(range)) => {
-            Err(Failed::Never(Error::data(format!("has no bytes {}-{}: it is shorter", range.start, range.end - 1))))
-        }
         (status, _) => Err(refused(status, headers, "")),
     }
 }
@@ -115,6 +114,7 @@ pub(crate) fn refused(status: StatusCode, headers: &HeaderMap, text: &str) -> Fa
             Error::usage(format!("there is no such bucket: {said}")).help("look at the URL, and at the endpoint"),
         ),
         StatusCode::NOT_FOUND | StatusCode::GONE => Failed::NotThere,
+        StatusCode::RANGE_NOT_SATISFIABLE => Failed::Shorter(Error::data("is shorter than it should be")),
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
             Failed::Refused(Error::usage(format!("the server refuses: {said}")))
         }

@@ -22,7 +22,7 @@ use crate::{
     service::Notes,
     settings::{Options, Settings},
     shared::Shared,
-    store::{Counters, Wanted},
+    store::{Counters, Found, Wanted},
     web,
 };
 
@@ -56,8 +56,8 @@ impl Chunks {
 }
 
 impl Reading<'_> {
-    /// Hands out its bytes in order; whether there is such an object.
-    pub async fn run(self, mut take: impl FnMut(&[u8])) -> Result<bool> {
+    /// Hands out its bytes in order.
+    pub async fn run(self, mut take: impl FnMut(&[u8])) -> Result<Found> {
         let Options { patience, first_patience, .. } = self.options;
         let budget = if self.shared.has_answered() { *patience } else { *first_patience.min(patience) };
         let (mut patience, mut refusals) = (Patience::new(budget), Patience::new(budget.min(REFUSED_PATIENCE)));
@@ -65,14 +65,19 @@ impl Reading<'_> {
         loop {
             let before = done;
             let failed = match self.attempt(&mut done, &mut take).await {
-                Ok(()) => return Ok(true),
+                Ok(object_bytes) => return Ok(Found { is_there: true, object_bytes }),
                 Err(failed) => failed,
             };
             if done > before {
                 (patience.progress(), refusals.progress());
             }
             let error = match failed {
-                Failed::NotThere => return Ok(false),
+                Failed::NotThere => return Ok(Found::default()),
+                // Of an empty object there is no first byte.
+                Failed::Shorter(_) if self.wanted.object_bytes.is_none() => {
+                    return Ok(Found { is_there: true, object_bytes: Some(0) });
+                }
+                Failed::Shorter(error) => error,
                 Failed::Never(error) => error,
                 Failed::Refused(error) => match self.renewed(&mut refusals).await? {
                     true => continue,
@@ -146,8 +151,8 @@ impl Reading<'_> {
         Ok((Body { skipped: 0, object_bytes: Some(meta.size) }, version, Chunks::Objects(stream)))
     }
 
-    /// Asks once for what is missing behind the first `done` bytes.
-    async fn attempt(&self, done: &mut u64, take: &mut impl FnMut(&[u8])) -> Result<(), Failed> {
+    /// Asks once for what is missing behind the first `done` bytes; how long the object is.
+    async fn attempt(&self, done: &mut u64, take: &mut impl FnMut(&[u8])) -> Result<Option<u64>, Failed> {
         let Wanted { name, range, object_bytes, most } = &self.wanted;
         // An object whose length is not known is read from its beginning again.
         let rest = range.as_ref().map(|range| range.start + *done..range.end);
@@ -185,14 +190,15 @@ impl Reading<'_> {
             }
         }
         let is_short = match &rest {
-            Some(_) => left > 0,
+            // Whoever asks for the length of an empty object gets it from a server without ranges.
+            Some(_) => left > 0 && body.object_bytes != Some(0),
             None => body.object_bytes.is_some_and(|bytes| came < bytes) || skipped > 0,
         };
         if is_short {
             return Err(Failed::again("the answer was cut short"));
         }
         self.shared.limiter.well();
-        Ok(())
+        Ok(body.object_bytes)
     }
 
     /// Fails where this is another version than was read of the object before.

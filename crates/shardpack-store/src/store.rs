@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use shardpack_format::{Error, Result};
+use shardpack_format::{Error, ErrorKind, Result};
 
 use crate::{
     answer::Version,
@@ -64,6 +64,15 @@ pub(crate) struct Wanted {
     pub object_bytes: Option<u64>,
     /// As many are taken of an object whose length is not known.
     pub most: u64,
+}
+
+/// What became of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Found {
+    /// Whether there is such an object.
+    pub is_there: bool,
+    /// Its length, as far as the server says.
+    pub object_bytes: Option<u64>,
 }
 
 impl Store {
@@ -123,8 +132,25 @@ impl Store {
     pub fn read_all(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>> {
         let mut all = Vec::new();
         let wanted = Wanted { name: name.to_owned(), range: None, object_bytes: None, most };
-        let is_there = self.run(wanted, |bytes| all.extend_from_slice(bytes))?;
-        Ok(is_there.then_some(all))
+        let found = self.run(wanted, |bytes| all.extend_from_slice(bytes))?;
+        Ok(found.is_there.then_some(all))
+    }
+
+    /// Length of the object `name` in bytes; `None` where there is none.
+    ///
+    /// # Errors
+    /// When the server does not answer, or not with a length.
+    pub fn length(&self, name: &str) -> Result<Option<u64>> {
+        // A range, since servers that know no HEAD, or compress their answers to it, tell another length or none.
+        let wanted = Wanted { name: name.to_owned(), range: Some(0..1), object_bytes: None, most: 1 };
+        match self.run(wanted, |_| ())? {
+            Found { is_there: false, .. } => Ok(None),
+            Found { object_bytes: Some(bytes), .. } => Ok(Some(bytes)),
+            Found { .. } => {
+                Err(Error::new(ErrorKind::System, "the server does not say how long it is")
+                    .in_file(self.object_url(name)))
+            }
+        }
     }
 
     /// Reads bytes of the object `name` from `offset` on, as many as `into` has room for. It is `object_bytes` long.
@@ -141,12 +167,12 @@ impl Store {
         }
         let (range, object_bytes, most) = (Some(offset..end), Some(object_bytes), end - offset);
         let mut at = 0;
-        let is_there = self.run(Wanted { name: name.to_owned(), range, object_bytes, most }, |bytes| {
+        let found = self.run(Wanted { name: name.to_owned(), range, object_bytes, most }, |bytes| {
             // No more come than were asked for.
             into[at..at + bytes.len()].copy_from_slice(bytes);
             at += bytes.len();
         })?;
-        match is_there {
+        match found.is_there {
             true => Ok(()),
             false => {
                 Err(Error::data("the manifest names this object, and it is not there").in_file(self.object_url(name)))
@@ -166,8 +192,8 @@ impl Store {
         Ok(made)
     }
 
-    /// Reads what is wanted, and hands out its bytes in order; whether there is such an object.
-    fn run(&self, wanted: Wanted, take: impl FnMut(&[u8])) -> Result<bool> {
+    /// Reads what is wanted, and hands out its bytes in order.
+    fn run(&self, wanted: Wanted, take: impl FnMut(&[u8])) -> Result<Found> {
         let (process, handle) = runtime::handle()?;
         let shared = self.shared(process)?;
         let Self { location, settings, options, versions, counters, .. } = self;

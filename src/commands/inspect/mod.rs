@@ -17,12 +17,12 @@ use shardpack_format::{help, image_header::Kind};
 use shardpack_packer::{
     Error, ErrorKind, Result,
     inspect::{self, Filter, Target as Found},
-    table,
+    sys, table,
 };
 
 use crate::{
     Outcome,
-    args::{Machine, Talk, Target},
+    args::{Machine, StoreArgs, Talk, Target},
     progress::{self, Progress},
     report,
 };
@@ -35,6 +35,7 @@ const LISTED: u64 = 20;
 #[command(after_help = "Examples:
   shardpack inspect packed/                          what is in there
   shardpack inspect packed/train-000017.tar          what is in one shard
+  shardpack inspect s3://bucket/packed               the same where it is a URL
   shardpack inspect other/                           tar, TFRecord, RecordIO or MDS of any writer
   shardpack inspect packed/ --samples --class tench  a table of samples
   shardpack inspect packed/ --samples --strays       images that are not what their extension says
@@ -71,6 +72,8 @@ pub struct Args {
     #[arg(long)]
     force: bool,
     #[command(flatten)]
+    store: StoreArgs,
+    #[command(flatten)]
     machine: Machine,
     #[command(flatten)]
     talk: Talk,
@@ -81,6 +84,19 @@ fn kind(name: &str) -> Result<Kind, String> {
     inspect::kind_of_name(name).ok_or_else(|| format!("expected one of {}", names()))
 }
 
+impl Args {
+    /// Paths that may be URLs.
+    pub fn urls(&self) -> &[PathBuf] {
+        &self.target.paths
+    }
+
+    /// Threads: of a URL as many as keep requests in flight.
+    fn jobs(&self) -> usize {
+        let jobs = self.machine.jobs();
+        if self.urls().iter().any(|path| sys::is_store(path)) { jobs.max(inspect::REQUESTS) } else { jobs }
+    }
+}
+
 /// Runs `inspect`.
 pub fn run(args: &Args) -> Result<Outcome> {
     progress::catch_interrupts();
@@ -89,7 +105,8 @@ pub fn run(args: &Args) -> Result<Outcome> {
         // What cannot be written is said before anything is read.
         table::Kind::of(path)?;
     }
-    let inspect::Resolved { targets, problems, ignored } = inspect::resolve(&args.target.paths)?;
+    let inspect::Resolved { targets, problems, ignored } =
+        inspect::resolve(&args.target.paths, &args.store.settings()?)?;
     if args.samples {
         let limit = args.limit.unwrap_or(LISTED);
         let filter = Filter {
@@ -108,12 +125,16 @@ pub fn run(args: &Args) -> Result<Outcome> {
         monitor.finish();
         let rows = written?;
         match args.talk.json {
-            true => report::print_json(&json!({"file": shown(path), "rows": rows}))?,
-            false => report::print(&format!("wrote   {}: {}\n", shown(path), report::counted(rows, "row")))?,
+            true => report::print_json(&json!({"file": shown(path), "rows": rows, "network": network_json(&targets)}))?,
+            false => {
+                let mut out = format!("wrote   {}: {}\n", shown(path), report::counted(rows, "row"));
+                out.extend(inspect::transfers(&targets).map(report::network));
+                report::print(&out)?;
+            }
         }
         return Ok(Outcome::Done);
     }
-    let result = inspect::inspect(&targets, args.machine.jobs(), &monitor);
+    let result = inspect::inspect(&targets, args.jobs(), &monitor);
     monitor.finish();
     let mut found = result?;
     // What is missing comes before what is wrong with what is there.
@@ -121,9 +142,15 @@ pub fn run(args: &Args) -> Result<Outcome> {
     match args.talk.json {
         true => {
             let problems: Vec<_> = found.problems.iter().map(problem).collect();
-            report::print_json(&json!({"datasets": found.datasets, "problems": problems, "ignored_files": ignored}))?;
+            report::print_json(&json!({
+                "datasets": found.datasets, "problems": problems, "ignored_files": ignored, "network": network_json(&targets),
+            }))?;
         }
-        false => report::print(&text_of(&found.datasets, args.talk.quiet))?,
+        false => {
+            let mut out = text_of(&found.datasets, args.talk.quiet);
+            out.extend(inspect::transfers(&targets).map(report::network));
+            report::print(&out)?;
+        }
     }
     Ok(tell(&found.problems))
 }
@@ -147,6 +174,10 @@ fn text_of(summaries: &[inspect::Summary], quiet: bool) -> String {
         }
     }
     out
+}
+
+fn network_json(targets: &[Found]) -> serde_json::Value {
+    report::network_json(inspect::transfers(targets))
 }
 
 /// Prints problems to stderr, and says what they mean for the outcome.
@@ -178,7 +209,7 @@ fn extract(args: &Args, targets: &[Found], wanted: &OsString, output: &Path, mon
     if !to_stdout && !args.force && output.symlink_metadata().is_ok() {
         return Err(is_there(output));
     }
-    let extracted = inspect::extract(targets, wanted.as_bytes(), args.machine.jobs(), monitor);
+    let extracted = inspect::extract(targets, wanted.as_bytes(), args.jobs(), monitor);
     monitor.finish();
     let extracted = extracted?;
     if to_stdout {
@@ -188,9 +219,14 @@ fn extract(args: &Args, targets: &[Found], wanted: &OsString, output: &Path, mon
     let (bytes, name) = (extracted.bytes.len() as u64, report::path(extracted.name.as_bytes()));
     if args.talk.json {
         let shard = shown(&extracted.shard);
-        report::print_json(&json!({"file": shown(output), "bytes": bytes, "sample": name, "shard": shard}))?;
+        let network = network_json(targets);
+        report::print_json(
+            &json!({"file": shown(output), "bytes": bytes, "sample": name, "shard": shard, "network": network}),
+        )?;
     } else if !args.talk.quiet {
-        report::print(&format!("wrote   {}: {name}, {} bytes\n", shown(output), report::count(bytes)))?;
+        let mut out = format!("wrote   {}: {name}, {} bytes\n", shown(output), report::count(bytes));
+        out.extend(inspect::transfers(targets).map(report::network));
+        report::print(&out)?;
     }
     Ok(Outcome::Done)
 }

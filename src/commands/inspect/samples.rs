@@ -1,5 +1,6 @@
 //! `--samples`: samples as a table, or as a JSON document with one of them a line.
 
+use serde_json::Value;
 use shardpack_packer::{
     Error, Result,
     inspect::{self, Filter, Sample, Target},
@@ -43,8 +44,11 @@ pub fn list(
     });
     monitor.finish();
     let told_all = result.map(|found| problems.extend(found));
-    out.finish(&problems, told_all.as_ref().err())?;
+    out.finish(&problems, told_all.as_ref().err(), report::network_json(inspect::transfers(targets)))?;
     told_all?;
+    if let Some(transfers) = inspect::transfers(targets).filter(|_| !talk.json && !talk.quiet) {
+        report::print(&report::network(transfers))?;
+    }
     if has_more && !talk.json && !talk.quiet {
         report::say(&format!("note    there are more than {}; --limit 0 lists all", report::count(told)));
     }
@@ -55,7 +59,7 @@ pub fn list(
 trait Output {
     fn add(&mut self, sample: &Sample) -> Result<()>;
     /// Ends it: with what is wrong, and the error that came before all samples were told.
-    fn finish(&mut self, problems: &[Error], error: Option<&Error>) -> Result<()>;
+    fn finish(&mut self, problems: &[Error], error: Option<&Error>, network: Value) -> Result<()>;
 }
 
 #[derive(Default)]
@@ -79,10 +83,10 @@ impl Output for Document {
         if self.piece.len() > PIECE_BYTES { self.print() } else { Ok(()) }
     }
 
-    fn finish(&mut self, problems: &[Error], error: Option<&Error>) -> Result<()> {
+    fn finish(&mut self, problems: &[Error], error: Option<&Error>, network: Value) -> Result<()> {
         self.piece += if self.samples == 0 { "{\"samples\": [" } else { "\n" };
         let problems: Vec<_> = problems.iter().map(problem).collect();
-        self.piece += &format!("], \"problems\": {}", serde_json::Value::from(problems));
+        self.piece += &format!("], \"problems\": {}, \"network\": {network}", Value::from(problems));
         if let Some(error) = error {
             self.piece += &format!(", \"error\": {}", report::error_json(error));
         }
@@ -169,7 +173,7 @@ impl Output for Table {
         if self.rows.len() >= MEASURED { self.flush() } else { Ok(()) }
     }
 
-    fn finish(&mut self, _: &[Error], _: Option<&Error>) -> Result<()> {
+    fn finish(&mut self, _: &[Error], _: Option<&Error>, _: Value) -> Result<()> {
         self.flush()
     }
 }

@@ -108,7 +108,7 @@ fn look_at(
     monitor: &dyn Monitor,
 ) -> Result<()> {
     monitor.go_on()?;
-    if let Err(error) = shard.open() {
+    if let Err(error) = shard.look_for() {
         facts.problems.push(error);
     }
     match read_rows(view, shard, first, labels, facts, monitor) {

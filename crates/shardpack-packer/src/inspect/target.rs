@@ -11,7 +11,7 @@ use std::{
 };
 
 use shardpack_format::{Error, Result, help, manifest, size};
-use shardpack_reader::{Dataset, Shard, Splits, WORK_FOLDER, unfinished};
+use shardpack_reader::{Dataset, Shard, Splits, StoreSettings, Transfers, WORK_FOLDER, unfinished};
 
 use crate::{
     foreign::{
@@ -95,16 +95,41 @@ fn open(folder: &Path) -> Result<Dataset> {
     Ok(Dataset::open(folder)?.check_content(true))
 }
 
+/// What a URL is: a dataset, or those of its splits. What lies beside them is not looked for.
+fn at_url(path: &Path, settings: &StoreSettings) -> Result<Vec<Target>> {
+    let view = |dataset: Dataset| {
+        let shards = (0..dataset.manifest().shards.len()).collect();
+        Target::Dataset(Box::new(View { shards, dataset: dataset.check_content(true) }))
+    };
+    Ok(Dataset::open_all_with(path, settings)?.into_iter().map(view).collect())
+}
+
+/// What reading over a network has taken so far; `None` where all is files.
+pub fn transfers(targets: &[Target]) -> Option<Transfers> {
+    let of = |target: &Target| match target {
+        Target::Dataset(view) => view.dataset.transfers(),
+        Target::Foreign(_) => None,
+    };
+    targets.iter().filter_map(of).reduce(Transfers::and)
+}
+
 /// What `paths` are; neighbours that belong together are one target. Globs and brace patterns stand for files.
 ///
 /// # Errors
 /// When a path is not there, there is nothing in it, or it holds an unfinished pack.
-pub fn resolve(paths: &[PathBuf]) -> Result<Resolved> {
+pub fn resolve(paths: &[PathBuf], settings: &StoreSettings) -> Result<Resolved> {
     let mut resolved = Resolved::default();
     // Files that are of no dataset: looked at together, so that many are looked at side by side.
     let mut foreign: Vec<PathBuf> = Vec::new();
     let mut all = Vec::new();
+    if let (Some(local), false) = (paths.iter().find(|path| !sys::is_store(path)), settings.is_empty()) {
+        settings.refuse_for(local)?;
+    }
     for path in paths {
+        if sys::is_store(path) {
+            all.push(path.clone());
+            continue;
+        }
         let is_pattern = path.to_string_lossy().contains(['*', '?', '[', '{']) && !sys::is_there(path)?;
         if is_pattern { all.extend(expanded(path)?) } else { all.push(path.clone()) }
     }
@@ -113,6 +138,11 @@ pub fn resolve(paths: &[PathBuf]) -> Result<Resolved> {
     let whole: Vec<PathBuf> = all.iter().filter(|path| is_manifest(path)).map(|path| folder_of(path)).collect();
     all.retain(|path| is_manifest(path) || !whole.contains(&folder_of(path)));
     for path in &all {
+        if sys::is_store(path) {
+            resolved.add_foreign(&mut foreign)?;
+            resolved.targets.extend(at_url(path, settings)?);
+            continue;
+        }
         let kind = fs::metadata(path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => Error::usage("not found").in_file(path),
             _ => sys::io_error("cannot look at", path, error),
@@ -290,12 +320,12 @@ mod tests {
             fs::write(folder.path().join(name), bytes).unwrap();
         }
         fs::create_dir(folder.path().join("d.tar")).unwrap();
-        let targets = resolve(&[folder.path().to_path_buf()]).unwrap().targets;
+        let targets = resolve(&[folder.path().to_path_buf()], &StoreSettings::default()).unwrap().targets;
         let [Target::Foreign(files)] = &targets[..] else { panic!("{targets:?}") };
         let names: Vec<_> = files.iter().map(|file| file.path.file_name().unwrap().to_str().unwrap()).collect();
         assert_eq!(names, ["a.tar", "b.tar", "c.tar.zst"]);
         let given = [folder.path().join("b.tar"), folder.path().join("a.tar")];
-        let targets = resolve(&given).unwrap().targets;
+        let targets = resolve(&given, &StoreSettings::default()).unwrap().targets;
         let [Target::Foreign(files)] = &targets[..] else { panic!("{targets:?}") };
         let paths: Vec<_> = files.iter().map(|file| &file.path).collect();
         assert_eq!(paths, given.iter().collect::<Vec<_>>(), "files stay in the order in which they were given");
@@ -304,7 +334,7 @@ mod tests {
     #[test]
     fn what_is_nothing_is_said_to_be_nothing() {
         let folder = tempfile::tempdir().unwrap();
-        let message = |path: PathBuf| resolve(&[path]).unwrap_err().to_string();
+        let message = |path: PathBuf| resolve(&[path], &StoreSettings::default()).unwrap_err().to_string();
         assert!(message(folder.path().to_path_buf()).ends_with("no shards"));
         assert!(message(folder.path().join("none")).ends_with("none: not found"));
         fs::write(folder.path().join("x.json"), b"{}").unwrap();
@@ -321,7 +351,7 @@ mod tests {
             fs::write(folder.path().join(index), b"").unwrap();
         }
         for part in ["", "train"] {
-            let error = resolve(&[folder.path().join(part)]).unwrap_err();
+            let error = resolve(&[folder.path().join(part)], &StoreSettings::default()).unwrap_err();
             assert_eq!(error.kind(), shardpack_format::ErrorKind::Usage);
             assert!(error.to_string().ends_with("an unfinished pack; shards that are finished: 3"), "{error}");
         }

@@ -21,10 +21,12 @@ use shardpack_format::{
     sample::{Extent, Sample},
     size,
 };
+use shardpack_reader::StoreSettings;
 
 use super::{Opened, Options, Problem};
 use crate::{
     copy::Place,
+    dataset_files::DatasetFiles,
     foreign::lmdb,
     ledger::{self, Fate},
     monitor::{Monitor, Phase},
@@ -32,7 +34,6 @@ use crate::{
         Found, Fractions, Origin, Parted, ReadError, Refusal, Shards, Source, npy,
         options::{self, Components, Splits},
     },
-    sys,
 };
 
 /// Lists `source` as it was listed for these datasets: with their splits and what others there are, without globs.
@@ -85,8 +86,8 @@ pub(super) fn discover(
 ///
 /// # Errors
 /// When there is no dataset, or only one of the two knows of a file of labels.
-pub fn said_of_records(dst: &Path, label_file: Option<&Path>) -> Result<Wanted> {
-    let (datasets, _) = super::open(dst)?;
+pub fn said_of_records(dst: &Path, settings: &StoreSettings, label_file: Option<&Path>) -> Result<Wanted> {
+    let (datasets, _) = super::open(&DatasetFiles::open(dst, settings)?)?;
     let mut said = match datasets.first() {
         Some(dataset) => dataset.choice()?.wanted,
         None => Wanted::default(),
@@ -313,15 +314,18 @@ fn dataset_against(dataset: &Opened, original: &Original<'_>, monitor: &dyn Moni
     let listing = &found.listing;
     let seen: Vec<AtomicBool> = (0..listing.len()).map(|_| AtomicBool::new(false)).collect();
     let per_shard = dataset.manifest.shards.par_iter().map(|shard| {
-        let path = dataset.folder.join(&shard.index.file);
+        let is_right = |bytes: &[u8]| hash::file(bytes) == shard.index.blake3.0;
         // An index that cannot be read has been named already.
-        let Some(index) = sys::read_if_there(&path)?.and_then(|bytes| Index::open(bytes).ok()) else {
+        let Some(index) =
+            dataset.files.read_if_there(&shard.index.file, is_right)?.and_then(|bytes| Index::open(bytes).ok())
+        else {
             return Ok(Vec::new());
         };
         shard_against(dataset, shard, &index, original, &seen, monitor)
     });
     let mut problems: Vec<Problem> = per_shard.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
-    let lines = sys::read_if_there(&dataset.folder.join(manifest::LEDGER_FILE))?.unwrap_or_default();
+    let lines = dataset.files.read_if_there(manifest::LEDGER_FILE, |lines| ledger::read(lines).is_ok())?;
+    let lines = lines.unwrap_or_default();
     let lines = ledger::read(&lines).unwrap_or_default().into_iter().filter(|line| line.fate != Fate::Kept);
     let known: HashSet<Vec<u8>> = lines.map(|line| line.path).collect();
     let mut path = Vec::new();

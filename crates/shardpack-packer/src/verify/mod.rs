@@ -16,7 +16,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     ops::Range,
-    path::{Path, PathBuf},
+    path::Path,
     time::{Duration, Instant},
 };
 
@@ -27,10 +27,13 @@ use shardpack_format::{
     manifest::{self, Counts, Manifest, WORK_FOLDER},
     splits::{self, Difference, Record},
 };
-use shardpack_reader::{Dataset, Shard, is_to_be_replaced, is_unfinished, split_differences};
+use shardpack_reader::{Dataset, Shard, StoreSettings, Transfers, is_to_be_replaced, is_unfinished, split_differences};
 
 use crate::{
-    crops, ledger,
+    crops,
+    dataset_files::DatasetFiles,
+    inspect::REQUESTS,
+    ledger,
     monitor::{Monitor, Phase},
     part::{Part, share_out},
     source::{
@@ -57,6 +60,8 @@ pub struct Options {
     pub jobs: usize,
     /// Only this part of the shards, and with the first part what is of the whole dataset.
     pub part: Option<Part>,
+    /// What is said of the store, where a URL is verified.
+    pub store: StoreSettings,
 }
 
 /// Something that is not as it should be.
@@ -105,6 +110,8 @@ pub struct Report {
     pub is_refused: bool,
     /// What lies in folders beside foreign shards and is none, by the reason why.
     pub ignored: BTreeMap<String, u64>,
+    /// What reading over a network took, where a URL was verified.
+    pub transfers: Option<Transfers>,
     /// How long it took.
     pub elapsed: Duration,
 }
@@ -132,7 +139,7 @@ impl Report {
 #[derive(Debug)]
 pub(crate) struct Opened {
     /// Its folder.
-    pub folder: PathBuf,
+    pub files: DatasetFiles,
     /// How the folder is called from the one that was verified: empty, or `train/`.
     pub prefix: String,
     pub manifest: Manifest,
@@ -158,7 +165,7 @@ impl Opened {
         let Some(recipe) = &self.manifest.recipe else { return Ok(()) };
         let what = format!("its images were changed when they were packed, {recipe}: they are not those of a source");
         Err(Error::usage(what)
-            .in_file(&self.folder)
+            .in_file(self.files.path())
             .help("verify without SRC checks every byte; pack --force packs anew"))
     }
 
@@ -183,37 +190,57 @@ impl Opened {
 ///
 /// # Errors
 /// When there is no dataset here at all.
-pub(crate) fn open(dst: &Path) -> Result<(Vec<Opened>, Vec<Problem>)> {
-    if is_unfinished(dst)? {
+pub(crate) fn open(files: &DatasetFiles) -> Result<(Vec<Opened>, Vec<Problem>)> {
+    if let Some(dst) = files.local()
+        && is_unfinished(dst)?
+    {
         return Err(Error::new(ErrorKind::Data, "an unfinished pack: it has no manifest yet")
             .in_file(dst)
             .help(help::FINISH_PACK));
     }
-    let mut folders = vec![(dst.to_path_buf(), String::new())];
-    if !sys::is_there(&dst.join(manifest::FILE))? {
-        folders = split_folders(dst)?;
+    let is_right = |bytes: &[u8]| Manifest::read(bytes).is_ok();
+    let mut found = Vec::new();
+    match (files.read_if_there(manifest::FILE, is_right)?, files.local()) {
+        (Some(bytes), _) => found.push((files.clone(), String::new(), bytes)),
+        (None, local) => {
+            for name in local.map_or_else(|| split_names(files), split_folders)? {
+                let folder = files.folder(&name)?;
+                // One of a record that is not there is told where the record is looked at.
+                if let Some(bytes) = folder.read_if_there(manifest::FILE, is_right)? {
+                    found.push((folder, name + "/", bytes));
+                }
+            }
+        }
     }
     let (mut opened, mut problems) = (Vec::new(), Vec::new());
-    for (folder, prefix) in folders {
-        let path = folder.join(manifest::FILE);
-        let bytes = fs::read(&path).map_err(|e| sys::io_error("cannot read", &path, e))?;
+    for (files, prefix, bytes) in found {
         match Manifest::read(&bytes) {
-            Ok(manifest) => opened.push(Opened { folder, prefix, manifest, only: None, bytes }),
+            Ok(manifest) => opened.push(Opened { files, prefix, manifest, only: None, bytes }),
             Err(error) => problems.push(from_error(format!("{prefix}{}", manifest::FILE), &error)),
         }
     }
     Ok((opened, problems))
 }
 
+/// Splits that the record at a URL names.
+fn split_names(files: &DatasetFiles) -> Result<Vec<String>> {
+    let Some(bytes) = files.read_if_there(splits::FILE, |bytes| Record::read(bytes).is_ok())? else {
+        let what = format!("no dataset: there is neither {} nor {}", manifest::FILE, splits::FILE);
+        let error = Error::usage(what).in_file(files.path());
+        return Err(error.help("the URL is that of the folder that was packed into"));
+    };
+    let record = Record::read(&bytes).map_err(|error| error.in_file(files.shown(splits::FILE)))?;
+    Ok(record.splits.into_iter().map(|split| split.name).collect())
+}
+
 /// Folders in `dst` that have a manifest.
-fn split_folders(dst: &Path) -> Result<Vec<(PathBuf, String)>> {
+fn split_folders(dst: &Path) -> Result<Vec<String>> {
     let entries = fs::read_dir(dst).map_err(|e| sys::io_error("cannot read folder", dst, e))?;
     let mut folders = Vec::new();
     for entry in entries {
         let path = entry.map_err(|e| sys::io_error("cannot read folder", dst, e))?.path();
         if sys::is_there(&path.join(manifest::FILE))? {
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            folders.push((path, name + "/"));
+            folders.push(path.file_name().unwrap_or_default().to_string_lossy().into_owned());
         }
     }
     folders.sort();
@@ -236,18 +263,26 @@ fn from_error(file: String, error: &Error) -> Problem {
 /// When there is no dataset, or the machine is not right. Damage is in the report.
 pub fn verify(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
     let start = Instant::now();
-    let (mut datasets, problems) = open(dst)?;
+    let files = DatasetFiles::open(dst, &options.store)?;
+    let jobs = if files.local().is_none() { options.jobs.max(REQUESTS) } else { options.jobs };
+    let options = &Options { jobs, ..options.clone() };
+    let (mut datasets, problems) = open(&files)?;
     if let Some(part) = options.part {
         keep_part(&mut datasets, part);
     }
     let is_first = options.part.is_none_or(|part| part.number == 1);
     let mut report = Report { problems, ..Report::default() };
-    if is_first && !sys::is_there(&dst.join(manifest::FILE))? {
-        strangers_beside_splits(dst, &datasets, &mut report)?;
-        check_splits(dst, &datasets, &mut report)?;
+    if is_first && !is_one(&files, &datasets, &report)? {
+        if let Some(dst) = files.local() {
+            strangers_beside_splits(dst, &datasets, &mut report)?;
+        }
+        check_splits(&files, &datasets, &mut report)?;
     }
-    let folders = datasets.iter().map(|dataset| dataset.folder.as_path()).chain([dst]).collect::<BTreeSet<_>>();
-    for folder in folders {
+    if files.local().is_none() {
+        report.notes.push("what lies there and is no part of it was not looked for".to_owned());
+    }
+    let folders = datasets.iter().map(|dataset| &dataset.files).chain([&files]).filter_map(DatasetFiles::local);
+    for folder in folders.collect::<BTreeSet<_>>() {
         if !is_to_be_replaced(folder)? {
             continue;
         }
@@ -265,13 +300,31 @@ pub fn verify(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Re
     if let Some(source) = &options.against {
         report.problems.extend(against::compare(&datasets, source, options, monitor)?);
     }
+    report.transfers = transfers(&files, &datasets);
     report.elapsed = start.elapsed();
     Ok(report)
 }
 
+/// Whether this is one dataset, and no folder of splits; its manifest may be damaged.
+fn is_one(files: &DatasetFiles, datasets: &[Opened], report: &Report) -> Result<bool> {
+    match files.local() {
+        Some(dst) => sys::is_there(&dst.join(manifest::FILE)),
+        None => Ok(datasets.iter().all(|dataset| dataset.prefix.is_empty())
+            && report.problems.iter().all(|problem| problem.file == manifest::FILE)),
+    }
+}
+
+/// What reading over a network took.
+fn transfers(files: &DatasetFiles, datasets: &[Opened]) -> Option<Transfers> {
+    // A dataset that is no split is read through the same folder.
+    let splits = datasets.iter().filter(|dataset| !dataset.prefix.is_empty()).map(|dataset| &dataset.files);
+    splits.chain([files]).filter_map(DatasetFiles::transfers).reduce(Transfers::and)
+}
+
 /// The splits in `dst` are those of its record; without one, those that their manifests say.
-fn check_splits(dst: &Path, datasets: &[Opened], report: &mut Report) -> Result<()> {
-    let record = match sys::read_if_there(&dst.join(splits::FILE))?.map(|bytes| Record::read(&bytes)) {
+fn check_splits(files: &DatasetFiles, datasets: &[Opened], report: &mut Report) -> Result<()> {
+    let is_right = |bytes: &[u8]| Record::read(bytes).is_ok();
+    let record = match files.read_if_there(splits::FILE, is_right)?.map(|bytes| Record::read(&bytes)) {
         None => None,
         Some(Ok(record)) => Some(record),
         Some(Err(error)) => {
@@ -295,7 +348,8 @@ fn check_splits(dst: &Path, datasets: &[Opened], report: &mut Report) -> Result<
         let Difference { folder: file, what, help } = difference;
         let lost = record.iter().flat_map(|record| &record.splits).find(|split| split.name == file);
         if let Some(lost) = lost
-            && !sys::is_there(&dst.join(&lost.name).join(manifest::FILE))?
+            && datasets.iter().all(|dataset| dataset.prefix.trim_end_matches('/') != lost.name)
+            && !damaged.contains(&lost.name)
         {
             report.samples += lost.samples;
             report.damaged_samples += lost.samples;
@@ -310,7 +364,12 @@ fn check_splits(dst: &Path, datasets: &[Opened], report: &mut Report) -> Result<
 /// # Errors
 /// As [`verify`].
 pub fn repair(dst: &Path, source: &Origin, options: &Options, monitor: &dyn Monitor) -> Result<(Report, Repaired)> {
-    let (datasets, _) = open(dst)?;
+    let files = DatasetFiles::open(dst, &options.store)?;
+    let Some(dst) = files.local() else {
+        let error = Error::usage("nothing is mended at a URL").in_file(files.path());
+        return Err(error.help("mend a copy that is a folder, and copy what was mended"));
+    };
+    let (datasets, _) = open(&files)?;
     let mut repaired = Repaired::default();
     for dataset in &datasets {
         // What it says of other files may be what is wrong: by such a manifest whole files would be written anew.
@@ -326,7 +385,7 @@ pub fn repair(dst: &Path, source: &Origin, options: &Options, monitor: &dyn Moni
         repair::repair(dataset, &others, source, options, monitor, &mut repaired)?;
         // From what the shards hold then, and no source is needed.
         let damaged: Vec<&str> = of_tables.iter().filter_map(|p| p.file.strip_prefix(&dataset.prefix)).collect();
-        for (name, done) in crops::mend(&dataset.folder, &damaged, options.jobs, monitor)? {
+        for (name, done) in crops::mend(dataset.files.path(), &damaged, options.jobs, monitor)? {
             let name = format!("{}{name}", dataset.prefix);
             match done {
                 None => repaired.files.push(name),
@@ -360,7 +419,7 @@ fn dataset_report(dataset: &Opened, options: &Options, monitor: &dyn Monitor) ->
     if is_first {
         report.problems.extend(strangers(dataset)?);
     }
-    let tables = check_crops(dataset, options.quick)?;
+    let tables = check_crops(dataset, options)?;
     mends |= !tables.is_empty();
     report.problems.extend(tables);
     let before = report.problems.len();
@@ -383,7 +442,7 @@ fn dataset_report(dataset: &Opened, options: &Options, monitor: &dyn Monitor) ->
 /// `BLAKE3SUMS` says what the manifest says.
 fn check_sums(dataset: &Opened) -> Result<Option<Problem>> {
     let expected = dataset.manifest.sums();
-    let found = sys::read_if_there(&dataset.folder.join(manifest::SUMS_FILE))?;
+    let found = dataset.files.read_if_there(manifest::SUMS_FILE, |found| found == expected.as_bytes())?;
     Ok(match found {
         None => Some(dataset.problem(manifest::SUMS_FILE, "missing")),
         Some(found) if found != expected.as_bytes() => {
@@ -410,9 +469,10 @@ fn check_sidecars(dataset: &Opened, part: Option<Part>) -> Result<Vec<Problem>> 
     let (first, step) = part.map_or((0, 1), |part| (part.number as usize - 1, part.of as usize));
     let mut problems = Vec::new();
     for expected in dataset.manifest.sidecars.iter().skip(first).step_by(step) {
-        let what = match sys::read_if_there(&dataset.folder.join(&expected.file))? {
+        let is_right = |found: &[u8]| found.len() as u64 == expected.bytes && hash::file(found) == expected.blake3.0;
+        let what = match dataset.files.read_if_there(&expected.file, is_right)? {
             None => "missing".to_owned(),
-            Some(found) if found.len() as u64 != expected.bytes || hash::file(&found) != expected.blake3.0 => {
+            Some(found) if !is_right(&found) => {
                 format!("BLAKE3 differs: {} bytes, the manifest says {}", found.len(), expected.bytes)
             }
             Some(_) => continue,
@@ -426,11 +486,12 @@ fn check_sidecars(dataset: &Opened, part: Option<Part>) -> Result<Vec<Problem>> 
 fn check_ledger(dataset: &Opened) -> Result<Vec<Problem>> {
     let Some(expected) = &dataset.manifest.ledger.file else { return Ok(Vec::new()) };
     let problem = |what: String| dataset.problem(manifest::LEDGER_FILE, what);
-    let Some(bytes) = sys::read_if_there(&dataset.folder.join(manifest::LEDGER_FILE))? else {
+    let is_right = |bytes: &[u8]| bytes.len() as u64 == expected.bytes && hash::file(bytes) == expected.blake3.0;
+    let Some(bytes) = dataset.files.read_if_there(manifest::LEDGER_FILE, is_right)? else {
         return Ok(vec![problem("missing".to_owned())]);
     };
     let mut problems = Vec::new();
-    if bytes.len() as u64 != expected.bytes || hash::file(&bytes) != expected.blake3.0 {
+    if !is_right(&bytes) {
         problems.push(problem(format!("BLAKE3 differs: {} bytes, the manifest says {}", bytes.len(), expected.bytes)));
     }
     match ledger::read(&bytes) {
@@ -462,13 +523,15 @@ fn check_ledger(dataset: &Opened) -> Result<Vec<Problem>> {
 }
 
 /// Crop tables, where there are any, are those of this dataset's images, and as they were written.
-fn check_crops(dataset: &Opened, is_quick: bool) -> Result<Vec<Problem>> {
+fn check_crops(dataset: &Opened, options: &Options) -> Result<Vec<Problem>> {
     // What keeps it from being opened is a problem already.
-    let Ok(opened) = Dataset::open(&dataset.folder) else { return Ok(Vec::new()) };
+    let Ok(opened) = Dataset::open_with(dataset.files.path(), &options.store) else { return Ok(Vec::new()) };
     let is_meant = |shard: &Shard<'_>| dataset.only.as_ref().is_none_or(|only| only.contains(&shard.entry().file));
+    let shards: Vec<_> = opened.shards().filter(is_meant).collect();
+    let found = shard::in_order(shards.len(), options.jobs, |number| crops::check(&shards[number], options.quick))?;
     let mut problems = Vec::new();
-    for shard in opened.shards().filter(is_meant) {
-        if let Some(error) = crops::check(&shard, is_quick)? {
+    for (shard, error) in shards.iter().zip(found) {
+        if let Some(error) = error {
             let [name, _] = crops::names(&shard.entry().index.file);
             let problem = from_error(format!("{}{name}", dataset.prefix), &error);
             problems.push(Problem { help: error.help_text().map(str::to_owned), ..problem });
@@ -479,7 +542,9 @@ fn check_crops(dataset: &Opened, is_quick: bool) -> Result<Vec<Problem>> {
 
 /// Files in the dataset's folder that the manifest does not name.
 fn strangers(dataset: &Opened) -> Result<Vec<Problem>> {
-    let names = given::strangers(&dataset.folder, &dataset.manifest)?;
+    // A URL has no list.
+    let Some(folder) = dataset.files.local() else { return Ok(Vec::new()) };
+    let names = given::strangers(folder, &dataset.manifest)?;
     Ok(names.iter().map(|name| dataset.problem(name, STRANGER)).collect())
 }
 

@@ -1,11 +1,9 @@
 //! Checks the records of a shard, one after another, against its index.
 
 use std::{
-    fs::File,
+    cell::Cell,
     io::{self, BufReader, Read},
     ops::Range,
-    os::unix::fs::FileExt,
-    path::Path,
 };
 
 use shardpack_format::{
@@ -22,10 +20,17 @@ use super::{
     Opened, Problem,
     decode::{self, NotDecoded},
 };
-use crate::{copy, sys};
+use crate::{copy, dataset_files::DatasetFile};
 
 /// Bytes that are read at a time: what stays in the cache while it is hashed twice.
 const READ_BYTES: u64 = 512 << 10;
+/// The same over a network, where each read is a request.
+const REQUEST_BYTES: u64 = 8 << 20;
+
+/// Bytes that are read of a file at a time.
+fn read_bytes(file: &DatasetFile) -> u64 {
+    if file.is_remote() { REQUEST_BYTES } else { READ_BYTES }
+}
 
 /// A piece of work: rows of a shard, or the whole shard where rows do not lead the way.
 pub(super) struct Piece {
@@ -44,11 +49,17 @@ pub(super) struct Done {
     pub not_decoded: NotDecoded,
 }
 
-pub(super) fn hash_alone(file: &File, path: &Path) -> Result<Done> {
+pub(super) fn hash_alone(file: &DatasetFile) -> Result<Done> {
     let mut hasher = blake3::Hasher::new();
-    let mut file = file;
-    let read_bytes = io::copy(&mut file, &mut hasher).map_err(|e| sys::io_error("cannot read", path, e))?;
-    Ok(Done { whole: Some(*hasher.finalize().as_bytes()), read_bytes, ..Done::default() })
+    let mut buffer = vec![0; file.bytes().min(read_bytes(file)) as usize];
+    let mut at = 0;
+    while at < file.bytes() {
+        let take = (file.bytes() - at).min(buffer.len() as u64) as usize;
+        file.read_exact_at(&mut buffer[..take], at)?;
+        hasher.update(&buffer[..take]);
+        at += take as u64;
+    }
+    Ok(Done { whole: Some(*hasher.finalize().as_bytes()), read_bytes: file.bytes(), ..Done::default() })
 }
 
 /// Checks the content of one shard.
@@ -67,7 +78,7 @@ pub(super) struct Checker<'c> {
 
 impl Checker<'_> {
     /// Reads the rows of a piece, many records at a time.
-    pub fn plain(&self, index: &Index<Vec<u8>>, file: &File, path: &Path, piece: &Piece) -> Result<Done> {
+    pub fn plain(&self, index: &Index<Vec<u8>>, file: &DatasetFile, piece: &Piece) -> Result<Done> {
         let mut hasher = SpanHasher::new(piece.bytes.start, self.bytes);
         let mut done = Done { read_bytes: piece.bytes.end - piece.bytes.start, ..Done::default() };
         let mut buffer = Vec::new();
@@ -76,14 +87,14 @@ impl Checker<'_> {
         if number == 0 {
             let head = copy::head_of(self.format, index)?;
             let mut found = vec![0; (head.len() as u64).min(self.bytes) as usize];
-            file.read_exact_at(&mut found, 0).map_err(|e| sys::io_error("cannot read", path, e))?;
+            file.read_exact_at(&mut found, 0)?;
             hasher.update(&found);
             done.problems.extend(self.head(&found, &head));
         }
         while number < piece.rows.end {
             rows.clear();
             let (mut start, mut end) = (0, 0);
-            while number < piece.rows.end && end - start < READ_BYTES {
+            while number < piece.rows.end && end - start < read_bytes(file) {
                 let row = index.row(number)?;
                 start = if rows.is_empty() { row.offset } else { start };
                 end = row.offset + u64::from(row.record_bytes);
@@ -94,21 +105,14 @@ impl Checker<'_> {
             if buffer.len() < there {
                 buffer.resize(there, 0);
             }
-            let bytes = &mut buffer[..there];
-            file.read_exact_at(bytes, start).map_err(|e| sys::io_error("cannot read", path, e))?;
-            hasher.update(bytes);
-            for row in &rows {
-                let record = (row.offset - start) as usize..(row.offset - start) as usize + row.record_bytes as usize;
-                done.problems.extend(match buffer[..there].get(record) {
-                    Some(record) => self.record(row, record, &mut done.not_decoded),
-                    None => Some(self.problem(
-                        row,
-                        0,
-                        row.record_bytes,
-                        format!("cut off: the shard ends at byte {}", self.bytes),
-                    )),
-                });
+            // What a line or a server between has changed is right the second time.
+            let mut found = self.window(file, &mut buffer[..there], start, &rows)?;
+            if !found.0.is_empty() && file.is_remote() {
+                found = self.window(file, &mut buffer[..there], start, &rows)?;
             }
+            hasher.update(&buffer[..there]);
+            done.problems.extend(found.0);
+            decode::add(&mut done.not_decoded, found.1);
         }
         let records_end = if piece.rows.is_empty() {
             piece.bytes.start.max(self.format.head_bytes(index.len()) * u64::from(piece.rows.start == 0))
@@ -117,10 +121,32 @@ impl Checker<'_> {
         };
         let tail = piece.bytes.end.saturating_sub(records_end);
         if tail > 0 {
-            done.problems.extend(self.tail(&mut hasher, file, path, records_end..piece.bytes.end)?);
+            done.problems.extend(self.tail(&mut hasher, file, records_end..piece.bytes.end)?);
         }
         done.span = Some(hasher.finish());
         Ok(done)
+    }
+
+    /// Reads records that follow each other from `start` on, as far as the file goes, and checks each.
+    fn window(
+        &self,
+        file: &DatasetFile,
+        bytes: &mut [u8],
+        start: u64,
+        rows: &[RowRef<'_>],
+    ) -> Result<(Vec<Problem>, NotDecoded)> {
+        file.read_exact_at(bytes, start)?;
+        let mut not_decoded = NotDecoded::default();
+        let problems = rows.iter().filter_map(|row| {
+            let record = (row.offset - start) as usize..(row.offset - start) as usize + row.record_bytes as usize;
+            let cut = || format!("cut off: the shard ends at byte {}", self.bytes);
+            match bytes.get(record) {
+                Some(record) => self.record(row, record, &mut not_decoded),
+                None => Some(self.problem(row, 0, row.record_bytes, cut())),
+            }
+        });
+        let problems = problems.collect();
+        Ok((problems, not_decoded))
     }
 
     /// What stands before the first record is what follows from the lengths of the records.
@@ -136,13 +162,13 @@ impl Checker<'_> {
     }
 
     /// What follows the last record is all zeros.
-    fn tail(&self, hasher: &mut SpanHasher, file: &File, path: &Path, range: Range<u64>) -> Result<Option<Problem>> {
+    fn tail(&self, hasher: &mut SpanHasher, file: &DatasetFile, range: Range<u64>) -> Result<Option<Problem>> {
         let mut at = range.start;
         let mut found = None;
         let mut buffer = vec![0; (range.end - range.start).min(READ_BYTES) as usize];
         while at < range.end {
             let take = (range.end - at).min(buffer.len() as u64) as usize;
-            file.read_exact_at(&mut buffer[..take], at).map_err(|e| sys::io_error("cannot read", path, e))?;
+            file.read_exact_at(&mut buffer[..take], at)?;
             hasher.update(&buffer[..take]);
             let first = buffer[..take].iter().position(|byte| *byte != 0);
             found = found.or(first.map(|first| at + first as u64));
@@ -157,11 +183,11 @@ impl Checker<'_> {
     }
 
     /// Unpacks a compressed shard frame by frame.
-    pub fn packed(&self, index: &Index<Vec<u8>>, file: &File, path: &Path) -> Result<Done> {
-        let mut done = hash_alone(file, path)?;
+    pub fn packed(&self, index: &Index<Vec<u8>>, file: &DatasetFile) -> Result<Done> {
+        let mut done = hash_alone(file)?;
         let wrong = |what: String| self.dataset.problem(self.file_name, what);
         let content_bytes = self.format.is_one_frame().then_some(index.summary().content_bytes);
-        let table = match read_table(file, path, self.bytes, content_bytes) {
+        let table = match read_table(file, self.bytes, content_bytes) {
             Ok(table) => table,
             Err(error) => {
                 done.problems.push(wrong(error.what()));
@@ -176,7 +202,7 @@ impl Checker<'_> {
         let head = copy::head_of(self.format, index)?;
         let (mut rows, mut record) = (index.iter().peekable(), Vec::new());
         for frame in table.frames() {
-            let mut content = Unpacked::open(file, path, frame)?;
+            let mut content = Unpacked::open(file, frame)?;
             let mut named = false;
             if frame.offset == 0 && !head.is_empty() {
                 record.resize(head.len().min(frame.bytes as usize), 0);
@@ -269,7 +295,6 @@ impl Checker<'_> {
 /// The content of a zstd frame, from its beginning on. After the first damage there is no more of it.
 struct Unpacked<'f> {
     decoder: zstd::Decoder<'static, BufReader<Section<'f>>>,
-    path: &'f Path,
     frame: &'f Frame,
     /// Where the next byte is in the unpacked shard.
     at: u64,
@@ -277,11 +302,13 @@ struct Unpacked<'f> {
 }
 
 impl<'f> Unpacked<'f> {
-    fn open(file: &'f File, path: &'f Path, frame: &'f Frame) -> Result<Self> {
-        let packed = Section { file, at: frame.packed_offset, left: frame.packed_bytes.into() };
-        let decoder = zstd::Decoder::with_buffer(BufReader::with_capacity(READ_BYTES as usize, packed));
+    fn open(file: &'f DatasetFile, frame: &'f Frame) -> Result<Self> {
+        let left = u64::from(frame.packed_bytes);
+        let packed = Section { file, at: frame.packed_offset, left, failed: Cell::default() };
+        let capacity = left.min(read_bytes(file)) as usize;
+        let decoder = zstd::Decoder::with_buffer(BufReader::with_capacity(capacity, packed));
         let decoder = decoder.map_err(|e| Error::io("cannot unpack", e))?.single_frame();
-        Ok(Self { decoder, path, frame, at: frame.offset, wrong: None })
+        Ok(Self { decoder, frame, at: frame.offset, wrong: None })
     }
 
     /// Reads the next bytes over the whole of `out`; false where they cannot be had.
@@ -291,11 +318,7 @@ impl<'f> Unpacked<'f> {
             match self.decoder.read(&mut out[filled..]) {
                 Ok(0) => self.wrong = Some("is shorter than it should be".to_owned()),
                 Ok(read) => filled += read,
-                // The decoder's own errors have no number.
-                Err(error) if error.raw_os_error().is_some() => {
-                    return Err(sys::io_error("cannot read", self.path, error));
-                }
-                Err(error) => self.wrong = Some(format!("is damaged: {error}")),
+                Err(error) => self.damaged(&error)?,
             }
         }
         self.at += out.len() as u64;
@@ -314,13 +337,21 @@ impl<'f> Unpacked<'f> {
             match self.decoder.read(&mut [0]) {
                 Ok(0) => {}
                 Ok(_) => self.wrong = Some("is longer than it should be".to_owned()),
-                Err(error) if error.raw_os_error().is_some() => {
-                    return Err(sys::io_error("cannot read", self.path, error));
-                }
-                Err(error) => self.wrong = Some(format!("is damaged: {error}")),
+                Err(error) => self.damaged(&error)?,
             }
         }
         Ok(is_zero)
+    }
+
+    /// Notes an error of the decoder; fails where it is one of the file.
+    fn damaged(&mut self, error: &io::Error) -> Result<()> {
+        match self.decoder.get_ref().get_ref().failed.take() {
+            Some(error) => Err(error),
+            None => {
+                self.wrong = Some(format!("is damaged: {error}"));
+                Ok(())
+            }
+        }
     }
 
     fn what(&self) -> String {
@@ -331,32 +362,38 @@ impl<'f> Unpacked<'f> {
 
 /// A part of a file.
 struct Section<'f> {
-    file: &'f File,
+    file: &'f DatasetFile,
     at: u64,
     left: u64,
+    /// Why it could not be read.
+    failed: Cell<Option<Error>>,
 }
 
 impl Read for Section<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(out.len());
-        let read = self.file.read_at(&mut out[..most], self.at)?;
+        let there = self.left.min(self.file.bytes().saturating_sub(self.at));
+        let read = usize::try_from(there).unwrap_or(usize::MAX).min(out.len());
+        if let Err(error) = self.file.read_exact_at(&mut out[..read], self.at) {
+            let other = io::Error::other(error.what());
+            self.failed.set(Some(error));
+            return Err(other);
+        }
         (self.at, self.left) = (self.at + read as u64, self.left - read as u64);
         Ok(read)
     }
 }
 
 /// The seek table of a compressed shard of `bytes`; where it may be a single frame and has none, `content_bytes` are in that.
-fn read_table(file: &File, path: &Path, bytes: u64, content_bytes: Option<u64>) -> Result<SeekTable> {
-    let failed = |e| sys::io_error("cannot read", path, e);
+fn read_table(file: &DatasetFile, bytes: u64, content_bytes: Option<u64>) -> Result<SeekTable> {
     let mut footer = [0; FOOTER_BYTES];
     let footer_at = bytes.checked_sub(FOOTER_BYTES as u64).ok_or_else(|| Error::data("too short for a seek table"))?;
-    file.read_exact_at(&mut footer, footer_at).map_err(failed)?;
+    file.read_exact_at(&mut footer, footer_at)?;
     let length = match (SeekTable::table_bytes_if_any(&footer)?, content_bytes) {
         (None, Some(content_bytes)) => return SeekTable::of_one(bytes, content_bytes),
         _ => SeekTable::table_bytes(&footer)?,
     };
     let at = bytes.checked_sub(length).ok_or_else(|| Error::data("its seek table is longer than the file"))?;
     let mut table = vec![0; length as usize];
-    file.read_exact_at(&mut table, at).map_err(failed)?;
+    file.read_exact_at(&mut table, at)?;
     SeekTable::read(&table, bytes)
 }

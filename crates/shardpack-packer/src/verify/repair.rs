@@ -57,7 +57,7 @@ pub(super) fn repair(
         return Ok(());
     }
     dataset.has_bytes_of_source()?;
-    let work = dataset.folder.join(".shardpack-repair");
+    let work = dataset.files.path().join(".shardpack-repair");
     sys::create_folder(&work)?;
     let _lock = sys::Lock::take(&work.join("lock"))?;
     let source = &against::as_read(Some(dataset), source)?;
@@ -81,7 +81,7 @@ impl Repair<'_> {
         let name = |file: &str| format!("{}{file}", dataset.prefix);
         if named.contains(manifest::SUMS_FILE) {
             let sums = dataset.manifest.sums();
-            sys::write_durably(self.work, &dataset.folder.join(manifest::SUMS_FILE), sums.as_bytes())?;
+            sys::write_durably(self.work, &dataset.files.path().join(manifest::SUMS_FILE), sums.as_bytes())?;
             repaired.files.push(name(manifest::SUMS_FILE));
         }
         if named.contains(manifest::LEDGER_FILE) {
@@ -122,7 +122,7 @@ impl Repair<'_> {
         if !damaged.is_empty() {
             // They follow from shards, indexes and manifest alone. Whether they came out right is verified after this.
             let format = dataset.format()?;
-            let (folder, manifest) = (&dataset.folder, &dataset.manifest);
+            let (folder, manifest) = (dataset.files.path(), &dataset.manifest);
             let (mut mended, mut why) = (BTreeSet::new(), None);
             for kind in formats::entry(format.name())?.sidecars {
                 let writer = sidecars::Writer {
@@ -144,8 +144,8 @@ impl Repair<'_> {
             repaired.failed.extend(lost.map(|sidecar| (name(sidecar), why.clone())));
             repaired.files.extend(mended.iter().map(|file| name(file)));
         }
-        sys::sync_folder(&dataset.folder.join(manifest::INDEX_FOLDER))?;
-        sys::sync_folder(&dataset.folder)
+        sys::sync_folder(&dataset.files.path().join(manifest::INDEX_FOLDER))?;
+        sys::sync_folder(dataset.files.path())
     }
 
     fn discover(&self) -> Result<Found> {
@@ -154,7 +154,7 @@ impl Repair<'_> {
         let mut found =
             found.ok_or_else(|| Error::usage("the source does not have this split").in_file(self.source.path()))?;
         // What was left out on request is known from the ledger; the request itself is not.
-        let lines = sys::read_if_there(&self.dataset.folder.join(manifest::LEDGER_FILE))?.unwrap_or_default();
+        let lines = sys::read_if_there(&self.dataset.files.path().join(manifest::LEDGER_FILE))?.unwrap_or_default();
         let lines = ledger::read(&lines).unwrap_or_default().into_iter().filter(|line| {
             // What could not be packed was in the plan.
             matches!(line.fate, Fate::Filtered | Fate::Duplicate) && !list::is_same_line(line)
@@ -172,14 +172,14 @@ impl Repair<'_> {
     }
 
     fn index(&self, shard: &manifest::Shard) -> Result<Option<Index<Vec<u8>>>> {
-        let bytes = sys::read_if_there(&self.dataset.folder.join(&shard.index.file))?;
+        let bytes = sys::read_if_there(&self.dataset.files.path().join(&shard.index.file))?;
         Ok(bytes.filter(|bytes| hash::file(bytes) == shard.index.blake3.0).and_then(|bytes| Index::open(bytes).ok()))
     }
 
     /// Writes a shard anew: each record from the damaged file where it is right, else from the source.
     fn patch(&self, shard: &manifest::Shard, index: &Index<Vec<u8>>, original: &Original<'_>) -> Result<Vec<String>> {
         let format = self.dataset.format()?;
-        let path = self.dataset.folder.join(&shard.file);
+        let path = self.dataset.files.path().join(&shard.file);
         let old = File::open(&path).ok();
         let temporary = self.work.join(&shard.file);
         let mut new = File::create(&temporary).map_err(|e| sys::io_error("cannot create", &temporary, e))?;
@@ -241,8 +241,8 @@ impl Repair<'_> {
             );
         }
         for file in [&shard.file, &shard.index.file] {
-            let path = self.dataset.folder.join(file);
-            sys::create_folder(path.parent().unwrap_or(&self.dataset.folder))?;
+            let path = self.dataset.files.path().join(file);
+            sys::create_folder(path.parent().unwrap_or(self.dataset.files.path()))?;
             fs::rename(self.work.join(file), &path)
                 .map_err(|e| sys::io_error("cannot rename to its final name", &path, e))?;
         }

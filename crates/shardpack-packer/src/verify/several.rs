@@ -7,6 +7,7 @@ use shardpack_format::{Result, manifest, size};
 
 use super::{Options, Problem, Report, foreign, from_error, open, shard, verify};
 use crate::{
+    dataset_files::DatasetFiles,
     foreign::files::look,
     monitor::{Monitor, Phase},
     source::given::{Given, Root, STRANGER},
@@ -37,7 +38,7 @@ impl Given {
 
 /// Verifies the shards of these names, and nothing else of the dataset in `folder`.
 fn some_of(folder: &Path, names: &BTreeSet<String>, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
-    let (datasets, problems) = open(folder)?;
+    let (datasets, problems) = open(&DatasetFiles::open(folder, &options.store)?)?;
     let mut report = Report { problems, ..Report::default() };
     for mut dataset in datasets {
         if let Err(error) = dataset.manifest.check_id(&dataset.bytes) {

@@ -2,8 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    fs::File,
-    io,
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -22,7 +20,7 @@ use super::{
     Opened, Options, Problem, Report, decode, from_error,
     records::{Checker, Done, Piece, hash_alone},
 };
-use crate::{monitor::Monitor, sys};
+use crate::{dataset_files::DatasetFile, monitor::Monitor};
 
 /// Bytes of records that a thread takes at a time.
 const SPAN_BYTES: u64 = 8 << 20;
@@ -32,7 +30,7 @@ struct Shard<'a> {
     entry: &'a manifest::Shard,
     /// `None` when it cannot be used; then the problems say why.
     index: Option<Index<Vec<u8>>>,
-    file: Option<File>,
+    file: Option<DatasetFile>,
     /// Length of the file that is there, in bytes.
     bytes: u64,
     /// What the rows add up to; `None` where not all could be read.
@@ -119,7 +117,7 @@ pub(super) fn verify_all(
 }
 
 /// Does `count` things with so many threads; results in order.
-fn in_order<T: Send>(count: usize, jobs: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
+pub(super) fn in_order<T: Send>(count: usize, jobs: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
     let results: Vec<Mutex<Option<T>>> = (0..count).map(|_| Mutex::new(None)).collect();
     std::thread::scope(|scope| {
@@ -154,19 +152,12 @@ fn in_order<T: Send>(count: usize, jobs: usize, work: impl Fn(usize) -> Result<T
 fn open<'a>(dataset: &Opened, entry: &'a manifest::Shard) -> Result<Shard<'a>> {
     let mut problems = Vec::new();
     let index = open_index(dataset, entry, &mut problems)?;
-    let path = dataset.folder.join(&entry.file);
-    let file = match File::open(&path) {
-        Ok(file) => Some(file),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let what = format!("missing, with its {}", size::counted(entry.samples, "sample"));
-            problems.push(dataset.problem(&entry.file, what));
-            None
-        }
-        Err(error) => return Err(sys::io_error("cannot open", &path, error)),
-    };
-    let mut bytes = 0;
-    if let Some(file) = &file {
-        bytes = file.metadata().map_err(|e| sys::io_error("cannot look at", &path, e))?.len();
+    let file = dataset.files.file(&entry.file)?;
+    let bytes = file.as_ref().map_or(0, DatasetFile::bytes);
+    if file.is_none() {
+        let what = format!("missing, with its {}", size::counted(entry.samples, "sample"));
+        problems.push(dataset.problem(&entry.file, what));
+    } else {
         if bytes != entry.bytes {
             let what = format!("{bytes} bytes, the manifest says {}", entry.bytes);
             let range = bytes.min(entry.bytes)..bytes.max(entry.bytes);
@@ -182,11 +173,12 @@ fn open_index(
     problems: &mut Vec<Problem>,
 ) -> Result<Option<Index<Vec<u8>>>> {
     let name = &entry.index.file;
-    let Some(bytes) = sys::read_if_there(&dataset.folder.join(name))? else {
+    let is_intact = |bytes: &[u8]| bytes.len() as u64 == entry.index.bytes && hash::file(bytes) == entry.index.blake3.0;
+    let Some(bytes) = dataset.files.read_if_there(name, is_intact)? else {
         problems.push(dataset.problem(name, "missing"));
         return Ok(None);
     };
-    let intact = bytes.len() as u64 == entry.index.bytes && hash::file(&bytes) == entry.index.blake3.0;
+    let intact = is_intact(&bytes);
     let length = bytes.len();
     let before = problems.len();
     let index = match Index::open(bytes) {
@@ -343,14 +335,13 @@ fn cut(number: usize, shard: &Shard<'_>) -> Vec<Piece> {
 /// Reads a piece and checks what is in it.
 fn read(dataset: &Opened, format: &dyn Format, options: &Options, shard: &Shard<'_>, piece: &Piece) -> Result<Done> {
     let Some(file) = &shard.file else { return Ok(Done::default()) };
-    let path = dataset.folder.join(&shard.entry.file);
     let payload = dataset.choice()?.payload;
     let checker =
         Checker { dataset, format, decode: options.decode, payload, file_name: &shard.entry.file, bytes: shard.bytes };
     match &shard.index {
-        None => hash_alone(file, &path),
-        Some(index) if is_packed(shard.entry) => checker.packed(index, file, &path),
-        Some(index) => checker.plain(index, file, &path, piece),
+        None => hash_alone(file),
+        Some(index) if is_packed(shard.entry) => checker.packed(index, file),
+        Some(index) => checker.plain(index, file, piece),
     }
 }
 

@@ -46,7 +46,9 @@ pub fn all() -> Vec<ObjectServer> {
 /// Where `cargo xtask test` installs programs.
 fn tools() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target")).join("tools")
+    // Of the workspace, whichever crate's test this is.
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().filter(|at| at.join("Cargo.lock").is_file()).last();
+    target.unwrap_or_else(|| root.unwrap().join("target")).join("tools")
 }
 
 fn free_port() -> u16 {

@@ -1,0 +1,336 @@
+//! `verify` and `inspect` of what lies at a URL, on real servers: what is said is what is said of the folder that was copied there.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+#[path = "../crates/shardpack-reader/tests/support/server.rs"]
+mod server;
+#[path = "../crates/shardpack-reader/tests/support/stores.rs"]
+mod stores;
+mod support;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use serde_json::Value;
+use server::{Fault, Nginx, Proxy};
+use stores::{Kind, ObjectServer};
+use support::{Bench, Ran};
+
+/// Somewhere that folders are copied to.
+enum Place {
+    Objects(ObjectServer),
+    Web(Nginx),
+}
+
+impl Place {
+    fn all() -> Vec<Self> {
+        stores::all().into_iter().map(Self::Objects).chain(Nginx::start().map(Self::Web)).collect()
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Self::Objects(server) => format!("{:?}", server.kind),
+            Self::Web(_) => "web".to_owned(),
+        }
+    }
+
+    fn port(&self) -> u16 {
+        match self {
+            Self::Objects(server) => server.port(),
+            Self::Web(nginx) => nginx.port(),
+        }
+    }
+
+    fn copy(&self, folder: &Path, prefix: &str) {
+        match self {
+            Self::Objects(server) => server.put_folder(folder, prefix),
+            Self::Web(nginx) => {
+                let done = Command::new("cp").arg("-rT").arg(folder).arg(nginx.data().join(prefix)).status().unwrap();
+                assert!(done.success());
+            }
+        }
+    }
+
+    fn put(&self, key: &str, bytes: &[u8]) {
+        match self {
+            Self::Objects(server) => server.put(key, bytes),
+            Self::Web(nginx) => fs::write(nginx.data().join(key), bytes).unwrap(),
+        }
+    }
+
+    /// The URL of a prefix, asked for at `port`, and the options that say how.
+    fn url(&self, prefix: &str, port: u16) -> Vec<String> {
+        match self {
+            Self::Objects(server) => {
+                let settings = server.settings(port).into_iter().map(|(name, value)| format!("--store={name}={value}"));
+                [server.url(prefix)].into_iter().chain(settings).collect()
+            }
+            Self::Web(_) => vec![format!("http://127.0.0.1:{port}/{prefix}")],
+        }
+    }
+}
+
+/// Runs the program with an environment that says nothing of stores.
+fn run<S: AsRef<std::ffi::OsStr>>(args: &[S], environment: &[(&str, &str)]) -> Ran {
+    let mut command = assert_cmd::Command::new(support::binary());
+    for (name, _) in std::env::vars() {
+        if ["AWS_", "GOOGLE_", "AZURE_", "STORAGE_"].iter().any(|start| name.starts_with(start)) {
+            command.env_remove(name);
+        }
+    }
+    // Profiles of whoever runs this are none of its business.
+    command.env("AWS_CONFIG_FILE", "/nothing").env("AWS_SHARED_CREDENTIALS_FILE", "/nothing");
+    command.env("AWS_EC2_METADATA_DISABLED", "true").envs(environment.iter().copied());
+    command.args(args).timeout(Duration::from_secs(120)).output().unwrap().into()
+}
+
+fn with<'a>(command: &'a str, target: &'a [String], options: &[&'a str]) -> Vec<&'a str> {
+    [command].into_iter().chain(target.iter().map(String::as_str)).chain(options.iter().copied()).collect()
+}
+
+/// What is said in JSON, without what a URL alone has, and where.
+fn said(mut json: Value) -> Value {
+    let all = json.as_object_mut().unwrap();
+    for name in ["network", "elapsed_ms", "notes"] {
+        all.remove(name);
+    }
+    for one in all.get_mut("datasets").and_then(Value::as_array_mut).into_iter().flatten() {
+        one.as_object_mut().unwrap().remove("path");
+    }
+    if let Some(shard) = all.get_mut("shard") {
+        *shard = shard.as_str().unwrap().rsplit('/').next().unwrap().into();
+    }
+    json
+}
+
+/// A dataset in two formats and one of splits.
+fn packed(bench: &Bench) -> Vec<(&'static str, PathBuf)> {
+    let pack = |name: &'static str, options: &[&str]| {
+        let dst = bench.at(name);
+        let (from, to) = (bench.src(), dst.clone());
+        let args = ["pack", from.to_str().unwrap(), to.to_str().unwrap(), "--quiet", "--seed", "3"];
+        support::run(&[&args[..], options].concat()).code(0);
+        (name, dst)
+    };
+    vec![
+        pack("plain", &["--shards", "5"]),
+        pack("zstd", &["--shards", "3", "--compress", "zstd"]),
+        pack("splits", &["--shards", "2", "--split-fraction", "val=0.2"]),
+    ]
+}
+
+#[test]
+fn what_is_said_of_a_url_is_what_is_said_of_the_folder() {
+    let bench = Bench::of(120, 9000);
+    let datasets = packed(&bench);
+    let key = support::run(&["inspect", datasets[0].1.to_str().unwrap(), "--samples", "--limit", "7", "--json"]).json();
+    let key = key["samples"][6]["key"].as_str().unwrap().to_owned();
+    let out = |name: &str| bench.at(name).display().to_string();
+    let (one, other) = (out("one"), out("other"));
+    let commands: [&[&str]; 6] = [
+        &["verify", "--json"],
+        &["verify", "--quick", "--json"],
+        &["verify", "--decode", "--json"],
+        &["inspect", "--json"],
+        &["inspect", "--samples", "--limit", "0", "--json"],
+        &["inspect", "--extract", &key, "--json", "--force", "-o"],
+    ];
+    for place in Place::all() {
+        for (name, folder) in &datasets {
+            place.copy(folder, name);
+            let url = place.url(name, place.port());
+            let local = [folder.display().to_string()];
+            for command in commands {
+                if command.contains(&"--extract") && *name != "plain" {
+                    continue;
+                }
+                let told = [(&local[..], &one), (&url[..], &other)].map(|(target, file)| {
+                    let more: Vec<_> = if command.contains(&"-o") { vec![file.as_str()] } else { vec![] };
+                    let ran = run(&with(command[0], target, &[&command[1..], &more].concat()), &[]);
+                    let mut json = ran.code(0).json();
+                    if let Some(file) = json.get_mut("file") {
+                        *file = Value::Null;
+                    }
+                    json
+                });
+                let [told, of_url] = told;
+                assert!(told["network"].is_null(), "{told}");
+                assert!(of_url["network"]["requests"].as_u64().unwrap() > 1, "{of_url}");
+                assert_eq!(of_url["network"]["requests_again"], 0);
+                assert_eq!(said(told), said(of_url), "{} {name} {command:?}", place.name());
+            }
+        }
+        assert_eq!(fs::read(&one).unwrap(), fs::read(&other).unwrap());
+        let url = place.url("plain", place.port());
+        run(&with("verify", &url, &["--against", bench.src().to_str().unwrap()]), &[]).code(0);
+        let tables = ["a.csv", "b.csv"].map(out);
+        let table = |target: &[String], file: &str| {
+            run(&with("inspect", target, &["--force", "--table", file]), &[]).code(0).stdout
+        };
+        table(&[out("plain")], &tables[0]);
+        assert!(table(&url, &tables[1]).contains("network "));
+        assert_eq!(fs::read(&tables[0]).unwrap(), fs::read(&tables[1]).unwrap());
+        run(&with("inspect", &url, &[]), &[]).code(0).says("plain").says("network ");
+        run(&with("verify", &url, &["--quick"]), &[]).code(0).says("sizes and structure only").says("network ");
+    }
+}
+
+#[test]
+fn verify_and_inspect_say_the_same_where_requests_fail() {
+    let bench = Bench::of(90, 9000);
+    let datasets = packed(&bench);
+    let faults = [
+        Fault::Status(503, false),
+        Fault::Status(500, false),
+        Fault::Drop,
+        Fault::Cut(700),
+        Fault::Flip(300),
+        Fault::Delay(Duration::from_millis(30)),
+    ];
+    for place in Place::all() {
+        let proxy = Proxy::start(place.port());
+        for (number, fault) in faults.into_iter().enumerate() {
+            let (name, folder) = &datasets[number % 2];
+            place.copy(folder, name);
+            let url = place.url(name, proxy.port());
+            let local = [folder.display().to_string()];
+            for command in ["verify", "inspect"] {
+                // What is flipped is fetched once more, soon: that must not be the next to be flipped.
+                let is_flip = matches!(fault, Fault::Flip(_));
+                proxy.fail(if is_flip { if command == "verify" { 23 } else { 9 } } else { 5 }, fault);
+                let told = [&local[..], &url[..]]
+                    .map(|target| said(run(&with(command, target, &["--json"]), &[]).code(0).json()));
+                assert_eq!(told[0], told[1], "{} {fault:?} {command}", place.name());
+                assert!(proxy.faults() > 0);
+            }
+        }
+    }
+}
+
+#[test]
+fn damage_at_a_url_is_named_as_in_a_folder() {
+    let bench = Bench::of(90, 9000);
+    let datasets = packed(&bench);
+    for place in Place::all() {
+        for (name, folder) in &datasets[..2] {
+            place.copy(folder, name);
+            let damaged = bench.at(&format!("damaged-{name}-{}", place.name()));
+            let copied = Command::new("cp").arg("-r").arg(folder).arg(&damaged).status().unwrap();
+            assert!(copied.success());
+            let files = fs::read_dir(&damaged).unwrap().map(|entry| entry.unwrap().path());
+            let shards: Vec<_> = files
+                .filter(|path| [".tar", ".tar.zst"].iter().any(|end| path.to_string_lossy().ends_with(end)))
+                .collect::<std::collections::BTreeSet<_>>()
+                .into_iter()
+                .collect();
+            let shown = |path: &Path| format!("{name}/{}", path.file_name().unwrap().to_str().unwrap());
+            let mut bytes = fs::read(&shards[0]).unwrap();
+            let at = bytes.len() / 2;
+            bytes[at] ^= 8;
+            fs::write(&shards[0], &bytes).unwrap();
+            place.put(&shown(&shards[0]), &bytes);
+            let bytes = fs::read(&shards[1]).unwrap();
+            fs::write(&shards[1], &bytes[..bytes.len() - 700]).unwrap();
+            place.put(&shown(&shards[1]), &bytes[..bytes.len() - 700]);
+            let index = fs::read_dir(damaged.join("index")).unwrap().map(|entry| entry.unwrap().path()).max().unwrap();
+            let mut bytes = fs::read(&index).unwrap();
+            let last = bytes.len() - 1;
+            bytes[last] ^= 1;
+            fs::write(&index, &bytes).unwrap();
+            place.put(&format!("{name}/index/{}", index.file_name().unwrap().to_str().unwrap()), &bytes);
+            let url = place.url(name, place.port());
+            let local = [damaged.display().to_string()];
+            for options in [&["--json"][..], &["--quick", "--json"]] {
+                let told = [&local[..], &url[..]]
+                    .map(|target| said(run(&with("verify", target, options), &[]).code(1).json()));
+                assert_eq!(told[0], told[1], "{} {name} {options:?}", place.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn credentials_come_from_where_the_programs_of_aws_have_them() {
+    let Some(server) = ObjectServer::start(Kind::S3) else { return };
+    let bench = Bench::of(12, 500);
+    bench.pack(&[]).code(0);
+    server.put_folder(&bench.dst(), "packed");
+    let (url, endpoint) = (server.url("packed"), format!("http://127.0.0.1:{}", server.port()));
+    let (config, keys) = (bench.at("config"), bench.at("credentials"));
+    let process = bench.at("process");
+    fs::write(&process, "#!/bin/sh\necho '{\"Version\": 1, \"AccessKeyId\": \"AKIATEST\", \"SecretAccessKey\": \"secretsecretsecret\"}'\n").unwrap();
+    let text = format!(
+        "[default]\nregion = us-east-1\n[profile by-process]\ncredential_process = sh {p}\nendpoint_url = {endpoint}\n\
+         [profile by-sso]\nsso_session = x\n[profile broken]\ncredential_process = echo SECRETS\n",
+        p = process.display()
+    );
+    fs::write(&config, text).unwrap();
+    let text = "[default]\naws_access_key_id = AKIATEST\naws_secret_access_key = secretsecretsecret\n\
+                [wrong]\naws_access_key_id = AKIATEST\naws_secret_access_key = other\n";
+    fs::write(&keys, text).unwrap();
+    let (config, keys) = (config.to_str().unwrap(), keys.to_str().unwrap());
+    let at = ("AWS_ENDPOINT_URL", endpoint.as_str());
+    let files = [("AWS_CONFIG_FILE", config), ("AWS_SHARED_CREDENTIALS_FILE", keys)];
+    let in_environment = [("AWS_ACCESS_KEY_ID", "AKIATEST"), ("AWS_SECRET_ACCESS_KEY", "secretsecretsecret")];
+    let verify = |environment: &[(&str, &str)], settings: &[&str]| {
+        let settings: Vec<_> = settings.iter().flat_map(|setting| ["--store", setting]).collect();
+        run(&[&["verify", &url][..], &settings].concat(), environment)
+    };
+    verify(&[&in_environment[..], &[at]].concat(), &[]).code(0);
+    verify(
+        &[&in_environment[..], &[("AWS_ENDPOINT_URL_S3", &endpoint), ("AWS_ENDPOINT_URL", "http://127.0.0.1:1")]]
+            .concat(),
+        &[],
+    )
+    .code(0);
+    verify(&[&files[..], &[at]].concat(), &[]).code(0);
+    verify(&[&files[..], &[("AWS_PROFILE", "by-process")]].concat(), &[]).code(0);
+    verify(&files, &["profile=by-process"]).code(0);
+    // A profile that is asked for by name is before the environment; one of the environment is not.
+    verify(&[&files[..], &in_environment, &[at]].concat(), &["profile=wrong"]).code(2).says("SignatureDoesNotMatch");
+    verify(&[&files[..], &in_environment, &[at, ("AWS_PROFILE", "wrong")]].concat(), &[]).code(0);
+    let none = verify(&[at], &[]).code(2);
+    none.says("no credentials")
+        .says("AWS_ACCESS_KEY_ID")
+        .says("the profile default")
+        .says("AWS_WEB_IDENTITY_TOKEN_FILE");
+    verify(&[&files[..], &[at]].concat(), &["profile=none"]).code(2).says("the profile none");
+    verify(&[&files[..], &[at]].concat(), &["profile=by-sso"]).code(2).says("sso_session").says("credential_process");
+    let broken =
+        verify(&[&files[..], &[at]].concat(), &["profile=broken"]).code(2).says("credential_process").says("line 1");
+    assert!(!broken.stderr.contains("SECRETS"), "{broken:?}");
+}
+
+#[test]
+fn what_cannot_be_done_at_a_url_is_said() {
+    let Some(nginx) = Nginx::start() else { return };
+    let bench = Bench::of(12, 500);
+    bench.pack(&[]).code(0);
+    let copied = Command::new("cp").arg("-r").arg(bench.dst()).arg(nginx.data().join("packed")).status().unwrap();
+    assert!(copied.success());
+    let (url, src, dst) = (nginx.url("packed"), bench.src(), bench.dst());
+    let (src, dst) = (src.to_str().unwrap(), dst.to_str().unwrap());
+    for (args, said) in [
+        (vec!["verify", &url, "--repair", src], "nothing is mended at a URL"),
+        (vec!["verify", &url, dst], "a URL is verified alone"),
+        (vec!["verify", dst, "--store", "requests=3"], "this is a folder"),
+        (vec!["inspect", dst, "--store", "requests=3"], "this is a folder"),
+        (vec!["verify", &url, "--store", "requests"], "a setting of a store without ="),
+        (vec!["verify", &url, "--store", "region=x"], "has no setting region"),
+        (vec!["verify", &url, "--against", &url], "is a URL"),
+        (vec!["inspect", &url, "--table", "s3://bucket/x.csv"], "is a URL"),
+        (vec!["crops", &url], "is a URL"),
+        (vec!["convert", &url, "/nothing"], "is a URL"),
+    ] {
+        run(&args, &[]).code(2).says(said);
+    }
+    run(&["verify", &nginx.url("none")], &[]).code(2).says("no dataset").says("manifest.json");
+    // A header that the server asks for, and that no other server gets.
+    let log = nginx.url("packed");
+    run(&["verify", &log, "--store", "header=X-Key: 1"], &[]).code(0);
+    run(&["verify", &nginx.url("redirect/packed"), "--store", "header=X-Key: 1"], &[]).code(0);
+}

