@@ -293,12 +293,13 @@ fn credentials_come_from_where_the_programs_of_aws_have_them() {
     // A profile that is asked for by name is before the environment; one of the environment is not.
     verify(&[&files[..], &in_environment, &[at]].concat(), &["profile=wrong"]).code(2).says("SignatureDoesNotMatch");
     verify(&[&files[..], &in_environment, &[at, ("AWS_PROFILE", "wrong")]].concat(), &[]).code(0);
-    let none = verify(&[at], &[]).code(2);
-    none.says("no credentials")
-        .says("AWS_ACCESS_KEY_ID")
-        .says("the profile default")
-        .says("AWS_WEB_IDENTITY_TOKEN_FILE");
-    verify(&[&files[..], &[at]].concat(), &["profile=none"]).code(2).says("the profile none");
+    let none = verify(&[at], &[]).code(2).says("no credentials").says("AWS_ACCESS_KEY_ID").says("the profile default");
+    none.says("AWS_WEB_IDENTITY_TOKEN_FILE").says("public objects: --store anonymous=true");
+    // Where a machine would have some, but has not: nothing listens there.
+    let nowhere = [at, ("AWS_EC2_METADATA_DISABLED", ""), ("AWS_METADATA_ENDPOINT", "http://127.0.0.1:1")];
+    verify(&nowhere, &[]).code(2).says("no credentials").says("and those of the machine at 169.254.169.254");
+    let no_profile = verify(&[&files[..], &[at]].concat(), &["profile=none"]).code(2).says("the profile none");
+    no_profile.says("AWS_PROFILE or --store profile=NAME names it");
     verify(&[&files[..], &[at]].concat(), &["profile=by-sso"]).code(2).says("sso_session").says("credential_process");
     let broken =
         verify(&[&files[..], &[at]].concat(), &["profile=broken"]).code(2).says("credential_process").says("line 1");
@@ -329,6 +330,24 @@ fn what_cannot_be_done_at_a_url_is_said() {
         run(&args, &[]).code(2).says(said);
     }
     run(&["verify", &nginx.url("none")], &[]).code(2).says("no dataset").says("manifest.json");
+    let repair = run(&["verify", &url, "--repair", src], &[]);
+    repair.code(2).says("mend a copy that is a folder, and copy what was mended");
+    for (setting, said) in [
+        ("requests", "write NAME=VALUE"),
+        ("header=x", "write header=NAME: VALUE"),
+        ("ca_file=/dev/null", "ca_file is a file of PEM certificates"),
+    ] {
+        run(&["verify", &url, "--store", setting], &[]).code(2).says(said);
+    }
+    let refused = run(&["verify", &nginx.url("403/packed")], &[]).code(2);
+    refused.says("no credentials were sent; --store \"header=Authorization: …\" sends some");
+    let refused = run(&["verify", &nginx.url("403/packed"), "--store", "header=Authorization: x"], &[]).code(2);
+    refused.says("look at the credentials, and at what they allow");
+    let with_password = nginx.url("packed").replace("127", "user:hunter2@127");
+    let with_password = run(&["verify", &with_password], &[]).code(2).says_not("hunter2");
+    with_password.says("send it as a header: --store \"header=Authorization: …\"");
+    let azure = run(&["verify", "az://container/x"], &[]).code(2);
+    azure.says("set AZURE_STORAGE_ACCOUNT_NAME or AZURE_STORAGE_CONNECTION_STRING");
     // A header that the server asks for, and that no other server gets.
     let log = nginx.url("packed");
     run(&["verify", &log, "--store", "header=X-Key: 1"], &[]).code(0);

@@ -6,6 +6,8 @@
 pub const COPY_AGAIN: &str = "copy it again from where this dataset came from";
 /// The same, where it can be packed anew.
 pub const COPY_OR_PACK: &str = "copy it again from where this dataset came from, or pack anew with --force";
+/// There is no dataset at a URL.
+pub const URL_OF_FOLDER: &str = "the URL is that of the folder that was packed into";
 /// Another version wrote it.
 pub const OTHER_VERSION: &str = "use the version of shardpack that wrote it, or a newer one";
 /// A pack was not finished.

@@ -84,7 +84,7 @@ fn read_record(objects: &shardpack_store::Store) -> Result<Option<Record>> {
 
 fn no_dataset(objects: &shardpack_store::Store) -> Error {
     let what = format!("no dataset: there is neither {} nor {}", manifest::FILE, record::FILE);
-    Error::usage(what).in_file(objects.url()).help("the URL is that of the folder that was packed into")
+    Error::usage(what).in_file(objects.url()).help(help::URL_OF_FOLDER)
 }
 
 /// The objects of a dataset.

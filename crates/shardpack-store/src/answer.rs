@@ -268,19 +268,21 @@ mod tests {
             refused(StatusCode::from_u16(status).unwrap(), &headers(&[("x-amz-bucket-region", "eu-west-1")]), &text)
         };
         for (status, code, expected) in [
-            (404, "NoSuchBucket", "Never(Error { kind: Usage"),
+            (404, "NoSuchBucket", "look at the URL, and at the endpoint"),
             (404, "NoSuchKey", "NotThere"),
             (403, "AccessDenied", "Refused"),
             (400, "ExpiredToken", "Refused"),
             (400, "InvalidArgument", "Never(Error { kind: System"),
             (500, "SlowDown", "too_many: true"),
             (500, "InternalError", "too_many: false"),
-            (301, "PermanentRedirect", "AWS_REGION=eu-west-1"),
+            (301, "PermanentRedirect", "the bucket is in eu-west-1: set AWS_REGION=eu-west-1"),
         ] {
             let failed = format!("{:?}", of(status, code));
             assert!(failed.contains(expected), "{status} {code}: {failed}");
             assert!(status == 404 || failed.contains(": why") && !failed.contains("more"), "{failed}");
         }
+        let nowhere = refused(StatusCode::MOVED_PERMANENTLY, &headers(&[]), "");
+        assert!(format!("{nowhere:?}").contains("look at the region and the endpoint"), "{nowhere:?}");
     }
 
     #[test]

@@ -212,6 +212,8 @@ mod tests {
             assert!(!error.to_string().contains("hunter2"), "{error}");
         }
         assert!(Location::parse(&format!("s3://b/{}", "k".repeat(1025))).is_err());
+        let help = Location::parse("ftp://host/x").unwrap_err().help_text().map(str::to_owned);
+        assert!(help.is_some_and(|help| help.starts_with("a store's URL begins with http://")));
     }
 
     #[test]

@@ -227,7 +227,7 @@ fn split_names(files: &DatasetFiles) -> Result<Vec<String>> {
     let Some(bytes) = files.read_if_there(splits::FILE, |bytes| Record::read(bytes).is_ok())? else {
         let what = format!("no dataset: there is neither {} nor {}", manifest::FILE, splits::FILE);
         let error = Error::usage(what).in_file(files.path());
-        return Err(error.help("the URL is that of the folder that was packed into"));
+        return Err(error.help(help::URL_OF_FOLDER));
     };
     let record = Record::read(&bytes).map_err(|error| error.in_file(files.shown(splits::FILE)))?;
     Ok(record.splits.into_iter().map(|split| split.name).collect())
