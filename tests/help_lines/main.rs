@@ -364,6 +364,12 @@ const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
         "what_names_no_folder_is_refused",
     ),
     (
+        "tokio::task::spawn_blocking has threads that can",
+        "tokio::task::spawn_blocking has threads that can",
+        "crates/shardpack-store/src/runtime.rs",
+        "a_thread_of_a_runtime_is_told_where_it_can_wait",
+    ),
+    (
         "serve shards as they are, without compression",
         "serve shards as they are, without compression",
         "crates/shardpack-reader/tests/http.rs",

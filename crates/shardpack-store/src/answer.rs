@@ -96,6 +96,8 @@ pub(crate) fn read(status: StatusCode, headers: &HeaderMap, range: Option<&Range
                 ))),
             }
         }
+        // Those that lead to a web server are followed.
+        (status, _) if status.is_redirection() => Err(Failed::of_server(format!("the server answers {status}"))),
         (status, _) => Err(refused(status, headers, "")),
     }
 }

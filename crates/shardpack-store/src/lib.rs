@@ -1,7 +1,7 @@
 //! Bytes of packed datasets that lie on servers and in buckets and not in files.
 //!
 //! What is read is asked for by range, many at a time, and nothing is kept on a disk. This crate is the one room of the
-//! workspace that is asynchronous: callers are plain threads, and wait.
+//! workspace that is asynchronous: callers are plain threads, and wait; each receives what it asked for itself.
 //!
 //! Holds at all times: bytes are of the object that was asked for, as long as it should be, and of one version of it; whatever a
 //! server sends is bounded by what was asked for. Whether the bytes are right their hashes say, which is the caller's part.

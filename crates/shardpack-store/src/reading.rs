@@ -113,7 +113,7 @@ impl Reading<'_> {
 
     /// What was right before may have ended: whether to ask again with credentials that were looked for anew.
     async fn renewed(&self, refusals: &mut Patience) -> Result<bool> {
-        if !self.shared.has_answered() || !self.shared.renew(self.location, self.settings, self.options)? {
+        if !self.shared.has_answered() || !self.shared.renew(self.location, self.settings)? {
             return Ok(false);
         }
         let Some(wait) = refusals.wait(None) else { return Ok(false) };
@@ -133,8 +133,9 @@ impl Reading<'_> {
     async fn ask(&self, rest: Option<&Range<u64>>) -> Result<(Body, Version, Chunks), Failed> {
         let Some(objects) = self.shared.objects() else {
             let url = self.location.web_object(&self.wanted.name).map_err(Failed::Never)?;
+            let client = self.shared.maker.client().map_err(Failed::Never)?;
             self.counters.requests.fetch_add(1, Ordering::Relaxed);
-            let answer = self.heard(web::get(&self.shared.client, &self.shared.headers, url, rest)).await?;
+            let answer = self.heard(web::get(&client, &self.shared.headers, url, rest)).await?;
             let body = answer::read(answer.status(), answer.headers(), rest)?;
             return Ok((body, Version::of(answer.headers()), Chunks::Web(answer)));
         };

@@ -1,31 +1,74 @@
-//! The one runtime of a process.
+//! Each thread that reads has a runtime and connections of its own: what comes in is copied to where it is wanted by the thread that
+//! received it, while it is still in that core's cache, and no thread wakes another one.
+//!
+//! Holds at all times: what a process that was forked finds of the one that it came from is neither used nor dropped, since that
+//! would close connections that are not its own.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{cell::RefCell, collections::HashMap, future::Future, rc::Rc};
 
+use reqwest::Client;
 use shardpack_format::{Error, Result};
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// Threads that speak with servers: bytes are moved, not looked at.
-const THREADS: usize = 2;
+thread_local! {
+    static OF_THREAD: RefCell<Option<Rc<OfThread>>> = const { RefCell::new(None) };
+}
 
-/// The runtime, and the process that it is of.
-static RUNTIME: Mutex<Option<(u32, Arc<Runtime>)>> = Mutex::new(None);
+/// What a thread has.
+struct OfThread {
+    process: u32,
+    runtime: Runtime,
+    /// By the number of the server.
+    clients: RefCell<HashMap<u64, Client>>,
+}
 
-/// The runtime of this process. A process that was forked has none of the threads of the one that it came from, so it makes
-/// its own; that of the other is never touched again.
-pub(crate) fn handle() -> Result<(u32, Handle)> {
+fn of_thread() -> Result<Rc<OfThread>> {
     let process = std::process::id();
-    let mut runtime = RUNTIME.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((of, runtime)) = &*runtime
-        && *of == process
-    {
-        return Ok((process, runtime.handle().clone()));
+    OF_THREAD.with_borrow_mut(|of_thread| {
+        if let Some(of_thread) = of_thread
+            && of_thread.process == process
+        {
+            return Ok(Rc::clone(of_thread));
+        }
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| Error::io("cannot wait for servers", error))?;
+        let made = Rc::new(OfThread { process, runtime, clients: RefCell::default() });
+        std::mem::forget(of_thread.replace(Rc::clone(&made)));
+        Ok(made)
+    })
+}
+
+/// Waits for `work`, which may use [`client`].
+pub(crate) fn wait<T>(work: impl Future<Output = T>) -> Result<T> {
+    if Handle::try_current().is_ok() {
+        let error = Error::usage("a thread of an asynchronous runtime cannot wait for a server");
+        return Err(error.help("tokio::task::spawn_blocking has threads that can"));
     }
-    let mut builder = Builder::new_multi_thread();
-    builder.worker_threads(THREADS).thread_name("shardpack-store").enable_all();
-    let made = Arc::new(builder.build().map_err(|error| Error::io("cannot start threads", error))?);
-    let handle = made.handle().clone();
-    // To drop it would wait for threads that are not there.
-    std::mem::forget(runtime.replace((process, made)));
-    Ok((process, handle))
+    Ok(of_thread()?.runtime.block_on(work))
+}
+
+/// This thread's connections to server number `server`, which `make` opens.
+pub(crate) fn client(server: u64, make: impl FnOnce() -> Result<Client>) -> Result<Client> {
+    let of_thread = of_thread()?;
+    let mut clients = of_thread.clients.borrow_mut();
+    if let Some(client) = clients.get(&server) {
+        return Ok(client.clone());
+    }
+    let made = make()?;
+    clients.insert(server, made.clone());
+    Ok(made)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_of_a_runtime_is_told_where_it_can_wait() {
+        assert_eq!(wait(async { 1 }).unwrap(), 1);
+        let runtime = Builder::new_current_thread().build().unwrap();
+        let error = runtime.block_on(async { wait(async { 1 }) }).unwrap_err();
+        assert_eq!(error.help_text(), Some("tokio::task::spawn_blocking has threads that can"));
+        assert_eq!(wait(async { 2 }).unwrap(), 2);
+    }
 }

@@ -2,33 +2,29 @@
 //!
 //! Holds at all times: of an answer that is no object, no more than [`MOST_TEXT_BYTES`] are read.
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use object_store::{
     ClientOptions,
     client::{HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService},
 };
-use reqwest::Client;
 
-use crate::answer::{self, Failed};
+use crate::{
+    answer::{self, Failed},
+    shared::Maker,
+};
 
 /// Of an error, or an answer of who gives credentials, so much is read.
 const MOST_TEXT_BYTES: usize = 1 << 20;
 
-/// Makes clients of one pool of connections.
+/// Makes clients that have the connections of whichever thread uses them.
 #[derive(Clone, Debug)]
-pub(crate) struct Connector {
-    pub client: Client,
-    pub silence: Duration,
-}
+pub(crate) struct Connector(pub Arc<Maker>);
 
 impl HttpConnector for Connector {
     fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
-        Ok(HttpClient::new(Service(self.clone())))
+        Ok(HttpClient::new(Service(Arc::clone(&self.0))))
     }
 }
 
@@ -59,7 +55,7 @@ impl Notes {
 }
 
 #[derive(Debug)]
-struct Service(Connector);
+struct Service(Arc<Maker>);
 
 #[async_trait]
 impl HttpService for Service {
@@ -73,7 +69,12 @@ impl HttpService for Service {
                 notes.noted().failed = Some(failed);
             }
         };
-        let answer = match HttpService::call(&self.0.client, request).await {
+        let client = self.0.client().map_err(|error| {
+            let other = std::io::Error::other(error.what());
+            note(Failed::Never(error));
+            HttpError::new(HttpErrorKind::Unknown, other)
+        })?;
+        let answer = match HttpService::call(&client, request).await {
             Ok(answer) => answer,
             Err(error) => {
                 note(answer::failed_way(&error, false));
@@ -84,10 +85,10 @@ impl HttpService for Service {
             return Ok(answer);
         }
         let (head, body) = answer.into_parts();
-        let text = tokio::time::timeout(self.0.silence, text(body)).await;
+        let text = tokio::time::timeout(self.0.silence(), text(body)).await;
         let text = text.map_err(|_| {
             let silent = std::io::Error::from(std::io::ErrorKind::TimedOut);
-            note(Failed::again(format!("nothing came for {} s", self.0.silence.as_secs())));
+            note(Failed::again(format!("nothing came for {} s", self.0.silence().as_secs())));
             HttpError::new(HttpErrorKind::Timeout, silent)
         })??;
         if !head.status.is_success() {

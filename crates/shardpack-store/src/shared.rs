@@ -16,6 +16,7 @@ use crate::{
     limiter::Limiter,
     location::{Kind, Location},
     objects::Objects,
+    runtime,
     service::Connector,
     settings::{Options, Settings},
     web,
@@ -27,11 +28,36 @@ const RENEWED: Duration = Duration::from_secs(1);
 /// One server, as one process sees it.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub client: Client,
+    /// How connections to it are made.
+    pub maker: Arc<Maker>,
     pub headers: HeaderMap,
     pub limiter: Limiter,
     objects: Mutex<Option<(Arc<Objects>, Instant)>>,
     answers: AtomicU64,
+}
+
+/// Makes connections, for each thread its own.
+#[derive(Debug)]
+pub(crate) struct Maker {
+    /// Tells servers apart, and those of one name with other settings.
+    number: u64,
+    kind: Kind,
+    settings: Settings,
+    options: Options,
+}
+
+/// Number of the next server.
+static NUMBER: AtomicU64 = AtomicU64::new(0);
+
+impl Maker {
+    /// The connections of this thread.
+    pub fn client(&self) -> Result<Client> {
+        runtime::client(self.number, || web::client(self.kind, &self.settings, &self.options))
+    }
+
+    pub fn silence(&self) -> Duration {
+        self.options.silence
+    }
 }
 
 /// Servers by process, name and settings.
@@ -47,15 +73,20 @@ impl Shared {
         if let Some(shared) = servers.get(&key).and_then(Weak::upgrade) {
             return Ok(shared);
         }
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let (settings_of, options_of) = (settings.clone(), options.clone());
+        let maker = Maker { number, kind: location.kind, settings: settings_of, options: options_of };
+        // What is wrong with the settings is said before anything is asked.
+        maker.client()?;
         let made = Arc::new(Self {
-            client: web::client(location.kind, settings, options)?,
+            maker: Arc::new(maker),
             headers: if location.kind == Kind::Web { web::headers(settings)? } else { HeaderMap::new() },
             limiter: Limiter::new(options.most_requests),
             objects: Mutex::default(),
             answers: AtomicU64::default(),
         });
         if location.kind != Kind::Web {
-            made.make(location, settings, options)?;
+            made.make(location, settings)?;
         }
         servers.retain(|(of, ..), shared| *of != process || shared.strong_count() > 0);
         servers.insert(key, Arc::downgrade(&made));
@@ -66,9 +97,8 @@ impl Shared {
         self.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn make(&self, location: &Location, settings: &Settings, options: &Options) -> Result<()> {
-        let connector = Connector { client: self.client.clone(), silence: options.silence };
-        let made = Objects::new(location, settings, connector)?;
+    fn make(&self, location: &Location, settings: &Settings) -> Result<()> {
+        let made = Objects::new(location, settings, Connector(Arc::clone(&self.maker)))?;
         *self.lock() = Some((Arc::new(made), Instant::now()));
         Ok(())
     }
@@ -79,12 +109,12 @@ impl Shared {
     }
 
     /// Looks for credentials again, since those that were sent are refused; whether there are any to look for.
-    pub fn renew(&self, location: &Location, settings: &Settings, options: &Options) -> Result<bool> {
+    pub fn renew(&self, location: &Location, settings: &Settings) -> Result<bool> {
         let made = self.lock().as_ref().map(|(_, made)| *made);
         match made {
             None => Ok(false),
             Some(made) if made.elapsed() < RENEWED => Ok(true),
-            Some(_) => self.make(location, settings, options).map(|()| true),
+            Some(_) => self.make(location, settings).map(|()| true),
         }
     }
 

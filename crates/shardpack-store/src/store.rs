@@ -194,11 +194,9 @@ impl Store {
 
     /// Reads what is wanted, and hands out its bytes in order.
     fn run(&self, wanted: Wanted, take: impl FnMut(&[u8])) -> Result<Found> {
-        let (process, handle) = runtime::handle()?;
-        let shared = self.shared(process)?;
+        let shared = self.shared(std::process::id())?;
         let Self { location, settings, options, versions, counters, .. } = self;
         let reading = Reading { shared: &shared, location, settings, counters, versions, options, wanted };
-        // Connections are served by the threads of the runtime; this one takes the bytes from them.
-        handle.block_on(reading.run(take))
+        runtime::wait(reading.run(take))?
     }
 }
