@@ -3,14 +3,17 @@
 //! ```text
 //! cargo run --release -p shardpack-loader --example raw -- packed [RANK WORLD [EPOCHS [MEMORY_MIB]]]
 //! ```
-//! Prints one line of JSON: samples and bytes of payloads, milliseconds from opening to the last sample, and those of waiting for
-//! the disk.
+//! Prints one line of JSON: samples and bytes of payloads, milliseconds from opening to the last sample, those of waiting for
+//! the disk, and those to sample 256.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "an example")]
 
 use std::time::Instant;
 
 use shardpack_loader::{Dataset, Loader, Options};
+
+/// Samples of what is a first batch.
+const FIRST: u64 = 256;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -27,15 +30,18 @@ fn main() {
     let epochs = options.epochs;
     let loader = Loader::new(Dataset::open(&arguments[0]).unwrap(), options).unwrap();
     let mut samples = loader.samples(&loader.beginning()).unwrap();
-    let (mut bytes, mut count) = (0, 0_u64);
+    let (mut bytes, mut count, mut first_ms) = (0, 0_u64, 0.0);
     for _ in 0..epochs {
         while let Some(fetched) = samples.next().unwrap() {
             bytes += fetched.sample().unwrap().bytes().len();
             count += 1;
+            if count == FIRST {
+                first_ms = since.elapsed().as_secs_f64() * 1e3;
+            }
         }
     }
     let (elapsed_ms, waited_ms) = (since.elapsed().as_secs_f64() * 1e3, samples.stats().disk_wait_ms);
     println!(
-        r#"{{"samples": {count}, "bytes": {bytes}, "elapsed_ms": {elapsed_ms:.1}, "disk_wait_ms": {waited_ms:.1}}}"#
+        r#"{{"samples": {count}, "bytes": {bytes}, "elapsed_ms": {elapsed_ms:.1}, "disk_wait_ms": {waited_ms:.1}, "first_ms": {first_ms:.1}}}"#
     );
 }

@@ -87,9 +87,6 @@ impl Default for Options {
     }
 }
 
-/// Requests in flight, where a dataset is on a server.
-const REMOTE_READS: usize = 16;
-
 /// Fewest batches that exist at a time: one is the consumer's, one is finished, two are made.
 const FEWEST_BATCHES: usize = 4;
 
@@ -291,8 +288,8 @@ impl Loader {
         self.check(from)?;
         let memory_bytes = usize::try_from(self.memory_bytes()).unwrap_or(usize::MAX);
         let epochs = (from.epoch, from.position, self.options.epochs);
-        let is_remote = self.plan.sources.iter().any(|source| source.dataset.transfers().is_some());
-        let read_threads = self.options.read_threads.max(if is_remote { REMOTE_READS } else { 1 });
+        let in_flight = self.plan.sources.iter().filter_map(|source| source.dataset.in_flight()).max();
+        let read_threads = self.options.read_threads.max(in_flight.unwrap_or(1));
         Feed::start(self.plan.clone(), epochs, memory_bytes, read_threads, Arc::clone(counters))
     }
 

@@ -169,6 +169,11 @@ impl Dataset {
         self
     }
 
+    /// How many reads at a time help, as far as is known, where bytes come over a network.
+    pub fn in_flight(&self) -> Option<usize> {
+        self.store.in_flight()
+    }
+
     /// What reading over a network has taken so far; `None` where all is read from files.
     pub fn transfers(&self) -> Option<Transfers> {
         self.store.transfers()

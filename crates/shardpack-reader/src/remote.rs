@@ -130,6 +130,10 @@ impl Store for Remote {
         self.objects.read_all(&name.to_string_lossy(), MOST_CROPS_BYTES).map(Some)
     }
 
+    fn in_flight(&self) -> Option<usize> {
+        Some(self.objects.in_flight() as usize)
+    }
+
     fn transfers(&self) -> Option<Transfers> {
         let shardpack_store::Counts { requests, bytes, again, too_many } = self.objects.counts();
         Some(Transfers { requests, bytes, again, too_many })

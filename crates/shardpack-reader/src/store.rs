@@ -45,6 +45,11 @@ pub trait Store: Send + Sync {
         Ok(None)
     }
 
+    /// How many reads at a time help, as far as is known, where bytes come over a network.
+    fn in_flight(&self) -> Option<usize> {
+        None
+    }
+
     /// What reading has taken so far, where bytes come over a network.
     fn transfers(&self) -> Option<Transfers> {
         None

@@ -5,7 +5,7 @@ use std::{
     future::Future,
     ops::Range,
     sync::{Mutex, PoisonError, atomic::Ordering},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -158,7 +158,9 @@ impl Reading<'_> {
         // An object whose length is not known is read from its beginning again.
         let rest = range.as_ref().map(|range| range.start + *done..range.end);
         let _running = self.shared.limiter.enter().await;
+        let asked = Instant::now();
         let (body, version, mut chunks) = self.ask(rest.as_ref()).await?;
+        self.shared.limiter.began(asked.elapsed());
         if let (Some(expected), Some(found)) = (object_bytes, body.object_bytes)
             && *expected != found
         {

@@ -125,6 +125,11 @@ impl Store {
         Counts { requests: of(requests), bytes: of(bytes), again: of(again), too_many: of(too_many) }
     }
 
+    /// How many requests at a time help, as far as is known by now: fewer of a server that is near, or says that it is too much.
+    pub fn in_flight(&self) -> u32 {
+        self.shared(std::process::id()).map_or(1, |shared| shared.limiter.limit())
+    }
+
     /// Reads all of the object `name`, a path below the folder; `None` where there is none.
     ///
     /// # Errors
