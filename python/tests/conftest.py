@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import struct
 from pathlib import Path
 
@@ -14,6 +15,10 @@ import shardpack
 
 #: Packages that have to be there: a test that is skipped because one is missing has failed.
 INSTALLED = os.environ.get("SHARDPACK_INSTALLED", "").split()
+
+
+# Where the tests run in the background of a shell, SIGINT is ignored, and so it would be by the programs that they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(trylast=True)
