@@ -14,9 +14,12 @@ use shardpack_reader::{StoreSettings, Transfers};
 
 use crate::sys;
 
-/// Longest index, ledger or manifest that is read from a URL, in bytes.
+/// Longest manifest that is read from a URL, in bytes: that of some millions of shards.
 #[cfg(feature = "cloud")]
-const MOST_BYTES: u64 = 4 << 30;
+const MOST_BYTES: u64 = 1 << 30;
+/// Files whose length is known are read to so many bytes more: whoever sends more than that is not believed.
+#[cfg(feature = "cloud")]
+const MORE_BYTES: u64 = 64 << 20;
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -77,19 +80,28 @@ impl DatasetFiles {
         }
     }
 
-    /// Reads a whole file, if it is there; what comes over a network is fetched once more where it is not right.
-    pub fn read_if_there(&self, name: &str, is_right: impl Fn(&[u8]) -> bool) -> Result<Option<Vec<u8>>> {
+    /// Reads a whole file, if it is there, which should be `bytes` long, where that is known; what comes over a network is fetched once
+    /// more where it is not right.
+    pub fn read_if_there(
+        &self,
+        name: &str,
+        bytes: Option<u64>,
+        is_right: impl Fn(&[u8]) -> bool,
+    ) -> Result<Option<Vec<u8>>> {
         match self {
             Self::Local(folder) => {
                 // Its bytes are what they are.
-                let _ = is_right;
+                let _ = (bytes, is_right);
                 sys::read_if_there(&folder.join(name))
             }
             #[cfg(feature = "cloud")]
-            Self::Store(store) => match store.read_all(name, MOST_BYTES)? {
-                Some(bytes) if !is_right(&bytes) => store.read_all(name, MOST_BYTES),
-                found => Ok(found),
-            },
+            Self::Store(store) => {
+                let most = bytes.map_or(MOST_BYTES, |bytes| bytes.saturating_add(MORE_BYTES));
+                match store.read_all(name, most)? {
+                    Some(bytes) if !is_right(&bytes) => store.read_all(name, most),
+                    found => Ok(found),
+                }
+            }
         }
     }
 

@@ -316,15 +316,17 @@ fn dataset_against(dataset: &Opened, original: &Original<'_>, monitor: &dyn Moni
     let per_shard = dataset.manifest.shards.par_iter().map(|shard| {
         let is_right = |bytes: &[u8]| hash::file(bytes) == shard.index.blake3.0;
         // An index that cannot be read has been named already.
-        let Some(index) =
-            dataset.files.read_if_there(&shard.index.file, is_right)?.and_then(|bytes| Index::open(bytes).ok())
+        let Some(index) = dataset
+            .files
+            .read_if_there(&shard.index.file, Some(shard.index.bytes), is_right)?
+            .and_then(|bytes| Index::open(bytes).ok())
         else {
             return Ok(Vec::new());
         };
         shard_against(dataset, shard, &index, original, &seen, monitor)
     });
     let mut problems: Vec<Problem> = per_shard.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
-    let lines = dataset.files.read_if_there(manifest::LEDGER_FILE, |lines| ledger::read(lines).is_ok())?;
+    let lines = dataset.files.read_if_there(manifest::LEDGER_FILE, None, |lines| ledger::read(lines).is_ok())?;
     let lines = lines.unwrap_or_default();
     let lines = ledger::read(&lines).unwrap_or_default().into_iter().filter(|line| line.fate != Fate::Kept);
     let known: HashSet<Vec<u8>> = lines.map(|line| line.path).collect();

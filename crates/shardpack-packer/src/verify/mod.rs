@@ -200,13 +200,13 @@ pub(crate) fn open(files: &DatasetFiles) -> Result<(Vec<Opened>, Vec<Problem>)> 
     }
     let is_right = |bytes: &[u8]| Manifest::read(bytes).is_ok();
     let mut found = Vec::new();
-    match (files.read_if_there(manifest::FILE, is_right)?, files.local()) {
+    match (files.read_if_there(manifest::FILE, None, is_right)?, files.local()) {
         (Some(bytes), _) => found.push((files.clone(), String::new(), bytes)),
         (None, local) => {
             for name in local.map_or_else(|| split_names(files), split_folders)? {
                 let folder = files.folder(&name)?;
                 // One of a record that is not there is told where the record is looked at.
-                if let Some(bytes) = folder.read_if_there(manifest::FILE, is_right)? {
+                if let Some(bytes) = folder.read_if_there(manifest::FILE, None, is_right)? {
                     found.push((folder, name + "/", bytes));
                 }
             }
@@ -224,7 +224,7 @@ pub(crate) fn open(files: &DatasetFiles) -> Result<(Vec<Opened>, Vec<Problem>)> 
 
 /// Splits that the record at a URL names.
 fn split_names(files: &DatasetFiles) -> Result<Vec<String>> {
-    let Some(bytes) = files.read_if_there(splits::FILE, |bytes| Record::read(bytes).is_ok())? else {
+    let Some(bytes) = files.read_if_there(splits::FILE, None, |bytes| Record::read(bytes).is_ok())? else {
         let what = format!("no dataset: there is neither {} nor {}", manifest::FILE, splits::FILE);
         let error = Error::usage(what).in_file(files.path());
         return Err(error.help(help::URL_OF_FOLDER));
@@ -324,7 +324,7 @@ fn transfers(files: &DatasetFiles, datasets: &[Opened]) -> Option<Transfers> {
 /// The splits in `dst` are those of its record; without one, those that their manifests say.
 fn check_splits(files: &DatasetFiles, datasets: &[Opened], report: &mut Report) -> Result<()> {
     let is_right = |bytes: &[u8]| Record::read(bytes).is_ok();
-    let record = match files.read_if_there(splits::FILE, is_right)?.map(|bytes| Record::read(&bytes)) {
+    let record = match files.read_if_there(splits::FILE, None, is_right)?.map(|bytes| Record::read(&bytes)) {
         None => None,
         Some(Ok(record)) => Some(record),
         Some(Err(error)) => {
@@ -442,7 +442,9 @@ fn dataset_report(dataset: &Opened, options: &Options, monitor: &dyn Monitor) ->
 /// `BLAKE3SUMS` says what the manifest says.
 fn check_sums(dataset: &Opened) -> Result<Option<Problem>> {
     let expected = dataset.manifest.sums();
-    let found = dataset.files.read_if_there(manifest::SUMS_FILE, |found| found == expected.as_bytes())?;
+    let found = dataset
+        .files
+        .read_if_there(manifest::SUMS_FILE, Some(expected.len() as u64), |found| found == expected.as_bytes())?;
     Ok(match found {
         None => Some(dataset.problem(manifest::SUMS_FILE, "missing")),
         Some(found) if found != expected.as_bytes() => {
@@ -470,7 +472,7 @@ fn check_sidecars(dataset: &Opened, part: Option<Part>) -> Result<Vec<Problem>> 
     let mut problems = Vec::new();
     for expected in dataset.manifest.sidecars.iter().skip(first).step_by(step) {
         let is_right = |found: &[u8]| found.len() as u64 == expected.bytes && hash::file(found) == expected.blake3.0;
-        let what = match dataset.files.read_if_there(&expected.file, is_right)? {
+        let what = match dataset.files.read_if_there(&expected.file, Some(expected.bytes), is_right)? {
             None => "missing".to_owned(),
             Some(found) if !is_right(&found) => {
                 format!("BLAKE3 differs: {} bytes, the manifest says {}", found.len(), expected.bytes)
@@ -487,7 +489,7 @@ fn check_ledger(dataset: &Opened) -> Result<Vec<Problem>> {
     let Some(expected) = &dataset.manifest.ledger.file else { return Ok(Vec::new()) };
     let problem = |what: String| dataset.problem(manifest::LEDGER_FILE, what);
     let is_right = |bytes: &[u8]| bytes.len() as u64 == expected.bytes && hash::file(bytes) == expected.blake3.0;
-    let Some(bytes) = dataset.files.read_if_there(manifest::LEDGER_FILE, is_right)? else {
+    let Some(bytes) = dataset.files.read_if_there(manifest::LEDGER_FILE, Some(expected.bytes), is_right)? else {
         return Ok(vec![problem("missing".to_owned())]);
     };
     let mut problems = Vec::new();

@@ -174,7 +174,7 @@ fn open_index(
 ) -> Result<Option<Index<Vec<u8>>>> {
     let name = &entry.index.file;
     let is_intact = |bytes: &[u8]| bytes.len() as u64 == entry.index.bytes && hash::file(bytes) == entry.index.blake3.0;
-    let Some(bytes) = dataset.files.read_if_there(name, is_intact)? else {
+    let Some(bytes) = dataset.files.read_if_there(name, Some(entry.index.bytes), is_intact)? else {
         problems.push(dataset.problem(name, "missing"));
         return Ok(None);
     };
