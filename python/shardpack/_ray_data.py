@@ -16,8 +16,9 @@ from ray.data.block import BlockAccessor, BlockMetadata
 from ray.data.datasource import Datasource, ReadTask
 
 from . import _native
+from ._stores import Settings, Store, absolute, open_native
 from .batch import NO_LABEL
-from .dataset import _value, absolute, open_native
+from .dataset import _value
 from .errors import DataError, UsageError
 from .running import PathLike
 
@@ -41,9 +42,15 @@ _BLOCK_ROWS = 1 << 16
 
 
 def dataset(
-    path: PathLike, *, columns: Sequence[str] | None = None, check_content: bool = False, **options: Any
+    path: PathLike,
+    *,
+    columns: Sequence[str] | None = None,
+    check_content: bool = False,
+    store: Store | None = None,
+    **options: Any,
 ) -> ray.data.Dataset:
-    """A packed dataset as a dataset of Ray Data: each sample is a row, once, read by Ray's tasks from a folder that all nodes see.
+    """A packed dataset as a dataset of Ray Data: each sample is a row, once, read by Ray's tasks from a folder that all nodes see, or from a
+    URL.
 
     A task reads consecutive samples in large reads: whole shards where there are at least as many as tasks. It tells Ray beforehand how
     many rows and about how many bytes it gives. Ray hands rows out in stored order or nearly so, which is a shuffled one unless the
@@ -54,24 +61,33 @@ def dataset(
     `Dataset` has them, null for samples without. The name of a component that one of the others has ends in `_`.
 
     Args:
-        path: Its folder. Of a folder of splits, the folder of one of them.
+        path: Its folder, or the URL of one. Of a folder of splits, the folder of one of them.
         columns: Only these, in this order. Without `image` and components no shard is read.
-        check_content: Compare each payload with its hash.
+        check_content: Compare each payload with its hash. What comes from a URL always is.
+        store: Of a URL, settings of its store, as of `Dataset`; they go to the nodes with the tasks. What the environment says of stores
+            each node looks for itself.
         options: Those of `ray.data.read_datasource`: `override_num_blocks`, `concurrency`, `num_cpus`, …
 
     Raises:
         UsageError: When there is no dataset, or several, which the error names; or no such column.
         DataError: When its manifest is damaged. What is wrong with a shard is raised by Ray when it is read.
     """
-    return ray.data.read_datasource(Source(path, columns, check_content), **options)
+    return ray.data.read_datasource(Source(path, columns, check_content, store), **options)
 
 
 class Source(Datasource):
     """What `ray.data.read_datasource` takes."""
 
-    def __init__(self, path: PathLike, columns: Sequence[str] | None = None, check_content: bool = False) -> None:
+    def __init__(
+        self,
+        path: PathLike,
+        columns: Sequence[str] | None = None,
+        check_content: bool = False,
+        store: Store | None = None,
+    ) -> None:
         super().__init__()
-        opened = open_native(path, check_content)
+        self._store = Settings.of(store)
+        opened = open_native(path, check_content, self._store)
         # The nodes have other working folders.
         self._path = absolute(path)
         self._check_content = check_content
@@ -124,7 +140,7 @@ class Source(Datasource):
                 exec_stats=None,
             )
             function = functools.partial(
-                _read, self._path, self._id, self._check_content, tuple(self._columns), first, end
+                _read, self._path, self._store, self._id, self._check_content, tuple(self._columns), first, end
             )
             tasks.append(ReadTask(function, about, schema=schema, per_task_row_limit=per_task_row_limit))
         return tasks
@@ -170,9 +186,11 @@ def _names(opened: _native.Dataset) -> list[str]:
 
 
 @functools.lru_cache(maxsize=8)
-def _opened(path: str, identity: str, check_content: bool, _version: tuple[int, int, int]) -> _native.Dataset:
+def _opened(
+    path: str, store: Settings, identity: str, check_content: bool, _version: tuple[int, int, int]
+) -> _native.Dataset:
     """The dataset, once in each process and version of its manifest."""
-    opened = open_native(path, check_content)
+    opened = open_native(path, check_content, store)
     if (found := _manifest(opened)["id"]) != identity:
         raise DataError(
             f"another dataset: its id is {found}, and where the tasks were made it was {identity}",
@@ -183,7 +201,7 @@ def _opened(path: str, identity: str, check_content: bool, _version: tuple[int, 
 
 
 def _read(
-    path: str, identity: str, check_content: bool, columns: tuple[str, ...], first: int, end: int
+    path: str, store: Settings, identity: str, check_content: bool, columns: tuple[str, ...], first: int, end: int
 ) -> Iterator[pyarrow.Table]:
     """What a task gives: the samples of a range as blocks."""
     try:
@@ -191,7 +209,7 @@ def _read(
         version = about.st_ino, about.st_mtime_ns, about.st_size
     except OSError:
         version = 0, 0, 0
-    opened = _opened(path, identity, check_content, version)
+    opened = _opened(path, store, identity, check_content, version)
     if _INDEXED.issuperset(columns):
         for at in range(first, end, _BLOCK_ROWS):
             yield _indexed(opened, columns, at, min(end, at + _BLOCK_ROWS))

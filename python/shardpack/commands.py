@@ -512,6 +512,7 @@ def verify(
     split_column: Value | None = None,
     label_from: Value | None = None,
     part: Value | None = None,
+    store: Values | None = None,
     jobs: Value | None = None,
     progress: bool | Callable[[Progress], None] | None = None,
 ) -> Report:
@@ -531,6 +532,9 @@ def verify(
         part: Only one of N parts of the shards, which are even by bytes, and with the first part what is of the whole
             dataset: when all are right, so is all. auto: the one that Slurm, Kubernetes, AWS Batch, MPI or torchrun
             says.
+        store: Of a URL, a setting of its store beside what the environment says: endpoint=URL, region=NAME,
+            profile=NAME, anonymous=true, requester_pays=true, "header=NAME: VALUE", ca_file=FILE, proxy=URL,
+            requests=N, retry_for=SECONDS.
         jobs: Threads [default: all cores].
         progress: See the module.
 
@@ -579,6 +583,7 @@ def inspect(
     output: Value | None = None,
     table: Value | None = None,
     force: bool = False,
+    store: Values | None = None,
     jobs: Value | None = None,
     progress: bool | Callable[[Progress], None] | None = None,
 ) -> Report:
@@ -595,6 +600,9 @@ def inspect(
         output: With --extract: file to write, or - for stdout.
         table: Write the index as FILE.parquet or FILE.csv.
         force: Replace what is there.
+        store: Of a URL, a setting of its store beside what the environment says: endpoint=URL, region=NAME,
+            profile=NAME, anonymous=true, requester_pays=true, "header=NAME: VALUE", ca_file=FILE, proxy=URL,
+            requests=N, retry_for=SECONDS.
         jobs: Threads [default: all cores].
         progress: See the module.
 

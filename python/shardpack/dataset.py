@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native
+from ._stores import Settings, Store, absolute, open_native
 from .batch import _kind, figures
-from .errors import UsageError
 from .running import PathLike
 
 #: Samples that a notebook shows.
@@ -72,13 +72,15 @@ class Dataset(Sequence[Any]):
     sides of a fork, so that it works as a map-style dataset of torch's DataLoader, of Grain, and of Hugging Face's `from_generator`.
 
     Args:
-        path: Its folder.
+        path: Its folder, or the URL of one as a string: `s3://`, `gs://`, `az://`, `abfss://`, `http://` or `https://`.
         transform: With it, `ds[i]` is `(transform(image), label)`, as of torchvision's ImageFolder; the image is Pillow's, in RGB.
         target_transform: What is made of labels; only with `transform`.
-        check_content: Compare each payload with its hash.
+        check_content: Compare each payload with its hash. What comes from a URL always is.
+        store: Of a URL, settings of its store beside what the environment says, names with values: `{"endpoint": "http://…"}`.
+            docs/training.md lists them. They go along where the dataset is pickled.
 
     Raises:
-        UsageError: When there is no dataset, or several, which the error names.
+        UsageError: When there is no dataset, or several, which the error names; or no such setting.
         DataError: When its manifest is damaged.
     """
 
@@ -89,14 +91,16 @@ class Dataset(Sequence[Any]):
         target_transform: Callable[[Any], Any] | None = None,
         *,
         check_content: bool = False,
+        store: Store | None = None,
     ) -> None:
-        self._given = os.fspath(path), transform, target_transform, check_content
+        settings = Settings.of(store)
+        self._given = os.fspath(path), transform, target_transform, check_content, settings
         self.path, self.transform, self.target_transform = os.fspath(path), transform, target_transform
-        self._native = open_native(path, check_content)
+        self._native = open_native(path, check_content, settings)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        path, transform, target_transform, check_content = self._given
-        return _opened, (absolute(path), transform, target_transform, check_content)
+        path, transform, target_transform, check_content, settings = self._given
+        return _opened, (absolute(path), transform, target_transform, check_content, settings.mapping())
 
     def __len__(self) -> int:
         return len(self._native)
@@ -247,24 +251,8 @@ class Dataset(Sequence[Any]):
         return f"<p>{self.name}: {len(self)} samples, {len(self.classes)} classes</p>{pictures}"
 
 
-def _is_url(path: PathLike) -> bool:
-    return os.fspath(path).lower().startswith(("http://", "https://"))
-
-
-def absolute(path: PathLike) -> str:
-    """A path that is the same from any folder; a URL is."""
-    return os.fspath(path) if _is_url(path) else os.path.abspath(path)
-
-
-def open_native(path: PathLike, check_content: bool = False) -> _native.Dataset:
-    """A dataset of the native part; that there is no such path is the caller's mistake and not the machine's."""
-    if not _is_url(path) and not os.path.exists(path):
-        raise UsageError("there is no such folder", os.fspath(path))
-    return _native.Dataset(os.fspath(path), check_content)
-
-
-def _opened(path: str, transform: Any, target_transform: Any, check_content: bool) -> Dataset:
-    return Dataset(path, transform, target_transform, check_content=check_content)
+def _opened(path: str, transform: Any, target_transform: Any, check_content: bool, store: Store) -> Dataset:
+    return Dataset(path, transform, target_transform, check_content=check_content, store=store)
 
 
 def _value(value: Any) -> Any:

@@ -13,8 +13,8 @@ import numpy as np
 from . import _native, distributed
 from ._mapped import Mapped
 from ._sizes import in_bytes
+from ._stores import Settings, Store, is_url, open_native
 from .batch import NO_LABEL, Batch, Encoded, NamedBatch
-from .dataset import open_native
 from .errors import UsageError
 from .part import Part
 from .receipt import Expected, Receipt
@@ -38,7 +38,7 @@ class Loader:
     Each `iter()` is the next epoch, in an order as good as a true shuffle. All ranks get the same number of batches.
 
     Args:
-        path: Folder of a dataset, or several as `Part`s, which are mixed.
+        path: Folder of a dataset, or its URL as a string, or several as `Part`s, which are mixed.
         batch_size: Samples of a batch of one rank.
         transform: What is made of images natively: `"train"` (`transforms.imagenet_train()`), `"eval"`, a list of steps of
             `shardpack.transforms`, or a `Pipeline`. `None`: images are handed out as they are stored, as `Encoded`; of datasets that hold no
@@ -60,7 +60,7 @@ class Loader:
         epoch_samples: Samples of an epoch of a mix by weight.
         on_bad: A sample that is not right is an `"error"`, or `"skip"`ped, or another of its class comes to `"replace"` it; the receipt
             names it.
-        check_content: Compare each payload with its hash.
+        check_content: Compare each payload with its hash. What comes from a URL always is.
         max_pixels: Larger images are not right.
         memory: For what is read ahead, in bytes or as `"1GiB"`. `None`: 256 MiB, or as much more as large batches of small samples
             need, up to 2 GiB; `stats()["peak_run_bytes"]` says what was used.
@@ -70,6 +70,8 @@ class Loader:
         lanes: Lanes of all ranks together; as many as it takes if `None`.
         epochs: Nothing is read ahead for epochs from this number on.
         progress: Show a bar of tqdm for each epoch.
+        store: Of a URL, settings of its store beside what the environment says, as of `Dataset`. Of a mix, of all URLs whose `Part` has
+            none of its own. They go along where the loader is pickled; `state_dict` has none of them.
 
     Raises:
         UsageError: When an option is out of range, there is no such dataset or component, or an epoch has no batch.
@@ -111,6 +113,7 @@ class Loader:
         lanes: int | None = None,
         epochs: int | None = None,
         progress: bool = False,
+        store: Store | None = None,
     ) -> None:
         choice = {"range": range, "classes": classes, "samples": samples, "part": part, "balance": balance}
         if isinstance(path, (str, os.PathLike)):
@@ -127,7 +130,8 @@ class Loader:
             raise UsageError("transform and sample_transform: one of them makes the images")
         if pin_memory and (transform is None or output == "numpy"):
             raise UsageError("pin_memory is for images that a native transform makes, as torch tensors")
-        opened = [open_native(one.path) for one in parts]
+        stores = _stores_of(parts, store)
+        opened = [open_native(one.path, store=settings) for one, settings in zip(parts, stores)]
         weights = [one.weight for one in parts]
         if (epoch_samples is None) != (weights.count(None) == len(weights)) or weights.count(None) not in (
             0,
@@ -142,7 +146,7 @@ class Loader:
         self._wants_payload = transform is None and (holds_images or sample_transform is not None)
         pipeline = _pipeline(transform)
         self._request: dict[str, Any] = {
-            "parts": [one._request(found.classes) for one, found in zip(parts, opened)],
+            "parts": [one._request(found.classes, settings) for one, found, settings in zip(parts, opened, stores)],
             "weights": None if epoch_samples is None else [weights, epoch_samples],
             "batch": batch_size,
             "seed": seed,
@@ -461,6 +465,18 @@ _NUMPY_ALONE = {"uint16", "uint32", "uint64"}
 
 #: Batches that exist at a time in memory of torch's: as many as in the loader's own.
 _AHEAD = 4
+
+
+def _stores_of(parts: Sequence[Part], store: Store | None) -> list[Settings]:
+    """Of each part the settings of its store."""
+    shared = Settings.of(store)
+    if shared and len(parts) > 1 and not any(is_url(one.path) for one in parts):
+        raise UsageError("settings of a store are given, and these are folders", os.fspath(parts[0].path))
+    is_for_all = len(parts) == 1
+    return [
+        Settings.of(one.store) if one.store is not None else shared if is_for_all or is_url(one.path) else Settings()
+        for one in parts
+    ]
 
 
 def _pipeline(transform: Transform | None) -> Pipeline | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from ._stores import Settings, Store
 from .errors import UsageError
 from .running import PathLike
 
@@ -16,7 +17,7 @@ class Part:
     """A dataset of a mix.
 
     Args:
-        path: Its folder.
+        path: Its folder, or its URL.
         range: Only the samples of this range of numbers.
         classes: Only these classes, by label or by name.
         samples: Only these samples, by their numbers.
@@ -27,6 +28,7 @@ class Part:
         balance: As many as there are, divided among the classes in proportion to their sizes to this power: 0 the same for each, 1 as
             they are.
         weight: Its share of an epoch of `Loader(epoch_samples=…)`; then all parts have one.
+        store: Of a URL, settings of its store instead of those of the `Loader`; see `Dataset`.
     """
 
     path: PathLike
@@ -38,8 +40,10 @@ class Part:
     total: int | None = None
     balance: float | None = None
     weight: float | None = None
+    # Values may be secrets.
+    store: Store | None = field(default=None, repr=False)
 
-    def _request(self, classes: Sequence[str]) -> dict[str, Any]:
+    def _request(self, classes: Sequence[str], store: Settings) -> dict[str, Any]:
         chosen = {
             "range": None if self.range is None else _range(self.range),
             "classes": None if self.classes is None else [_label(one, classes) for one in self.classes],
@@ -56,7 +60,7 @@ class Part:
             times = {"total": self.total}
         if self.balance is not None:
             times = {"classes": float(self.balance)}
-        return {"path": os.fspath(self.path), "subset": chosen or "all", "times": times}
+        return {"path": os.fspath(self.path), "store": store.pairs, "subset": chosen or "all", "times": times}
 
 
 def _range(numbers: range) -> list[int]:

@@ -4,7 +4,7 @@
     for batch in shardpack.ray.dataset("packed").iter_batches(batch_size=64, local_shuffle_buffer_size=1024):
         ...
 
-The folders are of a file system that all nodes see, and all nodes have the package.
+The folders are of a file system that all nodes see, and all nodes have the package. `dataset` takes URLs, too.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ PathLike = Union[str, "os.PathLike[str]"]
 #: A value as the command line takes it: `"256MiB"`, `4`, a path.
 Value = Union[str, int, float, "os.PathLike[str]"]
 #: One, or several for an option that may be given more than once.
-Values = Union[Value, Sequence[Value], Mapping[str, Value]]
+Values = Union[Value, Sequence[Value], Mapping[str, Union[Value, Sequence[Value]]]]
 
 #: How often progress is told, and Ctrl-C looked after, in seconds.
 _PATIENCE_S = 0.05
@@ -93,7 +93,7 @@ def arguments(command: str, places: Sequence[str], options: Mapping[str, Any]) -
         elif isinstance(value, (list, tuple)):
             words += [f"{flag}={_text(one)}" for one in value]
         elif isinstance(value, dict):
-            words += [f"{flag}={name}={_text(one)}" for name, one in value.items()]
+            words += [f"{flag}={name}={_text(one)}" for name, several in value.items() for one in _several(several)]
         else:
             words.append(f"{flag}={_text(value)}")
     return [*words, "--", *(_text(one) for name in places for one in _several(options[name]))]
@@ -132,12 +132,14 @@ def report(code: int, document: dict[str, Any], notes: Sequence[str], where: str
 
 
 def _several(value: Any) -> list[Any]:
-    if value is None or isinstance(value, (str, os.PathLike)):
+    if value is None or isinstance(value, (str, int, float, os.PathLike)):
         return [] if value is None else [value]
     return list(value)
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
     return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
 
 

@@ -9,9 +9,15 @@ use pyo3::{
 };
 use shardpack_format::image_header::Kind;
 use shardpack_loader::NO_LABEL;
-use shardpack_reader::RowRef;
+use shardpack_reader::{RowRef, StoreSettings};
 
 use crate::{arrays::Array, errors::Raise, stream::value_of};
+
+/// Whether this is no path, but the URL of a dataset.
+#[pyfunction]
+pub fn is_url(path: PathBuf) -> bool {
+    shardpack_reader::is_url(path)
+}
 
 /// A dataset that shardpack packed. Has no threads and no state: it may be used by many threads, and on both sides of a fork.
 #[pyclass(frozen, module = "shardpack._native")]
@@ -116,11 +122,12 @@ impl Dataset {
 
 #[pymethods]
 impl Dataset {
-    /// Opens the dataset in `path`.
+    /// Opens the dataset in `path`, a folder or a URL; `store` are settings of its store, names with values.
     #[new]
-    #[pyo3(signature = (path, check_content=false))]
-    fn new(py: Python<'_>, path: PathBuf, check_content: bool) -> PyResult<Self> {
-        let opened = py.detach(|| shardpack_reader::Dataset::open(path)).or_raise(py)?;
+    #[pyo3(signature = (path, check_content=false, store=Vec::new()))]
+    fn new(py: Python<'_>, path: PathBuf, check_content: bool, store: Vec<(String, String)>) -> PyResult<Self> {
+        let store = StoreSettings::new(store);
+        let opened = py.detach(|| shardpack_reader::Dataset::open_with(path, &store)).or_raise(py)?;
         Ok(Self { dataset: opened.check_content(check_content) })
     }
 

@@ -26,7 +26,7 @@ mod _native {
     use super::{
         arrays::Array,
         commands::{Command, command_line, options, size},
-        dataset::{Dataset, Sample},
+        dataset::{Dataset, Sample, is_url},
         decode::decode,
         loader::Engine,
         receipts::{join, proves},

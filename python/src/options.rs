@@ -7,6 +7,7 @@ use shardpack_loader::{
     order::{Last, Shuffle},
     training::{self, Axes, Cut, Dtype, Filter, Normalise, Resize, Size, Transform},
 };
+use shardpack_reader::StoreSettings;
 
 /// All that makes a loader.
 #[derive(Deserialize)]
@@ -40,6 +41,8 @@ pub struct Request {
 #[serde(deny_unknown_fields)]
 struct PartRequest {
     path: String,
+    /// Settings of its store, where the path is a URL.
+    store: Vec<(String, String)>,
     subset: SubsetRequest,
     times: TimesRequest,
 }
@@ -182,7 +185,7 @@ impl Request {
     /// Opens the datasets, and makes the loader; `state` is that of the run which it goes on with.
     ///
     /// # Errors
-    /// Those of [`Dataset::open`] and [`Loader::mix`].
+    /// Those of [`Dataset::open_with`] and [`Loader::mix`].
     pub fn loader(&self, state: Option<&State>) -> Result<(Loader, Option<Slot>)> {
         let transform = self.transform.as_ref().map(TransformRequest::transform).transpose()?;
         let slot = transform.as_ref().map(Slot::of);
@@ -206,7 +209,8 @@ impl Request {
                 TimesRequest::Total(total) => Times::Total(total),
                 TimesRequest::Classes(power) => Times::Classes(power),
             };
-            parts.push(Part { dataset: Dataset::open(&part.path)?, subset, times });
+            let store = StoreSettings::new(part.store.iter().cloned());
+            parts.push(Part { dataset: Dataset::open_with(&part.path, &store)?, subset, times });
         }
         if let Some((weights, samples)) = &self.weights {
             parts = Part::by_weight(parts.into_iter().zip(weights.iter().copied()).collect(), *samples)?;

@@ -81,6 +81,8 @@ impl Dataset {
         if let Some(url) = crate::remote::url(folder) {
             return crate::remote::open(url, settings);
         }
+        #[cfg(not(feature = "cloud"))]
+        crate::store::refuse_url(folder)?;
         settings.refuse_for(folder)?;
         refuse_unfinished(folder)?;
         let path = folder.join(manifest::FILE);
@@ -137,6 +139,8 @@ impl Dataset {
         if let Some(url) = crate::remote::url(folder) {
             return crate::remote::open_all(url, settings);
         }
+        #[cfg(not(feature = "cloud"))]
+        crate::store::refuse_url(folder)?;
         settings.refuse_for(folder)?;
         match splits(folder)?.as_slice() {
             [] => Ok(vec![Self::open(folder)?]),

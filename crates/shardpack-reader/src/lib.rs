@@ -116,7 +116,7 @@ pub use shard::Shard;
 pub use splits::{
     Split, Splits, WORK_FOLDER, is_to_be_replaced, is_unfinished, look_at_splits, split_differences, splits, unfinished,
 };
-pub use store::{Store, StoreSettings, Transfers};
+pub use store::{Store, StoreSettings, Transfers, is_url};
 pub use window::{Scratch, Window};
 
 pub use shardpack_format::{

@@ -105,6 +105,30 @@ impl StoreSettings {
     }
 }
 
+/// Whether `folder` is no path, but the URL of a folder in an object store or on a web server. Without the feature `cloud` that is any URL,
+/// which [`Dataset::open`](crate::Dataset::open) then refuses.
+pub fn is_url(folder: impl AsRef<Path>) -> bool {
+    let Some(text) = folder.as_ref().to_str() else { return false };
+    #[cfg(feature = "cloud")]
+    return shardpack_store::is_url(text);
+    #[cfg(not(feature = "cloud"))]
+    return text.split_once("://").is_some_and(|(scheme, _)| {
+        scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+            && scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
+    });
+}
+
+/// Fails where `folder` is a URL.
+#[cfg(not(feature = "cloud"))]
+pub(crate) fn refuse_url(folder: &Path) -> Result<()> {
+    match is_url(folder) {
+        false => Ok(()),
+        true => Err(Error::usage("a URL, and this program was built without what reads them")
+            .in_file(folder)
+            .help("build the crate shardpack-reader with its feature `cloud`")),
+    }
+}
+
 /// Values may be secrets.
 impl fmt::Debug for StoreSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,0 +1,87 @@
+"""What is said of object stores and web servers, beside what their environment says."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Union
+
+from . import _native
+from .errors import UsageError
+from .running import PathLike
+
+#: A value of a setting, as its text, or what has one.
+StoreValue = Union[str, int, float, "os.PathLike[str]"]
+#: Settings of a store: names with values, or with several where one may be given more than once.
+Store = Mapping[str, Union[StoreValue, Sequence[StoreValue]]]
+
+
+@dataclass(frozen=True, repr=False)
+class Settings:
+    """Names with values. Values may be secrets: its `repr` has the names alone."""
+
+    pairs: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, store: Store | None) -> Settings:
+        """Those that a caller gives.
+
+        Raises:
+            UsageError: When they are no names with values.
+        """
+        if store is None:
+            return cls()
+        if not isinstance(store, Mapping):
+            raise UsageError("store is no mapping of names to values", help='store={"region": "eu-west-1"}')
+        pairs = []
+        for name, value in store.items():
+            values = value if isinstance(value, (list, tuple)) else [value]
+            pairs += [(name, _text(name, one)) for one in values]
+        return cls(tuple(pairs))
+
+    def mapping(self) -> dict[str, list[str]]:
+        """As a caller would give them."""
+        found: dict[str, list[str]] = {}
+        for name, value in self.pairs:
+            found.setdefault(name, []).append(value)
+        return found
+
+    def __bool__(self) -> bool:
+        return bool(self.pairs)
+
+    def __repr__(self) -> str:
+        return f"Settings({', '.join(name for name, _ in self.pairs)})"
+
+
+def _text(name: object, value: object) -> str:
+    if not isinstance(name, str):
+        raise UsageError(f"store: a name is a string, and not {type(name).__name__}")
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (str, int, float)):
+        return str(value)
+    if isinstance(value, os.PathLike):
+        return os.fsdecode(value)
+    # The value may be a secret.
+    raise UsageError(f"store: {name} is a {type(value).__name__}, and no text")
+
+
+def is_url(path: PathLike) -> bool:
+    """Whether this is no path, but the URL of a dataset."""
+    return _native.is_url(os.fspath(path))
+
+
+def absolute(path: PathLike) -> str:
+    """A path that is the same from any folder; a URL is."""
+    return os.fspath(path) if is_url(path) else os.path.abspath(path)
+
+
+def open_native(path: PathLike, check_content: bool = False, store: Settings | None = None) -> _native.Dataset:
+    """A dataset of the native part; that there is no such path is the caller's mistake and not the machine's."""
+    if not is_url(path) and not os.path.exists(path):
+        is_of_url = re.match(r"[A-Za-z][A-Za-z0-9]+:/[^/]", os.fspath(path)) is not None
+        help = "give a URL as a string: pathlib takes one of its slashes" if is_of_url else None
+        raise UsageError("there is no such folder", os.fspath(path), help=help)
+    return _native.Dataset(os.fspath(path), check_content, () if store is None else store.pairs)
