@@ -202,3 +202,20 @@ impl Store for Files {
         })
     }
 }
+
+#[cfg(all(test, not(feature = "cloud")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_the_feature_urls_are_refused_as_such() {
+        for url in ["s3://bucket/x", "https://example.org/x", "ftp://host/x"] {
+            for error in [crate::Dataset::open(url).map(drop), crate::Dataset::open_all(url).map(drop)] {
+                let error = error.unwrap_err();
+                assert!(error.to_string().contains("a URL"), "{error}");
+                assert!(error.help_text().is_some_and(|help| help.contains("`cloud`")), "{error}");
+            }
+        }
+        assert!(!is_url("a/b:/c") && !is_url("://x") && refuse_url(Path::new("a")).is_ok());
+    }
+}
