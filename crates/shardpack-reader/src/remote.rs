@@ -127,7 +127,7 @@ impl Store for Remote {
         self.open(shard)?;
         let name =
             Path::new(&self.manifest.shards[shard].index.file).with_extension(shardpack_format::crops::EXTENSION);
-        self.objects.read_all(&name.to_string_lossy(), MOST_CROPS_BYTES).map(Some)
+        self.objects.read_optional(&name.to_string_lossy(), MOST_CROPS_BYTES).map(Some)
     }
 
     fn in_flight(&self) -> Option<usize> {

@@ -100,6 +100,24 @@ fn requests_that_fail_in_any_way_are_sent_again_from_where_they_were() {
 }
 
 #[test]
+fn crop_tables_that_are_not_there_are_none_where_what_is_not_there_is_refused() {
+    for server in stores::all() {
+        let images = images(60);
+        put(&server, "plain", &images);
+        let proxy = Proxy::start(server.port());
+        proxy.fail(1, Fault::Forbid);
+        let dataset = open(&server, "plain", proxy.port());
+        let start = Instant::now();
+        for shard in dataset.shards() {
+            assert!(shard.crops().unwrap().is_none(), "{:?}", server.kind);
+        }
+        compare(&dataset, &images, &format!("{:?}", server.kind));
+        assert_eq!(dataset.transfers().unwrap().again, 0);
+        assert!(start.elapsed() < Duration::from_secs(30));
+    }
+}
+
+#[test]
 fn credentials_that_end_are_looked_for_again() {
     for server in stores::all() {
         let images = images(60);

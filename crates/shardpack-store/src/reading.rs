@@ -80,6 +80,9 @@ impl Reading<'_> {
                 }
                 Failed::Shorter(error) => error,
                 Failed::Never(error) => error,
+                Failed::Refused(_) if self.wanted.is_optional && self.shared.has_answered() => {
+                    return Ok(Found::default());
+                }
                 Failed::Refused(error) => match self.renewed(&mut refusals).await? {
                     true => continue,
                     false if self.shared.objects().is_none() && self.settings.get("header").is_none() => {
@@ -155,7 +158,7 @@ impl Reading<'_> {
 
     /// Asks once for what is missing behind the first `done` bytes; how long the object is.
     async fn attempt(&self, done: &mut u64, take: &mut impl FnMut(&[u8])) -> Result<Option<u64>, Failed> {
-        let Wanted { name, range, object_bytes, most } = &self.wanted;
+        let Wanted { name, range, object_bytes, most, .. } = &self.wanted;
         // An object whose length is not known is read from its beginning again.
         let rest = range.as_ref().map(|range| range.start + *done..range.end);
         let _running = self.shared.limiter.enter().await;

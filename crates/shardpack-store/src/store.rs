@@ -62,6 +62,8 @@ pub(crate) struct Wanted {
     pub range: Option<Range<u64>>,
     /// Length of the object in bytes, where that is known.
     pub object_bytes: Option<u64>,
+    /// Whether it may be missing: S3 refuses what is not there to those who may not list.
+    pub is_optional: bool,
     /// As many are taken of an object whose length is not known.
     pub most: u64,
 }
@@ -135,8 +137,21 @@ impl Store {
     /// # Errors
     /// When it is longer than `most` bytes, or the server does not send it.
     pub fn read_all(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>> {
+        self.read_whole(name, most, false)
+    }
+
+    /// As [`Store::read_all`] of an object that need not be there: one that is refused is taken for none, where the server has given others.
+    /// S3 refuses whoever may not list what is not there.
+    ///
+    /// # Errors
+    /// As [`Store::read_all`].
+    pub fn read_optional(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>> {
+        self.read_whole(name, most, true)
+    }
+
+    fn read_whole(&self, name: &str, most: u64, is_optional: bool) -> Result<Option<Vec<u8>>> {
         let mut all = Vec::new();
-        let wanted = Wanted { name: name.to_owned(), range: None, object_bytes: None, most };
+        let wanted = Wanted { name: name.to_owned(), range: None, object_bytes: None, is_optional, most };
         let found = self.run(wanted, |bytes| all.extend_from_slice(bytes))?;
         Ok(found.is_there.then_some(all))
     }
@@ -147,7 +162,8 @@ impl Store {
     /// When the server does not answer, or not with a length.
     pub fn length(&self, name: &str) -> Result<Option<u64>> {
         // A range, since servers that know no HEAD, or compress their answers to it, tell another length or none.
-        let wanted = Wanted { name: name.to_owned(), range: Some(0..1), object_bytes: None, most: 1 };
+        let (range, object_bytes) = (Some(0..1), None);
+        let wanted = Wanted { name: name.to_owned(), range, object_bytes, is_optional: false, most: 1 };
         match self.run(wanted, |_| ())? {
             Found { is_there: false, .. } => Ok(None),
             Found { object_bytes: Some(bytes), .. } => Ok(Some(bytes)),
@@ -172,7 +188,8 @@ impl Store {
         }
         let (range, object_bytes, most) = (Some(offset..end), Some(object_bytes), end - offset);
         let mut at = 0;
-        let found = self.run(Wanted { name: name.to_owned(), range, object_bytes, most }, |bytes| {
+        let wanted = Wanted { name: name.to_owned(), range, object_bytes, is_optional: false, most };
+        let found = self.run(wanted, |bytes| {
             // No more come than were asked for.
             into[at..at + bytes.len()].copy_from_slice(bytes);
             at += bytes.len();

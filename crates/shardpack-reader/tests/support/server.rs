@@ -154,6 +154,8 @@ pub enum Fault {
     Flip(usize),
     /// The answer comes later.
     Delay(Duration),
+    /// What is not there is refused, as S3 does to those who may not list.
+    Forbid,
 }
 
 /// A proxy that fails now and then.
@@ -257,6 +259,9 @@ impl Shared {
                 client.write_all(&answer[..answer.len().min(body + bytes)])?;
                 thread::sleep(silence);
                 client.shutdown(Shutdown::Both)
+            }
+            Some(Fault::Forbid) if answer.starts_with(b"HTTP/1.1 404") => {
+                client.write_all(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
             }
             Some(Fault::Flip(at)) => {
                 if let Some(byte) = answer.get_mut(body + at) {
