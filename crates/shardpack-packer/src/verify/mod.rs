@@ -409,7 +409,7 @@ fn dataset_report(dataset: &Opened, options: &Options, monitor: &dyn Monitor) ->
     let is_believed = report.problems.is_empty();
     let is_first = options.part.is_none_or(|part| part.number == 1);
     let sums = if is_first { check_sums(dataset)? } else { None };
-    let sidecars = check_sidecars(dataset, options.part)?;
+    let sidecars = check_sidecars(dataset, options)?;
     let mut mends = sums.is_some() || !sidecars.is_empty();
     report.problems.extend(sums);
     if is_first {
@@ -467,21 +467,22 @@ fn keep_part(datasets: &mut [Opened], part: Part) {
 }
 
 /// Each sidecar is the file that the manifest means; of a part, every so many-th.
-fn check_sidecars(dataset: &Opened, part: Option<Part>) -> Result<Vec<Problem>> {
-    let (first, step) = part.map_or((0, 1), |part| (part.number as usize - 1, part.of as usize));
-    let mut problems = Vec::new();
-    for expected in dataset.manifest.sidecars.iter().skip(first).step_by(step) {
+fn check_sidecars(dataset: &Opened, options: &Options) -> Result<Vec<Problem>> {
+    let (first, step) = options.part.map_or((0, 1), |part| (part.number as usize - 1, part.of as usize));
+    let all: Vec<_> = dataset.manifest.sidecars.iter().skip(first).step_by(step).collect();
+    let check = |number: usize| {
+        let expected = all[number];
         let is_right = |found: &[u8]| found.len() as u64 == expected.bytes && hash::file(found) == expected.blake3.0;
         let what = match dataset.files.read_if_there(&expected.file, Some(expected.bytes), is_right)? {
             None => "missing".to_owned(),
             Some(found) if !is_right(&found) => {
                 format!("BLAKE3 differs: {} bytes, the manifest says {}", found.len(), expected.bytes)
             }
-            Some(_) => continue,
+            Some(_) => return Ok(None),
         };
-        problems.push(dataset.problem(&expected.file, what));
-    }
-    Ok(problems)
+        Ok(Some(dataset.problem(&expected.file, what)))
+    };
+    Ok(shard::in_order(all.len(), options.jobs, check)?.into_iter().flatten().collect())
 }
 
 /// The ledger is the file that the manifest means, and its lines add up to the manifest's counts.
