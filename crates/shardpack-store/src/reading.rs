@@ -69,7 +69,8 @@ impl Reading<'_> {
                 Err(failed) => failed,
             };
             if done > before {
-                (patience.progress(), refusals.progress());
+                patience.progress();
+                refusals.progress();
             }
             let error = match failed {
                 Failed::NotThere => return Ok(Found::default()),
