@@ -362,14 +362,14 @@ fn extension(text: &str) -> Result<String, String> {
 pub struct StoreArgs {
     /// Of a URL, a setting of its store beside what the environment says: endpoint=URL, region=NAME, profile=NAME,
     /// anonymous=true, requester_pays=true, "header=NAME: VALUE", ca_file=FILE, proxy=URL, requests=N, retry_for=SECONDS
-    #[arg(long = "store", value_name = "NAME=VALUE")]
-    settings: Vec<String>,
+    #[arg(long, value_name = "NAME=VALUE")]
+    store: Vec<String>,
 }
 
 impl StoreArgs {
     /// All that is said.
     pub fn settings(&self) -> Result<StoreSettings, Error> {
-        StoreSettings::parse(&self.settings)
+        StoreSettings::parse(&self.store)
     }
 }
 

@@ -111,6 +111,7 @@ impl Command {
         match self {
             Self::Verify(args) => args.urls(),
             Self::Inspect(args) => args.urls(),
+            Self::Convert(args) => args.urls(),
             _ => &[],
         }
     }

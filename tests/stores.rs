@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+#[path = "support/places.rs"]
+mod places;
 #[path = "../crates/shardpack-reader/tests/support/server.rs"]
 mod server;
 #[path = "../crates/shardpack-reader/tests/support/stores.rs"]
@@ -15,82 +17,11 @@ use std::{
     time::Duration,
 };
 
+use places::{Place, run, with};
 use serde_json::Value;
 use server::{Fault, Nginx, Proxy};
 use stores::{Kind, ObjectServer};
-use support::{Bench, Ran};
-
-/// Somewhere that folders are copied to.
-enum Place {
-    Objects(ObjectServer),
-    Web(Nginx),
-}
-
-impl Place {
-    fn all() -> Vec<Self> {
-        stores::all().into_iter().map(Self::Objects).chain(Nginx::start().map(Self::Web)).collect()
-    }
-
-    fn name(&self) -> String {
-        match self {
-            Self::Objects(server) => format!("{:?}", server.kind),
-            Self::Web(_) => "web".to_owned(),
-        }
-    }
-
-    fn port(&self) -> u16 {
-        match self {
-            Self::Objects(server) => server.port(),
-            Self::Web(nginx) => nginx.port(),
-        }
-    }
-
-    fn copy(&self, folder: &Path, prefix: &str) {
-        match self {
-            Self::Objects(server) => server.put_folder(folder, prefix),
-            Self::Web(nginx) => {
-                let done = Command::new("cp").arg("-rT").arg(folder).arg(nginx.data().join(prefix)).status().unwrap();
-                assert!(done.success());
-            }
-        }
-    }
-
-    fn put(&self, key: &str, bytes: &[u8]) {
-        match self {
-            Self::Objects(server) => server.put(key, bytes),
-            Self::Web(nginx) => fs::write(nginx.data().join(key), bytes).unwrap(),
-        }
-    }
-
-    /// The URL of a prefix, asked for at `port`, and the options that say how.
-    fn url(&self, prefix: &str, port: u16) -> Vec<String> {
-        match self {
-            Self::Objects(server) => {
-                let settings = server.settings(port).into_iter().map(|(name, value)| format!("--store={name}={value}"));
-                [server.url(prefix)].into_iter().chain(settings).collect()
-            }
-            Self::Web(_) => vec![format!("http://127.0.0.1:{port}/{prefix}")],
-        }
-    }
-}
-
-/// Runs the program with an environment that says nothing of stores.
-fn run<S: AsRef<std::ffi::OsStr>>(args: &[S], environment: &[(&str, &str)]) -> Ran {
-    let mut command = assert_cmd::Command::new(support::binary());
-    for (name, _) in std::env::vars() {
-        if ["AWS_", "GOOGLE_", "AZURE_", "STORAGE_"].iter().any(|start| name.starts_with(start)) {
-            command.env_remove(name);
-        }
-    }
-    // Profiles of whoever runs this are none of its business.
-    command.env("AWS_CONFIG_FILE", "/nothing").env("AWS_SHARED_CREDENTIALS_FILE", "/nothing");
-    command.env("AWS_EC2_METADATA_DISABLED", "true").envs(environment.iter().copied());
-    command.args(args).timeout(Duration::from_secs(120)).output().unwrap().into()
-}
-
-fn with<'a>(command: &'a str, target: &'a [String], options: &[&'a str]) -> Vec<&'a str> {
-    [command].into_iter().chain(target.iter().map(String::as_str)).chain(options.iter().copied()).collect()
-}
+use support::Bench;
 
 /// What is said in JSON, without what a URL alone has, and where.
 fn said(mut json: Value) -> Value {
@@ -325,7 +256,7 @@ fn what_cannot_be_done_at_a_url_is_said() {
         (vec!["verify", &url, "--against", &url], "is a URL"),
         (vec!["inspect", &url, "--table", "s3://bucket/x.csv"], "is a URL"),
         (vec!["crops", &url], "is a URL"),
-        (vec!["convert", &url, "/nothing"], "is a URL"),
+        (vec!["adopt", &url], "is a URL"),
     ] {
         run(&args, &[]).code(2).says(said);
     }

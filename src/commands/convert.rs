@@ -11,16 +11,18 @@ use shardpack_packer::{
     Error, Result,
     pack::PlanOptions,
     source::{
-        Given, Origin, Shards,
+        Given, Origin, Shards, given,
         options::{Components, Splits},
+        part_of,
         shards::{Preview, SamplePreview},
     },
+    sys,
 };
 
 use super::pack::{RunArgs, plan_and_go};
 use crate::{
     Outcome,
-    args::PlanArgs,
+    args::{PlanArgs, StoreArgs},
     progress::{self, Progress},
     report,
     source_args::{Records, several},
@@ -36,12 +38,14 @@ use crate::{
   shardpack convert --split train=a/ --split val=b/ packed/
   shardpack convert train.rec packed/ --format tfrecord --order source
   shardpack convert parquet/ packed/ --on-bad skip
+  shardpack convert s3://bucket/packed packed/ --format mds         a dataset of ours at a URL
   shardpack convert 'laion/*.tar' packed/ --components txt
   shardpack convert train.lmdb packed/ --label-from labels.csv
   shardpack convert train.lmdb packed/ --key-pattern '{split}/{class}/{name}.jpg'
   shardpack convert train.lmdb packed/ --from lmdb:image --label-from header:u32le")]
 pub struct Args {
-    /// Shards: files, folders, globs or brace patterns; and the folder to write to
+    /// Shards: files, folders, globs or brace patterns; or URLs of sealed datasets: s3://, gs://, az://, abfss://, https://.
+    /// And the folder to write to
     #[arg(value_names = ["SRC", "DST"], num_args = 1.., required = true)]
     paths: Vec<PathBuf>,
     /// A split and its shards, in place of SRC; once for each split. They share one list of classes
@@ -59,10 +63,19 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["label_feature", "label_from"])]
     no_labels: bool,
     #[command(flatten)]
+    store: StoreArgs,
+    #[command(flatten)]
     run: RunArgs,
     // Last: its headings hold for all that follows.
     #[command(flatten)]
     plan: PlanArgs,
+}
+
+impl Args {
+    /// Paths that may be URLs.
+    pub fn urls(&self) -> &[PathBuf] {
+        self.paths.split_last().map_or(&[], |(_, sources)| sources)
+    }
 }
 
 /// Runs `convert`.
@@ -84,7 +97,10 @@ pub fn run(args: &Args) -> Result<Outcome> {
     };
     let origin = match (sources, args.parts.as_slice()) {
         (sources, []) => origin(args, &components, &fields.renames, sources)?,
-        ([], parts) => several(parts, |src| origin(args, &components, &fields.renames, &[src.to_path_buf()]))?,
+        ([], parts) => {
+            refuse_some_urls(parts)?;
+            several(parts, |src| origin(args, &components, &fields.renames, &[src.to_path_buf()]))?
+        }
         ([first, ..], _) => {
             return Err(Error::usage("--split names the sources: only DST stands beside it")
                 .in_file(first)
@@ -176,10 +192,20 @@ fn origin(args: &Args, components: &Components, renames: &[(String, String)], so
     if sources.is_empty() {
         return Err(Error::usage("SRC is missing").help("shardpack convert SRC DST"));
     }
+    let url = sources.iter().find(|source| sys::is_store(source));
+    if let (Some(url), Some(_)) = (url, &records.from) {
+        return Err(
+            Error::usage("is a URL: shards of any writer, which --from is for, are read from files").in_file(url)
+        );
+    }
     if records.from.is_none() {
-        let given = Given::of(sources)?;
+        let given = Given::at_urls(sources, &args.store.settings()?)?;
         given.refuse_lost_manifests()?;
         match given.only_ours()? {
+            Some(roots) if url.is_some() && (records.chooses_fields() || !renames.is_empty()) => {
+                let what = "a sealed dataset: its index tells image and label, and its components have their names";
+                return Err(Error::usage(what).in_file(&roots[0].folder));
+            }
             Some(roots) if records.chooses_fields() => {
                 return Err(Error::usage("a sealed dataset: its index tells image and label").in_file(&roots[0].folder).help(
                     "leave out the options that describe records, or say --from FORMAT: then it is taken as shards of any writer",
@@ -206,6 +232,16 @@ fn origin(args: &Args, components: &Components, renames: &[(String, String)], so
     let renames = renames.to_vec();
     let wanted = Wanted { no_labels: *no_labels, components, renames, ..records.wanted() };
     Shards::find(sources, records.kind()?, wanted, &splits).map(Origin::Shards)
+}
+
+/// Fails where some splits are at URLs, and some are not.
+fn refuse_some_urls(parts: &[PathBuf]) -> Result<()> {
+    let sources: Vec<_> = parts.iter().filter_map(|part| part_of(part)).map(|(_, source)| source).collect();
+    let is_url = |source: &&PathBuf| sys::is_store(source);
+    match (sources.iter().find(is_url), sources.iter().find(|source| !is_url(source))) {
+        (Some(url), Some(local)) => Err(given::url_beside(url, local)),
+        _ => Ok(()),
+    }
 }
 
 /// What was recognised, the fields, and the first samples.

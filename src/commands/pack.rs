@@ -12,6 +12,7 @@ use shardpack_packer::{
     sidecars,
     source::{Origin, storage::ReadOrder},
 };
+use shardpack_reader::Transfers;
 
 use super::planned::{self, describe_source, one_or_all, say_notes};
 use crate::{
@@ -221,7 +222,7 @@ fn go(
         // A refusal of a later format comes before an earlier one is replaced.
         planned.iter().try_for_each(|one| pack::check(one, &options))?;
     }
-    let mut reports = Vec::new();
+    let (mut reports, mut networks, mut taken) = (Vec::new(), Vec::new(), None::<Transfers>);
     let mut tables = Vec::new();
     for (number, one) in planned.iter().enumerate() {
         if !run.talk.quiet {
@@ -242,11 +243,17 @@ fn go(
             Ok(report) => report,
             Err(error) => {
                 let error = if error.kind() == ErrorKind::Interrupted { kept(error, one, &folder(one)) } else { error };
-                return Err(ended(run, &reports, planned, error)?);
+                return Err(ended(run, &reports, planned, &networks, error)?);
             }
         };
+        // What planning took is told with the first.
+        let all = one.source.transfers();
+        let network = all.map(|all| all.since(taken.unwrap_or_default()));
+        taken = all;
+        networks.push(network);
         if !run.talk.json {
-            report::print(&as_text(&report, one, &folder(one), run.talk.quiet))?;
+            let lines = network.map(report::network).unwrap_or_default();
+            report::print(&(as_text(&report, one, &folder(one), run.talk.quiet) + &lines))?;
         }
         let is_sealed = report.sealed;
         reports.push(report);
@@ -259,7 +266,7 @@ fn go(
             monitor.finish();
             let made = match made {
                 Ok(made) => made,
-                Err(error) => return Err(ended(run, &reports, planned, error)?),
+                Err(error) => return Err(ended(run, &reports, planned, &networks, error)?),
             };
             if !run.talk.json {
                 report::print(&super::crops::as_text(&made))?;
@@ -269,7 +276,7 @@ fn go(
     }
     if run.talk.json {
         let documents = reports.iter().zip(planned).enumerate().map(|(number, (report, planned))| {
-            let mut document = as_json(report, planned);
+            let mut document = as_json(report, planned, networks[number]);
             if let (Some(made), Some(fields)) = (tables.get(number), document.as_object_mut()) {
                 fields.insert("crops".to_owned(), super::crops::as_json(made));
             }
@@ -289,9 +296,16 @@ fn go(
 }
 
 /// `error`, once a script has been told of the formats that are sealed and stay so.
-fn ended(run: &RunArgs, reports: &[Report], planned: &[Planned], error: Error) -> Result<Error> {
+fn ended(
+    run: &RunArgs,
+    reports: &[Report],
+    planned: &[Planned],
+    networks: &[Option<Transfers>],
+    error: Error,
+) -> Result<Error> {
     if run.talk.json && !reports.is_empty() {
-        let done: Vec<_> = reports.iter().zip(planned).map(|(report, planned)| as_json(report, planned)).collect();
+        let done = reports.iter().zip(planned).zip(networks);
+        let done: Vec<_> = done.map(|((report, planned), network)| as_json(report, planned, *network)).collect();
         report::print_json(&json!({ "formats": done, "error": report::error_json(&error) }))?;
     }
     Ok(error)
@@ -311,7 +325,10 @@ fn kept(error: Error, planned: &Planned, dst: &Path) -> Error {
 
 fn describe_reading(planned: &Planned, options: &pack::Options) -> String {
     let how = match pack::read_order(options.read_order, planned) {
-        ReadOrder::Plan => format!("reading in plan order with {}", report::counted(options.jobs as u64, "thread")),
+        ReadOrder::Plan => format!(
+            "reading in plan order with {}",
+            report::counted(pack::reading_threads(options, planned) as u64, "thread")
+        ),
         ReadOrder::Physical { reads } => format!(
             "reading in physical order, {reads} reads in flight, windows of {}",
             report::bytes(options.memory_bytes)
@@ -460,7 +477,7 @@ pub fn dataset_as_json(manifest: &Manifest) -> serde_json::Value {
     })
 }
 
-fn as_json(report: &Report, planned: &Planned) -> serde_json::Value {
+fn as_json(report: &Report, planned: &Planned, network: Option<Transfers>) -> serde_json::Value {
     let mut ignored = std::collections::BTreeMap::<&str, u64>::new();
     for (reason, files) in planned.plans.iter().flat_map(|plan| &plan.ignored) {
         *ignored.entry(reason).or_default() += files;
@@ -476,5 +493,6 @@ fn as_json(report: &Report, planned: &Planned) -> serde_json::Value {
         "unpacked": report::unpacked(&report.unpacked), "ignored_files": ignored,
         "strays": strays, "stray_samples": report.stray_samples, "shards": report.shards,
         "resumed_shards": report.resumed_shards, "elapsed_ms": report.elapsed.as_millis() as u64,
+        "network": report::network_json(network),
     })
 }

@@ -11,6 +11,7 @@ use shardpack_packer::{
     part_auto::part_auto,
     source::Origin,
 };
+use shardpack_reader::Transfers;
 
 use super::pack::{RunArgs, strays_as_text};
 use crate::{Outcome, progress::Progress, report};
@@ -67,15 +68,21 @@ pub fn of_walk(
     let ([options], [dst]) = (options, place.folders.as_slice()) else {
         return Err(one_format());
     };
+    // What is read of it is counted with all that are made of it.
+    let origin = source.clone();
     let planned = pack::plan_part(source, options, part, place, run.options().on_bad, monitor)?;
     monitor.finish();
     match planned {
         PartPlanning::Planned(planned) => go(&PlannedPart::of_walk(*planned, part)?, dst, run, monitor, recognised),
-        PartPlanning::Sealed => say(&PartReport::sealed(), part, None, dst, run, recognised),
+        PartPlanning::Sealed => say(&PartReport::sealed(), part, None, &origin, dst, run, recognised),
         PartPlanning::Changed(changed) => {
+            let network = origin.transfers();
             match run.talk.json {
-                true => report::print_json(&changed_as_json(&changed))?,
-                false => report::print(&changed_as_text(&changed, dst, run.talk.quiet))?,
+                true => report::print_json(&changed_as_json(&changed, network))?,
+                false => {
+                    let lines = network.map(report::network).unwrap_or_default();
+                    report::print(&(changed_as_text(&changed, dst, run.talk.quiet) + &lines))?;
+                }
             }
             Ok(if changed.bad.is_empty() { Outcome::Done } else { Outcome::Wrong })
         }
@@ -112,7 +119,7 @@ fn go(
         ErrorKind::Interrupted => error.help("the same command goes on"),
         _ => error,
     })?;
-    say(&packed, planned.part, Some(planned), dst, run, recognised)
+    say(&packed, planned.part, Some(planned), &planned.planned.source, dst, run, recognised)
 }
 
 /// Says what became of a part.
@@ -120,18 +127,20 @@ fn say(
     packed: &PartReport,
     part: Part,
     planned: Option<&PlannedPart>,
+    source: &Origin,
     dst: &Path,
     run: &RunArgs,
     recognised: Option<Value>,
 ) -> Result<Outcome> {
     if run.talk.json {
-        let mut document = as_json(packed, part);
+        let mut document = as_json(packed, part, source.transfers());
         if let (Some(recognised), Some(fields)) = (recognised, document.as_object_mut()) {
             fields.insert("recognised".to_owned(), recognised);
         }
         report::print_json(&document)?;
     } else {
-        report::print(&as_text(packed, planned, dst, run.talk.quiet))?;
+        let lines = source.transfers().map(report::network).unwrap_or_default();
+        report::print(&(as_text(packed, planned, dst, run.talk.quiet) + &lines))?;
     }
     Ok(match packed.ended {
         Ended::Bad => Outcome::Wrong,
@@ -218,12 +227,12 @@ fn changed_as_text(changed: &ChangedPart, dst: &Path, quiet: bool) -> String {
     out
 }
 
-fn changed_as_json(changed: &ChangedPart) -> Value {
+fn changed_as_json(changed: &ChangedPart, network: Option<Transfers>) -> Value {
     let missing: Vec<_> = changed.missing.iter().map(ToString::to_string).collect();
     json!({
         "part": changed.part.number, "parts": changed.part.of, "done": false, "changed": changed.bad.is_empty(),
         "images": changed.images, "missing": missing, "bad": named(&changed.bad),
-        "elapsed_ms": changed.elapsed.as_millis() as u64,
+        "elapsed_ms": changed.elapsed.as_millis() as u64, "network": report::network_json(network),
     })
 }
 
@@ -231,7 +240,7 @@ fn named(bad: &[Unpacked]) -> Vec<Value> {
     bad.iter().map(|bad| json!({"path": report::path(&bad.path), "reason": bad.reason})).collect()
 }
 
-fn as_json(packed: &PartReport, part: Part) -> Value {
+fn as_json(packed: &PartReport, part: Part, network: Option<Transfers>) -> Value {
     let stray = |(path, kind): &(Vec<u8>, shardpack_format::image_header::Kind)| json!({"path": report::path(path), "kind": kind.name()});
     let strays: Vec<_> = packed.strays.iter().map(stray).collect();
     json!({
@@ -239,5 +248,6 @@ fn as_json(packed: &PartReport, part: Part) -> Value {
         "already_sealed": packed.ended == Ended::Sealed, "shards": packed.shards, "resumed_shards": packed.resumed_shards,
         "samples": packed.samples, "payload_bytes": packed.payload_bytes, "bad": named(&packed.bad), "strays": strays,
         "stray_samples": packed.stray_samples, "elapsed_ms": packed.elapsed.as_millis() as u64,
+        "network": report::network_json(network),
     })
 }

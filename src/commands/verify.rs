@@ -152,7 +152,7 @@ fn subject(paths: &[PathBuf]) -> Result<Subject> {
     let given = Given::of(paths)?;
     given.refuse_lost_manifests()?;
     match (given.roots.as_slice(), given.others.as_slice()) {
-        ([Root { folder, only: None }], []) => Ok(Subject::Dataset(folder.clone())),
+        ([Root { folder, only: None, .. }], []) => Ok(Subject::Dataset(folder.clone())),
         ([], [path]) if sys::is_folder(path)? => {
             let looked = look(paths)?;
             Ok(match looked.shards.is_empty() && looked.problems.is_empty() {

@@ -150,6 +150,17 @@ pub struct Transfers {
 }
 
 impl Transfers {
+    /// What came after `before`.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            requests: self.requests.saturating_sub(before.requests),
+            bytes: self.bytes.saturating_sub(before.bytes),
+            again: self.again.saturating_sub(before.again),
+            too_many: self.too_many.saturating_sub(before.too_many),
+        }
+    }
+
     /// Both together.
     #[must_use]
     pub fn and(self, other: Self) -> Self {

@@ -62,9 +62,12 @@ impl Place {
     ) -> Result<(), ReadError> {
         let components = listing.components();
         let form = components.form(components.payload_form(self.number));
+        // Where image and components come with one request.
+        let cells = components.cells_of(self.number);
+        let together = if cells.is_empty() { None } else { source.together(&[self.number]) };
+        let source = together.as_deref().unwrap_or(source);
         let place = Stored { format, component: 0, form, content_bytes: listing.entry(self.number).bytes };
         place.fill(self.payload(record)?, |content| source.read(self.number, content))?;
-        let cells = components.cells_of(self.number);
         let first_component = format.components().len().saturating_sub(cells.len());
         for (which, cell) in cells.iter().enumerate() {
             let Some(content_bytes) = cell.length() else { continue };

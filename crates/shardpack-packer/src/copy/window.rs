@@ -3,6 +3,7 @@
 
 use std::{
     collections::BTreeMap,
+    iter::Peekable,
     sync::{Mutex, mpsc},
 };
 
@@ -127,25 +128,48 @@ impl Run<'_, '_> {
     /// Reads all images in the order they stand in.
     fn read_all(&self, todo: Vec<Read<'_>>, reads: usize) {
         let (listing, format) = (&self.copy.plan.listing, self.copy.plan.format());
-        let queue = Mutex::new(todo.into_iter());
+        let queue = Mutex::new(todo.into_iter().peekable());
         std::thread::scope(|scope| {
             for _ in 0..reads {
                 scope.spawn(|| {
+                    let mut group = Vec::new();
                     while self.goes_on() {
                         // The lock is let go of before the read.
-                        let next = lock(&queue).next();
-                        let Some(read) = next else { return };
-                        match read.place.read(self.copy.source, listing, format, read.record) {
-                            Ok(()) => self.copy.monitor.advance(1, read.place.payload_bytes()),
-                            Err(ReadError::Refused(refusal)) => {
-                                lock(read.refused).insert(read.place.position, refusal);
+                        self.next_group(&mut lock(&queue), &mut group);
+                        let together = match group.as_slice() {
+                            [] => return,
+                            [_] => None,
+                            several => {
+                                let numbers: Vec<_> = several.iter().map(|read| read.place.number).collect();
+                                self.copy.source.together(&numbers)
                             }
-                            Err(ReadError::Fatal(error)) => return self.fail(error),
+                        };
+                        let source = together.as_deref().unwrap_or(self.copy.source);
+                        for read in group.drain(..) {
+                            match read.place.read(source, listing, format, read.record) {
+                                Ok(()) => self.copy.monitor.advance(1, read.place.payload_bytes()),
+                                Err(ReadError::Refused(refusal)) => {
+                                    lock(read.refused).insert(read.place.position, refusal);
+                                }
+                                Err(ReadError::Fatal(error)) => return self.fail(error),
+                            }
                         }
                     }
                 });
             }
         });
+    }
+
+    /// Moves the next read, with those that are best read together with it, from `queue` to `group`.
+    fn next_group<'w>(&self, queue: &mut Peekable<impl Iterator<Item = Read<'w>>>, group: &mut Vec<Read<'w>>) {
+        let Some(first) = queue.next() else { return };
+        let (first_number, mut before) = (first.place.number, first.place.number);
+        group.push(first);
+        while let Some(next) = queue.next_if(|next| self.copy.source.are_near(first_number, before, next.place.number))
+        {
+            before = next.place.number;
+            group.push(next);
+        }
     }
 
     /// Frames, hashes and writes a span that has been read.

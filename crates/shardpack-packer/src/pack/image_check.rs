@@ -24,6 +24,15 @@ impl Source for ImageCheck<'_> {
         self.source.read_component(number, which, out)
     }
 
+    fn are_near(&self, first: u64, before: u64, next: u64) -> bool {
+        self.source.are_near(first, before, next)
+    }
+
+    fn together(&self, numbers: &[u64]) -> Option<Box<dyn Source + '_>> {
+        let source = self.source.together(numbers)?;
+        Some(Box::new(ImageCheck { source, check: self.check }))
+    }
+
     fn peek(&self, number: u64, first: &mut [u8], look: Look) -> Result<Option<usize>, ReadError> {
         self.source.peek(number, first, look)
     }

@@ -376,7 +376,7 @@ fn copy_all(
             shared: &shared,
             // What was just written is in the page cache, or lies in this order.
             read_order: if relay.is_some() { ReadOrder::Plan } else { read_order(options.read_order, planned) },
-            jobs: options.jobs,
+            jobs: if relay.is_some() { options.jobs } else { reading_threads(options, planned) },
             memory_bytes: options.memory_bytes,
             on_bad: options.on_bad,
             monitor,
@@ -466,6 +466,14 @@ pub fn read_order(choice: Option<ReadOrderChoice>, planned: &Planned) -> ReadOrd
         None => planned.storage.read_order,
         Some(ReadOrderChoice::Plan) => ReadOrder::Plan,
         Some(ReadOrderChoice::Physical) => storage::physical(planned.source.path()),
+    }
+}
+
+/// How many threads copy: where they read in plan order over a network, more than are at work.
+pub fn reading_threads(options: &Options, planned: &Planned) -> usize {
+    match read_order(options.read_order, planned) {
+        ReadOrder::Plan => storage::stream_threads(planned.source.path(), options.jobs),
+        ReadOrder::Physical { .. } => options.jobs,
     }
 }
 

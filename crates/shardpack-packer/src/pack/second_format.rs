@@ -11,7 +11,7 @@ use shardpack_reader::Dataset;
 use crate::{
     ledger,
     plan::Plan,
-    source::{Look, ReadError, Refusal, Source, dataset},
+    source::{Look, ReadError, Refusal, Source, sealed},
     sys,
 };
 
@@ -67,14 +67,14 @@ impl<'a> SecondFormat<'a> {
 
 impl Source for SecondFormat<'_> {
     fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
-        dataset::read(&self.dataset, self.place(number)?, payload)
+        sealed::read(&self.dataset, self.place(number)?, payload)
     }
 
     fn read_component(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
-        dataset::read_component(&self.dataset, self.place(number)?, self.kinds, which, out)
+        sealed::read_component(&self.dataset, self.place(number)?, self.kinds, which, out)
     }
 
     fn peek(&self, number: u64, first: &mut [u8], look: Look) -> Result<Option<usize>, ReadError> {
-        dataset::peek(&self.dataset, self.place(number)?, first, look)
+        sealed::peek(&self.dataset, self.place(number)?, first, look)
     }
 }

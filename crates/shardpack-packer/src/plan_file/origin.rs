@@ -36,7 +36,7 @@ pub(super) fn stored(source: &Origin) -> StoredOrigin {
     match source {
         Origin::Folder(root) => StoredOrigin::Folder(hex(root)),
         Origin::Dataset(roots) => match roots.as_slice() {
-            [Root { folder, only: None }] => StoredOrigin::Dataset(hex(folder)),
+            [Root { folder, only: None, .. }] => StoredOrigin::Dataset(hex(folder)),
             roots if roots.iter().all(|root| root.only.is_none()) => {
                 StoredOrigin::Datasets(roots.iter().map(|root| hex(&root.folder)).collect())
             }
@@ -64,13 +64,13 @@ pub(super) fn restored(stored: StoredOrigin) -> Result<Origin> {
     };
     Ok(match stored {
         StoredOrigin::Folder(root) => Origin::Folder(path(&root)?),
-        StoredOrigin::Dataset(root) => Origin::Dataset(vec![Root { folder: path(&root)?, only: None }]),
+        StoredOrigin::Dataset(root) => Origin::Dataset(vec![Root::new(path(&root)?, None)]),
         StoredOrigin::Datasets(roots) => {
-            let root = |root| Ok(Root { folder: path(root)?, only: None });
+            let root = |root| Ok(Root::new(path(root)?, None));
             Origin::Dataset(roots.iter().map(root).collect::<Result<_>>()?)
         }
         StoredOrigin::Parts(roots) => {
-            let root = |(root, only): (String, _)| Ok(Root { folder: path(&root)?, only });
+            let root = |(root, only): (String, _)| Ok(Root::new(path(&root)?, only));
             Origin::Dataset(roots.into_iter().map(root).collect::<Result<_>>()?)
         }
         StoredOrigin::Shards(stored) => Origin::Shards(Shards::restored(stored)?),

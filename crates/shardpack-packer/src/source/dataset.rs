@@ -1,5 +1,4 @@
-//! Datasets that this program sealed, as a source: their manifests and indexes tell all, and every image is compared with
-//! its content hash when it is read.
+//! Datasets that this program sealed, as a source: their manifests and indexes tell all.
 //!
 //! Several are taken together by their splits and by the names of their classes.
 
@@ -10,57 +9,56 @@ use std::{
 };
 
 use shardpack_format::{
-    Error, ErrorKind, Result,
+    Error, Result,
     component::{Component, Form},
     formats::Choice,
     help, size,
-    splits::{self, Record},
 };
 use shardpack_reader::{Dataset, Shard};
 
 use super::{
-    Found, Look, ReadError, Refusal, Root, Source,
+    Found, Root,
     classes::Collector,
     given::{self, STRANGER, STRANGER_BESIDE},
     keep::{Keep, LEFT_OUT},
     merge,
     options::{Options, SPLITS, Splits},
-    storage,
 };
 use crate::{
     component_table::{Cell, ComponentTable, Interner},
     foreign::files::is_shard,
     ledger::{Fate, Unpacked, order},
-    listing::Listing,
     monitor::{Monitor, Phase},
     sys,
 };
 
 /// Bits of a place that are a number in stored order; the others are the number of the dataset.
-const NUMBER_BITS: u32 = 40;
+pub(super) const NUMBER_BITS: u32 = 40;
 
 /// A dataset among those that are taken together.
-struct Member {
-    dataset: Dataset,
+pub(super) struct Member<'r> {
+    pub dataset: Arc<Dataset>,
     /// The split that it is.
-    split: Option<String>,
+    pub split: Option<String>,
     /// What tells it from the others.
     name: String,
-    /// Names of the shards that are meant, and of strangers; all, if `None`.
-    only: Option<BTreeSet<String>>,
+    /// Where it was found, and which of its shards are meant.
+    root: &'r Root,
 }
 
-impl Member {
+impl Member<'_> {
     /// The shards that are meant.
     fn shards(&self) -> impl Iterator<Item = Shard<'_>> {
-        let is_meant = |name: &String| self.only.as_ref().is_none_or(|only| only.contains(name));
+        let is_meant = |name: &String| self.root.only.as_ref().is_none_or(|only| only.contains(name));
         self.dataset.shards().filter(move |shard| is_meant(&shard.entry().file))
     }
 
     /// What lies beside its shards, or was named with them, and is none of it.
     fn strangers(&self) -> Result<Vec<String>> {
         let manifest = self.dataset.manifest();
-        match &self.only {
+        match &self.root.only {
+            // Nobody can list what is below a URL.
+            None if self.root.is_remote() => Ok(Vec::new()),
             None => given::strangers(self.dataset.folder(), manifest),
             Some(only) => {
                 let is_shard = |name: &&String| manifest.shards.iter().any(|shard| shard.file == **name);
@@ -71,22 +69,25 @@ impl Member {
 }
 
 /// The datasets in `roots` and in the folders of their splits.
-fn members(roots: &[Root]) -> Result<Vec<Member>> {
+pub(super) fn members<'r>(roots: &'r [Root], monitor: &dyn Monitor) -> Result<Vec<Member<'r>>> {
     let mut members = Vec::new();
     let mut seen = BTreeSet::new();
     for root in roots {
-        for dataset in Dataset::open_all(&root.folder)? {
-            let folder = sys::resolved(dataset.folder())?;
+        for dataset in root.datasets(monitor)? {
+            let folder = match root.is_remote() {
+                true => dataset.folder().to_path_buf(),
+                false => sys::resolved(dataset.folder())?,
+            };
             let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
             if !seen.insert(folder) {
                 return Err(Error::usage("is given twice").in_file(dataset.folder()));
             }
             let split = (dataset.folder() != root.folder).then(|| name.clone());
-            members.push(Member { dataset, split, name, only: root.only.clone() });
+            members.push(Member { dataset, split, name, root });
         }
     }
     // Splits that were given one by one.
-    let is_split = |member: &Member| {
+    let is_split = |member: &Member<'_>| {
         let is_named = member.split.is_none() && member.name == member.dataset.name();
         Ok(is_named && (SPLITS.contains(&member.name.as_str()) || is_recorded(member)?))
     };
@@ -109,17 +110,15 @@ fn members(roots: &[Root]) -> Result<Vec<Member>> {
 }
 
 /// Whether there is a record beside the folder of `member` that names it as a split.
-fn is_recorded(member: &Member) -> Result<bool> {
-    let path = member.dataset.folder().join("..").join(splits::FILE);
-    let Some(bytes) = sys::read_if_there(&path)? else { return Ok(false) };
-    let record = Record::read(&bytes).map_err(|error| error.in_file(&path))?;
-    Ok(record.splits.iter().any(|split| split.name == member.name))
+fn is_recorded(member: &Member<'_>) -> Result<bool> {
+    let record = member.root.record_above(member.dataset.folder())?;
+    Ok(record.is_some_and(|record| record.splits.iter().any(|split| split.name == member.name)))
 }
 
 /// What stands beside the folders of splits in `roots`, whose datasets are `members`, and is none.
-fn beside_splits(roots: &[Root], members: &[Member]) -> Result<Vec<(String, PathBuf)>> {
+fn beside_splits(roots: &[Root], members: &[Member<'_>]) -> Result<Vec<(String, PathBuf)>> {
     let mut found = Vec::new();
-    for Root { folder, .. } in roots {
+    for Root { folder, .. } in roots.iter().filter(|root| !root.is_remote()) {
         let splits: Vec<_> =
             members.iter().filter_map(|member| member.dataset.folder().strip_prefix(folder).ok()).collect();
         if splits.iter().any(|split| split.as_os_str().is_empty()) {
@@ -151,7 +150,7 @@ fn add_stranger(
 pub(super) fn discover(roots: &[Root], options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
     let keep = Keep::new(options)?;
     monitor.begin(Phase::Walking, 0, 0);
-    let mut members = members(roots)?;
+    let mut members = members(roots, monitor)?;
     let components = beside_splits(roots, &members)?;
     let root = || roots.first().map_or(Path::new("."), |root| &root.folder);
     match &options.splits {
@@ -179,7 +178,7 @@ pub(super) fn discover(roots: &[Root], options: &Options, monitor: &dyn Monitor)
         }
     }
     let lists: Vec<Vec<merge::Name>> = members.iter().map(|member| names_of(member, options)).collect();
-    let who = |member: &Member| member.dataset.folder().display().to_string();
+    let who = |member: &Member<'_>| member.dataset.folder().display().to_string();
     let lists =
         members.iter().zip(&lists).map(|(member, names)| merge::Named { who: who(member), names, is_numbered: false });
     let classes = Arc::new(merge::merge(&lists.collect::<Vec<_>>())?);
@@ -190,7 +189,7 @@ pub(super) fn discover(roots: &[Root], options: &Options, monitor: &dyn Monitor)
     });
     names.dedup();
     let of_split = |split: &Option<String>| {
-        let members: Vec<&Member> = members.iter().filter(|member| member.split == *split).collect();
+        let members: Vec<&Member<'_>> = members.iter().filter(|member| member.split == *split).collect();
         of_members(&members, &classes, &keep, options, monitor).map(|found| Found { split: split.clone(), ..found })
     };
     let mut found: Vec<Found> = names.iter().map(of_split).collect::<Result<_>>()?;
@@ -200,12 +199,15 @@ pub(super) fn discover(roots: &[Root], options: &Options, monitor: &dyn Monitor)
             add_stranger((name.clone(), path), STRANGER_BESIDE, &mut first.unpacked, &mut first.ignored)?;
         }
         first.unpacked.sort_unstable_by(order);
+        if roots.iter().any(Root::is_remote) {
+            first.notes.push(given::NOT_LISTED.to_owned());
+        }
     }
     Ok(found)
 }
 
 /// Names of the classes of `member` by label; none where labels are not wanted.
-fn names_of(member: &Member, options: &Options) -> Vec<merge::Name> {
+fn names_of(member: &Member<'_>, options: &Options) -> Vec<merge::Name> {
     let classes = if options.no_labels { &[] } else { member.dataset.classes() };
     classes.iter().map(|class| class.name_bytes().into()).collect()
 }
@@ -223,7 +225,7 @@ fn wanted_components(dataset: &Dataset, choice: &Choice, options: &Options) -> (
 
 /// The components beside payloads and the payload of datasets that are listed as one: of the same names, and of types that
 /// all have in common.
-fn together(members: &[&Member], options: &Options) -> Result<(Vec<Component>, Option<Component>)> {
+fn together(members: &[&Member<'_>], options: &Options) -> Result<(Vec<Component>, Option<Component>)> {
     let mut all: Option<(Vec<Component>, Option<Component>)> = None;
     for member in members {
         let choice = Choice::of_manifest(member.dataset.manifest())?;
@@ -262,7 +264,7 @@ fn together(members: &[&Member], options: &Options) -> Result<(Vec<Component>, O
 
 /// Lists these datasets as one.
 fn of_members(
-    members: &[&Member],
+    members: &[&Member<'_>],
     classes: &Arc<Vec<merge::Name>>,
     keep: &Keep,
     options: &Options,
@@ -270,7 +272,7 @@ fn of_members(
 ) -> Result<Found> {
     let is_alone = members.len() == 1;
     let mut notes = Vec::new();
-    let mut note = |member: &Member, note: String| match is_alone {
+    let mut note = |member: &Member<'_>, note: String| match is_alone {
         true => notes.push(note),
         false => notes.push(format!("{}: {note}", member.name)),
     };
@@ -346,7 +348,7 @@ fn of_members(
             let name = if is_alone { name } else { format!("{}/{name}", member.name) };
             add_stranger((name, &path), STRANGER, &mut unpacked, &mut ignored)?;
         }
-        if member.only.is_some() {
+        if member.root.only.is_some() {
             let (named, all) = (member.shards().count(), dataset.manifest().shards.len());
             note(member, format!("{named} of {all} shards of a dataset, as they were named"));
         }
@@ -374,118 +376,4 @@ fn of_members(
     listing.part_namesakes(|place, name| [format!("{}/", of_number(place)).as_bytes(), name].concat())?;
     let listing = Arc::new(listing);
     Ok(Found { listing, unpacked, ignored, kinds, notes, meta, payload, files, ..Found::default() })
-}
-
-/// Hands out the images of sealed datasets: the place of a sample is the dataset and the number in stored order.
-#[derive(Debug)]
-pub struct SealedReader<'a> {
-    listing: &'a Listing,
-    datasets: Vec<Dataset>,
-}
-
-impl<'a> SealedReader<'a> {
-    /// Serves `listing`, which was made of the datasets in `roots`: of those that are `split`, or of all.
-    ///
-    /// # Errors
-    /// When one cannot be opened, or holds fewer samples than were listed.
-    pub fn open(roots: &[Root], split: Option<&str>, listing: &'a Listing) -> Result<Self> {
-        let members = members(roots)?.into_iter().filter(|member| split.is_none() || member.split.as_deref() == split);
-        let datasets: Vec<Dataset> = members.map(|member| member.dataset.check_content(true)).collect();
-        let reader = Self { listing, datasets };
-        if let Some(lost) = listing.entries().iter().find(|entry| {
-            let (dataset, number) = (entry.place >> NUMBER_BITS, entry.place & ((1 << NUMBER_BITS) - 1));
-            reader.datasets.get(dataset as usize).is_none_or(|dataset| number >= dataset.len())
-        }) {
-            let dataset = reader.datasets.get((lost.place >> NUMBER_BITS) as usize);
-            let folder = dataset.map_or_else(
-                || roots.first().map(|root| root.folder.clone()).unwrap_or_default(),
-                |one| one.folder().into(),
-            );
-            return Err(Error::data("holds fewer samples than were listed").in_file(folder));
-        }
-        Ok(reader)
-    }
-
-    /// The dataset and the number in it of sample `number` of the listing.
-    fn place(&self, number: u64) -> (&Dataset, u64) {
-        let place = self.listing.entry(number).place;
-        // Checked when it was opened.
-        (&self.datasets[(place >> NUMBER_BITS) as usize], place & ((1 << NUMBER_BITS) - 1))
-    }
-}
-
-/// Damage is of one sample, and so is a file that may not be read; a machine that cannot read at this moment is not.
-pub(super) fn refused(error: Error) -> ReadError {
-    match (error.kind(), error.io_error()) {
-        (ErrorKind::Data, _) => ReadError::Refused(Refusal(error.to_string())),
-        (_, Some(io)) if !sys::is_of_machine(io) => ReadError::Refused(Refusal(error.to_string())),
-        _ => ReadError::Fatal(error),
-    }
-}
-
-impl Source for SealedReader<'_> {
-    fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
-        let (dataset, stored) = self.place(number);
-        read(dataset, stored, payload)
-    }
-
-    fn read_component(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
-        let (dataset, stored) = self.place(number);
-        read_component(dataset, stored, &self.listing.components().kinds, which, out)
-    }
-
-    fn peek(&self, number: u64, first: &mut [u8], look: Look) -> Result<Option<usize>, ReadError> {
-        let (dataset, stored) = self.place(number);
-        peek(dataset, stored, first, look)
-    }
-}
-
-/// As [`Source::read`], of the sample that is number `stored` of `dataset`.
-pub(crate) fn read(dataset: &Dataset, stored: u64, payload: &mut [u8]) -> Result<(), ReadError> {
-    let mut image = Vec::with_capacity(payload.len());
-    dataset.read(stored, &mut image).map_err(refused)?;
-    let row = dataset.row(stored).map_err(refused)?;
-    let format = dataset.format().map_err(refused)?;
-    if let Some(form) = row.form(0).filter(|_| format.is_encoded(0)) {
-        let content = format.decode(0, form, &image).map_err(refused)?.into_owned();
-        image = content;
-    }
-    if image.len() != payload.len() {
-        let (found, planned) = (image.len(), payload.len());
-        let what = format!("changed since it was planned: {found} bytes, the plan says {planned}");
-        return Err(ReadError::Refused(Refusal(what)));
-    }
-    payload.copy_from_slice(&image);
-    Ok(())
-}
-
-/// As [`Source::read_beside`], of the sample that is number `stored` of `dataset`, where samples have `kinds`.
-pub(crate) fn read_component(
-    dataset: &Dataset,
-    stored: u64,
-    kinds: &[Component],
-    which: usize,
-    out: &mut [u8],
-) -> Result<(), ReadError> {
-    let sample = dataset.sample(stored).map_err(refused)?;
-    // The content hash covers the image alone.
-    sample.check_frame().map_err(refused)?;
-    let names = &dataset.manifest().components;
-    let number = kinds.get(which).and_then(|kind| names.iter().position(|name| name == kind.name()));
-    let found = number.map(|number| sample.content(number)).transpose().map_err(refused)?.flatten();
-    let found = found.filter(|found| found.len() == out.len()).ok_or_else(|| {
-        ReadError::Refused(Refusal("changed since it was planned: what it has beside its image".to_owned()))
-    })?;
-    out.copy_from_slice(&found);
-    Ok(())
-}
-
-/// As [`Source::peek`], of the sample that is number `stored` of `dataset`.
-pub(crate) fn peek(dataset: &Dataset, stored: u64, first: &mut [u8], look: Look) -> Result<Option<usize>, ReadError> {
-    let row = dataset.row(stored).map_err(refused)?;
-    let shard = dataset.shard_of(stored).map_err(refused)?;
-    let file = shard.open().map_err(refused)?;
-    // Where it is in a compressed shard, roughly: this tells of the disk, not of the image.
-    let at = row.payload().0.min(shard.entry().bytes.saturating_sub(1));
-    storage::peek(&file, at, first, look).map_err(|error| refused(sys::io_error("cannot read", &shard.path(), error)))
 }

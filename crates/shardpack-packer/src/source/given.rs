@@ -15,9 +15,9 @@ use shardpack_format::{
     manifest::{self, INDEX_FOLDER, Manifest, SUMS_FILE, WORK_FOLDER},
     splits,
 };
-use shardpack_reader::{is_to_be_replaced, is_unfinished};
+use shardpack_reader::{StoreSettings, is_to_be_replaced, is_unfinished};
 
-use super::options::SPLITS;
+use super::{Root, options::SPLITS};
 use crate::{
     crops,
     foreign::patterns::expanded,
@@ -28,22 +28,8 @@ use crate::{
 pub(crate) const STRANGER: &str = "a stranger: the manifest does not name this file";
 /// What is wrong with one beside the folders of splits.
 pub(crate) const STRANGER_BESIDE: &str = "a stranger beside the splits";
-
-/// A folder of a dataset, or of those that are its splits.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Root {
-    /// The folder.
-    pub folder: PathBuf,
-    /// Names of the shards that are meant, and of strangers that were named with them; all, if `None`.
-    pub only: Option<BTreeSet<String>>,
-}
-
-impl Root {
-    /// The same with a path that holds wherever the program is called from.
-    pub(super) fn resolved(&self) -> Result<Self> {
-        Ok(Self { folder: sys::resolved(&self.folder)?, only: self.only.clone() })
-    }
-}
+/// What is said in place of strangers at a URL, where nobody can list them.
+pub(crate) const NOT_LISTED: &str = "what lies there and is no part of it was not looked for";
 
 /// What some paths on a command line are.
 #[derive(Debug, Default)]
@@ -84,6 +70,33 @@ impl Given {
         Ok(given)
     }
 
+    /// As [`Given::of`], where all of `paths` may be URLs of sealed datasets, with what is said of their stores.
+    ///
+    /// # Errors
+    /// As [`Given::of`]; also when some are URLs and some are not, one is a pattern, or something is said of a store and none is one.
+    pub fn at_urls(paths: &[PathBuf], settings: &StoreSettings) -> Result<Self> {
+        let is_url = |path: &&PathBuf| sys::is_store(path);
+        match (paths.iter().find(is_url), paths.iter().find(|path| !is_url(path))) {
+            (None, local) => {
+                local.map_or(Ok(()), |path| settings.refuse_for(path))?;
+                Self::of(paths)
+            }
+            (Some(url), Some(local)) => Err(url_beside(url, local)),
+            (Some(_), None) => {
+                if let Some(pattern) = paths.iter().find(|path| path.to_string_lossy().contains(['*', '[', '{'])) {
+                    let what = "is a URL and a pattern: of URLs, those of folders with a sealed dataset are read";
+                    return Err(Error::usage(what).in_file(pattern));
+                }
+                let roots = paths.iter().map(|url| Root::at_url(url, settings)).collect::<Result<Vec<_>>>()?;
+                let mut seen = BTreeSet::new();
+                match roots.iter().find(|root| !seen.insert(&root.folder)) {
+                    Some(twice) => Err(Error::usage("is given twice").in_file(&twice.folder)),
+                    None => Ok(Self { roots, others: Vec::new() }),
+                }
+            }
+        }
+    }
+
     fn sort(
         &mut self,
         path: PathBuf,
@@ -92,14 +105,14 @@ impl Given {
     ) -> Result<()> {
         if is_folder(&path)? {
             match is_dataset(&path)? || is_unfinished(&path)? {
-                true => self.roots.push(Root { folder: path, only: None }),
+                true => self.roots.push(Root::new(path, None)),
                 false => self.others.push(path),
             }
             return Ok(());
         }
         let folder = folder_of(&path);
         if path.file_name().is_some_and(|name| name == manifest::FILE) {
-            self.roots.push(Root { folder, only: None });
+            self.roots.push(Root::new(folder, None));
             return Ok(());
         }
         if !known.contains_key(&folder) {
@@ -115,7 +128,7 @@ impl Given {
             Some(_) => {
                 let same = |root: &Root| root.folder == folder && root.only.is_some();
                 let at = self.roots.iter().position(same).unwrap_or_else(|| {
-                    self.roots.push(Root { folder, only: Some(BTreeSet::new()) });
+                    self.roots.push(Root::new(folder, Some(BTreeSet::new())));
                     self.roots.len() - 1
                 });
                 if !self.roots[at].only.get_or_insert_default().insert(name) {
@@ -173,6 +186,13 @@ pub(crate) fn refuse_lost_manifest(folder: &Path) -> Result<()> {
             Err(Error::data("manifest.json is missing, but what belongs to it is here").in_file(folder).help(help))
         }
     }
+}
+
+/// Datasets at URLs are taken by themselves.
+pub fn url_beside(url: &Path, local: &Path) -> Error {
+    let what =
+        format!("is a URL, and {} is none: datasets at URLs are taken together with such alone", local.display());
+    Error::usage(what).in_file(url)
 }
 
 /// Names of the files of a dataset, as its manifest has them.

@@ -4,7 +4,7 @@
 //! engine knows nothing else of where images come from: [`Origin`] is the list of all kinds of source.
 
 pub(crate) mod classes;
-pub(crate) mod dataset;
+mod dataset;
 pub mod fraction;
 pub mod given;
 pub mod image_folder;
@@ -20,6 +20,8 @@ mod open;
 pub mod options;
 mod patient;
 pub(crate) mod payload;
+mod root;
+pub(crate) mod sealed;
 pub mod several;
 pub mod shards;
 pub mod storage;
@@ -35,6 +37,7 @@ use std::{
 };
 
 use shardpack_format::{Error, Result, component::Component, formats::foreign::Wanted, image_header::Kind};
+use shardpack_reader::Transfers;
 
 use crate::{
     ledger::Unpacked,
@@ -44,12 +47,13 @@ use crate::{
     sys,
 };
 
-pub use dataset::SealedReader;
 pub use fraction::{Fractions, Parted};
-pub use given::{Given, Root, is_dataset};
+pub use given::{Given, is_dataset};
 pub use list::List;
 pub use open::FolderReader;
 use patient::Patient;
+pub use root::Root;
+pub use sealed::SealedReader;
 pub use several::{Part, Several};
 pub use shards::Shards;
 pub use transformed::Transformed;
@@ -109,6 +113,19 @@ pub trait Source: Sync {
     fn read_component(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
         let _ = (number, which, out);
         Err(ReadError::Refused(Refusal("has nothing beside its image".to_owned())))
+    }
+
+    /// Whether `next`, which lies behind `before`, is best read together with it and with `first`, the first of those that are.
+    fn are_near(&self, first: u64, before: u64, next: u64) -> bool {
+        let _ = (first, before, next);
+        false
+    }
+
+    /// A source that has the bytes of these samples at hand, which are near, in the order in which they lie; `None` where each is read by
+    /// itself. What it has not, it reads as this one does.
+    fn together(&self, numbers: &[u64]) -> Option<Box<dyn Source + '_>> {
+        let _ = numbers;
+        None
     }
 
     /// Reads the first stored bytes of sample `number` into `first` and says how many; `None` where that would have to
@@ -281,7 +298,8 @@ impl Origin {
                 return several.parts().iter().any(|part| part.origin.holds(existing, is_whole));
             }
         };
-        self.roots().into_iter().filter_map(|root| root.canonicalize().ok()).any(|root| match is_tree {
+        let local = self.roots().into_iter().filter(|root| !sys::is_store(root));
+        local.filter_map(|root| root.canonicalize().ok()).any(|root| match is_tree {
             true => existing.starts_with(&root),
             false => is_whole && existing == root,
         })
@@ -326,6 +344,30 @@ impl Origin {
             Self::Shards(shards) => shards.folders(),
             Self::Transformed(made) => made.origin().roots(),
             Self::Parted(parted) => parted.origin().roots(),
+        }
+    }
+
+    /// Whether it is read over a network by requests of this program, and not through files.
+    pub fn is_remote(&self) -> bool {
+        match self {
+            Self::Dataset(roots) => roots.iter().any(Root::is_remote),
+            Self::Several(several) => several.parts().iter().any(|part| part.origin.is_remote()),
+            Self::Parted(parted) => parted.origin().is_remote(),
+            // What was changed lies in files.
+            Self::Folder(_) | Self::Shards(_) | Self::List(_) | Self::Transformed(_) => false,
+        }
+    }
+
+    /// What reading over a network has taken so far; `None` where all is files.
+    pub fn transfers(&self) -> Option<Transfers> {
+        match self {
+            Self::Dataset(roots) => roots.iter().filter_map(Root::transfers).reduce(Transfers::and),
+            Self::Several(several) => {
+                several.parts().iter().filter_map(|part| part.origin.transfers()).reduce(Transfers::and)
+            }
+            Self::Transformed(made) => made.origin().transfers(),
+            Self::Parted(parted) => parted.origin().transfers(),
+            Self::Folder(_) | Self::Shards(_) | Self::List(_) => None,
         }
     }
 
@@ -387,7 +429,7 @@ impl Origin {
         let of_split = |root: &Path| split.map_or_else(|| root.to_path_buf(), |split| root.join(split));
         Ok(match self {
             Self::Folder(root) => Box::new(Patient(FolderReader::open(&of_split(root), listing)?)),
-            Self::Dataset(roots) => Box::new(Patient(SealedReader::open(roots, split, listing)?)),
+            Self::Dataset(roots) => Box::new(Patient(SealedReader::open(roots, split, listing, monitor)?)),
             Self::Several(several) => several.of(split)?.open(None, listing, work, monitor)?,
             Self::Shards(shards) => Box::new(Patient(shards.open(listing, work, monitor)?)),
             Self::Transformed(made) => Box::new(made.open(split, listing, work, monitor)?),
@@ -417,6 +459,8 @@ impl Origin {
     pub fn peeker<'a>(&'a self, split: Option<&str>, listing: &'a Listing) -> Result<Option<Box<dyn Source + 'a>>> {
         match self {
             Self::Shards(_) if !self.is_plain() => Ok(None),
+            // Each look would be a request, and what it tells is known.
+            Self::Dataset(_) if self.is_remote() => Ok(None),
             Self::Transformed(made) if !made.origin().is_plain() => Ok(None),
             Self::Several(several) => several.of(split)?.peeker(None, listing),
             Self::Parted(parted) => parted.origin().peeker(None, listing),

@@ -39,6 +39,14 @@ impl<S: Source> Source for Patient<S> {
         patiently(|| self.0.read_component(number, which, out))
     }
 
+    fn are_near(&self, first: u64, before: u64, next: u64) -> bool {
+        self.0.are_near(first, before, next)
+    }
+
+    fn together(&self, numbers: &[u64]) -> Option<Box<dyn Source + '_>> {
+        self.0.together(numbers)
+    }
+
     fn peek(&self, number: u64, first: &mut [u8], look: Look) -> Result<Option<usize>, ReadError> {
         patiently(|| self.0.peek(number, first, look))
     }

@@ -20,7 +20,7 @@ use rustix::{
 use shardpack_format::image_header::{Kind, SNIFF_BYTES};
 
 use super::{Look, ReadError, Source};
-use crate::listing::Listing;
+use crate::{listing::Listing, sys};
 
 /// The order in which the source is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ const AHEAD_BYTES: u64 = 128 << 10;
 /// A device that says it rotates is believed when its median read takes longer than this; virtual disks say so too.
 const SEEK: Duration = Duration::from_millis(2);
 const DISK_READS: usize = 16;
-const NETWORK_READS: usize = 64;
+pub(crate) const NETWORK_READS: usize = 64;
 
 /// Looks at the first bytes of up to 512 samples, spread evenly over the listing, in physical order.
 ///
@@ -162,6 +162,12 @@ pub fn peek(file: &File, offset: u64, out: &mut [u8], _: Look) -> io::Result<Opt
 
 /// What `root` lies on, given what a look at its samples showed.
 pub fn of(root: &Path, sniffed: &Sniffed) -> Storage {
+    if let Some(scheme) = scheme(root) {
+        return Storage {
+            name: format!("network ({scheme})"),
+            read_order: ReadOrder::Physical { reads: NETWORK_READS },
+        };
+    }
     if sniffed.cached >= 0.9 {
         return Storage { name: "page cache".to_owned(), read_order: ReadOrder::Plan };
     }
@@ -180,7 +186,20 @@ pub fn of(root: &Path, sniffed: &Sniffed) -> Storage {
 
 /// Reads in flight for `--read-order physical`.
 pub fn physical(root: &Path) -> ReadOrder {
-    ReadOrder::Physical { reads: if network_mount(root).is_some() { NETWORK_READS } else { DISK_READS } }
+    let is_network = scheme(root).is_some() || network_mount(root).is_some();
+    ReadOrder::Physical { reads: if is_network { NETWORK_READS } else { DISK_READS } }
+}
+
+/// How many threads read in plan order, of `threads` that may be at work: those that wait for an answer of a server take no time of
+/// the processor.
+pub fn stream_threads(root: &Path, threads: usize) -> usize {
+    if scheme(root).is_some() { threads.max(NETWORK_READS) } else { threads }
+}
+
+/// How a URL begins, if `root` is one that is read from here.
+fn scheme(root: &Path) -> Option<&str> {
+    let text = root.to_str().filter(|_| sys::is_store(root))?;
+    text.split_once("://").map(|(scheme, _)| scheme)
 }
 
 /// How many threads list what is below `root`, of `threads` that may be at work: over a network they wait for answers, and take no

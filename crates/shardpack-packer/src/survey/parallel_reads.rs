@@ -13,7 +13,7 @@ use shardpack_format::{Error, Result};
 use crate::{
     listing::Listing,
     monitor::{Monitor, Phase},
-    source::{Look, Origin, ReadError, Refusal, Source},
+    source::{Look, Origin, ReadError, Refusal, Source, storage::NETWORK_READS},
 };
 
 /// Images of one dataset that can be looked at.
@@ -22,6 +22,8 @@ pub(crate) struct ImageReader<'a> {
     reader: Box<dyn Source + 'a>,
     /// The first bytes of an image can be had without the rest.
     has_heads: bool,
+    /// Reads wait for a network, and take no time of the processor.
+    is_remote: bool,
     /// Images that could not be read, and why.
     unread: Mutex<BTreeMap<u64, String>>,
 }
@@ -32,7 +34,7 @@ impl<'a> ImageReader<'a> {
         let reader = source.open(split, listing, None, monitor)?;
         let has_heads = !matches!(source, Origin::Transformed(_))
             && matches!(source.part(split)?, Origin::Folder(_) | Origin::List(_));
-        Ok(Self { listing, reader, has_heads, unread: Mutex::default() })
+        Ok(Self { listing, reader, has_heads, is_remote: source.is_remote(), unread: Mutex::default() })
     }
 
     /// Reads the first bytes of image `number` over `out`, `most` of them or the whole image if it is shorter or cannot be
@@ -97,6 +99,7 @@ impl<'a> ImageReader<'a> {
             all.lock().unwrap_or_else(PoisonError::into_inner).append(&mut said);
             Ok(())
         };
+        let threads = if self.is_remote { threads.max(NETWORK_READS) } else { threads };
         std::thread::scope(|scope| {
             for _ in 0..threads.max(1) {
                 scope.spawn(|| {

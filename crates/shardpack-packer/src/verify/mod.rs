@@ -38,7 +38,7 @@ use crate::{
     part::{Part, share_out},
     source::{
         Origin,
-        given::{self, STRANGER, STRANGER_BESIDE},
+        given::{self, NOT_LISTED, STRANGER, STRANGER_BESIDE},
     },
     sys,
 };
@@ -279,7 +279,7 @@ pub fn verify(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Re
         check_splits(&files, &datasets, &mut report)?;
     }
     if files.local().is_none() {
-        report.notes.push("what lies there and is no part of it was not looked for".to_owned());
+        report.notes.push(NOT_LISTED.to_owned());
     }
     let folders = datasets.iter().map(|dataset| &dataset.files).chain([&files]).filter_map(DatasetFiles::local);
     for folder in folders.collect::<BTreeSet<_>>() {

@@ -10,7 +10,10 @@ use crate::{
     dataset_files::DatasetFiles,
     foreign::files::look,
     monitor::{Monitor, Phase},
-    source::given::{Given, Root, STRANGER},
+    source::{
+        Root,
+        given::{Given, STRANGER},
+    },
 };
 
 impl Given {
@@ -21,7 +24,7 @@ impl Given {
     pub fn verify(&self, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
         let start = Instant::now();
         let mut report = Report::default();
-        for Root { folder, only } in &self.roots {
+        for Root { folder, only, .. } in &self.roots {
             let of_root = match only {
                 None => verify(folder, options, monitor)?,
                 Some(names) => some_of(folder, names, options, monitor)?,

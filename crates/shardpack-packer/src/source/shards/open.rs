@@ -24,7 +24,7 @@ use crate::{
     foreign::ShardFile,
     listing::Listing,
     monitor::{Monitor, Phase},
-    source::{Look, ReadError, Refusal, Source, dataset::refused, storage},
+    source::{Look, ReadError, Refusal, Source, sealed::refused, storage},
     sys,
 };
 

@@ -1,0 +1,138 @@
+//! The folder that a dataset is in, or those of splits are: of a file system, or below a URL.
+//!
+//! Holds at all times: what is at a URL is opened once, and its indexes come once, however often it is listed and read; what is
+//! said of its store is kept in memory alone.
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use shardpack_format::{
+    Error, Result,
+    splits::{self, Record},
+};
+use shardpack_reader::{Dataset, Shard, StoreSettings, Transfers};
+
+use super::storage::NETWORK_READS;
+use crate::{dataset_files::DatasetFiles, monitor::Monitor, sys};
+
+/// A folder of a dataset, or of those that are its splits.
+#[derive(Clone, Debug)]
+pub struct Root {
+    /// The folder, or its URL.
+    pub folder: PathBuf,
+    /// Names of the shards that are meant, and of strangers that were named with them; all, if `None`.
+    pub only: Option<BTreeSet<String>>,
+    /// What is at a URL; all clones have it together.
+    remote: Option<Arc<Remote>>,
+}
+
+#[derive(Debug, Default)]
+struct Remote {
+    settings: StoreSettings,
+    datasets: OnceLock<Vec<Arc<Dataset>>>,
+}
+
+impl Root {
+    /// The shards of these names in `folder`, or all. Of the store that a URL is in nothing is said but by the environment.
+    pub fn new(folder: PathBuf, only: Option<BTreeSet<String>>) -> Self {
+        let remote = sys::is_store(&folder).then(Arc::default);
+        Self { folder, only, remote }
+    }
+
+    /// What is at `url`; nothing is asked for yet.
+    ///
+    /// # Errors
+    /// When it cannot be read from, or there are no such settings.
+    pub fn at_url(url: &Path, settings: &StoreSettings) -> Result<Self> {
+        let folder = DatasetFiles::open(url, settings)?.path().to_path_buf();
+        let remote = Remote { settings: settings.clone(), datasets: OnceLock::new() };
+        Ok(Self { folder, only: None, remote: Some(Arc::new(remote)) })
+    }
+
+    /// Whether it is at a URL.
+    pub fn is_remote(&self) -> bool {
+        self.remote.is_some()
+    }
+
+    /// The same with a path that holds wherever the program is called from.
+    pub(super) fn resolved(&self) -> Result<Self> {
+        match self.remote {
+            Some(_) => Ok(self.clone()),
+            None => Ok(Self { folder: sys::resolved(&self.folder)?, ..self.clone() }),
+        }
+    }
+
+    /// The datasets in it, such that what is read is compared with its content hashes.
+    ///
+    /// # Errors
+    /// When there is none, or one cannot be opened.
+    pub(super) fn datasets(&self, monitor: &dyn Monitor) -> Result<Vec<Arc<Dataset>>> {
+        let checked = |dataset: Dataset| Arc::new(dataset.check_content(true));
+        let Some(remote) = &self.remote else {
+            return Ok(Dataset::open_all(&self.folder)?.into_iter().map(checked).collect());
+        };
+        if let Some(datasets) = remote.datasets.get() {
+            return Ok(datasets.clone());
+        }
+        let opened = Dataset::open_all_with(&self.folder, &remote.settings)?;
+        let opened: Vec<_> = opened.into_iter().map(checked).collect();
+        fetch_indexes(&opened, monitor)?;
+        Ok(remote.datasets.get_or_init(|| opened).clone())
+    }
+
+    /// The record of splits in the folder above it, if there is one.
+    pub(super) fn record_above(&self, folder: &Path) -> Result<Option<Record>> {
+        let (files, above) = match &self.remote {
+            None => (DatasetFiles::Local(folder.to_path_buf()), format!("../{}", splits::FILE)),
+            Some(remote) => {
+                let above = folder.parent().filter(|above| sys::is_store(above));
+                let Some(above) = above.and_then(Path::to_str) else { return Ok(None) };
+                (DatasetFiles::open(Path::new(above), &remote.settings)?, splits::FILE.to_owned())
+            }
+        };
+        let bytes = files.read_if_there(&above, |bytes| Record::read(bytes).is_ok())?;
+        let record = bytes.map(|bytes| Record::read(&bytes)).transpose();
+        record.map_err(|error| error.in_file(files.shown(&above)))
+    }
+
+    /// What reading over a network has taken so far; `None` where it is in a file system.
+    pub(super) fn transfers(&self) -> Option<Transfers> {
+        let datasets = self.remote.as_ref()?.datasets.get().into_iter().flatten();
+        Some(datasets.filter_map(|dataset| dataset.transfers()).reduce(Transfers::and).unwrap_or_default())
+    }
+}
+
+/// Gets the indexes of all shards, many at a time.
+fn fetch_indexes(datasets: &[Arc<Dataset>], monitor: &dyn Monitor) -> Result<()> {
+    let shards: Vec<Shard<'_>> = datasets.iter().flat_map(|dataset| dataset.shards()).collect();
+    let (next, failed) = (AtomicUsize::new(0), Mutex::new(None::<(usize, Error)>));
+    let work = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(shard) = shards.get(at) else { return };
+            if let Err(error) = monitor.go_on().and_then(|()| shard.index().map(drop)) {
+                next.store(shards.len(), Ordering::Relaxed);
+                let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+                // The first of those that are not right is told, as where they come one after the other.
+                if failed.as_ref().is_none_or(|(first, _)| at < *first) {
+                    *failed = Some((at, error));
+                }
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..shards.len().min(NETWORK_READS) {
+            scope.spawn(work);
+        }
+    });
+    match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some((_, error)) => Err(error),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,237 @@
+//! Hands out the samples of sealed datasets; those of one shard at a URL that lie together come with one request.
+//!
+//! Holds at all times: what is handed out is what the content hash in the index says.
+
+use std::{borrow::Cow, ops::Range, sync::Arc};
+
+use shardpack_format::{Error, ErrorKind, Result, component::Component, index::RowRef};
+use shardpack_reader::{Dataset, Sample, Scratch, Shard, Window};
+
+use super::{
+    Look, ReadError, Refusal, Root, Source,
+    dataset::{NUMBER_BITS, members},
+    storage,
+};
+use crate::{listing::Listing, monitor::Monitor, sys};
+
+/// Most bytes of a shard at a URL that are read with one request for several samples: each of many reads in flight holds so many.
+const RUN_BYTES: u64 = 256 << 10;
+/// Most bytes between two samples that are read and left: asking once more takes longer.
+const GAP_BYTES: u64 = 16 << 10;
+
+/// The number of the shard of sample `stored`, and where in it its record lies.
+fn record(dataset: &Dataset, stored: u64) -> Result<(usize, Range<u64>)> {
+    let (shard, row) = (dataset.shard_of(stored)?, dataset.row(stored)?);
+    Ok((shard.number(), row.offset..row.offset + u64::from(row.record_bytes)))
+}
+
+/// Hands out the images of sealed datasets: the place of a sample is the dataset and the number in stored order.
+#[derive(Debug)]
+pub struct SealedReader<'a> {
+    listing: &'a Listing,
+    datasets: Vec<Arc<Dataset>>,
+}
+
+impl<'a> SealedReader<'a> {
+    /// Serves `listing`, which was made of the datasets in `roots`: of those that are `split`, or of all.
+    ///
+    /// # Errors
+    /// When one cannot be opened, or holds fewer samples than were listed.
+    pub fn open(roots: &[Root], split: Option<&str>, listing: &'a Listing, monitor: &dyn Monitor) -> Result<Self> {
+        let members =
+            members(roots, monitor)?.into_iter().filter(|member| split.is_none() || member.split.as_deref() == split);
+        let datasets: Vec<_> = members.map(|member| member.dataset).collect();
+        let reader = Self { listing, datasets };
+        if let Some(lost) = listing.entries().iter().find(|entry| {
+            let (dataset, number) = (entry.place >> NUMBER_BITS, entry.place & ((1 << NUMBER_BITS) - 1));
+            reader.datasets.get(dataset as usize).is_none_or(|dataset| number >= dataset.len())
+        }) {
+            let dataset = reader.datasets.get((lost.place >> NUMBER_BITS) as usize);
+            let folder = dataset.map_or_else(
+                || roots.first().map(|root| root.folder.clone()).unwrap_or_default(),
+                |one| one.folder().into(),
+            );
+            return Err(Error::data("holds fewer samples than were listed").in_file(folder));
+        }
+        Ok(reader)
+    }
+
+    /// The dataset and the number in it of sample `number` of the listing.
+    fn place(&self, number: u64) -> (&Dataset, u64) {
+        let place = self.listing.entry(number).place;
+        // Checked when it was opened.
+        (&self.datasets[(place >> NUMBER_BITS) as usize], place & ((1 << NUMBER_BITS) - 1))
+    }
+}
+
+/// Samples of one shard at a URL that came with one request.
+struct Together<'a> {
+    reader: &'a SealedReader<'a>,
+    shard: Shard<'a>,
+    window: Window,
+}
+
+impl Together<'_> {
+    /// Sample `number` of the listing, where it is at hand and is right.
+    fn sample(&self, number: u64) -> Option<Sample<'_>> {
+        let (dataset, stored) = self.reader.place(number);
+        let row = stored.checked_sub(self.shard.samples().start).filter(|row| *row < self.shard.len())?;
+        let is_same = std::ptr::eq(dataset, self.shard.dataset());
+        let sample = self.shard.sample_in(&self.window, row).ok()?.filter(|_| is_same)?;
+        (sample.check_content().is_ok() && sample.check_frame().is_ok()).then_some(sample)
+    }
+}
+
+impl Source for Together<'_> {
+    fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
+        match self.sample(number) {
+            Some(sample) => put_image(self.shard.dataset(), sample.row(), sample.bytes(), payload),
+            // What a line has changed on its way is right the second time, and whose fault it is is said then.
+            None => self.reader.read(number, payload),
+        }
+    }
+
+    fn read_component(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
+        match self.sample(number) {
+            Some(sample) => {
+                put_component(self.shard.dataset(), &sample, &self.reader.listing.components().kinds, which, out)
+            }
+            None => self.reader.read_component(number, which, out),
+        }
+    }
+
+    fn peek(&self, number: u64, first: &mut [u8], look: Look) -> Result<Option<usize>, ReadError> {
+        self.reader.peek(number, first, look)
+    }
+}
+
+/// Damage is of one sample, and so is a file that may not be read; a machine that cannot read at this moment is not.
+pub(super) fn refused(error: Error) -> ReadError {
+    match (error.kind(), error.io_error()) {
+        (ErrorKind::Data, _) => ReadError::Refused(Refusal(error.to_string())),
+        (_, Some(io)) if !sys::is_of_machine(io) => ReadError::Refused(Refusal(error.to_string())),
+        _ => ReadError::Fatal(error),
+    }
+}
+
+impl Source for SealedReader<'_> {
+    fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
+        let (dataset, stored) = self.place(number);
+        read(dataset, stored, payload)
+    }
+
+    fn read_component(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
+        let (dataset, stored) = self.place(number);
+        read_component(dataset, stored, &self.listing.components().kinds, which, out)
+    }
+
+    fn peek(&self, number: u64, first: &mut [u8], look: Look) -> Result<Option<usize>, ReadError> {
+        let (dataset, stored) = self.place(number);
+        peek(dataset, stored, first, look)
+    }
+
+    fn are_near(&self, first: u64, before: u64, next: u64) -> bool {
+        let [(of_first, first), (of_before, before), (of_next, next)] =
+            [first, before, next].map(|one| self.place(one));
+        if of_next.transfers().is_none() || !std::ptr::eq(of_first, of_next) || !std::ptr::eq(of_before, of_next) {
+            return false;
+        }
+        let range = |number| record(of_next, number).ok();
+        let (Some((of_first, first)), Some((_, before)), Some((of_next, next))) =
+            (range(first), range(before), range(next))
+        else {
+            return false;
+        };
+        let gap = next.start.checked_sub(before.end);
+        of_first == of_next && gap.is_some_and(|gap| gap <= GAP_BYTES) && next.end - first.start <= RUN_BYTES
+    }
+
+    fn together(&self, numbers: &[u64]) -> Option<Box<dyn Source + '_>> {
+        let (dataset, first) = self.place(*numbers.first()?);
+        let last = self.place(*numbers.last()?).1;
+        let is_more = first != last || !self.listing.components().kinds.is_empty();
+        if dataset.transfers().is_none() || !is_more {
+            return None;
+        }
+        let (shard, mut window) = (dataset.shard_of(first).ok()?, Window::default());
+        let range = record(dataset, first).ok()?.1.start..record(dataset, last).ok()?.1.end;
+        // Where it fails, each is read by itself, and errors are of samples then.
+        shard.fill(&mut window, &mut Scratch::default(), range).ok()?;
+        Some(Box::new(Together { reader: self, shard, window }))
+    }
+}
+
+/// As [`Source::read`], of the sample that is number `stored` of `dataset`.
+pub(crate) fn read(dataset: &Dataset, stored: u64, payload: &mut [u8]) -> Result<(), ReadError> {
+    let mut image = Vec::with_capacity(payload.len());
+    let row = dataset.read(stored, &mut image).map_err(refused)?;
+    put_image(dataset, &row, &image, payload)
+}
+
+/// Puts what is stored as the image of `row` into `payload`.
+fn put_image(dataset: &Dataset, row: &RowRef<'_>, stored: &[u8], payload: &mut [u8]) -> Result<(), ReadError> {
+    let format = dataset.format().map_err(refused)?;
+    let image = match row.form(0).filter(|_| format.is_encoded(0)) {
+        Some(form) => format.decode(0, form, stored).map_err(refused)?,
+        None => Cow::Borrowed(stored),
+    };
+    if image.len() != payload.len() {
+        let (found, planned) = (image.len(), payload.len());
+        let what = format!("changed since it was planned: {found} bytes, the plan says {planned}");
+        return Err(ReadError::Refused(Refusal(what)));
+    }
+    payload.copy_from_slice(&image);
+    Ok(())
+}
+
+/// As [`Source::read_component`], of the sample that is number `stored` of `dataset`, where samples have `kinds`.
+pub(crate) fn read_component(
+    dataset: &Dataset,
+    stored: u64,
+    kinds: &[Component],
+    which: usize,
+    out: &mut [u8],
+) -> Result<(), ReadError> {
+    let sample = dataset.sample(stored).map_err(refused)?;
+    // The content hash covers the image alone.
+    sample.check_frame().map_err(refused)?;
+    put_component(dataset, &sample, kinds, which, out)
+}
+
+/// Puts what `sample` has beside its image into `out`, where samples have `kinds`.
+fn put_component(
+    dataset: &Dataset,
+    sample: &Sample<'_>,
+    kinds: &[Component],
+    which: usize,
+    out: &mut [u8],
+) -> Result<(), ReadError> {
+    let names = &dataset.manifest().components;
+    let number = kinds.get(which).and_then(|kind| names.iter().position(|name| name == kind.name()));
+    let found = number.map(|number| sample.content(number)).transpose().map_err(refused)?.flatten();
+    let found = found.filter(|found| found.len() == out.len()).ok_or_else(|| {
+        ReadError::Refused(Refusal("changed since it was planned: what it has beside its image".to_owned()))
+    })?;
+    out.copy_from_slice(&found);
+    Ok(())
+}
+
+/// As [`Source::peek`], of the sample that is number `stored` of `dataset`.
+pub(crate) fn peek(dataset: &Dataset, stored: u64, first: &mut [u8], look: Look) -> Result<Option<usize>, ReadError> {
+    let row = dataset.row(stored).map_err(refused)?;
+    if dataset.transfers().is_some() {
+        if matches!(look, Look::Memory | Look::Ahead) {
+            return Ok(None);
+        }
+        let mut image = Vec::new();
+        dataset.read(stored, &mut image).map_err(refused)?;
+        let most = image.len().min(first.len());
+        first[..most].copy_from_slice(&image[..most]);
+        return Ok(Some(most));
+    }
+    let shard = dataset.shard_of(stored).map_err(refused)?;
+    let file = shard.open().map_err(refused)?;
+    // Where it is in a compressed shard, roughly: this tells of the disk, not of the image.
+    let at = row.payload().0.min(shard.entry().bytes.saturating_sub(1));
+    storage::peek(&file, at, first, look).map_err(|error| refused(sys::io_error("cannot read", &shard.path(), error)))
+}
