@@ -105,6 +105,15 @@ impl DatasetFiles {
         }
     }
 
+    /// Reads a whole file that need not be there, and may be taken for missing where it is refused.
+    pub fn read_optional(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        match self {
+            Self::Local(folder) => sys::read_if_there(&folder.join(name)),
+            #[cfg(feature = "cloud")]
+            Self::Store(store) => store.read_optional(name, MOST_BYTES),
+        }
+    }
+
     /// Opens a file, if it is there.
     pub fn file(&self, name: &str) -> Result<Option<DatasetFile>> {
         let path = self.shown(name);

@@ -96,7 +96,7 @@ impl Root {
                 (DatasetFiles::open(Path::new(above), &remote.settings)?, splits::FILE.to_owned())
             }
         };
-        let bytes = files.read_if_there(&above, |bytes| Record::read(bytes).is_ok())?;
+        let bytes = files.read_optional(&above)?;
         let record = bytes.map(|bytes| Record::read(&bytes)).transpose();
         record.map_err(|error| error.in_file(files.shown(&above)))
     }
