@@ -11,6 +11,10 @@ use crate::{
 const S3S_FS: &str = "0.14.1";
 const AZURITE: &str = "3.37.0";
 
+/// Seconds that an installation may take: a registry that cannot be reached is asked again for a long time.
+const MOST_SECONDS: &str = "900";
+const NPM_SECONDS: &str = "180";
+
 /// Installs those that are missing. One that does not install is named, and the tests say that it is not tried.
 pub fn install() {
     let all: [(&str, &str, fn(&Path) -> Result<()>); 3] = [
@@ -35,9 +39,9 @@ fn folder(name: &str) -> PathBuf {
 }
 
 fn s3s_fs(folder: &Path) -> Result<()> {
-    let mut install = command("cargo", ["install", "s3s-fs", "--version", S3S_FS, "--locked", "--quiet"]);
+    let mut install = command("timeout", [MOST_SECONDS, "cargo", "install", "s3s-fs", "--version", S3S_FS, "--locked"]);
     // Without optimisation it builds in half the time, and is as fast as the tests need it.
-    install.args(["--debug", "--features", "binary", "--root"]).arg(folder);
+    install.args(["--quiet", "--debug", "--features", "binary", "--root"]).arg(folder);
     // Cargo set these for this task.
     install.env_remove("CARGO_TARGET_DIR").env("CARGO_PROFILE_DEV_DEBUG", "0");
     output(&mut install).map(drop)
@@ -55,6 +59,7 @@ fn fake_gcs_server(folder: &Path) -> Result<()> {
 
 fn azurite(folder: &Path) -> Result<()> {
     let package = format!("azurite@{AZURITE}");
-    let mut install = command("npm", ["install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix"]);
-    output(install.arg(folder).arg(package)).map(drop)
+    let mut install =
+        command("timeout", [NPM_SECONDS, "npm", "install", "--no-audit", "--no-fund", "--ignore-scripts"]);
+    output(install.args(["--fetch-retries=1", "--prefix"]).arg(folder).arg(package)).map(drop)
 }
