@@ -169,6 +169,7 @@ def convert(
     components: Value | None = None,
     fields: Values | None = None,
     no_labels: bool = False,
+    store: Values | None = None,
     jobs: Value | None = None,
     memory: Value | None = None,
     read_order: Value | None = None,
@@ -237,6 +238,9 @@ def convert(
         components: Captions and the like: all (default), none, NAMES [default: all].
         fields: Fields of records that are components, with commas, and other names for some: energy,forces:f.
         no_labels: Samples have no labels, whatever records say.
+        store: Of a URL, a setting of its store beside what the environment says: endpoint=URL, region=NAME,
+            profile=NAME, anonymous=true, requester_pays=true, "header=NAME: VALUE", ca_file=FILE, proxy=URL,
+            requests=N, retry_for=SECONDS.
         jobs: Threads [default: all cores].
         memory: Budget for images in flight [default: a quarter of the machine's, at most 4GiB].
         read_order: Order in which the source is read; the shards are the same either way: auto, plan, physical
