@@ -222,7 +222,8 @@ class _Board:
 
     def begin(self, part: int, retries: int) -> None:
         """`part` begins to run, after so many times before."""
-        self.retries[part] = retries
+        # What a lost node has sent may come after what its successor says.
+        self.retries[part] = max(retries, self.retries.get(part, 0))
         self.progress[part] = ("", 0, 0, 0, 0)
 
     def tell(self, part: int, progress: tuple[Any, ...]) -> None:
@@ -318,6 +319,11 @@ class _Job:
         """How many tasks the cluster has place for now."""
         return int(ray.cluster_resources().get("CPU", 1) / self._num_cpus)
 
+    def _again(self, told: Mapping[int, int]) -> None:
+        """Parts began so often again, as someone tells who may know of earlier ones alone."""
+        for part, count in told.items():
+            self._retries[part] = max(count, self._retries.get(part, 0))
+
     def retries(self) -> dict[int, int]:
         """How often parts began again."""
         return {part: count for part, count in self._retries.items() if part > 0 and count > 0}
@@ -361,7 +367,7 @@ class _Job:
         def ask() -> None:
             nonlocal running
             retries, running = ray.get(self._board.read.remote(), timeout=10)
-            self._retries.update(retries)
+            self._again(retries)
 
         _quietly(ask)
         return running
@@ -389,7 +395,7 @@ class _Job:
                     self.nodes[node] += document["done"]
                     told[part] = retries
                 self._show_parts(done)
-                self._retries.update(told)
+                self._again(told)
         except BaseException as error:
             self._cancel(list(pending))
             _raise(error, f"part {part}/{of}")
