@@ -1,6 +1,9 @@
 //! Options that several commands share, and how sizes, names and URLs are read.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use clap::{
     Args, ValueEnum,
@@ -361,7 +364,8 @@ fn extension(text: &str) -> Result<String, String> {
 #[derive(Args, Clone, Debug, Default)]
 pub struct StoreArgs {
     /// Of a URL, a setting of its store beside what the environment says: endpoint=URL, region=NAME, profile=NAME,
-    /// anonymous=true, requester_pays=true, "header=NAME: VALUE", ca_file=FILE, proxy=URL, requests=N, retry_for=SECONDS
+    /// anonymous=true, requester_pays=true, "header=NAME: VALUE", ca_file=FILE, proxy=URL, requests=N, retry_for=SECONDS;
+    /// where there are two stores, src.NAME=VALUE and dst.NAME=VALUE are of one
     #[arg(long, value_name = "NAME=VALUE")]
     store: Vec<String>,
 }
@@ -370,6 +374,21 @@ impl StoreArgs {
     /// All that is said.
     pub fn settings(&self) -> Result<StoreSettings, Error> {
         StoreSettings::parse(&self.store)
+    }
+
+    /// What is said of the source, and of the destination; `places` are all that may be at a URL.
+    ///
+    /// # Errors
+    /// When something is said, and none of them is.
+    pub fn of_both(&self, places: &[&Path]) -> Result<(StoreSettings, StoreSettings), Error> {
+        if let (false, Some(first)) = (places.iter().any(|place| sys::is_store(place)), places.first()) {
+            self.settings()?.refuse_for(first)?;
+        }
+        let of = |own: &str, other: &str| {
+            let texts = self.store.iter().filter(|text| !text.starts_with(other));
+            StoreSettings::parse(texts.map(|text| text.strip_prefix(own).unwrap_or(text)))
+        };
+        Ok((of("src.", "dst.")?, of("dst.", "src.")?))
     }
 }
 

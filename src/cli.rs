@@ -1,6 +1,9 @@
 //! The command line: the subcommands and what all of them take.
 
-use std::{ffi::OsString, path::PathBuf};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
 use anstream::ColorChoice;
 use clap::{Parser, Subcommand, ValueEnum};
@@ -107,12 +110,15 @@ pub enum Command {
 
 impl Command {
     /// Paths that may be URLs.
-    pub fn urls(&self) -> &[PathBuf] {
+    pub fn urls(&self) -> Vec<&Path> {
         match self {
+            Self::Pack(args) => args.urls(),
+            Self::Plan(args) => args.urls(),
             Self::Verify(args) => args.urls(),
             Self::Inspect(args) => args.urls(),
             Self::Convert(args) => args.urls(),
-            _ => &[],
+            Self::Bench(args) => args.urls(),
+            _ => Vec::new(),
         }
     }
 }

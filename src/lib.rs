@@ -9,6 +9,7 @@ mod cli;
 mod commands;
 mod help;
 pub mod hosted;
+mod price;
 mod progress;
 mod report;
 mod run;
@@ -46,7 +47,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     };
     cli.color.set();
     // As a path it would be a folder called `s3:`.
-    let mut meant: Vec<_> = cli.command.urls().iter().filter(|path| sys::is_store(path)).collect();
+    let mut meant: Vec<_> = cli.command.urls().into_iter().filter(|path| sys::is_store(path)).collect();
     for url in arguments.iter().skip(1).filter_map(|argument| args::url(argument)) {
         // Each stands for itself: the same one may be the value of an option, too.
         match meant.iter().position(|path| path.as_os_str() == url) {

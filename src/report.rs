@@ -169,8 +169,11 @@ pub fn rate(total: u64, time: Duration) -> String {
 
 /// What reading over a network took, as a line.
 pub fn network(transfers: Transfers) -> String {
-    let Transfers { requests, bytes: came, again, too_many } = transfers;
+    let Transfers { requests, bytes: came, again, too_many, sent_bytes } = transfers;
     let mut line = format!("network {}, {}", counted(requests, "request"), bytes(came));
+    if sent_bytes > 0 {
+        line += &format!(" received, {} sent", bytes(sent_bytes));
+    }
     if again > 0 {
         line += &format!("; {} sent again, {} of them since there were too many", count(again), count(too_many));
     }
@@ -179,9 +182,21 @@ pub fn network(transfers: Transfers) -> String {
 
 /// The same for scripts; null where all was read from files.
 pub fn network_json(transfers: Option<Transfers>) -> serde_json::Value {
-    transfers.map_or(serde_json::Value::Null, |Transfers { requests, bytes, again, too_many }| {
-        json!({"requests": requests, "received_bytes": bytes, "requests_again": again, "throttled": too_many})
+    transfers.map_or(serde_json::Value::Null, |Transfers { requests, bytes, again, too_many, sent_bytes }| {
+        json!({
+            "requests": requests, "received_bytes": bytes, "sent_bytes": sent_bytes, "requests_again": again, "throttled": too_many,
+        })
     })
+}
+
+/// Says what an earlier run may have left in the store: parts of objects of these names.
+pub fn left_uploads(names: &[String]) -> String {
+    let Some(first) = names.first() else { return String::new() };
+    let all = counted(names.len() as u64, "upload");
+    format!(
+        "        {all} of an earlier run may have left parts, the first of {first}: the store refuses to give them up; a rule of the bucket\n        \
+         that removes unfinished uploads does\n"
+    )
 }
 
 /// A path for a person: replacement characters where it is no text, and nothing that a terminal would act on.

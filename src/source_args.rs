@@ -14,14 +14,15 @@ use shardpack_packer::{
     Error,
     foreign::{Kind, lmdb},
     pack::PlanOptions,
-    source::{self, List, Origin, Part, Several, list},
+    source::{self, List, Origin, Part, Prefix, Several, list},
     sys,
 };
+use shardpack_reader::StoreSettings;
 
 /// Which columns of a list are what, and where its files are.
 #[derive(Args, Clone, Debug)]
 pub struct ListArgs {
-    /// Of a list: folder that paths are relative to and that all files are in [default: the list's own]
+    /// Of a list: folder that paths are relative to and that all files are in, or its URL [default: the list's own]
     #[arg(long, value_name = "FOLDER")]
     root: Option<PathBuf>,
     /// Of a list: column with the path [default: found by its name]
@@ -36,6 +37,11 @@ pub struct ListArgs {
 }
 
 impl ListArgs {
+    /// The folder that paths are relative to, or its URL.
+    pub fn root(&self) -> Option<&Path> {
+        self.root.as_deref()
+    }
+
     /// As the packer takes them.
     pub fn columns(&self) -> list::Columns {
         let Self { root, path_column, label_column, split_column } = self.clone();
@@ -51,7 +57,7 @@ pub struct SourceArgs {
     #[arg(long = "split", value_name = "NAME=SRC")]
     parts: Vec<PathBuf>,
     #[command(flatten)]
-    list: ListArgs,
+    pub list: ListArgs,
     /// Samples have no labels, whatever folders they are in or a list says
     #[arg(long)]
     no_labels: bool,
@@ -109,14 +115,24 @@ impl SourceArgs {
         }
     }
 
-    /// The source that is packed: a tree, or a list; or those of the splits.
+    /// Where the source lies, all of them where there are several.
+    pub fn places<'p>(&'p self, src: Option<&'p Path>) -> Vec<&'p Path> {
+        let of_part = |part: &'p PathBuf| {
+            let text = part.to_str()?;
+            text.split_once('=').map(|(_, source)| Path::new(source))
+        };
+        src.into_iter().chain(self.parts.iter().filter_map(of_part)).chain(self.list.root()).collect()
+    }
+
+    /// The source that is packed: a tree, or a list; or those of the splits. `settings` are said of the store of a tree at a URL.
     ///
     /// # Errors
     /// When it is a file that is no list, or something is said of the columns of a tree.
-    pub fn origin(&self, src: Option<&Path>) -> Result<Origin, Error> {
+    pub fn origin(&self, src: Option<&Path>, settings: &StoreSettings) -> Result<Origin, Error> {
         let columns = self.list.columns();
-        let of = |src: &Path| match sys::is_file(src)? {
-            true => List::find(src, &columns).map(Origin::List),
+        let of = |src: &Path| match sys::is_store(src) {
+            true => Prefix::new(src, settings).map(Origin::Prefix),
+            false if sys::is_file(src)? => List::find(src, &columns, settings).map(Origin::List),
             false => Ok(Origin::Folder(src.to_path_buf())),
         };
         let origin = match src {

@@ -7,7 +7,7 @@ mod support;
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use shardpack_loader::{
-    Dataset, Form, Loader, Options, Output, Stats, Values,
+    Dataset, Form, Loader, Options, Output, Stats, StoreSettings, Values,
     measure::{Crops, Request, measure},
     training::{self, Cut, Size, Transform},
 };
@@ -117,6 +117,7 @@ fn of_a_row_that_ends_early_all_parts_are_of_what_they_are_said_to_be() {
         threads: 2,
         row: Duration::from_nanos(1),
         cold: false,
+        store: StoreSettings::default(),
     };
     let found = measure(&dataset, &request, &|_| {}).unwrap();
     let crops = found.crops.unwrap();

@@ -36,7 +36,7 @@ fn small(bench: &Bench, way: &str) -> PathBuf {
 
 /// Reads all that is in a file; what is wrong is said somewhere else.
 fn read_all(path: &Path) {
-    let Ok(Some(file)) = ShardFile::recognise(path) else { return };
+    let Ok(Some(file)) = ShardFile::recognise(&path.into()) else { return };
     let Ok(mut walk) = file.walk(&Wanted::default(), &|| Ok(())) else { return };
     let mut image = Vec::new();
     while let Ok(Some(_)) = walk.next() {

@@ -61,7 +61,6 @@ fn what_is_said_of_a_url_is_what_is_said_of_the_folder() {
     let key = support::run(&["inspect", datasets[0].1.to_str().unwrap(), "--samples", "--limit", "7", "--json"]).json();
     let key = key["samples"][6]["key"].as_str().unwrap().to_owned();
     let out = |name: &str| bench.at(name).display().to_string();
-    let (one, other) = (out("one"), out("other"));
     let commands: [&[&str]; 6] = [
         &["verify", "--json"],
         &["verify", "--quick", "--json"],
@@ -70,44 +69,48 @@ fn what_is_said_of_a_url_is_what_is_said_of_the_folder() {
         &["inspect", "--samples", "--limit", "0", "--json"],
         &["inspect", "--extract", &key, "--json", "--force", "-o"],
     ];
-    for place in Place::all() {
+    let told = |target: &[String], command: &[&str], file: &str| {
+        let more = command.contains(&"-o").then_some(file);
+        let words = with(command[0], target, &[&command[1..], more.as_slice()].concat());
+        let mut json = run(&words, &[]).code(0).json();
+        if let Some(file) = json.get_mut("file") {
+            *file = Value::Null;
+        }
+        json
+    };
+    let mut of_folders = Vec::new();
+    for (name, folder) in &datasets {
+        for command in commands.iter().filter(|command| !command.contains(&"--extract") || *name == "plain") {
+            let told = told(&[folder.display().to_string()], command, &out("one"));
+            assert!(told["network"].is_null(), "{told}");
+            of_folders.push((*name, command, said(told)));
+        }
+    }
+    let table = |target: &[String], file: &str| {
+        run(&with("inspect", target, &["--force", "--table", file]), &[]).code(0).stdout
+    };
+    table(&[out("plain")], &out("one.csv"));
+    let files = [("one", "other"), ("one.csv", "other.csv")];
+    Place::each(|place| {
         for (name, folder) in &datasets {
             place.copy(folder, name);
-            let url = place.url(name, place.port());
-            let local = [folder.display().to_string()];
-            for command in commands {
-                if command.contains(&"--extract") && *name != "plain" {
-                    continue;
-                }
-                let told = [(&local[..], &one), (&url[..], &other)].map(|(target, file)| {
-                    let more: Vec<_> = if command.contains(&"-o") { vec![file.as_str()] } else { vec![] };
-                    let ran = run(&with(command[0], target, &[&command[1..], &more].concat()), &[]);
-                    let mut json = ran.code(0).json();
-                    if let Some(file) = json.get_mut("file") {
-                        *file = Value::Null;
-                    }
-                    json
-                });
-                let [told, of_url] = told;
-                assert!(told["network"].is_null(), "{told}");
-                assert!(of_url["network"]["requests"].as_u64().unwrap() > 1, "{of_url}");
-                assert_eq!(of_url["network"]["requests_again"], 0);
-                assert_eq!(said(told), said(of_url), "{} {name} {command:?}", place.name());
-            }
         }
-        assert_eq!(fs::read(&one).unwrap(), fs::read(&other).unwrap());
+        let other = |file: &str| out(&format!("{}-{file}", place.name()));
+        for (name, command, of_folder) in &of_folders {
+            let of_url = told(&place.url(name, place.port()), command, &other("other"));
+            assert!(of_url["network"]["requests"].as_u64().unwrap() > 1, "{of_url}");
+            assert_eq!(of_url["network"]["requests_again"], 0);
+            assert_eq!(*of_folder, said(of_url), "{} {name} {command:?}", place.name());
+        }
         let url = place.url("plain", place.port());
         run(&with("verify", &url, &["--against", bench.src().to_str().unwrap()]), &[]).code(0);
-        let tables = ["a.csv", "b.csv"].map(out);
-        let table = |target: &[String], file: &str| {
-            run(&with("inspect", target, &["--force", "--table", file]), &[]).code(0).stdout
-        };
-        table(&[out("plain")], &tables[0]);
-        assert!(table(&url, &tables[1]).contains("network "));
-        assert_eq!(fs::read(&tables[0]).unwrap(), fs::read(&tables[1]).unwrap());
+        assert!(table(&url, &other("other.csv")).contains("network "));
+        for (of_folder, of_url) in files {
+            assert_eq!(fs::read(out(of_folder)).unwrap(), fs::read(other(of_url)).unwrap(), "{}", place.name());
+        }
         run(&with("inspect", &url, &[]), &[]).code(0).says("plain").says("network ");
         run(&with("verify", &url, &["--quick"]), &[]).code(0).says("sizes and structure only").says("network ");
-    }
+    });
 }
 
 #[test]
@@ -122,66 +125,68 @@ fn verify_and_inspect_say_the_same_where_requests_fail() {
         Fault::Flip(300),
         Fault::Delay(Duration::from_millis(30)),
     ];
-    for place in Place::all() {
+    let commands = ["verify", "inspect"];
+    let told = |command: &str, target: &[String]| said(run(&with(command, target, &["--json"]), &[]).code(0).json());
+    let of_folders =
+        [0, 1].map(|number| commands.map(|command| told(command, &[datasets[number].1.display().to_string()])));
+    Place::each(|place| {
         let proxy = Proxy::start(place.port());
-        for (number, fault) in faults.into_iter().enumerate() {
-            let (name, folder) = &datasets[number % 2];
+        for (name, folder) in &datasets[..2] {
             place.copy(folder, name);
-            let url = place.url(name, proxy.port());
-            let local = [folder.display().to_string()];
-            for command in ["verify", "inspect"] {
+        }
+        for (number, fault) in faults.into_iter().enumerate() {
+            let url = place.url(datasets[number % 2].0, proxy.port());
+            for (command, of_folder) in commands.into_iter().zip(&of_folders[number % 2]) {
                 // What is flipped is fetched once more, soon: that must not be the next to be flipped.
                 let is_flip = matches!(fault, Fault::Flip(_));
                 proxy.fail(if is_flip { if command == "verify" { 23 } else { 9 } } else { 5 }, fault);
-                let told = [&local[..], &url[..]]
-                    .map(|target| said(run(&with(command, target, &["--json"]), &[]).code(0).json()));
-                assert_eq!(told[0], told[1], "{} {fault:?} {command}", place.name());
+                assert_eq!(told(command, &url), *of_folder, "{} {fault:?} {command}", place.name());
                 assert!(proxy.faults() > 0);
             }
         }
-    }
+    });
 }
 
 #[test]
 fn damage_at_a_url_is_named_as_in_a_folder() {
     let bench = Bench::of(90, 9000);
     let datasets = packed(&bench);
-    for place in Place::all() {
-        for (name, folder) in &datasets[..2] {
-            place.copy(folder, name);
-            let damaged = bench.at(&format!("damaged-{name}-{}", place.name()));
-            let copied = Command::new("cp").arg("-r").arg(folder).arg(&damaged).status().unwrap();
-            assert!(copied.success());
-            let files = fs::read_dir(&damaged).unwrap().map(|entry| entry.unwrap().path());
-            let shards: Vec<_> = files
-                .filter(|path| [".tar", ".tar.zst"].iter().any(|end| path.to_string_lossy().ends_with(end)))
-                .collect::<std::collections::BTreeSet<_>>()
-                .into_iter()
-                .collect();
-            let shown = |path: &Path| format!("{name}/{}", path.file_name().unwrap().to_str().unwrap());
-            let mut bytes = fs::read(&shards[0]).unwrap();
+    let ways: [&[&str]; 2] = [&["--json"], &["--quick", "--json"]];
+    let told = |target: &[String], options: &[&str]| said(run(&with("verify", target, options), &[]).code(1).json());
+    let mut damaged = Vec::new();
+    for (name, folder) in &datasets[..2] {
+        let at = bench.at(&format!("damaged-{name}"));
+        assert!(Command::new("cp").arg("-r").arg(folder).arg(&at).status().unwrap().success());
+        let paths = |folder: &Path| {
+            let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+            paths.collect::<std::collections::BTreeSet<_>>()
+        };
+        let is_shard = |path: &PathBuf| [".tar", ".tar.zst"].iter().any(|end| path.to_string_lossy().ends_with(end));
+        let shards: Vec<_> = paths(&at).into_iter().filter(is_shard).collect();
+        let index = paths(&at.join("index")).pop_last().unwrap();
+        let change = |path: &Path, change: fn(&mut Vec<u8>)| {
+            let mut bytes = fs::read(path).unwrap();
+            change(&mut bytes);
+            fs::write(path, bytes).unwrap();
+        };
+        change(&shards[0], |bytes| {
             let at = bytes.len() / 2;
             bytes[at] ^= 8;
-            fs::write(&shards[0], &bytes).unwrap();
-            place.put(&shown(&shards[0]), &bytes);
-            let bytes = fs::read(&shards[1]).unwrap();
-            fs::write(&shards[1], &bytes[..bytes.len() - 700]).unwrap();
-            place.put(&shown(&shards[1]), &bytes[..bytes.len() - 700]);
-            let index = fs::read_dir(damaged.join("index")).unwrap().map(|entry| entry.unwrap().path()).max().unwrap();
-            let mut bytes = fs::read(&index).unwrap();
-            let last = bytes.len() - 1;
-            bytes[last] ^= 1;
-            fs::write(&index, &bytes).unwrap();
-            place.put(&format!("{name}/index/{}", index.file_name().unwrap().to_str().unwrap()), &bytes);
-            let url = place.url(name, place.port());
-            let local = [damaged.display().to_string()];
-            for options in [&["--json"][..], &["--quick", "--json"]] {
-                let told = [&local[..], &url[..]]
-                    .map(|target| said(run(&with("verify", target, options), &[]).code(1).json()));
-                assert_eq!(told[0], told[1], "{} {name} {options:?}", place.name());
+        });
+        change(&shards[1], |bytes| bytes.truncate(bytes.len() - 700));
+        change(&index, |bytes| *bytes.last_mut().unwrap() ^= 1);
+        let of_folder = ways.map(|options| told(&[at.display().to_string()], options));
+        damaged.push((*name, at, of_folder));
+    }
+    Place::each(|place| {
+        for (name, at, of_folder) in &damaged {
+            place.copy(at, name);
+            for (options, of_folder) in ways.iter().zip(of_folder) {
+                let of_url = told(&place.url(name, place.port()), options);
+                assert_eq!(*of_folder, of_url, "{} {name} {options:?}", place.name());
             }
         }
-    }
+    });
 }
 
 #[test]
@@ -247,13 +252,13 @@ fn what_cannot_be_done_at_a_url_is_said() {
     let (url, src, dst) = (nginx.url("packed"), bench.src(), bench.dst());
     let (src, dst) = (src.to_str().unwrap(), dst.to_str().unwrap());
     for (args, said) in [
-        (vec!["verify", &url, "--repair", src], "nothing is mended at a URL"),
+        (vec!["verify", &url, "--repair", src], "nothing is mended at a web server, which is only read from"),
         (vec!["verify", &url, dst], "a URL is verified alone"),
         (vec!["verify", dst, "--store", "requests=3"], "this is a folder"),
         (vec!["inspect", dst, "--store", "requests=3"], "this is a folder"),
         (vec!["verify", &url, "--store", "requests"], "a setting of a store without ="),
         (vec!["verify", &url, "--store", "region=x"], "has no setting region"),
-        (vec!["verify", &url, "--against", &url], "is a URL"),
+        (vec!["verify", dst, "--repair", src, "--work", "x"], "--work is for a dataset at a URL"),
         (vec!["inspect", &url, "--table", "s3://bucket/x.csv"], "is a URL"),
         (vec!["crops", &url], "is a URL"),
         (vec!["adopt", &url], "is a URL"),

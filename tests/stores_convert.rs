@@ -91,7 +91,7 @@ fn what_is_converted_from_a_url_is_what_is_converted_from_the_folder() {
         let dst = bench.at(&format!("local-{dataset}-{}", options.concat().replace('/', "")));
         (convert(&local(&datasets[dataset].1), &dst, options), contents(&dst))
     });
-    for place in Place::all() {
+    Place::each(|place| {
         for (name, folder) in &datasets {
             place.copy(folder, name);
         }
@@ -123,47 +123,45 @@ fn what_is_converted_from_a_url_is_what_is_converted_from_the_folder() {
         }
         support::run(&["merge", part.to_str().unwrap()]).code(0);
         assert_eq!(contents(&dst), contents(&part));
-    }
+    });
 }
 
 #[test]
 fn several_urls_are_taken_together_as_folders_are() {
     let bench = Bench::of(60, 3000);
     let datasets = packed(&bench);
-    for place in Place::all() {
+    let cases: [(&str, &[&str], bool); 3] = [
+        ("two", &["plain", "zstd"], false),
+        ("given", &["splits/train", "splits/val"], false),
+        ("named", &["plain", "zstd"], true),
+    ];
+    let made = |sources: Vec<String>, is_named: bool, name: &str, settings: &[String]| {
+        let dst = bench.at(&format!("made-{name}"));
+        let of_split = |(source, split)| format!("--split={split}={source}");
+        let sources = match is_named {
+            true => sources.iter().zip(["train", "test"]).map(of_split).collect(),
+            false => sources,
+        };
+        let words: [&[String]; 4] = [&["convert".to_owned()], &sources, &[dst.display().to_string()], settings];
+        run(&words.concat(), &[]).code(0);
+        contents(&dst)
+    };
+    let of_folders = cases.map(|(case, names, is_named)| {
+        let folders = names.iter().map(|name| bench.at(name).display().to_string()).collect();
+        made(folders, is_named, case, &[])
+    });
+    Place::each(|place| {
         for (name, folder) in &datasets {
             place.copy(folder, name);
         }
         let at = |name: &str| place.url(name, place.port());
-        let settings: Vec<_> = at("plain").into_iter().skip(1).collect();
-        let folders = |names: &[&str]| names.iter().map(|name| bench.at(name).display().to_string()).collect();
-        let urls = |names: &[&str]| names.iter().map(|name| at(name).remove(0)).collect();
-        let of_split = |sources: Vec<String>| {
-            ["train", "test"]
-                .iter()
-                .zip(sources)
-                .map(|(split, source)| format!("--split={split}={source}"))
-                .collect::<Vec<_>>()
-        };
-        let cases: [(&str, &[&str], bool); 3] = [
-            ("two", &["plain", "zstd"], false),
-            ("given", &["splits/train", "splits/val"], false),
-            ("named", &["plain", "zstd"], true),
-        ];
-        for (case, names, is_named) in cases {
-            let made = [folders(names), urls(names)].map(|sources: Vec<String>| {
-                let is_url = sources[0].contains("://");
-                let dst = bench.at(&format!("{case}-{is_url}-{}", place.name()));
-                let sources = if is_named { of_split(sources) } else { sources };
-                let more = if is_url { settings.clone() } else { Vec::new() };
-                let words: Vec<String> =
-                    [vec!["convert".to_owned()], sources, vec![dst.display().to_string()], more].concat();
-                run(&words, &[]).code(0);
-                contents(&dst)
-            });
-            assert_eq!(made[0], made[1], "{} {case}", place.name());
+        let settings = at("plain").split_off(1);
+        for ((case, names, is_named), of_folders) in cases.iter().zip(&of_folders) {
+            let urls = names.iter().map(|name| at(name).remove(0)).collect();
+            let made = made(urls, *is_named, &format!("{case}-{}", place.name()), &settings);
+            assert_eq!(*of_folders, made, "{} {case}", place.name());
         }
-    }
+    });
 }
 
 #[test]
@@ -186,11 +184,13 @@ fn convert_makes_the_same_where_requests_fail() {
             contents(&dst)
         })
         .collect();
-    for place in Place::all() {
+    Place::each(|place| {
         let proxy = Proxy::start(place.port());
-        for (number, fault) in faults.into_iter().enumerate() {
-            let (name, folder) = &datasets[number % 4];
+        for (name, folder) in &datasets {
             place.copy(folder, name);
+        }
+        for (number, fault) in faults.into_iter().enumerate() {
+            let name = datasets[number % 4].0;
             // What is flipped is fetched once more, soon: that must not be the next to be flipped.
             proxy.fail(if matches!(fault, Fault::Flip(_)) { 23 } else { 5 }, fault);
             let dst = bench.at(&format!("{number}-{}", place.name()));
@@ -206,7 +206,7 @@ fn convert_makes_the_same_where_requests_fail() {
             assert!(proxy.faults() > 0);
             assert_eq!(contents(&dst), wholes[number % 4], "{} {fault:?}", place.name());
         }
-    }
+    });
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn a_convert_that_is_killed_goes_on_by_the_same_command() {
     let options = ["--format", "webdataset", "--shards", "15", "--memory", "1MiB"];
     let whole = bench.at("whole");
     convert(&local(&dataset.1), &whole, &options);
-    for place in Place::all() {
+    Place::each(|place| {
         place.copy(&dataset.1, dataset.0);
         let proxy = Proxy::start(place.port());
         proxy.fail(1, Fault::Delay(Duration::from_millis(100)));
@@ -242,41 +242,45 @@ fn a_convert_that_is_killed_goes_on_by_the_same_command() {
         assert!(told["resumed_shards"].as_u64().unwrap() >= 2, "{told}");
         assert_eq!(contents(&dst), contents(&whole), "{}", place.name());
         run(&words, &[]).code(0).says("are packed here already");
-    }
+    });
 }
 
 #[test]
 fn a_damaged_sample_at_a_url_is_named_as_in_a_folder() {
     let bench = Bench::of(90, 9000);
     let datasets = packed(&bench);
-    for place in Place::all() {
-        for (name, folder) in [&datasets[0], &datasets[1], &datasets[3]] {
-            place.copy(folder, name);
-            let damaged = bench.at(&format!("damaged-{name}-{}", place.name()));
-            assert!(Command::new("cp").arg("-r").arg(folder).arg(&damaged).status().unwrap().success());
-            let files = fs::read_dir(&damaged).unwrap().map(|entry| entry.unwrap().path());
-            let shard = files.filter(|path| path.to_string_lossy().contains(".tar")).min().unwrap();
-            let mut bytes = fs::read(&shard).unwrap();
-            let at = bytes.len() / 2;
-            bytes[at] ^= 8;
-            fs::write(&shard, &bytes).unwrap();
-            place.put(&format!("{name}/{}", shard.file_name().unwrap().to_str().unwrap()), &bytes);
+    let policies = [("error", 1), ("skip", 0)];
+    let told = |target: &[String], name: &str, (policy, code)| {
+        let dst = bench.at(&format!("{name}-{policy}"));
+        let words = [dst.to_str().unwrap(), "--on-bad", policy, "--format", "mds", "--json"];
+        let told = run(&with("convert", target, &words), &[]).code(code).json();
+        assert!(!told["bad"].as_array().unwrap().is_empty(), "{told}");
+        let folder = target[0].trim_end_matches('/');
+        (told["bad"].to_string().replace(&format!("{folder}/"), ""), told["stray_samples"].clone())
+    };
+    let damaged = [0, 1, 3].map(|number| {
+        let (name, folder) = &datasets[number];
+        let at = bench.at(&format!("damaged-{name}"));
+        assert!(Command::new("cp").arg("-r").arg(folder).arg(&at).status().unwrap().success());
+        let files = fs::read_dir(&at).unwrap().map(|entry| entry.unwrap().path());
+        let shard = files.filter(|path| path.to_string_lossy().contains(".tar")).min().unwrap();
+        let mut bytes = fs::read(&shard).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 8;
+        fs::write(&shard, &bytes).unwrap();
+        let of_folder = policies.map(|policy| told(&local(&at), &format!("local-{name}"), policy));
+        (*name, at, of_folder)
+    });
+    Place::each(|place| {
+        for (name, at, of_folder) in &damaged {
+            place.copy(at, name);
             let url = place.url(name, place.port());
-            for (policy, code) in [("error", 1), ("skip", 0)] {
-                let told = [&local(&damaged), &url].map(|target| {
-                    let is_url = is_url(target);
-                    let dst = bench.at(&format!("{name}-{policy}-{is_url}-{}", place.name()));
-                    let words = [dst.to_str().unwrap(), "--on-bad", policy, "--format", "mds", "--json"];
-                    let ran = run(&with("convert", target, &words), &[]).code(code);
-                    let told = ran.json();
-                    assert!(!told["bad"].as_array().unwrap().is_empty(), "{told}");
-                    let folder = target[0].trim_end_matches('/');
-                    (told["bad"].to_string().replace(&format!("{folder}/"), ""), told["stray_samples"].clone())
-                });
-                assert_eq!(told[0], told[1], "{} {name} {policy}", place.name());
+            for (policy, of_folder) in policies.into_iter().zip(of_folder) {
+                let of_url = told(&url, &format!("{name}-{}", place.name()), policy);
+                assert_eq!(*of_folder, of_url, "{} {name} {policy:?}", place.name());
             }
         }
-    }
+    });
 }
 
 #[test]
@@ -291,26 +295,27 @@ fn what_cannot_be_converted_from_a_url_is_said() {
     fs::copy(&shard, nginx.data().join("foreign/0.tar")).unwrap();
     let (url, foreign, dst, to) = (nginx.url("packed"), nginx.url("foreign"), bench.dst(), bench.at("to"));
     let (dst, to) = (dst.to_str().unwrap(), to.to_str().unwrap());
+    let of_ours = nginx.url(&format!("packed/{}", shard.file_name().unwrap().to_str().unwrap()));
     let (by_name, of_folder) = (format!("train={url}"), format!("test={dst}"));
     for (args, said) in [
         (vec!["convert", &url, dst, to], "is a URL, and "),
         (vec!["convert", "--split", &by_name, "--split", &of_folder, to], "is a URL, and "),
         (vec!["convert", &url, &url, to], "is given twice"),
-        (vec!["convert", &nginx.url("foreign/{0..3}.tar"), to], "is a URL and a pattern"),
-        (
-            vec!["convert", &url, "--from", "webdataset", to],
-            "shards of any writer, which --from is for, are read from files",
-        ),
+        (vec!["convert", &nginx.url("foreign/{0..3}.tar"), to], "no such object"),
+        (vec!["convert", &url, "--from", "webdataset", to], "a web server does not list what it has"),
         (vec!["convert", &url, "--image-feature", "jpg", to], "its index tells image and label"),
         (vec!["convert", &url, "--fields", "a:b", to], "its components have their names"),
-        (vec!["convert", &foreign, to], "no dataset: there is neither manifest.json nor"),
-        (vec!["convert", &nginx.url("foreign/0.tar"), to], "no dataset"),
+        (vec!["convert", &foreign, to], "a folder of MDS is read by its index.json"),
+        (
+            vec!["convert", &nginx.url("foreign/0.tar?token=1"), "--from", "webdataset", to],
+            "sends what a server wants to know",
+        ),
+        (vec!["convert", &of_ours, to], "or say --from FORMAT: then it is taken as a shard of any writer"),
         (vec!["convert", dst, to, "--store", "requests=3"], "this is a folder"),
         (vec!["convert", &url, to, "--store", "region=x"], "has no setting region"),
-        (vec!["convert", &url, "s3://bucket/to"], "s3://bucket/to is a URL: only files are read and written here"),
-        (vec!["convert", &url, &url], "is a URL: only files are read and written here"),
-        (vec!["convert", dst, &url], "is a URL: only files are read and written here"),
-        (vec!["pack", &url, to], "is a URL: only files are read and written here"),
+        (vec!["convert", &url, &url], "a web server is only read from"),
+        (vec!["convert", dst, &url], "a web server is only read from"),
+        (vec!["pack", &url, to], "a web server does not list what it has"),
     ] {
         run(&args, &[]).code(2).says(said);
         assert!(!Path::new(to).exists(), "{args:?}");

@@ -63,7 +63,13 @@ class Sample:
 
 @final
 class Dataset:
-    def __init__(self, path: str, check_content: bool = False, store: Sequence[tuple[str, str]] = ...) -> None: ...
+    def __init__(
+        self,
+        path: str,
+        check_content: bool = False,
+        store: Sequence[tuple[str, str]] = ...,
+        cache: tuple[str, int] | None = None,
+    ) -> None: ...
     def __len__(self) -> int: ...
     @property
     def name(self) -> str: ...

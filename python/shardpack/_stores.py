@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Union
 
 from . import _native
+from ._sizes import in_bytes
 from .errors import UsageError
 from .running import PathLike
 
@@ -20,9 +21,11 @@ Store = Mapping[str, Union[StoreValue, Sequence[StoreValue]]]
 
 @dataclass(frozen=True, repr=False)
 class Settings:
-    """Names with values. Values may be secrets: its `repr` has the names alone."""
+    """Names with values, and a cache. Values may be secrets: its `repr` has the names alone."""
 
     pairs: tuple[tuple[str, str], ...] = ()
+    #: Folder of the cache, and its limit in bytes.
+    cache: tuple[str, int] | None = None
 
     @classmethod
     def of(cls, store: Store | None) -> Settings:
@@ -41,6 +44,20 @@ class Settings:
             pairs += [(name, _text(name, one)) for one in values]
         return cls(tuple(pairs))
 
+    def with_cache(self, cache_dir: PathLike | None, cache_bytes: int | str | None) -> Settings:
+        """These, with a cache where a caller gives one.
+
+        Raises:
+            UsageError: When its folder or its limit is missing.
+        """
+        if cache_dir is None and cache_bytes is None:
+            return self
+        if cache_dir is None:
+            raise UsageError("cache_bytes is the limit of a cache, and there is none", help="cache_dir=FOLDER")
+        if cache_bytes is None:
+            raise UsageError("cache_dir: a cache has a limit", os.fspath(cache_dir), help='cache_bytes="100GiB"')
+        return replace(self, cache=(os.path.abspath(cache_dir), in_bytes(cache_bytes, "cache_bytes")))
+
     def mapping(self) -> dict[str, list[str]]:
         """As a caller would give them."""
         found: dict[str, list[str]] = {}
@@ -49,7 +66,7 @@ class Settings:
         return found
 
     def __bool__(self) -> bool:
-        return bool(self.pairs)
+        return bool(self.pairs or self.cache)
 
     def __repr__(self) -> str:
         return f"Settings({', '.join(name for name, _ in self.pairs)})"
@@ -84,4 +101,5 @@ def open_native(path: PathLike, check_content: bool = False, store: Settings | N
         is_of_url = re.match(r"[A-Za-z][A-Za-z0-9]+:/[^/]", os.fspath(path)) is not None
         help = "give a URL as a string: pathlib takes one of its slashes" if is_of_url else None
         raise UsageError("there is no such folder", os.fspath(path), help=help)
-    return _native.Dataset(os.fspath(path), check_content, () if store is None else store.pairs)
+    store = store or Settings()
+    return _native.Dataset(os.fspath(path), check_content, store.pairs, store.cache)

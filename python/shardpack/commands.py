@@ -37,6 +37,8 @@ def pack(
     crops: bool = False,
     dry_run: bool = False,
     part: Value | None = None,
+    work: Value | None = None,
+    store: Values | None = None,
     format: Values | None = None,
     label_offset: Value | None = None,
     features: Value | None = None,
@@ -83,7 +85,8 @@ def pack(
         plan: Pack what this plan file says, instead of walking SRC.
         split: A split and its source, in place of SRC: a tree of class folders, or a list; once for each split. They
             share one list of classes.
-        root: Of a list: folder that paths are relative to and that all files are in [default: the list's own].
+        root: Of a list: folder that paths are relative to and that all files are in, or its URL [default: the list's
+            own].
         path_column: Of a list: column with the path [default: found by its name].
         label_column: Of a list: column with the label [default: found by its name].
         split_column: Of a list: column with the split [default: `split`, if its values are train, val, test, …].
@@ -106,6 +109,11 @@ def pack(
             other machines, and `shardpack merge DST` seals them. With --resize, --fix, --rotate or --encode each part
             runs twice: the first time it changes its images. auto: the one that Slurm, Kubernetes, AWS Batch, MPI or
             torchrun says.
+        work: Of a DST at a URL: folder for the plan and what is finished, until all is sealed; the same command goes
+            on with it [default: in ~/.local/state/shardpack].
+        store: Of a URL, a setting of its store beside what the environment says: endpoint=URL, region=NAME,
+            profile=NAME, anonymous=true, requester_pays=true, "header=NAME: VALUE", ca_file=FILE, proxy=URL,
+            requests=N, retry_for=SECONDS; where there are two stores, src.NAME=VALUE and dst.NAME=VALUE are of one.
         format: webdataset (default), tfrecord, recordio, mds: webdataset, tfrecord, recordio, mds [default:
             webdataset].
         label_offset: With tfrecord: the label of the first class; 1 where 0 stands for the background, as in TF-Slim
@@ -169,7 +177,6 @@ def convert(
     components: Value | None = None,
     fields: Values | None = None,
     no_labels: bool = False,
-    store: Values | None = None,
     jobs: Value | None = None,
     memory: Value | None = None,
     read_order: Value | None = None,
@@ -179,6 +186,8 @@ def convert(
     crops: bool = False,
     dry_run: bool = False,
     part: Value | None = None,
+    work: Value | None = None,
+    store: Values | None = None,
     format: Values | None = None,
     label_offset: Value | None = None,
     features: Value | None = None,
@@ -238,9 +247,6 @@ def convert(
         components: Captions and the like: all (default), none, NAMES [default: all].
         fields: Fields of records that are components, with commas, and other names for some: energy,forces:f.
         no_labels: Samples have no labels, whatever records say.
-        store: Of a URL, a setting of its store beside what the environment says: endpoint=URL, region=NAME,
-            profile=NAME, anonymous=true, requester_pays=true, "header=NAME: VALUE", ca_file=FILE, proxy=URL,
-            requests=N, retry_for=SECONDS.
         jobs: Threads [default: all cores].
         memory: Budget for images in flight [default: a quarter of the machine's, at most 4GiB].
         read_order: Order in which the source is read; the shards are the same either way: auto, plan, physical
@@ -255,6 +261,11 @@ def convert(
             other machines, and `shardpack merge DST` seals them. With --resize, --fix, --rotate or --encode each part
             runs twice: the first time it changes its images. auto: the one that Slurm, Kubernetes, AWS Batch, MPI or
             torchrun says.
+        work: Of a DST at a URL: folder for the plan and what is finished, until all is sealed; the same command goes
+            on with it [default: in ~/.local/state/shardpack].
+        store: Of a URL, a setting of its store beside what the environment says: endpoint=URL, region=NAME,
+            profile=NAME, anonymous=true, requester_pays=true, "header=NAME: VALUE", ca_file=FILE, proxy=URL,
+            requests=N, retry_for=SECONDS; where there are two stores, src.NAME=VALUE and dst.NAME=VALUE are of one.
         format: webdataset (default), tfrecord, recordio, mds: webdataset, tfrecord, recordio, mds [default:
             webdataset].
         label_offset: With tfrecord: the label of the first class; 1 where 0 stands for the background, as in TF-Slim
@@ -352,6 +363,8 @@ def plan(
     dst: PathLike | None = None,
     *,
     output: Value | None = None,
+    price: Value | None = None,
+    store: Values | None = None,
     split: Values | None = None,
     root: Value | None = None,
     path_column: Value | None = None,
@@ -406,8 +419,14 @@ def plan(
         src: Source.
         dst: Folder of the shards.
         output: Write the plan file that pack --plan takes.
+        price: Where SRC or DST is at a URL: what requests and bytes cost, in any currency. Of requests get, put and
+            list; of bytes in and out.
+        store: Of a URL, a setting of its store beside what the environment says: endpoint=URL, region=NAME,
+            profile=NAME, anonymous=true, requester_pays=true, "header=NAME: VALUE", ca_file=FILE, proxy=URL,
+            requests=N, retry_for=SECONDS; where there are two stores, src.NAME=VALUE and dst.NAME=VALUE are of one.
         split: A split and its source, instead of SRC.
-        root: Of a list: folder that paths are relative to and that all files are in [default: the list's own].
+        root: Of a list: folder that paths are relative to and that all files are in, or its URL [default: the list's
+            own].
         path_column: Of a list: column with the path [default: found by its name].
         label_column: Of a list: column with the label [default: found by its name].
         split_column: Of a list: column with the split [default: `split`, if its values are train, val, test, …].
@@ -510,6 +529,7 @@ def verify(
     decode: bool = False,
     against: Values | None = None,
     repair: Values | None = None,
+    work: Value | None = None,
     root: Value | None = None,
     path_column: Value | None = None,
     label_column: Value | None = None,
@@ -528,7 +548,10 @@ def verify(
         decode: Decode every image in full.
         against: Compare with the source, both ways.
         repair: Mend damage from the source, verify again.
-        root: Of a list: folder that paths are relative to and that all files are in [default: the list's own].
+        work: Of a --repair at a URL: folder for what is made, until it is there [default: in
+            ~/.local/state/shardpack].
+        root: Of a list: folder that paths are relative to and that all files are in, or its URL [default: the list's
+            own].
         path_column: Of a list: column with the path [default: found by its name].
         label_column: Of a list: column with the label [default: found by its name].
         split_column: Of a list: column with the split [default: `split`, if its values are train, val, test, …].
@@ -538,7 +561,7 @@ def verify(
             says.
         store: Of a URL, a setting of its store beside what the environment says: endpoint=URL, region=NAME,
             profile=NAME, anonymous=true, requester_pays=true, "header=NAME: VALUE", ca_file=FILE, proxy=URL,
-            requests=N, retry_for=SECONDS.
+            requests=N, retry_for=SECONDS; where there are two stores, src.NAME=VALUE and dst.NAME=VALUE are of one.
         jobs: Threads [default: all cores].
         progress: See the module.
 
@@ -606,7 +629,7 @@ def inspect(
         force: Replace what is there.
         store: Of a URL, a setting of its store beside what the environment says: endpoint=URL, region=NAME,
             profile=NAME, anonymous=true, requester_pays=true, "header=NAME: VALUE", ca_file=FILE, proxy=URL,
-            requests=N, retry_for=SECONDS.
+            requests=N, retry_for=SECONDS; where there are two stores, src.NAME=VALUE and dst.NAME=VALUE are of one.
         jobs: Threads [default: all cores].
         progress: See the module.
 

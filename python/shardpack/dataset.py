@@ -78,6 +78,8 @@ class Dataset(Sequence[Any]):
         check_content: Compare each payload with its hash. What comes from a URL always is.
         store: Of a URL, settings of its store beside what the environment says, names with values: `{"endpoint": "http://…"}`.
             docs/training.md lists them. They go along where the dataset is pickled.
+        cache_dir: Of a URL, a folder of this machine that keeps what was read, for all processes that name it; see `Loader`.
+        cache_bytes: How much may be in it, in bytes or as `"100GiB"`.
 
     Raises:
         UsageError: When there is no dataset, or several, which the error names; or no such setting.
@@ -92,15 +94,18 @@ class Dataset(Sequence[Any]):
         *,
         check_content: bool = False,
         store: Store | None = None,
+        cache_dir: PathLike | None = None,
+        cache_bytes: int | str | None = None,
     ) -> None:
-        settings = Settings.of(store)
+        settings = Settings.of(store).with_cache(cache_dir, cache_bytes)
         self._given = os.fspath(path), transform, target_transform, check_content, settings
         self.path, self.transform, self.target_transform = os.fspath(path), transform, target_transform
         self._native = open_native(path, check_content, settings)
 
     def __reduce__(self) -> tuple[Any, ...]:
         path, transform, target_transform, check_content, settings = self._given
-        return _opened, (absolute(path), transform, target_transform, check_content, settings.mapping())
+        cache = settings.cache or (None, None)
+        return _opened, (absolute(path), transform, target_transform, check_content, settings.mapping(), *cache)
 
     def __len__(self) -> int:
         return len(self._native)
@@ -251,8 +256,17 @@ class Dataset(Sequence[Any]):
         return f"<p>{self.name}: {len(self)} samples, {len(self.classes)} classes</p>{pictures}"
 
 
-def _opened(path: str, transform: Any, target_transform: Any, check_content: bool, store: Store) -> Dataset:
-    return Dataset(path, transform, target_transform, check_content=check_content, store=store)
+def _opened(
+    path: str,
+    transform: Any,
+    target_transform: Any,
+    check_content: bool,
+    store: Store,
+    cache_dir: str | None,
+    cache_bytes: int | None,
+) -> Dataset:
+    options: dict[str, Any] = {"store": store, "cache_dir": cache_dir, "cache_bytes": cache_bytes}
+    return Dataset(path, transform, target_transform, check_content=check_content, **options)
 
 
 def _value(value: Any) -> Any:

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Union
 
 import numpy as np
@@ -72,6 +73,10 @@ class Loader:
         progress: Show a bar of tqdm for each epoch.
         store: Of a URL, settings of its store beside what the environment says, as of `Dataset`. Of a mix, of all URLs whose `Part` has
             none of its own. They go along where the loader is pickled; `state_dict` has none of them.
+        cache_dir: Of a URL, a folder of this machine that keeps what was read of it, so that the next epoch or run does not ask for it
+            again. All processes that name it share it, and may be killed at any moment. Nothing is kept unless it is given.
+        cache_bytes: How much may be in that folder, in bytes or as `"100GiB"`: a limit that is never exceeded, of all processes together.
+            What has no room is read all the same; `stats()` tells.
 
     Raises:
         UsageError: When an option is out of range, there is no such dataset or component, or an epoch has no batch.
@@ -114,6 +119,8 @@ class Loader:
         epochs: int | None = None,
         progress: bool = False,
         store: Store | None = None,
+        cache_dir: PathLike | None = None,
+        cache_bytes: int | str | None = None,
     ) -> None:
         choice = {"range": range, "classes": classes, "samples": samples, "part": part, "balance": balance}
         if isinstance(path, (str, os.PathLike)):
@@ -130,7 +137,7 @@ class Loader:
             raise UsageError("transform and sample_transform: one of them makes the images")
         if pin_memory and (transform is None or output == "numpy"):
             raise UsageError("pin_memory is for images that a native transform makes, as torch tensors")
-        stores = _stores_of(parts, store)
+        stores = _stores_of(parts, Settings.of(store), Settings().with_cache(cache_dir, cache_bytes))
         opened = [open_native(one.path, store=settings) for one, settings in zip(parts, stores)]
         weights = [one.weight for one in parts]
         if (epoch_samples is None) != (weights.count(None) == len(weights)) or weights.count(None) not in (
@@ -444,7 +451,8 @@ class Loader:
 
     def stats(self) -> dict[str, Any]:
         """What was done since the threads began, and where time went, in milliseconds; `bottleneck` says who the slow one is: `disk`,
-        `decode`, or `consumer`, the training itself; `pinned` whether batches are in pinned memory, which takes a GPU.
+        `decode`, or `consumer`, the training itself; `pinned` whether batches are in pinned memory, which takes a GPU. What begins with
+        `cache_` is there where a cache is: reads and bytes that came from it, bytes that were added, evicted, left out for want of room.
 
         Raises:
             UsageError: Before the first batch.
@@ -467,16 +475,20 @@ _NUMPY_ALONE = {"uint16", "uint32", "uint64"}
 _AHEAD = 4
 
 
-def _stores_of(parts: Sequence[Part], store: Store | None) -> list[Settings]:
-    """Of each part the settings of its store."""
-    shared = Settings.of(store)
-    if shared and len(parts) > 1 and not any(is_url(one.path) for one in parts):
-        raise UsageError("settings of a store are given, and these are folders", os.fspath(parts[0].path))
+def _stores_of(parts: Sequence[Part], shared: Settings, cached: Settings) -> list[Settings]:
+    """Of each part the settings of its store, and the cache, which is for all URLs."""
     is_for_all = len(parts) == 1
-    return [
-        Settings.of(one.store) if one.store is not None else shared if is_for_all or is_url(one.path) else Settings()
-        for one in parts
-    ]
+    if not is_for_all and not any(is_url(one.path) for one in parts):
+        for given, said in ((shared, "settings of a store are"), (cached, "a cache is")):
+            if given:
+                raise UsageError(f"{said} given, and these are folders", os.fspath(parts[0].path))
+    none = Settings()
+    stores = []
+    for one in parts:
+        is_meant = is_for_all or is_url(one.path)
+        own = Settings.of(one.store) if one.store is not None else shared if is_meant else none
+        stores.append(replace(own, cache=cached.cache) if is_meant else own)
+    return stores
 
 
 def _pipeline(transform: Transform | None) -> Pipeline | None:

@@ -60,7 +60,8 @@ class Part:
             times = {"total": self.total}
         if self.balance is not None:
             times = {"classes": float(self.balance)}
-        return {"path": os.fspath(self.path), "store": store.pairs, "subset": chosen or "all", "times": times}
+        stored = {"path": os.fspath(self.path), "store": store.pairs, "cache": store.cache}
+        return {**stored, "subset": chosen or "all", "times": times}
 
 
 def _range(numbers: range) -> list[int]:

@@ -9,9 +9,9 @@ use pyo3::{
 };
 use shardpack_format::image_header::Kind;
 use shardpack_loader::NO_LABEL;
-use shardpack_reader::{RowRef, StoreSettings};
+use shardpack_reader::RowRef;
 
-use crate::{arrays::Array, errors::Raise, stream::value_of};
+use crate::{arrays::Array, errors::Raise, options::settings, stream::value_of};
 
 /// Whether this is no path, but the URL of a dataset.
 #[pyfunction]
@@ -122,11 +122,18 @@ impl Dataset {
 
 #[pymethods]
 impl Dataset {
-    /// Opens the dataset in `path`, a folder or a URL; `store` are settings of its store, names with values.
+    /// Opens the dataset in `path`, a folder or a URL; `store` are settings of its store, names with values, `cache` the folder of a cache
+    /// and its limit in bytes.
     #[new]
-    #[pyo3(signature = (path, check_content=false, store=Vec::new()))]
-    fn new(py: Python<'_>, path: PathBuf, check_content: bool, store: Vec<(String, String)>) -> PyResult<Self> {
-        let store = StoreSettings::new(store);
+    #[pyo3(signature = (path, check_content=false, store=Vec::new(), cache=None))]
+    fn new(
+        py: Python<'_>,
+        path: PathBuf,
+        check_content: bool,
+        store: Vec<(String, String)>,
+        cache: Option<(PathBuf, u64)>,
+    ) -> PyResult<Self> {
+        let store = settings(store, cache);
         let opened = py.detach(|| shardpack_reader::Dataset::open_with(path, &store)).or_raise(py)?;
         Ok(Self { dataset: opened.check_content(check_content) })
     }

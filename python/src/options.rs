@@ -1,5 +1,7 @@
 //! What a loader is to do, as `shardpack.Loader` says it: JSON, checked by its types.
 
+use std::path::PathBuf;
+
 use pyo3::prelude::*;
 use serde::Deserialize;
 use shardpack_loader::{
@@ -43,6 +45,8 @@ struct PartRequest {
     path: String,
     /// Settings of its store, where the path is a URL.
     store: Vec<(String, String)>,
+    /// Folder of a cache of what comes from there, and its limit in bytes.
+    cache: Option<(PathBuf, u64)>,
     subset: SubsetRequest,
     times: TimesRequest,
 }
@@ -209,7 +213,7 @@ impl Request {
                 TimesRequest::Total(total) => Times::Total(total),
                 TimesRequest::Classes(power) => Times::Classes(power),
             };
-            let store = StoreSettings::new(part.store.iter().cloned());
+            let store = settings(part.store.iter().cloned(), part.cache.clone());
             parts.push(Part { dataset: Dataset::open_with(&part.path, &store)?, subset, times });
         }
         if let Some((weights, samples)) = &self.weights {
@@ -241,6 +245,15 @@ impl Slot {
             Dtype::Bfloat16 => "<u2",
         };
         Self { dtype, shape: transform.shape() }
+    }
+}
+
+/// What is said of a store and of a cache of what comes from it.
+pub fn settings(store: impl IntoIterator<Item = (String, String)>, cache: Option<(PathBuf, u64)>) -> StoreSettings {
+    let settings = StoreSettings::new(store);
+    match cache {
+        Some((folder, bytes)) => settings.with_cache(folder, bytes),
+        None => settings,
     }
 }
 

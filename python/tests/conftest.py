@@ -31,6 +31,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
+# Ray refuses to work where less than a twentieth of the disk is free, however little it keeps there.
+os.environ.setdefault("RAY_local_fs_capacity_threshold", "1")
+
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 #: Not all that are called so are JPEGs.
 PHOTOS = sorted(photo for photo in (FIXTURES / "photos").rglob("*.jpg") if photo.read_bytes().startswith(b"\xff\xd8"))

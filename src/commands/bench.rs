@@ -1,10 +1,13 @@
 //! `shardpack bench`: how fast a dataset can be read here, and how well it is shuffled.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use serde_json::json;
 use shardpack_loader::{
-    measure::{self, Cold, Crops, Measured, Rate, Request},
+    measure::{self, Cold, Crops, Measured, Network, Rate, Request},
     quality::Figure,
 };
 use shardpack_packer::Result;
@@ -12,7 +15,7 @@ use shardpack_reader::Dataset;
 
 use crate::{
     Outcome,
-    args::{self, Talk},
+    args::{self, StoreArgs, Talk},
     report,
 };
 
@@ -31,13 +34,17 @@ enum Way {
   shardpack bench packed/
   shardpack bench packed/ --batch 256 --memory 1GiB --seconds 60
   shardpack bench packed/ --cold
+  shardpack bench s3://bucket/packed
   shardpack bench packed/ --json | jq .datasets[0].raw
 
 What is in the page cache is read from there: the shards are read once before they are read in the order of \
 training, so a dataset that fits the memory shows what the loader does, and a larger one what the disk does. With --cold \
-both readings come from the disk, and each says whether it really did.")]
+both readings come from the disk, and each says whether it really did.
+
+Of a URL, all is read over the network, and requests and bytes are told: those of an epoch, and those of all rows, which may cost money; \
+--seconds bounds them. The second epoch that R needs is not read, but told by its order.")]
 pub struct Args {
-    /// Folder of a dataset, or of its splits
+    /// Folder of a dataset, or of its splits; or the URL of one: s3://, gs://, az://, abfss://, https://
     folder: PathBuf,
     /// Samples of a batch
     #[arg(long, value_name = "N", default_value = "64", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
@@ -60,11 +67,21 @@ pub struct Args {
     /// How long each row takes at most, unless it ends sooner
     #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u64).range(1..=86400))]
     seconds: u64,
-    /// Drop the shards from memory before they are read one after the other, and again before they are read in the order of training
+    /// Drop the shards from memory before they are read one after the other, and again before they are read in the order of training;
+    /// not of a URL
     #[arg(long)]
     cold: bool,
     #[command(flatten)]
+    store: StoreArgs,
+    #[command(flatten)]
     talk: Talk,
+}
+
+impl Args {
+    /// Paths that may be URLs.
+    pub fn urls(&self) -> Vec<&Path> {
+        vec![&self.folder]
+    }
 }
 
 /// Runs `bench`.
@@ -81,10 +98,11 @@ pub fn run(args: &Args) -> Result<Outcome> {
         threads: args.jobs.map_or(0, usize::from),
         row: Duration::from_secs(args.seconds),
         cold: args.cold,
+        store: args.store.settings()?,
     };
     // Nothing is written, so Ctrl-C ends it as it ends any program.
     let mut all = Vec::new();
-    for dataset in Dataset::open_all(&args.folder)? {
+    for dataset in Dataset::open_all_with(&args.folder, &request.store)? {
         let name = dataset.name().to_owned();
         let said = |what: &str| {
             if !args.talk.quiet {
@@ -113,6 +131,11 @@ fn to_json(dataset: &Dataset, measured: &Measured) -> serde_json::Value {
         "plain": measured.plain, "raw": measured.raw,
         "cold": measured.cold.map(|[plain, raw]| json!({"plain": plain, "raw": raw})), "decode": measured.decode, "crops": measured.crops,
         "made": measured.made, "by_table": measured.by_table, "without_tables": measured.without_tables, "skipped": measured.skipped, "waits": measured.waits,
+        "epoch": measured.network.map(|network| json!({
+            "requests": network.epoch.requests, "received_bytes": network.epoch.bytes, "requests_again": network.epoch.again,
+            "throttled": network.epoch.too_many, "is_measured": network.is_whole, "in_flight": network.in_flight,
+        })),
+        "network": report::network_json(measured.network.map(|network| network.all)),
         "r": figure(measured.r), "deff": figure(measured.deff),
         "ordered": measured.ordered, "whole_epochs": measured.is_whole,
     })
@@ -144,7 +167,8 @@ fn text(dataset: &Dataset, args: &Args, measured: &Measured) -> String {
     ));
     let per_s = |rate: &Rate| format!("{}/s", report::bytes(rate.bytes_per_s() as u64));
     let [plain_cold, raw_cold] = measured.cold.map_or(["".to_owned(), "".to_owned()], |rows| rows.map(from_where));
-    rows.push(("plain", format!("{}, the shards one after the other{plain_cold}", per_s(plain))));
+    let requests = if measured.network.is_some() { ", one request of 8 MiB at a time" } else { "" };
+    rows.push(("plain", format!("{}, the shards one after the other{requests}{plain_cold}", per_s(plain))));
     rows.push((
         "raw",
         format!(
@@ -155,6 +179,9 @@ fn text(dataset: &Dataset, args: &Args, measured: &Measured) -> String {
             raw.bytes_per_s() / plain.bytes_per_s()
         ),
     ));
+    if let Some(network) = &measured.network {
+        rows.push(("epoch", epoch(network)));
+    }
     match (&measured.decode, &measured.crops) {
         (Some(decode), Some(crops)) => {
             let images = |rate: &Rate| format!("{} images/s", report::count(rate.samples_per_s() as u64));
@@ -186,7 +213,10 @@ fn text(dataset: &Dataset, args: &Args, measured: &Measured) -> String {
                         "{} of {} had none; crop tables spare most of the decoding beside a crop: shardpack crops {}",
                         report::count(measured.without_tables),
                         report::counted(measured.made, "image"),
-                        dataset.folder().display()
+                        match measured.network {
+                            None => dataset.folder().display().to_string(),
+                            Some(_) => "makes them in a folder, and its index/*.crops are copied here".to_owned(),
+                        }
                     ),
                 ));
             }
@@ -222,5 +252,26 @@ fn text(dataset: &Dataset, args: &Args, measured: &Measured) -> String {
         format!("{}, {}, of {ordered}; 1 is a true shuffle", figure("R", measured.r), figure("DEFF", measured.deff)),
     ));
     rows.push(("memory", format!("{} at most for what was read ahead", report::bytes(measured.peak_run_bytes))));
-    rows.into_iter().map(|(name, value)| format!("{name:<8}{value}\n")).collect()
+    let network = measured.network.map(|network| report::network(network.all));
+    rows.into_iter().map(|(name, value)| format!("{name:<8}{value}\n")).chain(network).collect()
+}
+
+/// What an epoch takes over a network.
+fn epoch(network: &Network) -> String {
+    let Network { epoch, is_whole, in_flight, .. } = network;
+    let mut line = format!(
+        "{} of {} each, {}; {} in flight at most",
+        report::counted(epoch.requests, "request"),
+        report::bytes(epoch.bytes / epoch.requests.max(1)),
+        report::bytes(epoch.bytes),
+        report::count(*in_flight as u64),
+    );
+    if epoch.again > 0 {
+        let (again, too_many) = (report::count(epoch.again), report::count(epoch.too_many));
+        line += &format!("; {again} sent again, {too_many} of them since there were too many");
+    }
+    if !is_whole {
+        line += "; by what was read of it";
+    }
+    line
 }

@@ -1,6 +1,6 @@
 //! `shardpack convert`: shards of any writer into shards of ours.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use shardpack_format::{
@@ -19,10 +19,12 @@ use shardpack_packer::{
     sys,
 };
 
+use shardpack_reader::StoreSettings;
+
 use super::pack::{RunArgs, plan_and_go};
 use crate::{
     Outcome,
-    args::{PlanArgs, StoreArgs},
+    args::PlanArgs,
     progress::{self, Progress},
     report,
     source_args::{Records, several},
@@ -39,13 +41,14 @@ use crate::{
   shardpack convert train.rec packed/ --format tfrecord --order source
   shardpack convert parquet/ packed/ --on-bad skip
   shardpack convert s3://bucket/packed packed/ --format mds         a dataset of ours at a URL
+  shardpack convert 's3://bucket/train-*.tar' packed/               shards at URLs
   shardpack convert 'laion/*.tar' packed/ --components txt
   shardpack convert train.lmdb packed/ --label-from labels.csv
   shardpack convert train.lmdb packed/ --key-pattern '{split}/{class}/{name}.jpg'
   shardpack convert train.lmdb packed/ --from lmdb:image --label-from header:u32le")]
 pub struct Args {
-    /// Shards: files, folders, globs or brace patterns; or URLs of sealed datasets: s3://, gs://, az://, abfss://, https://.
-    /// And the folder to write to
+    /// Shards: files, folders, globs or brace patterns, also as URLs: s3://, gs://, az://, abfss://, https://.
+    /// And the folder or URL to write to
     #[arg(value_names = ["SRC", "DST"], num_args = 1.., required = true)]
     paths: Vec<PathBuf>,
     /// A split and its shards, in place of SRC; once for each split. They share one list of classes
@@ -63,8 +66,6 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["label_feature", "label_from"])]
     no_labels: bool,
     #[command(flatten)]
-    store: StoreArgs,
-    #[command(flatten)]
     run: RunArgs,
     // Last: its headings hold for all that follows.
     #[command(flatten)]
@@ -73,8 +74,15 @@ pub struct Args {
 
 impl Args {
     /// Paths that may be URLs.
-    pub fn urls(&self) -> &[PathBuf] {
-        self.paths.split_last().map_or(&[], |(_, sources)| sources)
+    pub fn urls(&self) -> Vec<&Path> {
+        self.paths.iter().map(PathBuf::as_path).collect()
+    }
+
+    /// What is said of the stores of the sources and of DST.
+    fn settings(&self) -> Result<(StoreSettings, StoreSettings)> {
+        let parts: Vec<_> = self.parts.iter().filter_map(|part| part_of(part)).map(|(_, source)| source).collect();
+        let places = self.paths.iter().chain(&parts).map(PathBuf::as_path);
+        self.run.store.of_both(&places.collect::<Vec<_>>())
     }
 }
 
@@ -128,7 +136,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
             }
         }
     }
-    plan_and_go(origin, &options, dst, &args.run, &monitor, look.map(|look| json!(look)))
+    plan_and_go(origin, &options, (dst, &args.settings()?.1), &args.run, &monitor, look.map(|look| json!(look)))
 }
 
 /// `--components`.
@@ -193,13 +201,12 @@ fn origin(args: &Args, components: &Components, renames: &[(String, String)], so
         return Err(Error::usage("SRC is missing").help("shardpack convert SRC DST"));
     }
     let url = sources.iter().find(|source| sys::is_store(source));
-    if let (Some(url), Some(_)) = (url, &records.from) {
-        return Err(
-            Error::usage("is a URL: shards of any writer, which --from is for, are read from files").in_file(url)
-        );
-    }
-    if records.from.is_none() {
-        let given = Given::at_urls(sources, &args.store.settings()?)?;
+    // They may be those of DST alone.
+    let settings = if url.is_some() { args.settings()?.0 } else { StoreSettings::default() };
+    if records.from.is_some() {
+        given::refuse_mixed(sources, &settings)?;
+    } else {
+        let given = Given::at_urls(sources, &settings)?;
         given.refuse_lost_manifests()?;
         match given.only_ours()? {
             Some(roots) if url.is_some() && (records.chooses_fields() || !renames.is_empty()) => {
@@ -231,7 +238,11 @@ fn origin(args: &Args, components: &Components, renames: &[(String, String)], so
     };
     let renames = renames.to_vec();
     let wanted = Wanted { no_labels: *no_labels, components, renames, ..records.wanted() };
-    Shards::find(sources, records.kind()?, wanted, &splits).map(Origin::Shards)
+    let found = match url {
+        Some(_) => Shards::at_urls(sources, &settings, records.kind()?, wanted, &splits),
+        None => Shards::find(sources, records.kind()?, wanted, &splits),
+    };
+    found.map(Origin::Shards)
 }
 
 /// Fails where some splits are at URLs, and some are not.

@@ -11,13 +11,14 @@ use shardpack_packer::{
     pack::{self, Place, PlanOptions, Planned, Report},
     sidecars,
     source::{Origin, storage::ReadOrder},
+    sys,
 };
-use shardpack_reader::Transfers;
+use shardpack_reader::{StoreSettings, Transfers};
 
 use super::planned::{self, describe_source, one_or_all, say_notes};
 use crate::{
     Outcome,
-    args::{self, Machine, PlanArgs, ReadOrderArg, Talk},
+    args::{self, Machine, PlanArgs, ReadOrderArg, StoreArgs, Talk},
     progress::{self, Progress},
     report,
     source_args::SourceArgs,
@@ -42,11 +43,11 @@ const NAMED: usize = 20;
   shardpack pack --plan photos.plan packed/
   shardpack pack --plan photos.plan packed/ --part 3/8   one of 8, here or elsewhere; then shardpack merge packed/")]
 pub struct Args {
-    /// ImageFolder: SRC/<class>/<image>, or SRC/<split>/<class>/<image>; or a list: CSV, JSONL, Parquet, COCO, lines
-    /// `path label`; not with --plan or --split
+    /// ImageFolder: SRC/<class>/<image>, or SRC/<split>/<class>/<image>, in a folder or below a URL (s3://, gs://, az://,
+    /// abfss://); or a list: CSV, JSONL, Parquet, COCO, lines `path label`; not with --plan or --split
     #[arg(value_name = "SRC")]
     first: PathBuf,
-    /// Folder to write to
+    /// Folder or URL to write to
     #[arg(value_name = "DST", required_unless_present_any = ["plan_file", "parts"])]
     second: Option<PathBuf>,
     /// Pack what this plan file says, instead of walking SRC
@@ -98,6 +99,12 @@ pub struct RunArgs {
     /// images. auto: the one that Slurm, Kubernetes, AWS Batch, MPI or torchrun says
     #[arg(long, value_name = "I/N|auto", value_parser = super::part::which, conflicts_with_all = ["force", "crops", "dry_run"])]
     pub part: Option<super::part::Which>,
+    /// Of a DST at a URL: folder for the plan and what is finished, until all is sealed; the same command goes on with it
+    /// [default: in ~/.local/state/shardpack]
+    #[arg(long, value_name = "DIR")]
+    pub work: Option<PathBuf>,
+    #[command(flatten)]
+    pub store: StoreArgs,
     #[command(flatten)]
     pub talk: Talk,
 }
@@ -112,9 +119,11 @@ pub fn sidecars(text: &str) -> sidecars::Choice {
 }
 
 impl RunArgs {
-    /// As the packer takes them.
-    pub fn options(&self) -> pack::Options {
+    /// As the packer takes them, with what is said of the store of DST.
+    pub fn options(&self, store: StoreSettings) -> pack::Options {
         pack::Options {
+            store,
+            work: self.work.clone(),
             jobs: self.machine.jobs(),
             memory_bytes: self.memory.unwrap_or_else(args::default_memory),
             on_bad: self.on_bad.policy(),
@@ -144,6 +153,13 @@ impl OnBadArg {
     }
 }
 
+impl Args {
+    /// Paths that may be URLs.
+    pub fn urls(&self) -> Vec<&Path> {
+        [self.first.as_path()].into_iter().chain(self.second.as_deref()).chain(self.source.list.root()).collect()
+    }
+}
+
 /// Runs `pack`.
 pub fn run(args: &Args) -> Result<Outcome> {
     progress::catch_interrupts();
@@ -151,7 +167,11 @@ pub fn run(args: &Args) -> Result<Outcome> {
     match (&args.plan_file, &args.second) {
         (Some(file), None) => match args.run.part {
             Some(which) => super::part::of_file(file, &args.first, which, &args.run, &monitor),
-            None => go(vec![pack::planned(file)?], &args.first, &args.run, &monitor, None),
+            None => {
+                let planned = vec![pack::planned(file)?];
+                let of_dst = args.run.store.of_both(&[planned[0].source.path(), &args.first])?.1;
+                go(planned, &args.first, &of_dst, &args.run, &monitor, None)
+            }
         },
         (Some(_), Some(_)) => {
             Err(Error::usage("--plan FILE names the source already").help("shardpack pack --plan FILE DST"))
@@ -160,7 +180,10 @@ pub fn run(args: &Args) -> Result<Outcome> {
             let (src, dst) = args.source.paths(&args.first, second.as_deref())?;
             let mut options = args.plan.options(args.run.machine.jobs())?;
             args.source.put(&mut options)?;
-            plan_and_go(args.source.origin(src)?, &options, dst, &args.run, &monitor, None)
+            let places: Vec<&Path> = args.source.places(src).into_iter().chain([dst]).collect();
+            let (of_source, of_dst) = args.run.store.of_both(&places)?;
+            let origin = args.source.origin(src, &of_source)?;
+            plan_and_go(origin, &options, (dst, &of_dst), &args.run, &monitor, None)
         }
     }
 }
@@ -169,34 +192,44 @@ pub fn run(args: &Args) -> Result<Outcome> {
 pub fn plan_and_go(
     source: Origin,
     options: &[PlanOptions],
-    dst: &Path,
+    (dst, store): (&Path, &StoreSettings),
     run: &RunArgs,
     monitor: &Progress,
     recognised: Option<serde_json::Value>,
 ) -> Result<Outcome> {
     match run.part {
         Some(which) => {
-            super::part::of_walk(source, options, &place(options, dst, run), which, run, monitor, recognised)
+            super::part::refuse_url(dst)?;
+            super::part::of_walk(source, options, &place(options, dst, run)?, which, run, monitor, recognised)
         }
         None => {
-            let place = (!run.dry_run).then(|| place(options, dst, run));
-            go(pack::plan_all(source, options, place.as_ref(), monitor)?, dst, run, monitor, recognised)
+            let place = if run.dry_run { None } else { Some(place(options, dst, run)?) };
+            let planned = pack::plan_all(source, options, place.as_ref(), monitor)?;
+            go(planned, dst, store, run, monitor, recognised)
         }
     }
 }
 
+/// Where a dataset of `format` goes, which is one of `formats` that are packed at once.
+fn folder_of(dst: &Path, format: &str, formats: usize) -> PathBuf {
+    match (formats, dst.to_str().filter(|_| sys::is_store(dst))) {
+        (1, _) => dst.to_path_buf(),
+        (_, Some(url)) => format!("{}/{format}", url.trim_end_matches('/')).into(),
+        (_, None) => dst.join(format),
+    }
+}
+
 /// Where images are changed before they are packed into `dst`.
-fn place(options: &[PlanOptions], dst: &Path, run: &RunArgs) -> Place {
-    let folder = |one: &PlanOptions| match options.len() {
-        1 => dst.to_path_buf(),
-        _ => dst.join(&one.bytes.format.name),
+fn place(options: &[PlanOptions], dst: &Path, run: &RunArgs) -> Result<Place> {
+    let folder = |one: &PlanOptions| {
+        pack::local_folder(&folder_of(dst, &one.bytes.format.name, options.len()), run.work.as_deref())
     };
-    Place {
-        folders: options.iter().map(folder).collect(),
+    Ok(Place {
+        folders: options.iter().map(folder).collect::<Result<_>>()?,
         force: run.force,
         memory_bytes: run.memory.unwrap_or_else(args::default_memory),
         jobs: run.machine.jobs(),
-    }
+    })
 }
 
 /// Packs what was planned, for each format one plan, and says what came of it. `recognised` is what the source was
@@ -204,20 +237,29 @@ fn place(options: &[PlanOptions], dst: &Path, run: &RunArgs) -> Place {
 fn go(
     planned: Vec<Planned>,
     dst: &Path,
+    store: &StoreSettings,
     run: &RunArgs,
     monitor: &Progress,
     recognised: Option<serde_json::Value>,
 ) -> Result<Outcome> {
     monitor.finish();
     let planned = planned.as_slice();
-    let folder = |one: &Planned| match (planned, one.plans.first()) {
-        ([_, _, ..], Some(plan)) => dst.join(plan.format().name()),
-        _ => dst.to_path_buf(),
+    let folder = |one: &Planned| {
+        let format = one.plans.first().map_or("", |plan| plan.format().name());
+        folder_of(dst, format, planned.len())
     };
-    if run.dry_run {
-        return planned::print(planned, Some(dst), run.talk).map(|()| Outcome::Done);
+    if sys::is_store(dst) && run.crops {
+        return Err(Error::usage("--crops, and DST is a URL: crop tables are made of shards in a folder").in_file(dst));
     }
-    let options = run.options();
+    if run.work.is_some() && !sys::is_store(dst) {
+        return Err(
+            Error::usage("--work is for a DST at a URL: a folder has all that is unfinished in it").in_file(dst)
+        );
+    }
+    if run.dry_run {
+        return planned::print(planned, Some(dst), None, run.talk).map(|()| Outcome::Done);
+    }
+    let options = run.options(store.clone());
     if run.force && planned.len() > 1 {
         // A refusal of a later format comes before an earlier one is replaced.
         planned.iter().try_for_each(|one| pack::check(one, &options))?;
@@ -235,20 +277,25 @@ fn go(
             say_notes(one);
         }
         // The source is read once: what follows is made of the first, unless that has no place for all of it.
-        let relay = planned[..number].iter().find(|first| first.serves(one)).map(|first| (first, folder(first)));
+        let relay = planned[..number].iter().find(|first| first.serves(one) && !sys::is_store(dst));
+        let relay = relay.map(|first| (first, folder(first)));
         let relay = relay.as_ref().map(|(first, folder)| (*first, folder.as_path()));
         let result = pack::pack(one, relay, &folder(one), &options, monitor);
         monitor.finish();
         let report = match result {
             Ok(report) => report,
             Err(error) => {
-                let error = if error.kind() == ErrorKind::Interrupted { kept(error, one, &folder(one)) } else { error };
+                let error = match error.kind() {
+                    ErrorKind::Interrupted => kept(error, one, &pack::local_folder(&folder(one), run.work.as_deref())?),
+                    _ => error,
+                };
                 return Err(ended(run, &reports, planned, &networks, error)?);
             }
         };
         // What planning took is told with the first.
         let all = one.source.transfers();
         let network = all.map(|all| all.since(taken.unwrap_or_default()));
+        let network = network.into_iter().chain(report.transfers).reduce(Transfers::and);
         taken = all;
         networks.push(network);
         if !run.talk.json {
@@ -347,6 +394,7 @@ fn as_text(report: &Report, planned: &Planned, dst: &Path, quiet: bool) -> Strin
         let _ = writeln!(out, "changed {}", report::path(changed.as_bytes()));
     }
     if !report.sealed {
+        out += &report::left_uploads(&report.left_uploads);
         let _ = writeln!(
             out,
             "failed  {} could not be packed, nothing is sealed",
@@ -412,6 +460,7 @@ fn as_text(report: &Report, planned: &Planned, dst: &Path, quiet: bool) -> Strin
             if report.shards == 1 { "was" } else { "were" }
         );
     }
+    out += &report::left_uploads(&report.left_uploads);
     out += &report::list_left_out(&report.bad, true, "ledger.jsonl names all");
     out += &strays_as_text(&report.strays, report.stray_samples, planned, dst);
     if quiet {
@@ -421,6 +470,14 @@ fn as_text(report: &Report, planned: &Planned, dst: &Path, quiet: bool) -> Strin
         let _ = writeln!(out, "id      {}  {}", hash::hex(&manifest.id.0), manifest.name);
     }
     let _ = writeln!(out, "next    shardpack verify {}", dst.display());
+    if sys::is_store(dst) {
+        // What reads a URL and how is a matter of the reader; ours does.
+        let splits = planned.plans.iter().filter_map(|plan| plan.split.as_deref());
+        let split = splits.map(|split| format!("/{split}")).next().unwrap_or_default();
+        let url = dst.to_string_lossy();
+        let _ = writeln!(out, "        shardpack: shardpack.Loader(\"{}{split}\", 64)", url.trim_end_matches('/'));
+        return out;
+    }
     for (manifest, plan) in report.manifests.iter().zip(&planned.plans) {
         let folder = plan.split.as_ref().map_or_else(|| dst.to_path_buf(), |split| dst.join(split));
         let (shards, is_compressed) = (manifest.shards.len() as u64, manifest.format.compression != "none");
@@ -492,7 +549,7 @@ fn as_json(report: &Report, planned: &Planned, network: Option<Transfers>) -> se
         "newer_files": report.newer.as_ref().map_or(0, |(files, _)| *files), "datasets": datasets, "bad": bad,
         "unpacked": report::unpacked(&report.unpacked), "ignored_files": ignored,
         "strays": strays, "stray_samples": report.stray_samples, "shards": report.shards,
-        "resumed_shards": report.resumed_shards, "elapsed_ms": report.elapsed.as_millis() as u64,
+        "resumed_shards": report.resumed_shards, "left_uploads": report.left_uploads, "elapsed_ms": report.elapsed.as_millis() as u64,
         "network": report::network_json(network),
     })
 }

@@ -10,8 +10,9 @@ use shardpack_packer::{
     part::Part,
     part_auto::part_auto,
     source::Origin,
+    sys,
 };
-use shardpack_reader::Transfers;
+use shardpack_reader::{StoreSettings, Transfers};
 
 use super::pack::{RunArgs, strays_as_text};
 use crate::{Outcome, progress::Progress, report};
@@ -49,8 +50,19 @@ impl Which {
     }
 }
 
+/// Fails where DST is at a URL.
+pub fn refuse_url(dst: &Path) -> Result<()> {
+    match sys::is_store(dst) {
+        false => Ok(()),
+        true => Err(Error::usage("--part, and DST is a URL")
+            .in_file(dst)
+            .help("pack the parts into a folder that all machines have, and copy it; or pack without --part")),
+    }
+}
+
 /// Packs a part of what a plan file says.
 pub fn of_file(file: &Path, dst: &Path, which: Which, run: &RunArgs, monitor: &Progress) -> Result<Outcome> {
+    refuse_url(dst)?;
     go(&PlannedPart::of_file(file, which.part()?)?, dst, run, monitor, None)
 }
 
@@ -70,7 +82,7 @@ pub fn of_walk(
     };
     // What is read of it is counted with all that are made of it.
     let origin = source.clone();
-    let planned = pack::plan_part(source, options, part, place, run.options().on_bad, monitor)?;
+    let planned = pack::plan_part(source, options, part, place, run.options(StoreSettings::default()).on_bad, monitor)?;
     monitor.finish();
     match planned {
         PartPlanning::Planned(planned) => go(&PlannedPart::of_walk(*planned, part)?, dst, run, monitor, recognised),
@@ -113,7 +125,7 @@ fn go(
         ));
         super::planned::say_notes(&planned.planned);
     }
-    let packed = pack::pack_part(planned, dst, &run.options(), monitor);
+    let packed = pack::pack_part(planned, dst, &run.options(StoreSettings::default()), monitor);
     monitor.finish();
     let packed = packed.map_err(|error| match error.kind() {
         ErrorKind::Interrupted => error.help("the same command goes on"),

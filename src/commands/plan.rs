@@ -7,7 +7,8 @@ use shardpack_packer::{Error, Result, pack, plan_file};
 use super::planned;
 use crate::{
     Outcome,
-    args::{Machine, PlanArgs, Talk},
+    args::{Machine, PlanArgs, StoreArgs, Talk},
+    price,
     progress::{self, Progress},
     report,
     source_args::SourceArgs,
@@ -18,17 +19,23 @@ use crate::{
 #[command(after_help = "Examples:
   shardpack plan photos/ packed/
   shardpack plan photos/ --shard-size 128MiB -o photos.plan
-  shardpack pack --plan photos.plan packed/")]
+  shardpack pack --plan photos.plan packed/
+  shardpack plan s3://bucket/photos s3://bucket/packed --price get=0.0004/1000,put=0.005/1000,list=0.005/1000")]
 pub struct Args {
-    /// ImageFolder: SRC/<class>/<image>, or SRC/<split>/<class>/<image>; or a list; not with --split
+    /// ImageFolder: SRC/<class>/<image>, or SRC/<split>/<class>/<image>, in a folder or below a URL; or a list; not with --split
     #[arg(value_name = "SRC")]
     first: PathBuf,
-    /// Folder that pack would write to, whose space is looked at
+    /// Folder or URL that pack would write to; of a folder the space is looked at
     #[arg(value_name = "DST")]
     second: Option<PathBuf>,
     /// Write the plan file that pack --plan takes
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Where SRC or DST is at a URL: what requests and bytes cost, in any currency. Of requests get, put and list; of bytes in and out
+    #[arg(long, value_name = "get=AMOUNT/1000,…", value_parser = price::prices)]
+    price: Option<price::Prices>,
+    #[command(flatten)]
+    store: StoreArgs,
     #[command(flatten)]
     source: SourceArgs,
     #[command(flatten)]
@@ -40,6 +47,13 @@ pub struct Args {
     plan: PlanArgs,
 }
 
+impl Args {
+    /// Paths that may be URLs.
+    pub fn urls(&self) -> Vec<&Path> {
+        [self.first.as_path()].into_iter().chain(self.second.as_deref()).chain(self.source.list.root()).collect()
+    }
+}
+
 /// Runs `plan`.
 pub fn run(args: &Args) -> Result<Outcome> {
     progress::catch_interrupts();
@@ -47,7 +61,9 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let (src, dst) = args.source.planned_paths(&args.first, args.second.as_deref())?;
     let mut options = args.plan.options(args.machine.jobs())?;
     args.source.put(&mut options)?;
-    let all = pack::plan_all(args.source.origin(src)?, &options, None, &monitor)?;
+    let places: Vec<&Path> = args.source.places(src).into_iter().chain(dst).collect();
+    let (of_source, _) = args.store.of_both(&places)?;
+    let all = pack::plan_all(args.source.origin(src, &of_source)?, &options, None, &monitor)?;
     monitor.finish();
     if let Some(output) = &args.output {
         let [planned] = all.as_slice() else {
@@ -59,7 +75,10 @@ pub fn run(args: &Args) -> Result<Outcome> {
         };
         plan_file::write(output, folder, &planned.source.resolved()?, &planned.plans)?;
     }
-    planned::print(&all, dst, args.talk)?;
+    if args.price.is_some() && all.iter().all(|planned| pack::requests(planned, dst) == pack::Requests::default()) {
+        return Err(price::of_nothing());
+    }
+    planned::print(&all, dst, args.price.as_ref(), args.talk)?;
     if let (Some(output), false) = (&args.output, args.talk.quiet) {
         let dst = dst.map_or_else(|| "DST".to_owned(), |dst| dst.display().to_string());
         report::say(&format!("next    shardpack pack --plan {} {dst}", output.display()));

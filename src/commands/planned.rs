@@ -6,21 +6,29 @@ use serde_json::json;
 use shardpack_packer::{
     Error, Result,
     ledger::Fate,
-    pack::{self, Planned},
+    pack::{self, Planned, Requests},
     plan::Plan,
     sys,
 };
 
-use crate::{args::Talk, report};
+use crate::{
+    args::Talk,
+    price::{self, Prices},
+    report,
+};
 
 /// Rows of the table of classes that are shown; all with --json.
 const SHOWN_CLASSES: usize = 20;
 const LARGEST: usize = 10;
 
 /// Prints the numbers of plans, one for each format, that would be packed into `dst` where that is known.
-pub fn print(all: &[Planned], dst: Option<&Path>, talk: Talk) -> Result<()> {
-    let space =
-        |planned: &Planned| Ok::<_, Error>((pack::needed_bytes(&planned.plans), dst.map(sys::free_bytes).transpose()?));
+pub fn print(all: &[Planned], dst: Option<&Path>, prices: Option<&Prices>, talk: Talk) -> Result<()> {
+    // Of a store nobody knows how much fits it.
+    let on_disk = dst.filter(|dst| !sys::is_store(dst));
+    let requests = |planned: &Planned| Some(pack::requests(planned, dst)).filter(|all| *all != Requests::default());
+    let space = |planned: &Planned| {
+        Ok::<_, Error>((pack::needed_bytes(&planned.plans), on_disk.map(sys::free_bytes).transpose()?))
+    };
     if talk.json {
         let document = |planned: &Planned| {
             let datasets: Vec<_> = planned.plans.iter().map(dataset_json).collect();
@@ -28,6 +36,7 @@ pub fn print(all: &[Planned], dst: Option<&Path>, talk: Talk) -> Result<()> {
             Ok(json!({
                 "datasets": datasets, "needed_bytes": needed, "free_bytes": free, "notes": planned.notes,
                 "source": planned.storage.name,
+                "requests": requests(planned).map(|requests| price::as_json(requests, prices)),
             }))
         };
         let documents = all.iter().map(document).collect::<Result<Vec<_>>>()?;
@@ -47,6 +56,9 @@ pub fn print(all: &[Planned], dst: Option<&Path>, talk: Talk) -> Result<()> {
             format!(", {} free: {verdict}", report::bytes(free))
         });
         let _ = writeln!(out, "space   {} needed{verdict}", report::bytes(needed));
+        if let Some(requests) = requests(planned) {
+            out += &price::as_text(requests, prices);
+        }
         report::print(&out)?;
         if !talk.quiet {
             say_notes(planned);

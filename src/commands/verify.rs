@@ -1,16 +1,20 @@
 //! `shardpack verify`: are these shards what their manifest says?
 
-use std::{fmt::Write, path::PathBuf};
+use std::{
+    fmt::Write,
+    path::{Path, PathBuf},
+};
 
 use serde_json::json;
 use shardpack_format::formats::foreign::Wanted;
 use shardpack_packer::{
     Error, Result,
     foreign::files::{Files, look},
-    source::{Given, Origin, Root},
+    source::{Given, Origin, Root, part_of},
     sys,
     verify::{self, NO_IMAGE, Options, Problem, Repaired, Report, foreign},
 };
+use shardpack_reader::StoreSettings;
 
 use super::part::{self, Which};
 use crate::{
@@ -31,6 +35,7 @@ use crate::{
   shardpack verify packed/ --against photos/    compares with the source, both ways
   shardpack verify packed/ --repair photos/     mends what is damaged from the source
   shardpack verify s3://bucket/packed           the same where it is a URL
+  shardpack verify s3://bucket/packed --repair s3://bucket/photos
   shardpack verify other/                       tar, TFRecord, RecordIO or MDS files of any writer
   shardpack verify 'other/{00000..00146}.tar'   the same: files, globs, brace patterns")]
 pub struct Args {
@@ -46,9 +51,12 @@ pub struct Args {
     /// them
     #[arg(long, value_name = "SRC|NAME=SRC")]
     against: Vec<PathBuf>,
-    /// Write damaged bytes anew from the source, given as for --against, then verify again
+    /// Write damaged bytes anew from the source, given as for --against, then verify again; objects are put whole
     #[arg(long, value_name = "SRC|NAME=SRC")]
     repair: Vec<PathBuf>,
+    /// Of a --repair at a URL: folder for what is made, until it is there [default: in ~/.local/state/shardpack]
+    #[arg(long, value_name = "DIR", requires = "repair")]
+    work: Option<PathBuf>,
     #[command(flatten)]
     list: ListArgs,
     /// Of a source whose labels are in a file of keys and labels, as convert was told: that file
@@ -68,8 +76,24 @@ pub struct Args {
 
 impl Args {
     /// Paths that may be URLs.
-    pub fn urls(&self) -> &[PathBuf] {
-        &self.target.paths
+    pub fn urls(&self) -> Vec<&Path> {
+        let paths = self.target.paths.iter().chain(&self.against).chain(&self.repair).map(PathBuf::as_path);
+        paths.chain(self.list.root()).collect()
+    }
+
+    /// What is said of the store of what is verified, and of that of the sources.
+    fn settings(&self) -> Result<(StoreSettings, StoreSettings)> {
+        let is_store = |path: &&Path| sys::is_store(path);
+        let sources: Vec<_> = self.against.iter().chain(&self.repair).collect();
+        let parts: Vec<_> = sources.iter().filter_map(|part| part_of(part)).map(|(_, source)| source).collect();
+        let sources = || {
+            let given = sources.iter().map(|source| source.as_path()).chain(parts.iter().map(PathBuf::as_path));
+            given.chain(self.list.root())
+        };
+        let targets = || self.target.paths.iter().map(PathBuf::as_path);
+        let (of_source, of_target) = self.store.of_both(&targets().chain(sources()).collect::<Vec<_>>())?;
+        let of = |settings, is_one: bool| if is_one { settings } else { StoreSettings::default() };
+        Ok((of(of_target, targets().any(|path| is_store(&path))), of(of_source, sources().any(|path| is_store(&path)))))
     }
 }
 
@@ -78,7 +102,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     progress::catch_interrupts();
     let monitor = Progress::new(args.talk.quiet);
     let jobs = args.machine.jobs();
-    let store = args.store.settings()?;
+    let (store, of_source) = args.settings()?;
     let subject = subject(&args.target.paths)?;
     let source = |paths: &[PathBuf]| {
         let columns = args.list.columns();
@@ -86,7 +110,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
             Subject::Dataset(dst) => verify::said_of_records(dst, &store, args.label_from.as_deref()),
             _ => Ok(Wanted::default()),
         };
-        (!paths.is_empty()).then(|| Origin::of_all(paths, &columns, &said()?)).transpose()
+        (!paths.is_empty()).then(|| Origin::of_all(paths, &columns, &said()?, &of_source)).transpose()
     };
     if args.label_from.is_some() && args.against.is_empty() && args.repair.is_empty() {
         return Err(Error::usage("--label-from is said of a source: it goes with --against or --repair"));
@@ -95,7 +119,15 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let repair = source(&args.repair)?;
     let part = args.part.map(Which::part).transpose()?;
     let against = source(&args.against)?;
-    let options = Options { quick: args.quick, decode: args.decode, against, jobs, part, store: store.clone() };
+    let options = Options {
+        quick: args.quick,
+        decode: args.decode,
+        against,
+        jobs,
+        part,
+        store: store.clone(),
+        work: args.work.clone(),
+    };
     let done = match (subject, &repair) {
         (Subject::Dataset(dst), None) => {
             verify::verify(&dst, &options, &monitor).map(|report| (report, Repaired::default()))
@@ -196,6 +228,7 @@ fn as_text(report: &Report, repaired: &Repaired, args: &Args) -> String {
     for (file, why) in &repaired.failed {
         let _ = writeln!(out, "cannot mend {file}: {why}");
     }
+    out += &report::left_uploads(&repaired.left_uploads);
     let shown = if Stream::Out.columns().is_some() { report::NAMED } else { report.problems.len() };
     for problem in report.problems.iter().take(shown) {
         let _ = writeln!(out, "{}", line(problem));
@@ -272,5 +305,6 @@ fn as_json(report: &Report, repaired: &Repaired) -> serde_json::Value {
         "damaged_shards": report.damaged_shards, "ignored_files": report.ignored, "read_bytes": report.read_bytes,
         "elapsed_ms": report.elapsed.as_millis() as u64, "network": report::network_json(report.transfers), "mended": repaired.files,
         "not_mended": repaired.failed.iter().map(|(file, why)| json!({"file": file, "why": why})).collect::<Vec<_>>(),
+        "left_uploads": repaired.left_uploads,
     })
 }

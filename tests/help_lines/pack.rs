@@ -102,7 +102,7 @@ pub const ROWS: &[Row] = &[
     (
         "a URL to write",
         nothing,
-        "pack SRC s3://bucket/x",
+        "pack SRC ftp://host/x",
         2,
         "give the path of a file or folder: one that is mounted, or a copy",
         &["pack SRC DST"],

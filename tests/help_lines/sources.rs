@@ -201,7 +201,7 @@ pub const ROWS: &[Row] = &[
         |bench| go(bench, &["$ (echo path,label; echo https://example.org/1.jpg,0) > @l.csv"]),
         "pack @l.csv DST",
         2,
-        "download them, and give the list their paths",
+        "--root URL names what all of them begin with, as in --root s3://bucket/images/",
         &[
             "$ cp SRC/class-1/$(ls SRC/class-1|head -n1) @1.jpg && sed -i s,https://example.org/,, $(dirname SRC)/l.csv",
             "pack @l.csv DST",

@@ -2,11 +2,18 @@
 
 #![allow(dead_code, clippy::unwrap_used)]
 
-use std::{fs, path::Path, process::Command, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::Path,
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
 
 use crate::{
-    server::Nginx,
-    stores::{self, ObjectServer},
+    server::{Fault, Nginx, Proxy},
+    stores::{self, Kind, ObjectServer},
     support::{self, Ran},
 };
 
@@ -17,9 +24,16 @@ pub enum Place {
 }
 
 impl Place {
-    /// All that are installed here.
+    /// All that are installed here but moto, which answers what s3s-fs does, more slowly.
     pub fn all() -> Vec<Self> {
-        stores::all().into_iter().map(Self::Objects).chain(Nginx::start().map(Self::Web)).collect()
+        let stores = stores::all().into_iter().filter(|server| server.kind != Kind::Moto);
+        stores.map(Self::Objects).chain(Nginx::start().map(Self::Web)).collect()
+    }
+
+    /// Tries `what` in all of them, side by side.
+    pub fn each(what: impl Fn(&Self) + Sync) {
+        let (places, what) = (Self::all(), &what);
+        thread::scope(|scope| places.iter().for_each(|place| drop(scope.spawn(move || what(place)))));
     }
 
     pub fn name(&self) -> String {
@@ -79,7 +93,67 @@ pub fn run<S: AsRef<std::ffi::OsStr>>(args: &[S], environment: &[(&str, &str)]) 
     command.args(args).timeout(Duration::from_secs(120)).output().unwrap().into()
 }
 
+/// Begins the command, which says nothing.
+pub fn begin<S: AsRef<std::ffi::OsStr>>(words: &[S]) -> Child {
+    let mut command = Command::new(support::binary());
+    command.args(words).arg("--quiet").env("AWS_EC2_METADATA_DISABLED", "true");
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+/// Kills the command once the proxy has had so many requests of it; whether it has not come to its end before.
+pub fn is_killed<S: AsRef<std::ffi::OsStr>>(words: &[S], proxy: &Proxy, after: u64) -> bool {
+    proxy.fail(1, Fault::Delay(Duration::from_millis(5)));
+    let mut child = begin(words);
+    let start = Instant::now();
+    while proxy.requests() < after && child.try_wait().unwrap().is_none() {
+        assert!(start.elapsed() < Duration::from_secs(100));
+        thread::sleep(Duration::from_millis(1));
+    }
+    let is_at_work = child.try_wait().unwrap().is_none();
+    if is_at_work {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    is_at_work
+}
+
 /// A command with its target and options.
 pub fn with<'a>(command: &'a str, target: &'a [String], options: &[&'a str]) -> Vec<&'a str> {
     [command].into_iter().chain(target.iter().map(String::as_str)).chain(options.iter().copied()).collect()
+}
+
+/// What a dataset is, whatever place it is in: all bytes of each of its files.
+pub fn files_in(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let (mut files, mut todo) = (BTreeMap::new(), vec![folder.to_path_buf()]);
+    while let Some(at) = todo.pop() {
+        for path in fs::read_dir(&at).unwrap().map(|entry| entry.unwrap().path()) {
+            match path.is_dir() {
+                true => todo.push(path),
+                false => {
+                    let name = path.strip_prefix(folder).unwrap().to_str().unwrap().to_owned();
+                    drop(files.insert(name, fs::read(&path).unwrap()));
+                }
+            }
+        }
+    }
+    files
+}
+
+pub fn files_at(server: &ObjectServer, prefix: &str) -> BTreeMap<String, Vec<u8>> {
+    let keys = server.keys(&format!("{prefix}/"));
+    let named = keys.iter().map(|key| (key[prefix.len() + 1..].to_owned(), server.get(key).unwrap()));
+    named.collect()
+}
+
+#[track_caller]
+pub fn same(one: &BTreeMap<String, Vec<u8>>, other: &BTreeMap<String, Vec<u8>>, what: &str) {
+    let names = |files: &BTreeMap<String, Vec<u8>>| files.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(one), names(other), "{what}");
+    let differs: Vec<_> = one.iter().filter(|(name, bytes)| other[*name] != **bytes).map(|(name, _)| name).collect();
+    assert!(differs.is_empty(), "{what}: {differs:?}");
+}
+
+/// Words that say where both are, asked for at `port`.
+pub fn settings(server: &ObjectServer, port: u16) -> Vec<String> {
+    server.settings(port).into_iter().map(|(name, value)| format!("--store={name}={value}")).collect()
 }

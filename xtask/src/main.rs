@@ -20,6 +20,7 @@ mod shuffle_quality;
 mod test_programs;
 mod tools;
 mod training_order;
+mod warm;
 
 use std::process::ExitCode;
 

@@ -42,15 +42,26 @@ fn sources() -> Result<PathBuf> {
     python::environment_with_dependencies("package-sources", "python/tests/sources.txt")
 }
 
-/// Builds the wheel: for use where `is_fast`, with libjpeg-turbo if that builds here.
-fn wheel(python: &Path, is_fast: bool) -> Result<PathBuf> {
+/// How the wheel is built.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Build {
+    Debug,
+    /// For use, but without C: enough where nothing is decoded.
+    Plain,
+    /// For use, with libjpeg-turbo if that builds here.
+    Fast,
+}
+
+fn wheel(python: &Path, how: Build) -> Result<PathBuf> {
     let folder = target("wheels");
     remove(&folder)?;
     let mut build = command(python, ["-m", "maturin", "build", "--quiet", "--manifest-path", "python/Cargo.toml"]);
     // Which systems it is for is a matter of `dist`.
     build.args(["--compatibility", "linux", "--out"]).arg(&folder);
-    if is_fast {
+    if how != Build::Debug {
         build.arg("--release");
+    }
+    if how == Build::Fast {
         match tools::path() {
             Ok(path) => {
                 build.args(["--features", "turbo"]).env("PATH", path);
@@ -75,8 +86,17 @@ pub fn task(mut arguments: Arguments) -> Result<()> {
 
 /// The Python of the environment that has the package, as it is for use.
 pub fn installed() -> Result<PathBuf> {
+    installed_as(Build::Fast)
+}
+
+/// The same without libjpeg-turbo, which takes long to build.
+pub fn installed_plain() -> Result<PathBuf> {
+    installed_as(Build::Plain)
+}
+
+fn installed_as(how: Build) -> Result<PathBuf> {
     let python = environment()?;
-    install(&python, &wheel(&python, true)?)?;
+    install(&python, &wheel(&python, how)?)?;
     Ok(python)
 }
 
@@ -90,7 +110,7 @@ fn install(python: &Path, wheel: &Path) -> Result<()> {
 /// Builds the wheel and runs python/tests against it; those with PyTorch as well if `full`.
 pub fn test(full: bool) -> Result<()> {
     let python = environment()?;
-    let wheel = wheel(&python, full)?;
+    let wheel = wheel(&python, if full { Build::Fast } else { Build::Debug })?;
     install(&python, &wheel)?;
     run(&mut command(&python, ["-m", "ruff", "check", "python"]))?;
     run(&mut command(&python, ["-m", "ruff", "format", "--quiet", "--check", "python"]))?;

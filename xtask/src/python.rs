@@ -62,26 +62,6 @@ pub fn streaming() -> Result<PathBuf> {
     environment_with_dependencies("bench-venv", "benches/requirements.txt")
 }
 
-/// The interpreter `python` under another name, by which one program runs at a time: those of mosaicml-streaming 0.13.0 that begin
-/// at once may pick the same name for what they share.
-pub fn one_at_a_time(python: &Path) -> Result<PathBuf> {
-    // The lock is the open file, which goes with the program that comes of it.
-    const WRAPPER: &str = r#"#!/bin/sh
-python="$(dirname "$0")/python"
-exec "$python" -c '
-import fcntl, os, sys
-lock = open(sys.argv[1] + ".lock", "w")
-fcntl.flock(lock, fcntl.LOCK_EX)
-os.set_inheritable(lock.fileno(), True)
-os.execv(sys.argv[1], sys.argv[1:])
-' "$python" "$@"
-"#;
-    let wrapper = python.with_file_name("python-one-at-a-time");
-    write(&wrapper, WRAPPER)?;
-    run(command("chmod", ["+x"]).arg(&wrapper))?;
-    Ok(wrapper)
-}
-
 /// Photographs that come with Python packages, and Pillow.
 pub fn photographs() -> Result<PathBuf> {
     environment("photographs-venv", "benches/photographs.txt")

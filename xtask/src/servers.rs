@@ -1,24 +1,30 @@
-//! Object stores that run on this machine, for tests: s3s-fs, fake-gcs-server and Azurite, below target/tools.
+//! Object stores that run on this machine, for tests: s3s-fs, garage, moto, fake-gcs-server and Azurite, below target/tools.
+//!
+//! They are run, and nothing of ours is linked with them: garage is under the AGPL.
 
 use std::path::{Path, PathBuf};
 
 use crate::{
     Result,
-    command::{command, output, root, target},
+    command::{command, is_ci, output, root, target},
+    python,
 };
 
 /// The last version that builds with our oldest Rust.
 const S3S_FS: &str = "0.14.1";
+const GARAGE: &str = "2.5.0";
 const AZURITE: &str = "3.37.0";
 
 /// Seconds that an installation may take: a registry that cannot be reached is asked again for a long time.
 const MOST_SECONDS: &str = "900";
 const NPM_SECONDS: &str = "180";
+const GARAGE_SECONDS: &str = "7200";
 
 /// Installs those that are missing. One that does not install is named, and the tests say that it is not tried.
 pub fn install() {
-    let all: [(&str, &str, fn(&Path) -> Result<()>); 3] = [
+    let all: [(&str, &str, fn(&Path) -> Result<()>); 4] = [
         ("s3s-fs", "bin/s3s-fs", s3s_fs),
+        ("garage", "bin/garage", garage),
         ("fake-gcs-server", FAKE_GCS_SERVER, fake_gcs_server),
         ("azurite", "node_modules/azurite/dist/src/blob/main.js", azurite),
     ];
@@ -27,10 +33,18 @@ pub fn install() {
         if folder.join(program).exists() {
             continue;
         }
+        if name == "garage" && is_ci() {
+            println!("garage takes longest to build by far, and with CI=true is NOT asked");
+            continue;
+        }
         println!("making target/tools/{name}");
         if let Err(error) = install(&folder) {
             println!("{name} does not install here, and is NOT asked: {error}");
         }
+    }
+    // Made anew where its requirements have changed.
+    if let Err(error) = python::environment("tools/moto", "tests/peers/moto.txt") {
+        println!("moto does not install here, and is NOT asked: {error}");
     }
 }
 
@@ -38,10 +52,32 @@ fn folder(name: &str) -> PathBuf {
     target("tools").join(name)
 }
 
+const OF_S3S_FS: [&str; 5] = ["s3s-fs", "--version", S3S_FS, "--features", "binary"];
+
+// Without optimisation they build in half the time, and are as fast as the tests need them.
+
 fn s3s_fs(folder: &Path) -> Result<()> {
-    let mut install = command("timeout", [MOST_SECONDS, "cargo", "install", "s3s-fs", "--version", S3S_FS, "--locked"]);
-    // Without optimisation it builds in half the time, and is as fast as the tests need it.
-    install.args(["--quiet", "--debug", "--features", "binary", "--root"]).arg(folder);
+    cargo_install(folder, MOST_SECONDS, OF_S3S_FS.iter().chain(&["--debug"]))
+}
+
+/// The program s3s-fs as fast as it is, for measurements.
+pub fn fast_s3s_fs() -> Result<PathBuf> {
+    let folder = folder("s3s-fs-optimised");
+    let program = folder.join("bin/s3s-fs");
+    if !program.exists() {
+        cargo_install(&folder, MOST_SECONDS, &OF_S3S_FS)?;
+    }
+    Ok(program)
+}
+
+fn garage(folder: &Path) -> Result<()> {
+    let of_garage = ["garage", "--version", GARAGE, "--no-default-features", "--features=bundled-libs,lmdb", "--debug"];
+    cargo_install(folder, GARAGE_SECONDS, &of_garage)
+}
+
+fn cargo_install<'a>(folder: &Path, most_seconds: &str, words: impl IntoIterator<Item = &'a &'a str>) -> Result<()> {
+    let mut install = command("timeout", [most_seconds, "cargo", "install"]);
+    install.args(words).args(["--locked", "--quiet", "--root"]).arg(folder);
     // Cargo set these for this task.
     install.env_remove("CARGO_TARGET_DIR").env("CARGO_PROFILE_DEV_DEBUG", "0");
     output(&mut install).map(drop)

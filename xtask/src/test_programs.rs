@@ -1,7 +1,7 @@
 //! Runs test programs side by side: cargo runs them one after the other, and many wait for one long test at their end, or for a Python.
 //!
 //! Holds at all times: the programs are those that `cargo test` with the same words would run, each in the folder of its package;
-//! as many tests run at once as there are cores, or one more.
+//! as many tests run at once as there are cores, or one more, and one of those that mostly wait.
 
 use std::{
     path::{Path, PathBuf},
@@ -10,6 +10,7 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     thread,
+    time::Instant,
 };
 
 use crate::{
@@ -17,10 +18,12 @@ use crate::{
     command::{cargo, command, output, run},
 };
 
-/// So many programs at a time.
+/// So many programs at a time, and one of [`WAITING`].
 const AT_A_TIME: usize = 2;
+/// What waits for servers more than it computes.
+const WAITING: [&str; 7] = ["stores_convert", "stores_list", "stores_repair", "stores", "objects", "http", "listing"];
 /// What takes longest begins first, so that nothing waits for it in the end.
-const LONGEST: [&str; 5] = ["values", "files", "recipes", "torchvision", "values_beside"];
+const LONGEST: [&str; 6] = ["stores_foreign", "values", "stores_pack", "files", "stores_convert", "objects"];
 
 /// A test program that cargo has built.
 struct Program {
@@ -29,6 +32,22 @@ struct Program {
     target: String,
     path: PathBuf,
     package: PathBuf,
+}
+
+/// Programs, each of which is handed out once.
+struct Queue<'a> {
+    programs: Vec<&'a Program>,
+    next: AtomicUsize,
+}
+
+impl<'a> Queue<'a> {
+    fn new(programs: Vec<&'a Program>) -> Self {
+        Self { programs, next: AtomicUsize::new(0) }
+    }
+
+    fn next(&self) -> Option<&'a Program> {
+        self.programs.get(self.next.fetch_add(1, Ordering::Relaxed)).copied()
+    }
 }
 
 /// Builds and runs the tests that `cargo test` with `words` does, doc tests only where `has_docs`, in this process's environment with
@@ -40,15 +59,20 @@ pub fn run_tests(words: &str, has_docs: bool, variables: &[(&str, PathBuf)]) -> 
     programs.sort_by_key(|program| LONGEST.iter().position(|name| *name == program.target).unwrap_or(LONGEST.len()));
     let threads = thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(AT_A_TIME));
 
-    let (next, printing, failed) = (AtomicUsize::new(0), Mutex::new(()), Mutex::new(Vec::new()));
-    let work = || {
-        while let Some(program) = programs.get(next.fetch_add(1, Ordering::Relaxed)) {
+    let is_waiting = |program: &Program| WAITING.contains(&program.target.as_str());
+    let (waiting, busy): (Vec<_>, Vec<_>) = programs.iter().partition(|program| is_waiting(program));
+    let (waiting, busy) = (Queue::new(waiting), Queue::new(busy));
+    let (printing, failed) = (Mutex::new(()), Mutex::new(Vec::new()));
+    let work = |queues: &[&Queue]| {
+        while let Some(program) = queues.iter().find_map(|queue| queue.next()) {
             let mut test = command(&program.path, [] as [&str; 0]);
             test.envs(variables()).current_dir(&program.package).env("CARGO_MANIFEST_DIR", &program.package);
             test.env("RUST_TEST_THREADS", threads.to_string());
+            let start = Instant::now();
             let ran = test.output();
+            let seconds = start.elapsed().as_secs_f64();
             let _printing = printing.lock().unwrap_or_else(PoisonError::into_inner);
-            println!("   cargo test {}", program.words);
+            println!("   cargo test {}: {seconds:.1} s", program.words);
             if let Ok(ran) = &ran {
                 print!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
             }
@@ -60,7 +84,10 @@ pub fn run_tests(words: &str, has_docs: bool, variables: &[(&str, PathBuf)]) -> 
             failed.lock().unwrap_or_else(PoisonError::into_inner).push(format!("cargo test {}: {end}", program.words));
         }
     };
-    thread::scope(|scope| (0..AT_A_TIME).for_each(|_| drop(scope.spawn(work))));
+    thread::scope(|scope| {
+        scope.spawn(|| work(&[&waiting]));
+        (0..AT_A_TIME).for_each(|_| drop(scope.spawn(|| work(&[&busy, &waiting]))));
+    });
     let mut failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
     if has_docs {
         failed.extend(run(cargo(&format!("test {words} --doc --no-fail-fast")).envs(variables())).err());

@@ -1,4 +1,7 @@
 //! What holds for records of every format: an image does not begin like none, and a label is where a person says that keys have it.
+//!
+//! Holds at all times: what could not be fetched of a file at a URL ends the walk with an error of the machine; whatever was made of it, a
+//! record that is damaged or the end of the file, is no record and no end.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +10,7 @@ use shardpack_format::{
     formats::foreign::{Record, Walk, Wanted},
 };
 
-use super::{header_check::no_image, key_class::KeyClass, npz::TakenApart};
+use super::{header_check::no_image, key_class::KeyClass, npz::TakenApart, remote::Remote};
 
 /// A walk through a file of any format.
 pub(super) struct Checked {
@@ -23,17 +26,29 @@ pub(super) struct Checked {
     first: Vec<u8>,
     /// Why the last record has no image though the walk has one.
     refused: Option<String>,
+    /// What the file is read from, if it is at a URL.
+    remote: Option<Remote>,
 }
 
 impl Checked {
-    pub fn new(walk: Box<dyn Walk>, wanted: &Wanted, keys: Option<KeyClass>, npz: Option<TakenApart>) -> Self {
+    pub fn new(
+        walk: Box<dyn Walk>,
+        wanted: &Wanted,
+        keys: Option<KeyClass>,
+        npz: Option<TakenApart>,
+        remote: Option<Remote>,
+    ) -> Self {
         let renamed = (!wanted.renames.is_empty()).then(|| wanted.clone());
-        Self { walk, npz, by_content: wanted.image.is_none(), renamed, keys, first: Vec::new(), refused: None }
+        let (by_content, first, refused) = (wanted.image.is_none(), Vec::new(), None);
+        Self { walk, npz, by_content, renamed, keys, first, refused, remote }
     }
-}
 
-impl Walk for Checked {
-    fn next(&mut self) -> Result<Option<Record>> {
+    /// What came of a read, unless the network is why.
+    fn told<T>(&self, came: Result<T>) -> Result<T> {
+        self.remote.as_ref().and_then(Remote::failure).map_or(came, Err)
+    }
+
+    fn step(&mut self) -> Result<Option<Record>> {
         self.refused = None;
         let Some(mut record) = self.walk.next()? else { return Ok(None) };
         if let Some(npz) = &mut self.npz {
@@ -59,20 +74,30 @@ impl Walk for Checked {
         }
         Ok(Some(record))
     }
+}
+
+impl Walk for Checked {
+    fn next(&mut self) -> Result<Option<Record>> {
+        let next = self.step();
+        self.told(next)
+    }
 
     fn image(&mut self, out: &mut Vec<u8>) -> Result<()> {
-        match &self.refused {
+        let image = match &self.refused {
             Some(why) => Err(Error::data(why)),
             None => self.walk.image(out),
-        }
+        };
+        self.told(image)
     }
 
     fn first(&mut self, out: &mut Vec<u8>) -> Result<()> {
-        self.walk.first(out)
+        let first = self.walk.first(out);
+        self.told(first)
     }
 
     fn content(&mut self, out: &mut Vec<u8>) -> Result<()> {
-        self.walk.content(out)
+        let content = self.walk.content(out);
+        self.told(content)
     }
 
     fn wider(&self) -> &[Option<u32>] {

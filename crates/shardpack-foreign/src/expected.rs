@@ -2,15 +2,11 @@
 //!
 //! Source: mosaicml-streaming `base/format/base/reader.py` for `index.json`.
 
-use std::{
-    collections::BTreeMap,
-    fs::File,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, path::Path};
 
 use shardpack_format::{Error, ErrorKind, Result, formats::mds, hash::digest, size};
 
-use super::ShardFile;
+use super::{Place, ShardFile};
 use crate::sys;
 
 /// What came of it.
@@ -45,8 +41,13 @@ impl ShardFile {
         let own = names.into_iter().find(|name| self.path.ends_with(name)).unwrap_or(&raw.basename);
         let folder = self.path.ancestors().nth(depth(own)).unwrap_or(Path::new(""));
         let raw_path = folder.join(&raw.basename);
-        match sys::metadata_if_there(&raw_path) {
-            Ok(Some(meta)) => compared.file(&raw_path, raw, meta.len(), quick, go_on)?,
+        // At a URL it is the file itself that is compared, and no other that may be there.
+        let there = |path: &Path| match &self.remote {
+            None => Ok(sys::metadata_if_there(path)?.map(|meta| (Place::from(path), meta.len()))),
+            Some(remote) => Ok((remote.path() == path).then(|| (Place::Remote(remote.clone()), remote.bytes()))),
+        };
+        match there(&raw_path) {
+            Ok(Some((place, bytes))) => compared.file(&place, raw, bytes, quick, go_on)?,
             Ok(None) if quick => {}
             Ok(None) => {
                 let (names, unknown) = raw.known_hashes();
@@ -62,8 +63,8 @@ impl ShardFile {
         }
         if let Some(zip) = &expected.zip_data {
             let path = folder.join(&zip.basename);
-            match sys::metadata_if_there(&path) {
-                Ok(Some(meta)) => compared.file(&path, zip, meta.len(), quick, go_on)?,
+            match there(&path) {
+                Ok(Some((place, bytes))) => compared.file(&place, zip, bytes, quick, go_on)?,
                 Ok(None) => {}
                 Err(error) => compared.problems.push(error),
             }
@@ -76,19 +77,19 @@ impl Compared {
     /// Compares a file as it lies there.
     fn file(
         &mut self,
-        path: &PathBuf,
+        place: &Place,
         expected: &mds::File,
         bytes: u64,
         quick: bool,
         go_on: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
         let (names, unknown) = if quick { Default::default() } else { expected.known_hashes() };
-        let failed = |error| sys::io_error("cannot read", path, error);
+        let path = place.path();
         let found = match names.is_empty() {
             true => Ok((bytes, BTreeMap::new())),
-            false => File::open(path).map_err(failed).and_then(|mut file| digest(&mut file, names, go_on)),
+            false => place.stream().and_then(|mut bytes| digest(&mut bytes, names, go_on)),
         };
-        match found {
+        match place.told(found) {
             Ok(found) => self.add(path, "", expected, found, &unknown),
             Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
             Err(error) => self.problems.push(error.in_file(path)),

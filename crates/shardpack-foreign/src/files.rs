@@ -14,15 +14,16 @@ use rayon::prelude::*;
 use shardpack_format::{Error, ErrorKind, Result, formats::mds, size};
 
 use super::{
-    Kind, ShardFile,
+    Kind, Place, Remote, ShardFile, key_labels,
     lmdb::DATA_FILE,
     patterns::expanded,
+    readers::many,
     recognise::{kind_by_name, recognise},
 };
 use crate::sys;
 
 /// Name of the index of an MDS dataset.
-const INDEX_JSON: &str = "index.json";
+pub const INDEX_JSON: &str = "index.json";
 /// Extensions of files that lie beside shards and are none, however they begin.
 const BESIDE: [&str; 7] = ["idx", "lst", "index", "json", "txt", "csv", "md"];
 
@@ -72,10 +73,62 @@ pub fn find(source: &Path, from: Option<Kind>) -> Result<Files> {
     for run in paths.chunk_by(|(is_folder, _), (is_next_folder, _)| !is_folder && !is_next_folder) {
         match run {
             [(true, folder)] => files.append(of_folder(folder, from)?),
-            named => files.named(&named.iter().map(|(_, path)| path).collect::<Vec<_>>(), from),
+            named => files.named(named.iter().map(|(_, path)| path.into()).collect(), from),
         }
     }
     Ok(files)
+}
+
+/// The shards that files at URLs are, which a person has named; all of format `from` where that is said.
+pub fn of_urls(remotes: Vec<Remote>, from: Option<Kind>) -> Files {
+    let mut files = Files::default();
+    files.named(remotes.into_iter().map(Place::Remote).collect(), from);
+    files
+}
+
+/// The shards among the files `remotes`, which lie right in the folder at the URL `folder`; `at` is asked for one that its `index.json`
+/// names. Of `folders` in it, which are none, only the number is said.
+///
+/// # Errors
+/// When `index.json` cannot be read.
+pub fn of_url_folder(
+    folder: &Path,
+    remotes: Vec<Remote>,
+    folders: u64,
+    at: &dyn Fn(&str) -> Result<Option<Remote>>,
+    from: Option<Kind>,
+) -> Result<Files> {
+    let mut files = Files::default();
+    if folders > 0 {
+        files.ignored.insert(FOLDER.to_owned(), folders);
+    }
+    let is_index = |remote: &&Remote| remote.path().file_name().is_some_and(|name| name == INDEX_JSON);
+    let index = remotes.iter().find(is_index).filter(|_| wants_index(from));
+    let index = index.map(|index| Place::Remote(index.clone()).read_beside(INDEX_JSON, key_labels::MOST_BYTES));
+    let index = index.transpose()?.flatten().and_then(|(_, bytes)| mds::read_index(&bytes).ok());
+    let mut places: Vec<Place> = remotes.into_iter().map(Place::Remote).collect();
+    places.retain(|place| files.may_be(place.path()));
+    let named = |name: &str| at(name).map(|remote| remote.map(Place::Remote));
+    files.told(folder, places, index, &named, from)?;
+    Ok(files)
+}
+
+fn wants_index(from: Option<Kind>) -> bool {
+    from.is_none_or(|kind| kind.name() == mds::NAME)
+}
+
+/// Looks at each of `places`, many at a time: those at URLs take no time of the processor.
+fn of_each<T: Send>(places: &[Place], look: impl Fn(&Place) -> T + Sync) -> Vec<T> {
+    if !places.iter().any(|place| matches!(place, Place::Remote(_))) {
+        return places.par_iter().map(&look).collect();
+    }
+    many(places, |place| {
+        let found = look(place);
+        if let Place::Remote(remote) = place {
+            remote.forget_first();
+        }
+        found
+    })
 }
 
 /// The shards right in `folder`.
@@ -85,49 +138,13 @@ pub fn find(source: &Path, from: Option<Kind>) -> Result<Files> {
 pub fn of_folder(folder: &Path, from: Option<Kind>) -> Result<Files> {
     let mut files = Files::default();
     let paths = files.in_folder(folder)?;
-    let looked: Vec<_> = paths
-        .par_iter()
-        .map(|path| match recognise(path) {
-            // Compressed in a way that is not read, and not called a shard.
-            Err(error) if error.kind() == ErrorKind::Usage && kind_by_name(path).is_none() => Ok(None),
-            found => Ok(found?.filter(|shard| from.is_none_or(|kind| kind == shard.kind))),
-        })
-        .collect();
     // One that cannot be read is told in `checked`, once there are shards that it is about.
-    let wants_index = from.is_none_or(|kind| kind.name() == mds::NAME);
-    let index = if wants_index { read_index(folder)?.and_then(Result::ok) } else { None };
-    let has_index = index.is_some();
-    let mut listed = BTreeSet::new();
-    for shard in index.into_iter().flat_map(|index| index.shards) {
-        let is_new = listed.insert(folder.join(&shard.raw_data.basename));
-        listed.extend(basenames(&shard).map(|name| folder.join(name)));
-        match is_new {
-            true => files.listed(folder, shard)?,
-            false => {
-                let what = format!("shard {:?} is named twice", shard.raw_data.basename);
-                files.problems.push(Error::data(what).in_file(folder.join(INDEX_JSON)));
-            }
-        }
-    }
-    let mut unknown = Vec::new();
-    for (path, found) in paths.iter().zip(looked) {
-        match found {
-            Ok(Some(shard)) if listed.contains(&shard.path) => {}
-            Ok(Some(shard)) if has_index && shard.kind.name() == mds::NAME => {
-                let what = format!("{INDEX_JSON} does not name it, so that streaming does not read it");
-                files.problems.push(Error::data(what).in_file(&shard.path));
-            }
-            Ok(Some(shard)) => files.shards.push(shard),
-            Ok(None) => unknown.push(path),
-            Err(error) => files.problems.push(error),
-        }
-    }
-    if files.shards.is_empty() && from.is_some() {
-        // A person says what the files themselves do not.
-        files.named(&unknown, from);
-    } else {
-        unknown.iter().for_each(|_| files.ignore(UNKNOWN));
-    }
+    let index = if wants_index(from) { read_index(folder)?.and_then(Result::ok) } else { None };
+    let named = |name: &str| {
+        let path = folder.join(name);
+        Ok(sys::metadata_if_there(&path)?.map(|_| Place::Local(path)))
+    };
+    files.told(folder, paths.into_iter().map(Place::Local).collect(), index, &named, from)?;
     Ok(files)
 }
 
@@ -147,12 +164,17 @@ pub fn is_shard(path: &Path) -> Result<bool> {
     if BESIDE.contains(&extension.as_str()) {
         return Ok(false);
     }
-    match recognise(path) {
+    match recognise(&path.into()) {
         Err(error) if error.kind() == ErrorKind::System => Err(error),
         // Of a shard that cannot be read as one, the name tells.
         Err(_) => Ok(kind_by_name(path).is_some()),
         Ok(found) => Ok(found.is_some()),
     }
+}
+
+/// Whether a file of this name should be a shard.
+pub fn is_called_shard(path: &Path) -> bool {
+    kind_by_name(path).is_some()
 }
 
 impl Files {
@@ -191,17 +213,80 @@ impl Files {
         Ok(self)
     }
 
+    /// Tells what is a shard of `places`, which lie in `folder`, and of those that its `index` names, where `at` finds them.
+    fn told(
+        &mut self,
+        folder: &Path,
+        places: Vec<Place>,
+        index: Option<mds::IndexJson>,
+        at: &dyn Fn(&str) -> Result<Option<Place>>,
+        from: Option<Kind>,
+    ) -> Result<()> {
+        let looked = of_each(&places, |place| match recognise(place) {
+            // Compressed in a way that is not read, and not called a shard.
+            Err(error) if error.kind() == ErrorKind::Usage && kind_by_name(place.path()).is_none() => Ok(None),
+            found => Ok(found?.filter(|shard| from.is_none_or(|kind| kind == shard.kind))),
+        });
+        let has_index = index.is_some();
+        let mut listed = BTreeSet::new();
+        for shard in index.into_iter().flat_map(|index| index.shards) {
+            let is_new = listed.insert(folder.join(&shard.raw_data.basename));
+            listed.extend(basenames(&shard).map(|name| folder.join(name)));
+            match is_new {
+                true => self.listed(folder, shard, at)?,
+                false => {
+                    let what = format!("shard {:?} is named twice", shard.raw_data.basename);
+                    self.problems.push(Error::data(what).in_file(folder.join(INDEX_JSON)));
+                }
+            }
+        }
+        let mut unknown = Vec::new();
+        for (place, found) in places.into_iter().zip(looked) {
+            match found {
+                Ok(Some(shard)) if listed.contains(&shard.path) => {}
+                Ok(Some(shard)) if has_index && shard.kind.name() == mds::NAME => {
+                    let what = format!("{INDEX_JSON} does not name it, so that streaming does not read it");
+                    self.problems.push(Error::data(what).in_file(&shard.path));
+                }
+                Ok(Some(shard)) => self.shards.push(shard),
+                Ok(None) => unknown.push(place),
+                Err(error) => self.problems.push(error),
+            }
+        }
+        if self.shards.is_empty() && from.is_some() {
+            // A person says what the files themselves do not.
+            self.named(unknown, from);
+        } else {
+            unknown.iter().for_each(|_| self.ignore(UNKNOWN));
+        }
+        Ok(())
+    }
+
+    /// Whether what lies in a folder as `path` may be a shard, by its name; counts it where it is none.
+    fn may_be(&mut self, path: &Path) -> bool {
+        let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+        if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.')) {
+            self.ignore(HIDDEN);
+            return false;
+        }
+        let is_beside = BESIDE.contains(&extension.as_str());
+        if is_beside {
+            self.ignore(&format!("extension .{extension}"));
+        }
+        !is_beside
+    }
+
     fn ignore(&mut self, reason: &str) {
         *self.ignored.entry(reason.to_owned()).or_default() += 1;
     }
 
     /// Files that a person named.
-    fn named(&mut self, paths: &[&PathBuf], from: Option<Kind>) {
-        let found = paths.par_iter().map(|path| match from {
-            Some(kind) => ShardFile::of_kind(path, kind),
-            None => recognise(path)?.ok_or_else(|| unknown(path)),
+    fn named(&mut self, places: Vec<Place>, from: Option<Kind>) {
+        let found = of_each(&places, |place| match from {
+            Some(kind) => ShardFile::of_kind(place, kind),
+            None => recognise(place)?.ok_or_else(|| unknown(place.path())),
         });
-        for found in found.collect::<Vec<_>>() {
+        for found in found {
             match found {
                 Ok(shard) => self.shards.push(shard),
                 Err(error) => self.problems.push(error),
@@ -215,12 +300,7 @@ impl Files {
         let mut paths = Vec::new();
         for entry in std::fs::read_dir(folder).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
-            let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
-            if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.')) {
-                self.ignore(HIDDEN);
-            } else if BESIDE.contains(&extension.as_str()) {
-                self.ignore(&format!("extension .{extension}"));
-            } else {
+            if self.may_be(&path) {
                 paths.push(path);
             }
         }
@@ -246,7 +326,7 @@ impl Files {
     }
 
     /// A shard that the index of `folder` names; of two files the one that is not compressed.
-    fn listed(&mut self, folder: &Path, shard: mds::Shard) -> Result<()> {
+    fn listed(&mut self, folder: &Path, shard: mds::Shard, at: &dyn Fn(&str) -> Result<Option<Place>>) -> Result<()> {
         let name = &shard.raw_data.basename;
         if !matches!(shard.format.as_str(), "" | mds::NAME) {
             let what = format!("shard {name:?} is of format {:?}, which is not read", shard.format);
@@ -254,17 +334,17 @@ impl Files {
             return Ok(());
         }
         let mut there = None;
-        for path in basenames(&shard).map(|name| folder.join(name)) {
-            if there.is_none() && sys::metadata_if_there(&path)?.is_some() {
-                there = Some(path);
+        for name in basenames(&shard) {
+            if there.is_none() {
+                there = at(name)?;
             }
         }
-        let Some(path) = there else {
+        let Some(place) = there else {
             let what = format!("is missing: {INDEX_JSON} names it, with {}", size::counted(shard.samples, "sample"));
             self.problems.push(Error::data(what).in_file(folder.join(name)));
             return Ok(());
         };
-        match Kind::of(mds::NAME).and_then(|kind| ShardFile::of_kind(&path, kind)) {
+        match Kind::of(mds::NAME).and_then(|kind| ShardFile::of_kind(&place, kind)) {
             Ok(file) => self.shards.push(ShardFile { expected: Some(shard), ..file }),
             Err(error) => self.problems.push(error),
         }
@@ -281,7 +361,13 @@ impl Files {
             let folder = file.path.parent().unwrap_or(Path::new("")).to_path_buf();
             if !indexes.contains_key(&folder) {
                 let mut by_name = BTreeMap::new();
-                match read_index(&folder)?.transpose() {
+                let index = match &file.remote {
+                    None => read_index(&folder)?,
+                    Some(remote) => remote
+                        .read_beside(INDEX_JSON, key_labels::MOST_BYTES)?
+                        .map(|bytes| mds::read_index(&bytes).map_err(|error| error.in_file(folder.join(INDEX_JSON)))),
+                };
+                match index.transpose() {
                     Ok(index) => {
                         for shard in index.into_iter().flat_map(|index| index.shards) {
                             by_name.extend(basenames(&shard).map(|name| (name.to_owned(), shard.clone())));

@@ -2,12 +2,7 @@
 //!
 //! Holds at all times: as much memory as the file is long, and 24 bytes a line; a file is at most [`MOST_BYTES`] long.
 
-use std::{
-    fmt,
-    fs::File,
-    io::Read,
-    path::{Path, PathBuf},
-};
+use std::{fmt, path::Path};
 
 use serde::{
     Deserializer,
@@ -23,7 +18,7 @@ pub(crate) const LABELS: [&str; 8] = ["label", "labels", "class", "cls", "target
 pub(crate) const FILENAMES: [&str; 8] =
     ["filename", "filenames", "file_name", "path", "paths", "name", "key", "__key__"];
 /// Longest file.
-const MOST_BYTES: u64 = 1 << 30;
+pub(crate) const MOST_BYTES: u64 = 1 << 30;
 /// Keys that a message names.
 const SHOWN: usize = 3;
 /// Names of the column with the key, beside those of file names.
@@ -55,8 +50,15 @@ impl KeyLabels {
     /// # Errors
     /// When it cannot be read, is too long, has a line without a label, or two labels of one key.
     pub fn of_labels(path: &Path) -> Result<Self> {
-        let bytes = read(path)?;
-        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
+        Self::of_label_text(path, &sys::read_at_most(path, MOST_BYTES)?)
+    }
+
+    /// The same of what was read of the file.
+    ///
+    /// # Errors
+    /// As [`KeyLabels::of_labels`].
+    pub fn of_label_text(path: &Path, bytes: &[u8]) -> Result<Self> {
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         let mut table = Self::default();
         let filled = match bytes.trim_ascii_start().first() {
             Some(b'{') => table.add_json(bytes),
@@ -69,13 +71,13 @@ impl KeyLabels {
         }
     }
 
-    /// Reads basicsr's list of images, `0001.png (480,480,3) 1` a line: names by the keys that they have.
+    /// Takes basicsr's list of images, `0001.png (480,480,3) 1` a line, which was read at `path`: names by the keys that they have.
     ///
     /// # Errors
-    /// When it cannot be read, is too long, or says two things of one key.
-    pub fn of_meta_info(path: &Path) -> Result<Self> {
+    /// When it says two things of one key.
+    pub fn of_meta_info(path: &Path, text: &[u8]) -> Result<Self> {
         let mut table = Self::default();
-        for line in read(path)?.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty()) {
+        for line in text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty()) {
             let end = line.windows(2).rposition(|two| two == b" (").unwrap_or(line.len());
             let name = &line[..end];
             let stem = match name.iter().rposition(|byte| *byte == b'.') {
@@ -232,20 +234,6 @@ impl<'de> Visitor<'de> for Labels<'_> {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>> {
-    let failed = |e| sys::io_error("cannot read", path, e);
-    // Opening a pipe would wait for its writer.
-    if !path.metadata().map_err(failed)?.is_file() {
-        return Err(Error::usage("not a regular file").in_file(path));
-    }
-    let mut bytes = Vec::new();
-    File::open(path).and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes)).map_err(failed)?;
-    match bytes.len() as u64 > MOST_BYTES {
-        true => Err(Error::usage(format!("longer than {MOST_BYTES} bytes")).in_file(path)),
-        false => Ok(bytes),
-    }
-}
-
 /// The fields of a line. Spaces may be in a key, as in lists of Caffe: the last one separates.
 fn fields(line: &[u8], separator: u8) -> Vec<Vec<u8>> {
     if separator == b' ' {
@@ -290,15 +278,6 @@ fn line(name: &str, count: u64, what: &str, examples: &[String]) -> String {
 
 fn shown(bytes: &[u8]) -> String {
     format!("{:?}", String::from_utf8_lossy(bytes))
-}
-
-/// Where basicsr's list is beside the data file at `path`, if it is there.
-///
-/// # Errors
-/// When that cannot be told.
-pub(crate) fn meta_info(path: &Path) -> Result<Option<PathBuf>> {
-    let list = path.parent().unwrap_or(Path::new("")).join("meta_info.txt");
-    Ok(sys::is_file(&list)?.then_some(list))
 }
 
 #[cfg(test)]
@@ -357,9 +336,8 @@ mod tests {
 
     #[test]
     fn names_of_meta_info_stand_under_their_keys() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), "a/0001.png (480,480,3) 1\nb (1) c.jpg (2,2,1) 1\nplain\n").unwrap();
-        let mut table = KeyLabels::of_meta_info(file.path()).unwrap();
+        let text = b"a/0001.png (480,480,3) 1\nb (1) c.jpg (2,2,1) 1\nplain\n";
+        let mut table = KeyLabels::of_meta_info(Path::new("meta_info.txt"), text).unwrap();
         for (key, name) in [("a/0001", "a/0001.png"), ("b (1) c", "b (1) c.jpg"), ("plain", "plain")] {
             assert_eq!(table.get(key.as_bytes()), Some(name.as_bytes()), "{key}");
         }

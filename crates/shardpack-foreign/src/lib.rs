@@ -17,17 +17,18 @@ pub mod lmdb;
 pub mod npz;
 pub mod parquet;
 pub mod patterns;
+mod place;
 pub mod plain;
+mod readers;
 mod recognise;
+mod remote;
 pub mod sys;
 mod unpack;
 
 use std::{
     borrow::Cow,
-    fs::File,
-    io::{self, BufReader, Read},
-    os::unix::fs::MetadataExt,
-    path::{Path, PathBuf},
+    io::{self, Read},
+    path::PathBuf,
 };
 
 use shardpack_format::{
@@ -42,12 +43,13 @@ use shardpack_format::{
 use checked::Checked;
 use key_class::KeyClass;
 use lack::Lack;
+pub use place::{Bytes, Place};
+pub use readers::{Readers, many};
+pub use remote::{Remote, RemoteFile};
 pub use unpack::Packed;
 
 /// Bytes of a file that its format is told by.
 const LOOK_BYTES: usize = 4096;
-/// A seek costs a system call; small records are passed over within the buffer.
-const BUFFER_BYTES: usize = 64 << 10;
 
 /// Name of Hugging Face parquet, which is read and not written.
 const PARQUET: &str = "parquet";
@@ -125,11 +127,13 @@ pub type GoOn<'a> = &'a dyn Fn() -> Result<()>;
 /// A file of a known format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardFile {
-    /// Where it is.
+    /// Where it is: its path, or its URL.
     pub path: PathBuf,
+    /// The file at that URL, if it is one.
+    pub remote: Option<Remote>,
     /// Length in bytes.
     pub bytes: u64,
-    /// Time of the last change in nanoseconds since 1970.
+    /// Time of the last change in nanoseconds since 1970; at a URL, what tells its version.
     pub mtime_ns: i64,
     /// Its format.
     pub kind: Kind,
@@ -146,49 +150,67 @@ impl ShardFile {
     ///
     /// # Errors
     /// When it cannot be read, or is no regular file.
-    pub fn recognise(path: &Path) -> Result<Option<Self>> {
-        let (bytes, mtime_ns) = facts(path)?;
-        let mut found = None;
-        for packed in ways(path)? {
-            if found.is_none() {
-                found = told(path, bytes, packed)?.map(|kind| (kind, packed));
+    pub fn recognise(place: &Place) -> Result<Option<Self>> {
+        let look = || {
+            let (bytes, mtime_ns) = place.facts()?;
+            for packed in ways(place)? {
+                if let Some(kind) = told(place, bytes, packed)? {
+                    return Ok(Some(Self::new(place, (bytes, mtime_ns), kind, packed)));
+                }
             }
-        }
-        let file = |(kind, packed)| Self {
-            path: path.to_path_buf(),
-            bytes,
-            mtime_ns,
-            kind,
-            packed,
-            expected: None,
-            part: None,
+            Ok(None)
         };
-        Ok(found.map(file))
+        place.told(look())
     }
 
     /// The file as one of `kind`, which a person has said.
     ///
     /// # Errors
     /// When it cannot be read, or is no regular file.
-    pub fn of_kind(path: &Path, kind: Kind) -> Result<Self> {
-        let (bytes, mtime_ns) = facts(path)?;
-        let ways = ways(path)?;
-        let mut packed = ways.first().copied().flatten();
-        for way in ways {
-            if told(path, bytes, way)? == Some(kind) {
-                packed = way;
-                break;
+    pub fn of_kind(place: &Place, kind: Kind) -> Result<Self> {
+        let look = || {
+            let (bytes, mtime_ns) = place.facts()?;
+            let ways = ways(place)?;
+            let mut packed = ways.first().copied().flatten();
+            for way in ways {
+                if told(place, bytes, way)? == Some(kind) {
+                    packed = way;
+                    break;
+                }
             }
-        }
-        Ok(Self { path: path.to_path_buf(), bytes, mtime_ns, kind, packed, expected: None, part: None })
+            Ok(Self::new(place, (bytes, mtime_ns), kind, packed))
+        };
+        place.told(look())
     }
 
-    /// Whether it has the length and the time of change that it had.
+    fn new(place: &Place, (bytes, mtime_ns): (u64, i64), kind: Kind, packed: Option<Packed>) -> Self {
+        let remote = match place {
+            Place::Local(_) => None,
+            Place::Remote(remote) => Some(remote.clone()),
+        };
+        let path = place.path().to_path_buf();
+        Self { path, remote, bytes, mtime_ns, kind, packed, expected: None, part: None }
+    }
+
+    /// Where it lies.
+    fn lies(&self) -> Place {
+        match &self.remote {
+            Some(remote) => Place::Remote(remote.clone()),
+            None => Place::Local(self.path.clone()),
+        }
+    }
+
+    /// Why it could not be read over a network, if that is so: whoever met with it may have called it something else.
+    pub fn failure(&self) -> Option<Error> {
+        self.remote.as_ref().and_then(Remote::failure)
+    }
+
+    /// Whether it has the length and the time of change that it had. That of a file at a URL each answer tells.
     ///
     /// # Errors
     /// When it cannot be looked at.
     pub fn is_unchanged(&self) -> Result<bool> {
-        Ok(facts(&self.path)? == (self.bytes, self.mtime_ns))
+        Ok(self.lies().facts()? == (self.bytes, self.mtime_ns))
     }
 
     /// Whether images can be read where they lie in it: neither it nor a part of it is compressed.
@@ -216,7 +238,7 @@ impl ShardFile {
     /// # Errors
     /// When it cannot be opened.
     pub fn input(&self) -> Result<Input> {
-        input(&self.path, self.bytes, self.packed)
+        input(&self.lies(), self.bytes, self.packed)
     }
 
     /// Begins to walk it; what begins like no image is given as none, unless the field is named that holds it. Where columns are read
@@ -225,7 +247,7 @@ impl ShardFile {
     /// # Errors
     /// As [`formats::foreign::Foreign::walk`], and when `go_on` says so.
     pub fn walk(&self, wanted: &Wanted, go_on: GoOn<'_>) -> Result<Box<dyn Walk>> {
-        self.checked(wanted, None, go_on)
+        self.lies().told(self.checked(wanted, None, go_on))
     }
 
     /// The same, where a `.npz` file in a sample of a tar that is not compressed is its arrays, unless it is wanted as it is.
@@ -234,8 +256,8 @@ impl ShardFile {
     /// As [`ShardFile::walk`].
     pub fn walk_arrays(&self, wanted: &Wanted, go_on: GoOn<'_>) -> Result<Box<dyn Walk>> {
         let is_meant = self.kind.has_member_names() && self.is_plain();
-        let npz = if is_meant { Some(npz::TakenApart::new(open(&self.path)?, wanted)) } else { None };
-        self.checked(wanted, npz, go_on)
+        let npz = if is_meant { Some(npz::TakenApart::new(self.lies().open()?, wanted)) } else { None };
+        self.lies().told(self.checked(wanted, npz, go_on))
     }
 
     fn checked(&self, wanted: &Wanted, npz: Option<npz::TakenApart>, go_on: GoOn<'_>) -> Result<Box<dyn Walk>> {
@@ -244,16 +266,17 @@ impl ShardFile {
             true => KeyClass::of(&wanted.entries).map_err(|error| error.in_file(&self.path))?,
             false => None,
         };
-        Ok(Box::new(Checked::new(walk, wanted, keys, npz)))
+        Ok(Box::new(Checked::new(walk, wanted, keys, npz, self.remote.clone())))
     }
 
     /// The same with all that may be an image by its place.
     fn walk_all(&self, wanted: &Wanted, go_on: GoOn<'_>) -> Result<Box<dyn Walk>> {
+        let place = self.lies();
         let walk = match self.kind {
             Kind::Format(entry) => self.input().and_then(|input| entry.foreign.walk(input, wanted)),
-            Kind::Parquet => parquet::walk(open(&self.path)?, wanted, go_on),
-            Kind::Lmdb => lmdb::walk(&self.path, wanted),
-            Kind::Hdf5 => hdf5::walk(&self.path, wanted, self.part.as_deref()),
+            Kind::Parquet => parquet::walk(place.open()?, wanted, go_on),
+            Kind::Lmdb => lmdb::walk(place, wanted),
+            Kind::Hdf5 => hdf5::walk(place, wanted, self.part.as_deref()),
         };
         walk.map_err(|error| error.in_file(&self.path))
     }
@@ -314,11 +337,13 @@ impl ShardFile {
     /// # Errors
     /// When it cannot be read.
     pub fn classes(&self, wanted: &Wanted) -> Result<Vec<Vec<u8>>> {
-        match self.kind {
+        let place = self.lies();
+        let classes = match self.kind {
             Kind::Format(_) | Kind::Lmdb => Ok(Vec::new()),
-            Kind::Parquet => parquet::classes(&open(&self.path)?, wanted).map_err(|error| error.in_file(&self.path)),
-            Kind::Hdf5 => hdf5::classes(&self.path, wanted).map_err(|error| error.in_file(&self.path)),
-        }
+            Kind::Parquet => parquet::classes(place.open()?, wanted),
+            Kind::Hdf5 => hdf5::classes(place.clone(), wanted),
+        };
+        place.told(classes.map_err(|error| error.in_file(&self.path)))
     }
 
     /// Names of the splits that the file itself holds; none where it is all of one.
@@ -326,10 +351,12 @@ impl ShardFile {
     /// # Errors
     /// When it cannot be read.
     pub fn splits(&self, wanted: &Wanted) -> Result<Vec<String>> {
-        match self.kind {
-            Kind::Hdf5 => hdf5::splits(&self.path, wanted).map_err(|error| error.in_file(&self.path)),
+        let place = self.lies();
+        let splits = match self.kind {
+            Kind::Hdf5 => hdf5::splits(place.clone(), wanted),
             Kind::Format(_) | Kind::Parquet | Kind::Lmdb => Ok(Vec::new()),
-        }
+        };
+        place.told(splits.map_err(|error| error.in_file(&self.path)))
     }
 
     /// What is odd about them.
@@ -337,10 +364,12 @@ impl ShardFile {
     /// # Errors
     /// When the file cannot be read.
     pub fn odd_splits(&self, wanted: &Wanted) -> Result<hdf5::OddSplits> {
-        match self.kind {
-            Kind::Hdf5 => hdf5::odd_splits(&self.path, wanted).map_err(|error| error.in_file(&self.path)),
+        let place = self.lies();
+        let odd = match self.kind {
+            Kind::Hdf5 => hdf5::odd_splits(place.clone(), wanted),
             Kind::Format(_) | Kind::Parquet | Kind::Lmdb => Ok(hdf5::OddSplits::default()),
-        }
+        };
+        place.told(odd.map_err(|error| error.in_file(&self.path)))
     }
 }
 
@@ -371,29 +400,31 @@ impl Read for Contents {
     }
 }
 
-fn open(path: &Path) -> Result<File> {
-    File::open(path).map_err(|e| sys::io_error("cannot open", path, e))
-}
-
 /// How a file may be compressed, the likeliest first.
-fn ways(path: &Path) -> Result<Vec<Option<Packed>>> {
-    Ok(match Packed::of(path)? {
+fn ways(place: &Place) -> Result<Vec<Option<Packed>>> {
+    Ok(match Packed::of(place)? {
         Some(Packed::Zlib) => vec![None, Some(Packed::Zlib)],
         packed => vec![packed],
     })
 }
 
 /// What a file is, by its first bytes, unpacked.
-fn told(path: &Path, bytes: u64, packed: Option<Packed>) -> Result<Option<Kind>> {
+fn told(place: &Place, bytes: u64, packed: Option<Packed>) -> Result<Option<Kind>> {
+    let path = place.path();
     let mut first = vec![0; LOOK_BYTES];
-    let filled = input(path, bytes, packed).and_then(|Input { bytes: mut inner, total_bytes }| {
-        let filled = fill(&mut inner, &mut first).map_err(|error| unreadable(error, 0).in_file(path))?;
-        Ok((filled, total_bytes))
-    });
+    let filled = match packed {
+        None => place.first(&mut first).map(|filled| (filled, Some(bytes))),
+        Some(_) => input(place, bytes, packed).and_then(|Input { bytes: mut inner, total_bytes }| {
+            let filled = fill(&mut inner, &mut first).map_err(|error| unreadable(error, 0).in_file(path))?;
+            Ok((filled, total_bytes))
+        }),
+    };
     let (filled, total_bytes) = match filled {
         Ok(filled) => filled,
         // What cannot be unpacked from its first byte on is none of ours.
-        Err(error) if error.io_error().is_none_or(|error| error.raw_os_error().is_none()) => return Ok(None),
+        Err(error) if packed.is_some() && error.io_error().is_none_or(|error| error.raw_os_error().is_none()) => {
+            return Ok(None);
+        }
         Err(error) => return Err(error),
     };
     first.truncate(filled);
@@ -410,21 +441,12 @@ fn told(path: &Path, bytes: u64, packed: Option<Packed>) -> Result<Option<Kind>>
     Ok(formats::ALL.iter().find(|entry| entry.foreign.is(&first, total_bytes, &name)).map(Kind::Format))
 }
 
-/// Length and time of the last change of a file.
-fn facts(path: &Path) -> Result<(u64, i64)> {
-    let meta = path.metadata().map_err(|e| sys::io_error("cannot look at", path, e))?;
-    if !meta.is_file() {
-        return Err(Error::usage("not a regular file").in_file(path));
-    }
-    Ok((meta.len(), meta.mtime().saturating_mul(1_000_000_000).saturating_add(meta.mtime_nsec())))
-}
-
-fn input(path: &Path, bytes: u64, packed: Option<Packed>) -> Result<Input> {
-    let file = open(path)?;
+fn input(place: &Place, bytes: u64, packed: Option<Packed>) -> Result<Input> {
+    let stream = place.stream()?;
     match packed {
-        None => Ok(Input { bytes: Box::new(BufReader::with_capacity(BUFFER_BYTES, file)), total_bytes: Some(bytes) }),
+        None => Ok(Input { bytes: stream, total_bytes: Some(bytes) }),
         Some(packed) => {
-            let inner = packed.open(file, bytes).map_err(|error| error.in_file(path))?;
+            let inner = packed.open(stream, bytes).map_err(|error| error.in_file(place.path()))?;
             Ok(Input { bytes: inner, total_bytes: None })
         }
     }

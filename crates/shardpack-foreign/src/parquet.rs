@@ -26,7 +26,7 @@ mod table;
 mod thrift;
 mod values;
 
-use std::{fs::File, sync::Arc};
+use std::sync::Arc;
 
 use shardpack_format::{
     Error, Result,
@@ -43,7 +43,7 @@ use self::{
     leaf::{begins_like_image, in_column, open, rows},
     values::Values,
 };
-use super::{GoOn, Lack};
+use super::{Bytes, GoOn, Lack};
 
 pub use table::{Datum, Table};
 
@@ -57,7 +57,8 @@ pub fn is(first: &[u8]) -> bool {
 /// # Errors
 /// When its footer is damaged, which column holds the images is not clear, or it has none of those that are wanted; and when `go_on`
 /// says so.
-pub fn walk(file: File, wanted: &Wanted, go_on: GoOn<'_>) -> Result<Box<dyn Walk>> {
+pub fn walk(file: impl Into<Bytes>, wanted: &Wanted, go_on: GoOn<'_>) -> Result<Box<dyn Walk>> {
+    let file = file.into();
     let footer = Footer::read(&file)?;
     let file = Arc::new(file);
     let mut columns = contained(|| Columns::of(&footer, wanted, |leaf| begins_like_image(&file, &footer, leaf)))?;
@@ -86,7 +87,8 @@ pub fn walk(file: File, wanted: &Wanted, go_on: GoOn<'_>) -> Result<Box<dyn Walk
 ///
 /// # Errors
 /// When its footer is damaged, or several look as if they did.
-pub fn has_images(file: File) -> Result<bool> {
+pub fn has_images(file: impl Into<Bytes>) -> Result<bool> {
+    let file = file.into();
     let footer = Footer::read(&file)?;
     let file = Arc::new(file);
     let columns =
@@ -98,8 +100,8 @@ pub fn has_images(file: File) -> Result<bool> {
 ///
 /// # Errors
 /// When its footer is damaged, or it has no column of labels with the wanted name.
-pub fn classes(file: &File, wanted: &Wanted) -> Result<Vec<Vec<u8>>> {
-    let footer = Footer::read(file)?;
+pub fn classes(file: impl Into<Bytes>, wanted: &Wanted) -> Result<Vec<Vec<u8>>> {
+    let footer = Footer::read(&file.into())?;
     let label = contained(|| Labels::of(&footer, wanted))?;
     // Where rows are values, these are believed only where the label is.
     Ok(label.and_then(|label| label.names).unwrap_or_default())
@@ -107,7 +109,7 @@ pub fn classes(file: &File, wanted: &Wanted) -> Result<Vec<Vec<u8>>> {
 
 /// A walk through a file.
 struct Records {
-    file: Arc<File>,
+    file: Arc<Bytes>,
     footer: Footer,
     columns: Columns,
     /// What rows hold: all of it where they are samples of values, else what is beside the image.
@@ -141,7 +143,7 @@ struct Group {
 }
 
 impl Group {
-    fn open(file: &Arc<File>, footer: &Footer, columns: &Columns, values: &Values, number: usize) -> Result<Self> {
+    fn open(file: &Arc<Bytes>, footer: &Footer, columns: &Columns, values: &Values, number: usize) -> Result<Self> {
         let cells = |leaf: usize| open(file, footer, number, leaf);
         Ok(Self {
             number,

@@ -48,7 +48,7 @@ pub fn expanded(source: &Path) -> Result<Vec<PathBuf>> {
 ///
 /// # Errors
 /// When it stands for too many.
-fn braces(text: &str) -> Result<Vec<String>> {
+pub fn braces(text: &str) -> Result<Vec<String>> {
     let mut done = Vec::new();
     // Those that are not done, the next one last.
     let mut rest = vec![text.to_owned()];

@@ -7,16 +7,17 @@ use shardpack_format::{
     formats::{self, Choice, tfrecord, webdataset},
 };
 
-use super::{Kind, ShardFile, lmdb::DATA_FILE};
+use super::{Kind, Place, ShardFile, lmdb::DATA_FILE};
 
 /// Extensions of files that are compressed.
 const PACKED: [&str; 9] = ["gz", "tgz", "zst", "zstd", "tzst", "bz2", "tbz2", "br", "snappy"];
 
 /// The file as a shard, by its content or else by its name; `None` where neither tells.
-pub(super) fn recognise(path: &Path) -> Result<Option<ShardFile>> {
-    match (ShardFile::recognise(path)?, kind_by_name(path)) {
+pub(super) fn recognise(place: &Place) -> Result<Option<ShardFile>> {
+    let path = place.path();
+    match (ShardFile::recognise(place)?, kind_by_name(path)) {
         (None, Some(kind)) => {
-            let file = ShardFile::of_kind(path, kind)?;
+            let file = ShardFile::of_kind(place, kind)?;
             // There are formats of which nothing is a file without records, but nothing is compressed to it.
             match file.bytes == 0 && is_named_packed(path) {
                 true => Err(Error::data("0 bytes, and by its name it is compressed").in_file(path)),

@@ -2,7 +2,11 @@
 //!
 //! Holds at all times: what cannot be looked at is an error and never taken for absent.
 
-use std::{fs, io, path::Path};
+use std::{
+    fs,
+    io::{self, Read},
+    path::Path,
+};
 
 use shardpack_format::{Error, Result};
 
@@ -121,6 +125,24 @@ pub fn is_file(path: &Path) -> Result<bool> {
 /// Why [`metadata_if_there`] found nothing: `otherwise`, unless it is a link.
 pub fn missing(path: &Path, otherwise: &'static str) -> &'static str {
     if path.is_symlink() { "a link that leads nowhere" } else { otherwise }
+}
+
+/// Reads a whole file, which has at most `most` bytes.
+///
+/// # Errors
+/// When it cannot be read, is no regular file, or is longer.
+pub fn read_at_most(path: &Path, most: u64) -> Result<Vec<u8>> {
+    let failed = |e| io_error("cannot read", path, e);
+    // Opening a pipe would wait for its writer.
+    if !path.metadata().map_err(failed)?.is_file() {
+        return Err(Error::usage("not a regular file").in_file(path));
+    }
+    let mut bytes = Vec::new();
+    fs::File::open(path).and_then(|file| file.take(most + 1).read_to_end(&mut bytes)).map_err(failed)?;
+    match bytes.len() as u64 > most {
+        true => Err(Error::usage(format!("longer than {most} bytes")).in_file(path)),
+        false => Ok(bytes),
+    }
 }
 
 /// Reads a whole file; `None` where there is none.

@@ -3,12 +3,7 @@
 //! Sources: RFC 1952 (gzip), RFC 1950 (zlib), RFC 8878 (zstd), the bzip2 manual, and mosaicml-streaming's `compression.py` for the names
 //! of what has no magic: `.br` and `.snappy`, the latter one block of the raw format.
 
-use std::{
-    fs::File,
-    io::{BufReader, Cursor, Read},
-    os::unix::fs::FileExt,
-    path::Path,
-};
+use std::io::{BufReader, Cursor, Read};
 
 use serde::{Deserialize, Serialize};
 use shardpack_format::{
@@ -16,7 +11,7 @@ use shardpack_format::{
     formats::foreign::{Sequential, Skip},
 };
 
-use crate::sys;
+use crate::place::Place;
 
 /// A block of snappy is at most so many times longer than what it is packed into: each copy of 64 bytes takes 3.
 const SNAPPY_RATIO: u64 = 24;
@@ -43,15 +38,13 @@ pub enum Packed {
 }
 
 impl Packed {
-    /// How the file at `path` is compressed.
+    /// How the file at `place` is compressed.
     ///
     /// # Errors
     /// When it cannot be read, or is compressed in a way that is known and not read.
-    pub fn of(path: &Path) -> Result<Option<Self>> {
-        let failed = |e| sys::io_error("cannot open", path, e);
+    pub(super) fn of(place: &Place) -> Result<Option<Self>> {
         let mut first = [0; 6];
-        let file = File::open(path).map_err(failed)?;
-        let read = file.read_at(&mut first, 0).map_err(failed)?;
+        let (read, path) = (place.first(&mut first)?, place.path());
         let name = path.extension().unwrap_or_default();
         Ok(match &first[..read] {
             [0x1f, 0x8b, ..] => Some(Self::Gzip),
@@ -86,7 +79,7 @@ impl Packed {
     ///
     /// # Errors
     /// When it cannot be read, or promises what it cannot hold.
-    pub(super) fn open(self, file: File, bytes: u64) -> Result<Box<dyn Skip>> {
+    pub(super) fn open(self, file: impl Read + 'static, bytes: u64) -> Result<Box<dyn Skip>> {
         let mut file = BufReader::with_capacity(READ_BYTES, file);
         Ok(match self {
             Self::Gzip => Box::new(Sequential(flate2::bufread::MultiGzDecoder::new(file))),

@@ -8,6 +8,10 @@ pub const COPY_AGAIN: &str = "copy it again from where this dataset came from";
 pub const COPY_OR_PACK: &str = "copy it again from where this dataset came from, or pack anew with --force";
 /// There is no dataset at a URL.
 pub const URL_OF_FOLDER: &str = "the URL is that of the folder that was packed into";
+/// What a web server has cannot be changed through it.
+pub const COPY_TO_WEB: &str = "write to a folder, and copy it to where the web server has its files";
+/// What was packed is there no more as it was, and the source may be at hand.
+pub const PACK_ANEW: &str = "--force packs it anew";
 /// Another version wrote it.
 pub const OTHER_VERSION: &str = "use the version of shardpack that wrote it, or a newer one";
 /// A pack was not finished.

@@ -1,8 +1,10 @@
 //! The samples of one rank as they are: what `cargo xtask bench raw` runs, each rank in a process of its own.
 //!
 //! ```text
-//! cargo run --release -p shardpack-loader --example raw -- packed [RANK WORLD [EPOCHS [MEMORY_MIB]]]
+//! cargo run --release -p shardpack-loader --example raw -- packed [RANK WORLD [EPOCHS [MEMORY_MIB [NAME=VALUE...]]]]
 //! ```
+//! With the feature `cloud`, `packed` may be a URL, and the settings are those of its store.
+//!
 //! Prints one line of JSON: samples and bytes of payloads, milliseconds from opening to the last sample, those of waiting for
 //! the disk, and those to sample 256.
 
@@ -10,7 +12,7 @@
 
 use std::time::Instant;
 
-use shardpack_loader::{Dataset, Loader, Options};
+use shardpack_loader::{Dataset, Loader, Options, StoreSettings};
 
 /// Samples of what is a first batch.
 const FIRST: u64 = 256;
@@ -28,7 +30,8 @@ fn main() {
         ..Options::default()
     };
     let epochs = options.epochs;
-    let loader = Loader::new(Dataset::open(&arguments[0]).unwrap(), options).unwrap();
+    let settings = StoreSettings::parse(arguments.iter().skip(5)).unwrap();
+    let loader = Loader::new(Dataset::open_with(&arguments[0], &settings).unwrap(), options).unwrap();
     let mut samples = loader.samples(&loader.beginning()).unwrap();
     let (mut bytes, mut count, mut first_ms) = (0, 0_u64, 0.0);
     for _ in 0..epochs {

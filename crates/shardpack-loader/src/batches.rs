@@ -221,7 +221,7 @@ impl Batches {
     /// What was done so far, and where time went.
     pub fn stats(&self) -> Stats {
         let elapsed_ms = self.started.elapsed().as_secs_f64() * 1e3;
-        self.shared.making.counters.stats(elapsed_ms, self.handle.peak_bytes(), self.handle.transfers())
+        self.shared.making.counters.stats(elapsed_ms, &self.handle)
     }
 }
 

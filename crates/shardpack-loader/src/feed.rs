@@ -12,7 +12,7 @@ use std::{
 };
 
 use shardpack_format::{Error, ErrorKind, Result};
-use shardpack_reader::{Scratch, Transfers};
+use shardpack_reader::{CacheUse, Scratch, Transfers};
 
 use crate::{
     budget::Budget,
@@ -224,13 +224,12 @@ impl Handle {
 
     /// What reading over a network has taken, of all datasets together; `None` where all are files.
     pub fn transfers(&self) -> Option<Transfers> {
-        let each = self.0.plan.sources.iter().filter_map(|source| source.dataset.transfers());
-        each.reduce(|one, other| Transfers {
-            requests: one.requests + other.requests,
-            bytes: one.bytes + other.bytes,
-            again: one.again + other.again,
-            too_many: one.too_many + other.too_many,
-        })
+        self.0.plan.sources.iter().filter_map(|source| source.dataset.transfers()).reduce(Transfers::and)
+    }
+
+    /// What caches have done, of all datasets together; `None` where there is none.
+    pub fn cache(&self) -> Option<CacheUse> {
+        self.0.plan.sources.iter().filter_map(|source| source.dataset.cache()).reduce(CacheUse::and)
     }
 
     /// Most bytes that all runs in memory had together.

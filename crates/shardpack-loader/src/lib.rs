@@ -50,6 +50,7 @@ mod loader;
 mod making;
 pub mod measure;
 mod mix;
+mod network;
 pub mod order;
 mod output;
 mod plan;
@@ -78,7 +79,7 @@ pub use subset::Subset;
 
 pub use shardpack_format::{Error, ErrorKind, Location, Result, component::Form};
 pub use shardpack_imaging::{Limits, training};
-pub use shardpack_reader::{Dataset, Sample, Store};
+pub use shardpack_reader::{Dataset, Sample, Store, StoreSettings, Transfers};
 
 // Compiles the page's example with the tests.
 #[cfg(doctest)]

@@ -5,7 +5,6 @@
 
 use std::{
     collections::HashMap,
-    os::unix::fs::FileExt,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::{Duration, Instant},
 };
@@ -14,9 +13,8 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use shardpack_format::{Error, Result, image_header::Header};
 use shardpack_imaging::crops::{Decoder, Rect, Wanted};
-use shardpack_reader::Dataset;
+use shardpack_reader::{Dataset, StoreSettings, Transfers};
 
-pub use crate::cold::Cold;
 use crate::{
     Limits, Loader, OnBad, Options, Output, State,
     cold::Beginning,
@@ -24,13 +22,17 @@ use crate::{
     quality::{self, Deff, Figure},
     training::{self, Cut, Resize, Size, Transform},
 };
+pub use crate::{cold::Cold, network::Network};
 
 /// Waits that are kept.
 const MOST_WAITS: usize = 1000;
+/// So many samples tell whether all are images.
+const LOOKED_AT: usize = 16;
 /// Images that are decoded for the bound, in bytes.
 const DECODED_BYTES: usize = 64 << 20;
-/// Bytes of one read of the bound.
+/// Bytes of one read of the bound, from a file and over a network, where each is a request.
 const READ_BYTES: usize = 1 << 20;
+const REQUEST_BYTES: usize = 8 << 20;
 
 /// What is made of images.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,7 +45,7 @@ pub enum Crops {
 }
 
 /// What is measured.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Request {
     /// Samples of a batch.
     pub batch: u64,
@@ -59,8 +61,10 @@ pub struct Request {
     pub threads: usize,
     /// How long each row takes at most.
     pub row: Duration,
-    /// Whether the shards are dropped from memory before the rows [`Measured::plain`] and [`Measured::raw`] each.
+    /// Whether the shards are dropped from memory before the rows [`Measured::plain`] and [`Measured::raw`] each; of files alone.
     pub cold: bool,
+    /// What is said of the store that the dataset was opened from.
+    pub store: StoreSettings,
 }
 
 /// How much was done in what time.
@@ -115,7 +119,7 @@ pub struct Measured {
     pub lanes: u64,
     /// See [`Measured::lanes`].
     pub run_blocks: u64,
-    /// The shards read one after the other, by one thread, in pieces of 1 MiB.
+    /// The shards read one after the other, by one thread, in pieces of 1 MiB; over a network in requests of 8 MiB.
     pub plain: Rate,
     /// Samples in the order of lanes, as they are stored.
     pub raw: Rate,
@@ -137,22 +141,30 @@ pub struct Measured {
     pub skipped: u64,
     /// The waits for these batches, or, without images, for those of encoded samples.
     pub waits: Waits,
+    /// What came over a network; `None` where all was read from files.
+    pub network: Option<Network>,
     /// R of two epochs; `None` where there are too few samples.
     pub r: Option<Figure>,
     /// DEFF of an epoch; `None` as above, or for one class.
     pub deff: Option<Figure>,
     /// Samples that R and DEFF were measured on: delivered ones.
     pub ordered: u64,
-    /// Whether these are two whole epochs; if not, places in the second are told by its order.
+    /// Whether these are two whole epochs; if not, places in the second are told by its order. Over a network the second is not read.
     pub is_whole: bool,
 }
 
 /// Measures `dataset`; `said` is told what begins.
 ///
 /// # Errors
-/// When the dataset is empty, an option is out of range, or something cannot be read.
+/// When the dataset is empty, an option is out of range, something cannot be read, or what is at a URL is to be cold.
 pub fn measure(dataset: &Dataset, request: &Request, said: &dyn Fn(&str)) -> Result<Measured> {
     let watch = Watch { row: request.row };
+    let is_remote = dataset.transfers().is_some();
+    if request.cold && is_remote {
+        let error =
+            Error::usage("--cold: of what is at a URL nothing is in this machine's memory that could be dropped");
+        return Err(error.in_file(dataset.folder()));
+    }
     let threads = match request.threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         threads => threads,
@@ -169,7 +181,7 @@ pub fn measure(dataset: &Dataset, request: &Request, said: &dyn Fn(&str)) -> Res
         epochs,
         ..Options::default()
     };
-    let open = || Dataset::open(dataset.folder());
+    let open = || Dataset::open_with(dataset.folder(), &request.store);
     said("reading the shards one after the other");
     let beginning = || request.cold.then(|| Beginning::of(dataset)).transpose();
     let begun = beginning()?;
@@ -179,13 +191,18 @@ pub fn measure(dataset: &Dataset, request: &Request, said: &dyn Fn(&str)) -> Res
     // Each of one epoch: what is read ahead of the next one would be paid by the one that is measured.
     let loader = Loader::new(open()?, options(Output::Encoded, 1))?;
     let begun = beginning()?;
-    let (raw, first, peak_run_bytes) = read_raw(&loader, 0, &watch)?;
+    let Raw { rate: raw, numbers: first, peak_run_bytes, transfers } = read_raw(&loader, 0, &watch)?;
+    let network = transfers.map(|row| Network::of(loader.dataset(), raw.samples, row));
     // What it has read, of files that may be compressed: as much of them as of the samples.
     let share = raw.samples as f64 / dataset.len().max(1) as f64;
     let raw_cold = begun.map(|begun| begun.end((dataset.manifest().shard_bytes as f64 * share) as u64));
-    let (_, second, _) = read_raw(&Loader::new(open()?, options(Output::Encoded, 2))?, 1, &watch)?;
+    // What it would add is not worth the bytes of a whole epoch.
+    let second = match is_remote {
+        true => Vec::new(),
+        false => read_raw(&Loader::new(open()?, options(Output::Encoded, 2))?, 1, &watch)?.numbers,
+    };
     let (r, deff) = mixed(&loader, request.batch, &first, &second)?;
-    let images = images(&loader)?;
+    let images = images(&loader, &watch)?;
     let mut measured = Measured {
         lanes: loader.order().lanes,
         run_blocks: loader.order().run_blocks,
@@ -200,6 +217,7 @@ pub fn measure(dataset: &Dataset, request: &Request, said: &dyn Fn(&str)) -> Res
         without_tables: 0,
         skipped: 0,
         waits: Waits { batches: 0, first_ms: 0.0, median_ms: 0.0, p99_ms: 0.0, longest_ms: 0.0 },
+        network,
         r,
         deff,
         ordered: first.len() as u64,
@@ -209,18 +227,30 @@ pub fn measure(dataset: &Dataset, request: &Request, said: &dyn Fn(&str)) -> Res
         said("making batches of samples as they are");
         let (_, stats, waits) = batches(&loader, &watch)?;
         (measured.made, measured.skipped, measured.waits) = (stats.samples, stats.skipped, waits);
+        measured.came(&[dataset, loader.dataset()]);
         return Ok(measured);
     }
     said("decoding whole images from memory");
     measured.decode = Some(decode_whole(&images, threads, &watch)?);
     said("making batches of crops");
     let transform = Transform::new(request.crops.of(request.size)).map_err(|error| Error::usage(error.to_string()))?;
-    let loader = Loader::new(open()?, options(Output::Images(Box::new(transform)), 1))?;
-    let (rate, stats, waits) = batches(&loader, &watch)?;
+    let crops = Loader::new(open()?, options(Output::Images(Box::new(transform)), 1))?;
+    let (rate, stats, waits) = batches(&crops, &watch)?;
     (measured.crops, measured.waits) = (Some(rate), waits);
     (measured.made, measured.skipped) = (stats.samples, stats.skipped);
     (measured.by_table, measured.without_tables) = (stats.decoded_by_table, stats.without_tables);
+    measured.came(&[dataset, loader.dataset(), crops.dataset()]);
     Ok(measured)
+}
+
+impl Measured {
+    /// All that came for the rows, which read from these.
+    fn came(&mut self, datasets: &[&Dataset]) {
+        if let Some(network) = &mut self.network {
+            network.all =
+                datasets.iter().filter_map(|dataset| dataset.transfers()).fold(Transfers::default(), Transfers::and);
+        }
+    }
 }
 
 impl Crops {
@@ -276,15 +306,14 @@ fn elapsed_ms(since: Instant) -> f64 {
 }
 
 fn read_plain(dataset: &Dataset, watch: &Watch) -> Result<Rate> {
-    let (began, mut bytes, mut buffer) = (Began::now(), 0, vec![0; READ_BYTES]);
+    let piece_bytes = if dataset.transfers().is_some() { REQUEST_BYTES } else { READ_BYTES };
+    let (began, mut bytes, mut buffer) = (Began::now(), 0, vec![0; piece_bytes]);
     'shards: for shard in dataset.shards() {
-        let file = shard.open()?;
         let end = shard.entry().bytes;
         let mut at = 0;
         while at < end {
             let piece = buffer.len().min(usize::try_from(end - at).unwrap_or(usize::MAX));
-            let read = file.read_exact_at(&mut buffer[..piece], at);
-            read.map_err(|error| Error::io("cannot read", error).in_file(shard.path()).at_byte(at))?;
+            shard.read_stored(at, &mut buffer[..piece])?;
             at += piece as u64;
             bytes += piece as u64;
             if watch.is_over(began.at) {
@@ -295,23 +324,35 @@ fn read_plain(dataset: &Dataset, watch: &Watch) -> Result<Rate> {
     Ok(began.rate(0, bytes))
 }
 
-/// Reads samples of an epoch; their numbers in the order in which they came.
-fn read_raw(loader: &Loader, epoch: u64, watch: &Watch) -> Result<(Rate, Vec<u64>, u64)> {
+/// Samples of an epoch that were read.
+struct Raw {
+    rate: Rate,
+    /// In the order in which they came.
+    numbers: Vec<u64>,
+    peak_run_bytes: u64,
+    /// Of the dataset since it was opened.
+    transfers: Option<Transfers>,
+}
+
+fn read_raw(loader: &Loader, epoch: u64, watch: &Watch) -> Result<Raw> {
     let mut from = loader.beginning();
     from.epoch = epoch;
     // Threads read ahead from the first moment on.
     let (began, mut numbers, mut bytes) = (Began::now(), Vec::new(), 0);
     let mut samples = loader.samples(&from)?;
+    let is_remote = loader.dataset().transfers().is_some();
     while let Some(fetched) = samples.next()? {
         // Of what is not right nothing is delivered; the batches below count it.
         bytes += fetched.sample().map_or(0, |sample| u64::from(sample.row().record_bytes));
         numbers.push(fetched.number());
-        if numbers.len() % 64 == 0 && watch.is_over(began.at) {
+        // From memory it would be looked at as often as there are microseconds.
+        if (is_remote || numbers.len() % 64 == 0) && watch.is_over(began.at) {
             break;
         }
     }
     let rate = began.rate(numbers.len() as u64, bytes);
-    Ok((rate, numbers, samples.stats().peak_run_bytes))
+    let transfers = loader.dataset().transfers();
+    Ok(Raw { rate, numbers, peak_run_bytes: samples.stats().peak_run_bytes, transfers })
 }
 
 /// R and DEFF of what was delivered, as to one rank that is all there are.
@@ -352,7 +393,8 @@ fn deff(dataset: &Dataset, batches: &[Vec<u64>]) -> Result<Option<Figure>> {
 }
 
 /// Some of the images in memory, in the order in which they are trained on; none where samples are none that decode.
-fn images(loader: &Loader) -> Result<Vec<Vec<u8>>> {
+fn images(loader: &Loader, watch: &Watch) -> Result<Vec<Vec<u8>>> {
+    let began = Instant::now();
     let mut samples = loader.samples(&loader.beginning())?;
     let mut decoder = Decoder::new(Limits::default());
     let (mut images, mut bytes, mut pixels) = (Vec::new(), 0, Vec::new());
@@ -361,17 +403,17 @@ fn images(loader: &Loader) -> Result<Vec<Vec<u8>>> {
         let Ok(sample) = fetched.sample() else { continue };
         looked += 1;
         // The first ones are decoded, to know whether these are images; damaged ones may be among them.
-        let is_image = looked > 16 || decoded(&mut decoder, sample.bytes(), &mut pixels);
+        let is_image = looked > LOOKED_AT || decoded(&mut decoder, sample.bytes(), &mut pixels);
         found += usize::from(is_image);
-        if looked == 16 && found == 0 {
+        if looked == LOOKED_AT && found == 0 {
             break;
         }
         bytes += sample.bytes().len();
-        if bytes > DECODED_BYTES {
-            break;
-        }
         if is_image {
             images.push(sample.bytes().to_vec());
+        }
+        if bytes > DECODED_BYTES || looked >= LOOKED_AT && watch.is_over(began) {
+            break;
         }
     }
     Ok(images)

@@ -54,6 +54,6 @@ impl Samples {
     /// What was read so far, and where time went.
     pub fn stats(&self) -> Stats {
         let (elapsed_ms, feed) = (self.started.elapsed().as_secs_f64() * 1e3, self.feed.handle());
-        self.counters.stats(elapsed_ms, feed.peak_bytes(), feed.transfers())
+        self.counters.stats(elapsed_ms, &feed)
     }
 }

@@ -10,7 +10,8 @@ use shardpack_imaging::{
     crops::Way,
     training::{Oddity, Outcome},
 };
-use shardpack_reader::Transfers;
+
+use crate::feed::Handle;
 
 /// Counted by all threads as they work.
 #[derive(Debug, Default)]
@@ -68,7 +69,8 @@ impl Counters {
         self.longest_wait_ns.fetch_max(nanoseconds, Relaxed);
     }
 
-    pub fn stats(&self, elapsed_ms: f64, peak_bytes: u64, transfers: Option<Transfers>) -> Stats {
+    pub fn stats(&self, elapsed_ms: f64, feed: &Handle) -> Stats {
+        let (transfers, cache) = (feed.transfers(), feed.cache());
         let number = |counter: &AtomicU64| counter.load(Relaxed);
         let [whole, region, by_table] = self.ways.each_ref().map(|way| way.load(Acquire));
         let without_tables = self.without_tables.load(Acquire);
@@ -87,7 +89,7 @@ impl Counters {
             full_ms: ms(&self.full_ns),
             consumer_wait_ms: ms(&self.consumer_wait_ns),
             longest_wait_ms: ms(&self.longest_wait_ns),
-            peak_run_bytes: peak_bytes,
+            peak_run_bytes: feed.peak_bytes(),
             skipped: number(&self.skipped),
             replaced: number(&self.replaced),
             repeated: number(&self.repeated),
@@ -102,6 +104,14 @@ impl Counters {
             received_bytes: transfers.map(|transfers| transfers.bytes),
             requests_again: transfers.map(|transfers| transfers.again),
             throttled: transfers.map(|transfers| transfers.too_many),
+            cache_reads: cache.as_ref().map(|cache| cache.reads),
+            cache_bytes: cache.as_ref().map(|cache| cache.bytes),
+            cache_added_bytes: cache.as_ref().map(|cache| cache.added_bytes),
+            cache_evicted_bytes: cache.as_ref().map(|cache| cache.evicted_bytes),
+            cache_left_out_bytes: cache.as_ref().map(|cache| cache.left_out_bytes),
+            cache_held_bytes: cache.as_ref().map(|cache| cache.held_bytes),
+            cache_damaged_blocks: cache.as_ref().map(|cache| cache.damaged_blocks),
+            cache_trouble: cache.and_then(|cache| cache.trouble),
         }
     }
 }
@@ -168,4 +178,28 @@ pub struct Stats {
     /// Answers that said that requests are too many: fewer are sent then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throttled: Option<u64>,
+    /// Reads for which no request was sent, since a cache had all of it; `None`, and those that follow with it, where there is no cache.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_reads: Option<u64>,
+    /// Bytes that came from it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_bytes: Option<u64>,
+    /// Bytes that were put into it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_added_bytes: Option<u64>,
+    /// Bytes of other datasets that were removed to make room.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_evicted_bytes: Option<u64>,
+    /// Bytes that were fetched and not kept, since the cache or the disk is full, or cannot be written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_left_out_bytes: Option<u64>,
+    /// Bytes that all datasets together have in it, when that was last looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_held_bytes: Option<u64>,
+    /// Blocks that were not as they had been written, and were fetched again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_damaged_blocks: Option<u64>,
+    /// What the system said when something could not be read or kept, the first time; `None` also where nothing was wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_trouble: Option<String>,
 }

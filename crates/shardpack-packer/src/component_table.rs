@@ -103,6 +103,20 @@ impl ComponentTable {
         usize::try_from(cell.stamp).ok().and_then(|start| self.texts.get(start..start + bytes)).unwrap_or_default()
     }
 
+    /// Puts the text that a cell is over the whole of `out`.
+    ///
+    /// # Errors
+    /// The reason, where it is not so long.
+    pub fn copy_text(&self, cell: Cell, out: &mut [u8]) -> Result<(), String> {
+        let text = self.text(cell);
+        if text.len() != out.len() {
+            let (now, then) = (text.len(), out.len());
+            return Err(format!("changed since it was planned: a text of {now} bytes, the plan says {then}"));
+        }
+        out.copy_from_slice(text);
+        Ok(())
+    }
+
     /// What decides the bytes of sample `number`: for each component its length, and the text if it is one.
     pub fn content_of(&self, number: u64) -> impl Iterator<Item = (Cell, Option<&[u8]>)> {
         let cells = self.cells_of(number).iter().zip(&self.kinds);

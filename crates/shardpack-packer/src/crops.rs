@@ -251,16 +251,20 @@ fn make_rows(shard: &Shard<'_>, options: &Options, monitor: &dyn Monitor) -> Res
 
 /// Writes the file of a shard under another name, and gives it its own when it is durable.
 fn write(shard: &Shard<'_>, options: &Options, rows: &Rows) -> Result<()> {
+    let path = shard.crops_path();
+    let temporary = unfinished(&path);
+    let mut file = File::create(&temporary).map_err(|e| sys::io_error("cannot create", &temporary, e))?;
+    file.write_all(&file_of(shard, options, rows)).map_err(|e| sys::io_error("cannot write", &temporary, e))?;
+    sys::finish_durably(&file, &temporary, &path)
+}
+
+/// The bytes of the file of a shard.
+fn file_of(shard: &Shard<'_>, options: &Options, rows: &Rows) -> Vec<u8> {
     let rows: Vec<(u128, Table<&[u8]>)> =
         rows.iter().map(|(hash, table)| (*hash, table.as_ref().map(Vec::as_slice).map_err(NoTable::code))).collect();
     let dataset = shard.dataset().manifest().id.0;
     let summary = Summary { every: options.every.get().into(), shard_blake3: shard.entry().blake3.0, dataset };
-    let path = shard.crops_path();
-    let temporary = unfinished(&path);
-    let mut file = File::create(&temporary).map_err(|e| sys::io_error("cannot create", &temporary, e))?;
-    let bytes = tables::write(&summary, &rows);
-    file.write_all(&bytes).map_err(|e| sys::io_error("cannot write", &temporary, e))?;
-    sys::finish_durably(&file, &temporary, &path)
+    tables::write(&summary, &rows)
 }
 
 fn unfinished(path: &Path) -> PathBuf {
@@ -276,20 +280,17 @@ pub(crate) fn names(index: &str) -> [String; 2] {
     [path.to_string_lossy().into_owned(), unfinished(&path).to_string_lossy().into_owned()]
 }
 
-/// Makes those of the named files of tables anew that are of shards of the dataset in `folder`; of each, whether that failed.
+/// Makes those of the named files of tables anew that are of shards of the dataset, and gives them to `put`; of each, whether that failed.
 ///
 /// # Errors
-/// When the machine is not right.
+/// When the machine is not right, and those of `put`.
 pub(crate) fn mend(
-    folder: &Path,
+    dataset: &Dataset,
     damaged: &[&str],
     jobs: usize,
     monitor: &dyn Monitor,
+    put: impl Fn(&str, &[u8]) -> Result<()>,
 ) -> Result<Vec<(String, Option<Error>)>> {
-    if damaged.is_empty() {
-        return Ok(Vec::new());
-    }
-    let dataset = Dataset::open(folder)?;
     // Of those that are right, so that all come to be alike.
     let every = dataset.shards().find_map(|shard| shard.crops().ok()??.summary().every.try_into().ok());
     let options = Options { every: every.and_then(NonZeroU16::new).unwrap_or(EVERY), jobs, force: true, part: None };
@@ -299,14 +300,16 @@ pub(crate) fn mend(
         if !damaged.contains(&name.as_str()) {
             continue;
         }
-        let made = make_rows(&shard, &options, monitor).and_then(|rows| write(&shard, &options, &rows));
+        let made = make_rows(&shard, &options, monitor);
         match made {
-            Ok(()) => done.push((name, None)),
+            Ok(rows) => {
+                put(&name, &file_of(&shard, &options, &rows))?;
+                done.push((name, None));
+            }
             Err(error) if error.kind() == ErrorKind::Data => done.push((name, Some(error))),
             Err(error) => return Err(error),
         }
     }
-    sys::sync_folder(&folder.join(manifest::INDEX_FOLDER))?;
     Ok(done)
 }
 

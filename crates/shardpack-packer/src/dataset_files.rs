@@ -71,6 +71,15 @@ impl DatasetFiles {
         }
     }
 
+    /// Whether nothing can be written to it: it is a folder of a web server.
+    pub fn is_read_only(&self) -> bool {
+        match self {
+            Self::Local(_) => false,
+            #[cfg(feature = "cloud")]
+            Self::Store(store) => store.is_read_only(),
+        }
+    }
+
     /// The path or URL of a file in it.
     pub fn shown(&self, name: &str) -> PathBuf {
         match self {
@@ -141,8 +150,8 @@ impl DatasetFiles {
             Self::Local(_) => None,
             #[cfg(feature = "cloud")]
             Self::Store(store) => {
-                let shardpack_store::Counts { requests, bytes, again, too_many } = store.counts();
-                Some(Transfers { requests, bytes, again, too_many })
+                let shardpack_store::Counts { requests, bytes, again, too_many, sent_bytes } = store.counts();
+                Some(Transfers { requests, bytes, again, too_many, sent_bytes })
             }
         }
     }

@@ -16,6 +16,7 @@ pub mod ledger;
 pub mod listing;
 pub mod monitor;
 pub mod pack;
+mod parallel;
 pub mod part;
 pub mod part_auto;
 pub mod plan;
@@ -27,6 +28,11 @@ pub mod source;
 pub mod survey;
 pub mod sys;
 pub mod table;
+#[cfg(feature = "cloud")]
+pub mod uploads;
+#[cfg(not(feature = "cloud"))]
+#[path = "uploads_without_cloud.rs"]
+pub mod uploads;
 pub mod verify;
 
 pub use shardpack_format::{Error, ErrorKind, Result, formats};

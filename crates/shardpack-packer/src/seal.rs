@@ -14,16 +14,17 @@ use crate::{
     ledger::{self, Fate},
     plan::Plan,
     sidecars, sys,
+    uploads::Uploads,
 };
 
-/// Writes what makes the shards in `dst` a dataset, with the sidecars called `names`, the manifest last; all by way of
+/// Writes what makes the shards in `dst`, or those of `uploads`, a dataset, with the sidecars called `names`, the manifest last; all by way of
 /// `work`. Of sidecars, `of_shards` are those of single shards where they are written already.
 pub fn seal(
     plan: &Plan,
     sealed: &BTreeMap<usize, Sealed>,
     names: &[&str],
     of_shards: Option<Vec<manifest::File>>,
-    dst: &Path,
+    (dst, uploads): (&Path, Option<&Uploads>),
     work: &Path,
 ) -> Result<Manifest> {
     let mut unpacked: Vec<_> =
@@ -34,7 +35,7 @@ pub fn seal(
     let file = ledger::seal(&unpacked, dst, work)?;
     let mut manifest = manifest(plan, sealed, file)?;
     let begun = &sidecars::begun_file(work);
-    let writer = sidecars::Writer { format: plan.format(), names, only: None, dst, work, begun };
+    let writer = sidecars::Writer { format: plan.format(), names, only: None, dst, uploads, work, begun };
     manifest.sidecars = match of_shards {
         None => writer.write(&manifest)?,
         Some(of_shards) => sidecars::in_order([of_shards, writer.write_of_dataset(&manifest)?].concat()),

@@ -16,7 +16,7 @@ use shardpack_format::{
     manifest::{self, Blake3, Manifest},
 };
 
-use crate::{part::Part, plan::Plan, sys};
+use crate::{part::Part, plan::Plan, sys, uploads::Uploads};
 
 /// Bytes that are written at a time.
 const WRITE_BYTES: usize = 256 << 10;
@@ -96,6 +96,8 @@ pub(crate) struct Writer<'a> {
     pub only: Option<&'a BTreeSet<&'a str>>,
     /// Folder of the dataset.
     pub dst: &'a Path,
+    /// Where the shards are, if not there.
+    pub uploads: Option<&'a Uploads>,
     /// Work folder, of this process alone.
     pub work: &'a Path,
     /// File with the names of those that were begun: see [`begun`].
@@ -141,17 +143,16 @@ impl Writer<'_> {
         if self.names.is_empty() {
             return Ok(Vec::new());
         }
-        let (dst, format) = (self.dst, self.format);
+        let format = self.format;
         let index = |number: usize| self.index(&manifest.shards[number]);
-        let per_shard =
-            manifest.shards.par_iter().map(|shard| hash_file(&dst.join(&shard.file), format.file_hashes(), false));
+        let per_shard = manifest.shards.par_iter().map(|shard| self.hash_file(shard, format.file_hashes(), false));
         let hashes = per_shard.collect::<Result<Vec<_>>>()?;
         let unpacked = match manifest.format.compression.as_str() {
             "none" => Vec::new(),
             _ => {
                 let per_shard = manifest.shards.par_iter().enumerate().map(|(number, shard)| {
                     let bytes = index(number)?.summary().content_bytes;
-                    Ok((bytes, hash_file(&dst.join(&shard.file), format.file_hashes(), true)?))
+                    Ok((bytes, self.hash_file(shard, format.file_hashes(), true)?))
                 });
                 per_shard.collect::<Result<Vec<_>>>()?
             }
@@ -176,6 +177,22 @@ impl Writer<'_> {
         let files: Vec<_> = written.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
         self.make_durable(files.iter())?;
         Ok(files)
+    }
+
+    /// The hashes of a shard, unpacked where it is so wished; it is not read where there are none.
+    fn hash_file(&self, shard: &manifest::Shard, names: &[String], unpack: bool) -> Result<BTreeMap<String, String>> {
+        if names.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let path = self.dst.join(&shard.file);
+        let failed = |e| sys::io_error("cannot read", &path, e);
+        let file: Box<dyn Read> = match self.uploads {
+            None => Box::new(File::open(&path).map_err(failed)?),
+            Some(uploads) => Box::new(uploads.reader(&shard.file, shard.bytes)),
+        };
+        let mut inner: Box<dyn Read> = if unpack { Box::new(zstd::Decoder::new(file).map_err(failed)?) } else { file };
+        let names = names.iter().map(String::as_str);
+        Ok(digest(&mut inner, names, &|| Ok(())).map_err(|error| error.in_file(path))?.1)
     }
 
     fn index(&self, shard: &manifest::Shard) -> Result<Index<Vec<u8>>> {
@@ -228,19 +245,6 @@ pub(crate) fn begun(work: &Path) -> Result<Vec<String>> {
         }
     }
     Ok(all)
-}
-
-/// The hashes of a file, unpacked where it is so wished; it is not read where there are none.
-fn hash_file(path: &Path, names: &[String], unpack: bool) -> Result<BTreeMap<String, String>> {
-    if names.is_empty() {
-        return Ok(BTreeMap::new());
-    }
-    let failed = |e| sys::io_error("cannot read", path, e);
-    let file = File::open(path).map_err(failed)?;
-    let mut inner: Box<dyn Read> =
-        if unpack { Box::new(zstd::Decoder::new(file).map_err(failed)?) } else { Box::new(file) };
-    let names = names.iter().map(String::as_str);
-    Ok(digest(&mut inner, names, &|| Ok(())).map_err(|error| error.in_file(path))?.1)
 }
 
 /// Writes sidecars under a temporary name, one after the other.

@@ -3,6 +3,7 @@
 use std::{
     fs::{self, File, TryLockError},
     io::{self, Write},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
@@ -150,9 +151,17 @@ impl Lock {
     /// # Errors
     /// At once, when another process holds it.
     pub fn take(path: &Path) -> Result<Self> {
-        match Self::try_take(lock_file(path, true)?, path)? {
-            Some(lock) => Ok(lock),
-            None => Err(Error::new(ErrorKind::Usage, "another shardpack is packing into this folder").in_file(path)),
+        loop {
+            let file = lock_file(path, true)?;
+            match Self::try_take(&file, path)? {
+                false => {
+                    return Err(
+                        Error::new(ErrorKind::Usage, "another shardpack is packing into this folder").in_file(path)
+                    );
+                }
+                true if is_at(&file, path)? => return Ok(Self { _file: file }),
+                true => {}
+            }
         }
     }
 
@@ -175,13 +184,17 @@ impl Lock {
         if !is_there(path)? {
             return Ok(None);
         }
-        Self::try_take(lock_file(path, false)?, path)
+        let file = match lock_file(path, false) {
+            Err(_) if !is_there(path)? => return Ok(None),
+            file => file?,
+        };
+        Ok((Self::try_take(&file, path)? && is_at(&file, path)?).then_some(Self { _file: file }))
     }
 
-    fn try_take(file: File, path: &Path) -> Result<Option<Self>> {
+    fn try_take(file: &File, path: &Path) -> Result<bool> {
         match file.try_lock() {
-            Ok(()) => Ok(Some(Self { _file: file })),
-            Err(TryLockError::WouldBlock) => Ok(None),
+            Ok(()) => Ok(true),
+            Err(TryLockError::WouldBlock) => Ok(false),
             Err(TryLockError::Error(error)) => Err(io_error("cannot lock", path, error)),
         }
     }
@@ -191,15 +204,31 @@ impl Lock {
     /// # Errors
     /// At once, when another process holds it alone.
     pub fn share(path: &Path) -> Result<Option<Self>> {
-        let file = lock_file(path, true)?;
-        match file.try_lock_shared() {
-            Ok(()) => Ok(Some(Self { _file: file })),
-            Err(TryLockError::WouldBlock) => {
-                Err(Error::new(ErrorKind::Usage, "another shardpack is packing into this folder alone").in_file(path))
+        loop {
+            let file = lock_file(path, true)?;
+            match file.try_lock_shared() {
+                Ok(()) if is_at(&file, path)? => return Ok(Some(Self { _file: file })),
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => {
+                    let what = "another shardpack is packing into this folder alone";
+                    return Err(Error::new(ErrorKind::Usage, what).in_file(path));
+                }
+                Err(TryLockError::Error(error)) if has_no_locks(&error) => return Ok(None),
+                Err(TryLockError::Error(error)) => return Err(io_error("cannot lock", path, error)),
             }
-            Err(TryLockError::Error(error)) if has_no_locks(&error) => Ok(None),
-            Err(TryLockError::Error(error)) => Err(io_error("cannot lock", path, error)),
         }
+    }
+}
+
+/// Whether the file that was opened at `path` is what lies there still: who removes a lock holds it, and whoever opened it before
+/// that may hold it after.
+fn is_at(file: &File, path: &Path) -> Result<bool> {
+    let failed = |e| io_error("cannot look at", path, e);
+    let opened = file.metadata().map_err(failed)?;
+    match fs::metadata(path) {
+        Ok(there) => Ok((there.dev(), there.ino()) == (opened.dev(), opened.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(failed(error)),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The bytes of one shard, unpacked, by range: read at their place in the file, with no position that is shared.
 
-use std::{ops::Range, path::PathBuf, sync::Arc};
+use std::{cell::Cell, ops::Range, path::PathBuf, sync::Arc};
 
 use shardpack_format::{
     Error, Result,
@@ -53,6 +53,11 @@ impl Compression {
     }
 }
 
+/// Where bytes come over a network, so many packed bytes of frames that follow each other are asked for together, and so many of the end of
+/// a file for its seek table: each request takes as long as it takes to transfer about as much.
+const TOGETHER_BYTES: u64 = 1 << 20;
+const TABLE_BYTES: u64 = 1 << 16;
+
 /// An open shard.
 pub(crate) struct Content {
     store: Arc<dyn Store>,
@@ -62,6 +67,8 @@ pub(crate) struct Content {
     bytes: u64,
     /// Where its frames are, if it is compressed.
     frames: Option<SeekTable>,
+    /// Packed bytes that are read together; a longer frame is read by itself.
+    together_bytes: u64,
 }
 
 impl Content {
@@ -77,15 +84,24 @@ impl Content {
         compression: Compression,
     ) -> Result<Self> {
         store.open(shard)?;
-        let read = |offset: u64, into: &mut [u8]| store.read(shard, offset, into);
+        let (together_bytes, tail_bytes) =
+            if store.transfers().is_some() { (TOGETHER_BYTES, TABLE_BYTES) } else { (0, FOOTER_BYTES as u64) };
+        let first = Cell::new(file_bytes);
+        let read = |offset: u64, into: &mut [u8]| {
+            first.set(first.get().min(offset));
+            store.read(shard, offset, into)
+        };
         let frames = match compression {
             Compression::None => Ok(None),
             Compression::Zstd | Compression::ZstdWhole => {
                 let may_be_one = compression == Compression::ZstdWhole;
-                Unpacker::new().and_then(|_| read_table(&read, file_bytes, bytes, may_be_one)).map(Some)
+                Unpacker::new().and_then(|_| read_table(&read, file_bytes, bytes, tail_bytes, may_be_one)).map(Some)
             }
         };
-        Ok(Self { frames: frames.map_err(|error| error.in_file(&path))?, store: Arc::clone(store), shard, path, bytes })
+        // What a bad line has changed of a seek table is not in the cache when it is read again.
+        let frames = frames.inspect_err(|_| store.forget(shard, first.get()..file_bytes));
+        let frames = frames.map_err(|error| error.in_file(&path))?;
+        Ok(Self { store: Arc::clone(store), shard, path, bytes, frames, together_bytes })
     }
 
     /// Where a read of `needed` may end so that it takes about `wish_bytes`: at least at the end of `needed`.
@@ -137,6 +153,15 @@ impl Content {
         Ok(())
     }
 
+    /// Says that bytes `range` of the unpacked shard were not right.
+    pub fn forget(&self, range: &Range<u64>) {
+        let Some(frames) = &self.frames else { return self.store.forget(self.shard, range.clone()) };
+        let ends = frames.frame_at(range.start).zip(frames.frame_at(range.end.saturating_sub(1)));
+        if let Some((first, last)) = ends {
+            self.store.forget(self.shard, first.packed_offset..last.packed_offset + u64::from(last.packed_bytes));
+        }
+    }
+
     fn read_into(&self, out: &mut Vec<u8>, range: Range<u64>) -> Result<usize> {
         let length = range.end.saturating_sub(range.start);
         let length = usize::try_from(length).map_err(|_| Error::data(format!("a record of {length} bytes")))?;
@@ -157,10 +182,20 @@ impl Content {
         let first = *frames.frame_at(needed.start).ok_or_else(beyond)?;
         let (mut frame, mut held) = (first, 0);
         loop {
-            self.unpack_frame(window, scratch, &frame, held)
+            // Those that are read with it.
+            let (mut together, mut end) = (vec![frame], end_of(&frame));
+            let mut packed_bytes = u64::from(frame.packed_bytes);
+            while end < needed.end
+                && let Some(next) = frames.frame_at(end)
+                && packed_bytes + u64::from(next.packed_bytes) <= self.together_bytes
+            {
+                packed_bytes += u64::from(next.packed_bytes);
+                end = end_of(next);
+                together.push(*next);
+            }
+            self.unpack_frames(window, scratch, &together, held)
                 .map_err(|error| error.at_byte(frame.packed_offset).help(help::COPY_AGAIN))?;
-            held += frame.bytes as usize;
-            let end = frame.offset + u64::from(frame.bytes);
+            held += together.iter().map(|frame| frame.bytes as usize).sum::<usize>();
             if end >= needed.end {
                 return Ok((first.offset, held));
             }
@@ -168,39 +203,65 @@ impl Content {
         }
     }
 
-    fn unpack_frame(&self, window: &mut Window, scratch: &mut Scratch, frame: &Frame, at: usize) -> Result<()> {
-        let packed_bytes = frame.packed_bytes as usize;
+    /// Reads and unpacks frames that follow each other, to place `at` of the window.
+    fn unpack_frames(&self, window: &mut Window, scratch: &mut Scratch, frames: &[Frame], mut at: usize) -> Result<()> {
+        let packed_bytes = frames.iter().map(|frame| frame.packed_bytes as usize).sum();
         make_room(&mut scratch.packed, packed_bytes)?;
-        let packed = scratch.packed.get_mut(..packed_bytes).unwrap_or_default();
-        self.store.read(self.shard, frame.packed_offset, packed)?;
+        let mut packed = scratch.packed.get_mut(..packed_bytes).unwrap_or_default();
+        let Some(first) = frames.first() else { return Ok(()) };
+        self.store.read(self.shard, first.packed_offset, packed)?;
         let unpacker = match &mut scratch.unpacker {
             Some(unpacker) => unpacker,
             none => none.insert(Unpacker::new()?),
         };
-        unpacker.unpack(packed, frame.bytes, &mut window.bytes, at)
+        for frame in frames {
+            let (this, rest) = packed.split_at_mut(frame.packed_bytes as usize);
+            unpacker.unpack(this, frame.bytes, &mut window.bytes, at).map_err(|error| {
+                let end = frame.packed_offset + u64::from(frame.packed_bytes);
+                self.store.forget(self.shard, frame.packed_offset..end);
+                error.at_byte(frame.packed_offset)
+            })?;
+            at += frame.bytes as usize;
+            packed = rest;
+        }
+        Ok(())
     }
 }
 
-/// Reads the seek table of a file of `file_bytes` that unpacks to `bytes`; without one it `may_be_one` frame.
+/// Where a frame ends in the unpacked shard.
+fn end_of(frame: &Frame) -> u64 {
+    frame.offset + u64::from(frame.bytes)
+}
+
+/// Reads the seek table of a file of `file_bytes` that unpacks to `bytes`, `tail_bytes` of its end first; without one it `may_be_one` frame.
 fn read_table(
     read: &dyn Fn(u64, &mut [u8]) -> Result<()>,
     file_bytes: u64,
     bytes: u64,
+    tail_bytes: u64,
     may_be_one: bool,
 ) -> Result<SeekTable> {
     let too_short = || Error::data(format!("{file_bytes} bytes: too short to end in a zstd seek table"));
-    let footer_at = file_bytes.checked_sub(FOOTER_BYTES as u64).ok_or_else(too_short)?;
-    let mut footer = [0; FOOTER_BYTES];
-    read(footer_at, &mut footer)?;
-    let table_bytes = match SeekTable::table_bytes_if_any(&footer)? {
+    if file_bytes < FOOTER_BYTES as u64 {
+        return Err(too_short());
+    }
+    let mut table = vec![0; tail_bytes.min(file_bytes) as usize];
+    read(file_bytes - table.len() as u64, &mut table)?;
+    let footer = table.last_chunk::<FOOTER_BYTES>().ok_or_else(too_short)?;
+    let table_bytes = match SeekTable::table_bytes_if_any(footer)? {
         None if may_be_one => return SeekTable::of_one(file_bytes, bytes),
-        _ => SeekTable::table_bytes(&footer)?,
+        _ => SeekTable::table_bytes(footer)?,
     };
     let table_at = file_bytes.checked_sub(table_bytes).ok_or_else(too_short)?;
-    let mut table = Vec::new();
     // No longer than the file: that has just been subtracted.
-    make_room(&mut table, usize::try_from(table_bytes).map_err(|_| too_short())?)?;
-    read(table_at, &mut table)?;
+    let table_length = usize::try_from(table_bytes).map_err(|_| too_short())?;
+    if let Some(start) = table.len().checked_sub(table_length) {
+        table.drain(..start);
+    } else {
+        table.clear();
+        make_room(&mut table, table_length)?;
+        read(table_at, &mut table)?;
+    }
     let table = SeekTable::read(&table, file_bytes)?;
     match table.end().1 {
         end if end == bytes => Ok(table),

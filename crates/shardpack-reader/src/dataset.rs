@@ -25,7 +25,7 @@ use crate::{
     reader, sample,
     shard::Opened,
     splits::{no_manifest, refuse_unfinished, splits},
-    store::{Files, Store, StoreSettings, Transfers},
+    store::{CacheUse, Files, Store, StoreSettings, Transfers},
 };
 
 /// A sealed dataset.
@@ -183,6 +183,11 @@ impl Dataset {
         self.store.transfers()
     }
 
+    /// What its cache has done so far, if it has one.
+    pub fn cache(&self) -> Option<CacheUse> {
+        self.store.cache()
+    }
+
     /// The format that the shards are in.
     ///
     /// # Errors
@@ -315,7 +320,7 @@ impl Dataset {
             if !self.is_remote {
                 return Err(error);
             }
-            let again = shard.sample_alone(number - shard.samples().start)?;
+            let again = shard.sample_again(number - shard.samples().start)?;
             again.check_content()?;
             out.clear();
             out.extend_from_slice(again.bytes());

@@ -73,10 +73,10 @@
 //! # Web servers
 //!
 //! With the feature `cloud`, a dataset may be a folder on a web server: `Dataset::open("https://…")`. Manifest, indexes and shards are
-//! asked for by range when they are needed, nothing is listed and nothing kept on a disk. Requests that fail for a reason that may pass
+//! asked for by range when they are needed, nothing is listed and nothing kept on a disk, unless [`StoreSettings::with_cache`] says where. Requests that fail for a reason that may pass
 //! are sent again, from where they were; answers are held against lengths, versions and hashes, and what is not right is fetched once more
 //! and then an error with its name. An index that was read stays in memory, about 100 bytes a sample.
-//! [`Dataset::transfers`] tells requests and bytes.
+//! [`Dataset::transfers`] tells requests and bytes, [`Dataset::cache`] what came from a cache.
 //!
 //! # Threads and forks
 //!
@@ -93,6 +93,8 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 mod buffer;
+#[cfg(feature = "cloud")]
+mod cache;
 mod content;
 mod dataset;
 mod files;
@@ -116,7 +118,7 @@ pub use shard::Shard;
 pub use splits::{
     Split, Splits, WORK_FOLDER, is_to_be_replaced, is_unfinished, look_at_splits, split_differences, splits, unfinished,
 };
-pub use store::{Store, StoreSettings, Transfers, is_url};
+pub use store::{CacheUse, Store, StoreSettings, Transfers, is_url};
 pub use window::{Scratch, Window};
 
 pub use shardpack_format::{

@@ -3,25 +3,29 @@
 //! Holds at all times: no list of a folder is asked for; what is used was held against the manifest's hashes, of indexes by their
 //! BLAKE3, of samples by their content hashes.
 
-use std::{path::Path, sync::Arc};
+use std::{ops::Range, path::Path, sync::Arc};
 
 use shardpack_format::{
     Error, Result, hash, help,
-    manifest::{self, Manifest},
+    manifest::{self, File, Manifest},
     splits::{self as record, Difference, Record},
 };
 use shardpack_store::Settings;
 
 use crate::{
     Dataset, StoreSettings,
+    cache::{Cache, Object},
     splits::{several, split_differences},
-    store::{Store, Transfers},
+    store::{CacheUse, Store, Transfers},
 };
 
 /// Longest manifest that is read: that of some millions of shards.
 const MOST_MANIFEST_BYTES: u64 = 1 << 30;
 /// Longest crop tables of a shard that are read.
 const MOST_CROPS_BYTES: u64 = 1 << 30;
+
+/// As many bytes of an index are asked for at a time where there is a cache.
+const MOST_OF_INDEX_BYTES: u64 = 32 << 20;
 
 /// The URL that a path is, if it is one.
 pub(crate) fn url(folder: &Path) -> Option<&str> {
@@ -36,7 +40,7 @@ fn store(url: &str, settings: &StoreSettings) -> Result<shardpack_store::Store> 
 pub(crate) fn open(url: &str, settings: &StoreSettings) -> Result<Dataset> {
     let objects = store(url, settings)?;
     match objects.read_all(manifest::FILE, MOST_MANIFEST_BYTES)? {
-        Some(bytes) => dataset(objects, &bytes),
+        Some(bytes) => dataset(objects, &bytes, settings),
         None => Err(match read_record(&objects)? {
             None => no_dataset(&objects),
             Some(record) => {
@@ -52,7 +56,7 @@ pub(crate) fn open(url: &str, settings: &StoreSettings) -> Result<Dataset> {
 pub(crate) fn open_all(url: &str, settings: &StoreSettings) -> Result<Vec<Dataset>> {
     let objects = store(url, settings)?;
     if let Some(bytes) = objects.read_all(manifest::FILE, MOST_MANIFEST_BYTES)? {
-        return Ok(vec![dataset(objects, &bytes)?]);
+        return Ok(vec![dataset(objects, &bytes, settings)?]);
     }
     let record = read_record(&objects)?.ok_or_else(|| no_dataset(&objects))?;
     let mut manifests = Vec::new();
@@ -65,14 +69,15 @@ pub(crate) fn open_all(url: &str, settings: &StoreSettings) -> Result<Vec<Datase
     if let Some(Difference { folder, what, help }) = split_differences(Some(&record), named).into_iter().next() {
         return Err(Error::data(what).in_file(format!("{}{folder}", objects.url())).help(help));
     }
-    let of = |(split, bytes): (&record::Split, &Vec<u8>)| dataset(objects.folder(&split.name)?, bytes);
+    let of = |(split, bytes): (&record::Split, &Vec<u8>)| dataset(objects.folder(&split.name)?, bytes, settings);
     record.splits.iter().zip(&manifests).map(of).collect()
 }
 
-fn dataset(objects: shardpack_store::Store, bytes: &[u8]) -> Result<Dataset> {
+fn dataset(objects: shardpack_store::Store, bytes: &[u8], settings: &StoreSettings) -> Result<Dataset> {
     let folder = Path::new(objects.url()).to_path_buf();
     let manifest = crate::dataset::read_manifest(bytes).map_err(|error| error.in_file(folder.join(manifest::FILE)))?;
-    let store = Arc::new(Remote { objects, manifest: manifest.clone() });
+    let cache = settings.cache.as_ref().map(|(folder, bytes)| Cache::open(folder, *bytes, &manifest)).transpose()?;
+    let store = Arc::new(Remote { objects, manifest: manifest.clone(), cache });
     Ok(Dataset::of(folder, manifest)?.with_store(store))
 }
 
@@ -91,6 +96,31 @@ fn no_dataset(objects: &shardpack_store::Store) -> Error {
 struct Remote {
     objects: shardpack_store::Store,
     manifest: Manifest,
+    cache: Option<Cache>,
+}
+
+impl Remote {
+    fn object(&self, shard: usize) -> Object<'_> {
+        let entry = &self.manifest.shards[shard];
+        Object { shard: Some(shard), blake3: &entry.blake3.0, bytes: entry.bytes }
+    }
+
+    fn read_index(&self, file: &File, object: Object<'_>) -> Result<Vec<u8>> {
+        let missing = || Error::data("the manifest names this object, and it is not there").help(help::COPY_AGAIN);
+        let Some(cache) = &self.cache else {
+            return self.objects.read_all(&file.file, file.bytes)?.ok_or_else(missing);
+        };
+        let mut found = Vec::new();
+        // A manifest may lie; the first answer tells.
+        while (found.len() as u64) < file.bytes {
+            let at = found.len();
+            found.resize(at + (file.bytes - at as u64).min(MOST_OF_INDEX_BYTES) as usize, 0);
+            let fetch =
+                |range, take: &mut dyn FnMut(&[u8])| self.objects.read_range(&file.file, file.bytes, range, take);
+            cache.read(object, at as u64, &mut found[at..], &fetch)?;
+        }
+        Ok(found)
+    }
 }
 
 impl Store for Remote {
@@ -103,20 +133,27 @@ impl Store for Remote {
     fn read(&self, shard: usize, offset: u64, into: &mut [u8]) -> Result<()> {
         self.open(shard)?;
         let entry = &self.manifest.shards[shard];
-        self.objects.read(&entry.file, entry.bytes, offset, into)
+        match &self.cache {
+            None => self.objects.read(&entry.file, entry.bytes, offset, into),
+            Some(cache) => cache.read(self.object(shard), offset, into, &|range, take| {
+                self.objects.read_range(&entry.file, entry.bytes, range, take)
+            }),
+        }
     }
 
     fn index(&self, shard: usize) -> Result<Option<Vec<u8>>> {
         self.open(shard)?;
         let file = &self.manifest.shards[shard].index;
+        let object = Object { shard: None, blake3: &file.blake3.0, bytes: file.bytes };
         let mut found = Vec::new();
         // What a bad line or a bad machine has changed on its way is right the second time.
         for _ in 0..2 {
-            found = self.objects.read_all(&file.file, file.bytes)?.ok_or_else(|| {
-                Error::data("the manifest names this object, and it is not there").help(help::COPY_AGAIN)
-            })?;
+            found = self.read_index(file, object)?;
             if hash::file(&found) == file.blake3.0 {
                 return Ok(Some(found));
+            }
+            if let Some(cache) = &self.cache {
+                cache.forget(object, &(0..file.bytes));
             }
         }
         let what = format!("{} bytes of another hash than the manifest says", found.len());
@@ -135,7 +172,17 @@ impl Store for Remote {
     }
 
     fn transfers(&self) -> Option<Transfers> {
-        let shardpack_store::Counts { requests, bytes, again, too_many } = self.objects.counts();
-        Some(Transfers { requests, bytes, again, too_many })
+        let shardpack_store::Counts { requests, bytes, again, too_many, sent_bytes } = self.objects.counts();
+        Some(Transfers { requests, bytes, again, too_many, sent_bytes })
+    }
+
+    fn forget(&self, shard: usize, range: Range<u64>) {
+        if let (Some(cache), Ok(())) = (&self.cache, self.open(shard)) {
+            cache.forget(self.object(shard), &range);
+        }
+    }
+
+    fn cache(&self) -> Option<CacheUse> {
+        self.cache.as_ref().map(Cache::used)
     }
 }

@@ -139,6 +139,15 @@ impl<'d> Shard<'d> {
         files::open(&self.path(), self.entry().bytes)
     }
 
+    /// Reads bytes of it as it is stored, packed where it is compressed, from `offset` on, as many as `into` has room for; over a network
+    /// that is one request.
+    ///
+    /// # Errors
+    /// When there are not so many, or they cannot be read.
+    pub fn read_stored(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        self.dataset.store.read(self.number, offset, into)
+    }
+
     /// Makes sure that it is there and as long as the manifest says; over a network that is a request.
     ///
     /// # Errors
@@ -206,6 +215,13 @@ impl<'d> Shard<'d> {
         Ok(Sample::new(number, *self, row, record.into()))
     }
 
+    /// As [`Shard::sample_alone`] of one that was not right: from whoever has it, and no cache.
+    pub(crate) fn sample_again(&self, row: u64) -> Result<Sample<'d>> {
+        let record = reader::record(&self.row(row)?);
+        self.dataset.open_shards.get(self.number, || self.content())?.forget(&record);
+        self.sample_alone(row)
+    }
+
     /// `sample`, which is of this shard, compared with its content hash; where bytes come over a network all of its record is compared,
     /// and read once more where it is not right.
     ///
@@ -223,7 +239,7 @@ impl<'d> Shard<'d> {
         match check(&sample) {
             Ok(()) => Ok(sample),
             Err(_) if is_remote => {
-                let again = self.sample_alone(sample.number() - self.samples().start)?;
+                let again = self.sample_again(sample.number() - self.samples().start)?;
                 check(&again).map(|()| again)
             }
             Err(error) => Err(error),

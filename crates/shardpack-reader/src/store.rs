@@ -4,6 +4,7 @@ use std::{
     fmt,
     fs::File,
     io,
+    ops::Range,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
     sync::Arc,
@@ -54,6 +55,14 @@ pub trait Store: Send + Sync {
     fn transfers(&self) -> Option<Transfers> {
         None
     }
+
+    /// Says that bytes `range` of the file of shard `shard` were not right: the next read of them asks whoever has them, and no cache.
+    fn forget(&self, _shard: usize, _range: Range<u64>) {}
+
+    /// What its cache has done so far, if it has one.
+    fn cache(&self) -> Option<CacheUse> {
+        None
+    }
 }
 
 /// What is said of object stores and web servers beside what the environment says: names with values, as `endpoint` or `profile`.
@@ -61,12 +70,22 @@ pub trait Store: Send + Sync {
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct StoreSettings {
     pub(crate) pairs: Vec<(String, String)>,
+    /// Folder of a cache, and its limit in bytes.
+    pub(crate) cache: Option<(PathBuf, u64)>,
 }
 
 impl StoreSettings {
     /// Settings of names and values.
     pub fn new(pairs: impl IntoIterator<Item = (String, String)>) -> Self {
-        Self { pairs: pairs.into_iter().collect() }
+        Self { pairs: pairs.into_iter().collect(), cache: None }
+    }
+
+    /// Keeps what is read of shards and indexes in `folder`, which holds `limit_bytes` at most, and does not ask for it again: neither this
+    /// process nor another that names the folder. docs/training.md says what becomes of it.
+    #[must_use]
+    pub fn with_cache(mut self, folder: impl Into<PathBuf>, limit_bytes: u64) -> Self {
+        self.cache = Some((folder.into(), limit_bytes));
+        self
     }
 
     /// Settings of texts `NAME=VALUE`.
@@ -80,12 +99,12 @@ impl StoreSettings {
                 None => Err(Error::usage(format!("a setting of a store without = : {}", text.as_ref()))
                     .help("write NAME=VALUE")),
             };
-        Ok(Self { pairs: texts.into_iter().map(pair).collect::<Result<_>>()? })
+        Ok(Self::new(texts.into_iter().map(pair).collect::<Result<Vec<_>>>()?))
     }
 
     /// Whether nothing is said.
     pub fn is_empty(&self) -> bool {
-        self.pairs.is_empty()
+        self.pairs.is_empty() && self.cache.is_none()
     }
 
     /// Names and values.
@@ -98,10 +117,12 @@ impl StoreSettings {
     /// # Errors
     /// Then.
     pub fn refuse_for(&self, folder: &Path) -> Result<()> {
-        match self.is_empty() {
-            true => Ok(()),
-            false => Err(Error::usage("settings of a store are given, and this is a folder").in_file(folder)),
-        }
+        let given = match (self.pairs.is_empty(), &self.cache) {
+            (true, None) => return Ok(()),
+            (false, _) => "settings of a store are given",
+            (true, Some(_)) => "a cache is given",
+        };
+        Err(Error::usage(format!("{given}, and this is a folder")).in_file(folder))
     }
 }
 
@@ -147,6 +168,8 @@ pub struct Transfers {
     pub again: u64,
     /// Answers that said that requests were too many.
     pub too_many: u64,
+    /// Bytes that were sent.
+    pub sent_bytes: u64,
 }
 
 impl Transfers {
@@ -158,6 +181,7 @@ impl Transfers {
             bytes: self.bytes.saturating_sub(before.bytes),
             again: self.again.saturating_sub(before.again),
             too_many: self.too_many.saturating_sub(before.too_many),
+            sent_bytes: self.sent_bytes.saturating_sub(before.sent_bytes),
         }
     }
 
@@ -169,6 +193,45 @@ impl Transfers {
             bytes: self.bytes + other.bytes,
             again: self.again + other.again,
             too_many: self.too_many + other.too_many,
+            sent_bytes: self.sent_bytes + other.sent_bytes,
+        }
+    }
+}
+
+/// What a cache of bytes that came over a network has done; see [`StoreSettings::with_cache`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CacheUse {
+    /// Reads for which nothing was asked of the server.
+    pub reads: u64,
+    /// Bytes that came from the cache.
+    pub bytes: u64,
+    /// Bytes that were put into it.
+    pub added_bytes: u64,
+    /// Bytes of other datasets that were removed to make room.
+    pub evicted_bytes: u64,
+    /// Blocks, or whole files, that were not as they had been written, and were fetched again.
+    pub damaged_blocks: u64,
+    /// Bytes that were fetched and not kept, since the cache or the disk is full, or cannot be written.
+    pub left_out_bytes: u64,
+    /// Bytes that all datasets together have in it, when that was last looked at.
+    pub held_bytes: u64,
+    /// What the system said when something could not be read or kept, the first time.
+    pub trouble: Option<String>,
+}
+
+impl CacheUse {
+    /// Both together, of one folder.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            reads: self.reads + other.reads,
+            bytes: self.bytes + other.bytes,
+            added_bytes: self.added_bytes + other.added_bytes,
+            evicted_bytes: self.evicted_bytes + other.evicted_bytes,
+            damaged_blocks: self.damaged_blocks + other.damaged_blocks,
+            left_out_bytes: self.left_out_bytes + other.left_out_bytes,
+            held_bytes: self.held_bytes.max(other.held_bytes),
+            trouble: self.trouble.or(other.trouble),
         }
     }
 }

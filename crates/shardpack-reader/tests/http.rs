@@ -140,7 +140,6 @@ fn requests_that_fail_in_any_way_are_sent_again_from_where_they_were() {
     let Some(nginx) = Nginx::start() else { return };
     let images = images(120);
     packing().pack(&nginx.data().join("plain"), &images);
-    let proxy = Proxy::start(nginx.port());
     let faults = [
         Fault::Status(503, true),
         Fault::Status(429, false),
@@ -151,21 +150,31 @@ fn requests_that_fail_in_any_way_are_sent_again_from_where_they_were() {
         Fault::Flip(700),
         Fault::Delay(Duration::from_millis(100)),
     ];
-    for fault in faults {
-        proxy.fail(5, fault);
-        let dataset = compare(&proxy.url("plain"), &images);
-        let transfers = dataset.transfers().unwrap();
-        assert!(proxy.faults() >= 3, "{fault:?}: {}", proxy.faults());
-        match fault {
-            Fault::Flip(_) | Fault::Delay(_) => assert_eq!(transfers.again, 0, "{fault:?}"),
-            Fault::Status(503 | 429, _) => assert!(transfers.too_many >= 3, "{fault:?} {transfers:?}"),
-            _ => assert!(transfers.again >= 3, "{fault:?} {transfers:?}"),
+    let begin = |every, fault| {
+        let proxy = Proxy::start(nginx.port());
+        proxy.fail(every, fault);
+        proxy
+    };
+    let (images, begin) = (&images, &begin);
+    thread::scope(|scope| {
+        for fault in faults {
+            scope.spawn(move || {
+                let proxy = begin(5, fault);
+                let dataset = compare(&proxy.url("plain"), images);
+                let transfers = dataset.transfers().unwrap();
+                assert!(proxy.faults() >= 3, "{fault:?}: {}", proxy.faults());
+                match fault {
+                    Fault::Flip(_) | Fault::Delay(_) => assert_eq!(transfers.again, 0, "{fault:?}"),
+                    Fault::Status(503 | 429, _) => assert!(transfers.too_many >= 3, "{fault:?} {transfers:?}"),
+                    _ => assert!(transfers.again >= 3, "{fault:?} {transfers:?}"),
+                }
+            });
         }
-    }
-    // A server that cuts without a word of the version, and one that knows no ranges.
-    proxy.fail(4, Fault::Cut(2000));
-    compare(&proxy.url("etagless/plain"), &images);
-    compare(&proxy.url("norange/plain"), &images);
+        // A server that cuts without a word of the version, and one that knows no ranges.
+        for way in ["etagless", "norange"] {
+            scope.spawn(move || compare(&begin(4, Fault::Cut(2000)).url(&format!("{way}/plain")), images));
+        }
+    });
 }
 
 #[test]
@@ -228,7 +237,7 @@ fn a_hostile_server_takes_neither_memory_nor_time_without_bound() {
         ),
         ("no HTTP", b"220 welcome\r\n", false),
     ];
-    for (name, answer, goes_on) in answers {
+    let ask = |name: &str, answer: &[u8], goes_on: bool| {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://127.0.0.1:{}/x", listener.local_addr().unwrap().port());
         let answer = answer.to_vec();
@@ -247,5 +256,8 @@ fn a_hostile_server_takes_neither_memory_nor_time_without_bound() {
         let error = Dataset::open(&url).unwrap_err();
         assert!(start.elapsed() < Duration::from_secs(60), "{name}: {:?}", start.elapsed());
         assert!(error.to_string().contains("http://127.0.0.1"), "{name}: {error}");
-    }
+    };
+    thread::scope(|scope| {
+        answers.into_iter().for_each(|(name, answer, goes_on)| drop(scope.spawn(move || ask(name, answer, goes_on))));
+    });
 }

@@ -51,12 +51,32 @@ pub(crate) struct Body {
 pub(crate) struct Version {
     pub etag: Option<Vec<u8>>,
     pub modified: Option<Vec<u8>>,
+    /// When it was made, in seconds: what is left of one differs between lists and answers.
+    pub modified_s: Option<i64>,
 }
 
 impl Version {
     pub fn of(headers: &HeaderMap) -> Self {
         let value = |name| headers.get(name).map(|value| value.as_bytes().to_vec());
-        Self { etag: value(ETAG), modified: value(LAST_MODIFIED) }
+        Self { etag: value(ETAG), modified: value(LAST_MODIFIED), modified_s: None }
+    }
+
+    /// A number that another version would hardly have, as a list tells it: of the ETag, or else of the time; 0 where there is neither.
+    pub fn stamp(&self) -> i64 {
+        match (&self.etag, self.modified_s) {
+            (Some(etag), _) => shardpack_format::hash::content(plain_etag(etag)) as i64 | 1,
+            (None, Some(seconds)) => seconds << 1,
+            (None, None) => 0,
+        }
+    }
+
+    /// Whether it may be the version that a list told by `stamp`.
+    pub fn is_listed(&self, stamp: i64) -> bool {
+        let own = match stamp & 1 {
+            1 => Self { modified_s: None, ..self.clone() },
+            _ => Self { etag: None, ..self.clone() },
+        };
+        stamp == 0 || own.stamp() == 0 || own.stamp() == stamp
     }
 
     /// Whether both are of the same version, as far as that can be told.
@@ -65,6 +85,12 @@ impl Version {
             |one: &Option<Vec<u8>>, two: &Option<Vec<u8>>| matches!((one, two), (Some(one), Some(two)) if one != two);
         !differ(&self.etag, &other.etag) && !differ(&self.modified, &other.modified)
     }
+}
+
+/// An ETag as lists and answers have it alike: Azure has it without quotes in its lists.
+fn plain_etag(etag: &[u8]) -> &[u8] {
+    let etag = etag.strip_prefix(b"W/").unwrap_or(etag);
+    etag.strip_prefix(b"\"").and_then(|etag| etag.strip_suffix(b"\"")).unwrap_or(etag)
 }
 
 /// What the head of an answer says of a request for `range`, or for all of an object.
@@ -141,7 +167,7 @@ pub(crate) fn refused(status: StatusCode, headers: &HeaderMap, text: &str) -> Fa
 }
 
 /// The text of an element of XML that has no others in it.
-fn element<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+pub(crate) fn element<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(&format!("<{name}>"))?;
     rest.split_once(&format!("</{name}>")).map(|(text, _)| text.trim())
 }
@@ -292,5 +318,10 @@ mod tests {
         let of = |all: &[(&'static str, &str)]| Version::of(&headers(all));
         let (one, two, none) = (of(&[("etag", "\"1\"")]), of(&[("etag", "\"2\"")]), of(&[]));
         assert!(one.agrees(&one) && one.agrees(&none) && none.agrees(&two) && !one.agrees(&two));
+        let listed = of(&[("etag", "1")]).stamp();
+        assert!(one.is_listed(listed) && !two.is_listed(listed) && none.is_listed(listed) && two.is_listed(0));
+        let at = |modified_s| Version { modified_s, ..two.clone() };
+        let listed = Version { etag: None, ..at(Some(7)) }.stamp();
+        assert!(at(Some(7)).is_listed(listed) && !at(Some(8)).is_listed(listed) && at(None).is_listed(listed));
     }
 }

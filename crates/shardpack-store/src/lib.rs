@@ -1,6 +1,6 @@
-//! Bytes of packed datasets that lie on servers and in buckets and not in files.
+//! Bytes that lie on servers and in buckets and not in files: read, listed and written.
 //!
-//! What is read is asked for by range, many at a time, and nothing is kept on a disk. This crate is the one room of the
+//! What is read is asked for by range, many at a time, and what is written goes from memory; nothing is kept on a disk. This crate is the one room of the
 //! workspace that is asynchronous: callers are plain threads, and wait; each receives what it asked for itself.
 //!
 //! Holds at all times: bytes are of the object that was asked for, as long as it should be, and of one version of it; whatever a
@@ -8,9 +8,12 @@
 
 mod answer;
 mod limiter;
+mod listing;
 mod location;
 mod objects;
+mod pages;
 mod patience;
+mod persistence;
 mod profile;
 mod reading;
 mod runtime;
@@ -19,7 +22,10 @@ mod settings;
 mod shared;
 mod store;
 mod web;
+mod writing;
 
-pub use location::is_url;
+pub use listing::{Object, Odd, Page};
+pub use location::{is_key, is_url};
 pub use settings::Settings;
 pub use store::{Counts, Store};
+pub use writing::{Completed, Upload};

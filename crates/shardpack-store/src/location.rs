@@ -150,7 +150,7 @@ impl Location {
 }
 
 /// Whether a store can have an object of this name, and a client ask for it without another one being meant.
-fn is_key(name: &str) -> bool {
+pub fn is_key(name: &str) -> bool {
     name.len() <= MOST_KEY_BYTES
         && name.split('/').all(|part| !["", ".", ".."].contains(&part))
         && !name.contains(|c: char| c.is_ascii_control())

@@ -1,12 +1,16 @@
 //! Objects of S3, Google Cloud Storage and Azure, through clients of `object_store` that do not repeat what failed: that is ours.
 
-use std::{ops::Range, sync::Arc};
+use std::{borrow::Cow, ops::Range, sync::Arc};
 
+use bytes::Bytes;
 use object_store::{
-    GetOptions, GetRange, GetResult, ObjectStore, RetryConfig,
+    GetOptions, GetRange, GetResult, MultipartId, ObjectStore, ObjectStoreExt, PutOptions, RetryConfig,
+    StaticCredentialProvider,
     aws::{AmazonS3Builder, AmazonS3ConfigKey},
     azure::{AzureConfigKey, MicrosoftAzureBuilder},
-    gcp::{GoogleCloudStorageBuilder, GoogleConfigKey},
+    gcp::{GcpCredential, GoogleCloudStorageBuilder, GoogleConfigKey},
+    list::{PaginatedListOptions, PaginatedListResult, PaginatedListStore},
+    multipart::{MultipartStore, PartId},
     path::Path,
 };
 use shardpack_format::{Error, Result};
@@ -19,10 +23,15 @@ use crate::{
     settings::{Settings, unknown},
 };
 
+/// What a client of a bucket does for us.
+pub(crate) trait Bucket: ObjectStore + MultipartStore + PaginatedListStore {}
+
+impl<T: ObjectStore + MultipartStore + PaginatedListStore> Bucket for T {}
+
 /// A bucket.
 #[derive(Debug)]
 pub(crate) struct Objects {
-    store: Arc<dyn ObjectStore>,
+    store: Arc<dyn Bucket>,
     /// Where credentials were looked for.
     tried: String,
 }
@@ -46,6 +55,84 @@ impl Objects {
         options.extensions.insert(notes.clone());
         let path = Path::parse(key).map_err(|error| Failed::Never(Error::data(error.to_string())))?;
         self.store.get_opts(&path, options).await.map_err(|error| self.failed(&error, notes))
+    }
+
+    /// Asks for a page of the keys that begin with `prefix`, the one that `token` stands for; with `are_folders`, what is below the next
+    /// slash is one prefix.
+    pub async fn page(
+        &self,
+        prefix: &str,
+        are_folders: bool,
+        token: Option<String>,
+        notes: &Notes,
+    ) -> Result<PaginatedListResult, Failed> {
+        let delimiter = are_folders.then_some(Cow::Borrowed("/"));
+        let mut options = PaginatedListOptions { delimiter, page_token: token, ..PaginatedListOptions::default() };
+        options.extensions.insert(notes.clone());
+        let prefix = Some(prefix).filter(|prefix| !prefix.is_empty());
+        let page = self.store.list_paginated(prefix, options).await;
+        // A page that is cut short may be taken for one that is whole.
+        match notes.failed() {
+            Some(failed) => Err(failed),
+            None => page.map_err(|error| self.failed(&error, notes)),
+        }
+    }
+
+    /// Puts an object, or replaces it.
+    pub async fn put(&self, key: &str, bytes: Bytes, notes: &Notes) -> Result<(), Failed> {
+        let work = async |path: &Path| self.store.put_opts(path, bytes.into(), PutOptions::default()).await;
+        self.change(key, notes, work).await.map(drop)
+    }
+
+    /// Begins to put an object in parts.
+    pub async fn begin(&self, key: &str, notes: &Notes) -> Result<MultipartId, Failed> {
+        self.change(key, notes, async |path: &Path| self.store.create_multipart(path).await).await
+    }
+
+    /// Puts part number `number`, from 0.
+    pub async fn part(
+        &self,
+        key: &str,
+        id: &MultipartId,
+        number: usize,
+        bytes: Bytes,
+        notes: &Notes,
+    ) -> Result<PartId, Failed> {
+        let work = async |path: &Path| self.store.put_part(path, id, number, bytes.into()).await;
+        self.change(key, notes, work).await
+    }
+
+    /// Makes an object of its parts.
+    pub async fn complete(&self, key: &str, id: &MultipartId, parts: Vec<PartId>, notes: &Notes) -> Result<(), Failed> {
+        let work = async |path: &Path| self.store.complete_multipart(path, id, parts).await;
+        self.change(key, notes, work).await.map(drop)
+    }
+
+    /// Gives up the parts of an object.
+    pub async fn abort(&self, key: &str, id: &MultipartId, notes: &Notes) -> Result<(), Failed> {
+        self.change(key, notes, async |path: &Path| self.store.abort_multipart(path, id).await).await
+    }
+
+    /// Removes an object.
+    pub async fn delete(&self, key: &str, notes: &Notes) -> Result<(), Failed> {
+        let removed = self.change(key, notes, async |path: &Path| self.store.delete(path).await);
+        removed.await
+    }
+
+    async fn change<T>(
+        &self,
+        key: &str,
+        notes: &Notes,
+        work: impl AsyncFnOnce(&Path) -> object_store::Result<T>,
+    ) -> Result<T, Failed> {
+        let path = Path::parse(key).map_err(|error| Failed::Never(Error::data(error.to_string())))?;
+        let done = notes.with(key, work(&path)).await;
+        match (notes.failed(), done) {
+            (Some(failed), _) => Err(failed),
+            (None, Ok(done)) => Ok(done),
+            (None, Err(object_store::Error::NotFound { .. })) => Err(Failed::NotThere),
+            (None, Err(error)) => Err(self.failed(&error, notes)),
+        }
     }
 
     /// Why a request failed: what was noted of it, or it was not sent, since it could not be signed.
@@ -75,7 +162,7 @@ fn once() -> RetryConfig {
     RetryConfig { max_retries: 0, ..RetryConfig::default() }
 }
 
-type Made = (Arc<dyn ObjectStore>, String);
+type Made = (Arc<dyn Bucket>, String);
 
 fn usage(error: object_store::Error) -> Error {
     Error::usage(error.to_string())
@@ -135,7 +222,9 @@ fn s3(location: &Location, settings: &Settings, connector: Connector) -> Result<
         }
         tried.push_str(", and those of the machine at 169.254.169.254");
     }
-    let builder = builder.with_bucket_name(&location.bucket).with_retry(once()).with_http_connector(connector);
+    // Not every server knows how to remove several at a time.
+    let builder = builder.with_disable_bulk_delete(true).with_bucket_name(&location.bucket);
+    let builder = builder.with_retry(once()).with_http_connector(connector);
     Ok((Arc::new(builder.build().map_err(usage)?), tried))
 }
 
@@ -157,6 +246,11 @@ fn google(location: &Location, settings: &Settings, connector: Connector) -> Res
     }
     if settings.is("anonymous")? || is_emulator {
         builder = builder.with_skip_signature(true);
+    }
+    if builder.get_config_value(&GoogleConfigKey::SkipSignature).is_some_and(|value| value == "true") {
+        // Which holds for what is read alone: writes of this client look for credentials all the same. Empty ones are not sent.
+        let none = GcpCredential { bearer: String::new() };
+        builder = builder.with_credentials(Arc::new(StaticCredentialProvider::new(none)));
     }
     let tried = "GOOGLE_SERVICE_ACCOUNT, GOOGLE_SERVICE_ACCOUNT_KEY, GOOGLE_APPLICATION_CREDENTIALS, \
                  what `gcloud auth application-default login` keeps, and those of the machine at metadata.google.internal";

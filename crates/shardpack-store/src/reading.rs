@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashMap,
-    future::Future,
     ops::Range,
     sync::{Mutex, PoisonError, atomic::Ordering},
     time::{Duration, Instant},
@@ -16,27 +15,20 @@ use shardpack_format::{Error, ErrorKind, Result, size};
 
 use crate::{
     answer::{self, Body, Failed, Version},
-    location::Location,
     objects,
-    patience::Patience,
+    persistence::Asker,
     service::Notes,
-    settings::{Options, Settings},
-    shared::Shared,
-    store::{Counters, Found, Wanted},
+    store::{Found, Wanted},
     web,
 };
 
-/// How long a server that refuses what it took before is asked again, with credentials that are looked for anew.
-const REFUSED_PATIENCE: Duration = Duration::from_secs(60);
+/// What is said of an object that is not the one that was listed.
+const CHANGED: &str = "changed since it was planned";
 
 /// See the module.
 pub(crate) struct Reading<'a> {
-    pub shared: &'a Shared,
-    pub location: &'a Location,
-    pub settings: &'a Settings,
-    pub counters: &'a Counters,
+    pub asker: Asker<'a>,
     pub versions: &'a Mutex<HashMap<String, Version>>,
-    pub options: &'a Options,
     pub wanted: Wanted,
 }
 
@@ -58,9 +50,8 @@ impl Chunks {
 impl Reading<'_> {
     /// Hands out its bytes in order.
     pub async fn run(self, mut take: impl FnMut(&[u8])) -> Result<Found> {
-        let Options { patience, first_patience, .. } = self.options;
-        let budget = if self.shared.has_answered() { *patience } else { *first_patience.min(patience) };
-        let (mut patience, mut refusals) = (Patience::new(budget), Patience::new(budget.min(REFUSED_PATIENCE)));
+        let Asker { shared, location, .. } = self.asker;
+        let mut persistence = self.asker.persistence();
         let mut done = 0;
         loop {
             let before = done;
@@ -69,89 +60,49 @@ impl Reading<'_> {
                 Err(failed) => failed,
             };
             if done > before {
-                patience.progress();
-                refusals.progress();
+                persistence.progress();
             }
-            let error = match failed {
+            match failed {
                 Failed::NotThere => return Ok(Found::default()),
                 // Of an empty object there is no first byte.
                 Failed::Shorter(_) if self.wanted.object_bytes.is_none() => {
                     return Ok(Found { is_there: true, object_bytes: Some(0) });
                 }
-                Failed::Shorter(error) => error,
-                Failed::Never(error) => error,
-                Failed::Refused(_) if self.wanted.is_optional && self.shared.has_answered() => {
+                Failed::Refused(_) if self.wanted.is_optional && shared.has_answered() => {
                     return Ok(Found::default());
                 }
-                Failed::Refused(error) => match self.renewed(&mut refusals).await? {
-                    true => continue,
-                    false if self.shared.objects().is_none() && self.settings.get("header").is_none() => {
-                        error.help("no credentials were sent; --store \"header=Authorization: …\" sends some")
+                failed => persistence.after(failed).await.map_err(|error| {
+                    let error = error.in_file(location.shown(&self.wanted.name));
+                    match self.wanted.range.as_ref() {
+                        Some(range) => error.at_byte(range.start + done),
+                        None => error,
                     }
-                    false => error.help("look at the credentials, and at what they allow"),
-                },
-                Failed::Again { what, wait, too_many } => {
-                    if too_many {
-                        self.counters.too_many.fetch_add(1, Ordering::Relaxed);
-                        self.shared.limiter.too_many();
-                    }
-                    if let Some(wait) = patience.wait(wait) {
-                        self.counters.again.fetch_add(1, Ordering::Relaxed);
-                        tokio::time::sleep(wait).await;
-                        continue;
-                    }
-                    let times = size::counted(u64::from(patience.failed), "time");
-                    let asked =
-                        wait.map_or_else(String::new, |wait| format!(", which asks to wait {} s", wait.as_secs()));
-                    let what = format!("{what}{asked}; asked {times} in {} s", patience.waited().as_secs());
-                    Error::new(ErrorKind::System, what).help("look whether the server is well, and try again")
-                }
-            };
-            let error = error.in_file(self.location.shown(&self.wanted.name));
-            return Err(match self.wanted.range.as_ref() {
-                Some(range) => error.at_byte(range.start + done),
-                None => error,
-            });
+                })?,
+            }
         }
-    }
-
-    /// What was right before may have ended: whether to ask again with credentials that were looked for anew.
-    async fn renewed(&self, refusals: &mut Patience) -> Result<bool> {
-        if !self.shared.has_answered() || !self.shared.renew(self.location, self.settings)? {
-            return Ok(false);
-        }
-        let Some(wait) = refusals.wait(None) else { return Ok(false) };
-        self.counters.again.fetch_add(1, Ordering::Relaxed);
-        tokio::time::sleep(wait).await;
-        Ok(true)
-    }
-
-    /// Waits for a part of an answer, but not for a server that is silent.
-    async fn heard<T>(&self, part: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
-        let silence = self.options.silence;
-        let heard = tokio::time::timeout(silence, part).await;
-        heard.map_err(|_| Failed::again(format!("nothing came for {} s", silence.as_secs())))?
     }
 
     /// Sends one request; what is known of the answer before its bytes come.
     async fn ask(&self, rest: Option<&Range<u64>>) -> Result<(Body, Version, Chunks), Failed> {
-        let Some(objects) = self.shared.objects() else {
-            let url = self.location.web_object(&self.wanted.name).map_err(Failed::Never)?;
-            let client = self.shared.maker.client().map_err(Failed::Never)?;
-            self.counters.requests.fetch_add(1, Ordering::Relaxed);
-            let answer = self.heard(web::get(&client, &self.shared.headers, url, rest)).await?;
+        let Some(objects) = self.asker.shared.objects() else {
+            let url = self.asker.location.web_object(&self.wanted.name).map_err(Failed::Never)?;
+            let client = self.asker.shared.maker.client().map_err(Failed::Never)?;
+            self.asker.counters.requests.fetch_add(1, Ordering::Relaxed);
+            let answer =
+                self.asker.heard(Duration::ZERO, web::get(&client, &self.asker.shared.headers, url, rest)).await?;
             let body = answer::read(answer.status(), answer.headers(), rest)?;
             return Ok((body, Version::of(answer.headers()), Chunks::Web(answer)));
         };
-        let key = self.location.key(&self.wanted.name).map_err(Failed::Never)?;
+        let key = self.asker.location.key(&self.wanted.name).map_err(Failed::Never)?;
         let notes = Notes::default();
-        let found = self.heard(objects.get(&key, rest, &notes)).await;
-        self.counters.requests.fetch_add(notes.requests(), Ordering::Relaxed);
+        let found = self.asker.heard(Duration::ZERO, objects.get(&key, rest, &notes)).await;
+        self.asker.counters.requests.fetch_add(notes.requests(), Ordering::Relaxed);
         let GetResult { payload, meta, .. } = found?;
         let GetResultPayload::Stream(stream) = payload;
         let version = Version {
             etag: meta.e_tag.map(String::into_bytes),
             modified: Some(meta.last_modified.to_rfc3339().into_bytes()),
+            modified_s: Some(meta.last_modified.timestamp()),
         };
         Ok((Body { skipped: 0, object_bytes: Some(meta.size) }, version, Chunks::Objects(stream)))
     }
@@ -161,17 +112,20 @@ impl Reading<'_> {
         let Wanted { name, range, object_bytes, most, .. } = &self.wanted;
         // An object whose length is not known is read from its beginning again.
         let rest = range.as_ref().map(|range| range.start + *done..range.end);
-        let _running = self.shared.limiter.enter().await;
+        let _running = self.asker.shared.limiter.enter().await;
         let asked = Instant::now();
         let (body, version, mut chunks) = self.ask(rest.as_ref()).await?;
-        self.shared.limiter.began(asked.elapsed());
+        self.asker.shared.limiter.began(asked.elapsed());
         if let (Some(expected), Some(found)) = (object_bytes, body.object_bytes)
             && *expected != found
         {
-            let what = format!("{found} bytes, the manifest says {expected}");
-            return Err(Failed::Never(Error::data(what).help(shardpack_format::help::COPY_AGAIN)));
+            return Err(Failed::Never(match self.wanted.stamp {
+                Some(_) => Error::data(format!("{CHANGED}: {found} bytes, the plan says {expected}")),
+                None => Error::data(format!("{found} bytes, the manifest says {expected}"))
+                    .help(shardpack_format::help::COPY_AGAIN),
+            }));
         }
-        self.shared.answered();
+        self.asker.shared.answered();
         self.same_version(name, &version)?;
         // Where the beginning comes again, what is done of it is passed by.
         let (mut skipped, mut left) = match &rest {
@@ -179,8 +133,8 @@ impl Reading<'_> {
             None => (*done, most.saturating_sub(*done)),
         };
         let mut came = 0;
-        while let Some(chunk) = self.heard(chunks.next()).await? {
-            self.counters.bytes.fetch_add(chunk.len() as u64, Ordering::Relaxed);
+        while let Some(chunk) = self.asker.heard(Duration::ZERO, chunks.next()).await? {
+            self.asker.counters.bytes.fetch_add(chunk.len() as u64, Ordering::Relaxed);
             came += chunk.len() as u64;
             let skip = skipped.min(chunk.len() as u64);
             skipped -= skip;
@@ -204,12 +158,15 @@ impl Reading<'_> {
         if is_short {
             return Err(Failed::again("the answer was cut short"));
         }
-        self.shared.limiter.well();
+        self.asker.shared.limiter.well();
         Ok(body.object_bytes)
     }
 
-    /// Fails where this is another version than was read of the object before.
+    /// Fails where this is another version than was listed, or was read of the object before.
     fn same_version(&self, name: &str, found: &Version) -> Result<(), Failed> {
+        if let Some(listed) = self.wanted.stamp {
+            return if found.is_listed(listed) { Ok(()) } else { Err(Failed::Never(Error::data(CHANGED))) };
+        }
         let mut versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
         match versions.get(name) {
             None => drop(versions.insert(name.to_owned(), found.clone())),

@@ -1,17 +1,41 @@
 //! Each thread that reads has a runtime and connections of its own: what comes in is copied to where it is wanted by the thread that
-//! received it, while it is still in that core's cache, and no thread wakes another one.
+//! received it, while it is still in that core's cache, and no thread wakes another one. What a thread that ends leaves, the next one takes:
+//! connections stay open, and certificates are not read again.
 //!
 //! Holds at all times: what a process that was forked finds of the one that it came from is neither used nor dropped, since that
 //! would close connections that are not its own.
 
-use std::{cell::RefCell, collections::HashMap, future::Future, rc::Rc};
+use std::{cell::RefCell, collections::HashMap, future::Future, rc::Rc, sync::Mutex};
 
 use reqwest::Client;
 use shardpack_format::{Error, Result};
 use tokio::runtime::{Builder, Handle, Runtime};
 
+/// Sets that are left at most: each has connections open.
+const MOST_LEFT: usize = 128;
+
 thread_local! {
-    static OF_THREAD: RefCell<Option<Rc<OfThread>>> = const { RefCell::new(None) };
+    static OF_THREAD: RefCell<Held> = const { RefCell::new(Held(None)) };
+}
+
+/// What threads that have ended had.
+static LEFT: Mutex<Vec<OfThread>> = Mutex::new(Vec::new());
+
+/// What a thread has; it is left to others when it ends.
+struct Held(Option<Rc<OfThread>>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let Some(of_thread) = self.0.take() else { return };
+        if of_thread.process != std::process::id() {
+            return std::mem::forget(of_thread);
+        }
+        if let (Ok(mut left), Some(of_thread)) = (LEFT.try_lock(), Rc::into_inner(of_thread))
+            && left.len() < MOST_LEFT
+        {
+            left.push(of_thread);
+        }
+    }
 }
 
 /// What a thread has.
@@ -24,16 +48,26 @@ struct OfThread {
 
 fn of_thread() -> Result<Rc<OfThread>> {
     let process = std::process::id();
-    OF_THREAD.with_borrow_mut(|of_thread| {
-        if let Some(of_thread) = of_thread
+    OF_THREAD.with_borrow_mut(|held| {
+        if let Some(of_thread) = &held.0
             && of_thread.process == process
         {
             return Ok(Rc::clone(of_thread));
         }
+        // Not waited for: a process may have been forked while another thread had it.
+        let left = LEFT.try_lock().ok().and_then(|mut left| left.pop());
+        match left {
+            Some(left) if left.process == process => {
+                let left = Rc::new(left);
+                std::mem::forget(held.0.replace(Rc::clone(&left)));
+                return Ok(left);
+            }
+            left => std::mem::forget(left),
+        }
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Error::io("cannot wait for servers", error))?;
         let made = Rc::new(OfThread { process, runtime, clients: RefCell::default() });
-        std::mem::forget(of_thread.replace(Rc::clone(&made)));
+        std::mem::forget(held.0.replace(Rc::clone(&made)));
         Ok(made)
     })
 }
@@ -62,6 +96,16 @@ pub(crate) fn client(server: u64, make: impl FnOnce() -> Result<Client>) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_thread_leaves_the_next_one_takes() {
+        let address = || std::thread::spawn(|| Rc::as_ptr(&of_thread().unwrap()) as usize).join();
+        assert!(address().is_ok() && address().is_ok());
+        let left = LEFT.lock().unwrap().len();
+        std::thread::spawn(|| wait(async { 1 }).unwrap()).join().unwrap();
+        // Other tests may have taken some meanwhile, but it is not made anew each time.
+        assert!(left >= 1 && LEFT.lock().unwrap().len() <= left + 1);
+    }
 
     #[test]
     fn a_thread_of_a_runtime_is_told_where_it_can_wait() {

@@ -1,8 +1,12 @@
 //! How clients of object stores speak HTTP: over connections that we make, with notes of what became of each request.
 //!
-//! Holds at all times: of an answer that is no object, no more than [`MOST_TEXT_BYTES`] are read.
+//! Holds at all times: of an answer that is no object, no more than [`MOST_TEXT_BYTES`] are read, or [`MOST_PAGE_BYTES`] of a list.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    future::Future,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use object_store::{
@@ -10,13 +14,21 @@ use object_store::{
     client::{HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService},
 };
 
+use reqwest::{
+    StatusCode,
+    header::{AUTHORIZATION, CONTENT_RANGE},
+};
+
 use crate::{
     answer::{self, Failed},
+    pages::{Odd, without_odd},
     shared::Maker,
 };
 
 /// Of an error, or an answer of who gives credentials, so much is read.
 const MOST_TEXT_BYTES: usize = 1 << 20;
+/// Longest page of a list that is taken: 1,000 keys take less than 10 MB, and some servers give all in one page.
+const MOST_PAGE_BYTES: usize = 64 << 20;
 
 /// Makes clients that have the connections of whichever thread uses them.
 #[derive(Clone, Debug)]
@@ -28,19 +40,46 @@ impl HttpConnector for Connector {
     }
 }
 
+/// What an answer is good for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// Its body is handed on as it comes.
+    #[default]
+    Body,
+    /// It is a page of a list.
+    Page,
+    /// It says what became of a change.
+    Change,
+}
+
 /// What became of the requests of one attempt. It goes with them; requests of credentials have none.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Notes(Arc<Mutex<Noted>>);
+pub(crate) struct Notes {
+    of: Use,
+    noted: Arc<Mutex<Noted>>,
+}
 
 #[derive(Debug, Default)]
 struct Noted {
     requests: u64,
+    bytes: u64,
     failed: Option<Failed>,
+    odd: Vec<Odd>,
+}
+
+tokio::task_local! {
+    /// The key that is changed, and the notes of it: not all requests can be given any.
+    static CHANGED: (String, Notes);
 }
 
 impl Notes {
+    /// Those of requests whose answers are good for that.
+    pub fn of(of: Use) -> Self {
+        Self { of, noted: Arc::default() }
+    }
+
     fn noted(&self) -> MutexGuard<'_, Noted> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Requests that were sent.
@@ -48,9 +87,40 @@ impl Notes {
         self.noted().requests
     }
 
+    /// Bytes of answers that were read here.
+    pub fn bytes(&self) -> u64 {
+        self.noted().bytes
+    }
+
     /// Why the last one failed, if it did.
     pub fn failed(&self) -> Option<Failed> {
         self.noted().failed.take()
+    }
+
+    /// What a page of a list has that was taken out of it.
+    pub fn odd(&self) -> Vec<Odd> {
+        std::mem::take(&mut self.noted().odd)
+    }
+
+    /// Does `work`, which changes the object `key`, with notes of its requests.
+    pub async fn with<T>(&self, key: &str, work: impl Future<Output = T>) -> T {
+        CHANGED.scope((key.to_owned(), self.clone()), work).await
+    }
+
+    /// Those of `request`, if it has any.
+    fn of_request(request: &HttpRequest) -> Option<Self> {
+        if let Some(notes) = request.extensions().get::<Self>() {
+            return Some(notes.clone());
+        }
+        let uri = request.uri();
+        let path = percent_encoding::percent_decode_str(uri.path()).decode_utf8_lossy();
+        let is_batch = uri.query().is_some_and(|query| query.contains("comp=batch"));
+        let of_change = CHANGED.try_with(|(key, notes)| (is_batch || path.ends_with(key)).then(|| notes.clone()));
+        of_change.ok().flatten()
+    }
+
+    fn fail(&self, failed: Failed) {
+        self.noted().failed = Some(failed);
     }
 }
 
@@ -59,14 +129,17 @@ struct Service(Arc<Maker>);
 
 #[async_trait]
 impl HttpService for Service {
-    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        let notes = request.extensions().get::<Notes>().cloned();
+    async fn call(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let notes = Notes::of_request(&request);
+        if request.headers().get(AUTHORIZATION).is_some_and(|value| value.as_bytes().trim_ascii() == b"Bearer") {
+            request.headers_mut().remove(AUTHORIZATION);
+        }
         if let Some(notes) = &notes {
             notes.noted().requests += 1;
         }
         let note = |failed| {
             if let Some(notes) = &notes {
-                notes.noted().failed = Some(failed);
+                notes.fail(failed);
             }
         };
         let client = self.0.client().map_err(|error| {
@@ -81,33 +154,96 @@ impl HttpService for Service {
                 return Err(error);
             }
         };
-        if answer.status().is_success() && notes.is_some() {
+        let of = notes.as_ref().map(|notes| notes.of);
+        if answer.status().is_success() && of == Some(Use::Body) {
+            // Azurite's word for a range of an object that is empty.
+            if answer.headers().get(CONTENT_RANGE).is_some_and(|range| range == "bytes 0--1/0") {
+                note(answer::refused(StatusCode::RANGE_NOT_SATISFIABLE, answer.headers(), ""));
+            }
             return Ok(answer);
         }
         let (head, body) = answer.into_parts();
-        let text = tokio::time::timeout(self.0.silence(), text(body)).await;
-        let text = text.map_err(|_| {
-            let silent = std::io::Error::from(std::io::ErrorKind::TimedOut);
-            note(Failed::again(format!("nothing came for {} s", self.0.silence().as_secs())));
-            HttpError::new(HttpErrorKind::Timeout, silent)
-        })??;
-        if !head.status.is_success() {
+        let is_page = of == Some(Use::Page) && head.status.is_success();
+        let most = if is_page { MOST_PAGE_BYTES } else { MOST_TEXT_BYTES };
+        let mut text = match text(body, most, self.0.silence()).await {
+            Ok(text) => text,
+            Err(error) => {
+                note(match error.kind() {
+                    HttpErrorKind::Timeout => {
+                        Failed::again(format!("nothing came for {} s", self.0.silence().as_secs()))
+                    }
+                    _ => Failed::again(format!("the answer was cut short: {}", answer::causes(&error))),
+                });
+                return Err(error);
+            }
+        };
+        if let Some(notes) = &notes {
+            notes.noted().bytes += text.len() as u64;
+        }
+        if is_page && text.len() > most {
+            note(Failed::of_server("a page of a list that is longer than 64 MiB"));
+        } else if is_page {
+            let (page, odd) = without_odd(&String::from_utf8_lossy(&text));
+            text = page.into_bytes();
+            notes.iter().for_each(|notes| notes.noted().odd.extend_from_slice(&odd));
+        } else if !head.status.is_success() {
             note(answer::refused(head.status, &head.headers, &String::from_utf8_lossy(&text)));
+        } else if of == Some(Use::Change) {
+            let text = String::from_utf8_lossy(&text);
+            inner_failure(&text).into_iter().for_each(|status| note(answer::refused(status, &head.headers, &text)));
         }
         Ok(HttpResponse::from_parts(head, text.into()))
     }
 }
 
-async fn text(body: object_store::client::HttpResponseBody) -> Result<Vec<u8>, HttpError> {
+/// The status of a failure that the body of a success tells.
+fn inner_failure(text: &str) -> Option<StatusCode> {
+    match text.split_once("\r\nHTTP/1.1 ") {
+        // Azure removes objects in batches, and answers for each.
+        Some((_, answer)) => answer.get(..3)?.parse().ok().filter(|status: &StatusCode| !status.is_success()),
+        // S3 has to begin its answer before it knows.
+        None => text.contains("<Error>").then_some(StatusCode::INTERNAL_SERVER_ERROR),
+    }
+}
+
+/// Reads a body, and no more than `most` bytes and one chunk of it.
+async fn text(
+    body: object_store::client::HttpResponseBody,
+    most: usize,
+    silence: Duration,
+) -> Result<Vec<u8>, HttpError> {
     use futures_util::TryStreamExt;
 
     let mut body = body.bytes_stream();
     let mut text = Vec::new();
-    while let Some(chunk) = body.try_next().await? {
-        text.extend_from_slice(&chunk[..chunk.len().min(MOST_TEXT_BYTES - text.len())]);
-        if text.len() == MOST_TEXT_BYTES {
-            break;
+    loop {
+        let chunk = tokio::time::timeout(silence, body.try_next()).await;
+        let silent = |_| HttpError::new(HttpErrorKind::Timeout, std::io::Error::from(std::io::ErrorKind::TimedOut));
+        let Some(chunk) = chunk.map_err(silent)?? else { return Ok(text) };
+        text.extend_from_slice(&chunk);
+        if text.len() > most {
+            return Ok(text);
         }
     }
-    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_that_the_body_of_a_success_tells_are_found() {
+        let batch =
+            |status: &str| format!("--b\r\nContent-ID: 0\r\n\r\nHTTP/1.1 {status}\r\n\r\n<Error></Error>\r\n--b--");
+        for (text, status) in [
+            (batch("404 The specified blob does not exist."), Some(404)),
+            (batch("503 Server Busy"), Some(503)),
+            (batch("202 Accepted"), None),
+            ("<?xml?>\n<Error><Code>InternalError</Code></Error>".to_owned(), Some(500)),
+            ("<CompleteMultipartUploadResult/>".to_owned(), None),
+            (String::new(), None),
+        ] {
+            assert_eq!(inner_failure(&text).map(|status| status.as_u16()), status, "{text}");
+        }
+    }
 }

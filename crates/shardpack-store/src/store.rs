@@ -13,7 +13,9 @@ use shardpack_format::{Error, ErrorKind, Result};
 
 use crate::{
     answer::Version,
+    listing::Object,
     location::{Kind, Location},
+    persistence::Asker,
     reading::Reading,
     runtime,
     settings::{Options, Settings, unknown},
@@ -31,6 +33,8 @@ pub struct Counts {
     pub again: u64,
     /// Answers that said that requests were too many.
     pub too_many: u64,
+    /// Bytes of objects and parts that were sent.
+    pub sent_bytes: u64,
 }
 
 #[derive(Debug, Default)]
@@ -39,6 +43,7 @@ pub(crate) struct Counters {
     pub bytes: AtomicU64,
     pub again: AtomicU64,
     pub too_many: AtomicU64,
+    pub sent_bytes: AtomicU64,
 }
 
 /// A folder on a web server, or a prefix of a bucket.
@@ -62,6 +67,8 @@ pub(crate) struct Wanted {
     pub range: Option<Range<u64>>,
     /// Length of the object in bytes, where that is known.
     pub object_bytes: Option<u64>,
+    /// The version that was listed, where that is known: [`Version::stamp`].
+    pub stamp: Option<i64>,
     /// Whether it may be missing: S3 refuses what is not there to those who may not list.
     pub is_optional: bool,
     /// As many are taken of an object whose length is not known.
@@ -98,7 +105,7 @@ impl Store {
             versions: Mutex::default(),
             counters: Counters::default(),
         };
-        store.shared(std::process::id())?;
+        store.shared()?;
         Ok(store)
     }
 
@@ -115,6 +122,11 @@ impl Store {
         &self.location.shown
     }
 
+    /// Whether nothing can be written to it, nor listed: it is a folder of a web server.
+    pub fn is_read_only(&self) -> bool {
+        self.location.kind == Kind::Web
+    }
+
     /// The URL of an object.
     pub fn object_url(&self, name: &str) -> String {
         self.location.shown(name)
@@ -122,14 +134,20 @@ impl Store {
 
     /// What reading has taken so far.
     pub fn counts(&self) -> Counts {
-        let Counters { requests, bytes, again, too_many } = &self.counters;
+        let Counters { requests, bytes, again, too_many, sent_bytes } = &self.counters;
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Counts { requests: of(requests), bytes: of(bytes), again: of(again), too_many: of(too_many) }
+        Counts {
+            requests: of(requests),
+            bytes: of(bytes),
+            again: of(again),
+            too_many: of(too_many),
+            sent_bytes: of(sent_bytes),
+        }
     }
 
     /// How many requests at a time help, as far as is known by now: fewer of a server that is near, or says that it is too much.
     pub fn in_flight(&self) -> u32 {
-        self.shared(std::process::id()).map_or(1, |shared| shared.limiter.limit())
+        self.shared().map_or(1, |shared| shared.limiter.limit())
     }
 
     /// Reads all of the object `name`, a path below the folder; `None` where there is none.
@@ -151,7 +169,7 @@ impl Store {
 
     fn read_whole(&self, name: &str, most: u64, is_optional: bool) -> Result<Option<Vec<u8>>> {
         let mut all = Vec::new();
-        let wanted = Wanted { name: name.to_owned(), range: None, object_bytes: None, is_optional, most };
+        let wanted = Wanted { name: name.to_owned(), range: None, object_bytes: None, stamp: None, is_optional, most };
         let found = self.run(wanted, |bytes| all.extend_from_slice(bytes))?;
         Ok(found.is_there.then_some(all))
     }
@@ -163,7 +181,7 @@ impl Store {
     pub fn length(&self, name: &str) -> Result<Option<u64>> {
         // A range, since servers that know no HEAD, or compress their answers to it, tell another length or none.
         let (range, object_bytes) = (Some(0..1), None);
-        let wanted = Wanted { name: name.to_owned(), range, object_bytes, is_optional: false, most: 1 };
+        let wanted = Wanted { name: name.to_owned(), range, object_bytes, stamp: None, is_optional: false, most: 1 };
         match self.run(wanted, |_| ())? {
             Found { is_there: false, .. } => Ok(None),
             Found { object_bytes: Some(bytes), .. } => Ok(Some(bytes)),
@@ -179,22 +197,15 @@ impl Store {
     /// # Errors
     /// When there is no such object, it is another one than before or has another length, or the server does not send it.
     pub fn read(&self, name: &str, object_bytes: u64, offset: u64, into: &mut [u8]) -> Result<()> {
-        let end = offset.checked_add(into.len() as u64).filter(|end| *end <= object_bytes);
-        let end = end.ok_or_else(|| {
-            Error::data(format!("is {object_bytes} bytes")).at_byte(offset).in_file(self.object_url(name))
-        })?;
-        if into.is_empty() {
-            return Ok(());
-        }
-        let (range, object_bytes, most) = (Some(offset..end), Some(object_bytes), end - offset);
-        let mut at = 0;
-        let wanted = Wanted { name: name.to_owned(), range, object_bytes, is_optional: false, most };
-        let found = self.run(wanted, |bytes| {
-            // No more come than were asked for.
-            into[at..at + bytes.len()].copy_from_slice(bytes);
-            at += bytes.len();
-        })?;
-        match found.is_there {
+        self.read_range(name, object_bytes, offset..offset.saturating_add(into.len() as u64), filling(into))
+    }
+
+    /// As [`Store::read`] of the bytes `range`, which are handed out in order, as they come.
+    ///
+    /// # Errors
+    /// As [`Store::read`]; what came before was right as far as the server says.
+    pub fn read_range(&self, name: &str, object_bytes: u64, range: Range<u64>, take: impl FnMut(&[u8])) -> Result<()> {
+        match self.range(name, object_bytes, None, range, take)? {
             true => Ok(()),
             false => {
                 Err(Error::data("the manifest names this object, and it is not there").in_file(self.object_url(name)))
@@ -202,7 +213,79 @@ impl Store {
         }
     }
 
-    fn shared(&self, process: u32) -> Result<Arc<Shared>> {
+    /// As [`Store::read`], of an object that was listed as so long and with this stamp.
+    ///
+    /// # Errors
+    /// As [`Store::read`]; of kind [`ErrorKind::Data`] where it is not there any more, or another one than was listed.
+    pub fn read_listed(&self, name: &str, object_bytes: u64, stamp: i64, offset: u64, into: &mut [u8]) -> Result<()> {
+        // Versions are told apart by a number alone, and are not kept for each of millions of objects.
+        let range = offset..offset.saturating_add(into.len() as u64);
+        match self.range(name, object_bytes, Some(stamp), range, filling(into))? {
+            true => Ok(()),
+            false => Err(Error::data("is not there any more").in_file(self.object_url(name))),
+        }
+    }
+
+    /// The object `name` as a list would tell it; `None` where there is none.
+    ///
+    /// # Errors
+    /// As [`Store::length`].
+    pub fn look(&self, name: &str) -> Result<Option<Object>> {
+        let Some(bytes) = self.length(name)? else { return Ok(None) };
+        let versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamp = versions.get(name).map_or(0, Version::stamp);
+        Ok(Some(Object { name: name.to_owned(), bytes, stamp }))
+    }
+
+    /// Reads bytes of an object that was listed or looked at, from `offset` on, as many as `into` has room for.
+    ///
+    /// # Errors
+    /// As [`Store::read_listed`].
+    pub fn read_part(&self, object: &Object, offset: u64, into: &mut [u8]) -> Result<()> {
+        // Where the server tells nothing, it is the version that was read first.
+        match object.stamp {
+            0 => self.read(&object.name, object.bytes, offset, into),
+            stamp => self.read_listed(&object.name, object.bytes, stamp, offset, into),
+        }
+    }
+
+    /// As [`Store::read_range`]; whether there is such an object.
+    fn range(
+        &self,
+        name: &str,
+        object_bytes: u64,
+        stamp: Option<i64>,
+        range: Range<u64>,
+        take: impl FnMut(&[u8]),
+    ) -> Result<bool> {
+        if range.end > object_bytes || range.start > range.end {
+            let error = Error::data(format!("is {object_bytes} bytes")).at_byte(range.start);
+            return Err(error.in_file(self.object_url(name)));
+        }
+        if range.is_empty() {
+            return Ok(true);
+        }
+        let (most, object_bytes) = (range.end - range.start, Some(object_bytes));
+        let (name, range) = (name.to_owned(), Some(range));
+        let found = self.run(Wanted { name, range, object_bytes, stamp, is_optional: false, most }, take)?;
+        Ok(found.is_there)
+    }
+
+    pub(crate) fn location(&self) -> &Location {
+        &self.location
+    }
+
+    pub(crate) fn shared(&self) -> Result<Arc<Shared>> {
+        self.shared_by(std::process::id())
+    }
+
+    /// What requests have in common, to whom `shared` is.
+    pub(crate) fn asker<'a>(&'a self, shared: &'a Shared) -> Asker<'a> {
+        let Self { location, settings, options, counters, .. } = self;
+        Asker { shared, location, settings, options, counters }
+    }
+
+    fn shared_by(&self, process: u32) -> Result<Arc<Shared>> {
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((of, shared)) = &*shared
             && *of == process
@@ -216,9 +299,17 @@ impl Store {
 
     /// Reads what is wanted, and hands out its bytes in order.
     fn run(&self, wanted: Wanted, take: impl FnMut(&[u8])) -> Result<Found> {
-        let shared = self.shared(std::process::id())?;
-        let Self { location, settings, options, versions, counters, .. } = self;
-        let reading = Reading { shared: &shared, location, settings, counters, versions, options, wanted };
+        let shared = self.shared()?;
+        let reading = Reading { asker: self.asker(&shared), versions: &self.versions, wanted };
         runtime::wait(reading.run(take))?
+    }
+}
+
+/// Fills `into` with what comes, which is no more than fits.
+fn filling(into: &mut [u8]) -> impl FnMut(&[u8]) {
+    let mut at = 0;
+    move |bytes| {
+        into[at..at + bytes.len()].copy_from_slice(bytes);
+        at += bytes.len();
     }
 }

@@ -86,8 +86,8 @@ fn kind(name: &str) -> Result<Kind, String> {
 
 impl Args {
     /// Paths that may be URLs.
-    pub fn urls(&self) -> &[PathBuf] {
-        &self.target.paths
+    pub fn urls(&self) -> Vec<&Path> {
+        self.target.paths.iter().map(PathBuf::as_path).collect()
     }
 
     /// Threads: of a URL as many as keep requests in flight.

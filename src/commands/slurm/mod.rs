@@ -415,8 +415,9 @@ mod tests {
             found.get_arguments().filter_map(|option| option.get_long().map(str::to_owned)).collect::<BTreeSet<_>>()
         };
         let (slurm, plan, pack) = (command("slurm"), command("plan"), command("pack"));
-        // A job says how many cores it has; the rest is of what parts cannot do.
-        let not_here = ["output", "json", "quiet", "jobs", "part", "force", "crops", "dry-run"];
+        // A job says how many cores it has; the rest is of what parts cannot do: their shards lie in a folder.
+        let not_here =
+            ["output", "json", "quiet", "jobs", "part", "force", "crops", "dry-run", "store", "work", "price"];
         let left_out = plan.union(&pack).filter(|name| !slurm.contains(*name)).collect::<Vec<_>>();
         assert!(left_out.iter().all(|name| not_here.contains(&name.as_str())), "{left_out:?}");
     }

@@ -27,6 +27,33 @@ pub struct Results(pub Vec<(String, Vec<Usage>)>);
 
 /// Lets all take turns, `rounds` times; every other round backwards, so that none always comes after the same.
 pub fn contest(rounds: usize, contenders: &[Contender<'_>], before: impl Fn() -> Result<()>) -> Result<Results> {
+    turns(rounds, contenders, before, |_, why| Err(why))
+}
+
+/// The same; who fails is not asked again, and is named with the reason instead of a row of the table.
+pub fn contest_of_peers(
+    rounds: usize,
+    contenders: &[Contender<'_>],
+    before: impl Fn() -> Result<()>,
+) -> Result<(Results, String)> {
+    let mut missing = String::new();
+    let results = turns(rounds, contenders, before, |name, why| {
+        println!("{name}: {why}");
+        missing +=
+            &format!("\n{name}: not measured, for it failed: {}.\n", why.trim().lines().last().unwrap_or_default());
+        Ok(())
+    });
+    let Results(mut all) = results?;
+    all.retain(|(_, usages)| usages.len() == rounds);
+    Ok((Results(all), missing))
+}
+
+fn turns(
+    rounds: usize,
+    contenders: &[Contender<'_>],
+    before: impl Fn() -> Result<()>,
+    mut failed: impl FnMut(&str, String) -> Result<()>,
+) -> Result<Results> {
     let mut results: Vec<_> = contenders.iter().map(|contender| (contender.name.clone(), Vec::new())).collect();
     for round in 0..rounds {
         let mut turns: Vec<_> = (0..contenders.len()).collect();
@@ -35,9 +62,18 @@ pub fn contest(rounds: usize, contenders: &[Contender<'_>], before: impl Fn() ->
         }
         for turn in turns {
             let contender = &contenders[turn];
+            if results[turn].1.len() < round {
+                continue;
+            }
             let mut command = (contender.command)()?;
             before()?;
-            let (mut usage, printed) = measure(&mut command)?;
+            let (mut usage, printed) = match measure(&mut command) {
+                Ok(measured) => measured,
+                Err(why) => {
+                    failed(&contender.name, why)?;
+                    continue;
+                }
+            };
             if contender.counts_itself {
                 let last = printed.lines().last().unwrap_or_default();
                 let numbers: Vec<f64> = last.split_whitespace().filter_map(|word| word.parse().ok()).collect();

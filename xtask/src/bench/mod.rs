@@ -3,11 +3,14 @@
 //! Holds at all times: everything is written below target/bench, but for the tables in docs/performance.md; contenders of
 //! one table take turns, and a ratio compares neighbours in time.
 
+mod buckets;
 mod cold;
 mod contest;
+mod far;
 mod images;
 mod loops;
 pub mod machine;
+mod nginx;
 mod page;
 mod photographs;
 #[allow(unsafe_code, reason = "wait4, which tells what a process has used, has no safe wrapper")]
@@ -15,6 +18,7 @@ mod process;
 mod raw;
 mod rows;
 mod slow;
+mod stores;
 mod training;
 mod training_peers;
 mod trees;
@@ -47,7 +51,7 @@ pub struct Scale {
 /// A table, by the name it is asked for with.
 type Row = (&'static str, fn(&Scale) -> Result<String>);
 
-const ROWS: [Row; 20] = [
+const ROWS: [Row; 22] = [
     ("pack", rows::pack),
     ("peers", rows::peers),
     ("formats", rows::formats),
@@ -66,6 +70,8 @@ const ROWS: [Row; 20] = [
     ("training-peers", training_peers::training_peers),
     ("loops", loops::loops),
     ("waits", waits::waits),
+    ("stores", stores::stores),
+    ("buckets", buckets::buckets),
     ("scale", rows::scale),
     ("listing", rows::listing),
 ];

@@ -22,7 +22,7 @@ use crate::{
 
 const B3SUM: &str = "1.8.7";
 pub(super) const PHOTO_BYTES: u64 = 110_000;
-const TINY_BYTES: u64 = 3_000;
+pub(super) const TINY_BYTES: u64 = 3_000;
 
 /// Builds what is measured.
 pub fn build() -> Result<()> {

@@ -1,9 +1,6 @@
 //! Images that have a dataset each: encoded bytes or pixels, in the root or in groups that are classes.
 
-use std::{
-    path::{Path, PathBuf},
-    vec::IntoIter,
-};
+use std::{path::PathBuf, vec::IntoIter};
 
 use hdf5_reader::{Dataset, Hdf5File};
 use shardpack_format::{
@@ -13,13 +10,16 @@ use shardpack_format::{
 };
 
 use super::{
-    super::{Lack, key_labels::KeyLabels, lmdb},
+    super::{
+        Lack, Place,
+        key_labels::{self, KeyLabels},
+        lmdb,
+    },
     names::{IMAGES, Members, is_called},
     open::{self, MOST_BYTES, OPENED},
     values::{Kind, encoded, is_image},
     walk::{Images, record},
 };
-use crate::sys;
 
 /// What a list of labels beside `NAME.hdf5` may be called, `*` standing for that name, the likeliest first.
 const LISTS: [&str; 6] = ["*-metadata.csv", "*_metadata.csv", "*.csv", "*-labels.csv", "metadata.csv", "labels.csv"];
@@ -30,7 +30,7 @@ const LOOKS: usize = 64;
 
 /// The datasets of groups, one after the other.
 pub(super) struct ImageDatasets {
-    path: PathBuf,
+    place: Place,
     file: Option<Hdf5File>,
     /// Datasets that were read of `file`.
     opened: usize,
@@ -49,16 +49,22 @@ pub(super) struct ImageDatasets {
 
 impl ImageDatasets {
     /// The datasets of `groups`, whose first parts are splits if `are_splits`. Where groups are no classes, labels are taken
-    /// of a list beside the file at `path`, or of the one that is wanted.
+    /// of a list beside the file at `place`, or of the one that is wanted.
     ///
     /// # Errors
     /// When the list that is wanted cannot be read.
-    pub fn new(file: &Hdf5File, path: &Path, groups: Vec<Members>, are_splits: bool, wanted: &Wanted) -> Result<Self> {
+    pub fn new(
+        file: &Hdf5File,
+        place: &Place,
+        groups: Vec<Members>,
+        are_splits: bool,
+        wanted: &Wanted,
+    ) -> Result<Self> {
         let images: usize = groups.iter().map(|one| one.datasets.len()).sum();
         let named = groups.iter().filter(|one| class(&one.group, are_splits).is_some()).count();
         let labels = match lmdb::label_file(&wanted.entries) {
             Some(list) => Some((KeyLabels::of_labels(&list)?, list)),
-            None if named == 0 => list_beside(path, &groups)?,
+            None if named == 0 => list_beside(place, &groups)?,
             None => None,
         };
         let shown = |list: PathBuf| list.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -75,7 +81,7 @@ impl ImageDatasets {
         let is_said = lmdb::label_file(&wanted.entries).is_some();
         Ok(Self {
             is_said,
-            path: path.to_path_buf(),
+            place: place.clone(),
             file: None,
             opened: 0,
             left: open::most_unpacked(file),
@@ -93,7 +99,7 @@ impl ImageDatasets {
         }
         let file = match &mut self.file {
             Some(file) => file,
-            slot => slot.insert(open::open(&self.path)?),
+            slot => slot.insert(open::open(&self.place)?),
         };
         self.opened += 1;
         let dataset = match file.dataset(path).map_err(open::cause) {
@@ -178,24 +184,27 @@ impl Images for ImageDatasets {
     }
 }
 
-/// A list of labels beside the file at `path`, if one is there that names most of its images.
+/// A list of labels beside the file at `place`, if one is there that names most of its images.
 ///
 /// # Errors
 /// When the machine does not show what is there.
-fn list_beside(path: &Path, groups: &[Members]) -> Result<Option<(KeyLabels, PathBuf)>> {
-    let Some(stem) = path.file_stem().and_then(|stem| stem.to_str()) else { return Ok(None) };
+fn list_beside(place: &Place, groups: &[Members]) -> Result<Option<(KeyLabels, PathBuf)>> {
+    let Some(stem) = place.path().file_stem().and_then(|stem| stem.to_str()) else { return Ok(None) };
     let bare = OF_IMAGES.iter().find_map(|end| stem.strip_suffix(end)).unwrap_or(stem);
     let names = [stem, bare].into_iter().flat_map(|stem| LISTS.map(|list| list.replace('*', stem)));
     let of_these = |table: &KeyLabels| {
         let looked: Vec<_> = groups.iter().flat_map(|group| &group.datasets).take(LOOKS).collect();
         looked.iter().filter(|name| table.has(name.as_bytes())).count() * 2 > looked.len()
     };
-    for list in names.map(|name| path.with_file_name(name)) {
-        if !sys::is_file(&list)? {
-            continue;
-        }
-        match KeyLabels::of_labels(&list) {
-            Ok(table) if of_these(&table) => return Ok(Some((table, list))),
+    for name in names {
+        let read = place.read_beside(&name, key_labels::MOST_BYTES);
+        let found = match read {
+            Ok(None) => continue,
+            Ok(Some((list, text))) => KeyLabels::of_label_text(&list, &text).map(|table| (table, list)),
+            Err(error) => Err(error),
+        };
+        match found {
+            Ok((table, list)) if of_these(&table) => return Ok(Some((table, list))),
             Err(error) if error.kind() == ErrorKind::System => return Err(error),
             // What is no list of labels, or of others, is somebody else's.
             _ => {}

@@ -29,8 +29,6 @@ mod value_rows;
 mod values;
 mod walk;
 
-use std::path::Path;
-
 use shardpack_format::{
     Error, Result,
     formats::foreign::{Walk, Wanted},
@@ -43,16 +41,18 @@ use self::{
     sample_groups::SampleGroups,
     walk::{Contained, Images, contained},
 };
+use super::Place;
 pub use open::is;
 pub use split::{OddSplits, stray};
 
-/// Begins to walk the file at `path`; of what it says are splits only `part`, where that is said.
+/// Begins to walk `file`; of what it says are splits only `part`, where that is said.
 ///
 /// # Errors
 /// When it is damaged, has no images, several datasets that could be meant, or not what is wanted.
-pub fn walk(path: &Path, wanted: &Wanted, part: Option<&str>) -> Result<Box<dyn Walk>> {
+pub fn walk(file: impl Into<Place>, wanted: &Wanted, part: Option<&str>) -> Result<Box<dyn Walk>> {
+    let place = &file.into();
     let images: Box<dyn Images> = contained(|| {
-        let file = open::open(path)?;
+        let file = open::open(place)?;
         let layout = detect::layout(&file, wanted)?;
         let are_splits = !layout.splits(&file)?.is_empty();
         let layout = layout.of_split(&file, part)?;
@@ -62,13 +62,13 @@ pub fn walk(path: &Path, wanted: &Wanted, part: Option<&str>) -> Result<Box<dyn 
             Layout::ImageDatasets(_) => None,
         };
         if let Some(why) = why.filter(|_| !wanted.entries.is_unsaid()) {
-            let error = Error::usage(why).in_file(path);
+            let error = Error::usage(why).in_file(place.path());
             return Err(error.help("--label-feature PATH names the dataset with their labels"));
         }
         Ok(match layout {
             Layout::Rows(tables) => Box::new(Records::new(&file, tables, wanted)) as Box<dyn Images>,
-            Layout::SampleGroups(samples) => Box::new(SampleGroups::new(&file, path, samples, are_splits, wanted)?),
-            Layout::ImageDatasets(groups) => Box::new(ImageDatasets::new(&file, path, groups, are_splits, wanted)?),
+            Layout::SampleGroups(samples) => Box::new(SampleGroups::new(&file, place, samples, are_splits, wanted)?),
+            Layout::ImageDatasets(groups) => Box::new(ImageDatasets::new(&file, place, groups, are_splits, wanted)?),
         })
     })?;
     Ok(Box::new(Contained::new(images)))
@@ -78,9 +78,10 @@ pub fn walk(path: &Path, wanted: &Wanted, part: Option<&str>) -> Result<Box<dyn 
 ///
 /// # Errors
 /// As [`walk`].
-pub fn classes(path: &Path, wanted: &Wanted) -> Result<Vec<Vec<u8>>> {
+pub fn classes(file: impl Into<Place>, wanted: &Wanted) -> Result<Vec<Vec<u8>>> {
+    let place = &file.into();
     contained(|| {
-        let file = open::open(path)?;
+        let file = open::open(place)?;
         detect::classes(&file, &detect::layout(&file, wanted)?)
     })
 }
@@ -90,9 +91,10 @@ pub fn classes(path: &Path, wanted: &Wanted) -> Result<Vec<Vec<u8>>> {
 ///
 /// # Errors
 /// As [`walk`].
-pub fn splits(path: &Path, wanted: &Wanted) -> Result<Vec<String>> {
+pub fn splits(file: impl Into<Place>, wanted: &Wanted) -> Result<Vec<String>> {
+    let place = &file.into();
     contained(|| {
-        let file = open::open(path)?;
+        let file = open::open(place)?;
         detect::layout(&file, wanted)?.splits(&file)
     })
 }
@@ -101,9 +103,10 @@ pub fn splits(path: &Path, wanted: &Wanted) -> Result<Vec<String>> {
 ///
 /// # Errors
 /// As [`walk`].
-pub fn odd_splits(path: &Path, wanted: &Wanted) -> Result<OddSplits> {
+pub fn odd_splits(file: impl Into<Place>, wanted: &Wanted) -> Result<OddSplits> {
+    let place = &file.into();
     contained(|| {
-        let file = open::open(path)?;
+        let file = open::open(place)?;
         detect::layout(&file, wanted)?.odd_splits(&file)
     })
 }

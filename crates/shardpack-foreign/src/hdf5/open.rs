@@ -3,15 +3,18 @@
 //! Holds at all times: no piece of the file longer than [`MOST_BYTES`] is read at once, and nothing longer is unpacked;
 //! other files that it refers to are never opened.
 
-use std::{path::Path, sync::Arc};
+use std::sync::Arc;
 
 use hdf5_reader::{
-    FileStorage, FilterRegistry, Hdf5File, OpenOptions, Storage, StorageBuffer,
+    FileStorage, FilterRegistry, Hdf5File, OpenOptions, RangeRequestStorage, Storage, StorageBuffer,
     error::{Error as Hdf5Error, Result as Hdf5Result},
 };
 use shardpack_format::{Error, Result};
 
-use super::lzf;
+use super::{
+    super::{Place, remote::Blocks},
+    lzf,
+};
 
 /// The first bytes of a file, or of what follows a block of the user's own of 512, 1024, 2048, … bytes.
 const MAGIC: &[u8] = b"\x89HDF\r\n\x1a\n";
@@ -35,7 +38,7 @@ pub fn is(first: &[u8]) -> bool {
 }
 
 /// A file that gives no more at once than anything here needs.
-struct Bounded(FileStorage);
+struct Bounded(Box<dyn Storage>);
 
 impl Storage for Bounded {
     fn len(&self) -> u64 {
@@ -51,11 +54,11 @@ impl Storage for Bounded {
     }
 }
 
-/// Opens the file at `path`.
+/// Opens the file at `place`.
 ///
 /// # Errors
 /// When it cannot be read, is none, or is shorter than it says.
-pub(super) fn open(path: &Path) -> Result<Hdf5File> {
+pub(super) fn open(place: &Place) -> Result<Hdf5File> {
     let mut filters = FilterRegistry::new();
     let lzf = |_: &_, input: &[u8], _| {
         let unpacked = lzf::unpacked(input, MOST_BYTES);
@@ -68,7 +71,18 @@ pub(super) fn open(path: &Path) -> Result<Hdf5File> {
         .with_max_chunk_bytes(MOST_BYTES)
         // Rows are read in the order of chunks, and none is needed twice.
         .with_chunk_cache_bytes(0);
-    let storage = Arc::new(Bounded(FileStorage::open(path).map_err(told)?));
+    let storage: Box<dyn Storage> = match place {
+        Place::Local(path) => Box::new(FileStorage::open(path).map_err(told)?),
+        Place::Remote(remote) => {
+            let blocks = Blocks::new(remote);
+            Box::new(RangeRequestStorage::new(blocks.bytes(), move |offset, bytes| {
+                let mut range = vec![0; bytes];
+                blocks.read_exact_at(&mut range, offset)?;
+                Ok(range)
+            }))
+        }
+    };
+    let storage = Arc::new(Bounded(storage));
     let bytes = storage.len();
     let file = Hdf5File::from_storage_with_options(storage, options).map_err(told)?;
     let end = file.superblock().eof_address;

@@ -3,11 +3,7 @@
 //! Holds at all times: one sample is in memory; a dataset is read whole, so one that is longer than what is read at once is refused by
 //! its size; the items of arrays are handed on as they are stored.
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-    vec::IntoIter,
-};
+use std::{collections::BTreeMap, vec::IntoIter};
 
 use hdf5_reader::{Attribute, Dataset, Datatype, Hdf5File, VarLenKind};
 use shardpack_format::{
@@ -18,7 +14,7 @@ use shardpack_format::{
 };
 
 use super::{
-    super::Lack,
+    super::{Lack, Place},
     layout::Samples,
     names::{LABELS, Members, rank},
     open::{self, MOST_BYTES, OPENED},
@@ -28,7 +24,7 @@ use super::{
 
 /// The samples, one after the other.
 pub(super) struct SampleGroups {
-    path: PathBuf,
+    place: Place,
     file: Option<Hdf5File>,
     /// Objects that were read of `file`.
     opened: usize,
@@ -53,11 +49,11 @@ enum Found {
 }
 
 impl SampleGroups {
-    /// The samples in the file at `path`, whose first parts are splits if `are_splits`.
+    /// The samples in the file at `place`, whose first parts are splits if `are_splits`.
     ///
     /// # Errors
     /// When the first one cannot be read.
-    pub fn new(file: &Hdf5File, path: &Path, samples: Samples, are_splits: bool, wanted: &Wanted) -> Result<Self> {
+    pub fn new(file: &Hdf5File, place: &Place, samples: Samples, are_splits: bool, wanted: &Wanted) -> Result<Self> {
         let first = samples.groups.iter().find(|one| !one.datasets.is_empty());
         let label = match (&wanted.label, first) {
             _ if wanted.no_labels => None,
@@ -68,7 +64,7 @@ impl SampleGroups {
         let count = size::counted(samples.groups.len() as u64, "sample");
         let names = first.map_or_else(String::new, |first| first.datasets.join(", "));
         Ok(Self {
-            path: path.to_path_buf(),
+            place: place.clone(),
             file: None,
             opened: 0,
             left: open::most_unpacked(file),
@@ -89,7 +85,7 @@ impl SampleGroups {
         }
         let file = match &mut self.file {
             Some(file) => file,
-            slot => slot.insert(open::open(&self.path)?),
+            slot => slot.insert(open::open(&self.place)?),
         };
         self.opened += one.datasets.len() + 1;
         let mut add = |name: &str, found: Found, out: &mut Vec<u8>| {

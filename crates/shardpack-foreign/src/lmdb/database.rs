@@ -27,7 +27,7 @@ impl Database {
         let Some(name) = name else { return Ok(main) };
         let none = || {
             let what = format!("there is no database named {}", name.escape_ascii());
-            Error::usage(what).in_file(&environment.path)
+            Error::usage(what).in_file(environment.path())
         };
         let mut page = Vec::new();
         let (number, node) = main.find(name, &mut page)?.ok_or_else(none)?;

@@ -16,10 +16,9 @@
 //! 16 u64 leaf pages   24 u64 overflow pages   32 u64 entries   40 u64 root, or all ones
 //! ```
 
-use std::{fs::File, os::unix::fs::FileExt};
-
 use shardpack_format::{Error, Result};
 
+use super::super::Bytes;
 use super::{
     FIRST_PAGE,
     pages::{HEADER_BYTES, u16_at, u32_at, u64_at},
@@ -191,7 +190,7 @@ fn second(bytes: &[u8], place: u64) -> Result<Meta, String> {
 }
 
 /// Reads both metas; returns the one that counts, and where and what is wrong with the other.
-pub(super) fn choose(file: &File, file_bytes: u64) -> Result<(Meta, Option<(u64, String)>)> {
+pub(super) fn choose(file: &Bytes, file_bytes: u64) -> Result<(Meta, Option<(u64, String)>)> {
     let mut buffer = [0; META_BYTES];
     let read = |at: u64, buffer: &mut [u8; META_BYTES]| {
         let bytes = file_bytes.saturating_sub(at).min(META_BYTES as u64) as usize;

@@ -45,13 +45,7 @@ mod tree;
 mod values;
 mod walk;
 
-use std::{
-    fs::File,
-    io,
-    os::unix::fs::FileExt,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{io, path::Path, sync::Arc};
 
 use shardpack_format::{Error, Result};
 
@@ -71,7 +65,10 @@ pub(super) use self::{
     overrides::KeyPart,
     pattern::{Pattern, label},
 };
-use crate::sys;
+use crate::{
+    place::{Bytes, Place},
+    sys,
+};
 
 /// Name of the data file in the folder of an environment.
 pub const DATA_FILE: &str = "data.mdb";
@@ -83,8 +80,8 @@ const NAMES_LIMIT: usize = 1 << 16;
 /// A data file, opened for reading.
 #[derive(Debug)]
 pub struct Environment {
-    file: File,
-    path: PathBuf,
+    file: Bytes,
+    place: Place,
     file_bytes: u64,
     meta: Meta,
     /// What is wrong with the meta page that was not read, and where that is.
@@ -92,21 +89,20 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Opens the file at `path`, or `data.mdb` in the folder there.
+    /// Opens a file, or `data.mdb` in a folder.
     ///
     /// # Errors
     /// When it cannot be read, is truncated, both metas are damaged, or another kind of machine or library wrote it.
-    pub fn open(path: &Path) -> Result<Arc<Self>> {
-        let path = if sys::is_folder(path)? { path.join(DATA_FILE) } else { path.to_path_buf() };
-        let facts = path.metadata().map_err(|e| sys::io_error("cannot look at", &path, e))?;
+    pub fn open(file: impl Into<Place>) -> Result<Arc<Self>> {
+        let place = match file.into() {
+            Place::Local(path) if sys::is_folder(&path)? => Place::Local(path.join(DATA_FILE)),
+            place => place,
+        };
         // Opening a pipe would wait for its writer.
-        if !facts.is_file() {
-            return Err(Error::usage("not a regular file").in_file(&path));
-        }
-        let file = File::open(&path).map_err(|e| sys::io_error("cannot open", &path, e))?;
-        let file_bytes = file.metadata().map_err(|e| sys::io_error("cannot look at", &path, e))?.len();
-        let (meta, damage) = meta::choose(&file, file_bytes).map_err(|error| error.in_file(&path))?;
-        let environment = Arc::new(Self { file, path, file_bytes, meta, damage });
+        let (file_bytes, _) = place.facts()?;
+        let file = place.open()?;
+        let (meta, damage) = meta::choose(&file, file_bytes).map_err(|error| error.in_file(place.path()))?;
+        let environment = Arc::new(Self { file, place, file_bytes, meta, damage });
         environment.check_length()?;
         Ok(environment)
     }
@@ -129,7 +125,12 @@ impl Environment {
 
     /// The file that is read.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.place.path()
+    }
+
+    /// Where it lies.
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
     }
 
     /// What is wrong with one of the two metas: the other is read, and what was written after it may be missing.
@@ -193,7 +194,7 @@ impl Environment {
         let bytes = self.file_bytes;
         let of = format!("its last page is {last_page}, with pages of {page_bytes} bytes it has {expected}");
         let what = format!("truncated LMDB file: {bytes} bytes; {of}");
-        Err(Error::data(what).at_byte(self.file_bytes).in_file(&self.path))
+        Err(Error::data(what).at_byte(self.file_bytes).in_file(self.path()))
     }
 
     /// How many free pages there are from page `first` on.
@@ -223,14 +224,14 @@ impl Environment {
         if !is_there {
             let last = self.meta.last_page.min((self.file_bytes / self.meta.page_bytes).saturating_sub(1));
             let what = format!("damaged LMDB file: page {number} is referred to, pages are 2 to {last}");
-            return Err(Error::data(what).in_file(&self.path));
+            return Err(Error::data(what).in_file(self.path()));
         }
         match self.file.read_exact_at(bytes, at) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 return Err(self.damaged(number, Damage::new(0, "the file has become shorter while it was read")));
             }
-            Err(error) => return Err(sys::io_error("cannot read", &self.path, error).at_byte(at)),
+            Err(error) => return Err(sys::io_error("cannot read", self.path(), error).at_byte(at)),
         }
         let said = pages::u64_at(bytes, 0);
         if said != number {
@@ -251,7 +252,7 @@ impl Environment {
     /// The error of what is wrong in a page.
     fn damaged(&self, number: u64, damage: Damage) -> Error {
         let at = number.saturating_mul(self.meta.page_bytes).saturating_add(damage.at as u64);
-        Error::data(format!("damaged LMDB file: page {number}: {}", damage.what)).at_byte(at).in_file(&self.path)
+        Error::data(format!("damaged LMDB file: page {number}: {}", damage.what)).at_byte(at).in_file(self.path())
     }
 
     /// Checks a record, which stands in a page or a meta.

@@ -13,7 +13,6 @@ use std::{
     mem,
     ops::Range,
     panic::resume_unwind,
-    path::Path,
     sync::Arc,
     thread::{self, JoinHandle},
 };
@@ -28,8 +27,8 @@ use shardpack_format::{
 
 use super::{
     super::{
-        Lack,
-        key_labels::{KeyLabels, LABELS, meta_info},
+        Lack, Place,
+        key_labels::{self, KeyLabels, LABELS},
     },
     Database, Entry, Environment, Walk,
     batch::{BATCH_BYTES, BATCH_ENTRIES, Batch, Decode},
@@ -51,13 +50,14 @@ const MOST_SHARED_BYTES: u64 = 4 << 20;
 /// What basicsr's list is called in messages.
 const META_INFO: &str = "meta_info.txt";
 
-/// Begins to walk the environment at `path`.
+/// Begins to walk an environment.
 ///
 /// # Errors
 /// When it is none, is damaged, or its values are of no known making: then the first of them are shown.
-pub fn walk(path: &Path, wanted: &Wanted) -> Result<Box<dyn foreign::Walk>> {
+pub fn walk(file: impl Into<Place>, wanted: &Wanted) -> Result<Box<dyn foreign::Walk>> {
     let said = Overrides::of(&wanted.entries)?;
-    let environment = Environment::open(path)?;
+    let environment = Environment::open(file)?;
+    let path = environment.path();
     // To list names is to read every leaf, and an environment of databases alone has a few.
     let names = if environment.entries() <= MOST_NAMES { environment.names()? } else { Vec::new() };
     let is_named = !names.is_empty() && names.len() as u64 == environment.entries();
@@ -94,8 +94,9 @@ pub fn walk(path: &Path, wanted: &Wanted) -> Result<Box<dyn foreign::Walk>> {
     let label_list = said.label_file.as_deref().map(KeyLabels::of_labels).transpose()?;
     let Detected { coding, are_paths } = detect(&database, &said)?;
     let is_basicsr = said.dialect.is_some_and(|dialect| dialect.is_basicsr);
-    let list =
-        meta_info(environment.path())?.filter(|_| coding == Coding::Image && (is_basicsr || said.dialect.is_none()));
+    let may_be = coding == Coding::Image && (is_basicsr || said.dialect.is_none());
+    let read = || environment.place().read_beside(META_INFO, key_labels::MOST_BYTES);
+    let list = if may_be { read()? } else { None };
     let mut notes = Vec::new();
     if is_basicsr && list.is_none() {
         notes.push("meta_info.txt is missing, which names the images".to_owned());
@@ -110,7 +111,7 @@ pub fn walk(path: &Path, wanted: &Wanted) -> Result<Box<dyn foreign::Walk>> {
     Ok(Box::new(Samples {
         walk: database.walk()?,
         claims: Metadata::of(&database)?,
-        names: list.as_deref().map(KeyLabels::of_meta_info).transpose()?,
+        names: list.map(|(path, text)| KeyLabels::of_meta_info(&path, &text)).transpose()?,
         database,
         labels,
         label_list,

@@ -2,7 +2,7 @@
 //!
 //! Holds at all times: a tree is descended no deeper than its record says; leaves are found without being read.
 
-use std::{ops::Range, os::unix::fs::FileExt};
+use std::ops::Range;
 
 use shardpack_format::{Error, Result};
 
@@ -49,11 +49,11 @@ impl Environment {
         let bytes = value.end.checked_sub(value.start).filter(|_| value.end <= self.file_bytes);
         let Some(bytes) = bytes.and_then(|bytes| usize::try_from(bytes).ok()) else {
             let what = format!("a value from {} to {}, the file has {} bytes", value.start, value.end, self.file_bytes);
-            return Err(Error::data(what).in_file(&self.path));
+            return Err(Error::data(what).in_file(self.path()));
         };
         out.resize(bytes, 0);
         let read = self.file.read_exact_at(out, value.start);
-        read.map_err(|e| sys::io_error("cannot read", &self.path, e).at_byte(value.start))
+        read.map_err(|e| sys::io_error("cannot read", self.path(), e).at_byte(value.start))
     }
 
     /// Goes down to a leaf by the nodes that `choose` names; returns its number, and reads it into `page`.

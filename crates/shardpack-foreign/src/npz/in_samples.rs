@@ -3,7 +3,7 @@
 //! Holds at all times: a file that cannot be taken apart as a whole stays the one component that it is, and how many do is told; what is
 //! fetched of an array later is all that its CRC-32 is of, and that is compared.
 
-use std::{fs::File, io, os::unix::fs::FileExt};
+use std::io;
 
 use shardpack_format::{
     Error, Result,
@@ -12,6 +12,7 @@ use shardpack_format::{
     size,
 };
 
+use super::super::Bytes;
 use super::{EXTENSION, Fault, Npz, ReadAt, zip};
 
 /// Recipes count what is fetched in so many bytes: fewer than the directory has that follows the last array, so that all of it lies in the
@@ -43,7 +44,7 @@ pub(crate) fn component(fetched: &[u8]) -> Result<Vec<u8>> {
 
 /// What takes them apart, in the samples of a tar that is not compressed.
 pub(crate) struct TakenApart {
-    file: File,
+    file: Bytes,
     wanted: Wanted,
     /// How many files stay what they are, and why the first does.
     left: u64,
@@ -52,7 +53,7 @@ pub(crate) struct TakenApart {
 
 /// A file in the tar.
 struct Section<'f> {
-    file: &'f File,
+    file: &'f Bytes,
     start: u64,
     bytes: u64,
 }
@@ -68,7 +69,7 @@ impl ReadAt for Section<'_> {
 
 impl TakenApart {
     /// In the samples of `file`.
-    pub fn new(file: File, wanted: &Wanted) -> Self {
+    pub fn new(file: Bytes, wanted: &Wanted) -> Self {
         Self { file, wanted: wanted.clone(), left: 0, why: String::new() }
     }
 

@@ -6,7 +6,7 @@
 //!
 //! Holds at all times: of each column one page is in memory; a column that is not wanted is not read.
 
-use std::{fs::File, ops::Range, sync::Arc};
+use std::{ops::Range, sync::Arc};
 
 use parquet::{
     basic::{ConvertedType, LogicalType, Repetition, Type as Physical},
@@ -17,6 +17,7 @@ use shardpack_format::{
     formats::foreign::{Plain, Wanted},
 };
 
+use super::super::Bytes;
 use super::{
     cells::{Cells, Value, dtype, is_fixed_bytes, is_number},
     errors::in_place,
@@ -183,7 +184,7 @@ impl Component {
     }
 
     /// Its cells in a row group.
-    pub fn open(&self, file: &Arc<File>, footer: &Footer, group: usize) -> Result<Opened> {
+    pub fn open(&self, file: &Arc<Bytes>, footer: &Footer, group: usize) -> Result<Opened> {
         let leaves = if self.is_read() { self.leaves.clone() } else { 0..0 };
         leaves.map(|leaf| open(file, footer, group, leaf)).collect::<Result<_>>().map(Opened)
     }

@@ -1,10 +1,11 @@
 //! The extension of files in a column of bytes and paths, as `datasets` has audio: that of all paths, else what the bytes begin
 //! like.
 
-use std::{fs::File, ops::ControlFlow, path::Path, sync::Arc};
+use std::{ops::ControlFlow, path::Path, sync::Arc};
 
 use shardpack_format::{ErrorKind, Result};
 
+use super::super::Bytes;
 use super::{
     super::GoOn,
     footer::Footer,
@@ -22,7 +23,7 @@ const OF_VALUES: [&str; 4] = ["npy", "json", "txt", "cls"];
 /// # Errors
 /// When `go_on` says so, and when bytes cannot be read; where paths cannot be is told with the rows.
 pub(super) fn of(
-    file: &Arc<File>,
+    file: &Arc<Bytes>,
     footer: &Footer,
     bytes: usize,
     paths: usize,

@@ -3,12 +3,11 @@
 //! Holds at all times: what the parquet crate allocates or recurses by without asking has been checked before it is
 //! called.
 
-use std::{fs::File, os::unix::fs::FileExt};
-
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use serde_json::Value;
 use shardpack_format::{Error, Result};
 
+use super::super::Bytes;
 use super::{
     errors::{contained, failed},
     thrift::Thrift,
@@ -40,9 +39,9 @@ pub(super) struct Footer {
 }
 
 impl Footer {
-    pub fn read(file: &File) -> Result<Self> {
+    pub fn read(file: &Bytes) -> Result<Self> {
         let cannot = |error| Error::io("cannot read", error);
-        let total_bytes = file.metadata().map_err(cannot)?.len();
+        let total_bytes = file.count().map_err(cannot)?;
         let mut magic = [0; 4];
         let mut tail = [0; TAIL_BYTES as usize];
         if total_bytes < TAIL_BYTES + magic.len() as u64 {

@@ -1,6 +1,6 @@
 //! The cells of a leaf of the schema, row group by row group.
 
-use std::{fs::File, ops::ControlFlow, sync::Arc};
+use std::{ops::ControlFlow, sync::Arc};
 
 use parquet::errors::ParquetError;
 use shardpack_format::{
@@ -8,6 +8,7 @@ use shardpack_format::{
     image_header::{Kind, SNIFF_BYTES},
 };
 
+use super::super::Bytes;
 use super::{
     super::GoOn,
     cells::{Cells, bytes_of},
@@ -30,7 +31,7 @@ pub(super) fn rows(footer: &Footer, group: usize) -> u64 {
 }
 
 /// The cells of a leaf in a row group.
-pub(super) fn open(file: &Arc<File>, footer: &Footer, group: usize, leaf: usize) -> Result<Cells> {
+pub(super) fn open(file: &Arc<Bytes>, footer: &Footer, group: usize, leaf: usize) -> Result<Cells> {
     let meta = footer.metadata.row_group(group).column(leaf);
     let pages = Pages::open(Arc::clone(file), footer.start, rows(footer, group), meta);
     let column = meta.column_descr_ptr();
@@ -39,7 +40,7 @@ pub(super) fn open(file: &Arc<File>, footer: &Footer, group: usize, leaf: usize)
 }
 
 /// Whether the first value of a leaf, or most of the first ones, begin like an image; `None` where there are none.
-pub(super) fn begins_like_image(file: &Arc<File>, footer: &Footer, leaf: usize) -> Result<Option<bool>> {
+pub(super) fn begins_like_image(file: &Arc<Bytes>, footer: &Footer, leaf: usize) -> Result<Option<bool>> {
     let (mut images, mut others) = (0, 0);
     let looked = each_value(file, footer, leaf, SNIFFED_ROWS, &|| Ok(()), &mut |value| {
         match Kind::of(&value[..value.len().min(SNIFF_BYTES)]) {
@@ -60,7 +61,7 @@ pub(super) fn begins_like_image(file: &Arc<File>, footer: &Footer, leaf: usize) 
 
 /// Shows `look` the values of a leaf in the first rows, until it breaks off or `go_on` fails.
 pub(super) fn each_value(
-    file: &Arc<File>,
+    file: &Arc<Bytes>,
     footer: &Footer,
     leaf: usize,
     most_rows: u64,

@@ -7,13 +7,9 @@
 //!
 //! Specification: <https://github.com/apache/parquet-format>, 2.12, `parquet.thrift`.
 
-use std::{
-    fs::File,
-    os::unix::fs::FileExt,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
 };
 
 use parquet::{
@@ -23,6 +19,7 @@ use parquet::{
     file::metadata::ColumnChunkMetaData,
 };
 
+use super::super::Bytes;
 use super::{
     codec::{Codec, external, failed, room},
     footer::MAGIC,
@@ -41,7 +38,7 @@ const HEADER_BYTES: [u64; 2] = [4 << 10, 4 << 20];
 
 /// Reads the pages of a chunk.
 pub(super) struct Pages {
-    file: Arc<File>,
+    file: Arc<Bytes>,
     /// Where the next page's header, or its content where that has been read, begins in the file.
     at: u64,
     /// Where the chunk ends in the file.
@@ -59,7 +56,7 @@ pub(super) struct Pages {
 
 impl Pages {
     /// The pages of the chunk `meta` in `file`, whose chunks end at `footer`; `rows` is how many its row group has.
-    pub fn open(file: Arc<File>, footer: u64, rows: u64, meta: &ColumnChunkMetaData) -> Result<Self> {
+    pub fn open(file: Arc<Bytes>, footer: u64, rows: u64, meta: &ColumnChunkMetaData) -> Result<Self> {
         if let Some(path) = meta.file_path() {
             return Err(failed(format!("it lies in another file, {path:?}, which is not supported")));
         }
@@ -301,7 +298,7 @@ mod tests {
             let page = [0x15, 4, 0x15, 8, 0x15, 8, 0x4c, 0x15, 2 * entries, 0x15, 0, 0, 0, 1, 2, 3, 4];
             let mut file = tempfile::tempfile().unwrap();
             file.write_all(&page).unwrap();
-            let (at, end, file) = (0, page.len() as u64, Arc::new(file));
+            let (at, end, file) = (0, page.len() as u64, Arc::new(file.into()));
             let mut pages =
                 Pages { file, at, end, values_left: 9, entry_bytes: 4, codec: Codec::None, header: None, listed: None };
             match (pages.next_page(), expected) {

@@ -1,10 +1,11 @@
 //! A parquet file as a table: columns of numbers, text and truth values, and lists of them, row after row.
 
-use std::{collections::BTreeMap, fs::File, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use parquet::{basic::Type as Physical, schema::types::ColumnDescriptor};
 use shardpack_format::Result;
 
+use super::super::Bytes;
 use super::{
     cells::{Cells, Value, is_number, is_readable, is_text},
     errors::contained,
@@ -45,7 +46,7 @@ struct Column {
 
 /// A file that is read row by row.
 pub struct Table {
-    file: Arc<File>,
+    file: Arc<Bytes>,
     footer: Footer,
     columns: Vec<Column>,
     left_out: Vec<String>,
@@ -60,7 +61,8 @@ impl Table {
     ///
     /// # Errors
     /// When its footer is damaged.
-    pub fn open(file: File) -> Result<Self> {
+    pub fn open(file: impl Into<Bytes>) -> Result<Self> {
+        let file = file.into();
         let footer = Footer::read(&file)?;
         let (columns, left_out) = contained(|| {
             let schema = footer.metadata.file_metadata().schema_descr();

@@ -6,7 +6,7 @@
 //!
 //! Holds at all times: what a column is holds for all rows of a file; the items of arrays keep their bits.
 
-use std::{fs::File, sync::Arc};
+use std::sync::Arc;
 
 use parquet::schema::types::{SchemaDescriptor, Type};
 use shardpack_format::{
@@ -15,6 +15,7 @@ use shardpack_format::{
     formats::foreign::{Other, Wanted},
 };
 
+use super::super::Bytes;
 use super::{
     super::{GoOn, Lack},
     cells::{dtype, is_fixed_bytes, is_json, is_number, is_text},
@@ -60,7 +61,7 @@ impl Values {
     ///
     /// # Errors
     /// When one that nobody leaves out holds lists of files, and when `go_on` says so.
-    pub fn of(file: &Arc<File>, footer: &Footer, wanted: &Wanted, go_on: GoOn<'_>) -> Result<Self> {
+    pub fn of(file: &Arc<Bytes>, footer: &Footer, wanted: &Wanted, go_on: GoOn<'_>) -> Result<Self> {
         let schema = footer.metadata.file_metadata().schema_descr();
         let mut leaves_left = Component::most_leaves();
         let mut all = Vec::new();
@@ -91,7 +92,7 @@ impl Values {
     ///
     /// # Errors
     /// When `go_on` says so.
-    pub fn beside(file: &Arc<File>, footer: &Footer, components: Vec<Component>, go_on: GoOn<'_>) -> Result<Self> {
+    pub fn beside(file: &Arc<Bytes>, footer: &Footer, components: Vec<Component>, go_on: GoOn<'_>) -> Result<Self> {
         let schema = footer.metadata.file_metadata().schema_descr();
         let column = |component: Component| {
             let leaf = schema.column(component.leaves.start);
@@ -110,7 +111,7 @@ impl Values {
     /// These columns; lists of numbers that are no arrays in all rows are told as a whole, and of this form.
     fn looked(
         mut all: Vec<Column>,
-        file: &Arc<File>,
+        file: &Arc<Bytes>,
         footer: &Footer,
         form: &Option<Form>,
         go_on: GoOn<'_>,
@@ -127,7 +128,7 @@ impl Values {
     ///
     /// # Errors
     /// When one cannot be read.
-    pub fn open(&self, file: &Arc<File>, footer: &Footer, group: usize) -> Result<Vec<Opened>> {
+    pub fn open(&self, file: &Arc<Bytes>, footer: &Footer, group: usize) -> Result<Vec<Opened>> {
         self.0.iter().map(|column| column.component.open(file, footer, group)).collect()
     }
 
@@ -223,7 +224,7 @@ impl Column {
     }
 
     /// Whether lists of numbers are arrays in all rows, as far as they can be read: damage is told where it is met.
-    fn is_full(&self, file: &Arc<File>, footer: &Footer, go_on: GoOn<'_>) -> Result<bool> {
+    fn is_full(&self, file: &Arc<Bytes>, footer: &Footer, go_on: GoOn<'_>) -> Result<bool> {
         let (mut is_full, mut items) = (true, Vec::new());
         let mut look = || -> Result<()> {
             for group in (0..footer.metadata.num_row_groups()).filter(|group| rows(footer, *group) > 0) {

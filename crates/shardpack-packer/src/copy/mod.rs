@@ -10,6 +10,7 @@
 //! never sealed with a hole: it is packed again without that sample, or not at all.
 
 mod memory;
+mod output;
 mod record;
 mod sealer;
 mod sink;
@@ -18,7 +19,6 @@ mod window;
 
 use std::{
     collections::BTreeMap,
-    fs::File,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -36,11 +36,12 @@ use shardpack_format::{
 
 use crate::{
     monitor::Monitor,
-    plan::Plan,
+    plan::{Compression, Plan},
     source::{ReadError, Refusal, Source, storage::ReadOrder},
-    sys,
+    uploads::Uploads,
 };
 pub(crate) use memory::{fit, fit_any};
+use output::Output;
 pub(crate) use record::Place;
 use record::Renderer;
 use sink::{Hashed, Sink};
@@ -64,8 +65,10 @@ pub struct Copy<'a> {
     pub plan: &'a Plan,
     /// Hands out the bytes.
     pub source: &'a dyn Source,
-    /// Folder of the dataset.
+    /// Folder of the dataset; of one at a URL, where its indexes are kept meanwhile.
     pub dst: &'a Path,
+    /// Where shards and indexes go, if not into that folder.
+    pub uploads: Option<&'a Uploads>,
     /// Folder for what is not finished, on the same file system; of this process alone.
     pub work: &'a Path,
     /// Folder for what a later run has to know of finished shards; of all that pack into `dst`.
@@ -109,7 +112,7 @@ impl Known {
 /// A shard while its spans are copied.
 #[derive(Default)]
 struct Open {
-    file: Option<Arc<File>>,
+    output: Option<Output>,
     spans_left: usize,
     parts: BTreeMap<usize, Part>,
     known: Known,
@@ -256,15 +259,21 @@ impl Run<'_, '_> {
         });
     }
 
-    /// The file of a shard, created by whoever comes first.
-    fn file(&self, shard: usize) -> Result<Arc<File>> {
+    /// Where a shard goes, begun by whoever comes first; it is `content_bytes` long before compression.
+    fn output(&self, shard: usize, content_bytes: u64) -> Result<Output> {
         let mut open = lock(&self.opens[&shard]);
-        if let Some(file) = &open.file {
-            return Ok(Arc::clone(file));
+        if let Some(output) = &open.output {
+            return Ok(output.clone());
         }
-        let path = self.copy.temporary(shard);
-        let file = Arc::new(File::create(&path).map_err(|e| sys::io_error("cannot create", &path, e))?);
-        Ok(Arc::clone(open.file.insert(file)))
+        let plan = self.copy.plan;
+        let output = match self.copy.uploads {
+            None => Output::file(self.copy.temporary(shard))?,
+            Some(uploads) => {
+                let is_compressed = plan.options.compression != Compression::None;
+                Output::Object(Arc::new(uploads.shard(&plan.shard_file(shard), content_bytes, is_compressed)))
+            }
+        };
+        Ok(open.output.insert(output).clone())
     }
 
     /// Carries a span in plan order through `buffer` into its shard, given what is known of the shard. Where anything
@@ -273,8 +282,8 @@ impl Run<'_, '_> {
         let copy = self.copy;
         let mut renderer = Renderer::new(copy.plan);
         let mut found = Streamed::default();
-        let path = copy.temporary(span.shard);
-        let mut sink = Sink::new(copy.plan, self.file(span.shard)?, path, span.start(), span.content_bytes)?;
+        let output = self.output(span.shard, span.content_bytes)?;
+        let mut sink = Sink::new(copy.plan, output, span.start(), span.content_bytes)?;
         sink.write_head(&self.head(&span, known)?)?;
         let (mut filled, mut held) = (0, 0);
         for position in span.first..span.first + span.samples {
@@ -376,29 +385,29 @@ impl Run<'_, '_> {
             bad.iter().map(|(position, refusal)| (self.copy.plan.sample_at(*position), refusal.clone())).collect()
         };
         if open.known.is_empty() {
-            return self.send(span.shard, open.file, open.parts, BTreeMap::new(), send);
+            return self.send(span.shard, open.output, open.parts, BTreeMap::new(), send);
         }
         lock(&self.outcome).bad.extend(numbered(&open.known.bad));
-        drop(open.file);
+        open.output.map_or(Ok(()), |output| output.give_up())?;
         if self.copy.on_bad == OnBad::Error && !open.known.bad.is_empty() {
-            return sys::remove_file(&self.copy.temporary(span.shard));
+            return Ok(());
         }
         // Again with what is known now, until a pass finds no more.
         let mut known = open.known;
         loop {
             let whole = self.knowing(span.shard, &known)?;
-            lock(&self.opens[&span.shard]).file = None;
             let streamed = self.stream(whole, &known, buffer)?;
+            let output = lock(&self.opens[&span.shard]).output.take();
             if let Some(part) = streamed.part {
-                let file = lock(&self.opens[&span.shard]).file.take();
-                return self.send(span.shard, file, BTreeMap::from([(0, part)]), known.bad, send);
+                return self.send(span.shard, output, BTreeMap::from([(0, part)]), known.bad, send);
             }
+            output.map_or(Ok(()), |output| output.give_up())?;
             if streamed.is_whole() {
                 return Ok(());
             }
             lock(&self.outcome).bad.extend(numbered(&streamed.refused));
             if self.copy.on_bad == OnBad::Error && !streamed.refused.is_empty() {
-                return sys::remove_file(&self.copy.temporary(span.shard));
+                return Ok(());
             }
             known.bad.extend(streamed.refused);
             known.grown.extend(streamed.grown);
@@ -426,14 +435,15 @@ impl Run<'_, '_> {
     fn send(
         &self,
         shard: usize,
-        file: Option<Arc<File>>,
+        output: Option<Output>,
         parts: BTreeMap<usize, Part>,
         bad: BTreeMap<u64, Refusal>,
         send: &mpsc::SyncSender<sealer::Finished>,
     ) -> Result<()> {
-        let file = file.ok_or_else(|| Error::data("a shard without a file").in_file(self.copy.temporary(shard)))?;
+        let nothing = || Error::data("a shard of which nothing was written").in_file(self.copy.temporary(shard));
+        let output = output.ok_or_else(nothing)?;
         // The sealers are gone only when all is over.
-        let _ = send.send(sealer::Finished { shard, file, parts: parts.into_values().collect(), bad });
+        let _ = send.send(sealer::Finished { shard, output, parts: parts.into_values().collect(), bad });
         Ok(())
     }
 }

@@ -4,9 +4,8 @@
 
 use std::{
     collections::BTreeMap,
-    fs::{self, File},
+    fs,
     path::{Path, PathBuf},
-    sync::Arc,
 };
 
 use shardpack_format::{
@@ -16,13 +15,14 @@ use shardpack_format::{
     manifest::{self, Blake3},
 };
 
-use super::{Copy, Part, sink::Hashed};
+use super::{Copy, Part, output::Output, sink::Hashed};
 use crate::{
     inspect::is_stray_payload,
     ledger::{self, Fate, Unpacked},
     plan::Plan,
     source::Refusal,
     sys,
+    uploads::Uploads,
 };
 
 /// Strays that a report names, at most.
@@ -31,7 +31,7 @@ const NAMED_STRAYS: usize = 20;
 /// A shard whose spans are all written.
 pub(super) struct Finished {
     pub shard: usize,
-    pub file: Arc<File>,
+    pub output: Output,
     /// In order.
     pub parts: Vec<Part>,
     /// Samples that the plan has and the shard has not, by position.
@@ -64,9 +64,9 @@ impl Sealed {
 
 /// Makes a shard durable and gives it its name, then its index.
 pub(super) fn seal(copy: &Copy<'_>, finished: Finished) -> Result<Sealed> {
-    let Finished { shard, file, parts, bad } = finished;
+    let Finished { shard, output, parts, bad } = finished;
     let plan = copy.plan;
-    let (temporary, path) = (copy.temporary(shard), copy.dst.join(plan.shard_file(shard)));
+    let path = copy.dst.join(plan.shard_file(shard));
     let head_bytes = plan.format().head_bytes(parts.iter().map(|part| part.rows.len() as u64).sum());
     let (mut rows, mut spans, mut whole, mut end) = (Vec::with_capacity(parts.len()), Vec::new(), None, head_bytes);
     for Part { rows: of_part, hashed } in parts {
@@ -83,7 +83,7 @@ pub(super) fn seal(copy: &Copy<'_>, finished: Finished) -> Result<Sealed> {
         Some(whole) => whole,
         None => hash::join(spans, content_bytes)
             .map(|hash| (content_bytes, hash))
-            .ok_or_else(|| Error::data("the parts of the shard do not make it whole").in_file(&temporary))?,
+            .ok_or_else(|| Error::data("the parts of the shard do not make it whole").in_file(output.path()))?,
     };
     let summary = Summary {
         forms: plan.listing.components().forms.to_vec(),
@@ -110,8 +110,11 @@ pub(super) fn seal(copy: &Copy<'_>, finished: Finished) -> Result<Sealed> {
         // Another run may have met what this one did not.
         true => sys::remove_file(&ledger_part)?,
     }
-    sys::finish_durably(&file, &temporary, &path)?;
+    output.finish(&path, shard_bytes, &shard_blake3)?;
     let index_file = index_file(plan, shard);
+    if let Some(uploads) = copy.uploads {
+        uploads.put(&index_file, index.clone())?;
+    }
     sys::write_durably(copy.work, &copy.dst.join(&index_file), &index)?;
     let opened = Index::open(index)?;
     describe(plan, shard, &opened, unpacked)
@@ -172,24 +175,31 @@ fn describe(plan: &Plan, shard: usize, index: &Index<Vec<u8>>, unpacked: Vec<Unp
     })
 }
 
-/// What earlier runs of the same plan have sealed of the shards that it holds, by number; `shared` is [`Copy::shared`].
+/// What earlier runs of the same plan have sealed of the shards that it holds, by number; `shared` is [`Copy::shared`], `uploads` is
+/// [`Copy::uploads`].
 ///
 /// Checked cheaply: the index is whole and right by its checksums, the shard is there and as long as its index says, and
 /// both hold the samples of the plan but those that a ledger names. A shard that is not so is to be packed again.
-pub fn recall(plan: &Plan, dst: &Path, shared: &Path) -> Result<BTreeMap<usize, Sealed>> {
+pub fn recall(plan: &Plan, dst: &Path, shared: &Path, uploads: Option<&Uploads>) -> Result<BTreeMap<usize, Sealed>> {
     let mut sealed = BTreeMap::new();
     for number in plan.held.clone() {
-        let (shard, index) = (dst.join(plan.shard_file(number)), dst.join(index_file(plan, number)));
+        let index = dst.join(index_file(plan, number));
         let found = match sys::read_if_there(&index)? {
             Some(bytes) => recall_one(plan, number, bytes, &ledger_part(shared, plan, number))?,
             None => None,
         };
-        let there = fs::metadata(&shard).map_or(0, |shard| shard.len());
         let planned = plan.shards[number].samples;
-        sealed.extend(
-            found.filter(|found| found.is_of(planned) && found.entry.bytes == there).map(|found| (number, found)),
-        );
+        sealed.extend(found.filter(|found| found.is_of(planned)).map(|found| (number, found)));
     }
+    let files: Vec<&str> = sealed.values().map(|shard| shard.entry.file.as_str()).collect();
+    let there: BTreeMap<String, u64> = match uploads {
+        Some(uploads) => uploads.lengths(&files)?.into_iter().map(|(file, bytes)| (file.to_owned(), bytes)).collect(),
+        None => {
+            let length = |file: &&str| Some(((*file).to_owned(), fs::metadata(dst.join(file)).ok()?.len()));
+            files.iter().filter_map(length).collect()
+        }
+    };
+    sealed.retain(|_, shard| there.get(&shard.entry.file) == Some(&shard.entry.bytes));
     Ok(sealed)
 }
 

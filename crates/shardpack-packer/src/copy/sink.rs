@@ -1,12 +1,6 @@
 //! Where rendered records go: a part of a plain shard, or a compressed shard from its beginning.
 
-use std::{
-    fs::File,
-    io::{self, Write},
-    os::unix::fs::FileExt,
-    path::PathBuf,
-    sync::Arc,
-};
+use std::io::{self, Write};
 
 use shardpack_format::{
     Error, Result,
@@ -14,16 +8,12 @@ use shardpack_format::{
     seekable::SeekTable,
 };
 
-use super::memory::FLUSH_BYTES;
-use crate::{
-    plan::{Compression, Plan},
-    sys,
-};
+use super::{memory::FLUSH_BYTES, output::Output};
+use crate::plan::{Compression, Plan};
 
 /// Takes records in order and writes and hashes them while they are hot.
 pub(super) struct Sink {
-    file: Arc<File>,
-    path: PathBuf,
+    output: Output,
     /// Where the next byte goes in the file.
     at: u64,
     start: u64,
@@ -47,14 +37,20 @@ enum Way {
 
 /// Writes a file from its beginning, and hashes what it writes.
 struct Hashing {
-    file: Arc<File>,
+    output: Output,
     bytes: u64,
     hasher: blake3::Hasher,
+    /// Why it could not be written: what compresses knows errors of the system alone.
+    failed: Option<Error>,
 }
 
 impl Write for Hashing {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write_all_at(bytes, self.bytes)?;
+        if let Err(error) = self.output.write_at(bytes, self.bytes) {
+            let told = io::Error::other(error.to_string());
+            self.failed = Some(error);
+            return Err(told);
+        }
         self.hasher.update(bytes);
         self.bytes += bytes.len() as u64;
         Ok(bytes.len())
@@ -79,11 +75,12 @@ fn cannot_compress(error: io::Error) -> Error {
 
 impl Sink {
     /// Begins at byte `offset` of a shard of `content_bytes` before compression.
-    pub fn new(plan: &Plan, file: Arc<File>, path: PathBuf, offset: u64, content_bytes: u64) -> Result<Self> {
+    pub fn new(plan: &Plan, output: Output, offset: u64, content_bytes: u64) -> Result<Self> {
         let way = match plan.options.compression {
             Compression::None => Way::Plain(SpanHasher::new(offset, content_bytes)),
             Compression::Zstd(level) if plan.format().is_one_frame() => {
-                let out = Hashing { file: Arc::clone(&file), bytes: 0, hasher: blake3::Hasher::new() };
+                let (output, hasher) = (output.clone(), blake3::Hasher::new());
+                let out = Hashing { output, bytes: 0, hasher, failed: None };
                 let encoder = zstd::Encoder::new(out, level).and_then(|mut encoder| {
                     encoder.include_checksum(true)?;
                     // Readers make room for what the frame says that it holds.
@@ -105,7 +102,7 @@ impl Sink {
                 }
             }
         };
-        Ok(Self { file, path, at: offset, start: offset, way })
+        Ok(Self { output, at: offset, start: offset, way })
     }
 
     /// Whether a buffer with so many bytes and records is to be written out now.
@@ -137,7 +134,9 @@ impl Sink {
                 hasher.update(records);
                 self.put(records)
             }
-            Way::Whole(encoder) => encoder.write_all(records).map_err(|e| sys::io_error("cannot write", &self.path, e)),
+            Way::Whole(encoder) => encoder
+                .write_all(records)
+                .map_err(|error| encoder.get_mut().failed.take().unwrap_or_else(|| cannot_compress(error))),
             Way::Blocks { compressor, table, hasher, head, .. } => {
                 let with_head;
                 let records = match head.is_empty() {
@@ -156,7 +155,7 @@ impl Sink {
     }
 
     fn put(&mut self, bytes: &[u8]) -> Result<()> {
-        self.file.write_all_at(bytes, self.at).map_err(|e| sys::io_error("cannot write", &self.path, e))?;
+        self.output.write_at(bytes, self.at)?;
         self.at += bytes.len() as u64;
         Ok(())
     }
@@ -166,8 +165,10 @@ impl Sink {
         let way = std::mem::replace(&mut self.way, Way::Plain(SpanHasher::new(0, 0)));
         let hashed = match way {
             Way::Plain(hasher) => Hashed::Part(hasher.finish()),
-            Way::Whole(encoder) => {
-                let out = encoder.finish().map_err(|e| sys::io_error("cannot write", &self.path, e))?;
+            Way::Whole(mut encoder) => {
+                let ended = encoder.do_finish();
+                ended.map_err(|error| encoder.get_mut().failed.take().unwrap_or_else(|| cannot_compress(error)))?;
+                let out = encoder.finish().map_err(cannot_compress)?;
                 self.at = out.bytes;
                 Hashed::Whole(out.bytes, *out.hasher.finalize().as_bytes())
             }
@@ -178,7 +179,7 @@ impl Sink {
                 Hashed::Whole(self.at, *hasher.finalize().as_bytes())
             }
         };
-        sys::start_write_back(&self.file, self.start, self.at - self.start);
+        self.output.start_write_back(self.start, self.at);
         Ok(hashed)
     }
 }

@@ -180,12 +180,12 @@ impl Run<'_, '_> {
             return Ok(Streamed { refused, ..Streamed::default() });
         }
         let plan = self.copy.plan;
-        let (file, path) = (self.file(span.shard)?, self.copy.temporary(span.shard));
         let grown = self.grown(&places, &records)?;
         if !grown.is_empty() {
             return Ok(Streamed { grown, ..Streamed::default() });
         }
-        let mut sink = Sink::new(plan, file, path, span.start(), span.content_bytes)?;
+        let output = self.output(span.shard, span.content_bytes)?;
+        let mut sink = Sink::new(plan, output, span.start(), span.content_bytes)?;
         sink.write_head(&self.head(&span, &Known::default())?)?;
         let mut renderer = Renderer::new(plan);
         let (mut start, mut end, mut held) = (0, 0, 0);

@@ -9,7 +9,7 @@ use std::{
 };
 
 use shardpack_format::{
-    Error, ErrorKind, Result,
+    Error, ErrorKind, Result, help,
     manifest::{self, Blake3, Manifest, WORK_FOLDER},
     size, splits,
 };
@@ -82,6 +82,11 @@ impl std::fmt::Display for Changed {
 }
 
 impl Changed {
+    /// Files that are not as they should be now.
+    pub fn stale(&self) -> &[PathBuf] {
+        &self.stale
+    }
+
     fn of(dst: &Path, work: &Path, old: &[Plan], new: &[Plan], what: String) -> Result<Self> {
         let mut changed = Self { what, finished: 0, kept: 0, stale: Vec::new() };
         for (old, new) in old.iter().zip(new) {
@@ -108,14 +113,15 @@ impl Changed {
 }
 
 impl Destination {
-    /// Takes `dst` for `plans`. Nothing in it is changed before [`Destination::begin`]; a refusal leaves it as it was.
-    pub fn open(dst: &Path, source: &Origin, plans: &[Plan], force: bool) -> Result<(Self, State)> {
+    /// Takes `dst` for `plans`, where it `is_kept_for` a store that has the shards. Nothing in it is changed before
+    /// [`Destination::begin`]; a refusal leaves it as it was.
+    pub fn open(dst: &Path, source: &Origin, plans: &[Plan], force: bool, is_kept_for: bool) -> Result<(Self, State)> {
         refuse_inside(dst, source)?;
         let (is_new, work) = (!sys::is_there(dst)?, dst.join(WORK_FOLDER));
         let fresh = !sys::is_there(&work)?;
         sys::create_folder(&work)?;
         let destination = Self { _lock: sys::Lock::take(&work.join(LOCK_FILE))?, work, fresh, is_new };
-        match destination.look(dst, source, plans, force) {
+        match destination.look(dst, source, plans, force, is_kept_for) {
             Ok(State::Sealed(manifests)) => {
                 // Packed before there was such a record.
                 if !sys::is_there(&dst.join(splits::FILE))? {
@@ -132,7 +138,7 @@ impl Destination {
         }
     }
 
-    fn look(&self, dst: &Path, source: &Origin, plans: &[Plan], force: bool) -> Result<State> {
+    fn look(&self, dst: &Path, source: &Origin, plans: &[Plan], force: bool, is_kept_for: bool) -> Result<State> {
         self.take_back(dst)?;
         let plan_path = self.work.join(PLAN_FILE);
         let old = match sys::is_there(&plan_path)? {
@@ -162,7 +168,8 @@ impl Destination {
             };
         }
         if let Some(manifests) = sealed_here(dst, plans)? {
-            return still_there(dst, plans, &manifests).map(|()| State::Sealed(manifests));
+            let there = if is_kept_for { Ok(()) } else { still_there(dst, plans, &manifests) };
+            return there.map(|()| State::Sealed(manifests));
         }
         let held = Held::look(dst, &[], &self.work)?;
         match held.is_empty() {
@@ -503,6 +510,6 @@ pub(super) fn still_there(dst: &Path, plans: &[Plan], manifests: &[Manifest]) ->
     let error = Error::data(format!("was packed from this source, and is damaged now: {first}{more}")).in_file(dst);
     Err(match source_mends {
         true => error.help(format!("shardpack verify {} --repair SRC mends it, --force packs it anew", dst.display())),
-        false => error.help("--force packs it anew"),
+        false => error.help(help::PACK_ANEW),
     })
 }

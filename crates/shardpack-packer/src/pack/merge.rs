@@ -173,7 +173,7 @@ pub fn merge(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Mer
         sys::create_folder(&work)?;
         let of_shards = received.values().flat_map(|shard| &shard.sidecars).cloned().collect();
         let sealed = received.iter().map(|(number, shard)| (*number, shard.sealed.clone())).collect();
-        manifests.push(seal::seal(plan, &sealed, &names, Some(of_shards), &folder, &work)?);
+        manifests.push(seal::seal(plan, &sealed, &names, Some(of_shards), (&folder, None), &work)?);
     }
     seal::seal_splits(&plans, &manifests, dst, &work)?;
     sys::sync_folder(dst)?;

@@ -1,6 +1,7 @@
 //! Pack: source → plan → copy → seal.
 
 mod alike;
+mod bucket;
 mod change_part;
 mod destination;
 mod held;
@@ -10,6 +11,7 @@ mod notes;
 mod part;
 mod planning;
 mod receipt;
+mod requests;
 mod runs;
 mod second_format;
 mod spools;
@@ -30,6 +32,7 @@ use shardpack_format::{
     size,
 };
 use shardpack_imaging::{self as imaging, Recipe};
+use shardpack_reader::{StoreSettings, Transfers};
 
 use crate::{
     copy::{self, Copy, OnBad},
@@ -42,13 +45,17 @@ use crate::{
         storage::{self, ReadOrder, Storage},
     },
     survey, sys,
+    uploads::Uploads,
 };
+use bucket::Bucket;
+pub use bucket::{local_folder, repair_folder};
 pub use change_part::ChangedPart;
 use destination::{Destination, State};
 use image_check::ImageCheck;
 pub use merge::{Merged, Missing, Options as MergeOptions, merge};
 pub use part::{Ended, PartReport, PlannedPart, pack_part};
 pub use planning::{PartPlanning, plan_all, plan_part, planned};
+pub use requests::{Requests, requests};
 use second_format::SecondFormat;
 pub use status::{PartState, Status, status};
 pub use transformed::Place;
@@ -95,6 +102,10 @@ pub struct Options {
     pub force: bool,
     /// Which sidecars are written.
     pub sidecars: sidecars::Choice,
+    /// What is said of the store that the destination is in, if it is in one.
+    pub store: StoreSettings,
+    /// Where a pack to a URL keeps its plan and what is finished: [`local_folder`].
+    pub work: Option<PathBuf>,
 }
 
 /// `--read-order`.
@@ -164,6 +175,10 @@ pub struct Report {
     pub strays: Vec<(Vec<u8>, Kind)>,
     /// Number of all such images.
     pub stray_samples: u64,
+    /// Objects of which parts that an earlier run had sent may be left in the store, which refuses to give them up.
+    pub left_uploads: Vec<String>,
+    /// What writing over a network has taken, where the destination is at a URL.
+    pub transfers: Option<Transfers>,
     /// How long it took, walk and plan not included.
     pub elapsed: Duration,
 }
@@ -190,7 +205,7 @@ fn unpacked_bytes(source: &Origin, plans: &[Plan]) -> Result<u64> {
     Ok(of_plans.collect::<Result<Vec<_>>>()?.into_iter().max().unwrap_or(0))
 }
 
-fn no_space(what: String, dst: &Path) -> Error {
+pub(crate) fn no_space(what: String, dst: &Path) -> Error {
     Error::new(ErrorKind::System, what).in_file(dst).help("free space, or choose another disk")
 }
 
@@ -226,7 +241,7 @@ pub fn check(planned: &Planned, options: &Options) -> Result<()> {
 fn ready(
     planned: &Planned,
     is_relayed: bool,
-    dst: &Path,
+    (dst, bucket): (&Path, Option<&Bucket>),
     options: &Options,
     destination: &Destination,
     state: &State,
@@ -241,13 +256,18 @@ fn ready(
         destination::create_folders(dst, plans)?;
         for (recalled, plan) in recalled.iter_mut().zip(plans) {
             let (folder, work) = (dataset_folder(dst, plan), destination.work(plan)?);
-            *recalled = copy::recall(plan, &folder, &work)?;
+            let uploads = bucket.map(|bucket| bucket.uploads.of_split(plan.split.as_deref()));
+            *recalled = copy::recall(plan, &folder, &work, uploads.as_ref())?;
             copy::clear(plan, &folder, &work, recalled)?;
         }
     }
     let have: u64 = recalled.iter().flat_map(BTreeMap::values).map(|shard| shard.entry.bytes).sum();
     let unpacked = if is_relayed { 0 } else { unpacked_bytes(&planned.source, plans)? };
-    let needed = needed_bytes(plans).saturating_sub(have) + unpacked;
+    let needed = match bucket {
+        None => needed_bytes(plans).saturating_sub(have) + unpacked,
+        // Of a store nobody knows how much fits it.
+        Some(_) => plans.iter().map(Plan::index_bytes).sum::<u64>() + unpacked,
+    };
     let (free, held) = (sys::free_bytes(dst)?, destination.held_bytes(state)?);
     if needed > free.saturating_add(held) {
         let besides = match held {
@@ -266,7 +286,7 @@ fn ready(
 }
 
 /// Packs what was planned into `dst`, or goes on with it. With `relay`, images are read from what was packed into that
-/// folder by a plan of the same source, so that the source is read once for several formats.
+/// folder by a plan of the same source, so that the source is read once for several formats; where that is at a URL, it is read again.
 ///
 /// # Errors
 /// When the machine is not right, or `dst` holds something else. Bad samples are in the report.
@@ -277,20 +297,42 @@ pub fn pack(
     options: &Options,
     monitor: &dyn Monitor,
 ) -> Result<Report> {
+    match Bucket::open(dst, options)? {
+        Some(bucket) => bucket.pack(planned, options, monitor),
+        None => pack_into(planned, relay, dst, None, options, monitor),
+    }
+}
+
+/// As [`pack`], into a folder; with `bucket`, shards go there.
+fn pack_into(
+    planned: &Planned,
+    relay: Option<(&Planned, &Path)>,
+    dst: &Path,
+    bucket: Option<&Bucket>,
+    options: &Options,
+    monitor: &dyn Monitor,
+) -> Result<Report> {
     let start = Instant::now();
     let plans = &planned.plans;
     // What cannot be done is said before anything is written.
     plans.iter().try_for_each(|plan| sidecars::check(&options.sidecars, plan))?;
-    let (destination, state) = Destination::open(dst, &planned.source, plans, options.force)?;
+    let (destination, state) = Destination::open(dst, &planned.source, plans, options.force, bucket.is_some())?;
     if let State::Sealed(manifests) = state {
         let other_sidecars = other_sidecars(&manifests, plans, &options.sidecars)?;
-        let unpacked = in_ledgers(dst, plans, &manifests)?;
+        let read = |plan: &Plan| sys::read_if_there(&dataset_folder(dst, plan).join(LEDGER_FILE));
+        let unpacked = in_ledgers(plans, &manifests, read)?;
         let newer = newer(&planned.source, plans, dst)?;
         let report = report(manifests, true, Vec::new(), &[], plans, 0, start);
         return Ok(Report { other_sidecars, newer, unpacked, ..report });
     }
-    let recalled = match ready(planned, relay.is_some(), dst, options, &destination, &state) {
-        Ok(recalled) => recalled,
+    let stale = if let State::Changed(changed) = &state { changed.stale().to_vec() } else { Vec::new() };
+    let begun = ready(planned, relay.is_some(), (dst, bucket), options, &destination, &state);
+    let begun = begun.and_then(|recalled| {
+        let left = bucket.map_or(Ok(Vec::new()), |bucket| bucket.begin(plans, &stale, options.force));
+        left.map(|left| (recalled, left))
+    });
+    let (recalled, left_uploads) = match begun {
+        Ok(begun) => begun,
         Err(error) => {
             destination.abandon(dst);
             return Err(error);
@@ -304,13 +346,14 @@ pub fn pack(
         monitor.recall(shard.entry.samples, shard.payload_bytes);
     }
 
-    let folders = Folders { dst, work: &destination.work, shared: &destination.work };
+    let uploads = bucket.map(|bucket| &bucket.uploads);
+    let folders = Folders { dst, work: &destination.work, shared: &destination.work, uploads };
     let outcomes = copy_all(planned, relay, &folders, recalled, options, monitor)?;
     let unpacked = left_out(plans, &outcomes);
     let is_bad = unpacked.iter().any(|entry| entry.fate == Fate::Skipped);
     if is_bad && options.on_bad == OnBad::Error {
         let report = report(Vec::new(), false, unpacked, &outcomes, plans, resumed_shards, start);
-        return Ok(Report { replaced: destination.replaced()?, changed, ..report });
+        return Ok(Report { replaced: destination.replaced()?, changed, left_uploads, ..report });
     }
     // A dataset of nothing would look like one.
     if let Some((plan, _)) = plans.iter().zip(&outcomes).find(|(_, outcome)| samples_of(outcome) == 0) {
@@ -324,11 +367,13 @@ pub fn pack(
     let mut manifests = Vec::new();
     for (plan, outcome) in plans.iter().zip(&outcomes) {
         let sidecars = options.sidecars.names(plan)?;
+        let uploads = bucket.map(|bucket| bucket.uploads.of_split(plan.split.as_deref()));
         let (folder, work) = (dataset_folder(dst, plan), destination.work(plan)?);
-        manifests.push(seal::seal(plan, &outcome.shards, &sidecars, None, &folder, &work)?);
+        manifests.push(seal::seal(plan, &outcome.shards, &sidecars, None, (&folder, uploads.as_ref()), &work)?);
     }
     destination.close(dst, plans, &manifests)?;
-    Ok(Report { changed, ..report(manifests, false, unpacked, &outcomes, plans, resumed_shards, start) })
+    let report = report(manifests, false, unpacked, &outcomes, plans, resumed_shards, start);
+    Ok(Report { changed, left_uploads, ..report })
 }
 
 /// Where a pack writes.
@@ -338,6 +383,8 @@ struct Folders<'a> {
     work: &'a Path,
     /// Work folder of all that pack into `dst`.
     shared: &'a Path,
+    /// Where shards go instead.
+    uploads: Option<&'a Uploads>,
 }
 
 /// Copies what is not in `recalled` of the shards that each plan holds.
@@ -368,10 +415,12 @@ fn copy_all(
             Check::Entropy if relay.is_none() => Box::new(ImageCheck { source, check: imaging::check_entropy }),
             _ => source,
         };
+        let uploads = folders.uploads.map(|uploads| uploads.of_split(plan.split.as_deref()));
         let copy = Copy {
             plan,
             source: source.as_ref(),
             dst: &dataset_folder(folders.dst, plan),
+            uploads: uploads.as_ref(),
             work: &work,
             shared: &shared,
             // What was just written is in the page cache, or lies in this order.
@@ -408,14 +457,18 @@ fn left_out(plans: &[Plan], outcomes: &[copy::Outcome]) -> Vec<Unpacked> {
     unpacked
 }
 
-/// What the ledgers of sealed datasets say is not in the shards.
-fn in_ledgers(dst: &Path, plans: &[Plan], manifests: &[Manifest]) -> Result<Vec<Unpacked>> {
+/// What the ledgers of sealed datasets say is not in the shards; `read` gives that of a plan.
+fn in_ledgers(
+    plans: &[Plan],
+    manifests: &[Manifest],
+    read: impl Fn(&Plan) -> Result<Option<Vec<u8>>>,
+) -> Result<Vec<Unpacked>> {
     let mut unpacked = Vec::new();
     for (plan, _) in plans.iter().zip(manifests).filter(|(_, manifest)| manifest.ledger.file.is_some()) {
-        let path = dataset_folder(dst, plan).join(LEDGER_FILE);
-        let lines = sys::read_if_there(&path)?.unwrap_or_default();
+        let lines = read(plan)?.unwrap_or_default();
         let prefix = split_prefix(plan);
-        let lines = ledger::read(&lines).map_err(|error| error.in_file(&path))?.into_iter();
+        let named = |error: Error| error.in_file(format!("{prefix}{LEDGER_FILE}"));
+        let lines = ledger::read(&lines).map_err(named)?.into_iter();
         let lines = lines.filter(|line| line.fate != Fate::Kept);
         unpacked.extend(lines.map(|line| Unpacked { path: [prefix.as_bytes(), &line.path].concat(), ..line }));
     }
@@ -514,6 +567,8 @@ fn report(
         shards: plans.iter().map(|plan| plan.shards.len()).sum(),
         strays: plans.iter().zip(outcomes).flat_map(|(plan, outcome)| strays(plan, outcome)).collect(),
         stray_samples,
+        left_uploads: Vec::new(),
+        transfers: None,
         elapsed: start.elapsed(),
     }
 }

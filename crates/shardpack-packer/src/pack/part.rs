@@ -220,6 +220,25 @@ fn leave(work: &Path) -> Result<()> {
     Ok(())
 }
 
+/// As [`sys::Lock::share`]; one that leaves holds it alone for a moment.
+fn share_soon(path: &Path) -> Result<Option<sys::Lock>> {
+    for _ in 0..50 {
+        match sys::Lock::share(path) {
+            Err(error) if error.kind() == ErrorKind::Usage => std::thread::sleep(Duration::from_millis(20)),
+            shared => return shared,
+        }
+    }
+    sys::Lock::share(path)
+}
+
+/// Whether a folder was not there.
+fn is_gone(error: &Error) -> bool {
+    error.io_error().is_some_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
+/// How often folders are made that others remove; they do so once each.
+const MOST_TRIES: u32 = 1000;
+
 /// A process that packs a part beside others.
 pub(super) struct Beside {
     /// Work folder of all.
@@ -244,10 +263,18 @@ impl Beside {
     /// As [`Beside::begin`], where `look` has nothing against it.
     pub fn join(part: Part, plans: &[Plan], dst: &Path, look: impl FnOnce(&Self) -> Result<()>) -> Result<Self> {
         let (work, is_new) = (dst.join(WORK_FOLDER), !sys::is_there(dst)?);
-        sys::create_folder(&work)?;
-        let begun = sys::Lock::share(&work.join(LOCK_FILE))
-            .and_then(|shared| Self::join_in(part, plans, dst, &work, shared))
-            .and_then(|beside| look(&beside).map(|()| beside));
+        let mut tries = 0;
+        let joined = loop {
+            let joined = sys::create_folder(&work)
+                .and_then(|()| share_soon(&work.join(LOCK_FILE)))
+                .and_then(|shared| Self::join_in(part, plans, dst, &work, shared));
+            match joined {
+                // Another that has found that it cannot begin has removed folders that were empty still.
+                Err(error) if is_gone(&error) && tries < MOST_TRIES => tries += 1,
+                joined => break joined,
+            }
+        };
+        let begun = joined.and_then(|beside| look(&beside).map(|()| beside));
         if begun.is_err() {
             // The reason matters, not what is left of empty folders.
             let _ = leave(&work);
@@ -309,7 +336,12 @@ impl Beside {
         let plans = planned.plans();
         let mut recalled = Vec::new();
         for plan in plans {
-            recalled.push(copy::recall(plan, &dataset_folder(dst, plan), &work_of(&self.work, plan.split.as_deref()))?);
+            recalled.push(copy::recall(
+                plan,
+                &dataset_folder(dst, plan),
+                &work_of(&self.work, plan.split.as_deref()),
+                None,
+            )?);
         }
         let have: u64 = recalled.iter().flat_map(BTreeMap::values).map(|shard| shard.entry.bytes).sum();
         let unpacked = unpacked_bytes(&planned.planned.source, plans)?;
@@ -324,7 +356,7 @@ impl Beside {
         for shard in recalled.iter().flat_map(BTreeMap::values) {
             monitor.recall(shard.entry.samples, shard.payload_bytes);
         }
-        let folders = Folders { dst, work: &self.run.folder, shared: &self.work };
+        let folders = Folders { dst, work: &self.run.folder, shared: &self.work, uploads: None };
         let outcomes = copy_all(&planned.planned, None, &folders, recalled, options, monitor)?;
         let bad: Vec<_> = left_out(plans, &outcomes).into_iter().filter(|entry| entry.fate == Fate::Skipped).collect();
         let is_bad = options.on_bad == OnBad::Error && !bad.is_empty();
@@ -365,6 +397,7 @@ impl Beside {
                 names: &names,
                 only: None,
                 dst: &folder,
+                uploads: None,
                 work: &of_split(&self.run.folder),
                 begun: &sidecars::begun_file_of(&of_split(&self.work), part),
             };
@@ -424,4 +457,28 @@ pub(super) fn other_plan(dst: &Path, what: &str) -> Error {
 fn same_hashes(old: &[Plan], new: &[Plan]) -> Result<bool> {
     let hashes = |plans: &[Plan]| plans.iter().map(Plan::hash).collect::<Result<Vec<_>>>();
     Ok(hashes(old)? == hashes(new)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_that_cannot_begin_say_why_however_many_begin_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            for number in 1..=4 {
+                let dst = folder.path().join("packed");
+                scope.spawn(move || {
+                    for _ in 0..300 {
+                        let part = Part::new(number, 4).unwrap();
+                        let begun = Beside::join(part, &[], &dst, |_| Err(Error::usage("not this one")));
+                        let error = begun.err().map(|error| error.to_string());
+                        assert!(error.as_ref().is_some_and(|error| error.contains("not this one")), "{error:?}");
+                    }
+                });
+            }
+        });
+        assert!(!folder.path().join("packed").join(WORK_FOLDER).exists());
+    }
 }

@@ -494,7 +494,10 @@ pub(super) fn looked_at(source: Origin, plans: Vec<Plan>) -> Result<Planned> {
 fn look(source: &Origin, split: Option<&str>, listing: &Listing, is_copied: bool) -> Result<Sniffed> {
     source.peeker(split, listing)?.map_or_else(
         || Ok(Sniffed { kinds: BTreeMap::new(), cached: 0.0, latency: None }),
-        |reader| storage::sniff(reader.as_ref(), listing, is_copied).map_err(fatal),
+        |reader| match source.is_remote() {
+            true => storage::sniff_remote(reader.as_ref(), listing).map_err(fatal),
+            false => storage::sniff(reader.as_ref(), listing, is_copied).map_err(fatal),
+        },
     )
 }
 

@@ -43,10 +43,8 @@ impl Run {
                 Err(error) if error.kind() == ErrorKind::Usage => continue,
                 lock => lock?,
             };
-            if sys::is_there(&path)? {
-                fs::create_dir(&folder).map_err(|e| sys::io_error("cannot create folder", &folder, e))?;
-                return Ok(Self { folder, _lock: lock });
-            }
+            fs::create_dir(&folder).map_err(|e| sys::io_error("cannot create folder", &folder, e))?;
+            return Ok(Self { folder, _lock: lock });
         }
     }
 }
@@ -57,7 +55,7 @@ fn lock_of(folder: &Path) -> PathBuf {
 
 /// Removes what processes that have ended have left.
 pub(super) fn clear(work: &Path) -> Result<()> {
-    for found in all(work)?.into_iter().filter(|found| !found.is_running) {
+    for found in all(work)?.into_iter().filter(|found| !found.is_running()) {
         destination::remove_folder(&found.folder)?;
         sys::remove_file(&lock_of(&found.folder))?;
     }
@@ -67,11 +65,17 @@ pub(super) fn clear(work: &Path) -> Result<()> {
 /// A process that packs a part, or did.
 pub(super) struct Found {
     pub part: Part,
-    pub is_running: bool,
     folder: PathBuf,
+    /// Of one that has ended. Held until what it left is removed: one that begins meanwhile does not lose its folder with it.
+    lock: Option<sys::Lock>,
 }
 
 impl Found {
+    /// Whether it is still at it; where there are no locks, nobody knows.
+    pub fn is_running(&self) -> bool {
+        self.lock.is_none()
+    }
+
     /// Name of the process.
     pub fn name(&self) -> String {
         self.folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
@@ -95,9 +99,51 @@ pub(super) fn all(work: &Path) -> Result<Vec<Found>> {
         let numbers = name.split_once("-of-").and_then(|(number, rest)| Some((number, rest.split_once('-')?.0)));
         let part = numbers.and_then(|(number, of)| Part::new(number.parse().ok()?, of.parse().ok()?).ok());
         let Some(part) = part else { continue };
-        // Where there are no locks, nobody knows.
-        let is_over = sys::Lock::take_if_free(&path).unwrap_or(None).is_some();
-        found.push(Found { part, is_running: !is_over, folder: path.with_extension("") });
+        let lock = sys::Lock::take_if_free(&path).unwrap_or(None);
+        if lock.is_some() || sys::is_there(&path)? {
+            found.push(Found { part, folder: path.with_extension(""), lock });
+        }
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_begins_while_others_clear_up_keeps_its_folder() {
+        let work = tempfile::tempdir().unwrap();
+        fs::create_dir(work.path().join(FOLDER)).unwrap();
+        std::thread::scope(|scope| {
+            for number in 1..=4 {
+                let work = work.path();
+                scope.spawn(move || {
+                    for _ in 0..200 {
+                        clear(work).unwrap();
+                        let run = Run::begin(work, Part::new(number, 4).unwrap()).unwrap();
+                        std::thread::yield_now();
+                        assert!(run.folder.is_dir(), "{}", run.folder.display());
+                        let name = run.folder.file_name().unwrap().to_str().unwrap().to_owned();
+                        let found = all(work).unwrap();
+                        assert!(found.iter().any(|found| found.name() == name && found.is_running()));
+                    }
+                });
+            }
+        });
+        assert!(all(work.path()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_a_process_left_is_removed_once_it_has_ended() {
+        let work = tempfile::tempdir().unwrap();
+        fs::create_dir(work.path().join(FOLDER)).unwrap();
+        let run = Run::begin(work.path(), Part::new(2, 3).unwrap()).unwrap();
+        let folder = work.path().join(FOLDER).join("1-of-3-0123456789abcdef");
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("a"), "").unwrap();
+        fs::write(lock_of(&folder), "").unwrap();
+        clear(work.path()).unwrap();
+        assert!(!folder.exists() && !lock_of(&folder).exists() && run.folder.is_dir());
+    }
 }

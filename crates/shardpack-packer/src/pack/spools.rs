@@ -267,7 +267,7 @@ pub(super) fn make(
         return Err(Error::data("a process without a name").in_file(run));
     };
     // In this order: of a process that has ended before, the list is there.
-    let running = runs::all(work)?.into_iter().filter(|run| run.is_running).map(|run| run.name()).collect();
+    let running = runs::all(work)?.into_iter().filter(|run| run.is_running()).map(|run| run.name()).collect();
     if read(work, part, request)?.is_some() {
         return Ok(Vec::new());
     }

@@ -80,8 +80,9 @@ pub fn status(dst: &Path) -> Result<Option<Status>> {
     if !sys::is_there(dst)? {
         return Err(Error::usage("not found").in_file(dst));
     }
-    let runs = runs::all(&work)?;
-    let running: BTreeSet<Part> = runs.iter().filter(|run| run.is_running).map(|run| run.part).collect();
+    // Nothing of it is kept: who looks at the same time would take what has ended for what runs.
+    let running: BTreeSet<Part> =
+        runs::all(&work)?.into_iter().filter(runs::Found::is_running).map(|run| run.part).collect();
     if !sys::is_there(&work.join(PLAN_FILE))? {
         let changed = spools::parts(&work)?;
         if !sys::is_there(&work.join(spools::FOLDER))? {

@@ -8,14 +8,18 @@ use std::{
 use serde::{Deserialize, Serialize};
 use shardpack_format::{Error, Result, hash};
 
-use crate::source::{Fractions, List, Origin, Part, Parted, Root, Several, Shards, list, shards};
+use shardpack_reader::StoreSettings;
+
+use crate::source::{Fractions, List, Origin, Part, Parted, Prefix, Root, Several, Shards, list, shards};
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum StoredOrigin {
     /// Path in hexadecimal: it need not be UTF-8.
     Folder(String),
-    /// The same.
+    /// URL in hexadecimal.
+    Prefix(String),
+    /// Path in hexadecimal.
     Dataset(String),
     /// The same, of several that are taken together.
     Datasets(Vec<String>),
@@ -35,6 +39,7 @@ pub(super) fn stored(source: &Origin) -> StoredOrigin {
     let hex = |path: &Path| hash::hex(path.as_os_str().as_bytes());
     match source {
         Origin::Folder(root) => StoredOrigin::Folder(hex(root)),
+        Origin::Prefix(prefix) => StoredOrigin::Prefix(hex(prefix.url())),
         Origin::Dataset(roots) => match roots.as_slice() {
             [Root { folder, only: None, .. }] => StoredOrigin::Dataset(hex(folder)),
             roots if roots.iter().all(|root| root.only.is_none()) => {
@@ -64,6 +69,7 @@ pub(super) fn restored(stored: StoredOrigin) -> Result<Origin> {
     };
     Ok(match stored {
         StoredOrigin::Folder(root) => Origin::Folder(path(&root)?),
+        StoredOrigin::Prefix(url) => Origin::Prefix(Prefix::new(&path(&url)?, &StoreSettings::default())?),
         StoredOrigin::Dataset(root) => Origin::Dataset(vec![Root::new(path(&root)?, None)]),
         StoredOrigin::Datasets(roots) => {
             let root = |root| Ok(Root::new(path(root)?, None));

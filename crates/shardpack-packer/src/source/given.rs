@@ -20,7 +20,8 @@ use shardpack_reader::{StoreSettings, is_to_be_replaced, is_unfinished};
 use super::{Root, options::SPLITS};
 use crate::{
     crops,
-    foreign::patterns::expanded,
+    dataset_files::DatasetFiles,
+    foreign::{files::is_called_shard, patterns::expanded},
     sys::{self, is_folder, is_there},
 };
 
@@ -70,30 +71,25 @@ impl Given {
         Ok(given)
     }
 
-    /// As [`Given::of`], where all of `paths` may be URLs of sealed datasets, with what is said of their stores.
+    /// As [`Given::of`], where all of `paths` may be URLs, with what is said of their stores.
     ///
     /// # Errors
-    /// As [`Given::of`]; also when some are URLs and some are not, one is a pattern, or something is said of a store and none is one.
+    /// As [`Given::of`]; also when some are URLs and some are not, or something is said of a store and none is one.
     pub fn at_urls(paths: &[PathBuf], settings: &StoreSettings) -> Result<Self> {
-        let is_url = |path: &&PathBuf| sys::is_store(path);
-        match (paths.iter().find(is_url), paths.iter().find(|path| !is_url(path))) {
-            (None, local) => {
-                local.map_or(Ok(()), |path| settings.refuse_for(path))?;
-                Self::of(paths)
+        if !refuse_mixed(paths, settings)? {
+            return Self::of(paths);
+        }
+        let mut given = Self::default();
+        for url in paths {
+            match is_dataset_at(url, settings)? {
+                true => given.roots.push(Root::at_url(url, settings)?),
+                false => given.others.push(url.clone()),
             }
-            (Some(url), Some(local)) => Err(url_beside(url, local)),
-            (Some(_), None) => {
-                if let Some(pattern) = paths.iter().find(|path| path.to_string_lossy().contains(['*', '[', '{'])) {
-                    let what = "is a URL and a pattern: of URLs, those of folders with a sealed dataset are read";
-                    return Err(Error::usage(what).in_file(pattern));
-                }
-                let roots = paths.iter().map(|url| Root::at_url(url, settings)).collect::<Result<Vec<_>>>()?;
-                let mut seen = BTreeSet::new();
-                match roots.iter().find(|root| !seen.insert(&root.folder)) {
-                    Some(twice) => Err(Error::usage("is given twice").in_file(&twice.folder)),
-                    None => Ok(Self { roots, others: Vec::new() }),
-                }
-            }
+        }
+        let mut seen = BTreeSet::new();
+        match given.roots.iter().find(|root| !seen.insert(&root.folder)) {
+            Some(twice) => Err(Error::usage("is given twice").in_file(&twice.folder)),
+            None => Ok(given),
         }
     }
 
@@ -188,10 +184,38 @@ pub(crate) fn refuse_lost_manifest(folder: &Path) -> Result<()> {
     }
 }
 
-/// Datasets at URLs are taken by themselves.
+/// Whether `url` is a pattern, or called as shards are.
+pub(super) fn names_shards(url: &Path) -> bool {
+    let is_pattern = url.to_string_lossy().contains(['*', '[', '{']);
+    is_pattern || is_called_shard(url) && !url.as_os_str().as_encoded_bytes().ends_with(b"/")
+}
+
+/// Whether a sealed dataset is at `url`, or its splits are. A pattern is of shards, and so is what is called as shards are: what lies
+/// beside those tells whose they are.
+fn is_dataset_at(url: &Path, settings: &StoreSettings) -> Result<bool> {
+    if names_shards(url) {
+        return Ok(false);
+    }
+    let folder = DatasetFiles::open(url, settings)?;
+    Ok(folder.file(manifest::FILE)?.is_some() || folder.file(splits::FILE)?.is_some())
+}
+
+/// Whether `paths` are URLs.
+///
+/// # Errors
+/// When some are and some are not, or something is said of a store and none is one.
+pub fn refuse_mixed(paths: &[PathBuf], settings: &StoreSettings) -> Result<bool> {
+    let is_url = |path: &&PathBuf| sys::is_store(path);
+    match (paths.iter().find(is_url), paths.iter().find(|path| !is_url(path))) {
+        (None, local) => local.map_or(Ok(()), |path| settings.refuse_for(path)).map(|()| false),
+        (Some(url), Some(local)) => Err(url_beside(url, local)),
+        (Some(_), None) => Ok(true),
+    }
+}
+
+/// Sources at URLs are taken by themselves.
 pub fn url_beside(url: &Path, local: &Path) -> Error {
-    let what =
-        format!("is a URL, and {} is none: datasets at URLs are taken together with such alone", local.display());
+    let what = format!("is a URL, and {} is none: sources at URLs are taken together with such alone", local.display());
     Error::usage(what).in_file(url)
 }
 

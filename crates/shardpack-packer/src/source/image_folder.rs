@@ -19,6 +19,7 @@ use super::{
     Found,
     keep::{Keep, LEFT_OUT},
     layout,
+    listed::Listed,
     missing_components::lacking,
     names::{self, Name, as_path},
     options::{Options, SPLITS, Splits},
@@ -50,16 +51,37 @@ impl Level {
     }
 }
 
+/// A tree that is listed: in a file system, or as a store has listed it.
+#[derive(Clone, Copy)]
+pub(super) struct Tree<'a> {
+    /// Its folder, or URL.
+    pub root: &'a Path,
+    /// What the store has listed, and the first bytes of a file of it.
+    pub listed: Option<(&'a Listed, &'a dyn Fn(&Path) -> Vec<u8>)>,
+}
+
+impl Tree<'_> {
+    /// The path of a folder in it; of itself that which it was given.
+    fn path(&self, below: &[u8]) -> PathBuf {
+        if below.is_empty() { self.root.to_path_buf() } else { self.root.join(as_path(below)) }
+    }
+}
+
 /// Lists a source: one [`Found`] for each split, or one for all.
 ///
 /// # Errors
 /// When the folder cannot be read, has no classes, or its folders look like splits and classes at once.
 pub fn discover(root: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
-    let found = discover_as(root, options, monitor)?;
-    match payload::told(root, &found, options)? {
+    discover_in(Tree { root, listed: None }, options, monitor)
+}
+
+/// As [`discover`].
+pub(super) fn discover_in(tree: Tree<'_>, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+    let found = discover_as(tree, options, monitor)?;
+    match payload::told(tree, &found, options)? {
         None => Ok(found),
         Some((options, notes)) => {
-            let mut found = discover_as(root, &options, monitor)?;
+            let mut found = discover_as(tree, &options, monitor)?;
             found[0].notes.splice(0..0, notes);
             Ok(found)
         }
@@ -67,13 +89,16 @@ pub fn discover(root: &Path, options: &Options, monitor: &dyn Monitor) -> Result
 }
 
 /// Lists a source where it is known which files are samples.
-fn discover_as(root: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+fn discover_as(tree: Tree<'_>, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
     let keep = Keep::new(options)?;
-    monitor.begin(Phase::Walking, 0, 0);
-    let mut top = level(root, &keep)?;
-    let splits = recognise(root, &top, options, &keep)?;
-    let roots: Vec<(Option<String>, PathBuf)> = match &splits {
-        None => vec![(None, root.to_path_buf())],
+    let root = tree.root;
+    if tree.listed.is_none() {
+        monitor.begin(Phase::Walking, 0, 0);
+    }
+    let mut top = level(tree, b"", &keep)?;
+    let splits = recognise(tree, &top, options, &keep)?;
+    let roots: Vec<Option<String>> = match &splits {
+        None => vec![None],
         Some(names) => {
             let others =
                 top.folders.iter().filter(|folder| !names.iter().any(|name| name.as_bytes() == folder.as_slice()));
@@ -81,12 +106,12 @@ fn discover_as(root: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
             if others > 0 {
                 top.ignored.insert("folder that is none of the splits".to_owned(), others);
             }
-            names.iter().map(|name| (Some(name.clone()), root.join(name))).collect()
+            names.iter().cloned().map(Some).collect()
         }
     };
     let mut found = match options.no_labels {
-        true => without_labels(roots, options, &keep, monitor)?,
-        false => with_labels(root, roots, options, &keep, monitor)?,
+        true => without_labels(tree, roots, options, &keep, monitor)?,
+        false => with_labels(tree, roots, options, &keep, monitor)?,
     };
     if splits.is_some() {
         for (reason, count) in top.ignored {
@@ -99,18 +124,47 @@ fn discover_as(root: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
     Ok(found)
 }
 
+/// The path of `split` in a tree.
+fn below(split: Option<&str>) -> &[u8] {
+    split.map_or(b"", str::as_bytes)
+}
+
+/// Walks `classes` of `split`.
+fn walked(
+    tree: Tree<'_>,
+    (split, is_first): (Option<&str>, bool),
+    classes: Vec<(Vec<u8>, Option<u32>)>,
+    options: &Options,
+    keep: &Keep,
+    monitor: &dyn Monitor,
+) -> Result<Outcome> {
+    let path = tree.path(below(split));
+    match tree.listed {
+        Some((listed, _)) => {
+            let mut outcome = listed.walk(below(split), classes, keep, &options.with);
+            listed.rest(split, is_first, keep, &mut outcome);
+            Ok(outcome)
+        }
+        None => {
+            let threads = listing_threads(&path, options.threads);
+            walk::walk(&open(&path)?, &path, classes, keep, &options.with, threads, monitor)
+        }
+    }
+}
+
 /// Lists images whose classes are the first folders that they are in.
 fn with_labels(
-    root: &Path,
-    roots: Vec<(Option<String>, PathBuf)>,
+    tree: Tree<'_>,
+    splits: Vec<Option<String>>,
     options: &Options,
     keep: &Keep,
     monitor: &dyn Monitor,
 ) -> Result<Vec<Found>> {
-    let levels = roots.iter().map(|(_, path)| level(path, keep)).collect::<Result<Vec<_>>>()?;
-    for ((split, path), level) in roots.iter().zip(&levels) {
+    let root = tree.root;
+    let levels = splits.iter().map(|split| level(tree, below(split.as_deref()), keep)).collect::<Result<Vec<_>>>()?;
+    for (split, level) in splits.iter().zip(&levels) {
         if let (Some(split), true, 1..) = (split, level.folders.is_empty(), level.payloads()) {
-            return Err(layout::no_classes(root, split, path, level.payloads()));
+            return Err(layout::no_classes(root, split, &root.join(split), level.payloads()));
         }
     }
     let names: BTreeSet<&Vec<u8>> = levels.iter().flat_map(|level| &level.folders).collect();
@@ -121,14 +175,13 @@ fn with_labels(
     }
     let classes: Arc<Vec<Box<[u8]>>> = Arc::new(names.iter().map(|name| name.as_slice().into()).collect());
     let mut found = Vec::new();
-    for ((split, path), level) in roots.into_iter().zip(levels) {
-        let fd = open(&path)?;
+    for (number, (split, level)) in splits.into_iter().zip(levels).enumerate() {
         let tasks = level.folders.into_iter().filter_map(|name| {
             let class = classes.binary_search_by(|known| known[..].cmp(&name[..])).ok()?;
             Some((name, Some(class as u32)))
         });
-        let threads = listing_threads(&path, options.threads);
-        let mut outcome = walk::walk(&fd, &path, tasks.collect(), keep, &options.with, threads, monitor)?;
+        let split_of = (split.as_deref(), number == 0);
+        let mut outcome = walked(tree, split_of, tasks.collect(), options, keep, monitor)?;
         for (reason, count) in level.ignored {
             *outcome.ignored.entry(reason).or_default() += count;
         }
@@ -140,18 +193,18 @@ fn with_labels(
 
 /// Lists images that have no classes, in whatever folders.
 fn without_labels(
-    roots: Vec<(Option<String>, PathBuf)>,
+    tree: Tree<'_>,
+    splits: Vec<Option<String>>,
     options: &Options,
     keep: &Keep,
     monitor: &dyn Monitor,
 ) -> Result<Vec<Found>> {
-    let list = |(split, path): (Option<String>, PathBuf)| {
-        let tasks = vec![(Vec::new(), None)];
-        let threads = listing_threads(&path, options.threads);
-        let outcome = walk::walk(&open(&path)?, &path, tasks, keep, &options.with, threads, monitor)?;
+    let list = |(number, split): (usize, Option<String>)| {
+        let of_split = (split.as_deref(), number == 0);
+        let outcome = walked(tree, of_split, vec![(Vec::new(), None)], options, keep, monitor)?;
         Ok(finish(split, &Arc::default(), outcome, keep))
     };
-    roots.into_iter().map(list).collect()
+    splits.into_iter().enumerate().map(list).collect()
 }
 
 fn finish(split: Option<String>, classes: &Arc<Vec<Box<[u8]>>>, mut outcome: Outcome, keep: &Keep) -> Found {
@@ -171,7 +224,32 @@ fn open(path: &Path) -> Result<OwnedFd> {
 }
 
 /// Looks at one folder without going down.
-fn level(path: &Path, keep: &Keep) -> Result<Level> {
+fn level(tree: Tree<'_>, below: &[u8], keep: &Keep) -> Result<Level> {
+    match tree.listed {
+        Some((listed, _)) => Ok(listed_level(listed, below, keep)),
+        None => level_of(&tree.path(below), keep),
+    }
+}
+
+fn listed_level(listed: &Listed, below: &[u8], keep: &Keep) -> Level {
+    let mut level = Level { folders: Vec::new(), ignored: BTreeMap::new(), left_out: Vec::new() };
+    for (name, is_folder) in listed.names(below) {
+        let reason = match keep.classify(name) {
+            Name::Hidden => "hidden".to_owned(),
+            Name::System => "system".to_owned(),
+            _ if is_folder => {
+                level.folders.push(name.to_vec());
+                continue;
+            }
+            Name::Payload => format!("{}{OUTSIDE}", keep.payload()),
+            Name::Other => names::other_reason(name),
+        };
+        *level.ignored.entry(reason).or_default() += 1;
+    }
+    level
+}
+
+fn level_of(path: &Path, keep: &Keep) -> Result<Level> {
     let fd = open(path)?;
     let failed = |error: Errno| sys::io_error("cannot read folder", path, error.into());
     let own = rustix::fs::fstat(&fd).map_err(failed)?;
@@ -224,12 +302,12 @@ fn level(path: &Path, keep: &Keep) -> Result<Level> {
 }
 
 /// The names of the splits, in the order of [`SPLITS`] or as given; `None` where the first level are classes.
-fn recognise(root: &Path, top: &Level, options: &Options, keep: &Keep) -> Result<Option<Vec<String>>> {
+fn recognise(tree: Tree<'_>, top: &Level, options: &Options, keep: &Keep) -> Result<Option<Vec<String>>> {
+    let root = tree.root;
     let is_there = |name: &str| top.folders.iter().any(|folder| folder == name.as_bytes());
     // Of a folder that is a split.
-    let has_classes = |name: &[u8]| -> Result<bool> {
-        Ok(options.no_labels || !level(&root.join(as_path(name)), keep)?.folders.is_empty())
-    };
+    let has_classes =
+        |name: &[u8]| -> Result<bool> { Ok(options.no_labels || !level(tree, name, keep)?.folders.is_empty()) };
     let known = || SPLITS.into_iter().filter(|split| is_there(split));
     match &options.splits {
         Splits::None => Ok(None),

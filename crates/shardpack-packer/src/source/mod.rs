@@ -11,6 +11,9 @@ pub mod image_folder;
 mod keep;
 mod layout;
 pub mod list;
+mod listed;
+#[cfg(feature = "cloud")]
+mod lists;
 mod merge;
 mod missing_components;
 mod names;
@@ -20,12 +23,19 @@ mod open;
 pub mod options;
 mod patient;
 pub(crate) mod payload;
+#[cfg(feature = "cloud")]
+mod prefix;
+#[cfg(not(feature = "cloud"))]
+#[path = "prefix_without_cloud.rs"]
+mod prefix;
 mod root;
 pub(crate) mod sealed;
 pub mod several;
 pub mod shards;
 pub mod storage;
 pub mod transformed;
+#[cfg(feature = "cloud")]
+mod url;
 mod walk;
 
 use std::{
@@ -37,7 +47,7 @@ use std::{
 };
 
 use shardpack_format::{Error, Result, component::Component, formats::foreign::Wanted, image_header::Kind};
-use shardpack_reader::Transfers;
+use shardpack_reader::{StoreSettings, Transfers};
 
 use crate::{
     ledger::Unpacked,
@@ -52,6 +62,7 @@ pub use given::{Given, is_dataset};
 pub use list::List;
 pub use open::FolderReader;
 use patient::Patient;
+pub use prefix::Prefix;
 pub use root::Root;
 pub use sealed::SealedReader;
 pub use several::{Part, Several};
@@ -205,6 +216,8 @@ impl Found {
 pub enum Origin {
     /// An ImageFolder tree in this folder.
     Folder(PathBuf),
+    /// One below a URL.
+    Prefix(Prefix),
     /// Datasets that were sealed, those of splits, or some of their shards.
     Dataset(Vec<Root>),
     /// Shards of any writer.
@@ -220,50 +233,71 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// What `path` is, as something that a dataset can be compared with; `columns` are those of a list, `wanted` is said of records.
+    /// What `path` is, as something that a dataset can be compared with; `columns` are those of a list, `wanted` is said of records,
+    /// `settings` of the store that a URL is in: a tree of objects, or a dataset of ours.
     ///
     /// # Errors
     /// When there is nothing, or shards among it cannot be read.
-    pub fn of(path: &Path, columns: &list::Columns, wanted: &Wanted) -> Result<Self> {
+    pub fn of(path: &Path, columns: &list::Columns, wanted: &Wanted, settings: &StoreSettings) -> Result<Self> {
+        if sys::is_store(path) {
+            let given = Given::at_urls(&[path.to_path_buf()], settings)?;
+            return match given.only_ours()? {
+                Some(roots) => Ok(Self::Dataset(roots)),
+                None if given::names_shards(path) => Self::of_shards(&[path.to_path_buf()], wanted, settings),
+                None => Prefix::new(path, settings).map(Self::Prefix),
+            };
+        }
         if list::is_list(path, columns)? {
-            return List::find(path, columns).map(Self::List);
+            return List::find(path, columns, settings).map(Self::List);
         }
         let paths = [path.to_path_buf()];
         let given = Given::of(&paths)?;
         if given.roots.is_empty() && sys::is_folder(path)? && !shards::holds(path)? {
             return Ok(Self::Folder(path.to_path_buf()));
         }
-        Self::of_given(given, &paths, wanted)
+        match given.only_ours()? {
+            Some(roots) => Ok(Self::Dataset(roots)),
+            None => Self::of_shards(&paths, wanted, settings),
+        }
     }
 
     /// What `paths` are together: one source, sources that are splits (`NAME=SRC`), or datasets of ours.
     ///
     /// # Errors
     /// As [`Origin::of`]; also when they are nothing together.
-    pub fn of_all(paths: &[PathBuf], columns: &list::Columns, wanted: &Wanted) -> Result<Self> {
+    pub fn of_all(
+        paths: &[PathBuf],
+        columns: &list::Columns,
+        wanted: &Wanted,
+        settings: &StoreSettings,
+    ) -> Result<Self> {
         let parts: Vec<_> = paths.iter().map(|path| part_of(path)).collect();
         if parts.iter().any(Option::is_some) {
             let part = |(path, part): (&PathBuf, Option<(String, PathBuf)>)| {
                 let (split, path) = part.ok_or_else(|| {
                     Error::usage("has no name, and others have: write NAME=SRC for each split").in_file(path)
                 })?;
-                Ok(Part { split, origin: Self::of(&path, columns, wanted)? })
+                Ok(Part { split, origin: Self::of(&path, columns, wanted, settings)? })
             };
             let parts = paths.iter().zip(parts).map(part).collect::<Result<_>>()?;
             return Several::new(parts).map(Self::Several);
         }
         match paths {
-            [one] => Self::of(one, columns, wanted),
-            all => Self::of_given(Given::of(all)?, all, wanted),
+            [one] => Self::of(one, columns, wanted, settings),
+            all => match Given::at_urls(all, settings)?.only_ours()? {
+                Some(roots) => Ok(Self::Dataset(roots)),
+                None => Self::of_shards(all, wanted, settings),
+            },
         }
     }
 
-    /// Datasets, or shards of others that `paths` stand for.
-    fn of_given(given: Given, paths: &[PathBuf], wanted: &Wanted) -> Result<Self> {
-        match given.only_ours()? {
-            Some(roots) => Ok(Self::Dataset(roots)),
-            None => Shards::find(paths, None, wanted.clone(), &Splits::Auto).map(Self::Shards),
-        }
+    /// Shards of others that `paths` stand for.
+    fn of_shards(paths: &[PathBuf], wanted: &Wanted, settings: &StoreSettings) -> Result<Self> {
+        let found = match paths.iter().any(|path| sys::is_store(path)) {
+            true => Shards::at_urls(paths, settings, None, wanted.clone(), &Splits::Auto),
+            false => Shards::find(paths, None, wanted.clone(), &Splits::Auto),
+        };
+        found.map(Self::Shards)
     }
 
     /// Whether it is a list, or made of one.
@@ -291,7 +325,7 @@ impl Origin {
         // Files of shards may lie in a folder above; of a list only the files that it names are read.
         let is_tree = match self {
             Self::Shards(_) | Self::List(_) => false,
-            Self::Folder(_) | Self::Dataset(_) => true,
+            Self::Folder(_) | Self::Prefix(_) | Self::Dataset(_) => true,
             Self::Transformed(made) => return made.origin().holds(existing, is_whole),
             Self::Parted(parted) => return parted.origin().holds(existing, is_whole),
             Self::Several(several) => {
@@ -308,7 +342,7 @@ impl Origin {
     /// Whether each of its samples is a file of a tree or a list.
     pub(crate) fn is_of_files(&self) -> bool {
         match self {
-            Self::Folder(_) | Self::List(_) => true,
+            Self::Folder(_) | Self::Prefix(_) | Self::List(_) => true,
             Self::Several(several) => several.parts().iter().all(|part| part.origin.is_of_files()),
             Self::Parted(parted) => parted.origin().is_of_files(),
             Self::Dataset(_) | Self::Shards(_) | Self::Transformed(_) => false,
@@ -338,6 +372,7 @@ impl Origin {
     pub fn roots(&self) -> Vec<&Path> {
         match self {
             Self::Folder(root) => vec![root],
+            Self::Prefix(prefix) => vec![prefix.url()],
             Self::Dataset(roots) => roots.iter().map(|root| root.folder.as_path()).collect(),
             Self::Several(several) => several.parts().iter().flat_map(|part| part.origin.roots()).collect(),
             Self::List(list) => vec![list.root()],
@@ -350,24 +385,30 @@ impl Origin {
     /// Whether it is read over a network by requests of this program, and not through files.
     pub fn is_remote(&self) -> bool {
         match self {
+            Self::Prefix(_) => true,
             Self::Dataset(roots) => roots.iter().any(Root::is_remote),
             Self::Several(several) => several.parts().iter().any(|part| part.origin.is_remote()),
             Self::Parted(parted) => parted.origin().is_remote(),
             // What was changed lies in files.
-            Self::Folder(_) | Self::Shards(_) | Self::List(_) | Self::Transformed(_) => false,
+            Self::Folder(_) | Self::Transformed(_) => false,
+            Self::List(list) => list.remote().is_some(),
+            Self::Shards(shards) => shards.is_remote(),
         }
     }
 
     /// What reading over a network has taken so far; `None` where all is files.
     pub fn transfers(&self) -> Option<Transfers> {
         match self {
+            Self::Prefix(prefix) => Some(prefix.transfers()),
             Self::Dataset(roots) => roots.iter().filter_map(Root::transfers).reduce(Transfers::and),
             Self::Several(several) => {
                 several.parts().iter().filter_map(|part| part.origin.transfers()).reduce(Transfers::and)
             }
             Self::Transformed(made) => made.origin().transfers(),
             Self::Parted(parted) => parted.origin().transfers(),
-            Self::Folder(_) | Self::Shards(_) | Self::List(_) => None,
+            Self::Shards(shards) => shards.transfers(),
+            Self::List(list) => list.remote().map(Prefix::transfers),
+            Self::Folder(_) => None,
         }
     }
 
@@ -383,6 +424,7 @@ impl Origin {
     pub fn resolved(&self) -> Result<Self> {
         Ok(match self {
             Self::Folder(root) => Self::Folder(sys::resolved(root)?),
+            Self::Prefix(prefix) => Self::Prefix(prefix.clone()),
             Self::Dataset(roots) => Self::Dataset(roots.iter().map(Root::resolved).collect::<Result<_>>()?),
             Self::Several(several) => Self::Several(several.with(Self::resolved)?),
             Self::Shards(shards) => Self::Shards(shards.resolved()?),
@@ -403,6 +445,7 @@ impl Origin {
                 let of_split = |split: Option<&str>| split.map_or_else(|| root.clone(), |split| root.join(split));
                 npz::taken_apart(found, &of_split, monitor)
             }
+            Self::Prefix(prefix) => prefix.discover(&of_files(options), monitor),
             Self::Dataset(roots) => dataset::discover(roots, options, monitor),
             Self::Several(several) => several.discover(options, monitor),
             Self::Shards(shards) => shards.discover(options, monitor),
@@ -410,6 +453,10 @@ impl Origin {
             Self::Parted(parted) => parted.discover(options, monitor),
             Self::List(list) => {
                 let found = list.discover(&of_files(options), monitor)?;
+                if let Some(remote) = list.remote() {
+                    remote.refuse_npz(&found)?;
+                    return Ok(found);
+                }
                 npz::taken_apart(found, &|_| list.root().to_path_buf(), monitor)
             }
         }
@@ -429,12 +476,16 @@ impl Origin {
         let of_split = |root: &Path| split.map_or_else(|| root.to_path_buf(), |split| root.join(split));
         Ok(match self {
             Self::Folder(root) => Box::new(Patient(FolderReader::open(&of_split(root), listing)?)),
+            Self::Prefix(prefix) => Box::new(prefix.open(split, listing)),
             Self::Dataset(roots) => Box::new(Patient(SealedReader::open(roots, split, listing, monitor)?)),
             Self::Several(several) => several.of(split)?.open(None, listing, work, monitor)?,
             Self::Shards(shards) => Box::new(Patient(shards.open(listing, work, monitor)?)),
             Self::Transformed(made) => Box::new(made.open(split, listing, work, monitor)?),
             Self::Parted(parted) => parted.origin().open(None, listing, work, monitor)?,
-            Self::List(list) => Box::new(Patient(FolderReader::open(list.root(), listing)?)),
+            Self::List(list) => match list.remote() {
+                Some(remote) => Box::new(remote.open(None, listing)),
+                None => Box::new(Patient(FolderReader::open(list.root(), listing)?)),
+            },
         })
     }
 
@@ -446,7 +497,7 @@ impl Origin {
         match self {
             Self::Several(several) => several.of(split)?.unpacked_bytes(None, listing),
             Self::Shards(shards) => shards.unpacked_bytes(listing),
-            Self::Folder(_) | Self::Dataset(_) | Self::List(_) => Ok(0),
+            Self::Folder(_) | Self::Prefix(_) | Self::Dataset(_) | Self::List(_) => Ok(0),
             Self::Transformed(made) => made.unpacked_bytes(),
             Self::Parted(parted) => parted.origin().unpacked_bytes(None, listing),
         }
@@ -460,7 +511,7 @@ impl Origin {
         match self {
             Self::Shards(_) if !self.is_plain() => Ok(None),
             // Each look would be a request, and what it tells is known.
-            Self::Dataset(_) if self.is_remote() => Ok(None),
+            Self::Dataset(_) | Self::Shards(_) if self.is_remote() => Ok(None),
             Self::Transformed(made) if !made.origin().is_plain() => Ok(None),
             Self::Several(several) => several.of(split)?.peeker(None, listing),
             Self::Parted(parted) => parted.origin().peeker(None, listing),

@@ -144,12 +144,7 @@ impl Source for FolderReader<'_> {
             return self.npz(number, |npz| npz.read(kind.name(), components.form(cell.form), out));
         }
         let Some(name) = kind.file_of(self.listing.name(number)) else {
-            let text = components.text(*cell);
-            if text.len() != out.len() {
-                return Err(changed(format!("a text of {} bytes", text.len()), out.len()));
-            }
-            out.copy_from_slice(text);
-            return Ok(());
+            return components.copy_text(*cell, out).map_err(|why| ReadError::Refused(Refusal(why)));
         };
         let of_file = |error| match error {
             ReadError::Refused(Refusal(why)) => {

@@ -20,6 +20,7 @@ use shardpack_format::{
 
 use super::{
     Found,
+    image_folder::Tree,
     names::{self, Name},
     options::{Options, Splits},
 };
@@ -147,24 +148,13 @@ struct Seen {
 
 impl Seen {
     /// Looks at `folder` and those in it; only at those in it where it `is_root` of classes.
-    fn folder(&mut self, folder: &Path, is_root: bool, options: &Options, payloads: &Payloads) {
-        use std::os::unix::fs::MetadataExt;
-        // What cannot be read the walk has named.
-        let (Ok(entries), Ok(facts)) = (fs::read_dir(folder), fs::metadata(folder)) else { return };
-        if !self.folders.insert((facts.dev(), facts.ino())) {
-            return;
-        }
+    fn folder(&mut self, tree: Tree<'_>, folder: &Path, is_root: bool, options: &Options, payloads: &Payloads) {
         let (mut names, mut below) = (Vec::new(), Vec::new());
-        for entry in entries.flatten() {
-            let (name, path) = (entry.file_name(), entry.path());
-            let name = name.as_bytes();
+        for (name, is_folder) in self.entries(tree, folder) {
+            let (name, path) = (name.as_slice(), folder.join(names::as_path(&name)));
             if matches!(names::classify(name, |_| false), Name::Hidden | Name::System) {
                 continue;
             }
-            let is_folder = match entry.file_type() {
-                Ok(kind) if kind.is_symlink() => path.is_dir(),
-                kind => kind.is_ok_and(|kind| kind.is_dir()),
-            };
             match is_folder {
                 true => below.push(path),
                 false if is_root || options.with.iter().any(|kind| kind.takes(name)) => {}
@@ -185,24 +175,49 @@ impl Seen {
             }
         }
         below.sort_unstable();
-        below.iter().for_each(|folder| self.folder(folder, false, options, payloads));
+        below.iter().for_each(|folder| self.folder(tree, folder, false, options, payloads));
     }
 
-    fn of(root: &Path, found: &[Found], options: &Options, payloads: &Payloads) -> Self {
-        let mut seen = Self::default();
+    /// The names in `folder`, and whether they are folders; nothing of what cannot be read, which the walk has named, and of what was seen.
+    fn entries(&mut self, tree: Tree<'_>, folder: &Path) -> Vec<(Vec<u8>, bool)> {
+        use std::os::unix::fs::MetadataExt;
+        if let Some((listed, _)) = tree.listed {
+            let below = folder.strip_prefix(tree.root).unwrap_or(folder).as_os_str().as_bytes();
+            return listed.names(below).map(|(name, is_folder)| (name.to_vec(), is_folder)).collect();
+        }
+        let (Ok(entries), Ok(facts)) = (fs::read_dir(folder), fs::metadata(folder)) else { return Vec::new() };
+        if !self.folders.insert((facts.dev(), facts.ino())) {
+            return Vec::new();
+        }
+        let named = |entry: fs::DirEntry| {
+            let is_folder = match entry.file_type() {
+                Ok(kind) if kind.is_symlink() => entry.path().is_dir(),
+                kind => kind.is_ok_and(|kind| kind.is_dir()),
+            };
+            (entry.file_name().as_bytes().to_vec(), is_folder)
+        };
+        entries.flatten().map(named).collect()
+    }
+
+    fn of(tree: Tree<'_>, found: &[Found], options: &Options, payloads: &Payloads) -> Self {
+        let (mut seen, root) = (Self::default(), tree.root);
         for one in found {
             let folder = one.split.as_ref().map_or_else(|| root.to_path_buf(), |split| root.join(split));
-            seen.folder(&folder, !options.no_labels, options, payloads);
+            seen.folder(tree, &folder, !options.no_labels, options, payloads);
         }
         seen
     }
 
     /// Whether files of a kind begin as images do: that they have another name is nothing to guess about.
-    fn begin_as_images(&self) -> bool {
-        self.first.values().any(|file| {
-            let mut first = [0; SNIFF_BYTES];
-            let read = fs::File::open(file).and_then(|mut file| file.read(&mut first)).unwrap_or(0);
-            !matches!(Kind::of(&first[..read]), Kind::Unknown | Kind::Npy)
+    fn begin_as_images(&self, tree: Tree<'_>) -> bool {
+        let begins = |first: &[u8]| !matches!(Kind::of(first), Kind::Unknown | Kind::Npy);
+        self.first.values().any(|file| match tree.listed {
+            Some((_, first_bytes)) => begins(&first_bytes(file)),
+            None => {
+                let mut first = [0; SNIFF_BYTES];
+                let read = fs::File::open(file).and_then(|mut file| file.read(&mut first)).unwrap_or(0);
+                begins(&first[..read])
+            }
         })
     }
 
@@ -231,23 +246,23 @@ pub(super) fn is_text(name: &str) -> bool {
 ///
 /// # Errors
 /// When there are no images and several kinds of files, or nobody can tell which file of several is the payload.
-pub(super) fn told(root: &Path, found: &[Found], options: &Options) -> Result<Option<(Options, Vec<String>)>> {
+pub(super) fn told(tree: Tree<'_>, found: &[Found], options: &Options) -> Result<Option<(Options, Vec<String>)>> {
     // A folder that cannot be looked at says nothing of what it holds; an image that cannot be packed is one.
     let has_images = |one: &Found| one.unpacked.iter().any(|unpacked| names::is_image(&unpacked.path));
     let is_empty = found.iter().all(|one| one.listing.is_empty() && !has_images(one));
     let guesses =
         options.guess && is_empty && options.files.is_empty() && !matches!(options.splits, Splits::Compared(_));
     if options.groups {
-        return groups(root, found, options, is_empty).map(Some);
+        return groups(tree, found, options, is_empty).map(Some);
     }
     if !guesses {
         return Ok(None);
     }
     let payloads = Payloads::new(&[])?;
-    let seen = Seen::of(root, found, options, &payloads);
+    let seen = Seen::of(tree, found, options, &payloads);
     let kinds = seen.kinds();
     let Some(payload) = first(&kinds) else { return Ok(None) };
-    if seen.begin_as_images() {
+    if seen.begin_as_images(tree) {
         return Ok(None);
     }
     let is_whole = kinds.values().all(|files| *files == seen.stems);
@@ -262,7 +277,7 @@ pub(super) fn told(root: &Path, found: &[Found], options: &Options) -> Result<Op
             return of(options, format!("the samples are its .{payload} files"));
         }
         _ if is_whole => {
-            let (options, _) = groups(root, found, options, is_empty)?;
+            let (options, _) = groups(tree, found, options, is_empty)?;
             let names: Vec<_> = kinds.keys().map(|kind| format!(".{kind}")).collect();
             return of(options, format!("files of one name are a sample, {}", names.join(" and ")));
         }
@@ -278,20 +293,20 @@ pub(super) fn told(root: &Path, found: &[Found], options: &Options) -> Result<Op
         1 => format!("--files {payload} packs them"),
         _ => format!("--files {payload} packs these alone; --group stem makes files of one name one sample"),
     };
-    Err(Error::usage(format!("no images found, but {}", counts.join(", "))).in_file(root).help(help))
+    Err(Error::usage(format!("no images found, but {}", counts.join(", "))).in_file(tree.root).help(help))
 }
 
 /// Options that make files of one name one sample.
-fn groups(root: &Path, found: &[Found], options: &Options, is_empty: bool) -> Result<(Options, Vec<String>)> {
+fn groups(tree: Tree<'_>, found: &[Found], options: &Options, is_empty: bool) -> Result<(Options, Vec<String>)> {
     let mut options = Options { groups: false, guess: false, ..options.clone() };
     let mut payloads = Payloads::new(&options.files)?;
-    let mut seen = Seen::of(root, found, &options, &payloads);
+    let mut seen = Seen::of(tree, found, &options, &payloads);
     let kinds = seen.kinds();
     if is_empty && options.files.is_empty() {
         let Some(payload) = first(&kinds) else { return Ok((options, Vec::new())) };
         options.files = vec![payload.clone()];
         payloads = Payloads::new(&options.files)?;
-        seen = Seen::of(root, found, &options, &payloads);
+        seen = Seen::of(tree, found, &options, &payloads);
     }
     if let Some(twice) = &seen.twice {
         return Err(Error::usage(format!("several {}s of one name: which is the payload?", called(&payloads)))

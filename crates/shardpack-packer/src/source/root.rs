@@ -6,20 +6,17 @@
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
-    sync::{
-        Arc, Mutex, OnceLock, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, OnceLock},
 };
 
 use shardpack_format::{
-    Error, Result,
+    Result,
     splits::{self, Record},
 };
 use shardpack_reader::{Dataset, Shard, StoreSettings, Transfers};
 
 use super::storage::NETWORK_READS;
-use crate::{dataset_files::DatasetFiles, monitor::Monitor, sys};
+use crate::{dataset_files::DatasetFiles, monitor::Monitor, parallel::each, sys};
 
 /// A folder of a dataset, or of those that are its splits.
 #[derive(Clone, Debug)]
@@ -111,28 +108,5 @@ impl Root {
 /// Gets the indexes of all shards, many at a time.
 fn fetch_indexes(datasets: &[Arc<Dataset>], monitor: &dyn Monitor) -> Result<()> {
     let shards: Vec<Shard<'_>> = datasets.iter().flat_map(|dataset| dataset.shards()).collect();
-    let (next, failed) = (AtomicUsize::new(0), Mutex::new(None::<(usize, Error)>));
-    let work = || {
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(shard) = shards.get(at) else { return };
-            if let Err(error) = monitor.go_on().and_then(|()| shard.index().map(drop)) {
-                next.store(shards.len(), Ordering::Relaxed);
-                let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
-                // The first of those that are not right is told, as where they come one after the other.
-                if failed.as_ref().is_none_or(|(first, _)| at < *first) {
-                    *failed = Some((at, error));
-                }
-            }
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..shards.len().min(NETWORK_READS) {
-            scope.spawn(work);
-        }
-    });
-    match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        Some((_, error)) => Err(error),
-        None => Ok(()),
-    }
+    each(&shards, NETWORK_READS, |shard| monitor.go_on().and_then(|()| shard.index().map(drop)))
 }

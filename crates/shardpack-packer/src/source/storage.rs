@@ -6,9 +6,14 @@
 #[cfg(target_os = "linux")]
 use std::num::NonZeroU64;
 use std::{
+    collections::BTreeMap,
     fs::File,
     io::{self, IoSliceMut},
     path::Path,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -47,7 +52,7 @@ pub struct Storage {
 #[derive(Clone, Debug)]
 pub struct Sniffed {
     /// How many samples of each kind there are among those looked at.
-    pub kinds: std::collections::BTreeMap<Kind, u64>,
+    pub kinds: BTreeMap<Kind, u64>,
     /// Share of them that was in the page cache, 0 to 1.
     pub cached: f64,
     /// Median time of a read that was not, if any.
@@ -55,7 +60,7 @@ pub struct Sniffed {
 }
 
 /// Samples that are looked at, at most.
-const LOOKS: u64 = 512;
+pub(crate) const LOOKS: u64 = 512;
 /// Most samples of a listing whose looks read whole samples: with more of them, looks are an eighth of all reads at most, and
 /// what they read might be gone from memory again before it is copied.
 const FEW: u64 = 8 * LOOKS;
@@ -76,6 +81,13 @@ const SEEK: Duration = Duration::from_millis(2);
 const DISK_READS: usize = 16;
 pub(crate) const NETWORK_READS: usize = 64;
 
+/// The samples that are looked at.
+fn looks(listing: &Listing) -> Vec<u64> {
+    let count = listing.len().min(LOOKS);
+    // In 128 bits: a listing can be longer than 2^64 / 512.
+    (0..count).map(|n| (u128::from(n) * u128::from(listing.len()) / u128::from(count)) as u64).collect()
+}
+
 /// Looks at the first bytes of up to 512 samples, spread evenly over the listing, in physical order.
 ///
 /// `is_copied` says that the listing is read next: then a look may read the whole of a sample, where that saves a read.
@@ -83,13 +95,10 @@ pub(crate) const NETWORK_READS: usize = 64;
 /// # Errors
 /// Only when nothing can go on; a sample that cannot be read is passed over here and found again by the copy.
 pub fn sniff(source: &dyn Source, listing: &Listing, is_copied: bool) -> Result<Sniffed, ReadError> {
-    let count = listing.len().min(LOOKS);
-    // In 128 bits: a listing can be longer than 2^64 / 512.
-    let mut looks: Vec<u64> =
-        (0..count).map(|n| (u128::from(n) * u128::from(listing.len()) / u128::from(count)) as u64).collect();
+    let mut looks = looks(listing);
     looks.sort_unstable_by_key(|number| listing.entry(*number).place);
     let is_small = |number: u64| listing.entry(number).bytes <= WHOLE_BYTES;
-    let (mut kinds, mut timed, mut latencies) = (std::collections::BTreeMap::new(), 0usize, Vec::new());
+    let (mut kinds, mut timed, mut latencies) = (BTreeMap::new(), 0usize, Vec::new());
     for (turn, number) in looks.into_iter().enumerate() {
         let mut first = [0; SNIFF_BYTES];
         let is_whole = is_copied && listing.len() <= FEW && turn % TIMED != 0 && is_small(number);
@@ -115,6 +124,35 @@ pub fn sniff(source: &dyn Source, listing: &Listing, is_copied: bool) -> Result<
         cached: if timed == 0 { 1.0 } else { 1.0 - latencies.len() as f64 / timed as f64 },
         latency: latencies.get(latencies.len() / 2).copied(),
     })
+}
+
+/// As [`sniff`], of what is asked for over a network: many at a time, and none of it stays in memory.
+///
+/// # Errors
+/// As [`sniff`].
+pub fn sniff_remote(source: &dyn Source, listing: &Listing) -> Result<Sniffed, ReadError> {
+    let looks = looks(listing);
+    let (next, seen) = (AtomicUsize::new(0), Mutex::new((BTreeMap::new(), None)));
+    std::thread::scope(|scope| {
+        for _ in 0..looks.len().min(NETWORK_READS) {
+            scope.spawn(|| {
+                while let Some(number) = looks.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let mut first = [0; SNIFF_BYTES];
+                    let looked = source.peek(*number, &mut first, Look::Start);
+                    let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+                    match looked {
+                        Ok(bytes) => *seen.0.entry(Kind::of(&first[..bytes.unwrap_or(0)])).or_default() += 1,
+                        Err(ReadError::Refused(_)) => {}
+                        Err(fatal) => drop(seen.1.get_or_insert(fatal)),
+                    }
+                }
+            });
+        }
+    });
+    match seen.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        (_, Some(fatal)) => Err(fatal),
+        (kinds, None) => Ok(Sniffed { kinds, cached: 0.0, latency: None }),
+    }
 }
 
 /// Asks the system to read the first `bytes` of `file`, in as few requests as it can; it may refuse, and nothing is lost by that.

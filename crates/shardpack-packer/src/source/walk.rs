@@ -360,17 +360,34 @@ impl Walk<'_> {
     }
 }
 
-fn unpacked(path: Vec<u8>, class: Option<u32>, fate: Fate, reason: &str) -> Unpacked {
+pub(super) fn unpacked(path: Vec<u8>, class: Option<u32>, fate: Fate, reason: &str) -> Unpacked {
     Unpacked { path, class, fate, reason: reason.into() }
 }
 
 /// Length in bytes of an image's file, or why it is none.
 pub(super) fn image_bytes(stat: &Stat) -> Result<u32, String> {
-    match u64::try_from(stat.st_size).unwrap_or(0) {
+    sized(u64::try_from(stat.st_size).unwrap_or(0))
+}
+
+/// The length of an image in bytes, or why it is none.
+pub(super) fn sized(bytes: u64) -> Result<u32, String> {
+    match bytes {
         0 => Err("empty file".to_owned()),
         bytes if bytes > MAX_IMAGE_BYTES => Err(format!("{bytes} bytes: a sample must stay below 4 GiB")),
         // Checked above: fits 32 bits.
         bytes => Ok(bytes as u32),
+    }
+}
+
+/// The length of `file` beside an image in bytes, or why it cannot be packed.
+pub(super) fn beside(file: &[u8], bytes: u64) -> Result<u32, String> {
+    match bytes > MAX_IMAGE_BYTES {
+        true => {
+            let file = String::from_utf8_lossy(file);
+            Err(format!("{file} beside it has {bytes} bytes, a sample stays below 4 GiB"))
+        }
+        // Checked: fits 32 bits.
+        false => Ok(bytes as u32),
     }
 }
 
@@ -394,13 +411,10 @@ pub(super) fn cells(
             Ok(stat) if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile => {
                 Err(wrong("is not a regular file".to_owned()))
             }
-            Ok(stat) => match u64::try_from(stat.st_size).unwrap_or(0) {
-                bytes if bytes > MAX_IMAGE_BYTES => {
-                    Err(wrong(format!("has {bytes} bytes, a sample stays below 4 GiB")))
-                }
-                // Checked above: fits 32 bits.
-                bytes => Ok(Cell::file(bytes as u32, Facts::of(&stat).mtime_ns)),
-            },
+            Ok(stat) => {
+                let bytes = beside(&file, u64::try_from(stat.st_size).unwrap_or(0))?;
+                Ok(Cell::file(bytes, Facts::of(&stat).mtime_ns))
+            }
         }
     };
     kinds.iter().filter(|kind| !kind.is_text()).map(of_kind).collect()

@@ -33,7 +33,7 @@ impl<'a> ImageReader<'a> {
     pub fn open(source: &'a Origin, split: Option<&str>, listing: &'a Listing, monitor: &dyn Monitor) -> Result<Self> {
         let reader = source.open(split, listing, None, monitor)?;
         let has_heads = !matches!(source, Origin::Transformed(_))
-            && matches!(source.part(split)?, Origin::Folder(_) | Origin::List(_));
+            && matches!(source.part(split)?, Origin::Folder(_) | Origin::Prefix(_) | Origin::List(_));
         Ok(Self { listing, reader, has_heads, is_remote: source.is_remote(), unread: Mutex::default() })
     }
 

@@ -7,6 +7,7 @@
 mod against;
 mod decode;
 pub mod foreign;
+mod place;
 mod records;
 mod repair;
 pub mod several;
@@ -45,7 +46,7 @@ use crate::{
 
 pub use against::said_of_records;
 pub use decode::NO_IMAGE;
-pub use repair::Repaired;
+pub use repair::{Repaired, repair};
 
 /// How far a verification goes.
 #[derive(Clone, Debug, Default)]
@@ -62,6 +63,16 @@ pub struct Options {
     pub part: Option<Part>,
     /// What is said of the store, where a URL is verified.
     pub store: StoreSettings,
+    /// Of a repair at a URL: the folder for what is not finished, if not the usual one.
+    pub work: Option<std::path::PathBuf>,
+}
+
+impl Options {
+    /// The same with as many threads as wait for the answers of a store.
+    fn for_files(&self, files: &DatasetFiles) -> Self {
+        let jobs = if files.local().is_none() { self.jobs.max(REQUESTS) } else { self.jobs };
+        Self { jobs, ..self.clone() }
+    }
 }
 
 /// Something that is not as it should be.
@@ -264,8 +275,7 @@ fn from_error(file: String, error: &Error) -> Problem {
 pub fn verify(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
     let start = Instant::now();
     let files = DatasetFiles::open(dst, &options.store)?;
-    let jobs = if files.local().is_none() { options.jobs.max(REQUESTS) } else { options.jobs };
-    let options = &Options { jobs, ..options.clone() };
+    let options = &options.for_files(&files);
     let (mut datasets, problems) = open(&files)?;
     if let Some(part) = options.part {
         keep_part(&mut datasets, part);
@@ -300,7 +310,8 @@ pub fn verify(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Re
     if let Some(source) = &options.against {
         report.problems.extend(against::compare(&datasets, source, options, monitor)?);
     }
-    report.transfers = transfers(&files, &datasets);
+    let of_source = options.against.as_ref().and_then(Origin::transfers);
+    report.transfers = [transfers(&files, &datasets), of_source].into_iter().flatten().reduce(Transfers::and);
     report.elapsed = start.elapsed();
     Ok(report)
 }
@@ -359,43 +370,6 @@ fn check_splits(files: &DatasetFiles, datasets: &[Opened], report: &mut Report) 
     Ok(())
 }
 
-/// Verifies, mends what is damaged from `source`, and verifies again.
-///
-/// # Errors
-/// As [`verify`].
-pub fn repair(dst: &Path, source: &Origin, options: &Options, monitor: &dyn Monitor) -> Result<(Report, Repaired)> {
-    let files = DatasetFiles::open(dst, &options.store)?;
-    let Some(dst) = files.local() else {
-        let error = Error::usage("nothing is mended at a URL").in_file(files.path());
-        return Err(error.help("mend a copy that is a folder, and copy what was mended"));
-    };
-    let (datasets, _) = open(&files)?;
-    let mut repaired = Repaired::default();
-    for dataset in &datasets {
-        // What it says of other files may be what is wrong: by such a manifest whole files would be written anew.
-        if let Err(error) = dataset.manifest.check_id(&dataset.bytes) {
-            let why = format!("{}; nothing can be mended by it: {}", error.what(), repair::ANEW);
-            repaired.failed.push((format!("{}{}", dataset.prefix, manifest::FILE), why));
-            continue;
-        }
-        let found = dataset_report(dataset, options, monitor)?;
-        let tables = format!(".{}", shardpack_format::crops::EXTENSION);
-        let is_of_tables = |problem: &Problem| problem.file.ends_with(&tables);
-        let (of_tables, others): (Vec<_>, Vec<_>) = found.problems.into_iter().partition(is_of_tables);
-        repair::repair(dataset, &others, source, options, monitor, &mut repaired)?;
-        // From what the shards hold then, and no source is needed.
-        let damaged: Vec<&str> = of_tables.iter().filter_map(|p| p.file.strip_prefix(&dataset.prefix)).collect();
-        for (name, done) in crops::mend(dataset.files.path(), &damaged, options.jobs, monitor)? {
-            let name = format!("{}{name}", dataset.prefix);
-            match done {
-                None => repaired.files.push(name),
-                Some(why) => repaired.failed.push((name, why.to_string())),
-            }
-        }
-    }
-    Ok((verify(dst, options, monitor)?, repaired))
-}
-
 fn dataset_report(dataset: &Opened, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
     let manifest = &dataset.manifest;
     let mut report = Report {
@@ -435,7 +409,7 @@ fn dataset_report(dataset: &Opened, options: &Options, monitor: &dyn Monitor) ->
     };
     let is_of_shard = |problem: &Problem| !problem.was_packed && !problem.file.ends_with(manifest::FILE);
     mends |= report.problems.iter().skip(before).any(is_of_shard);
-    report.mendable = mends && is_believed && can_write && manifest.recipe.is_none();
+    report.mendable = mends && is_believed && can_write && manifest.recipe.is_none() && !dataset.files.is_read_only();
     Ok(report)
 }
 

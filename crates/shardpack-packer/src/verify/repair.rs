@@ -2,35 +2,60 @@
 //! hash is the one in the manifest.
 //!
 //! Where the index is right, only the damaged records come from the source; else the whole shard and its index do, by
-//! the same plan and engine that packed them.
+//! the same plan and engine that packed them. An object cannot be changed in part: it is made in a folder of this machine, and put whole.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
-    fs::{self, File},
+    fs::File,
     io::Write,
     os::unix::fs::FileExt,
     path::Path,
     sync::Arc,
 };
 
-use shardpack_format::{Error, Result, formats, hash, help, index::Index, manifest, permutation, size};
+use shardpack_format::{
+    Error, ErrorKind, Result,
+    formats::{self, Format},
+    hash, help,
+    index::{Index, RowRef},
+    manifest, permutation, size,
+};
+use shardpack_reader::{Dataset, Transfers};
 
 use super::{
-    Opened, Problem,
+    Opened, Problem, Report,
     against::{self, Original},
+    dataset_report, open,
+    place::{Place, Remote},
+    shard::in_order,
+    transfers, verify,
 };
 use crate::{
     copy::{self, Copy, OnBad},
+    crops,
+    dataset_files::{DatasetFile, DatasetFiles},
     ledger::{self, Fate},
     monitor::{Monitor, Phase, Silent},
+    parallel::each,
     plan::{Check, Compression, Cut, Options, Order, Plan},
     sidecars,
-    source::{Found, Origin, Refusal, list, storage::ReadOrder},
+    source::{
+        Found, Origin, Refusal, list,
+        storage::{NETWORK_READS, ReadOrder, stream_threads},
+    },
     sys,
 };
 
 /// Budget for the images of a shard that is packed anew, in bytes.
 const MEMORY_BYTES: u64 = 1 << 30;
+/// Bytes of records, and records, that are made at a time, side by side.
+const BATCH_BYTES: u64 = 32 << 20;
+const BATCH_RECORDS: u64 = 4096;
+/// Pieces of an object that are read at a time, and their length in bytes.
+const PIECES: usize = 8;
+const PIECE_BYTES: u64 = 8 << 20;
+/// What is said of a file that came out otherwise.
+const DIFFERS: &str = "what the source gives is not what was packed: its BLAKE3 differs";
 
 /// What helps where the source alone does not.
 pub(super) const ANEW: &str = help::COPY_OR_PACK;
@@ -42,13 +67,90 @@ pub struct Repaired {
     pub files: Vec<String>,
     /// Files that could not be, and why.
     pub failed: Vec<(String, String)>,
+    /// At a URL: names of objects of which an earlier run has sent parts that the store refuses to give up.
+    pub left_uploads: Vec<String>,
+}
+
+/// Verifies, mends what is damaged from `source`, and verifies again.
+///
+/// # Errors
+/// As [`verify`]; also when nothing can be written to where it is.
+pub fn repair(
+    dst: &Path,
+    source: &Origin,
+    options: &super::Options,
+    monitor: &dyn Monitor,
+) -> Result<(Report, Repaired)> {
+    let files = DatasetFiles::open(dst, &options.store)?;
+    let (datasets, _) = open(&files)?;
+    let remote = Remote::open(&files, options)?;
+    let mut repaired = Repaired::default();
+    let mended = datasets.iter().try_for_each(|dataset| {
+        repair_one(dataset, source, remote.as_ref(), &options.for_files(&files), monitor, &mut repaired)
+    });
+    let mut taken = vec![transfers(&files, &datasets), source.transfers()];
+    match remote {
+        None => mended?,
+        Some(remote) => {
+            taken.push(Some(remote.transfers()));
+            repaired.left_uploads = remote.close(mended)?;
+        }
+    }
+    let mut report = verify(dst, options, monitor)?;
+    report.transfers = taken.into_iter().chain([report.transfers]).flatten().reduce(Transfers::and);
+    Ok((report, repaired))
+}
+
+/// The same of one of them, which is not verified again.
+fn repair_one(
+    dataset: &Opened,
+    source: &Origin,
+    remote: Option<&Remote>,
+    options: &super::Options,
+    monitor: &dyn Monitor,
+    repaired: &mut Repaired,
+) -> Result<()> {
+    // What it says of other files may be what is wrong: by such a manifest whole files would be written anew.
+    if let Err(error) = dataset.manifest.check_id(&dataset.bytes) {
+        let why = format!("{}; nothing can be mended by it: {}", error.what(), ANEW);
+        repaired.failed.push((format!("{}{}", dataset.prefix, manifest::FILE), why));
+        return Ok(());
+    }
+    let found = dataset_report(dataset, options, monitor)?;
+    let tables = format!(".{}", shardpack_format::crops::EXTENSION);
+    let is_of_tables = |problem: &Problem| problem.file.ends_with(&tables);
+    let (of_tables, others): (Vec<_>, Vec<_>) = found.problems.into_iter().partition(is_of_tables);
+    if of_tables.is_empty() && others.is_empty() {
+        return Ok(());
+    }
+    let place = Place::open(dataset, remote, monitor)?;
+    let mended = mend(dataset, &others, source, &place, options, monitor, repaired).and_then(|()| {
+        // From what the shards hold then, and no source is needed.
+        let damaged: Vec<&str> = of_tables.iter().filter_map(|p| p.file.strip_prefix(&dataset.prefix)).collect();
+        if damaged.is_empty() {
+            return Ok(());
+        }
+        let opened = Dataset::open_with(dataset.files.path(), &options.store)?;
+        let put = |name: &str, bytes: &[u8]| place.put_bytes(name, bytes);
+        for (name, done) in crops::mend(&opened, &damaged, options.jobs, monitor, put)? {
+            let name = format!("{}{name}", dataset.prefix);
+            match done {
+                None => repaired.files.push(name),
+                Some(why) => repaired.failed.push((name, why.to_string())),
+            }
+        }
+        Ok(())
+    });
+    let closed = place.close();
+    mended.and(closed)
 }
 
 /// Mends what `problems` name in a dataset.
-pub(super) fn repair(
+fn mend(
     dataset: &Opened,
     problems: &[Problem],
     source: &Origin,
+    place: &Place<'_>,
     options: &super::Options,
     monitor: &dyn Monitor,
     repaired: &mut Repaired,
@@ -57,17 +159,13 @@ pub(super) fn repair(
         return Ok(());
     }
     dataset.has_bytes_of_source()?;
-    let work = dataset.files.path().join(".shardpack-repair");
-    sys::create_folder(&work)?;
-    let _lock = sys::Lock::take(&work.join("lock"))?;
     let source = &against::as_read(Some(dataset), source)?;
-    let done = Repair { dataset, work: &work, source, jobs: options.jobs, monitor }.all(problems, repaired);
-    let removed = fs::remove_dir_all(&work).map_err(|e| sys::io_error("cannot remove", &work, e));
-    done.and(removed)
+    Repair { dataset, place, work: place.work(), source, jobs: options.jobs, monitor }.all(problems, repaired)
 }
 
 struct Repair<'r> {
     dataset: &'r Opened,
+    place: &'r Place<'r>,
     work: &'r Path,
     source: &'r Origin,
     jobs: usize,
@@ -80,8 +178,7 @@ impl Repair<'_> {
         let named: BTreeSet<&str> = problems.iter().filter_map(|p| p.file.strip_prefix(&dataset.prefix)).collect();
         let name = |file: &str| format!("{}{file}", dataset.prefix);
         if named.contains(manifest::SUMS_FILE) {
-            let sums = dataset.manifest.sums();
-            sys::write_durably(self.work, &dataset.files.path().join(manifest::SUMS_FILE), sums.as_bytes())?;
+            self.place.put_bytes(manifest::SUMS_FILE, dataset.manifest.sums().as_bytes())?;
             repaired.files.push(name(manifest::SUMS_FILE));
         }
         if named.contains(manifest::LEDGER_FILE) {
@@ -92,6 +189,15 @@ impl Repair<'_> {
         let shards = dataset.manifest.shards.iter().enumerate();
         let todo: Vec<_> = shards.filter(|(_, shard)| damaged(shard) != (false, false)).collect();
         let found = if todo.is_empty() { Found::default() } else { self.discover()? };
+        let damaged_sidecars = dataset.manifest.sidecars.iter().map(|sidecar| sidecar.file.as_str());
+        let damaged_sidecars: BTreeSet<&str> = damaged_sidecars.filter(|sidecar| named.contains(sidecar)).collect();
+        if self.place.uploads().is_some() {
+            let one = todo.iter().map(|(_, shard)| shard.bytes + shard.index.bytes).max().unwrap_or(0);
+            let unpacked =
+                if todo.is_empty() { 0 } else { self.source.unpacked_bytes(self.split(), &found.listing)? };
+            let indexes = dataset.manifest.shards.iter().map(|shard| shard.index.bytes).sum();
+            self.place.check_space(one + unpacked + if damaged_sidecars.is_empty() { 0 } else { indexes })?;
+        }
         let from = match todo.is_empty() {
             true => None,
             false => Some(self.source.open(self.split(), &found.listing, Some(self.work), self.monitor)?),
@@ -102,50 +208,94 @@ impl Repair<'_> {
         }
         for (number, shard) in todo {
             let Some(original) = &original else { break };
-            let (_, bad_index) = damaged(shard);
+            let (bad_shard, bad_index) = damaged(shard);
             let plain = dataset.manifest.format.compression == "none";
-            let done = match self.index(shard)? {
+            let made = match self.index(shard)? {
                 Some(index) if plain && !bad_index => self.patch(shard, &index, original),
                 _ => self.rebuild(number, shard, original),
             };
-            match done {
-                Ok(files) => repaired.files.extend(files.iter().map(|file| name(file))),
-                Err(error) if error.kind() == shardpack_format::ErrorKind::Data => {
-                    repaired.failed.push((name(&shard.file), error.to_string()));
+            let index = &shard.index;
+            match made {
+                Ok(()) => {
+                    if bad_shard {
+                        self.place.put(&shard.file, shard.bytes, &shard.blake3.0)?;
+                        repaired.files.push(name(&shard.file));
+                    }
+                    if bad_index {
+                        self.place.put(&index.file, index.bytes, &index.blake3.0)?;
+                        repaired.files.push(name(&index.file));
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::Data => {
+                    let file = if bad_shard { &shard.file } else { &index.file };
+                    repaired.failed.push((name(file), error.to_string()));
                 }
                 Err(error) => return Err(error),
             }
+            [&shard.file, &index.file].into_iter().try_for_each(|file| sys::remove_file(&self.work.join(file)))?;
             self.monitor.advance(shard.samples, shard.bytes);
         }
-        let damaged = dataset.manifest.sidecars.iter().map(|sidecar| sidecar.file.as_str());
-        let damaged: BTreeSet<&str> = damaged.filter(|sidecar| named.contains(sidecar)).collect();
-        if !damaged.is_empty() {
-            // They follow from shards, indexes and manifest alone. Whether they came out right is verified after this.
-            let format = dataset.format()?;
-            let (folder, manifest) = (dataset.files.path(), &dataset.manifest);
-            let (mut mended, mut why) = (BTreeSet::new(), None);
-            for kind in formats::entry(format.name())?.sidecars {
-                let writer = sidecars::Writer {
-                    format: format.as_ref(),
-                    names: &[kind.name],
-                    only: Some(&damaged),
-                    dst: folder,
-                    work: self.work,
-                    begun: &sidecars::begun_file(self.work),
-                };
-                match writer.write(manifest) {
-                    Ok(files) => mended.extend(files.into_iter().map(|file| file.file)),
-                    // It may be one that the dataset does not have.
-                    Err(error) => why = Some(error.to_string()),
-                }
-            }
-            let why = why.unwrap_or_else(|| "nothing known here makes it".to_owned());
-            let lost = damaged.iter().filter(|sidecar| !mended.contains(**sidecar));
-            repaired.failed.extend(lost.map(|sidecar| (name(sidecar), why.clone())));
-            repaired.files.extend(mended.iter().map(|file| name(file)));
+        match damaged_sidecars.is_empty() {
+            true => Ok(()),
+            false => self.sidecars(&damaged_sidecars, repaired),
         }
-        sys::sync_folder(&dataset.files.path().join(manifest::INDEX_FOLDER))?;
-        sys::sync_folder(dataset.files.path())
+    }
+
+    /// Makes sidecars anew: they follow from shards, indexes and manifest alone.
+    fn sidecars(&self, damaged: &BTreeSet<&str>, repaired: &mut Repaired) -> Result<()> {
+        let dataset = self.dataset;
+        let (format, manifest) = (dataset.format()?, &dataset.manifest);
+        let name = |file: &str| format!("{}{file}", dataset.prefix);
+        let parts = self.work.join("parts");
+        sys::create_folder(&parts)?;
+        if let Some(uploads) = self.place.uploads() {
+            sys::create_folder(&self.work.join(manifest::INDEX_FOLDER))?;
+            each(&manifest.shards, NETWORK_READS, |shard| {
+                self.monitor.go_on()?;
+                let is_right = |bytes: &[u8]| hash::file(bytes) == shard.index.blake3.0;
+                let bytes = uploads.read_right(&shard.index.file, shard.index.bytes, is_right)?;
+                // Without one that is right, nothing is made of it.
+                let Some(bytes) = bytes.filter(|bytes| is_right(bytes)) else { return Ok(()) };
+                let path = self.work.join(&shard.index.file);
+                std::fs::write(&path, bytes).map_err(|e| sys::io_error("cannot write", &path, e))
+            })?;
+        }
+        let (mut mended, mut why) = (BTreeSet::new(), None);
+        for kind in formats::entry(format.name())?.sidecars {
+            let writer = sidecars::Writer {
+                format: format.as_ref(),
+                names: &[kind.name],
+                only: Some(damaged),
+                dst: if self.place.uploads().is_some() { self.work } else { dataset.files.path() },
+                uploads: self.place.uploads(),
+                work: &parts,
+                begun: &sidecars::begun_file(&parts),
+            };
+            let files = match writer.write(manifest) {
+                Ok(files) => files,
+                // It may be one that the dataset does not have.
+                Err(error) => {
+                    why = Some(error.to_string());
+                    continue;
+                }
+            };
+            for file in files {
+                // In a folder it has its place. Whether it came out right is verified after this.
+                if self.place.uploads().is_some() {
+                    if !manifest.sidecars.contains(&file) {
+                        why = Some("what the indexes give is not what was packed: its BLAKE3 differs".to_owned());
+                        continue;
+                    }
+                    self.place.put(&file.file, file.bytes, &file.blake3.0)?;
+                }
+                mended.insert(file.file);
+            }
+        }
+        let why = why.unwrap_or_else(|| "nothing known here makes it".to_owned());
+        let lost = damaged.iter().filter(|sidecar| !mended.contains(**sidecar));
+        repaired.failed.extend(lost.map(|sidecar| (name(sidecar), why.clone())));
+        repaired.files.extend(mended.iter().map(|file| name(file)));
+        Ok(())
     }
 
     fn discover(&self) -> Result<Found> {
@@ -154,7 +304,8 @@ impl Repair<'_> {
         let mut found =
             found.ok_or_else(|| Error::usage("the source does not have this split").in_file(self.source.path()))?;
         // What was left out on request is known from the ledger; the request itself is not.
-        let lines = sys::read_if_there(&self.dataset.files.path().join(manifest::LEDGER_FILE))?.unwrap_or_default();
+        let is_right = |lines: &[u8]| ledger::read(lines).is_ok();
+        let lines = self.dataset.files.read_if_there(manifest::LEDGER_FILE, None, is_right)?.unwrap_or_default();
         let lines = ledger::read(&lines).unwrap_or_default().into_iter().filter(|line| {
             // What could not be packed was in the plan.
             matches!(line.fate, Fate::Filtered | Fate::Duplicate) && !list::is_same_line(line)
@@ -172,47 +323,81 @@ impl Repair<'_> {
     }
 
     fn index(&self, shard: &manifest::Shard) -> Result<Option<Index<Vec<u8>>>> {
-        let bytes = sys::read_if_there(&self.dataset.files.path().join(&shard.index.file))?;
-        Ok(bytes.filter(|bytes| hash::file(bytes) == shard.index.blake3.0).and_then(|bytes| Index::open(bytes).ok()))
+        let is_right = |bytes: &[u8]| hash::file(bytes) == shard.index.blake3.0;
+        let bytes = self.dataset.files.read_if_there(&shard.index.file, Some(shard.index.bytes), is_right)?;
+        Ok(bytes.filter(|bytes| is_right(bytes)).and_then(|bytes| Index::open(bytes).ok()))
     }
 
-    /// Writes a shard anew: each record from the damaged file where it is right, else from the source.
-    fn patch(&self, shard: &manifest::Shard, index: &Index<Vec<u8>>, original: &Original<'_>) -> Result<Vec<String>> {
+    /// Threads that make records from the source.
+    fn threads(&self) -> usize {
+        stream_threads(self.source.path(), self.jobs)
+    }
+
+    /// Makes a shard: each record from the damaged file where it is right, else from the source.
+    fn patch(&self, shard: &manifest::Shard, index: &Index<Vec<u8>>, original: &Original<'_>) -> Result<()> {
         let format = self.dataset.format()?;
-        let path = self.dataset.files.path().join(&shard.file);
-        let old = File::open(&path).ok();
-        let temporary = self.work.join(&shard.file);
-        let mut new = File::create(&temporary).map_err(|e| sys::io_error("cannot create", &temporary, e))?;
+        let made = self.work.join(&shard.file);
+        let mut new = File::create(&made).map_err(|e| sys::io_error("cannot create", &made, e))?;
+        let old = self.old(shard, &made, &new)?;
         let mut hasher = blake3::Hasher::new();
         let mut put = |bytes: &[u8]| {
             hasher.update(bytes);
-            new.write_all(bytes).map_err(|e| sys::io_error("cannot write", &temporary, e))
+            new.write_all(bytes).map_err(|e| sys::io_error("cannot write", &made, e))
         };
         let head = copy::head_of(format.as_ref(), index)?;
         put(&head)?;
-        let (mut record, mut end) = (Vec::new(), head.len() as u64);
-        for row in index.iter() {
-            let row = row?;
-            record.resize(row.record_bytes as usize, 0);
-            let there = old.as_ref().is_some_and(|old| old.read_exact_at(&mut record, row.offset).is_ok());
-            if !there || !against::is_right(&row, &record) {
-                original.render_any(&row, original.find(&row), format.as_ref(), &mut record)?;
+        let (mut end, mut next) = (head.len() as u64, 0);
+        while next < index.len() {
+            let (first, mut batch_bytes) = (next, 0);
+            while next < index.len() && batch_bytes < BATCH_BYTES && next - first < BATCH_RECORDS {
+                batch_bytes += u64::from(index.row(next)?.record_bytes);
+                next += 1;
             }
-            put(&record)?;
-            end = row.offset + u64::from(row.record_bytes);
+            // All of a batch are read before one is written: where the old bytes are in the same file, these are in their place.
+            let records = in_order((next - first) as usize, self.threads(), |at| {
+                self.monitor.go_on()?;
+                match record(&index.row(first + at as u64)?, old.as_ref(), original, format.as_ref()) {
+                    // The first of the shard is told, not of those that come first.
+                    Err(error) if error.kind() == ErrorKind::Data => Ok(Err(error)),
+                    made => made.map(Ok),
+                }
+            })?;
+            for record in records {
+                let record = record?;
+                put(&record)?;
+                end += record.len() as u64;
+            }
         }
-        put(&vec![0; format.tail_bytes(end) as usize])?;
+        let tail = format.tail_bytes(end);
+        put(&vec![0; tail as usize])?;
         if *hasher.finalize().as_bytes() != shard.blake3.0 {
-            return Err(
-                Error::data("what the source gives is not what was packed: its BLAKE3 differs").in_file(&shard.file)
-            );
+            return Err(Error::data(DIFFERS).in_file(&shard.file));
         }
-        sys::finish_durably(&new, &temporary, &path)?;
-        Ok(vec![shard.file.clone()])
+        // What is there may be longer.
+        new.set_len(end + tail).map_err(|e| sys::io_error("cannot write", &made, e))
+    }
+
+    /// The bytes that are there of a shard. Of an object they come into `new`, the file `made`: each is read before it is written over.
+    fn old(&self, shard: &manifest::Shard, made: &Path, new: &File) -> Result<Option<Old>> {
+        let files = &self.dataset.files;
+        if let Some(folder) = files.local() {
+            return Ok(File::open(folder.join(&shard.file)).ok().map(|file| Old { file, there: None }));
+        }
+        let Some(there) = files.file(&shard.file)? else { return Ok(None) };
+        let bytes = there.bytes().min(shard.bytes);
+        let starts: Vec<u64> = (0..bytes.div_ceil(PIECE_BYTES)).map(|piece| piece * PIECE_BYTES).collect();
+        each(&starts, PIECES, |start| {
+            self.monitor.go_on()?;
+            let mut piece = vec![0; PIECE_BYTES.min(bytes - start) as usize];
+            there.read_exact_at(&mut piece, *start)?;
+            new.write_all_at(&piece, *start).map_err(|e| sys::io_error("cannot write", made, e))
+        })?;
+        let file = File::open(made).map_err(|e| sys::io_error("cannot open", made, e))?;
+        Ok(Some(Old { file, there: Some(there) }))
     }
 
     /// Packs one shard and its index anew, by the plan that the manifest tells of.
-    fn rebuild(&self, number: usize, shard: &manifest::Shard, original: &Original<'_>) -> Result<Vec<String>> {
+    fn rebuild(&self, number: usize, shard: &manifest::Shard, original: &Original<'_>) -> Result<()> {
         let mut plan = self.plan(original.found)?;
         plan.held = number..number + 1;
         sys::create_folder(&self.work.join(manifest::INDEX_FOLDER))?;
@@ -222,10 +407,11 @@ impl Repair<'_> {
             plan: &plan,
             source: original.reader,
             dst: self.work,
+            uploads: None,
             work: &parts,
             shared: &parts,
             read_order: ReadOrder::Plan,
-            jobs: self.jobs,
+            jobs: self.threads(),
             memory_bytes: MEMORY_BYTES,
             on_bad: OnBad::Error,
             monitor: &Silent,
@@ -235,18 +421,10 @@ impl Repair<'_> {
             let reason = outcome.bad.into_values().next().map_or_else(String::new, |Refusal(reason)| reason);
             return Err(Error::data(format!("an image of the source {reason}")).in_file(&shard.file));
         };
-        if sealed.entry != *shard {
-            return Err(
-                Error::data("what the source gives is not what was packed: its BLAKE3 differs").in_file(&shard.file)
-            );
+        match sealed.entry == *shard {
+            true => Ok(()),
+            false => Err(Error::data(DIFFERS).in_file(&shard.file)),
         }
-        for file in [&shard.file, &shard.index.file] {
-            let path = self.dataset.files.path().join(file);
-            sys::create_folder(path.parent().unwrap_or(self.dataset.files.path()))?;
-            fs::rename(self.work.join(file), &path)
-                .map_err(|e| sys::io_error("cannot rename to its final name", &path, e))?;
-        }
-        Ok(vec![shard.file.clone(), shard.index.file.clone()])
     }
 
     /// The plan as far as the manifest tells: where shards are cut follows from their samples.
@@ -278,4 +456,33 @@ impl Repair<'_> {
         let counts: Vec<u64> = manifest.shards.iter().map(|shard| shard.samples).collect();
         Plan::with_shards(found, options, &counts, manifest.block_samples)
     }
+}
+
+/// What is there of a shard.
+struct Old {
+    file: File,
+    /// The object that it came from.
+    there: Option<DatasetFile>,
+}
+
+impl Old {
+    /// Reads the record of `row`; whether it is right. What came over a network is asked for once more where it is not.
+    fn read(&self, row: &RowRef<'_>, record: &mut [u8]) -> Result<bool> {
+        if self.file.read_exact_at(record, row.offset).is_ok() && against::is_right(row, record) {
+            return Ok(true);
+        }
+        let end = row.offset + u64::from(row.record_bytes);
+        let Some(there) = self.there.as_ref().filter(|there| end <= there.bytes()) else { return Ok(false) };
+        there.read_exact_at(record, row.offset)?;
+        Ok(against::is_right(row, record))
+    }
+}
+
+/// The record of `row`: what is there, if it is right, or else what the source gives.
+fn record(row: &RowRef<'_>, old: Option<&Old>, original: &Original<'_>, format: &dyn Format) -> Result<Vec<u8>> {
+    let mut record = vec![0; row.record_bytes as usize];
+    if !old.map_or(Ok(false), |old| old.read(row, &mut record))? {
+        original.render_any(row, original.find(row), format, &mut record)?;
+    }
+    Ok(record)
 }

@@ -1,4 +1,4 @@
-//! nginx over a folder, and a proxy before it that fails as it is told, for tests over HTTP.
+//! nginx over a folder, and a proxy before it or another server that fails as it is told, for tests over HTTP.
 //!
 //! Holds at all times: it ends the processes that it has started, and no others.
 
@@ -6,12 +6,12 @@
 
 use std::{
     fs,
-    io::{self, Read, Write},
+    io::{self, BufRead, BufReader, Read, Write},
     net::{Shutdown, TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::{
-        Arc, Mutex,
+        Arc, Condvar, Mutex,
         atomic::{AtomicU64, Ordering},
     },
     thread,
@@ -144,8 +144,10 @@ fn is_root() -> bool {
 pub enum Fault {
     /// Another status, with `Retry-After: 1` if so.
     Status(u16, bool),
-    /// The connection is closed before an answer.
+    /// The connection is closed, and the server has heard nothing.
     Drop,
+    /// The connection is closed before an answer, though the server has done as it was asked.
+    Lost,
     /// So many bytes of the body, then the connection is closed.
     Cut(usize),
     /// So many bytes of the body, then nothing for so long.
@@ -164,11 +166,35 @@ pub struct Proxy {
     shared: Arc<Shared>,
 }
 
+/// Requests that come while none was answered are one round: all of them are answered once no more have come for a while.
+#[derive(Default)]
+struct Rounds {
+    /// `None`: requests are not held.
+    quiet: Option<Duration>,
+    done: u64,
+    last: Option<Instant>,
+}
+
 struct Shared {
     upstream: u16,
-    rule: Mutex<Option<(u64, Fault)>>,
+    rule: Mutex<Option<Rule>>,
+    rounds: Mutex<Rounds>,
+    next_round: Condvar,
     requests: AtomicU64,
     faults: AtomicU64,
+}
+
+/// Which requests fail.
+struct Rule {
+    /// Of this method, or of any.
+    method: Option<String>,
+    /// Every so many.
+    every: u64,
+    fault: Fault,
+    /// So many that it is for have come.
+    came: u64,
+    /// So many more fail.
+    left: u64,
 }
 
 impl Proxy {
@@ -178,6 +204,8 @@ impl Proxy {
         let port = listener.local_addr().unwrap().port();
         let shared = Arc::new(Shared {
             upstream,
+            rounds: Mutex::default(),
+            next_round: Condvar::new(),
             rule: Mutex::default(),
             requests: AtomicU64::default(),
             faults: AtomicU64::default(),
@@ -195,9 +223,34 @@ impl Proxy {
 
     /// From now on every `every`-th request fails so.
     pub fn fail(&self, every: u64, fault: Fault) {
-        *self.shared.rule.lock().unwrap() = Some((every, fault));
+        self.set(Rule { method: None, every, fault, came: 0, left: u64::MAX });
+    }
+
+    /// From now on every `every`-th request of this method fails so.
+    pub fn fail_of(&self, method: &str, every: u64, fault: Fault) {
+        self.set(Rule { method: Some(method.to_owned()), every, fault, came: 0, left: u64::MAX });
+    }
+
+    /// The next `times` requests fail so, and none behind them.
+    pub fn fail_next(&self, times: u64, fault: Fault) {
+        self.set(Rule { method: None, every: 1, fault, came: 0, left: times });
+    }
+
+    fn set(&self, rule: Rule) {
+        *self.shared.rule.lock().unwrap() = Some(rule);
         self.shared.requests.store(0, Ordering::SeqCst);
         self.shared.faults.store(0, Ordering::SeqCst);
+    }
+
+    /// From now on requests are held until none has come for `quiet`, and then answered all at once: as many times as that happens, so many
+    /// answers are waited for one after the other.
+    pub fn hold(&self, quiet: Duration) {
+        *self.shared.rounds.lock().unwrap() = Rounds { quiet: Some(quiet), ..Rounds::default() };
+    }
+
+    /// How often that happened.
+    pub fn rounds(&self) -> u64 {
+        self.shared.rounds.lock().unwrap().done
     }
 
     /// How many requests have failed since.
@@ -219,21 +272,121 @@ impl Proxy {
     }
 }
 
+/// A request or an answer.
+pub struct Message {
+    /// Its first line and its headers, each with a line end.
+    pub head: String,
+    /// Without what parts of it are sent in.
+    pub body: Vec<u8>,
+}
+
+impl Message {
+    /// Reads one; `None` where nothing comes. Without a length, the body of a request is empty, and that of an answer goes to the end.
+    pub fn read(mut from: impl BufRead) -> io::Result<Option<Self>> {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            if from.read_until(b'\n', &mut head)? == 0 {
+                return Ok(None);
+            }
+        }
+        head.truncate(head.len() - 2);
+        let mut read = Self { head: String::from_utf8_lossy(&head).into_owned(), body: Vec::new() };
+        if read.header("transfer-encoding").is_some_and(|value| value.contains("chunked")) {
+            loop {
+                let mut line = String::new();
+                from.read_line(&mut line)?;
+                let size = line.split(';').next().unwrap_or_default().trim();
+                let size = u64::from_str_radix(size, 16).map_err(|_| io::ErrorKind::InvalidData)?;
+                from.by_ref().take(size).read_to_end(&mut read.body)?;
+                from.read_line(&mut line)?;
+                if size == 0 {
+                    return Ok(Some(read));
+                }
+            }
+        }
+        let length = read.header("content-length").and_then(|length| length.parse().ok());
+        let length = length.unwrap_or(if read.head.starts_with("HTTP/") { u64::MAX } else { 0 });
+        let came = from.take(length).read_to_end(&mut read.body)? as u64;
+        // A client that has gone in the middle of what it sends has asked for nothing.
+        Ok((came == length || length == u64::MAX).then_some(read))
+    }
+
+    /// The value of a header.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let mut headers = self.head.lines().skip(1).filter_map(|line| line.split_once(':'));
+        headers.find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
+    }
+
+    /// The second word of its first line: what a request is for, or the status of an answer.
+    pub fn second(&self) -> &str {
+        self.head.split_whitespace().nth(1).unwrap_or_default()
+    }
+
+    pub fn method(&self) -> &str {
+        self.head.split_whitespace().next().unwrap_or_default()
+    }
+
+    /// Asks the server at `port`, and gives all that it answers.
+    pub fn ask(&self, port: u16) -> io::Result<Vec<u8>> {
+        let is_ours = |line: &&str| {
+            let name = line.split(':').next().unwrap_or_default();
+            ["connection", "content-length", "transfer-encoding"].iter().any(|ours| name.eq_ignore_ascii_case(ours))
+        };
+        let mut head: String =
+            self.head.lines().filter(|line| !is_ours(line)).flat_map(|line| [line, "\r\n"]).collect();
+        // Some signatures are of the length, too: what had none gets none.
+        if self.header("content-length").is_some() || !self.body.is_empty() {
+            head += &format!("Content-Length: {}\r\n", self.body.len());
+        }
+        let mut upstream = TcpStream::connect(("127.0.0.1", port))?;
+        upstream.write_all(format!("{head}Connection: close\r\n\r\n").as_bytes())?;
+        upstream.write_all(&self.body)?;
+        let mut answer = Vec::new();
+        upstream.read_to_end(&mut answer)?;
+        Ok(answer)
+    }
+}
+
 impl Shared {
+    /// The fault of a request, if it has one.
+    fn fault(&self, request: &Message) -> Option<Fault> {
+        self.requests.fetch_add(1, Ordering::SeqCst);
+        let mut rule = self.rule.lock().unwrap();
+        let rule =
+            rule.as_mut().filter(|rule| rule.method.as_deref().is_none_or(|method| method == request.method()))?;
+        rule.came += 1;
+        if rule.left == 0 || !rule.came.is_multiple_of(rule.every) {
+            return None;
+        }
+        rule.left -= 1;
+        self.faults.fetch_add(1, Ordering::SeqCst);
+        Some(rule.fault)
+    }
+
+    /// Waits for the end of the round.
+    fn hold(&self) {
+        let mut rounds = self.rounds.lock().unwrap();
+        let Some(quiet) = rounds.quiet else { return };
+        let round = rounds.done;
+        rounds.last = Some(Instant::now());
+        while rounds.done == round {
+            match rounds.last.map(|last| quiet.saturating_sub(last.elapsed())) {
+                Some(left) if left > Duration::ZERO => {
+                    rounds = self.next_round.wait_timeout(rounds, left).unwrap().0;
+                }
+                _ => {
+                    rounds.done += 1;
+                    self.next_round.notify_all();
+                }
+            }
+        }
+    }
+
     /// One request and its answer.
     fn serve(&self, mut client: TcpStream) -> io::Result<()> {
-        let mut head = Vec::new();
-        let mut byte = [0];
-        while !head.ends_with(b"\r\n\r\n") {
-            if client.read(&mut byte)? == 0 {
-                return Ok(());
-            }
-            head.push(byte[0]);
-        }
-        let number = self.requests.fetch_add(1, Ordering::SeqCst) + 1;
-        let rule = *self.rule.lock().unwrap();
-        let fault = rule.filter(|(every, _)| number.is_multiple_of(*every)).map(|(_, fault)| fault);
-        self.faults.fetch_add(u64::from(fault.is_some()), Ordering::SeqCst);
+        let Some(request) = Message::read(BufReader::new(&client))? else { return Ok(()) };
+        self.hold();
+        let fault = self.fault(&request);
         match fault {
             Some(Fault::Drop) => return Ok(()),
             Some(Fault::Status(status, asks)) => {
@@ -244,13 +397,10 @@ impl Shared {
             Some(Fault::Delay(delay)) => thread::sleep(delay),
             _ => {}
         }
-        let mut upstream = TcpStream::connect(("127.0.0.1", self.upstream))?;
-        let head = String::from_utf8_lossy(&head).replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n");
-        upstream.write_all(head.as_bytes())?;
-        let mut answer = Vec::new();
-        upstream.read_to_end(&mut answer)?;
+        let mut answer = request.ask(self.upstream)?;
         let body = answer.windows(4).position(|window| window == b"\r\n\r\n").map_or(answer.len(), |at| at + 4);
         match fault {
+            Some(Fault::Lost) => Ok(()),
             Some(Fault::Cut(bytes)) => {
                 client.write_all(&answer[..answer.len().min(body + bytes)])?;
                 client.shutdown(Shutdown::Both)

@@ -1,3 +1,4 @@
+use std::fs::File;
 use std::io::{Read, Seek};
 
 use parquet::{
@@ -62,13 +63,13 @@ fn who_stops_the_look_at_lists_stops_the_walk_beside_images_too() {
     let file = || file_of(LIST, vec![rows_of(&[Some(1), None])], properties().build());
     let stopped = |wanted: &Wanted| walk(file(), wanted, &stop).err().map(|error| error.kind());
     assert_eq!(stopped(&Wanted::default()), Some(ErrorKind::Interrupted));
-    let footer = Footer::read(&file()).unwrap();
+    let footer = Footer::read(&file().into()).unwrap();
     let root = footer.metadata.file_metadata().schema_descr().root_schema().get_fields()[0].clone();
     let mut leaves = Component::most_leaves();
     let lists = |leaves: &mut usize| Component::of(&footer, &root, Rows::Images(&Wanted::default()), leaves);
-    let beside = Values::beside(&Arc::new(file()), &footer, lists(&mut leaves), &stop).err();
+    let beside = Values::beside(&Arc::new(file().into()), &footer, lists(&mut leaves), &stop).err();
     assert_eq!(beside.map(|error| error.kind()), Some(ErrorKind::Interrupted));
-    assert!(Values::beside(&Arc::new(file()), &footer, lists(&mut leaves), &|| Ok(())).is_ok());
+    assert!(Values::beside(&Arc::new(file().into()), &footer, lists(&mut leaves), &|| Ok(())).is_ok());
 }
 
 #[test]

@@ -5,10 +5,19 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use rustix::fs::{AtFlags, FileType};
+use rustix::{
+    fs::{AtFlags, FileType},
+    io::Errno,
+};
 use shardpack_format::{Result, component::Component};
 
-use crate::{component_table::Cell, monitor::Monitor, source::walk, sys};
+use crate::{
+    component_table::Cell,
+    monitor::Monitor,
+    parallel::each,
+    source::{Prefix, ReadError, Refusal, names, prefix::without_place, storage::NETWORK_READS, walk},
+    sys,
+};
 
 /// Rows whose files are looked at by a thread at a time.
 const BATCH: usize = 512;
@@ -24,6 +33,8 @@ pub(super) struct Looked {
 pub(super) struct Files<'a> {
     /// Folder that paths are relative to.
     pub root: &'a Path,
+    /// What is there, where it is a URL.
+    pub remote: Option<&'a Prefix>,
     /// What is wanted beside them.
     pub with: &'a [Component],
     pub threads: usize,
@@ -36,6 +47,9 @@ impl Files<'_> {
     /// When the root cannot be opened, or the person interrupts it. What is wrong with a file is told of it.
     pub fn look(&self, paths: &[Option<&[u8]>], monitor: &dyn Monitor) -> Result<Vec<Option<Result<Looked, String>>>> {
         use std::os::unix::ffi::OsStrExt;
+        if let Some(remote) = self.remote {
+            return self.look_at_objects(remote, paths, monitor);
+        }
         let root = walk::open_folder(rustix::fs::CWD, self.root.as_os_str().as_bytes())
             .map_err(|error| sys::io_error("cannot open folder", self.root, error.into()))?;
         let mut looked: Vec<Option<Result<Looked, String>>> = Vec::new();
@@ -66,6 +80,59 @@ impl Files<'_> {
         failed.into_inner().unwrap_or_else(PoisonError::into_inner)?;
         Ok(looked)
     }
+
+    /// The same of objects below a URL: each is asked for.
+    fn look_at_objects(
+        &self,
+        remote: &Prefix,
+        paths: &[Option<&[u8]>],
+        monitor: &dyn Monitor,
+    ) -> Result<Vec<Option<Result<Looked, String>>>> {
+        let mut looked: Vec<Option<Result<Looked, String>>> = Vec::new();
+        looked.resize_with(paths.len(), || None);
+        let looked = Mutex::new(looked);
+        let todo: Vec<_> = paths.iter().enumerate().filter_map(|(place, path)| Some((place, (*path)?))).collect();
+        each(&todo, NETWORK_READS, |(place, path)| {
+            monitor.go_on()?;
+            let found = match self.object(remote, *place as u64, path) {
+                Ok(found) => Ok(found),
+                Err(ReadError::Refused(Refusal(why))) => Err(why),
+                Err(ReadError::Fatal(error)) => return Err(error),
+            };
+            monitor.advance(1, found.as_ref().map_or(0, |found| u64::from(found.bytes)));
+            looked.lock().unwrap_or_else(PoisonError::into_inner)[*place] = Some(found);
+            Ok(())
+        })?;
+        Ok(looked.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What the object at `path` is, and those that are wanted beside it.
+    fn object(&self, remote: &Prefix, place: u64, path: &[u8]) -> Result<Looked, ReadError> {
+        // Names of objects are text, as paths of such lists are.
+        let look = |name: &[u8]| remote.look(&String::from_utf8_lossy(name)).map_err(without_place);
+        let refused = |why: String| ReadError::Refused(Refusal(why));
+        let (bytes, stamp) = look(path)?.ok_or_else(|| refused(walk::unread(Errno::NOENT)))?;
+        let bytes = walk::sized(bytes).map_err(refused)?;
+        let (folder, name) = cut(path);
+        let mut cells = Vec::new();
+        for kind in self.with.iter().filter(|kind| !kind.is_text()) {
+            let Some(file) = kind.file_of(name) else {
+                cells.push(Cell::ABSENT);
+                continue;
+            };
+            cells.push(match look(&names::join(folder, &file))? {
+                None => Cell::ABSENT,
+                Some((bytes, stamp)) => Cell::file(walk::beside(&file, bytes).map_err(refused)?, stamp),
+            });
+        }
+        Ok(Looked { bytes, place, stamp, cells })
+    }
+}
+
+/// Folder and name of a path.
+fn cut(path: &[u8]) -> (&[u8], &[u8]) {
+    let at = path.iter().rposition(|byte| *byte == b'/');
+    at.map_or((&[], path), |at| (&path[..at], &path[at + 1..]))
 }
 
 /// What the file at `path` is.
@@ -74,8 +141,7 @@ fn look_at(root: &impl std::os::fd::AsFd, path: &[u8], kinds: &[Component]) -> R
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Err("not a regular file".to_owned());
     }
-    let at = path.iter().rposition(|byte| *byte == b'/');
-    let (folder, name) = at.map_or((&[][..], path), |at| (&path[..at], &path[at + 1..]));
+    let (folder, name) = cut(path);
     let facts = walk::Facts::of(&stat);
     Ok(Looked {
         bytes: walk::image_bytes(&stat)?,

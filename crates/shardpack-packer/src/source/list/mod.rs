@@ -23,9 +23,10 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use shardpack_format::{Error, ErrorKind, Result, component::Component, manifest};
+use shardpack_reader::StoreSettings;
 
 use super::{
-    Found,
+    Found, Prefix,
     options::{Options, Splits},
 };
 use crate::{
@@ -40,7 +41,7 @@ pub(crate) use rows::is_same_line;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Columns {
-    /// Folder that paths are relative to, and below which all files are.
+    /// Folder that paths are relative to, and below which all files are; or its URL.
     pub root: Option<PathBuf>,
     /// Column with the path of the image.
     pub path: Option<String>,
@@ -87,11 +88,13 @@ const EXTENSIONS: [(&str, Kind); 8] = [
 ];
 
 /// A list of images.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct List {
     path: PathBuf,
     kind: Kind,
     root: PathBuf,
+    /// What is at the root, where that is a URL.
+    remote: Option<Prefix>,
     columns: Columns,
 }
 
@@ -139,11 +142,11 @@ pub(super) fn is_list(path: &Path, columns: &Columns) -> Result<bool> {
 }
 
 impl List {
-    /// The list in `path`.
+    /// The list in `path`; `settings` are said of the store of a root at a URL.
     ///
     /// # Errors
     /// When it is none by its name, or cannot be read, or nobody can tell where its files are.
-    pub fn find(path: &Path, columns: &Columns) -> Result<Self> {
+    pub fn find(path: &Path, columns: &Columns, settings: &StoreSettings) -> Result<Self> {
         let mut kind = kind_of(path).ok_or_else(|| {
             let known = EXTENSIONS.map(|(extension, _)| format!(".{extension}")).join(", ");
             Error::usage(format!("neither a folder nor a list: a list ends in {known}"))
@@ -174,7 +177,7 @@ impl List {
             (None, Kind::MmLab) => coco::root(path, folder, mmlab::IMG_PATH)?,
             (None, _) => folder.to_path_buf(),
         };
-        Ok(Self { path: path.to_path_buf(), kind, root, columns: columns.clone() })
+        Self { path: path.to_path_buf(), kind, root, remote: None, columns: columns.clone() }.with_remote(settings)
     }
 
     /// Whether it is a Parquet file with a column that would be the component `component`, if rows were samples.
@@ -187,6 +190,17 @@ impl List {
         table.names().iter().chain(table.left_out()).any(is)
     }
 
+    fn with_remote(self, settings: &StoreSettings) -> Result<Self> {
+        let remote = sys::is_store(&self.root).then(|| Prefix::new(&self.root, settings)).transpose()?;
+        let root = remote.as_ref().map_or(self.root, |remote| remote.url().to_owned());
+        Ok(Self { root, remote, ..self })
+    }
+
+    /// What is at its root, where that is a URL.
+    pub fn remote(&self) -> Option<&Prefix> {
+        self.remote.as_ref()
+    }
+
     /// The folder that its paths are relative to.
     pub fn root(&self) -> &Path {
         &self.root
@@ -194,17 +208,18 @@ impl List {
 
     /// The same with paths that hold wherever the program is called from.
     pub(super) fn resolved(&self) -> Result<Self> {
-        Ok(Self { path: sys::resolved(&self.path)?, root: sys::resolved(&self.root)?, ..self.clone() })
+        let root = if self.remote.is_some() { self.root.clone() } else { sys::resolved(&self.root)? };
+        Ok(Self { path: sys::resolved(&self.path)?, root, ..self.clone() })
     }
 
     pub(crate) fn stored(&self) -> Stored {
-        let Self { path, kind, root, columns } = self.clone();
+        let Self { path, kind, root, remote: _, columns } = self.clone();
         Stored { path, kind, root, columns }
     }
 
     pub(crate) fn restored(stored: Stored) -> Result<Self> {
         let Stored { path, kind, root, columns } = stored;
-        Ok(Self { path, kind, root, columns })
+        Self { path, kind, root, remote: None, columns }.with_remote(&StoreSettings::default())
     }
 
     /// Lists it: one [`Found`] for each split, or one for all.
@@ -247,8 +262,13 @@ impl List {
 /// Reads `bytes` as a list of the kind that `kind` picks, for fuzzing: its files need not be there.
 #[doc(hidden)]
 pub fn fuzz(kind: u8, bytes: &[u8]) -> usize {
-    let list =
-        List { path: PathBuf::from("list"), kind: Kind::Csv, root: std::env::temp_dir(), columns: Columns::default() };
+    let list = List {
+        path: PathBuf::from("list"),
+        kind: Kind::Csv,
+        root: std::env::temp_dir(),
+        remote: None,
+        columns: Columns::default(),
+    };
     let monitor = &crate::monitor::Silent;
     let options = Options { threads: 1, ..Options::default() };
     let Ok(mut rows) = Rows::new(&list, &options, true) else { return 0 };

@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use shardpack_format::{Error, Result, splits};
+use shardpack_format::{Error, ErrorKind, Result, splits};
 
 use super::{
     Columns, List,
@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     source::{
+        Prefix,
         classes::{self, Words},
         names,
         options::{Options, SPLITS, Splits},
@@ -71,6 +72,8 @@ pub(super) struct Rows<'a> {
     /// Texts are wanted.
     pub wants_text: bool,
     root: &'a Path,
+    /// What is at the root, where that is a URL.
+    remote: Option<&'a Prefix>,
     /// The root as a path from `/`, as it was said and as it is.
     roots: [PathBuf; 2],
     options: &'a Options,
@@ -103,6 +106,7 @@ impl<'a> Rows<'a> {
             splits,
             wants_text: !options.no_text,
             root,
+            remote: list.remote(),
             roots: [absolute, resolved],
             options,
             has_labels: false,
@@ -162,14 +166,29 @@ impl<'a> Rows<'a> {
     /// When that cannot be told.
     pub fn is_file(&self, path: &[u8]) -> Result<bool> {
         match self.inside(path).filter(|path| !path.is_empty()) {
-            Some(path) => sys::is_file(&self.root.join(names::as_path(&path))),
             None => Ok(false),
+            Some(path) => match self.remote {
+                None => sys::is_file(&self.root.join(names::as_path(&path))),
+                Some(remote) => match remote.look(&String::from_utf8_lossy(&path)) {
+                    // It can be the name of none.
+                    Err(error) if error.kind() == ErrorKind::Data => Ok(false),
+                    looked => Ok(looked?.is_some()),
+                },
+            },
         }
     }
 
     /// The path from the root to what `path` names; `None` where that lies outside.
     fn inside(&self, path: &[u8]) -> Option<Vec<u8>> {
         use std::os::unix::ffi::OsStrExt;
+        if let Some(remote) = self.remote {
+            let path = std::str::from_utf8(path).ok()?;
+            return match sys::is_url(path) {
+                true => remote.name_of(path).map(String::into_bytes),
+                // As it is: a store has no folders that `..` could lead out of.
+                false => Some(path.strip_prefix("./").unwrap_or(path).as_bytes().to_vec()),
+            };
+        }
         let mut relative = names::as_path(path);
         if relative.is_absolute() {
             relative = self.roots.iter().find_map(|root| relative.strip_prefix(root).ok())?;
@@ -200,9 +219,9 @@ impl<'a> Rows<'a> {
             return Err(in_line(format!("a path of {} bytes", row.path.len())));
         }
         let shown = String::from_utf8_lossy(row.path);
-        if sys::is_url(&shown) {
-            return Err(in_line(format!("path {shown:?} is a URL: only files are read"))
-                .help("download them, and give the list their paths"));
+        if sys::is_url(&shown) && self.remote.is_none() {
+            return Err(in_line(format!("path {shown:?} is a URL, and the root is a folder"))
+                .help("--root URL names what all of them begin with, as in --root s3://bucket/images/"));
         }
         let path = self.inside(row.path).ok_or_else(|| {
             in_line(format!("path {shown:?} leads out of {}", self.root.display()))
@@ -301,13 +320,14 @@ impl<'a> Rows<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shardpack_reader::StoreSettings;
 
     #[test]
     fn no_path_leads_out_of_the_root() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("list.csv");
         std::fs::write(&path, "").unwrap();
-        let list = List::find(&path, &Columns::default()).unwrap();
+        let list = List::find(&path, &Columns::default(), &StoreSettings::default()).unwrap();
         let options = Options::default();
         let rows = Rows::new(&list, &options, true).unwrap();
         let absolute = folder.path().join("a/b.jpg").into_os_string().into_encoded_bytes();

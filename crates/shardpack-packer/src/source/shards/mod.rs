@@ -11,6 +11,8 @@ mod preview;
 mod scan;
 mod splits;
 mod stored;
+#[cfg_attr(not(feature = "cloud"), path = "no_urls.rs")]
+mod urls;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,7 +27,7 @@ use shardpack_format::{
     formats::foreign::{Entries, Wanted},
     help,
 };
-use shardpack_reader::is_unfinished;
+use shardpack_reader::{StoreSettings, Transfers, is_unfinished};
 
 use super::{
     Found,
@@ -44,6 +46,7 @@ pub use preview::{Preview, SamplePreview};
 use scan::{Row, Scanned};
 pub(super) use splits::holds;
 pub(crate) use stored::Stored;
+use urls::Urls;
 
 /// Notes on single files that are shown.
 const NOTES: usize = 5;
@@ -56,6 +59,8 @@ pub struct Shards {
     ignored: BTreeMap<String, u64>,
     /// Files that should be shards and are not, or are missing: what they are called, and what is wrong.
     lost: Vec<(Vec<u8>, String)>,
+    /// Where they are read from, if they are at URLs; all clones have it together.
+    urls: Option<Arc<Urls>>,
 }
 
 #[derive(Clone, Debug)]
@@ -72,18 +77,51 @@ impl Shards {
     /// # Errors
     /// When a source stands for nothing, or for what is of no known format.
     pub fn find(sources: &[PathBuf], from: Option<Kind>, wanted: Wanted, splits: &Splits) -> Result<Self> {
-        let mut found = files::Files::default();
-        let mut split_of = Vec::new();
+        let mut found = Vec::new();
         for source in sources {
             if is_unfinished(source)? {
                 return Err(Error::data("an unfinished pack: it has no manifest yet")
                     .in_file(source)
                     .help(help::FINISH_PACK));
             }
-            for (split, more) in splits::of_source(source, from, splits)? {
-                split_of.extend(more.shards.iter().map(|_| split.clone()));
-                found.append(more);
-            }
+            found.extend(splits::of_source(source, from, splits)?);
+        }
+        Self::of_found(sources, found, wanted, splits)
+    }
+
+    /// As [`Shards::find`], of URLs: of objects, and in buckets of folders and globs; brace patterns are taken in any URL. `settings` are of
+    /// their stores.
+    ///
+    /// # Errors
+    /// As [`Shards::find`]; also when a server does not answer, or cannot list.
+    pub fn at_urls(
+        sources: &[PathBuf],
+        settings: &StoreSettings,
+        from: Option<Kind>,
+        wanted: Wanted,
+        splits: &Splits,
+    ) -> Result<Self> {
+        let urls = Arc::new(Urls::new(settings));
+        let mut found = Vec::new();
+        for source in sources {
+            let url = source.to_str().ok_or_else(|| Error::usage("a URL that is no text").in_file(source))?;
+            found.extend(urls.of_source(url, from, splits)?);
+        }
+        Ok(Self { urls: Some(urls), ..Self::of_found(sources, found, wanted, splits)? })
+    }
+
+    /// The shards that were found, each with its split.
+    fn of_found(
+        sources: &[PathBuf],
+        of_splits: Vec<(Option<String>, files::Files)>,
+        wanted: Wanted,
+        splits: &Splits,
+    ) -> Result<Self> {
+        let mut found = files::Files::default();
+        let mut split_of = Vec::new();
+        for (split, more) in of_splits {
+            split_of.extend(more.shards.iter().map(|_| split.clone()));
+            found.append(more);
         }
         let mut found = found.checked()?;
         // What the machine does not show may be anything.
@@ -147,7 +185,17 @@ impl Shards {
         if files.len() > open::MOST_FILES || files.iter().any(|file| file.shard.bytes > open::MOST_FILE_BYTES) {
             return Err(Error::usage("more than 16 million files, or one of more than 1 TiB"));
         }
-        Ok(Self { files, wanted, ignored: found.ignored, lost })
+        Ok(Self { files, wanted, ignored: found.ignored, lost, urls: None })
+    }
+
+    /// Whether they are at URLs.
+    pub fn is_remote(&self) -> bool {
+        self.urls.is_some()
+    }
+
+    /// What reading over a network has taken so far; `None` where they are files.
+    pub fn transfers(&self) -> Option<Transfers> {
+        self.urls.as_ref().map(|urls| urls.transfers())
     }
 
     /// Folders that the files are in.
@@ -202,7 +250,12 @@ impl Shards {
         let looks = (scan::LOOKS / self.files.len()).max(1);
         let scanned = self.files.par_iter().map(|file| {
             monitor.go_on()?;
-            scan::scan(&file.shard, &file.name, &wanted, options, looks, monitor)
+            let look = || scan::scan(&file.shard, &file.name, &wanted, options, looks, monitor);
+            match look()? {
+                // What a line has changed on its way is right the second time.
+                scanned if file.shard.remote.is_some() && scanned.is_damaged => look(),
+                scanned => Ok(scanned),
+            }
         });
         let mut scanned: Vec<Scanned> = scanned.collect::<Result<_>>()?;
         let (mut words, mut known) = (Words::default(), Vec::new());

@@ -4,6 +4,7 @@ use std::{
     cell::RefCell,
     fs,
     io::{self, Read, Write},
+    ops::Range,
     os::unix::fs::{DirBuilderExt, FileExt},
     path::{Path, PathBuf},
     sync::{
@@ -21,7 +22,7 @@ use shardpack_format::{
 
 use super::{File, Shards};
 use crate::{
-    foreign::ShardFile,
+    foreign::{Remote, ShardFile},
     listing::Listing,
     monitor::{Monitor, Phase},
     source::{Look, ReadError, Refusal, Source, sealed::refused, storage},
@@ -36,6 +37,10 @@ pub(super) const MOST_FILES: usize = 1 << (64 - OFFSET_BITS);
 pub(super) const MOST_FILE_BYTES: u64 = 1 << OFFSET_BITS;
 /// Share of the descriptors that shards of the source may keep open.
 const FILE_SHARE: u64 = 2;
+/// Most bytes at a URL that are read with one request for several samples: each of many reads in flight holds so many.
+const RUN_BYTES: u64 = 256 << 10;
+/// Most bytes between two samples that are read and left: asking once more takes longer.
+const GAP_BYTES: u64 = 16 << 10;
 /// Bytes that are unpacked at a time.
 const UNPACK_BYTES: usize = 1 << 20;
 
@@ -216,11 +221,11 @@ impl Unpacking<'_> {
                     monitor.advance(0, of_these);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.raw_os_error().is_some() => {
+                Err(error) if error.raw_os_error().is_some() && self.shard.failure().is_none() => {
                     return Err(sys::io_error("cannot read", &self.shard.path, error));
                 }
                 // Damage ends it as the end does; samples beyond were not listed.
-                Ok(0) | Err(_) => return Ok(()),
+                Ok(0) | Err(_) => return self.shard.failure().map_or(Ok(()), Err),
             }
         }
     }
@@ -243,6 +248,38 @@ impl ShardReader<'_> {
                 }
             },
         }
+    }
+
+    /// File `number`, if its bytes are read where they lie at a URL.
+    fn remote(&self, number: usize) -> Option<&Remote> {
+        let shard = &self.files[number].shard;
+        shard.remote.as_ref().filter(|_| shard.is_plain())
+    }
+
+    /// Fills `out` with the bytes at `offset` of file `number`, of those that are `at_hand` or from where they lie. Where it ends before,
+    /// `ends_before` does so.
+    fn fetch(
+        &self,
+        at_hand: Option<&AtHand<'_>>,
+        (number, offset): (usize, u64),
+        out: &mut [u8],
+        ends_before: &str,
+    ) -> Result<(), ReadError> {
+        if let Some(bytes) = at_hand.and_then(|at_hand| at_hand.bytes(number, offset, out.len())) {
+            out.copy_from_slice(bytes);
+            return Ok(());
+        }
+        let is_short = || self.refuse(number, offset, &format!("the file ends before {ends_before} does"));
+        if let Some(remote) = self.remote(number) {
+            return match offset.checked_add(out.len() as u64) {
+                Some(end) if end <= remote.bytes() => remote.read(offset, out).map_err(ReadError::Fatal),
+                _ => Err(is_short()),
+            };
+        }
+        self.file(number)?.read_exact_at(out, offset).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => is_short(),
+            _ => refused(sys::io_error("cannot read", &self.paths[number], error)),
+        })
     }
 
     fn refuse(&self, number: usize, offset: u64, what: &str) -> ReadError {
@@ -280,14 +317,15 @@ struct Value<'v> {
 
 impl ShardReader<'_> {
     /// Reads a component of a record of file `number` into `out`, which is as long as its content.
-    fn read_value(&self, number: usize, value: &Value<'_>, out: &mut [u8]) -> Result<(), ReadError> {
+    fn read_value(
+        &self,
+        number: usize,
+        value: &Value<'_>,
+        at_hand: Option<&AtHand<'_>>,
+        out: &mut [u8],
+    ) -> Result<(), ReadError> {
         let Value { name, form, offset, recipe, record_bytes } = *value;
-        let failed = |error: io::Error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => {
-                self.refuse(number, offset, &format!("the file ends before component {name} does"))
-            }
-            _ => refused(sys::io_error("cannot read", &self.paths[number], error)),
-        };
+        let fetch = |out: &mut [u8]| self.fetch(at_hand, (number, offset), out, &format!("component {name}"));
         if recipe == 0 {
             // Items of an array lie there without the head of a file.
             let head = form.head();
@@ -295,7 +333,7 @@ impl ShardReader<'_> {
                 .split_at_mut_checked(head.len())
                 .ok_or_else(|| self.refuse(number, offset, &format!("component {name} is shorter than its head")))?;
             place.copy_from_slice(&head);
-            return self.file(number)?.read_exact_at(items, offset).map_err(failed);
+            return fetch(items);
         }
         let shard = &self.files[number].shard;
         // Taken and not borrowed: what makes a component may panic, and is contained.
@@ -305,7 +343,7 @@ impl ShardReader<'_> {
             true => Ok(()),
             false => {
                 fetched.bytes.resize(bytes, 0);
-                self.file(number).and_then(|file| file.read_exact_at(&mut fetched.bytes, offset).map_err(failed))
+                fetch(&mut fetched.bytes)
             }
         };
         let done = read.and_then(|()| {
@@ -321,28 +359,29 @@ impl ShardReader<'_> {
             out.copy_from_slice(&content);
             Ok(())
         });
+        if done.is_err() {
+            // They may be others when they are asked for again.
+            fetched.place = None;
+        }
         FETCHED.set(fetched);
         done
     }
 }
 
-impl Source for ShardReader<'_> {
-    fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
+impl ShardReader<'_> {
+    /// As [`Source::read`], of bytes that are `at_hand`, or from where they lie.
+    fn read_of(&self, number: u64, at_hand: Option<&AtHand<'_>>, payload: &mut [u8]) -> Result<(), ReadError> {
         let (entry, components) = (self.listing.entry(number), self.listing.components());
         let form = components.payload.as_ref().map(|kind| (kind, components.form(components.payload_form(number))));
         let ((number, offset), (bytes, recipe)) = (of_place(entry.place), of_stamp(entry.stamp));
         if let Some((kind, form)) = form {
             let value = Value { name: kind.name(), form, offset, recipe, record_bytes: bytes };
-            return self.read_value(number, &value, payload);
+            return self.read_value(number, &value, at_hand, payload);
         }
-        let file = self.file(number)?;
         FETCHED.with_borrow_mut(|Fetched { bytes: fetched, place }| {
             *place = None;
             fetched.resize(bytes, 0);
-            file.read_exact_at(fetched, offset).map_err(|error| match error.kind() {
-                io::ErrorKind::UnexpectedEof => self.refuse(number, offset, "the file ends before the record does"),
-                _ => refused(sys::io_error("cannot read", &self.paths[number], error)),
-            })?;
+            self.fetch(at_hand, (number, offset), fetched, "the record")?;
             let image =
                 self.files[number].shard.image(fetched, recipe, self.wanted).map_err(|error| match error.kind() {
                     ErrorKind::Data => self.refuse(number, offset, &error.what()),
@@ -357,7 +396,14 @@ impl Source for ShardReader<'_> {
         })
     }
 
-    fn read_component(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
+    /// As [`Source::read_component`], in the same way.
+    fn read_component_of(
+        &self,
+        number: u64,
+        which: usize,
+        at_hand: Option<&AtHand<'_>>,
+        out: &mut [u8],
+    ) -> Result<(), ReadError> {
         let components = self.listing.components();
         let (Some(kind), Some(cell)) = (components.kinds.get(which), components.cells_of(number).get(which)) else {
             return Err(ReadError::Refused(Refusal("has nothing of this kind beside it".to_owned())));
@@ -365,7 +411,107 @@ impl Source for ShardReader<'_> {
         let entry = self.listing.entry(number);
         let (number, (offset, recipe)) = (of_place(entry.place).0, of_component_stamp(cell.stamp));
         let (form, record_bytes) = (components.form(cell.form), of_stamp(entry.stamp).0);
-        self.read_value(number, &Value { name: kind.name(), form, offset, recipe, record_bytes }, out)
+        self.read_value(number, &Value { name: kind.name(), form, offset, recipe, record_bytes }, at_hand, out)
+    }
+
+    /// Which bytes of which file sample `number` is made of, those between them too.
+    fn range(&self, number: u64) -> (usize, Range<u64>) {
+        let entry = self.listing.entry(number);
+        let ((file, offset), of_image) = (of_place(entry.place), of_stamp(entry.stamp).0);
+        let mut range = offset..offset + of_image as u64;
+        for cell in self.listing.components().cells_of(number) {
+            let Some(bytes) = cell.length() else { continue };
+            let (offset, recipe) = of_component_stamp(cell.stamp);
+            let bytes = self.files[file].shard.component_bytes(recipe, bytes as usize, of_image);
+            range = range.start.min(offset)..range.end.max(offset + bytes as u64);
+        }
+        // An array has a head that does not lie there.
+        (file, range.start..range.end.min(self.files[file].shard.bytes))
+    }
+}
+
+/// Bytes of a file at a URL that came with one request.
+struct AtHand<'a> {
+    reader: &'a ShardReader<'a>,
+    file: usize,
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl AtHand<'_> {
+    /// Those at `offset` of file `number`, if all are here.
+    fn bytes(&self, number: usize, offset: u64, count: usize) -> Option<&[u8]> {
+        let start = usize::try_from(offset.checked_sub(self.start)?).ok()?;
+        self.bytes.get(start..start.checked_add(count)?).filter(|_| number == self.file)
+    }
+}
+
+impl Source for AtHand<'_> {
+    fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
+        match self.reader.read_of(number, Some(self), payload) {
+            // What a line has changed on its way is right the second time.
+            Err(ReadError::Refused(_)) => self.reader.read_of(number, None, payload),
+            read => read,
+        }
+    }
+
+    fn read_component(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
+        match self.reader.read_component_of(number, which, Some(self), out) {
+            Err(ReadError::Refused(_)) => self.reader.read_component_of(number, which, None, out),
+            read => read,
+        }
+    }
+
+    fn peek(&self, number: u64, first: &mut [u8], look: Look) -> Result<Option<usize>, ReadError> {
+        self.reader.peek(number, first, look)
+    }
+}
+
+impl Source for ShardReader<'_> {
+    fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
+        match self.read_of(number, None, payload) {
+            Err(ReadError::Refused(_)) if self.remote(self.range(number).0).is_some() => {
+                self.read_of(number, None, payload)
+            }
+            read => read,
+        }
+    }
+
+    fn read_component(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
+        match self.read_component_of(number, which, None, out) {
+            Err(ReadError::Refused(_)) if self.remote(self.range(number).0).is_some() => {
+                self.read_component_of(number, which, None, out)
+            }
+            read => read,
+        }
+    }
+
+    fn are_near(&self, first: u64, before: u64, next: u64) -> bool {
+        let [(of_first, first), (of_before, before), (of_next, next)] =
+            [first, before, next].map(|one| self.range(one));
+        of_first == of_next
+            && of_before == of_next
+            && self.remote(of_next).is_some()
+            && next.start >= first.start
+            && next.start <= before.end.saturating_add(GAP_BYTES)
+            && next.end.saturating_sub(first.start) <= RUN_BYTES
+    }
+
+    fn together(&self, numbers: &[u64]) -> Option<Box<dyn Source + '_>> {
+        let (file, mut range) = self.range(*numbers.first()?);
+        let remote = self.remote(file)?;
+        for number in numbers {
+            let (_, one) = self.range(*number);
+            range = range.start.min(one.start)..range.end.max(one.end);
+        }
+        let is_more = numbers.len() > 1 || !self.listing.components().kinds.is_empty();
+        if !is_more || range.end.saturating_sub(range.start) > RUN_BYTES {
+            return None;
+        }
+        let mut bytes = vec![0; (range.end - range.start) as usize];
+        // Where it fails, each is read by itself, and says so.
+        remote.read(range.start, &mut bytes).ok()?;
+        Some(Box::new(AtHand { reader: self, file, start: range.start, bytes }))
     }
 
     fn peek(&self, number: u64, first: &mut [u8], look: Look) -> Result<Option<usize>, ReadError> {

@@ -85,6 +85,8 @@ pub(super) struct Scanned {
     pub used: BTreeSet<String>,
     /// What is to be known of the file as a whole.
     pub remarks: Vec<String>,
+    /// Whether anything in it is not what its writer wrote.
+    pub is_damaged: bool,
 }
 
 impl Scanned {
@@ -136,6 +138,7 @@ pub(super) fn scan(
                 break;
             }
         };
+        scanned.is_damaged |= record.is_damaged;
         let others = if record.has_values() { &mut scanned.value_others } else { &mut scanned.others };
         for other in &record.others {
             match others.get_mut(&other.name) {
@@ -319,11 +322,13 @@ impl Scanned {
 
     /// Something is wrong at `offset`, whose samples nobody knows.
     fn refuse_at(&mut self, offset: u64, reason: String) {
+        self.is_damaged = true;
         self.refused.push(Refused { name: format!("@{offset}").into_bytes(), said: None, offset, reason });
     }
 
     /// What is missing from the file, or cannot be had; each under a name of its own.
     fn refuse_lost(&mut self, lost: &[Error]) {
+        self.is_damaged |= !lost.is_empty();
         for (number, error) in lost.iter().enumerate() {
             let offset = error.location().byte.unwrap_or(0);
             let name = if number == 0 { format!("@{offset}") } else { format!("@{offset}-{number}") };
@@ -333,6 +338,7 @@ impl Scanned {
 
     /// The file is not what it should be, and nobody can say which of its samples are.
     fn refuse_all(&mut self, reason: &str) {
+        self.is_damaged = true;
         let names = std::mem::take(&mut self.names);
         let values = std::mem::take(&mut self.values).into_iter().map(|(row, _)| row);
         let rows: Vec<_> = std::mem::take(&mut self.rows).into_iter().chain(values).collect();

@@ -1,11 +1,12 @@
 //! A source of shards as a plan file holds it, and what is different between two.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use shardpack_format::{Error, Result, formats::foreign::Wanted, size};
+use shardpack_reader::StoreSettings;
 
-use super::{File, Shards};
+use super::{File, Shards, urls::Urls};
 use crate::{
     foreign::{Kind, Packed, ShardFile, lmdb},
     sys,
@@ -37,7 +38,7 @@ impl Shards {
     /// The same with paths that hold wherever the program is called from.
     pub(crate) fn resolved(&self) -> Result<Self> {
         let mut resolved = self.clone();
-        for file in &mut resolved.files {
+        for file in resolved.files.iter_mut().filter(|file| file.shard.remote.is_none()) {
             file.shard.path = sys::resolved(&file.shard.path)?;
         }
         if let Some(list) = lmdb::label_file(&self.wanted.entries) {
@@ -63,13 +64,18 @@ impl Shards {
     }
 
     pub(crate) fn restored(stored: Stored) -> Result<Self> {
+        // Nothing is said of their store but by the environment.
+        let urls = Arc::new(Urls::new(&StoreSettings::default()));
         let file = |file: StoredFile| {
             let StoredFile { path, name, split, bytes, mtime_ns, kind, packed, part } = file;
             let kind = Kind::of(&kind)?;
-            Ok(File { shard: ShardFile { path, bytes, mtime_ns, kind, packed, expected: None, part }, name, split })
+            let remote = sys::is_store(&path).then(|| urls.known(&path, bytes, mtime_ns)).transpose()?;
+            let shard = ShardFile { path, remote, bytes, mtime_ns, kind, packed, expected: None, part };
+            Ok(File { shard, name, split })
         };
-        let files = stored.files.into_iter().map(file).collect::<Result<_>>()?;
-        Ok(Self { files, wanted: stored.wanted, ignored: BTreeMap::new(), lost: Vec::new() })
+        let files: Vec<File> = stored.files.into_iter().map(file).collect::<Result<_>>()?;
+        let urls = files.iter().any(|file| file.shard.remote.is_some()).then_some(urls);
+        Ok(Self { files, wanted: stored.wanted, ignored: BTreeMap::new(), lost: Vec::new(), urls })
     }
 
     /// The first file that is not what it is in `now`, if any.

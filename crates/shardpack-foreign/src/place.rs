@@ -1,0 +1,160 @@
+//! Where a file lies, and its bytes from there: of the file system, or over a network.
+
+use std::{
+    fs::File,
+    io::{self, BufReader},
+    os::unix::fs::{FileExt, MetadataExt},
+    path::{Path, PathBuf},
+};
+
+use shardpack_format::{Error, Result, formats::foreign::Skip};
+
+use crate::{
+    remote::{Blocks, Remote, Stream},
+    sys,
+};
+
+/// A seek costs a system call; small records are passed over within the buffer.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// Where a file lies.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// In the file system.
+    Local(PathBuf),
+    /// At a URL.
+    Remote(Remote),
+}
+
+impl From<&Path> for Place {
+    fn from(path: &Path) -> Self {
+        Self::Local(path.to_path_buf())
+    }
+}
+
+impl From<&PathBuf> for Place {
+    fn from(path: &PathBuf) -> Self {
+        Self::Local(path.clone())
+    }
+}
+
+impl Place {
+    /// Its path or URL.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Local(path) => path,
+            Self::Remote(remote) => remote.path(),
+        }
+    }
+
+    /// Its length, and the time of its last change in nanoseconds since 1970; at a URL, what tells its version.
+    ///
+    /// # Errors
+    /// When it cannot be looked at, or is no regular file.
+    pub(crate) fn facts(&self) -> Result<(u64, i64)> {
+        let path = match self {
+            Self::Local(path) => path,
+            Self::Remote(remote) => return Ok((remote.bytes(), remote.stamp())),
+        };
+        let meta = path.metadata().map_err(|e| sys::io_error("cannot look at", path, e))?;
+        if !meta.is_file() {
+            return Err(Error::usage("not a regular file").in_file(path));
+        }
+        Ok((meta.len(), meta.mtime().saturating_mul(1_000_000_000).saturating_add(meta.mtime_nsec())))
+    }
+
+    /// Opens it, to be read wherever.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub(crate) fn open(&self) -> Result<Bytes> {
+        Ok(match self {
+            Self::Local(path) => Bytes::File(open(path)?),
+            Self::Remote(remote) => Bytes::Remote(Blocks::new(remote)),
+        })
+    }
+
+    /// The same from its first byte on.
+    pub(crate) fn stream(&self) -> Result<Box<dyn Skip>> {
+        Ok(match self {
+            Self::Local(path) => Box::new(BufReader::with_capacity(BUFFER_BYTES, open(path)?)),
+            Self::Remote(remote) => Box::new(Stream::new(remote)),
+        })
+    }
+
+    /// The first bytes of it, as many as `out` has room for, and how many those are.
+    pub(crate) fn first(&self, out: &mut [u8]) -> Result<usize> {
+        match self {
+            Self::Local(path) => {
+                let failed = |e| sys::io_error("cannot open", path, e);
+                File::open(path).map_err(failed)?.read_at(out, 0).map_err(failed)
+            }
+            Self::Remote(remote) => {
+                let first = remote.first()?;
+                let bytes = out.len().min(first.len());
+                out[..bytes].copy_from_slice(&first[..bytes]);
+                Ok(bytes)
+            }
+        }
+    }
+
+    /// All of the file `name` beside it, which has at most `most` bytes and is called as the path that comes with it; `None` where there
+    /// is none.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is longer.
+    pub(crate) fn read_beside(&self, name: &str, most: u64) -> Result<Option<(PathBuf, Vec<u8>)>> {
+        let path = self.path().with_file_name(name);
+        let bytes = match self {
+            Self::Local(_) if !sys::is_file(&path)? => None,
+            Self::Local(_) => Some(sys::read_at_most(&path, most)?),
+            Self::Remote(remote) => remote.read_beside(name, most)?,
+        };
+        Ok(bytes.map(|bytes| (path, bytes)))
+    }
+
+    /// What came of reading it, or why that has failed, where it is at a URL: what reads files knows nothing of networks.
+    pub(crate) fn told<T>(&self, came: Result<T>) -> Result<T> {
+        match self {
+            Self::Remote(remote) => remote.failure().map_or(came, Err),
+            Self::Local(_) => came,
+        }
+    }
+}
+
+fn open(path: &Path) -> Result<File> {
+    File::open(path).map_err(|e| sys::io_error("cannot open", path, e))
+}
+
+/// The bytes of an open file.
+#[derive(Debug)]
+pub enum Bytes {
+    /// In the file system.
+    File(File),
+    /// At a URL.
+    Remote(Blocks),
+}
+
+impl From<File> for Bytes {
+    fn from(file: File) -> Self {
+        Self::File(file)
+    }
+}
+
+impl Bytes {
+    /// How many there are.
+    pub(crate) fn count(&self) -> io::Result<u64> {
+        match self {
+            Self::File(file) => Ok(file.metadata()?.len()),
+            Self::Remote(blocks) => Ok(blocks.bytes()),
+        }
+    }
+
+    /// As [`FileExt::read_exact_at`].
+    pub(crate) fn read_exact_at(&self, out: &mut [u8], offset: u64) -> io::Result<()> {
+        match self {
+            Self::File(file) => file.read_exact_at(out, offset),
+            Self::Remote(blocks) => blocks.read_exact_at(out, offset),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Threads that read what is wanted soon.
+//!
+//! Holds at all times: there are no more of them than were ever wanted at once, and [`MOST`] at most; they end with the last who has them.
+
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicUsize, Ordering},
+    mpsc::{Receiver, Sender, channel},
+};
+
+/// Most threads: they wait, and take no time of the processor.
+const MOST: usize = 64;
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Readers {
+    give: Mutex<Sender<Work>>,
+    take: Arc<Mutex<Receiver<Work>>>,
+    threads: AtomicUsize,
+    /// Work that has begun or waits, and is not done.
+    wanted: Arc<AtomicUsize>,
+}
+
+impl Default for Readers {
+    fn default() -> Self {
+        let (give, take) = channel();
+        let (give, take) = (Mutex::new(give), Arc::new(Mutex::new(take)));
+        Self { give, take, threads: AtomicUsize::new(0), wanted: Arc::default() }
+    }
+}
+
+impl Readers {
+    /// Has one of the threads do `work`, once it has nothing else to do. Where none can be had it is dropped.
+    pub(crate) fn begin(&self, work: Work) {
+        let wanted = self.wanted.fetch_add(1, Ordering::Relaxed) + 1;
+        let threads = self.threads.load(Ordering::Relaxed);
+        if threads < wanted.min(MOST)
+            && self.threads.compare_exchange(threads, threads + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        {
+            let (take, wanted) = (Arc::clone(&self.take), Arc::clone(&self.wanted));
+            let thread = std::thread::Builder::new().name("read ahead".to_owned());
+            if thread.spawn(move || work_off(&take, &wanted)).is_err() {
+                self.threads.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+        if self.threads.load(Ordering::Relaxed) == 0 {
+            self.wanted.fetch_sub(1, Ordering::Relaxed);
+            return;
+        }
+        let give = self.give.lock().unwrap_or_else(PoisonError::into_inner);
+        // The threads have the other end as long as this one is there.
+        drop(give.send(work));
+    }
+}
+
+/// What `look` finds of each of `all`, in their order; many at a time, for they wait.
+pub fn many<P: Sync, T: Send>(all: &[P], look: impl Fn(&P) -> T + Sync) -> Vec<T> {
+    let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(all.len())));
+    let work = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(one) = all.get(at).map(|one| (at, look(one))) else { return };
+            found.lock().unwrap_or_else(PoisonError::into_inner).push(one);
+        }
+    };
+    std::thread::scope(|scope| (0..all.len().min(MOST)).for_each(|_| drop(scope.spawn(work))));
+    let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    found.sort_unstable_by_key(|(at, _)| *at);
+    found.into_iter().map(|(_, one)| one).collect()
+}
+
+fn work_off(take: &Mutex<Receiver<Work>>, wanted: &AtomicUsize) {
+    loop {
+        // The lock is let go of before the work.
+        let work = take.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(work) = work else { return };
+        work();
+        wanted.fetch_sub(1, Ordering::Relaxed);
+    }
+}

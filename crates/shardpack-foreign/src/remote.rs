@@ -1,0 +1,329 @@
+//! Files at URLs: their bytes by range, in blocks that are kept for a while, and read ahead where they are wanted in order.
+//!
+//! Knows no store: whoever has one brings a [`RemoteFile`].
+//!
+//! Holds at all times: what is open has at most [`KEPT`] blocks in memory; once a read has failed, all that comes of its file fails, with
+//! the reason of the first: whoever takes a file apart may call it damaged, or at its end, where a byte could not be had.
+
+use std::{
+    collections::VecDeque,
+    fmt, io,
+    ops::Range,
+    path::Path,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        mpsc::{Receiver, channel},
+    },
+};
+
+use shardpack_format::{Error, ErrorKind, Result, formats::foreign::Skip};
+
+use crate::readers::Readers;
+
+/// Bytes that are asked for at once.
+const BLOCK_BYTES: u64 = 1 << 20;
+/// Most blocks that are asked for before they are wanted: what is under way then is more than a fast line holds.
+const AHEAD: u64 = 8;
+/// Blocks that are kept, with those that come: what is read in several places at once finds its own again.
+const KEPT: usize = 24;
+/// Places of a file that are read on from at the same time, as the columns of a table are.
+const RUNS: usize = 8;
+/// The first bytes, which tell what a file is.
+const FIRST_BYTES: u64 = 4096;
+
+/// A file whose bytes come over a network. Called by many threads at once.
+pub trait RemoteFile: fmt::Debug + Send + Sync {
+    /// Its URL, which ends with the file's name as it is called there.
+    fn path(&self) -> &Path;
+
+    /// Its length in bytes.
+    fn bytes(&self) -> u64;
+
+    /// A number that another version would hardly have; 0 where the server tells none.
+    fn stamp(&self) -> i64;
+
+    /// Reads bytes from `offset` on, as many as `into` has room for.
+    ///
+    /// # Errors
+    /// When they do not come, or the file is not the one any more that it was. It is of the file, and never of what is in it.
+    fn read(&self, offset: u64, into: &mut [u8]) -> Result<()>;
+
+    /// All of the file `name` in the same folder, which has at most `most` bytes; `None` where there is none, or who asks may not know.
+    ///
+    /// # Errors
+    /// When the server does not answer, or it is longer.
+    fn read_beside(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>>;
+}
+
+/// A file at a URL; clones are the same.
+#[derive(Clone)]
+pub struct Remote(Arc<Inner>);
+
+struct Inner {
+    file: Box<dyn RemoteFile>,
+    readers: Arc<Readers>,
+    first: Mutex<Option<Arc<Vec<u8>>>>,
+    /// What went wrong first, and what helps.
+    failed: OnceLock<(String, Option<String>)>,
+}
+
+impl fmt::Debug for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.file.fmt(f)
+    }
+}
+
+/// As paths are compared: what lies there may have changed meanwhile, which its length and stamp tell.
+impl PartialEq for Remote {
+    fn eq(&self, other: &Self) -> bool {
+        self.path() == other.path()
+    }
+}
+
+impl Eq for Remote {}
+
+impl Remote {
+    /// `file`, read ahead by `readers`.
+    pub fn new(file: Box<dyn RemoteFile>, readers: &Arc<Readers>) -> Self {
+        let readers = Arc::clone(readers);
+        Self(Arc::new(Inner { file, readers, first: Mutex::default(), failed: OnceLock::new() }))
+    }
+
+    /// Its URL.
+    pub fn path(&self) -> &Path {
+        self.0.file.path()
+    }
+
+    /// Its length in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.0.file.bytes()
+    }
+
+    /// See [`RemoteFile::stamp`].
+    pub fn stamp(&self) -> i64 {
+        self.0.file.stamp()
+    }
+
+    /// Reads bytes from `offset` on, with one request.
+    ///
+    /// # Errors
+    /// When they do not come; then all that is read of it later fails, too.
+    pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        self.ask(|file| file.read(offset, into))
+    }
+
+    /// All of a file beside it; see [`RemoteFile::read_beside`].
+    ///
+    /// # Errors
+    /// As [`Remote::read`].
+    pub fn read_beside(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>> {
+        self.ask(|file| file.read_beside(name, most))
+    }
+
+    fn ask<T>(&self, ask: impl FnOnce(&dyn RemoteFile) -> Result<T>) -> Result<T> {
+        if let Some(error) = self.failure() {
+            return Err(error);
+        }
+        ask(&*self.0.file).map_err(|error| {
+            let _ = self.0.failed.set((error.what(), error.help_text().map(str::to_owned)));
+            self.failure().unwrap_or(error)
+        })
+    }
+
+    /// Why a read has failed, if one has. It is an error of the machine, whatever the store calls it.
+    pub fn failure(&self) -> Option<Error> {
+        let (what, help) = self.0.failed.get()?;
+        let error = Error::new(ErrorKind::System, what).in_file(self.path());
+        Some(match help {
+            Some(help) => error.help(help),
+            None => error,
+        })
+    }
+
+    /// Its first bytes, as many as tell what it is; kept until [`Remote::forget_first`].
+    pub(crate) fn first(&self) -> Result<Arc<Vec<u8>>> {
+        let mut first = lock(&self.0.first);
+        if let Some(first) = &*first {
+            return Ok(Arc::clone(first));
+        }
+        let mut bytes = vec![0; self.bytes().min(FIRST_BYTES) as usize];
+        self.read(0, &mut bytes)?;
+        Ok(Arc::clone(first.insert(Arc::new(bytes))))
+    }
+
+    /// Lets go of the first bytes: of many files they are many.
+    pub(crate) fn forget_first(&self) {
+        *lock(&self.0.first) = None;
+    }
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A file at a URL that is being read, wherever.
+pub struct Blocks {
+    remote: Remote,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Those that are at hand or come, the one that was wanted last at the end.
+    kept: VecDeque<(u64, Block)>,
+    /// Where blocks were wanted one after the other: which would be next, and how many are asked for beforehand.
+    runs: VecDeque<(u64, u64)>,
+}
+
+enum Block {
+    Here(Vec<u8>),
+    Coming(Receiver<Result<Vec<u8>>>),
+}
+
+impl fmt::Debug for Blocks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.remote.fmt(f)
+    }
+}
+
+impl Blocks {
+    /// Of `remote`.
+    pub fn new(remote: &Remote) -> Self {
+        Self { remote: remote.clone(), state: Mutex::default() }
+    }
+
+    /// Length of the file in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.remote.bytes()
+    }
+
+    /// Reads bytes at `offset` and says how many; fewer than `out` has room for come before the end of a block, none at that of the
+    /// file.
+    ///
+    /// # Errors
+    /// One of the machine, whose reason [`Remote::failure`] tells.
+    pub fn read_at(&self, out: &mut [u8], offset: u64) -> io::Result<usize> {
+        if offset >= self.bytes() || out.is_empty() {
+            return Ok(0);
+        }
+        let number = offset / BLOCK_BYTES;
+        let mut state = lock(&self.state);
+        let block = self.block(&mut state, number).map_err(|_| io::Error::from(rustix::io::Errno::IO))?;
+        // A block is as long as the file has bytes there.
+        let rest = block.get((offset - number * BLOCK_BYTES) as usize..).unwrap_or_default();
+        let bytes = out.len().min(rest.len());
+        out[..bytes].copy_from_slice(&rest[..bytes]);
+        Ok(bytes)
+    }
+
+    /// Fills `out` with the bytes at `offset`.
+    ///
+    /// # Errors
+    /// As [`Blocks::read_at`]; also when the file ends before.
+    pub fn read_exact_at(&self, mut out: &mut [u8], mut offset: u64) -> io::Result<()> {
+        while !out.is_empty() {
+            match self.read_at(out, offset)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                read => (out, offset) = (&mut out[read..], offset + read as u64),
+            }
+        }
+        Ok(())
+    }
+
+    fn range(&self, number: u64) -> Range<u64> {
+        let start = number * BLOCK_BYTES;
+        start..(start + BLOCK_BYTES).min(self.bytes())
+    }
+
+    fn block<'s>(&self, state: &'s mut State, number: u64) -> Result<&'s [u8]> {
+        let (ahead, blocks) = (state.ahead_of(number), self.bytes().div_ceil(BLOCK_BYTES));
+        for next in (number + 1..blocks).take(ahead as usize) {
+            if !state.kept.iter().any(|(kept, _)| *kept == next) {
+                state.kept.push_back((next, Block::Coming(self.begin(next))));
+            }
+        }
+        let at = state.kept.iter().position(|(kept, _)| *kept == number);
+        let here = match at.and_then(|at| state.kept.remove(at)) {
+            Some((_, Block::Here(bytes))) => bytes,
+            Some((_, Block::Coming(come))) => match come.recv() {
+                Ok(bytes) => bytes?,
+                // Whoever should have read it is gone.
+                Err(_) => read(&self.remote, self.range(number))?,
+            },
+            None => read(&self.remote, self.range(number))?,
+        };
+        state.kept.push_back((number, Block::Here(here)));
+        while state.kept.len() > KEPT {
+            state.kept.pop_front();
+        }
+        match state.kept.back() {
+            Some((_, Block::Here(bytes))) => Ok(bytes),
+            _ => Ok(&[]),
+        }
+    }
+
+    /// Has somebody read a block.
+    fn begin(&self, number: u64) -> Receiver<Result<Vec<u8>>> {
+        let (give, come) = channel();
+        let (remote, range) = (self.remote.clone(), self.range(number));
+        // Nobody may want it any more.
+        self.remote.0.readers.begin(Box::new(move || drop(give.send(read(&remote, range)))));
+        come
+    }
+}
+
+fn read(remote: &Remote, range: Range<u64>) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; (range.end - range.start) as usize];
+    remote.read(range.start, &mut bytes)?;
+    Ok(bytes)
+}
+
+impl State {
+    /// How many blocks behind `number` are asked for with it: more with each that goes on where one ended.
+    fn ahead_of(&mut self, number: u64) -> u64 {
+        if self.runs.iter().any(|(next, _)| *next == number + 1) {
+            // It is being read.
+            return 0;
+        }
+        let run = self.runs.iter().position(|(next, _)| *next == number);
+        let ahead = run.and_then(|run| self.runs.remove(run)).map_or(0, |(_, ahead)| (2 * ahead).clamp(1, AHEAD));
+        self.runs.push_back((number + 1, ahead));
+        if self.runs.len() > RUNS {
+            self.runs.pop_front();
+        }
+        ahead
+    }
+}
+
+/// The same from the first byte on.
+#[derive(Debug)]
+pub struct Stream {
+    blocks: Blocks,
+    at: u64,
+}
+
+impl Stream {
+    /// Of `remote`.
+    pub fn new(remote: &Remote) -> Self {
+        Self { blocks: Blocks::new(remote), at: 0 }
+    }
+}
+
+impl io::Read for Stream {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let read = self.blocks.read_at(out, self.at)?;
+        self.at += read as u64;
+        Ok(read)
+    }
+}
+
+/// As of a file: beyond the end, too.
+impl Skip for Stream {
+    fn skip(&mut self, bytes: u64) -> io::Result<()> {
+        self.at = self.at.checked_add(bytes).ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,284 @@
+//! A tree of files as a store lists it: names, lengths and versions, by folder; and the walk over it, which finds what the walk over
+//! the same files in a file system finds.
+//!
+//! Holds at all times: what the store lists is a sample, counted, or named with the reason, also what has a name that is no path.
+
+#![cfg_attr(not(feature = "cloud"), allow(dead_code, reason = "only stores list"))]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use shardpack_format::component::Component;
+
+use super::{
+    keep::{Keep, LEFT_OUT},
+    names::{Name, join, other_reason},
+    walk::{self, Outcome, sized, unpacked},
+};
+use crate::{
+    component_table::{Cell, ComponentTable},
+    ledger::Fate,
+    listing::{self, Folder, FolderSamples},
+};
+
+/// What stands for a folder in a store, and holds nothing.
+const MARKER: &str = "folder marker";
+/// Why what has such a name cannot be packed.
+const NO_PATH: &str = "its name is no path: it has empty parts, . or .., or control characters";
+
+/// A file of a folder.
+#[derive(Clone, Copy, Debug)]
+struct File {
+    /// Where its name ends in the names of the folder.
+    end: usize,
+    bytes: u64,
+    stamp: i64,
+}
+
+/// What lies right in a folder.
+#[derive(Debug, Default)]
+struct Entries {
+    names: Vec<u8>,
+    files: Vec<File>,
+    folders: BTreeSet<Box<[u8]>>,
+}
+
+impl Entries {
+    fn files(&self) -> impl Iterator<Item = (&[u8], File)> {
+        let starts = std::iter::once(0).chain(self.files.iter().map(|file| file.end));
+        starts.zip(&self.files).map(|(start, file)| (&self.names[start..file.end], *file))
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Listed {
+    folders: BTreeMap<Box<[u8]>, Entries>,
+    /// Objects that no path leads to, by their names.
+    odd: Vec<Vec<u8>>,
+    markers: u64,
+}
+
+/// What lies in a folder by name: whether it is a folder.
+pub(super) type Named<'a> = (&'a [u8], bool);
+
+impl Listed {
+    /// Adds a file, whose path has no empty parts.
+    pub fn add(&mut self, path: &[u8], bytes: u64, stamp: i64) {
+        let (folder, name) = cut(path);
+        let entries = self.entries(folder);
+        entries.names.extend_from_slice(name);
+        entries.files.push(File { end: entries.names.len(), bytes, stamp });
+    }
+
+    /// Adds something that stands for a folder: in a file system there would be one.
+    pub fn add_marker(&mut self, path: &[u8]) {
+        self.markers += 1;
+        self.entries(path);
+    }
+
+    /// Adds an object that no path leads to.
+    pub fn add_odd(&mut self, name: &[u8]) {
+        self.odd.push(name.to_vec());
+    }
+
+    /// What lies right in `folder`, with it and those above.
+    fn entries(&mut self, folder: &[u8]) -> &mut Entries {
+        if !self.folders.contains_key(folder) {
+            self.folders.insert(folder.into(), Entries::default());
+            if !folder.is_empty() {
+                let (above, name) = cut(folder);
+                self.entries(above).folders.insert(name.into());
+            }
+        }
+        self.folders.entry(folder.into()).or_default()
+    }
+
+    /// Whether nothing was listed.
+    pub fn is_empty(&self) -> bool {
+        self.folders.values().all(|entries| entries.files.is_empty()) && self.odd.is_empty()
+    }
+
+    /// Something that was added twice.
+    pub fn listed_twice(&self) -> Option<Vec<u8>> {
+        self.folders.iter().find_map(|(folder, entries)| {
+            let mut names: Vec<_> = entries.files().map(|(name, _)| name).collect();
+            names.sort_unstable();
+            names.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| join(folder, pair[0]))
+        })
+    }
+
+    /// What lies right in `folder`.
+    pub fn names(&self, folder: &[u8]) -> impl Iterator<Item = Named<'_>> {
+        let entries = self.folders.get(folder).into_iter();
+        entries.flat_map(|entries| {
+            let folders = entries.folders.iter().map(|name| (&name[..], true));
+            folders.chain(entries.files().map(|(name, _)| (name, false)))
+        })
+    }
+
+    /// What is listed beside files: counted or named in the dataset `split`, which is that of the source or its first.
+    pub fn rest(&self, split: Option<&str>, is_first: bool, keep: &Keep, outcome: &mut Outcome) {
+        if is_first && self.markers > 0 {
+            *outcome.ignored.entry(MARKER.to_owned()).or_default() += self.markers;
+        }
+        for name in &self.odd {
+            let own = split.and_then(|split| name.strip_prefix(split.as_bytes())?.strip_prefix(b"/"));
+            let name = match (split, own, is_first) {
+                (None, ..) => name.as_slice(),
+                (Some(_), Some(own), _) => own,
+                // Of no split, or named by that one.
+                (Some(_), None, true) if !self.is_of_folder(name) => name,
+                _ => continue,
+            };
+            let last = name.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+            match keep.classify(last) {
+                Name::Hidden if ![b".".as_slice(), b".."].contains(&last) => outcome.ignore("hidden".to_owned()),
+                Name::System => outcome.ignore("system".to_owned()),
+                Name::Other if !last.is_empty() => outcome.ignore(other_reason(last)),
+                _ if keep.leaves_out(name) => {
+                    outcome.unpacked.push(unpacked(name.to_vec(), None, Fate::Filtered, LEFT_OUT));
+                }
+                _ => outcome.unpacked.push(unpacked(name.to_vec(), None, Fate::Skipped, NO_PATH)),
+            }
+        }
+    }
+
+    /// Whether the first part of `name` is a folder that was listed.
+    fn is_of_folder(&self, name: &[u8]) -> bool {
+        let first = name.split(|byte| *byte == b'/').next().unwrap_or_default();
+        !first.is_empty() && self.folders.contains_key(first)
+    }
+
+    /// Lists `classes` (path of the folder, empty for the root itself; number of the class) below `root`, as [`walk::walk`] does.
+    pub fn walk(
+        &self,
+        root: &[u8],
+        classes: Vec<(Vec<u8>, Option<u32>)>,
+        keep: &Keep,
+        components: &[Component],
+    ) -> Outcome {
+        let samples = listing::Builder::with(ComponentTable::of(components.to_vec()));
+        let mut outcome = Outcome { samples, ..Outcome::default() };
+        let mut place = 0;
+        for (path, class) in classes {
+            let mut todo = vec![path];
+            while let Some(path) = todo.pop() {
+                let Some(entries) = self.folders.get(join_path(root, &path).as_slice()) else { continue };
+                for name in &entries.folders {
+                    match keep.classify(name) {
+                        Name::Hidden => outcome.ignore("hidden".to_owned()),
+                        Name::System => outcome.ignore("system".to_owned()),
+                        Name::Payload | Name::Other => todo.push(join(&path, name)),
+                    }
+                }
+                let samples = folder(&path, class, entries, keep, components, &mut outcome, &mut place);
+                if !samples.is_empty() {
+                    outcome.samples.add(Folder { path: path.as_slice().into(), class }, &samples);
+                }
+            }
+        }
+        outcome
+    }
+}
+
+/// Folder and name of a path.
+fn cut(path: &[u8]) -> (&[u8], &[u8]) {
+    path.iter().rposition(|byte| *byte == b'/').map_or((b"", path), |at| (&path[..at], &path[at + 1..]))
+}
+
+fn join_path(root: &[u8], path: &[u8]) -> Vec<u8> {
+    match (root, path) {
+        (root, []) => root.to_vec(),
+        (root, path) => join(root, path),
+    }
+}
+
+/// The samples of one folder; all else of it is counted or named.
+fn folder(
+    path: &[u8],
+    class: Option<u32>,
+    entries: &Entries,
+    keep: &Keep,
+    components: &[Component],
+    outcome: &mut Outcome,
+    place: &mut u64,
+) -> FolderSamples {
+    let mut images = Vec::new();
+    // Files that may belong to an image: whether one wants them.
+    let mut beside: BTreeMap<&[u8], (File, bool)> = BTreeMap::new();
+    for (name, file) in entries.files() {
+        match keep.classify(name) {
+            Name::Hidden => outcome.ignore("hidden".to_owned()),
+            Name::System => outcome.ignore("system".to_owned()),
+            _ if components.iter().any(|kind| kind.takes(name)) => drop(beside.insert(name, (file, false))),
+            Name::Other => outcome.ignore(other_reason(name)),
+            Name::Payload if !keep.wants(&join(path, name)) => {
+                outcome.unpacked.push(unpacked(join(path, name), class, Fate::Filtered, LEFT_OUT));
+            }
+            Name::Payload => images.push((name, file)),
+        }
+    }
+    images.sort_unstable_by_key(|(name, _)| *name);
+    let mut samples = FolderSamples::default();
+    for (name, file) in images {
+        let mut cells = Vec::new();
+        let mut wrong = None;
+        for kind in components.iter().filter(|kind| !kind.is_text()) {
+            let beside = kind.file_of(name).and_then(|file| Some((beside.get_mut(file.as_slice())?, file)));
+            cells.push(match beside {
+                None => Cell::ABSENT,
+                Some((found, file)) => {
+                    found.1 = true;
+                    match walk::beside(&file, found.0.bytes) {
+                        Ok(bytes) => Cell::file(bytes, found.0.stamp),
+                        Err(why) => {
+                            wrong.get_or_insert(why);
+                            Cell::ABSENT
+                        }
+                    }
+                }
+            });
+        }
+        match sized(file.bytes).and_then(|bytes| wrong.map_or(Ok(bytes), Err)) {
+            Err(why) => outcome.unpacked.push(unpacked(join(path, name), class, Fate::Skipped, &why)),
+            Ok(bytes) => {
+                samples.push(name, bytes, *place, file.stamp);
+                samples.push_cells(&cells);
+                *place += 1;
+            }
+        }
+    }
+    for name in beside.iter().filter(|(_, (_, claimed))| !claimed).map(|(name, _)| name) {
+        let kind = components.iter().find(|kind| kind.takes(name)).map_or("", Component::name);
+        outcome.ignore(format!("{kind} without its {}", keep.payload()));
+    }
+    samples
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_hold_what_was_added_below_them() {
+        let mut listed = Listed::default();
+        for path in ["a/b/c.jpg", "a/d.jpg", "e.txt", "a-b/x.png"] {
+            listed.add(path.as_bytes(), 7, 1);
+        }
+        listed.add_marker(b"z/y");
+        let names = |folder: &str| {
+            let named = listed.names(folder.as_bytes());
+            named.map(|(name, is)| format!("{}{}", String::from_utf8_lossy(name), if is { "/" } else { "" })).collect()
+        };
+        let names: [Vec<String>; 5] = ["", "a", "a/b", "z", "nothing"].map(names);
+        assert_eq!(names[0], ["a/", "a-b/", "z/", "e.txt"]);
+        assert_eq!(names[1], ["b/", "d.jpg"]);
+        assert_eq!((names[2].as_slice(), names[3].as_slice()), (&["c.jpg".to_owned()][..], &["y/".to_owned()][..]));
+        assert!(names[4].is_empty() && !listed.is_empty() && Listed::default().is_empty());
+        assert_eq!(listed.listed_twice(), None);
+        listed.add(b"a-b/b/c.jpg", 7, 1);
+        assert_eq!(listed.listed_twice(), None);
+        listed.add(b"a/b/c.jpg", 8, 2);
+        assert_eq!(listed.listed_twice().as_deref(), Some(&b"a/b/c.jpg"[..]));
+    }
+}

@@ -1,0 +1,175 @@
+//! All that a store lists below a URL, by as few lists as keep many requests under way.
+//!
+//! A list is of all names that begin alike, and comes page by page, each of which tells where the next begins. So the folders of the
+//! first level that has enough of them are told apart by what they begin with, and each beginning is listed by itself: many small
+//! folders share a list. Names that a level has told are left out of those lists.
+
+use std::sync::{Mutex, PoisonError};
+
+use shardpack_format::{Error, ErrorKind, Result};
+use shardpack_store::{Page, Store, is_key};
+
+use super::listed::Listed;
+use crate::{
+    monitor::{Monitor, Phase},
+    parallel::each,
+};
+
+/// Lists that are under way at a time; so many folders are looked for before they are listed as a whole.
+const LISTS: usize = 32;
+/// Levels of folders that are looked into for them.
+const LEVELS: usize = 3;
+
+/// Lists all that lies in the folder of `store`.
+///
+/// # Errors
+/// When it cannot be listed, or something is listed twice, and when the monitor wants an end.
+pub(super) fn all(store: &Store, monitor: &dyn Monitor) -> Result<Listed> {
+    monitor.begin(Phase::Walking, 0, 0);
+    let listed = Mutex::new(Listed::default());
+    let take = |page| take(page, &listed, monitor);
+    let mut folders = vec![String::new()];
+    for _ in 0..LEVELS {
+        if folders.len() >= LISTS || folders.is_empty() {
+            break;
+        }
+        let below = Mutex::new(Vec::new());
+        each(&folders, LISTS, |folder| {
+            let page = store.level(folder)?;
+            let names = page.folders.iter().map(|name| format!("{name}/"));
+            below.lock().unwrap_or_else(PoisonError::into_inner).extend(names);
+            take(page)
+        })?;
+        folders = below.into_inner().unwrap_or_else(PoisonError::into_inner);
+    }
+    each(&beginnings(&mut folders), LISTS, |beginning| {
+        store.list(&beginning.name, |mut page| {
+            page.objects.retain(|object| !beginning.is_told(&object.name));
+            page.odd.retain(|odd| !beginning.is_told(&odd.name));
+            take(page)
+        })
+    })?;
+    let listed = listed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    match listed.listed_twice() {
+        Some(name) => {
+            let what = format!("the server lists {:?} twice", String::from_utf8_lossy(&name));
+            Err(Error::new(ErrorKind::System, what).in_file(store.url()))
+        }
+        None => Ok(listed),
+    }
+}
+
+fn take(page: Page, listed: &Mutex<Listed>, monitor: &dyn Monitor) -> Result<()> {
+    monitor.go_on()?;
+    monitor.advance(page.objects.len() as u64, page.objects.iter().map(|object| object.bytes).sum());
+    let mut listed = listed.lock().unwrap_or_else(PoisonError::into_inner);
+    for object in page.objects {
+        listed.add(object.name.as_bytes(), object.bytes, object.stamp);
+    }
+    for odd in page.odd {
+        match odd.is_folder() {
+            true => listed.add_marker(odd.name.trim_end_matches('/').as_bytes()),
+            false => listed.add_odd(odd.name.as_bytes()),
+        }
+    }
+    Ok(())
+}
+
+/// What the names of some folders of one level, and of what lies in them, begin with.
+#[derive(Debug, PartialEq, Eq)]
+struct Beginning {
+    name: String,
+    /// Length in bytes of the name of the folder that they lie in.
+    above: usize,
+}
+
+impl Beginning {
+    /// Whether the level has told `name`: it lies in no folder below, or in one that is told as what has no path.
+    fn is_told(&self, name: &str) -> bool {
+        let own = name.get(self.above..).unwrap_or_default();
+        own.split_once('/').is_none_or(|(folder, _)| !is_key(folder))
+    }
+}
+
+/// What `folders`, names of one level with a slash at their ends, begin with, no one of which begins as another does: some
+/// [`LISTS`] of them, or as many as there are folders.
+fn beginnings(folders: &mut [String]) -> Vec<Beginning> {
+    folders.sort_unstable();
+    let (most, mut out) = ((folders.len() / LISTS).max(1), Vec::new());
+    let above = |folder: &String| folder.trim_end_matches('/').rfind('/').map_or(0, |at| at + 1);
+    for beside in folders.chunk_by(|one, next| one[..above(one)] == next[..above(next)]) {
+        divide(beside, above(&beside[0]), most, &mut out);
+    }
+    out
+}
+
+/// Adds what `folders`, which are sorted, begin with: one beginning for `most` of them at most, where they differ.
+fn divide(folders: &[String], above: usize, most: usize, out: &mut Vec<Beginning>) {
+    let [first, .., last] = folders else {
+        out.extend(folders.iter().map(|folder| Beginning { name: folder.clone(), above }));
+        return;
+    };
+    let alike = first.char_indices().zip(last.chars()).find(|((_, one), other)| one != other);
+    let alike = alike.map_or(first.len(), |((at, _), _)| at);
+    if folders.len() <= most || alike == first.len() {
+        out.push(Beginning { name: first[..alike].to_owned(), above });
+        return;
+    }
+    for same in folders.chunk_by(|one, next| one[alike..].chars().next() == next[alike..].chars().next()) {
+        divide(same, above, most, out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folders: &[&str]) -> Vec<String> {
+        let mut folders: Vec<_> = folders.iter().map(|&name| name.to_owned()).collect();
+        beginnings(&mut folders).into_iter().map(|beginning| beginning.name).collect()
+    }
+
+    #[test]
+    fn few_folders_are_listed_each_by_itself() {
+        assert_eq!(names(&["b/", "a/", "ab/"]), ["a/", "ab/", "b/"]);
+        assert_eq!(names(&["a/x/", "a b/x/", "a/y/"]), ["a b/x/", "a/x/", "a/y/"]);
+        assert!(names(&[]).is_empty());
+    }
+
+    #[test]
+    fn many_folders_share_lists() {
+        let folders: Vec<_> = (0..1000).map(|number| format!("class{number:04}/")).collect();
+        let found = names(&folders.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(found.len(), 100);
+        assert_eq!((found[0].as_str(), found[99].as_str()), ("class000", "class099"));
+    }
+
+    #[test]
+    fn beginnings_are_of_each_folder_once_whatever_its_name_is() {
+        let letters = ["é", "e\u{301}", "日", "-", " ", "0", "a", "aa", "😀"];
+        let mut folders = Vec::new();
+        for one in letters {
+            for other in letters {
+                folders.extend(["train/", "日/", "a/", "a-/"].map(|above| format!("{above}{one}{other}/")));
+            }
+        }
+        folders.sort_unstable();
+        folders.dedup();
+        let found = beginnings(&mut folders.clone());
+        assert!(found.len() < folders.len() / 2, "{}", found.len());
+        for folder in &folders {
+            let of: Vec<_> = found.iter().filter(|found| folder.starts_with(&found.name)).collect();
+            assert_eq!(of.len(), 1, "{folder}: {of:?}");
+            assert!(!of[0].is_told(&format!("{folder}a.jpg")) && !of[0].is_told(folder));
+            assert!(of[0].is_told(folder.trim_end_matches('/')));
+        }
+    }
+
+    #[test]
+    fn what_a_level_tells_is_left_out() {
+        let beginning = Beginning { name: "a/.".to_owned(), above: 2 };
+        let told = ["a/.jpg", "a/../x.jpg", "a//x.jpg", "a/./", "a/.x\ny/z"];
+        assert!(told.iter().all(|name| beginning.is_told(name)));
+        assert!(["a/.x/y.jpg", "a/.x/", "a/.x//", "a/...x/../y"].iter().all(|name| !beginning.is_told(name)));
+    }
+}

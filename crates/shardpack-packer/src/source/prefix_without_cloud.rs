@@ -1,0 +1,74 @@
+//! What stands in for trees below URLs in a build that reads none: none is ever made.
+
+use std::path::Path;
+
+use shardpack_format::{Error, Result};
+use shardpack_reader::{StoreSettings, Transfers};
+
+use super::{Found, Look, ReadError, Refusal, Source, options::Options};
+use crate::{listing::Listing, monitor::Monitor};
+
+/// Why there is none.
+const NONE: &str = "a URL, and this program was built without what reads them";
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Prefix(());
+
+impl Prefix {
+    /// Always refused.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn new(url: &Path, _: &StoreSettings) -> Result<Self> {
+        Err(Error::usage(NONE).in_file(url))
+    }
+
+    /// Never called.
+    pub fn url(&self) -> &Path {
+        Path::new("")
+    }
+
+    /// Never called.
+    pub fn transfers(&self) -> Transfers {
+        Transfers::default()
+    }
+
+    pub(super) fn discover(&self, _: &Options, _: &dyn Monitor) -> Result<Vec<Found>> {
+        Err(Error::usage(NONE))
+    }
+
+    pub(super) fn name_of(&self, _: &str) -> Option<String> {
+        None
+    }
+
+    pub(super) fn look(&self, _: &str) -> Result<Option<(u64, i64)>> {
+        Err(Error::usage(NONE))
+    }
+
+    pub(super) fn refuse_npz(&self, _: &[Found]) -> Result<()> {
+        Ok(())
+    }
+
+    pub(super) fn open(&self, _: Option<&str>, _: &Listing) -> NoReader {
+        NoReader
+    }
+}
+
+/// Never called.
+pub(super) fn without_place(error: Error) -> ReadError {
+    ReadError::Fatal(error)
+}
+
+/// Reads nothing.
+pub(super) struct NoReader;
+
+impl Source for NoReader {
+    fn read(&self, _: u64, _: &mut [u8]) -> Result<(), ReadError> {
+        Err(ReadError::Refused(Refusal(NONE.to_owned())))
+    }
+
+    fn peek(&self, _: u64, _: &mut [u8], _: Look) -> Result<Option<usize>, ReadError> {
+        Ok(None)
+    }
+}

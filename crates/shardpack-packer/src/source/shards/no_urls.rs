@@ -1,0 +1,36 @@
+//! As [`urls`](super::urls) of a program that was built without what reads URLs: there are none.
+
+use std::path::Path;
+
+use shardpack_format::{Error, Result};
+use shardpack_reader::{StoreSettings, Transfers};
+
+use crate::{
+    foreign::{Kind, Remote, files},
+    source::options::Splits,
+};
+
+#[derive(Debug)]
+pub(super) struct Urls;
+
+impl Urls {
+    pub fn new(_: &StoreSettings) -> Self {
+        Self
+    }
+
+    pub fn transfers(&self) -> Transfers {
+        Transfers::default()
+    }
+
+    pub fn known(&self, path: &Path, _: u64, _: i64) -> Result<Remote> {
+        Err(refused(path))
+    }
+
+    pub fn of_source(&self, source: &str, _: Option<Kind>, _: &Splits) -> Result<Vec<(Option<String>, files::Files)>> {
+        Err(refused(Path::new(source)))
+    }
+}
+
+fn refused(path: &Path) -> Error {
+    Error::usage("a URL, and this program was built without what reads them").in_file(path)
+}

@@ -1,0 +1,306 @@
+//! From URLs that a person writes to shards: objects by name, brace patterns, and in a bucket folders and globs.
+//!
+//! Holds at all times: an object that is read is of the version that was found; what is said of its store is in no file.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+};
+
+use globset::GlobBuilder;
+use shardpack_format::{Error, Result, manifest};
+use shardpack_reader::{StoreSettings, Transfers};
+use shardpack_store::{Object, Settings, Store};
+
+use crate::{
+    foreign::{Kind, Readers, Remote, RemoteFile, files, lmdb::DATA_FILE, many, patterns::braces},
+    source::{
+        options::{SPLITS, Splits},
+        url::{self, Named},
+    },
+};
+
+/// Most files of a folder that are listed.
+const MOST_LISTED: usize = 1 << 24;
+/// Longest manifest beside a shard.
+const MOST_MANIFEST_BYTES: u64 = 1 << 30;
+
+/// Stores that shards lie in.
+#[derive(Debug, Default)]
+pub(super) struct Urls {
+    stores: Arc<Stores>,
+    readers: Arc<Readers>,
+    /// Folders in which a manifest was looked for.
+    looked: Mutex<BTreeSet<String>>,
+}
+
+/// By the URLs of their folders, with what is said of all.
+#[derive(Debug, Default)]
+struct Stores {
+    settings: StoreSettings,
+    by_url: Mutex<BTreeMap<String, Arc<Store>>>,
+}
+
+impl Stores {
+    /// The folder at `url`.
+    fn at(&self, url: &str) -> Result<Arc<Store>> {
+        let settings = Settings::of(self.settings.pairs().iter().cloned());
+        let store = Store::new(url, &settings)?;
+        let mut stores = self.by_url.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(Arc::clone(stores.entry(store.url().to_owned()).or_insert_with(|| Arc::new(store))))
+    }
+}
+
+/// Shards of a split.
+type Found = (Option<String>, files::Files);
+
+impl Urls {
+    pub fn new(settings: &StoreSettings) -> Self {
+        let stores = Stores { settings: settings.clone(), by_url: Mutex::default() };
+        Self { stores: Arc::new(stores), ..Self::default() }
+    }
+
+    /// What reading has taken so far.
+    pub fn transfers(&self) -> Transfers {
+        let stores = self.stores.by_url.lock().unwrap_or_else(PoisonError::into_inner);
+        let of = |store: &Arc<Store>| {
+            let counts = store.counts();
+            Transfers {
+                requests: counts.requests,
+                bytes: counts.bytes,
+                again: counts.again,
+                too_many: counts.too_many,
+                sent_bytes: counts.sent_bytes,
+            }
+        };
+        stores.values().map(of).fold(Transfers::default(), Transfers::and)
+    }
+
+    fn store(&self, url: &str) -> Result<Arc<Store>> {
+        self.stores.at(url)
+    }
+
+    /// The object in `folder`, which is called as the path that it has in messages and in a plan: the folder as URLs are, the name as it
+    /// is.
+    fn remote(&self, folder: &str, object: Object) -> Remote {
+        let path = PathBuf::from(format!("{folder}{}", object.name));
+        let (stores, folder, store) = (Arc::clone(&self.stores), folder.to_owned(), OnceLock::new());
+        Remote::new(Box::new(Lying { stores, folder, store, object, path }), &self.readers)
+    }
+
+    /// The file that a plan knew at `path`; nothing is asked for yet.
+    pub fn known(&self, path: &Path, bytes: u64, stamp: i64) -> Result<Remote> {
+        let text = path.to_str().and_then(|text| Some(text.split_at(text.rfind('/')? + 1)));
+        let (folder, name) = text.ok_or_else(|| Error::data("no URL of a shard").in_file(path))?;
+        Ok(self.remote(folder, Object { name: name.to_owned(), bytes, stamp }))
+    }
+
+    /// The file at `named`, if there is one.
+    fn file(&self, named: &Named) -> Result<Option<Remote>> {
+        let store = self.store(&named.folder)?;
+        Ok(store.look(&named.name)?.map(|object| self.remote(store.url(), object)))
+    }
+
+    /// What `source` stands for: the shards of each split where its folders are splits, or all of it.
+    ///
+    /// # Errors
+    /// When it stands for nothing, or the server does not show it.
+    pub fn of_source(&self, source: &str, from: Option<Kind>, splits: &Splits) -> Result<Vec<Found>> {
+        let expanded = braces(source).map_err(|error| error.in_file(source))?;
+        let is_one = expanded.len() == 1;
+        let (mut names, mut found) = (Vec::new(), Vec::new());
+        for url in expanded {
+            if let Some(folder) = url::before_glob(&url)? {
+                names.extend(self.glob(folder, &url)?);
+                continue;
+            }
+            match url::named(&url)? {
+                Some(named) => names.push(named),
+                None if is_one => return self.folder(&url, from, splits),
+                None => found.push((None, self.level(&url, from)?.0)),
+            }
+        }
+        let looked = many(&names, |named| self.file(named));
+        let mut remotes = Vec::new();
+        for (named, remote) in names.iter().zip(looked) {
+            // A web server may refuse to show a folder.
+            let is_folder = is_one && url::is_web(source) && !files::is_called_shard(Path::new(source));
+            match remote {
+                Err(_) if is_folder => return self.folder(source, from, splits),
+                Err(error) => return Err(error),
+                Ok(Some(remote)) => remotes.push(remote),
+                Ok(None) if is_one => return self.folder(source, from, splits),
+                Ok(None) => {
+                    return Err(Error::usage("no such object").in_file(format!("{}{}", named.folder, named.name)));
+                }
+            }
+        }
+        if from.is_none() {
+            names.iter().try_for_each(|named| self.refuse_ours(named))?;
+        }
+        found.push((None, files::of_urls(remotes, from)));
+        Ok(found)
+    }
+
+    /// Fails where a sealed dataset is in the folder of an object.
+    fn refuse_ours(&self, named: &Named) -> Result<()> {
+        let store = self.store(&named.folder)?;
+        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        if !looked.insert(store.url().to_owned()) || store.read_optional(manifest::FILE, MOST_MANIFEST_BYTES)?.is_none()
+        {
+            return Ok(());
+        }
+        let what = "lies beside the manifest of a sealed dataset";
+        let error = Error::usage(what).in_file(format!("{}{}", store.url(), named.name));
+        Err(error
+            .help(format!("give {}, or say --from FORMAT: then it is taken as a shard of any writer", store.url())))
+    }
+
+    /// The objects that a pattern matches, which begins with `folder`.
+    fn glob(&self, folder: &str, pattern: &str) -> Result<Vec<Named>> {
+        let wrong = |error: globset::Error| Error::usage(error.to_string()).in_file(pattern);
+        let rest = &pattern[folder.len()..];
+        let matcher = GlobBuilder::new(rest).literal_separator(true).build().map_err(wrong)?.compile_matcher();
+        let parts: Vec<&str> = rest.split('/').collect();
+        let store = self.store(folder)?;
+        let mut names = Vec::new();
+        let mut take = |objects: Vec<Object>| {
+            let is_hidden = |name: &str| {
+                name.split('/').zip(&parts).any(|(name, part)| name.starts_with('.') && !part.starts_with('.'))
+            };
+            let matching = objects.into_iter().map(|object| object.name);
+            names.extend(matching.filter(|name| matcher.is_match(name) && !is_hidden(name)));
+            if names.len() > MOST_LISTED { Err(too_many(pattern)) } else { Ok(()) }
+        };
+        match parts.len() {
+            1 => take(store.level("")?.objects),
+            _ => store.list("", |page| take(page.objects)),
+        }?;
+        if names.is_empty() {
+            return Err(Error::usage("no object matches this pattern").in_file(pattern));
+        }
+        names.sort_by(|one, other| one.split('/').cmp(other.split('/')));
+        let named = |name: String| match name.rsplit_once('/') {
+            Some((below, name)) => Named { folder: format!("{}{below}/", store.url()), name: name.to_owned() },
+            None => Named { folder: store.url().to_owned(), name },
+        };
+        Ok(names.into_iter().map(named).collect())
+    }
+
+    /// The shards right in the folder at `url`, or in those in it that are splits.
+    fn folder(&self, url: &str, from: Option<Kind>, splits: &Splits) -> Result<Vec<Found>> {
+        let (mut all, folders) = self.level(url, from)?;
+        let names: Vec<&str> = match splits {
+            _ if !all.shards.is_empty() => Vec::new(),
+            Splits::None => Vec::new(),
+            Splits::Auto => SPLITS.to_vec(),
+            Splits::Names(names) | Splits::Compared(names) => names.iter().map(String::as_str).collect(),
+        };
+        let mut found = Vec::new();
+        for name in names.into_iter().filter(|name| folders.iter().any(|folder| folder == name)) {
+            let (files, _) = self.level(&format!("{}/{name}", url.trim_end_matches('/')), from)?;
+            if !files.shards.is_empty() {
+                // It is passed over no longer.
+                if let Some(folders) = all.ignored.get_mut(files::FOLDER) {
+                    *folders = folders.saturating_sub(1);
+                }
+                found.push((Some(name.to_owned()), files));
+            }
+        }
+        all.ignored.retain(|_, files| *files > 0);
+        found.push((None, all));
+        Ok(found)
+    }
+
+    /// The shards right in the folder at `url`, and the names of folders in it. On a web server, those that an `index.json` names.
+    fn level(&self, url: &str, from: Option<Kind>) -> Result<(files::Files, Vec<String>)> {
+        let store = self.store(url)?;
+        let folder = Path::new(store.url());
+        let at = |name: &str| {
+            let named = match name.rsplit_once('/') {
+                Some((below, name)) => Named { folder: format!("{}{below}/", store.url()), name: name.to_owned() },
+                None => Named { folder: store.url().to_owned(), name: name.to_owned() },
+            };
+            self.file(&named)
+        };
+        if url::is_web(url) {
+            let index = at(files::INDEX_JSON)?;
+            let index = index.ok_or_else(|| url::no_list(url))?;
+            return Ok((files::of_url_folder(folder, vec![index], 0, &at, from)?, Vec::new()));
+        }
+        let level = store.level("")?;
+        if level.objects.len() > MOST_LISTED {
+            return Err(too_many(url));
+        }
+        if level.objects.is_empty() && level.folders.is_empty() && level.odd.iter().all(|odd| odd.is_folder()) {
+            return Err(Error::usage("no such object, and nothing below it").in_file(url));
+        }
+        let mut remotes: Vec<Remote> =
+            level.objects.into_iter().map(|object| self.remote(store.url(), object)).collect();
+        // The folder of an LMDB is as good as its file.
+        let data = |name: &String| Named { folder: format!("{}{name}/", store.url()), name: DATA_FILE.to_owned() };
+        let databases: Vec<Named> = level.folders.iter().filter(|name| !name.starts_with('.')).map(data).collect();
+        let looked = many(&databases, |named| self.file(named));
+        let looked = looked.into_iter().collect::<Result<Vec<_>>>()?;
+        let folders = level.folders.len() - looked.iter().flatten().count();
+        remotes.extend(looked.into_iter().flatten());
+        remotes.sort_by(|one, other| one.path().cmp(other.path()));
+        let mut found = files::of_url_folder(folder, remotes, folders as u64, &at, from)?;
+        // Of what has a name that is no path, nothing can be asked for.
+        for odd in level.odd.iter().filter(|odd| !odd.is_folder()) {
+            found.problems.push(Error::data("has a name that is no path").in_file(format!(
+                "{}{}",
+                store.url(),
+                odd.name
+            )));
+        }
+        Ok((found, level.folders))
+    }
+}
+
+fn too_many(pattern: &str) -> Error {
+    Error::usage(format!("stands for more than {MOST_LISTED} files")).in_file(pattern)
+}
+
+/// An object.
+#[derive(Debug)]
+struct Lying {
+    stores: Arc<Stores>,
+    /// URL of the folder that it is in.
+    folder: String,
+    store: OnceLock<Arc<Store>>,
+    object: Object,
+    path: PathBuf,
+}
+
+impl Lying {
+    fn store(&self) -> Result<&Store> {
+        match self.store.get() {
+            Some(store) => Ok(store),
+            None => self.stores.at(&self.folder).map(|store| &**self.store.get_or_init(|| store)),
+        }
+    }
+}
+
+impl RemoteFile for Lying {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn bytes(&self) -> u64 {
+        self.object.bytes
+    }
+
+    fn stamp(&self) -> i64 {
+        self.object.stamp
+    }
+
+    fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        self.store()?.read_part(&self.object, offset, into)
+    }
+
+    fn read_beside(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>> {
+        self.store()?.read_optional(name, most)
+    }
+}

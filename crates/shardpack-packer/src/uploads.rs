@@ -1,0 +1,443 @@
+//! Files that go to a store: shards in parts of one length from memory, while they are made; small ones whole.
+//!
+//! Holds at all times: nothing of a shard lies on the disk, and no more of it in memory than the parts that are being filled and sent;
+//! parts that a run has begun and not ended are known to the next one, which gives them up.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{self, Read, Write},
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use shardpack_format::{Error, ErrorKind, Result, hash, help};
+use shardpack_reader::{StoreSettings, Transfers};
+use shardpack_store::{Completed, Store, Upload};
+
+use crate::{dataset_files::DatasetFiles, monitor::Monitor, parallel::each, sys};
+
+/// Shortest part: S3 takes no shorter ones than 5 MiB, and each is a request.
+const PART_BYTES: u64 = 8 << 20;
+/// Parts that a shard has at most: stores take 10,000, and a compressed shard may come out longer than what is in it.
+const MOST_PARTS: u64 = 9_000;
+/// Most threads that frame, hash and send at a time.
+const MOST_THREADS: usize = 8;
+/// Parts in memory for each of them: one that is sent, and the two that a span begins and ends in.
+const PARTS_A_THREAD: u64 = 3;
+/// Small files that are sent, and lengths that are asked for, at a time.
+const REQUESTS: usize = 32;
+/// Bytes of a file that a thread reads at a time.
+const READ_BYTES: u64 = 1 << 20;
+/// Longest small file that is read.
+const MOST_BYTES: u64 = 1 << 30;
+/// In the work folder: what was begun in parts, a line each, and that it has ended.
+const RECORD_FILE: &str = "uploads";
+/// Stands there for the name of what has ended; no object is called so.
+const ENDED: &str = "";
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Length in bytes of the parts of a shard that is so long, or holds so much.
+fn part_bytes(content_bytes: u64) -> u64 {
+    PART_BYTES.max(content_bytes.div_ceil(MOST_PARTS).next_multiple_of(1 << 20))
+}
+
+/// A folder of a store that is written to.
+#[derive(Clone, Debug)]
+pub struct Uploads {
+    store: Arc<Store>,
+    /// What names begin with: empty, or the folder of a split with a slash.
+    below: String,
+    /// What was begun in parts.
+    record: PathBuf,
+}
+
+impl Uploads {
+    /// The folder at `url`; nothing is asked for yet.
+    ///
+    /// # Errors
+    /// When it cannot be written to, or there are no such settings.
+    pub fn new(url: &Path, settings: &StoreSettings, work: &Path) -> Result<Self> {
+        match DatasetFiles::open(url, settings)? {
+            DatasetFiles::Store(store) if store.is_read_only() => {
+                Err(Error::usage("a web server is only read from").in_file(store.url()).help(help::COPY_TO_WEB))
+            }
+            DatasetFiles::Store(store) => Ok(Self { store, below: String::new(), record: work.join(RECORD_FILE) }),
+            DatasetFiles::Local(path) => Err(Error::usage("is no URL of a store").in_file(path)),
+        }
+    }
+
+    /// The folder of a split in it, or itself.
+    pub fn of_split(&self, split: Option<&str>) -> Self {
+        let below = split.map_or_else(String::new, |split| format!("{split}/"));
+        Self { below, ..self.clone() }
+    }
+
+    /// The URL.
+    pub fn url(&self) -> &str {
+        self.store.url()
+    }
+
+    /// Gives up what earlier runs have begun in parts; tells the names of objects of which parts may be left, since the store refuses that.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub fn give_up_begun(&self) -> Result<Vec<String>> {
+        let lines = sys::read_if_there(&self.record)?.unwrap_or_default();
+        let lines = String::from_utf8_lossy(&lines).into_owned();
+        let mut begun = BTreeMap::new();
+        for (id, name) in lines.lines().filter_map(|line| line.split_once('\t')) {
+            match name {
+                ENDED => drop(begun.remove(id)),
+                name => drop(begun.insert(id, name)),
+            }
+        }
+        let mut left = Vec::new();
+        for (id, name) in begun {
+            match self.store.abort(name, id) {
+                Ok(()) => note(&self.record, id, ENDED)?,
+                // Some servers refuse it of what they do not know any more, too.
+                Err(error) if error.kind() == ErrorKind::Usage => left.push(name.to_owned()),
+                Err(error) => return Err(error),
+            }
+        }
+        sys::remove_file(&self.record)?;
+        Ok(left)
+    }
+
+    /// Threads that may work at a time with so much memory, and what is left of it beside the parts.
+    pub fn threads(memory_bytes: u64, jobs: usize) -> (usize, u64) {
+        let of_thread = PARTS_A_THREAD * PART_BYTES;
+        let fit = usize::try_from(memory_bytes / 2 / of_thread).unwrap_or(usize::MAX);
+        let threads = jobs.max(MOST_THREADS).min(fit).max(1);
+        (threads, memory_bytes.saturating_sub(threads as u64 * of_thread).max(memory_bytes / 2))
+    }
+
+    /// Requests that put a shard of so many bytes.
+    pub fn requests(content_bytes: u64, is_compressed: bool) -> u64 {
+        let parts = content_bytes.div_ceil(part_bytes(content_bytes));
+        // What fits one part is put whole; of what is compressed that is not known.
+        if parts <= 1 && !is_compressed { 1 } else { parts + 2 }
+    }
+
+    /// A shard, which will be `content_bytes` long; where it is compressed, that is what it will hold.
+    pub(crate) fn shard(&self, file: &str, content_bytes: u64, is_compressed: bool) -> ObjectOutput {
+        let part_bytes = part_bytes(content_bytes);
+        ObjectOutput {
+            uploads: self.clone(),
+            name: format!("{}{file}", self.below),
+            bytes: (!is_compressed).then_some(content_bytes),
+            part_bytes,
+            state: Mutex::default(),
+            upload: Mutex::default(),
+        }
+    }
+
+    /// Reads a file, which is `bytes` long, from its beginning.
+    pub fn reader(&self, file: &str, bytes: u64) -> impl Read + use<> {
+        let (store, name) = (Arc::clone(&self.store), format!("{}{file}", self.below));
+        let (mut at, mut piece, mut taken) = (0, Vec::new(), 0);
+        let read = move |into: &mut [u8]| {
+            if taken == piece.len() && at < bytes {
+                piece.resize((bytes - at).min(PART_BYTES) as usize, 0);
+                store.read(&name, bytes, at, &mut piece).map_err(|error| io::Error::other(error.to_string()))?;
+                (at, taken) = (at + piece.len() as u64, 0);
+            }
+            let given = into.len().min(piece.len() - taken);
+            into[..given].copy_from_slice(&piece[taken..taken + given]);
+            taken += given;
+            Ok(given)
+        };
+        Reading(read)
+    }
+
+    /// Puts a small file.
+    pub fn put(&self, file: &str, bytes: Vec<u8>) -> Result<()> {
+        self.store.put(&format!("{}{file}", self.below), bytes)
+    }
+
+    /// Puts the file at `path`, which is `bytes` long and has this BLAKE3, or replaces what is called so: whole, or in parts, many at a time.
+    ///
+    /// # Errors
+    /// When the store does not take it; parts of it are given up by [`Uploads::give_up_begun`].
+    pub fn put_file(
+        &self,
+        file: &str,
+        path: &Path,
+        bytes: u64,
+        blake3: &hash::FileHash,
+        monitor: &dyn Monitor,
+    ) -> Result<()> {
+        let failed = |error| sys::io_error("cannot read", path, error);
+        let output = self.shard(file, bytes, false);
+        if bytes <= output.part_bytes {
+            return self.put(file, std::fs::read(path).map_err(failed)?);
+        }
+        let from = File::open(path).map_err(failed)?;
+        let starts: Vec<u64> = (0..bytes.div_ceil(output.part_bytes)).map(|part| part * output.part_bytes).collect();
+        each(&starts, MOST_THREADS, |start| {
+            let (mut at, end) = (*start, bytes.min(start + output.part_bytes));
+            while at < end {
+                monitor.go_on()?;
+                let mut piece = vec![0; READ_BYTES.min(end - at) as usize];
+                from.read_exact_at(&mut piece, at).map_err(failed)?;
+                output.write_at(&piece, at)?;
+                at += piece.len() as u64;
+            }
+            Ok(())
+        })?;
+        output.finish(bytes, blake3)
+    }
+
+    /// Reads a small file, which is `bytes` long, if it is there; once more where it is not right.
+    pub fn read_right(&self, file: &str, bytes: u64, is_right: impl Fn(&[u8]) -> bool) -> Result<Option<Vec<u8>>> {
+        let files = DatasetFiles::Store(Arc::clone(&self.store));
+        files.read_if_there(&format!("{}{file}", self.below), Some(bytes), is_right)
+    }
+
+    /// Reads a small file, if it is there.
+    pub fn read_if_there(&self, file: &str) -> Result<Option<Vec<u8>>> {
+        self.store.read_all(&format!("{}{file}", self.below), MOST_BYTES)
+    }
+
+    /// Removes a file; one that is not there is fine.
+    pub fn remove(&self, file: &str) -> Result<()> {
+        self.store.delete(&format!("{}{file}", self.below))
+    }
+
+    /// Lengths of files in bytes, of those that are there.
+    pub fn lengths<'f>(&self, files: &[&'f str]) -> Result<BTreeMap<&'f str, u64>> {
+        let lengths = Mutex::new(BTreeMap::new());
+        each(files, REQUESTS, |file| {
+            if let Some(bytes) = self.store.length(&format!("{}{file}", self.below))? {
+                lock(&lengths).insert(*file, bytes);
+            }
+            Ok(())
+        })?;
+        Ok(lengths.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Puts files of the folder `from`, many at a time.
+    pub fn put_files(&self, from: &Path, files: &[PathBuf]) -> Result<()> {
+        each(files, REQUESTS, |file| {
+            let path = from.join(file);
+            let bytes = std::fs::read(&path).map_err(|error| sys::io_error("cannot read", &path, error))?;
+            self.put(&file.to_string_lossy(), bytes)
+        })
+    }
+
+    /// Removes files, many at a time.
+    pub fn remove_files(&self, files: &[String]) -> Result<()> {
+        each(files, REQUESTS, |file| self.remove(file))
+    }
+
+    /// The first file that lies there and is none of `own`; folder markers are none.
+    pub fn first_other(&self, own: impl Fn(&str) -> bool) -> Result<Option<String>> {
+        let mut other = None;
+        let listed = self.store.list("", |page| {
+            let names = page.objects.into_iter().map(|object| object.name);
+            let odd = page.odd.into_iter().filter(|odd| !odd.is_folder()).map(|odd| odd.name);
+            other = names.chain(odd).find(|name| !own(name));
+            // Nothing more is listed of what may be long.
+            if other.is_some() { Err(Error::usage("there is another")) } else { Ok(()) }
+        });
+        match other {
+            Some(name) => Ok(Some(name)),
+            None => listed.map(|()| None),
+        }
+    }
+
+    /// What reading and writing has taken so far.
+    pub fn transfers(&self) -> Transfers {
+        DatasetFiles::Store(Arc::clone(&self.store)).transfers().unwrap_or_default()
+    }
+}
+
+/// Writes into a record what became of the parts that `id` stands for.
+fn note(record: &Path, id: &str, name: &str) -> Result<()> {
+    let written = File::options().create(true).append(true).open(record);
+    // In one write: other threads append to it at the same time.
+    let written = written.and_then(|mut file| file.write_all(format!("{id}\t{name}\n").as_bytes()));
+    written.map_err(|error| sys::io_error("cannot write", record, error))
+}
+
+/// What a function reads.
+struct Reading<F>(F);
+
+impl<F: FnMut(&mut [u8]) -> io::Result<usize>> Read for Reading<F> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.0(into)
+    }
+}
+
+/// A part that is being filled.
+#[derive(Debug)]
+struct Filling {
+    bytes: Vec<u8>,
+    filled: usize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    parts: BTreeMap<u64, Filling>,
+    /// Where the last byte ends that was written.
+    end: u64,
+}
+
+/// A shard that is put in parts while it is made, by many threads.
+#[derive(Debug)]
+pub(crate) struct ObjectOutput {
+    uploads: Uploads,
+    name: String,
+    /// Its length; not known of what is compressed, which is written in order.
+    bytes: Option<u64>,
+    part_bytes: u64,
+    state: Mutex<State>,
+    upload: Mutex<Option<Arc<Upload>>>,
+}
+
+impl ObjectOutput {
+    /// Where it is, for messages.
+    pub fn path(&self) -> PathBuf {
+        self.uploads.store.object_url(&self.name).into()
+    }
+
+    /// Length of part `number` in bytes, as far as is known before the end.
+    fn part_length(&self, number: u64) -> u64 {
+        let start = number * self.part_bytes;
+        self.bytes.map_or(self.part_bytes, |bytes| bytes.saturating_sub(start).min(self.part_bytes))
+    }
+
+    /// Writes `bytes` at `offset`; parts that are full then are sent.
+    pub fn write_at(&self, mut bytes: &[u8], mut offset: u64) -> Result<()> {
+        if self.bytes.is_some_and(|all| offset + bytes.len() as u64 > all) {
+            return Err(Error::data("more is written than the plan says").in_file(self.path()).at_byte(offset));
+        }
+        while !bytes.is_empty() {
+            let number = offset / self.part_bytes;
+            let length = self.part_length(number);
+            let within = (offset - number * self.part_bytes) as usize;
+            let taken = bytes.len().min(length as usize - within);
+            let full = {
+                let mut state = lock(&self.state);
+                state.end = state.end.max(offset + taken as u64);
+                let part =
+                    state.parts.entry(number).or_insert_with(|| Filling { bytes: vec![0; length as usize], filled: 0 });
+                part.bytes[within..within + taken].copy_from_slice(&bytes[..taken]);
+                part.filled += taken;
+                // What was written twice would count twice: spans do not overlap.
+                let is_full = part.filled as u64 == length;
+                if is_full { state.parts.remove(&number) } else { None }
+            };
+            if let Some(part) = full {
+                self.send(number, part.bytes)?;
+            }
+            (bytes, offset) = (&bytes[taken..], offset + taken as u64);
+        }
+        Ok(())
+    }
+
+    fn send(&self, number: u64, bytes: Vec<u8>) -> Result<()> {
+        let is_all = self.bytes.is_some_and(|all| all <= self.part_bytes);
+        match is_all {
+            true => self.uploads.store.put(&self.name, bytes),
+            false => self.upload()?.part(number as usize, bytes),
+        }
+    }
+
+    /// What its parts belong to, begun by whoever comes first.
+    fn upload(&self) -> Result<Arc<Upload>> {
+        let mut upload = lock(&self.upload);
+        if let Some(upload) = &*upload {
+            return Ok(Arc::clone(upload));
+        }
+        let begun = Arc::new(self.uploads.store.upload(&self.name)?);
+        note(&self.uploads.record, begun.id(), &self.name)?;
+        Ok(Arc::clone(upload.insert(begun)))
+    }
+
+    /// Makes it an object, which is `bytes` long and has this BLAKE3.
+    ///
+    /// # Errors
+    /// When the store does not take it, or holds something else then.
+    pub fn finish(&self, bytes: u64, blake3: &hash::FileHash) -> Result<()> {
+        let (rest, end) = {
+            let mut state = lock(&self.state);
+            (std::mem::take(&mut state.parts), state.end)
+        };
+        let is_whole = match self.bytes {
+            Some(all) => rest.is_empty() && end == all,
+            None => rest.len() <= 1,
+        };
+        if !is_whole || end != bytes {
+            let what = format!("{end} bytes were written, it should be {bytes} long");
+            return Err(Error::data(what).in_file(self.path()));
+        }
+        for (number, mut part) in rest {
+            part.bytes.truncate(part.filled);
+            match number {
+                // All of it fits one part.
+                0 => return self.uploads.store.put(&self.name, part.bytes),
+                number => self.upload()?.part(number as usize, part.bytes)?,
+            }
+        }
+        let upload = lock(&self.upload).take();
+        // Otherwise it was put when it was whole.
+        let Some(upload) = upload else { return Ok(()) };
+        match upload.complete()? {
+            Completed::Perhaps(error) if !self.is_there(bytes, blake3)? => Err(error),
+            Completed::Yes | Completed::Perhaps(_) => note(&self.uploads.record, upload.id(), ENDED),
+        }
+    }
+
+    /// Whether the object is the one that was written, by all of its bytes.
+    fn is_there(&self, bytes: u64, blake3: &hash::FileHash) -> Result<bool> {
+        if self.uploads.store.length(&self.name)? != Some(bytes) {
+            return Ok(false);
+        }
+        let mut hasher = blake3::Hasher::new();
+        let uploads = self.uploads.of_split(None);
+        hasher
+            .update_reader(uploads.reader(&self.name, bytes))
+            .map_err(|error| Error::io("cannot read", error).in_file(self.path()))?;
+        Ok(hasher.finalize().as_bytes() == blake3)
+    }
+
+    /// Gives up what was sent of it.
+    pub fn give_up(&self) -> Result<()> {
+        lock(&self.state).parts.clear();
+        let upload = lock(&self.upload).take();
+        upload.map_or(Ok(()), |upload| upload.abort().and_then(|()| note(&self.uploads.record, upload.id(), ENDED)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_and_threads_follow_the_memory_and_the_length() {
+        for (memory, jobs) in [(1 << 20, 2), (64 << 20, 2), (256 << 20, 2), (4 << 30, 2), (4 << 30, 64)] {
+            let (threads, left) = Uploads::threads(memory, jobs);
+            assert!(threads >= 1 && left >= memory / 2 && left <= memory, "{memory} {jobs}");
+            assert!(threads == 1 || left + threads as u64 * 3 * PART_BYTES <= memory, "{memory} {jobs}");
+        }
+        let settings =
+            StoreSettings::new([("anonymous".to_owned(), "true".to_owned()), ("region".to_owned(), "x".to_owned())]);
+        let uploads = Uploads::new(Path::new("s3://bucket/x"), &settings, Path::new("/nothing")).unwrap();
+        for (bytes, part) in [
+            (1, PART_BYTES),
+            (256 << 20, PART_BYTES),
+            (4 << 40, (4u64 << 40).div_ceil(9_000).next_multiple_of(1 << 20)),
+        ] {
+            let shard = uploads.of_split(Some("train")).shard("a.tar", bytes, false);
+            assert_eq!((shard.part_bytes, shard.name.as_str()), (part, "train/a.tar"));
+            assert!(bytes.div_ceil(shard.part_bytes) <= 10_000);
+            assert_eq!(shard.part_length(bytes / shard.part_bytes), bytes % shard.part_bytes);
+        }
+    }
+}

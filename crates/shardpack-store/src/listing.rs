@@ -1,0 +1,165 @@
+//! What a store lists below a folder.
+//!
+//! Holds at all times: whatever a store lists is handed out, also where nothing can be asked for by its name; a list that does not end
+//! is an error.
+
+use std::{collections::HashSet, time::Duration};
+
+use shardpack_format::{Error, Result};
+
+use crate::{
+    Store,
+    answer::{Failed, Version},
+    objects::Objects,
+    persistence::Asker,
+    runtime,
+    service::{Notes, Use},
+};
+
+/// So many pages in a row may be empty, as they are where much was deleted of a bucket that keeps versions.
+const MOST_EMPTY: u32 = 2000;
+
+/// An object that a store lists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Object {
+    /// Its path below the folder of the [`Store`].
+    pub name: String,
+    /// Length in bytes.
+    pub bytes: u64,
+    /// Tells this version from others, for [`Store::read_listed`]; 0 where the store has nothing for it.
+    pub stamp: i64,
+}
+
+/// An object of which no path can be made: it has empty parts, `.` or `..`, or control characters in its name, or it ends with a slash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Odd {
+    /// Its name below the folder of the [`Store`].
+    pub name: String,
+    /// Length in bytes; 0 for names that several begin with.
+    pub bytes: u64,
+}
+
+impl Odd {
+    /// Whether it stands for a folder, as the programs of the services make one: it holds nothing.
+    pub fn is_folder(&self) -> bool {
+        self.bytes == 0 && (self.name.is_empty() || self.name.strip_suffix('/').is_some_and(crate::location::is_key))
+    }
+}
+
+/// A part of what a store lists.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    /// Objects.
+    pub objects: Vec<Object>,
+    /// Names, without a slash at their ends, of folders that were not looked into.
+    pub folders: Vec<String>,
+    /// What has a name that is no path.
+    pub odd: Vec<Odd>,
+}
+
+impl Store {
+    /// Hands out all objects whose names begin with `below`, as those in a folder begin with its name and a slash, in parts of some 1,000.
+    ///
+    /// # Errors
+    /// When `take` fails, the server does not answer, or cannot list, as web servers.
+    pub fn list(&self, below: &str, mut take: impl FnMut(Page) -> Result<()>) -> Result<()> {
+        self.pages(below, false, &mut take)
+    }
+
+    /// What lies right in `below`, which is empty or a folder with a slash at its end.
+    ///
+    /// # Errors
+    /// As [`Store::list`].
+    pub fn level(&self, below: &str) -> Result<Page> {
+        let mut all = Page::default();
+        self.pages(below, true, &mut |page| {
+            all.objects.extend(page.objects);
+            all.folders.extend(page.folders);
+            all.odd.extend(page.odd);
+            Ok(())
+        })?;
+        Ok(all)
+    }
+
+    fn pages(&self, below: &str, are_folders: bool, take: &mut dyn FnMut(Page) -> Result<()>) -> Result<()> {
+        let (mut token, mut tokens, mut empty) = (None, HashSet::new(), 0);
+        let wrong = |what: &str| {
+            Error::new(shardpack_format::ErrorKind::System, what).in_file(format!("{}{below}", self.url()))
+        };
+        loop {
+            let (page, next) = self.page(below, are_folders, token)?;
+            empty = if page == Page::default() { empty + 1 } else { 0 };
+            take(page)?;
+            let Some(next) = next else { return Ok(()) };
+            if !tokens.insert(next.clone()) {
+                return Err(wrong("the server lists the same again and again"));
+            }
+            if empty == MOST_EMPTY {
+                return Err(wrong(&format!("the server lists nothing, {MOST_EMPTY} pages long")));
+            }
+            token = Some(next);
+        }
+    }
+
+    /// One page, and what stands for the next.
+    fn page(&self, below: &str, are_folders: bool, token: Option<String>) -> Result<(Page, Option<String>)> {
+        let place = format!("{}{below}", self.url());
+        let shared = self.shared()?;
+        if shared.objects().is_none() {
+            let error = Error::usage("a web server does not list what it has").in_file(place);
+            return Err(error.help("a list of paths as the source, or a bucket (s3://, gs://, az://), can be listed"));
+        }
+        let asker = self.asker(&shared);
+        let prefix = format!("{}{below}", self.location().prefix);
+        let work = asker.ask(Duration::ZERO, false, async || {
+            let Some(objects) = shared.objects() else { return Err(Failed::NotThere) };
+            asked(&objects, &prefix, are_folders, token.clone(), &asker).await
+        });
+        let (answer, _) = runtime::wait(work)?.map_err(|(error, _)| error.in_file(&place))?;
+        let (found, odd) = answer.ok_or_else(|| Error::usage("there is no such bucket").in_file(&place))?;
+        let own = &self.location().prefix;
+        let name = |key: &str| key.strip_prefix(own).map(str::to_owned);
+        let mut page = Page::default();
+        for meta in found.result.objects {
+            let version = Version {
+                etag: meta.e_tag.map(String::into_bytes),
+                modified_s: Some(meta.last_modified.timestamp()),
+                ..Version::default()
+            };
+            match name(meta.location.as_ref()) {
+                Some(name) => {
+                    page.objects.push(Object { name, bytes: meta.size, stamp: version.stamp() });
+                }
+                None => return Err(outside(meta.location.as_ref(), &place)),
+            }
+        }
+        for folder in found.result.common_prefixes {
+            page.folders.push(name(folder.as_ref()).ok_or_else(|| outside(folder.as_ref(), &place))?);
+        }
+        for odd in odd {
+            let name = odd.key.strip_prefix(own).unwrap_or(&odd.key).to_owned();
+            page.odd.push(Odd { name, bytes: odd.bytes.unwrap_or(0) });
+        }
+        Ok((page, found.page_token.filter(|token| !token.is_empty())))
+    }
+}
+
+fn outside(key: &str, place: &str) -> Error {
+    let what = format!("the server lists {key:?}, which does not begin as it should");
+    Error::new(shardpack_format::ErrorKind::System, what).in_file(place)
+}
+
+type Found = (object_store::list::PaginatedListResult, Vec<crate::pages::Odd>);
+
+async fn asked(
+    objects: &Objects,
+    prefix: &str,
+    are_folders: bool,
+    token: Option<String>,
+    asker: &Asker<'_>,
+) -> Result<Found, Failed> {
+    let notes = Notes::of(Use::Page);
+    let found = objects.page(prefix, are_folders, token, &notes).await;
+    asker.counted(&notes);
+    Ok((found?, notes.odd()))
+}

@@ -1,0 +1,131 @@
+//! What requests cost, by the prices that a person gives: `--price get=0.0004/1000,put=0.005/1000,in=0.01/GB`.
+
+use serde_json::{Value, json};
+use shardpack_packer::{Error, pack::Requests};
+
+/// Prices of one request or byte of each kind.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Prices {
+    list: Option<f64>,
+    get: Option<f64>,
+    put: Option<f64>,
+    received: Option<f64>,
+    sent: Option<f64>,
+}
+
+/// Reads prices as they are written.
+///
+/// # Errors
+/// What is wrong with them, in words.
+pub fn prices(text: &str) -> Result<Prices, String> {
+    let mut prices = Prices::default();
+    for one in text.split(',') {
+        let wrong = |what: &str| format!("{one:?}: {what}");
+        let (name, price) = one.split_once('=').ok_or_else(|| wrong("write KIND=AMOUNT/UNIT"))?;
+        let (amount, unit) = price.split_once('/').unwrap_or((price, "1"));
+        let amount: f64 = amount.trim().parse().map_err(|_| wrong("the amount is a number"))?;
+        let is_bytes = ["in", "out"].contains(&name.trim());
+        let of = match unit.trim() {
+            "GB" if is_bytes => 1e9,
+            "GiB" if is_bytes => (1u64 << 30) as f64,
+            "TB" if is_bytes => 1e12,
+            unit if !is_bytes => {
+                unit.parse().map_err(|_| wrong("requests are priced by their number, as in 0.0004/1000"))?
+            }
+            _ => return Err(wrong("bytes are priced by GB, GiB or TB")),
+        };
+        if !(amount.is_finite() && amount >= 0.0 && of > 0.0) {
+            return Err(wrong("a price is no less than 0"));
+        }
+        let slot = match name.trim() {
+            "list" => &mut prices.list,
+            "get" => &mut prices.get,
+            "put" => &mut prices.put,
+            "in" => &mut prices.sent,
+            "out" => &mut prices.received,
+            _ => {
+                return Err(wrong(
+                    "there are get, put and list, in (bytes that a store takes) and out (bytes that it gives)",
+                ));
+            }
+        };
+        *slot = Some(amount / of);
+    }
+    Ok(prices)
+}
+
+/// What `requests` are, and what they cost, as lines.
+pub fn as_text(requests: Requests, prices: Option<&Prices>) -> String {
+    let Requests { lists, gets, puts, received_bytes, sent_bytes } = requests;
+    let counted = |what: &str, number: u64| (number > 0).then(|| format!("{} {what}", crate::report::count(number)));
+    let bytes = |what: &str, number: u64| (number > 0).then(|| format!("{} {what}", crate::report::bytes(number)));
+    let parts = [
+        counted("LIST", lists),
+        counted("GET", gets),
+        counted("PUT", puts),
+        bytes("out of the store", received_bytes),
+        bytes("into it", sent_bytes),
+    ];
+    let mut text = format!("network about {}\n", parts.into_iter().flatten().collect::<Vec<_>>().join(", "));
+    if let Some(prices) = prices {
+        let (total, unpriced) = cost(requests, prices);
+        text += &format!("price   {total:.4}");
+        if !unpriced.is_empty() {
+            text += &format!("; no price is given for {}", unpriced.join(", "));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// The same for scripts.
+pub fn as_json(requests: Requests, prices: Option<&Prices>) -> Value {
+    let Requests { lists, gets, puts, received_bytes, sent_bytes } = requests;
+    let priced = prices.map(|prices| cost(requests, prices));
+    json!({
+        "lists": lists, "gets": gets, "puts": puts, "received_bytes": received_bytes, "sent_bytes": sent_bytes,
+        "price": priced.as_ref().map(|(total, _)| total), "unpriced": priced.map_or_else(Vec::new, |(_, unpriced)| unpriced),
+    })
+}
+
+/// All that is priced together, and what is not.
+fn cost(requests: Requests, prices: &Prices) -> (f64, Vec<&'static str>) {
+    let Requests { lists, gets, puts, received_bytes, sent_bytes } = requests;
+    let all = [
+        ("list", lists, prices.list),
+        ("get", gets, prices.get),
+        ("put", puts, prices.put),
+        ("out", received_bytes, prices.received),
+        ("in", sent_bytes, prices.sent),
+    ];
+    let total = all.iter().map(|(_, number, price)| *number as f64 * price.unwrap_or(0.0)).sum();
+    let unpriced = all.into_iter().filter(|(_, number, price)| *number > 0 && price.is_none());
+    (total, unpriced.map(|(name, ..)| name).collect())
+}
+
+/// What is said of prices where nothing is asked of a store.
+pub fn of_nothing() -> Error {
+    Error::usage("--price, and neither SRC nor DST is at a URL: nothing is asked of a store")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prices_are_of_requests_and_bytes() {
+        let prices = prices("get=0.4/1000, put=5/1000,out=0.09/GB").unwrap();
+        let requests = Requests { lists: 3, gets: 1000, puts: 100, received_bytes: 2_000_000_000, sent_bytes: 0 };
+        let (total, unpriced) = cost(requests, &prices);
+        assert!((total - (0.4 + 0.5 + 0.18)).abs() < 1e-9, "{total}");
+        assert_eq!(unpriced, ["list"]);
+        let text = as_text(requests, Some(&prices));
+        assert!(text.starts_with("network about 3 LIST, 1,000 GET, 100 PUT, 1.86 GiB out of the store\n"), "{text}");
+        assert!(text.ends_with("price   1.0800; no price is given for list\n"), "{text}");
+        assert_eq!(as_json(requests, None)["price"], Value::Null);
+        for wrong in ["", "get", "get=x/1000", "get=1/GB", "out=1/1000", "get=-1", "get=1/0", "head=1/1000", "get=inf"]
+        {
+            assert!(super::prices(wrong).is_err(), "{wrong}");
+        }
+    }
+}
