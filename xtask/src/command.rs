@@ -37,8 +37,12 @@ pub fn command<S: AsRef<OsStr>>(program: impl AsRef<OsStr>, arguments: impl Into
 pub fn cargo(arguments: &str) -> Command {
     let mut cargo = command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()), arguments.split_whitespace());
     if is_ci() {
-        // What makes the next build sooner takes as much of the disk as this one, which is the last.
-        cargo.env("CARGO_INCREMENTAL", "0");
+        // What makes the next build sooner takes as much of the disk as this one, which is the last. So do names and lines of more than
+        // a hundred test programs, without which a panic still says its line.
+        cargo
+            .env("CARGO_INCREMENTAL", "0")
+            .env("CARGO_PROFILE_DEV_DEBUG", "false")
+            .env("CARGO_PROFILE_DEV_STRIP", "symbols");
     }
     cargo
 }

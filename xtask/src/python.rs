@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::{
     Result,
-    command::{command, output, read, remove, root, run, target, write},
+    command::{command, is_ci, output, read, remove, root, run, target, write},
 };
 
 /// The oldest Python that the pinned packages run on.
@@ -77,11 +77,16 @@ pub fn with_packages(name: &str, requirements: &str) -> Result<(PathBuf, PathBuf
         remove(&packages)?;
         // What is built is built with what is there already: PyTorch and numpy.
         let mut install = command(&python, ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
-        install.args(["--no-compile", "--no-deps", "--no-build-isolation", "-r", requirements, "--target"]);
-        run(install.arg(&packages))?;
+        install.args(["--no-compile", "--no-deps", "--no-build-isolation"]).args(kept());
+        run(install.args(["-r", requirements, "--target"]).arg(&packages))?;
         write(&stamp, wanted)?;
     }
     Ok((python, packages))
+}
+
+/// What is downloaded is not kept where nobody installs it again: it takes as much of the disk as what is installed.
+fn kept() -> &'static [&'static str] {
+    if is_ci() { &["--no-cache-dir"] } else { &[] }
 }
 
 /// The folder with the packages of an environment.
@@ -113,6 +118,7 @@ fn make(name: &str, requirements: &str, options: &[&str]) -> Result<PathBuf> {
         .map_err(|error| format!("{error}\n  help: Debian keeps venv in a package of its own, python3-venv"))?;
     // What is not imported need not be compiled: that would take as long as the rest.
     run(command(&python, ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"])
+        .args(kept())
         .args(options)
         .args(["-r", requirements]))?;
     write(&stamp, wanted)?;
