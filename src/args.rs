@@ -376,6 +376,18 @@ impl StoreArgs {
         StoreSettings::parse(&self.store)
     }
 
+    /// What is said of the store of `place`, which may be in none.
+    ///
+    /// # Errors
+    /// When something is said, and it is in none.
+    pub fn of(&self, place: &Path) -> Result<StoreSettings, Error> {
+        let settings = self.settings()?;
+        if !sys::is_store(place) {
+            settings.refuse_for(place)?;
+        }
+        Ok(settings)
+    }
+
     /// What is said of the source, and of the destination; `places` are all that may be at a URL.
     ///
     /// # Errors

@@ -118,6 +118,8 @@ impl Command {
             Self::Inspect(args) => args.urls(),
             Self::Convert(args) => args.urls(),
             Self::Bench(args) => args.urls(),
+            Self::Merge(args) => args.urls(),
+            Self::Status(args) => args.urls(),
             _ => Vec::new(),
         }
     }

@@ -11,6 +11,7 @@ use shardpack_packer::{
     monitor::Silent,
     pack::{self, MergeOptions},
 };
+use shardpack_reader::StoreSettings;
 use support::{Bench, contents, jpeg, run};
 
 const WORK: &str = ".shardpack";
@@ -151,7 +152,7 @@ fn receipts_that_lie_and_files_that_were_changed_are_named_and_nothing_is_sealed
         assert!(!bench.dst().join("manifest.json").exists(), "{said}");
     }
     // Any flipped bit, and any cut.
-    let options = MergeOptions { verify: false, jobs: 1 };
+    let options = MergeOptions { verify: false, jobs: 1, store: StoreSettings::default(), work: None };
     for at in 0..right.len() {
         let mut wrong = right.clone().into_bytes();
         wrong[at] ^= 1 << (at % 8);

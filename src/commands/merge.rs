@@ -1,19 +1,23 @@
 //! `shardpack merge`: seals a dataset that was packed in parts.
 
-use std::{fmt::Write, path::PathBuf};
+use std::{
+    fmt::Write,
+    path::{Path, PathBuf},
+};
 
 use serde_json::json;
 use shardpack_format::hash;
 use shardpack_packer::{
-    Result,
+    Error, Result,
     ledger::Fate,
     pack::{self, MergeOptions, Merged},
+    sys,
 };
 
 use super::pack::dataset_as_json;
 use crate::{
     Outcome,
-    args::{Machine, Talk},
+    args::{Machine, StoreArgs, Talk},
     progress::{self, Progress},
     report,
 };
@@ -25,32 +29,55 @@ const NAMED: usize = 20;
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   shardpack merge packed/            when each of pack --part 1/8 … 8/8 has ended; reads no image
-  shardpack merge packed/ --verify   hashes all shards first")]
+  shardpack merge packed/ --verify   hashes all shards first
+  shardpack merge s3://bucket/packed")]
 pub struct Args {
-    /// Folder that the parts were packed into
+    /// Folder that the parts were packed into, or its URL
     #[arg(value_name = "DST")]
     folder: PathBuf,
     /// Read all shards and compare their hashes with those of the receipts, before anything is sealed
     #[arg(long)]
     verify: bool,
+    /// Of parts at a URL: folder for indexes and what is made, until all is sealed [default: in ~/.local/state/shardpack]
+    #[arg(long, value_name = "DIR")]
+    work: Option<PathBuf>,
     #[command(flatten)]
     machine: Machine,
     #[command(flatten)]
+    store: StoreArgs,
+    #[command(flatten)]
     talk: Talk,
+}
+
+impl Args {
+    /// Paths that may be URLs.
+    pub fn urls(&self) -> Vec<&Path> {
+        vec![&self.folder]
+    }
 }
 
 /// Runs `merge`.
 pub fn run(args: &Args) -> Result<Outcome> {
     progress::catch_interrupts();
     let monitor = Progress::new(args.talk.quiet);
-    let options = MergeOptions { verify: args.verify, jobs: args.machine.jobs() };
+    if args.work.is_some() && !sys::is_store(&args.folder) {
+        let what = "--work is for parts at a URL: a folder has all that is unfinished in it";
+        return Err(Error::usage(what).in_file(&args.folder));
+    }
+    let options = MergeOptions {
+        verify: args.verify,
+        jobs: args.machine.jobs(),
+        store: args.store.of(&args.folder)?,
+        work: args.work.clone(),
+    };
     let merged = pack::merge(&args.folder, &options, &monitor);
     monitor.finish();
     let merged = merged?;
     if args.talk.json {
         report::print_json(&as_json(&merged))?;
     } else {
-        report::print(&as_text(&merged, args))?;
+        let lines = merged.transfers.map(report::network).unwrap_or_default();
+        report::print(&(as_text(&merged, args) + &lines))?;
     }
     Ok(if merged.is_sealed() { Outcome::Done } else { Outcome::Wrong })
 }
@@ -139,5 +166,6 @@ fn as_json(merged: &Merged) -> serde_json::Value {
         "datasets": merged.manifests.iter().map(dataset_as_json).collect::<Vec<_>>(), "missing": missing, "problems": problems,
         "receipts": merged.receipts, "unpacked": report::unpacked(&merged.unpacked),
         "stray_samples": merged.stray_samples, "elapsed_ms": merged.elapsed.as_millis() as u64,
+        "network": report::network_json(merged.transfers),
     })
 }

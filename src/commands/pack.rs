@@ -119,6 +119,17 @@ pub fn sidecars(text: &str) -> sidecars::Choice {
 }
 
 impl RunArgs {
+    /// Fails where --work is given, and DST is a folder.
+    pub fn refuse_work(&self, dst: &Path) -> Result<()> {
+        match self.work.is_some() && !sys::is_store(dst) {
+            false => Ok(()),
+            true => {
+                let what = "--work is for a DST at a URL: a folder has all that is unfinished in it";
+                Err(Error::usage(what).in_file(dst))
+            }
+        }
+    }
+
     /// As the packer takes them, with what is said of the store of DST.
     pub fn options(&self, store: StoreSettings) -> pack::Options {
         pack::Options {
@@ -168,6 +179,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         (Some(file), None) => match args.run.part {
             Some(which) => super::part::of_file(file, &args.first, which, &args.run, &monitor),
             None => {
+                args.run.refuse_work(&args.first)?;
                 let planned = vec![pack::planned(file)?];
                 let of_dst = args.run.store.of_both(&[planned[0].source.path(), &args.first])?.1;
                 go(planned, &args.first, &of_dst, &args.run, &monitor, None)
@@ -197,11 +209,9 @@ pub fn plan_and_go(
     monitor: &Progress,
     recognised: Option<serde_json::Value>,
 ) -> Result<Outcome> {
+    run.refuse_work(dst)?;
     match run.part {
-        Some(which) => {
-            super::part::refuse_url(dst)?;
-            super::part::of_walk(source, options, &place(options, dst, run)?, which, run, monitor, recognised)
-        }
+        Some(which) => super::part::of_walk(source, options, (dst, store), which, run, monitor, recognised),
         None => {
             let place = if run.dry_run { None } else { Some(place(options, dst, run)?) };
             let planned = pack::plan_all(source, options, place.as_ref(), monitor)?;
@@ -220,7 +230,7 @@ fn folder_of(dst: &Path, format: &str, formats: usize) -> PathBuf {
 }
 
 /// Where images are changed before they are packed into `dst`.
-fn place(options: &[PlanOptions], dst: &Path, run: &RunArgs) -> Result<Place> {
+pub fn place(options: &[PlanOptions], dst: &Path, run: &RunArgs) -> Result<Place> {
     let folder = |one: &PlanOptions| {
         pack::local_folder(&folder_of(dst, &one.bytes.format.name, options.len()), run.work.as_deref())
     };
@@ -250,11 +260,6 @@ fn go(
     };
     if sys::is_store(dst) && run.crops {
         return Err(Error::usage("--crops, and DST is a URL: crop tables are made of shards in a folder").in_file(dst));
-    }
-    if run.work.is_some() && !sys::is_store(dst) {
-        return Err(
-            Error::usage("--work is for a DST at a URL: a folder has all that is unfinished in it").in_file(dst)
-        );
     }
     if run.dry_run {
         return planned::print(planned, Some(dst), None, run.talk).map(|()| Outcome::Done);

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use shardpack_packer::{
     Error, ErrorKind, Result,
     ledger::Unpacked,
-    pack::{self, ChangedPart, Ended, PartPlanning, PartReport, Place, PlanOptions, PlannedPart},
+    pack::{self, ChangedPart, Ended, PartPlanning, PartReport, PlanOptions, PlannedPart},
     part::Part,
     part_auto::part_auto,
     source::Origin,
@@ -14,7 +14,7 @@ use shardpack_packer::{
 };
 use shardpack_reader::{StoreSettings, Transfers};
 
-use super::pack::{RunArgs, strays_as_text};
+use super::pack::{RunArgs, place, strays_as_text};
 use crate::{Outcome, progress::Progress, report};
 
 /// `--part`.
@@ -50,42 +50,40 @@ impl Which {
     }
 }
 
-/// Fails where DST is at a URL.
-pub fn refuse_url(dst: &Path) -> Result<()> {
-    match sys::is_store(dst) {
-        false => Ok(()),
-        true => Err(Error::usage("--part, and DST is a URL")
-            .in_file(dst)
-            .help("pack the parts into a folder that all machines have, and copy it; or pack without --part")),
-    }
-}
-
 /// Packs a part of what a plan file says.
 pub fn of_file(file: &Path, dst: &Path, which: Which, run: &RunArgs, monitor: &Progress) -> Result<Outcome> {
-    refuse_url(dst)?;
-    go(&PlannedPart::of_file(file, which.part()?)?, dst, run, monitor, None)
+    run.refuse_work(dst)?;
+    let planned = PlannedPart::of_file(file, which.part()?)?;
+    let store = run.store.of_both(&[planned.planned.source.path(), dst])?.1;
+    go(&planned, (dst, &store), run, monitor, None)
 }
 
 /// Packs a part of what is found in `source`, once all parts have changed their images where that is asked for.
 pub fn of_walk(
     source: Origin,
     options: &[PlanOptions],
-    place: &Place,
+    (dst, store): (&Path, &StoreSettings),
     which: Which,
     run: &RunArgs,
     monitor: &Progress,
     recognised: Option<Value>,
 ) -> Result<Outcome> {
     let part = which.part()?;
-    let ([options], [dst]) = (options, place.folders.as_slice()) else {
-        return Err(one_format());
-    };
+    let place = &place(options, dst, run)?;
+    let [options] = options else { return Err(one_format()) };
+    if sys::is_store(dst) && options.recipe.is_some() {
+        return Err(Error::usage("--part with images that are changed, and DST is a URL").in_file(dst).help(
+            "each part needs what the others have changed: pack into a folder that all machines have, or without --part",
+        ));
+    }
     // What is read of it is counted with all that are made of it.
     let origin = source.clone();
-    let planned = pack::plan_part(source, options, part, place, run.options(StoreSettings::default()).on_bad, monitor)?;
+    let planned = pack::plan_part(source, options, part, place, run.options(store.clone()).on_bad, monitor)?;
     monitor.finish();
     match planned {
-        PartPlanning::Planned(planned) => go(&PlannedPart::of_walk(*planned, part)?, dst, run, monitor, recognised),
+        PartPlanning::Planned(planned) => {
+            go(&PlannedPart::of_walk(*planned, part)?, (dst, store), run, monitor, recognised)
+        }
         PartPlanning::Sealed => say(&PartReport::sealed(), part, None, &origin, dst, run, recognised),
         PartPlanning::Changed(changed) => {
             let network = origin.transfers();
@@ -108,7 +106,7 @@ pub fn one_format() -> Error {
 
 fn go(
     planned: &PlannedPart,
-    dst: &Path,
+    (dst, store): (&Path, &StoreSettings),
     run: &RunArgs,
     monitor: &Progress,
     recognised: Option<Value>,
@@ -125,7 +123,7 @@ fn go(
         ));
         super::planned::say_notes(&planned.planned);
     }
-    let packed = pack::pack_part(planned, dst, &run.options(StoreSettings::default()), monitor);
+    let packed = pack::pack_part(planned, dst, &run.options(store.clone()), monitor);
     monitor.finish();
     let packed = packed.map_err(|error| match error.kind() {
         ErrorKind::Interrupted => error.help("the same command goes on"),
@@ -144,14 +142,15 @@ fn say(
     run: &RunArgs,
     recognised: Option<Value>,
 ) -> Result<Outcome> {
+    let network = source.transfers().into_iter().chain(packed.transfers).reduce(Transfers::and);
     if run.talk.json {
-        let mut document = as_json(packed, part, source.transfers());
+        let mut document = as_json(packed, part, network);
         if let (Some(recognised), Some(fields)) = (recognised, document.as_object_mut()) {
             fields.insert("recognised".to_owned(), recognised);
         }
         report::print_json(&document)?;
     } else {
-        let lines = source.transfers().map(report::network).unwrap_or_default();
+        let lines = network.map(report::network).unwrap_or_default();
         report::print(&(as_text(packed, planned, dst, run.talk.quiet) + &lines))?;
     }
     Ok(match packed.ended {
@@ -195,6 +194,7 @@ fn as_text(packed: &PartReport, planned: Option<&PlannedPart>, dst: &Path, quiet
         let were = if packed.resumed_shards == 1 { "was" } else { "were" };
         let _ = writeln!(out, "        {} of them {were} finished before", packed.resumed_shards);
     }
+    out += &report::left_uploads(&packed.left_uploads);
     if !packed.bad.is_empty() {
         let _ = writeln!(out, "        {} not packed", report::counted(packed.bad.len() as u64, noun));
         out += &report::list_left_out(&packed.bad, true, "ledger.jsonl will name all");
@@ -259,7 +259,7 @@ fn as_json(packed: &PartReport, part: Part, network: Option<Transfers>) -> Value
         "part": part.number, "parts": part.of, "done": packed.ended != Ended::Bad,
         "already_sealed": packed.ended == Ended::Sealed, "shards": packed.shards, "resumed_shards": packed.resumed_shards,
         "samples": packed.samples, "payload_bytes": packed.payload_bytes, "bad": named(&packed.bad), "strays": strays,
-        "stray_samples": packed.stray_samples, "elapsed_ms": packed.elapsed.as_millis() as u64,
-        "network": report::network_json(network),
+        "stray_samples": packed.stray_samples, "left_uploads": packed.left_uploads,
+        "elapsed_ms": packed.elapsed.as_millis() as u64, "network": report::network_json(network),
     })
 }

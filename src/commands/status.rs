@@ -1,6 +1,9 @@
 //! `shardpack status`: how far a pack that is not finished has come.
 
-use std::{fmt::Write, path::PathBuf};
+use std::{
+    fmt::Write,
+    path::{Path, PathBuf},
+};
 
 use serde_json::json;
 use shardpack_packer::{
@@ -8,7 +11,11 @@ use shardpack_packer::{
     pack::{self, PartState, Status},
 };
 
-use crate::{Outcome, args::Talk, report};
+use crate::{
+    Outcome,
+    args::{StoreArgs, Talk},
+    report,
+};
 
 /// Parts that are named of a state.
 const NAMED: usize = 20;
@@ -17,18 +24,28 @@ const NAMED: usize = 20;
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   shardpack status packed/
-  shardpack status packed/ --json   for scripts: which parts are missing")]
+  shardpack status packed/ --json   for scripts: which parts are missing
+  shardpack status s3://bucket/packed")]
 pub struct Args {
-    /// Folder that is packed into
+    /// Folder that is packed into, or the URL that parts are packed to
     #[arg(value_name = "DST")]
     folder: PathBuf,
+    #[command(flatten)]
+    store: StoreArgs,
     #[command(flatten)]
     talk: Talk,
 }
 
+impl Args {
+    /// Paths that may be URLs.
+    pub fn urls(&self) -> Vec<&Path> {
+        vec![&self.folder]
+    }
+}
+
 /// Runs `status`.
 pub fn run(args: &Args) -> Result<Outcome> {
-    let status = pack::status(&args.folder)?;
+    let status = pack::status(&args.folder, &args.store.of(&args.folder)?)?;
     match (&status, args.talk.json) {
         (status, true) => report::print_json(&as_json(status.as_ref()))?,
         (Some(status), false) => report::print(&as_text(status, args))?,
@@ -62,14 +79,12 @@ fn as_text(status: &Status, args: &Args) -> String {
     }
     if !status.parts.is_empty() {
         let of = status.parts.len() as u64;
-        let _ = writeln!(
-            out,
-            "parts   {} of {} are done, {} running, {} missing",
-            report::count(status.count(PartState::Done) as u64),
-            report::count(of),
-            report::count(status.count(PartState::Running) as u64),
-            report::count(status.count(PartState::Missing) as u64)
-        );
+        let count = |state| report::count(status.count(state) as u64);
+        let others = match status.knows_running {
+            true => format!("{} running, {} missing", count(PartState::Running), count(PartState::Missing)),
+            false => format!("{} missing or running, which a store does not tell", count(PartState::Missing)),
+        };
+        let _ = writeln!(out, "parts   {} of {} are done, {others}", count(PartState::Done), report::count(of));
         for (state, name) in [(PartState::Running, "running"), (PartState::Missing, "missing")] {
             if status.count(state) > 0 {
                 let _ = writeln!(out, "{name} {}", named(status, state));
@@ -94,8 +109,8 @@ fn as_json(status: Option<&Status>) -> serde_json::Value {
     let of = |state: PartState| -> Vec<String> {
         status.parts.iter().filter(|(_, of)| *of == state).map(|(part, _)| part.to_string()).collect()
     };
-    let parts =
-        json!({"done": of(PartState::Done), "running": of(PartState::Running), "missing": of(PartState::Missing)});
+    let running = status.knows_running.then(|| of(PartState::Running));
+    let parts = json!({"done": of(PartState::Done), "running": running, "missing": of(PartState::Missing)});
     if status.is_changing {
         return json!({"unfinished": true, "changing": true, "complete": status.is_complete, "parts": parts});
     }

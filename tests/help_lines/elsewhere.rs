@@ -394,8 +394,20 @@ pub const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
         "what_cannot_be_packed_from_or_to_a_url_is_said",
     ),
     (
-        "pack the parts into a folder that all machines have, and copy it; or pack without --part",
-        "pack the parts into a folder that all machines have",
+        "choose another prefix, or remove this",
+        "notes.txt",
+        "tests/stores_parts.rs",
+        "what_is_not_as_the_receipts_say_is_named_and_nothing_is_sealed",
+    ),
+    (
+        "the same command packs the part again",
+        "the same command packs the part again",
+        "tests/stores_parts.rs",
+        "a_part_whose_plan_is_taken_away_or_replaced_says_so_and_leaves_no_receipt",
+    ),
+    (
+        "each part needs what the others have changed: pack into a folder that all machines have, or without --part",
+        "pack into a folder that all machines have",
         "tests/stores_pack.rs",
         "what_cannot_be_packed_from_or_to_a_url_is_said",
     ),

@@ -27,6 +27,7 @@ use shardpack_packer::{
     plan_file,
     source::{Found, Origin},
 };
+use shardpack_reader::StoreSettings;
 
 const CLASSES: u64 = 1_000;
 
@@ -167,7 +168,11 @@ fn index_head(samples: u64, bytes: u64) -> Vec<u8> {
 
 fn merge(folder: &Path) -> Result<()> {
     let start = Instant::now();
-    let merged = pack::merge(&folder.join("packed"), &MergeOptions { verify: false, jobs: 2 }, &Silent)?;
+    let merged = pack::merge(
+        &folder.join("packed"),
+        &MergeOptions { verify: false, jobs: 2, store: StoreSettings::default(), work: None },
+        &Silent,
+    )?;
     let manifest = merged.manifests.first().ok_or_else(|| Error::usage("nothing was sealed"))?;
     println!(
         "merge   {} samples in {} shards of {} receipts in {:.2} s, {:.0} MB of memory at most",

@@ -214,26 +214,43 @@ fn opened(path: &Path) -> Result<File> {
 fn read_header_of(file: &File) -> Result<Header> {
     let failed = |error| Error::io("cannot read", error);
     let length = file.metadata().map_err(failed)?.len();
-    let mut start = [0; START as usize];
-    let too_short = || Error::data("not a plan file: too short");
-    let end_at = length.checked_sub(END).filter(|end| *end >= START).ok_or_else(too_short)?;
+    let end_at = end_of(length)?;
+    let (mut start, mut end) = ([0; START as usize], [0; END as usize]);
     file.read_exact_at(&mut start, 0).map_err(failed)?;
+    file.read_exact_at(&mut end, end_at).map_err(failed)?;
+    let header_at = header_start(&start, &end, end_at)?;
+    header(read_at(file, header_at, end_at - header_at)?, header_at, &end)
+}
+
+/// Reads the header of a plan file that lies in memory.
+///
+/// # Errors
+/// As [`read_header`].
+pub(crate) fn header_in(bytes: &[u8]) -> Result<Header> {
+    let (all, end) = bytes.split_at(end_of(bytes.len() as u64)? as usize);
+    let header_at = header_start(all, end, all.len() as u64)?;
+    header(all[header_at as usize..].to_vec(), header_at, end)
+}
+
+/// Where the end begins of a plan file that is so long.
+fn end_of(length: u64) -> Result<u64> {
+    let too_short = || Error::data("not a plan file: too short");
+    length.checked_sub(END).filter(|end| *end >= START).ok_or_else(too_short)
+}
+
+/// Where the header begins of a file with this start and this end, which begins at `end_at`.
+fn header_start(start: &[u8], end: &[u8], end_at: u64) -> Result<u64> {
     match (start.starts_with(MAGIC), u32::from_le_bytes(crate::listing::take(&start[8..]).0)) {
         (true, VERSION) => {}
         (true, _) => return Err(Error::data("not a plan file of this version")),
         (false, _) => return Err(Error::data("not a plan file")),
     }
-    let mut end = [0; END as usize];
-    file.read_exact_at(&mut end, end_at).map_err(failed)?;
-    let (header_at, blake3) = crate::listing::take::<8>(&end);
-    let header_at = u64::from_le_bytes(header_at);
-    let damaged = || Error::data("damaged plan file: the hash of its header differs");
-    let header_bytes = end_at.checked_sub(header_at).filter(|_| header_at >= START).ok_or_else(damaged)?;
-    let bytes = read_at(file, header_at, header_bytes)?;
-    if hash::file(&bytes)[..] != *blake3 {
-        return Err(damaged());
-    }
-    header(bytes, header_at)
+    let header_at = u64::from_le_bytes(crate::listing::take(end).0);
+    if header_at < START || header_at > end_at { Err(damaged()) } else { Ok(header_at) }
+}
+
+fn damaged() -> Error {
+    Error::data("damaged plan file: the hash of its header differs")
 }
 
 /// `length` bytes at `at`; memory grows with what is really there.
@@ -248,8 +265,11 @@ fn read_at(file: &File, at: u64, length: u64) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// A header from its compressed bytes, which start there in the file.
-fn header(bytes: Vec<u8>, header_at: u64) -> Result<Header> {
+/// A header from its compressed bytes, which start there in a file with this end.
+fn header(bytes: Vec<u8>, header_at: u64, end: &[u8]) -> Result<Header> {
+    if hash::file(&bytes)[..] != *crate::listing::take::<8>(end).1 {
+        return Err(damaged());
+    }
     let mut input = zstd::Decoder::new(bytes.as_slice()).map_err(samples::ends_early)?;
     let json = u64::from_le_bytes(samples::array(&mut input)?);
     let Json { shardpack, source, mut datasets } = serde_json::from_slice(&samples::bytes(&mut input, json)?)
@@ -289,10 +309,15 @@ fn header(bytes: Vec<u8>, header_at: u64) -> Result<Header> {
 impl Header {
     /// Writes a plan file of this header alone to `path`, as it is.
     pub(crate) fn write_to(&self, path: &Path) -> Result<File> {
-        let all = [&MAGIC[..], &VERSION.to_le_bytes(), &self.bytes, &end(START, &self.bytes)].concat();
+        let all = self.to_bytes();
         let mut file = File::create(path).map_err(|e| sys::io_error("cannot create", path, e))?;
         file.write_all(&all).map_err(|e| sys::io_error("cannot write", path, e))?;
         Ok(file)
+    }
+
+    /// A plan file of this header alone.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        [&MAGIC[..], &VERSION.to_le_bytes(), &self.bytes, &end(START, &self.bytes)].concat()
     }
 
     /// Its plans without any sample.

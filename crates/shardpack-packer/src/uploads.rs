@@ -32,6 +32,8 @@ const REQUESTS: usize = 32;
 const READ_BYTES: u64 = 1 << 20;
 /// Longest small file that is read.
 const MOST_BYTES: u64 = 1 << 30;
+/// Files whose length is known are read to so many bytes more: whoever sends more than that is not believed.
+const MORE_BYTES: u64 = 64 << 20;
 /// In the work folder: what was begun in parts, a line each, and that it has ended.
 const RECORD_FILE: &str = "uploads";
 /// Stands there for the name of what has ended; no object is called so.
@@ -75,6 +77,16 @@ impl Uploads {
     pub fn of_split(&self, split: Option<&str>) -> Self {
         let below = split.map_or_else(String::new, |split| format!("{split}/"));
         Self { below, ..self.clone() }
+    }
+
+    /// The same, with a record of its own of what it begins in parts, in the folder `work`.
+    pub fn recorded_in(&self, work: &Path) -> Self {
+        Self { record: work.join(RECORD_FILE), ..self.clone() }
+    }
+
+    /// Whether the record in the folder `work` tells of what was begun in parts.
+    pub fn has_record(work: &Path) -> bool {
+        work.join(RECORD_FILE).exists()
     }
 
     /// The URL.
@@ -140,6 +152,7 @@ impl Uploads {
     /// Reads a file, which is `bytes` long, from its beginning.
     pub fn reader(&self, file: &str, bytes: u64) -> impl Read + use<> {
         let (store, name) = (Arc::clone(&self.store), format!("{}{file}", self.below));
+        store.forget(&name);
         let (mut at, mut piece, mut taken) = (0, Vec::new(), 0);
         let read = move |into: &mut [u8]| {
             if taken == piece.len() && at < bytes {
@@ -195,13 +208,16 @@ impl Uploads {
 
     /// Reads a small file, which is `bytes` long, if it is there; once more where it is not right.
     pub fn read_right(&self, file: &str, bytes: u64, is_right: impl Fn(&[u8]) -> bool) -> Result<Option<Vec<u8>>> {
-        let files = DatasetFiles::Store(Arc::clone(&self.store));
-        files.read_if_there(&format!("{}{file}", self.below), Some(bytes), is_right)
+        let (name, most) = (format!("{}{file}", self.below), bytes.saturating_add(MORE_BYTES));
+        match self.store.read_now(&name, most)? {
+            Some(bytes) if !is_right(&bytes) => self.store.read_now(&name, most),
+            read => Ok(read),
+        }
     }
 
     /// Reads a small file, if it is there.
     pub fn read_if_there(&self, file: &str) -> Result<Option<Vec<u8>>> {
-        self.store.read_all(&format!("{}{file}", self.below), MOST_BYTES)
+        self.store.read_now(&format!("{}{file}", self.below), MOST_BYTES)
     }
 
     /// Removes a file; one that is not there is fine.
@@ -213,7 +229,9 @@ impl Uploads {
     pub fn lengths<'f>(&self, files: &[&'f str]) -> Result<BTreeMap<&'f str, u64>> {
         let lengths = Mutex::new(BTreeMap::new());
         each(files, REQUESTS, |file| {
-            if let Some(bytes) = self.store.length(&format!("{}{file}", self.below))? {
+            let name = format!("{}{file}", self.below);
+            self.store.forget(&name);
+            if let Some(bytes) = self.store.length(&name)? {
                 lock(&lengths).insert(*file, bytes);
             }
             Ok(())
@@ -233,6 +251,16 @@ impl Uploads {
     /// Removes files, many at a time.
     pub fn remove_files(&self, files: &[String]) -> Result<()> {
         each(files, REQUESTS, |file| self.remove(file))
+    }
+
+    /// Files in the folder called `below`, or in all, with their lengths in bytes, by name.
+    pub fn list(&self, below: &str) -> Result<BTreeMap<String, u64>> {
+        let mut files = BTreeMap::new();
+        self.store.list(below, |page| {
+            files.extend(page.objects.into_iter().map(|object| (object.name, object.bytes)));
+            Ok(())
+        })?;
+        Ok(files)
     }
 
     /// The first file that lies there and is none of `own`; folder markers are none.
@@ -396,6 +424,7 @@ impl ObjectOutput {
 
     /// Whether the object is the one that was written, by all of its bytes.
     fn is_there(&self, bytes: u64, blake3: &hash::FileHash) -> Result<bool> {
+        self.uploads.store.forget(&self.name);
         if self.uploads.store.length(&self.name)? != Some(bytes) {
             return Ok(false);
         }

@@ -22,6 +22,8 @@ use crate::{
     web,
 };
 
+/// Of an object of which there is another version than was read of it before.
+pub(crate) const CHANGED_WHILE_READ: &str = "was changed on the server while it was read";
 /// What is said of an object that is not the one that was listed.
 const CHANGED: &str = "changed since it was planned";
 
@@ -172,7 +174,7 @@ impl Reading<'_> {
             None => drop(versions.insert(name.to_owned(), found.clone())),
             Some(before) if before.agrees(found) => {}
             Some(_) => {
-                let error = Error::new(ErrorKind::System, "was changed on the server while it was read");
+                let error = Error::new(ErrorKind::System, CHANGED_WHILE_READ);
                 return Err(Failed::Never(error.help("open the dataset again once it does not change any more")));
             }
         }

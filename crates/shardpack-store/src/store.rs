@@ -16,7 +16,7 @@ use crate::{
     listing::Object,
     location::{Kind, Location},
     persistence::Asker,
-    reading::Reading,
+    reading::{CHANGED_WHILE_READ, Reading},
     runtime,
     settings::{Options, Settings, unknown},
     shared::Shared,
@@ -84,12 +84,25 @@ pub(crate) struct Found {
     pub object_bytes: Option<u64>,
 }
 
+/// How often an object is read anew that changes while it is read.
+const MOST_CHANGES: u32 = 10;
+
 impl Store {
     /// The folder at `url`. Nothing is asked of it yet.
     ///
     /// # Errors
     /// When this is no URL of a folder, or a setting is none of its kind of store.
     pub fn new(url: &str, settings: &Settings) -> Result<Self> {
+        let store = Self::later(url, settings)?;
+        store.shared()?;
+        Ok(store)
+    }
+
+    /// As [`Store::new`], but credentials are looked for when something is asked for first.
+    ///
+    /// # Errors
+    /// When it is no such URL, or there are no such settings.
+    pub fn later(url: &str, settings: &Settings) -> Result<Self> {
         let location = Location::parse(url)?;
         let options = settings.options()?;
         if location.kind == Kind::Web
@@ -97,16 +110,14 @@ impl Store {
         {
             return Err(unknown(Kind::Web, name));
         }
-        let store = Self {
+        Ok(Self {
             location,
             settings: settings.clone(),
             options,
             shared: Mutex::default(),
             versions: Mutex::default(),
             counters: Counters::default(),
-        };
-        store.shared()?;
-        Ok(store)
+        })
     }
 
     /// The folder `name` in it.
@@ -156,6 +167,28 @@ impl Store {
     /// When it is longer than `most` bytes, or the server does not send it.
     pub fn read_all(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>> {
         self.read_whole(name, most, false)
+    }
+
+    /// As [`Store::read_all`], of an object that others may write at any time: whatever was read of it before, and anew where it changes
+    /// while it is read.
+    ///
+    /// # Errors
+    /// As [`Store::read_all`].
+    pub fn read_now(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>> {
+        for _ in 0..MOST_CHANGES {
+            self.forget(name);
+            match self.read_all(name, most) {
+                Err(error) if error.what() == CHANGED_WHILE_READ => {}
+                read => return read,
+            }
+        }
+        self.forget(name);
+        self.read_all(name, most)
+    }
+
+    /// Takes whatever is called `name` from now on for the object.
+    pub fn forget(&self, name: &str) {
+        self.versions.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
     }
 
     /// As [`Store::read_all`] of an object that need not be there: one that is refused is taken for none, where the server has given others.

@@ -15,6 +15,7 @@ use shardpack_packer::{
     Error, ErrorKind, Result,
     pack::{self, PartState},
 };
+use shardpack_reader::StoreSettings;
 
 use self::{
     indices::{Limit, Parts},
@@ -225,7 +226,7 @@ fn script(args: &Args) -> Result<Script> {
         None => beside(&dst)?,
     };
     let plan_file = args.plan_file.as_deref().map_or_else(|| Ok(logs.join("plan")), full)?;
-    if args.missing && pack::status(&dst)?.is_some_and(|status| status.is_changed) {
+    if args.missing && pack::status(&dst, &StoreSettings::default())?.is_some_and(|status| status.is_changed) {
         return Err(Error::usage("images are changed first here, of which no plan file tells")
             .in_file(&dst)
             .help("the command that began it submits all again: what is done is not done twice"));
@@ -326,7 +327,8 @@ fn parts(args: &Args, dst: &Path) -> Result<(u32, BTreeSet<u32>)> {
 
 /// The same, of what DST lacks, but for parts that run.
 fn missing(array: Option<u32>, dst: &Path) -> Result<(u32, BTreeSet<u32>)> {
-    let status = pack::status(dst)?.ok_or_else(|| Error::usage("nothing is unfinished here").in_file(dst))?;
+    let status = pack::status(dst, &StoreSettings::default())?
+        .ok_or_else(|| Error::usage("nothing is unfinished here").in_file(dst))?;
     let of = match (array, status.parts.first()) {
         (Some(of), None) => return Ok((of, (1..=of).collect())),
         (None, None) => {

@@ -24,6 +24,8 @@ use super::{
     destination::{self, PLAN_FILE},
     in_ledgers, other_sidecars, pack_into, report,
 };
+use shardpack_reader::StoreSettings;
+
 use crate::{copy, monitor::Monitor, plan::Plan, source::Origin, sys, uploads::Uploads};
 
 /// In the folder of a destination: what its dataset is until it is there.
@@ -36,7 +38,7 @@ const REPLACED_FILE: &str = "replaced";
 pub(super) struct Bucket {
     pub uploads: Uploads,
     /// The folder of this machine that is kept for it.
-    work: PathBuf,
+    pub work: PathBuf,
 }
 
 /// Where a pack into `dst` keeps its plan and what is finished: `dst` itself, or of a URL a folder in `work`, or in the user's folder for the state
@@ -77,12 +79,12 @@ fn work_of_url(url: &Path, work: Option<&Path>) -> Result<PathBuf> {
 
 impl Bucket {
     /// The destination at `dst`, if it is at a URL.
-    pub fn open(dst: &Path, options: &Options) -> Result<Option<Self>> {
+    pub fn open(dst: &Path, store: &StoreSettings, work: Option<&Path>) -> Result<Option<Self>> {
         if !sys::is_store(dst) {
             return Ok(None);
         }
-        let work = work_of_url(dst, options.work.as_deref())?;
-        Ok(Some(Self { uploads: Uploads::new(dst, &options.store, &work)?, work }))
+        let work = work_of_url(dst, work)?;
+        Ok(Some(Self { uploads: Uploads::new(dst, store, &work)?, work }))
     }
 
     /// Packs what was planned, or goes on with it.
@@ -118,7 +120,7 @@ impl Bucket {
     }
 
     /// Objects of a dataset inside the source would be samples of it the next time.
-    fn refuse_inside(&self, source: &Origin) -> Result<()> {
+    pub fn refuse_inside(&self, source: &Origin) -> Result<()> {
         let with_slash = |url: &str| format!("{}/", url.trim_end_matches('/'));
         let own = with_slash(self.uploads.url());
         let holds = |root: &Path| sys::is_store(root) && own.starts_with(&with_slash(&root.to_string_lossy()));
@@ -131,7 +133,7 @@ impl Bucket {
     }
 
     /// What lies there now, of splits of these plans too where no record names them.
-    fn there(&self, plans: &[Plan]) -> Result<There> {
+    pub fn there(&self, plans: &[Plan]) -> Result<There> {
         let record = self.uploads.of_split(None).read_if_there(splits::FILE)?;
         let read = record.as_ref().and_then(|bytes| splits::Record::read(bytes).ok());
         let of_record = read.into_iter().flat_map(|record| record.splits).map(|split| Some(split.name));
@@ -146,7 +148,7 @@ impl Bucket {
     }
 
     /// Fails where a file that the manifests name is not there, or not as long as they say.
-    fn still_there(&self, plans: &[Plan], manifests: &[Manifest]) -> Result<()> {
+    pub fn still_there(&self, plans: &[Plan], manifests: &[Manifest]) -> Result<()> {
         for (plan, manifest) in plans.iter().zip(manifests) {
             let uploads = self.uploads.of_split(plan.split.as_deref());
             let expected = files_of(manifest);
@@ -220,8 +222,8 @@ impl Bucket {
         Ok(String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect())
     }
 
-    /// Puts all that lies in `local` beside the shards, manifests last, then removes what is of no use any more.
-    fn publish(&self, plans: &[Plan], local: &Path) -> Result<()> {
+    /// Puts all that lies in `local` beside the shards, manifests last; tells the names.
+    pub fn put_dataset(&self, local: &Path) -> Result<Vec<PathBuf>> {
         let mut files = files_in(local)?;
         files.retain(|file| !file.starts_with(WORK_FOLDER));
         let is_index = |file: &PathBuf| file.parent().is_some_and(|folder| folder.ends_with(INDEX_FOLDER));
@@ -230,12 +232,17 @@ impl Bucket {
             Some(manifest::FILE) => 1,
             _ => 0,
         };
-        let uploads = self.uploads.of_split(None);
         for turn in 0..=2 {
             // Indexes went with their shards.
             let of_turn = files.iter().filter(|file| rank(file) == turn && !is_index(file)).cloned();
-            uploads.put_files(local, &of_turn.collect::<Vec<_>>())?;
+            self.uploads.of_split(None).put_files(local, &of_turn.collect::<Vec<_>>())?;
         }
+        Ok(files)
+    }
+
+    /// As [`Bucket::put_dataset`], then removes what is of no use any more.
+    fn publish(&self, plans: &[Plan], local: &Path) -> Result<()> {
+        let files = self.put_dataset(local)?;
         let mut old = self.replaced()?;
         for file in &files {
             old.remove(&*file.to_string_lossy());
@@ -246,7 +253,7 @@ impl Bucket {
                 old.remove(&format!("{below}{}", plan.shard_file(number)));
             }
         }
-        uploads.remove_files(&old.into_iter().collect::<Vec<_>>())?;
+        self.uploads.of_split(None).remove_files(&old.into_iter().collect::<Vec<_>>())?;
         destination::remove_folder(&self.work)
     }
 }
@@ -257,10 +264,10 @@ fn below(split: Option<&str>) -> String {
 }
 
 /// What lies at a destination.
-struct There {
+pub(super) struct There {
     has_record: bool,
     /// By split; `None` where one cannot be read.
-    manifests: Vec<(Option<String>, Option<Manifest>)>,
+    pub manifests: Vec<(Option<String>, Option<Manifest>)>,
 }
 
 impl There {
@@ -277,7 +284,7 @@ impl There {
     }
 
     /// The manifests in the order of the plans, if there is one of each and no other.
-    fn sealed(&self, plans: &[Plan]) -> Result<Option<Vec<Manifest>>> {
+    pub fn sealed(&self, plans: &[Plan]) -> Result<Option<Vec<Manifest>>> {
         // Without the record of splits it is not all there.
         let has_all =
             self.manifests.len() == plans.len() && plans.iter().all(|plan| plan.split.is_none() || self.has_record);

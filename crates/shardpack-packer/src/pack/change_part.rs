@@ -73,7 +73,7 @@ pub(super) fn change_part(
     if sealed(dst, plans)?.is_some() {
         return Ok(Changed::Sealed);
     }
-    let beside = Beside::join(part, plans, dst, |beside| {
+    let beside = Beside::join(part, plans, (dst, None), |beside| {
         let plan = beside.work.join(PLAN_FILE);
         if !sys::is_there(&plan)? {
             return Ok(());

@@ -5,6 +5,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, File},
+    io::Read,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
     sync::atomic::{AtomicUsize, Ordering},
@@ -17,8 +18,10 @@ use shardpack_format::{
     manifest::{self, Manifest, WORK_FOLDER},
     size,
 };
+use shardpack_reader::{StoreSettings, Transfers};
 
 use super::{
+    bucket::Bucket,
     dataset_folder,
     destination::{self, LOCK_FILE, PLAN_FILE},
     receipt::{self, Found, Received},
@@ -31,12 +34,15 @@ use crate::{
     part::{Part, owners},
     plan::Plan,
     plan_file, seal, sidecars, sys,
+    uploads::Uploads,
 };
 
 /// Held by the one that merges.
 const MERGE_LOCK_FILE: &str = "merge.lock";
 /// Bytes of a shard that are hashed between two looks at whether to go on.
 const HASHED_BYTES: usize = 8 << 20;
+/// Requests at a time.
+const REQUESTS: usize = 32;
 
 /// How a merge is done.
 #[derive(Clone, Debug)]
@@ -45,6 +51,10 @@ pub struct Options {
     pub verify: bool,
     /// Threads.
     pub jobs: usize,
+    /// What is said of the store that the parts are in, if they are in one.
+    pub store: StoreSettings,
+    /// As in [`super::Options`].
+    pub work: Option<PathBuf>,
 }
 
 /// A part without a receipt.
@@ -79,8 +89,71 @@ pub struct Merged {
     pub unpacked: Vec<Unpacked>,
     /// Images whose kind is not that of the extension.
     pub stray_samples: u64,
+    /// What it has taken, where the parts are at a URL.
+    pub transfers: Option<Transfers>,
     /// How long it took.
     pub elapsed: Duration,
+}
+
+/// Where parts are merged.
+struct At<'a> {
+    /// As it was named.
+    dst: &'a Path,
+    /// The folder that it is, or that is kept for a store.
+    folder: PathBuf,
+    bucket: Option<&'a Bucket>,
+}
+
+impl At<'_> {
+    /// The work folder.
+    fn work(&self) -> PathBuf {
+        self.folder.join(WORK_FOLDER)
+    }
+
+    /// What the files of a dataset in `folder`, which is in that of the merge or is it, are called here.
+    fn uploads(&self, folder: &Path) -> Option<Uploads> {
+        let split = folder.strip_prefix(&self.folder).ok()?.to_str()?;
+        self.bucket.map(|bucket| bucket.uploads.of_split(Some(split).filter(|split| !split.is_empty())))
+    }
+
+    /// Length of a file in bytes, if it is there.
+    fn length(&self, folder: &Path, file: &str) -> Result<Option<u64>> {
+        match self.uploads(folder) {
+            None => Ok(sys::metadata_if_there(&folder.join(file))?.map(|stat| stat.len())),
+            Some(uploads) => Ok(uploads.lengths(&[file])?.get(file).copied()),
+        }
+    }
+
+    /// All of a small file, if it is there; once more where it is not this one.
+    fn read(&self, folder: &Path, file: &manifest::File) -> Result<Option<Vec<u8>>> {
+        match self.uploads(folder) {
+            None => sys::read_if_there(&folder.join(&file.file)),
+            Some(uploads) => uploads.read_right(&file.file, file.bytes, |bytes| hash::file(bytes) == file.blake3.0),
+        }
+    }
+
+    /// Reads a shard, which is `bytes` long.
+    fn reader(&self, folder: &Path, file: &str, bytes: u64) -> Result<Box<dyn Read>> {
+        match self.uploads(folder) {
+            Some(uploads) => Ok(Box::new(uploads.reader(file, bytes))),
+            None => {
+                let path = folder.join(file);
+                Ok(Box::new(File::open(&path).map_err(|e| sys::io_error("cannot read", &path, e))?))
+            }
+        }
+    }
+
+    /// Has the index of a shard in the folder, as it is in the store.
+    fn fetch(&self, folder: &Path, file: &manifest::File) -> Result<()> {
+        if self.bucket.is_none() {
+            return Ok(());
+        }
+        let path = folder.join(&file.file);
+        let gone = || Error::data("was removed while it was read").in_file(&path);
+        let bytes = self.read(folder, file)?.ok_or_else(gone)?;
+        sys::create_folder(path.parent().unwrap_or(&path))?;
+        fs::write(&path, bytes).map_err(|error| sys::io_error("cannot write", &path, error))
+    }
 }
 
 impl Merged {
@@ -96,6 +169,21 @@ impl Merged {
 /// When nothing was packed in parts there, a receipt is not right, or the machine is not. What is missing is in the report.
 pub fn merge(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Merged> {
     let start = Instant::now();
+    let bucket = Bucket::open(dst, &options.store, options.work.as_deref())?;
+    let folder = bucket.as_ref().map_or_else(|| dst.to_path_buf(), Bucket::merge_folder);
+    let at = At { dst, folder, bucket: bucket.as_ref() };
+    let merged = merge_at(&at, options, monitor);
+    if let Some(bucket) = &bucket {
+        if merged.as_ref().is_ok_and(Merged::is_sealed) {
+            destination::remove_folder(&at.folder)?;
+        }
+        bucket.remove_if_empty();
+    }
+    let transfers = bucket.map(|bucket| bucket.uploads.transfers());
+    merged.map(|merged| Merged { transfers, elapsed: start.elapsed(), ..merged })
+}
+
+fn merge_at(at: &At<'_>, options: &Options, monitor: &dyn Monitor) -> Result<Merged> {
     let report = || Merged {
         manifests: Vec::new(),
         already_sealed: false,
@@ -104,12 +192,17 @@ pub fn merge(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Mer
         problems: Vec::new(),
         unpacked: Vec::new(),
         stray_samples: 0,
-        elapsed: start.elapsed(),
+        transfers: None,
+        elapsed: Duration::ZERO,
     };
-    let work = dst.join(WORK_FOLDER);
-    if !sys::is_there(&work.join(PLAN_FILE))? {
-        let sealed = sealed_before(dst);
-        if !matches!(sealed, Ok(Some(_))) && !spools::parts(&work)?.is_empty() {
+    let (dst, work) = (at.dst, at.work());
+    let is_begun = match at.bucket {
+        None => sys::is_there(&work.join(PLAN_FILE))?,
+        Some(bucket) => bucket.plan()?.is_some(),
+    };
+    if !is_begun {
+        let sealed = sealed_before(at);
+        if !matches!(sealed, Ok(Some(_))) && at.bucket.is_none() && !spools::parts(&work)?.is_empty() {
             return Err(Error::usage("images were changed in parts here, and nothing is packed yet")
                 .in_file(dst)
                 .help(
@@ -118,8 +211,11 @@ pub fn merge(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Mer
         }
         return match sealed? {
             Some(sealed) => {
-                still_right(dst, &sealed, options, monitor)?;
-                destination::remove_rest(&work)?;
+                still_right(at, &sealed, options, monitor)?;
+                match at.bucket {
+                    None => destination::remove_rest(&work)?,
+                    Some(bucket) => bucket.remove_shared()?,
+                }
                 let manifests = sealed.into_iter().map(|(_, manifest)| manifest).collect();
                 Ok(Merged { manifests, already_sealed: true, ..report() })
             }
@@ -128,29 +224,51 @@ pub fn merge(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Mer
                 .help("shardpack pack SRC DST --part I/N packs one of N parts")),
         };
     }
+    if at.bucket.is_some() {
+        sys::create_folder(&work)?;
+    }
     let _shared = sys::Lock::share(&work.join(LOCK_FILE))?;
     let _alone = sys::Lock::take_where_there_are_locks(&work.join(MERGE_LOCK_FILE))?;
-    let header = plan_file::read_header(&work.join(PLAN_FILE))?;
+    let header = match at.bucket {
+        None => plan_file::read_header(&work.join(PLAN_FILE))?,
+        Some(bucket) => {
+            bucket.copy_receipts(&work)?;
+            bucket.plan()?.ok_or_else(|| Error::usage("another merge has just ended here").in_file(dst))?
+        }
+    };
     let plans = header.plans()?;
-    if let Some(manifests) = destination::sealed_here(dst, &plans)? {
+    let sealed = match at.bucket {
+        None => destination::sealed_here(dst, &plans)?,
+        Some(bucket) => bucket.sealed(&plans)?,
+    };
+    if let Some(manifests) = sealed {
         // A merge that was stopped when all was done but this.
-        destination::still_there(dst, &plans, &manifests)?;
-        let folders = plans.iter().map(|plan| dataset_folder(dst, plan));
-        still_right(dst, &folders.zip(manifests.iter().cloned()).collect::<Vec<_>>(), options, monitor)?;
-        destination::remove_folder(&work)?;
-        destination::make_durable(dst)?;
+        let folders = plans.iter().map(|plan| dataset_folder(&at.folder, plan));
+        let sealed = folders.zip(manifests.iter().cloned()).collect::<Vec<_>>();
+        match at.bucket {
+            None => {
+                destination::still_there(dst, &plans, &manifests)?;
+                still_right(at, &sealed, options, monitor)?;
+                destination::remove_folder(&work)?;
+                destination::make_durable(dst)?;
+            }
+            Some(bucket) => {
+                still_right(at, &sealed, options, monitor)?;
+                bucket.remove_shared()?;
+            }
+        }
         return Ok(Merged { manifests, already_sealed: true, ..report() });
     }
     let found = receipt::read_all(&work, &plans)?;
     let receipts = found.len();
     let choice = sidecars::Choice::Names(same_sidecars(&found)?);
-    let sealed = match united(dst, &plans, &found, header.has_samples)? {
+    let sealed = match united(at, &plans, &found, header.has_samples)? {
         Ok(sealed) => sealed,
         Err(missing) => return Ok(Merged { missing: Some(missing), receipts, ..report() }),
     };
     drop(found);
     let looked = plans.iter().zip(&sealed).flat_map(|(plan, shards)| {
-        let folder = dataset_folder(dst, plan);
+        let folder = dataset_folder(&at.folder, plan);
         shards.values().map(move |shard| Looked {
             folder: folder.clone(),
             entry: &shard.sealed.entry,
@@ -158,7 +276,7 @@ pub fn merge(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Mer
             by: "receipt",
         })
     });
-    let problems = check(dst, &looked.collect::<Vec<_>>(), options, monitor)?;
+    let problems = check(at, &looked.collect::<Vec<_>>(), options, monitor)?;
     if !problems.is_empty() {
         return Ok(Merged { problems, receipts, ..report() });
     }
@@ -169,18 +287,27 @@ pub fn merge(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Mer
     let mut manifests = Vec::new();
     for (plan, received) in plans.iter().zip(&sealed) {
         let names = choice.names(plan)?;
-        let (folder, work) = (dataset_folder(dst, plan), work_of(&work, plan.split.as_deref()));
+        let (folder, work) = (dataset_folder(&at.folder, plan), work_of(&work, plan.split.as_deref()));
         sys::create_folder(&work)?;
         let of_shards = received.values().flat_map(|shard| &shard.sidecars).cloned().collect();
         let sealed = received.iter().map(|(number, shard)| (*number, shard.sealed.clone())).collect();
-        manifests.push(seal::seal(plan, &sealed, &names, Some(of_shards), (&folder, None), &work)?);
+        let uploads = at.uploads(&folder);
+        manifests.push(seal::seal(plan, &sealed, &names, Some(of_shards), (&folder, uploads.as_ref()), &work)?);
     }
-    seal::seal_splits(&plans, &manifests, dst, &work)?;
-    sys::sync_folder(dst)?;
-    // Without the plan nothing looks unfinished, whatever of the folder is left.
-    sys::remove_file(&work.join(PLAN_FILE))?;
-    destination::remove_folder(&work)?;
-    destination::make_durable(dst)?;
+    seal::seal_splits(&plans, &manifests, &at.folder, &work)?;
+    match at.bucket {
+        None => {
+            sys::sync_folder(dst)?;
+            // Without the plan nothing looks unfinished, whatever of the folder is left.
+            sys::remove_file(&work.join(PLAN_FILE))?;
+            destination::remove_folder(&work)?;
+            destination::make_durable(dst)?;
+        }
+        Some(bucket) => {
+            bucket.put_dataset(&at.folder)?;
+            bucket.remove_shared()?;
+        }
+    }
     let shards = || sealed.iter().flat_map(BTreeMap::values).map(|shard| &shard.sealed);
     let stray_samples = shards().map(|shard| shard.stray_samples).sum();
     let mut unpacked = Vec::new();
@@ -217,7 +344,16 @@ fn same_sidecars(found: &[Found]) -> Result<Vec<String>> {
 }
 
 /// The datasets in `dst` with their folders, if there are any and nothing is unfinished.
-fn sealed_before(dst: &Path) -> Result<Option<Vec<(PathBuf, Manifest)>>> {
+fn sealed_before(at: &At<'_>) -> Result<Option<Vec<(PathBuf, Manifest)>>> {
+    if let Some(bucket) = at.bucket {
+        let manifests = bucket.there(&[])?.manifests.into_iter().map(|(split, manifest)| {
+            let folder = split.map_or_else(|| at.folder.clone(), |split| at.folder.join(split));
+            let damaged = || Error::data("has a manifest that cannot be read").in_file(at.dst).help(NAMES_ALL);
+            Ok((folder, manifest.ok_or_else(damaged)?))
+        });
+        return Ok(Some(manifests.collect::<Result<Vec<_>>>()?).filter(|manifests| !manifests.is_empty()));
+    }
+    let dst = at.dst;
     let folders = match sys::is_there(&dst.join(manifest::FILE))? {
         true => vec![dst.to_path_buf()],
         false => shardpack_reader::splits(dst)?.into_iter().map(|split| split.path).collect(),
@@ -233,7 +369,7 @@ fn sealed_before(dst: &Path) -> Result<Option<Vec<(PathBuf, Manifest)>>> {
 }
 
 /// Fails where the files of datasets that were merged before are not what their manifests say, by the same looks as before a seal.
-fn still_right(dst: &Path, sealed: &[(PathBuf, Manifest)], options: &Options, monitor: &dyn Monitor) -> Result<()> {
+fn still_right(at: &At<'_>, sealed: &[(PathBuf, Manifest)], options: &Options, monitor: &dyn Monitor) -> Result<()> {
     let all: Vec<Looked<'_>> = sealed
         .iter()
         .flat_map(|(folder, manifest)| {
@@ -246,10 +382,10 @@ fn still_right(dst: &Path, sealed: &[(PathBuf, Manifest)], options: &Options, mo
             })
         })
         .collect();
-    let problems = check(dst, &all, options, monitor)?;
+    let problems = check(at, &all, options, monitor)?;
     let Some((file, what)) = problems.first() else { return Ok(()) };
     let more = if problems.len() > 1 { format!(", and {} more", problems.len() - 1) } else { String::new() };
-    Err(Error::data(format!("was merged, and is damaged now: {file} {what}{more}")).in_file(dst).help(NAMES_ALL))
+    Err(Error::data(format!("was merged, and is damaged now: {file} {what}{more}")).in_file(at.dst).help(NAMES_ALL))
 }
 
 const NAMES_ALL: &str = "shardpack verify names all that is damaged, and --repair SRC mends it";
@@ -257,7 +393,12 @@ const NAMES_ALL: &str = "shardpack verify names all that is damaged, and --repai
 type Shards = Vec<BTreeMap<usize, Received>>;
 
 /// The shards of all receipts; or what is missing of them.
-fn united(dst: &Path, plans: &[Plan], found: &[Found], has_plan: bool) -> Result<std::result::Result<Shards, Missing>> {
+fn united(
+    at: &At<'_>,
+    plans: &[Plan],
+    found: &[Found],
+    has_plan: bool,
+) -> Result<std::result::Result<Shards, Missing>> {
     let mut all: Shards = vec![BTreeMap::new(); plans.len()];
     for (number, plan) in plans.iter().enumerate() {
         let mut disputed = BTreeSet::new();
@@ -271,15 +412,22 @@ fn united(dst: &Path, plans: &[Plan], found: &[Found], has_plan: bool) -> Result
             }
         }
         for shard in disputed {
-            let says = |receipt: &Found| {
-                receipt.shards[number].get(&shard).is_some_and(|shard| is_index(dst, plan, &shard.sealed))
+            let says = |receipt: &&Found| match receipt.shards[number].get(&shard) {
+                Some(shard) => is_index(at, plan, &shard.sealed),
+                None => Ok(false),
             };
-            let Some(right) = found.iter().find(|receipt| says(receipt)) else {
+            let mut right = None;
+            for receipt in found {
+                if right.is_none() && says(&receipt)? {
+                    right = Some(receipt);
+                }
+            }
+            let Some(right) = right else {
                 let file = plan.shard_file(shard);
                 return Err(Error::data(
                     "receipts of two parts say different things of this shard, and neither is right",
                 )
-                .in_file(dataset_folder(dst, plan).join(file))
+                .in_file(dataset_folder(at.dst, plan).join(file))
                 .help("pack those parts again"));
             };
             let received = right.shards[number][&shard].clone();
@@ -323,9 +471,9 @@ pub(super) fn missing_parts(
 }
 
 /// Whether the index that is there is the one that `sealed` names.
-fn is_index(dst: &Path, plan: &Plan, sealed: &Sealed) -> bool {
-    let bytes = sys::read_if_there(&dataset_folder(dst, plan).join(&sealed.entry.index.file));
-    bytes.is_ok_and(|bytes| bytes.is_some_and(|bytes| hash::file(&bytes) == sealed.entry.index.blake3.0))
+fn is_index(at: &At<'_>, plan: &Plan, sealed: &Sealed) -> Result<bool> {
+    let bytes = at.read(&dataset_folder(&at.folder, plan), &sealed.entry.index)?;
+    Ok(bytes.is_some_and(|bytes| hash::file(&bytes) == sealed.entry.index.blake3.0))
 }
 
 /// A shard that is looked at, and sidecars with it.
@@ -340,7 +488,7 @@ struct Looked<'a> {
 
 /// What is not as it was written of shards, indexes and sidecars: their lengths and what the heads of indexes say; with
 /// `options.verify`, all of their bytes.
-fn check(dst: &Path, all: &[Looked<'_>], options: &Options, monitor: &dyn Monitor) -> Result<Vec<(String, String)>> {
+fn check(at: &At<'_>, all: &[Looked<'_>], options: &Options, monitor: &dyn Monitor) -> Result<Vec<(String, String)>> {
     if options.verify {
         let entries = || all.iter().map(|looked| looked.entry);
         monitor.begin(
@@ -354,15 +502,17 @@ fn check(dst: &Path, all: &[Looked<'_>], options: &Options, monitor: &dyn Monito
         let mut found = Vec::new();
         while let Some(looked) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
             monitor.go_on()?;
-            if let Some((file, what)) = check_one(looked, options.verify, monitor)? {
+            if let Some((file, what)) = check_one(at, looked, options.verify, monitor)? {
                 let path = looked.folder.join(file);
-                found.push((path.strip_prefix(dst).unwrap_or(&path).to_string_lossy().into_owned(), what));
+                found.push((path.strip_prefix(&at.folder).unwrap_or(&path).to_string_lossy().into_owned(), what));
             }
         }
         Ok(found)
     };
+    // Who waits for answers takes no time of the processor.
+    let jobs = if at.bucket.is_some() { REQUESTS } else { options.jobs.max(1) };
     let mut problems = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..options.jobs.max(1)).map(|_| scope.spawn(work)).collect();
+        let threads: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
         let join = |thread: std::thread::ScopedJoinHandle<'_, Result<Vec<_>>>| {
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };
@@ -374,19 +524,24 @@ fn check(dst: &Path, all: &[Looked<'_>], options: &Options, monitor: &dyn Monito
 }
 
 /// The first thing that is not as it was written: a file and what is wrong with it.
-fn check_one(looked: &Looked<'_>, verify: bool, monitor: &dyn Monitor) -> Result<Option<(String, String)>> {
+fn check_one(
+    at: &At<'_>,
+    looked: &Looked<'_>,
+    verify: bool,
+    monitor: &dyn Monitor,
+) -> Result<Option<(String, String)>> {
     let Looked { folder, by, .. } = looked;
     let manifest::Shard { file, samples, bytes, blake3, index } = looked.entry;
     let sidecars = looked.sidecars.iter().map(|sidecar| (&sidecar.file, sidecar.bytes));
     for (name, expected) in [(file, *bytes), (&index.file, index.bytes)].into_iter().chain(sidecars) {
-        let path = folder.join(name);
-        let what = match sys::metadata_if_there(&path)? {
+        let what = match at.length(folder, name)? {
             None => "is missing".to_owned(),
-            Some(stat) if stat.len() != expected => format!("is {} bytes, the {by} says {expected}", stat.len()),
+            Some(found) if found != expected => format!("is {found} bytes, the {by} says {expected}"),
             Some(_) => continue,
         };
         return Ok(Some((name.clone(), what)));
     }
+    at.fetch(folder, index)?;
     let path = folder.join(&index.file);
     let failed = |e| sys::io_error("cannot read", &path, e);
     let mut head = [0; Head::BYTES];
@@ -396,37 +551,40 @@ fn check_one(looked: &Looked<'_>, verify: bool, monitor: &dyn Monitor) -> Result
     if head.is_none() {
         return Ok(Some((index.file.clone(), format!("is of another shard than the {by} says"))));
     }
+    let differs = |name: &String| Some((name.clone(), format!("its hash differs from the {by}")));
+    // What came over a network is in memory anyway.
+    if at.bucket.is_some() && hash::file(&fs::read(&path).map_err(failed)?) != index.blake3.0 {
+        return Ok(differs(&index.file));
+    }
     if !verify {
         return Ok(None);
     }
-    let small = [(&index.file, index.blake3)].into_iter();
-    let small = small.chain(looked.sidecars.iter().map(|sidecar| (&sidecar.file, sidecar.blake3)));
-    let differs = |name: &String| Some((name.clone(), format!("its hash differs from the {by}")));
-    for (name, expected) in small {
-        let path = folder.join(name);
-        let bytes = fs::read(&path).map_err(|e| sys::io_error("cannot read", &path, e))?;
-        if hash::file(&bytes) != expected.0 {
-            return Ok(differs(name));
+    for file in [index].into_iter().chain(looked.sidecars) {
+        let bytes = at.read(folder, file)?.unwrap_or_default();
+        if hash::file(&bytes) != file.blake3.0 {
+            return Ok(differs(&file.file));
         }
     }
-    let found = hash_of(&folder.join(file), monitor)?;
+    let path = folder.join(file);
+    let mut found = hash_of(at.reader(folder, file, *bytes)?, &path, monitor)?;
+    if found != blake3.0 && at.bucket.is_some() {
+        // Once more, as whatever comes over a network.
+        found = hash_of(at.reader(folder, file, *bytes)?, &path, monitor)?;
+    }
     monitor.advance(*samples, 0);
     Ok(if found == blake3.0 { None } else { differs(file) })
 }
 
-/// BLAKE3 of a file.
-fn hash_of(path: &Path, monitor: &dyn Monitor) -> Result<hash::FileHash> {
-    let failed = |e| sys::io_error("cannot read", path, e);
-    let file = File::open(path).map_err(failed)?;
-    let (mut hasher, mut at, mut piece) = (blake3::Hasher::new(), 0, vec![0; HASHED_BYTES]);
+/// BLAKE3 of all that is read.
+fn hash_of(mut file: Box<dyn Read>, path: &Path, monitor: &dyn Monitor) -> Result<hash::FileHash> {
+    let (mut hasher, mut piece) = (blake3::Hasher::new(), vec![0; HASHED_BYTES]);
     loop {
         monitor.go_on()?;
-        match file.read_at(&mut piece, at).map_err(failed)? {
+        match file.read(&mut piece).map_err(|e| sys::io_error("cannot read", path, e))? {
             0 => return Ok(*hasher.finalize().as_bytes()),
             read => {
                 hasher.update(&piece[..read]);
                 monitor.advance(0, read as u64);
-                at += read as u64;
             }
         }
     }

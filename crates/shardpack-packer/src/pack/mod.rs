@@ -2,6 +2,7 @@
 
 mod alike;
 mod bucket;
+mod bucket_parts;
 mod change_part;
 mod destination;
 mod held;
@@ -297,7 +298,7 @@ pub fn pack(
     options: &Options,
     monitor: &dyn Monitor,
 ) -> Result<Report> {
-    match Bucket::open(dst, options)? {
+    match Bucket::open(dst, &options.store, options.work.as_deref())? {
         Some(bucket) => bucket.pack(planned, options, monitor),
         None => pack_into(planned, relay, dst, None, options, monitor),
     }

@@ -17,9 +17,12 @@ use shardpack_format::{
     manifest::{self, Manifest, WORK_FOLDER},
     size,
 };
+use shardpack_reader::Transfers;
 
 use super::{
-    Folders, Options, Planned, copy_all, dataset_folder,
+    Folders, Options, Planned,
+    bucket::Bucket,
+    copy_all, dataset_folder,
     destination::{self, LOCK_FILE, PLAN_FILE},
     held::Held,
     left_out, needed_bytes, no_space, planning,
@@ -37,6 +40,7 @@ use crate::{
     sidecars,
     source::Origin,
     sys,
+    uploads::Uploads,
 };
 
 /// A part that is to be packed.
@@ -126,6 +130,10 @@ pub struct PartReport {
     pub payload_bytes: u64,
     /// Samples of the part that could not be packed; where that is known from the plan, those of all parts.
     pub bad: Vec<Unpacked>,
+    /// As in [`super::Report`].
+    pub left_uploads: Vec<String>,
+    /// What writing over a network has taken, where the destination is at a URL.
+    pub transfers: Option<Transfers>,
     /// Images whose kind is not that of the extension, the first few: path and kind.
     pub strays: Vec<(Vec<u8>, Kind)>,
     /// Number of all such images.
@@ -146,22 +154,40 @@ pub fn pack_part(planned: &PlannedPart, dst: &Path, options: &Options, monitor: 
     }
     plans.iter().try_for_each(|plan| sidecars::check(&options.sidecars, plan))?;
     plans.iter().try_for_each(|plan| copy::fit(plan, options.memory_bytes).map(drop))?;
-    destination::refuse_inside(dst, &planned.planned.source)?;
+    let bucket = Bucket::open(dst, &options.store, options.work.as_deref())?;
+    let bucket = bucket.as_ref();
+    let folder = bucket.map_or_else(|| dst.to_path_buf(), |bucket| bucket.part_folder(planned.part));
+    destination::refuse_inside(&folder, &planned.planned.source)?;
+    bucket.map_or(Ok(()), |bucket| bucket.refuse_inside(&planned.planned.source))?;
     let known_bad = known_bad(plans);
     if options.on_bad == OnBad::Error && !known_bad.is_empty() {
         return Ok(PartReport { bad: known_bad, ..empty(planned, Ended::Bad, start) });
     }
-    if sealed(dst, plans)?.is_some() {
-        return Ok(empty(planned, Ended::Sealed, start));
-    }
-    match Beside::begin(planned, dst).and_then(|beside| beside.pack(planned, dst, options, monitor, start)) {
-        Ok(report) => Ok(report),
-        // Another process may have been at the same part, and all may have been merged meanwhile.
-        Err(error) if error.kind() == ErrorKind::System && sealed(dst, plans).is_ok_and(|sealed| sealed.is_some()) => {
-            Ok(empty(planned, Ended::Sealed, start))
+    let is_sealed = || match bucket {
+        None => sealed(dst, plans),
+        Some(bucket) => bucket.sealed(plans),
+    };
+    let packed = match is_sealed()? {
+        Some(_) => Ok(empty(planned, Ended::Sealed, start)),
+        None => Beside::begin(planned, &folder, bucket)
+            .and_then(|beside| beside.pack(planned, &folder, bucket, options, monitor, start)),
+    };
+    let report = match packed {
+        Ok(report) => report,
+        Err(error) => {
+            bucket.iter().for_each(|bucket| bucket.remove_if_empty());
+            // Another process may have been at the same part, and all may have been merged meanwhile.
+            let may_be = error.kind() == ErrorKind::System || bucket.is_some_and(|bucket| bucket.is_gone());
+            match may_be && is_sealed().is_ok_and(|sealed| sealed.is_some()) {
+                true => empty(planned, Ended::Sealed, start),
+                false => return Err(error),
+            }
         }
-        Err(error) => Err(error),
+    };
+    if let (Some(bucket), Ended::Done | Ended::Sealed) = (bucket, report.ended) {
+        bucket.remove_part_folder(planned.part)?;
     }
+    Ok(PartReport { transfers: bucket.map(|bucket| bucket.uploads.transfers()), ..report })
 }
 
 fn empty(planned: &PlannedPart, ended: Ended, start: Instant) -> PartReport {
@@ -177,6 +203,8 @@ impl PartReport {
             samples: 0,
             payload_bytes: 0,
             bad: Vec::new(),
+            left_uploads: Vec::new(),
+            transfers: None,
             strays: Vec::new(),
             stray_samples: 0,
             elapsed: start.elapsed(),
@@ -244,30 +272,44 @@ pub(super) struct Beside {
     /// Work folder of all.
     pub work: PathBuf,
     pub run: Run,
+    /// As in [`super::Report`].
+    left_uploads: Vec<String>,
     _shared: Option<sys::Lock>,
 }
 
 impl Beside {
-    /// Joins the parts that are under way in `dst`, or is the first of them.
-    fn begin(planned: &PlannedPart, dst: &Path) -> Result<Self> {
-        Self::join(planned.part, planned.plans(), dst, |beside| {
+    /// Joins the parts that are under way in `dst`, and in `bucket`, whose folder that is then; or is the first of them.
+    fn begin(planned: &PlannedPart, dst: &Path, bucket: Option<&Bucket>) -> Result<Self> {
+        Self::join(planned.part, planned.plans(), (dst, bucket), |beside| {
             let plan = beside.work.join(PLAN_FILE);
+            if let Some(bucket) = bucket {
+                bucket.join(planned, || planned.header(&beside.run.folder))?;
+                // What counts is there; here may be what an earlier plan has left.
+                if sys::is_there(&plan)? && planned.is_plan_at(&plan, dst).is_err() {
+                    beside.forget(dst)?;
+                }
+            }
             if !sys::is_there(&plan)? {
                 beside.put_plan(planned, &plan)?;
             }
-            planned.same_plan(&plan, dst)?;
+            planned.is_plan_at(&plan, dst)?;
             destination::create_folders(dst, planned.plans())
         })
     }
 
     /// As [`Beside::begin`], where `look` has nothing against it.
-    pub fn join(part: Part, plans: &[Plan], dst: &Path, look: impl FnOnce(&Self) -> Result<()>) -> Result<Self> {
+    pub fn join(
+        part: Part,
+        plans: &[Plan],
+        (dst, bucket): (&Path, Option<&Bucket>),
+        look: impl FnOnce(&Self) -> Result<()>,
+    ) -> Result<Self> {
         let (work, is_new) = (dst.join(WORK_FOLDER), !sys::is_there(dst)?);
         let mut tries = 0;
         let joined = loop {
             let joined = sys::create_folder(&work)
                 .and_then(|()| share_soon(&work.join(LOCK_FILE)))
-                .and_then(|shared| Self::join_in(part, plans, dst, &work, shared));
+                .and_then(|shared| Self::join_in(part, plans, (dst, bucket), &work, shared));
             match joined {
                 // Another that has found that it cannot begin has removed folders that were empty still.
                 Err(error) if is_gone(&error) && tries < MOST_TRIES => tries += 1,
@@ -285,7 +327,13 @@ impl Beside {
         begun
     }
 
-    fn join_in(part: Part, plans: &[Plan], dst: &Path, work: &Path, shared: Option<sys::Lock>) -> Result<Self> {
+    fn join_in(
+        part: Part,
+        plans: &[Plan],
+        (dst, bucket): (&Path, Option<&Bucket>),
+        work: &Path,
+        shared: Option<sys::Lock>,
+    ) -> Result<Self> {
         let plan = work.join(PLAN_FILE);
         if !sys::is_there(&plan)? {
             let held = Held::look(dst, &[], work)?;
@@ -298,8 +346,29 @@ impl Beside {
             }
             [runs::FOLDER, receipt::FOLDER].iter().try_for_each(|name| sys::create_folder(&work.join(name)))?;
         }
-        runs::clear(work)?;
-        Ok(Self { work: work.to_path_buf(), run: Run::begin(work, part)?, _shared: shared })
+        let mut left_uploads = Vec::new();
+        runs::clear(work, |folder| {
+            if let Some(bucket) = bucket {
+                left_uploads.extend(bucket.uploads.recorded_in(folder).give_up_begun()?);
+            }
+            Ok(())
+        })?;
+        Ok(Self { work: work.to_path_buf(), run: Run::begin(work, part)?, left_uploads, _shared: shared })
+    }
+
+    /// Removes all that is left of another plan in `dst`.
+    fn forget(&self, dst: &Path) -> Result<()> {
+        for (folder, kept) in [(dst, &[WORK_FOLDER][..]), (&self.work, &[LOCK_FILE, runs::FOLDER])] {
+            let failed = |e| sys::io_error("cannot read folder", folder, e);
+            for entry in fs::read_dir(folder).map_err(failed)? {
+                let path = entry.map_err(failed)?.path();
+                if kept.iter().any(|name| path.ends_with(name)) {
+                    continue;
+                }
+                if path.is_dir() { destination::remove_folder(&path)? } else { sys::remove_file(&path)? }
+            }
+        }
+        sys::create_folder(&self.work.join(receipt::FOLDER))
     }
 
     /// Gives the plan its name, unless another part was first.
@@ -329,23 +398,31 @@ impl Beside {
         &self,
         planned: &PlannedPart,
         dst: &Path,
+        bucket: Option<&Bucket>,
         options: &Options,
         monitor: &dyn Monitor,
         start: Instant,
     ) -> Result<PartReport> {
         let plans = planned.plans();
+        let uploads = bucket.map(|bucket| bucket.uploads.recorded_in(&self.run.folder));
+        let before =
+            bucket.map(|bucket| bucket.received(planned.part, plans, &options.sidecars)).transpose()?.flatten();
+        let is_done = before.is_some();
         let mut recalled = Vec::new();
-        for plan in plans {
-            recalled.push(copy::recall(
-                plan,
-                &dataset_folder(dst, plan),
-                &work_of(&self.work, plan.split.as_deref()),
-                None,
-            )?);
+        for plan in plans.iter().filter(|_| !is_done) {
+            let (folder, work) = (dataset_folder(dst, plan), work_of(&self.work, plan.split.as_deref()));
+            let uploads = uploads.as_ref().map(|uploads| uploads.of_split(plan.split.as_deref()));
+            recalled.push(copy::recall(plan, &folder, &work, uploads.as_ref())?);
         }
+        let recalled = before.map_or(recalled, |before| before.into_iter().map(|outcome| outcome.shards).collect());
         let have: u64 = recalled.iter().flat_map(BTreeMap::values).map(|shard| shard.entry.bytes).sum();
-        let unpacked = unpacked_bytes(&planned.planned.source, plans)?;
-        let (needed, free) = (needed_bytes(plans).saturating_sub(have) + unpacked, sys::free_bytes(dst)?);
+        let shards_bytes = match bucket {
+            None => needed_bytes(plans).saturating_sub(have),
+            // Of a store nobody knows how much fits it.
+            Some(_) => plans.iter().map(Plan::index_bytes).sum(),
+        };
+        let unpacked = if is_done { 0 } else { unpacked_bytes(&planned.planned.source, plans)? };
+        let (needed, free) = (if is_done { 0 } else { shards_bytes + unpacked }, sys::free_bytes(dst)?);
         if needed > free {
             let what = format!("part {} needs {}, {} are free", planned.part, size::text(needed), size::text(free));
             return Err(no_space(what, dst));
@@ -356,13 +433,38 @@ impl Beside {
         for shard in recalled.iter().flat_map(BTreeMap::values) {
             monitor.recall(shard.entry.samples, shard.payload_bytes);
         }
-        let folders = Folders { dst, work: &self.run.folder, shared: &self.work, uploads: None };
-        let outcomes = copy_all(&planned.planned, None, &folders, recalled, options, monitor)?;
+        let outcomes = match is_done {
+            true => {
+                let of = |shards| copy::Outcome { shards, ..copy::Outcome::default() };
+                recalled.into_iter().map(of).collect()
+            }
+            false => {
+                let (jobs, memory_bytes) = match bucket {
+                    None => (options.jobs, options.memory_bytes),
+                    // What is sent takes memory, too.
+                    Some(_) => Uploads::threads(options.memory_bytes, options.jobs),
+                };
+                let options = Options { jobs, memory_bytes, ..options.clone() };
+                let folders = Folders { dst, work: &self.run.folder, shared: &self.work, uploads: uploads.as_ref() };
+                copy_all(&planned.planned, None, &folders, recalled, &options, monitor)?
+            }
+        };
         let bad: Vec<_> = left_out(plans, &outcomes).into_iter().filter(|entry| entry.fate == Fate::Skipped).collect();
         let is_bad = options.on_bad == OnBad::Error && !bad.is_empty();
         let sealed: Vec<_> = outcomes.iter().map(|outcome| outcome.shards.clone()).collect();
-        if !is_bad {
-            self.finish(planned.part, plans, &sealed, &options.sidecars, dst)?;
+        if !is_bad && !is_done {
+            let receipt = self.finish(planned.part, plans, &sealed, &options.sidecars, dst, uploads.as_ref())?;
+            match bucket {
+                None => self.write_receipt(planned.part, &receipt)?,
+                Some(bucket) => {
+                    bucket.is_still(planned)?;
+                    bucket.put_receipt(planned.part, &receipt)?;
+                }
+            }
+        }
+        let mut left_uploads = self.left_uploads.clone();
+        if let Some(uploads) = &uploads {
+            left_uploads.extend(uploads.give_up_begun()?);
         }
         let shards = || sealed.iter().flat_map(BTreeMap::values);
         Ok(PartReport {
@@ -370,15 +472,14 @@ impl Beside {
             samples: shards().map(|shard| shard.entry.samples).sum(),
             payload_bytes: shards().map(|shard| shard.payload_bytes).sum(),
             bad,
+            left_uploads,
             strays: plans.iter().zip(&outcomes).flat_map(|(plan, outcome)| strays(plan, outcome)).collect(),
             stray_samples: shards().map(|shard| shard.stray_samples).sum(),
             ..empty(planned, if is_bad { Ended::Bad } else { Ended::Done }, start)
         })
     }
-}
 
-impl Beside {
-    /// Writes the sidecars of these shards, makes all durable, and last the receipt.
+    /// Writes the sidecars of these shards and makes all durable; tells the receipt.
     fn finish(
         &self,
         part: Part,
@@ -386,24 +487,30 @@ impl Beside {
         sealed: &[BTreeMap<usize, copy::Sealed>],
         sidecars: &sidecars::Choice,
         dst: &Path,
-    ) -> Result<()> {
+        uploads: Option<&Uploads>,
+    ) -> Result<Receipt> {
         let (mut received, mut all_names) = (Vec::new(), Vec::new());
         for (plan, sealed) in plans.iter().zip(sealed) {
             let names = sidecars.names(plan)?;
             let folder = dataset_folder(dst, plan);
             let of_split = |work| work_of(work, plan.split.as_deref());
+            let uploads = uploads.map(|uploads| uploads.of_split(plan.split.as_deref()));
             let writer = sidecars::Writer {
                 format: plan.format(),
                 names: &names,
                 only: None,
                 dst: &folder,
-                uploads: None,
+                uploads: uploads.as_ref(),
                 work: &of_split(&self.run.folder),
                 begun: &sidecars::begun_file_of(&of_split(&self.work), part),
             };
             let entries: Vec<_> = sealed.values().map(|shard| shard.entry.clone()).collect();
             let components = plan.format().components();
             let written = writer.write_of_shards(&entries, components, &plan.options.compression.to_string())?;
+            if let Some(uploads) = &uploads {
+                let files: Vec<_> = written.iter().flatten().map(|file| file.file.as_str().into()).collect();
+                uploads.put_files(&folder, &files)?;
+            }
             let shards = sealed.iter().zip(written);
             let shards =
                 shards.map(|((number, sealed), sidecars)| (*number, Received { sealed: sealed.clone(), sidecars }));
@@ -412,17 +519,37 @@ impl Beside {
             sys::sync_folder(&folder)?;
             all_names = names;
         }
-        let receipt = Receipt::new(part, plans, &all_names, received)?.to_bytes()?;
+        Receipt::new(part, plans, &all_names, received)
+    }
+
+    fn write_receipt(&self, part: Part, receipt: &Receipt) -> Result<()> {
         let folder = self.work.join(receipt::FOLDER);
-        sys::write_durably(&self.run.folder, &folder.join(receipt::file(part)), &receipt)?;
+        sys::write_durably(&self.run.folder, &folder.join(receipt::file(part)), &receipt.to_bytes()?)?;
         sys::sync_folder(&folder)
     }
 }
 
 impl PlannedPart {
-    /// Fails where the plan of the parts in `dst` is another than that of this one.
-    fn same_plan(&self, plan: &Path, dst: &Path) -> Result<()> {
+    /// A plan file without samples, made by way of `folder`.
+    fn header(&self, folder: &Path) -> Result<Vec<u8>> {
+        let path = folder.join("header");
+        match &self.common {
+            Common::File(_, header) => Ok(header.to_bytes()),
+            Common::Walk(plans) => {
+                plan_file::write_to(&path, &self.planned.source, plans)?;
+                Ok(plan_file::read_header(&path)?.to_bytes())
+            }
+        }
+    }
+
+    /// Fails where the plan in the file `plan`, of the parts in `dst`, is another than that of this one.
+    fn is_plan_at(&self, plan: &Path, dst: &Path) -> Result<()> {
         let header = plan_file::read_header(plan).map_err(|error| error.help("remove the folder to begin anew"))?;
+        self.same_plan(&header, Some(plan), dst)
+    }
+
+    /// Fails where the plan of the parts in `dst`, whose header this is, is another than that of this one; `file` may have its samples.
+    pub fn same_plan(&self, header: &Header, file: Option<&Path>, dst: &Path) -> Result<()> {
         let own = env!("CARGO_PKG_VERSION");
         if header.shardpack != own {
             let what = format!("holds parts that shardpack {} packs, this is {own}", header.shardpack);
@@ -435,9 +562,9 @@ impl PlannedPart {
             None if same_hashes(&old.plans, self.plans())? => return Ok(()),
             Some(what) => what,
             None => {
-                let whole = match &self.common {
-                    Common::Walk(plans) if header.has_samples => {
-                        plan_file::difference(&plan_file::read(plan)?, &self.planned.source, plans)
+                let whole = match (&self.common, file.filter(|_| header.has_samples)) {
+                    (Common::Walk(plans), Some(file)) => {
+                        plan_file::difference(&plan_file::read(file)?, &self.planned.source, plans)
                     }
                     _ => None,
                 };
@@ -472,7 +599,7 @@ mod tests {
                 scope.spawn(move || {
                     for _ in 0..300 {
                         let part = Part::new(number, 4).unwrap();
-                        let begun = Beside::join(part, &[], &dst, |_| Err(Error::usage("not this one")));
+                        let begun = Beside::join(part, &[], (&dst, None), |_| Err(Error::usage("not this one")));
                         let error = begun.err().map(|error| error.to_string());
                         assert!(error.as_ref().is_some_and(|error| error.contains("not this one")), "{error:?}");
                     }

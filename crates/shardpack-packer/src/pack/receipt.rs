@@ -5,6 +5,7 @@
 
 use std::{
     collections::BTreeMap,
+    ffi::OsString,
     fs,
     path::{Component, Path},
 };
@@ -66,6 +67,15 @@ pub(super) struct Received {
     pub sealed: Sealed,
     /// Sidecars that are of this shard alone.
     pub sidecars: Vec<manifest::File>,
+}
+
+impl Received {
+    /// All files of it, and their lengths in bytes.
+    pub fn files(&self) -> impl Iterator<Item = (&str, u64)> {
+        let manifest::Shard { file, bytes, index, .. } = &self.sealed.entry;
+        let others = [index].into_iter().chain(&self.sidecars).map(|file| (file.file.as_str(), file.bytes));
+        [(file.as_str(), *bytes)].into_iter().chain(others)
+    }
 }
 
 fn is_zero(number: &u64) -> bool {
@@ -187,19 +197,33 @@ pub(super) struct Found {
 pub(super) fn parts(work: &Path) -> Result<Vec<Part>> {
     let folder = work.join(FOLDER);
     let failed = |e| sys::io_error("cannot read folder", &folder, e);
-    let mut parts = Vec::new();
     if !sys::is_there(&folder)? {
-        return Ok(parts);
+        return Ok(Vec::new());
     }
+    let mut names = Vec::new();
     for entry in fs::read_dir(&folder).map_err(failed)? {
         let name = entry.map_err(failed)?.file_name();
-        let part = name.to_str().and_then(part_of);
-        let part =
-            part.ok_or_else(|| Error::data("is no receipt of a part").in_file(folder.join(&name)).help("remove it"))?;
-        parts.push(part);
+        let path = folder.join(&name);
+        names.push((name, path));
     }
+    parts_called(names)
+}
+
+/// The parts that receipts of these names are of, in order; beside each is where it lies.
+pub(super) fn parts_called(names: impl IntoIterator<Item = (OsString, impl AsRef<Path>)>) -> Result<Vec<Part>> {
+    let of = |(name, path): (OsString, _)| {
+        let part = name.to_str().and_then(part_of);
+        part.ok_or_else(|| Error::data("is no receipt of a part").in_file(path).help("remove it"))
+    };
+    let mut parts = names.into_iter().map(of).collect::<Result<Vec<_>>>()?;
     parts.sort_by_key(|part| (part.of, part.number));
     Ok(parts)
+}
+
+/// The receipt of `part` of these plans.
+pub(super) fn read(bytes: &[u8], part: Part, plans: &[Plan]) -> Result<Found> {
+    let receipt = Receipt::read(bytes, part, plans)?;
+    Ok(Found { part, sidecars: receipt.sidecars.clone(), shards: receipt.shards(plans)? })
 }
 
 /// All receipts in the work folder `work`, which are of parts of `plans`.
@@ -207,14 +231,10 @@ pub(super) fn parts(work: &Path) -> Result<Vec<Part>> {
 /// # Errors
 /// Names the first that is not right.
 pub(super) fn read_all(work: &Path, plans: &[Plan]) -> Result<Vec<Found>> {
-    let read = |part: Part| {
+    let of = |part: Part| {
         let path = work.join(FOLDER).join(file(part));
         let bytes = sys::read_if_there(&path)?.unwrap_or_default();
-        let read = || {
-            let receipt = Receipt::read(&bytes, part, plans)?;
-            Ok(Found { part, sidecars: receipt.sidecars.clone(), shards: receipt.shards(plans)? })
-        };
-        read().map_err(|error: Error| error.in_file(path))
+        read(&bytes, part, plans).map_err(|error| error.in_file(path))
     };
-    parts(work)?.into_iter().map(read).collect()
+    parts(work)?.into_iter().map(of).collect()
 }

@@ -11,7 +11,7 @@ use std::{
 use shardpack_format::{ErrorKind, Result};
 
 use super::destination::{self, LOCK_FILE};
-use crate::{part::Part, sys};
+use crate::{part::Part, sys, uploads::Uploads};
 
 /// Name of the folder that they lie in, in the work folder.
 pub(super) const FOLDER: &str = "runs";
@@ -24,6 +24,10 @@ pub(super) struct Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
+        // What it has begun in a store, the next one gives up.
+        if Uploads::has_record(&self.folder) {
+            return;
+        }
         // What is left of it, a later run removes.
         let _ = fs::remove_dir_all(&self.folder);
         let _ = fs::remove_file(lock_of(&self.folder));
@@ -53,9 +57,10 @@ fn lock_of(folder: &Path) -> PathBuf {
     folder.with_extension(LOCK_FILE)
 }
 
-/// Removes what processes that have ended have left.
-pub(super) fn clear(work: &Path) -> Result<()> {
+/// Removes what processes that have ended have left, once `before` has been done with the folder of each.
+pub(super) fn clear(work: &Path, mut before: impl FnMut(&Path) -> Result<()>) -> Result<()> {
     for found in all(work)?.into_iter().filter(|found| !found.is_running()) {
+        before(&found.folder)?;
         destination::remove_folder(&found.folder)?;
         sys::remove_file(&lock_of(&found.folder))?;
     }
@@ -120,7 +125,7 @@ mod tests {
                 let work = work.path();
                 scope.spawn(move || {
                     for _ in 0..200 {
-                        clear(work).unwrap();
+                        clear(work, |_| Ok(())).unwrap();
                         let run = Run::begin(work, Part::new(number, 4).unwrap()).unwrap();
                         std::thread::yield_now();
                         assert!(run.folder.is_dir(), "{}", run.folder.display());
@@ -143,7 +148,7 @@ mod tests {
         fs::create_dir(&folder).unwrap();
         fs::write(folder.join("a"), "").unwrap();
         fs::write(lock_of(&folder), "").unwrap();
-        clear(work.path()).unwrap();
+        clear(work.path(), |_| Ok(())).unwrap();
         assert!(!folder.exists() && !lock_of(&folder).exists() && run.folder.is_dir());
     }
 }

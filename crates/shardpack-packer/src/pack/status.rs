@@ -10,8 +10,9 @@ use std::{
 };
 
 use shardpack_format::{Error, Result, manifest::WORK_FOLDER};
+use shardpack_reader::StoreSettings;
 
-use super::{dataset_folder, destination::PLAN_FILE, receipt, runs, spools};
+use super::{bucket::Bucket, dataset_folder, destination::PLAN_FILE, receipt, runs, split_prefix, spools};
 use crate::{
     copy,
     part::{Part, owners},
@@ -54,6 +55,8 @@ pub struct Status {
     pub bytes_per_second: Option<f64>,
     /// Samples in all.
     pub samples: u64,
+    /// Whether it is known which parts run: a store does not tell that.
+    pub knows_running: bool,
     /// Whether all that merge needs is there; of images that are changed first, all that the plan needs.
     pub is_complete: bool,
 }
@@ -75,7 +78,10 @@ impl Status {
 ///
 /// # Errors
 /// When that cannot be told.
-pub fn status(dst: &Path) -> Result<Option<Status>> {
+pub fn status(dst: &Path, store: &StoreSettings) -> Result<Option<Status>> {
+    if let Some(bucket) = Bucket::open(dst, store, Some(Path::new("")))? {
+        return status_of(&bucket);
+    }
     let work = dst.join(WORK_FOLDER);
     if !sys::is_there(dst)? {
         return Err(Error::usage("not found").in_file(dst));
@@ -100,26 +106,52 @@ pub fn status(dst: &Path) -> Result<Option<Status>> {
             all_bytes: 0,
             bytes_per_second: None,
             samples: 0,
+            knows_running: true,
             is_complete,
         }));
     }
     let plans = plan_file::read_header(&work.join(PLAN_FILE))?.plans()?;
     let finished = plans.iter().map(|plan| finished_of(plan, dst)).collect::<Result<Vec<_>>>()?.concat();
     let receipts = receipt::parts(&work)?;
-    let parts = parts(&receipts, &running);
-    let is_complete = !receipts.is_empty() && is_complete(&plans, &receipts);
-    Ok(Some(Status {
-        parts,
+    let rate = rate(&finished, SystemTime::now());
+    let finished = finished.into_iter().map(|(bytes, _)| bytes);
+    Ok(Some(Status { bytes_per_second: rate, ..of_plans(&plans, &finished.collect::<Vec<_>>(), &receipts, &running) }))
+}
+
+/// The same of parts in a store: one list tells all.
+fn status_of(bucket: &Bucket) -> Result<Option<Status>> {
+    let Some(header) = bucket.plan()? else { return Ok(None) };
+    let plans = header.plans()?;
+    let there = bucket.uploads.of_split(None).list("")?;
+    let mut finished = Vec::new();
+    for plan in &plans {
+        let below = split_prefix(plan);
+        for number in 0..plan.shards.len() {
+            // The index comes last.
+            if there.contains_key(&format!("{below}{}", copy::index_file(plan, number))) {
+                finished.extend(there.get(&format!("{below}{}", plan.shard_file(number))));
+            }
+        }
+    }
+    let status = of_plans(&plans, &finished, &bucket.receipts()?, &BTreeSet::new());
+    Ok(Some(Status { knows_running: false, ..status }))
+}
+
+/// Of finished shards, which are so long, and of parts that have receipts or run.
+fn of_plans(plans: &[Plan], finished: &[u64], receipts: &[Part], running: &BTreeSet<Part>) -> Status {
+    Status {
+        parts: parts(receipts, running),
         is_changing: false,
         is_changed: plans.iter().any(|plan| plan.options.recipe.is_some()),
         shards: finished.len(),
         all_shards: plans.iter().map(|plan| plan.shards.len()).sum(),
-        bytes: finished.iter().map(|(bytes, _)| bytes).sum(),
+        bytes: finished.iter().sum(),
         all_bytes: plans.iter().flat_map(|plan| plan.shards.iter().map(|shard| plan.content_bytes(shard))).sum(),
-        bytes_per_second: rate(&finished, SystemTime::now()),
+        bytes_per_second: None,
         samples: plans.iter().map(Plan::samples).sum(),
-        is_complete,
-    }))
+        knows_running: true,
+        is_complete: !receipts.is_empty() && is_complete(plans, receipts),
+    }
 }
 
 /// Finished shards: length in bytes, and when they were finished.

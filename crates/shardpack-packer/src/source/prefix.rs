@@ -10,7 +10,7 @@ use std::{
 
 use shardpack_format::{Error, Result, image_header::SNIFF_BYTES, manifest, splits};
 use shardpack_reader::{StoreSettings, Transfers};
-use shardpack_store::Store;
+use shardpack_store::{Settings, Store};
 
 use super::{
     Found, Look, ReadError, Refusal, Source,
@@ -25,6 +25,7 @@ use crate::{
     dataset_files::DatasetFiles,
     listing::Listing,
     monitor::{Monitor, Phase},
+    sys,
 };
 
 /// See the module. Clones are of the same.
@@ -41,18 +42,15 @@ struct Inner {
 }
 
 impl Prefix {
-    /// The tree at `url`; nothing is asked for yet.
+    /// The tree at `url`; nothing is asked for yet, and no credentials are looked for: a plan file may name a source that is not needed.
     ///
     /// # Errors
-    /// When it cannot be read from, or there are no such settings.
+    /// When it is no such URL, or there are no such settings.
     pub fn new(url: &Path, settings: &StoreSettings) -> Result<Self> {
-        match DatasetFiles::open(url, settings)? {
-            DatasetFiles::Store(store) => {
-                let said = url.to_string_lossy().into_owned();
-                Ok(Self(Arc::new(Inner { said, url: store.url().into(), store, listed: OnceLock::new() })))
-            }
-            DatasetFiles::Local(path) => Err(Error::usage("is no URL of a store").in_file(path)),
-        }
+        let said = url.to_str().filter(|_| sys::is_store(url));
+        let said = said.ok_or_else(|| Error::usage("is no URL of a store").in_file(url))?.to_owned();
+        let store = Arc::new(Store::later(&said, &Settings::of(settings.pairs().iter().cloned()))?);
+        Ok(Self(Arc::new(Inner { said, url: store.url().into(), store, listed: OnceLock::new() })))
     }
 
     /// Its URL.
