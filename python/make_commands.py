@@ -34,8 +34,8 @@ ABOUT = {
     "convert src": "Shards: a folder, file, glob or brace pattern, one or several.",
     "dst": "Folder of the shards.",
     "folder": "Folder of a dataset, or of its splits.",
-    "merge folder": "Folder that the parts were packed into.",
-    "status folder": "Folder that is packed into.",
+    "merge folder": "Folder that the parts were packed into, or its URL.",
+    "status folder": "Folder that is packed into, or its URL.",
     "paths": "Folders, manifests or shards, one or several.",
 }
 #: Of these there may be several.

@@ -253,6 +253,34 @@ fn a_pack_that_is_killed_anywhere_goes_on_by_the_same_command() {
 }
 
 #[test]
+fn a_pack_from_a_url_that_is_killed_goes_on_with_what_is_said_of_its_store() {
+    let bench = Bench::of(80, 9000);
+    let options = ["--shards", "6"];
+    pack(&bench, bench.src().to_str().unwrap(), bench.dst().to_str().unwrap(), &[], &options).code(0);
+    let whole = files_in(&bench.dst());
+    each(|server| {
+        server.put_folder(&bench.src(), "tree");
+        let proxy = Proxy::start(server.port());
+        let (from, settings) = (server.url("tree"), settings(server, proxy.port()));
+        let to = bench.at(&format!("{:?}", server.kind));
+        let mut words = vec!["pack", &from, to.to_str().unwrap(), "--seed", "3"];
+        words.extend(settings.iter().map(String::as_str));
+        words.extend(options);
+        // Once the plan is there, which names the source and not what is said of its store.
+        let mut killed = 0;
+        for after in (90..).step_by(20) {
+            if !is_killed(&words, &proxy, after) {
+                break;
+            }
+            killed += usize::from(to.join(".shardpack/plan").exists());
+        }
+        assert!(killed > 0, "{:?}", server.kind);
+        run(&words, &[]).code(0);
+        same(&whole, &files_in(&to), &format!("{:?}", server.kind));
+    });
+}
+
+#[test]
 fn what_lies_there_is_never_written_over_unless_it_is_asked_for() {
     let bench = Bench::of(40, 3000);
     let src = bench.src();

@@ -291,8 +291,8 @@ fn a_part_whose_plan_is_taken_away_or_replaced_says_so_and_leaves_no_receipt() {
         let machines = Machines::new(&bench, server, proxy.port(), src.to_str().unwrap(), "packed");
         let plan = "packed/.shardpack/plan";
         for (bytes, what) in [
-            (None, "the same command packs the part again"),
-            (server.get("other/.shardpack/plan"), "holds parts of another plan"),
+            (None, "the same command begins or goes on"),
+            (server.get("other/.shardpack/plan"), "another pack has begun here while this one ran"),
         ] {
             proxy.fail(1, Fault::Delay(Duration::from_millis(100)));
             let ran = thread::scope(|scope| {
@@ -320,6 +320,72 @@ fn a_part_whose_plan_is_taken_away_or_replaced_says_so_and_leaves_no_receipt() {
         machines.merge(&[]).code(0);
         same(&whole, &files_at(server, "packed"), &format!("{:?}", server.kind));
         machines.leave_nothing();
+    });
+}
+
+#[test]
+fn of_two_packs_that_begin_at_once_one_is_sealed_and_the_other_says_so() {
+    let bench = Bench::of(60, 9000);
+    let src = bench.src();
+    let wholes = ["3", "5"].map(|shards| whole(&bench, &format!("whole-{shards}"), &["--shards", shards]));
+    each(|server| {
+        let proxy = Proxy::start(server.port());
+        proxy.fail(1, Fault::Delay(Duration::from_millis(10)));
+        let (mut refused, mut again) = (0, 0);
+        for (round, both) in [["3", "5"], ["3", "5"], ["3", "3"], ["5", "3"], ["5", "5"]].iter().enumerate() {
+            let to = format!("packed-{round}");
+            let machines = Machines::new(&bench, server, proxy.port(), src.to_str().unwrap(), &to);
+            let pack = |shards: &str, machine: &str, force: bool| {
+                let command = ["pack", &machines.from, &machines.to, "--seed", "3", "--shards", shards];
+                let force: &[&str] = if force { &["--force"] } else { &[] };
+                run(&machines.words(&[&command[..], force].concat(), machine), &[])
+            };
+            let rans = thread::scope(|scope| {
+                let rans = [0, 1].map(|at| scope.spawn(move || pack(both[at], ["one", "two"][at], false)));
+                rans.map(|ran| ran.join().unwrap())
+            });
+            let mut sealed = Vec::new();
+            for (ran, shards) in rans.into_iter().zip(both) {
+                match ran.code {
+                    0 => sealed.push(*shards),
+                    _ => drop(ran.code(2).says("error: ").says("help: ")),
+                }
+            }
+            let what = format!("{:?} {both:?}", server.kind);
+            let of = |shards: &str| &wholes[usize::from(shards == "5")];
+            if both[0] == both[1] {
+                assert_eq!(sealed, both, "{what}");
+                again += 1;
+            } else {
+                assert!(sealed.len() < 2, "{what}: {sealed:?}");
+                refused += 1;
+            }
+            match sealed.first() {
+                Some(shards) => {
+                    let there = files_at(server, &to);
+                    let more = of(shards).keys().chain(of(if *shards == "3" { "5" } else { "3" }).keys());
+                    assert!(there.keys().all(|name| more.clone().any(|own| own == name)), "{what}");
+                    // What the other had put before it was stopped may lie beside it.
+                    let own = there.into_iter().filter(|(name, _)| of(shards).contains_key(name)).collect();
+                    same(of(shards), &own, &what);
+                }
+                None => assert!(!server.keys(&to).iter().any(|key| key.ends_with("manifest.json")), "{what}"),
+            }
+        }
+        assert_eq!((refused, again), (3, 2));
+        // One that was stopped is not written over by another, unless that is asked for.
+        let machines = Machines::new(&bench, server, proxy.port(), src.to_str().unwrap(), "stopped");
+        let words = |shards: &str, more: &[&str]| {
+            let command = ["pack", &machines.from, &machines.to, "--seed", "3", "--shards", shards];
+            machines.words(&[&command[..], more].concat(), shards)
+        };
+        assert!(is_killed(&words("3", &[]), &proxy, 12));
+        let there = machines.status();
+        assert_eq!((&there["unfinished"], &there["shards"]), (&true.into(), &3.into()), "{there}");
+        run(&words("5", &[]), &[]).code(2).says("holds an unfinished pack of something else");
+        run(&words("5", &["--force"]), &[]).code(0);
+        same(&wholes[1], &files_at(server, "stopped"), "forced");
+        run(&words("3", &[]), &[]).code(2).says("another prefix, or --force to replace it");
     });
 }
 

@@ -400,10 +400,22 @@ pub const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
         "what_is_not_as_the_receipts_say_is_named_and_nothing_is_sealed",
     ),
     (
-        "the same command packs the part again",
-        "the same command packs the part again",
+        "the same command begins or goes on",
+        "the same command begins or goes on",
         "tests/stores_parts.rs",
         "a_part_whose_plan_is_taken_away_or_replaced_says_so_and_leaves_no_receipt",
+    ),
+    (
+        "one of them at a time, or another prefix for one",
+        "one of them at a time",
+        "tests/stores_parts.rs",
+        "of_two_packs_that_begin_at_once_one_is_sealed_and_the_other_says_so",
+    ),
+    (
+        "the command of then goes on with it, --force replaces it, once nobody is at it; or another prefix",
+        "--force replaces it, once nobody is at it",
+        "tests/stores_parts.rs",
+        "of_two_packs_that_begin_at_once_one_is_sealed_and_the_other_says_so",
     ),
     (
         "each part needs what the others have changed: pack into a folder that all machines have, or without --part",

@@ -9,7 +9,7 @@ use std::{
 use crate::{
     Result,
     arguments::Arguments,
-    command::{Steps, cargo, command, is_ci, is_there, output, read, root, run, target},
+    command::{Steps, cargo, command, is_ci, is_there, output, read, remove, root, run, target},
     docs, fuzz, licences, package, python, servers,
     test_programs::run_tests,
     tools,
@@ -75,11 +75,19 @@ fn others(full: bool, is_ci: bool, fuzz_seconds: u64) -> Vec<Step> {
     };
     others.extend::<[Step; 4]>([
         ("doc", Box::new(doc)),
-        ("fuzz", Box::new(move || fuzz::all(fuzz_seconds, is_ci))),
+        (
+            "fuzz",
+            Box::new(move || fuzz::all(fuzz_seconds, is_ci).and_then(|()| if is_ci { unbuilt() } else { Ok(()) })),
+        ),
         ("test of turbo", Box::new(turbo)),
         ("minimum Rust version", Box::new(minimum_rust_version)),
     ]);
     others
+}
+
+/// Removes what was built to fuzz, which nothing asks for again: the disk may be small.
+fn unbuilt() -> Result<()> {
+    ["fuzz", "fuzz-address"].iter().try_for_each(|folder| remove(&target(folder)))
 }
 
 /// What a thread comes to.

@@ -56,6 +56,21 @@ pub struct Uploads {
     below: String,
     /// What was begun in parts.
     record: PathBuf,
+    guard: Option<Arc<Guard>>,
+}
+
+/// What a file in the store has to hold still when a shard becomes an object.
+struct Guard {
+    file: String,
+    check: Box<Check>,
+}
+
+type Check = dyn Fn(Option<Vec<u8>>) -> Result<()> + Send + Sync;
+
+impl std::fmt::Debug for Guard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Guard").field("file", &self.file).finish_non_exhaustive()
+    }
 }
 
 impl Uploads {
@@ -68,7 +83,9 @@ impl Uploads {
             DatasetFiles::Store(store) if store.is_read_only() => {
                 Err(Error::usage("a web server is only read from").in_file(store.url()).help(help::COPY_TO_WEB))
             }
-            DatasetFiles::Store(store) => Ok(Self { store, below: String::new(), record: work.join(RECORD_FILE) }),
+            DatasetFiles::Store(store) => {
+                Ok(Self { store, below: String::new(), record: work.join(RECORD_FILE), guard: None })
+            }
             DatasetFiles::Local(path) => Err(Error::usage("is no URL of a store").in_file(path)),
         }
     }
@@ -82,6 +99,22 @@ impl Uploads {
     /// The same, with a record of its own of what it begins in parts, in the folder `work`.
     pub fn recorded_in(&self, work: &Path) -> Self {
         Self { record: work.join(RECORD_FILE), ..self.clone() }
+    }
+
+    /// The same, of which no shard becomes an object unless `check` has nothing against what `file` holds then.
+    pub fn guarded(&self, file: String, check: impl Fn(Option<Vec<u8>>) -> Result<()> + Send + Sync + 'static) -> Self {
+        Self { guard: Some(Arc::new(Guard { file, check: Box::new(check) })), ..self.clone() }
+    }
+
+    /// Looks at what [`Uploads::guarded`] names.
+    ///
+    /// # Errors
+    /// What its check says, and when the store does not answer.
+    pub fn is_unchanged(&self) -> Result<()> {
+        match &self.guard {
+            None => Ok(()),
+            Some(guard) => (guard.check)(self.of_split(None).read_if_there(&guard.file)?),
+        }
     }
 
     /// Whether the record in the folder `work` tells of what was begun in parts.
@@ -372,7 +405,7 @@ impl ObjectOutput {
     fn send(&self, number: u64, bytes: Vec<u8>) -> Result<()> {
         let is_all = self.bytes.is_some_and(|all| all <= self.part_bytes);
         match is_all {
-            true => self.uploads.store.put(&self.name, bytes),
+            true => self.uploads.is_unchanged().and_then(|()| self.uploads.store.put(&self.name, bytes)),
             false => self.upload()?.part(number as usize, bytes),
         }
     }
@@ -404,6 +437,11 @@ impl ObjectOutput {
         if !is_whole || end != bytes {
             let what = format!("{end} bytes were written, it should be {bytes} long");
             return Err(Error::data(what).in_file(self.path()));
+        }
+        let upload = lock(&self.upload).clone();
+        // What is put whole at once was looked at then.
+        if !rest.is_empty() || upload.is_some() {
+            self.uploads.is_unchanged()?;
         }
         for (number, mut part) in rest {
             part.bytes.truncate(part.filled);

@@ -11,7 +11,7 @@ use crate::{
     Store,
     answer::{Failed, Version},
     objects::Objects,
-    persistence::Asker,
+    persistence::{Asker, Refusal},
     runtime,
     service::{Notes, Use},
 };
@@ -111,7 +111,7 @@ impl Store {
         }
         let asker = self.asker(&shared);
         let prefix = format!("{}{below}", self.location().prefix);
-        let work = asker.ask(Duration::ZERO, false, async || {
+        let work = asker.ask(Duration::ZERO, Refusal::Credentials, async || {
             let Some(objects) = shared.objects() else { return Err(Failed::NotThere) };
             asked(&objects, &prefix, are_folders, token.clone(), &asker).await
         });

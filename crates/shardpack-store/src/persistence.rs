@@ -21,6 +21,21 @@ use crate::{
 /// How long a server that refuses what it took before is asked again, with credentials that are looked for anew.
 const REFUSED_PATIENCE: Duration = Duration::from_secs(60);
 
+/// The same of what matters little: other requests find out that credentials have ended.
+const BRIEF_PATIENCE: Duration = Duration::from_secs(2);
+
+/// What a server that refuses a request may mean by that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// That credentials have ended.
+    Credentials,
+    /// That, or that the request was carried out before, where it may have been: there are servers that refuse what they do not know any
+    /// more.
+    Done,
+    /// The same, and it matters little: it is asked again for a moment alone.
+    DoneOrIdle,
+}
+
 /// What all requests to a folder have in common.
 #[derive(Clone, Copy)]
 pub(crate) struct Asker<'a> {
@@ -62,16 +77,17 @@ impl<'a> Asker<'a> {
     }
 
     /// Sends a request until it is answered; its answer may take `more` than usual. `None` where there is no such object; the
-    /// other number says how often it was sent before without an answer, though it may have been carried out. There are
-    /// servers that refuse what they do not know any more: what `is_for_once` is then not asked again for as long as other
-    /// credentials might help.
+    /// other number says how often it was sent before without an answer, though it may have been carried out.
     pub async fn ask<T>(
         self,
         more: Duration,
-        is_for_once: bool,
+        refusal: Refusal,
         mut attempt: impl AsyncFnMut() -> Result<T, Failed>,
     ) -> Result<(Option<T>, u32), (Error, u32)> {
         let (mut persistence, mut unanswered) = (self.persistence(), 0);
+        if refusal == Refusal::DoneOrIdle {
+            persistence.refusals = Patience::new(BRIEF_PATIENCE);
+        }
         loop {
             let failed = {
                 let _running = self.shared.limiter.enter().await;
@@ -88,7 +104,9 @@ impl<'a> Asker<'a> {
             };
             match failed {
                 Failed::NotThere => return Ok((None, unanswered)),
-                Failed::Refused(error) if is_for_once && unanswered > 0 => return Err((error, unanswered)),
+                Failed::Refused(error) if refusal != Refusal::Credentials && unanswered > 0 => {
+                    return Err((error, unanswered));
+                }
                 failed => {
                     unanswered += u32::from(matches!(failed, Failed::Again { .. }));
                     persistence.after(failed).await.map_err(|error| (error, unanswered))?;

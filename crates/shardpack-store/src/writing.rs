@@ -16,7 +16,7 @@ use crate::{
     Store,
     answer::Failed,
     objects::Objects,
-    persistence::Asker,
+    persistence::{Asker, Refusal},
     runtime,
     service::{Notes, Use},
     shared::Shared,
@@ -50,7 +50,7 @@ impl Store {
     /// When the server does not take it, or this is a web server.
     pub fn put(&self, name: &str, bytes: impl Into<Bytes>) -> Result<()> {
         let bytes = bytes.into();
-        self.change(name, bytes.len() as u64, false, async |objects, key, notes| {
+        self.change(name, bytes.len() as u64, Refusal::Credentials, async |objects, key, notes| {
             objects.put(key, bytes.clone(), notes).await
         })
         .map_err(|(error, _)| error)
@@ -61,9 +61,11 @@ impl Store {
     /// # Errors
     /// As [`Store::put`].
     pub fn delete(&self, name: &str) -> Result<()> {
-        let removed = self.change(name, 0, false, async |objects, key, notes| match objects.delete(key, notes).await {
-            Err(Failed::NotThere) => Ok(()),
-            removed => removed,
+        let removed = self.change(name, 0, Refusal::Credentials, async |objects, key, notes| {
+            match objects.delete(key, notes).await {
+                Err(Failed::NotThere) => Ok(()),
+                removed => removed,
+            }
         });
         removed.map_err(|(error, _)| error)
     }
@@ -73,7 +75,8 @@ impl Store {
     /// # Errors
     /// As [`Store::put`].
     pub fn upload(self: &Arc<Self>, name: &str) -> Result<Upload> {
-        let begun = self.change(name, 0, false, async |objects, key, notes| objects.begin(key, notes).await);
+        let begun =
+            self.change(name, 0, Refusal::Credentials, async |objects, key, notes| objects.begin(key, notes).await);
         let id = begun.map_err(|(error, _)| error)?;
         Ok(Upload { store: Arc::clone(self), name: name.to_owned(), id, parts: Mutex::default() })
     }
@@ -84,21 +87,21 @@ impl Store {
     /// As [`Store::put`].
     pub fn abort(&self, name: &str, id: &str) -> Result<()> {
         let id = id.to_owned();
-        let removed =
-            self.change(name, 0, true, async |objects, key, notes| match objects.abort(key, &id, notes).await {
+        let removed = self.change(name, 0, Refusal::DoneOrIdle, async |objects, key, notes| {
+            match objects.abort(key, &id, notes).await {
                 Err(Failed::NotThere) => Ok(()),
                 removed => removed,
-            });
+            }
+        });
         removed.map_err(|(error, _)| error)
     }
 
-    /// Does one thing to an object until it is done; with an error, how often it was tried before without an answer. What
-    /// ends an upload is not known any more once it is done.
+    /// Does one thing to an object until it is done; with an error, how often it was tried before without an answer.
     fn change<T>(
         &self,
         name: &str,
         bytes: u64,
-        ends_upload: bool,
+        refusal: Refusal,
         work: impl AsyncFn(&Objects, &str, &Notes) -> Result<T, Failed>,
     ) -> Result<T, (Error, u32)> {
         let of_object = |error: Error| error.in_file(self.object_url(name));
@@ -111,7 +114,7 @@ impl Store {
         let key = self.location().key(name).map_err(first)?;
         let asker = self.asker(&shared);
         let more = Duration::from_secs(bytes / SLOWEST_BYTES_A_SECOND);
-        let asked = asker.ask(more, ends_upload, async || once(&asker, &shared, &key, bytes, &work).await);
+        let asked = asker.ask(more, refusal, async || once(&asker, &shared, &key, bytes, &work).await);
         let (done, unanswered) = match runtime::wait(asked).map_err(first)? {
             Ok((done, unanswered)) => (done, unanswered),
             Err((error, unanswered)) => return Err((of_object(error), unanswered)),
@@ -149,9 +152,10 @@ impl Upload {
     /// As [`Store::put`].
     pub fn part(&self, number: usize, bytes: impl Into<Bytes>) -> Result<()> {
         let bytes = bytes.into();
-        let put = self.store.change(&self.name, bytes.len() as u64, false, async |objects, key, notes| {
-            objects.part(key, &self.id, number, bytes.clone(), notes).await
-        });
+        let put =
+            self.store.change(&self.name, bytes.len() as u64, Refusal::Credentials, async |objects, key, notes| {
+                objects.part(key, &self.id, number, bytes.clone(), notes).await
+            });
         let part = put.map_err(|(error, _)| error)?;
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         if parts.len() <= number {
@@ -170,7 +174,7 @@ impl Upload {
             self.parts.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect();
         let missing = || Error::usage("a part is missing").in_file(self.store.object_url(&self.name));
         let parts = parts.filter(|parts| !parts.is_empty()).ok_or_else(missing)?;
-        let made = self.store.change(&self.name, 0, true, async |objects, key, notes| {
+        let made = self.store.change(&self.name, 0, Refusal::Done, async |objects, key, notes| {
             objects.complete(key, &self.id, parts.clone(), notes).await
         });
         match made {

@@ -21,12 +21,13 @@ use shardpack_format::{
 
 use super::{
     Options, Planned, Report,
+    bucket_parts::plan_name,
     destination::{self, PLAN_FILE},
     in_ledgers, other_sidecars, pack_into, report,
 };
 use shardpack_reader::StoreSettings;
 
-use crate::{copy, monitor::Monitor, plan::Plan, source::Origin, sys, uploads::Uploads};
+use crate::{copy, monitor::Monitor, plan::Plan, plan_file, source::Origin, sys, uploads::Uploads};
 
 /// In the folder of a destination: what its dataset is until it is there.
 const DATASET_FOLDER: &str = "dataset";
@@ -96,12 +97,11 @@ impl Bucket {
         if let Some(manifests) = there.sealed(plans)? {
             if !options.force {
                 self.still_there(plans, &manifests)?;
-                let other_sidecars = other_sidecars(&manifests, plans, &options.sidecars)?;
-                let read = |plan: &Plan| self.uploads.of_split(plan.split.as_deref()).read_if_there(LEDGER_FILE);
-                let unpacked = in_ledgers(plans, &manifests, read)?;
-                let transfers = Some(self.uploads.transfers());
-                let report = report(manifests, true, Vec::new(), &[], plans, 0, start);
-                return Ok(Report { other_sidecars, unpacked, transfers, ..report });
+                if self.is_of(plans)? {
+                    // An earlier run was stopped when all was done but this.
+                    self.remove_shared()?;
+                }
+                return self.sealed_before(plans, manifests, options, start);
             }
         } else {
             self.refuse_others(plans, &there, options.force)?;
@@ -111,12 +111,42 @@ impl Bucket {
         let (jobs, memory_bytes) = Uploads::threads(options.memory_bytes, options.jobs);
         let options = &Options { jobs, memory_bytes, ..options.clone() };
         let local = self.work.join(DATASET_FOLDER);
-        let report = pack_into(planned, None, &local, Some(self), options, monitor)?;
-        if report.sealed {
-            self.publish(plans, &local)?;
+        let packed = pack_into(planned, None, &local, Some(self), options, monitor).and_then(|report| {
+            if report.sealed {
+                self.guarded(plans)?.is_unchanged()?;
+                self.publish(plans, &local)?;
+            }
+            Ok(report)
+        });
+        let transfers = || Some(self.uploads.transfers());
+        match packed {
+            Ok(report) => Ok(Report { already_sealed: false, replaced: None, transfers: transfers(), ..report }),
+            // The same command may have come to its end on another machine.
+            Err(error) => match self.sealed(plans) {
+                Ok(Some(manifests)) if !options.force => {
+                    let left_uploads = self.uploads.give_up_begun()?;
+                    destination::remove_folder(&self.work)?;
+                    let report = self.sealed_before(plans, manifests, options, start)?;
+                    Ok(Report { left_uploads, transfers: transfers(), ..report })
+                }
+                _ => Err(error),
+            },
         }
-        let replaced = None;
-        Ok(Report { already_sealed: false, replaced, transfers: Some(self.uploads.transfers()), ..report })
+    }
+
+    /// What is said of datasets that were here already.
+    fn sealed_before(
+        &self,
+        plans: &[Plan],
+        manifests: Vec<Manifest>,
+        options: &Options,
+        start: std::time::Instant,
+    ) -> Result<Report> {
+        let other_sidecars = other_sidecars(&manifests, plans, &options.sidecars)?;
+        let read = |plan: &Plan| self.uploads.of_split(plan.split.as_deref()).read_if_there(LEDGER_FILE);
+        let unpacked = in_ledgers(plans, &manifests, read)?;
+        let report = report(manifests, true, Vec::new(), &[], plans, 0, start);
+        Ok(Report { other_sidecars, unpacked, transfers: Some(self.uploads.transfers()), ..report })
     }
 
     /// Objects of a dataset inside the source would be samples of it the next time.
@@ -176,7 +206,17 @@ impl Bucket {
                 .help("another prefix, or --force to replace it"));
         }
         let local = self.work.join(DATASET_FOLDER);
-        let is_begun = sys::is_there(&local.join(WORK_FOLDER).join(PLAN_FILE))?;
+        let plan = local.join(WORK_FOLDER).join(PLAN_FILE);
+        let is_begun = sys::is_there(&plan)?;
+        if !force && self.plan()?.is_some() && !self.is_of(plans)? {
+            // The source may have changed since this machine has begun.
+            let own = if is_begun { plan_file::read_header(&plan)?.plans()? } else { Vec::new() };
+            if !self.is_of(&own)? {
+                return Err(Error::usage("holds an unfinished pack of something else, whose plan is in .shardpack/")
+                    .in_file(self.uploads.url())
+                    .help("the command of then goes on with it, --force replaces it, once nobody is at it; or another prefix"));
+            }
+        }
         if !force && (is_begun || destination::sealed_here(&local, plans)?.is_some()) {
             return Ok(());
         }
@@ -188,7 +228,7 @@ impl Bucket {
             let others = [manifest::FILE, SUMS_FILE, LEDGER_FILE].map(str::to_owned);
             own.extend(shards.chain(others).map(|file| format!("{below}{file}")));
         }
-        own.insert(splits::FILE.to_owned());
+        own.extend([splits::FILE.to_owned(), plan_name()]);
         match self.uploads.first_other(|name| own.contains(name))? {
             None => Ok(()),
             Some(name) => Err(Error::usage(format!("holds {name:?}, which is no part of this pack"))
@@ -206,13 +246,14 @@ impl Bucket {
         let stale = stale.iter().filter_map(|path| path.strip_prefix(&local).ok()?.to_str().map(str::to_owned));
         let mut replaced = self.replaced()?;
         replaced.extend(there.iter().cloned().chain(stale));
-        if replaced.is_empty() {
-            return Ok(left);
+        if !replaced.is_empty() {
+            let text: String = replaced.iter().map(|name| format!("{name}\n")).collect();
+            sys::write_durably(&local.join(WORK_FOLDER), &self.work.join(REPLACED_FILE), text.as_bytes())?;
         }
-        let text: String = replaced.iter().map(|name| format!("{name}\n")).collect();
-        sys::write_durably(&local.join(WORK_FOLDER), &self.work.join(REPLACED_FILE), text.as_bytes())?;
         let ends = |name: &&String| name.ends_with(manifest::FILE) || *name == splits::FILE;
         there.iter().filter(ends).try_for_each(|name| self.uploads.of_split(None).remove(name))?;
+        // From here on whoever has put another before puts no shard any more.
+        self.put_plan(plan_file::read_header(&local.join(WORK_FOLDER).join(PLAN_FILE))?.to_bytes())?;
         Ok(left)
     }
 
@@ -243,6 +284,7 @@ impl Bucket {
     /// As [`Bucket::put_dataset`], then removes what is of no use any more.
     fn publish(&self, plans: &[Plan], local: &Path) -> Result<()> {
         let files = self.put_dataset(local)?;
+        self.remove_shared()?;
         let mut old = self.replaced()?;
         for file in &files {
             old.remove(&*file.to_string_lossy());

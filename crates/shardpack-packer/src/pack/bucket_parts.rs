@@ -1,16 +1,15 @@
-//! Parts of a pack into a store: what parts on many machines share lies there, below [`WORK_FOLDER`]: the plan without its samples, and
-//! receipts.
+//! What lies in a store below [`WORK_FOLDER`] while a dataset is packed into it: the plan without its samples, and receipts of parts.
 //!
 //! What is not finished of a part, its machine knows, in a folder of that part. Needs nothing of a store but to put, read and list.
 //!
 //! Holds at all times: the plan is put before anything else, a receipt after all that it names; both are removed after the manifests are
-//! there, and nothing else is. Where two different plans are put at the same moment, parts of one of them find the other before they are
-//! done, and merge finds receipts that are not of its plan.
+//! there, and nothing else is; no shard becomes an object while another plan is there. So of two packs that begin at once the one whose plan
+//! was put first ends with an error, and the other is sealed.
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
 use shardpack_format::{
-    Error, Result,
+    Error, Result, hash,
     manifest::{Manifest, WORK_FOLDER},
 };
 
@@ -26,16 +25,28 @@ use crate::{
     plan::Plan,
     plan_file::{self, Header},
     sidecars, sys,
+    uploads::Uploads,
 };
 
-/// Name of the plan that all parts have in common.
-fn plan_name() -> String {
+/// Name of the plan of what is packed.
+pub(super) fn plan_name() -> String {
     format!("{WORK_FOLDER}/{PLAN_FILE}")
 }
 
 /// What names of receipts begin with.
 fn receipts_folder() -> String {
     format!("{WORK_FOLDER}/{}/", receipt::FOLDER)
+}
+
+/// What tells plans from others.
+fn hashes(plans: &[Plan]) -> Result<Vec<(Option<String>, hash::FileHash)>> {
+    plans.iter().map(|plan| Ok((plan.split.clone(), plan.hash()?))).collect()
+}
+
+fn gone(url: &str) -> Error {
+    Error::data(format!("{} was removed while shards were put", plan_name()))
+        .in_file(url)
+        .help("the same command begins or goes on")
 }
 
 impl Bucket {
@@ -84,32 +95,46 @@ impl Bucket {
     /// As said, and when the store does not answer.
     pub fn join(&self, planned: &PlannedPart, own: impl FnOnce() -> Result<Vec<u8>>) -> Result<()> {
         if self.plan()?.is_none() && self.is_empty(&planned.planned.plans)? {
-            self.uploads.of_split(None).put(&plan_name(), own()?)?;
+            self.put_plan(own()?)?;
         }
-        self.is_still(planned)
-    }
-
-    /// Fails where the plan is not this one any more.
-    ///
-    /// # Errors
-    /// As said, and when the store does not answer.
-    pub fn is_still(&self, planned: &PlannedPart) -> Result<()> {
         match self.plan()? {
             Some(there) => planned.same_plan(&there, None, self.uploads.url().as_ref()),
-            None => Err(self.gone()),
+            None => Err(gone(self.uploads.url())),
         }
     }
 
-    /// Whether no part is under way here.
-    pub fn is_gone(&self) -> bool {
-        self.plan().is_ok_and(|plan| plan.is_none())
+    /// Puts the plan, or replaces it.
+    ///
+    /// # Errors
+    /// When the store does not take it.
+    pub fn put_plan(&self, plan: Vec<u8>) -> Result<()> {
+        self.uploads.of_split(None).put(&plan_name(), plan)
     }
 
-    fn gone(&self) -> Error {
-        let plan = plan_name();
-        Error::data(format!("{plan} was removed while parts are packed"))
-            .in_file(self.uploads.url())
-            .help("the same command packs the part again")
+    /// What shards of `plans` are put by: only as long as the plan here is of them.
+    ///
+    /// # Errors
+    /// When a number or a name cannot be hashed, which never happens.
+    pub fn guarded(&self, plans: &[Plan]) -> Result<Uploads> {
+        let (own, url) = (hashes(plans)?, self.uploads.url().to_owned());
+        Ok(self.uploads.guarded(plan_name(), move |there| {
+            let there = there.ok_or_else(|| gone(&url))?;
+            match hashes(&plan_file::header_in(&there)?.plans()?)? == own {
+                true => Ok(()),
+                false => Err(Error::usage("another pack has begun here while this one ran")
+                    .in_file(&url)
+                    .help("one of them at a time, or another prefix for one")),
+            }
+        }))
+    }
+
+    /// Whether the plan here is of these.
+    ///
+    /// # Errors
+    /// When the store does not answer, or it is damaged.
+    pub fn is_of(&self, plans: &[Plan]) -> Result<bool> {
+        let there = self.plan()?.map(|header| hashes(&header.plans()?)).transpose()?;
+        Ok(there == Some(hashes(plans)?))
     }
 
     /// Whether nothing lies here, so that this part is the first; fails where something does while no part has begun.

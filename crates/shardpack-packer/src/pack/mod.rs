@@ -347,8 +347,8 @@ fn pack_into(
         monitor.recall(shard.entry.samples, shard.payload_bytes);
     }
 
-    let uploads = bucket.map(|bucket| &bucket.uploads);
-    let folders = Folders { dst, work: &destination.work, shared: &destination.work, uploads };
+    let uploads = bucket.map(|bucket| bucket.guarded(plans)).transpose()?;
+    let folders = Folders { dst, work: &destination.work, shared: &destination.work, uploads: uploads.as_ref() };
     let outcomes = copy_all(planned, relay, &folders, recalled, options, monitor)?;
     let unpacked = left_out(plans, &outcomes);
     let is_bad = unpacked.iter().any(|entry| entry.fate == Fate::Skipped);

@@ -177,7 +177,8 @@ pub fn pack_part(planned: &PlannedPart, dst: &Path, options: &Options, monitor: 
         Err(error) => {
             bucket.iter().for_each(|bucket| bucket.remove_if_empty());
             // Another process may have been at the same part, and all may have been merged meanwhile.
-            let may_be = error.kind() == ErrorKind::System || bucket.is_some_and(|bucket| bucket.is_gone());
+            let has_none = |bucket: &Bucket| bucket.plan().is_ok_and(|plan| plan.is_none());
+            let may_be = error.kind() == ErrorKind::System || bucket.is_some_and(has_none);
             match may_be && is_sealed().is_ok_and(|sealed| sealed.is_some()) {
                 true => empty(planned, Ended::Sealed, start),
                 false => return Err(error),
@@ -404,7 +405,8 @@ impl Beside {
         start: Instant,
     ) -> Result<PartReport> {
         let plans = planned.plans();
-        let uploads = bucket.map(|bucket| bucket.uploads.recorded_in(&self.run.folder));
+        let uploads =
+            bucket.map(|bucket| Ok::<_, Error>(bucket.guarded(plans)?.recorded_in(&self.run.folder))).transpose()?;
         let before =
             bucket.map(|bucket| bucket.received(planned.part, plans, &options.sidecars)).transpose()?.flatten();
         let is_done = before.is_some();
@@ -457,7 +459,7 @@ impl Beside {
             match bucket {
                 None => self.write_receipt(planned.part, &receipt)?,
                 Some(bucket) => {
-                    bucket.is_still(planned)?;
+                    uploads.as_ref().map_or(Ok(()), Uploads::is_unchanged)?;
                     bucket.put_receipt(planned.part, &receipt)?;
                 }
             }

@@ -58,8 +58,9 @@ pub fn requests(planned: &Planned, dst: Option<&Path>) -> Requests {
             for shard in &plan.shards {
                 // Of a compressed shard the most that it can be.
                 let bytes = plan.content_bytes(shard);
-                // And its index.
+                // And its index; before, the plan is looked at.
                 all.puts += Uploads::requests(bytes, is_compressed) + 1;
+                all.gets += 1;
                 all.sent_bytes += bytes;
             }
             all.sent_bytes += plan.index_bytes();
@@ -68,7 +69,11 @@ pub fn requests(planned: &Planned, dst: Option<&Path>) -> Requests {
             // Whether one is there already, before and when it begins.
             all.gets += 2;
         }
-        all.lists += 1;
+        // What lies there before, and at the end receipts.
+        all.lists += 2;
+        // The plan, which is put and removed again.
+        all.puts += 1;
+        all.gets += 2;
     }
     all
 }
