@@ -488,15 +488,22 @@ def merge(
     folder: PathLike,
     *,
     verify: bool = False,
+    work: Value | None = None,
     jobs: Value | None = None,
+    store: Values | None = None,
     progress: bool | Callable[[Progress], None] | None = None,
 ) -> Report:
     """Seal a dataset that was packed in parts: `shardpack merge`.
 
     Args:
-        folder: Folder that the parts were packed into.
+        folder: Folder that the parts were packed into, or its URL.
         verify: Read all shards and compare their hashes with those of the receipts, before anything is sealed.
+        work: Of parts at a URL: folder for indexes and what is made, until all is sealed [default: in
+            ~/.local/state/shardpack].
         jobs: Threads [default: all cores].
+        store: Of a URL, a setting of its store beside what the environment says: endpoint=URL, region=NAME,
+            profile=NAME, anonymous=true, requester_pays=true, "header=NAME: VALUE", ca_file=FILE, proxy=URL,
+            requests=N, retry_for=SECONDS; where there are two stores, src.NAME=VALUE and dst.NAME=VALUE are of one.
         progress: See the module.
 
     Returns:
@@ -508,12 +515,16 @@ def merge(
 def status(
     folder: PathLike,
     *,
+    store: Values | None = None,
     progress: bool | Callable[[Progress], None] | None = None,
 ) -> Report:
     """Show how far a pack that is not finished has come: `shardpack status`.
 
     Args:
-        folder: Folder that is packed into.
+        folder: Folder that is packed into, or its URL.
+        store: Of a URL, a setting of its store beside what the environment says: endpoint=URL, region=NAME,
+            profile=NAME, anonymous=true, requester_pays=true, "header=NAME: VALUE", ca_file=FILE, proxy=URL,
+            requests=N, retry_for=SECONDS; where there are two stores, src.NAME=VALUE and dst.NAME=VALUE are of one.
         progress: See the module.
 
     Returns:
