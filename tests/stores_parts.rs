@@ -231,7 +231,6 @@ fn what_is_not_as_the_receipts_say_is_named_and_nothing_is_sealed() {
             .says("images that are changed, and DST is a URL");
         let all = ["pack", machines.from.as_str(), machines.to.as_str()];
         run(&machines.words(&all, "all"), &[]).code(2).says(".shardpack/");
-        run(&machines.words(&[&all[..], &["--force"]].concat(), "all"), &[]).code(2).says(".shardpack/");
         same(&before, &files_at(server, "packed"), "refusals");
         let shard = whole.keys().find(|name| name.ends_with("1.tar")).unwrap().as_str();
         let index = whole.keys().find(|name| name.starts_with("index/")).unwrap().as_str();
@@ -386,6 +385,15 @@ fn of_two_packs_that_begin_at_once_one_is_sealed_and_the_other_says_so() {
         run(&words("5", &["--force"]), &[]).code(0);
         same(&wholes[1], &files_at(server, "stopped"), "forced");
         run(&words("3", &[]), &[]).code(2).says("another prefix, or --force to replace it");
+        // Nor parts; what they have more is gone, too.
+        let parts = Machines::new(&bench, server, proxy.port(), src.to_str().unwrap(), "in-parts");
+        for part in ["1/2", "2/2"] {
+            parts.part(part, &["--shards", "5"]).code(0);
+        }
+        let command = ["pack", &parts.from, &parts.to, "--seed", "3", "--shards", "3"];
+        run(&parts.words(&command, "all"), &[]).code(2).says("holds an unfinished pack of something else");
+        run(&parts.words(&[&command[..], &["--force"]].concat(), "all"), &[]).code(0);
+        same(&wholes[0], &files_at(server, "in-parts"), "forced over parts");
     });
 }
 

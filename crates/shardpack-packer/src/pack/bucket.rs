@@ -14,16 +14,18 @@ use std::{
 };
 
 use shardpack_format::{
-    Error, Result, hash, help,
+    Error, ErrorKind, Result, hash, help,
     manifest::{self, Blake3, INDEX_FOLDER, LEDGER_FILE, Manifest, SUMS_FILE, WORK_FOLDER},
     splits,
 };
 
 use super::{
     Options, Planned, Report,
-    bucket_parts::plan_name,
+    bucket_parts::{plan_name, receipt_name},
     destination::{self, PLAN_FILE},
-    in_ledgers, other_sidecars, pack_into, report,
+    in_ledgers, other_sidecars, pack_into,
+    receipt::Received,
+    report,
 };
 use shardpack_reader::StoreSettings;
 
@@ -222,11 +224,12 @@ impl Bucket {
         }
         let mut own: BTreeSet<String> = there.names().into_iter().collect();
         for plan in plans {
-            let below = below(plan.split.as_deref());
-            let shards =
-                (0..plan.shards.len()).flat_map(|number| [plan.shard_file(number), copy::index_file(plan, number)]);
-            let others = [manifest::FILE, SUMS_FILE, LEDGER_FILE].map(str::to_owned);
-            own.extend(shards.chain(others).map(|file| format!("{below}{file}")));
+            let others = [manifest::FILE, SUMS_FILE, LEDGER_FILE];
+            own.extend(others.map(|file| below(plan.split.as_deref()) + file));
+        }
+        own.extend(shards_of(plans));
+        if force {
+            own.extend(self.unfinished()?);
         }
         own.extend([splits::FILE.to_owned(), plan_name()]);
         match self.uploads.first_other(|name| own.contains(name))? {
@@ -242,19 +245,44 @@ impl Bucket {
     pub fn begin(&self, plans: &[Plan], stale: &[PathBuf], force: bool) -> Result<Vec<String>> {
         let left = self.uploads.give_up_begun()?;
         let there = if force { self.there(plans)?.names() } else { Vec::new() };
+        let unfinished = if force { self.unfinished()? } else { Vec::new() };
         let local = self.work.join(DATASET_FOLDER);
         let stale = stale.iter().filter_map(|path| path.strip_prefix(&local).ok()?.to_str().map(str::to_owned));
         let mut replaced = self.replaced()?;
-        replaced.extend(there.iter().cloned().chain(stale));
+        replaced.extend(there.iter().cloned().chain(stale).chain(unfinished));
         if !replaced.is_empty() {
             let text: String = replaced.iter().map(|name| format!("{name}\n")).collect();
             sys::write_durably(&local.join(WORK_FOLDER), &self.work.join(REPLACED_FILE), text.as_bytes())?;
         }
         let ends = |name: &&String| name.ends_with(manifest::FILE) || *name == splits::FILE;
         there.iter().filter(ends).try_for_each(|name| self.uploads.of_split(None).remove(name))?;
+        if force {
+            self.remove_shared()?;
+        }
         // From here on whoever has put another before puts no shard any more.
         self.put_plan(plan_file::read_header(&local.join(WORK_FOLDER).join(PLAN_FILE))?.to_bytes())?;
         Ok(left)
+    }
+
+    /// Names of what an unfinished pack may have here, by the plan and the receipts that lie here, and of these.
+    fn unfinished(&self) -> Result<Vec<String>> {
+        // One that cannot be read is replaced.
+        let plans = self.plan().and_then(|header| header.map_or(Ok(Vec::new()), |header| header.plans()));
+        let plans = match plans {
+            Err(error) if error.kind() == ErrorKind::Data => Vec::new(),
+            plans => plans?,
+        };
+        let mut names = shards_of(&plans);
+        for part in self.receipts()? {
+            for (plan, shards) in
+                plans.iter().zip(self.receipt(part, &plans)?.into_iter().flat_map(|found| found.shards))
+            {
+                let below = below(plan.split.as_deref());
+                names.extend(shards.values().flat_map(Received::files).map(|(file, _)| format!("{below}{file}")));
+            }
+            names.push(receipt_name(part));
+        }
+        Ok(names)
     }
 
     /// Names of what datasets of before have.
@@ -289,15 +317,21 @@ impl Bucket {
         for file in &files {
             old.remove(&*file.to_string_lossy());
         }
-        for plan in plans {
-            let below = below(plan.split.as_deref());
-            for number in 0..plan.shards.len() {
-                old.remove(&format!("{below}{}", plan.shard_file(number)));
-            }
-        }
+        let own: BTreeSet<String> = shards_of(plans).into_iter().collect();
+        old.retain(|name| !own.contains(name));
         self.uploads.of_split(None).remove_files(&old.into_iter().collect::<Vec<_>>())?;
         destination::remove_folder(&self.work)
     }
+}
+
+/// Names of all shards and their indexes.
+fn shards_of(plans: &[Plan]) -> Vec<String> {
+    let of_plan = |plan: &Plan| {
+        let files = |number: usize| [plan.shard_file(number), copy::index_file(plan, number)];
+        let below = below(plan.split.as_deref());
+        (0..plan.shards.len()).flat_map(files).map(|file| format!("{below}{file}")).collect::<Vec<_>>()
+    };
+    plans.iter().flat_map(of_plan).collect()
 }
 
 /// What names of a split begin with, or of a dataset without splits.

@@ -17,7 +17,7 @@ use super::{
     bucket::Bucket,
     destination::{self, LOCK_FILE, PLAN_FILE},
     part::PlannedPart,
-    receipt::{self, Receipt},
+    receipt::{self, Found, Receipt},
 };
 use crate::{
     copy,
@@ -36,6 +36,11 @@ pub(super) fn plan_name() -> String {
 /// What names of receipts begin with.
 fn receipts_folder() -> String {
     format!("{WORK_FOLDER}/{}/", receipt::FOLDER)
+}
+
+/// Name of the receipt of `part`.
+pub(super) fn receipt_name(part: Part) -> String {
+    receipts_folder() + &receipt::file(part)
 }
 
 /// What tells plans from others.
@@ -175,10 +180,8 @@ impl Bucket {
         plans: &[Plan],
         choice: &sidecars::Choice,
     ) -> Result<Option<Vec<copy::Outcome>>> {
-        let whole = self.uploads.of_split(None);
-        let Some(bytes) = whole.read_if_there(&(receipts_folder() + &receipt::file(part)))? else { return Ok(None) };
+        let Some(found) = self.receipt(part, plans)? else { return Ok(None) };
         let names = plans.iter().map(|plan| choice.names(plan)).collect::<Result<Vec<_>>>()?;
-        let Ok(found) = receipt::read(&bytes, part, plans) else { return Ok(None) };
         let is_asked_for = names.iter().all(|names| found.sidecars.iter().eq(names));
         let is_whole =
             plans.iter().zip(&found.shards).all(|(plan, shards)| plan.held.clone().eq(shards.keys().copied()));
@@ -204,7 +207,7 @@ impl Bucket {
     /// # Errors
     /// When the store does not take it.
     pub fn put_receipt(&self, part: Part, receipt: &Receipt) -> Result<()> {
-        self.uploads.of_split(None).put(&(receipts_folder() + &receipt::file(part)), receipt.to_bytes()?)
+        self.uploads.of_split(None).put(&receipt_name(part), receipt.to_bytes()?)
     }
 
     /// The parts that have a receipt here, in order.
@@ -219,6 +222,15 @@ impl Bucket {
         }))
     }
 
+    /// The receipt of `part` of these plans, if it is there and right.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub fn receipt(&self, part: Part, plans: &[Plan]) -> Result<Option<Found>> {
+        let bytes = self.uploads.of_split(None).read_if_there(&receipt_name(part))?;
+        Ok(bytes.and_then(|bytes| receipt::read(&bytes, part, plans).ok()))
+    }
+
     /// Copies the receipts that are here to the folder for them in `work`, which has no others then.
     ///
     /// # Errors
@@ -228,9 +240,8 @@ impl Bucket {
         destination::remove_folder(&folder)?;
         sys::create_folder(&folder)?;
         crate::parallel::each(&self.receipts()?, 32, |part| {
-            let file = receipt::file(*part);
-            let bytes = self.uploads.of_split(None).read_if_there(&(receipts_folder() + &file))?;
-            let path = folder.join(file);
+            let bytes = self.uploads.of_split(None).read_if_there(&receipt_name(*part))?;
+            let path = folder.join(receipt::file(*part));
             fs::write(&path, bytes.unwrap_or_default()).map_err(|error| sys::io_error("cannot write", &path, error))
         })
     }
@@ -243,8 +254,6 @@ impl Bucket {
         let uploads = self.uploads.of_split(None);
         // Without it nothing looks unfinished.
         uploads.remove(&plan_name())?;
-        let receipts: Vec<String> =
-            self.receipts()?.into_iter().map(|part| receipts_folder() + &receipt::file(part)).collect();
-        uploads.remove_files(&receipts)
+        uploads.remove_files(&self.receipts()?.into_iter().map(receipt_name).collect::<Vec<_>>())
     }
 }
