@@ -308,7 +308,7 @@ fn a_part_whose_plan_is_taken_away_or_replaced_says_so_and_leaves_no_receipt() {
                 }
                 part.join().unwrap()
             });
-            ran.code(if bytes.is_none() { 1 } else { 2 }).says(what);
+            ran.code(2).says(what);
             assert!(!server.keys("packed/").iter().any(|key| key.contains("/parts/")), "{what}");
             server.keys("packed/").iter().for_each(|key| server.delete(key));
         }

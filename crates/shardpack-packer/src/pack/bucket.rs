@@ -22,7 +22,7 @@ use shardpack_format::{
 use super::{
     Options, Planned, Report,
     bucket_parts::{plan_name, receipt_name},
-    destination::{self, PLAN_FILE},
+    destination::{self, LOCK_FILE, PLAN_FILE},
     in_ledgers, other_sidecars, pack_into,
     receipt::Received,
     report,
@@ -123,11 +123,17 @@ impl Bucket {
         let transfers = || Some(self.uploads.transfers());
         match packed {
             Ok(report) => Ok(Report { already_sealed: false, replaced: None, transfers: transfers(), ..report }),
+            // A store that does not answer is not asked once more.
+            Err(error) if options.force || error.kind() != ErrorKind::Usage => Err(error),
             // The same command may have come to its end on another machine.
             Err(error) => match self.sealed(plans) {
-                Ok(Some(manifests)) if !options.force => {
-                    let left_uploads = self.uploads.give_up_begun()?;
-                    destination::remove_folder(&self.work)?;
+                Ok(Some(manifests)) => {
+                    let mut left_uploads = Vec::new();
+                    // Unless a process of this machine is at it still.
+                    if let Some(_alone) = sys::Lock::take_if_free(&local.join(WORK_FOLDER).join(LOCK_FILE))? {
+                        left_uploads = self.uploads.give_up_begun()?;
+                        destination::remove_folder(&self.work)?;
+                    }
                     let report = self.sealed_before(plans, manifests, options, start)?;
                     Ok(Report { left_uploads, transfers: transfers(), ..report })
                 }

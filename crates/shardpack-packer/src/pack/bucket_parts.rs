@@ -49,7 +49,7 @@ fn hashes(plans: &[Plan]) -> Result<Vec<(Option<String>, hash::FileHash)>> {
 }
 
 fn gone(url: &str) -> Error {
-    Error::data(format!("{} was removed while shards were put", plan_name()))
+    Error::usage(format!("{} was removed while shards were put", plan_name()))
         .in_file(url)
         .help("the same command begins or goes on")
 }

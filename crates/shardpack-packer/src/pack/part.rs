@@ -177,8 +177,11 @@ pub fn pack_part(planned: &PlannedPart, dst: &Path, options: &Options, monitor: 
         Err(error) => {
             bucket.iter().for_each(|bucket| bucket.remove_if_empty());
             // Another process may have been at the same part, and all may have been merged meanwhile.
-            let has_none = |bucket: &Bucket| bucket.plan().is_ok_and(|plan| plan.is_none());
-            let may_be = error.kind() == ErrorKind::System || bucket.is_some_and(has_none);
+            let may_be = match bucket {
+                None => error.kind() == ErrorKind::System,
+                // A store that does not answer is not asked once more.
+                Some(bucket) => error.kind() == ErrorKind::Usage && bucket.plan().is_ok_and(|plan| plan.is_none()),
+            };
             match may_be && is_sealed().is_ok_and(|sealed| sealed.is_some()) {
                 true => empty(planned, Ended::Sealed, start),
                 false => return Err(error),
