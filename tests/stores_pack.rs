@@ -213,6 +213,38 @@ fn a_pack_with_every_fifth_request_failing_makes_the_same() {
 }
 
 #[test]
+fn a_pack_goes_on_once_credentials_that_have_ended_are_replaced() {
+    let bench = Bench::of(120, 9000);
+    let options = ["--shards", "3"];
+    pack(&bench, bench.src().to_str().unwrap(), bench.dst().to_str().unwrap(), &[], &options).code(0);
+    let whole = files_in(&bench.dst());
+    each(|server| {
+        server.put_folder(&bench.src(), "tree");
+        let proxy = Proxy::start(server.port());
+        let settings = settings(server, proxy.port());
+        // While it plans, while it reads, and while it writes.
+        for (round, after) in [40, 180, 270].into_iter().enumerate() {
+            proxy.fail(1, Fault::Delay(Duration::from_millis(3)));
+            let to = format!("packed {round}");
+            let packed = thread::scope(|scope| {
+                let packed = scope.spawn(|| pack(&bench, &server.url("tree"), &server.url(&to), &settings, &options));
+                while proxy.requests() < after && !packed.is_finished() {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                assert!(!packed.is_finished(), "{:?}: {}", server.kind, proxy.requests());
+                proxy.fail(1, Fault::Status(403, false));
+                thread::sleep(Duration::from_millis(1500));
+                assert!(proxy.faults() > 0, "{:?}", server.kind);
+                proxy.fail(1, Fault::Delay(Duration::ZERO));
+                packed.join().unwrap()
+            });
+            packed.code(0);
+            same(&whole, &files_at(server, &to), &format!("{:?}, {after} requests", server.kind));
+        }
+    });
+}
+
+#[test]
 fn a_pack_that_is_killed_anywhere_goes_on_by_the_same_command() {
     // 24 MB in 3 shards: parts of 8 MiB, so that some are under way when it ends.
     let bench = Bench::new();
