@@ -291,7 +291,7 @@ fn a_part_whose_plan_is_taken_away_or_replaced_says_so_and_leaves_no_receipt() {
         let plan = "packed/.shardpack/plan";
         for (bytes, what) in [
             (None, "the same command begins or goes on"),
-            (server.get("other/.shardpack/plan"), "another pack has begun here while this one ran"),
+            (server.get("other/.shardpack/plan"), "one of them at a time, or another prefix for one"),
         ] {
             proxy.fail(1, Fault::Delay(Duration::from_millis(100)));
             let ran = thread::scope(|scope| {
@@ -381,7 +381,8 @@ fn of_two_packs_that_begin_at_once_one_is_sealed_and_the_other_says_so() {
         assert!(is_killed(&words("3", &[]), &proxy, 12));
         let there = machines.status();
         assert_eq!((&there["unfinished"], &there["shards"]), (&true.into(), &3.into()), "{there}");
-        run(&words("5", &[]), &[]).code(2).says("holds an unfinished pack of something else");
+        let said = run(&words("5", &[]), &[]).code(2).says("holds an unfinished pack of something else");
+        said.says("--force replaces it, once nobody is at it");
         run(&words("5", &["--force"]), &[]).code(0);
         same(&wholes[1], &files_at(server, "stopped"), "forced");
         run(&words("3", &[]), &[]).code(2).says("another prefix, or --force to replace it");

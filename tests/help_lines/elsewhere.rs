@@ -407,9 +407,9 @@ pub const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
     ),
     (
         "one of them at a time, or another prefix for one",
-        "one of them at a time",
+        "one of them at a time, or another prefix for one",
         "tests/stores_parts.rs",
-        "of_two_packs_that_begin_at_once_one_is_sealed_and_the_other_says_so",
+        "a_part_whose_plan_is_taken_away_or_replaced_says_so_and_leaves_no_receipt",
     ),
     (
         "the command of then goes on with it, --force replaces it, once nobody is at it; or another prefix",
