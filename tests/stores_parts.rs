@@ -279,6 +279,27 @@ fn what_is_not_as_the_receipts_say_is_named_and_nothing_is_sealed() {
 }
 
 #[test]
+fn what_is_converted_in_parts_goes_to_a_url_as_it_goes_to_a_folder() {
+    let bench = Bench::of(60, 3000);
+    bench.pack(&[]).code(0);
+    let (source, local) = (bench.dst(), bench.at("local"));
+    let options = ["--format", "tfrecord", "--shards", "3", "--seed", "8"];
+    let words = ["convert", source.to_str().unwrap(), local.to_str().unwrap()];
+    run(&[&words[..], &options].concat(), &[]).code(0);
+    each(|server| {
+        server.put_folder(&source, "source");
+        let machines = Machines::new(&bench, server, server.port(), &server.url("source"), "converted");
+        for part in ["2/2", "1/2"] {
+            let command = [&["convert", &machines.from, &machines.to, "--part", part], &options[..]].concat();
+            run(&machines.words(&command, &part[..1]), &[]).code(0);
+        }
+        machines.merge(&[]).code(0);
+        same(&files_in(&local), &files_at(server, "converted"), &format!("{:?}", server.kind));
+        machines.leave_nothing();
+    });
+}
+
+#[test]
 fn a_part_whose_plan_is_taken_away_or_replaced_says_so_and_leaves_no_receipt() {
     let bench = Bench::of(60, 3000);
     let (options, src) = (["--shards", "4"], bench.src());
