@@ -9,7 +9,6 @@
 
 use std::{
     collections::BTreeSet,
-    fs,
     path::{Path, PathBuf},
 };
 
@@ -22,7 +21,7 @@ use shardpack_format::{
 use super::{
     Options, Planned, Report,
     bucket_parts::{plan_name, receipt_name},
-    destination::{self, LOCK_FILE, PLAN_FILE},
+    destination::{self, LOCK_FILE, PLAN_FILE, files_in},
     in_ledgers, other_sidecars, pack_into,
     receipt::Received,
     report,
@@ -397,20 +396,4 @@ fn files_of(manifest: &Manifest) -> Vec<(String, u64)> {
     let others = manifest.shards.iter().map(|shard| &shard.index).chain(&manifest.sidecars);
     let others = others.chain(&manifest.ledger.file).map(|file| (file.file.clone(), file.bytes));
     shards.chain(others).chain([(SUMS_FILE.to_owned(), manifest.sums().len() as u64)]).collect()
-}
-
-/// The files in a folder and those below it, by their paths from there.
-fn files_in(root: &Path) -> Result<Vec<PathBuf>> {
-    let (mut files, mut todo) = (Vec::new(), vec![PathBuf::new()]);
-    while let Some(folder) = todo.pop() {
-        let full = root.join(&folder);
-        let failed = |error| sys::io_error("cannot read folder", &full, error);
-        for entry in fs::read_dir(&full).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
-            let path = folder.join(entry.file_name());
-            if entry.file_type().map_err(failed)?.is_dir() { todo.push(path) } else { files.push(path) }
-        }
-    }
-    files.sort();
-    Ok(files)
 }

@@ -8,8 +8,9 @@ use std::{
 use shardpack_format::Result;
 
 use super::{
+    beside::Beside,
     destination::{self, PLAN_FILE},
-    part::{Beside, known_bad, other_plan, sealed},
+    part::{known_bad, other_plan, sealed},
     split_prefix,
     spools::{self, Request},
     transformed::Outcomes,

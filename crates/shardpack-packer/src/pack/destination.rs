@@ -251,16 +251,7 @@ impl Destination {
         if !sys::is_there(&aside)? {
             return Ok(());
         }
-        let (mut files, mut todo) = (Vec::new(), vec![PathBuf::new()]);
-        while let Some(folder) = todo.pop() {
-            let full = aside.join(&folder);
-            let failed = |e| sys::io_error("cannot read folder", &full, e);
-            for entry in fs::read_dir(&full).map_err(failed)? {
-                let entry = entry.map_err(failed)?;
-                let path = folder.join(entry.file_name());
-                if entry.file_type().map_err(failed)?.is_dir() { todo.push(path) } else { files.push(path) }
-            }
-        }
+        let mut files = files_in(&aside)?;
         files.sort_by_key(|path| path.file_name() == Some(manifest::FILE.as_ref()));
         files.iter().try_for_each(|path| move_file(&aside.join(path), &dst.join(path)))?;
         remove_folder(&aside)
@@ -337,6 +328,22 @@ impl Destination {
     fn remove_work(&self) -> Result<()> {
         fs::remove_dir_all(&self.work).map_err(|e| sys::io_error("cannot remove", &self.work, e))
     }
+}
+
+/// The files in a folder and those below it, by their paths from there.
+pub(super) fn files_in(root: &Path) -> Result<Vec<PathBuf>> {
+    let (mut files, mut todo) = (Vec::new(), vec![PathBuf::new()]);
+    while let Some(folder) = todo.pop() {
+        let full = root.join(&folder);
+        let failed = |error| sys::io_error("cannot read folder", &full, error);
+        for entry in fs::read_dir(&full).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let path = folder.join(entry.file_name());
+            if entry.file_type().map_err(failed)?.is_dir() { todo.push(path) } else { files.push(path) }
+        }
+    }
+    files.sort();
+    Ok(files)
 }
 
 fn rename(from: &Path, to: &Path) -> Result<()> {

@@ -1,6 +1,7 @@
 //! Pack: source → plan → copy → seal.
 
 mod alike;
+mod beside;
 mod bucket;
 mod bucket_parts;
 mod change_part;

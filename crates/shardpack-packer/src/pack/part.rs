@@ -21,13 +21,12 @@ use shardpack_reader::Transfers;
 
 use super::{
     Folders, Options, Planned,
+    beside::Beside,
     bucket::Bucket,
     copy_all, dataset_folder,
-    destination::{self, LOCK_FILE, PLAN_FILE},
-    held::Held,
+    destination::{self, PLAN_FILE},
     left_out, needed_bytes, no_space, planning,
     receipt::{self, Receipt, Received},
-    runs::{self, Run},
     strays, unpacked_bytes, work_of,
 };
 use crate::{
@@ -237,50 +236,6 @@ pub(super) fn sealed(dst: &Path, plans: &[Plan]) -> Result<Option<Vec<Manifest>>
     Ok(sealed)
 }
 
-/// Leaves a work folder in which nothing has begun as if it had never been asked for; the last one that is in it does.
-fn leave(work: &Path) -> Result<()> {
-    let path = work.join(LOCK_FILE);
-    let Some(_lock) = sys::Lock::take_if_free(&path)? else { return Ok(()) };
-    if sys::is_there(&work.join(PLAN_FILE))? {
-        return Ok(());
-    }
-    sys::remove_file(&path)?;
-    // None of them is removed that has anything in it.
-    for folder in [work.join(runs::FOLDER), work.join(receipt::FOLDER), work.to_path_buf()] {
-        let _ = fs::remove_dir(folder);
-    }
-    Ok(())
-}
-
-/// As [`sys::Lock::share`]; one that leaves holds it alone for a moment.
-fn share_soon(path: &Path) -> Result<Option<sys::Lock>> {
-    for _ in 0..50 {
-        match sys::Lock::share(path) {
-            Err(error) if error.kind() == ErrorKind::Usage => std::thread::sleep(Duration::from_millis(20)),
-            shared => return shared,
-        }
-    }
-    sys::Lock::share(path)
-}
-
-/// Whether a folder was not there.
-fn is_gone(error: &Error) -> bool {
-    error.io_error().is_some_and(|error| error.kind() == io::ErrorKind::NotFound)
-}
-
-/// How often folders are made that others remove; they do so once each.
-const MOST_TRIES: u32 = 1000;
-
-/// A process that packs a part beside others.
-pub(super) struct Beside {
-    /// Work folder of all.
-    pub work: PathBuf,
-    pub run: Run,
-    /// As in [`super::Report`].
-    left_uploads: Vec<String>,
-    _shared: Option<sys::Lock>,
-}
-
 impl Beside {
     /// Joins the parts that are under way in `dst`, and in `bucket`, whose folder that is then; or is the first of them.
     fn begin(planned: &PlannedPart, dst: &Path, bucket: Option<&Bucket>) -> Result<Self> {
@@ -299,80 +254,6 @@ impl Beside {
             planned.is_plan_at(&plan, dst)?;
             destination::create_folders(dst, planned.plans())
         })
-    }
-
-    /// As [`Beside::begin`], where `look` has nothing against it.
-    pub fn join(
-        part: Part,
-        plans: &[Plan],
-        (dst, bucket): (&Path, Option<&Bucket>),
-        look: impl FnOnce(&Self) -> Result<()>,
-    ) -> Result<Self> {
-        let (work, is_new) = (dst.join(WORK_FOLDER), !sys::is_there(dst)?);
-        let mut tries = 0;
-        let joined = loop {
-            let joined = sys::create_folder(&work)
-                .and_then(|()| share_soon(&work.join(LOCK_FILE)))
-                .and_then(|shared| Self::join_in(part, plans, (dst, bucket), &work, shared));
-            match joined {
-                // Another that has found that it cannot begin has removed folders that were empty still.
-                Err(error) if is_gone(&error) && tries < MOST_TRIES => tries += 1,
-                joined => break joined,
-            }
-        };
-        let begun = joined.and_then(|beside| look(&beside).map(|()| beside));
-        if begun.is_err() {
-            // The reason matters, not what is left of empty folders.
-            let _ = leave(&work);
-            if is_new {
-                let _ = fs::remove_dir(dst);
-            }
-        }
-        begun
-    }
-
-    fn join_in(
-        part: Part,
-        plans: &[Plan],
-        (dst, bucket): (&Path, Option<&Bucket>),
-        work: &Path,
-        shared: Option<sys::Lock>,
-    ) -> Result<Self> {
-        let plan = work.join(PLAN_FILE);
-        if !sys::is_there(&plan)? {
-            let held = Held::look(dst, &[], work)?;
-            // Another part may have begun since, and what is there is its own.
-            if !held.is_empty() && !sys::is_there(&plan)? {
-                let what = held.what(dst, plans);
-                return Err(Error::usage(format!("holds {what}"))
-                    .in_file(dst)
-                    .help("choose another folder, or remove this"));
-            }
-            [runs::FOLDER, receipt::FOLDER].iter().try_for_each(|name| sys::create_folder(&work.join(name)))?;
-        }
-        let mut left_uploads = Vec::new();
-        runs::clear(work, |folder| {
-            if let Some(bucket) = bucket {
-                left_uploads.extend(bucket.uploads.recorded_in(folder).give_up_begun()?);
-            }
-            Ok(())
-        })?;
-        Ok(Self { work: work.to_path_buf(), run: Run::begin(work, part)?, left_uploads, _shared: shared })
-    }
-
-    /// Removes all that is left of another plan in `dst`.
-    fn forget(&self, dst: &Path) -> Result<()> {
-        for (folder, kept) in [(dst, &[WORK_FOLDER][..]), (&self.work, &[LOCK_FILE, runs::FOLDER])] {
-            let failed = |e| sys::io_error("cannot read folder", folder, e);
-            for entry in fs::read_dir(folder).map_err(failed)? {
-                let path = entry.map_err(failed)?.path();
-                if kept.iter().any(|name| path.ends_with(name)) {
-                    continue;
-                }
-                if path.is_dir() { destination::remove_folder(&path)? } else { sys::remove_file(&path)? }
-            }
-        }
-        sys::create_folder(&self.work.join(receipt::FOLDER))
     }
 
     /// Gives the plan its name, unless another part was first.
@@ -589,28 +470,4 @@ pub(super) fn other_plan(dst: &Path, what: &str) -> Error {
 fn same_hashes(old: &[Plan], new: &[Plan]) -> Result<bool> {
     let hashes = |plans: &[Plan]| plans.iter().map(Plan::hash).collect::<Result<Vec<_>>>();
     Ok(hashes(old)? == hashes(new)?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_that_cannot_begin_say_why_however_many_begin_at_once() {
-        let folder = tempfile::tempdir().unwrap();
-        std::thread::scope(|scope| {
-            for number in 1..=4 {
-                let dst = folder.path().join("packed");
-                scope.spawn(move || {
-                    for _ in 0..300 {
-                        let part = Part::new(number, 4).unwrap();
-                        let begun = Beside::join(part, &[], (&dst, None), |_| Err(Error::usage("not this one")));
-                        let error = begun.err().map(|error| error.to_string());
-                        assert!(error.as_ref().is_some_and(|error| error.contains("not this one")), "{error:?}");
-                    }
-                });
-            }
-        });
-        assert!(!folder.path().join("packed").join(WORK_FOLDER).exists());
-    }
 }
