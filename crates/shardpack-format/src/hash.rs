@@ -29,22 +29,39 @@ pub fn component(stored: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64(stored)
 }
 
+/// As many bytes of a record, beside its image, are in a tar file at most, but for long keys.
+const FEW_BYTES: usize = 2048;
+
 /// The frame hash of a sample: XXH3-64, seed 0, of its record without the bytes `covered`, which other hashes cover:
 /// the content hash, and those of components. Together they cover every byte of a record once. The ranges are sorted on
 /// the way.
 ///
 /// A range that is not inside `record` covers nothing.
 pub fn frame(record: &[u8], covered: &mut [Range<usize>]) -> u64 {
-    let mut hasher = xxhash_rust::xxh3::Xxh3Default::new();
     covered.sort_unstable_by_key(|range| range.start);
-    let mut at = 0;
-    for Range { start, end } in covered.iter().cloned() {
-        if start <= end && end <= record.len() {
-            hasher.update(record.get(at..start).unwrap_or_default());
-            at = at.max(end);
+    let each_part = |parts: &mut dyn FnMut(&[u8])| {
+        let mut at = 0;
+        for Range { start, end } in covered.iter().cloned() {
+            if start <= end && end <= record.len() {
+                parts(record.get(at..start).unwrap_or_default());
+                at = at.max(end);
+            }
         }
+        parts(record.get(at..).unwrap_or_default());
+    };
+    // Of most records few bytes are left, and those are hashed at once in half of the time that it takes to begin with parts.
+    let (mut few, mut held) = ([0; FEW_BYTES], 0);
+    each_part(&mut |part| {
+        if let Some(room) = few.get_mut(held..held + part.len()) {
+            room.copy_from_slice(part);
+        }
+        held += part.len();
+    });
+    if let Some(few) = few.get(..held) {
+        return xxhash_rust::xxh3::xxh3_64(few);
     }
-    hasher.update(record.get(at..).unwrap_or_default());
+    let mut hasher = xxhash_rust::xxh3::Xxh3Default::new();
+    each_part(&mut |part| hasher.update(part));
     hasher.digest()
 }
 

@@ -6,7 +6,10 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, atomic::Ordering::Relaxed},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     thread::JoinHandle,
     time::{Duration, Instant},
 };
@@ -169,7 +172,7 @@ impl Feed {
                 }
             }
             let check_content = shared.plan.check_content;
-            into.push(Fetched { run, source, number: sample, epoch: number, check_content });
+            into.push(Fetched { run, source, number: sample, epoch: number, check_content, is_other: false });
         }
         Ok(Next::Samples)
     }
@@ -327,6 +330,7 @@ impl Shared {
                     first: epoch.lanes.step_of(first),
                     stride: epoch.lanes.readers(),
                     pieces: OnceLock::new(),
+                    is_checked: AtomicBool::new(false),
                     budget: Arc::clone(&self.budget),
                 });
                 state.tickets += 1;
@@ -396,6 +400,10 @@ fn read_all(shared: &Shared) -> Result<()> {
             shared.counters.reads.fetch_add(pieces.len() as u64, Relaxed);
             if is_whole {
                 shared.counters.read_bytes.fetch_add(lengths.iter().sum(), Relaxed);
+                // Of files nobody asks for it, or as many threads as decode them do it.
+                if shard.dataset().transfers().is_some() {
+                    run.check(shard, copy, &pieces);
+                }
             }
             // Of one that could not be read, the window is empty, and each sample is read by itself.
             Some(pieces)

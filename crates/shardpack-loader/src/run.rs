@@ -4,7 +4,10 @@
 
 use std::{
     ops::{Deref, Range},
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
 };
 
 use shardpack_format::Result;
@@ -31,6 +34,8 @@ pub(crate) struct Run {
     pub first: u64,
     /// The pieces that its samples are in, as they lie in the shard; `None` where they could not be read.
     pub pieces: OnceLock<Option<Vec<Piece>>>,
+    /// Whether all of them were compared with their hashes, and were right; set before the pieces are.
+    pub is_checked: AtomicBool,
     pub budget: Arc<Budget>,
 }
 
@@ -60,6 +65,26 @@ impl Run {
     fn needed(&self) -> impl Iterator<Item = u64> {
         (0..self.samples).map(|at| self.segment.sample(self.first + at * self.stride - self.segment.start))
     }
+
+    /// The rows of `shard` that have them, ascending.
+    fn rows(&self, shard: Shard<'_>, copy: &Copy) -> Vec<u64> {
+        let first = shard.samples().start;
+        let mut rows: Vec<u64> = self.needed().map(|index| copy.number(index) - first).collect();
+        rows.sort_unstable();
+        rows
+    }
+
+    /// Compares all samples that are needed, which `pieces` hold, with their hashes, while a core has them in its cache.
+    pub fn check(&self, shard: Shard<'_>, copy: &Copy, pieces: &[Piece]) {
+        let is_right = |row| {
+            let offset = shard.row(row).ok()?.offset;
+            let piece = pieces.get(pieces.partition_point(|piece| piece.end <= offset))?;
+            let sample = shard.sample_in(&piece.window, row).ok()??;
+            shard.check(&sample).ok()
+        };
+        let are_right = self.rows(shard, copy).into_iter().all(|row| is_right(row).is_some());
+        self.is_checked.store(are_right, Relaxed);
+    }
 }
 
 /// A sample whose run is in memory.
@@ -70,6 +95,8 @@ pub struct Fetched {
     pub(crate) number: u64,
     pub(crate) epoch: u64,
     pub(crate) check_content: bool,
+    /// Whether it is in the place of another, and maybe none that its run was read for.
+    pub(crate) is_other: bool,
 }
 
 impl Fetched {
@@ -90,7 +117,7 @@ impl Fetched {
 
     /// Sample `number` of the same dataset in its place.
     pub(crate) fn other(&self, number: u64) -> Self {
-        Self { number, ..self.clone() }
+        Self { number, is_other: true, ..self.clone() }
     }
 
     /// Its bytes, borrowed from the run that it was read with, and all that is known of it.
@@ -112,6 +139,7 @@ impl Fetched {
             }
         };
         let sample = match held {
+            Some(sample) if !self.is_other && self.run.is_checked.load(Relaxed) => return Ok(sample),
             Some(sample) => sample,
             // Only what cannot be read is lost, not what is beside it.
             None => shard.sample_alone(row)?,
@@ -189,16 +217,13 @@ impl std::fmt::Debug for Payload {
 /// The ranges of bytes that have the samples that are needed of a run, ascending; those that are near each other are one.
 /// Rows that are not right are left out.
 pub(crate) fn spans(shard: Shard<'_>, run: &Run, copy: &Copy) -> Vec<Range<u64>> {
-    let first = shard.samples().start;
     if run.stride == 1 && matches!(copy.selection, Selection::All(_)) {
-        let row = |index: u64| index - copy.start - first;
+        let row = |index: u64| index - copy.start - shard.samples().start;
         let rows = row(run.segment.samples.start)..row(run.segment.samples.end);
         return shard.span(rows).unwrap_or_default().into_iter().collect();
     }
-    let mut rows: Vec<u64> = run.needed().map(|index| copy.number(index) - first).collect();
-    rows.sort_unstable();
     let mut spans: Vec<Range<u64>> = Vec::new();
-    for span in rows.into_iter().filter_map(|row| shard.span(row..row + 1).ok().flatten()) {
+    for span in run.rows(shard, copy).into_iter().filter_map(|row| shard.span(row..row + 1).ok().flatten()) {
         match spans.last_mut() {
             Some(last) if span.start >= last.start && span.start <= last.end.saturating_add(MOST_GAP_BYTES) => {
                 last.end = last.end.max(span.end);

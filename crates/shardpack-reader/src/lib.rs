@@ -107,6 +107,7 @@ mod sample;
 mod shard;
 mod splits;
 mod store;
+mod turn;
 mod unpack;
 mod window;
 

@@ -16,6 +16,7 @@ use crate::{
     Bytes, Dataset, Reader, Sample,
     content::{Compression, Content},
     files, reader,
+    turn::Turn,
     window::{Scratch, Window},
 };
 
@@ -23,6 +24,8 @@ use crate::{
 #[derive(Default)]
 pub(crate) struct Opened {
     index: OnceLock<Index<Bytes>>,
+    /// Of those who ask for the index over a network.
+    index_turn: Turn,
     /// `None` where there is no such file.
     crops: OnceLock<Option<Crops<Bytes>>>,
     /// `None` where the system refused to map.
@@ -85,11 +88,15 @@ impl<'d> Shard<'d> {
     /// # Errors
     /// When the file is missing or damaged, or says something else than the manifest.
     pub fn index(&self) -> Result<&'d Index<Bytes>> {
-        let opened = &self.dataset.opened[self.number].index;
+        let Opened { index: opened, index_turn, .. } = &self.dataset.opened[self.number];
         if let Some(index) = opened.get() {
             return Ok(index);
         }
         // Opened outside of the cell: two threads may do so at once, but none waits for another one's disk.
+        let _turn = if self.dataset.is_remote { index_turn.take() } else { None };
+        if let Some(index) = opened.get() {
+            return Ok(index);
+        }
         let index = self.open_index().map_err(|error| error.in_file(self.index_path()))?;
         Ok(opened.get_or_init(|| index))
     }
@@ -231,19 +238,24 @@ impl<'d> Shard<'d> {
     where
         'd: 'a,
     {
-        let is_remote = self.dataset.is_remote;
-        let check = |sample: &Sample<'_>| match sample.check_content() {
-            Ok(()) if is_remote => sample.check_frame(),
-            checked => checked,
-        };
-        match check(&sample) {
+        match self.check(&sample) {
             Ok(()) => Ok(sample),
-            Err(_) if is_remote => {
+            Err(_) if self.dataset.is_remote => {
                 let again = self.sample_again(sample.number() - self.samples().start)?;
-                check(&again).map(|()| again)
+                self.check(&again).map(|()| again)
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Compares `sample`, which is of this shard, with its content hash; where bytes come over a network, all of its record with its
+    /// hashes.
+    ///
+    /// # Errors
+    /// When it is not right.
+    pub fn check(&self, sample: &Sample<'_>) -> Result<()> {
+        sample.check_content()?;
+        if self.dataset.is_remote { sample.check_frame() } else { Ok(()) }
     }
 
     /// Reads its samples in order; the first [`Reader::next`] opens it.

@@ -14,6 +14,7 @@ mod objects;
 mod pages;
 mod patience;
 mod persistence;
+mod plain;
 mod profile;
 mod reading;
 mod runtime;

@@ -17,6 +17,7 @@ use crate::{
     answer::{self, Body, Failed, Version},
     objects,
     persistence::Asker,
+    plain,
     service::Notes,
     store::{Found, Wanted},
     web,
@@ -34,30 +35,87 @@ pub(crate) struct Reading<'a> {
     pub wanted: Wanted,
 }
 
-/// The body of an answer.
-enum Chunks {
-    Web(Response),
-    Objects(BoxStream<'static, object_store::Result<Bytes>>),
+/// Takes the bytes of an object, in their order.
+pub(crate) trait Sink {
+    fn take(&mut self, bytes: &[u8]);
+
+    /// Memory where the next bytes may be put; they are not taken then, but said to have come. Empty where there is none.
+    fn room(&mut self) -> &mut [u8] {
+        &mut []
+    }
+
+    fn came(&mut self, _bytes: usize) {}
 }
 
-impl Chunks {
-    async fn next(&mut self) -> Result<Option<Bytes>, Failed> {
-        match self {
-            Self::Web(answer) => answer.chunk().await.map_err(web::failed),
-            Self::Objects(stream) => stream.try_next().await.map_err(|error| objects::cut(&error)),
-        }
+impl<T: FnMut(&[u8])> Sink for T {
+    fn take(&mut self, bytes: &[u8]) {
+        self(bytes);
+    }
+}
+
+/// Memory that is to be filled, with no more than fits.
+pub(crate) struct Filling<'a>(pub &'a mut [u8]);
+
+impl Sink for Filling<'_> {
+    fn take(&mut self, bytes: &[u8]) {
+        self.0[..bytes.len()].copy_from_slice(bytes);
+        self.came(bytes.len());
+    }
+
+    fn room(&mut self) -> &mut [u8] {
+        self.0
+    }
+
+    fn came(&mut self, bytes: usize) {
+        self.0 = &mut std::mem::take(&mut self.0)[bytes..];
+    }
+}
+
+/// As many bytes of a plain answer are received at a time, where there is no room for more.
+const PART_BYTES: usize = 64 << 10;
+
+/// The body of an answer.
+enum Chunks<'a> {
+    Web(Response),
+    Objects(BoxStream<'static, object_store::Result<Bytes>>),
+    Plain(plain::Answer<'a>),
+}
+
+/// What comes of a body.
+enum Next {
+    /// So many bytes, which are where there was room for them.
+    Put(usize),
+    Bytes(Bytes),
+    End,
+}
+
+impl Chunks<'_> {
+    /// The next bytes, in `room` or anywhere else.
+    async fn next(&mut self, room: &mut [u8], silence: Duration) -> Result<Next, Failed> {
+        let chunk = match self {
+            Self::Web(answer) => answer.chunk().await.map_err(web::failed)?,
+            Self::Objects(stream) => stream.try_next().await.map_err(|error| objects::cut(&error))?,
+            Self::Plain(answer) if !room.is_empty() => return answer.read(room, silence).map(Next::Put),
+            Self::Plain(answer) => {
+                let mut part = vec![0; PART_BYTES];
+                let read = answer.read(&mut part, silence)?;
+                part.truncate(read);
+                Some(part.into()).filter(|_| read > 0)
+            }
+        };
+        Ok(chunk.map_or(Next::End, Next::Bytes))
     }
 }
 
 impl Reading<'_> {
     /// Hands out its bytes in order.
-    pub async fn run(self, mut take: impl FnMut(&[u8])) -> Result<Found> {
+    pub async fn run(self, mut sink: impl Sink) -> Result<Found> {
         let Asker { shared, location, .. } = self.asker;
         let mut persistence = self.asker.persistence();
         let mut done = 0;
         loop {
             let before = done;
-            let failed = match self.attempt(&mut done, &mut take).await {
+            let failed = match self.attempt(&mut done, &mut sink).await {
                 Ok(object_bytes) => return Ok(Found { is_there: true, object_bytes }),
                 Err(failed) => failed,
             };
@@ -85,13 +143,19 @@ impl Reading<'_> {
     }
 
     /// Sends one request; what is known of the answer before its bytes come.
-    async fn ask(&self, rest: Option<&Range<u64>>) -> Result<(Body, Version, Chunks), Failed> {
-        let Some(objects) = self.asker.shared.objects() else {
+    async fn ask(&self, rest: Option<&Range<u64>>) -> Result<(Body, Version, Chunks<'_>), Failed> {
+        let shared = self.asker.shared;
+        let Some(objects) = shared.objects() else {
             let url = self.asker.location.web_object(&self.wanted.name).map_err(Failed::Never)?;
-            let client = self.asker.shared.maker.client().map_err(Failed::Never)?;
             self.asker.counters.requests.fetch_add(1, Ordering::Relaxed);
-            let answer =
-                self.asker.heard(Duration::ZERO, web::get(&client, &self.asker.shared.headers, url, rest)).await?;
+            if let Some(plain) = &shared.plain
+                && let Some(answer) = plain.get(&url, &shared.headers, rest, self.asker.options.silence)?
+            {
+                let body = answer::read(answer.status, &answer.headers, rest)?;
+                return Ok((body, Version::of(&answer.headers), Chunks::Plain(answer)));
+            }
+            let client = shared.maker.client().map_err(Failed::Never)?;
+            let answer = self.asker.heard(Duration::ZERO, web::get(&client, &shared.headers, url, rest)).await?;
             let body = answer::read(answer.status(), answer.headers(), rest)?;
             return Ok((body, Version::of(answer.headers()), Chunks::Web(answer)));
         };
@@ -110,7 +174,7 @@ impl Reading<'_> {
     }
 
     /// Asks once for what is missing behind the first `done` bytes; how long the object is.
-    async fn attempt(&self, done: &mut u64, take: &mut impl FnMut(&[u8])) -> Result<Option<u64>, Failed> {
+    async fn attempt(&self, done: &mut u64, sink: &mut impl Sink) -> Result<Option<u64>, Failed> {
         let Wanted { name, range, object_bytes, most, .. } = &self.wanted;
         // An object whose length is not known is read from its beginning again.
         let rest = range.as_ref().map(|range| range.start + *done..range.end);
@@ -134,8 +198,26 @@ impl Reading<'_> {
             Some(rest) => (body.skipped, rest.end - rest.start),
             None => (*done, most.saturating_sub(*done)),
         };
-        let mut came = 0;
-        while let Some(chunk) = self.asker.heard(Duration::ZERO, chunks.next()).await? {
+        let (mut came, silence) = (0, self.asker.options.silence);
+        loop {
+            let fit = if skipped == 0 { usize::try_from(left).unwrap_or(usize::MAX) } else { 0 };
+            let room = sink.room();
+            let fit = fit.min(room.len());
+            let chunk = match self.asker.heard(Duration::ZERO, chunks.next(&mut room[..fit], silence)).await? {
+                Next::End => break,
+                Next::Bytes(chunk) => chunk,
+                Next::Put(bytes) => {
+                    self.asker.counters.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+                    sink.came(bytes);
+                    came += bytes as u64;
+                    left -= bytes as u64;
+                    *done += bytes as u64;
+                    if left == 0 {
+                        break;
+                    }
+                    continue;
+                }
+            };
             self.asker.counters.bytes.fetch_add(chunk.len() as u64, Ordering::Relaxed);
             came += chunk.len() as u64;
             let skip = skipped.min(chunk.len() as u64);
@@ -147,7 +229,7 @@ impl Reading<'_> {
             let taken = &chunk[..chunk.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
             left -= taken.len() as u64;
             *done += taken.len() as u64;
-            take(taken);
+            sink.take(taken);
             if rest.is_some() && left == 0 {
                 break;
             }
@@ -159,6 +241,9 @@ impl Reading<'_> {
         };
         if is_short {
             return Err(Failed::again("the answer was cut short"));
+        }
+        if let Chunks::Plain(answer) = chunks {
+            answer.end();
         }
         self.asker.shared.limiter.well();
         Ok(body.object_bytes)

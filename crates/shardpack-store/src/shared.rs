@@ -16,6 +16,7 @@ use crate::{
     limiter::Limiter,
     location::{Kind, Location},
     objects::Objects,
+    plain::Plain,
     runtime,
     service::Connector,
     settings::{Options, Settings},
@@ -31,6 +32,8 @@ pub(crate) struct Shared {
     /// How connections to it are made.
     pub maker: Arc<Maker>,
     pub headers: HeaderMap,
+    /// Connections without TLS, of a web server alone.
+    pub plain: Option<Plain>,
     pub limiter: Limiter,
     objects: Mutex<Option<(Arc<Objects>, Instant)>>,
     answers: AtomicU64,
@@ -81,6 +84,7 @@ impl Shared {
         let made = Arc::new(Self {
             maker: Arc::new(maker),
             headers: if location.kind == Kind::Web { web::headers(settings)? } else { HeaderMap::new() },
+            plain: location.web.as_ref().and_then(|url| Plain::of(url, settings)),
             limiter: Limiter::new(options.most_requests),
             objects: Mutex::default(),
             answers: AtomicU64::default(),

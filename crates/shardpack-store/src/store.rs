@@ -16,7 +16,7 @@ use crate::{
     listing::Object,
     location::{Kind, Location},
     persistence::Asker,
-    reading::{CHANGED_WHILE_READ, Reading},
+    reading::{CHANGED_WHILE_READ, Filling, Reading, Sink},
     runtime,
     settings::{Options, Settings, unknown},
     shared::Shared,
@@ -203,7 +203,7 @@ impl Store {
     fn read_whole(&self, name: &str, most: u64, is_optional: bool) -> Result<Option<Vec<u8>>> {
         let mut all = Vec::new();
         let wanted = Wanted { name: name.to_owned(), range: None, object_bytes: None, stamp: None, is_optional, most };
-        let found = self.run(wanted, |bytes| all.extend_from_slice(bytes))?;
+        let found = self.run(wanted, |bytes: &[u8]| all.extend_from_slice(bytes))?;
         Ok(found.is_there.then_some(all))
     }
 
@@ -215,7 +215,7 @@ impl Store {
         // A range, since servers that know no HEAD, or compress their answers to it, tell another length or none.
         let (range, object_bytes) = (Some(0..1), None);
         let wanted = Wanted { name: name.to_owned(), range, object_bytes, stamp: None, is_optional: false, most: 1 };
-        match self.run(wanted, |_| ())? {
+        match self.run(wanted, |_: &[u8]| ())? {
             Found { is_there: false, .. } => Ok(None),
             Found { object_bytes: Some(bytes), .. } => Ok(Some(bytes)),
             Found { .. } => {
@@ -230,7 +230,7 @@ impl Store {
     /// # Errors
     /// When there is no such object, it is another one than before or has another length, or the server does not send it.
     pub fn read(&self, name: &str, object_bytes: u64, offset: u64, into: &mut [u8]) -> Result<()> {
-        self.read_range(name, object_bytes, offset..offset.saturating_add(into.len() as u64), filling(into))
+        self.read_known(name, object_bytes, offset..offset.saturating_add(into.len() as u64), Filling(into))
     }
 
     /// As [`Store::read`] of the bytes `range`, which are handed out in order, as they come.
@@ -238,7 +238,12 @@ impl Store {
     /// # Errors
     /// As [`Store::read`]; what came before was right as far as the server says.
     pub fn read_range(&self, name: &str, object_bytes: u64, range: Range<u64>, take: impl FnMut(&[u8])) -> Result<()> {
-        match self.range(name, object_bytes, None, range, take)? {
+        self.read_known(name, object_bytes, range, take)
+    }
+
+    /// As [`Store::read_range`], of bytes that go into `sink`.
+    fn read_known(&self, name: &str, object_bytes: u64, range: Range<u64>, sink: impl Sink) -> Result<()> {
+        match self.range(name, object_bytes, None, range, sink)? {
             true => Ok(()),
             false => {
                 Err(Error::data("the manifest names this object, and it is not there").in_file(self.object_url(name)))
@@ -253,7 +258,7 @@ impl Store {
     pub fn read_listed(&self, name: &str, object_bytes: u64, stamp: i64, offset: u64, into: &mut [u8]) -> Result<()> {
         // Versions are told apart by a number alone, and are not kept for each of millions of objects.
         let range = offset..offset.saturating_add(into.len() as u64);
-        match self.range(name, object_bytes, Some(stamp), range, filling(into))? {
+        match self.range(name, object_bytes, Some(stamp), range, Filling(into))? {
             true => Ok(()),
             false => Err(Error::data("is not there any more").in_file(self.object_url(name))),
         }
@@ -289,7 +294,7 @@ impl Store {
         object_bytes: u64,
         stamp: Option<i64>,
         range: Range<u64>,
-        take: impl FnMut(&[u8]),
+        sink: impl Sink,
     ) -> Result<bool> {
         if range.end > object_bytes || range.start > range.end {
             let error = Error::data(format!("is {object_bytes} bytes")).at_byte(range.start);
@@ -300,7 +305,7 @@ impl Store {
         }
         let (most, object_bytes) = (range.end - range.start, Some(object_bytes));
         let (name, range) = (name.to_owned(), Some(range));
-        let found = self.run(Wanted { name, range, object_bytes, stamp, is_optional: false, most }, take)?;
+        let found = self.run(Wanted { name, range, object_bytes, stamp, is_optional: false, most }, sink)?;
         Ok(found.is_there)
     }
 
@@ -331,18 +336,9 @@ impl Store {
     }
 
     /// Reads what is wanted, and hands out its bytes in order.
-    fn run(&self, wanted: Wanted, take: impl FnMut(&[u8])) -> Result<Found> {
+    fn run(&self, wanted: Wanted, sink: impl Sink) -> Result<Found> {
         let shared = self.shared()?;
         let reading = Reading { asker: self.asker(&shared), versions: &self.versions, wanted };
-        runtime::wait(reading.run(take))?
-    }
-}
-
-/// Fills `into` with what comes, which is no more than fits.
-fn filling(into: &mut [u8]) -> impl FnMut(&[u8]) {
-    let mut at = 0;
-    move |bytes| {
-        into[at..at + bytes.len()].copy_from_slice(bytes);
-        at += bytes.len();
+        runtime::wait(reading.run(sink))?
     }
 }

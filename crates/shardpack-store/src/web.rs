@@ -17,7 +17,7 @@ use crate::{
 
 /// Redirects that are followed for one request.
 const MOST_REDIRECTS: usize = 5;
-const USER_AGENT: &str = concat!("shardpack/", env!("CARGO_PKG_VERSION"));
+pub(crate) const USER_AGENT: &str = concat!("shardpack/", env!("CARGO_PKG_VERSION"));
 
 /// Connections to a server.
 pub(crate) fn client(kind: Kind, settings: &Settings, options: &Options) -> Result<Client> {

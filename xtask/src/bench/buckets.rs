@@ -1,9 +1,10 @@
 //! Packing small objects of a bucket behind a delay: against the delays that there are, and against boto3 and webdataset's writer.
 //!
-//! Holds at all times: all read the same bucket of the same server, in turns. Ours hashes, writes index and manifest, and syncs.
+//! Holds at all times: all read the same bucket of the same server, in turns. Ours hashes, writes index and manifest, and syncs. What a
+//! server costs that has the same cores is seen beside a web server, which gives the same objects for a small part of it.
 
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::Duration,
 };
@@ -13,14 +14,14 @@ use super::{
     contest::{Contender, contest, spread},
     far::Far,
     folder,
-    nginx::{free_port, listens},
+    nginx::{Nginx, free_port, listens},
     process::measure,
     rows::{TINY_BYTES, clear, fresh},
     trees::Tree,
 };
 use crate::{
     Result,
-    command::{command, remove, run, shardpack},
+    command::{command, output, remove, run, shardpack, write},
     python, servers,
 };
 
@@ -74,6 +75,33 @@ fn ours(port: u16) -> Result<Command> {
     Ok(asks(pack, port))
 }
 
+/// The same objects, that a list names, from a web server.
+fn listed(list: &Path, port: u16) -> Result<Command> {
+    let mut pack = command(shardpack("release"), ["pack"]);
+    pack.arg(list).arg(fresh("far-listed")?).arg("--root").arg(format!("http://127.0.0.1:{port}/bucket/tree/"));
+    pack.args(["--shard-size", SHARD_SIZE, "--json"]);
+    Ok(pack)
+}
+
+/// A list of all files of a tree, with their classes.
+fn list(tree: &Path) -> Result<PathBuf> {
+    let path = folder("out/far.csv");
+    let files = output(command("find", ["-type", "f", "-printf", "%P\n"]).current_dir(tree))?;
+    let mut lines: Vec<_> =
+        files.lines().filter_map(|file| Some(format!("{file},{}\n", file.split_once('/')?.0))).collect();
+    lines.sort();
+    write(&path, format!("path,class\n{}", lines.concat()))?;
+    Ok(path)
+}
+
+/// How many requests a pack made, and how long they would have to wait, so many at a time.
+fn bound(pack: &mut Command) -> Result<(u64, f64)> {
+    let (_, told) = measure(pack)?;
+    let told: serde_json::Value = serde_json::from_str(&told).map_err(|error| format!("{told}: {error}"))?;
+    let requests = told["network"]["requests"].as_u64().ok_or("no requests are told")?;
+    Ok((requests, requests as f64 * DELAY.as_secs_f64() / AT_A_TIME as f64))
+}
+
 fn theirs(python: &Path, port: u16) -> Result<Command> {
     let mut pack = command(python, [SCRIPT, &AT_A_TIME.to_string(), "bucket", "tree"]);
     pack.arg(fresh("far-theirs")?);
@@ -93,27 +121,32 @@ pub fn buckets(scale: &Scale) -> Result<String> {
     far.delay(DELAY);
     let python = python::streaming()?;
 
-    let (_, told) = measure(&mut ours(far.port())?)?;
-    let told: serde_json::Value = serde_json::from_str(&told).map_err(|error| format!("{told}: {error}"))?;
-    let requests = told["network"]["requests"].as_u64().ok_or("no requests are told")?;
-    let bound = requests as f64 * DELAY.as_secs_f64() / AT_A_TIME as f64;
+    let nginx = Nginx::start(&data)?;
+    let far_web = Far::new(nginx.port())?;
+    far_web.delay(DELAY);
+    let list = list(&path)?;
+    let (requests, least) = bound(&mut ours(far.port())?)?;
+    let (web_requests, web_least) = bound(&mut listed(&list, far_web.port())?)?;
     let contenders = [
         Contender::new("`shardpack pack s3://bucket/tree DST`", || ours(far.port())),
         Contender::new("boto3 and `webdataset.ShardWriter`, 64 threads", || theirs(&python, far.port())),
+        Contender::new("`shardpack pack LIST DST --root http://…`", || listed(&list, far_web.port())),
     ];
     let results = contest(scale.rounds, &contenders, || Ok(()))?;
-    let ratios = results.0[0].1.iter().map(|usage| usage.seconds / bound).collect();
+    let ratios = |of: usize, least: f64| spread(results.0[of].1.iter().map(|usage| usage.seconds / least).collect(), 2);
     let text = format!(
-        "{} in a bucket of s3s-fs on this machine, behind a proxy that makes each connection and each request wait {} ms, to a folder. Ours shuffles, \
-         hashes and syncs, and writes index and manifest (aim: five times as fast), {} rounds in turns:\n\n{}\n{requests} requests × {} ms ÷ {AT_A_TIME} at a \
-         time = {bound:.2} s; time ÷ that: {} (aim: 1.2). Server, proxy and who asks have the same cores.\n",
+        "{} in a bucket of s3s-fs on this machine, behind a proxy that makes each connection and each request wait {ms} ms, to a folder. Ours shuffles, \
+         hashes and syncs, and writes index and manifest (aim: five times as fast), {} rounds in turns. The last row has the same objects from nginx behind \
+         the same proxy:\n\n{}\n{requests} requests × {ms} ms ÷ {AT_A_TIME} at a time = {least:.2} s; time ÷ that: {} (aim: 1.2). From nginx \
+         {web_requests} requests, {web_least:.2} s, {}. Server, proxy and who asks have the same cores.\n",
         tree.describe(),
-        DELAY.as_millis(),
         scale.rounds,
         results.table(),
-        DELAY.as_millis(),
-        spread(ratios, 2),
+        ratios(0, least),
+        ratios(2, web_least),
+        ms = DELAY.as_millis(),
     );
+    drop(nginx);
     drop(server);
     clear().map(|()| text)
 }
