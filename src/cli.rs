@@ -120,6 +120,7 @@ impl Command {
             Self::Bench(args) => args.urls(),
             Self::Merge(args) => args.urls(),
             Self::Status(args) => args.urls(),
+            Self::Crops(args) => args.urls(),
             _ => Vec::new(),
         }
     }

@@ -260,7 +260,6 @@ fn what_cannot_be_done_at_a_url_is_said() {
         (vec!["verify", &url, "--store", "region=x"], "has no setting region"),
         (vec!["verify", dst, "--repair", src, "--work", "x"], "--work is for a dataset at a URL"),
         (vec!["inspect", &url, "--table", "s3://bucket/x.csv"], "is a URL"),
-        (vec!["crops", &url], "is a URL"),
         (vec!["adopt", &url], "is a URL"),
     ] {
         run(&args, &[]).code(2).says(said);

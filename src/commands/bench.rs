@@ -213,9 +213,11 @@ fn text(dataset: &Dataset, args: &Args, measured: &Measured) -> String {
                         "{} of {} had none; crop tables spare most of the decoding beside a crop: shardpack crops {}",
                         report::count(measured.without_tables),
                         report::counted(measured.made, "image"),
-                        match measured.network {
-                            None => dataset.folder().display().to_string(),
-                            Some(_) => "makes them in a folder, and its index/*.crops are copied here".to_owned(),
+                        match dataset.folder().display().to_string() {
+                            web if web.starts_with("http") => {
+                                "makes them in a folder, and its index/*.crops are copied here".to_owned()
+                            }
+                            folder => folder,
                         }
                     ),
                 ));

@@ -1,6 +1,10 @@
 //! `shardpack crops`: tables beside the indexes that let a loader decode crops of JPEGs alone.
 
-use std::{fmt::Write, num::NonZeroU16, path::PathBuf};
+use std::{
+    fmt::Write,
+    num::NonZeroU16,
+    path::{Path, PathBuf},
+};
 
 use serde_json::json;
 use shardpack_packer::{
@@ -11,7 +15,7 @@ use shardpack_packer::{
 use super::part::{self, Which};
 use crate::{
     Outcome,
-    args::{Machine, Talk},
+    args::{Machine, StoreArgs, Talk},
     progress::{self, Progress},
     report,
 };
@@ -20,9 +24,10 @@ use crate::{
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   shardpack crops packed/              index/NAME.crops beside each index: 2 % of the images' bytes
-  shardpack crops packed/ --every 4    finer: 4 %, and crops decode 4 % faster")]
+  shardpack crops packed/ --every 4    finer: 4 %, and crops decode 4 % faster
+  shardpack crops s3://bucket/packed   beside the indexes in the store; shards are read once")]
 pub struct Args {
-    /// Folder of a dataset, or of several that are splits
+    /// Folder of a dataset, or of several that are splits; it may be at s3://, gs:// or az://
     #[arg(value_name = "DST")]
     folder: PathBuf,
     /// MCUs (8 or 16 pixels across) from one entry of a table to the next
@@ -35,9 +40,18 @@ pub struct Args {
     #[arg(long, value_name = "I/N|auto", value_parser = part::which)]
     part: Option<Which>,
     #[command(flatten)]
+    store: StoreArgs,
+    #[command(flatten)]
     machine: Machine,
     #[command(flatten)]
     talk: Talk,
+}
+
+impl Args {
+    /// Paths that may be URLs.
+    pub fn urls(&self) -> Vec<&Path> {
+        vec![&self.folder]
+    }
 }
 
 /// Runs `crops`.
@@ -46,7 +60,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let monitor = Progress::new(args.talk.quiet);
     let part = args.part.map(Which::part).transpose()?;
     let options = crops::Options { every: args.every, jobs: args.machine.jobs(), force: args.force, part };
-    let made = crops::make(&args.folder, &options, &monitor);
+    let made = crops::make(&args.folder, &args.store.of(&args.folder)?, &options, &monitor);
     monitor.finish();
     let report = made?;
     if args.talk.json {
@@ -93,7 +107,7 @@ pub fn as_text(report: &Report) -> String {
     if !report.damaged.is_empty() {
         let _ = writeln!(out, "        {} damaged", report::count(report.damaged.len() as u64));
     }
-    out
+    out + &report.transfers.map(report::network).unwrap_or_default()
 }
 
 /// What was made, for a script.
@@ -107,6 +121,6 @@ pub fn as_json(report: &Report) -> serde_json::Value {
         "samples": report.samples, "tables": report.tables, "table_bytes": report.table_bytes,
         "payload_bytes": report.payload_bytes, "without": report.without, "damaged": damaged.collect::<Vec<_>>(),
         "failed": failed.collect::<Vec<_>>(), "shards": report.shards, "kept_shards": report.kept_shards,
-        "elapsed_ms": report.elapsed.as_millis() as u64,
+        "elapsed_ms": report.elapsed.as_millis() as u64, "network": report::network_json(report.transfers),
     })
 }

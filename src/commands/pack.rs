@@ -258,9 +258,6 @@ fn go(
         let format = one.plans.first().map_or("", |plan| plan.format().name());
         folder_of(dst, format, planned.len())
     };
-    if sys::is_store(dst) && run.crops {
-        return Err(Error::usage("--crops, and DST is a URL: crop tables are made of shards in a folder").in_file(dst));
-    }
     if run.dry_run {
         return planned::print(planned, Some(dst), None, run.talk).map(|()| Outcome::Done);
     }
@@ -314,7 +311,7 @@ fn go(
         }
         if run.crops {
             let options = crops::Options { every: crops::EVERY, jobs: run.machine.jobs(), force: false, part: None };
-            let made = crops::make(&folder(one), &options, monitor);
+            let made = crops::make(&folder(one), store, &options, monitor);
             monitor.finish();
             let made = match made {
                 Ok(made) => made,

@@ -3,6 +3,12 @@
 /// Help lines that other tests follow: the line, a text of the test, its file and name.
 pub const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
     (
+        "make them in a folder, and copy index/*.crops to the web server",
+        "make them in a folder, and copy index/*.crops to the web server",
+        "tests/stores_crops.rs",
+        "nothing_is_put_beside_another_dataset_nor_to_a_web_server",
+    ),
+    (
         "shardpack verify names all that is damaged, and --repair SRC mends it",
         "shardpack verify names all",
         "tests/parts_refused.rs",

@@ -380,6 +380,7 @@ fn read_all(shared: &Shared) -> Result<()> {
         // An index that cannot be read, or a range that cannot, is told by each of the samples that it is of.
         let (copy, number) = run.content.shard(run.segment.shard);
         let shard = plan::shard(&shared.plan.sources, copy, number)?;
+        let is_remote = shard.dataset().transfers().is_some();
         let spans = spans(shard, &run, copy);
         let pieces = if spans.is_empty() {
             shared.budget.pass(run.ticket);
@@ -393,7 +394,12 @@ fn read_all(shared: &Shared) -> Result<()> {
             for (span, mut window) in spans.into_iter().zip(windows) {
                 let granted_bytes = window.capacity();
                 let end = span.end;
-                is_whole &= shard.fill(&mut window, &mut scratch, span).is_ok();
+                let mut filled = shard.fill(&mut window, &mut scratch, span.clone());
+                // A line may have changed what is packed, which is right the second time.
+                if is_remote && filled.as_ref().is_err_and(|error| error.kind() == ErrorKind::Data) {
+                    filled = shard.fill(&mut window, &mut scratch, span);
+                }
+                is_whole &= filled.is_ok();
                 pieces.push(Piece { end, window, granted_bytes });
             }
             shared.counters.read_ns.fetch_add(reading.elapsed().as_nanos() as u64, Relaxed);
@@ -401,7 +407,7 @@ fn read_all(shared: &Shared) -> Result<()> {
             if is_whole {
                 shared.counters.read_bytes.fetch_add(lengths.iter().sum(), Relaxed);
                 // Of files nobody asks for it, or as many threads as decode them do it.
-                if shard.dataset().transfers().is_some() {
+                if is_remote {
                     run.check(shard, copy, &pieces);
                 }
             }

@@ -1,4 +1,5 @@
-//! Training from servers: how many answers the first batch waits for, and what a cache leaves to be asked for.
+//! Training from servers: what is handed out whatever happens on the way, how many answers the first batch waits for, and what a cache
+//! leaves to be asked for.
 
 #![cfg(feature = "cloud")]
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -8,9 +9,9 @@ mod server;
 #[path = "../../shardpack-reader/tests/support/mod.rs"]
 mod support;
 
-use std::{path::Path, time::Duration};
+use std::{fs, path::Path, time::Duration};
 
-use server::{Nginx, Proxy};
+use server::{Fault, Nginx, Proxy};
 use shardpack_loader::{Dataset, Loader, Options, Stats};
 use shardpack_reader::StoreSettings;
 use support::Packing;
@@ -65,4 +66,89 @@ fn an_epoch_that_a_cache_has_asks_for_the_manifest_alone() {
     let small = epoch(1 << 21, 3);
     assert!(small.cache_evicted_bytes > Some(1 << 20) && small.cache_held_bytes <= Some(1 << 21), "{small:?}");
     assert!(small.cache_left_out_bytes > Some(1 << 20), "{small:?}");
+}
+
+/// What an epoch hands out, in its order: numbers, and the bytes or why there are none.
+fn epoch(dataset: Dataset, memory_bytes: u64) -> (Vec<(u64, Result<Vec<u8>, String>)>, Stats) {
+    let options = Options { seed: 5, epochs: 1, memory_bytes: Some(memory_bytes), ..Options::default() };
+    let loader = Loader::new(dataset, options).unwrap();
+    let mut samples = loader.samples(&loader.beginning()).unwrap();
+    let mut all = Vec::new();
+    while let Some(fetched) = samples.next().unwrap() {
+        let bytes = fetched.sample().map(|sample| sample.bytes().to_vec()).map_err(|error| error.to_string());
+        all.push((fetched.number(), bytes));
+    }
+    (all, samples.stats())
+}
+
+/// As many bytes as a small part of it takes.
+const LITTLE: u64 = 8 << 20;
+
+#[test]
+fn an_epoch_in_which_every_fifth_request_fails_is_that_of_the_folder() {
+    let Some(nginx) = Nginx::start() else { return };
+    for zstd in [None, cfg!(feature = "zstd").then_some(1)] {
+        let name = format!("{zstd:?}");
+        let folder = nginx.data().join(&name);
+        pack(&folder, zstd);
+        let (expected, _) = epoch(Dataset::open(&folder).unwrap(), LITTLE);
+        assert_eq!(expected.len(), 10_000);
+        let proxy = Proxy::start(nginx.port());
+        let of_all = [
+            // Of a run; a sample that is fetched once more has no such byte.
+            (3, Fault::Flip(3500)),
+            (5, Fault::Cut(2000)),
+            (5, Fault::Drop),
+            (5, Fault::Status(503, false)),
+            (5, Fault::Status(500, false)),
+            (5, Fault::Lost),
+            (5, Fault::Cut(0)),
+            (5, Fault::Delay(Duration::from_millis(20))),
+        ];
+        for (every, fault) in of_all.into_iter().take(if zstd.is_some() { 2 } else { 8 }) {
+            let dataset = Dataset::open(proxy.url(&name)).unwrap();
+            // An index that is flipped twice would be damage.
+            dataset.shards().for_each(|shard| drop(shard.index().unwrap()));
+            proxy.fail(every, fault);
+            let (found, stats) = epoch(dataset, LITTLE);
+            assert!(proxy.faults() > 3, "{name} {fault:?}: {}", proxy.faults());
+            let differs = found.iter().zip(&expected).find(|(found, expected)| found != expected);
+            assert!(found.len() == expected.len() && differs.is_none(), "{name} {fault:?}: {differs:?}");
+            let is_told = !matches!(fault, Fault::Delay(_) | Fault::Flip(_));
+            assert_eq!(stats.requests_again > Some(0), is_told, "{name} {fault:?}: {stats:?}");
+            if zstd.is_some() && matches!(fault, Fault::Flip(_)) {
+                // What a frame holds is not fetched sample by sample.
+                assert!(proxy.requests() < 2_000, "{}", proxy.requests());
+            }
+            proxy.fail(u64::MAX, Fault::Drop);
+        }
+    }
+}
+
+#[test]
+fn a_sample_that_is_damaged_on_the_server_is_named_and_all_others_are_handed_out() {
+    let Some(nginx) = Nginx::start() else { return };
+    let folder = nginx.data().join("damaged");
+    pack(&folder, None);
+    let (mut expected, _) = epoch(Dataset::open(&folder).unwrap(), LITTLE);
+    let dataset = Dataset::open(&folder).unwrap();
+    let shard = dataset.shards().nth(7).unwrap();
+    // In the image of one, and beside that of another.
+    let damaged = [(shard.samples().start + 11, 100), (shard.samples().start + 300, 0)];
+    let mut bytes = fs::read(shard.path()).unwrap();
+    for (number, at) in damaged {
+        let row = shard.row(number - shard.samples().start).unwrap();
+        let place = if at == 0 { row.offset } else { row.payload().0 + at };
+        bytes[place as usize] ^= 4;
+    }
+    fs::write(shard.path(), bytes).unwrap();
+    let (found, _) = epoch(Dataset::open(nginx.url("damaged")).unwrap(), LITTLE);
+    for ((number, found), (also, expected)) in found.iter().zip(&mut expected) {
+        assert_eq!(number, also);
+        match damaged.iter().find(|(damaged, _)| damaged == number) {
+            Some((_, 0)) => assert!(found.as_ref().unwrap_err().contains("frame hash"), "{found:?}"),
+            Some(_) => assert!(found.as_ref().unwrap_err().contains("content hash"), "{found:?}"),
+            None => assert_eq!(found, expected, "{number}"),
+        }
+    }
 }

@@ -5,8 +5,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs::File,
-    io::Write,
     num::NonZeroU16,
     path::{Path, PathBuf},
     sync::{
@@ -22,9 +20,10 @@ use shardpack_format::{
     manifest,
 };
 use shardpack_imaging::crops::{NoTable, scan};
-use shardpack_reader::{Dataset, Shard};
+use shardpack_reader::{Dataset, Shard, StoreSettings, Transfers};
 
 use crate::{
+    dataset_files::DatasetFiles,
     monitor::{Monitor, Phase},
     part::{Part, share_out},
     sys,
@@ -35,6 +34,8 @@ use crate::{
 pub const EVERY: NonZeroU16 = NonZeroU16::new(8).expect("8 is not 0");
 /// Samples that a thread takes at a time.
 const SPAN_SAMPLES: u64 = 64;
+/// Threads that read from a store at least: an answer takes longer than what is done with it.
+const MOST_WAITING: usize = 8;
 /// What the file that is being written is called, behind its final name.
 const UNFINISHED: &str = "part";
 
@@ -85,6 +86,8 @@ pub struct Report {
     pub table_bytes: u64,
     /// Length of the images of shards with a file.
     pub payload_bytes: u64,
+    /// What reading and writing took at a URL.
+    pub transfers: Option<Transfers>,
     /// How long it took.
     pub elapsed: Duration,
 }
@@ -99,14 +102,57 @@ impl Report {
 /// What became of the samples of a shard, by row.
 type Rows = Vec<(u128, std::result::Result<Vec<u8>, NoTable>)>;
 
-/// Makes the tables of the dataset in `dst`, or of those of its splits. What an interrupted run has finished is kept.
+/// Where the tables of a dataset go.
+struct Place {
+    files: DatasetFiles,
+    /// The manifest, while they are at a URL.
+    manifest: Vec<u8>,
+}
+
+impl Place {
+    /// Beside the indexes of `dataset`.
+    fn open(dataset: &Dataset, store: &StoreSettings) -> Result<Self> {
+        let files = DatasetFiles::open(dataset.folder(), store)?;
+        if files.is_read_only() {
+            let error = Error::usage("a web server is only read from").in_file(files.path());
+            return Err(error.help("make them in a folder, and copy index/*.crops to the web server"));
+        }
+        let manifest = match files.local() {
+            Some(_) => Vec::new(),
+            None => files.read_if_there(manifest::FILE, None, |_| true)?.unwrap_or_default(),
+        };
+        Ok(Self { files, manifest })
+    }
+
+    /// Puts the file of a shard: whole, or not at all.
+    fn put(&self, shard: &Shard<'_>, bytes: Vec<u8>) -> Result<()> {
+        // Nothing is put beside the files of another dataset that has come in the meantime.
+        let is_same = |found: &[u8]| found == self.manifest;
+        if self.files.local().is_none()
+            && !self.files.read_if_there(manifest::FILE, None, is_same)?.is_some_and(|found| is_same(&found))
+        {
+            return Err(Error::usage("was replaced while tables of it were made").in_file(self.files.path()));
+        }
+        let [name, unfinished] = names(&shard.entry().index.file);
+        self.files.put(&name, &unfinished, bytes)
+    }
+
+    /// Makes the names of what was put durable.
+    fn close(&self) -> Result<()> {
+        self.files.local().map_or(Ok(()), |folder| sys::sync_folder(&folder.join(manifest::INDEX_FOLDER)))
+    }
+}
+
+/// Makes the tables of the dataset in `dst`, a folder or a URL with `store` said of its store, or of those of its splits. What an interrupted
+/// run has finished is kept.
 ///
 /// # Errors
-/// When there is no dataset, or the machine is not right. Damage is in the report.
-pub fn make(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
+/// When there is no dataset, it cannot be written to, or the machine is not right. Damage is in the report.
+pub fn make(dst: &Path, store: &StoreSettings, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
     let start = Instant::now();
-    let datasets = Dataset::open_all(dst)?;
+    let datasets = Dataset::open_all_with(dst, store)?;
     let datasets: Vec<Dataset> = datasets.into_iter().map(|dataset| dataset.check_content(true)).collect();
+    let places = datasets.iter().map(|dataset| Place::open(dataset, store)).collect::<Result<Vec<_>>>()?;
     let own = own_shards(&datasets, options.part);
     let shards = || {
         datasets.iter().zip(&own).flat_map(|(dataset, own)| own.iter().map(|shard| &dataset.manifest().shards[*shard]))
@@ -114,15 +160,17 @@ pub fn make(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Repo
     let samples = shards().map(|shard| shard.samples).sum();
     monitor.begin(Phase::Scanning, samples, shards().map(|shard| shard.bytes).sum());
     let mut report = Report { samples, ..Report::default() };
-    for (dataset, own) in datasets.iter().zip(&own) {
+    for ((dataset, place), own) in datasets.iter().zip(&places).zip(&own) {
         let folder = dataset.folder();
         let prefix = folder.strip_prefix(dst).map(Path::to_path_buf).unwrap_or_default();
         for (_, shard) in dataset.shards().enumerate().filter(|(number, _)| own.contains(number)) {
             let name = prefix.join(&shard.entry().file).to_string_lossy().into_owned();
-            one(&shard, &name, options, monitor, &mut report)?;
+            one(&shard, &name, place, options, monitor, &mut report)?;
         }
-        sys::sync_folder(&folder.join(manifest::INDEX_FOLDER))?;
+        place.close()?;
     }
+    let read = datasets.iter().filter_map(Dataset::transfers);
+    report.transfers = read.chain(places.iter().filter_map(|place| place.files.transfers())).reduce(Transfers::and);
     report.elapsed = start.elapsed();
     Ok(report)
 }
@@ -139,7 +187,14 @@ fn own_shards(datasets: &[Dataset], part: Option<Part>) -> Vec<BTreeSet<usize>> 
 }
 
 /// Makes the file of a shard, or keeps it.
-fn one(shard: &Shard<'_>, name: &str, options: &Options, monitor: &dyn Monitor, report: &mut Report) -> Result<()> {
+fn one(
+    shard: &Shard<'_>,
+    name: &str,
+    place: &Place,
+    options: &Options,
+    monitor: &dyn Monitor,
+    report: &mut Report,
+) -> Result<()> {
     let is_of_data = |error: &Error| error.kind() == ErrorKind::Data;
     let kept = if options.force { Ok(None) } else { kept(shard, options.every) };
     let rows = match kept {
@@ -150,8 +205,11 @@ fn one(shard: &Shard<'_>, name: &str, options: &Options, monitor: &dyn Monitor, 
         }
         // Damaged, of another dataset, or with other distances: made anew.
         Err(error) if !is_of_data(&error) => return Err(error),
-        _ => match make_rows(shard, options, monitor).and_then(|rows| write(shard, options, &rows).map(|()| rows)) {
-            Ok(rows) => rows,
+        _ => match make_rows(shard, options, monitor) {
+            Ok(rows) => {
+                place.put(shard, file_of(shard, options, &rows))?;
+                rows
+            }
             Err(error) if is_of_data(&error) => {
                 report.failed.push((name.to_owned(), error));
                 return Ok(());
@@ -239,7 +297,8 @@ fn make_rows(shard: &Shard<'_>, options: &Options, monitor: &dyn Monitor) -> Res
     };
     let spans_of_shard = samples.end.saturating_sub(samples.start).div_ceil(SPAN_SAMPLES) as usize;
     std::thread::scope(|scope| {
-        for _ in 0..options.jobs.clamp(1, spans_of_shard.max(1)) {
+        let waiting = if shard.dataset().transfers().is_some() { MOST_WAITING } else { 1 };
+        for _ in 0..options.jobs.max(waiting).min(spans_of_shard.max(1)) {
             scope.spawn(work);
         }
     });
@@ -247,15 +306,6 @@ fn make_rows(shard: &Shard<'_>, options: &Options, monitor: &dyn Monitor) -> Res
         return Err(error);
     }
     Ok(spans.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().flatten().collect())
-}
-
-/// Writes the file of a shard under another name, and gives it its own when it is durable.
-fn write(shard: &Shard<'_>, options: &Options, rows: &Rows) -> Result<()> {
-    let path = shard.crops_path();
-    let temporary = unfinished(&path);
-    let mut file = File::create(&temporary).map_err(|e| sys::io_error("cannot create", &temporary, e))?;
-    file.write_all(&file_of(shard, options, rows)).map_err(|e| sys::io_error("cannot write", &temporary, e))?;
-    sys::finish_durably(&file, &temporary, &path)
 }
 
 /// The bytes of the file of a shard.

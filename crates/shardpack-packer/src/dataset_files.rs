@@ -4,7 +4,7 @@
 
 use std::{
     fs::File,
-    io,
+    io::{self, Write},
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
 };
@@ -120,6 +120,23 @@ impl DatasetFiles {
             Self::Local(folder) => sys::read_if_there(&folder.join(name)),
             #[cfg(feature = "cloud")]
             Self::Store(store) => store.read_optional(name, MOST_BYTES),
+        }
+    }
+
+    /// Puts a small file: whole, or not at all. In a folder it is called `unfinished` until it is durable.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn put(&self, name: &str, unfinished: &str, bytes: Vec<u8>) -> Result<()> {
+        match self {
+            Self::Local(folder) => {
+                let (path, temporary) = (folder.join(name), folder.join(unfinished));
+                let mut file = File::create(&temporary).map_err(|e| sys::io_error("cannot create", &temporary, e))?;
+                file.write_all(&bytes).map_err(|e| sys::io_error("cannot write", &temporary, e))?;
+                sys::finish_durably(&file, &temporary, &path)
+            }
+            #[cfg(feature = "cloud")]
+            Self::Store(store) => store.put(name, bytes),
         }
     }
 

@@ -215,6 +215,9 @@ fn ask(mut stream: TcpStream, request: &[u8], silence: Duration) -> io::Result<(
     loop {
         let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         stream.set_read_timeout(Some(left))?;
+        // There are servers that send head and body apart, and the body only once they hear that the head has come: 40 ms, if nobody hurries.
+        #[cfg(target_os = "linux")]
+        std::os::linux::net::TcpStreamExt::set_quickack(&stream, true)?;
         let read = match stream.read(&mut part) {
             Ok(0) => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the connection was closed")),
             Ok(read) => read,

@@ -94,12 +94,13 @@ fn list(tree: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// How many requests a pack made, and how long they would have to wait, so many at a time.
-fn bound(pack: &mut Command) -> Result<(u64, f64)> {
-    let (_, told) = measure(pack)?;
+/// How many requests a pack made, how long they would have to wait, so many at a time, and for how many seconds it found what there is.
+fn bound(pack: &mut Command) -> Result<(u64, f64, f64)> {
+    let (usage, told) = measure(pack)?;
     let told: serde_json::Value = serde_json::from_str(&told).map_err(|error| format!("{told}: {error}"))?;
     let requests = told["network"]["requests"].as_u64().ok_or("no requests are told")?;
-    Ok((requests, requests as f64 * DELAY.as_secs_f64() / AT_A_TIME as f64))
+    let packed_ms = told["elapsed_ms"].as_f64().ok_or("no time is told")?;
+    Ok((requests, requests as f64 * DELAY.as_secs_f64() / AT_A_TIME as f64, usage.seconds - packed_ms / 1e3))
 }
 
 fn theirs(python: &Path, port: u16) -> Result<Command> {
@@ -125,8 +126,8 @@ pub fn buckets(scale: &Scale) -> Result<String> {
     let far_web = Far::new(nginx.port())?;
     far_web.delay(DELAY);
     let list = list(&path)?;
-    let (requests, least) = bound(&mut ours(far.port())?)?;
-    let (web_requests, web_least) = bound(&mut listed(&list, far_web.port())?)?;
+    let (requests, least, found) = bound(&mut ours(far.port())?)?;
+    let (web_requests, web_least, _) = bound(&mut listed(&list, far_web.port())?)?;
     let contenders = [
         Contender::new("`shardpack pack s3://bucket/tree DST`", || ours(far.port())),
         Contender::new("boto3 and `webdataset.ShardWriter`, 64 threads", || theirs(&python, far.port())),
@@ -137,7 +138,7 @@ pub fn buckets(scale: &Scale) -> Result<String> {
     let text = format!(
         "{} in a bucket of s3s-fs on this machine, behind a proxy that makes each connection and each request wait {ms} ms, to a folder. Ours shuffles, \
          hashes and syncs, and writes index and manifest (aim: five times as fast), {} rounds in turns. The last row has the same objects from nginx behind \
-         the same proxy:\n\n{}\n{requests} requests × {ms} ms ÷ {AT_A_TIME} at a time = {least:.2} s; time ÷ that: {} (aim: 1.2). From nginx \
+         the same proxy:\n\n{}\n{requests} requests × {ms} ms ÷ {AT_A_TIME} at a time = {least:.2} s; time ÷ that: {} (aim: 1.2); to find and look at what there is took {found:.1} s of it. From nginx \
          {web_requests} requests, {web_least:.2} s, {}. Server, proxy and who asks have the same cores.\n",
         tree.describe(),
         scale.rounds,
