@@ -121,6 +121,7 @@ impl Command {
             Self::Merge(args) => args.urls(),
             Self::Status(args) => args.urls(),
             Self::Crops(args) => args.urls(),
+            Self::Slurm(args) => args.urls(),
             _ => Vec::new(),
         }
     }

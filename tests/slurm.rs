@@ -5,8 +5,14 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
 
+#[path = "support/places.rs"]
+mod places;
+#[path = "../crates/shardpack-reader/tests/support/server.rs"]
+mod server;
 #[path = "support/slurm.rs"]
 mod slurm;
+#[path = "../crates/shardpack-reader/tests/support/stores.rs"]
+mod stores;
 mod support;
 
 use std::{
@@ -145,6 +151,49 @@ fn arrays_end_with_the_bytes_of_one_machine() {
     parts_are_told_by_the_variables_of_slurm(&cluster, &bench);
     assert_eq!(contents(&bench.at("auto")), whole);
     images_are_changed_first(&cluster);
+    a_bucket_is_packed_to_another(&cluster);
+}
+
+/// What says which server is asked is in the environment of the jobs, and nowhere else.
+fn a_bucket_is_packed_to_another(cluster: &Cluster) {
+    let Some(server) = stores::all().into_iter().find(|server| server.kind == stores::Kind::S3) else { return };
+    let bench = Bench::of(40, 3000);
+    let options = ["--shards", "7", "--seed", "5"];
+    bench.pack_to(&bench.at("whole"), &options).code(0);
+    server.put_folder(&bench.src(), "tree");
+    let slurm = |args: &[&str]| -> Ran {
+        let mut command = cluster.command(binary());
+        command.arg("slurm").args(args).env("AWS_ALLOW_HTTP", "true").env("HOME", cluster.at("home"));
+        for (name, value) in server.settings(server.port()) {
+            command.env(if name == "endpoint" { "AWS_ENDPOINT_URL".to_owned() } else { upper(&name) }, value);
+        }
+        command.output().unwrap().into()
+    };
+    let (src, dst) = (server.url("tree"), server.url("packed"));
+    let submitted = [&[&src, &dst, "--array", "3", "--submit"], &options[..]].concat();
+    slurm(&submitted).code(0).says("parts   job").says("packed.slurm");
+    cluster.wait_for_all();
+    let log = |name: &str| fs::read_to_string(cluster.at("packed.slurm").join(name)).unwrap_or_default();
+    let found = places::files_at(&server, "packed");
+    places::same(&places::files_in(&bench.at("whole")), &found, &(log("part-0001.log") + &log("merge.log")));
+    slurm(&["--missing", &dst]).code(2).says("nothing is unfinished here");
+    // One part is left out, and then asked for.
+    let dst = server.url("again");
+    let submitted = [&[&src, &dst, "--array", "3", "--only", "1,3", "--submit"], &options[..]].concat();
+    slurm(&submitted).code(0).says("1,3 of 3");
+    cluster.wait_for_all();
+    assert!(!places::files_at(&server, "again").contains_key("manifest.json"));
+    slurm(&["--missing", &dst, "--submit"]).code(0).says("2 of 3").says("a store does not tell which parts run");
+    cluster.wait_for_all();
+    places::same(&found, &places::files_at(&server, "again"), "missing");
+}
+
+/// The name of a setting as the environment has it.
+fn upper(name: &str) -> String {
+    match name {
+        "region" => "AWS_REGION".to_owned(),
+        name => name.to_ascii_uppercase(),
+    }
 }
 
 fn images_are_changed_first(cluster: &Cluster) {
@@ -409,6 +458,15 @@ fn what_cannot_be_submitted_is_refused() {
         let (src, dst) = (bench.src(), bench.dst());
         let mut args: Vec<&OsStr> = vec!["slurm".as_ref(), src.as_os_str(), dst.as_os_str()];
         args.extend(options.iter().map(OsStr::new));
+        support::run(&args).code(2).says(said);
+    }
+    for (dst, options, said) in [
+        ("https://example.org/x", &["--array=4"][..], "a web server is only read from"),
+        ("s3://b/x", &["--array=4", "--resize=16"], "--part with images that are changed, and DST is a URL"),
+        ("s3://b/x", &["--array=4", "--logs=s3://b/logs"], "is a URL: only files are read and written here"),
+    ] {
+        let src = bench.src();
+        let args = [&["slurm", src.to_str().unwrap(), dst], options].concat();
         support::run(&args).code(2).says(said);
     }
     let (plan, dst) = (bench.at("p"), bench.dst());

@@ -139,6 +139,8 @@ class Loader:
             raise UsageError("pin_memory is for images that a native transform makes, as torch tensors")
         stores = _stores_of(parts, Settings.of(store), Settings().with_cache(cache_dir, cache_bytes))
         opened = [open_native(one.path, store=settings) for one, settings in zip(parts, stores)]
+        #: The datasets, until the engine has them: manifests are read once.
+        self._opened: list[_native.Dataset] = opened
         weights = [one.weight for one in parts]
         if (epoch_samples is None) != (weights.count(None) == len(weights)) or weights.count(None) not in (
             0,
@@ -214,13 +216,14 @@ class Loader:
         return self._ranks
 
     def _engine_of(self, ranks: distributed.Ranks, order: str | None = None) -> _native.Engine:
-        return _native.Engine(json.dumps({**self._request, "rank": ranks.rank, "world": ranks.world_size}), order)
+        request = {**self._request, "rank": ranks.rank, "world": ranks.world_size}
+        return _native.Engine(json.dumps(request), order, self._opened)
 
     def _engine(self) -> _native.Engine:
         if self._made is None:
             is_alone = self.ranks[:2] == (0, 1) and self._order is None
             self._made = (self._alone if is_alone else None) or self._engine_of(self.ranks, self._order)
-            self._alone = None
+            self._alone, self._opened = None, []
         return self._made
 
     def __len__(self) -> int:
@@ -304,7 +307,7 @@ class Loader:
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
-        state.update(_stream=None, _made=None, _alone=None, _lent={}, _is_under_way=False)
+        state.update(_stream=None, _made=None, _alone=None, _opened=[], _lent={}, _is_under_way=False)
         return state
 
     def _begin(self) -> _native.Stream:

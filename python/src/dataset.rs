@@ -120,6 +120,13 @@ impl Dataset {
     }
 }
 
+impl Dataset {
+    /// The same once more, as for a loader.
+    pub fn again(&self) -> shardpack_reader::Result<shardpack_reader::Dataset> {
+        self.dataset.again()
+    }
+}
+
 #[pymethods]
 impl Dataset {
     /// Opens the dataset in `path`, a folder or a URL; `store` are settings of its store, names with values, `cache` the folder of a cache

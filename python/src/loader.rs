@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 use shardpack_loader::{Loader, Output};
 
 use crate::{
+    dataset::Dataset,
     errors::Raise,
     memory,
     options::{self, Request, Slot},
@@ -19,12 +20,14 @@ pub struct Engine {
 
 #[pymethods]
 impl Engine {
-    /// `request` is JSON; see `shardpack.Loader`. With `state` it goes on with that run.
+    /// `request` is JSON; see `shardpack.Loader`. With `state` it goes on with that run. Datasets that are `opened` are not opened again: one for
+    /// each part of the request, or none.
     #[new]
-    #[pyo3(signature = (request, state=None))]
-    fn new(py: Python<'_>, request: &str, state: Option<&str>) -> PyResult<Self> {
+    #[pyo3(signature = (request, state=None, opened=Vec::new()))]
+    fn new(py: Python<'_>, request: &str, state: Option<&str>, opened: Vec<PyRef<'_, Dataset>>) -> PyResult<Self> {
         let state = state.map(|json| options::state(py, json)).transpose()?;
-        let made = py.detach(|| Request::read(request)?.loader(state.as_ref()));
+        let opened = opened.iter().map(|one| one.again()).collect::<Result<_, _>>().or_raise(py)?;
+        let made = py.detach(|| Request::read(request)?.loader(state.as_ref(), opened));
         let (loader, slot) = made.or_raise(py)?;
         Ok(Self { loader, slot })
     }

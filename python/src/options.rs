@@ -186,11 +186,12 @@ impl Request {
         })
     }
 
-    /// Opens the datasets, and makes the loader; `state` is that of the run which it goes on with.
+    /// Opens the datasets, or takes those that are `opened`, one for each part, and makes the loader; `state` is that of the run which it goes
+    /// on with.
     ///
     /// # Errors
     /// Those of [`Dataset::open_with`] and [`Loader::mix`].
-    pub fn loader(&self, state: Option<&State>) -> Result<(Loader, Option<Slot>)> {
+    pub fn loader(&self, state: Option<&State>, opened: Vec<Dataset>) -> Result<(Loader, Option<Slot>)> {
         let transform = self.transform.as_ref().map(TransformRequest::transform).transpose()?;
         let slot = transform.as_ref().map(Slot::of);
         let output = match transform {
@@ -199,7 +200,7 @@ impl Request {
             None => Output::Own(Own::new(0, |_, _, _, _| Ok(()))),
         };
         let options = self.options(output)?;
-        let mut parts = Vec::new();
+        let (mut parts, mut opened) = (Vec::new(), opened.into_iter());
         for part in &self.parts {
             let subset = match part.subset {
                 SubsetRequest::All => Subset::All,
@@ -213,8 +214,8 @@ impl Request {
                 TimesRequest::Total(total) => Times::Total(total),
                 TimesRequest::Classes(power) => Times::Classes(power),
             };
-            let store = settings(part.store.iter().cloned(), part.cache.clone());
-            parts.push(Part { dataset: Dataset::open_with(&part.path, &store)?, subset, times });
+            let open = || Dataset::open_with(&part.path, &settings(part.store.iter().cloned(), part.cache.clone()));
+            parts.push(Part { dataset: opened.next().map_or_else(open, Ok)?, subset, times });
         }
         if let Some((weights, samples)) = &self.weights {
             parts = Part::by_weight(parts.into_iter().zip(weights.iter().copied()).collect(), *samples)?;

@@ -559,3 +559,32 @@ def test_headers_go_to_web_servers(packed: Path) -> None:
             shardpack.Dataset(url, store={"header": [headers[0], "Authorization: Bearer hunter3"]})
         assert "hunter" not in str(raised.value)
         web.shutdown()
+
+
+def test_a_loader_reads_the_manifest_once(packed: Path) -> None:
+    asked: list[str] = []
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given, directory=str(packed.parent))
+
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            super().do_GET()
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as web:
+        threading.Thread(target=web.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{web.server_port}/{packed.name}"
+        for ranks in [{}, {"rank": 0, "world_size": 2}]:
+            asked.clear()
+            loader = shardpack.Loader(url, 16, output="numpy", seed=3, epochs=1, **ranks)
+            local = shardpack.Loader(packed, 16, output="numpy", seed=3, epochs=1, **ranks)
+            assert batches(loader) == batches(local)
+            assert sum(path.endswith("/manifest.json") for path in asked) == 1, asked
+            again = pickle.loads(pickle.dumps(loader))
+            assert len(again) == len(local)
+            assert sum(path.endswith("/manifest.json") for path in asked) == 2, asked
+        web.shutdown()

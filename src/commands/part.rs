@@ -72,9 +72,7 @@ pub fn of_walk(
     let place = &place(options, dst, run)?;
     let [options] = options else { return Err(one_format()) };
     if sys::is_store(dst) && options.recipe.is_some() {
-        return Err(Error::usage("--part with images that are changed, and DST is a URL").in_file(dst).help(
-            "each part needs what the others have changed: pack into a folder that all machines have, or without --part",
-        ));
+        return Err(changed_parts(dst));
     }
     // What is read of it is counted with all that are made of it.
     let origin = source.clone();
@@ -102,6 +100,13 @@ pub fn of_walk(
 /// Parts are of one plan.
 pub fn one_format() -> Error {
     Error::usage("--part packs one format").help("one --format after the other, each into its own folder")
+}
+
+/// Parts that change images share what they have made of them.
+pub fn changed_parts(dst: &Path) -> Error {
+    Error::usage("--part with images that are changed, and DST is a URL").in_file(dst).help(
+        "each part needs what the others have changed: pack into a folder that all machines have, or without --part",
+    )
 }
 
 fn go(

@@ -94,6 +94,16 @@ impl Dataset {
         Self::of(folder.to_path_buf(), read_manifest(&bytes).map_err(|error| error.in_file(&path))?)
     }
 
+    /// The same dataset once more, of which nothing is open yet: its manifest is not read again, and what reading takes is counted together.
+    ///
+    /// # Errors
+    /// None that [`Dataset::open`] has not told.
+    pub fn again(&self) -> Result<Self> {
+        let again = Self::of(self.folder.clone(), self.manifest.clone())?;
+        let again = if self.is_mapped { again } else { again.with_store(Arc::clone(&self.store)) };
+        Ok(again.check_content(self.check_content))
+    }
+
     /// The dataset that `manifest`, which was checked, says is in `folder`.
     ///
     /// # Errors

@@ -11,9 +11,11 @@ use std::{
 };
 
 use clap::{ArgMatches, Args as _, FromArgMatches, parser::ValueSource};
+use shardpack_format::help;
 use shardpack_packer::{
     Error, ErrorKind, Result,
     pack::{self, PartState},
+    sys,
 };
 use shardpack_reader::StoreSettings;
 
@@ -21,7 +23,10 @@ use self::{
     indices::{Limit, Parts},
     script::{Script, What},
 };
-use super::{pack::OnBadArg, part::one_format};
+use super::{
+    pack::OnBadArg,
+    part::{changed_parts, one_format},
+};
 use crate::{
     Outcome,
     args::{self, PlanArgs, ReadOrderArg},
@@ -37,7 +42,8 @@ use crate::{
   shardpack slurm --missing packed/ --submit                the parts that have failed, and the merge
   shardpack slurm --plan photos.plan packed/ --array 64 --only 3,7,10-12 --submit
   shardpack slurm photos/ packed/ --array 640 --throttle 32 --submit -- --account lab --mem 8G
-  shardpack slurm imagenet/ packed/ --array 64 --plan-job --shard-size 512MiB --on-bad skip --submit")]
+  shardpack slurm imagenet/ packed/ --array 64 --plan-job --shard-size 512MiB --on-bad skip --submit
+  shardpack slurm s3://bucket/photos s3://bucket/packed --array 64 --submit    the environment has the credentials")]
 pub struct Args {
     // First: what follows takes its values out of what was written.
     #[command(flatten)]
@@ -45,7 +51,7 @@ pub struct Args {
     /// As `shardpack pack` takes it; not with --plan, --missing or --split
     #[arg(value_name = "SRC")]
     first: PathBuf,
-    /// Folder to write to, on a file system that all nodes see
+    /// Folder to write to, on a file system that all nodes see, or a URL
     #[arg(value_name = "DST", required_unless_present_any = ["plan_file", "missing", "parts"])]
     second: Option<PathBuf>,
     /// Parts, each a job of the array: more of them than nodes, of some minutes each, lose least where one is lost
@@ -81,7 +87,8 @@ pub struct Args {
     /// Hash all shards before they are sealed, as `shardpack merge --verify` does
     #[arg(long)]
     verify: bool,
-    /// Folder for the plan file and for what the jobs print [default: DST.slurm]
+    /// Folder for the plan file and for what the jobs print [default: DST.slurm; of a URL, its last part with .slurm, in the
+    /// current folder]
     #[arg(long, value_name = "FOLDER")]
     logs: Option<PathBuf>,
     /// What the jobs run as shardpack [default: this program, by its full path]
@@ -167,6 +174,13 @@ impl clap::Args for Given {
     }
 }
 
+impl Args {
+    /// Paths that may be URLs.
+    pub fn urls(&self) -> Vec<&Path> {
+        [self.first.as_path()].into_iter().chain(self.second.as_deref()).chain(self.source.list.root()).collect()
+    }
+}
+
 /// Runs `slurm`.
 pub fn run(args: &Args) -> Result<Outcome> {
     let text = script(args)?.text();
@@ -218,12 +232,22 @@ fn script(args: &Args) -> Result<Script> {
         return Err(Error::usage("--plan-job: there is no plan before all images are changed")
             .help("without it, the parts change the images first"));
     }
-    let full = |path: &Path| absolute(path).map_err(|e| Error::io("cannot tell the full path", e).in_file(path));
+    let full = |path: &Path| match sys::is_store(path) {
+        true => Ok(path.to_owned()),
+        false => absolute(path).map_err(|e| Error::io("cannot tell the full path", e).in_file(path)),
+    };
     let folder = std::env::current_dir().map_err(|e| Error::io("cannot tell the current folder", e))?;
     let dst = full(dst)?;
-    let logs = match &args.logs {
-        Some(logs) => full(logs)?,
-        None => beside(&dst)?,
+    if sys::is_store(&dst) && dst.as_os_str().as_encoded_bytes().to_ascii_lowercase().starts_with(b"http") {
+        return Err(Error::usage("a web server is only read from").in_file(&dst).help(help::COPY_TO_WEB));
+    }
+    if is_changed && sys::is_store(&dst) {
+        return Err(changed_parts(&dst));
+    }
+    let logs = match (&args.logs, dst.file_name()) {
+        (Some(logs), _) => full(logs)?,
+        (None, Some(name)) if sys::is_store(&dst) => beside(&folder.join(name))?,
+        (None, _) => beside(&dst)?,
     };
     let plan_file = args.plan_file.as_deref().map_or_else(|| Ok(logs.join("plan")), full)?;
     if args.missing && pack::status(&dst, &StoreSettings::default())?.is_some_and(|status| status.is_changed) {
@@ -348,6 +372,11 @@ fn missing(array: Option<u32>, dst: &Path) -> Result<(u32, BTreeSet<u32>)> {
         let parts = status.parts.iter().filter(|(_, state)| *state == wanted && !status.is_complete);
         parts.map(|(part, _)| part.number).collect()
     };
+    if sys::is_store(dst) {
+        report::say(
+            "note    a store does not tell which parts run: those that do are submitted once more, which does no harm",
+        );
+    }
     let running = indices::range(&all(PartState::Running));
     if !running.is_empty() {
         report::say(&format!(
