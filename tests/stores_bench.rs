@@ -110,13 +110,12 @@ fn what_fails_and_what_is_too_much_is_counted_and_a_row_that_ends_early_is_told_
     }
     assert!(number(&found["network"]["throttled"]) <= proxy.faults());
     proxy.fail(4, Fault::Status(503, false));
-    let said = run(&with("bench", &url, &["--crop", "24"]), &[]).code(0);
+    let said = run(&with("bench", &url, &["--crop", "24"]), &[]).code(0).says("since there were too many");
     // A bucket takes them; to a web server they are copied.
     match url[0].starts_with("http") {
         true => said.says("makes them in a folder, and its index/*.crops are copied here"),
         false => said.says(&format!("beside a crop: shardpack crops {}", url[0])),
     };
-    said.says("since there were too many");
     // An epoch of some 40 requests, one at a time.
     proxy.fail(1, Fault::Delay(Duration::from_millis(100)));
     let one = [&url[..], &["--store=requests=1".to_owned()]].concat();

@@ -588,6 +588,7 @@ def crops(
     every: Value | None = None,
     force: bool = False,
     part: Value | None = None,
+    store: Values | None = None,
     jobs: Value | None = None,
     progress: bool | Callable[[Progress], None] | None = None,
 ) -> Report:
@@ -600,6 +601,9 @@ def crops(
         force: Replace what is there.
         part: Only the tables of one of N parts of the shards, which are even by bytes; others may be made at the same
             time.
+        store: Of a URL, a setting of its store beside what the environment says: endpoint=URL, region=NAME,
+            profile=NAME, anonymous=true, requester_pays=true, "header=NAME: VALUE", ca_file=FILE, proxy=URL,
+            requests=N, retry_for=SECONDS; where there are two stores, src.NAME=VALUE and dst.NAME=VALUE are of one.
         jobs: Threads [default: all cores].
         progress: See the module.
 

@@ -59,7 +59,7 @@ impl Plain {
     /// For the server of `url`; `None` where it is none for this.
     pub fn of(url: &Url, settings: &Settings) -> Option<Self> {
         let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-        let has_proxy = settings.get("proxy").is_some() || PROXIES.iter().any(|name| is_set(&name));
+        let has_proxy = settings.get("proxy").is_some() || PROXIES.iter().any(is_set);
         (url.scheme() == "http" && !has_proxy).then(|| Self { idle: Mutex::new(Some(Vec::new())) })
     }
 
