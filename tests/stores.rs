@@ -17,26 +17,11 @@ use std::{
     time::Duration,
 };
 
-use places::{Place, run, with};
+use places::{Place, run, said, with};
 use serde_json::Value;
 use server::{Fault, Nginx, Proxy};
 use stores::{Kind, ObjectServer};
 use support::Bench;
-
-/// What is said in JSON, without what a URL alone has, and where.
-fn said(mut json: Value) -> Value {
-    let all = json.as_object_mut().unwrap();
-    for name in ["network", "elapsed_ms", "notes"] {
-        all.remove(name);
-    }
-    for one in all.get_mut("datasets").and_then(Value::as_array_mut).into_iter().flatten() {
-        one.as_object_mut().unwrap().remove("path");
-    }
-    if let Some(shard) = all.get_mut("shard") {
-        *shard = shard.as_str().unwrap().rsplit('/').next().unwrap().into();
-    }
-    json
-}
 
 /// A dataset in two formats and one of splits.
 fn packed(bench: &Bench) -> Vec<(&'static str, PathBuf)> {

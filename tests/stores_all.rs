@@ -19,25 +19,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use places::{Place, files_at, files_in, run, same, with};
+use places::{Place, files_at, files_in, run, said, same, with};
 use serde_json::Value;
 use server::{Fault, Proxy};
 use shardpack_loader::{Dataset, Loader, Options, StoreSettings};
 use support::Bench;
 
 const OBJECTS: u64 = 3_000;
-
-/// What is said in JSON, without what a URL alone has, and where.
-fn said(mut json: Value) -> Value {
-    let all = json.as_object_mut().unwrap();
-    for name in ["network", "elapsed_ms", "notes"] {
-        all.remove(name);
-    }
-    for one in all.get_mut("datasets").and_then(Value::as_array_mut).into_iter().flatten() {
-        one.as_object_mut().unwrap().remove("path");
-    }
-    json
-}
 
 /// What `command` says of a dataset.
 fn told(command: &str, target: &[String]) -> Value {

@@ -18,21 +18,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use places::{begin, files_at, files_in, is_killed, run, same, settings};
+use places::{begin, each, files_at, files_in, is_killed, put, run, same, settings};
 use server::{Fault, Nginx, Proxy};
 use stores::{Kind, ObjectServer};
 use support::{Bench, Ran, photos};
 
 type Files = BTreeMap<String, Vec<u8>>;
-
-/// Tries `what` with all servers but moto, which answers what s3s-fs does, more slowly.
-fn each(what: impl Fn(&ObjectServer) + Sync) {
-    stores::each(|server| {
-        if server.kind != Kind::Moto {
-            what(server);
-        }
-    });
-}
 
 /// The words of a command at `url`, asked for at `port`.
 fn words(command: &[&str], url: &str, server: &ObjectServer, port: u16) -> Vec<String> {
@@ -59,12 +50,6 @@ fn without_tables(files: &Files) -> Files {
         .filter(|(name, _)| !name.ends_with(".crops"))
         .map(|(name, bytes)| (name.clone(), bytes.clone()))
         .collect()
-}
-
-/// Puts `files` below `prefix`, and nothing else is there then.
-fn put(server: &ObjectServer, prefix: &str, files: &Files) {
-    server.keys(&format!("{prefix}/")).iter().for_each(|key| server.delete(key));
-    files.iter().for_each(|(name, bytes)| server.put(&format!("{prefix}/{name}"), bytes));
 }
 
 #[test]

@@ -17,9 +17,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use places::{Place, begin, files_at, files_in, is_killed, run, same, settings};
+use places::{Place, begin, each, files_at, files_in, is_killed, run, same, settings};
 use server::{Fault, Nginx, Proxy};
-use stores::{Kind, ObjectServer};
+use stores::Kind;
 use support::{Bench, Ran};
 
 /// Runs `pack`, with a folder of its own for what is not finished.
@@ -63,15 +63,6 @@ fn tree() -> Bench {
     bench.file("outside.jpg", &support::jpeg(1003, 5100));
     bench.file("class-3/picture.png", &support::png());
     bench
-}
-
-/// Tries `what` with all servers but moto, which answers what s3s-fs does, more slowly.
-fn each(what: impl Fn(&ObjectServer) + Sync) {
-    stores::each(|server| {
-        if server.kind != Kind::Moto {
-            what(server);
-        }
-    });
 }
 
 #[test]

@@ -17,19 +17,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use places::{files_at, files_in, is_killed, run, same, settings};
+use places::{each, files_at, files_in, is_killed, run, same, settings};
 use server::{Fault, Proxy};
 use stores::{Kind, ObjectServer};
 use support::{Bench, Ran};
-
-/// Tries `what` with all servers but moto, which answers what s3s-fs does, more slowly.
-fn each(what: impl Fn(&ObjectServer) + Sync) {
-    stores::each(|server| {
-        if server.kind != Kind::Moto {
-            what(server);
-        }
-    });
-}
 
 /// A destination at a URL, asked for at a port, from several machines: each has a folder of its own for what is not finished.
 struct Machines<'a> {

@@ -18,22 +18,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use places::{begin, files_at, files_in, is_killed, run, same, settings};
+use places::{begin, each, files_at, files_in, is_killed, put, run, same, settings};
 use serde_json::Value;
 use server::{Fault, Proxy};
 use stores::{Kind, ObjectServer};
 use support::{Bench, Ran};
 
 type Files = BTreeMap<String, Vec<u8>>;
-
-/// Tries `what` with all servers but moto, which answers what s3s-fs does, more slowly.
-fn each(what: impl Fn(&ObjectServer) + Sync) {
-    stores::each(|server| {
-        if server.kind != Kind::Moto {
-            what(server);
-        }
-    });
-}
 
 fn work(bench: &Bench, server: &ObjectServer) -> PathBuf {
     bench.at(&format!("work-{:?}", server.kind))
@@ -50,12 +41,6 @@ fn repair(bench: &Bench, server: &ObjectServer, prefix: &str, source: &str) -> R
     let mut words = words(bench, server, server.port(), prefix, source);
     words.push("--json".to_owned());
     run(&words, &[])
-}
-
-/// Puts `files` below `prefix`, and nothing else is there then.
-fn put(server: &ObjectServer, prefix: &str, files: &Files) {
-    server.keys(&format!("{prefix}/")).iter().for_each(|key| server.delete(key));
-    files.iter().for_each(|(name, bytes)| server.put(&format!("{prefix}/{name}"), bytes));
 }
 
 fn pack(bench: &Bench, name: &str, options: &[&str]) -> Files {

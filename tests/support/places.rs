@@ -11,11 +11,43 @@ use std::{
     time::{Duration, Instant},
 };
 
+use serde_json::Value;
+
 use crate::{
     server::{Fault, Nginx, Proxy},
     stores::{self, Kind, ObjectServer},
     support::{self, Ran},
 };
+
+/// Tries `what` with all servers but moto, which answers what s3s-fs does, more slowly.
+pub fn each(what: impl Fn(&ObjectServer) + Sync) {
+    stores::each(|server| {
+        if server.kind != Kind::Moto {
+            what(server);
+        }
+    });
+}
+
+/// Puts `files` below `prefix`, and nothing else is there then.
+pub fn put(server: &ObjectServer, prefix: &str, files: &BTreeMap<String, Vec<u8>>) {
+    server.keys(&format!("{prefix}/")).iter().for_each(|key| server.delete(key));
+    files.iter().for_each(|(name, bytes)| server.put(&format!("{prefix}/{name}"), bytes));
+}
+
+/// What is said in JSON, without what a URL alone has, and where.
+pub fn said(mut json: Value) -> Value {
+    let all = json.as_object_mut().unwrap();
+    for name in ["network", "elapsed_ms", "notes"] {
+        all.remove(name);
+    }
+    for one in all.get_mut("datasets").and_then(Value::as_array_mut).into_iter().flatten() {
+        one.as_object_mut().unwrap().remove("path");
+    }
+    if let Some(shard) = all.get_mut("shard") {
+        *shard = shard.as_str().unwrap().rsplit('/').next().unwrap().into();
+    }
+    json
+}
 
 /// Somewhere that folders are copied to.
 pub enum Place {
