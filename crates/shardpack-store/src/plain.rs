@@ -46,6 +46,8 @@ pub(crate) struct Answer<'a> {
     /// Bytes of the body that are still to come.
     left: u64,
     is_kept: bool,
+    /// How long nothing may come.
+    silence: Duration,
 }
 
 /// A connection, and what of it has been read too early.
@@ -90,7 +92,7 @@ impl Plain {
                 Err(error) if is_kept && !is_silence(&error) => continue,
                 Err(error) => return Err(failed(&error, silence)),
             };
-            let Some(answer) = head.and_then(|head| self.answer(connection, &head, range)) else {
+            let Some(answer) = head.and_then(|head| self.answer(connection, &head, range, silence)) else {
                 // Its other answers will be alike.
                 *self.idle() = None;
                 return Ok(None);
@@ -100,7 +102,13 @@ impl Plain {
     }
 
     /// An answer, if it is one for this.
-    fn answer(&self, mut connection: Connection, head: &[u8], range: Option<&Range<u64>>) -> Option<Answer<'_>> {
+    fn answer(
+        &self,
+        mut connection: Connection,
+        head: &[u8],
+        range: Option<&Range<u64>>,
+        silence: Duration,
+    ) -> Option<Answer<'_>> {
         let mut parsed = [httparse::EMPTY_HEADER; MOST_HEADERS];
         let mut answer = httparse::Response::new(&mut parsed);
         let read = match answer.parse(head) {
@@ -126,13 +134,13 @@ impl Plain {
         connection.early = head[read..].to_vec();
         let closes = headers.get(CONNECTION).is_some_and(|value| !value.as_bytes().eq_ignore_ascii_case(b"keep-alive"));
         let is_kept = answer.version == Some(1) && !closes && status.is_success();
-        Some(Answer { plain: self, status, headers, connection, left, is_kept })
+        Some(Answer { plain: self, status, headers, connection, left, is_kept, silence })
     }
 }
 
 impl Answer<'_> {
     /// Reads some of what is left of the body into `into`; 0 at its end, or where there is no room.
-    pub fn read(&mut self, into: &mut [u8], silence: Duration) -> Result<usize, Failed> {
+    pub fn read(&mut self, into: &mut [u8]) -> Result<usize, Failed> {
         let most = into.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
         let into = &mut into[..most];
         let Connection { stream, early } = &mut self.connection;
@@ -141,8 +149,8 @@ impl Answer<'_> {
             0 => match stream.read(into) {
                 Ok(0) => return Err(Failed::again("the answer was cut short")),
                 Ok(read) => read,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => return self.read(into, silence),
-                Err(error) => return Err(failed(&error, silence)),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => return self.read(into),
+                Err(error) => return Err(failed(&error, self.silence)),
             },
             read => {
                 into[..read].copy_from_slice(&early[..read]);
@@ -263,7 +271,8 @@ mod tests {
 
     use super::*;
 
-    const SILENCE: Duration = Duration::from_millis(300);
+    /// Longer than any machine is busy with something else.
+    const SILENCE: Duration = Duration::from_secs(60);
 
     /// A server that gives `answers` one after the other, each to one request, and ends the connection behind an empty one; how many
     /// connections it has had.
@@ -313,7 +322,7 @@ mod tests {
         let mut all = Vec::new();
         loop {
             let mut part = [0; 3];
-            match answer.read(&mut part, SILENCE)? {
+            match answer.read(&mut part)? {
                 0 => break,
                 read => all.extend_from_slice(&part[..read]),
             }
@@ -402,7 +411,8 @@ mod tests {
             let answers = if ends { vec![answer, ""] } else { vec![answer, answer] };
             let (url, _) = serve(&answers);
             let plain = plain(&url);
-            let failed = get(&plain, &url, None).map(|answer| body(answer.unwrap()));
+            let silence = if ends { SILENCE } else { Duration::from_millis(200) };
+            let failed = plain.get(&url, &HeaderMap::new(), None, silence).map(|answer| body(answer.unwrap()));
             let failed = failed.map_or_else(|failed| failed, |body| body.unwrap_err());
             assert!(matches!(&failed, Failed::Again { what, .. } if what.contains(said)), "{answer:?}: {failed:?}");
         }

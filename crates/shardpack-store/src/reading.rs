@@ -91,14 +91,14 @@ enum Next {
 
 impl Chunks<'_> {
     /// The next bytes, in `room` or anywhere else.
-    async fn next(&mut self, room: &mut [u8], silence: Duration) -> Result<Next, Failed> {
+    async fn next(&mut self, room: &mut [u8]) -> Result<Next, Failed> {
         let chunk = match self {
             Self::Web(answer) => answer.chunk().await.map_err(web::failed)?,
             Self::Objects(stream) => stream.try_next().await.map_err(|error| objects::cut(&error))?,
-            Self::Plain(answer) if !room.is_empty() => return answer.read(room, silence).map(Next::Put),
+            Self::Plain(answer) if !room.is_empty() => return answer.read(room).map(Next::Put),
             Self::Plain(answer) => {
                 let mut part = vec![0; PART_BYTES];
-                let read = answer.read(&mut part, silence)?;
+                let read = answer.read(&mut part)?;
                 part.truncate(read);
                 Some(part.into()).filter(|_| read > 0)
             }
@@ -198,12 +198,12 @@ impl Reading<'_> {
             Some(rest) => (body.skipped, rest.end - rest.start),
             None => (*done, most.saturating_sub(*done)),
         };
-        let (mut came, silence) = (0, self.asker.options.silence);
+        let mut came = 0;
         loop {
             let fit = if skipped == 0 { usize::try_from(left).unwrap_or(usize::MAX) } else { 0 };
             let room = sink.room();
             let fit = fit.min(room.len());
-            let chunk = match self.asker.heard(Duration::ZERO, chunks.next(&mut room[..fit], silence)).await? {
+            let chunk = match self.asker.heard(Duration::ZERO, chunks.next(&mut room[..fit])).await? {
                 Next::End => break,
                 Next::Bytes(chunk) => chunk,
                 Next::Put(bytes) => {
