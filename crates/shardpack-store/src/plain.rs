@@ -21,6 +21,8 @@ use reqwest::{
 
 use crate::{answer::Failed, settings::Settings, web};
 
+/// How all answers begin; whoever speaks something else may never end a line.
+const BEGINNING: &[u8] = b"HTTP/1.";
 /// Longest head of an answer that is read here.
 const MOST_HEAD_BYTES: usize = 16 << 10;
 const MOST_HEADERS: usize = 64;
@@ -232,10 +234,12 @@ fn ask(mut stream: TcpStream, request: &[u8], silence: Duration) -> io::Result<(
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(error),
         };
-        let searched = head.len().saturating_sub(3);
+        let searched = head.len().saturating_sub(2);
         head.extend_from_slice(&part[..read]);
-        let is_whole = head[searched..].windows(4).any(|four| four == b"\r\n\r\n");
-        if is_whole || head.len() > MOST_HEAD_BYTES {
+        // Some end lines without a carriage return.
+        let is_whole = head[searched..].windows(3).any(|three| three.ends_with(b"\n\n") || three == b"\n\r\n");
+        let is_other = head.iter().zip(BEGINNING).any(|(found, expected)| found != expected);
+        if is_whole || is_other || head.len() > MOST_HEAD_BYTES {
             stream.set_read_timeout(Some(silence))?;
             return Ok((Connection { stream, early: Vec::new() }, is_whole.then_some(head)));
         }
@@ -336,7 +340,7 @@ mod tests {
         let part = "HTTP/1.1 206 Partial Content\r\nContent-Length: 5\r\nContent-Range: bytes 2-6/9\r\nETag: \"x\"\r\n\r\nabcde";
         let whole = "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n1234567";
         let closes = "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nConnection: close\r\n\r\n1";
-        let old = "HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\n1";
+        let old = "HTTP/1.0 200 OK\nContent-Length: 1\n\n1";
         let (url, connections) = serve(&[part, whole, "", part, closes, "", old, "", whole]);
         let plain = plain(&url);
         for (at, (range, expected, had)) in [
@@ -374,11 +378,11 @@ mod tests {
             (None, "HTTP/1.1 206 Partial Content\r\nContent-Length: 1\r\n\r\nx"),
             (None, "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1/x\r\nContent-Length: 0\r\n\r\n"),
             (None, "HTTP/1.1 100 Continue\r\n\r\n"),
-            (None, "220 welcome\r\n\r\n"),
+            (None, "220 welcome\r\n"),
             (None, &many),
             (None, &long),
         ] {
-            let (url, connections) = serve(&[answer, "", answer]);
+            let (url, connections) = serve(&[answer, answer]);
             let plain = plain(&url);
             let answer = &answer[..answer.len().min(100)];
             for _ in 0..2 {
