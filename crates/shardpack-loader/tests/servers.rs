@@ -152,3 +152,13 @@ fn a_sample_that_is_damaged_on_the_server_is_named_and_all_others_are_handed_out
         }
     }
 }
+
+#[test]
+fn what_many_threads_want_is_asked_for_once() {
+    let Some(nginx) = Nginx::start() else { return };
+    pack(&nginx.data().join("x"), None);
+    assert_eq!(epoch(Dataset::open(nginx.url("x")).unwrap(), LITTLE).0.len(), 10_000);
+    let asked = nginx.asked();
+    let of = |part: &str| asked.iter().filter(|request| request.contains(part)).count();
+    assert_eq!((of("manifest.json"), of(".index")), (1, 20), "{asked:?}");
+}

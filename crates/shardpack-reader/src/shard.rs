@@ -24,10 +24,11 @@ use crate::{
 #[derive(Default)]
 pub(crate) struct Opened {
     index: OnceLock<Index<Bytes>>,
-    /// Of those who ask for the index over a network.
+    /// Of those who ask for it over a network.
     index_turn: Turn,
     /// `None` where there is no such file.
     crops: OnceLock<Option<Crops<Bytes>>>,
+    crops_turn: Turn,
     /// `None` where the system refused to map.
     map: OnceLock<Option<Bytes>>,
 }
@@ -119,7 +120,11 @@ impl<'d> Shard<'d> {
     /// # Errors
     /// When the file cannot be opened, is damaged, or is of another shard or dataset.
     pub fn crops(&self) -> Result<Option<&'d Crops<Bytes>>> {
-        let opened = &self.dataset.opened[self.number].crops;
+        let Opened { crops: opened, crops_turn, .. } = &self.dataset.opened[self.number];
+        if let Some(crops) = opened.get() {
+            return Ok(crops.as_ref());
+        }
+        let _turn = if self.dataset.is_remote { crops_turn.take() } else { None };
         if let Some(crops) = opened.get() {
             return Ok(crops.as_ref());
         }
