@@ -1,4 +1,5 @@
-//! All that is done at URLs, of 3,000 small objects, while one request in five fails: the same as of a folder. It takes minutes:
+//! All that is done at URLs, of 3,000 small objects, while one request in five fails: the same as of a folder. It takes minutes, so that
+//! `cargo xtask test --full` runs it, as a step of its own, and `cargo test` does not:
 //!
 //! ```text
 //! cargo test --release --test stores_all -- --ignored --nocapture
@@ -52,7 +53,7 @@ fn converted(target: &[String], dst: &Path) {
 }
 
 #[test]
-#[ignore = "takes minutes"]
+#[ignore = "a step of its own of `cargo xtask test --full`"]
 fn three_thousand_objects_with_one_request_in_five_failing_are_those_of_the_folder() {
     let faults = [
         ("503 with Retry-After", Fault::Status(503, true)),

@@ -412,6 +412,10 @@ fn what_cannot_be_packed_from_or_to_a_url_is_said() {
         (vec!["merge", dst, "--store", "region=x"], "settings of a store are given, and this is a folder"),
         (vec!["status", dst, "--store", "region=x"], "settings of a store are given, and this is a folder"),
         (vec!["status", "https://127.0.0.1:1/x"], "a web server is only read from"),
+        (
+            vec!["pack", src, "s3://b/x", "--crops", "--dry-run", "--store=anonymous=true"],
+            "leave --crops out; for them, all shards are read once more",
+        ),
     ] {
         run(&args, &[("HOME", "/nothing")]).code(2).says(said);
         assert!(!Path::new(dst).exists(), "{args:?}");

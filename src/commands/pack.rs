@@ -258,6 +258,10 @@ fn go(
         let format = one.plans.first().map_or("", |plan| plan.format().name());
         folder_of(dst, format, planned.len())
     };
+    if run.dry_run && run.crops && sys::is_store(dst) {
+        let error = Error::usage("--dry-run with --crops, and DST is a URL: what crop tables take is not counted");
+        return Err(error.in_file(dst).help("leave --crops out; for them, all shards are read once more"));
+    }
     if run.dry_run {
         return planned::print(planned, Some(dst), None, run.talk).map(|()| Outcome::Done);
     }

@@ -3,6 +3,12 @@
 /// Help lines that other tests follow: the line, a text of the test, its file and name.
 pub const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
     (
+        "leave --crops out; for them, all shards are read once more",
+        "leave --crops out; for them, all shards are read once more",
+        "tests/stores_pack.rs",
+        "what_cannot_be_packed_from_or_to_a_url_is_said",
+    ),
+    (
         "make them in a folder, and copy index/*.crops to the web server",
         "make them in a folder, and copy index/*.crops to the web server",
         "tests/stores_crops.rs",

@@ -48,6 +48,11 @@ pub fn test(mut arguments: Arguments) -> Result<()> {
         run_tests("--workspace", true, &pythons)
     })?;
     steps.step("package", || package::test(full))?;
+    if full && !is_ci {
+        steps.step("stores at the size of users", || {
+            run(&mut cargo("test --release --test stores_all -- --ignored --nocapture"))
+        })?;
+    }
     others.try_for_each(|(name, step)| steps.step(name, step))?;
     steps.finish();
     Ok(())

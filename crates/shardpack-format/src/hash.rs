@@ -49,7 +49,7 @@ pub fn frame(record: &[u8], covered: &mut [Range<usize>]) -> u64 {
         }
         parts(record.get(at..).unwrap_or_default());
     };
-    // Of most records few bytes are left, and those are hashed at once in half of the time that it takes to begin with parts.
+    // Of most records few bytes are left, and to hash those at once is quicker than to begin a hash of parts.
     let (mut few, mut held) = ([0; FEW_BYTES], 0);
     each_part(&mut |part| {
         if let Some(room) = few.get_mut(held..held + part.len()) {

@@ -17,7 +17,7 @@ use std::{
 use shardpack_format::{
     Error, ErrorKind, Result,
     crops::{self as tables, Summary, Table},
-    manifest,
+    manifest::{self, Manifest},
 };
 use shardpack_imaging::crops::{NoTable, scan};
 use shardpack_reader::{Dataset, Shard, StoreSettings, Transfers};
@@ -117,21 +117,21 @@ impl Place {
             let error = Error::usage("a web server is only read from").in_file(files.path());
             return Err(error.help("make them in a folder, and copy index/*.crops to the web server"));
         }
-        let manifest = match files.local() {
-            Some(_) => Vec::new(),
-            None => files.read_if_there(manifest::FILE, None, |_| true)?.unwrap_or_default(),
-        };
-        Ok(Self { files, manifest })
+        if files.local().is_some() {
+            return Ok(Self { files, manifest: Vec::new() });
+        }
+        let is_same = |bytes: &[u8]| Manifest::read(bytes).is_ok_and(|found| found.id == dataset.manifest().id);
+        match files.read_if_there(manifest::FILE, None, is_same)?.filter(|bytes| is_same(bytes)) {
+            Some(manifest) => Ok(Self { files, manifest }),
+            None => Err(replaced(&files)),
+        }
     }
 
     /// Puts the file of a shard: whole, or not at all.
     fn put(&self, shard: &Shard<'_>, bytes: Vec<u8>) -> Result<()> {
         // Nothing is put beside the files of another dataset that has come in the meantime.
-        let is_same = |found: &[u8]| found == self.manifest;
-        if self.files.local().is_none()
-            && !self.files.read_if_there(manifest::FILE, None, is_same)?.is_some_and(|found| is_same(&found))
-        {
-            return Err(Error::usage("was replaced while tables of it were made").in_file(self.files.path()));
+        if self.files.local().is_none() && !self.files.is_still(manifest::FILE, &self.manifest)? {
+            return Err(replaced(&self.files));
         }
         let [name, unfinished] = names(&shard.entry().index.file);
         self.files.put(&name, &unfinished, bytes)
@@ -141,6 +141,10 @@ impl Place {
     fn close(&self) -> Result<()> {
         self.files.local().map_or(Ok(()), |folder| sys::sync_folder(&folder.join(manifest::INDEX_FOLDER)))
     }
+}
+
+fn replaced(files: &DatasetFiles) -> Error {
+    Error::usage("was replaced while tables of it were made").in_file(files.path())
 }
 
 /// Makes the tables of the dataset in `dst`, a folder or a URL with `store` said of its store, or of those of its splits. What an interrupted

@@ -114,6 +114,15 @@ impl DatasetFiles {
         }
     }
 
+    /// Whether a file, which was read from here before, still is `bytes`.
+    pub fn is_still(&self, name: &str, bytes: &[u8]) -> Result<bool> {
+        match self {
+            Self::Local(folder) => Ok(sys::read_if_there(&folder.join(name))?.is_some_and(|found| found == bytes)),
+            #[cfg(feature = "cloud")]
+            Self::Store(store) => store.is_still(name, bytes),
+        }
+    }
+
     /// Reads a whole file that need not be there, and may be taken for missing where it is refused.
     pub fn read_optional(&self, name: &str) -> Result<Option<Vec<u8>>> {
         match self {

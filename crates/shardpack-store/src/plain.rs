@@ -8,7 +8,10 @@ use std::{
     io::{self, Read, Write},
     net::TcpStream,
     ops::Range,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -26,8 +29,6 @@ const BEGINNING: &[u8] = b"HTTP/1.";
 /// Longest head of an answer that is read here.
 const MOST_HEAD_BYTES: usize = 16 << 10;
 const MOST_HEADERS: usize = 64;
-/// Connections that are kept at most.
-const MOST_IDLE: usize = 1024;
 /// What sends requests elsewhere: `NO_PROXY` is left to the general client.
 const PROXIES: [&str; 4] = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
 
@@ -71,13 +72,14 @@ impl Plain {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks for `range` of the object at `url`, or all of it; `None` where the general client has to.
+    /// Asks for `range` of the object at `url`, or all of it; `None` where the general client has to. What is sent is counted in `requests`.
     pub fn get(
         &self,
         url: &Url,
         headers: &HeaderMap,
         range: Option<&Range<u64>>,
         silence: Duration,
+        requests: &AtomicU64,
     ) -> Result<Option<Answer<'_>>, Failed> {
         let request = request(url, headers, range);
         loop {
@@ -86,6 +88,7 @@ impl Plain {
                 Some(idle) => idle.pop(),
             };
             let is_kept = kept.is_some();
+            requests.fetch_add(1, Ordering::Relaxed);
             let asked =
                 kept.map_or_else(|| connect(url, silence), Ok).and_then(|stream| ask(stream, &request, silence));
             let (connection, head) = match asked {
@@ -169,7 +172,6 @@ impl Answer<'_> {
         let Self { plain, connection: Connection { stream, early }, left: 0, is_kept: true, .. } = self else { return };
         if early.is_empty()
             && let Some(idle) = &mut *plain.idle()
-            && idle.len() < MOST_IDLE
         {
             idle.push(stream);
         }
@@ -318,7 +320,7 @@ mod tests {
     }
 
     fn get<'a>(plain: &'a Plain, url: &Url, range: Option<Range<u64>>) -> Result<Option<Answer<'a>>, Failed> {
-        plain.get(url, &HeaderMap::new(), range.as_ref(), SILENCE)
+        plain.get(url, &HeaderMap::new(), range.as_ref(), SILENCE, &AtomicU64::default())
     }
 
     /// All of the body, three bytes at a time.
@@ -416,7 +418,9 @@ mod tests {
             let (url, _) = serve(&answers);
             let plain = plain(&url);
             let silence = if ends { SILENCE } else { Duration::from_millis(200) };
-            let failed = plain.get(&url, &HeaderMap::new(), None, silence).map(|answer| body(answer.unwrap()));
+            let failed = plain
+                .get(&url, &HeaderMap::new(), None, silence, &AtomicU64::default())
+                .map(|answer| body(answer.unwrap()));
             let failed = failed.map_or_else(|failed| failed, |body| body.unwrap_err());
             assert!(matches!(&failed, Failed::Again { what, .. } if what.contains(said)), "{answer:?}: {failed:?}");
         }

@@ -147,14 +147,15 @@ impl Reading<'_> {
         let shared = self.asker.shared;
         let Some(objects) = shared.objects() else {
             let url = self.asker.location.web_object(&self.wanted.name).map_err(Failed::Never)?;
-            self.asker.counters.requests.fetch_add(1, Ordering::Relaxed);
+            let requests = &self.asker.counters.requests;
             if let Some(plain) = &shared.plain
-                && let Some(answer) = plain.get(&url, &shared.headers, rest, self.asker.options.silence)?
+                && let Some(answer) = plain.get(&url, &shared.headers, rest, self.asker.options.silence, requests)?
             {
                 let body = answer::read(answer.status, &answer.headers, rest)?;
                 return Ok((body, Version::of(&answer.headers), Chunks::Plain(answer)));
             }
             let client = shared.maker.client().map_err(Failed::Never)?;
+            requests.fetch_add(1, Ordering::Relaxed);
             let answer = self.asker.heard(Duration::ZERO, web::get(&client, &shared.headers, url, rest)).await?;
             let body = answer::read(answer.status(), answer.headers(), rest)?;
             return Ok((body, Version::of(answer.headers()), Chunks::Web(answer)));

@@ -186,6 +186,22 @@ impl Store {
         self.read_all(name, most)
     }
 
+    /// Whether the object `name`, which was read before, still is `bytes`; they are read again only where its version is another.
+    ///
+    /// # Errors
+    /// As [`Store::read_all`].
+    pub fn is_still(&self, name: &str, bytes: &[u8]) -> Result<bool> {
+        let length = Some(bytes.len() as u64);
+        match self.length(name) {
+            Err(error) if error.what() == CHANGED_WHILE_READ => {
+                self.forget(name);
+                let is_as_long = self.length(name)? == length;
+                Ok(is_as_long && self.read_now(name, bytes.len() as u64)?.is_some_and(|found| found == bytes))
+            }
+            found => Ok(found? == length),
+        }
+    }
+
     /// Takes whatever is called `name` from now on for the object.
     pub fn forget(&self, name: &str) {
         self.versions.lock().unwrap_or_else(PoisonError::into_inner).remove(name);

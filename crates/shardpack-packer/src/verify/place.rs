@@ -156,9 +156,7 @@ impl<'r> Place<'r> {
 
     /// Nothing is put beside the files of another dataset that has come in the meantime.
     fn still_this_dataset(&self) -> Result<()> {
-        let is_right = |bytes: &[u8]| bytes == self.dataset.bytes;
-        let found = self.dataset.files.read_if_there(manifest::FILE, None, is_right)?;
-        match found.is_some_and(|bytes| is_right(&bytes)) {
+        match self.dataset.files.is_still(manifest::FILE, &self.dataset.bytes)? {
             true => Ok(()),
             false => Err(Error::usage("was replaced while it was mended").in_file(self.dataset.files.path())),
         }
