@@ -480,7 +480,7 @@ fn look_at_all(folder: &Path, decode: bool) -> bool {
     let sources = [folder.to_path_buf()];
     let Ok(looked) = look(&sources).and_then(|looked| looked.some(&sources)) else { return false };
     let options = verify::Options { decode, jobs: 1, ..verify::Options::default() };
-    let report = verify::foreign::verify(looked, &options, &Silent).unwrap();
+    let report = verify::foreign::verify(looked.into(), &options, &Silent).unwrap();
     if let Ok(resolved) = inspect::resolve(&sources, &Default::default()) {
         let _ = inspect::inspect(&resolved.targets, 1, &Silent);
         let _ = inspect::samples(&resolved.targets, &Filter::default(), &Silent, &mut |_| Ok(()));

@@ -9,8 +9,7 @@ use serde_json::json;
 use shardpack_format::formats::foreign::Wanted;
 use shardpack_packer::{
     Error, Result,
-    foreign::files::{Files, look},
-    source::{Given, Origin, Root, part_of},
+    source::{Given, Origin, Root, given::Looked, part_of},
     sys,
     verify::{self, NO_IMAGE, Options, Problem, Repaired, Report, foreign},
 };
@@ -103,7 +102,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let monitor = Progress::new(args.talk.quiet);
     let jobs = args.machine.jobs();
     let (store, of_source) = args.settings()?;
-    let subject = subject(&args.target.paths)?;
+    let subject = subject(&args.target.paths, &store)?;
     let source = |paths: &[PathBuf]| {
         let columns = args.list.columns();
         let said = || match &subject {
@@ -167,35 +166,28 @@ enum Subject {
     /// The dataset in this folder, or those of its splits.
     Dataset(PathBuf),
     /// Shards without a manifest.
-    Foreign(Files),
+    Foreign(Looked),
     /// Shards of datasets, by their manifests, and whatever else was named.
     Several(Given),
 }
 
-fn subject(paths: &[PathBuf]) -> Result<Subject> {
+fn subject(paths: &[PathBuf], store: &StoreSettings) -> Result<Subject> {
+    let given = Given::at_urls(paths, store)?;
+    given.refuse_lost_manifests()?;
+    let looked = match (given.roots.as_slice(), given.others.as_slice()) {
+        ([Root { folder, only: None, .. }], []) => return Ok(Subject::Dataset(folder.clone())),
+        ([], _) => given.look()?,
+        _ => return Ok(Subject::Several(given)),
+    };
     if let [path] = paths
-        && sys::is_store(path)
+        && looked.files.shards.is_empty()
+        && looked.files.problems.is_empty()
+        && sys::is_folder(path)?
     {
+        // It may have splits.
         return Ok(Subject::Dataset(path.clone()));
     }
-    if let Some(url) = paths.iter().find(|path| sys::is_store(path)) {
-        return Err(Error::usage("a URL is verified alone").in_file(url));
-    }
-    let given = Given::of(paths)?;
-    given.refuse_lost_manifests()?;
-    match (given.roots.as_slice(), given.others.as_slice()) {
-        ([Root { folder, only: None, .. }], []) => Ok(Subject::Dataset(folder.clone())),
-        ([], [path]) if sys::is_folder(path)? => {
-            let looked = look(paths)?;
-            Ok(match looked.shards.is_empty() && looked.problems.is_empty() {
-                // It may have splits.
-                true => Subject::Dataset(path.clone()),
-                false => Subject::Foreign(looked),
-            })
-        }
-        ([], _) => look(paths)?.some(paths).map(Subject::Foreign),
-        _ => Ok(Subject::Several(given)),
-    }
+    looked.some(paths).map(Subject::Foreign)
 }
 
 fn line(problem: &Problem) -> String {

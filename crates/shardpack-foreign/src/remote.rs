@@ -164,6 +164,8 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 /// A file at a URL that is being read, wherever.
 pub struct Blocks {
     remote: Remote,
+    /// Whether nobody goes back: what was read is let go of then.
+    is_forward: bool,
     state: Mutex<State>,
 }
 
@@ -189,7 +191,7 @@ impl fmt::Debug for Blocks {
 impl Blocks {
     /// Of `remote`.
     pub fn new(remote: &Remote) -> Self {
-        Self { remote: remote.clone(), state: Mutex::default() }
+        Self { remote: remote.clone(), is_forward: false, state: Mutex::default() }
     }
 
     /// Length of the file in bytes.
@@ -252,6 +254,9 @@ impl Blocks {
             },
             None => read(&self.remote, self.range(number))?,
         };
+        if self.is_forward {
+            state.kept.retain(|(kept, _)| *kept > number);
+        }
         state.kept.push_back((number, Block::Here(here)));
         while state.kept.len() > KEPT {
             state.kept.pop_front();
@@ -305,7 +310,7 @@ pub struct Stream {
 impl Stream {
     /// Of `remote`.
     pub fn new(remote: &Remote) -> Self {
-        Self { blocks: Blocks::new(remote), at: 0 }
+        Self { blocks: Blocks { is_forward: true, ..Blocks::new(remote) }, at: 0 }
     }
 }
 

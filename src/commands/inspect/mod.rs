@@ -16,7 +16,7 @@ use serde_json::json;
 use shardpack_format::{help, image_header::Kind};
 use shardpack_packer::{
     Error, ErrorKind, Result,
-    inspect::{self, Filter, Target as Found},
+    inspect::{self, Filter, Resolved},
     sys, table,
 };
 
@@ -105,8 +105,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         // What cannot be written is said before anything is read.
         table::Kind::of(path)?;
     }
-    let inspect::Resolved { targets, problems, ignored } =
-        inspect::resolve(&args.target.paths, &args.store.settings()?)?;
+    let mut resolved = inspect::resolve(&args.target.paths, &args.store.settings()?)?;
     if args.samples {
         let limit = args.limit.unwrap_or(LISTED);
         let filter = Filter {
@@ -115,40 +114,42 @@ pub fn run(args: &Args) -> Result<Outcome> {
             strays: args.strays,
             limit: (limit > 0).then_some(limit),
         };
-        return samples::list(&targets, problems, filter, args.talk, &monitor);
+        return samples::list(&mut resolved, filter, args.talk, &monitor);
     }
     if let (Some(wanted), Some(output)) = (&args.extract, &args.output) {
-        return extract(args, &targets, wanted, output, &monitor);
+        return extract(args, &resolved, wanted, output, &monitor);
     }
     if let Some(path) = &args.table {
-        let written = table::write(&targets, path, args.force, &monitor);
+        let written = table::write(&resolved.targets, path, args.force, &monitor);
         monitor.finish();
         let rows = written?;
         match args.talk.json {
-            true => report::print_json(&json!({"file": shown(path), "rows": rows, "network": network_json(&targets)}))?,
+            true => report::print_json(
+                &json!({"file": shown(path), "rows": rows, "network": report::network_json(resolved.transfers())}),
+            )?,
             false => {
                 let mut out = format!("wrote   {}: {}\n", shown(path), report::counted(rows, "row"));
-                out.extend(inspect::transfers(&targets).map(report::network));
+                out.extend(resolved.transfers().map(report::network));
                 report::print(&out)?;
             }
         }
         return Ok(Outcome::Done);
     }
-    let result = inspect::inspect(&targets, args.jobs(), &monitor);
+    let result = inspect::inspect(&resolved.targets, args.jobs(), &monitor);
     monitor.finish();
     let mut found = result?;
     // What is missing comes before what is wrong with what is there.
-    found.problems.splice(0..0, problems);
+    found.problems.splice(0..0, std::mem::take(&mut resolved.problems));
     match args.talk.json {
         true => {
             let problems: Vec<_> = found.problems.iter().map(problem).collect();
             report::print_json(&json!({
-                "datasets": found.datasets, "problems": problems, "ignored_files": ignored, "network": network_json(&targets),
+                "datasets": found.datasets, "problems": problems, "ignored_files": resolved.ignored, "network": report::network_json(resolved.transfers()),
             }))?;
         }
         false => {
             let mut out = text_of(&found.datasets, args.talk.quiet);
-            out.extend(inspect::transfers(&targets).map(report::network));
+            out.extend(resolved.transfers().map(report::network));
             report::print(&out)?;
         }
     }
@@ -176,10 +177,6 @@ fn text_of(summaries: &[inspect::Summary], quiet: bool) -> String {
     out
 }
 
-fn network_json(targets: &[Found]) -> serde_json::Value {
-    report::network_json(inspect::transfers(targets))
-}
-
 /// Prints problems to stderr, and says what they mean for the outcome.
 fn tell(problems: &[Error]) -> Outcome {
     problems.iter().for_each(report::error);
@@ -201,7 +198,7 @@ fn shown(path: &Path) -> String {
     report::path(path.as_os_str().as_bytes())
 }
 
-fn extract(args: &Args, targets: &[Found], wanted: &OsString, output: &Path, monitor: &Progress) -> Result<Outcome> {
+fn extract(args: &Args, resolved: &Resolved, wanted: &OsString, output: &Path, monitor: &Progress) -> Result<Outcome> {
     let to_stdout = output.as_os_str() == "-";
     if to_stdout && args.talk.json {
         return Err(Error::usage("--json: the image itself goes to stdout").help("-o FILE, or no --json"));
@@ -209,7 +206,7 @@ fn extract(args: &Args, targets: &[Found], wanted: &OsString, output: &Path, mon
     if !to_stdout && !args.force && output.symlink_metadata().is_ok() {
         return Err(is_there(output));
     }
-    let extracted = inspect::extract(targets, wanted.as_bytes(), args.jobs(), monitor);
+    let extracted = inspect::extract(&resolved.targets, wanted.as_bytes(), args.jobs(), monitor);
     monitor.finish();
     let extracted = extracted?;
     if to_stdout {
@@ -219,13 +216,13 @@ fn extract(args: &Args, targets: &[Found], wanted: &OsString, output: &Path, mon
     let (bytes, name) = (extracted.bytes.len() as u64, report::path(extracted.name.as_bytes()));
     if args.talk.json {
         let shard = shown(&extracted.shard);
-        let network = network_json(targets);
+        let network = report::network_json(resolved.transfers());
         report::print_json(
             &json!({"file": shown(output), "bytes": bytes, "sample": name, "shard": shard, "network": network}),
         )?;
     } else if !args.talk.quiet {
         let mut out = format!("wrote   {}: {name}, {} bytes\n", shown(output), report::count(bytes));
-        out.extend(inspect::transfers(targets).map(report::network));
+        out.extend(resolved.transfers().map(report::network));
         report::print(&out)?;
     }
     Ok(Outcome::Done)

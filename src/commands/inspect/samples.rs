@@ -3,7 +3,7 @@
 use serde_json::Value;
 use shardpack_packer::{
     Error, Result,
-    inspect::{self, Filter, Sample, Target},
+    inspect::{self, Filter, Resolved, Sample, Target},
 };
 
 use super::{problem, tell};
@@ -17,14 +17,10 @@ const PIECE_BYTES: usize = 64 << 10;
 const CLASS_WIDTH: usize = 20;
 const KEY_WIDTH: usize = 40;
 
-/// Prints the samples that `filter` wants, and `problems` with those that come up.
-pub fn list(
-    targets: &[Target],
-    mut problems: Vec<Error>,
-    filter: Filter,
-    talk: Talk,
-    monitor: &Progress,
-) -> Result<Outcome> {
+/// Prints the samples that `filter` wants, and problems with those that come up.
+pub fn list(resolved: &mut Resolved, filter: Filter, talk: Talk, monitor: &Progress) -> Result<Outcome> {
+    let mut problems = std::mem::take(&mut resolved.problems);
+    let targets = &resolved.targets;
     let limit = filter.limit;
     // One more, so that it shows whether there are more.
     let filter = Filter { limit: limit.map(|limit| limit.saturating_add(1)), ..filter };
@@ -44,9 +40,9 @@ pub fn list(
     });
     monitor.finish();
     let told_all = result.map(|found| problems.extend(found));
-    out.finish(&problems, told_all.as_ref().err(), report::network_json(inspect::transfers(targets)))?;
+    out.finish(&problems, told_all.as_ref().err(), report::network_json(resolved.transfers()))?;
     told_all?;
-    if let Some(transfers) = inspect::transfers(targets).filter(|_| !talk.json && !talk.quiet) {
+    if let Some(transfers) = resolved.transfers().filter(|_| !talk.json && !talk.quiet) {
         report::print(&report::network(transfers))?;
     }
     if has_more && !talk.json && !talk.quiet {

@@ -72,10 +72,10 @@ pub fn extract(targets: &[Target], wanted: &[u8], jobs: usize, monitor: &dyn Mon
     let mut first: Option<Extracted> = None;
     for file in foreign.flatten() {
         let found = match file.kind.name() {
-            webdataset::NAME => in_tar(file, wanted, monitor)?.map(|found| (found, true)),
-            _ => in_records(file, wanted, monitor)?,
+            webdataset::NAME => in_tar(file, wanted, monitor).map(|found| found.map(|found| (found, true))),
+            _ => in_records(file, wanted, monitor),
         };
-        match (found, &first) {
+        match (file.failure().map_or(found, Err)?, &first) {
             (None, _) => {}
             (Some((found, true)), _) => return Ok(found),
             (Some((found, false)), None) => first = Some(found),

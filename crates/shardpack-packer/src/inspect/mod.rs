@@ -30,7 +30,7 @@ pub use histogram::Spread;
 pub(crate) use images::is_stray_payload;
 pub use images::{Images, kind_of_name};
 pub use samples::{Filter, Sample, samples};
-pub use target::{Resolved, Target, View, resolve, transfers};
+pub use target::{Resolved, Target, View, resolve};
 
 /// Requests that are in flight at a time, of a dataset at a URL.
 pub const REQUESTS: usize = 16;

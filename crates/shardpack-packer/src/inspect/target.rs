@@ -20,7 +20,10 @@ use crate::{
         patterns::expanded,
     },
     plan_file,
-    source::given::{self, STRANGER, STRANGER_BESIDE, folder_of},
+    source::{
+        Given, Root,
+        given::{self, STRANGER, STRANGER_BESIDE, folder_of},
+    },
     sys,
 };
 
@@ -45,6 +48,8 @@ pub struct Resolved {
     pub problems: Vec<Error>,
     /// What lies in folders beside shards and is none, by the reason why.
     pub ignored: BTreeMap<String, u64>,
+    /// What was looked for at URLs, and files there that are of no dataset.
+    asked: Vec<Given>,
 }
 
 /// A dataset, and which of its shards are meant.
@@ -95,24 +100,6 @@ fn open(folder: &Path) -> Result<Dataset> {
     Ok(Dataset::open(folder)?.check_content(true))
 }
 
-/// What a URL is: a dataset, or those of its splits. What lies beside them is not looked for.
-fn at_url(path: &Path, settings: &StoreSettings) -> Result<Vec<Target>> {
-    let view = |dataset: Dataset| {
-        let shards = (0..dataset.manifest().shards.len()).collect();
-        Target::Dataset(Box::new(View { shards, dataset: dataset.check_content(true) }))
-    };
-    Ok(Dataset::open_all_with(path, settings)?.into_iter().map(view).collect())
-}
-
-/// What reading over a network has taken so far; `None` where all is files.
-pub fn transfers(targets: &[Target]) -> Option<Transfers> {
-    let of = |target: &Target| match target {
-        Target::Dataset(view) => view.dataset.transfers(),
-        Target::Foreign(_) => None,
-    };
-    targets.iter().filter_map(of).reduce(Transfers::and)
-}
-
 /// What `paths` are; neighbours that belong together are one target. Globs and brace patterns stand for files.
 ///
 /// # Errors
@@ -137,10 +124,11 @@ pub fn resolve(paths: &[PathBuf], settings: &StoreSettings) -> Result<Resolved> 
     let is_manifest = |path: &Path| path.file_name().is_some_and(|name| name == manifest::FILE);
     let whole: Vec<PathBuf> = all.iter().filter(|path| is_manifest(path)).map(|path| folder_of(path)).collect();
     all.retain(|path| is_manifest(path) || !whole.contains(&folder_of(path)));
-    for path in &all {
+    for neighbours in all.chunk_by(|one, next| sys::is_store(one) && sys::is_store(next)) {
+        let path = &neighbours[0];
         if sys::is_store(path) {
             resolved.add_foreign(&mut foreign)?;
-            resolved.targets.extend(at_url(path, settings)?);
+            resolved.add_urls(neighbours, settings)?;
             continue;
         }
         let kind = fs::metadata(path).map_err(|error| match error.kind() {
@@ -178,12 +166,55 @@ impl Resolved {
         Ok(())
     }
 
-    fn add_foreign(&mut self, sources: &mut Vec<PathBuf>) -> Result<()> {
-        if sources.is_empty() {
-            return Ok(());
+    /// Adds what is at URLs: datasets, their splits and shards, then all else. What lies beside a dataset is not looked for.
+    fn add_urls(&mut self, urls: &[PathBuf], settings: &StoreSettings) -> Result<()> {
+        let given = Given::at_urls(urls, settings)?;
+        for Root { folder, only, .. } in &given.roots {
+            for dataset in Dataset::open_all_with(folder, settings)? {
+                let mut view = Box::new(View { shards: Vec::new(), dataset: dataset.check_content(true) });
+                let Some(only) = only else {
+                    view.shards = (0..view.dataset.manifest().shards.len()).collect();
+                    self.targets.push(Target::Dataset(view));
+                    continue;
+                };
+                for name in only {
+                    let path = view.dataset.folder().join(name);
+                    if !view.add(&path) {
+                        self.problems.push(Error::data(STRANGER).in_file(path));
+                    }
+                }
+                if !view.shards.is_empty() {
+                    self.targets.push(Target::Dataset(view));
+                }
+            }
         }
-        let Files { shards, problems, ignored } = look(sources)?.some(sources)?;
-        sources.clear();
+        if !given.others.is_empty() {
+            self.add_files(given.look()?.some(&given.others)?.files);
+        }
+        self.asked.push(given);
+        Ok(())
+    }
+
+    /// What reading over a network has taken so far; `None` where all is files.
+    pub fn transfers(&self) -> Option<Transfers> {
+        let of = |target: &Target| match target {
+            Target::Dataset(view) => view.dataset.transfers(),
+            Target::Foreign(_) => None,
+        };
+        let asked = self.asked.iter().filter_map(Given::transfers);
+        self.targets.iter().filter_map(of).chain(asked).reduce(Transfers::and)
+    }
+
+    fn add_foreign(&mut self, sources: &mut Vec<PathBuf>) -> Result<()> {
+        if !sources.is_empty() {
+            self.add_files(look(sources)?.some(sources)?);
+            sources.clear();
+        }
+        Ok(())
+    }
+
+    /// Adds files of any writer: those of one format are one target.
+    fn add_files(&mut self, Files { shards, problems, ignored }: Files) {
         self.problems.extend(problems);
         for (reason, files) in ignored {
             *self.ignored.entry(reason).or_default() += files;
@@ -199,7 +230,6 @@ impl Resolved {
                 None => self.targets.push(Target::Foreign(vec![shard])),
             }
         }
-        Ok(())
     }
 }
 

@@ -8,6 +8,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs, io,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use shardpack_format::{
@@ -15,13 +16,15 @@ use shardpack_format::{
     manifest::{self, INDEX_FOLDER, Manifest, SUMS_FILE, WORK_FOLDER},
     splits,
 };
-use shardpack_reader::{StoreSettings, is_to_be_replaced, is_unfinished};
+use shardpack_reader::{StoreSettings, Transfers, is_to_be_replaced, is_unfinished};
 
-use super::{Root, options::SPLITS};
+use super::{Root, options::SPLITS, shards::Urls};
 use crate::{
     crops,
-    dataset_files::DatasetFiles,
-    foreign::{files::is_called_shard, patterns::expanded},
+    foreign::{
+        files::{self, Files, is_called_shard},
+        patterns::expanded,
+    },
     sys::{self, is_folder, is_there},
 };
 
@@ -39,6 +42,46 @@ pub struct Given {
     pub roots: Vec<Root>,
     /// Whatever else: of no dataset.
     pub others: Vec<PathBuf>,
+    /// Where all of it is looked for, if it is at URLs.
+    urls: Option<Arc<Urls>>,
+}
+
+/// Objects in a folder at a URL.
+#[derive(Debug)]
+pub(super) struct InFolder {
+    pub folder: PathBuf,
+    pub names: Vec<String>,
+    /// That of the sealed dataset there, if there is one.
+    pub manifest: Option<Manifest>,
+}
+
+/// Files that were named or lie in a folder, whoever wrote them.
+#[derive(Debug, Default)]
+pub struct Looked {
+    /// What they are.
+    pub files: Files,
+    urls: Option<Arc<Urls>>,
+}
+
+impl From<Files> for Looked {
+    fn from(files: Files) -> Self {
+        Self { files, urls: None }
+    }
+}
+
+impl Looked {
+    /// As [`Files::some`].
+    ///
+    /// # Errors
+    /// Where there is no shard.
+    pub fn some(self, sources: &[PathBuf]) -> Result<Self> {
+        Ok(Self { files: self.files.some(sources)?, ..self })
+    }
+
+    /// What looking and reading have taken over a network so far; `None` where they are no URLs.
+    pub fn transfers(&self) -> Option<Transfers> {
+        self.urls.as_ref().map(|urls| urls.transfers())
+    }
 }
 
 impl Given {
@@ -54,7 +97,12 @@ impl Given {
                 given.sort(path, &mut beside, &mut known)?;
             }
         }
-        // What is said of all of it is said of its shards, and of what lies beside them.
+        given.once(beside)
+    }
+
+    /// The same where what is said of a whole dataset is said of its shards, and of what lies `beside` them.
+    fn once(mut self, beside: Vec<PathBuf>) -> Result<Self> {
+        let given = &mut self;
         let mut whole = BTreeSet::new();
         for root in given.roots.iter().filter(|root| root.only.is_none()) {
             if !whole.insert(root.folder.clone()) {
@@ -68,7 +116,7 @@ impl Given {
                 .in_file(path)
                 .help("give the folder of the dataset, or its shards"));
         }
-        Ok(given)
+        Ok(self)
     }
 
     /// As [`Given::of`], where all of `paths` may be URLs, with what is said of their stores.
@@ -79,17 +127,83 @@ impl Given {
         if !refuse_mixed(paths, settings)? {
             return Self::of(paths);
         }
-        let mut given = Self::default();
+        let urls = Arc::new(Urls::new(settings));
+        let mut given = Self { urls: Some(Arc::clone(&urls)), ..Self::default() };
+        let mut beside = Vec::new();
         for url in paths {
-            match is_dataset_at(url, settings)? {
-                true => given.roots.push(Root::at_url(url, settings)?),
-                false => given.others.push(url.clone()),
+            given.sort_url(url, &urls, settings, &mut beside)?;
+        }
+        given.once(beside)
+    }
+
+    /// What looking for it has taken over a network so far; `None` where it is no URLs.
+    pub fn transfers(&self) -> Option<Transfers> {
+        self.urls.as_ref().map(|urls| urls.transfers())
+    }
+
+    /// The files that are of no dataset.
+    ///
+    /// # Errors
+    /// When one is not there, a folder cannot be read, or a file is given twice.
+    pub fn look(&self) -> Result<Looked> {
+        let Some(urls) = &self.urls else { return files::look(&self.others).map(Looked::from) };
+        let mut found = Files::default();
+        for url in &self.others {
+            found.append(urls.look(text(url)?)?);
+        }
+        Ok(Looked { files: found.checked()?, urls: Some(Arc::clone(urls)) })
+    }
+
+    fn sort_url(&mut self, url: &Path, urls: &Urls, settings: &StoreSettings, beside: &mut Vec<PathBuf>) -> Result<()> {
+        if url.file_name().is_some_and(|name| name == manifest::FILE) {
+            self.roots.push(Root::at_url(&folder_of(url), None, settings)?);
+            return Ok(());
+        }
+        if !names_shards(url) {
+            match urls.is_dataset(text(url)?)? {
+                true => self.roots.push(Root::at_url(url, None, settings)?),
+                false => self.others.push(url.to_owned()),
+            }
+            return Ok(());
+        }
+        let found = urls.by_folder(text(url)?)?;
+        if found.iter().all(|found| found.manifest.is_none()) {
+            self.others.push(url.to_owned());
+            return Ok(());
+        }
+        for InFolder { folder, names, manifest } in found {
+            let Some(known) = manifest.as_ref().map(Known::of) else {
+                let what =
+                    "the pattern is of shards of a sealed dataset, and of files in this folder, which has no manifest";
+                return Err(Error::usage(what).in_file(folder).help("name them one by one"));
+            };
+            for name in names {
+                match known.others.contains(&name) {
+                    true => beside.push(folder.join(name)),
+                    false => self.add_shard(&folder, name, |only| Root::at_url(&folder, only, settings))?,
+                }
             }
         }
-        let mut seen = BTreeSet::new();
-        match given.roots.iter().find(|root| !seen.insert(&root.folder)) {
-            Some(twice) => Err(Error::usage("is given twice").in_file(&twice.folder)),
-            None => Ok(given),
+        Ok(())
+    }
+
+    /// Adds the shard `name` in the `folder` of a dataset.
+    fn add_shard(
+        &mut self,
+        folder: &Path,
+        name: String,
+        root: impl FnOnce(Option<BTreeSet<String>>) -> Result<Root>,
+    ) -> Result<()> {
+        let at = match self.roots.iter().position(|root| root.folder == folder && root.only.is_some()) {
+            Some(at) => at,
+            None => {
+                self.roots.push(root(Some(BTreeSet::new()))?);
+                self.roots.len() - 1
+            }
+        };
+        match self.roots[at].only.get_or_insert_default().insert(name.clone()) {
+            true => Ok(()),
+            false => Err(Error::usage("is given twice").in_file(folder.join(name))),
         }
     }
 
@@ -121,16 +235,7 @@ impl Given {
         match known.get(&folder).and_then(Option::as_ref) {
             None => self.others.push(path),
             Some(known) if known.others.contains(&name) => beside.push(path),
-            Some(_) => {
-                let same = |root: &Root| root.folder == folder && root.only.is_some();
-                let at = self.roots.iter().position(same).unwrap_or_else(|| {
-                    self.roots.push(Root::new(folder, Some(BTreeSet::new())));
-                    self.roots.len() - 1
-                });
-                if !self.roots[at].only.get_or_insert_default().insert(name) {
-                    return Err(Error::usage("is given twice").in_file(path));
-                }
-            }
+            Some(_) => self.add_shard(&folder, name, |only| Ok(Root::new(folder.clone(), only)))?,
         }
         Ok(())
     }
@@ -184,20 +289,14 @@ pub(crate) fn refuse_lost_manifest(folder: &Path) -> Result<()> {
     }
 }
 
-/// Whether `url` is a pattern, or called as shards are.
+/// Whether `url` is a pattern, or called as shards are: what lies beside those tells whose they are.
 pub(super) fn names_shards(url: &Path) -> bool {
     let is_pattern = url.to_string_lossy().contains(['*', '[', '{']);
     is_pattern || is_called_shard(url) && !url.as_os_str().as_encoded_bytes().ends_with(b"/")
 }
 
-/// Whether a sealed dataset is at `url`, or its splits are. A pattern is of shards, and so is what is called as shards are: what lies
-/// beside those tells whose they are.
-fn is_dataset_at(url: &Path, settings: &StoreSettings) -> Result<bool> {
-    if names_shards(url) {
-        return Ok(false);
-    }
-    let folder = DatasetFiles::open(url, settings)?;
-    Ok(folder.file(manifest::FILE)?.is_some() || folder.file(splits::FILE)?.is_some())
+fn text(url: &Path) -> Result<&str> {
+    url.to_str().ok_or_else(|| Error::usage("a URL that is no text").in_file(url))
 }
 
 /// Whether `paths` are URLs.

@@ -42,14 +42,14 @@ impl Root {
         Self { folder, only, remote }
     }
 
-    /// What is at `url`; nothing is asked for yet.
+    /// What is at `url`, or the shards of these names there; nothing is asked for yet.
     ///
     /// # Errors
     /// When it cannot be read from, or there are no such settings.
-    pub fn at_url(url: &Path, settings: &StoreSettings) -> Result<Self> {
+    pub fn at_url(url: &Path, only: Option<BTreeSet<String>>, settings: &StoreSettings) -> Result<Self> {
         let folder = DatasetFiles::open(url, settings)?.path().to_path_buf();
         let remote = Remote { settings: settings.clone(), datasets: OnceLock::new() };
-        Ok(Self { folder, only: None, remote: Some(Arc::new(remote)) })
+        Ok(Self { folder, only, remote: Some(Arc::new(remote)) })
     }
 
     /// Whether it is at a URL.
@@ -79,8 +79,15 @@ impl Root {
         }
         let opened = Dataset::open_all_with(&self.folder, &remote.settings)?;
         let opened: Vec<_> = opened.into_iter().map(checked).collect();
-        fetch_indexes(&opened, monitor)?;
+        self.fetch_indexes(&opened, monitor)?;
         Ok(remote.datasets.get_or_init(|| opened).clone())
+    }
+
+    /// Gets the indexes of the shards that are meant, many at a time.
+    fn fetch_indexes(&self, datasets: &[Arc<Dataset>], monitor: &dyn Monitor) -> Result<()> {
+        let is_meant = |shard: &Shard<'_>| self.only.as_ref().is_none_or(|only| only.contains(&shard.entry().file));
+        let shards: Vec<Shard<'_>> = datasets.iter().flat_map(|dataset| dataset.shards()).filter(is_meant).collect();
+        each(&shards, NETWORK_READS, |shard| monitor.go_on().and_then(|()| shard.index().map(drop)))
     }
 
     /// The record of splits in the folder above it, if there is one.
@@ -103,10 +110,4 @@ impl Root {
         let datasets = self.remote.as_ref()?.datasets.get().into_iter().flatten();
         Some(datasets.filter_map(|dataset| dataset.transfers()).reduce(Transfers::and).unwrap_or_default())
     }
-}
-
-/// Gets the indexes of all shards, many at a time.
-fn fetch_indexes(datasets: &[Arc<Dataset>], monitor: &dyn Monitor) -> Result<()> {
-    let shards: Vec<Shard<'_>> = datasets.iter().flat_map(|dataset| dataset.shards()).collect();
-    each(&shards, NETWORK_READS, |shard| monitor.go_on().and_then(|()| shard.index().map(drop)))
 }

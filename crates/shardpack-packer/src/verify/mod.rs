@@ -143,6 +143,7 @@ impl Report {
         for (reason, files) in other.ignored {
             *self.ignored.entry(reason).or_default() += files;
         }
+        self.transfers = [self.transfers, other.transfers].into_iter().flatten().reduce(Transfers::and);
     }
 }
 

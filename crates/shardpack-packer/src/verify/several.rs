@@ -4,11 +4,11 @@
 use std::{collections::BTreeSet, path::Path, time::Instant};
 
 use shardpack_format::{Result, manifest, size};
+use shardpack_reader::Transfers;
 
-use super::{Options, Problem, Report, foreign, from_error, open, shard, verify};
+use super::{Options, Problem, Report, foreign, from_error, open, shard, transfers, verify};
 use crate::{
     dataset_files::DatasetFiles,
-    foreign::files::look,
     monitor::{Monitor, Phase},
     source::{
         Root,
@@ -31,8 +31,11 @@ impl Given {
             };
             report.add(within(folder, of_root));
         }
-        if !self.others.is_empty() {
-            report.add(foreign::verify(look(&self.others)?.some(&self.others)?, options, monitor)?);
+        if self.others.is_empty() {
+            report.transfers = [report.transfers, self.transfers()].into_iter().flatten().reduce(Transfers::and);
+        } else {
+            let looked = self.look()?.some(&self.others)?;
+            report.add(foreign::verify(looked, options, monitor)?);
         }
         report.elapsed = start.elapsed();
         Ok(report)
@@ -41,9 +44,11 @@ impl Given {
 
 /// Verifies the shards of these names, and nothing else of the dataset in `folder`.
 fn some_of(folder: &Path, names: &BTreeSet<String>, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
-    let (datasets, problems) = open(&DatasetFiles::open(folder, &options.store)?)?;
+    let files = DatasetFiles::open(folder, &options.store)?;
+    let options = &options.for_files(&files);
+    let (mut datasets, problems) = open(&files)?;
     let mut report = Report { problems, ..Report::default() };
-    for mut dataset in datasets {
+    for dataset in &mut datasets {
         if let Err(error) = dataset.manifest.check_id(&dataset.bytes) {
             report.problems.push(from_error(manifest::FILE.to_owned(), &error));
         }
@@ -59,7 +64,7 @@ fn some_of(folder: &Path, names: &BTreeSet<String>, options: &Options, monitor: 
         let strange = names.iter().filter(|name| !meant().any(|shard| shard.file == **name));
         report.problems.extend(strange.map(|name| dataset.problem(name, STRANGER)));
         match dataset.format() {
-            Ok(format) => shard::verify_all(&dataset, format.as_ref(), options, monitor, &mut report)?,
+            Ok(format) => shard::verify_all(dataset, format.as_ref(), options, monitor, &mut report)?,
             Err(error) => report.problems.push(dataset.problem(manifest::FILE, error.what())),
         }
         let what = format!(
@@ -68,6 +73,7 @@ fn some_of(folder: &Path, names: &BTreeSet<String>, options: &Options, monitor: 
         );
         report.notes.push(format!("{}: {what}", folder.display()));
     }
+    report.transfers = transfers(&files, &datasets);
     Ok(report)
 }
 

@@ -1,14 +1,14 @@
 //! Scan walks the samples of a foreign file: their components, what the first bytes of images say, their labels.
 //!
 //! Holds at all times: of an image that lies in a plain file as it is, at most [`HEAD_BYTES`] are read; a compressed
-//! file is unpacked as it is read. Names are names: nothing is ever opened by one.
+//! file is unpacked as it is read, and one at a URL is read from its first byte on as far as it is wanted. Names are names: nothing is ever opened by one.
 
 mod records;
 mod tar;
 
 pub(super) use tar::{Opened, is_image};
 
-use std::{fs::File, ops::ControlFlow, os::unix::fs::FileExt, path::Path};
+use std::{fs::File, ops::ControlFlow, os::unix::fs::FileExt};
 
 use shardpack_format::{
     Error, Result,
@@ -78,10 +78,15 @@ pub(super) type Found<'a> = dyn FnMut(Scanned) -> Result<ControlFlow<()>> + 'a;
 /// # Errors
 /// When the file cannot be opened, and the first of `found`.
 pub(super) fn scan(file: &ShardFile, monitor: &dyn Monitor, found: &mut Found<'_>) -> Result<FileFacts> {
-    match file.kind.name() {
+    let scanned = match file.kind.name() {
         // Its members say more than a record has room for, and most of them can be passed over.
         webdataset::NAME => tar::scan(file, found),
         _ => records::scan(file, monitor, found),
+    };
+    match (file.failure(), scanned) {
+        (Some(error), Ok(facts)) => Ok(FileFacts { problem: Some(error), ..facts }),
+        (Some(error), Err(_)) => Err(error),
+        (None, scanned) => scanned,
     }
 }
 
@@ -89,8 +94,13 @@ pub(super) fn scan(file: &ShardFile, monitor: &dyn Monitor, found: &mut Found<'_
 struct Heads(File);
 
 impl Heads {
-    fn open(path: &Path) -> Result<Self> {
-        File::open(path).map(Self).map_err(|error| sys::io_error("cannot open", path, error))
+    /// Of a file; `None` where it is compressed, or comes over a network, where all of it is read anyway.
+    fn open(file: &ShardFile) -> Result<Option<Self>> {
+        if !file.is_plain() || file.remote.is_some() {
+            return Ok(None);
+        }
+        let opened = File::open(&file.path).map_err(|error| sys::io_error("cannot open", &file.path, error))?;
+        Ok(Some(Self(opened)))
     }
 
     /// What the headers of the image say that begins at `offset`, and of which it is known that it is inside the file.

@@ -17,7 +17,7 @@ const IMAGE: &str = "image";
 /// See [`super::scan`].
 pub(super) fn scan(file: &ShardFile, monitor: &dyn Monitor, found: &mut Found<'_>) -> Result<FileFacts> {
     let mut facts = FileFacts::default();
-    let heads = if file.is_plain() { Some(Heads::open(&file.path)?) } else { None };
+    let heads = Heads::open(file)?;
     let mut walk = match file.walk(&Wanted::default(), &|| monitor.go_on()) {
         Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
         Ok(walk) => walk,

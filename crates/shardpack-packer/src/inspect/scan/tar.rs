@@ -37,14 +37,14 @@ pub(in crate::inspect) struct Opened {
 
 impl Opened {
     pub fn open(file: &ShardFile) -> Result<Self> {
-        if !file.is_plain() {
+        let Some(heads) = Heads::open(file)? else {
             let input = file.input()?;
             return Ok(Self { reader: Reader::new(input.bytes, input.total_bytes), heads: None });
-        }
+        };
         let opened = File::open(&file.path).map_err(|error| sys::io_error("cannot open", &file.path, error))?;
         // A small buffer: most of what follows a header is passed over.
         let inner: Box<dyn Skip> = Box::new(BufReader::with_capacity(FIRST_BYTES, opened));
-        Ok(Self { reader: Reader::new(inner, Some(file.bytes)), heads: Some(Heads::open(&file.path)?) })
+        Ok(Self { reader: Reader::new(inner, Some(file.bytes)), heads: Some(heads) })
     }
 
     /// The next member.

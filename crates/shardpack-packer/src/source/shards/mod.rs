@@ -46,7 +46,7 @@ pub use preview::{Preview, SamplePreview};
 use scan::{Row, Scanned};
 pub(super) use splits::holds;
 pub(crate) use stored::Stored;
-use urls::Urls;
+pub(super) use urls::Urls;
 
 /// Notes on single files that are shown.
 const NOTES: usize = 5;

@@ -7,11 +7,11 @@ use shardpack_reader::{StoreSettings, Transfers};
 
 use crate::{
     foreign::{Kind, Remote, files},
-    source::options::Splits,
+    source::{given::InFolder, options::Splits},
 };
 
 #[derive(Debug)]
-pub(super) struct Urls;
+pub(in crate::source) struct Urls;
 
 impl Urls {
     pub fn new(_: &StoreSettings) -> Self {
@@ -27,6 +27,18 @@ impl Urls {
     }
 
     pub fn of_source(&self, source: &str, _: Option<Kind>, _: &Splits) -> Result<Vec<(Option<String>, files::Files)>> {
+        Err(refused(Path::new(source)))
+    }
+
+    pub fn is_dataset(&self, url: &str) -> Result<bool> {
+        Err(refused(Path::new(url)))
+    }
+
+    pub fn by_folder(&self, url: &str) -> Result<Vec<InFolder>> {
+        Err(refused(Path::new(url)))
+    }
+
+    pub fn look(&self, source: &str) -> Result<files::Files> {
         Err(refused(Path::new(source)))
     }
 }

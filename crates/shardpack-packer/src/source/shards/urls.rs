@@ -3,19 +3,24 @@
 //! Holds at all times: an object that is read is of the version that was found; what is said of its store is in no file.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 use globset::GlobBuilder;
-use shardpack_format::{Error, Result, manifest};
+use shardpack_format::{
+    Error, ErrorKind, Result, help,
+    manifest::{self, Manifest},
+    splits,
+};
 use shardpack_reader::{StoreSettings, Transfers};
 use shardpack_store::{Object, Settings, Store};
 
 use crate::{
     foreign::{Kind, Readers, Remote, RemoteFile, files, lmdb::DATA_FILE, many, patterns::braces},
     source::{
+        given::{self, InFolder},
         options::{SPLITS, Splits},
         url::{self, Named},
     },
@@ -28,11 +33,9 @@ const MOST_MANIFEST_BYTES: u64 = 1 << 30;
 
 /// Stores that shards lie in.
 #[derive(Debug, Default)]
-pub(super) struct Urls {
+pub(in crate::source) struct Urls {
     stores: Arc<Stores>,
     readers: Arc<Readers>,
-    /// Folders in which a manifest was looked for.
-    looked: Mutex<BTreeSet<String>>,
 }
 
 /// By the URLs of their folders, with what is said of all.
@@ -58,7 +61,7 @@ type Found = (Option<String>, files::Files);
 impl Urls {
     pub fn new(settings: &StoreSettings) -> Self {
         let stores = Stores { settings: settings.clone(), by_url: Mutex::default() };
-        Self { stores: Arc::new(stores), ..Self::default() }
+        Self { stores: Arc::new(stores), readers: Arc::default() }
     }
 
     /// What reading has taken so far.
@@ -136,25 +139,62 @@ impl Urls {
                 }
             }
         }
-        if from.is_none() {
-            names.iter().try_for_each(|named| self.refuse_ours(named))?;
-        }
         found.push((None, files::of_urls(remotes, from)));
         Ok(found)
     }
 
-    /// Fails where a sealed dataset is in the folder of an object.
-    fn refuse_ours(&self, named: &Named) -> Result<()> {
-        let store = self.store(&named.folder)?;
-        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
-        if !looked.insert(store.url().to_owned()) || store.read_optional(manifest::FILE, MOST_MANIFEST_BYTES)?.is_none()
-        {
-            return Ok(());
+    /// Whether a sealed dataset is in the folder at `url`, or its splits are.
+    pub fn is_dataset(&self, url: &str) -> Result<bool> {
+        let folder = self.store(url)?;
+        Ok(folder.look(manifest::FILE)?.is_some() || folder.look(splits::FILE)?.is_some())
+    }
+
+    /// The objects that `url` names, a pattern or one that is called as shards are: by the URLs of their folders, with what the manifest
+    /// of a sealed dataset there has in it, if there is one.
+    pub fn by_folder(&self, url: &str) -> Result<Vec<InFolder>> {
+        let mut by_folder = BTreeMap::<String, Vec<String>>::new();
+        for url in braces(url).map_err(|error| error.in_file(url))? {
+            let names = match url::before_glob(&url)? {
+                Some(folder) => self.glob(folder, &url)?,
+                None => url::named(&url)?.into_iter().collect(),
+            };
+            for Named { folder, name } in names {
+                by_folder.entry(self.store(&folder)?.url().to_owned()).or_default().push(name);
+            }
         }
-        let what = "lies beside the manifest of a sealed dataset";
-        let error = Error::usage(what).in_file(format!("{}{}", store.url(), named.name));
-        Err(error
-            .help(format!("give {}, or say --from FORMAT: then it is taken as a shard of any writer", store.url())))
+        let folders: Vec<_> = by_folder.into_iter().collect();
+        let looked = many(&folders, |(folder, names)| {
+            let store = self.store(folder)?;
+            let read = || store.read_optional(manifest::FILE, MOST_MANIFEST_BYTES);
+            let bytes = match read()? {
+                Some(bytes) if Manifest::read(&bytes).is_err() => read()?,
+                bytes => bytes,
+            };
+            let manifest = bytes.map(|bytes| Manifest::read(&bytes)).transpose();
+            let manifest = manifest.map_err(|error| error.in_file(store.object_url(manifest::FILE)))?;
+            Ok(InFolder { folder: folder.into(), names: names.clone(), manifest })
+        });
+        looked.into_iter().collect()
+    }
+
+    /// What `source` stands for, with nothing said of its splits and formats.
+    pub fn look(&self, source: &str) -> Result<files::Files> {
+        let mut found = files::Files::default();
+        let of_source = self.of_source(source, None, &Splits::None);
+        for (_, files) in of_source.map_err(|error| match error.kind() {
+            ErrorKind::Usage if url::is_web(source) && !given::names_shards(Path::new(source)) => {
+                let what = format!(
+                    "no dataset: there is neither {} nor {}, and a web server does not list what else it has",
+                    manifest::FILE,
+                    splits::FILE
+                );
+                Error::usage(what).in_file(source).help(help::URL_OF_FOLDER)
+            }
+            _ => error,
+        })? {
+            found.append(files);
+        }
+        Ok(found)
     }
 
     /// The objects that a pattern matches, which begins with `folder`.

@@ -33,7 +33,10 @@ use crate::{
     },
     inspect::in_pool,
     monitor::{Monitor, Phase},
-    source::classes::{Said, Words},
+    source::{
+        classes::{Said, Words},
+        given::Looked,
+    },
 };
 
 /// Most problems that are listed of one file; the rest is counted.
@@ -112,9 +115,9 @@ impl Walked {
 ///
 /// # Errors
 /// When the person interrupts it. What is wrong in a file is in the report.
-pub fn verify(looked: Files, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
+pub fn verify(looked: Looked, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
     let start = Instant::now();
-    let files = looked.shards;
+    let Files { shards: files, problems, ignored } = &looked.files;
     let read_bytes = files.iter().map(|file| file.bytes).sum();
     monitor.begin(Phase::Verifying, 0, read_bytes);
     let walk = |file: &ShardFile| {
@@ -125,12 +128,12 @@ pub fn verify(looked: Files, options: &Options, monitor: &dyn Monitor) -> Result
     let mut walked: Vec<Walked> = in_pool(options.jobs, || files.par_iter().map(walk).collect::<Result<_>>())?;
     let of_path = |error: &Error| from_error(error.location().file.clone().unwrap_or_default(), error);
     let mut report = Report {
-        problems: looked.problems.iter().map(of_path).collect(),
+        problems: problems.iter().map(of_path).collect(),
         samples: walked.iter().map(|walked| walked.samples).sum(),
         shards: files.len() as u64,
         read_bytes,
-        is_refused: looked.problems.iter().any(|error| error.kind() != ErrorKind::Data),
-        ignored: looked.ignored,
+        is_refused: problems.iter().any(|error| error.kind() != ErrorKind::Data),
+        ignored: ignored.clone(),
         ..Report::default()
     };
     let is_empty = walked.iter().all(|one| one.samples == 0 && one.problems.is_empty()) && report.problems.is_empty();
@@ -140,13 +143,13 @@ pub fn verify(looked: Files, options: &Options, monitor: &dyn Monitor) -> Result
     for one in walked.iter_mut().filter(|one| one.samples == 0 && one.problems.is_empty()) {
         *one.passed.entry(WITHOUT_SAMPLES).or_default() += 1;
     }
-    labels::find_unfit(&files, &mut walked);
-    let usual = usual_shapes(&files, &walked);
+    labels::find_unfit(files, &mut walked);
+    let usual = usual_shapes(files, &walked);
     // Where none has an image, they are samples of values, as `convert` takes them.
     let are_values = walked.iter().all(|one| one.images == 0);
     let mut seen = HashMap::new();
     for (number, (file, mut walked)) in files.iter().zip(walked).enumerate() {
-        find_twice(&files, number, &mut walked, &mut seen);
+        find_twice(files, number, &mut walked, &mut seen);
         for (shape, (samples, key)) in std::mem::take(&mut walked.shapes) {
             if let Some(usual) = usual.get(file.kind.name())
                 && shape != *usual
@@ -189,6 +192,7 @@ pub fn verify(looked: Files, options: &Options, monitor: &dyn Monitor) -> Result
         report.notes.append(&mut walked.notes);
         decode::add(&mut report.not_decoded, walked.not_decoded);
     }
+    report.transfers = looked.transfers();
     report.elapsed = start.elapsed();
     Ok(report)
 }
@@ -268,7 +272,21 @@ fn keys_at(file: &ShardFile, mut offsets: BTreeSet<u64>) -> BTreeMap<u64, Vec<u8
     keys
 }
 
+/// What a file comes to. What a line has changed on its way is right the second time.
 fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor) -> Result<Walked> {
+    let walked = walk_once(file, options, monitor)?;
+    if file.remote.is_none() || walked.problems.is_empty() || walked.is_refused {
+        return Ok(walked);
+    }
+    let mut again = walk_once(file, options, monitor)?;
+    if again.problems != walked.problems {
+        let differs = "its bytes came another way when it was read again: what is said is of the second time";
+        again.notes.push(format!("{}: {differs}", shown(file)));
+    }
+    Ok(again)
+}
+
+fn walk_once(file: &ShardFile, options: &Options, monitor: &dyn Monitor) -> Result<Walked> {
     let mut walked = Walked::default();
     let index = offset_index::index_of(file).unwrap_or_else(|error| {
         walked.add_error(file, &error);
@@ -280,7 +298,7 @@ fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor) -> Result<Wa
         webdataset::NAME => tar::walk(file, options, monitor, &mut walked),
         _ => records::walk(file, options, monitor, &mut walked),
     };
-    match told {
+    match file.failure().map_or(told, Err) {
         Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
         Err(error) => {
             let mut problem = from_error(shown(file), &error);

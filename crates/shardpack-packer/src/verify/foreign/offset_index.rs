@@ -2,11 +2,7 @@
 //!
 //! Source: MXNet `recordio.py` (`MXIndexedRecordIO`) for key and offset; DALI `tools/tfrecord2idx` for offset and length.
 
-use std::{
-    fs::File,
-    io::Read,
-    path::{Path, PathBuf},
-};
+use std::{fs::File, io::Read, path::PathBuf};
 
 use shardpack_format::{
     Error, Result,
@@ -19,11 +15,20 @@ use crate::{foreign::ShardFile, sys};
 
 /// An entry of an index is two numbers of 20 digits at most; so much more is no index of these records.
 const ENTRY_BYTES: u64 = 64;
+/// So many times as long as its shard an index can be: that of empty records of 8 bytes with 22 bytes for each.
+const MOST_OF_FILE: u64 = 3;
 /// Most wrong entries of one index that are listed.
 const LISTED: usize = 100;
 
+/// An index beside a shard.
+pub(super) struct Index {
+    path: PathBuf,
+    /// What is in it, of one at a URL.
+    bytes: Option<Vec<u8>>,
+}
+
 /// The index beside `file`, if there is one.
-pub(super) fn index_of(file: &ShardFile) -> Result<Option<PathBuf>> {
+pub(super) fn index_of(file: &ShardFile) -> Result<Option<Index>> {
     let path = match file.kind.name() {
         // Offsets count in the file as it lies there.
         _ if !file.is_plain() => return Ok(None),
@@ -35,14 +40,20 @@ pub(super) fn index_of(file: &ShardFile) -> Result<Option<PathBuf>> {
         }
         _ => return Ok(None),
     };
+    if let Some(remote) = &file.remote {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let most = file.bytes.saturating_mul(MOST_OF_FILE).saturating_add(ENTRY_BYTES);
+        let bytes = remote.read_beside(&name, most)?;
+        return Ok(bytes.map(|bytes| Index { path, bytes: Some(bytes) }));
+    }
     let is_there = path.is_symlink() || sys::metadata_if_there(&path)?.is_some_and(|meta| meta.is_file());
-    Ok(is_there.then_some(path))
+    Ok(is_there.then_some(Index { path, bytes: None }))
 }
 
 /// Compares an index with where the records of `file`, which was walked to its end, begin.
-pub(super) fn compare_index(file: &ShardFile, index: &Path, walked: &mut Walked) {
+pub(super) fn compare_index(file: &ShardFile, index: &Index, walked: &mut Walked) {
     let Some((end, starts)) = walked.starts.take().and_then(|mut starts| Some((starts.pop()?, starts))) else { return };
-    let name = index.display().to_string();
+    let name = index.path.display().to_string();
     let mut say = |what: String| walked.add(Problem { file: name.clone(), what, ..Problem::default() });
     let entries = match entries(file, index, starts.len() as u64) {
         Ok(entries) => entries,
@@ -81,19 +92,22 @@ pub(super) fn compare_index(file: &ShardFile, index: &Path, walked: &mut Walked)
 }
 
 /// Offset of each record that an index names, and its length where the index says it.
-fn entries(file: &ShardFile, index: &Path, records: u64) -> Result<Vec<(u64, Option<u64>)>> {
-    let failed = |error| sys::io_error("cannot read", index, error);
-    let mut bytes = Vec::new();
+fn entries(file: &ShardFile, index: &Index, records: u64) -> Result<Vec<(u64, Option<u64>)>> {
+    let failed = |error| sys::io_error("cannot read", &index.path, error);
     let most = ENTRY_BYTES * (records + 1);
-    let read = File::open(index).and_then(|file| file.take(most + 1).read_to_end(&mut bytes)).map_err(failed)?;
-    if read as u64 > most {
+    let mut read = Vec::new();
+    if index.bytes.is_none() {
+        File::open(&index.path).and_then(|file| file.take(most + 1).read_to_end(&mut read)).map_err(failed)?;
+    }
+    let bytes = index.bytes.as_ref().unwrap_or(&read);
+    if bytes.len() as u64 > most {
         return Err(Error::data(format!("longer than an index of {records} records can be")));
     }
     if file.kind.name() == recordio::NAME {
-        return Ok(recordio::read_idx(&bytes)?.into_iter().map(|(_, offset)| (offset, None)).collect());
+        return Ok(recordio::read_idx(bytes)?.into_iter().map(|(_, offset)| (offset, None)).collect());
     }
     let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?;
-    let lines = String::from_utf8_lossy(&bytes);
+    let lines = String::from_utf8_lossy(bytes);
     let entries = lines.lines().zip(1u64..).map(|(line, at)| {
         let found = line.split_once(' ').and_then(|(offset, bytes)| Some((number(offset)?, Some(number(bytes)?))));
         found.ok_or_else(|| Error::data(format!("line {at} is not offset and length of a record")))
