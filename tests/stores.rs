@@ -228,6 +228,25 @@ fn credentials_come_from_where_the_programs_of_aws_have_them() {
 }
 
 #[test]
+fn whichever_answer_is_changed_on_its_way_verify_finds_what_lies_there() {
+    let Some(nginx) = Nginx::start() else { return };
+    let bench = Bench::of(40, 9000);
+    let proxy = Proxy::start(nginx.port());
+    for (name, folder) in packed(&bench) {
+        assert!(Command::new("cp").arg("-rT").arg(folder).arg(nginx.data().join(name)).status().unwrap().success());
+        let words = ["verify", &proxy.url(name), "--json"];
+        let all = run(&words, &[]).code(0).json()["network"]["requests"].as_u64().unwrap();
+        // One of them alone: the first that come tell which there are, and are tried elsewhere.
+        for one in all / 2 + 1..=all {
+            proxy.fail(one, Fault::Flip(300));
+            run(&words, &[]).code(0);
+        }
+        assert!(proxy.faults() > 0, "{name}");
+        proxy.fail(1, Fault::Delay(Duration::ZERO));
+    }
+}
+
+#[test]
 fn what_cannot_be_done_at_a_url_is_said() {
     let Some(nginx) = Nginx::start() else { return };
     let bench = Bench::of(12, 500);
@@ -238,7 +257,7 @@ fn what_cannot_be_done_at_a_url_is_said() {
     let (src, dst) = (src.to_str().unwrap(), dst.to_str().unwrap());
     for (args, said) in [
         (vec!["verify", &url, "--repair", src], "nothing is mended at a web server, which is only read from"),
-        (vec!["verify", &url, dst], "a URL is verified alone"),
+        (vec!["verify", &url, dst], "is a URL, and "),
         (vec!["verify", dst, "--store", "requests=3"], "this is a folder"),
         (vec!["inspect", dst, "--store", "requests=3"], "this is a folder"),
         (vec!["verify", &url, "--store", "requests"], "a setting of a store without ="),

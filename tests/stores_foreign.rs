@@ -7,6 +7,8 @@
 mod places;
 #[path = "../crates/shardpack-reader/tests/support/server.rs"]
 mod server;
+#[path = "support/sets.rs"]
+mod sets;
 #[path = "support/shards.rs"]
 mod shards;
 #[path = "../crates/shardpack-reader/tests/support/stores.rs"]
@@ -21,10 +23,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use places::{Place, run};
+use places::{Place, run, urls};
 use serde_json::Value;
 use server::{Fault, Nginx, Proxy};
-use shards::{Feature, Tar, gzip, mds_index, mds_shard, parquet_file, tf_record};
+use sets::{made, names};
+use shards::Tar;
 use support::{Bench, contents, jpeg};
 
 const VECTORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/vectors");
@@ -44,21 +47,6 @@ fn convert(sources: &[String], settings: &[String], dst: &Path, options: &[&str]
         false => assert!(network.is_null(), "{network}"),
     }
     json
-}
-
-/// URLs of `names` below `prefix` of a place, asked for at `port`, and the options that say how.
-fn urls(place: &Place, prefix: &str, names: &[String], port: u16) -> (Vec<String>, Vec<String>) {
-    let at = |name: &String| place.url(&format!("{prefix}/{name}"), port).remove(0);
-    (names.iter().map(at).collect(), place.url(prefix, port).split_off(1))
-}
-
-/// Names of the files in a folder that are shards, in order.
-fn names(folder: &Path) -> Vec<String> {
-    let mut names: Vec<_> =
-        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.retain(|name| !name.ends_with(".json") && !name.ends_with(".idx"));
-    names.sort();
-    names
 }
 
 #[test]
@@ -87,44 +75,6 @@ fn what_others_wrote_is_the_same_at_a_url() {
             assert_eq!(*whole, contents(&dst), "{} {vector}", place.name());
         }
     }
-}
-
-/// Folders of shards, each longer than what is read at once, with the options of `convert`.
-fn made(bench: &Bench) -> Vec<(&'static str, PathBuf, Vec<&'static str>)> {
-    let images: Vec<_> = (0..90u64).map(|number| jpeg(number, 20_000 + number as usize * 700)).collect();
-    let write = |folder: &str, name: &str, bytes: &[u8]| {
-        fs::create_dir_all(bench.at(folder)).unwrap();
-        fs::write(bench.at(folder).join(name), bytes).unwrap();
-    };
-    for (part, images) in images.chunks(30).enumerate() {
-        let (mut tar, mut tfrecord, mut samples, mut rows) = (Tar::new(), Vec::new(), Vec::new(), Vec::new());
-        for (number, image) in images.iter().enumerate() {
-            let key = format!("{part}-{number:02}");
-            tar = tar
-                .file(&format!("{key}.cls"), (number % 3).to_string().as_bytes())
-                .file(&format!("{key}.jpg"), image)
-                .file(&format!("{key}.txt"), format!("a caption of {key}").as_bytes());
-            tfrecord.extend(tf_record(&[
-                ("image/encoded", Feature::Bytes(image)),
-                ("image/class/label", Feature::Ints(&[number as i64 % 3])),
-                ("score", Feature::Ints(&[number as i64, 7])),
-            ]));
-            samples.push((number as i64 % 3, image.clone()));
-            rows.push((Some(number as i64 % 3), image.clone(), None));
-        }
-        let tar = tar.bytes();
-        write("tar", &format!("set-{part:04}.tar"), &tar);
-        write("tar-gz", &format!("set-{part:04}.tar.gz"), &gzip(&tar));
-        write("tfrecord", &format!("set-{part:05}-of-00003"), &tfrecord);
-        write("mds", &format!("shard.{part:05}.mds"), &mds_shard(&samples));
-        write("parquet", &format!("set-{part}.parquet"), &parquet_file(&["a", "b", "c"], &rows));
-    }
-    let shards = names(&bench.at("mds"));
-    let shards: Vec<_> = shards.iter().map(|name| (name, fs::read(bench.at("mds").join(name)).unwrap())).collect();
-    let entries: Vec<(&str, &[u8], usize, &[(&str, String)])> =
-        shards.iter().map(|(name, bytes)| (name.as_str(), &bytes[..], 30, &[][..])).collect();
-    fs::write(bench.at("mds").join("index.json"), mds_index(&entries)).unwrap();
-    ["tar", "tar-gz", "tfrecord", "mds", "parquet"].map(|name| (name, bench.at(name), vec!["--shards", "2"])).into()
 }
 
 #[test]
@@ -340,7 +290,7 @@ fn what_cannot_be_converted_from_a_url_is_said() {
         (vec![nginx.url("*.tar")], 2, "name the shards"),
         (vec![nginx.url("a%20b.tar"), nginx.url("a%20b.tar")], 2, "is given twice"),
         (vec![nginx.url("a%20b.tar"), nginx.url("packed")], 2, "is a sealed dataset, and "),
-        (vec![nginx.url(&format!("packed/{ours}"))], 2, "beside the manifest of a sealed dataset"),
+        (vec![nginx.url(&format!("packed/{ours}")), nginx.url("a%20b.tar")], 2, "is a sealed dataset, and "),
         (vec![nginx.url("text.tar")], 1, "text.tar"),
         (vec![nginx.url("a%20b.tar"), "--from".to_owned(), "nothing".to_owned()], 2, "nothing"),
         (vec![nginx.url("a%20b.tar"), bench.dst().display().to_string()], 2, "is a URL, and "),

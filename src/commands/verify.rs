@@ -36,7 +36,8 @@ use crate::{
   shardpack verify s3://bucket/packed           the same where it is a URL
   shardpack verify s3://bucket/packed --repair s3://bucket/photos
   shardpack verify other/                       tar, TFRecord, RecordIO or MDS files of any writer
-  shardpack verify 'other/{00000..00146}.tar'   the same: files, globs, brace patterns")]
+  shardpack verify 'other/{00000..00146}.tar'   the same: files, globs, brace patterns
+  shardpack verify 's3://bucket/other/*.tar'    the same at URLs")]
 pub struct Args {
     #[command(flatten)]
     target: Target,

@@ -111,6 +111,12 @@ impl Place {
     }
 }
 
+/// URLs of `names` below `prefix` of a place, asked for at `port`, and the options that say how.
+pub fn urls(place: &Place, prefix: &str, names: &[String], port: u16) -> (Vec<String>, Vec<String>) {
+    let at = |name: &String| place.url(&format!("{prefix}/{name}"), port).remove(0);
+    (names.iter().map(at).collect(), place.url(prefix, port).split_off(1))
+}
+
 /// Runs the program with an environment that says nothing of stores.
 pub fn run<S: AsRef<std::ffi::OsStr>>(args: &[S], environment: &[(&str, &str)]) -> Ran {
     let mut command = assert_cmd::Command::new(support::binary());

@@ -332,17 +332,21 @@ fn cut(number: usize, shard: &Shard<'_>) -> Vec<Piece> {
     pieces
 }
 
-/// Reads a piece and checks what is in it.
+/// Reads a piece and checks what is in it. What a line or a server between has changed is right the second time.
 fn read(dataset: &Opened, format: &dyn Format, options: &Options, shard: &Shard<'_>, piece: &Piece) -> Result<Done> {
     let Some(file) = &shard.file else { return Ok(Done::default()) };
     let payload = dataset.choice()?.payload;
     let checker =
         Checker { dataset, format, decode: options.decode, payload, file_name: &shard.entry.file, bytes: shard.bytes };
-    match &shard.index {
+    let read = || match &shard.index {
         None => hash_alone(file),
         Some(index) if is_packed(shard.entry) => checker.packed(index, file),
         Some(index) => checker.plain(index, file, piece),
-    }
+    };
+    let done = read()?;
+    // Of a shard that is hashed as a whole, that hash may be all that differs.
+    let is_right = done.problems.is_empty() && done.whole.is_none_or(|found| found == shard.entry.blake3.0);
+    if is_right || !file.is_remote() { Ok(done) } else { read() }
 }
 
 /// Compares the hash of the file; where no sample explains a difference, the shard as a whole is named.
