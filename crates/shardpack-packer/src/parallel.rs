@@ -1,33 +1,65 @@
 //! Many requests at a time: one function for all items, by threads that wait for answers and take no time of the processor.
 
-use std::sync::{
-    Mutex, PoisonError,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread::Scope,
 };
 
 use shardpack_format::{Error, Result};
 
+/// Has so many threads take `step` again and again, each until that says that nothing is left; one more where `helping` says that more
+/// of them help.
+pub(crate) fn steps(threads: usize, helping: &(dyn Fn() -> usize + Sync), step: &(dyn Fn() -> bool + Sync)) {
+    let running = AtomicUsize::new(threads);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| take_steps(scope, &running, helping, step));
+        }
+    });
+}
+
+fn take_steps<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    running: &'scope AtomicUsize,
+    helping: &'scope (dyn Fn() -> usize + Sync),
+    step: &'scope (dyn Fn() -> bool + Sync),
+) {
+    while step() {
+        let one_more = |running: usize| (running < helping()).then_some(running + 1);
+        if running.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok() {
+            scope.spawn(move || take_steps(scope, running, helping, step));
+        }
+    }
+}
+
 /// Does `work` for all of `items`, with so many threads; the error of the first item that has one ends it.
 pub(crate) fn each<T: Sync>(items: &[T], threads: usize, work: impl Fn(&T) -> Result<()> + Sync) -> Result<()> {
+    each_while_helping(items, threads, &|| 0, work)
+}
+
+/// As [`each`], with more threads where `helping` says that so many help.
+pub(crate) fn each_while_helping<T: Sync>(
+    items: &[T],
+    threads: usize,
+    helping: &(dyn Fn() -> usize + Sync),
+    work: impl Fn(&T) -> Result<()> + Sync,
+) -> Result<()> {
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(None::<(usize, Error)>));
-    let run = || {
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(item) = items.get(at) else { return };
-            if let Err(error) = work(item) {
-                next.store(items.len(), Ordering::Relaxed);
-                let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
-                // As where they come one after the other.
-                if failed.as_ref().is_none_or(|(first, _)| at < *first) {
-                    *failed = Some((at, error));
-                }
+    steps(items.len().min(threads), helping, &|| {
+        let at = next.fetch_add(1, Ordering::Relaxed);
+        let Some(item) = items.get(at) else { return false };
+        if let Err(error) = work(item) {
+            next.store(items.len(), Ordering::Relaxed);
+            let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+            // As where they come one after the other.
+            if failed.as_ref().is_none_or(|(first, _)| at < *first) {
+                *failed = Some((at, error));
             }
         }
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..items.len().min(threads) {
-            scope.spawn(run);
-        }
+        true
     });
     match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some((_, error)) => Err(error),
@@ -57,5 +89,21 @@ mod tests {
         });
         assert_eq!(error.unwrap_err().what(), "7");
         each(&[], 8, |_: &u64| Err(Error::usage("nothing"))).unwrap();
+    }
+
+    #[test]
+    fn more_threads_help_where_they_are_said_to() {
+        let (running, most, left) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(200));
+        steps(2, &|| if left.load(Ordering::Relaxed) > 150 { 0 } else { 6 }, &|| {
+            let now = running.fetch_add(1, Ordering::Relaxed) + 1;
+            most.fetch_max(now, Ordering::Relaxed);
+            if left.load(Ordering::Relaxed) > 150 {
+                assert!(now <= 2);
+            }
+            std::thread::sleep(std::time::Duration::from_millis(2));
+            running.fetch_sub(1, Ordering::Relaxed);
+            left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
+        });
+        assert!((3..=6).contains(&most.into_inner()));
     }
 }

@@ -168,7 +168,7 @@ impl Store for Remote {
     }
 
     fn in_flight(&self) -> Option<usize> {
-        Some(self.objects.in_flight() as usize)
+        Some(self.objects.long_in_flight() as usize)
     }
 
     fn transfers(&self) -> Option<Transfers> {

@@ -1,5 +1,6 @@
 //! One limit for all requests to a server: halved where it says that they are too many, and growing again. A server that answers at
-//! once gets fewer at a time, since more would only take turns.
+//! once gets fewer at a time, since more would only take turns. One further away gets more as long as that helps: while all that may
+//! run do, and answers still begin about as soon as the quickest did, nothing there or here is what they wait for.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -17,6 +18,13 @@ const MOST_NEAR: f64 = 16.0;
 /// Of so many answers the quickest tells how far it is: others had to wait for their turn.
 const LOOKED_AT: u32 = 32;
 
+/// While answers begin on the average within so many times the quickest, more at a time help.
+const AT_ONCE: f64 = 1.5;
+/// Where it takes so many times as long, they wait for each other.
+const IN_TURNS: f64 = 3.0;
+/// How much more or less is tried next.
+const STEP: f64 = 1.25;
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Limiter {
@@ -26,6 +34,8 @@ pub(crate) struct Limiter {
 
 #[derive(Debug)]
 struct State {
+    /// Requests at a time until it is known whether more help, and the most there are.
+    first: f64,
     most: f64,
     limit: f64,
     running: u32,
@@ -34,6 +44,21 @@ struct State {
     quickest: Option<Duration>,
     since: Option<Duration>,
     looked_at: u32,
+    /// How many at a time help, as far as is known.
+    helping: f64,
+    /// The quickest answer of all, and the round of those that came since it was last looked at `helping`.
+    floor: Option<Duration>,
+    round: Round,
+}
+
+/// About as many answers as run at once.
+#[derive(Debug, Default)]
+struct Round {
+    answers: u32,
+    /// How long they took to begin, together.
+    took: Duration,
+    /// Whether as many ran as may.
+    was_full: bool,
 }
 
 impl State {
@@ -41,7 +66,19 @@ impl State {
     fn now(&self) -> f64 {
         let quickest = self.quickest.into_iter().chain(self.since).min();
         let most = if quickest.is_some_and(|quickest| quickest < NEAR) { MOST_NEAR } else { self.most };
-        self.limit.min(most).max(1.0)
+        self.limit.min(most).min(self.helping).max(1.0)
+    }
+
+    /// At the end of a round: whether more at a time would have helped, or fewer would have done.
+    fn look_at_round(&mut self) {
+        let round = std::mem::take(&mut self.round);
+        let quickest = self.floor.map_or(0.0, |floor| floor.as_secs_f64());
+        let mean = round.took.as_secs_f64() / f64::from(round.answers.max(1));
+        if round.was_full && mean < quickest * AT_ONCE {
+            self.helping = (self.helping * STEP).min(self.most);
+        } else if mean > quickest * IN_TURNS {
+            self.helping = (self.helping / STEP).max(self.first);
+        }
     }
 }
 
@@ -57,10 +94,22 @@ impl Drop for Running<'_> {
 }
 
 impl Limiter {
-    pub fn new(most: u32) -> Self {
-        let most = f64::from(most.max(1));
-        let (quickest, since, looked_at) = (None, None, 0);
-        let state = State { most, limit: most, running: 0, halved: None, quickest, since, looked_at };
+    /// So many requests at first, and at most.
+    pub fn new(first: u32, most: u32) -> Self {
+        let (first, most) = (f64::from(first.max(1)), f64::from(most.max(first).max(1)));
+        let state = State {
+            first,
+            most,
+            limit: most,
+            running: 0,
+            halved: None,
+            quickest: None,
+            since: None,
+            looked_at: 0,
+            helping: first,
+            floor: None,
+            round: Round::default(),
+        };
         Self { state: Mutex::new(state), left: Notify::new() }
     }
 
@@ -76,6 +125,7 @@ impl Limiter {
                 let mut state = self.state();
                 if f64::from(state.running) < state.now() {
                     state.running += 1;
+                    state.round.was_full |= f64::from(state.running + 1) > state.now();
                     return Running(self);
                 }
             }
@@ -87,7 +137,7 @@ impl Limiter {
     pub fn too_many(&self) {
         let mut state = self.state();
         if state.halved.is_none_or(|halved| halved.elapsed() >= DEAF) {
-            state.limit = (state.limit / 2.0).max(1.0);
+            state.limit = (state.now() / 2.0).max(1.0);
             state.halved = Some(Instant::now());
         }
     }
@@ -100,6 +150,12 @@ impl Limiter {
         state.looked_at += 1;
         if state.looked_at == LOOKED_AT {
             (state.quickest, state.since, state.looked_at) = (state.since, None, 0);
+        }
+        state.floor = Some(state.floor.map_or(after, |floor| floor.min(after)));
+        state.round.answers += 1;
+        state.round.took = state.round.took.saturating_add(after);
+        if f64::from(state.round.answers) >= state.now().max(f64::from(LOOKED_AT)) {
+            state.look_at_round();
         }
         if state.now() > before {
             self.left.notify_waiters();
@@ -120,6 +176,12 @@ impl Limiter {
     pub fn limit(&self) -> u32 {
         self.state().now() as u32
     }
+
+    /// The same, no more than at first.
+    pub fn limit_of_first(&self) -> u32 {
+        let state = self.state();
+        state.now().min(state.first) as u32
+    }
 }
 
 #[cfg(test)]
@@ -128,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_server_near_by_gets_fewer_at_a_time_until_it_is_further_away() {
-        let limiter = Limiter::new(64);
+        let limiter = Limiter::new(64, 64);
         limiter.began(Duration::from_millis(40));
         assert_eq!(limiter.limit(), 64);
         // Most had to wait for their turn.
@@ -136,21 +198,47 @@ mod tests {
         assert_eq!(limiter.limit(), 16);
         (0..64).for_each(|_| limiter.began(Duration::from_millis(30)));
         assert_eq!(limiter.limit(), 64);
-        let few = Limiter::new(4);
+        let few = Limiter::new(4, 4);
         few.began(Duration::ZERO);
         assert_eq!(few.limit(), 4);
     }
 
     #[test]
+    fn more_run_at_a_time_while_that_helps() {
+        let limiter = Limiter::new(64, 256);
+        let round = |is_full: bool, millis: u64| {
+            let answers = limiter.limit();
+            for _ in 0..answers {
+                limiter.state().round.was_full |= is_full;
+                limiter.began(Duration::from_millis(millis));
+            }
+            limiter.limit()
+        };
+        assert_eq!(limiter.limit(), 64);
+        assert_eq!(round(true, 30), 80);
+        assert_eq!(round(false, 30), 80, "fewer ran than might");
+        assert_eq!(round(true, 40), 100);
+        assert_eq!(round(true, 60), 100, "they begin to wait for each other");
+        (0..10).for_each(|_| drop(round(true, 31)));
+        assert_eq!(limiter.limit(), 256);
+        (0..3).for_each(|_| drop(round(true, 100)));
+        assert!(limiter.limit() < 256);
+        (0..20).for_each(|_| drop(round(true, 100)));
+        assert_eq!(limiter.limit(), 64);
+        limiter.too_many();
+        assert_eq!(limiter.limit(), 32);
+    }
+
+    #[test]
     fn the_limit_halves_once_for_answers_that_come_together_and_grows_by_one_a_round() {
-        let limiter = Limiter::new(64);
+        let limiter = Limiter::new(64, 64);
         (0..20).for_each(|_| limiter.too_many());
         assert_eq!(limiter.limit(), 32);
         (0..40).for_each(|_| limiter.well());
         assert_eq!(limiter.limit(), 33);
         (0..100_000).for_each(|_| limiter.well());
         assert_eq!(limiter.limit(), 64);
-        let one = Limiter::new(1);
+        let one = Limiter::new(1, 1);
         one.too_many();
         assert_eq!(one.limit(), 1);
     }

@@ -10,7 +10,7 @@ use crate::location::Kind;
 const ALL: [(&str, &str); 4] = [
     ("ca_file", "a file of certificates that are trusted besides the system's"),
     ("proxy", "the URL of a proxy"),
-    ("requests", "requests at a time at most, 1 to 1024 (64)"),
+    ("requests", "requests at a time at most, 1 to 1024 (64, and up to 256 where that helps)"),
     ("retry_for", "seconds in which nothing of use came before it is an error (300)"),
 ];
 const WEB: [(&str, &str); 1] = [("header", "one that is sent with each request, NAME: VALUE")];
@@ -48,6 +48,8 @@ pub(crate) struct Options {
     pub first_patience: Duration,
     /// How long nothing may come of an answer before it is asked for again from there.
     pub silence: Duration,
+    /// Requests at a time until it is known whether more help.
+    pub first_requests: u32,
     /// Most requests at a time.
     pub most_requests: u32,
 }
@@ -55,7 +57,7 @@ pub(crate) struct Options {
 impl Default for Options {
     fn default() -> Self {
         let (patience, first_patience) = (Duration::from_secs(300), Duration::from_secs(10));
-        Self { patience, first_patience, silence: Duration::from_secs(30), most_requests: 64 }
+        Self { patience, first_patience, silence: Duration::from_secs(30), first_requests: 64, most_requests: 256 }
     }
 }
 
@@ -112,7 +114,8 @@ impl Settings {
             options.first_patience = options.first_patience.min(options.patience);
         }
         if let Some(requests) = number("requests", 1024)? {
-            options.most_requests = requests as u32;
+            // Whoever says how many has measured.
+            (options.first_requests, options.most_requests) = (requests as u32, requests as u32);
         }
         Ok(options)
     }

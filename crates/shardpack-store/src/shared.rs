@@ -85,7 +85,7 @@ impl Shared {
             maker: Arc::new(maker),
             headers: if location.kind == Kind::Web { web::headers(settings)? } else { HeaderMap::new() },
             plain: location.web.as_ref().and_then(|url| Plain::of(url, settings)),
-            limiter: Limiter::new(options.most_requests),
+            limiter: Limiter::new(options.first_requests, options.most_requests),
             objects: Mutex::default(),
             answers: AtomicU64::default(),
         });

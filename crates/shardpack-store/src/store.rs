@@ -161,6 +161,11 @@ impl Store {
         self.shared().map_or(1, |shared| shared.limiter.limit())
     }
 
+    /// As [`Store::in_flight`], of reads that are long: of those, more than there are at first fill no line better.
+    pub fn long_in_flight(&self) -> u32 {
+        self.shared().map_or(1, |shared| shared.limiter.limit_of_first())
+    }
+
     /// Reads all of the object `name`, a path below the folder; `None` where there is none.
     ///
     /// # Errors

@@ -16,7 +16,10 @@ use super::{
     sealer::Finished,
     sink::Sink,
 };
-use crate::source::{ReadError, Refusal};
+use crate::{
+    parallel::steps,
+    source::{ReadError, Refusal},
+};
 
 /// A span whose images are being read.
 struct Loaded {
@@ -125,38 +128,38 @@ impl Run<'_, '_> {
         Ok(Loaded { span, places, records: vec![0; span.records_bytes as usize], refused: Mutex::default() })
     }
 
-    /// Reads all images in the order they stand in.
+    /// Reads all images in the order they stand in, so many at a time, or as many as help where the source tells.
     fn read_all(&self, todo: Vec<Read<'_>>, reads: usize) {
-        let (listing, format) = (&self.copy.plan.listing, self.copy.plan.format());
+        let (listing, format, source) = (&self.copy.plan.listing, self.copy.plan.format(), self.copy.source);
         let queue = Mutex::new(todo.into_iter().peekable());
-        std::thread::scope(|scope| {
-            for _ in 0..reads {
-                scope.spawn(|| {
-                    let mut group = Vec::new();
-                    while self.goes_on() {
-                        // The lock is let go of before the read.
-                        self.next_group(&mut lock(&queue), &mut group);
-                        let together = match group.as_slice() {
-                            [] => return,
-                            [_] => None,
-                            several => {
-                                let numbers: Vec<_> = several.iter().map(|read| read.place.number).collect();
-                                self.copy.source.together(&numbers)
-                            }
-                        };
-                        let source = together.as_deref().unwrap_or(self.copy.source);
-                        for read in group.drain(..) {
-                            match read.place.read(source, listing, format, read.record) {
-                                Ok(()) => self.copy.monitor.advance(1, read.place.payload_bytes()),
-                                Err(ReadError::Refused(refusal)) => {
-                                    lock(read.refused).insert(read.place.position, refusal);
-                                }
-                                Err(ReadError::Fatal(error)) => return self.fail(error),
-                            }
-                        }
-                    }
-                });
+        steps(reads.max(source.reads_that_help()), &|| source.reads_that_help(), &|| {
+            let mut group = Vec::new();
+            if self.goes_on() {
+                // The lock is let go of before the read.
+                self.next_group(&mut lock(&queue), &mut group);
             }
+            let together = match group.as_slice() {
+                [] => return false,
+                [_] => None,
+                several => {
+                    let numbers: Vec<_> = several.iter().map(|read| read.place.number).collect();
+                    source.together(&numbers)
+                }
+            };
+            let source = together.as_deref().unwrap_or(source);
+            for read in group {
+                match read.place.read(source, listing, format, read.record) {
+                    Ok(()) => self.copy.monitor.advance(1, read.place.payload_bytes()),
+                    Err(ReadError::Refused(refusal)) => {
+                        lock(read.refused).insert(read.place.position, refusal);
+                    }
+                    Err(ReadError::Fatal(error)) => {
+                        self.fail(error);
+                        return false;
+                    }
+                }
+            }
+            true
         });
     }
 

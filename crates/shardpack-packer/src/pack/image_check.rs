@@ -33,6 +33,10 @@ impl Source for ImageCheck<'_> {
         Some(Box::new(ImageCheck { source, check: self.check }))
     }
 
+    fn reads_that_help(&self) -> usize {
+        self.source.reads_that_help()
+    }
+
     fn peek(&self, number: u64, first: &mut [u8], look: Look) -> Result<Option<usize>, ReadError> {
         self.source.peek(number, first, look)
     }

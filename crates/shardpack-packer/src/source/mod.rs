@@ -139,6 +139,11 @@ pub trait Source: Sync {
         None
     }
 
+    /// How many reads at a time help, as far as is known by now; 0 where nothing tells.
+    fn reads_that_help(&self) -> usize {
+        0
+    }
+
     /// Reads the first stored bytes of sample `number` into `first` and says how many; `None` where that would have to
     /// wait for the disk, and `look` does not allow it.
     ///

@@ -47,6 +47,10 @@ impl<S: Source> Source for Patient<S> {
         self.0.together(numbers)
     }
 
+    fn reads_that_help(&self) -> usize {
+        self.0.reads_that_help()
+    }
+
     fn peek(&self, number: u64, first: &mut [u8], look: Look) -> Result<Option<usize>, ReadError> {
         patiently(|| self.0.peek(number, first, look))
     }

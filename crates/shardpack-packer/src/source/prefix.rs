@@ -110,6 +110,11 @@ impl Prefix {
         Some(if url::is_web(url) { url::decoded(name) } else { name.to_owned() })
     }
 
+    /// How many requests at a time help, as far as is known by now.
+    pub(super) fn reads_that_help(&self) -> usize {
+        self.0.store.in_flight() as usize
+    }
+
     /// Length in bytes and version of the object that is called so; `None` where there is none.
     ///
     /// # Errors
@@ -184,6 +189,10 @@ impl Source for ObjectReader<'_> {
             }
             fatal => fatal,
         })
+    }
+
+    fn reads_that_help(&self) -> usize {
+        self.store.in_flight() as usize
     }
 
     fn peek(&self, number: u64, first: &mut [u8], look: Look) -> Result<Option<usize>, ReadError> {

@@ -42,6 +42,10 @@ impl Prefix {
         None
     }
 
+    pub(super) fn reads_that_help(&self) -> usize {
+        0
+    }
+
     pub(super) fn look(&self, _: &str) -> Result<Option<(u64, i64)>> {
         Err(Error::usage(NONE))
     }

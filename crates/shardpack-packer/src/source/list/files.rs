@@ -14,7 +14,7 @@ use shardpack_format::{Result, component::Component};
 use crate::{
     component_table::Cell,
     monitor::Monitor,
-    parallel::each,
+    parallel::each_while_helping,
     source::{Prefix, ReadError, Refusal, names, prefix::without_place, storage::NETWORK_READS, walk},
     sys,
 };
@@ -92,7 +92,7 @@ impl Files<'_> {
         looked.resize_with(paths.len(), || None);
         let looked = Mutex::new(looked);
         let todo: Vec<_> = paths.iter().enumerate().filter_map(|(place, path)| Some((place, (*path)?))).collect();
-        each(&todo, NETWORK_READS, |(place, path)| {
+        each_while_helping(&todo, NETWORK_READS, &|| remote.reads_that_help(), |(place, path)| {
             monitor.go_on()?;
             let found = match self.object(remote, *place as u64, path) {
                 Ok(found) => Ok(found),
