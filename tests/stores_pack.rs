@@ -433,9 +433,6 @@ fn what_cannot_be_packed_from_or_to_a_url_is_said() {
         server.put_folder(&bench.at("sealed"), "sealed");
         let said = pack(&bench, &server.url("sealed"), dst, &settings, &[]).code(2);
         said.says("is a packed dataset").says("shardpack convert packs it anew");
-        server.put("arrays/a/1.npz", b"PK");
-        let said = pack(&bench, &server.url("arrays"), dst, &settings, &["--files", "npz"]).code(2);
-        said.says("copy them to a folder and pack that");
         server.put("tree/a/1.jpg", &support::jpeg(1, 5100));
         for to in ["tree", "tree/a", "tree/packed/deep"] {
             let said = pack(&bench, &server.url("tree/"), &server.url(to), &settings, &[]).code(2);

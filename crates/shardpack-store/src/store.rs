@@ -285,6 +285,21 @@ impl Store {
         }
     }
 
+    /// All of an object that was listed with this stamp, of whatever length.
+    ///
+    /// # Errors
+    /// As [`Store::read_listed`]; also when it is longer than `most` bytes.
+    pub fn read_listed_whole(&self, name: &str, stamp: i64, most: u64) -> Result<Vec<u8>> {
+        let mut all = Vec::new();
+        let (name, stamp) = (name.to_owned(), Some(stamp));
+        let url = self.object_url(&name);
+        let wanted = Wanted { name, range: None, object_bytes: None, stamp, is_optional: false, most };
+        match self.run(wanted, |bytes: &[u8]| all.extend_from_slice(bytes))?.is_there {
+            true => Ok(all),
+            false => Err(Error::data("is not there any more").in_file(url)),
+        }
+    }
+
     /// The object `name` as a list would tell it; `None` where there is none.
     ///
     /// # Errors

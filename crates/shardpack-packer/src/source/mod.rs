@@ -448,7 +448,7 @@ impl Origin {
             Self::Folder(root) => {
                 let found = image_folder::discover(root, &of_files(options), monitor)?;
                 let of_split = |split: Option<&str>| split.map_or_else(|| root.clone(), |split| root.join(split));
-                npz::taken_apart(found, &of_split, monitor)
+                npz::taken_apart(found, &|split| npz::Place::Folder(of_split(split)), monitor)
             }
             Self::Prefix(prefix) => prefix.discover(&of_files(options), monitor),
             Self::Dataset(roots) => dataset::discover(roots, options, monitor),
@@ -458,11 +458,11 @@ impl Origin {
             Self::Parted(parted) => parted.discover(options, monitor),
             Self::List(list) => {
                 let found = list.discover(&of_files(options), monitor)?;
-                if let Some(remote) = list.remote() {
-                    remote.refuse_npz(&found)?;
-                    return Ok(found);
-                }
-                npz::taken_apart(found, &|_| list.root().to_path_buf(), monitor)
+                let place = |_: Option<&str>| match list.remote() {
+                    Some(remote) => npz::Place::Objects(remote, None),
+                    None => npz::Place::Folder(list.root().to_path_buf()),
+                };
+                npz::taken_apart(found, &place, monitor)
             }
         }
     }

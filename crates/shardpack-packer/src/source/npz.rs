@@ -3,7 +3,11 @@
 //! Holds at all times: what is planned follows from the directories of the files and the heads of their arrays; all files of a
 //! source are such, or none is taken apart.
 
-use std::{collections::BTreeMap, path::Path, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use rayon::prelude::*;
 use shardpack_format::{
@@ -11,13 +15,14 @@ use shardpack_format::{
     component::{self, Component, Form, Type},
 };
 
-use super::{FolderReader, Found, ReadError, Refusal, missing_components::lacking};
+use super::{FolderReader, Found, Prefix, ReadError, Refusal, missing_components::lacking, storage::NETWORK_READS};
 use crate::{
     component_table::{Cell, ComponentTable, Interner},
-    foreign::npz::{EXTENSION, Npz},
+    foreign::npz::{EXTENSION, Fault, Member, Npz, ReadAt},
     ledger::{Fate, Unpacked, order},
     listing::Listing,
     monitor::{Monitor, Phase},
+    parallel::each_while_helping,
 };
 
 /// How often progress is told, in samples.
@@ -39,13 +44,21 @@ struct Known {
     samples: u64,
 }
 
-/// The same samples, of arrays where all of them are `.npz` files; `root_of` says where those of a split lie.
+/// Where files of a split lie.
+pub(super) enum Place<'p> {
+    /// In a folder.
+    Folder(PathBuf),
+    /// Below a URL, in the folder of the split.
+    Objects(&'p Prefix, Option<String>),
+}
+
+/// The same samples, of arrays where all of them are `.npz` files; `place_of` says where those of a split lie.
 ///
 /// # Errors
 /// When arrays are more than a sample has room for, or the machine cannot read them. What is wrong with one file is said of it.
-pub(super) fn taken_apart(
+pub(super) fn taken_apart<'p>(
     found: Vec<Found>,
-    root_of: &dyn Fn(Option<&str>) -> std::path::PathBuf,
+    place_of: &dyn Fn(Option<&str>) -> Place<'p>,
     monitor: &dyn Monitor,
 ) -> Result<Vec<Found>> {
     let is_npz = |found: &Found| {
@@ -60,7 +73,7 @@ pub(super) fn taken_apart(
     monitor.begin(Phase::Walking, samples, 0);
     let mut looked = Vec::new();
     for one in &found {
-        looked.push(look(&one.listing, &root_of(one.split.as_deref()), monitor)?);
+        looked.push(look(&one.listing, place_of(one.split.as_deref()), monitor)?);
     }
     let components = settle(looked.iter().flatten().filter_map(|arrays| arrays.as_ref().ok()));
     let all = found.into_iter().zip(looked).map(|(found, looked)| apart(found, looked, &components));
@@ -77,31 +90,44 @@ pub(super) fn is_called_so(name: &[u8]) -> bool {
     extension.len() < name.len() && extension.eq_ignore_ascii_case(EXTENSION.as_bytes())
 }
 
-/// The arrays of each sample, or why they cannot be had; read in the order in which files lie.
-fn look(listing: &Listing, root: &Path, monitor: &dyn Monitor) -> Result<Vec<Result<Vec<Array>, String>>> {
-    let reader = FolderReader::open(root, listing)?;
+/// The arrays of each sample, or why they cannot be had; of files read in the order in which they lie.
+fn look(listing: &Listing, place: Place<'_>, monitor: &dyn Monitor) -> Result<Vec<Result<Vec<Array>, String>>> {
     let mut numbers: Vec<u64> = (0..listing.len()).collect();
-    numbers.sort_unstable_by_key(|number| listing.entry(*number).place);
-    let arrays = |number: &u64| {
+    let told = |number: u64, arrays: &dyn Fn() -> Result<Vec<Array>, ReadError>| {
         if number.is_multiple_of(TELL) {
             monitor.go_on()?;
             monitor.advance(TELL.min(listing.len() - number), 0);
         }
-        let looked = match reader.npz(*number, arrays_of) {
-            Ok(arrays) => Ok(arrays),
-            Err(ReadError::Refused(Refusal(why))) => Err(why),
-            Err(ReadError::Fatal(error)) => return Err(error),
-        };
-        Ok((*number, looked))
+        match arrays() {
+            Ok(arrays) => Ok((number, Ok(arrays))),
+            Err(ReadError::Refused(Refusal(why))) => Ok((number, Err(why))),
+            Err(ReadError::Fatal(error)) => Err(error),
+        }
     };
-    let mut looked = numbers.par_iter().map(arrays).collect::<Result<Vec<_>>>()?;
+    let mut looked = match place {
+        Place::Folder(root) => {
+            let reader = FolderReader::open(&root, listing)?;
+            numbers.sort_unstable_by_key(|number| listing.entry(*number).place);
+            let arrays = |number: &u64| told(*number, &|| reader.npz(*number, arrays_of));
+            numbers.par_iter().map(arrays).collect::<Result<Vec<_>>>()?
+        }
+        Place::Objects(prefix, split) => {
+            let (reader, looked) = (prefix.open(split.as_deref(), listing), Mutex::new(Vec::new()));
+            each_while_helping(&numbers, NETWORK_READS, &|| prefix.reads_that_help(), |number| {
+                let arrays = told(*number, &|| reader.npz(*number, &arrays_of))?;
+                looked.lock().unwrap_or_else(PoisonError::into_inner).push(arrays);
+                Ok(())
+            })?;
+            looked.into_inner().unwrap_or_else(PoisonError::into_inner)
+        }
+    };
     looked.sort_unstable_by_key(|(number, _)| *number);
     Ok(looked.into_iter().map(|(_, looked)| looked).collect())
 }
 
-fn arrays_of(npz: &Npz<'_, std::fs::File>) -> Result<Vec<Array>, crate::foreign::npz::Fault> {
+fn arrays_of<R: ReadAt + ?Sized>(npz: &Npz<'_, R>) -> Result<Vec<Array>, Fault> {
     npz.check_places()?;
-    let array = |member: &crate::foreign::npz::Member| {
+    let array = |member: &Member| {
         let form = npz.array(member)?.form;
         Ok(Array { component: member.component.clone(), form, bytes: member.bytes(), crc: member.crc() })
     };

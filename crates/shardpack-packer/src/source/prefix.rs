@@ -8,7 +8,12 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use shardpack_format::{Error, Result, image_header::SNIFF_BYTES, manifest, splits};
+use shardpack_format::{
+    Error, Result,
+    component::{Component, Form},
+    image_header::SNIFF_BYTES,
+    manifest, splits,
+};
 use shardpack_reader::{StoreSettings, Transfers};
 use shardpack_store::{Settings, Store};
 
@@ -23,10 +28,14 @@ use super::{
 };
 use crate::{
     dataset_files::DatasetFiles,
+    foreign::npz::{Fault, Npz},
     listing::Listing,
     monitor::{Monitor, Phase},
     sys,
 };
+
+/// Longest `.npz` file that is taken apart, in bytes: each thread that reads holds one.
+const MOST_NPZ_BYTES: u64 = 16 << 20;
 
 /// See the module. Clones are of the same.
 #[derive(Clone, Debug)]
@@ -82,8 +91,7 @@ impl Prefix {
             options,
             monitor,
         )?;
-        self.refuse_npz(&found)?;
-        Ok(found)
+        npz::taken_apart(found, &|split| npz::Place::Objects(self, split.map(str::to_owned)), monitor)
     }
 
     fn listed(&self, monitor: &dyn Monitor) -> Result<&Listed> {
@@ -123,18 +131,6 @@ impl Prefix {
         Ok(self.0.store.look(name)?.map(|object| (object.bytes, object.stamp)))
     }
 
-    /// Refuses samples that are taken apart in a file system alone.
-    pub(super) fn refuse_npz(&self, found: &[Found]) -> Result<()> {
-        let holds_npz =
-            |found: &Found| (0..found.listing.len()).any(|number| npz::is_called_so(found.listing.name(number)));
-        match found.iter().any(holds_npz) {
-            true => Err(Error::usage("its samples are .npz files, which are taken apart in a file system alone")
-                .in_file(self.url())
-                .help("copy them to a folder and pack that")),
-            false => Ok(()),
-        }
-    }
-
     /// Serves `listing`, which is that of `split`.
     pub(super) fn open<'a>(&self, split: Option<&str>, listing: &'a Listing) -> ObjectReader<'a> {
         ObjectReader { listing, store: Arc::clone(&self.0.store), below: split.unwrap_or_default().into() }
@@ -164,8 +160,123 @@ impl ObjectReader<'_> {
     }
 }
 
-impl Source for ObjectReader<'_> {
+impl ObjectReader<'_> {
+    /// All of sample `number`, a `.npz` file.
+    fn whole_npz(&self, number: u64) -> Result<Vec<u8>, ReadError> {
+        let name = self.name(number, self.listing.name(number));
+        let read = self.store.read_listed_whole(&name, self.listing.entry(number).stamp, MOST_NPZ_BYTES);
+        read.map_err(without_place)
+    }
+
+    /// What `look` finds in sample `number`, a `.npz` file. What a line has changed on its way is right the second time.
+    pub(super) fn npz<T>(
+        &self,
+        number: u64,
+        look: &dyn Fn(&Npz<'_, [u8]>) -> Result<T, Fault>,
+    ) -> Result<T, ReadError> {
+        match look_into(&self.whole_npz(number)?, look) {
+            Err(ReadError::Refused(_)) => look_into(&self.whole_npz(number)?, look),
+            found => found,
+        }
+    }
+
+    /// Reads the content of a component of sample `number`, a `.npz` file, which is at hand or asked for.
+    fn read_array(
+        &self,
+        number: u64,
+        at_hand: Option<&[u8]>,
+        (component, form): (&str, &Form),
+        out: &mut [u8],
+    ) -> Result<(), ReadError> {
+        let found = at_hand.map(|bytes| look_into(bytes, |npz| npz.read(component, form, out)));
+        match found {
+            None | Some(Err(ReadError::Refused(_))) => {
+                let mut read = || look_into(&self.whole_npz(number)?, |npz| npz.read(component, form, out));
+                match read() {
+                    Err(ReadError::Refused(_)) => read(),
+                    found => found,
+                }
+            }
+            Some(found) => found,
+        }
+    }
+
+    /// Whether sample `number` is taken out of a `.npz` file.
+    fn is_of_npz(&self, number: u64) -> bool {
+        self.listing.components().payload.is_some() && npz::is_called_so(self.listing.name(number))
+    }
+
+    /// As [`Source::read`], of a `.npz` file.
+    fn read_payload_of(&self, number: u64, at_hand: Option<&[u8]>, payload: &mut [u8]) -> Result<(), ReadError> {
+        let components = self.listing.components();
+        let name = components.payload.as_ref().map_or("", Component::name);
+        self.read_array(number, at_hand, (name, components.form(components.payload_form(number))), payload)
+    }
+
+    /// As [`Source::read_component`], of a `.npz` file; `None` where the component is none of its arrays.
+    fn read_component_of(
+        &self,
+        number: u64,
+        which: usize,
+        at_hand: Option<&[u8]>,
+        out: &mut [u8],
+    ) -> Option<Result<(), ReadError>> {
+        let components = self.listing.components();
+        let kind = components.kinds.get(which).filter(|kind| kind.kind().is_some())?;
+        let cell = components.cells_of(number).get(which)?;
+        Some(self.read_array(number, at_hand, (kind.name(), components.form(cell.form)), out))
+    }
+}
+
+fn look_into<T>(bytes: &[u8], look: impl FnOnce(&Npz<'_, [u8]>) -> Result<T, Fault>) -> Result<T, ReadError> {
+    Npz::open(bytes, bytes.len() as u64).and_then(|npz| look(&npz)).map_err(|fault| {
+        ReadError::Refused(Refusal(match fault {
+            // Bytes at hand end where they do.
+            Fault::Io(_) => "changed since it was planned: it is shorter".to_owned(),
+            Fault::Data(what) => what,
+        }))
+    })
+}
+
+/// A `.npz` file that came with one request.
+struct NpzAtHand<'r> {
+    reader: &'r ObjectReader<'r>,
+    number: u64,
+    bytes: Vec<u8>,
+}
+
+impl NpzAtHand<'_> {
+    fn of(&self, number: u64) -> Option<&[u8]> {
+        Some(self.bytes.as_slice()).filter(|_| number == self.number)
+    }
+}
+
+impl Source for NpzAtHand<'_> {
     fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
+        self.reader.read_payload_of(number, self.of(number), payload)
+    }
+
+    fn read_component(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
+        let read = self.reader.read_component_of(number, which, self.of(number), out);
+        read.unwrap_or_else(|| self.reader.read_component(number, which, out))
+    }
+
+    fn peek(&self, number: u64, first: &mut [u8], look: Look) -> Result<Option<usize>, ReadError> {
+        self.reader.peek(number, first, look)
+    }
+}
+
+impl Source for ObjectReader<'_> {
+    fn together(&self, numbers: &[u64]) -> Option<Box<dyn Source + '_>> {
+        let [number] = *numbers else { return None };
+        let bytes = self.is_of_npz(number).then(|| self.whole_npz(number).ok()).flatten()?;
+        Some(Box::new(NpzAtHand { reader: self, number, bytes }))
+    }
+
+    fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
+        if self.is_of_npz(number) {
+            return self.read_payload_of(number, None, payload);
+        }
         let (name, entry) = (self.name(number, self.listing.name(number)), self.listing.entry(number));
         let bytes = payload.len() as u64;
         self.store.read_listed(&name, bytes, entry.stamp, 0, payload).map_err(without_place)
@@ -177,6 +288,9 @@ impl Source for ObjectReader<'_> {
         let Some((kind, cell)) = found else {
             return Err(ReadError::Refused(Refusal("has nothing of this kind beside it".to_owned())));
         };
+        if let Some(read) = self.read_component_of(number, which, None, out) {
+            return read;
+        }
         let Some(file) = kind.file_of(self.listing.name(number)) else {
             // What a list says of it.
             return components.copy_text(*cell, out).map_err(|why| ReadError::Refused(Refusal(why)));
@@ -198,6 +312,10 @@ impl Source for ObjectReader<'_> {
     fn peek(&self, number: u64, first: &mut [u8], look: Look) -> Result<Option<usize>, ReadError> {
         if matches!(look, Look::Memory | Look::Ahead) {
             return Ok(None);
+        }
+        if self.is_of_npz(number) {
+            // It begins as no image does, and its length is in no listing.
+            return Ok(Some(0));
         }
         let (name, entry) = (self.name(number, self.listing.name(number)), self.listing.entry(number));
         let bytes = u64::from(entry.bytes);

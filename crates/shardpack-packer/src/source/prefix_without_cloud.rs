@@ -6,7 +6,11 @@ use shardpack_format::{Error, Result};
 use shardpack_reader::{StoreSettings, Transfers};
 
 use super::{Found, Look, ReadError, Refusal, Source, options::Options};
-use crate::{listing::Listing, monitor::Monitor};
+use crate::{
+    foreign::npz::{Fault, Npz},
+    listing::Listing,
+    monitor::Monitor,
+};
 
 /// Why there is none.
 const NONE: &str = "a URL, and this program was built without what reads them";
@@ -50,10 +54,6 @@ impl Prefix {
         Err(Error::usage(NONE))
     }
 
-    pub(super) fn refuse_npz(&self, _: &[Found]) -> Result<()> {
-        Ok(())
-    }
-
     pub(super) fn open(&self, _: Option<&str>, _: &Listing) -> NoReader {
         NoReader
     }
@@ -66,6 +66,16 @@ pub(super) fn without_place(error: Error) -> ReadError {
 
 /// Reads nothing.
 pub(super) struct NoReader;
+
+impl NoReader {
+    pub(super) fn npz<T>(
+        &self,
+        _: u64,
+        _: &dyn Fn(&Npz<'_, [u8]>) -> std::result::Result<T, Fault>,
+    ) -> std::result::Result<T, ReadError> {
+        Err(without_place(Error::usage(NONE)))
+    }
+}
 
 impl Source for NoReader {
     fn read(&self, _: u64, _: &mut [u8]) -> Result<(), ReadError> {
