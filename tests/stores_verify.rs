@@ -59,7 +59,7 @@ fn there(asked: &[&str], place: &Place, port: u16, prefix: &str, names: &[String
     asked.iter().map(|asked| told(&words(asked), &paths, &settings, &root)).collect()
 }
 
-const ASKED: [&str; 5] = ["verify", "verify --quick", "verify --decode", "inspect", "inspect --samples --limit 7"];
+const ASKED: [&str; 4] = ["verify --quick", "verify --decode", "inspect", "inspect --samples --limit 7"];
 
 #[test]
 fn what_is_said_of_shards_of_others_is_said_of_their_urls() {

@@ -394,12 +394,6 @@ pub const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
         "what_cannot_be_packed_from_or_to_a_url_is_said",
     ),
     (
-        "copy them to a folder and pack that",
-        "copy them to a folder and pack that",
-        "tests/stores_pack.rs",
-        "what_cannot_be_packed_from_or_to_a_url_is_said",
-    ),
-    (
         "shardpack convert packs it anew",
         "shardpack convert packs it anew",
         "tests/stores_pack.rs",

@@ -21,7 +21,20 @@ use crate::{
 /// So many programs at a time, and one of [`WAITING`].
 const AT_A_TIME: usize = 2;
 /// What waits for servers more than it computes.
-const WAITING: [&str; 7] = ["stores_convert", "stores_list", "stores_repair", "stores", "objects", "http", "listing"];
+const WAITING: [&str; 12] = [
+    "stores_verify",
+    "stores_convert",
+    "stores_parts",
+    "stores_list",
+    "stores_repair",
+    "stores_crops",
+    "stores_npz",
+    "stores",
+    "objects",
+    "servers",
+    "http",
+    "listing",
+];
 /// What takes longest begins first, so that nothing waits for it in the end.
 const LONGEST: [&str; 6] = ["stores_foreign", "values", "stores_pack", "files", "stores_convert", "objects"];
 

@@ -219,11 +219,17 @@ mod tests {
         assert_eq!(round(false, 30), 80, "fewer ran than might");
         assert_eq!(round(true, 40), 100);
         assert_eq!(round(true, 60), 100, "they begin to wait for each other");
-        (0..10).for_each(|_| drop(round(true, 31)));
+        for _ in 0..10 {
+            round(true, 31);
+        }
         assert_eq!(limiter.limit(), 256);
-        (0..3).for_each(|_| drop(round(true, 100)));
+        for _ in 0..3 {
+            round(true, 100);
+        }
         assert!(limiter.limit() < 256);
-        (0..20).for_each(|_| drop(round(true, 100)));
+        for _ in 0..20 {
+            round(true, 100);
+        }
         assert_eq!(limiter.limit(), 64);
         limiter.too_many();
         assert_eq!(limiter.limit(), 32);
