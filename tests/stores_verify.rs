@@ -215,6 +215,11 @@ fn shards_of_ours_are_known_by_the_manifest_beside_them() {
         let words = [&["convert".to_owned()], &url[..], &[dst.display().to_string()], &settings].concat();
         run(&words, &[]).code(0);
         assert_eq!(support::contents(&converted), support::contents(&dst), "{}", place.name());
+        if !matches!(place, Place::Web(_)) {
+            // All of it, as a folder is.
+            let (url, settings) = urls(place, "packed", &["*".to_owned()], place.port());
+            run(&[&["verify".to_owned()], &url[..], &settings].concat(), &[]).code(0).says("60 samples in 4 shards");
+        }
         // What is none of it.
         place.put("packed/stranger.tar", b"");
         let (urls, settings) = urls(place, "packed", &["stranger.tar".to_owned(), shards[0].clone()], place.port());

@@ -21,6 +21,11 @@ use crate::{
     source::{ReadError, Refusal},
 };
 
+/// What one more read at a time takes in memory, with its thread and its connection (measured: docs/performance.md, buckets).
+const READ_BYTES: u64 = 512 << 10;
+/// Of the budget such a part may be taken by more reads than were meant to be.
+const MORE_SHARE: u64 = 8;
+
 /// A span whose images are being read.
 struct Loaded {
     span: Span,
@@ -132,7 +137,10 @@ impl Run<'_, '_> {
     fn read_all(&self, todo: Vec<Read<'_>>, reads: usize) {
         let (listing, format, source) = (&self.copy.plan.listing, self.copy.plan.format(), self.copy.source);
         let queue = Mutex::new(todo.into_iter().peekable());
-        steps(reads.max(source.reads_that_help()), &|| source.reads_that_help(), &|| {
+        let more = self.copy.memory_bytes / MORE_SHARE / READ_BYTES;
+        let most = reads.saturating_add(usize::try_from(more).unwrap_or(usize::MAX));
+        let helping = || source.reads_that_help().min(most);
+        steps(reads.max(helping()), &helping, &|| {
             let mut group = Vec::new();
             if self.goes_on() {
                 // The lock is let go of before the read.

@@ -179,6 +179,8 @@ impl Given {
             };
             for name in names {
                 match known.others.contains(&name) {
+                    // A pattern that has the manifest means all of it.
+                    true if name == manifest::FILE => self.roots.push(Root::at_url(&folder, None, settings)?),
                     true => beside.push(folder.join(name)),
                     false => self.add_shard(&folder, name, |only| Root::at_url(&folder, only, settings))?,
                 }
