@@ -115,6 +115,11 @@ fn folders_and_patterns_are_what_they_are_of_files() {
                 }
                 let of_url = there(&asked, place, place.port(), name, &[pattern.to_owned()]);
                 assert_eq!(*said, of_url, "{} {name} {pattern}", place.name());
+                if pattern.is_empty() && !is_web {
+                    // A folder without a slash at its end, too.
+                    let words = [&["verify".to_owned()], &place.url(name, place.port())[..]].concat();
+                    run(&words, &[]).code(0).says("90 samples in 3 shards");
+                }
             }
         }
     });

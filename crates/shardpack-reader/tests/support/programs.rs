@@ -140,12 +140,22 @@ fn garage(folder: &Path, port: &str) -> String {
     )
 }
 
+/// Whether it answers, and not another one that was given the same port.
 fn is_up(child: &mut Child, port: u16) -> bool {
+    let is_there = answers(child, port);
+    thread::sleep(Duration::from_millis(50));
+    if is_there && child.try_wait().unwrap().is_none() {
+        return true;
+    }
+    drop(child.stdin.take());
+    let _ = child.wait();
+    false
+}
+
+fn answers(child: &mut Child, port: u16) -> bool {
     let start = Instant::now();
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
         if child.try_wait().unwrap().is_some() || start.elapsed() > Duration::from_secs(120) {
-            drop(child.stdin.take());
-            let _ = child.wait();
             return false;
         }
         thread::sleep(Duration::from_millis(20));

@@ -28,6 +28,8 @@ use crate::{
 
 /// Most files of a folder that are listed.
 const MOST_LISTED: usize = 1 << 24;
+/// What is said of a URL with nothing at it.
+const NOTHING: &str = "no such object, and nothing below it";
 /// Longest manifest beside a shard.
 const MOST_MANIFEST_BYTES: u64 = 1 << 30;
 
@@ -122,6 +124,13 @@ impl Urls {
                 Some(named) => names.push(named),
                 None if is_one => return self.folder(&url, from, splits),
                 None => found.push((None, self.level(&url, from)?.0)),
+            }
+        }
+        // Of what is called as no shard is, a folder is the likelier; some servers fail where one is asked for as an object.
+        if is_one && !url::is_web(source) && !given::names_shards(Path::new(source)) {
+            match self.folder(source, from, splits) {
+                Err(error) if error.what() == NOTHING => {}
+                found => return found,
             }
         }
         let looked = many(&names, |named| self.file(named));
@@ -274,7 +283,7 @@ impl Urls {
             return Err(too_many(url));
         }
         if level.objects.is_empty() && level.folders.is_empty() && level.odd.iter().all(|odd| odd.is_folder()) {
-            return Err(Error::usage("no such object, and nothing below it").in_file(url));
+            return Err(Error::usage(NOTHING).in_file(url));
         }
         let mut remotes: Vec<Remote> =
             level.objects.into_iter().map(|object| self.remote(store.url(), object)).collect();
