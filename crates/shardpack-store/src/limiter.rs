@@ -1,6 +1,6 @@
 //! One limit for all requests to a server: halved where it says that they are too many, and growing again. A server that answers at
 //! once gets fewer at a time, since more would only take turns. One further away gets more as long as that helps: while all that may
-//! run do, and answers still begin about as soon as the quickest did, nothing there or here is what they wait for.
+//! run do, and answers still begin about as soon as they ever did on the average, nothing there or here is what they wait for.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -18,10 +18,13 @@ const MOST_NEAR: f64 = 16.0;
 /// Of so many answers the quickest tells how far it is: others had to wait for their turn.
 const LOOKED_AT: u32 = 32;
 
-/// While answers begin on the average within so many times the quickest, more at a time help.
+/// While answers begin within so many times what the quickest round took on the average, more at a time help. (Not what the quickest
+/// answer took: services have a few that take a third of the usual.)
 const AT_ONCE: f64 = 1.5;
 /// Where it takes so many times as long, they wait for each other.
 const IN_TURNS: f64 = 3.0;
+/// What a round leaves of the quickest one: the way may have become longer, or the requests others.
+const FORGETTING: f64 = 1.02;
 /// How much more or less is tried next.
 const STEP: f64 = 1.25;
 
@@ -46,8 +49,9 @@ struct State {
     looked_at: u32,
     /// How many at a time help, as far as is known.
     helping: f64,
-    /// The quickest answer of all, and the round of those that came since it was last looked at `helping`.
-    floor: Option<Duration>,
+    /// How many seconds answers of the quickest round took to begin on the average; and the round of those that came since it was last
+    /// looked at `helping`.
+    floor: Option<f64>,
     round: Round,
 }
 
@@ -72,8 +76,9 @@ impl State {
     /// At the end of a round: whether more at a time would have helped, or fewer would have done.
     fn look_at_round(&mut self) {
         let round = std::mem::take(&mut self.round);
-        let quickest = self.floor.map_or(0.0, |floor| floor.as_secs_f64());
         let mean = round.took.as_secs_f64() / f64::from(round.answers.max(1));
+        let quickest = self.floor.map_or(mean, |floor| mean.min(floor * FORGETTING));
+        self.floor = Some(quickest);
         if round.was_full && mean < quickest * AT_ONCE {
             self.helping = (self.helping * STEP).min(self.most);
         } else if mean > quickest * IN_TURNS {
@@ -151,7 +156,6 @@ impl Limiter {
         if state.looked_at == LOOKED_AT {
             (state.quickest, state.since, state.looked_at) = (state.since, None, 0);
         }
-        state.floor = Some(state.floor.map_or(after, |floor| floor.min(after)));
         state.round.answers += 1;
         state.round.took = state.round.took.saturating_add(after);
         if f64::from(state.round.answers) >= state.now().max(f64::from(LOOKED_AT)) {
@@ -224,11 +228,11 @@ mod tests {
         }
         assert_eq!(limiter.limit(), 256);
         for _ in 0..3 {
-            round(true, 100);
+            round(true, 200);
         }
         assert!(limiter.limit() < 256);
         for _ in 0..20 {
-            round(true, 100);
+            round(true, 200);
         }
         assert_eq!(limiter.limit(), 64);
         limiter.too_many();
