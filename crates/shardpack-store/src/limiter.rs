@@ -79,7 +79,9 @@ impl State {
         let mean = round.took.as_secs_f64() / f64::from(round.answers.max(1));
         let quickest = self.floor.map_or(mean, |floor| mean.min(floor * FORGETTING));
         self.floor = Some(quickest);
-        if round.was_full && mean < quickest * AT_ONCE {
+        // Where something else keeps them few, it is not known what more would do.
+        let was_full = round.was_full && self.helping <= self.now();
+        if was_full && mean < quickest * AT_ONCE {
             self.helping = (self.helping * STEP).min(self.most);
         } else if mean > quickest * IN_TURNS {
             self.helping = (self.helping / STEP).max(self.first);
@@ -237,6 +239,10 @@ mod tests {
         assert_eq!(limiter.limit(), 64);
         limiter.too_many();
         assert_eq!(limiter.limit(), 32);
+        assert_eq!(round(true, 30), 32, "the server says that they are too many");
+        (0..100).for_each(|_| limiter.began(Duration::ZERO));
+        assert_eq!((limiter.limit(), round(true, 1)), (16, 16), "it is near");
+        assert_eq!(limiter.state().helping, 64.0);
     }
 
     #[test]
