@@ -295,7 +295,6 @@ fn what_cannot_be_converted_from_a_url_is_said() {
     fs::copy(&shard, nginx.data().join("foreign/0.tar")).unwrap();
     let (url, foreign, dst, to) = (nginx.url("packed"), nginx.url("foreign"), bench.dst(), bench.at("to"));
     let (dst, to) = (dst.to_str().unwrap(), to.to_str().unwrap());
-    let of_ours = nginx.url(&format!("packed/{}", shard.file_name().unwrap().to_str().unwrap()));
     let (by_name, of_folder) = (format!("train={url}"), format!("test={dst}"));
     for (args, said) in [
         (vec!["convert", &url, dst, to], "is a URL, and "),
@@ -310,7 +309,6 @@ fn what_cannot_be_converted_from_a_url_is_said() {
             vec!["convert", &nginx.url("foreign/0.tar?token=1"), "--from", "webdataset", to],
             "sends what a server wants to know",
         ),
-        (vec!["convert", &of_ours, to], "or say --from FORMAT: then it is taken as a shard of any writer"),
         (vec!["convert", dst, to, "--store", "requests=3"], "this is a folder"),
         (vec!["convert", &url, to, "--store", "region=x"], "has no setting region"),
         (vec!["convert", &url, &url], "a web server is only read from"),

@@ -225,6 +225,13 @@ fn shards_of_ours_are_known_by_the_manifest_beside_them() {
             let (url, settings) = urls(place, "packed", &["*".to_owned()], place.port());
             run(&[&["verify".to_owned()], &url[..], &settings].concat(), &[]).code(0).says("60 samples in 4 shards");
         }
+        // A pattern of some of it, and of what is of no dataset.
+        place.put("x.tar", &fs::read(bench.dst().join(&shards[0])).unwrap());
+        let pattern = place.url(&format!("{{packed/{},x}}.tar", shards[0].trim_end_matches(".tar")), place.port());
+        for asked in ["verify", "inspect"] {
+            let words = [&[asked.to_owned()], &pattern[..]].concat();
+            run(&words, &[]).code(2).says("which has no manifest").says("name them one by one");
+        }
         // What is none of it.
         place.put("packed/stranger.tar", b"");
         let (urls, settings) = urls(place, "packed", &["stranger.tar".to_owned(), shards[0].clone()], place.port());

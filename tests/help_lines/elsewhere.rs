@@ -448,10 +448,10 @@ pub const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
         "what_lies_there_is_never_written_over_unless_it_is_asked_for",
     ),
     (
-        "give the folder, or say --from FORMAT: then it is taken as a shard of any writer",
-        "or say --from FORMAT: then it is taken as a shard of any writer",
-        "tests/stores_convert.rs",
-        "what_cannot_be_converted_from_a_url_is_said",
+        "name them one by one",
+        "name them one by one",
+        "tests/stores_verify.rs",
+        "shards_of_ours_are_known_by_the_manifest_beside_them",
     ),
     (
         "--store \"header=Authorization: …\" sends what a server wants to know",
