@@ -243,6 +243,46 @@ fn shards_of_ours_are_known_by_the_manifest_beside_them() {
 }
 
 #[test]
+fn what_is_left_of_a_dataset_or_will_be_one_is_no_shards_of_others() {
+    let bench = Bench::of(60, 2000);
+    bench.pack(&["--shards", "4"]).code(0);
+    let splits = bench.at("splits");
+    bench.pack_to(&splits, &["--shards", "2", "--split-fraction", "val=0.3"]).code(0);
+    fs::remove_file(bench.dst().join("manifest.json")).unwrap();
+    fs::remove_file(splits.join("splits.json")).unwrap();
+    let commands = |url: &[String], dst: &Path| {
+        let to = [url[0].clone(), dst.display().to_string()];
+        let convert = [&["convert".to_owned()], &to[..], &url[1..]].concat();
+        [[&["verify".to_owned()], url].concat(), [&["inspect".to_owned()], url].concat(), convert]
+    };
+    Place::each(|place| {
+        place.copy(&bench.dst(), "lost");
+        let dst = bench.at(&format!("dst-{}", place.name()));
+        for words in commands(&place.url("lost", place.port()), &dst) {
+            let ran = run(&words, &[]);
+            assert_ne!(ran.code, 0, "{} {words:?} {ran:?}", place.name());
+            ran.says("manifest.json is missing, but what belongs to it is here");
+        }
+        if matches!(place, Place::Web(_)) {
+            return;
+        }
+        place.copy(&splits, "splits");
+        let [_, _, convert] = commands(&place.url("splits", place.port()), &dst);
+        run(&convert, &[]).code(1).says("with no splits.json beside it");
+        // As a pack that runs has it: a shard is there, and the plan.
+        let shard = names(&bench.dst()).into_iter().find(|name| name.ends_with(".tar")).unwrap();
+        place.put(&format!("begun/{shard}"), &fs::read(bench.dst().join(&shard)).unwrap());
+        place.put("begun/.shardpack/plan", b"a plan");
+        for words in commands(&place.url("begun", place.port()), &dst) {
+            let ran = run(&words, &[]);
+            assert_ne!(ran.code, 0, "{} {words:?} {ran:?}", place.name());
+            ran.says("an unfinished pack");
+        }
+        assert!(!dst.exists());
+    });
+}
+
+#[test]
 fn one_image_of_a_shard_of_others_is_extracted_by_its_key() {
     let bench = Bench::new();
     for (name, folder, _) in made(&bench) {

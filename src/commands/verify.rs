@@ -13,7 +13,7 @@ use shardpack_packer::{
     sys,
     verify::{self, NO_IMAGE, Options, Problem, Repaired, Report, foreign},
 };
-use shardpack_reader::StoreSettings;
+use shardpack_reader::{StoreSettings, Transfers};
 
 use super::part::{self, Which};
 use crate::{
@@ -107,7 +107,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let source = |paths: &[PathBuf]| {
         let columns = args.list.columns();
         let said = || match &subject {
-            Subject::Dataset(dst) => verify::said_of_records(dst, &store, args.label_from.as_deref()),
+            Subject::Dataset(dst, _) => verify::said_of_records(dst, &store, args.label_from.as_deref()),
             _ => Ok(Wanted::default()),
         };
         (!paths.is_empty()).then(|| Origin::of_all(paths, &columns, &said()?, &of_source)).transpose()
@@ -129,10 +129,11 @@ pub fn run(args: &Args) -> Result<Outcome> {
         work: args.work.clone(),
     };
     let done = match (subject, &repair) {
-        (Subject::Dataset(dst), None) => {
-            verify::verify(&dst, &options, &monitor).map(|report| (report, Repaired::default()))
+        (Subject::Dataset(dst, looking), repair) => match repair {
+            None => verify::verify(&dst, &options, &monitor).map(|report| (report, Repaired::default())),
+            Some(source) => verify::repair(&dst, source, &options, &monitor),
         }
-        (Subject::Dataset(dst), Some(source)) => verify::repair(&dst, source, &options, &monitor),
+        .map(|(report, repaired)| (report.with_transfers(looking), repaired)),
         (Subject::Foreign(looked), None) if args.against.is_empty() && part.is_none() => {
             foreign::verify(looked, &options, &monitor).map(|report| (report, Repaired::default()))
         }
@@ -164,8 +165,8 @@ fn whole(done: &str) -> Error {
 
 /// What is verified.
 enum Subject {
-    /// The dataset in this folder, or those of its splits.
-    Dataset(PathBuf),
+    /// The dataset in this folder, or those of its splits; and what looking for it took over a network.
+    Dataset(PathBuf, Option<Transfers>),
     /// Shards without a manifest.
     Foreign(Looked),
     /// Shards of datasets, by their manifests, and whatever else was named.
@@ -176,7 +177,9 @@ fn subject(paths: &[PathBuf], store: &StoreSettings) -> Result<Subject> {
     let given = Given::at_urls(paths, store)?;
     given.refuse_lost_manifests()?;
     let looked = match (given.roots.as_slice(), given.others.as_slice()) {
-        ([Root { folder, only: None, .. }], []) => return Ok(Subject::Dataset(folder.clone())),
+        ([Root { folder, only: None, .. }], []) => {
+            return Ok(Subject::Dataset(folder.clone(), given.transfers()));
+        }
         ([], _) => given.look()?,
         _ => return Ok(Subject::Several(given)),
     };
@@ -186,7 +189,7 @@ fn subject(paths: &[PathBuf], store: &StoreSettings) -> Result<Subject> {
         && sys::is_folder(path)?
     {
         // It may have splits.
-        return Ok(Subject::Dataset(path.clone()));
+        return Ok(Subject::Dataset(path.clone(), None));
     }
     looked.some(paths).map(Subject::Foreign)
 }

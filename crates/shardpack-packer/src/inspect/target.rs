@@ -169,6 +169,7 @@ impl Resolved {
     /// Adds what is at URLs: datasets, their splits and shards, then all else. What lies beside a dataset is not looked for.
     fn add_urls(&mut self, urls: &[PathBuf], settings: &StoreSettings) -> Result<()> {
         let given = Given::at_urls(urls, settings)?;
+        given.refuse_lost_manifests()?;
         for Root { folder, only, .. } in &given.roots {
             for dataset in Dataset::open_all_with(folder, settings)? {
                 let mut view = Box::new(View { shards: Vec::new(), dataset: dataset.check_content(true) });

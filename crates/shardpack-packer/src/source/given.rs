@@ -102,15 +102,14 @@ impl Given {
 
     /// The same where what is said of a whole dataset is said of its shards, and of what lies `beside` them.
     fn once(mut self, beside: Vec<PathBuf>) -> Result<Self> {
-        let given = &mut self;
         let mut whole = BTreeSet::new();
-        for root in given.roots.iter().filter(|root| root.only.is_none()) {
+        for root in self.roots.iter().filter(|root| root.only.is_none()) {
             if !whole.insert(root.folder.clone()) {
                 return Err(Error::usage("is given twice").in_file(&root.folder));
             }
         }
-        given.roots.retain(|root| root.only.is_none() || !whole.contains(&root.folder));
-        given.others.retain(|path| !whole.contains(&folder_of(path)));
+        self.roots.retain(|root| root.only.is_none() || !whole.contains(&root.folder));
+        self.others.retain(|path| !whole.contains(&folder_of(path)));
         if let Some(path) = beside.into_iter().find(|path| !whole.contains(&folder_of(path))) {
             return Err(Error::usage("no shard: the manifest beside it names it as something else")
                 .in_file(path)
@@ -262,12 +261,16 @@ impl Given {
         }
     }
 
-    /// Fails where a folder was a dataset and has lost its manifest: nothing tells any more what its bytes should be.
+    /// Fails where a folder was a dataset and has lost its manifest, or will be one: nothing tells what its bytes should be.
     ///
     /// # Errors
     /// Names the folder.
     pub fn refuse_lost_manifests(&self) -> Result<()> {
-        self.others.iter().try_for_each(|path| if is_folder(path)? { refuse_lost_manifest(path) } else { Ok(()) })
+        self.others.iter().try_for_each(|path| match &self.urls {
+            Some(urls) if !names_shards(path) => urls.refuse_without_manifest(text(path)?),
+            None if is_folder(path)? => refuse_lost_manifest(path),
+            _ => Ok(()),
+        })
     }
 }
 
@@ -284,11 +287,14 @@ pub(crate) fn refuse_lost_manifest(folder: &Path) -> Result<()> {
     let has_index = has_index.map_err(|error| sys::io_error("cannot read folder", &indexes, error))?;
     match has_index || is_there(&folder.join(SUMS_FILE))? {
         false => Ok(()),
-        true => {
-            let help = format!("{}; convert --from FORMAT takes its shards as those of any writer", help::COPY_OR_PACK);
-            Err(Error::data("manifest.json is missing, but what belongs to it is here").in_file(folder).help(help))
-        }
+        true => Err(lost_manifest(folder)),
     }
+}
+
+/// That `folder` was a dataset and has lost its manifest.
+pub(super) fn lost_manifest(folder: &Path) -> Error {
+    let help = format!("{}; convert --from FORMAT takes its shards as those of any writer", help::COPY_OR_PACK);
+    Error::data("manifest.json is missing, but what belongs to it is here").in_file(folder).help(help)
 }
 
 /// Whether `url` is a pattern, or called as shards are: what lies beside those tells whose they are.

@@ -22,7 +22,7 @@ use crate::{
     ledger::{Fate, Unpacked, order},
     listing::Listing,
     monitor::{Monitor, Phase},
-    parallel::each_while_helping,
+    parallel::each,
 };
 
 /// How often progress is told, in samples.
@@ -113,7 +113,7 @@ fn look(listing: &Listing, place: Place<'_>, monitor: &dyn Monitor) -> Result<Ve
         }
         Place::Objects(prefix, split) => {
             let (reader, looked) = (prefix.open(split.as_deref(), listing), Mutex::new(Vec::new()));
-            each_while_helping(&numbers, NETWORK_READS, &|| prefix.reads_that_help(), |number| {
+            each(&numbers, NETWORK_READS, |number| {
                 let arrays = told(*number, &|| reader.npz(*number, &arrays_of))?;
                 looked.lock().unwrap_or_else(PoisonError::into_inner).push(arrays);
                 Ok(())

@@ -174,10 +174,7 @@ impl ObjectReader<'_> {
         number: u64,
         look: &dyn Fn(&Npz<'_, [u8]>) -> Result<T, Fault>,
     ) -> Result<T, ReadError> {
-        match look_into(&self.whole_npz(number)?, look) {
-            Err(ReadError::Refused(_)) => look_into(&self.whole_npz(number)?, look),
-            found => found,
-        }
+        twice(|| look_into(&self.whole_npz(number)?, look))
     }
 
     /// Reads the content of a component of sample `number`, a `.npz` file, which is at hand or asked for.
@@ -191,11 +188,7 @@ impl ObjectReader<'_> {
         let found = at_hand.map(|bytes| look_into(bytes, |npz| npz.read(component, form, out)));
         match found {
             None | Some(Err(ReadError::Refused(_))) => {
-                let mut read = || look_into(&self.whole_npz(number)?, |npz| npz.read(component, form, out));
-                match read() {
-                    Err(ReadError::Refused(_)) => read(),
-                    found => found,
-                }
+                twice(|| look_into(&self.whole_npz(number)?, |npz| npz.read(component, form, out)))
             }
             Some(found) => found,
         }
@@ -225,6 +218,14 @@ impl ObjectReader<'_> {
         let kind = components.kinds.get(which).filter(|kind| kind.kind().is_some())?;
         let cell = components.cells_of(number).get(which)?;
         Some(self.read_array(number, at_hand, (kind.name(), components.form(cell.form)), out))
+    }
+}
+
+/// What `read` gives, the second time where it is not right the first.
+fn twice<T>(mut read: impl FnMut() -> Result<T, ReadError>) -> Result<T, ReadError> {
+    match read() {
+        Err(ReadError::Refused(_)) => read(),
+        found => found,
     }
 }
 
@@ -306,7 +307,8 @@ impl Source for ObjectReader<'_> {
     }
 
     fn reads_that_help(&self) -> usize {
-        self.store.in_flight() as usize
+        // Each holds a whole file, where samples are taken out of such.
+        if self.listing.components().payload.is_some() { 0 } else { self.store.in_flight() as usize }
     }
 
     fn peek(&self, number: u64, first: &mut [u8], look: Look) -> Result<Option<usize>, ReadError> {

@@ -143,7 +143,17 @@ impl Report {
         for (reason, files) in other.ignored {
             *self.ignored.entry(reason).or_default() += files;
         }
-        self.transfers = [self.transfers, other.transfers].into_iter().flatten().reduce(Transfers::and);
+        self.add_transfers(other.transfers);
+    }
+
+    fn add_transfers(&mut self, more: Option<Transfers>) {
+        self.transfers = [self.transfers, more].into_iter().flatten().reduce(Transfers::and);
+    }
+
+    /// The same with what else reading over a network took.
+    pub fn with_transfers(mut self, more: Option<Transfers>) -> Self {
+        self.add_transfers(more);
+        self
     }
 }
 

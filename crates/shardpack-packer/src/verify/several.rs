@@ -4,7 +4,6 @@
 use std::{collections::BTreeSet, path::Path, time::Instant};
 
 use shardpack_format::{Result, manifest, size};
-use shardpack_reader::Transfers;
 
 use super::{Options, Problem, Report, foreign, from_error, open, shard, transfers, verify};
 use crate::{
@@ -32,7 +31,7 @@ impl Given {
             report.add(within(folder, of_root));
         }
         if self.others.is_empty() {
-            report.transfers = [report.transfers, self.transfers()].into_iter().flatten().reduce(Transfers::and);
+            report = report.with_transfers(self.transfers());
         } else {
             let looked = self.look()?.some(&self.others)?;
             report.add(foreign::verify(looked, options, monitor)?);

@@ -34,6 +34,10 @@ impl Urls {
         Err(refused(Path::new(url)))
     }
 
+    pub fn refuse_without_manifest(&self, url: &str) -> Result<()> {
+        Err(refused(Path::new(url)))
+    }
+
     pub fn by_folder(&self, url: &str) -> Result<Vec<InFolder>> {
         Err(refused(Path::new(url)))
     }

@@ -158,6 +158,25 @@ impl Urls {
         Ok(folder.look(manifest::FILE)?.is_some() || folder.look(splits::FILE)?.is_some())
     }
 
+    /// Fails where the folder at `url`, in which no manifest is, holds a pack that is not finished, or what is left of a dataset: its
+    /// shards are no shards of another writer.
+    pub fn refuse_without_manifest(&self, url: &str) -> Result<()> {
+        let store = self.store(url)?;
+        // A web server lists nothing, and nothing is packed to one.
+        let has = |folder: &str, end: &str| {
+            let named = |object: &Object| object.name.ends_with(end);
+            Ok::<_, Error>(!url::is_web(url) && store.level(&format!("{folder}/"))?.objects.iter().any(named))
+        };
+        if has(manifest::WORK_FOLDER, "")? {
+            let error = Error::data("an unfinished pack: it has no manifest yet");
+            return Err(error.in_file(store.url()).help(help::FINISH_PACK));
+        }
+        match store.look(manifest::SUMS_FILE)?.is_some() || has(manifest::INDEX_FOLDER, ".index")? {
+            true => Err(given::lost_manifest(Path::new(store.url()))),
+            false => Ok(()),
+        }
+    }
+
     /// The objects that `url` names, a pattern or one that is called as shards are: by the URLs of their folders, with what the manifest
     /// of a sealed dataset there has in it, if there is one.
     pub fn by_folder(&self, url: &str) -> Result<Vec<InFolder>> {
@@ -279,6 +298,11 @@ impl Urls {
             return Ok((files::of_url_folder(folder, vec![index], 0, &at, from)?, Vec::new()));
         }
         let level = store.level("")?;
+        // Of the folder itself somebody has looked already: it is that of a split, whose record is lost.
+        if from.is_none() && level.objects.iter().any(|object| object.name == manifest::FILE) {
+            let what = "is a sealed dataset in a folder that is none, with no splits.json beside it";
+            return Err(Error::data(what).in_file(store.url()).help(help::COPY_OR_PACK));
+        }
         if level.objects.len() > MOST_LISTED {
             return Err(too_many(url));
         }
