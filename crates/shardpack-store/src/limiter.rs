@@ -1,6 +1,6 @@
 //! One limit for all requests to a server: halved where it says that they are too many, and growing again. A server that answers at
-//! once gets fewer at a time, since more would only take turns. One further away gets more as long as that helps: while all that may
-//! run do, and answers still begin about as soon as they ever did on the average, nothing there or here is what they wait for.
+//! once gets fewer at first, since more might only take turns. Each gets more as long as that helps: while all that may run do, and
+//! answers still begin about as soon as they ever did on the average, nothing there or here is what they wait for.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -12,9 +12,9 @@ use tokio::sync::Notify;
 /// Answers that were under way when the limit was halved say nothing new.
 const DEAF: Duration = Duration::from_secs(1);
 
-/// Answers that begin sooner come from a server near by, which gets so many requests at most.
+/// Where the quickest answer begins sooner, the server is near by, and gets so many requests at first.
 const NEAR: Duration = Duration::from_millis(5);
-const MOST_NEAR: f64 = 16.0;
+const FIRST_NEAR: f64 = 16.0;
 /// Of so many answers the quickest tells how far it is: others had to wait for their turn.
 const LOOKED_AT: u32 = 32;
 
@@ -66,11 +66,15 @@ struct Round {
 }
 
 impl State {
+    /// How much fewer at a time help than of a server far away.
+    fn nearness(&self) -> f64 {
+        let quickest = self.quickest.into_iter().chain(self.since).min();
+        if quickest.is_some_and(|quickest| quickest < NEAR) { (FIRST_NEAR / self.first).min(1.0) } else { 1.0 }
+    }
+
     /// How many may run at once now.
     fn now(&self) -> f64 {
-        let quickest = self.quickest.into_iter().chain(self.since).min();
-        let most = if quickest.is_some_and(|quickest| quickest < NEAR) { MOST_NEAR } else { self.most };
-        self.limit.min(most).min(self.helping).max(1.0)
+        self.limit.min(self.helping * self.nearness()).max(1.0)
     }
 
     /// At the end of a round: whether more at a time would have helped, or fewer would have done.
@@ -80,7 +84,7 @@ impl State {
         let quickest = self.floor.map_or(mean, |floor| mean.min(floor * FORGETTING));
         self.floor = Some(quickest);
         // Where something else keeps them few, it is not known what more would do.
-        let was_full = round.was_full && self.helping <= self.now();
+        let was_full = round.was_full && self.helping * self.nearness() <= self.limit;
         if was_full && mean < quickest * AT_ONCE {
             self.helping = (self.helping * STEP).min(self.most);
         } else if mean > quickest * IN_TURNS {
@@ -186,7 +190,7 @@ impl Limiter {
     /// The same, no more than at first.
     pub fn limit_of_first(&self) -> u32 {
         let state = self.state();
-        state.now().min(state.first) as u32
+        state.now().min(state.first * state.nearness()) as u32
     }
 }
 
@@ -240,9 +244,25 @@ mod tests {
         limiter.too_many();
         assert_eq!(limiter.limit(), 32);
         assert_eq!(round(true, 30), 32, "the server says that they are too many");
-        (0..100).for_each(|_| limiter.began(Duration::ZERO));
-        assert_eq!((limiter.limit(), round(true, 1)), (16, 16), "it is near");
-        assert_eq!(limiter.state().helping, 64.0);
+    }
+
+    #[test]
+    fn of_a_server_near_by_more_are_tried_too() {
+        let limiter = Limiter::new(64, 256);
+        let round = |millis: u64| {
+            for number in 0..64 {
+                limiter.state().round.was_full = true;
+                // One in eight tells that it is near.
+                limiter.began(Duration::from_millis(if number % 8 == 0 { 1 } else { millis }));
+            }
+            limiter.limit()
+        };
+        limiter.began(Duration::ZERO);
+        assert_eq!(limiter.limit(), 16);
+        assert!((20..64).contains(&round(4)));
+        assert_eq!([4; 8].map(round)[7], 64, "a quarter of what servers far away get");
+        assert!([30; 12].map(round)[11] < 20, "they wait for each other");
+        assert_eq!(limiter.limit_of_first(), 16);
     }
 
     #[test]

@@ -66,6 +66,15 @@ impl Store {
         self.pages(below, false, &mut take)
     }
 
+    /// The first objects of all, and whether there are more.
+    ///
+    /// # Errors
+    /// As [`Store::list`].
+    pub fn first_page(&self) -> Result<(Page, bool)> {
+        let (page, next) = self.page("", false, None)?;
+        Ok((page, next.is_some()))
+    }
+
     /// What lies right in `below`, which is empty or a folder with a slash at its end.
     ///
     /// # Errors

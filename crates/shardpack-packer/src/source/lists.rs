@@ -1,10 +1,14 @@
 //! All that a store lists below a URL, by as few lists as keep many requests under way.
 //!
-//! A list is of all names that begin alike, and comes page by page, each of which tells where the next begins. So the folders of the
-//! first level that has enough of them are told apart by what they begin with, and each beginning is listed by itself: many small
-//! folders share a list. Names that a level has told are left out of those lists.
+//! A list is of all names that begin alike, and comes page by page, each of which tells where the next begins. What is not all told by
+//! the first page is listed by parts: the folders of the first level that has enough of them are told apart by what they begin with,
+//! and each beginning is listed by itself. Many small folders share a list: as many as have some pages together, by what the first page
+//! has of them. Names that a level has told are left out of those lists.
 
-use std::sync::{Mutex, PoisonError};
+use std::{
+    collections::BTreeSet,
+    sync::{Mutex, PoisonError},
+};
 
 use shardpack_format::{Error, ErrorKind, Result};
 use shardpack_store::{Page, Store, is_key};
@@ -19,6 +23,8 @@ use crate::{
 const LISTS: usize = 32;
 /// Levels of folders that are looked into for them.
 const LEVELS: usize = 3;
+/// Folders share a list that has about so many pages, if there are enough of them.
+const PAGES: usize = 2;
 
 /// Lists all that lies in the folder of `store`.
 ///
@@ -28,6 +34,11 @@ pub(super) fn all(store: &Store, monitor: &dyn Monitor) -> Result<Listed> {
     monitor.begin(Phase::Walking, 0, 0);
     let listed = Mutex::new(Listed::default());
     let take = |page| take(page, &listed, monitor);
+    let (first, has_more) = store.first_page()?;
+    if !has_more {
+        take(first)?;
+        return whole(store, listed);
+    }
     let mut folders = vec![String::new()];
     for _ in 0..LEVELS {
         if folders.len() >= LISTS || folders.is_empty() {
@@ -42,13 +53,20 @@ pub(super) fn all(store: &Store, monitor: &dyn Monitor) -> Result<Listed> {
         })?;
         folders = below.into_inner().unwrap_or_else(PoisonError::into_inner);
     }
-    each(&beginnings(&mut folders), LISTS, |beginning| {
+    folders.sort_unstable();
+    let most = (folders.len() / LISTS).max(PAGES * folders_in(&first, &folders)).max(1);
+    each(&beginnings(&folders, most), LISTS, |beginning| {
         store.list(&beginning.name, |mut page| {
             page.objects.retain(|object| !beginning.is_told(&object.name));
             page.odd.retain(|odd| !beginning.is_told(&odd.name));
             take(page)
         })
     })?;
+    whole(store, listed)
+}
+
+/// All that was listed, if nothing was twice.
+fn whole(store: &Store, listed: Mutex<Listed>) -> Result<Listed> {
     let listed = listed.into_inner().unwrap_or_else(PoisonError::into_inner);
     match listed.listed_twice() {
         Some(name) => {
@@ -91,11 +109,22 @@ impl Beginning {
     }
 }
 
-/// What `folders`, names of one level with a slash at their ends, begin with, no one of which begins as another does: some
-/// [`LISTS`] of them, or as many as there are folders.
-fn beginnings(folders: &mut [String]) -> Vec<Beginning> {
-    folders.sort_unstable();
-    let (most, mut out) = ((folders.len() / LISTS).max(1), Vec::new());
+/// How many of `folders`, which are sorted and have a slash at their ends, `page` has all of, if their objects lie in it one behind the
+/// other.
+fn folders_in(page: &Page, folders: &[String]) -> usize {
+    let folder = |name: &str| {
+        let at = folders.partition_point(|folder| folder.as_str() <= name);
+        at.checked_sub(1).filter(|at| name.starts_with(&folders[*at]))
+    };
+    let seen: BTreeSet<_> = page.objects.iter().filter_map(|object| folder(&object.name)).collect();
+    // The last is cut, most often.
+    seen.len().saturating_sub(1)
+}
+
+/// What `folders`, sorted names of one level with a slash at their ends, begin with, no one of which begins as another does: each is of
+/// `most` folders at most, where they differ.
+fn beginnings(folders: &[String], most: usize) -> Vec<Beginning> {
+    let mut out = Vec::new();
     let above = |folder: &String| folder.trim_end_matches('/').rfind('/').map_or(0, |at| at + 1);
     for beside in folders.chunk_by(|one, next| one[..above(one)] == next[..above(next)]) {
         divide(beside, above(&beside[0]), most, &mut out);
@@ -122,11 +151,14 @@ fn divide(folders: &[String], above: usize, most: usize, out: &mut Vec<Beginning
 
 #[cfg(test)]
 mod tests {
+    use shardpack_store::Object;
+
     use super::*;
 
     fn names(folders: &[&str]) -> Vec<String> {
         let mut folders: Vec<_> = folders.iter().map(|&name| name.to_owned()).collect();
-        beginnings(&mut folders).into_iter().map(|beginning| beginning.name).collect()
+        folders.sort_unstable();
+        beginnings(&folders, 1).into_iter().map(|beginning| beginning.name).collect()
     }
 
     #[test]
@@ -139,9 +171,11 @@ mod tests {
     #[test]
     fn many_folders_share_lists() {
         let folders: Vec<_> = (0..1000).map(|number| format!("class{number:04}/")).collect();
-        let found = names(&folders.iter().map(String::as_str).collect::<Vec<_>>());
-        assert_eq!(found.len(), 100);
-        assert_eq!((found[0].as_str(), found[99].as_str()), ("class000", "class099"));
+        for (most, lists, first, last) in [(31, 100, "class000", "class099"), (200, 10, "class00", "class09")] {
+            let found = beginnings(&folders, most);
+            assert_eq!(found.len(), lists);
+            assert_eq!((found[0].name.as_str(), found[lists - 1].name.as_str()), (first, last));
+        }
     }
 
     #[test]
@@ -155,7 +189,7 @@ mod tests {
         }
         folders.sort_unstable();
         folders.dedup();
-        let found = beginnings(&mut folders.clone());
+        let found = beginnings(&folders, folders.len() / LISTS);
         assert!(found.len() < folders.len() / 2, "{}", found.len());
         for folder in &folders {
             let of: Vec<_> = found.iter().filter(|found| folder.starts_with(&found.name)).collect();
@@ -163,6 +197,19 @@ mod tests {
             assert!(!of[0].is_told(&format!("{folder}a.jpg")) && !of[0].is_told(folder));
             assert!(of[0].is_told(folder.trim_end_matches('/')));
         }
+    }
+
+    #[test]
+    fn what_the_first_page_has_of_folders_tells_how_many_share_a_list() {
+        let folders: Vec<_> = ["a/b/", "a/c/", "b/"].map(str::to_owned).to_vec();
+        let page = |names: &[&str]| Page {
+            objects: names.iter().map(|&name| Object { name: name.to_owned(), bytes: 1, stamp: 0 }).collect(),
+            ..Page::default()
+        };
+        let all = ["0", "a/a/x", "a/b/x/y", "a/b/z", "a/ba", "a/c/x", "b.jpg", "b/x", "c"];
+        assert_eq!(folders_in(&page(&all), &folders), 2);
+        assert_eq!(folders_in(&page(&all[..4]), &folders), 0);
+        assert_eq!((folders_in(&page(&[]), &folders), folders_in(&page(&all), &[])), (0, 0));
     }
 
     #[test]
