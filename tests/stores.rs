@@ -247,6 +247,53 @@ fn whichever_answer_is_changed_on_its_way_verify_finds_what_lies_there() {
 }
 
 #[test]
+fn each_request_is_told() {
+    let bench = Bench::of(40, 9000);
+    let datasets = packed(&bench);
+    Place::each(|place| {
+        for (name, folder) in &datasets {
+            place.copy(folder, name);
+        }
+        place.copy(&bench.src(), "tree");
+        let proxy = Proxy::start(place.port());
+        let (dst, pattern) = (bench.at(&format!("counted-{}", place.name())), "plain/shard-{000000..000004}.tar");
+        let into = ["--force", dst.to_str().unwrap()];
+        let of_others = ["--from=webdataset", into[0], into[1]];
+        let mut cases: Vec<(&str, &str, &[&str])> = vec![
+            ("verify", "plain", &[]),
+            ("inspect", "splits", &[]),
+            ("verify", pattern, &[]),
+            ("inspect", pattern, &[]),
+            ("convert", "plain", &into),
+            ("convert", "splits", &into),
+            ("convert", pattern, &into),
+            ("convert", pattern, &of_others),
+        ];
+        if let Place::Objects(_) = place {
+            cases.extend([("pack", "tree", &into[..]), ("convert", "splits/*/*.tar", &into)]);
+            cases.push(("crops", "plain", &["--every", "4"]));
+            cases.push(("verify", "plain", &["--quick"]));
+            cases.push(("inspect", "plain", &["--samples"]));
+            let before = proxy.requests();
+            let (src, to) = (bench.src(), place.url("packed", proxy.port()));
+            let words = with("pack", &to, &["--json", "--force"]);
+            let words = [&words[..1], &[src.to_str().unwrap()], &words[1..]].concat();
+            let told = run(&words, &[]).code(0).json()["network"]["requests"].as_u64().unwrap();
+            assert_eq!(told, proxy.requests() - before, "{} pack to a URL", place.name());
+        }
+        for (command, name, options) in cases {
+            let before = proxy.requests();
+            let url = place.url(name, proxy.port());
+            let mut words = with(command, &url, &["--json"]);
+            words.extend(options);
+            let told = run(&words, &[]).code(0).json();
+            let told = told["network"]["requests"].as_u64().unwrap();
+            assert_eq!(told, proxy.requests() - before, "{} {command} {name} {options:?}", place.name());
+        }
+    });
+}
+
+#[test]
 fn what_cannot_be_done_at_a_url_is_said() {
     let Some(nginx) = Nginx::start() else { return };
     let bench = Bench::of(12, 500);

@@ -11,7 +11,7 @@ use shardpack_packer::{
     Error, Result,
     pack::PlanOptions,
     source::{
-        Given, Origin, Shards, given,
+        Given, Origin, given,
         options::{Components, Splits},
         part_of,
         shards::{Preview, SamplePreview},
@@ -203,10 +203,10 @@ fn origin(args: &Args, components: &Components, renames: &[(String, String)], so
     let url = sources.iter().find(|source| sys::is_store(source));
     // They may be those of DST alone.
     let settings = if url.is_some() { args.settings()?.0 } else { StoreSettings::default() };
-    if records.from.is_some() {
-        given::refuse_mixed(sources, &settings)?;
+    let given = if records.from.is_some() {
+        Given::unsorted(sources, &settings)?
     } else {
-        let given = Given::at_urls(sources, &settings)?;
+        let mut given = Given::at_urls(sources, &settings)?;
         given.refuse_lost_manifests()?;
         match given.only_ours()? {
             Some(roots) if url.is_some() && (records.chooses_fields() || !renames.is_empty()) => {
@@ -226,9 +226,9 @@ fn origin(args: &Args, components: &Components, renames: &[(String, String)], so
                     ));
             }
             Some(roots) => return Ok(Origin::Dataset(roots)),
-            None => {}
+            None => given,
         }
-    }
+    };
     // Each source of `--split` is one split.
     let splits = if args.parts.is_empty() { plan.splits() } else { Splits::None };
     let components = match components {
@@ -238,11 +238,7 @@ fn origin(args: &Args, components: &Components, renames: &[(String, String)], so
     };
     let renames = renames.to_vec();
     let wanted = Wanted { no_labels: *no_labels, components, renames, ..records.wanted() };
-    let found = match url {
-        Some(_) => Shards::at_urls(sources, &settings, records.kind()?, wanted, &splits),
-        None => Shards::find(sources, records.kind()?, wanted, &splits),
-    };
-    found.map(Origin::Shards)
+    given.shards(sources, records.kind()?, wanted, &splits).map(Origin::Shards)
 }
 
 /// Fails where some splits are at URLs, and some are not.

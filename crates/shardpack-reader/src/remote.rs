@@ -40,7 +40,7 @@ fn store(url: &str, settings: &StoreSettings) -> Result<shardpack_store::Store> 
 pub(crate) fn open(url: &str, settings: &StoreSettings) -> Result<Dataset> {
     let objects = store(url, settings)?;
     match objects.read_all(manifest::FILE, MOST_MANIFEST_BYTES)? {
-        Some(bytes) => dataset(objects, &bytes, settings),
+        Some(bytes) => dataset(objects, &bytes, settings, Transfers::default()),
         None => Err(match read_record(&objects)? {
             None => no_dataset(&objects),
             Some(record) => {
@@ -56,7 +56,7 @@ pub(crate) fn open(url: &str, settings: &StoreSettings) -> Result<Dataset> {
 pub(crate) fn open_all(url: &str, settings: &StoreSettings) -> Result<Vec<Dataset>> {
     let objects = store(url, settings)?;
     if let Some(bytes) = objects.read_all(manifest::FILE, MOST_MANIFEST_BYTES)? {
-        return Ok(vec![dataset(objects, &bytes, settings)?]);
+        return Ok(vec![dataset(objects, &bytes, settings, Transfers::default())?]);
     }
     let record = read_record(&objects)?.ok_or_else(|| no_dataset(&objects))?;
     let mut manifests = Vec::new();
@@ -69,15 +69,31 @@ pub(crate) fn open_all(url: &str, settings: &StoreSettings) -> Result<Vec<Datase
     if let Some(Difference { folder, what, help }) = split_differences(Some(&record), named).into_iter().next() {
         return Err(Error::data(what).in_file(format!("{}{folder}", objects.url())).help(help));
     }
-    let of = |(split, bytes): (&record::Split, &Vec<u8>)| dataset(objects.folder(&split.name)?, bytes, settings);
+    // What it took until here is told once.
+    let mut opening = transfers(&objects);
+    let of = |(split, bytes): (&record::Split, &Vec<u8>)| {
+        dataset(objects.folder(&split.name)?, bytes, settings, std::mem::take(&mut opening))
+    };
     record.splits.iter().zip(&manifests).map(of).collect()
 }
 
-fn dataset(objects: shardpack_store::Store, bytes: &[u8], settings: &StoreSettings) -> Result<Dataset> {
+/// What reading from a store has taken so far.
+fn transfers(objects: &shardpack_store::Store) -> Transfers {
+    let shardpack_store::Counts { requests, bytes, again, too_many, sent_bytes } = objects.counts();
+    Transfers { requests, bytes, again, too_many, sent_bytes }
+}
+
+/// The dataset of `objects`, whose manifest is `bytes`, with what else `opening` it took.
+fn dataset(
+    objects: shardpack_store::Store,
+    bytes: &[u8],
+    settings: &StoreSettings,
+    opening: Transfers,
+) -> Result<Dataset> {
     let folder = Path::new(objects.url()).to_path_buf();
     let manifest = crate::dataset::read_manifest(bytes).map_err(|error| error.in_file(folder.join(manifest::FILE)))?;
     let cache = settings.cache.as_ref().map(|(folder, bytes)| Cache::open(folder, *bytes, &manifest)).transpose()?;
-    let store = Arc::new(Remote { objects, manifest: manifest.clone(), cache });
+    let store = Arc::new(Remote { objects, opening, manifest: manifest.clone(), cache });
     Ok(Dataset::of(folder, manifest)?.with_store(store))
 }
 
@@ -95,6 +111,8 @@ fn no_dataset(objects: &shardpack_store::Store) -> Error {
 /// The objects of a dataset.
 struct Remote {
     objects: shardpack_store::Store,
+    /// What opening it took by another store.
+    opening: Transfers,
     manifest: Manifest,
     cache: Option<Cache>,
 }
@@ -172,8 +190,7 @@ impl Store for Remote {
     }
 
     fn transfers(&self) -> Option<Transfers> {
-        let shardpack_store::Counts { requests, bytes, again, too_many, sent_bytes } = self.objects.counts();
-        Some(Transfers { requests, bytes, again, too_many, sent_bytes })
+        Some(transfers(&self.objects).and(self.opening))
     }
 
     fn forget(&self, shard: usize, range: Range<u64>) {

@@ -12,16 +12,23 @@ use std::{
 };
 
 use shardpack_format::{
-    Error, Result, help,
+    Error, Result,
+    formats::foreign::Wanted,
+    help,
     manifest::{self, INDEX_FOLDER, Manifest, SUMS_FILE, WORK_FOLDER},
     splits,
 };
 use shardpack_reader::{StoreSettings, Transfers, is_to_be_replaced, is_unfinished};
 
-use super::{Root, options::SPLITS, shards::Urls};
+use super::{
+    Root, Shards,
+    options::{SPLITS, Splits},
+    shards::Urls,
+};
 use crate::{
     crops,
     foreign::{
+        Kind,
         files::{self, Files, is_called_shard},
         patterns::expanded,
     },
@@ -135,9 +142,34 @@ impl Given {
         given.once(beside)
     }
 
+    /// As [`Given::at_urls`], of what is taken for shards of any writer, whatever it is: nothing is looked for.
+    ///
+    /// # Errors
+    /// When some are URLs and some are not, or something is said of a store and none is one.
+    pub fn unsorted(paths: &[PathBuf], settings: &StoreSettings) -> Result<Self> {
+        let is_remote = refuse_mixed(paths, settings)?;
+        Ok(Self { urls: is_remote.then(|| Arc::new(Urls::new(settings))), ..Self::default() })
+    }
+
     /// What looking for it has taken over a network so far; `None` where it is no URLs.
     pub fn transfers(&self) -> Option<Transfers> {
         self.urls.as_ref().map(|urls| urls.transfers())
+    }
+
+    /// Where it was looked for, if that is at URLs.
+    pub(super) fn urls(&self) -> Option<Arc<Urls>> {
+        self.urls.clone()
+    }
+
+    /// What it was made of as shards of any writer.
+    ///
+    /// # Errors
+    /// As [`Shards::find`].
+    pub fn shards(&self, paths: &[PathBuf], from: Option<Kind>, wanted: Wanted, splits: &Splits) -> Result<Shards> {
+        match &self.urls {
+            Some(urls) => Shards::at_urls(paths, Arc::clone(urls), from, wanted, splits),
+            None => Shards::find(paths, from, wanted, splits),
+        }
     }
 
     /// The files that are of no dataset.
@@ -245,10 +277,13 @@ impl Given {
     ///
     /// # Errors
     /// When some is and some is not.
-    pub fn only_ours(self) -> Result<Option<Vec<Root>>> {
-        match (self.roots.first(), self.others.first()) {
+    pub fn only_ours(&mut self) -> Result<Option<Vec<Root>>> {
+        match (self.roots.first_mut(), self.others.first()) {
             (None, _) => Ok(None),
-            (Some(_), None) => Ok(Some(self.roots)),
+            (Some(first), None) => {
+                first.looked = self.urls.clone();
+                Ok(Some(std::mem::take(&mut self.roots)))
+            }
             (Some(ours), Some(other)) => {
                 let what = format!(
                     "is a sealed dataset, and {} is none: their classes are told in different ways",

@@ -245,24 +245,27 @@ impl Origin {
     /// When there is nothing, or shards among it cannot be read.
     pub fn of(path: &Path, columns: &list::Columns, wanted: &Wanted, settings: &StoreSettings) -> Result<Self> {
         if sys::is_store(path) {
-            let given = Given::at_urls(&[path.to_path_buf()], settings)?;
+            let paths = [path.to_path_buf()];
+            let mut given = Given::at_urls(&paths, settings)?;
             return match given.only_ours()? {
                 Some(roots) => Ok(Self::Dataset(roots)),
-                None if given::names_shards(path) => Self::of_shards(&[path.to_path_buf()], wanted, settings),
-                None => Prefix::new(path, settings).map(Self::Prefix),
+                None if given::names_shards(path) => {
+                    given.shards(&paths, None, wanted.clone(), &Splits::Auto).map(Self::Shards)
+                }
+                None => Prefix::looked_for(path, settings, given.urls()).map(Self::Prefix),
             };
         }
         if list::is_list(path, columns)? {
             return List::find(path, columns, settings).map(Self::List);
         }
         let paths = [path.to_path_buf()];
-        let given = Given::of(&paths)?;
+        let mut given = Given::of(&paths)?;
         if given.roots.is_empty() && sys::is_folder(path)? && !shards::holds(path)? {
             return Ok(Self::Folder(path.to_path_buf()));
         }
         match given.only_ours()? {
             Some(roots) => Ok(Self::Dataset(roots)),
-            None => Self::of_shards(&paths, wanted, settings),
+            None => given.shards(&paths, None, wanted.clone(), &Splits::Auto).map(Self::Shards),
         }
     }
 
@@ -289,20 +292,14 @@ impl Origin {
         }
         match paths {
             [one] => Self::of(one, columns, wanted, settings),
-            all => match Given::at_urls(all, settings)?.only_ours()? {
-                Some(roots) => Ok(Self::Dataset(roots)),
-                None => Self::of_shards(all, wanted, settings),
-            },
+            all => {
+                let mut given = Given::at_urls(all, settings)?;
+                match given.only_ours()? {
+                    Some(roots) => Ok(Self::Dataset(roots)),
+                    None => given.shards(all, None, wanted.clone(), &Splits::Auto).map(Self::Shards),
+                }
+            }
         }
-    }
-
-    /// Shards of others that `paths` stand for.
-    fn of_shards(paths: &[PathBuf], wanted: &Wanted, settings: &StoreSettings) -> Result<Self> {
-        let found = match paths.iter().any(|path| sys::is_store(path)) {
-            true => Shards::at_urls(paths, settings, None, wanted.clone(), &Splits::Auto),
-            false => Shards::find(paths, None, wanted.clone(), &Splits::Auto),
-        };
-        found.map(Self::Shards)
     }
 
     /// Whether it is a list, or made of one.

@@ -24,6 +24,7 @@ use super::{
     lists, names, npz,
     options::Options,
     sealed::refused,
+    shards::Urls,
     url,
 };
 use crate::{
@@ -47,6 +48,8 @@ struct Inner {
     said: String,
     url: PathBuf,
     store: Arc<Store>,
+    /// Where it was looked for a dataset.
+    looked: Option<Arc<Urls>>,
     listed: OnceLock<Listed>,
 }
 
@@ -56,10 +59,15 @@ impl Prefix {
     /// # Errors
     /// When it is no such URL, or there are no such settings.
     pub fn new(url: &Path, settings: &StoreSettings) -> Result<Self> {
+        Self::looked_for(url, settings, None)
+    }
+
+    /// As [`Prefix::new`], of what was `looked` for at that URL.
+    pub(super) fn looked_for(url: &Path, settings: &StoreSettings, looked: Option<Arc<Urls>>) -> Result<Self> {
         let said = url.to_str().filter(|_| sys::is_store(url));
         let said = said.ok_or_else(|| Error::usage("is no URL of a store").in_file(url))?.to_owned();
         let store = Arc::new(Store::later(&said, &Settings::of(settings.pairs().iter().cloned()))?);
-        Ok(Self(Arc::new(Inner { said, url: store.url().into(), store, listed: OnceLock::new() })))
+        Ok(Self(Arc::new(Inner { said, url: store.url().into(), store, looked, listed: OnceLock::new() })))
     }
 
     /// Its URL.
@@ -67,9 +75,10 @@ impl Prefix {
         &self.0.url
     }
 
-    /// What reading has taken so far.
+    /// What looking and reading have taken so far.
     pub fn transfers(&self) -> Transfers {
-        DatasetFiles::Store(Arc::clone(&self.0.store)).transfers().unwrap_or_default()
+        let read = DatasetFiles::Store(Arc::clone(&self.0.store)).transfers().unwrap_or_default();
+        self.0.looked.iter().map(|urls| urls.transfers()).fold(read, Transfers::and)
     }
 
     /// Lists it: one [`Found`] for each split, or one for all.

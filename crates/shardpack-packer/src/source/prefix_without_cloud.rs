@@ -1,11 +1,11 @@
 //! What stands in for trees below URLs in a build that reads none: none is ever made.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 use shardpack_format::{Error, Result};
 use shardpack_reader::{StoreSettings, Transfers};
 
-use super::{Found, Look, ReadError, Refusal, Source, options::Options};
+use super::{Found, Look, ReadError, Refusal, Source, options::Options, shards::Urls};
 use crate::{
     foreign::npz::{Fault, Npz},
     listing::Listing,
@@ -26,6 +26,11 @@ impl Prefix {
     /// Always.
     pub fn new(url: &Path, _: &StoreSettings) -> Result<Self> {
         Err(Error::usage(NONE).in_file(url))
+    }
+
+    /// Always refused.
+    pub(super) fn looked_for(url: &Path, settings: &StoreSettings, _: Option<Arc<Urls>>) -> Result<Self> {
+        Self::new(url, settings)
     }
 
     /// Never called.

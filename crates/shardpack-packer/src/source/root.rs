@@ -15,7 +15,7 @@ use shardpack_format::{
 };
 use shardpack_reader::{Dataset, Shard, StoreSettings, Transfers};
 
-use super::storage::NETWORK_READS;
+use super::{shards::Urls, storage::NETWORK_READS};
 use crate::{dataset_files::DatasetFiles, monitor::Monitor, parallel::each, sys};
 
 /// A folder of a dataset, or of those that are its splits.
@@ -27,6 +27,8 @@ pub struct Root {
     pub only: Option<BTreeSet<String>>,
     /// What is at a URL; all clones have it together.
     remote: Option<Arc<Remote>>,
+    /// Where it was looked for, if that is to be told of it.
+    pub(super) looked: Option<Arc<Urls>>,
 }
 
 #[derive(Debug, Default)]
@@ -39,7 +41,7 @@ impl Root {
     /// The shards of these names in `folder`, or all. Of the store that a URL is in nothing is said but by the environment.
     pub fn new(folder: PathBuf, only: Option<BTreeSet<String>>) -> Self {
         let remote = sys::is_store(&folder).then(Arc::default);
-        Self { folder, only, remote }
+        Self { folder, only, remote, looked: None }
     }
 
     /// What is at `url`, or the shards of these names there; nothing is asked for yet.
@@ -49,7 +51,7 @@ impl Root {
     pub fn at_url(url: &Path, only: Option<BTreeSet<String>>, settings: &StoreSettings) -> Result<Self> {
         let folder = DatasetFiles::open(url, settings)?.path().to_path_buf();
         let remote = Remote { settings: settings.clone(), datasets: OnceLock::new() };
-        Ok(Self { folder, only, remote: Some(Arc::new(remote)) })
+        Ok(Self { folder, only, remote: Some(Arc::new(remote)), looked: None })
     }
 
     /// Whether it is at a URL.
@@ -105,9 +107,12 @@ impl Root {
         record.map_err(|error| error.in_file(files.shown(&above)))
     }
 
-    /// What reading over a network has taken so far; `None` where it is in a file system.
+    /// What looking and reading over a network have taken so far; `None` where it is in a file system.
     pub(super) fn transfers(&self) -> Option<Transfers> {
         let datasets = self.remote.as_ref()?.datasets.get().into_iter().flatten();
-        Some(datasets.filter_map(|dataset| dataset.transfers()).reduce(Transfers::and).unwrap_or_default())
+        let looked = self.looked.iter().map(|urls| urls.transfers());
+        Some(
+            datasets.filter_map(|dataset| dataset.transfers()).chain(looked).fold(Transfers::default(), Transfers::and),
+        )
     }
 }

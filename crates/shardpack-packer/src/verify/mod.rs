@@ -322,7 +322,8 @@ pub fn verify(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Re
         report.problems.extend(against::compare(&datasets, source, options, monitor)?);
     }
     let of_source = options.against.as_ref().and_then(Origin::transfers);
-    report.transfers = [transfers(&files, &datasets), of_source].into_iter().flatten().reduce(Transfers::and);
+    report.add_transfers(transfers(&files, &datasets));
+    report.add_transfers(of_source);
     report.elapsed = start.elapsed();
     Ok(report)
 }
@@ -404,7 +405,8 @@ fn dataset_report(dataset: &Opened, options: &Options, monitor: &dyn Monitor) ->
     if is_first {
         report.problems.extend(strangers(dataset)?);
     }
-    let tables = check_crops(dataset, options)?;
+    let (tables, read) = check_crops(dataset, options)?;
+    report.add_transfers(read);
     mends |= !tables.is_empty();
     report.problems.extend(tables);
     let before = report.problems.len();
@@ -510,10 +512,10 @@ fn check_ledger(dataset: &Opened) -> Result<Vec<Problem>> {
     Ok(problems)
 }
 
-/// Crop tables, where there are any, are those of this dataset's images, and as they were written.
-fn check_crops(dataset: &Opened, options: &Options) -> Result<Vec<Problem>> {
+/// Crop tables, where there are any, are those of this dataset's images, and as they were written; and what reading them took.
+fn check_crops(dataset: &Opened, options: &Options) -> Result<(Vec<Problem>, Option<Transfers>)> {
     // What keeps it from being opened is a problem already.
-    let Ok(opened) = Dataset::open_with(dataset.files.path(), &options.store) else { return Ok(Vec::new()) };
+    let Ok(opened) = Dataset::open_with(dataset.files.path(), &options.store) else { return Ok((Vec::new(), None)) };
     let is_meant = |shard: &Shard<'_>| dataset.only.as_ref().is_none_or(|only| only.contains(&shard.entry().file));
     let shards: Vec<_> = opened.shards().filter(is_meant).collect();
     let found = shard::in_order(shards.len(), options.jobs, |number| crops::check(&shards[number], options.quick))?;
@@ -525,7 +527,7 @@ fn check_crops(dataset: &Opened, options: &Options) -> Result<Vec<Problem>> {
             problems.push(Problem { help: error.help_text().map(str::to_owned), ..problem });
         }
     }
-    Ok(problems)
+    Ok((problems, opened.transfers()))
 }
 
 /// Files in the dataset's folder that the manifest does not name.

@@ -69,6 +69,8 @@ pub struct Repaired {
     pub failed: Vec<(String, String)>,
     /// At a URL: names of objects of which an earlier run has sent parts that the store refuses to give up.
     pub left_uploads: Vec<String>,
+    /// What reading what crop tables are made of took over a network.
+    transfers: Option<Transfers>,
 }
 
 /// Verifies, mends what is damaged from `source`, and verifies again.
@@ -88,7 +90,7 @@ pub fn repair(
     let mended = datasets.iter().try_for_each(|dataset| {
         repair_one(dataset, source, remote.as_ref(), &options.for_files(&files), monitor, &mut repaired)
     });
-    let mut taken = vec![transfers(&files, &datasets), source.transfers()];
+    let mut taken = vec![transfers(&files, &datasets), source.transfers(), repaired.transfers];
     match remote {
         None => mended?,
         Some(remote) => {
@@ -139,6 +141,7 @@ fn repair_one(
                 Some(why) => repaired.failed.push((name, why.to_string())),
             }
         }
+        repaired.transfers = [repaired.transfers, opened.transfers()].into_iter().flatten().reduce(Transfers::and);
         Ok(())
     });
     let closed = place.close();

@@ -72,7 +72,7 @@ fn some_of(folder: &Path, names: &BTreeSet<String>, options: &Options, monitor: 
         );
         report.notes.push(format!("{}: {what}", folder.display()));
     }
-    report.transfers = transfers(&files, &datasets);
+    report.add_transfers(transfers(&files, &datasets));
     Ok(report)
 }
 

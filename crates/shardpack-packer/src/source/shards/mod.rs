@@ -27,7 +27,7 @@ use shardpack_format::{
     formats::foreign::{Entries, Wanted},
     help,
 };
-use shardpack_reader::{StoreSettings, Transfers, is_unfinished};
+use shardpack_reader::{Transfers, is_unfinished};
 
 use super::{
     Found,
@@ -89,19 +89,17 @@ impl Shards {
         Self::of_found(sources, found, wanted, splits)
     }
 
-    /// As [`Shards::find`], of URLs: of objects, and in buckets of folders and globs; brace patterns are taken in any URL. `settings` are of
-    /// their stores.
+    /// As [`Shards::find`], of URLs: of objects, and in buckets of folders and globs; brace patterns are taken in any URL.
     ///
     /// # Errors
     /// As [`Shards::find`]; also when a server does not answer, or cannot list.
-    pub fn at_urls(
+    pub(super) fn at_urls(
         sources: &[PathBuf],
-        settings: &StoreSettings,
+        urls: Arc<Urls>,
         from: Option<Kind>,
         wanted: Wanted,
         splits: &Splits,
     ) -> Result<Self> {
-        let urls = Arc::new(Urls::new(settings));
         let mut found = Vec::new();
         for source in sources {
             let url = source.to_str().ok_or_else(|| Error::usage("a URL that is no text").in_file(source))?;
