@@ -258,6 +258,8 @@ fn each_request_is_told() {
         let proxy = Proxy::start(place.port());
         let (dst, pattern) = (bench.at(&format!("counted-{}", place.name())), "plain/shard-{000000..000004}.tar");
         let into = ["--force", dst.to_str().unwrap()];
+        let tree = place.url("tree", proxy.port()).remove(0);
+        let (against, repair) = (["--against", &tree], ["--repair", &tree]);
         let of_others = ["--from=webdataset", into[0], into[1]];
         let mut cases: Vec<(&str, &str, &[&str])> = vec![
             ("verify", "plain", &[]),
@@ -272,8 +274,10 @@ fn each_request_is_told() {
         if let Place::Objects(_) = place {
             cases.extend([("pack", "tree", &into[..]), ("convert", "splits/*/*.tar", &into)]);
             cases.push(("crops", "plain", &["--every", "4"]));
-            cases.push(("verify", "plain", &["--quick"]));
+            cases.extend([("verify", "plain", &["--quick"][..]), ("verify", "plain", &against)]);
             cases.push(("inspect", "plain", &["--samples"]));
+            // A byte of a shard is mended from the tree, its table from the shard.
+            cases.push(("verify", "plain", &repair));
             let before = proxy.requests();
             let (src, to) = (bench.src(), place.url("packed", proxy.port()));
             let words = with("pack", &to, &["--json", "--force"]);
@@ -283,6 +287,15 @@ fn each_request_is_told() {
         }
         for (command, name, options) in cases {
             let before = proxy.requests();
+            if let Place::Objects(server) = place
+                && options.contains(&"--repair")
+            {
+                for key in ["plain/shard-000000.tar", "plain/index/shard-000001.crops"] {
+                    let mut bytes = server.get(key).unwrap();
+                    bytes[900] ^= 1;
+                    server.put(key, &bytes);
+                }
+            }
             let url = place.url(name, proxy.port());
             let mut words = with(command, &url, &["--json"]);
             words.extend(options);

@@ -104,17 +104,18 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let jobs = args.machine.jobs();
     let (store, of_source) = args.settings()?;
     let subject = subject(&args.target.paths, &store)?;
-    let source = |paths: &[PathBuf]| {
-        let columns = args.list.columns();
-        let said = || match &subject {
-            Subject::Dataset(dst, _) => verify::said_of_records(dst, &store, args.label_from.as_deref()),
-            _ => Ok(Wanted::default()),
-        };
-        (!paths.is_empty()).then(|| Origin::of_all(paths, &columns, &said()?, &of_source)).transpose()
-    };
-    if args.label_from.is_some() && args.against.is_empty() && args.repair.is_empty() {
+    let has_source = !args.against.is_empty() || !args.repair.is_empty();
+    if args.label_from.is_some() && !has_source {
         return Err(Error::usage("--label-from is said of a source: it goes with --against or --repair"));
     }
+    let (said, asking) = match &subject {
+        Subject::Dataset(dst, _) if has_source => verify::said_of_records(dst, &store, args.label_from.as_deref())?,
+        _ => (Wanted::default(), None),
+    };
+    let source = |paths: &[PathBuf]| {
+        let columns = args.list.columns();
+        (!paths.is_empty()).then(|| Origin::of_all(paths, &columns, &said, &of_source)).transpose()
+    };
     // A source that is not there is said before anything is read.
     let repair = source(&args.repair)?;
     let part = args.part.map(Which::part).transpose()?;
@@ -133,7 +134,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
             None => verify::verify(&dst, &options, &monitor).map(|report| (report, Repaired::default())),
             Some(source) => verify::repair(&dst, source, &options, &monitor),
         }
-        .map(|(report, repaired)| (report.with_transfers(looking), repaired)),
+        .map(|(report, repaired)| (report.with_transfers(looking).with_transfers(asking), repaired)),
         (Subject::Foreign(looked), None) if args.against.is_empty() && part.is_none() => {
             foreign::verify(looked, &options, &monitor).map(|report| (report, Repaired::default()))
         }

@@ -175,10 +175,7 @@ impl DatasetFiles {
         match self {
             Self::Local(_) => None,
             #[cfg(feature = "cloud")]
-            Self::Store(store) => {
-                let shardpack_store::Counts { requests, bytes, again, too_many, sent_bytes } = store.counts();
-                Some(Transfers { requests, bytes, again, too_many, sent_bytes })
-            }
+            Self::Store(store) => Some(store.counts().into()),
         }
     }
 }

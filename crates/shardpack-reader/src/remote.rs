@@ -70,17 +70,18 @@ pub(crate) fn open_all(url: &str, settings: &StoreSettings) -> Result<Vec<Datase
         return Err(Error::data(what).in_file(format!("{}{folder}", objects.url())).help(help));
     }
     // What it took until here is told once.
-    let mut opening = transfers(&objects);
+    let mut opening = objects.counts().into();
     let of = |(split, bytes): (&record::Split, &Vec<u8>)| {
         dataset(objects.folder(&split.name)?, bytes, settings, std::mem::take(&mut opening))
     };
     record.splits.iter().zip(&manifests).map(of).collect()
 }
 
-/// What reading from a store has taken so far.
-fn transfers(objects: &shardpack_store::Store) -> Transfers {
-    let shardpack_store::Counts { requests, bytes, again, too_many, sent_bytes } = objects.counts();
-    Transfers { requests, bytes, again, too_many, sent_bytes }
+impl From<shardpack_store::Counts> for Transfers {
+    fn from(counts: shardpack_store::Counts) -> Self {
+        let shardpack_store::Counts { requests, bytes, again, too_many, sent_bytes } = counts;
+        Self { requests, bytes, again, too_many, sent_bytes }
+    }
 }
 
 /// The dataset of `objects`, whose manifest is `bytes`, with what else `opening` it took.
@@ -190,7 +191,7 @@ impl Store for Remote {
     }
 
     fn transfers(&self) -> Option<Transfers> {
-        Some(transfers(&self.objects).and(self.opening))
+        Some(self.opening.and(self.objects.counts().into()))
     }
 
     fn forget(&self, shard: usize, range: Range<u64>) {

@@ -28,7 +28,6 @@ use super::{
     url,
 };
 use crate::{
-    dataset_files::DatasetFiles,
     foreign::npz::{Fault, Npz},
     listing::Listing,
     monitor::{Monitor, Phase},
@@ -77,7 +76,7 @@ impl Prefix {
 
     /// What looking and reading have taken so far.
     pub fn transfers(&self) -> Transfers {
-        let read = DatasetFiles::Store(Arc::clone(&self.0.store)).transfers().unwrap_or_default();
+        let read = self.0.store.counts().into();
         self.0.looked.iter().map(|urls| urls.transfers()).fold(read, Transfers::and)
     }
 

@@ -21,7 +21,7 @@ use shardpack_format::{
     sample::{Extent, Sample},
     size,
 };
-use shardpack_reader::StoreSettings;
+use shardpack_reader::{StoreSettings, Transfers};
 
 use super::{Opened, Options, Problem};
 use crate::{
@@ -82,12 +82,18 @@ pub(super) fn discover(
     Ok(found)
 }
 
-/// What was said of the records that the datasets in `dst` were made of; `label_file` is where their labels are, if they were in a file.
+/// What was said of the records that the datasets in `dst` were made of, and what asking for it took over a network; `label_file` is where
+/// their labels are, if they were in a file.
 ///
 /// # Errors
 /// When there is no dataset, or only one of the two knows of a file of labels.
-pub fn said_of_records(dst: &Path, settings: &StoreSettings, label_file: Option<&Path>) -> Result<Wanted> {
-    let (datasets, _) = super::open(&DatasetFiles::open(dst, settings)?)?;
+pub fn said_of_records(
+    dst: &Path,
+    settings: &StoreSettings,
+    label_file: Option<&Path>,
+) -> Result<(Wanted, Option<Transfers>)> {
+    let files = DatasetFiles::open(dst, settings)?;
+    let (datasets, _) = super::open(&files)?;
     let mut said = match datasets.first() {
         Some(dataset) => dataset.choice()?.wanted,
         None => Wanted::default(),
@@ -107,7 +113,7 @@ pub fn said_of_records(dst: &Path, settings: &StoreSettings, label_file: Option<
             return Err(Error::usage("--label-from: the labels of this dataset did not come from a file").in_file(file));
         }
     }
-    Ok(said)
+    Ok((said, super::transfers(&files, &datasets)))
 }
 
 /// `source` as it was read for `dataset`: as records, where it could be a list as well, and parted into splits, if it was.

@@ -69,8 +69,14 @@ pub struct Repaired {
     pub failed: Vec<(String, String)>,
     /// At a URL: names of objects of which an earlier run has sent parts that the store refuses to give up.
     pub left_uploads: Vec<String>,
-    /// What reading what crop tables are made of took over a network.
+    /// What reading crop tables, and what they are made of, took over a network.
     transfers: Option<Transfers>,
+}
+
+impl Repaired {
+    fn add_transfers(&mut self, more: Option<Transfers>) {
+        self.transfers = [self.transfers, more].into_iter().flatten().reduce(Transfers::and);
+    }
 }
 
 /// Verifies, mends what is damaged from `source`, and verifies again.
@@ -119,6 +125,7 @@ fn repair_one(
         return Ok(());
     }
     let found = dataset_report(dataset, options, monitor)?;
+    repaired.add_transfers(found.transfers);
     let tables = format!(".{}", shardpack_format::crops::EXTENSION);
     let is_of_tables = |problem: &Problem| problem.file.ends_with(&tables);
     let (of_tables, others): (Vec<_>, Vec<_>) = found.problems.into_iter().partition(is_of_tables);
@@ -141,7 +148,7 @@ fn repair_one(
                 Some(why) => repaired.failed.push((name, why.to_string())),
             }
         }
-        repaired.transfers = [repaired.transfers, opened.transfers()].into_iter().flatten().reduce(Transfers::and);
+        repaired.add_transfers(opened.transfers());
         Ok(())
     });
     let closed = place.close();

@@ -69,17 +69,7 @@ impl Urls {
     /// What reading has taken so far.
     pub fn transfers(&self) -> Transfers {
         let stores = self.stores.by_url.lock().unwrap_or_else(PoisonError::into_inner);
-        let of = |store: &Arc<Store>| {
-            let counts = store.counts();
-            Transfers {
-                requests: counts.requests,
-                bytes: counts.bytes,
-                again: counts.again,
-                too_many: counts.too_many,
-                sent_bytes: counts.sent_bytes,
-            }
-        };
-        stores.values().map(of).fold(Transfers::default(), Transfers::and)
+        stores.values().map(|store| store.counts().into()).fold(Transfers::default(), Transfers::and)
     }
 
     fn store(&self, url: &str) -> Result<Arc<Store>> {
