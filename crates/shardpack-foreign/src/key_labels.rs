@@ -8,13 +8,14 @@ use serde::{
     Deserializer,
     de::{MapAccess, Visitor},
 };
-use shardpack_format::{Error, Result};
+use shardpack_format::{
+    Error, Result,
+    field_names::{self, LABELS},
+};
 
 use crate::sys;
 
-/// Names of the field, column or database that holds the label, the likeliest first.
-pub(crate) const LABELS: [&str; 8] = ["label", "labels", "class", "cls", "target", "targets", "y", "class_id"];
-/// The same for the name of the sample's file.
+/// Names of the field, column or database that holds the name of the sample's file, the likeliest first.
 pub(crate) const FILENAMES: [&str; 8] =
     ["filename", "filenames", "file_name", "path", "paths", "name", "key", "__key__"];
 /// Longest file.
@@ -258,9 +259,11 @@ fn fields(line: &[u8], separator: u8) -> Vec<Vec<u8>> {
 
 /// The columns of key and label, if these are names of columns.
 fn named(fields: &[Vec<u8>]) -> Option<(usize, usize)> {
+    let text = |field: &Vec<u8>| String::from_utf8_lossy(field).into_owned();
+    let texts: Vec<_> = fields.iter().map(text).collect();
     let place = |names: &[&str]| {
-        let is = |field: &Vec<u8>| names.iter().any(|name| field.eq_ignore_ascii_case(name.as_bytes()));
-        fields.iter().position(is)
+        let found = field_names::ranked(texts.iter().map(String::as_str), names);
+        found.first().map(|(at, _)| *at)
     };
     let label = place(&LABELS)?;
     // `isic_id`, `photo_id`.

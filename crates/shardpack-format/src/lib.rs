@@ -7,6 +7,7 @@ pub mod component;
 pub mod contain;
 pub mod crops;
 pub mod error;
+pub mod field_names;
 pub mod formats;
 pub mod hash;
 pub mod help;

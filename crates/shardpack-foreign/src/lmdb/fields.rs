@@ -5,7 +5,7 @@
 
 use std::{borrow::Cow, cell::RefCell, ops::Range};
 
-use shardpack_format::{Error, Result, component::Form, formats::foreign::Label};
+use shardpack_format::{Error, Result, component::Form, field_names, formats::foreign::Label};
 
 use super::{
     super::plain::{Value, content},
@@ -62,32 +62,34 @@ pub(super) fn fields(named: Named<'_>, input: &[u8]) -> Vec<Field> {
     named.into_iter().enumerate().filter_map(of).collect()
 }
 
-/// The label among the fields of a sample, which are `named`, with the name of its field, if `wanted` or a usual name tells it; in a list
+/// The label among the fields of a sample, which are `named`, with the name of its field, if `wanted` or its name tells it; in a list
 /// without names the whole number in place `label_number` among the whole numbers.
 pub(super) fn label(
     sample: &Value,
     named: &Named<'_>,
     input: &[u8],
     wanted: Option<&str>,
-    usual: &[&str],
     label_number: usize,
 ) -> Option<(Label, String)> {
     let of = |value: &Value| match value.as_whole(input) {
         Some(number) => Some(Label::Number(number)),
         None => value.as_text(input).map(|text| Label::Text(text.into_owned().into_bytes())),
     };
-    let by_name = |name: &str| {
-        let (_, value) = named.iter().find(|(known, _)| known == name)?;
-        of(value).map(|label| (label, name.to_owned()))
+    let at = |place: usize| {
+        let (name, value) = named.get(place)?;
+        of(value).map(|label| (label, name.clone().into_owned()))
     };
     match (wanted, sample) {
-        (Some(name), _) => by_name(name),
+        (Some(name), _) => at(named.iter().position(|(known, _)| known == name)?),
         (None, Value::List(_)) => {
             let mut numbers = named.iter().filter(|(_, value)| value.as_whole(input).is_some());
             let (name, value) = numbers.nth(label_number)?;
             of(value).map(|label| (label, name.clone().into_owned()))
         }
-        (None, _) => usual.iter().find_map(|name| by_name(name)),
+        (None, _) => {
+            let likely = field_names::ranked(named.iter().map(|(name, _)| &**name), &field_names::LABELS);
+            likely.into_iter().find_map(|(place, _)| at(place))
+        }
     }
 }
 

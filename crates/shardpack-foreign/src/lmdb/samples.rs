@@ -19,6 +19,7 @@ use std::{
 
 use shardpack_format::{
     Error, Result,
+    field_names::{self, LABELS},
     formats::foreign::{self, Image, Label, Other, Record, Wanted},
     help,
     image_header::{Kind, SNIFF_BYTES},
@@ -28,7 +29,7 @@ use shardpack_format::{
 use super::{
     super::{
         Lack, Place,
-        key_labels::{self, KeyLabels, LABELS},
+        key_labels::{self, KeyLabels},
     },
     Database, Entry, Environment, Walk,
     batch::{BATCH_BYTES, BATCH_ENTRIES, Batch, Decode},
@@ -70,7 +71,11 @@ pub fn walk(file: impl Into<Place>, wanted: &Wanted) -> Result<Box<dyn foreign::
                 let names: Vec<_> = names.iter().map(|name| String::from_utf8_lossy(name)).collect();
                 Err(Error::usage(format!("no database {name:?}, there is {}", names.join(", "))).in_file(path))
             }
-            _ if is_named => Ok(likely.iter().find(|name| is(name)).map(|name| name.as_bytes().to_vec())),
+            _ if is_named => {
+                let shown: Vec<_> = names.iter().map(|name| String::from_utf8_lossy(name)).collect();
+                let found = field_names::ranked(shown.iter().map(|name| &**name), likely);
+                Ok(found.first().map(|(place, _)| names[*place].clone()))
+            }
             _ => Ok(None),
         }
     };

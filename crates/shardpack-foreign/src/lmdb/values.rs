@@ -9,6 +9,7 @@ use std::{borrow::Cow, ops::Range, sync::Arc};
 
 use shardpack_format::{
     component::Form,
+    field_names::LABELS,
     formats::foreign::{Label, Wanted},
     hash,
     image_header::{Kind, SNIFF_BYTES},
@@ -17,7 +18,7 @@ use shardpack_format::{
 use super::{
     super::{
         Lack,
-        key_labels::{FILENAMES, LABELS},
+        key_labels::FILENAMES,
         plain::{self, Array, Part, Value},
     },
     coding::Coding,
@@ -189,7 +190,7 @@ fn or_fields(sample: &Value, input: &[u8], wanted: &Wanted) -> Found {
         Ok(_) | Err(Lack::Damaged(_)) => return sample_of(sample, input, wanted),
     };
     let named = fields::named(sample, input);
-    let told = fields::label(sample, &named, input, wanted.label.as_deref(), &LABELS, wanted.label_number);
+    let told = fields::label(sample, &named, input, wanted.label.as_deref(), wanted.label_number);
     let (label, label_field) = told.map_or((Label::Missing, None), |(label, name)| (label, Some(name)));
     let fields = fields::fields(named, input);
     Found { fields, label, label_field, ..Found::nothing(Lack::NoImage(no_image)) }
@@ -303,7 +304,7 @@ fn beside_each_other(value: &Value, input: &[u8], wanted: &Wanted) -> Option<Res
 fn field<'v>(value: &'v Value, input: &[u8], wanted: &Option<String>, likely: &[&str]) -> Option<&'v Value> {
     match wanted {
         Some(name) => value.get(input, name),
-        None => likely.iter().find_map(|name| value.get(input, name)),
+        None => value.called(input, likely),
     }
 }
 

@@ -6,6 +6,7 @@ use parquet::{
 };
 use shardpack_format::{
     Error, Result,
+    field_names::{self, CLASSES, LABELS},
     formats::foreign::{Label, Wanted},
     help,
 };
@@ -18,18 +19,12 @@ use super::{
 
 /// Names of image columns, the likeliest first, where there are several.
 const IMAGES: [&str; 6] = ["image", "img", "jpg", "jpeg", "png", "webp"];
-/// Names of label columns, the likeliest first.
-const LABELS: [&str; 6] = ["label", "labels", "class", "cls", "target", "y"];
 /// Names of text columns that name the image's file, the likeliest first.
 const FILENAMES: [&str; 8] = ["filename", "file_name", "filepath", "file_path", "path", "image_path", "key", "__key__"];
 /// Name of the text column that names a sample where there are no images: no component can be called so.
 pub(super) const KEY: &str = "__key__";
-/// Names of label columns that hold no label where they hold text.
-const SENTENCES: [&str; 2] = ["target", "y"];
 /// What `datasets` calls columns of files that are no images.
 const FILES: [&str; 5] = ["Audio", "Video", "Pdf", "Nifti", "Mesh"];
-/// Names of text columns that name the class.
-const CLASSES: [&str; 3] = ["class_name", "classname", "class"];
 
 /// What the columns are for. Those that have values are told by their number among the leaves of the schema.
 #[derive(Clone, Debug)]
@@ -79,7 +74,8 @@ impl Columns {
         let label = Labels::of(footer, wanted)?;
         let told = |root: &str| root == image.name || label.as_ref().is_some_and(|label| label.name == root);
         let text = |names: &[&str]| {
-            let mut found = names.iter().filter(|name| !told(name)).filter_map(|name| flat(schema, name));
+            let mut found =
+                called(schema, names).into_iter().filter(|name| !told(name)).filter_map(|name| flat(schema, name));
             found.find(|leaf| is_text(&schema.column(*leaf)))
         };
         let (class, filename) = (text(&CLASSES), text(&FILENAMES));
@@ -118,7 +114,7 @@ impl Images {
             // Files of other kinds are bytes with a path too. What cannot be looked at is told where rows are read.
             let mut may_be = |column: &&Self| {
                 let is_other = FILES.iter().any(|kind| footer.is_of_type(&column.name, kind));
-                let is_called = IMAGES.contains(&&*column.name);
+                let is_called = field_names::rank(&column.name, &IMAGES).is_some();
                 !is_other && (is_called || !matches!(begins_like_image(column.bytes), Ok(Some(false))))
             };
             found = all.iter().filter(|column| !column.is_plain && may_be(column)).collect();
@@ -130,7 +126,9 @@ impl Images {
                 }
             }
         }
-        let likeliest = IMAGES.iter().find_map(|name| found.iter().find(|column| column.name == *name));
+        let likeliest = called(schema, &IMAGES)
+            .into_iter()
+            .find_map(|name| found.iter().find(|column| column.name == *name));
         match (likeliest, &*found) {
             (Some(column), _) => Ok(Some((*column).clone())),
             (None, [column, ..]) if let Some(odd) = odd_image(schema) => {
@@ -181,7 +179,7 @@ impl Labels {
             let column = schema.column(label.leaf);
             let is_real = matches!(column.physical_type(), Physical::FLOAT | Physical::DOUBLE);
             // What is to be said for a text is a text too.
-            let is_sentence = is_text(&column) && SENTENCES.contains(&&*label.name);
+            let is_sentence = is_text(&column) && !field_names::is_class_in_words(&label.name);
             let is_one_of_several = schema.root_schema().get_fields().len() > 1;
             wanted.label.is_some() || is_one_of_several && !label.is_list && !is_real && !is_sentence
         }))
@@ -201,7 +199,11 @@ impl Labels {
             let column = schema.column(label.leaf);
             is_number(&column) || is_text(&column)
         };
-        let mut named = LABELS.iter().filter_map(|name| Self::in_column(footer, name)).filter(is_label);
+        let mut called = called(schema, &LABELS);
+        // Text that names the class is the label where nothing else is.
+        let names_class = |name: &str| flat(schema, name).is_some_and(|leaf| is_text(&schema.column(leaf)));
+        called.sort_by_key(|name| field_names::rank(name, &CLASSES).is_some() && names_class(name));
+        let mut named = called.iter().filter_map(|name| Self::in_column(footer, name)).filter(is_label);
         Ok(named.next().or_else(|| {
             let roots = schema.root_schema().get_fields().iter();
             let mut classes = roots.filter_map(|root| Self::in_column(footer, root.name()));
@@ -254,6 +256,12 @@ fn label(value: &Value) -> Label {
     }
 }
 
+/// Columns that are called as `names` say, the likeliest first.
+fn called<'s>(schema: &'s SchemaDescriptor, names: &[&str]) -> Vec<&'s str> {
+    let roots = schema.root_schema().get_fields().iter().map(|root| root.name());
+    field_names::ranked(roots, names).into_iter().map(|(_, name)| name).collect()
+}
+
 /// The leaf that a column is, if it is neither a structure nor a list.
 fn flat(schema: &SchemaDescriptor, name: &str) -> Option<usize> {
     let is_flat = |column: &ColumnDescriptor| column.path().parts() == [name] && column.max_rep_level() == 0;
@@ -276,10 +284,9 @@ fn asked<'s>(schema: &'s SchemaDescriptor, name: &str) -> Result<&'s Type> {
 
 /// The column that is called as images are, and holds neither what may be their bytes, nor paths or ids.
 fn odd_image(schema: &SchemaDescriptor) -> Option<&str> {
-    let is_there = |name: &&&str| schema.root_schema().get_fields().iter().any(|root| root.name() == **name);
     let is_of_one = |leaf: usize| is_text(&schema.column(leaf)) || is_number(&schema.column(leaf));
     let may_be = |name: &str| flat(schema, name).is_some_and(is_of_one);
-    IMAGES.iter().find(is_there).copied().filter(|name| !may_be(name) && Images::in_column(schema, name).is_none())
+    called(schema, &IMAGES).first().copied().filter(|name| !may_be(name) && Images::in_column(schema, name).is_none())
 }
 
 /// What a column is, for a message.

@@ -16,6 +16,8 @@ mod pickle;
 
 use std::{borrow::Cow, ops::Range, sync::Arc};
 
+use shardpack_format::field_names;
+
 use self::dtype::Number;
 pub use self::{
     arrow::arrow,
@@ -28,6 +30,9 @@ pub use self::{
 pub const MAX_DEPTH: usize = 64;
 /// Values that even the shortest input may stand for.
 const FREE_VALUES: usize = 4096;
+
+/// Longest key of a map that is compared with names.
+const MOST_NAME_BYTES: usize = 64;
 
 /// Axes for a message: `3×4`.
 pub fn by<T: ToString>(axes: &[T]) -> String {
@@ -197,6 +202,19 @@ impl Value {
             _ => false,
         };
         self.entries()?.iter().rev().find(|(key, _)| is_it(key)).map(|(_, value)| value)
+    }
+
+    /// The value in a map whose key is called as `names` say, letters in any case: of the likeliest of them.
+    pub fn called(&self, input: &[u8], names: &[&str]) -> Option<&Self> {
+        let rank = |key: &Self| match key {
+            // Longer ones are none of them.
+            Self::Text(part) | Self::Bytes(part) if part.len() <= MOST_NAME_BYTES => {
+                field_names::rank(&key.as_text(input)?, names)
+            }
+            _ => None,
+        };
+        let found = self.entries()?.iter().rev().filter_map(|(key, value)| Some((rank(key)?, value)));
+        found.min_by_key(|(rank, _)| *rank).map(|(_, value)| value)
     }
 
     /// What it is, for a message.

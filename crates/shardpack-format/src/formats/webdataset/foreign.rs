@@ -259,8 +259,9 @@ impl Samples {
             .image
             .filter(|(offset, _)| image.as_ref().is_ok_and(|image| image.offset == *offset))
             .map(|(_, bytes)| bytes);
-        let Told { label, component: label_component, class, filename } =
+        let Told { label, component: label_component, member, class, filename } =
             read.texts.told(&sample.components, &self.wanted);
+        let member = member.map(|member| format!("{member} in json"));
         let labels = usize::from(label != Label::Missing);
         let label = match self.wanted.label_number {
             number if number >= 1 && labels == 1 => Label::Unfit(format!("a single label, there is no label {number}")),
@@ -291,7 +292,7 @@ impl Samples {
             key_is_unique: true,
             filename,
             class,
-            label_name: label_component.map(|component| text(&component.extension)).unwrap_or_default(),
+            label_name: label_component.map(|component| text(&component.extension)).or(member).unwrap_or_default(),
             label,
             labels,
             image,

@@ -1,10 +1,16 @@
 //! The components of a tar sample that are text and say something of it: its label, its class, the file it was made of.
 
-use serde::Deserialize;
+use std::{borrow::Cow, fmt};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, MapAccess, Visitor},
+};
 use serde_json::Value;
 
 use super::{escape::shown, samples::Component};
 use crate::{
+    field_names::{self, CLASSES, LABELS},
     formats::foreign::{Label, Wanted},
     hash,
 };
@@ -12,7 +18,9 @@ use crate::{
 /// Longest label or metadata in bytes that is looked at.
 pub(super) const TEXT_BYTES: u64 = 1 << 20;
 /// Extensions that are labels unless the user says otherwise, the first before the second.
-const LABELS: [&str; 2] = ["cls", "label"];
+const EXTENSIONS: [&str; 2] = ["cls", "label"];
+/// The member of a `json` component that names the class, as writers here have it.
+const CLASS: &str = "class";
 
 /// What has been read of the texts of a sample; `None` for what it does not have or is too long.
 #[derive(Debug, Default)]
@@ -28,6 +36,8 @@ pub struct Told<'c> {
     pub label: Label,
     /// The component that says it, where it is one of its own.
     pub component: Option<&'c Component>,
+    /// The member of `json` that says it, where that is what does.
+    pub member: Option<String>,
     /// Name of its class.
     pub class: Option<Vec<u8>>,
     /// Name of the image file that it was made of.
@@ -53,53 +63,97 @@ impl Texts {
             .iter()
             .filter(|component| of_label(component).is_some())
             .min_by_key(|component| of_label(component));
+        let in_json = meta.label();
         let label = match component {
             Some(component) => match of_label(component).and_then(|number| self.labels[number].as_deref()) {
                 Some(text) => label(text),
                 None => Label::Unfit(format!("{} of {} bytes", shown(&component.extension), component.bytes)),
             },
-            None => meta.label(),
+            None => in_json.as_ref().map_or(Label::Missing, |(label, _)| label.clone()),
         };
-        Told { label, component, class: meta.class(), filename: meta.filename() }
+        let member = in_json.filter(|_| component.is_none()).map(|(_, name)| name.to_owned());
+        Told { label, component, member, class: meta.class(), filename: meta.filename() }
     }
 }
 
+/// Members of a `json` component that are looked at, beside those that are called as labels are.
+const MEMBERS: [&str; 4] = ["class_hex", "path", "path_hex", "filename"];
+
 /// The parts of a `json` component that are looked at.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Meta {
-    class: Value,
-    class_hex: Value,
-    label: Value,
-    path: Value,
-    path_hex: Value,
-    filename: Value,
+#[derive(Default)]
+struct Meta(Vec<(String, Value)>);
+
+impl<'de> Deserialize<'de> for Meta {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Members;
+
+        impl<'de> Visitor<'de> for Members {
+            type Value = Meta;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Meta, A::Error> {
+                let mut members = Vec::new();
+                while let Some(name) = map.next_key::<Cow<'de, str>>()? {
+                    if MEMBERS.contains(&&*name) || field_names::is_label(&name) {
+                        members.push((name.into_owned(), map.next_value()?));
+                    } else {
+                        map.next_value::<IgnoredAny>()?;
+                    }
+                }
+                Ok(Meta(members))
+            }
+        }
+
+        from.deserialize_map(Members)
+    }
 }
 
 impl Meta {
+    /// The text of a member; of two the last counts, as in Python.
+    fn text(&self, name: &str) -> Option<&str> {
+        self.0.iter().rfind(|(known, _)| known == name)?.1.as_str()
+    }
+
+    /// A name as text, or its bytes in hexadecimal where they are not UTF-8.
+    fn bytes(&self, name: &str, hex: &str) -> Option<Vec<u8>> {
+        self.text(hex).and_then(hash::unhex).or_else(|| self.text(name).map(|name| name.as_bytes().to_vec()))
+    }
+
     fn class(&self) -> Option<Vec<u8>> {
-        bytes(&self.class, &self.class_hex)
+        let named = || {
+            let names = field_names::ranked(self.0.iter().map(|(name, _)| &**name), &CLASSES);
+            names.into_iter().find_map(|(place, _)| self.0[place].1.as_str()).map(|name| name.as_bytes().to_vec())
+        };
+        self.bytes(CLASS, "class_hex").or_else(named)
     }
 
     fn filename(&self) -> Option<Vec<u8>> {
-        bytes(&self.path, &self.path_hex).or_else(|| bytes(&self.filename, &Value::Null))
+        self.bytes("path", "path_hex").or_else(|| self.text("filename").map(|name| name.as_bytes().to_vec()))
     }
 
-    fn label(&self) -> Label {
-        self.label.as_i64().map_or(Label::Missing, Label::Number)
+    /// The label, and the member that says it: the likeliest that holds a whole number or the name of a class.
+    fn label(&self) -> Option<(Label, &str)> {
+        let likely = field_names::ranked(self.0.iter().map(|(name, _)| &**name), &LABELS);
+        likely.into_iter().find_map(|(place, name)| {
+            let label = match &self.0[place].1 {
+                Value::Number(number) => Label::Number(number.as_i64()?),
+                // What is called `class` is the class's name, beside a label or without one.
+                Value::String(text) if name != CLASS && field_names::is_class_in_words(name) => label(text.as_bytes()),
+                _ => return None,
+            };
+            Some((label, name))
+        })
     }
-}
-
-/// A name as text, or its bytes in hexadecimal where they are not UTF-8.
-fn bytes(name: &Value, hex: &Value) -> Option<Vec<u8>> {
-    hex.as_str().and_then(hash::unhex).or_else(|| name.as_str().map(|name| name.as_bytes().to_vec()))
 }
 
 /// Which of the labels a component is; the lowest of a sample counts.
 fn label_number(extension: &[u8], wanted: &Wanted) -> Option<usize> {
     match &wanted.label {
         Some(wanted) => (extension == wanted.as_bytes()).then_some(0),
-        None => LABELS.iter().position(|label| label.as_bytes() == extension),
+        None => EXTENSIONS.iter().position(|label| label.as_bytes() == extension),
     }
 }
 

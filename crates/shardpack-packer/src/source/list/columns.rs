@@ -1,6 +1,9 @@
 //! Which column of a list is the path, the label, the split: as a person says, or by its name.
 
-use shardpack_format::{Error, Result};
+use shardpack_format::{
+    Error, Result,
+    field_names::LABELS,
+};
 
 use super::Columns;
 
@@ -23,23 +26,7 @@ const PATHS: [&str; 16] = [
     "impath",
     "image_filename",
 ];
-/// Names of columns with labels, the likeliest first.
-const LABELS: [&str; 13] = [
-    "label",
-    "target",
-    "label_id",
-    "class_id",
-    "category_id",
-    "class",
-    "category",
-    "class_name",
-    "label_name",
-    "category_name",
-    "gt_label",
-    "labels",
-    "y",
-];
-/// Names of columns with names of classes, beside labels that are numbers.
+/// Names of columns with names of classes, beside labels that are numbers; such a column goes along in any case.
 const CLASSES: [&str; 6] = ["class_name", "classname", "label_name", "category_name", "class", "category"];
 /// Name of the column with splits.
 const SPLIT: &str = "split";

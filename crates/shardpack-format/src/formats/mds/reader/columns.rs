@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     Error, Result,
+    field_names::{self, CLASSES, LABELS},
     formats::foreign::{Image, Label, Other, Record, Wanted},
     help,
     image_header::Kind,
@@ -24,14 +25,8 @@ pub(super) const CONFIG_START: &[u8] = b"{\"column_";
 
 /// Names of image columns, the likeliest first, where there are several.
 const IMAGES: [&str; 6] = ["image", "img", "jpg", "jpeg", "png", "webp"];
-/// Names of label columns, the likeliest first.
-const LABELS: [&str; 5] = ["label", "class", "cls", "target", "y"];
-/// Those whose text is a class: a text `target` may be any.
-const WORD_LABELS: [&str; 3] = ["label", "class", "cls"];
 /// Names of text columns that name the image's file, the likeliest first.
 const FILENAMES: [&str; 8] = ["filename", "file_name", "filepath", "file_path", "path", "image_path", "key", "__key__"];
-/// Names of text columns that name the class.
-const CLASSES: [&str; 3] = ["class_name", "classname", "class"];
 
 /// Encodings of columns whose bytes mean something without their encoding: text, images in files, or whatever they are.
 const AS_THEY_ARE: [&str; 8] = ["str", "bytes", "json", "jpeg", "png", "str_int", "str_float", "str_decimal"];
@@ -103,6 +98,10 @@ impl Columns {
             .map(|((name, encoding), fixed_bytes)| Column { name, encoding, fixed_bytes })
             .collect();
         let find = |name: &str| columns.iter().position(|column| column.name == name);
+        let called = |names: &[&str]| -> Vec<usize> {
+            let found = field_names::ranked(columns.iter().map(|column| column.name.as_str()), names);
+            found.into_iter().map(|(at, _)| at).collect()
+        };
         let asked = |name: &String| {
             find(name).ok_or_else(|| {
                 let names: Vec<_> = columns.iter().map(|column| column.name.as_str()).collect();
@@ -116,23 +115,22 @@ impl Columns {
         let label = match &wanted.label {
             Some(name) => Some(asked(name)?),
             None => {
-                LABELS.into_iter().filter_map(find).find(|found| is_label(&columns[*found].encoding)).or_else(|| {
-                    let mut integers =
-                        (0..columns.len()).filter(|number| integer(&columns[*number].encoding).is_some());
-                    integers.next().filter(|_| integers.next().is_none())
-                })
+                // Text that names the class is the label where nothing else is.
+                let names_class = |at: &usize| columns[*at].encoding == "str" && called(&CLASSES).contains(at);
+                let mut likely = called(&LABELS);
+                likely.sort_by_key(names_class);
+                likely.into_iter().find(|found| is_label(&columns[*found].encoding))
             }
         };
         let value_label = match &wanted.label {
             Some(_) => label,
-            None => LABELS.into_iter().filter_map(|name| find(name).map(|at| (name, at))).find_map(|(name, at)| {
-                let is = is_value_label(&columns[at].encoding, name);
-                is.then_some(at)
+            None => called(&LABELS).into_iter().find(|found| {
+                let Column { name, encoding, .. } = &columns[*found];
+                is_value_label(encoding, name)
             }),
         };
         let text = |names: &[&str]| {
-            let mut found = names.iter().filter_map(|name| find(name));
-            found.find(|found| columns[*found].encoding == "str" && Some(*found) != label && Some(*found) != image)
+            called(names).into_iter().find(|found| columns[*found].encoding == "str" && Some(*found) != label && Some(*found) != image)
         };
         let (class, filename) = (text(&CLASSES), text(&FILENAMES));
         let variable = columns.iter().filter(|column| column.fixed_bytes.is_none()).count();
@@ -379,7 +377,7 @@ fn is_label(encoding: &str) -> bool {
 /// Whether a column that is called `name` may be the label of samples without an image: whole numbers, or words under a name that
 /// is that of classes alone.
 fn is_value_label(encoding: &str, name: &str) -> bool {
-    integer(encoding).is_some() || encoding == "str_int" || encoding == "str" && WORD_LABELS.contains(&name)
+    integer(encoding).is_some() || encoding == "str_int" || encoding == "str" && field_names::is_class_in_words(name)
 }
 
 fn pickled(name: &str) -> String {

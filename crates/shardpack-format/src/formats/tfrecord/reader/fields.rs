@@ -14,16 +14,17 @@ use super::{
 };
 use crate::{
     component::Form,
+    field_names,
     formats::foreign::{Label, Other, Record, Wanted},
     image_header::{Kind, SNIFF_BYTES},
 };
 
 /// Where the image is looked for, in this order, before all lists of bytes are looked at.
 const IMAGES: &[&str] = &["image/encoded", "image", "image_raw", "jpeg", "png"];
-/// Where the label is looked for, in this order.
-const LABELS: &[&str] = &["image/class/label", "label", "labels", "class", "cls", "target", "image/label"];
-/// Those whose text is a class: a text `target` may be any.
-const WORD_LABELS: [&str; 5] = ["image/class/label", "label", "labels", "class", "cls"];
+/// Where the label is looked for before the names that all sources know, the second as the writer has it of samples that are no
+/// images; and after them.
+const LABEL_FIRST: [&str; 2] = ["image/class/label", "class/label"];
+const LABEL_LAST: &str = "image/label";
 /// Where the writer has label, name of the class and file name of samples that are no images.
 const PLAIN: [&str; 3] = ["class/label", "class/text", "filename"];
 /// What several labels are called as a component.
@@ -122,14 +123,16 @@ pub(super) fn describe_values(
     let label = match &wanted.label {
         Some(name) => example.list(name.as_bytes()).map(|list| (name.as_str(), list)),
         // A list is a value, and so is a float.
-        None => [plain_label].iter().chain(LABELS).find_map(|name| {
-            let list = example.list(name.as_bytes())?;
-            let is_class = match example.value(list, 0)? {
-                Value::Int(_) => true,
-                Value::Bytes(place) => WORD_LABELS.contains(name) && values::is_text(&data[place]),
-                Value::Float(_) => false,
+        None => labels(example).into_iter().find(|(name, list)| {
+            let is_class = match example.value(list, 0) {
+                Some(Value::Int(_)) => true,
+                Some(Value::Bytes(place)) => {
+                    let is_word = LABEL_FIRST.contains(name) || field_names::is_class_in_words(name);
+                    is_word && values::is_text(&data[place])
+                }
+                Some(Value::Float(_)) | None => false,
             };
-            (list.values == 1 && is_class).then_some((*name, list))
+            list.values == 1 && is_class
         }),
     };
     let text = |first: &[&str], names: &[&str]| {
@@ -190,10 +193,10 @@ pub(super) fn describe(
     let mut used: Vec<&[u8]> = image.into_iter().collect();
     let mut several = None;
     let label = match &wanted.label {
-        Some(name) => Some(name.as_str()),
-        None => LABELS.iter().copied().find(|name| example.list(name.as_bytes()).is_some_and(|list| list.values > 0)),
+        Some(name) => example.list(name.as_bytes()).map(|list| (name.as_str(), list)),
+        None => labels(example).into_iter().find(|(_, list)| list.values > 0),
     };
-    if let Some((name, list)) = label.and_then(|name| Some((name, example.list(name.as_bytes())?))) {
+    if let Some((name, list)) = label {
         record.labels = list.values;
         // Of several objects none is the class of the image, unless a person says so.
         let is_of_objects = list.values > 1 && wanted.label.is_none() && wanted.label_number == 0 && has_boxes(example);
@@ -220,7 +223,7 @@ pub(super) fn describe(
     let start = record.range.start;
     let name = |key: &[u8]| match lossy(key) {
         // One that is called as readers call that of one label would be read as such.
-        name if several == Some(key) && ["label", "cls"].contains(&&*name) => LABELS_NAME.to_owned(),
+        name if several == Some(key) && ["label", "cls"].contains(&&*name.to_lowercase()) => LABELS_NAME.to_owned(),
         name => name,
     };
     for one in values::features(example, data) {
@@ -257,6 +260,22 @@ pub(super) fn describe(
         let form = form.filter(|_| image.is_some());
         record.others.push(Other { name: name(key), bytes, offset, recipe, form });
     }
+}
+
+/// Features that are called as labels are, the likeliest first.
+fn labels<'e>(example: &'e Example<'_>) -> Vec<(&'e str, &'e List)> {
+    let rank = |name: &str| match LABEL_FIRST.iter().position(|first| *first == name) {
+        Some(place) => Some((0, place)),
+        None if name == LABEL_LAST => Some((2, 0)),
+        None => field_names::rank(name, &field_names::LABELS).map(|place| (1, place)),
+    };
+    let found = example.iter().filter_map(|(key, list)| {
+        let name = str::from_utf8(key).ok()?;
+        Some((rank(name)?, name, list))
+    });
+    let mut found: Vec<_> = found.collect();
+    found.sort_by_key(|(rank, name, _)| (*rank, *name));
+    found.into_iter().map(|(_, name, list)| (name, list)).collect()
 }
 
 /// Whether an example has boxes of objects, by the names of its features: lists of as many numbers for each of four sides.

@@ -182,6 +182,10 @@ fn labels_of_every_kind_are_told() {
     }
     let two = [("target", small(&[5])), ("class", small(&[3, 4])), ("x", text(JPEG))];
     assert_eq!(one(&two, &Wanted::default()).label, Label::Number(3));
+    for (names, expected) in [(["Category", "image/label"], 0), (["label_noise", "image/label"], 1), (["y", "Label"], 1)] {
+        let both = [(names[0], small(&[0])), (names[1], small(&[1])), ("x", text(JPEG))];
+        assert_eq!(one(&both, &Wanted::default()).label, Label::Number(expected), "{names:?}");
+    }
     let wanted =
         |label: &str, label_number| Wanted { label: Some(label.to_owned()), label_number, ..Wanted::default() };
     assert_eq!(one(&two, &wanted("target", 0)).label, Label::Number(5));
@@ -288,7 +292,7 @@ fn features_without_an_image_are_values_of_their_kind() {
     let several = |first: &[u8]| field(0x0a, &[field(0x0a, first), field(0x0a, b"b")].concat());
     assert_eq!([of(several(b"a")), of(several(&[0xff])), of(field(0x0a, b""))], ["json", "", "json"]);
     // No list at all is no feature.
-    assert_eq!(forms(&[("x", vec![]), ("y", small(&[1]))]).len(), 1);
+    assert_eq!(forms(&[("x", vec![]), ("z", small(&[1]))]).len(), 1);
 }
 
 #[test]

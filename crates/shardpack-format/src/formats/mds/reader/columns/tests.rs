@@ -48,7 +48,7 @@ fn labels_are_read_from_every_encoding_that_can_say_one() {
 fn columns_are_found_by_encoding_name_and_content() {
     let wanted = Wanted::default();
     let jpeg = b"\xff\xd8\xff\xe0";
-    let list = [("a", "bytes", None), ("b", "bytes", None), ("key", "str", None), ("n", "uint8", Some(1))];
+    let list = [("a", "bytes", None), ("b", "bytes", None), ("key", "str", None), ("Class_ID", "uint8", Some(1))];
     let mut found = columns(&list, &wanted).unwrap();
     let bytes = [sample(&[b"no image", jpeg, b"x/1.jpg"]), vec![9]].concat();
     let record = found.record(&bytes, 100, 3);
@@ -62,15 +62,20 @@ fn columns_are_found_by_encoding_name_and_content() {
         [Other { name: "a".to_owned(), bytes: 8, offset: Some(100 + 12), recipe: 0, form: None }]
     );
     let record = found.record(&bytes[..bytes.len() - 1], 100, 3);
-    assert!(record.image.unwrap_err().contains("\"n\" reaches beyond the 31 bytes"));
+    assert!(record.image.unwrap_err().contains("\"Class_ID\" reaches beyond the 31 bytes"));
     assert!(found.record(&[&bytes[..], b"x"].concat(), 0, 0).image.unwrap_err().contains("end at byte 32"));
+
+    // A whole number of another name is none, though it is the only one.
+    let other = list.map(|(name, encoding, size)| (if name == "Class_ID" { "width" } else { name }, encoding, size));
+    let record = columns(&other, &wanted).unwrap().record(&bytes, 100, 3);
+    assert_eq!((record.label, record.others.last().map(|other| other.name.as_str())), (Label::Missing, Some("width")));
 
     let wanted = Wanted { image: Some("a".to_owned()), label: Some("key".to_owned()), ..wanted };
     let record = columns(&list, &wanted).unwrap().record(&bytes, 0, 0);
     assert_eq!(record.image.unwrap().bytes, 8);
     assert_eq!((record.label, record.filename), (Label::Text(b"x/1.jpg".to_vec()), None));
     let error = columns(&list, &Wanted { image: Some("c".to_owned()), ..Wanted::default() }).err().unwrap();
-    assert!(error.to_string().contains("a, b, key, n"), "{error}");
+    assert!(error.to_string().contains("a, b, key, Class_ID"), "{error}");
 }
 
 #[test]
