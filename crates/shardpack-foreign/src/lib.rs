@@ -38,12 +38,13 @@ use shardpack_format::{
         foreign::{Input, Walk, Wanted, fill, unreadable},
         mds, webdataset,
     },
+    help,
 };
 
 use checked::Checked;
 use key_class::KeyClass;
 use lack::Lack;
-pub use place::{Bytes, Place};
+pub use place::{Bytes, Facts, Place};
 pub use readers::{Readers, many};
 pub use remote::{Remote, RemoteFile};
 pub use unpack::Packed;
@@ -135,6 +136,8 @@ pub struct ShardFile {
     pub bytes: u64,
     /// Time of the last change in nanoseconds since 1970; at a URL, what tells its version.
     pub mtime_ns: i64,
+    /// Number of the file in its file system; `None` where a plan tells of it, which may be carried out on another copy.
+    pub inode: Option<u64>,
     /// Its format.
     pub kind: Kind,
     /// How it is compressed, if it is.
@@ -152,10 +155,10 @@ impl ShardFile {
     /// When it cannot be read, or is no regular file.
     pub fn recognise(place: &Place) -> Result<Option<Self>> {
         let look = || {
-            let (bytes, mtime_ns) = place.facts()?;
+            let facts = place.facts()?;
             for packed in ways(place)? {
-                if let Some(kind) = told(place, bytes, packed)? {
-                    return Ok(Some(Self::new(place, (bytes, mtime_ns), kind, packed)));
+                if let Some(kind) = told(place, facts.bytes, packed)? {
+                    return Ok(Some(Self::new(place, facts, kind, packed)));
                 }
             }
             Ok(None)
@@ -169,27 +172,28 @@ impl ShardFile {
     /// When it cannot be read, or is no regular file.
     pub fn of_kind(place: &Place, kind: Kind) -> Result<Self> {
         let look = || {
-            let (bytes, mtime_ns) = place.facts()?;
+            let facts = place.facts()?;
             let ways = ways(place)?;
             let mut packed = ways.first().copied().flatten();
             for way in ways {
-                if told(place, bytes, way)? == Some(kind) {
+                if told(place, facts.bytes, way)? == Some(kind) {
                     packed = way;
                     break;
                 }
             }
-            Ok(Self::new(place, (bytes, mtime_ns), kind, packed))
+            Ok(Self::new(place, facts, kind, packed))
         };
         place.told(look())
     }
 
-    fn new(place: &Place, (bytes, mtime_ns): (u64, i64), kind: Kind, packed: Option<Packed>) -> Self {
+    fn new(place: &Place, facts: Facts, kind: Kind, packed: Option<Packed>) -> Self {
+        let Facts { bytes, mtime_ns, inode, .. } = facts;
         let remote = match place {
             Place::Local(_) => None,
             Place::Remote(remote) => Some(remote.clone()),
         };
         let path = place.path().to_path_buf();
-        Self { path, remote, bytes, mtime_ns, kind, packed, expected: None, part: None }
+        Self { path, remote, bytes, mtime_ns, inode: Some(inode), kind, packed, expected: None, part: None }
     }
 
     /// Where it lies.
@@ -205,12 +209,31 @@ impl ShardFile {
         self.remote.as_ref().and_then(Remote::failure)
     }
 
-    /// Whether it has the length and the time of change that it had. That of a file at a URL each answer tells.
+    /// What tells whether it is still the same, as it is now. Of a file at a URL each answer tells its version.
     ///
     /// # Errors
     /// When it cannot be looked at.
-    pub fn is_unchanged(&self) -> Result<bool> {
-        Ok(self.lies().facts()? == (self.bytes, self.mtime_ns))
+    pub fn facts(&self) -> Result<Facts> {
+        let place = self.lies();
+        let facts = place.facts()?;
+        let transaction = match (self.kind, &place) {
+            // One whose meta pages nobody can read is told by the rest.
+            (Kind::Lmdb, Place::Local(_)) => lmdb::transaction(&place, facts.bytes).unwrap_or(0),
+            _ => 0,
+        };
+        Ok(Facts { transaction, ..facts })
+    }
+
+    /// Whether `now` are the facts of the file that was listed.
+    pub fn is_as_listed(&self, now: &Facts) -> bool {
+        (self.bytes, self.mtime_ns) == (now.bytes, now.mtime_ns) && self.inode.is_none_or(|inode| inode == now.inode)
+    }
+
+    /// The error that it is another one than the one that was listed.
+    pub fn changed(&self) -> Error {
+        Error::data("was changed since it was listed; no sample is taken of two versions")
+            .in_file(&self.path)
+            .help(help::STILL_WRITTEN)
     }
 
     /// Whether images can be read where they lie in it: neither it nor a part of it is compressed.

@@ -17,6 +17,19 @@ use crate::{
 /// A seek costs a system call; small records are passed over within the buffer.
 const BUFFER_BYTES: usize = 64 << 10;
 
+/// What tells whether a file is still the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Length in bytes.
+    pub bytes: u64,
+    /// Time of the last change in nanoseconds since 1970; at a URL, what tells its version.
+    pub mtime_ns: i64,
+    /// Number of the file in its file system: one that was put in its place has another.
+    pub inode: u64,
+    /// Of an LMDB its last transaction, which is written without a lock that readers here would see.
+    pub transaction: u64,
+}
+
 /// Where a file lies.
 #[derive(Clone, Debug)]
 pub enum Place {
@@ -47,20 +60,23 @@ impl Place {
         }
     }
 
-    /// Its length, and the time of its last change in nanoseconds since 1970; at a URL, what tells its version.
+    /// What tells whether it is still the same.
     ///
     /// # Errors
     /// When it cannot be looked at, or is no regular file.
-    pub(crate) fn facts(&self) -> Result<(u64, i64)> {
+    pub(crate) fn facts(&self) -> Result<Facts> {
         let path = match self {
             Self::Local(path) => path,
-            Self::Remote(remote) => return Ok((remote.bytes(), remote.stamp())),
+            Self::Remote(remote) => {
+                return Ok(Facts { bytes: remote.bytes(), mtime_ns: remote.stamp(), inode: 0, transaction: 0 });
+            }
         };
         let meta = path.metadata().map_err(|e| sys::io_error("cannot look at", path, e))?;
         if !meta.is_file() {
             return Err(Error::usage("not a regular file").in_file(path));
         }
-        Ok((meta.len(), meta.mtime().saturating_mul(1_000_000_000).saturating_add(meta.mtime_nsec())))
+        let mtime_ns = meta.mtime().saturating_mul(1_000_000_000).saturating_add(meta.mtime_nsec());
+        Ok(Facts { bytes: meta.len(), mtime_ns, inode: meta.ino(), transaction: 0 })
     }
 
     /// Opens it, to be read wherever.

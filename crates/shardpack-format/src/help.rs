@@ -16,6 +16,8 @@ pub const PACK_ANEW: &str = "--force packs it anew";
 pub const OTHER_VERSION: &str = "use the version of shardpack that wrote it, or a newer one";
 /// A pack was not finished.
 pub const FINISH_PACK: &str = "run the same pack command again: it goes on from the finished shards";
+/// A file of the source is another one than before.
+pub const STILL_WRITTEN: &str = "run the same command again once nobody writes to it any more";
 /// Several fields may be the images, and none of them is called so.
 pub const WHICH_IMAGES: &str = "--image-feature NAME says which holds the images";
 /// Samples of one source are images, those of another are not.

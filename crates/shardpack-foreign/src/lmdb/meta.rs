@@ -161,6 +161,13 @@ impl Meta {
     }
 }
 
+impl Meta {
+    /// The transaction that wrote it.
+    pub fn transaction(&self) -> u64 {
+        self.transaction
+    }
+}
+
 /// Whether a file begins with a meta page of any version and machine, or has a good second one in `first`.
 pub(super) fn is(first: &[u8]) -> bool {
     refused(first).is_some()

@@ -77,6 +77,14 @@ const FIRST_PAGE: u64 = 2;
 /// Most named databases that are listed. liblmdb keeps an array of those it may open, so writers have a few.
 const NAMES_LIMIT: usize = 1 << 16;
 
+/// The last transaction of the file at `place`, which has so many bytes.
+///
+/// # Errors
+/// When it cannot be read, or no meta page tells.
+pub(super) fn transaction(place: &Place, file_bytes: u64) -> Result<u64> {
+    meta::choose(&place.open()?, file_bytes).map(|(meta, _)| meta.transaction())
+}
+
 /// A data file, opened for reading.
 #[derive(Debug)]
 pub struct Environment {
@@ -99,7 +107,7 @@ impl Environment {
             place => place,
         };
         // Opening a pipe would wait for its writer.
-        let (file_bytes, _) = place.facts()?;
+        let file_bytes = place.facts()?.bytes;
         let file = place.open()?;
         let (meta, damage) = meta::choose(&file, file_bytes).map_err(|error| error.in_file(place.path()))?;
         let environment = Arc::new(Self { file, place, file_bytes, meta, damage });

@@ -126,9 +126,8 @@ impl Images {
                 }
             }
         }
-        let likeliest = called(schema, &IMAGES)
-            .into_iter()
-            .find_map(|name| found.iter().find(|column| column.name == *name));
+        let likeliest =
+            called(schema, &IMAGES).into_iter().find_map(|name| found.iter().find(|column| column.name == *name));
         match (likeliest, &*found) {
             (Some(column), _) => Ok(Some((*column).clone())),
             (None, [column, ..]) if let Some(odd) = odd_image(schema) => {

@@ -38,6 +38,7 @@ use crate::{
     monitor::Monitor,
     plan::{Compression, Plan},
     source::{ReadError, Refusal, Source, storage::ReadOrder},
+    sys,
     uploads::Uploads,
 };
 pub(crate) use memory::{fit, fit_any};
@@ -169,10 +170,16 @@ impl<'a> Copy<'a> {
             // Ends the sealers once they have taken all.
             drop(send);
         });
-        match lock(&run.failed).take() {
-            Some(error) => Err(error),
-            None => Ok(run.outcome.into_inner().unwrap_or_else(PoisonError::into_inner)),
+        let failed = lock(&run.failed).take();
+        let outcome = run.outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if let Err(changed) = self.source.unchanged() {
+            // Nobody can tell which version they hold: without its index a shard is not finished.
+            for shard in todo.iter().filter(|shard| outcome.shards.contains_key(*shard)) {
+                sys::remove_file(&self.dst.join(index_file(self.plan, *shard)))?;
+            }
+            return Err(changed);
         }
+        failed.map_or(Ok(outcome), Err)
     }
 
     /// Threads that may each hold a buffer within the budget.

@@ -37,6 +37,10 @@ impl Source for ImageCheck<'_> {
         self.source.reads_that_help()
     }
 
+    fn unchanged(&self) -> shardpack_format::Result<()> {
+        self.source.unchanged()
+    }
+
     fn peek(&self, number: u64, first: &mut [u8], look: Look) -> Result<Option<usize>, ReadError> {
         self.source.peek(number, first, look)
     }

@@ -114,6 +114,7 @@ impl Maker<'_> {
             }))
         };
         let mut records = reader.each(Phase::Making, numbers.collect(), *jobs, *monitor, work)?;
+        reader.unchanged()?;
         let refused = |text| Record { what: What::Refused, text, place: 0, bytes: 0 };
         records.extend(reader.into_unread().into_iter().map(|(number, why)| (number, refused(why))));
         records.sort_unstable_by_key(|(number, _)| *number);

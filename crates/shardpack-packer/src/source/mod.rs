@@ -144,6 +144,15 @@ pub trait Source: Sync {
         0
     }
 
+    /// Says after the last read whether the files that were read are still those that were listed; a source that tells it of each
+    /// sample as it is read has nothing to add.
+    ///
+    /// # Errors
+    /// When one was changed meanwhile, by name, or cannot be looked at.
+    fn unchanged(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Reads the first stored bytes of sample `number` into `first` and says how many; `None` where that would have to
     /// wait for the disk, and `look` does not allow it.
     ///

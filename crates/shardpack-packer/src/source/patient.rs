@@ -51,6 +51,10 @@ impl<S: Source> Source for Patient<S> {
         self.0.reads_that_help()
     }
 
+    fn unchanged(&self) -> shardpack_format::Result<()> {
+        self.0.unchanged()
+    }
+
     fn peek(&self, number: u64, first: &mut [u8], look: Look) -> Result<Option<usize>, ReadError> {
         patiently(|| self.0.peek(number, first, look))
     }

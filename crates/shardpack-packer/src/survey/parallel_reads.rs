@@ -68,6 +68,14 @@ impl<'a> ImageReader<'a> {
         }
     }
 
+    /// Says after the last read whether what was read is what was listed.
+    ///
+    /// # Errors
+    /// As [`Source::unchanged`].
+    pub fn unchanged(&self) -> Result<()> {
+        self.reader.unchanged()
+    }
+
     /// The images that could not be read, and why: nothing was found out about them, so none of them may go on as if it
     /// had been.
     pub fn into_unread(self) -> BTreeMap<u64, String> {

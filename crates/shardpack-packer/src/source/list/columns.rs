@@ -1,9 +1,6 @@
 //! Which column of a list is the path, the label, the split: as a person says, or by its name.
 
-use shardpack_format::{
-    Error, Result,
-    field_names::LABELS,
-};
+use shardpack_format::{Error, Result, field_names::LABELS};
 
 use super::Columns;
 

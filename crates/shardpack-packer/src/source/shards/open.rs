@@ -22,7 +22,7 @@ use shardpack_format::{
 
 use super::{File, Shards};
 use crate::{
-    foreign::{Remote, ShardFile},
+    foreign::{Facts, Remote, ShardFile},
     listing::Listing,
     monitor::{Monitor, Phase},
     source::{Look, ReadError, Refusal, Source, sealed::refused, storage},
@@ -87,6 +87,8 @@ pub struct ShardReader<'a> {
     number: u64,
     listing: &'a Listing,
     files: &'a [File],
+    /// What tells whether each is still the file that was opened.
+    facts: Vec<Facts>,
     wanted: &'a Wanted,
     /// Where each file is read: itself, or what it was unpacked to.
     paths: Vec<PathBuf>,
@@ -138,11 +140,11 @@ impl Shards {
         work: Option<&Path>,
         monitor: &dyn Monitor,
     ) -> Result<ShardReader<'a>> {
-        for file in &self.files {
-            if !file.shard.is_unchanged()? {
-                return Err(Error::data("was changed since it was listed").in_file(&file.shard.path));
-            }
-        }
+        let facts = self.files.iter().map(|File { shard, .. }| {
+            let now = shard.facts()?;
+            if shard.is_as_listed(&now) { Ok(now) } else { Err(shard.changed()) }
+        });
+        let facts = facts.collect::<Result<_>>()?;
         let ends = self.ends(listing)?;
         let mut paths: Vec<PathBuf> = self.files.iter().map(|file| file.shard.path.clone()).collect();
         let to_unpack: Vec<usize> =
@@ -162,7 +164,8 @@ impl Shards {
         let kept = (sys::raise_open_files() / FILE_SHARE).saturating_sub(64).min(self.files.len() as u64);
         let open = (0..kept).map(|_| OnceLock::new()).collect();
         let number = READERS.fetch_add(1, Ordering::Relaxed);
-        Ok(ShardReader { number, listing, files: &self.files, wanted: &self.wanted, paths, open, _unpacked: unpacked })
+        let (files, wanted) = (&self.files, &self.wanted);
+        Ok(ShardReader { number, listing, files, facts, wanted, paths, open, _unpacked: unpacked })
     }
 }
 
@@ -486,6 +489,15 @@ impl Source for ShardReader<'_> {
         }
     }
 
+    fn unchanged(&self) -> Result<()> {
+        for (File { shard, .. }, facts) in self.files.iter().zip(&self.facts) {
+            if shard.facts()? != *facts {
+                return Err(shard.changed());
+            }
+        }
+        Ok(())
+    }
+
     fn are_near(&self, first: u64, before: u64, next: u64) -> bool {
         let [(of_first, first), (of_before, before), (of_next, next)] =
             [first, before, next].map(|one| self.range(one));
@@ -518,5 +530,49 @@ impl Source for ShardReader<'_> {
         let (number, offset) = of_place(self.listing.entry(number).place);
         storage::peek(&*self.file(number)?, offset, first, look)
             .map_err(|error| refused(sys::io_error("cannot read", &self.paths[number], error)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{monitor::Silent, source::options::Options};
+
+    #[test]
+    fn a_file_that_is_rewritten_while_it_is_read_is_named_after_the_last_read() {
+        let vectors = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/vectors");
+        for format in ["hdf5", "mds-jpeg", "parquet", "recordio", "tfrecord-int64", "webdataset", "webdataset-gz"] {
+            let folder = tempfile::tempdir().unwrap();
+            let file = fs::read_dir(vectors.join(format)).unwrap().map(|entry| entry.unwrap().path());
+            let file = file.filter(|file| crate::foreign::files::is_shard(file).unwrap()).min().unwrap();
+            let copy = folder.path().join(file.file_name().unwrap());
+            fs::copy(&file, &copy).unwrap();
+            let shards =
+                Shards::find(std::slice::from_ref(&copy), None, Wanted::default(), &Default::default()).unwrap();
+            let found = shards.discover(&Options::default(), &Silent).unwrap();
+            let open = || shards.open(&found[0].listing, None, &Silent);
+            let reader = open().unwrap();
+            reader.unchanged().unwrap();
+            let bytes = fs::read(&file).unwrap();
+            let time = fs::metadata(&copy).unwrap().modified().unwrap();
+            let rewrites: [&dyn Fn(); 3] = [
+                &|| fs::OpenOptions::new().append(true).open(&copy).unwrap().write_all(b"x").unwrap(),
+                // As many bytes, of another time; then of the same time in another file.
+                &|| fs::write(&copy, &bytes).unwrap(),
+                &|| {
+                    let new = folder.path().join("new");
+                    fs::write(&new, &bytes).unwrap();
+                    fs::rename(new, &copy).unwrap();
+                    fs::File::options().write(true).open(&copy).unwrap().set_modified(time).unwrap();
+                },
+            ];
+            for (number, rewrite) in rewrites.iter().enumerate() {
+                rewrite();
+                for error in [reader.unchanged().unwrap_err(), open().map(drop).unwrap_err()] {
+                    let what = format!("{format} {number}: {error}");
+                    assert!(error.kind() == ErrorKind::Data && what.contains("changed since it was listed"), "{what}");
+                }
+            }
+        }
     }
 }

@@ -70,7 +70,7 @@ impl Shards {
             let StoredFile { path, name, split, bytes, mtime_ns, kind, packed, part } = file;
             let kind = Kind::of(&kind)?;
             let remote = sys::is_store(&path).then(|| urls.known(&path, bytes, mtime_ns)).transpose()?;
-            let shard = ShardFile { path, remote, bytes, mtime_ns, kind, packed, expected: None, part };
+            let shard = ShardFile { path, remote, bytes, mtime_ns, inode: None, kind, packed, expected: None, part };
             Ok(File { shard, name, split })
         };
         let files: Vec<File> = stored.files.into_iter().map(file).collect::<Result<_>>()?;

@@ -169,6 +169,10 @@ impl Source for TransformedReader<'_> {
         }
     }
 
+    fn unchanged(&self) -> Result<()> {
+        self.before.as_ref().map_or(Ok(()), |before| before.unchanged())
+    }
+
     fn peek(&self, number: u64, first: &mut [u8], look: Look) -> Result<Option<usize>, ReadError> {
         let (spool, place) = match self.place(number)? {
             Place::Spool(spool, place) => (spool, place),

@@ -130,7 +130,9 @@ impl Columns {
             }),
         };
         let text = |names: &[&str]| {
-            called(names).into_iter().find(|found| columns[*found].encoding == "str" && Some(*found) != label && Some(*found) != image)
+            called(names)
+                .into_iter()
+                .find(|found| columns[*found].encoding == "str" && Some(*found) != label && Some(*found) != image)
         };
         let (class, filename) = (text(&CLASSES), text(&FILENAMES));
         let variable = columns.iter().filter(|column| column.fixed_bytes.is_none()).count();

@@ -182,7 +182,9 @@ fn labels_of_every_kind_are_told() {
     }
     let two = [("target", small(&[5])), ("class", small(&[3, 4])), ("x", text(JPEG))];
     assert_eq!(one(&two, &Wanted::default()).label, Label::Number(3));
-    for (names, expected) in [(["Category", "image/label"], 0), (["label_noise", "image/label"], 1), (["y", "Label"], 1)] {
+    for (names, expected) in
+        [(["Category", "image/label"], 0), (["label_noise", "image/label"], 1), (["y", "Label"], 1)]
+    {
         let both = [(names[0], small(&[0])), (names[1], small(&[1])), ("x", text(JPEG))];
         assert_eq!(one(&both, &Wanted::default()).label, Label::Number(expected), "{names:?}");
     }
