@@ -15,8 +15,8 @@ use support::{Bench, Ran, binary, photos};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/recipes.py");
 
-/// The Python that `variable` names. Without one of the large environments that is said; `cargo xtask test --full`, and
-/// so every run with CI=true, has them.
+/// The Python that `variable` names. Without one of the large environments that is said; `cargo xtask test --full`
+/// and every run with CI=true have them.
 fn python(variable: &str) -> Option<OsString> {
     let python = std::env::var_os(variable);
     if python.is_none() {

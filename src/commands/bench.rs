@@ -8,7 +8,7 @@ use std::{
 use serde_json::json;
 use shardpack_loader::{
     measure::{self, Cold, Crops, Measured, Network, Rate, Request},
-    quality::Figure,
+    quality::{Figure, Times},
 };
 use shardpack_packer::Result;
 use shardpack_reader::Dataset;
@@ -137,6 +137,8 @@ fn to_json(dataset: &Dataset, measured: &Measured) -> serde_json::Value {
         })),
         "network": report::network_json(measured.network.map(|network| network.all)),
         "r": figure(measured.r), "deff": figure(measured.deff),
+        "place_and_time": figure(measured.times.map(|times| times.place)),
+        "times_of_two_epochs": figure(measured.times.map(|times| times.epochs)),
         "ordered": measured.ordered, "whole_epochs": measured.is_whole,
     })
 }
@@ -252,6 +254,16 @@ fn text(dataset: &Dataset, args: &Args, measured: &Measured) -> String {
     rows.push((
         "order",
         format!("{}, {}, of {ordered}; 1 is a true shuffle", figure("R", measured.r), figure("DEFF", measured.deff)),
+    ));
+    rows.push((
+        "times",
+        match measured.times {
+            Some(Times { place, epochs }) => format!(
+                "correlation {:+.2} of place in run and time, {:+.2} of two epochs (± {:.2}); 0 is a true shuffle",
+                place.value, epochs.value, place.spread
+            ),
+            None => "too few runs to tell".to_owned(),
+        },
     ));
     rows.push(("memory", format!("{} at most for what was read ahead", report::bytes(measured.peak_run_bytes))));
     let network = measured.network.map(|network| report::network(network.all));

@@ -9,7 +9,7 @@ use std::{
 use crate::{
     Result,
     arguments::Arguments,
-    command::{Steps, cargo, command, is_ci, is_there, output, read, remove, root, run, target},
+    command::{Steps, cargo, command, is_ci, is_there, output, read, root, run, target},
     docs, fuzz, licences, package, python, servers,
     test_programs::run_tests,
     tools,
@@ -19,19 +19,21 @@ use crate::{
 /// All that a change has to pass, in the order in which it is likely to fail.
 pub fn test(mut arguments: Arguments) -> Result<()> {
     let is_ci = is_ci();
-    let full = arguments.flag("--full") || is_ci;
-    let fuzz_seconds = arguments.number("--fuzz-seconds")?.unwrap_or(if is_ci { 10 } else { 5 });
+    let full = arguments.flag("--full");
+    // A machine that judges a change asks the readers of others, too; what takes long is left to --full.
+    let peers = full || is_ci;
+    let fuzz_seconds = arguments.number("--fuzz-seconds")?.unwrap_or(5);
     arguments.end()?;
 
     let (mut steps, mut pythons) = (Steps::default(), Vec::new());
-    let mut others = others(full, is_ci, fuzz_seconds).into_iter();
+    let mut others = others(full, peers, fuzz_seconds).into_iter();
     // What is downloaded and unpacked is so while the compiler computes. Whatever fails, all are waited for: the next run
     // would find them at work.
     thread::scope(|scope| {
-        let making = scope.spawn(|| self::pythons(full));
-        let licences = scope.spawn(|| licences::check(full));
+        let making = scope.spawn(|| self::pythons(peers));
+        let licences = scope.spawn(|| licences::check(peers));
         steps.step("format", format)?;
-        if full {
+        if peers {
             steps.step("clippy", clippy)?;
         }
         steps.step("build of the tests", || run(&mut cargo("test --workspace --no-run")))?;
@@ -47,8 +49,8 @@ pub fn test(mut arguments: Arguments) -> Result<()> {
         let _warm = warmed(&mut pythons)?;
         run_tests("--workspace", true, &pythons)
     })?;
-    steps.step("package", || package::test(full))?;
-    if full && !is_ci {
+    steps.step("package", || package::test(peers, full))?;
+    if full {
         steps.step("stores at the size of users", || {
             run(&mut cargo("test --release --test stores_all -- --ignored --nocapture"))
         })?;
@@ -62,13 +64,18 @@ pub fn test(mut arguments: Arguments) -> Result<()> {
 type Step = (&'static str, Box<dyn FnOnce() -> Result<()>>);
 
 /// What asks no Python: it may be done before the tests or after them.
-fn others(full: bool, is_ci: bool, fuzz_seconds: u64) -> Vec<Step> {
+fn others(full: bool, peers: bool, fuzz_seconds: u64) -> Vec<Step> {
     let mut others: Vec<Step> = vec![("docs/cli.md", Box::new(docs::check))];
-    if !full {
+    if peers {
+        others.push(("doc", Box::new(doc)));
+        others.push(("minimum Rust version", Box::new(minimum_rust_version)));
+    } else {
         println!(
-            "clippy, rustdoc, the feature turbo, builds for release, the minimum Rust version and fuzzing are done with --full \
-             only; the first two by `cargo xtask check` too"
+            "clippy, rustdoc and the minimum Rust version are asked with CI=true or --full, the first two by `cargo xtask check` too"
         );
+    }
+    if !full {
+        println!("the feature turbo, the package as it is for use, fuzzing and sweeps are done with --full only");
         return others;
     }
     let turbo = || match tools::path() {
@@ -78,21 +85,11 @@ fn others(full: bool, is_ci: bool, fuzz_seconds: u64) -> Vec<Step> {
         }
         Ok(path) => run_tests("--package shardpack-imaging --features turbo", true, &[("PATH", path.into())]),
     };
-    others.extend::<[Step; 4]>([
-        ("doc", Box::new(doc)),
-        (
-            "fuzz",
-            Box::new(move || fuzz::all(fuzz_seconds, is_ci).and_then(|()| if is_ci { unbuilt() } else { Ok(()) })),
-        ),
+    others.extend::<[Step; 2]>([
+        ("fuzz", Box::new(move || fuzz::all(fuzz_seconds, is_ci()))),
         ("test of turbo", Box::new(turbo)),
-        ("minimum Rust version", Box::new(minimum_rust_version)),
     ]);
     others
-}
-
-/// Removes what was built to fuzz, which nothing asks for again: the disk may be small.
-fn unbuilt() -> Result<()> {
-    ["fuzz", "fuzz-address"].iter().try_for_each(|folder| remove(&target(folder)))
 }
 
 /// What a thread comes to.
@@ -102,7 +99,7 @@ fn joined<T>(thread: ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
 
 /// The interpreters that the tests ask, by the variables that name them; and Slurm, nginx and object stores, which they find
 /// themselves.
-fn pythons(full: bool) -> Result<Vec<(&'static str, PathBuf)>> {
+fn pythons(peers: bool) -> Result<Vec<(&'static str, PathBuf)>> {
     tools::slurm()?;
     tools::nginx()?;
     let mut pythons =
@@ -119,10 +116,12 @@ fn pythons(full: bool) -> Result<Vec<(&'static str, PathBuf)>> {
     let zstds = python::zstds()?;
     let zstds = std::env::join_paths(&zstds).map_err(|error| format!("the target folder: {error}"))?;
     pythons.push(("SHARDPACK_PYTHON_ZSTD", zstds.into()));
-    package::environments(full)?;
-    if !full {
-        println!("object stores are tried with --full only, unless they are below target/tools");
-        println!("TensorFlow, MXNet, DALI, streaming and PyTorch are asked with --full only: they are some 10 GB");
+    package::environments(peers)?;
+    if !peers {
+        println!("object stores are tried with CI=true or --full, unless they are below target/tools");
+        println!(
+            "TensorFlow, MXNet, DALI, streaming and PyTorch are asked with CI=true or --full: they are some 10 GB"
+        );
         return Ok(pythons);
     }
     servers::install();

@@ -44,7 +44,7 @@ cargo xtask docs [--check]                     write docs/cli.md from --help
 cargo xtask fixtures                           make the fixtures anew and compare
 cargo xtask dist                               make what a release hands out, in target/dist, and try it in empty roots
 
-  test: --full installs cargo-deny where it is missing; CI=true fuzzes for 10 seconds a target instead of 5
+  test: CI=true asks the readers of others too, and clippy, rustdoc and cargo-deny; --full all that, fuzzing, turbo and sweeps
   bench: --quick takes 3 rounds instead of 5, --rounds N takes N; --small K makes trees K times as small and leaves docs/ alone;
          rows: pack peers formats format-peers convert lmdb values selection resize cold slow verify read raw training training-peers
                loops waits scale listing

@@ -23,9 +23,9 @@ fn environment() -> Result<PathBuf> {
 }
 
 /// Makes what the tests of the package need, if it is not there: they find it made.
-pub fn environments(full: bool) -> Result<()> {
+pub fn environments(peers: bool) -> Result<()> {
     environment()?;
-    if full {
+    if peers {
         torch_packages()?;
         sources()?;
     }
@@ -81,7 +81,7 @@ fn wheel(python: &Path, how: Build) -> Result<PathBuf> {
 /// `package`.
 pub fn task(mut arguments: Arguments) -> Result<()> {
     let full = arguments.flag("--full");
-    arguments.end().and_then(|()| test(full))
+    arguments.end().and_then(|()| test(full, full))
 }
 
 /// The Python of the environment that has the package, as it is for use.
@@ -107,8 +107,8 @@ fn install(python: &Path, wheel: &Path) -> Result<()> {
     run(command(python, PIP).arg("--force-reinstall").arg(wheel))
 }
 
-/// Builds the wheel and runs python/tests against it; those with PyTorch as well if `full`.
-pub fn test(full: bool) -> Result<()> {
+/// Builds the wheel, as it is for use if `full`, and runs python/tests against it; those with PyTorch and the like as well if `peers`.
+pub fn test(peers: bool, full: bool) -> Result<()> {
     let python = environment()?;
     let wheel = wheel(&python, if full { Build::Fast } else { Build::Debug })?;
     install(&python, &wheel)?;
@@ -116,8 +116,8 @@ pub fn test(full: bool) -> Result<()> {
     run(&mut command(&python, ["-m", "ruff", "format", "--quiet", "--check", "python"]))?;
     run(&mut command(&python, ["-m", "mypy", "--config-file", "python/pyproject.toml", "python/shardpack"]))?;
     run(&mut pytest(&python, &["python/tests"]))?;
-    if !full {
-        println!("the package with PyTorch is tested with --full only");
+    if !peers {
+        println!("the package with PyTorch is tested with CI=true or --full");
         return Ok(());
     }
     let (torch, packages) = torch_packages()?;

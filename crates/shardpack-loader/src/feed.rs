@@ -1,7 +1,7 @@
 //! Samples of a rank, one after the other: threads read the runs of all lanes ahead, within the budget of memory.
 //!
 //! Holds at all times: reads begin in the order in which they are needed, which [`crate::order::Reads`] tells; each is one
-//! call of the store; a run stays in memory as long as a sample of it is left or in use. One epoch follows the other
+//! call of the store, or two where the end of a lane cuts a run; a run stays in memory as long as a sample of it is left or in use. One epoch follows the other
 //! without a pause: what the next one has in which order is made while this one is read, by a thread that does nothing else.
 
 use std::{

@@ -169,7 +169,7 @@ impl Loader {
                 let Options { shuffle, seed, lanes, world, batch, memory_bytes, .. } = options;
                 let lanes = lanes.unwrap_or_else(|| order::Options::lanes_for(world, batch));
                 let run_blocks = Needs::new(&sources, shuffle, lanes, world).run_blocks(memory_bytes)?;
-                order::Options { shuffle, seed, lanes, run_blocks }
+                order::Options { shuffle, seed, lanes, run_blocks, rotated: true }
             }
         };
         let options = Options { seed: order.seed, shuffle: order.shuffle, lanes: Some(order.lanes), ..options };

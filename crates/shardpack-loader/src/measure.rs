@@ -19,7 +19,7 @@ use crate::{
     Limits, Loader, OnBad, Options, Output, State,
     cold::Beginning,
     order::{Last, Shuffle},
-    quality::{self, Deff, Figure},
+    quality::{self, Deff, Figure, Times},
     training::{self, Cut, Resize, Size, Transform},
 };
 pub use crate::{cold::Cold, network::Network};
@@ -147,6 +147,8 @@ pub struct Measured {
     pub r: Option<Figure>,
     /// DEFF of an epoch; `None` as above, or for one class.
     pub deff: Option<Figure>,
+    /// Of place in the run and time, and of times in two epochs; `None` where there are too few runs.
+    pub times: Option<Times>,
     /// Samples that R and DEFF were measured on: delivered ones.
     pub ordered: u64,
     /// Whether these are two whole epochs; if not, places in the second are told by its order. Over a network the second is not read.
@@ -201,7 +203,7 @@ pub fn measure(dataset: &Dataset, request: &Request, said: &dyn Fn(&str)) -> Res
         true => Vec::new(),
         false => read_raw(&Loader::new(open()?, options(Output::Encoded, 2))?, 1, &watch)?.numbers,
     };
-    let (r, deff) = mixed(&loader, request.batch, &first, &second)?;
+    let (r, deff, times) = mixed(&loader, request.batch, &first, &second)?;
     let images = images(&loader, &watch)?;
     let mut measured = Measured {
         lanes: loader.order().lanes,
@@ -220,6 +222,7 @@ pub fn measure(dataset: &Dataset, request: &Request, said: &dyn Fn(&str)) -> Res
         network,
         r,
         deff,
+        times,
         ordered: first.len() as u64,
         is_whole: first.len() as u64 == dataset.len() && second.len() as u64 == dataset.len(),
     };
@@ -355,24 +358,30 @@ fn read_raw(loader: &Loader, epoch: u64, watch: &Watch) -> Result<Raw> {
     Ok(Raw { rate, numbers, peak_run_bytes: samples.stats().peak_run_bytes, transfers })
 }
 
-/// R and DEFF of what was delivered, as to one rank that is all there are.
-fn mixed(loader: &Loader, batch: u64, first: &[u64], second: &[u64]) -> Result<(Option<Figure>, Option<Figure>)> {
+/// R, DEFF and correlations.
+type Mixed = (Option<Figure>, Option<Figure>, Option<Times>);
+
+/// R, DEFF and correlations of what was delivered, as to one rank that is all there are.
+fn mixed(loader: &Loader, batch: u64, first: &[u64], second: &[u64]) -> Result<Mixed> {
     let samples = loader.dataset().len();
     let batches = |numbers: &[u64]| -> Vec<Vec<u64>> {
         numbers.chunks(usize::try_from(batch).unwrap_or(usize::MAX)).map(<[u64]>::to_vec).collect()
     };
     let delivered: HashMap<u64, u64> =
-        second.iter().enumerate().map(|(position, sample)| (*sample, position as u64 / batch)).collect();
+        second.iter().enumerate().map(|(position, sample)| (*sample, position as u64)).collect();
     let order = loader.epoch(1)?;
     let is_whole = delivered.len() as u64 == samples;
-    let batch_of = |sample| match delivered.get(&sample) {
-        Some(batch) => Some(*batch),
+    let position_of = |sample| match delivered.get(&sample) {
+        Some(position) => Some(*position),
         None if is_whole => None,
-        None => Some(order.position_of(sample) / batch),
+        None => Some(order.position_of(sample)),
     };
+    let both = first.iter().enumerate();
+    let both = both.filter_map(|(position, sample)| Some((*sample, position as u64, position_of(*sample)?)));
+    let times = Times::of(&loader.epoch(0)?, both);
     let first = batches(first);
-    let r = quality::again(&first, samples, batch, batch_of);
-    Ok((r, deff(loader.dataset(), &first)?))
+    let r = quality::again(&first, samples, batch, |sample| Some(position_of(sample)? / batch));
+    Ok((r, deff(loader.dataset(), &first)?, times))
 }
 
 /// DEFF of batches, each of the length of the first, out of the whole dataset.

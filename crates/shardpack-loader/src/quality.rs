@@ -1,8 +1,10 @@
-//! How well an order mixes, measured on the batches that were delivered: R and DEFF. `docs/order.md` defines both.
+//! How well an order mixes, measured on the batches that were delivered: R, DEFF and two correlations. `docs/order.md` defines them.
 //!
 //! Holds at all times: what is measured is the batches that are given, not the formula of an order.
 
 use std::collections::HashMap;
+
+use crate::order::Epoch;
 
 pub use shardpack_format::mixing::{Deff, FEWEST_BATCHES, Figure};
 
@@ -32,10 +34,47 @@ pub fn again(batches: &[Vec<u64>], samples: u64, batch: u64, batch_of: impl Fn(u
         .then(|| Figure { value: shared as f64 / expected, spread: 1.0 / expected.sqrt() })
 }
 
+/// Two correlations that are 0 for a true shuffle, and one standard deviation of them by chance.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Times {
+    /// Of the place where a sample is stored in its run, and the time at which it comes.
+    pub place: Figure,
+    /// Of the times at which a sample comes in two epochs.
+    pub epochs: Figure,
+}
+
+/// With fewer runs chance decides.
+const FEWEST_RUNS: u64 = 20;
+
+impl Times {
+    /// Of samples by number, each with its position in epoch `epoch` and in another one. `None` where there are too few runs.
+    pub fn of(epoch: &Epoch, samples: impl Iterator<Item = (u64, u64, u64)> + Clone) -> Option<Self> {
+        // Samples of one run come near each other: runs are what is independent, not samples.
+        let spread = 1.0 / (epoch.run_count() as f64).sqrt();
+        let place = correlation(samples.clone().map(|(number, at, _)| (epoch.place_in_run(number), at as f64)));
+        let epochs = correlation(samples.map(|(_, at, other)| (at as f64, other as f64)))?;
+        // Where a run is one sample, there is no place in it.
+        let [place, epochs] = [place.unwrap_or(0.0), epochs].map(|value| Figure { value, spread });
+        (epoch.run_count() >= FEWEST_RUNS).then_some(Self { place, epochs })
+    }
+}
+
+/// Pearson's correlation; `None` where one of the two is the same everywhere.
+fn correlation(pairs: impl Iterator<Item = (f64, f64)> + Clone) -> Option<f64> {
+    let (mut count, mut x, mut y) = (0.0_f64, 0.0, 0.0);
+    pairs.clone().for_each(|(a, b)| (count, x, y) = (count + 1.0, x + a, y + b));
+    let (x, y) = (x / count.max(1.0), y / count.max(1.0));
+    let (mut xx, mut yy, mut xy) = (0.0, 0.0, 0.0);
+    pairs.for_each(|(a, b)| {
+        (xx, yy, xy) = (xx + (a - x) * (a - x), yy + (b - y) * (b - y), xy + (a - x) * (b - y));
+    });
+    (xx > 0.0 && yy > 0.0).then(|| xy / (xx * yy).sqrt())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::order::{Epoch, Layout, Options, Shuffle};
+    use crate::order::{Layout, Options, Shuffle};
 
     const SAMPLES: u64 = 60_000;
     const BATCH: u64 = 64;
@@ -61,9 +100,56 @@ mod tests {
     fn lanes_as_many_as_a_batch_mix_as_a_true_shuffle_does() {
         for shuffle in [Shuffle::Lanes, Shuffle::Full] {
             let lanes = Options::lanes_for(1, BATCH);
-            let (r, deff) = measured(Options { shuffle, lanes, run_blocks: 1, seed: 5 });
+            let (r, deff) = measured(Options { shuffle, lanes, run_blocks: 1, seed: 5, ..Options::default() });
             assert!(r.value < 1.10 && (r.value - 1.0).abs() < 5.0 * r.spread, "{shuffle:?}: {r:?}");
             assert!(deff.value < 1.05, "{shuffle:?}: {deff:?}");
+        }
+    }
+
+    /// Mean of both correlations over `epochs` epochs of one shard, and how much more often than by chance the first sample of a run
+    /// comes in the last twentieth of an epoch.
+    fn times(samples: u64, lanes: u64, run: u64, rotated: bool, epochs: u64) -> [f64; 3] {
+        let layout = Layout::new([samples], 1).unwrap();
+        let options = Options { lanes, run_blocks: run, rotated, ..Options::default() };
+        let (mut before, mut sums, mut late, mut firsts) = (Vec::new(), [0.0; 2], 0, 0);
+        for number in 0..=epochs {
+            let epoch = Epoch::new(&layout, &options, number).unwrap();
+            let mut at = vec![0; samples as usize];
+            for lane in 0..lanes {
+                for segment in epoch.segments(lane, 0) {
+                    (0..segment.len())
+                        .for_each(|n| at[segment.sample(n) as usize] = (segment.start + n) * lanes + lane);
+                }
+            }
+            for sample in (0..samples).step_by(run as usize) {
+                late += u64::from(at[sample as usize] >= samples - samples / 20);
+                firsts += 1;
+            }
+            if number > 0 {
+                let all = (0..samples).zip(&at).zip(&before).map(|((number, at), before)| (number, *at, *before));
+                let Times { place, epochs } = Times::of(&epoch, all).unwrap();
+                sums = [sums[0] + place.value, sums[1] + epochs.value];
+            }
+            before = at;
+        }
+        [sums[0] / epochs as f64, sums[1] / epochs as f64, late as f64 / (firsts as f64 / 20.0)]
+    }
+
+    /// For lanes of one rank and of eight.
+    #[test]
+    fn a_place_in_a_run_does_not_decide_when_a_sample_comes() {
+        for (samples, lanes) in [(4_800, 96), (9_600, 384)] {
+            let lane = (samples / lanes) as f64;
+            for ratio in [0.05, 0.2, 0.5, 0.7, 1.3, 2.0, 5.0] {
+                let run = ((lane * ratio) as u64).max(1);
+                let epochs = 96_000 / samples;
+                let [place, epochs, late] = times(samples, lanes, run, true, epochs);
+                let what = format!("{lanes} lanes, runs of {run}: {place:.4}, {epochs:.4}, {late:.2}");
+                assert!(place.abs() < 0.02 && epochs.abs() < 0.01 && (0.7..1.45).contains(&late), "{what}");
+            }
+            let run = (lane * 0.7) as u64;
+            let [place, epochs, late] = times(samples, lanes, run, false, 20);
+            assert!(place < -0.2 && epochs > 0.1 && late > 2.0, "without rotation: {place} {epochs} {late}");
         }
     }
 

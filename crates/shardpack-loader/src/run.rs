@@ -217,15 +217,17 @@ impl std::fmt::Debug for Payload {
 /// The ranges of bytes that have the samples that are needed of a run, ascending; those that are near each other are one.
 /// Rows that are not right are left out.
 pub(crate) fn spans(shard: Shard<'_>, run: &Run, copy: &Copy) -> Vec<Range<u64>> {
-    if run.stride == 1 && matches!(copy.selection, Selection::All(_)) {
+    let (rows, most_gap): (Vec<Range<u64>>, u64) = if run.stride == 1 && matches!(copy.selection, Selection::All(_)) {
         let row = |index: u64| index - copy.start - shard.samples().start;
-        let rows = row(run.segment.samples.start)..row(run.segment.samples.end);
-        return shard.span(rows).unwrap_or_default().into_iter().collect();
-    }
+        // What lies between two ranges of a segment is of another one, which reads it.
+        (run.segment.ranges().map(|range| row(range.start)..row(range.end)).collect(), 0)
+    } else {
+        (run.rows(shard, copy).into_iter().map(|row| row..row + 1).collect(), MOST_GAP_BYTES)
+    };
     let mut spans: Vec<Range<u64>> = Vec::new();
-    for span in run.rows(shard, copy).into_iter().filter_map(|row| shard.span(row..row + 1).ok().flatten()) {
+    for span in rows.into_iter().filter_map(|rows| shard.span(rows).ok().flatten()) {
         match spans.last_mut() {
-            Some(last) if span.start >= last.start && span.start <= last.end.saturating_add(MOST_GAP_BYTES) => {
+            Some(last) if span.start >= last.start && span.start <= last.end.saturating_add(most_gap) => {
                 last.end = last.end.max(span.end);
             }
             _ => spans.push(span),

@@ -10,7 +10,9 @@ use crate::{
 };
 
 /// Names the fields that follow; grows where their meaning changes.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// States of this version have the same fields, and runs that are not rotated.
+const NOT_ROTATED: u32 = 1;
 
 /// Where a run is: all ranks have the same state after the same number of batches, and go on from it in any number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,7 +38,7 @@ impl State {
     pub(crate) fn new(plan: &Plan, epoch: u64, position: u64) -> Self {
         let order = &plan.order;
         Self {
-            version: VERSION,
+            version: if order.rotated { VERSION } else { NOT_ROTATED },
             dataset: plan.id(),
             subset: plan.subset.clone(),
             shuffle: order.shuffle.name().to_owned(),
@@ -53,8 +55,8 @@ impl State {
     /// # Errors
     /// When it is of another one, of a later version, or not right.
     pub fn order(&self, dataset: &Dataset) -> Result<Options> {
-        if self.version != VERSION {
-            let what = format!("a state of version {}, this program reads version {VERSION}", self.version);
+        if ![VERSION, NOT_ROTATED].contains(&self.version) {
+            let what = format!("a state of version {}, this program reads {NOT_ROTATED} and {VERSION}", self.version);
             return Err(Error::data(what));
         }
         if self.dataset != dataset.manifest().id {
@@ -65,7 +67,8 @@ impl State {
         }
         let shuffle = Shuffle::parse(&self.shuffle)
             .ok_or_else(|| Error::data(format!("a state with the shuffle {:?}, which is not known", self.shuffle)))?;
-        Ok(Options { shuffle, seed: self.seed, lanes: self.lanes, run_blocks: self.run_blocks })
+        let &Self { version, seed, lanes, run_blocks, .. } = self;
+        Ok(Options { shuffle, seed, lanes, run_blocks, rotated: version != NOT_ROTATED })
     }
 
     /// Whether it is of a run with this plan.

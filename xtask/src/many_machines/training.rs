@@ -62,7 +62,13 @@ impl Training {
         let shards = self.samples.div_ceil(self.shard_samples);
         let left = |shard: u64| (self.samples - shard * self.shard_samples).min(self.shard_samples);
         let layout = Layout::new((0..shards).map(left), self.block_samples()).map_err(|error| error.to_string())?;
-        let options = Options { shuffle: Shuffle::Lanes, seed: 0, lanes: self.lanes(), run_blocks: self.run_blocks() };
+        let options = Options {
+            shuffle: Shuffle::Lanes,
+            seed: 0,
+            lanes: self.lanes(),
+            run_blocks: self.run_blocks(),
+            ..Options::default()
+        };
         Ok(Arc::new(Epoch::new(&layout, &options, 0).map_err(|error| error.to_string())?))
     }
 
@@ -85,7 +91,7 @@ impl Training {
                 }
                 // In the first second all lanes begin.
                 if let Some(at) = second.checked_sub(1) {
-                    each[at as usize] += 1;
+                    each[at as usize] += read.segment.ranges().count() as u64;
                     bytes += read.segment.len() * self.sample_bytes;
                 }
             }

@@ -7,6 +7,7 @@ mod measure;
 pub mod order;
 pub mod page;
 pub mod peers;
+mod times;
 
 use measure::{Quality, quality};
 use order::{Order, Setting};
@@ -37,8 +38,14 @@ pub fn task(mut arguments: Arguments) -> Result<()> {
         sample_bytes: number("--sample-bytes", 115_573)?.max(1),
     };
     let seed = number("--seed", 0)?;
+    let epochs = number("--epochs", 40)?.max(1);
     let keep = arguments.flag("--keep");
     arguments.end()?;
+    let place = times::report(epochs)?;
+    println!("{place}");
+    if !keep {
+        page::set("place", &place)?;
+    }
     let mut measured = Vec::new();
     for order in orders(&setting) {
         let found = measure(&setting, &order, seed)?;

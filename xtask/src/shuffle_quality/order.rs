@@ -73,7 +73,8 @@ pub fn lanes(setting: &Setting, run_samples: u64, shard_bytes: u64) -> Order {
         held_samples: Some(lanes / setting.ranks as u64 * 2 * run_samples),
         is_ours: true,
         epoch: Box::new(move |setting, seed, epoch| {
-            let options = Options { shuffle: Shuffle::Lanes, seed, lanes, run_blocks: run_samples };
+            let options =
+                Options { shuffle: Shuffle::Lanes, seed, lanes, run_blocks: run_samples, ..Options::default() };
             ours(setting, &options, shard_bytes, epoch)
         }),
     }
@@ -82,7 +83,7 @@ pub fn lanes(setting: &Setting, run_samples: u64, shard_bytes: u64) -> Order {
 /// The order in which the samples are stored.
 pub fn stored() -> Order {
     let epoch = |setting: &Setting, seed, epoch| {
-        let options = Options { shuffle: Shuffle::None, seed, lanes: 1, run_blocks: 1 };
+        let options = Options { shuffle: Shuffle::None, seed, lanes: 1, run_blocks: 1, ..Options::default() };
         ours(setting, &options, u64::from(u32::MAX), epoch)
     };
     Order { name: "no shuffle".to_owned(), held_samples: None, is_ours: false, epoch: Box::new(epoch) }

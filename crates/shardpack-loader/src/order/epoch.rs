@@ -1,8 +1,8 @@
 //! One epoch: a bijection between positions and samples, and the segments that each lane goes through.
 //!
 //! Holds at all times: every sample has one position and every position one sample; lanes differ by at most one sample in
-//! length; a segment is consecutive samples of one run, and no two segments share a sample, so each byte is read once. What
-//! is kept beside the layout is 24 bytes a shard.
+//! length; a segment is consecutive samples of one rotated run, and no two segments share a sample, so each byte is read
+//! once. What is kept beside the layout is 24 bytes a shard.
 
 use std::ops::Range;
 
@@ -33,6 +33,7 @@ pub struct Epoch {
     runs: Runs,
     /// Which run stands in a slot; `None` for the order in which they are stored.
     slots: Option<Permutation>,
+    is_rotated: bool,
     key: u64,
     lanes: u64,
     /// Slots of runs that are shorter than the others, ascending.
@@ -75,7 +76,8 @@ impl Epoch {
             short.end = (short.slot + 1).wrapping_mul(run_samples).wrapping_sub(missing);
         }
         let lanes = if options.shuffle == Shuffle::Lanes { options.lanes } else { 1 };
-        Ok(Self { layout: layout.clone(), runs, slots, key, lanes, short: short.into() })
+        let is_rotated = options.rotated && slots.is_some();
+        Ok(Self { layout: layout.clone(), runs, slots, is_rotated, key, lanes, short: short.into() })
     }
 
     /// Number of positions: that of samples.
@@ -114,11 +116,23 @@ impl Epoch {
     pub fn position_of(&self, number: u64) -> u64 {
         let run = self.runs.of_sample(&self.layout, number);
         let slot = self.slots.as_ref().map_or(run, |slots| slots.position_of(run));
-        let start = self.slot_start(slot);
-        let segment = self.segment(start + (number - self.runs.run(&self.layout, run).samples.start));
+        let run = self.runs.run(&self.layout, run).samples;
+        let place = forward(number - run.start, (run.end - run.start) - self.first_of(&run), run.end - run.start);
+        let segment = self.segment(self.slot_start(slot) + place);
         let index = segment.start + segment.number_of(number);
         let lane = self.lane_of(index);
         (index - self.lane_start(lane)) * self.lanes + lane
+    }
+
+    /// Where in its run sample `number` is stored, which is less than [`Epoch::len`]: from 0 at the beginning up to 1, exclusive.
+    pub fn place_in_run(&self, number: u64) -> f64 {
+        let run = self.runs.run(&self.layout, self.runs.of_sample(&self.layout, number)).samples;
+        (number - run.start) as f64 / (run.end - run.start) as f64
+    }
+
+    /// Number of runs.
+    pub fn run_count(&self) -> u64 {
+        self.runs.len()
     }
 
     /// Number of samples in `lane`.
@@ -151,11 +165,19 @@ impl Epoch {
         let run_end = run_start + (samples.end - samples.start);
         let lane = self.lane_of(index);
         let (start, end) = (run_start.max(self.lane_start(lane)), run_end.min(self.lane_start(lane + 1)));
-        let first = samples.start + (start - run_start);
-        let samples = first..first + (end - start);
+        let from = forward(start - run_start, self.first_of(&samples), samples.end - samples.start);
         let order = (self.slots.is_some() && end - start > 1)
-            .then(|| Permutation::new(end - start, segment_key(self.key, first)));
-        Segment { shard, samples, start, order }
+            .then(|| Permutation::new(end - start, segment_key(self.key, samples.start + from)));
+        Segment { shard, run: samples, from, len: end - start, start, order }
+    }
+
+    /// Which sample of a run, from 0, is the first of it in the sequence.
+    fn first_of(&self, run: &Range<u64>) -> u64 {
+        if !self.is_rotated {
+            return 0;
+        }
+        // Below the length of the run.
+        ((u128::from(rotation_key(self.key, run.start)) * u128::from(run.end - run.start)) >> 64) as u64
     }
 
     /// Where slot `slot` begins in the sequence.
@@ -184,13 +206,26 @@ fn segment_key(epoch_key: u64, first: u64) -> u64 {
     mix(mix(epoch_key).wrapping_add(first.wrapping_add(1).wrapping_mul(GOLDEN)))
 }
 
+fn rotation_key(epoch_key: u64, first: u64) -> u64 {
+    mix(mix(epoch_key.wrapping_add(GOLDEN)).wrapping_add(first.wrapping_add(1).wrapping_mul(GOLDEN)))
+}
+
+/// `(place + by) % len`, where `place` is below `len` and `by` at most `len`, whose sum may not fit.
+fn forward(place: u64, by: u64, len: u64) -> u64 {
+    let left = len - place;
+    if by < left { place + by } else { by - left }
+}
+
 /// Samples of one run that one lane goes through, one after the other.
 #[derive(Clone, Debug)]
 pub struct Segment {
     /// The shard that they are in.
     pub shard: usize,
-    /// Their numbers in the dataset.
-    pub samples: Range<u64>,
+    /// The run: numbers in the dataset.
+    run: Range<u64>,
+    /// The place in the run of the first sample; behind the last of the run comes its first.
+    from: u64,
+    len: u64,
     /// Which sample of the lane, from 0, is the first of them.
     pub start: u64,
     /// `None` for the order in which they are stored.
@@ -201,17 +236,34 @@ impl Segment {
     /// Number of its samples, 1 at least.
     #[expect(clippy::len_without_is_empty, reason = "it is never empty")]
     pub fn len(&self) -> u64 {
-        self.samples.end - self.samples.start
+        self.len
+    }
+
+    /// The numbers in the dataset of its samples: one range, or two with others of the run between them, ascending.
+    pub fn ranges(&self) -> impl Iterator<Item = Range<u64>> + use<> {
+        let Range { start, end } = self.run;
+        // Samples from the first one up to the end of the run.
+        let behind = (end - start) - self.from;
+        let ranges = if self.len == end - start {
+            [start..end, end..end]
+        } else if self.len <= behind {
+            [start + self.from..start + self.from + self.len, end..end]
+        } else {
+            [start..start + (self.len - behind), start + self.from..end]
+        };
+        ranges.into_iter().filter(|range| !range.is_empty())
     }
 
     /// The number in the dataset of its sample `number`, which is less than [`Segment::len`].
     pub fn sample(&self, number: u64) -> u64 {
-        self.samples.start + self.order.as_ref().map_or(number, |order| order.sample_at(number))
+        let number = self.order.as_ref().map_or(number, |order| order.sample_at(number));
+        self.run.start + forward(self.from, number, self.run.end - self.run.start)
     }
 
     fn number_of(&self, sample: u64) -> u64 {
-        let row = sample - self.samples.start;
-        self.order.as_ref().map_or(row, |order| order.position_of(row))
+        let run = self.run.end - self.run.start;
+        let number = forward(sample - self.run.start, run - self.from, run);
+        self.order.as_ref().map_or(number, |order| order.position_of(number))
     }
 }
 
@@ -255,6 +307,7 @@ mod tests {
             Shuffle::Full => 1,
             _ => (options.run_blocks * block).min(total.max(1)),
         };
+        let is_shuffled = options.shuffle != Shuffle::None;
         let mut runs = Vec::new();
         let mut start = 0;
         for samples in shards {
@@ -262,7 +315,10 @@ mod tests {
             runs.extend(all.chunks(run as usize).map(<[u64]>::to_vec));
             start += samples;
         }
-        let is_shuffled = options.shuffle != Shuffle::None;
+        for run in runs.iter_mut().filter(|_| is_shuffled && options.rotated) {
+            let first = (u128::from(rotation_key(key, run[0])) * run.len() as u128) >> 64;
+            run.rotate_left(first as usize);
+        }
         let permutation = Permutation::new(runs.len() as u64, key);
         let slots = (0..runs.len() as u64).map(|slot| if is_shuffled { permutation.sample_at(slot) } else { slot });
         let sequence: Vec<(u64, u64)> = slots
@@ -297,9 +353,10 @@ mod tests {
             lanes in 1u64..20,
             shuffle in 0usize..3,
             seed: u64,
+            rotated: bool,
             number in 0u64..3,
         ) {
-            let options = Options { shuffle: Shuffle::ALL[shuffle], seed, lanes, run_blocks };
+            let options = Options { shuffle: Shuffle::ALL[shuffle], seed, lanes, run_blocks, rotated };
             let epoch = epoch(&shards, block, options, number);
             let expected = twin(&shards, block, &options, number);
             prop_assert_eq!(epoch.len(), expected.len() as u64);
@@ -323,6 +380,9 @@ mod tests {
                             prop_assert_eq!(segment.sample(at), all[(segment.start + at) as usize]);
                             prop_assert_eq!(epoch.layout().place(segment.sample(at)).0, segment.shard);
                         }
+                        let mut samples: Vec<_> = (0..segment.len()).map(|at| segment.sample(at)).collect();
+                        samples.sort_unstable();
+                        prop_assert_eq!(samples, segment.ranges().flatten().collect::<Vec<_>>());
                         next = Some(segment.start + segment.len());
                     }
                     prop_assert_eq!(next.unwrap_or(all.len() as u64), all.len() as u64);
@@ -346,7 +406,7 @@ mod tests {
             };
             let [block, lanes, run_blocks, seed, number] =
                 [block, lanes, run_blocks, seed, number].map(|number| number.parse().unwrap());
-            let options = Options { shuffle: Shuffle::parse(shuffle).unwrap(), seed, lanes, run_blocks };
+            let options = Options { shuffle: Shuffle::parse(shuffle).unwrap(), seed, lanes, run_blocks, rotated: true };
             let epoch = epoch(&shards, block, options, number);
             let last = epoch.len() - 1;
             let found: Vec<_> =
@@ -361,7 +421,8 @@ mod tests {
     fn stored_order_is_that_of_the_numbers_and_epochs_differ_otherwise() {
         let shards = [30, 1, 29];
         let order = |shuffle, seed, number| {
-            let epoch = epoch(&shards, 4, Options { shuffle, seed, lanes: 5, run_blocks: 2 }, number);
+            let options = Options { shuffle, seed, lanes: 5, run_blocks: 2, ..Options::default() };
+            let epoch = epoch(&shards, 4, options, number);
             (0..epoch.len()).map(|position| epoch.sample_at(position)).collect::<Vec<_>>()
         };
         assert_eq!(order(Shuffle::None, 3, 9), (0..60).collect::<Vec<_>>());
@@ -389,7 +450,7 @@ mod tests {
     fn numbers_near_the_limit_do_not_overflow() {
         let huge = [u64::MAX - 1000, 0, 999];
         for shuffle in Shuffle::ALL {
-            let options = Options { shuffle, seed: 1, lanes: 264, run_blocks: u64::MAX };
+            let options = Options { shuffle, seed: 1, lanes: 264, run_blocks: u64::MAX, ..Options::default() };
             for block in [1, 1000, u64::MAX] {
                 let options = Options { run_blocks: if block == 1 { 7 } else { options.run_blocks }, ..options };
                 let epoch = epoch(&huge, block, options, u64::MAX);

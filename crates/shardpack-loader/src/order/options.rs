@@ -46,11 +46,15 @@ pub struct Options {
     pub lanes: u64,
     /// Blocks of a run, G. Of use with [`Shuffle::Lanes`] and [`Shuffle::None`].
     pub run_blocks: u64,
+    /// Whether each run is rotated before it is laid into the sequence: it begins with a sample that epoch and run choose, and wraps
+    /// around. Then the end of a lane, which cuts a run, separates samples at random; without, a sample's place in its run decides
+    /// whether it comes early or late. `false` is the order of states of version 1.
+    pub rotated: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { shuffle: Shuffle::Lanes, seed: 0, lanes: 264, run_blocks: 1 }
+        Self { shuffle: Shuffle::Lanes, seed: 0, lanes: 264, run_blocks: 1, rotated: true }
     }
 }
 

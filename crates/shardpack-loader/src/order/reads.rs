@@ -136,7 +136,7 @@ mod tests {
             last in 0usize..3,
         ) {
             let layout = Layout::new(shards, block).unwrap();
-            let options = Options { shuffle: Shuffle::ALL[shuffle], seed: 5, lanes, run_blocks: 2 };
+            let options = Options { shuffle: Shuffle::ALL[shuffle], seed: 5, lanes, run_blocks: 2, ..Options::default() };
             let epoch = Arc::new(Epoch::new(&layout, &options, 1).unwrap());
             let start = start.min(epoch.len());
             for rank in 0..world {
@@ -178,7 +178,11 @@ mod tests {
                 let share = Share::new(357, 0, (rank, world), 4, Last::Short).unwrap();
                 let lanes = RankLanes::new(Arc::clone(&epoch), share);
                 assert_eq!(lanes.readers(), readers, "{world} ranks");
-                lanes.reads().for_each(|one| one.segment.samples.for_each(|sample| read[sample as usize] += 1));
+                lanes
+                    .reads()
+                    .flat_map(|one| one.segment.ranges())
+                    .flatten()
+                    .for_each(|sample| read[sample as usize] += 1);
             }
             assert!(read.iter().all(|times| *times >= 1 && *times <= readers), "{world} ranks: {read:?}");
         }

@@ -145,6 +145,34 @@ fn resuming_gives_the_same_batches_as_an_undisturbed_run() {
     let _ = payloads;
 }
 
+/// Its order is the one that docs/order.md had before runs were rotated: the eight samples are from its Python.
+#[test]
+fn a_state_of_version_1_resumes_without_rotation() {
+    let folder = tempfile::tempdir().unwrap();
+    packed(folder.path(), 400, None);
+    let open = || Dataset::open(folder.path()).unwrap();
+    let one = loader(folder.path(), Options { batch: 9, epochs: 1, ..Options::default() });
+    let json = one.beginning().to_json().replace("\"version\":2", "\"version\":1");
+    let state = State::from_json(&json.replace("\"position\":0", "\"position\":90")).unwrap();
+    assert!(one.batches(&state).unwrap_err().to_string().contains("another order"));
+    let old = Loader::resume(open(), Options { batch: 9, epochs: 1, ..Options::default() }, &state).unwrap();
+    let epoch = old.epoch(0).unwrap();
+    assert!((0..400).any(|position| epoch.sample_at(position) != one.epoch(0).unwrap().sample_at(position)));
+    let first: Vec<u64> = (0..8).map(|position| epoch.sample_at(position)).collect();
+    assert_eq!(first, [318, 325, 343, 358, 77, 96, 110, 121]);
+    let mut batches = old.batches(&state).unwrap();
+    let mut position = 90;
+    while let Some(batch) = batches.next().unwrap() {
+        batch.samples().iter().for_each(|sample| {
+            assert_eq!(*sample, epoch.sample_at(position));
+            position += 1;
+        });
+        // A state of it has the version of its order.
+        assert!(batches.state().to_json().contains("\"version\":1"));
+    }
+    assert_eq!(position, 400);
+}
+
 #[test]
 fn states_of_other_runs_are_refused() {
     let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -158,7 +186,7 @@ fn states_of_other_runs_are_refused() {
     assert!(one.batches(&seeded).unwrap_err().to_string().contains("another order"));
     let json = one.beginning().to_json();
     for (from, to) in
-        [("\"version\":1", "\"version\":2"), ("\"position\":0", "\"position\":101"), ("lanes\",", "waves\",")]
+        [("\"version\":2", "\"version\":3"), ("\"position\":0", "\"position\":101"), ("lanes\",", "waves\",")]
     {
         assert!(json.contains(from), "{json}");
         let state = State::from_json(&json.replace(from, to));

@@ -285,7 +285,8 @@ fn mixes_are_those_of_the_page_in_both_directions() {
         let (shuffle, options) = options.split_once(' ').unwrap();
         let [lanes, run_blocks, seed, epoch] = numbers::<u64>(options)[..] else { panic!("{line}") };
         let one = Loader::mix(parts.collect(), Options { seed, batch: 1, ..Options::default() }).unwrap();
-        let options = order::Options { shuffle: Shuffle::parse(shuffle).unwrap(), seed, lanes, run_blocks };
+        let options =
+            order::Options { shuffle: Shuffle::parse(shuffle).unwrap(), seed, lanes, run_blocks, rotated: true };
         let order = Epoch::new(one.epoch(epoch).unwrap().layout(), &options, epoch).unwrap();
         let last = order.len() - 1;
         let place = |position| {
