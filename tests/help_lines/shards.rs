@@ -53,6 +53,23 @@ pub const ROWS: &[Row] = &[
             "convert @x --split train=@a.tar --split val=@b.tar --components none",
         ],
     ),
+    (
+        "an Arrow file",
+        |bench| {
+            let write = "$ cd SRC && ${SHARDPACK_PYTHON:-python3} -c 'import glob, pyarrow as pa; images = [open(path, \"rb\").read() for path in \
+                         glob.glob(\"*/*.jpg\")]; table = pa.table({\"image\": images, \"label\": [0] * len(images)}); \
+                         file = pa.ipc.new_file(\"../data-00000-of-00001.arrow\", table.schema); file.write_table(table); file.close()'";
+            go(bench, &[write]);
+        },
+        "convert @data-00000-of-00001.arrow DST",
+        1,
+        "convert reads parquet: datasets.load_from_disk(FOLDER).to_parquet(FILE), or pyarrow.parquet.write_table(TABLE, FILE)",
+        &[
+            "$ cd SRC && ${SHARDPACK_PYTHON:-python3} -c 'import pyarrow as pa, pyarrow.parquet as pq; \
+             pq.write_table(pa.ipc.open_file(\"../data-00000-of-00001.arrow\").read_all(), \"../x.parquet\")'",
+            "convert @x.parquet DST",
+        ],
+    ),
     ("SRC is missing", nothing, "convert SRC", 2, "shardpack convert SRC DST", &["pack SRC @p", "convert @p DST"]),
     (
         "a tree is converted",

@@ -4,6 +4,7 @@
 //! `inspect` all come to foreign shards this way. Nothing here trusts a name: an extension only says how a file is
 //! compressed where the bytes themselves cannot.
 
+mod arrow_file;
 mod checked;
 mod contain;
 mod expected;
@@ -454,6 +455,11 @@ fn told(place: &Place, bytes: u64, packed: Option<Packed>) -> Result<Option<Kind
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     if packed.is_none() && parquet::is(&first) {
         return Ok(Some(Kind::Parquet));
+    }
+    if packed.is_none()
+        && let Some(what) = arrow_file::told(&first)
+    {
+        return Err(arrow_file::refused(what));
     }
     if packed.is_none() && hdf5::is(&first) {
         return Ok(Some(Kind::Hdf5));

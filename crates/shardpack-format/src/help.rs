@@ -24,6 +24,8 @@ pub const WHICH_IMAGES: &str = "--image-feature NAME says which holds the images
 pub const ONE_KIND: &str = "each kind is a dataset of its own: pack them one by one";
 /// Something stands in the way, or is not what it should be, and there is no more of it that could be kept.
 pub const REPLACE: &str = "--force replaces it";
+/// A file of Arrow, which is not read.
+pub const ARROW_TO_PARQUET: &str = "convert reads parquet: datasets.load_from_disk(FOLDER).to_parquet(FILE), or pyarrow.parquet.write_table(TABLE, FILE)";
 /// Classes of one side have other names than those of the other.
 pub const MAP_CLASSES: &str = "--class-map FILE says which old names are which new ones";
 
