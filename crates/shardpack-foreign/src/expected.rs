@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use shardpack_format::{Error, ErrorKind, Result, formats::mds, hash::digest, size};
+use shardpack_format::{Error, ErrorKind, Result, formats::mds, hash::digest, size, text};
 
 use super::{Place, ShardFile};
 use crate::sys;
@@ -117,7 +117,7 @@ impl Compared {
             }
         }
         for name in unknown {
-            let file = path.display();
+            let file = text::path(&path);
             self.notes.push(format!("{file}: hash {name} in index.json is not known here and was not checked"));
         }
     }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use rayon::prelude::*;
-use shardpack_format::{Error, ErrorKind, Result, formats::mds, size};
+use shardpack_format::{Error, ErrorKind, Result, formats::mds, shell, size};
 
 use super::{
     Kind, Place, Remote, ShardFile, key_labels,
@@ -417,7 +417,7 @@ fn none_in(folder: &Path) -> Error {
     match holds_images(folder, DEPTH) {
         true => error.help(format!(
             "it holds images: `shardpack plan {} DST` shows what pack would make of them",
-            folder.display()
+            shell::path(folder)
         )),
         false => {
             error.help(format!("give a folder that `shardpack pack` wrote, or shards of these formats: {}", known()))

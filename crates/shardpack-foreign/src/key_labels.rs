@@ -11,6 +11,7 @@ use serde::{
 use shardpack_format::{
     Error, Result,
     field_names::{self, LABELS},
+    text,
 };
 
 use crate::sys;
@@ -280,7 +281,7 @@ fn line(name: &str, count: u64, what: &str, examples: &[String]) -> String {
 }
 
 fn shown(bytes: &[u8]) -> String {
-    format!("{:?}", String::from_utf8_lossy(bytes))
+    format!("{:?}", text::shown(bytes))
 }
 
 #[cfg(test)]

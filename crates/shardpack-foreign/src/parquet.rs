@@ -32,6 +32,7 @@ use shardpack_format::{
     Error, Result,
     formats::foreign::{Image, Label, Record, Walk, Wanted},
     image_header::SNIFF_BYTES,
+    text,
 };
 
 use self::{
@@ -227,9 +228,7 @@ impl Records {
                 let name = column.name.clone();
                 bytes.map(|bytes| Image { name, fetch: start..end, bytes, offset: start, in_parts: false, recipe: 0 })
             }
-            (None, Some(path), _) => {
-                Err(format!("the file holds only a path, {:?}, not the image", String::from_utf8_lossy(path)))
-            }
+            (None, Some(path), _) => Err(format!("the file holds only a path, {:?}, not the image", text::shown(path))),
             (None, None, _) => Err("the row has no image".to_owned()),
         };
         self.image = image;

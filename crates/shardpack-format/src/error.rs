@@ -5,6 +5,8 @@
 
 use std::{fmt, path::Path};
 
+use crate::text;
+
 /// What came of a call into the libraries.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -67,7 +69,7 @@ impl Error {
     /// Adds the file, unless a deeper layer has named one.
     #[must_use]
     pub fn in_file(mut self, file: impl AsRef<Path>) -> Self {
-        self.at.file.get_or_insert_with(|| file.as_ref().display().to_string());
+        self.at.file.get_or_insert_with(|| text::masked(&text::path(&file).to_string()).into_owned());
         self
     }
 
@@ -96,7 +98,7 @@ impl Error {
     /// Adds what to do: a flag or an action that really helps.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
-        self.help.get_or_insert_with(|| help.into());
+        self.help.get_or_insert_with(|| text::masked(&help.into()).into_owned());
         self
     }
 
@@ -117,10 +119,11 @@ impl Error {
 
     /// What is wrong, without the place.
     pub fn what(&self) -> String {
-        match &self.source {
+        let what = match &self.source {
             Some(source) => format!("{}: {source}", self.what),
             None => self.what.clone(),
-        }
+        };
+        text::masked(&what).into_owned()
     }
 
     /// The failed system call, if that is what it was.
@@ -129,19 +132,18 @@ impl Error {
     }
 }
 
+/// One line, whatever is in the names that it tells.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Location { file, sample, byte } = &*self.at;
-        if let Some(file) = file {
-            write!(f, "{file}: ")?;
-        }
+        let mut place = file.as_ref().map_or_else(String::new, |file| format!("{file}: "));
         match (sample, byte) {
-            (Some(sample), Some(byte)) => write!(f, "sample {sample}, byte {byte}: ")?,
-            (Some(sample), None) => write!(f, "sample {sample}: ")?,
-            (None, Some(byte)) => write!(f, "byte {byte}: ")?,
+            (Some(sample), Some(byte)) => place += &format!("sample {sample}, byte {byte}: "),
+            (Some(sample), None) => place += &format!("sample {sample}: "),
+            (None, Some(byte)) => place += &format!("byte {byte}: "),
             (None, None) => {}
         }
-        f.write_str(&self.what())
+        f.write_str(&text::line(&(place + &self.what())))
     }
 }
 
@@ -165,5 +167,16 @@ mod tests {
         );
         assert_eq!(error.help_text(), Some("copy it again"));
         assert_eq!(error.kind(), ErrorKind::Data);
+    }
+
+    #[test]
+    fn names_neither_begin_a_line_nor_tell_a_secret() {
+        let error = Error::data("is\u{1b}[2K").in_sample("a\nok      verified").in_file("https://h/x?sig=secret");
+        assert_eq!(error.to_string(), r"https://h/x?sig=…: sample a\u{a}ok      verified: is\u{1b}[2K");
+        // For a program all of it is there but the secret.
+        assert_eq!(
+            (error.what().as_str(), error.location().sample.as_deref()),
+            ("is\u{1b}[2K", Some("a\nok      verified"))
+        );
     }
 }

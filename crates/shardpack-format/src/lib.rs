@@ -19,7 +19,9 @@ pub mod npy;
 pub mod permutation;
 pub mod sample;
 pub mod seekable;
+pub mod shell;
 pub mod size;
 pub mod splits;
+pub mod text;
 
 pub use error::{Error, ErrorKind, Location, Result};

@@ -1,6 +1,6 @@
 //! A sample as every format carries it: key, label, class, original path, and the place of its components.
 
-use crate::{component::Form, image_header};
+use crate::{component::Form, image_header, text};
 
 /// Most components that a sample can have in an index.
 pub const MAX_COMPONENTS: usize = 255;
@@ -149,9 +149,9 @@ impl Row {
 
 /// Key and original path, as messages name a sample.
 pub fn name(key: &[u8], path: &[u8]) -> String {
-    let key = String::from_utf8_lossy(key);
+    let key = text::shown(key);
     match path {
-        [] => key.into_owned(),
-        _ => format!("{key} ({})", String::from_utf8_lossy(path)),
+        [] => key.to_string(),
+        _ => format!("{key} ({})", text::shown(path)),
     }
 }

@@ -23,7 +23,7 @@ use shardpack_format::{
     manifest::Counts,
     permutation::{self, Permutation},
     sample::{Forms, Sample},
-    size,
+    size, text,
 };
 
 use crate::{
@@ -156,7 +156,7 @@ impl Plan {
     fn nothing(&self) -> Error {
         let of_split = self.split.as_ref().map_or_else(String::new, |split| format!(" in split {split}"));
         let first = |fate| self.unpacked.iter().find(|unpacked| unpacked.fate == fate);
-        let said = |first: &Unpacked| format!("{}: {}", String::from_utf8_lossy(&first.path), first.reason);
+        let said = |first: &Unpacked| format!("{}: {}", text::shown(&first.path), first.reason);
         let count = self.unpacked.iter().filter(|unpacked| unpacked.fate != Fate::Kept).count();
         match (first(Fate::Skipped), first(Fate::Filtered)) {
             (Some(bad), _) => {
@@ -310,7 +310,7 @@ impl Plan {
         self.format.0.layout(&sample).map_err(|error| {
             let mut path = Vec::new();
             self.listing.path(number, &mut path);
-            error.in_sample(String::from_utf8_lossy(&path))
+            error.in_sample(text::shown(&path).to_string())
         })
     }
 

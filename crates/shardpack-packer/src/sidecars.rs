@@ -14,6 +14,7 @@ use shardpack_format::{
     hash::digest,
     index::Index,
     manifest::{self, Blake3, Manifest},
+    text,
 };
 
 use crate::{part::Part, plan::Plan, sys, uploads::Uploads};
@@ -80,7 +81,7 @@ pub(crate) fn check(choice: &Choice, plan: &Plan) -> Result<()> {
     for fits in wanted.filter_map(|kind| kind.path_fits) {
         for number in 0..plan.listing.len() {
             plan.listing.path(number, &mut path);
-            fits(&path).map_err(|error| error.in_sample(String::from_utf8_lossy(&path)))?;
+            fits(&path).map_err(|error| error.in_sample(text::shown(&path).to_string()))?;
         }
     }
     Ok(())

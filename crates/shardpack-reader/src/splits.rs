@@ -202,7 +202,7 @@ pub(crate) fn no_manifest(folder: &Path) -> Error {
         }
         Ok(splits) => {
             let names: Vec<_> = splits.iter().map(|split| split.name.as_str()).collect();
-            several(&names, &splits[0].path.display().to_string())
+            several(&names, &shardpack_format::text::path(&splits[0].path).to_string())
         }
     };
     error.in_file(folder)

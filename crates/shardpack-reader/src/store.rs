@@ -93,12 +93,11 @@ impl StoreSettings {
     /// # Errors
     /// When one has no `=`.
     pub fn parse<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Result<Self> {
-        let pair =
-            |text: T| match text.as_ref().split_once('=') {
-                Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
-                None => Err(Error::usage(format!("a setting of a store without = : {}", text.as_ref()))
-                    .help("write NAME=VALUE")),
-            };
+        let pair = |text: T| match text.as_ref().split_once('=') {
+            Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
+            // It may be a secret.
+            None => Err(Error::usage("--store: a setting without =, which is not shown").help("write NAME=VALUE")),
+        };
         Ok(Self::new(texts.into_iter().map(pair).collect::<Result<Vec<_>>>()?))
     }
 

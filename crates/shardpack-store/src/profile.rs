@@ -47,7 +47,7 @@ pub(crate) fn read(given: Option<&str>) -> Result<Profile> {
         let Some(path) = env::var_os(variable).map(PathBuf::from).or_else(|| env::home_dir().map(below)) else {
             continue;
         };
-        files.push(path.display().to_string());
+        files.push(shardpack_format::text::path(&path).to_string());
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,

@@ -140,7 +140,10 @@ pub(crate) fn unknown(kind: Kind, name: &str) -> Error {
         Kind::Azure => ("Azure", "; azure_storage_account_name and the like are those of the environment"),
     };
     let known: Vec<_> = known(kind).iter().map(|(name, what)| format!("{name} ({what})")).collect();
-    Error::usage(format!("{what} has no setting {name}")).help(format!("it has {}{more}", known.join(", ")))
+    // What is no name may be a secret that ends with =.
+    let is_name = name.len() <= 40 && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    let shown = if is_name { name } else { "of that name" };
+    Error::usage(format!("{what} has no setting {shown}")).help(format!("it has {}{more}", known.join(", ")))
 }
 
 #[cfg(test)]
@@ -167,6 +170,8 @@ mod tests {
             let settings = of(&[&format!("anonymous={value}")]);
             assert_eq!(settings.is("anonymous").ok(), is, "{value}");
         }
+        assert!(unknown(Kind::S3, "regoin").what().ends_with("regoin"));
+        assert!(!unknown(Kind::S3, "wjalrxutnfemi/k7mdeng").what().contains("wjalr"));
         assert!(unknown(Kind::Google, "x").help_text().is_some_and(|help| help.contains("endpoint")));
     }
 }

@@ -1,6 +1,6 @@
 //! Detects how the values of an environment are coded, from the first of them; and says what was seen where that fails.
 
-use shardpack_format::{Error, Result, hash, image_header::Kind};
+use shardpack_format::{Error, Result, hash, image_header::Kind, text};
 
 use super::{Database, coding::Coding, metadata::META_KEYS, overrides::Overrides, values::SHOWN_BYTES};
 
@@ -66,7 +66,7 @@ impl Shown {
     fn of(key: &[u8], value: &[u8]) -> Self {
         let image = (0..=MOST_OFFSET.min(value.len())).map(|at| (Kind::of(&value[at..]), at));
         Self {
-            key: String::from_utf8_lossy(key).into_owned(),
+            key: text::shown(key).to_string(),
             bytes: value.len(),
             first: hash::hex(&value[..value.len().min(SHOWN_BYTES)]),
             image: image.into_iter().find(|(kind, _)| SURE.contains(kind)),

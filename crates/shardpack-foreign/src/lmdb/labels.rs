@@ -3,7 +3,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use shardpack_format::{Result, formats::foreign::Label};
+use shardpack_format::{Result, formats::foreign::Label, text};
 
 use super::{
     DATA_FILE, Database, Environment,
@@ -49,7 +49,7 @@ impl Labels {
             (Some(LabelFrom::Name), _) => Self::One(name_of(environment.path())),
             (Some(from), _) => Self::Said(from),
             (None, Some(label)) => {
-                let shown = String::from_utf8_lossy(&label).into_owned();
+                let shown = text::shown(&label).to_string();
                 Self::Database(environment.database(Some(&label))?, shown)
             }
             (None, None) if images.get(b"image-000000001")?.is_some() => Self::Beside,
@@ -82,7 +82,7 @@ impl Labels {
         match self {
             Self::Beside => "under label-… beside image-…".to_owned(),
             Self::Database(_, name) => format!("in database {name:?}"),
-            Self::One(class) => format!("{:?}, by the name of the folder", String::from_utf8_lossy(class)),
+            Self::One(class) => format!("{:?}, by the name of the folder", text::shown(class)),
             Self::Said(LabelFrom::Key) if said.pattern.is_some() => "in the key, by --key-pattern".to_owned(),
             Self::Said(LabelFrom::Header(integer)) => format!("in the value, first, as {integer}"),
             Self::Said(LabelFrom::File) => format!("in {}", said.label_name()),

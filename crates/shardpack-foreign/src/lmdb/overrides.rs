@@ -5,6 +5,7 @@ use std::{fmt, path::PathBuf};
 use shardpack_format::{
     Error, Result,
     formats::foreign::{Entries, Label},
+    text,
 };
 
 use super::{super::key_labels::KeyLabels, coding::Coding, pattern::Pattern};
@@ -217,7 +218,7 @@ impl Overrides {
 
     /// What the file of labels is called in messages.
     pub fn label_name(&self) -> String {
-        self.label_file.as_deref().map_or_else(String::new, |file| file.display().to_string())
+        self.label_file.as_deref().map_or_else(String::new, |file| text::path(&file).to_string())
     }
 }
 

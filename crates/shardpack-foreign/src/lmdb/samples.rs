@@ -23,7 +23,7 @@ use shardpack_format::{
     formats::foreign::{self, Image, Label, Other, Record, Wanted},
     help,
     image_header::{Kind, SNIFF_BYTES},
-    size,
+    size, text,
 };
 
 use super::{
@@ -68,7 +68,7 @@ pub fn walk(file: impl Into<Place>, wanted: &Wanted) -> Result<Box<dyn foreign::
             // Though there are entries beside.
             Some(name) if is(name) => Ok(Some(name.clone().into_bytes())),
             Some(name) if is_named => {
-                let names: Vec<_> = names.iter().map(|name| String::from_utf8_lossy(name)).collect();
+                let names: Vec<_> = names.iter().map(|name| text::shown(name).to_string()).collect();
                 Err(Error::usage(format!("no database {name:?}, there is {}", names.join(", "))).in_file(path))
             }
             _ if is_named => {
@@ -82,7 +82,7 @@ pub fn walk(file: impl Into<Place>, wanted: &Wanted) -> Result<Box<dyn foreign::
     let image = match (named(&wanted.image, &IMAGES)?, &*names) {
         (None, [one]) if is_named => Some(one.clone()),
         (None, [_, _, ..]) if is_named => {
-            let names: Vec<_> = names.iter().map(|name| String::from_utf8_lossy(name)).collect();
+            let names: Vec<_> = names.iter().map(|name| text::shown(name).to_string()).collect();
             let what = format!("several databases, and none is called as images are: {}", names.join(", "));
             return Err(Error::usage(what).in_file(path).help(help::WHICH_IMAGES));
         }
@@ -146,7 +146,7 @@ pub fn walk(file: impl Into<Place>, wanted: &Wanted) -> Result<Box<dyn foreign::
 fn unread(environment: &Arc<Environment>, names: &[Vec<u8>], is_named: bool) -> Result<Vec<Error>> {
     let unread = |name: &Vec<u8>| {
         let entries = environment.database(Some(name))?.entries();
-        let shown = String::from_utf8_lossy(name);
+        let shown = text::shown(name);
         Ok(Error::data(format!(
             "database {shown:?} of {} beside entries that are samples: it is not read",
             size::counted(entries, "entry")
@@ -452,7 +452,7 @@ impl Samples {
         let first = self.value.get(self.said.header_bytes as usize..).unwrap_or_default();
         let is_image = self.coding == Coding::Image && Kind::of(first) != Kind::Unknown;
         let number = entry.key.strip_prefix(LABEL_KEY);
-        let shown = || String::from_utf8_lossy(&entry.key).into_owned();
+        let shown = || text::shown(&entry.key).to_string();
         let lacking = |why: String| {
             let mut record = Record::numbered(entry.value.clone(), 0, why);
             (record.key, record.key_is_unique) = (entry.key.clone(), true);
@@ -464,8 +464,7 @@ impl Samples {
                 match self.database.get(&image)? {
                     Some(_) => self.pass("entry label-…"),
                     None => {
-                        let why =
-                            format!("a label without its image: there is no {:?}", String::from_utf8_lossy(&image));
+                        let why = format!("a label without its image: there is no {:?}", text::shown(&image));
                         self.ready.push_back(lacking(why));
                     }
                 }
@@ -539,7 +538,7 @@ impl foreign::Walk for Samples {
     }
 
     fn understood(&self) -> Vec<String> {
-        let shown = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+        let shown = |name: &[u8]| text::shown(name).to_string();
         let entries = match &self.of_database {
             Some(name) => format!("{} in database {:?}", size::counted(self.database.entries(), "entry"), shown(name)),
             None => size::counted(self.database.entries(), "entry"),

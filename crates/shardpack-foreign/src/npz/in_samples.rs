@@ -9,7 +9,7 @@ use shardpack_format::{
     Error, Result,
     component::{Component, Form},
     formats::foreign::{Other, Record, Wanted},
-    size,
+    size, text,
 };
 
 use super::super::Bytes;
@@ -130,7 +130,7 @@ impl TakenApart {
                             Err(Fault::Data(what)) => what,
                             _ => "it holds no array".to_owned(),
                         };
-                        self.why = format!("{}.{}: {what}", String::from_utf8_lossy(&record.key), other.name);
+                        self.why = format!("{}.{}: {what}", text::shown(&record.key), other.name);
                     }
                     self.left += 1;
                     others.push(other);

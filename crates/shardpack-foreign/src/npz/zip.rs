@@ -15,7 +15,7 @@ use std::{
 };
 
 use flate2::{Crc, bufread::DeflateDecoder};
-use shardpack_format::size;
+use shardpack_format::{size, text};
 
 /// Longest directory in bytes: that of so many members, with names and fields as long as anybody writes.
 const MOST_DIRECTORY_BYTES: u64 = 1 << 16;
@@ -487,7 +487,7 @@ impl Entry {
         let (_, after) = after.split_at_checked(comment_bytes).ok_or_else(cut)?;
         *rest = after;
         let Ok(name) = str::from_utf8(name) else {
-            return wrong(format!("member {:?}: a name that is not UTF-8", String::from_utf8_lossy(name)));
+            return wrong(format!("member {:?}: a name that is not UTF-8", text::shown(name)));
         };
         let of_member = |what: String| wrong(what).map_err(|error| error.of_member(name));
         let (flags, method) = (u16_at(fixed, 8), u16_at(fixed, 10));

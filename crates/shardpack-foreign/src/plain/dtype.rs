@@ -4,6 +4,8 @@
 
 use std::{cmp::Ordering, fmt};
 
+use shardpack_format::text;
+
 use super::{Array, Part, by};
 
 /// Axes of the longest shape; numpy 1 has no more.
@@ -32,7 +34,7 @@ impl Dtype {
     /// The type that is called so, `u1`, `<f4` or the like.
     pub(super) fn parse(name: &[u8]) -> Result<Self, String> {
         let refused = || {
-            let name = String::from_utf8_lossy(&name[..name.len().min(20)]);
+            let name = text::shown(&name[..name.len().min(20)]);
             format!("an array of {:?}, which are no numbers", name)
         };
         let (order, rest) = match name {

@@ -4,7 +4,7 @@
 //! Records tile the shard: the first begins at its first byte, each goes on to where the next begins, the last ends
 //! with the file.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 use super::{Choice, Entry, Format, Layout};
 use crate::{Error, Result, image_header::Header, index::RowRef, sample::Sample};
@@ -72,7 +72,7 @@ impl Format for Adopted {
         false
     }
 
-    fn recipes(&self, _: &str, _: &str, _: u64, _: bool) -> Vec<(&'static str, String)> {
+    fn recipes(&self, _: &Path, _: &str, _: u64, _: bool) -> Vec<(&'static str, String)> {
         Vec::new()
     }
 }

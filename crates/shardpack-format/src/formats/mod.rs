@@ -17,7 +17,7 @@ pub mod sidecars;
 pub mod tfrecord;
 pub mod webdataset;
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{borrow::Cow, collections::BTreeMap, path::Path};
 
 use serde::{Deserialize, Serialize};
 
@@ -420,7 +420,7 @@ pub trait Format: Send + Sync {
     }
 
     /// How a person reads these shards, for each reader its name and a line to paste. `folder` is where they are.
-    fn recipes(&self, folder: &str, name: &str, shards: u64, compressed: bool) -> Vec<(&'static str, String)>;
+    fn recipes(&self, folder: &Path, name: &str, shards: u64, compressed: bool) -> Vec<(&'static str, String)>;
 }
 
 /// A format in the list of all.

@@ -6,7 +6,7 @@ use shardpack_format::{
     formats::{self, Choice},
     hash,
     manifest::BY_KIND,
-    size,
+    size, text,
 };
 use shardpack_reader::Shard;
 
@@ -230,7 +230,7 @@ fn summary(view: &View, facts: Facts, labels: &shuffle_quality::Labels, index_by
     let payload_bytes = if is_whole { manifest.payload_bytes } else { facts.payload_bytes };
     let summary = Summary {
         what: if is_whole { What::Dataset } else { What::Shards },
-        path: view.dataset.folder().display().to_string(),
+        path: text::path(&view.dataset.folder()).to_string(),
         name: manifest.name.clone(),
         id: Some(hash::hex(&manifest.id.0)),
         format: manifest.format.name.clone(),

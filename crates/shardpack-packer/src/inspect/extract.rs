@@ -11,6 +11,7 @@ use shardpack_format::{
         foreign::Wanted,
         webdataset::{self, reader::MemberKind, samples},
     },
+    shell, text,
 };
 
 use super::{Target, View, in_pool, scan};
@@ -60,7 +61,7 @@ pub fn extract(targets: &[Target], wanted: &[u8], jobs: usize, monitor: &dyn Mon
         [] => {}
         [(first, _), ..] => {
             let names: Vec<_> = found.iter().map(|(view, _)| view.dataset.name()).collect();
-            let what = format!("{:?} is in {}", String::from_utf8_lossy(wanted), names.join(" and in "));
+            let what = format!("{:?} is in {}", text::shown(wanted), names.join(" and in "));
             return Err(in_several(&what, first.dataset.folder()));
         }
     }
@@ -80,8 +81,8 @@ pub fn extract(targets: &[Target], wanted: &[u8], jobs: usize, monitor: &dyn Mon
             (Some((found, true)), _) => return Ok(found),
             (Some((found, false)), None) => first = Some(found),
             (Some((found, false)), Some(first)) => {
-                let (one, other) = (first.shard.display(), found.shard.display());
-                let what = format!("{:?} is in {one} and in {other}", String::from_utf8_lossy(wanted));
+                let (one, other) = (text::path(&first.shard), text::path(&found.shard));
+                let what = format!("{:?} is in {one} and in {other}", text::shown(wanted));
                 return Err(in_several(&what, &first.shard));
             }
         }
@@ -89,13 +90,13 @@ pub fn extract(targets: &[Target], wanted: &[u8], jobs: usize, monitor: &dyn Mon
     if let Some(found) = first {
         return Ok(found);
     }
-    Err(Error::usage(format!("no sample with the key or the path {:?}", String::from_utf8_lossy(wanted)))
+    Err(Error::usage(format!("no sample with the key or the path {:?}", text::shown(wanted)))
         .help("`shardpack inspect DST --samples` lists keys and paths"))
 }
 
 /// Which of several is meant has to be said.
 fn in_several(what: &str, one: &Path) -> Error {
-    Error::usage(what).help(format!("give one of them: {}", one.display()))
+    Error::usage(what).help(format!("give one of them: {}", shell::path(one)))
 }
 
 fn read(view: &View, number: u64) -> Result<Extracted> {
@@ -148,7 +149,7 @@ fn in_tar(file: &ShardFile, wanted: &[u8], monitor: &dyn Monitor) -> Result<Opti
         let is_image = || of_key().is_some_and(|(_, extension)| scan::is_image(extension));
         if member.kind == MemberKind::File && (member.name == wanted || is_image()) {
             let bytes = opened.data(MOST_BYTES).map_err(in_file)?;
-            let name = String::from_utf8_lossy(&member.name).into_owned();
+            let name = text::shown(&member.name).to_string();
             return Ok(Some(Extracted { bytes, name, shard: file.path.clone() }));
         }
     }
@@ -165,7 +166,7 @@ fn in_records(file: &ShardFile, wanted: &[u8], monitor: &dyn Monitor) -> Result<
         if record.key != wanted && !is_file {
             continue;
         }
-        let name = String::from_utf8_lossy(&record.key).into_owned();
+        let name = text::shown(&record.key).to_string();
         if let Err(why) = record.image {
             let error = Error::data(why).in_sample(name);
             return Err(in_file(if file.has_places() { error.at_byte(record.range.start) } else { error }));

@@ -6,7 +6,7 @@ use std::{
 };
 
 use rayon::prelude::*;
-use shardpack_format::{Error, ErrorKind, Result, component::Type, formats::webdataset, size};
+use shardpack_format::{Error, ErrorKind, Result, component::Type, formats::webdataset, size, text};
 
 use super::{
     Class, Classes, Component, Overhead, Shards, Spread, Summary, Tar, What,
@@ -257,7 +257,7 @@ fn look_at(file: &ShardFile, facts: &mut Facts, monitor: &dyn Monitor) -> Result
         told = at;
         if scanned.images.iter().any(|image| image.bytes == 0) {
             empty += 1;
-            let key = String::from_utf8_lossy(&scanned.key).into_owned();
+            let key = text::shown(&scanned.key).to_string();
             first_empty.get_or_insert_with(|| Error::data("an empty image").at_byte(scanned.offset).in_sample(key));
         }
         facts.add(scanned);
@@ -319,7 +319,7 @@ fn summary(files: &[ShardFile], facts: Facts) -> Summary {
     };
     Summary {
         what: What::Foreign,
-        path: files.first().map_or_else(String::new, |file| file.path.display().to_string()),
+        path: files.first().map_or_else(String::new, |file| text::path(&file.path).to_string()),
         name,
         id: None,
         format: files.first().map_or("", |file| file.kind.name()).to_owned(),

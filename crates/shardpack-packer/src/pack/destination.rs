@@ -11,7 +11,7 @@ use std::{
 use shardpack_format::{
     Error, ErrorKind, Result, help,
     manifest::{self, Blake3, Manifest, WORK_FOLDER},
-    size, splits,
+    shell, size, splits, text,
 };
 
 use super::{alike::alike, dataset_folder, held::Held, work_of};
@@ -508,7 +508,7 @@ pub(super) fn still_there(dst: &Path, plans: &[Plan], manifests: &[Manifest]) ->
                 Err(error) => return Err(sys::io_error("cannot look at", &path, error)),
             };
             source_mends &= manifest.recipe.is_none() && file != manifest::LEDGER_FILE;
-            let path = path.strip_prefix(dst).unwrap_or(&path).display();
+            let path = text::path(path.strip_prefix(dst).unwrap_or(&path));
             wrong.push(format!("{path} {what}"));
         }
     }
@@ -516,7 +516,9 @@ pub(super) fn still_there(dst: &Path, plans: &[Plan], manifests: &[Manifest]) ->
     let more = if wrong.len() > 1 { format!(", and {} more", wrong.len() - 1) } else { String::new() };
     let error = Error::data(format!("was packed from this source, and is damaged now: {first}{more}")).in_file(dst);
     Err(match source_mends {
-        true => error.help(format!("shardpack verify {} --repair SRC mends it, --force packs it anew", dst.display())),
+        true => {
+            error.help(format!("shardpack verify {} --repair SRC mends it, --force packs it anew", shell::path(dst)))
+        }
         false => error.help(help::PACK_ANEW),
     })
 }

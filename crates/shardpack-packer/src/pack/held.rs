@@ -11,7 +11,7 @@ use std::{
 use shardpack_format::{
     Error, Result,
     manifest::{self, Manifest, WORK_FOLDER},
-    splits,
+    splits, text,
 };
 
 use super::{dataset_folder, work_of};
@@ -128,13 +128,13 @@ impl Held {
     fn lost_manifest(&self) -> Option<String> {
         let sums = self.files.iter().filter(|path| path.ends_with(manifest::SUMS_FILE));
         let lost = sums.map(|path| path.with_file_name(manifest::FILE)).find(|path| !self.files.contains(path))?;
-        Some(format!("its {} is missing, which tells what it was made of", lost.display()))
+        Some(format!("its {} is missing, which tells what it was made of", text::path(&lost)))
     }
 
     /// How the splits differ from those of `plans`, in words.
     fn other_splits(&self, plans: &[Plan]) -> Option<String> {
         let manifests = self.files.iter().filter(|path| path.ends_with(manifest::FILE));
-        let was = manifests.filter_map(|path| Some(path.parent()?.display().to_string()));
+        let was = manifests.filter_map(|path| Some(text::path(path.parent()?).to_string()));
         let was: BTreeSet<String> = was.collect();
         let now: BTreeSet<String> = plans.iter().map(|plan| plan.split.clone().unwrap_or_default()).collect();
         let words = |names: &BTreeSet<String>| match names.first().is_none_or(String::is_empty) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use shardpack_format::{image_header::Kind, manifest::BY_KIND, size};
+use shardpack_format::{image_header::Kind, manifest::BY_KIND, size, text};
 
 use crate::plan::{Compression, Plan};
 
@@ -51,7 +51,7 @@ pub(super) fn notes(plan: &Plan, kinds: &BTreeMap<Kind, u64>) -> Vec<String> {
         .iter()
         .zip(plan.listing.classes.iter())
         .filter(|(counts, _)| counts.discovered == 0)
-        .map(|(_, name)| String::from_utf8_lossy(name).into_owned())
+        .map(|(_, name)| text::shown(name).to_string())
         .collect();
     if !empty.is_empty() {
         let split = plan.split.as_ref().map_or_else(String::new, |split| format!(" in {split}"));

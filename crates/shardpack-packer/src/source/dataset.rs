@@ -12,7 +12,7 @@ use shardpack_format::{
     Error, Result,
     component::{Component, Form},
     formats::Choice,
-    help, size,
+    help, size, text,
 };
 use shardpack_reader::{Dataset, Shard};
 
@@ -170,7 +170,7 @@ pub(super) fn discover(roots: &[Root], options: &Options, monitor: &dyn Monitor)
             let parted = members.iter().find(|member| member.split.is_some());
             let whole = members.iter().find(|member| member.split.is_none());
             if let (Some(parted), Some(whole)) = (parted, whole) {
-                let what = format!("has no splits, and {} is one", parted.dataset.folder().display());
+                let what = format!("has no splits, and {} is one", text::path(&parted.dataset.folder()));
                 return Err(Error::usage(what)
                     .in_file(whole.dataset.folder())
                     .help("--splits none makes one dataset of all; --split NAME=SRC says which split each is"));
@@ -178,7 +178,7 @@ pub(super) fn discover(roots: &[Root], options: &Options, monitor: &dyn Monitor)
         }
     }
     let lists: Vec<Vec<merge::Name>> = members.iter().map(|member| names_of(member, options)).collect();
-    let who = |member: &Member<'_>| member.dataset.folder().display().to_string();
+    let who = |member: &Member<'_>| text::path(&member.dataset.folder()).to_string();
     let lists =
         members.iter().zip(&lists).map(|(member, names)| merge::Named { who: who(member), names, is_numbered: false });
     let classes = Arc::new(merge::merge(&lists.collect::<Vec<_>>())?);

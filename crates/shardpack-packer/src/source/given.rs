@@ -16,7 +16,7 @@ use shardpack_format::{
     formats::foreign::Wanted,
     help,
     manifest::{self, INDEX_FOLDER, Manifest, SUMS_FILE, WORK_FOLDER},
-    splits,
+    splits, text,
 };
 use shardpack_reader::{StoreSettings, Transfers, is_to_be_replaced, is_unfinished};
 
@@ -287,7 +287,7 @@ impl Given {
             (Some(ours), Some(other)) => {
                 let what = format!(
                     "is a sealed dataset, and {} is none: their classes are told in different ways",
-                    other.display()
+                    text::path(&other)
                 );
                 Err(Error::usage(what)
                     .in_file(&ours.folder)
@@ -357,7 +357,8 @@ pub fn refuse_mixed(paths: &[PathBuf], settings: &StoreSettings) -> Result<bool>
 
 /// Sources at URLs are taken by themselves.
 pub fn url_beside(url: &Path, local: &Path) -> Error {
-    let what = format!("is a URL, and {} is none: sources at URLs are taken together with such alone", local.display());
+    let what =
+        format!("is a URL, and {} is none: sources at URLs are taken together with such alone", text::path(&local));
     Error::usage(what).in_file(url)
 }
 

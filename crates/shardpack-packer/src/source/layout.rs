@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-use shardpack_format::{Error, size, splits::KNOWN};
+use shardpack_format::{Error, shell, size, splits::KNOWN, text};
 
 use super::{Found, names};
 use crate::{Result, ledger::Fate};
@@ -26,7 +26,7 @@ pub(super) struct Seen<'a> {
 }
 
 fn shown(names: &[&Vec<u8>]) -> String {
-    let few: Vec<_> = names.iter().take(SHOWN).map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+    let few: Vec<_> = names.iter().take(SHOWN).map(|name| text::shown(name).to_string()).collect();
     match names.len() - few.len() {
         0 => few.join(", "),
         more => format!("{} and {more} more", few.join(", ")),
@@ -40,7 +40,20 @@ fn by_count<'w>(names: &[&Vec<u8>], one: &'w str, several: &'w str) -> &'w str {
 
 /// The names as `--splits` takes them.
 fn option(names: &[&Vec<u8>]) -> String {
-    names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect::<Vec<_>>().join(",")
+    shell::word(names::as_path(&names.iter().map(|name| name.as_slice()).collect::<Vec<_>>().join(&b',')))
+}
+
+/// The value of `--split`: a name and its source, which is `name` in `root` unless another one is given.
+fn part(root: &Path, name: &[u8]) -> String {
+    let of_name = [names::as_path(name).as_os_str().as_encoded_bytes(), b"="].concat();
+    let mut text = names::as_path(&of_name).as_os_str().to_owned();
+    text.push(root.join(names::as_path(name)));
+    shell::word(text)
+}
+
+/// The same with a list that is to be named.
+fn with_list(name: &[u8]) -> String {
+    shell::word(names::as_path(&[name, b"=LIST"].concat()))
 }
 
 fn help_alone(splits: &[&Vec<u8>]) -> String {
@@ -50,7 +63,6 @@ fn help_alone(splits: &[&Vec<u8>]) -> String {
 /// Folders that look like splits, and more that does not.
 pub(super) fn are_they_splits(root: &Path, seen: &Seen<'_>, no_labels: bool) -> Error {
     let Seen { parted, flat, others } = seen;
-    let src = root.display();
     let splits: Vec<&Vec<u8>> = parted.iter().chain(flat).copied().collect();
     let (mut what, mut help) = (Vec::new(), Vec::new());
     match (parted.is_empty(), flat.is_empty()) {
@@ -74,12 +86,12 @@ pub(super) fn are_they_splits(root: &Path, seen: &Seen<'_>, no_labels: bool) -> 
                 shown(flat),
                 by_count(flat, "has", "have")
             ));
-            let name = String::from_utf8_lossy(parted[0]);
-            let other = String::from_utf8_lossy(flat[0]);
+            let other = text::shown(flat[0]);
             help.push(help_alone(parted));
             help.push(format!(
-                "--split {name}={src}/{name} --split {other}=LIST takes the labels of {other} from a list, as \
-                 docs/recipes.md has it for ImageNet"
+                "--split {} --split {} takes the labels of {other} from a list, as docs/recipes.md has it for ImageNet",
+                part(root, parted[0]),
+                with_list(flat[0]),
             ));
         }
     }
@@ -97,12 +109,13 @@ pub(super) fn are_they_splits(root: &Path, seen: &Seen<'_>, no_labels: bool) -> 
 
 /// A split with images right in it and no class folders.
 pub(super) fn no_classes(root: &Path, split: &str, path: &Path, images: u64) -> Error {
-    let src = root.display();
     Error::usage(format!("split {split} has {} right in it and no class folders", size::counted(images, "image")))
         .in_file(path)
         .help(format!(
-            "--split {split}=LIST takes its labels from a list (docs/recipes.md has it for ImageNet), beside --split \
-         NAME={src}/NAME for the others; without it in --splits it is left out; --no-labels packs all without labels"
+            "--split {} takes its labels from a list (docs/recipes.md has it for ImageNet), beside --split {} for the \
+             others; without it in --splits it is left out; --no-labels packs all without labels",
+            with_list(split.as_bytes()),
+            part(root, b"NAME"),
         ))
 }
 
@@ -132,13 +145,13 @@ pub(super) fn refuse_one_deep_class(root: &Path, found: &[Found]) -> Result<()> 
     let inside = root.join(names::as_path(name));
     Err(Error::usage(format!(
         "all images would be of one class, {}, and lie in folders of it, the first in {}",
-        String::from_utf8_lossy(name),
-        String::from_utf8_lossy(&first)
+        text::shown(name),
+        text::shown(&first)
     ))
     .in_file(root)
     .help(format!(
         "give {} where its folders are classes or splits; --splits none says that this is the one class",
-        inside.display()
+        shell::path(&inside)
     )))
 }
 
@@ -171,9 +184,9 @@ pub(super) fn refuse_splits_in_classes(root: &Path, found: &[Found]) -> Result<(
     Err(Error::usage(format!("{} look like splits inside of classes: {}", shown(&names), shown(&one)))
         .in_file(root)
         .help(format!(
-            "--splits none packs them together, as classes; --include '*/{}/**' takes one of them alone; a list with a \
+            "--splits none packs them together, as classes; --include {} takes one of them alone; a list with a \
              column split gives each its own, as docs/recipes.md has it",
-            String::from_utf8_lossy(names[0])
+            shell::word(names::as_path(&[b"*/", names[0].as_slice(), b"/**"].concat()))
         )))
 }
 

@@ -10,7 +10,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use shardpack_format::{Error, ErrorKind, Result};
+use shardpack_format::{Error, ErrorKind, Result, text};
 use shardpack_store::{Page, Store, is_key};
 
 use super::listed::Listed;
@@ -70,7 +70,7 @@ fn whole(store: &Store, listed: Mutex<Listed>) -> Result<Listed> {
     let listed = listed.into_inner().unwrap_or_else(PoisonError::into_inner);
     match listed.listed_twice() {
         Some(name) => {
-            let what = format!("the server lists {:?} twice", String::from_utf8_lossy(&name));
+            let what = format!("the server lists {:?} twice", text::shown(&name));
             Err(Error::new(ErrorKind::System, what).in_file(store.url()))
         }
         None => Ok(listed),

@@ -1,5 +1,7 @@
 //! Names of what lies in folders: which are images, which nobody means, and the paths that they make.
 
+use shardpack_format::text;
+
 use std::path::Path;
 
 /// torchvision's list (0.29, `IMG_EXTENSIONS`).
@@ -46,7 +48,7 @@ impl RSplitOnce for [u8] {
 pub(super) fn other_reason(name: &[u8]) -> String {
     match name.rsplit_once_byte(b'.') {
         Some((stem, extension)) if !stem.is_empty() && extension.len() <= 16 => {
-            format!("extension .{}", String::from_utf8_lossy(extension).to_lowercase())
+            format!("extension .{}", text::shown(extension).to_string().to_lowercase())
         }
         _ => "no extension".to_owned(),
     }

@@ -13,7 +13,7 @@ use rustix::{
     fs::{Mode, OFlags},
     io::Errno,
 };
-use shardpack_format::Result;
+use shardpack_format::{Result, text};
 
 use super::{Look, ReadError, Refusal, Source, names, storage, walk};
 use crate::{
@@ -147,9 +147,7 @@ impl Source for FolderReader<'_> {
             return components.copy_text(*cell, out).map_err(|why| ReadError::Refused(Refusal(why)));
         };
         let of_file = |error| match error {
-            ReadError::Refused(Refusal(why)) => {
-                ReadError::Refused(Refusal(format!("{}: {why}", String::from_utf8_lossy(&name))))
-            }
+            ReadError::Refused(Refusal(why)) => ReadError::Refused(Refusal(format!("{}: {why}", text::shown(&name)))),
             fatal => fatal,
         };
         // An empty file is not read at all, and cannot have become shorter.

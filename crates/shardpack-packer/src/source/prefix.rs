@@ -12,7 +12,7 @@ use shardpack_format::{
     Error, Result,
     component::{Component, Form},
     image_header::SNIFF_BYTES,
-    manifest, splits,
+    manifest, splits, text,
 };
 use shardpack_reader::{StoreSettings, Transfers};
 use shardpack_store::{Settings, Store};
@@ -307,9 +307,7 @@ impl Source for ObjectReader<'_> {
         let bytes = out.len() as u64;
         let read = self.store.read_listed(&self.name(number, &file), bytes, cell.stamp, 0, out);
         read.map_err(without_place).map_err(|error| match error {
-            ReadError::Refused(Refusal(why)) => {
-                ReadError::Refused(Refusal(format!("{}: {why}", String::from_utf8_lossy(&file))))
-            }
+            ReadError::Refused(Refusal(why)) => ReadError::Refused(Refusal(format!("{}: {why}", text::shown(&file)))),
             fatal => fatal,
         })
     }

@@ -10,7 +10,7 @@ use std::{
 use shardpack_format::{
     Error, Result,
     component::{self, Component, Type},
-    help, splits,
+    help, splits, text,
 };
 
 use super::{
@@ -209,7 +209,7 @@ pub(crate) fn check_shared(source: &Origin, found: &[Found]) -> Result<()> {
         let own = used(one);
         let name = |classes: &BTreeSet<u32>| {
             let name = classes.first().and_then(|class| one.listing.classes.get(*class as usize));
-            name.map_or_else(String::new, |name| String::from_utf8_lossy(name).into_owned())
+            name.map_or_else(String::new, |name| text::shown(name).to_string())
         };
         if !own.is_empty() && !of_first.is_empty() && own.is_disjoint(&of_first) {
             let split = |one: &Found| one.split.clone().unwrap_or_default();

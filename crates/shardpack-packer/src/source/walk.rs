@@ -15,7 +15,7 @@ use rustix::{
     fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat},
     io::Errno,
 };
-use shardpack_format::{Error, Result, component::Component};
+use shardpack_format::{Error, Result, component::Component, text};
 
 use super::{
     keep::{Keep, LEFT_OUT},
@@ -383,7 +383,7 @@ pub(super) fn sized(bytes: u64) -> Result<u32, String> {
 pub(super) fn beside(file: &[u8], bytes: u64) -> Result<u32, String> {
     match bytes > MAX_IMAGE_BYTES {
         true => {
-            let file = String::from_utf8_lossy(file);
+            let file = text::shown(file);
             Err(format!("{file} beside it has {bytes} bytes, a sample stays below 4 GiB"))
         }
         // Checked: fits 32 bits.
@@ -402,7 +402,7 @@ pub(super) fn cells(
 ) -> Result<Vec<Cell>, String> {
     let of_kind = |kind: &Component| {
         let Some(file) = kind.file_of(name).filter(|file| may_be(file)) else { return Ok(Cell::ABSENT) };
-        let wrong = |what: String| format!("{} beside it {what}", String::from_utf8_lossy(&file));
+        let wrong = |what: String| format!("{} beside it {what}", text::shown(&file));
         let look = |how| rustix::fs::statat(&root, join(folder, &file).as_slice(), how);
         match look(AtFlags::empty()) {
             // A link that leads nowhere is there.

@@ -10,7 +10,7 @@ use std::{
 };
 
 use serde_json::Value;
-use shardpack_format::{Error, Result, help};
+use shardpack_format::{Error, Result, help, text};
 
 use super::Choice;
 use crate::{
@@ -40,7 +40,7 @@ impl ClassList {
         };
         let mut seen = BTreeSet::new();
         match names.iter().find(|name| !seen.insert(*name)) {
-            Some(name) => Err(Error::usage(format!("class {:?} comes twice", String::from_utf8_lossy(name)))),
+            Some(name) => Err(Error::usage(format!("class {:?} comes twice", text::shown(name)))),
             None if names.is_empty() => Err(Error::usage("names no class")),
             None => Ok(Self(names)),
         }
@@ -83,7 +83,7 @@ impl ClassMap {
         let mut map = HashMap::new();
         for (old, new) in pairs {
             if map.insert(old.clone(), new).is_some() {
-                return Err(Error::usage(format!("class {:?} comes twice", String::from_utf8_lossy(&old))));
+                return Err(Error::usage(format!("class {:?} comes twice", text::shown(&old))));
             }
         }
         Ok(Self(map))

@@ -19,7 +19,7 @@ use std::{
     sync::Arc,
 };
 
-use shardpack_format::{Error, Result, image_header::Kind, size};
+use shardpack_format::{Error, Result, image_header::Kind, size, text};
 
 pub use classes::{ClassList, ClassMap};
 pub(crate) use parallel_reads::ImageReader;
@@ -98,9 +98,8 @@ pub fn survey(source: &Origin, found: &mut [Found], choice: &Choice, monitor: &d
         if one.listing.is_empty() && images > 0 {
             let first = |fate| one.unpacked.iter().find(move |unpacked| unpacked.fate == fate);
             let left_out = first(Fate::Filtered).or_else(|| first(Fate::Skipped));
-            let said = |first: &Unpacked| {
-                size::first_of(images, &format!("{}: {}", String::from_utf8_lossy(&first.path), first.reason))
-            };
+            let said =
+                |first: &Unpacked| size::first_of(images, &format!("{}: {}", text::shown(&first.path), first.reason));
             let reason = left_out.map_or_else(String::new, said);
             return Err(
                 Error::usage(format!("{}{reason}", size::all_are(images, "image", "left out"))).in_file(source.path())
@@ -144,5 +143,5 @@ fn path(listing: &Listing, number: u64) -> Vec<u8> {
 
 /// A path for a person.
 fn shown(listing: &Listing, number: u64) -> String {
-    String::from_utf8_lossy(&path(listing, number)).into_owned()
+    text::shown(&path(listing, number)).to_string()
 }

@@ -19,7 +19,7 @@ use shardpack_format::{
     index::{Index, RowRef},
     manifest,
     sample::{Extent, Sample},
-    size,
+    size, text,
 };
 use shardpack_reader::{StoreSettings, Transfers};
 
@@ -306,7 +306,7 @@ pub(super) fn compare(
                 ..Problem::default()
             },
             None => Problem {
-                file: source.path().display().to_string(),
+                file: text::path(&source.path()).to_string(),
                 what: format!("{} in no split; what was packed has splits", size::counted(images, "image")),
                 ..Problem::default()
             },
@@ -381,7 +381,7 @@ fn shard_against(
         let (start, bytes) = row.payload();
         Problem {
             bytes: Some(start..start + u64::from(bytes)),
-            key: Some(String::from_utf8_lossy(row.key).into_owned()),
+            key: Some(text::shown(row.key).to_string()),
             path: Some(row.path.to_vec()),
             ..dataset.problem(&shard.file, what)
         }

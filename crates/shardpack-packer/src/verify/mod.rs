@@ -27,6 +27,7 @@ use shardpack_format::{
     hash, help,
     manifest::{self, Counts, Manifest, WORK_FOLDER},
     splits::{self, Difference, Record},
+    text,
 };
 use shardpack_reader::{Dataset, Shard, StoreSettings, Transfers, is_to_be_replaced, is_unfinished, split_differences};
 
@@ -310,7 +311,7 @@ pub fn verify(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Re
         report.notes.push(format!(
             "{}: a pack that is to replace this was begun and has changed none of its files; the same pack command \
              goes on, and while none runs the folder can be removed",
-            folder.join(WORK_FOLDER).display()
+            text::path(&folder.join(WORK_FOLDER))
         ));
     }
     let meant = || datasets.iter().flat_map(Opened::meant);

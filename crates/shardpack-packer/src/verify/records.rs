@@ -14,6 +14,7 @@ use shardpack_format::{
     image_header::Kind,
     index::{Index, RowRef},
     seekable::{FOOTER_BYTES, Frame, SeekTable},
+    text,
 };
 
 use super::{
@@ -281,7 +282,7 @@ impl Checker<'_> {
         let start = row.offset + u64::from(offset);
         Problem {
             bytes: Some(start..start + u64::from(bytes)),
-            key: Some(String::from_utf8_lossy(row.key).into_owned()),
+            key: Some(text::shown(row.key).to_string()),
             path: Some(row.path.to_vec()),
             ..self.dataset.problem(self.file_name, what)
         }

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, path::Path, time::Instant};
 
-use shardpack_format::{Result, manifest, size};
+use shardpack_format::{Result, manifest, size, text};
 
 use super::{Options, Problem, Report, foreign, from_error, open, shard, transfers, verify};
 use crate::{
@@ -70,7 +70,7 @@ fn some_of(folder: &Path, names: &BTreeSet<String>, options: &Options, monitor: 
             "{shards} of {} of a dataset, by its manifest; not its other files",
             size::counted(all as u64, "shard")
         );
-        report.notes.push(format!("{}: {what}", folder.display()));
+        report.notes.push(format!("{}: {what}", text::path(&folder)));
     }
     report.add_transfers(transfers(&files, &datasets));
     Ok(report)
@@ -78,6 +78,6 @@ fn some_of(folder: &Path, names: &BTreeSet<String>, options: &Options, monitor: 
 
 /// The report with files as they are called from outside of `folder`.
 fn within(folder: &Path, report: Report) -> Report {
-    let outside = |problem: Problem| Problem { file: folder.join(&problem.file).display().to_string(), ..problem };
+    let outside = |problem: Problem| Problem { file: text::path(&folder.join(&problem.file)).to_string(), ..problem };
     Report { problems: report.problems.into_iter().map(outside).collect(), ..report }
 }

@@ -1,6 +1,6 @@
 //! Samples to MDS bytes: exactly as long as the layout says, columns in the order of their names.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{borrow::Cow, collections::BTreeMap, path::Path};
 
 use super::{
     layout::{Column, LABEL_BYTES, Role, WORD_BYTES, config, head_bytes},
@@ -18,6 +18,7 @@ use crate::{
     image_header::Header,
     index::RowRef,
     sample::{Extent, Sample},
+    shell,
 };
 
 /// Length in bytes of shards unless the user says otherwise: streaming's own default.
@@ -403,7 +404,7 @@ impl Format for Mds {
         }
     }
 
-    fn recipes(&self, folder: &str, _: &str, _: u64, _: bool) -> Vec<(&'static str, String)> {
-        vec![("streaming", format!("StreamingDataset(local=\"{folder}\", shuffle=False, batch_size=1)"))]
+    fn recipes(&self, folder: &Path, _: &str, _: u64, _: bool) -> Vec<(&'static str, String)> {
+        vec![("streaming", format!("StreamingDataset(local={}, shuffle=False, batch_size=1)", shell::python(folder)))]
     }
 }

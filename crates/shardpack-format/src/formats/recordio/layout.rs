@@ -1,7 +1,7 @@
 //! Lengths, constants and the two headers of a record, shared by writer, sidecars and reader.
 
 use super::parts::{MAGIC, WORD_BYTES};
-use crate::Error;
+use crate::{Error, text};
 
 /// What the names of shards end in.
 pub const EXTENSION: &str = ".rec";
@@ -125,7 +125,7 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
 pub fn id(key: &[u8]) -> crate::Result<u64> {
     let digits = std::str::from_utf8(key).ok().filter(|key| key.bytes().all(|byte| byte.is_ascii_digit()));
     digits.and_then(|digits| digits.parse().ok()).ok_or_else(|| {
-        let key = String::from_utf8_lossy(key).into_owned();
+        let key = text::shown(key).to_string();
         Error::usage("RecordIO stores ids of 64 bits, so a key must be a decimal number below 2^64").in_sample(key)
     })
 }

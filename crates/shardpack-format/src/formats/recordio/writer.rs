@@ -1,5 +1,7 @@
 //! Samples to records: exactly as long as the layout says, and longer by one word for each magic in the image.
 
+use std::path::Path;
+
 use super::{
     layout::{
         EXTENSION, IMAGE_HEADER_BYTES, IMAGE_OFFSET, ImageHeader, PART_HEADER_BYTES, PART_LIMIT_BYTES, PartHeader,
@@ -15,6 +17,7 @@ use crate::{
     image_header::Header,
     index::RowRef,
     sample::{Extent, Sample},
+    shell,
 };
 
 /// Name of the one component, where it is an image.
@@ -186,11 +189,17 @@ impl Format for RecordIo {
         sidecars::write(name, dataset, out)
     }
 
-    fn recipes(&self, folder: &str, name: &str, shards: u64, _: bool) -> Vec<(&'static str, String)> {
-        let first = format!("{folder}/{name}-000000");
+    fn recipes(&self, folder: &Path, name: &str, shards: u64, _: bool) -> Vec<(&'static str, String)> {
+        let file = |end: &str| shell::python(folder.join(format!("{name}{end}")));
+        let first = file("-000000.rec");
         let files = match shards {
-            0 | 1 => format!("\"{first}.rec\""),
-            _ => format!("f\"{folder}/{name}-{{i:06}}.rec\" for i in range({shards})"),
+            0 | 1 => first.clone(),
+            // What is in braces there is Python's.
+            _ => {
+                let plain = shell::python(folder).replace('{', "{{").replace('}', "}}");
+                let plain = plain.trim_end_matches('"').trim_end_matches('/');
+                format!("f{plain}/{name}-{{i:06}}.rec\" for i in range({shards})")
+            }
         };
         // Several files are one text with `;` between them. Then there may be no index (dmlc-core, indexed_recordio_split.cc:
         // "does not support multiple index files"), and of one file it is for `shuffle` alone.
@@ -201,11 +210,11 @@ impl Format for RecordIo {
         if self.components[0] != IMAGE {
             return vec![(
                 "MXNet",
-                format!("mx.recordio.unpack(mx.recordio.MXRecordIO(\"{first}.rec\", \"r\").read())  # header, bytes"),
+                format!("mx.recordio.unpack(mx.recordio.MXRecordIO({first}, \"r\").read())  # header, bytes"),
             )];
         }
         let mxnet = format!("mx.io.ImageRecordIter(path_imgrec={records}, data_shape=(3, 224, 224), batch_size=256)");
-        let dali = format!("fn.readers.mxnet(path=[{files}], index_path=[\"{folder}/{name}-dali.idx\"])");
+        let dali = format!("fn.readers.mxnet(path=[{files}], index_path=[{}])", file("-dali.idx"));
         vec![("MXNet", mxnet), ("DALI", dali)]
     }
 }

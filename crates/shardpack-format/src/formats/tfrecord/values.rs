@@ -7,6 +7,7 @@ use super::{
 use crate::{
     component::{self, Form, Type},
     formats::encoding::{self, Encoding},
+    shell,
 };
 
 /// The dtype of numbers that lists of floats hold, as numpy writes it.
@@ -42,8 +43,8 @@ pub(super) fn parsed(name: &str, kind: &Type, tag: u8) -> String {
         _ => Some(Vec::new()),
     };
     match shape {
-        Some(shape) => format!("\"{name}\": tf.io.FixedLenFeature({shape:?}, {of})"),
-        None => format!("\"{name}\": tf.io.RaggedFeature({of})"),
+        Some(shape) => format!("{}: tf.io.FixedLenFeature({shape:?}, {of})", shell::python(name)),
+        None => format!("{}: tf.io.RaggedFeature({of})", shell::python(name)),
     }
 }
 

@@ -3,7 +3,7 @@
 mod out;
 mod recipes;
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{borrow::Cow, collections::BTreeMap, path::Path};
 
 use out::Out;
 
@@ -22,6 +22,7 @@ use crate::{
     image_header::{Header, Kind},
     index::RowRef,
     sample::{Extent, Sample},
+    shell,
 };
 
 /// Name of the setting for the number that is added to every label.
@@ -112,7 +113,7 @@ impl TfRecord {
         let has_values = choice.columns().iter().any(|(_, one, _)| one.kind().is_some());
         for (number, one, name) in choice.columns() {
             let Some(kind) = one.kind() else {
-                parsed.push(format!("\"{name}\": tf.io.FixedLenFeature([], tf.string, \"\")"));
+                parsed.push(format!("{}: tf.io.FixedLenFeature([], tf.string, \"\")", shell::python(&name)));
                 entries.push((name, Entry::File(number)));
                 continue;
             };
@@ -121,11 +122,14 @@ impl TfRecord {
             parsed.push(values::parsed(&name, kind, tag));
             entries.push((name.clone(), Entry::Value(number, tag)));
             if has_dtype {
-                parsed.push(format!("\"{name}/dtype\": tf.io.FixedLenFeature([], tf.string, \"\")"));
+                parsed.push(format!(
+                    "{}: tf.io.FixedLenFeature([], tf.string, \"\")",
+                    shell::python(format!("{name}/dtype"))
+                ));
                 entries.push((format!("{name}/dtype"), Entry::Dtype(number)));
             }
             if matches!(kind.kind, component::Kind::Array { .. }) {
-                parsed.push(format!("\"{name}/shape\": tf.io.RaggedFeature(tf.int64)"));
+                parsed.push(format!("{}: tf.io.RaggedFeature(tf.int64)", shell::python(format!("{name}/shape"))));
                 entries.push((format!("{name}/shape"), Entry::Shape(number)));
             }
         }
@@ -453,8 +457,8 @@ impl Format for TfRecord {
         }
     }
 
-    fn recipes(&self, folder: &str, name: &str, shards: u64, _: bool) -> Vec<(&'static str, String)> {
-        let files = format!("{folder}/{name}-*-of-{shards:05}");
+    fn recipes(&self, folder: &Path, name: &str, shards: u64, _: bool) -> Vec<(&'static str, String)> {
+        let files = recipes::Files { folder, pattern: format!("{name}-*-of-{shards:05}") };
         if let Some(parsed) = &self.parsed {
             return recipes::values(&files, parsed);
         }

@@ -1,5 +1,7 @@
 //! Samples to tar bytes: exactly as long as the layout says, plain USTAR, nothing of the machine or the time.
 
+use std::path::Path;
+
 use serde::Serialize;
 
 use super::{
@@ -18,6 +20,7 @@ use crate::{
     index::RowRef,
     manifest::BY_KIND,
     sample::{Extent, Sample},
+    shell, text,
 };
 
 /// Length in bytes of the longest extension that may come up (`json`, `webp`, `heic`); a key must leave room for it.
@@ -238,7 +241,7 @@ impl Format for WebDataset {
             let Some(found) = found.filter(|_| member.plain && member.kind == MemberKind::File) else {
                 return Err(Error::data(format!(
                     "member {:?} of {} bytes is none that the index names, or not plain USTAR",
-                    String::from_utf8_lossy(&member.name),
+                    text::shown(&member.name),
                     member.bytes
                 ))
                 .at_byte(member.header_offset));
@@ -275,14 +278,17 @@ impl Format for WebDataset {
         super::sidecars::write(name, dataset, out)
     }
 
-    fn recipes(&self, folder: &str, name: &str, shards: u64, compressed: bool) -> Vec<(&'static str, String)> {
+    fn recipes(&self, folder: &Path, name: &str, shards: u64, compressed: bool) -> Vec<(&'static str, String)> {
         let numbers = match shards {
             0 | 1 => "000000".to_owned(),
             _ => format!("{{000000..{:06}}}", shards - 1),
         };
         // webdataset does not unpack zstd itself.
-        let (pipe, end) = if compressed { ("pipe:zstd -dc ", ".zst") } else { ("", "") };
-        vec![("webdataset", format!("wds.WebDataset(\"{pipe}{folder}/{name}-{numbers}.tar{end}\")"))]
+        let url = match compressed {
+            true => format!("pipe:zstd -dc {}/{name}-{numbers}.tar.zst", shell::path(folder)).into(),
+            false => folder.join(format!("{name}-{numbers}.tar")),
+        };
+        vec![("webdataset", format!("wds.WebDataset({})", shell::python(url)))]
     }
 }
 

@@ -4,6 +4,7 @@ use shardpack_format::{
     Error, ErrorKind, Result,
     formats::foreign::{Image, Record, Walk, Wanted},
     image_header::Header,
+    text,
 };
 
 use super::{FileFacts, Found, HEAD_BYTES, Heads, Picture, Scanned};
@@ -55,7 +56,7 @@ pub(super) fn scan(file: &ShardFile, monitor: &dyn Monitor, found: &mut Found<'_
                     true => Error::data(why).at_byte(record.range.start),
                     false => Error::data(why),
                 };
-                first.get_or_insert_with(|| error().in_sample(String::from_utf8_lossy(&record.key)));
+                first.get_or_insert_with(|| error().in_sample(text::shown(&record.key).to_string()));
                 None
             }
         };
@@ -109,7 +110,7 @@ fn scanned(record: Record, header: Option<Header>) -> Scanned {
         components,
         images,
         label: record.label.number(),
-        class: class.map(|class| String::from_utf8_lossy(&class).into_owned()),
+        class: class.map(|class| text::shown(&class).to_string()),
         filename: record.filename,
     }
 }

@@ -15,7 +15,7 @@ use std::{
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use shardpack_format::{Error, Result};
+use shardpack_format::{Error, Result, text};
 
 use super::{
     columns::Roles,
@@ -191,7 +191,7 @@ pub(super) fn root(path: &Path, folder: &Path, member: &[u8]) -> Result<PathBuf>
 }
 
 fn shown(folders: &[PathBuf]) -> String {
-    folders.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(", ")
+    folders.iter().map(|folder| text::path(&folder).to_string()).collect::<Vec<_>>().join(", ")
 }
 
 /// The first names of images that stand in a file, found without parsing it.

@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use shardpack_format::{Error, ErrorKind, Result, splits};
+use shardpack_format::{Error, ErrorKind, Result, splits, text};
 
 use super::{
     Columns, List,
@@ -218,13 +218,13 @@ impl<'a> Rows<'a> {
         if row.path.is_empty() || row.path.len() > PATH_BYTES {
             return Err(in_line(format!("a path of {} bytes", row.path.len())));
         }
-        let shown = String::from_utf8_lossy(row.path);
-        if sys::is_url(&shown) && self.remote.is_none() {
+        let shown = text::shown(row.path);
+        if sys::is_url(&shown.to_string()) && self.remote.is_none() {
             return Err(in_line(format!("path {shown:?} is a URL, and the root is a folder"))
                 .help("--root URL names what all of them begin with, as in --root s3://bucket/images/"));
         }
         let path = self.inside(row.path).ok_or_else(|| {
-            in_line(format!("path {shown:?} leads out of {}", self.root.display()))
+            in_line(format!("path {shown:?} leads out of {}", text::path(&self.root)))
                 .help("--root FOLDER names the folder that all files are in; --root / takes them from anywhere")
         })?;
         if path.is_empty() {

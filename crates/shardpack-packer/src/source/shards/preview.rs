@@ -8,6 +8,7 @@ use shardpack_format::{
     component::{Component, Form},
     formats::foreign::{Label, Other},
     image_header::Header,
+    text,
 };
 
 use super::{Shards, components};
@@ -160,7 +161,7 @@ impl Shards {
     }
 }
 
-/// What somebody else wrote, on one line and without what a terminal would obey.
+/// What somebody else wrote.
 fn shown(text: &[u8]) -> String {
-    String::from_utf8_lossy(text).chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    text::shown(text).to_string()
 }

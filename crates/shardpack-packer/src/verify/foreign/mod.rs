@@ -18,7 +18,7 @@ use rayon::prelude::*;
 use shardpack_format::{
     Error, ErrorKind, Result,
     formats::{foreign::Wanted, webdataset},
-    size,
+    size, text,
 };
 
 use super::{
@@ -155,7 +155,7 @@ pub fn verify(looked: Looked, options: &Options, monitor: &dyn Monitor) -> Resul
                 && shape != *usual
             {
                 // Samples may lack what others have: it is odd, and as it was written.
-                let (file, key) = (shown(file), String::from_utf8_lossy(&key));
+                let (file, key) = (shown(file), text::shown(&key));
                 let samples = size::counted(samples, "sample");
                 let (own, usual) = (list(&shape), list(usual));
                 walked.notes.push(format!("{file}: {samples} with {own}, the first {key:?}; most others have {usual}"));
@@ -219,7 +219,7 @@ fn find_twice<'f>(
     for (offset, first) in twice {
         let at = match first == number {
             true => "earlier in this file".to_owned(),
-            false => format!("in {}", files[first].path.display()),
+            false => format!("in {}", text::path(&files[first].path)),
         };
         let what = format!("the key stands {at} too: readers mix up or drop one of them");
         walked.add(of_sample(file, &keys.remove(&offset).unwrap_or_default(), offset, what));
@@ -229,16 +229,16 @@ fn find_twice<'f>(
 fn list(shape: &[Vec<u8>]) -> String {
     match shape {
         [] => "none".to_owned(),
-        _ => shape.iter().map(|name| String::from_utf8_lossy(name)).collect::<Vec<_>>().join("+"),
+        _ => shape.iter().map(|name| text::shown(name).to_string()).collect::<Vec<_>>().join("+"),
     }
 }
 
 fn shown(file: &ShardFile) -> String {
-    file.path.display().to_string()
+    text::path(&file.path).to_string()
 }
 
 fn of_sample(file: &ShardFile, key: &[u8], offset: u64, what: String) -> Problem {
-    let key = Some(String::from_utf8_lossy(key).into_owned());
+    let key = Some(text::shown(key).to_string());
     let bytes = file.has_places().then_some(offset..offset);
     Problem { file: shown(file), bytes, key, what, ..Problem::default() }
 }

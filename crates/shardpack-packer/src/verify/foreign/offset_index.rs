@@ -7,7 +7,7 @@ use std::{fs::File, io::Read, path::PathBuf};
 use shardpack_format::{
     Error, Result,
     formats::{recordio, tfrecord},
-    size,
+    size, text,
 };
 
 use super::{Problem, Walked, shown};
@@ -53,7 +53,7 @@ pub(super) fn index_of(file: &ShardFile) -> Result<Option<Index>> {
 /// Compares an index with where the records of `file`, which was walked to its end, begin.
 pub(super) fn compare_index(file: &ShardFile, index: &Index, walked: &mut Walked) {
     let Some((end, starts)) = walked.starts.take().and_then(|mut starts| Some((starts.pop()?, starts))) else { return };
-    let name = index.path.display().to_string();
+    let name = text::path(&index.path).to_string();
     let mut say = |what: String| walked.add(Problem { file: name.clone(), what, ..Problem::default() });
     let entries = match entries(file, index, starts.len() as u64) {
         Ok(entries) => entries,

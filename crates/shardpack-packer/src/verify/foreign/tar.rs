@@ -15,6 +15,7 @@ use shardpack_format::{
     },
     hash,
     image_header::SNIFF_BYTES,
+    text,
 };
 
 use super::{Options, Problem, Walked, decode, list, of_sample, shown};
@@ -63,7 +64,7 @@ pub(super) fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor, w
             && is_image(&member)
             && let Err(what) = decode::decode(&data, &mut walked.not_decoded)
         {
-            let what = format!("{}: {what}", String::from_utf8_lossy(&member.name));
+            let what = format!("{}: {what}", text::shown(&member.name));
             walked.add(of_bytes(member.data_offset..member.data_offset + member.bytes, what));
         }
         let data_offset = member.data_offset;
@@ -93,12 +94,12 @@ pub(super) fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor, w
                     *walked.passed.entry(dropped.issue.counted_as()).or_default() += 1;
                     continue;
                 }
-                let name = String::from_utf8_lossy(&dropped.name);
+                let name = text::shown(&dropped.name);
                 let what = format!("member {name:?} is not read: {}", dropped.issue);
                 let mut problem = of_bytes(dropped.header_offset..dropped.header_offset + 512, what);
                 if dropped.issue == Issue::DuplicateExtension && !std::mem::replace(&mut is_twice, true) {
                     // Which one is meant, nobody can say: the sample is none.
-                    problem.key = grouper.current().map(|sample| String::from_utf8_lossy(&sample.key).into_owned());
+                    problem.key = grouper.current().map(|sample| text::shown(&sample.key).to_string());
                 }
                 walked.add(problem);
             }
@@ -176,7 +177,7 @@ impl Walked {
             }
         }
         if let Some(empty) = sample.components.iter().find(|component| component.bytes == 0 && is_image(component)) {
-            let what = format!("an empty image, {}", String::from_utf8_lossy(&empty.extension));
+            let what = format!("an empty image, {}", text::shown(&empty.extension));
             self.add(problem(what));
         }
         // Whether a label is lacking, those of all others tell.

@@ -14,7 +14,7 @@
 use std::borrow::Cow;
 
 use super::super::layout::word;
-use crate::npy;
+use crate::{npy, text};
 
 /// What is fetched is the image, as a file has it.
 pub(super) const AS_IT_IS: u32 = 0;
@@ -58,14 +58,14 @@ impl<'a> Pixels<'a> {
             b"I" => (array("<i4", &[height, width]), 4 * width),
             b"F" => (array("<f4", &[height, width]), 4 * width),
             _ => {
-                let shown = String::from_utf8_lossy(&mode[..mode.len().min(SHOWN_BYTES)]);
+                let shown = text::shown(&mode[..mode.len().min(SHOWN_BYTES)]);
                 return Err(format!(
                     "raw pixels of mode {shown:?} are refused: nothing here tells what colours they are"
                 ));
             }
         };
         if width == 0 || height == 0 || row_bytes.checked_mul(height) != Some(pixels.len() as u64) {
-            let mode = String::from_utf8_lossy(mode);
+            let mode = text::shown(mode);
             return Err(format!("raw pixels: {} bytes do not make {width} x {height} of mode {mode}", pixels.len()));
         }
         let pixels = match mode {

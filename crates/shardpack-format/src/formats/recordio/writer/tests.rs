@@ -131,16 +131,16 @@ fn a_magic_counts_where_it_is_aligned() {
 #[test]
 fn recipes_name_the_files_that_are_written() {
     let format = RecordIo::default();
-    let recipes = format.recipes("data/x", "train", 1, false);
+    let recipes = format.recipes(Path::new("data/x"), "train", 1, false);
     assert!(recipes[0].1.contains("path_imgrec=\"data/x/train-000000.rec\", data_shape"), "{recipes:?}");
     assert_eq!(
         recipes[1].1,
         "fn.readers.mxnet(path=[\"data/x/train-000000.rec\"], index_path=[\"data/x/train-dali.idx\"])"
     );
-    let many = &format.recipes("data/x", "train", 12, false)[0].1;
+    let many = &format.recipes(Path::new("data/x"), "train", 12, false)[0].1;
     let all = "path_imgrec=\";\".join(f\"data/x/train-{i:06}.rec\" for i in range(12)), data_shape";
     assert!(many.contains(all) && !many.contains("path_imgidx"), "{many}");
-    let many = &format.recipes("data/x", "train", 12, false)[1].1;
+    let many = &format.recipes(Path::new("data/x"), "train", 12, false)[1].1;
     assert!(many.contains("path=[f\"data/x/train-{i:06}.rec\" for i in range(12)]"), "{many}");
     assert_eq!(format.shard_file("train", 11, 12), "train-000011.rec");
 }

@@ -1,6 +1,34 @@
 //! How TensorFlow and DALI read what is written, in their own words.
 
+use std::{ffi::OsString, path::Path};
+
 use super::super::layout::Feature;
+use crate::shell::python;
+
+/// The shards of a dataset.
+pub(super) struct Files<'a> {
+    pub folder: &'a Path,
+    /// Their names.
+    pub pattern: String,
+}
+
+impl Files<'_> {
+    /// A pattern of Python that only they match: what means something in patterns stands for itself in the name of the folder.
+    fn glob(&self, end: &str) -> String {
+        let path = self.folder.join(format!("{}{end}", self.pattern));
+        let (folder, mut all) = (self.folder.as_os_str().as_encoded_bytes(), OsString::new());
+        if !folder.iter().any(|byte| b"*?[".contains(byte)) {
+            return python(path);
+        }
+        for part in self.folder.to_string_lossy().chars() {
+            match part {
+                '*' | '?' | '[' => all.push(format!("[{part}]")),
+                part => all.push(part.to_string()),
+            }
+        }
+        python(Path::new(&all).join(format!("{}{end}", self.pattern)))
+    }
+}
 
 /// How TensorFlow parses a feature of ours.
 pub(super) fn parsed_own(key: &str, feature: Feature) -> String {
@@ -8,32 +36,33 @@ pub(super) fn parsed_own(key: &str, feature: Feature) -> String {
         Feature::Label | Feature::Height | Feature::Width => "tf.int64",
         _ => "tf.string",
     };
-    format!("\"{key}\": tf.io.FixedLenFeature([], {of})")
+    format!("{}: tf.io.FixedLenFeature([], {of})", python(key))
 }
 
 /// For examples that are values, of which `parsed` says how each is parsed.
-pub(super) fn values(files: &str, parsed: &str) -> Vec<(&'static str, String)> {
+pub(super) fn values(files: &Files<'_>, parsed: &str) -> Vec<(&'static str, String)> {
     let parse = format!("tf.io.parse_single_example(record, {{{parsed}}})");
     vec![("tf.data", format!("{}.map(lambda record: {parse})", records(files)))]
 }
 
 /// For examples with an image or another file as `payload`, and a `label` if they have one.
-pub(super) fn images(files: &str, payload: &str, label: Option<&str>) -> Vec<(&'static str, String)> {
-    let mut features = vec![format!("\"{payload}\": tfrec.FixedLenFeature((), tfrec.string, \"\")")];
-    features.extend(label.map(|key| format!("\"{key}\": tfrec.FixedLenFeature([1], tfrec.int64, -1)")));
+pub(super) fn images(files: &Files<'_>, payload: &str, label: Option<&str>) -> Vec<(&'static str, String)> {
+    let mut features = vec![format!("{}: tfrec.FixedLenFeature((), tfrec.string, \"\")", python(payload))];
+    features.extend(label.map(|key| format!("{}: tfrec.FixedLenFeature([1], tfrec.int64, -1)", python(key))));
     vec![
         ("tf.data", records(files)),
         (
             "DALI",
             format!(
-                "fn.readers.tfrecord(path=sorted(glob.glob(\"{files}\")), \
-                 index_path=sorted(glob.glob(\"{files}.idx\")), features={{{}}})",
+                "fn.readers.tfrecord(path=sorted(glob.glob({})), index_path=sorted(glob.glob({})), features={{{}}})",
+                files.glob(""),
+                files.glob(".idx"),
                 features.join(", ")
             ),
         ),
     ]
 }
 
-fn records(files: &str) -> String {
-    format!("tf.data.TFRecordDataset(sorted(tf.io.gfile.glob(\"{files}\")))")
+fn records(files: &Files<'_>) -> String {
+    format!("tf.data.TFRecordDataset(sorted(tf.io.gfile.glob({})))", files.glob(""))
 }

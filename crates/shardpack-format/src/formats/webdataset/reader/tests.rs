@@ -170,7 +170,7 @@ fn an_error_names_the_byte() {
         (jpg()[..516].to_vec(), "byte 0: member a.jpg: its padding ends at byte 1024, the file has 516"),
         (
             patched(jpg(), 0, b"\x1b[2J\n\xff"),
-            "byte 0: member \\u{1b}[2J\\n\u{fffd}: its data ends at byte 516, the file has 515",
+            r"byte 0: member \u{1b}[2J\u{a}\xff: its data ends at byte 516, the file has 515",
         ),
         (
             patched(jpg(), SIZE.start, &[b'7'; 12]),

@@ -1,20 +1,50 @@
-//! Words of a shell: any name as one word that bash reads back as it was.
+//! What is there to be pasted: any name as one word that bash reads back as it was, or as a literal of Python.
 //!
 //! Holds at all times: a word is one line of printable text, whatever the name has in it, so that it may stand in a comment or in a
-//! here-document too.
+//! here-document too, and in what is printed.
 
-use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
+use std::{ffi::OsStr, path::Path};
+
+use crate::text::is_hidden;
 
 /// `name` as one word of bash: bare where that is safe, in quotes where it has blanks and the like, as `$'…'` where it has
-/// control characters or is no UTF-8.
+/// characters that are not seen or is no UTF-8.
 pub fn word(name: impl AsRef<OsStr>) -> String {
-    let bytes = name.as_ref().as_bytes();
+    let bytes = name.as_ref().as_encoded_bytes();
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_%+=:,./-@".contains(byte);
     match std::str::from_utf8(bytes) {
         Ok(text) if !text.is_empty() && bytes.iter().all(is_plain) => text.to_owned(),
-        Ok(text) if !text.chars().any(char::is_control) => format!("'{}'", text.replace('\'', r"'\''")),
+        Ok(text) if !text.contains(is_hidden) => format!("'{}'", text.replace('\'', r"'\''")),
         _ => escaped(bytes),
     }
+}
+
+/// `path` as one word of a command: never one that the command takes for an option.
+pub fn path(path: impl AsRef<Path>) -> String {
+    let path = path.as_ref().as_os_str();
+    match path.as_encoded_bytes().first() {
+        Some(b'-') => word(Path::new(".").join(path)),
+        _ => word(path),
+    }
+}
+
+/// `text` as a literal of Python. What is no UTF-8 of a path is as [`os.fsdecode`] has it.
+///
+/// [`os.fsdecode`]: https://docs.python.org/3/library/os.html#os.fsdecode
+pub fn python(text: impl AsRef<OsStr>) -> String {
+    let mut out = "\"".to_owned();
+    for chunk in text.as_ref().as_encoded_bytes().utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '"' | '\\' => out.extend(['\\', c]),
+                c if is_hidden(c) => out += &format!("\\U{:08x}", u32::from(c)),
+                c => out.push(c),
+            }
+        }
+        chunk.invalid().iter().for_each(|byte| out += &format!("\\udc{byte:02x}"));
+    }
+    out.push('"');
+    out
 }
 
 /// Several words, with blanks between.
@@ -28,7 +58,7 @@ fn escaped(bytes: &[u8]) -> String {
         for c in chunk.valid().chars() {
             match c {
                 '\'' | '\\' => out.extend(['\\', c]),
-                c if c.is_control() => {
+                c if is_hidden(c) => {
                     // Of a character that is not ASCII, each byte.
                     let mut bytes = [0; 4];
                     c.encode_utf8(&mut bytes).bytes().for_each(|byte| out += &format!("\\x{byte:02x}"));
@@ -44,7 +74,11 @@ fn escaped(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::{ffi::OsString, os::unix::ffi::OsStringExt, process::Command};
+    use std::{
+        ffi::OsString,
+        os::unix::ffi::{OsStrExt, OsStringExt},
+        process::Command,
+    };
 
     use proptest::prelude::*;
 
@@ -86,12 +120,34 @@ mod tests {
         assert_eq!(words(["a", "b c"]), "a 'b c'");
     }
 
+    #[test]
+    fn a_path_is_no_option() {
+        for (name, expected) in
+            [("-rf", "./-rf"), ("--out $(id)", "'./--out $(id)'"), ("a-b", "a-b"), ("s3://b/x", "s3://b/x"), ("", "''")]
+        {
+            assert_eq!(path(name), expected);
+        }
+    }
+
+    #[test]
+    fn python_reads_names_back() {
+        for (name, expected) in [
+            ("/data/x", r#""/data/x""#),
+            ("a\"; import os #", r#""a\"; import os #""#),
+            (r"C:\n", r#""C:\\n""#),
+            ("a\nb\u{202e}写真", r#""a\U0000000ab\U0000202e写真""#),
+        ] {
+            assert_eq!(python(name), expected);
+        }
+        assert_eq!(python(OsStr::from_bytes(b"a\xff")), r#""a\udcff""#);
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(100))]
         #[test]
         fn any_name_is_one_line_that_is_read_back(name in prop::collection::vec(1u8.., 0..40)) {
             let word = word(OsString::from_vec(name.clone()));
-            prop_assert!(!word.chars().any(char::is_control));
+            prop_assert!(!word.contains(is_hidden));
             prop_assert_eq!(read_back(&word), name);
         }
     }
