@@ -13,6 +13,8 @@ use std::{
     thread::{self, JoinHandle},
 };
 
+use shardpack_format::text;
+
 thread_local! {
     /// Of the thread that runs a command.
     static HOST: RefCell<Option<Arc<Host>>> = const { RefCell::new(None) };
@@ -115,7 +117,7 @@ impl Host {
     }
 
     pub fn say(&self, line: &str) {
-        lock(&self.said).push(line.to_owned());
+        lock(&self.said).push(text::line(line).into_owned());
     }
 
     pub fn is_at(&self, progress: Progress) {

@@ -3,6 +3,8 @@
 //! Results go to stdout, everything else to stderr. Exit codes are decided here alone: 0 done; 1 the data is not right;
 //! 2 the request or the machine is not right; 130 interrupted. A reader of stdout that goes away changes none of them.
 
+#[macro_use]
+mod lines;
 mod args;
 mod changes;
 mod cli;
@@ -14,13 +16,13 @@ mod progress;
 mod report;
 mod run;
 mod selection;
-mod shell;
 mod source_args;
 mod terminal;
 
 use std::ffi::OsString;
 
 use clap::FromArgMatches;
+use shardpack_format::text;
 use shardpack_packer::{Error, ErrorKind, sys};
 
 /// What a command came to, when it ran to its end.
@@ -43,7 +45,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let parsed = help::command(is_short).try_get_matches_from(&arguments);
     let cli = match parsed.and_then(|matches| cli::Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
-        Err(error) => return refused(&error, is_json),
+        Err(error) => return refused(&fit_to_show(error, &arguments), is_json),
     };
     cli.color.set();
     // As a path it would be a folder called `s3:`.
@@ -95,6 +97,21 @@ fn refused(error: &clap::Error, is_json: bool) -> u8 {
         let _ = report::print_json_error(&error);
     }
     2
+}
+
+/// `error` as it is of arguments that are fit to be shown: it quotes them.
+fn fit_to_show(error: clap::Error, arguments: &[OsString]) -> clap::Error {
+    let shown: Vec<_> = arguments.iter().map(|argument| text::shown(argument.as_encoded_bytes()).to_string()).collect();
+    let fit: Vec<_> = shown.iter().map(|argument| text::line(argument)).collect();
+    if !error.use_stderr() || fit.iter().zip(arguments).all(|(fit, argument)| *argument == **fit) {
+        return error;
+    }
+    let parsed = help::command(false).try_get_matches_from(fit.iter().map(|argument| &**argument));
+    match parsed.and_then(|matches| cli::Cli::from_arg_matches(&matches)) {
+        Err(error) if error.use_stderr() => error,
+        // What is shown of them is right, but they are not.
+        _ => clap::Error::raw(error.kind(), text::line(&error.kind().to_string())),
+    }
 }
 
 fn failed(error: &Error, is_json: bool) -> u8 {

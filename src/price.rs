@@ -3,6 +3,8 @@
 use serde_json::{Value, json};
 use shardpack_packer::{Error, pack::Requests};
 
+use crate::lines::Lines;
+
 /// Prices of one request or byte of each kind.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Prices {
@@ -55,7 +57,7 @@ pub fn prices(text: &str) -> Result<Prices, String> {
 }
 
 /// What `requests` are, and what they cost, as lines.
-pub fn as_text(requests: Requests, prices: Option<&Prices>) -> String {
+pub fn as_text(requests: Requests, prices: Option<&Prices>) -> Lines {
     let Requests { lists, gets, puts, received_bytes, sent_bytes } = requests;
     let counted = |what: &str, number: u64| (number > 0).then(|| format!("{} {what}", crate::report::count(number)));
     let bytes = |what: &str, number: u64| (number > 0).then(|| format!("{} {what}", crate::report::bytes(number)));
@@ -66,16 +68,16 @@ pub fn as_text(requests: Requests, prices: Option<&Prices>) -> String {
         bytes("out of the store", received_bytes),
         bytes("into it", sent_bytes),
     ];
-    let mut text = format!("network about {}\n", parts.into_iter().flatten().collect::<Vec<_>>().join(", "));
+    let mut out = Lines::of(&format!("network about {}", parts.into_iter().flatten().collect::<Vec<_>>().join(", ")));
     if let Some(prices) = prices {
         let (total, unpriced) = cost(requests, prices);
-        text += &format!("price   {total:.4}");
-        if !unpriced.is_empty() {
-            text += &format!("; no price is given for {}", unpriced.join(", "));
-        }
-        text.push('\n');
+        let unpriced = match unpriced.is_empty() {
+            true => String::new(),
+            false => format!("; no price is given for {}", unpriced.join(", ")),
+        };
+        line!(out, "price   {total:.4}{unpriced}");
     }
-    text
+    out
 }
 
 /// The same for scripts.
@@ -120,6 +122,7 @@ mod tests {
         assert!((total - (0.4 + 0.5 + 0.18)).abs() < 1e-9, "{total}");
         assert_eq!(unpriced, ["list"]);
         let text = as_text(requests, Some(&prices));
+        let text = text.text();
         assert!(text.starts_with("network about 3 LIST, 1,000 GET, 100 PUT, 1.86 GiB out of the store\n"), "{text}");
         assert!(text.ends_with("price   1.0800; no price is given for list\n"), "{text}");
         assert_eq!(as_json(requests, None)["price"], Value::Null);

@@ -8,12 +8,17 @@ use std::{
     time::Duration,
 };
 
-use serde_json::json;
+use serde_json::{
+    Serializer, json,
+    ser::{CompactFormatter, Formatter, PrettyFormatter},
+};
+use shardpack_format::text;
 use shardpack_packer::{Error, ErrorKind as Kind, Result, ledger::Unpacked};
 use shardpack_reader::Transfers;
 
 use crate::{
     hosted::host,
+    lines::Lines,
     terminal::{self, Stream},
 };
 
@@ -32,13 +37,14 @@ pub fn error(error: &Error) {
     }
 }
 
-/// Prints a line to stderr.
+/// Prints a line to stderr, whose line feeds do not end it.
 pub fn say(line: &str) {
     if let Some(host) = host() {
         return host.say(line);
     }
+    let line = Lines::of(line);
     // When stderr is gone there is nobody to tell.
-    let _ = writeln!(std::io::stderr().lock(), "{}", terminal::dress(line, Stream::Err));
+    let _ = std::io::stderr().lock().write_all(terminal::dress(line.text(), Stream::Err).as_bytes());
 }
 
 /// Prints what clap says of a command line: that it is not right, or the help that was asked for.
@@ -52,11 +58,11 @@ pub fn refused(error: &clap::Error) {
 }
 
 /// Prints results to stdout.
-pub fn print(text: &str) -> Result<()> {
+pub fn print(lines: &Lines) -> Result<()> {
     if host().is_some() {
-        return print_bytes(text.as_bytes());
+        return print_bytes(lines.text().as_bytes());
     }
-    print_bytes(terminal::dress(text, Stream::Out).as_bytes())
+    print_bytes(terminal::dress(lines.text(), Stream::Out).as_bytes())
 }
 
 /// Prints bytes to stdout as they are. That nobody reads them is no error: it changes nothing of what a command comes to.
@@ -80,9 +86,56 @@ pub fn print_bytes(bytes: &[u8]) -> Result<()> {
 
 /// Prints one JSON document to stdout: the only one of this run.
 pub fn print_json(value: &impl serde::Serialize) -> Result<()> {
-    let text = serde_json::to_string_pretty(value).map_err(|e| Error::data(format!("cannot write json: {e}")))?;
+    let mut out = json_bytes(value, Pretty::default())?;
     answered();
-    print_bytes((text + "\n").as_bytes())
+    out.push(b'\n');
+    print_bytes(&out)
+}
+
+/// One JSON document on one line.
+pub fn json_line(value: &impl serde::Serialize) -> Result<String> {
+    let out = json_bytes(value, Plain(CompactFormatter))?;
+    String::from_utf8(out).map_err(|e| Error::data(format!("cannot write json: {e}")))
+}
+
+fn json_bytes(value: &impl serde::Serialize, formatter: impl Formatter) -> Result<Vec<u8>> {
+    let mut out = Vec::new();
+    let done = value.serialize(&mut Serializer::with_formatter(&mut out, formatter));
+    done.map_err(|e| Error::data(format!("cannot write json: {e}")))?;
+    Ok(out)
+}
+
+/// Writes what is not seen by its number: to a parser it is the same, and no terminal obeys it.
+#[derive(Default)]
+struct Plain<F>(F);
+type Pretty = Plain<PrettyFormatter<'static>>;
+
+macro_rules! as_before {
+    ($($name:ident($($argument:ident: $type:ty),*);)*) => {
+        $(fn $name<W: ?Sized + Write>(&mut self, writer: &mut W, $($argument: $type),*) -> std::io::Result<()> {
+            self.0.$name(writer, $($argument),*)
+        })*
+    };
+}
+
+impl<F: Formatter> Formatter for Plain<F> {
+    as_before! {
+        begin_array(); end_array(); begin_array_value(first: bool); end_array_value();
+        begin_object(); end_object(); begin_object_key(first: bool); end_object_key();
+        begin_object_value(); end_object_value();
+    }
+
+    fn write_string_fragment<W: ?Sized + Write>(&mut self, writer: &mut W, text: &str) -> std::io::Result<()> {
+        let mut rest = text;
+        while let Some((at, c)) = rest.char_indices().find(|(_, c)| text::is_hidden(*c)) {
+            writer.write_all(&rest.as_bytes()[..at])?;
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                write!(writer, "\\u{unit:04x}")?;
+            }
+            rest = &rest[at + c.len_utf8()..];
+        }
+        writer.write_all(rest.as_bytes())
+    }
 }
 
 /// Notes that a document has been printed, or has begun to be.
@@ -168,7 +221,7 @@ pub fn rate(total: u64, time: Duration) -> String {
 }
 
 /// What reading over a network took, as a line.
-pub fn network(transfers: Transfers) -> String {
+pub fn network(transfers: Transfers) -> Lines {
     let Transfers { requests, bytes: came, again, too_many, sent_bytes } = transfers;
     let mut line = format!("network {}, {}", counted(requests, "request"), bytes(came));
     if sent_bytes > 0 {
@@ -177,7 +230,7 @@ pub fn network(transfers: Transfers) -> String {
     if again > 0 {
         line += &format!("; {} sent again, {} of them since there were too many", count(again), count(too_many));
     }
-    line + "\n"
+    Lines::of(&line)
 }
 
 /// The same for scripts; null where all was read from files.
@@ -190,33 +243,36 @@ pub fn network_json(transfers: Option<Transfers>) -> serde_json::Value {
 }
 
 /// Says what an earlier run may have left in the store: parts of objects of these names.
-pub fn left_uploads(names: &[String]) -> String {
-    let Some(first) = names.first() else { return String::new() };
+pub fn left_uploads(names: &[String]) -> Lines {
+    let mut out = Lines::default();
+    let Some(first) = names.first() else { return out };
     let all = counted(names.len() as u64, "upload");
-    format!(
-        "        {all} of an earlier run may have left parts, the first of {first}: the store refuses to give them up; a rule of the bucket\n        \
-         that removes unfinished uploads does\n"
-    )
+    line!(
+        out,
+        "        {all} of an earlier run may have left parts, the first of {first}: the store refuses to give them up;"
+    );
+    out.line("        a rule of the bucket that removes unfinished uploads does");
+    out
 }
 
-/// A path for a person: replacement characters where it is no text, and nothing that a terminal would act on.
+/// A path as text: `\xNN` where it is none.
 pub fn path(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    text::shown(bytes).to_string()
 }
 
 /// An image that is left out, and why.
 pub fn left_out(image: &[u8], reason: &str) -> String {
-    format!("{}: {}", path(image), path(reason.as_bytes()))
+    format!("{}: {reason}", path(image))
 }
 
 /// The images that are left out, a line each. Where a ledger has all, and on a terminal, only the first; `all` says where
 /// all of them are.
-pub fn list_left_out(entries: &[Unpacked], has_ledger: bool, all: &str) -> String {
+pub fn list_left_out(entries: &[Unpacked], has_ledger: bool, all: &str) -> Lines {
     let shown = if has_ledger || Stream::Out.columns().is_some() { NAMED } else { entries.len() };
-    let line = |entry: &Unpacked| format!("        {}\n", left_out(&entry.path, &entry.reason));
-    let mut out: String = entries.iter().take(shown).map(line).collect();
+    let line = |entry: &Unpacked| format!("        {}", left_out(&entry.path, &entry.reason));
+    let mut out: Lines = entries.iter().take(shown).map(line).collect();
     if entries.len() > shown {
-        out += &format!("        … and {} more; {all}\n", count((entries.len() - shown) as u64));
+        line!(out, "        … and {} more; {all}", count((entries.len() - shown) as u64));
     }
     out
 }
@@ -271,7 +327,18 @@ mod tests {
     }
 
     #[test]
-    fn a_path_cannot_command_the_terminal() {
-        assert_eq!(path(b"a\x1b[2Jb\xff"), "a\u{fffd}[2Jb\u{fffd}");
+    fn json_is_exact_and_cannot_command_the_terminal() {
+        let name = "a\x1b[2J\n\u{85}\u{202e}\u{200b}\u{e0041}é\"\\";
+        let value = json!({"name": name, name: [1, 2.5, null], "none": {}, "nothing": []});
+        for text in
+            [json_line(&value).unwrap(), String::from_utf8(json_bytes(&value, Pretty::default()).unwrap()).unwrap()]
+        {
+            assert!(!text.replace('\n', "").contains(text::is_hidden), "{text}");
+            assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
+        }
+        assert_eq!(
+            json_bytes(&value["nothing"], Pretty::default()).unwrap(),
+            serde_json::to_vec_pretty(&value["nothing"]).unwrap()
+        );
     }
 }

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from ._native import line
+
 
 class Error(Exception):
-    """Whatever shardpack says is wrong.
+    """Whatever shardpack says is wrong. As text, what of it no terminal shows is written as `\\u{…}`; the attributes have it as it is.
 
     Attributes:
         message: What is wrong, without the place.
@@ -28,8 +30,8 @@ class Error(Exception):
     def __str__(self) -> str:
         byte = None if self.byte is None else f"byte {self.byte}"
         where = [part for part in (self.file, self.sample, byte) if part is not None]
-        text = ": ".join([", ".join(where), self.message] if where else [self.message])
-        return text if self.help is None else f"{text}\n  help: {self.help}"
+        text = line(": ".join([", ".join(where), self.message] if where else [self.message]))
+        return text if self.help is None else f"{text}\n  help: {line(self.help)}"
 
 
 class DataError(Error, ValueError):

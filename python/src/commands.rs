@@ -22,6 +22,12 @@ pub fn size(text: &str) -> PyResult<u64> {
     shardpack::size(text).map_err(PyValueError::new_err)
 }
 
+/// `text` as one line that is fit to be shown.
+#[pyfunction]
+pub fn line(text: &str) -> String {
+    shardpack_format::text::line(text).into_owned()
+}
+
 /// A command under way.
 #[pyclass(frozen, module = "shardpack._native")]
 pub struct Command {

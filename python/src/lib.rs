@@ -25,7 +25,7 @@ mod _native {
     #[pymodule_export]
     use super::{
         arrays::Array,
-        commands::{Command, command_line, options, size},
+        commands::{Command, command_line, line, options, size},
         dataset::{Dataset, Sample, is_url},
         decode::decode,
         loader::Engine,

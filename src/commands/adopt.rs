@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use serde_json::json;
-use shardpack_format::{hash, manifest::INDEX_FOLDER};
+use shardpack_format::{hash, manifest::INDEX_FOLDER, shell};
 use shardpack_packer::{Result, adopt};
 
 use super::pack::OnBadArg;
@@ -68,27 +68,25 @@ pub fn run(args: &Args) -> Result<Outcome> {
     } else {
         let mut out = report::list_left_out(&found.bad, false, "--json names all");
         for (name, why) in &found.crops.removed {
-            out += &format!("{}: removed: {why}\n", file(name));
+            line!(out, "{}: removed: {why}", file(name));
         }
-        let kept = match found.crops.shards {
-            0 => String::new(),
-            shards => format!("crops   those of {} were here and fit\n", report::counted(shards, "shard")),
-        };
-        out += &match &found.manifest {
-            Some(manifest) => format!(
-                "adopted {} in {} of {}\nid      {}\n{kept}next    shardpack verify {}\n",
-                report::counted(manifest.samples, "sample"),
-                report::counted(manifest.shards.len() as u64, "shard"),
-                manifest.format.name,
-                hash::hex(&manifest.id.0),
-                args.folder.display()
-            ),
-            None => format!(
-                "failed  {} cannot be read as samples, nothing is written\n  help: --on-bad skip leaves them out and \
-                 names them in the ledger\n",
-                report::counted(found.bad.len() as u64, "record")
-            ),
-        };
+        match &found.manifest {
+            Some(manifest) => {
+                let shards = report::counted(manifest.shards.len() as u64, "shard");
+                let samples = report::counted(manifest.samples, "sample");
+                line!(out, "adopted {samples} in {shards} of {}", manifest.format.name);
+                line!(out, "id      {}", hash::hex(&manifest.id.0));
+                if found.crops.shards > 0 {
+                    line!(out, "crops   those of {} were here and fit", report::counted(found.crops.shards, "shard"));
+                }
+                line!(out, "next    shardpack verify {}", shell::path(&args.folder));
+            }
+            None => {
+                let bad = report::counted(found.bad.len() as u64, "record");
+                line!(out, "failed  {bad} cannot be read as samples, nothing is written");
+                line!(out, "  help: --on-bad skip leaves them out and names them in the ledger");
+            }
+        }
         report::print(&out)?;
     }
     Ok(if found.manifest.is_some() { Outcome::Done } else { Outcome::Wrong })

@@ -6,6 +6,7 @@ use std::{
 };
 
 use serde_json::json;
+use shardpack_format::{shell, text};
 use shardpack_loader::{
     measure::{self, Cold, Crops, Measured, Network, Rate, Request},
     quality::{Figure, Times},
@@ -16,6 +17,7 @@ use shardpack_reader::Dataset;
 use crate::{
     Outcome,
     args::{self, StoreArgs, Talk},
+    lines::Lines,
     report,
 };
 
@@ -125,7 +127,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
 fn to_json(dataset: &Dataset, measured: &Measured) -> serde_json::Value {
     let figure = |figure: Option<Figure>| figure.map(|one| json!({"value": one.value, "spread": one.spread}));
     json!({
-        "folder": dataset.folder().display().to_string(), "name": dataset.name(),
+        "folder": text::path(dataset.folder()).to_string(), "name": dataset.name(),
         "samples": dataset.len(), "shard_bytes": dataset.manifest().shard_bytes,
         "lanes": measured.lanes, "run_blocks": measured.run_blocks, "peak_run_bytes": measured.peak_run_bytes,
         "plain": measured.plain, "raw": measured.raw,
@@ -155,7 +157,7 @@ fn from_where(cold: Cold) -> String {
     }
 }
 
-fn text(dataset: &Dataset, args: &Args, measured: &Measured) -> String {
+fn text(dataset: &Dataset, args: &Args, measured: &Measured) -> Lines {
     let Measured { plain, raw, waits, .. } = measured;
     let mut rows = Vec::new();
     rows.push((
@@ -215,11 +217,9 @@ fn text(dataset: &Dataset, args: &Args, measured: &Measured) -> String {
                         "{} of {} had none; crop tables spare most of the decoding beside a crop: shardpack crops {}",
                         report::count(measured.without_tables),
                         report::counted(measured.made, "image"),
-                        match dataset.folder().display().to_string() {
-                            web if web.starts_with("http") => {
-                                "makes them in a folder, and its index/*.crops are copied here".to_owned()
-                            }
-                            folder => folder,
+                        match dataset.folder().as_os_str().as_encoded_bytes().starts_with(b"http") {
+                            true => "makes them in a folder, and its index/*.crops are copied here".to_owned(),
+                            false => shell::path(dataset.folder()),
                         }
                     ),
                 ));
@@ -267,7 +267,9 @@ fn text(dataset: &Dataset, args: &Args, measured: &Measured) -> String {
     ));
     rows.push(("memory", format!("{} at most for what was read ahead", report::bytes(measured.peak_run_bytes))));
     let network = measured.network.map(|network| report::network(network.all));
-    rows.into_iter().map(|(name, value)| format!("{name:<8}{value}\n")).chain(network).collect()
+    let mut out: Lines = rows.into_iter().map(|(name, value)| format!("{name:<8}{value}")).collect();
+    out.extend(network);
+    out
 }
 
 /// What an epoch takes over a network.

@@ -6,6 +6,7 @@ use serde_json::json;
 use shardpack_format::{
     component::{self, Component},
     formats::{self, foreign::Wanted},
+    text,
 };
 use shardpack_packer::{
     Error, Result,
@@ -130,7 +131,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         match &look {
             Some(look) => describe(look).iter().for_each(|line| report::say(line)),
             None => {
-                let roots: Vec<_> = origin.roots().into_iter().map(|root| root.display().to_string()).collect();
+                let roots: Vec<_> = origin.roots().into_iter().map(|root| text::path(root).to_string()).collect();
                 let what = if roots.len() == 1 { "a sealed dataset" } else { "several sources" };
                 report::say(&format!("shards  {what}: {}", roots.join(", ")));
             }

@@ -1,7 +1,6 @@
 //! `shardpack crops`: tables beside the indexes that let a loader decode crops of JPEGs alone.
 
 use std::{
-    fmt::Write,
     num::NonZeroU16,
     path::{Path, PathBuf},
 };
@@ -16,6 +15,7 @@ use super::part::{self, Which};
 use crate::{
     Outcome,
     args::{Machine, StoreArgs, Talk},
+    lines::Lines,
     progress::{self, Progress},
     report,
 };
@@ -75,21 +75,20 @@ pub fn run(args: &Args) -> Result<Outcome> {
 }
 
 /// What was made, in lines.
-pub fn as_text(report: &Report) -> String {
-    let mut out = String::new();
-    // Writing to a String cannot fail.
+pub fn as_text(report: &Report) -> Lines {
+    let mut out = Lines::default();
     for damaged in &report.damaged {
         let (key, path) = (report::path(&damaged.key), report::path(&damaged.path));
-        let _ = writeln!(out, "{}: sample {key} ({path}): {}", damaged.shard, damaged.why);
+        line!(out, "{}: sample {key} ({path}): {}", damaged.shard, damaged.why);
     }
     for (shard, error) in &report.failed {
-        let _ = writeln!(out, "{shard}: no tables: {error}");
+        line!(out, "{shard}: no tables: {error}");
         if let Some(help) = error.help_text() {
-            let _ = writeln!(out, "  help: {help}");
+            line!(out, "  help: {help}");
         }
     }
     let share = 100.0 * report.table_bytes as f64 / report.payload_bytes.max(1) as f64;
-    let _ = writeln!(
+    line!(
         out,
         "crops   tables of {} of {}, {} ({share:.1} % of the images), in {}",
         report::count(report.tables),
@@ -99,15 +98,16 @@ pub fn as_text(report: &Report) -> String {
     );
     if report.kept_shards > 0 {
         let (kept, shards) = (report::count(report.kept_shards), report::counted(report.shards, "shard"));
-        let _ = writeln!(out, "        those of {kept} of {shards} were there");
+        line!(out, "        those of {kept} of {shards} were there");
     }
     for (why, samples) in &report.without {
-        let _ = writeln!(out, "        {} without: {why}", report::count(*samples));
+        line!(out, "        {} without: {why}", report::count(*samples));
     }
     if !report.damaged.is_empty() {
-        let _ = writeln!(out, "        {} damaged", report::count(report.damaged.len() as u64));
+        line!(out, "        {} damaged", report::count(report.damaged.len() as u64));
     }
-    out + &report.transfers.map(report::network).unwrap_or_default()
+    out.extend(report.transfers.map(report::network));
+    out
 }
 
 /// What was made, for a script.

@@ -1,12 +1,9 @@
 //! `shardpack merge`: seals a dataset that was packed in parts.
 
-use std::{
-    fmt::Write,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use shardpack_format::hash;
+use shardpack_format::{hash, shell};
 use shardpack_packer::{
     Error, Result,
     ledger::Fate,
@@ -18,6 +15,7 @@ use super::pack::dataset_as_json;
 use crate::{
     Outcome,
     args::{Machine, StoreArgs, Talk},
+    lines::Lines,
     progress::{self, Progress},
     report,
 };
@@ -77,26 +75,25 @@ pub fn run(args: &Args) -> Result<Outcome> {
         report::print_json(&as_json(&merged))?;
     } else {
         let lines = merged.transfers.map(report::network).unwrap_or_default();
-        report::print(&(as_text(&merged, args) + &lines))?;
+        report::print(&(as_text(&merged, args) + lines))?;
     }
     Ok(if merged.is_sealed() { Outcome::Done } else { Outcome::Wrong })
 }
 
-fn as_text(merged: &Merged, args: &Args) -> String {
-    let (mut out, dst) = (String::new(), args.folder.display());
-    // Writing to a String cannot fail.
+fn as_text(merged: &Merged, args: &Args) -> Lines {
+    let (mut out, dst) = (Lines::default(), shell::path(&args.folder));
     if let Some(missing) = &merged.missing {
-        let _ = writeln!(
+        line!(
             out,
             "missing {} of {}: nothing is sealed",
             report::count(missing.shards as u64),
             report::counted(missing.of as u64, "shard")
         );
         for part in missing.parts.iter().take(NAMED) {
-            let _ = writeln!(out, "        part {part}");
+            line!(out, "        part {part}");
         }
         if missing.parts.len() > NAMED {
-            let _ = writeln!(
+            line!(
                 out,
                 "        … and {} (--json has all)",
                 report::counted((missing.parts.len() - NAMED) as u64, "part")
@@ -105,29 +102,32 @@ fn as_text(merged: &Merged, args: &Args) -> String {
         let part = missing.parts.first().map_or_else(|| "1/N".to_owned(), ToString::to_string);
         let command = match (missing.is_changed, missing.has_plan) {
             (true, _) => format!("the command of the other parts with --part {part}"),
-            (false, true) => format!("shardpack pack --plan {dst}/.shardpack/plan {dst} --part {part}"),
+            (false, true) => {
+                let plan = shell::path(args.folder.join(".shardpack/plan"));
+                format!("shardpack pack --plan {plan} {dst} --part {part}")
+            }
             (false, false) => format!("shardpack pack --plan FILE {dst} --part {part}"),
         };
-        let _ = writeln!(out, "  help: {command} packs the first of them; shardpack status {dst} tells what runs");
+        line!(out, "  help: {command} packs the first of them; shardpack status {dst} tells what runs");
         return out;
     }
     for (file, what) in &merged.problems {
-        let _ = writeln!(out, "{}: {what}", report::path(file.as_bytes()));
+        line!(out, "{file}: {what}");
     }
     if !merged.problems.is_empty() {
         let problems = report::counted(merged.problems.len() as u64, "file");
-        let _ = writeln!(out, "failed  {problems} not as the receipts of the parts say: nothing is sealed");
-        let _ = writeln!(out, "  help: remove what is named, and pack its part again");
+        line!(out, "failed  {problems} not as the receipts of the parts say: nothing is sealed");
+        line!(out, "  help: remove what is named, and pack its part again");
         return out;
     }
     let samples: u64 = merged.manifests.iter().map(|manifest| manifest.samples).sum();
     let shards: usize = merged.manifests.iter().map(|manifest| manifest.shards.len()).sum();
     let (samples, shards) = (report::counted(samples, "sample"), report::counted(shards as u64, "shard"));
     if merged.already_sealed {
-        let _ = writeln!(out, "sealed  {samples} in {shards} are merged here already, nothing to do");
+        line!(out, "sealed  {samples} in {shards} are merged here already, nothing to do");
         return out;
     }
-    let _ = writeln!(
+    line!(
         out,
         "merged  {samples} in {shards} of {}, in {}",
         report::counted(merged.receipts as u64, "part"),
@@ -135,11 +135,11 @@ fn as_text(merged: &Merged, args: &Args) -> String {
     );
     let bad: Vec<_> = merged.unpacked.iter().filter(|entry| entry.fate == Fate::Skipped).cloned().collect();
     if !merged.unpacked.is_empty() {
-        let _ = writeln!(out, "        {} not packed, see ledger.jsonl", report::count(merged.unpacked.len() as u64));
+        line!(out, "        {} not packed, see ledger.jsonl", report::count(merged.unpacked.len() as u64));
     }
-    out += &report::list_left_out(&bad, true, "ledger.jsonl names all");
+    out += report::list_left_out(&bad, true, "ledger.jsonl names all");
     if merged.stray_samples > 0 {
-        let _ = writeln!(
+        line!(
             out,
             "        {} not of the kind that the extension says: shardpack inspect {dst} --samples --strays",
             report::count(merged.stray_samples)
@@ -149,9 +149,9 @@ fn as_text(merged: &Merged, args: &Args) -> String {
         return out;
     }
     for manifest in &merged.manifests {
-        let _ = writeln!(out, "id      {}  {}", hash::hex(&manifest.id.0), manifest.name);
+        line!(out, "id      {}  {}", hash::hex(&manifest.id.0), manifest.name);
     }
-    let _ = writeln!(out, "next    shardpack verify {dst}");
+    line!(out, "next    shardpack verify {dst}");
     out
 }
 

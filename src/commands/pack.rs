@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use shardpack_format::{hash, image_header::Kind, manifest::Manifest};
+use shardpack_format::{hash, image_header::Kind, manifest::Manifest, shell, text};
 use shardpack_packer::{
     Error, ErrorKind, Result,
     copy::OnBad,
@@ -19,6 +19,7 @@ use super::planned::{self, describe_source, one_or_all, say_notes};
 use crate::{
     Outcome,
     args::{self, Machine, PlanArgs, ReadOrderArg, StoreArgs, Talk},
+    lines::Lines,
     progress::{self, Progress},
     report,
     source_args::SourceArgs,
@@ -306,7 +307,7 @@ fn go(
         networks.push(network);
         if !run.talk.json {
             let lines = network.map(report::network).unwrap_or_default();
-            report::print(&(as_text(&report, one, &folder(one), run.talk.quiet) + &lines))?;
+            report::print(&(as_text(&report, one, &folder(one), run.talk.quiet) + lines))?;
         }
         let is_sealed = report.sealed;
         reports.push(report);
@@ -371,7 +372,7 @@ fn kept(error: Error, planned: &Planned, dst: &Path) -> Error {
     let finished = pack::finished_shards(&planned.plans, dst).unwrap_or(0) as u64;
     let kept = match finished {
         0 => "no shard was finished yet".to_owned(),
-        _ => format!("{} of {} kept in {}", report::count(finished), report::counted(shards, "shard"), dst.display()),
+        _ => format!("{} of {} kept in {}", report::count(finished), report::counted(shards, "shard"), text::path(dst)),
     };
     error.help(format!("the same command goes on; {kept}"))
 }
@@ -390,36 +391,31 @@ fn describe_reading(planned: &Planned, options: &pack::Options) -> String {
     format!("source  {}: {how}", planned.storage.name)
 }
 
-fn as_text(report: &Report, planned: &Planned, dst: &Path, quiet: bool) -> String {
-    use std::fmt::Write;
-    let mut out = String::new();
+fn as_text(report: &Report, planned: &Planned, dst: &Path, quiet: bool) -> Lines {
+    let mut out = Lines::default();
     let packed: u64 = report.manifests.iter().map(|manifest| manifest.samples).sum();
     let found: u64 = report.manifests.iter().map(|manifest| manifest.ledger.counts.discovered).sum();
-    // Writing to a String cannot fail.
     if let Some(changed) = &report.changed {
-        let _ = writeln!(out, "changed {}", report::path(changed.as_bytes()));
+        line!(out, "changed {changed}");
     }
     if !report.sealed {
-        out += &report::left_uploads(&report.left_uploads);
-        let _ = writeln!(
+        out += report::left_uploads(&report.left_uploads);
+        line!(
             out,
             "failed  {} could not be packed, nothing is sealed",
             report::counted(report.bad.len() as u64, planned.noun())
         );
-        out += &report::list_left_out(&report.bad, false, "--json names all");
-        let _ = writeln!(
-            out,
-            "  help: mend them and run the same command again: finished shards that they are not in stay;"
-        );
-        let _ = writeln!(out, "        or --on-bad skip leaves them out and names them in the ledger");
-        let _ = writeln!(out, "        (more or fewer images than now are another order: then --force packs all anew)");
+        out += report::list_left_out(&report.bad, false, "--json names all");
+        line!(out, "  help: mend them and run the same command again: finished shards that they are not in stay;");
+        line!(out, "        or --on-bad skip leaves them out and names them in the ledger");
+        line!(out, "        (more or fewer images than now are another order: then --force packs all anew)");
         if let Some(replaced) = &report.replaced {
-            let _ = writeln!(out, "        the dataset of before is kept in {} until then", replaced.display());
+            line!(out, "        the dataset of before is kept in {} until then", text::path(replaced));
         }
         return out;
     }
     if report.already_sealed {
-        let _ = writeln!(
+        line!(
             out,
             "sealed  {} are packed here already, nothing to do: names, lengths and options are those of then",
             report::counted(packed, planned.noun())
@@ -428,37 +424,32 @@ fn as_text(report: &Report, planned: &Planned, dst: &Path, quiet: bool) -> Strin
             let first = report::path(first);
             let how = match report.manifests.iter().any(|manifest| manifest.recipe.is_some()) {
                 true => "--force packs it anew".to_owned(),
-                false => format!("shardpack verify {} --against SRC compares their bytes", dst.display()),
+                false => format!("shardpack verify {} --against SRC compares their bytes", shell::path(dst)),
             };
             let are = if *newer == 1 { "is" } else { "are" };
-            let _ = writeln!(
-                out,
-                "        {} {are} newer than it, the first {first}: {how}",
-                report::counted(*newer, "file")
-            );
+            line!(out, "        {} {are} newer than it, the first {first}: {how}", report::counted(*newer, "file"));
         }
         if report.other_sidecars {
-            let _ =
-                writeln!(out, "        its sidecars are those of then, not those of --sidecars: --force packs it anew");
+            line!(out, "        its sidecars are those of then, not those of --sidecars: --force packs it anew");
         }
         return out;
     }
     let missing = found - packed;
-    let _ = write!(
+    let how = match missing {
+        0 => {
+            format!(", {}", report::rate(report.manifests.iter().map(|m| m.payload_bytes).sum(), report.elapsed))
+        }
+        _ => format!("; {} not packed, see ledger.jsonl", report::count(missing)),
+    };
+    line!(
         out,
-        "packed  {} of {} in {}",
+        "packed  {} of {} in {}{how}",
         report::count(packed),
         report::counted(found, planned.noun()),
         report::duration(report.elapsed)
     );
-    let _ = match missing {
-        0 => {
-            writeln!(out, ", {}", report::rate(report.manifests.iter().map(|m| m.payload_bytes).sum(), report.elapsed))
-        }
-        _ => writeln!(out, "; {} not packed, see ledger.jsonl", report::count(missing)),
-    };
     if report.resumed_shards > 0 {
-        let _ = writeln!(
+        line!(
             out,
             "        {} of {} {} finished before",
             report.resumed_shards,
@@ -466,29 +457,30 @@ fn as_text(report: &Report, planned: &Planned, dst: &Path, quiet: bool) -> Strin
             if report.shards == 1 { "was" } else { "were" }
         );
     }
-    out += &report::left_uploads(&report.left_uploads);
-    out += &report::list_left_out(&report.bad, true, "ledger.jsonl names all");
-    out += &strays_as_text(&report.strays, report.stray_samples, planned, dst);
+    out += report::left_uploads(&report.left_uploads);
+    out += report::list_left_out(&report.bad, true, "ledger.jsonl names all");
+    out += strays_as_text(&report.strays, report.stray_samples, planned, dst);
     if quiet {
         return out;
     }
     for manifest in &report.manifests {
-        let _ = writeln!(out, "id      {}  {}", hash::hex(&manifest.id.0), manifest.name);
+        line!(out, "id      {}  {}", hash::hex(&manifest.id.0), manifest.name);
     }
-    let _ = writeln!(out, "next    shardpack verify {}", dst.display());
+    line!(out, "next    shardpack verify {}", shell::path(dst));
     if sys::is_store(dst) {
         // What reads a URL and how is a matter of the reader; ours does.
         let splits = planned.plans.iter().filter_map(|plan| plan.split.as_deref());
         let split = splits.map(|split| format!("/{split}")).next().unwrap_or_default();
         let url = dst.to_string_lossy();
-        let _ = writeln!(out, "        shardpack: shardpack.Loader(\"{}{split}\", 64)", url.trim_end_matches('/'));
+        let url = shell::python(format!("{}{split}", url.trim_end_matches('/')));
+        line!(out, "        shardpack: shardpack.Loader({url}, 64)");
         return out;
     }
     for (manifest, plan) in report.manifests.iter().zip(&planned.plans) {
         let folder = plan.split.as_ref().map_or_else(|| dst.to_path_buf(), |split| dst.join(split));
         let (shards, is_compressed) = (manifest.shards.len() as u64, manifest.format.compression != "none");
         // Without a slash that stands twice, or at the end.
-        let folder = folder.components().collect::<PathBuf>().display().to_string();
+        let folder = folder.components().collect::<PathBuf>();
         let has = |end: &str| manifest.sidecars.iter().any(|sidecar| sidecar.file.ends_with(end));
         for (reader, line) in plan.format().recipes(&folder, &manifest.name, shards, is_compressed) {
             // What needs an index that was not written is no recipe.
@@ -499,7 +491,7 @@ fn as_text(report: &Report, planned: &Planned, dst: &Path, quiet: bool) -> Strin
                 _ => true,
             };
             if is_there {
-                let _ = writeln!(out, "        {reader}: {line}");
+                line!(out, "        {reader}: {line}");
             }
         }
     }
@@ -507,9 +499,8 @@ fn as_text(report: &Report, planned: &Planned, dst: &Path, quiet: bool) -> Strin
 }
 
 /// Names images whose kind is not that of the extension.
-pub fn strays_as_text(strays: &[(Vec<u8>, Kind)], stray_samples: u64, planned: &Planned, dst: &Path) -> String {
-    use std::fmt::Write;
-    let mut out = String::new();
+pub fn strays_as_text(strays: &[(Vec<u8>, Kind)], stray_samples: u64, planned: &Planned, dst: &Path) -> Lines {
+    let mut out = Lines::default();
     let extension = planned.plans.first().and_then(|plan| plan.options.format.extension.clone()).unwrap_or_default();
     for (path, kind) in strays.iter().take(NAMED) {
         let kind = match kind.name() {
@@ -518,14 +509,14 @@ pub fn strays_as_text(strays: &[(Vec<u8>, Kind)], stray_samples: u64, planned: &
             "unknown" => "is no image by its first bytes".to_owned(),
             name => format!("is a {}", name.to_uppercase()),
         };
-        let _ = writeln!(out, "        {} {kind} (kept; the component stays .{extension})", report::path(path));
+        line!(out, "        {} {kind} (kept; the component stays .{extension})", report::path(path));
     }
     if stray_samples > NAMED as u64 {
-        let _ = writeln!(
+        line!(
             out,
             "        … {} such in all: shardpack inspect {} --samples --strays",
             report::count(stray_samples),
-            dst.display()
+            shell::path(dst)
         );
     }
     out

@@ -1,8 +1,9 @@
 //! `--part`: one of several parts of a pack, beside others.
 
-use std::{fmt::Write, path::Path};
+use std::path::Path;
 
 use serde_json::{Value, json};
+use shardpack_format::shell;
 use shardpack_packer::{
     Error, ErrorKind, Result,
     ledger::Unpacked,
@@ -15,7 +16,7 @@ use shardpack_packer::{
 use shardpack_reader::{StoreSettings, Transfers};
 
 use super::pack::{RunArgs, place, strays_as_text};
-use crate::{Outcome, progress::Progress, report};
+use crate::{Outcome, lines::Lines, progress::Progress, report};
 
 /// `--part`.
 #[derive(Clone, Copy, Debug)]
@@ -89,7 +90,7 @@ pub fn of_walk(
                 true => report::print_json(&changed_as_json(&changed, network))?,
                 false => {
                     let lines = network.map(report::network).unwrap_or_default();
-                    report::print(&(changed_as_text(&changed, dst, run.talk.quiet) + &lines))?;
+                    report::print(&(changed_as_text(&changed, dst, run.talk.quiet) + lines))?;
                 }
             }
             Ok(if changed.bad.is_empty() { Outcome::Done } else { Outcome::Wrong })
@@ -156,7 +157,7 @@ fn say(
         report::print_json(&document)?;
     } else {
         let lines = network.map(report::network).unwrap_or_default();
-        report::print(&(as_text(packed, planned, dst, run.talk.quiet) + &lines))?;
+        report::print(&(as_text(packed, planned, dst, run.talk.quiet) + lines))?;
     }
     Ok(match packed.ended {
         Ended::Bad => Outcome::Wrong,
@@ -165,28 +166,27 @@ fn say(
 }
 
 /// `planned` is there unless all parts are merged.
-fn as_text(packed: &PartReport, planned: Option<&PlannedPart>, dst: &Path, quiet: bool) -> String {
-    let mut out = String::new();
+fn as_text(packed: &PartReport, planned: Option<&PlannedPart>, dst: &Path, quiet: bool) -> Lines {
+    let mut out = Lines::default();
     let (Some(planned), Ended::Done | Ended::Bad) = (planned, packed.ended) else {
-        return "sealed  all parts are merged here already, nothing to do\n".to_owned();
+        return Lines::of("sealed  all parts are merged here already, nothing to do");
     };
     let noun = planned.planned.noun();
-    // Writing to a String cannot fail.
     match packed.ended {
         Ended::Bad => {
             let bad = report::counted(packed.bad.len() as u64, noun);
-            let _ = writeln!(out, "failed  {bad} could not be packed, part {} is not done", planned.part);
-            out += &report::list_left_out(&packed.bad, false, "--json names all");
-            let _ = writeln!(
+            line!(out, "failed  {bad} could not be packed, part {} is not done", planned.part);
+            out += report::list_left_out(&packed.bad, false, "--json names all");
+            line!(
                 out,
                 "  help: --on-bad skip leaves them out and names them in the ledger; or mend them, plan again, and pack"
             );
-            let _ = writeln!(out, "        all parts into another folder: a plan is of samples as they were");
+            line!(out, "        all parts into another folder: a plan is of samples as they were");
             return out;
         }
         Ended::Done | Ended::Sealed => {}
     }
-    let _ = writeln!(
+    line!(
         out,
         "packed  part {}: {} in {}, in {}, {}",
         planned.part,
@@ -197,16 +197,16 @@ fn as_text(packed: &PartReport, planned: Option<&PlannedPart>, dst: &Path, quiet
     );
     if packed.resumed_shards > 0 {
         let were = if packed.resumed_shards == 1 { "was" } else { "were" };
-        let _ = writeln!(out, "        {} of them {were} finished before", packed.resumed_shards);
+        line!(out, "        {} of them {were} finished before", packed.resumed_shards);
     }
-    out += &report::left_uploads(&packed.left_uploads);
+    out += report::left_uploads(&packed.left_uploads);
     if !packed.bad.is_empty() {
-        let _ = writeln!(out, "        {} not packed", report::counted(packed.bad.len() as u64, noun));
-        out += &report::list_left_out(&packed.bad, true, "ledger.jsonl will name all");
+        line!(out, "        {} not packed", report::counted(packed.bad.len() as u64, noun));
+        out += report::list_left_out(&packed.bad, true, "ledger.jsonl will name all");
     }
-    out += &strays_as_text(&packed.strays, packed.stray_samples, &planned.planned, dst);
+    out += strays_as_text(&packed.strays, packed.stray_samples, &planned.planned, dst);
     if !quiet {
-        let _ = writeln!(out, "next    when all parts are packed: shardpack merge {}", dst.display());
+        line!(out, "next    when all parts are packed: shardpack merge {}", shell::path(dst));
     }
     out
 }
@@ -214,17 +214,16 @@ fn as_text(packed: &PartReport, planned: Option<&PlannedPart>, dst: &Path, quiet
 /// Parts that are named.
 const NAMED: usize = 20;
 
-fn changed_as_text(changed: &ChangedPart, dst: &Path, quiet: bool) -> String {
-    let (mut out, dst) = (String::new(), dst.display());
-    // Writing to a String cannot fail.
+fn changed_as_text(changed: &ChangedPart, dst: &Path, quiet: bool) -> Lines {
+    let (mut out, dst) = (Lines::default(), shell::path(dst));
     if !changed.bad.is_empty() {
         let bad = report::counted(changed.bad.len() as u64, "image");
-        let _ = writeln!(out, "failed  {bad} could not be packed, part {} has not changed its images", changed.part);
-        out += &report::list_left_out(&changed.bad, false, "--json names all");
-        let _ = writeln!(out, "  help: --on-bad skip leaves them out and names them in the ledger; or mend them");
+        line!(out, "failed  {bad} could not be packed, part {} has not changed its images", changed.part);
+        out += report::list_left_out(&changed.bad, false, "--json names all");
+        line!(out, "  help: --on-bad skip leaves them out and names them in the ledger; or mend them");
         return out;
     }
-    let _ = writeln!(
+    line!(
         out,
         "changed part {}: {}, in {}; nothing is packed yet",
         changed.part,
@@ -234,12 +233,9 @@ fn changed_as_text(changed: &ChangedPart, dst: &Path, quiet: bool) -> String {
     let missing = changed.missing.iter().take(NAMED).map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let more = changed.missing.len().saturating_sub(NAMED);
     let more = if more > 0 { format!(" and {more} more (--json has all)") } else { String::new() };
-    let _ = writeln!(out, "missing {missing}{more}: there is no plan before all parts have changed their images");
+    line!(out, "missing {missing}{more}: there is no plan before all parts have changed their images");
     if !quiet {
-        let _ = writeln!(
-            out,
-            "next    when they have, which shardpack status {dst} tells: the same command packs the part"
-        );
+        line!(out, "next    when they have, which shardpack status {dst} tells: the same command packs the part");
     }
     out
 }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use shardpack_format::shell;
 use shardpack_packer::{Error, Result, pack, plan_file};
 
 use super::planned;
@@ -80,8 +81,8 @@ pub fn run(args: &Args) -> Result<Outcome> {
     }
     planned::print(&all, dst, args.price.as_ref(), args.talk)?;
     if let (Some(output), false) = (&args.output, args.talk.quiet) {
-        let dst = dst.map_or_else(|| "DST".to_owned(), |dst| dst.display().to_string());
-        report::say(&format!("next    shardpack pack --plan {} {dst}", output.display()));
+        let dst = dst.map_or_else(|| "DST".to_owned(), shell::path);
+        report::say(&format!("next    shardpack pack --plan {} {dst}", shell::path(output)));
     }
     Ok(Outcome::Done)
 }

@@ -1,6 +1,6 @@
 //! What is told of a plan before anything is packed: what was found, the numbers of the plan, notes.
 
-use std::{collections::BTreeMap, fmt::Write, path::Path};
+use std::{collections::BTreeMap, path::Path};
 
 use serde_json::json;
 use shardpack_packer::{
@@ -13,6 +13,7 @@ use shardpack_packer::{
 
 use crate::{
     args::Talk,
+    lines::Lines,
     price::{self, Prices},
     report,
 };
@@ -43,10 +44,7 @@ pub fn print(all: &[Planned], dst: Option<&Path>, prices: Option<&Prices>, talk:
         return report::print_json(&one_or_all(documents));
     }
     for planned in all {
-        let mut out = String::new();
-        for line in describe_source(planned) {
-            out += &(line + "\n");
-        }
+        let mut out: Lines = describe_source(planned).into_iter().collect();
         for plan in &planned.plans {
             dataset_text(&mut out, plan);
         }
@@ -55,9 +53,9 @@ pub fn print(all: &[Planned], dst: Option<&Path>, prices: Option<&Prices>, talk:
             let verdict = if needed > free { "NOT ENOUGH" } else { "enough" };
             format!(", {} free: {verdict}", report::bytes(free))
         });
-        let _ = writeln!(out, "space   {} needed{verdict}", report::bytes(needed));
+        line!(out, "space   {} needed{verdict}", report::bytes(needed));
         if let Some(requests) = requests(planned) {
-            out += &price::as_text(requests, prices);
+            out += price::as_text(requests, prices);
         }
         report::print(&out)?;
         if !talk.quiet {
@@ -100,11 +98,10 @@ fn shard_spread(plan: &Plan) -> (u64, u64) {
     (bytes().min().unwrap_or(0), bytes().max().unwrap_or(0))
 }
 
-fn dataset_text(out: &mut String, plan: &Plan) {
+fn dataset_text(out: &mut Lines, plan: &Plan) {
     let (payload, shard_bytes) = (plan.payload_bytes(), plan.shard_bytes());
     let (smallest, biggest) = shard_spread(plan);
-    // Writing to a String cannot fail.
-    let _ = writeln!(
+    line!(
         out,
         "{:<7} {} in {} of {} to {}, {} ({:+.1} % for {})",
         if plan.split.is_some() { &plan.name } else { "plan" },
@@ -117,25 +114,27 @@ fn dataset_text(out: &mut String, plan: &Plan) {
         plan.format().name(),
     );
     if !plan.listing.classes.is_empty() {
-        let _ = writeln!(out, "\n  label  class                              {}s       bytes", plan.noun());
+        out.gap();
+        line!(out, "  label  class                              {}s       bytes", plan.noun());
     }
     let classes = per_class(plan);
     for (label, (images, bytes)) in classes.iter().enumerate().take(SHOWN_CLASSES) {
         let name = report::path(&plan.listing.classes[label]);
-        let _ = writeln!(out, "  {label:>5}  {name:<30} {:>10}  {:>10}", report::count(*images), report::bytes(*bytes));
+        line!(out, "  {label:>5}  {name:<30} {:>10}  {:>10}", report::count(*images), report::bytes(*bytes));
     }
     if classes.len() > SHOWN_CLASSES {
-        let _ = writeln!(
+        line!(
             out,
             "         … and {} (--json has all)",
             report::counted((classes.len() - SHOWN_CLASSES) as u64, "class")
         );
     }
-    let _ = writeln!(out, "\n  largest files");
+    out.gap();
+    line!(out, "  largest files");
     for (bytes, path) in largest(plan) {
-        let _ = writeln!(out, "  {:>10}  {}", report::bytes(bytes.into()), report::path(&path));
+        line!(out, "  {:>10}  {}", report::bytes(bytes.into()), report::path(&path));
     }
-    out.push('\n');
+    out.gap();
 }
 
 fn dataset_json(plan: &Plan) -> serde_json::Value {
@@ -233,6 +232,6 @@ pub fn describe_source(planned: &Planned) -> Vec<String> {
 /// Prints what a person should know beforehand.
 pub fn say_notes(planned: &Planned) {
     for note in &planned.notes {
-        report::say(&format!("note    {}", report::path(note.as_bytes())));
+        report::say(&format!("note    {note}"));
     }
 }

@@ -1,11 +1,9 @@
 //! `shardpack status`: how far a pack that is not finished has come.
 
-use std::{
-    fmt::Write,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
+use shardpack_format::{shell, text};
 use shardpack_packer::{
     Result,
     pack::{self, PartState, Status},
@@ -14,6 +12,7 @@ use shardpack_packer::{
 use crate::{
     Outcome,
     args::{StoreArgs, Talk},
+    lines::Lines,
     report,
 };
 
@@ -49,7 +48,10 @@ pub fn run(args: &Args) -> Result<Outcome> {
     match (&status, args.talk.json) {
         (status, true) => report::print_json(&as_json(status.as_ref()))?,
         (Some(status), false) => report::print(&as_text(status, args))?,
-        (None, false) => report::print(&format!("{}: nothing is unfinished here\n", args.folder.display()))?,
+        (None, false) => {
+            let folder = text::path(&args.folder);
+            report::print(&Lines::of(&format!("{folder}: nothing is unfinished here")))?;
+        }
     }
     Ok(Outcome::Done)
 }
@@ -61,13 +63,12 @@ fn named(status: &Status, state: PartState) -> String {
     if more > 0 { format!("{shown} and {more} more (--json has all)") } else { shown }
 }
 
-fn as_text(status: &Status, args: &Args) -> String {
-    let (mut out, dst) = (String::new(), args.folder.display());
-    // Writing to a String cannot fail.
+fn as_text(status: &Status, args: &Args) -> Lines {
+    let (mut out, dst) = (Lines::default(), shell::path(&args.folder));
     if status.is_changing {
-        let _ = writeln!(out, "images  are changed first: shards are planned when all parts have changed theirs");
+        line!(out, "images  are changed first: shards are planned when all parts have changed theirs");
     } else {
-        let _ = writeln!(
+        line!(
             out,
             "shards  {} of {} are finished, {} of {} ({})",
             report::count(status.shards as u64),
@@ -84,22 +85,22 @@ fn as_text(status: &Status, args: &Args) -> String {
             true => format!("{} running, {} missing", count(PartState::Running), count(PartState::Missing)),
             false => format!("{} missing or running, which a store does not tell", count(PartState::Missing)),
         };
-        let _ = writeln!(out, "parts   {} of {} are done, {others}", count(PartState::Done), report::count(of));
+        line!(out, "parts   {} of {} are done, {others}", count(PartState::Done), report::count(of));
         for (state, name) in [(PartState::Running, "running"), (PartState::Missing, "missing")] {
             if status.count(state) > 0 {
-                let _ = writeln!(out, "{name} {}", named(status, state));
+                line!(out, "{name} {}", named(status, state));
             }
         }
     }
     if let Some(rate) = status.bytes_per_second {
         let left = status.left().map_or_else(String::new, |left| format!(", {} left", report::coarse_duration(left)));
-        let _ = writeln!(out, "rate    {}/s of late{left}", report::bytes(rate as u64));
+        line!(out, "rate    {}/s of late{left}", report::bytes(rate as u64));
     }
     if status.is_complete && !args.talk.quiet {
-        let _ = match status.is_changing {
-            true => writeln!(out, "next    the same commands, which pack the parts; then shardpack merge {dst}"),
-            false => writeln!(out, "next    shardpack merge {dst}"),
-        };
+        match status.is_changing {
+            true => line!(out, "next    the same commands, which pack the parts; then shardpack merge {dst}"),
+            false => line!(out, "next    shardpack merge {dst}"),
+        }
     }
     out
 }

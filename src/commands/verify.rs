@@ -1,12 +1,9 @@
 //! `shardpack verify`: are these shards what their manifest says?
 
-use std::{
-    fmt::Write,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use shardpack_format::formats::foreign::Wanted;
+use shardpack_format::{formats::foreign::Wanted, shell};
 use shardpack_packer::{
     Error, Result,
     source::{Given, Origin, Root, given::Looked, part_of},
@@ -19,6 +16,7 @@ use super::part::{self, Which};
 use crate::{
     Outcome,
     args::{Machine, StoreArgs, Talk, Target},
+    lines::Lines,
     progress::{self, Progress},
     report,
     source_args::ListArgs,
@@ -210,41 +208,39 @@ fn line(problem: &Problem) -> String {
         None => {}
     }
     if !place.is_empty() {
-        // Writing to a String cannot fail.
-        let _ = write!(out, "{}: ", place.join(", "));
+        out += &format!("{}: ", place.join(", "));
     }
-    out + &report::path(problem.what.as_bytes())
+    out + &problem.what
 }
 
-fn as_text(report: &Report, repaired: &Repaired, args: &Args) -> String {
-    let mut out = String::new();
-    // Writing to a String cannot fail.
+fn as_text(report: &Report, repaired: &Repaired, args: &Args) -> Lines {
+    let mut out = Lines::default();
     for file in &repaired.files {
-        let _ = writeln!(out, "mended  {file}");
+        line!(out, "mended  {file}");
     }
     for (file, why) in &repaired.failed {
-        let _ = writeln!(out, "cannot mend {file}: {why}");
+        line!(out, "cannot mend {file}: {why}");
     }
-    out += &report::left_uploads(&repaired.left_uploads);
+    out += report::left_uploads(&repaired.left_uploads);
     let shown = if Stream::Out.columns().is_some() { report::NAMED } else { report.problems.len() };
     for problem in report.problems.iter().take(shown) {
-        let _ = writeln!(out, "{}", line(problem));
+        line!(out, "{}", line(problem));
         if let Some(help) = &problem.help {
-            let _ = writeln!(out, "  help: {help}");
+            line!(out, "  help: {help}");
         }
     }
     if report.problems.len() > shown {
         let more = report::count((report.problems.len() - shown) as u64);
-        let _ = writeln!(out, "… and {more} more; a file, a pipe and --json get all");
+        line!(out, "… and {more} more; a file, a pipe and --json get all");
     }
     for note in report.notes.iter().filter(|_| !args.talk.quiet) {
-        let _ = writeln!(out, "note    {}", report::path(note.as_bytes()));
+        line!(out, "note    {note}");
     }
     for (what, images) in &report.not_decoded {
-        let _ = match what.strip_suffix(NO_IMAGE) {
-            None => writeln!(out, "unsure  {}, only the headers checked: {what}", report::counted(*images, "image")),
-            Some(kind) => writeln!(out, "unsure  {} not looked into: {kind}", report::counted(*images, "file")),
-        };
+        match what.strip_suffix(NO_IMAGE) {
+            None => line!(out, "unsure  {}, only the headers checked: {what}", report::counted(*images, "image")),
+            Some(kind) => line!(out, "unsure  {} not looked into: {kind}", report::counted(*images, "file")),
+        }
     }
     let read = match args.quick {
         true => "sizes and structure only".to_owned(),
@@ -254,7 +250,7 @@ fn as_text(report: &Report, repaired: &Repaired, args: &Args) -> String {
     };
     let network = report.transfers.map(report::network);
     if report.problems.is_empty() {
-        let _ = writeln!(
+        line!(
             out,
             "ok      {} in {}, {read}",
             report::counted(report.samples, "sample"),
@@ -264,11 +260,10 @@ fn as_text(report: &Report, repaired: &Repaired, args: &Args) -> String {
         return out;
     }
     if args.repair.is_empty() && report.mendable {
-        let target = args.target.paths.first().map_or_else(String::new, |path| path.display().to_string());
-        let _ =
-            writeln!(out, "  help: shardpack verify {target} --repair SRC writes damaged bytes anew from the source");
+        let target = args.target.paths.first().map_or_else(String::new, shell::path);
+        line!(out, "  help: shardpack verify {target} --repair SRC writes damaged bytes anew from the source");
     }
-    let _ = writeln!(
+    line!(
         out,
         "{} of {} damaged{}, in {} of {}; {} ({read})",
         report::count(report.damaged_samples),

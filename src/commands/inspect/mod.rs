@@ -13,7 +13,7 @@ use std::{
 };
 
 use serde_json::json;
-use shardpack_format::{help, image_header::Kind};
+use shardpack_format::{help, image_header::Kind, shell};
 use shardpack_packer::{
     Error, ErrorKind, Result,
     inspect::{self, Filter, Resolved},
@@ -23,6 +23,7 @@ use shardpack_packer::{
 use crate::{
     Outcome,
     args::{Machine, StoreArgs, Talk, Target},
+    lines::Lines,
     progress::{self, Progress},
     report,
 };
@@ -128,7 +129,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
                 &json!({"file": shown(path), "rows": rows, "network": report::network_json(resolved.transfers())}),
             )?,
             false => {
-                let mut out = format!("wrote   {}: {}\n", shown(path), report::counted(rows, "row"));
+                let mut out = Lines::of(&format!("wrote   {}: {}", shown(path), report::counted(rows, "row")));
                 out.extend(resolved.transfers().map(report::network));
                 report::print(&out)?;
             }
@@ -157,21 +158,21 @@ pub fn run(args: &Args) -> Result<Outcome> {
 }
 
 /// The whole text; what to do next is left out if `quiet`.
-fn text_of(summaries: &[inspect::Summary], quiet: bool) -> String {
-    let mut out = String::new();
+fn text_of(summaries: &[inspect::Summary], quiet: bool) -> Lines {
+    let mut out = Lines::default();
     if splits::are(summaries) {
         splits::report(&mut out, summaries, quiet);
         return out;
     }
     for (number, summary) in summaries.iter().enumerate() {
         if number > 0 {
-            out.push('\n');
+            out.gap();
         }
         text::dataset(&mut out, summary);
         let is_one_path = summary.what != inspect::What::Foreign || summary.shards.count == 1;
         if !quiet && is_one_path {
-            out.push('\n');
-            text::say(&mut out, "next", &[format!("shardpack verify {}", report::path(summary.path.as_bytes()))]);
+            out.gap();
+            text::say(&mut out, "next", &[format!("shardpack verify {}", shell::path(&summary.path))]);
         }
     }
     out
@@ -221,7 +222,7 @@ fn extract(args: &Args, resolved: &Resolved, wanted: &OsString, output: &Path, m
             &json!({"file": shown(output), "bytes": bytes, "sample": name, "shard": shard, "network": network}),
         )?;
     } else if !args.talk.quiet {
-        let mut out = format!("wrote   {}: {name}, {} bytes\n", shown(output), report::count(bytes));
+        let mut out = Lines::of(&format!("wrote   {}: {name}, {} bytes", shown(output), report::count(bytes)));
         out.extend(resolved.transfers().map(report::network));
         report::print(&out)?;
     }

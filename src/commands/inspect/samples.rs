@@ -1,13 +1,14 @@
 //! `--samples`: samples as a table, or as a JSON document with one of them a line.
 
 use serde_json::Value;
+use shardpack_format::text;
 use shardpack_packer::{
     Error, Result,
     inspect::{self, Filter, Resolved, Sample, Target},
 };
 
 use super::{problem, tell};
-use crate::{Outcome, args::Talk, progress::Progress, report};
+use crate::{Outcome, args::Talk, lines::Lines, progress::Progress, report};
 
 /// The widths of columns follow from this many samples; a wider one later juts out.
 const MEASURED: usize = 1000;
@@ -74,7 +75,7 @@ impl Document {
 impl Output for Document {
     fn add(&mut self, sample: &Sample) -> Result<()> {
         self.piece += if self.samples == 0 { "{\"samples\": [\n" } else { ",\n" };
-        self.piece += &serde_json::to_string(sample).map_err(|e| Error::data(format!("cannot write json: {e}")))?;
+        self.piece += &report::json_line(sample)?;
         self.samples += 1;
         if self.piece.len() > PIECE_BYTES { self.print() } else { Ok(()) }
     }
@@ -82,9 +83,9 @@ impl Output for Document {
     fn finish(&mut self, problems: &[Error], error: Option<&Error>, network: Value) -> Result<()> {
         self.piece += if self.samples == 0 { "{\"samples\": [" } else { "\n" };
         let problems: Vec<_> = problems.iter().map(problem).collect();
-        self.piece += &format!("], \"problems\": {}, \"network\": {network}", Value::from(problems));
+        self.piece += &format!("], \"problems\": {}, \"network\": {network}", report::json_line(&problems)?);
         if let Some(error) = error {
-            self.piece += &format!(", \"error\": {}", report::error_json(error));
+            self.piece += &format!(", \"error\": {}", report::json_line(&report::error_json(error))?);
         }
         self.piece += "}\n";
         self.print()
@@ -125,7 +126,7 @@ impl Table {
     }
 
     fn flush(&mut self) -> Result<()> {
-        let mut out = String::new();
+        let mut out = Lines::default();
         if !self.has_header {
             self.has_header = true;
             for row in &self.rows {
@@ -133,10 +134,10 @@ impl Table {
                     column.width = column.width.max(cell.chars().count());
                 }
             }
-            line(&mut out, &self.columns, self.columns.iter().map(|column| column.name));
+            add(&mut out, &self.columns, self.columns.iter().map(|column| column.name));
         }
         for row in self.rows.drain(..) {
-            line(&mut out, &self.columns, row.iter().map(String::as_str));
+            add(&mut out, &self.columns, row.iter().map(String::as_str));
         }
         report::print(&out)
     }
@@ -144,7 +145,8 @@ impl Table {
 
 impl Output for Table {
     fn add(&mut self, sample: &Sample) -> Result<()> {
-        let text = |text: &str| report::path(text.as_bytes());
+        // So that columns stay in line.
+        let text = |text: &str| text::line(text).into_owned();
         let label = || sample.label.map_or_else(|| "-".to_owned(), |label| label.to_string());
         let size = match sample.width {
             0 => "-".to_owned(),
@@ -174,16 +176,15 @@ impl Output for Table {
     }
 }
 
-fn line<'a>(out: &mut String, columns: &[Column], cells: impl Iterator<Item = &'a str>) {
-    let start = out.len();
+fn add<'a>(out: &mut Lines, columns: &[Column], cells: impl Iterator<Item = &'a str>) {
+    let mut line = String::new();
     for (number, (column, cell)) in columns.iter().zip(cells).enumerate() {
         let gap = if number == 0 { "" } else { "  " };
         let width = column.width;
-        *out += &match column.to_right {
+        line += &match column.to_right {
             true => format!("{gap}{cell:>width$}"),
             false => format!("{gap}{cell:<width$}"),
         };
     }
-    out.truncate(start + out[start..].trim_end().len());
-    out.push('\n');
+    out.line(line.trim_end());
 }

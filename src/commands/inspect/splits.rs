@@ -1,11 +1,12 @@
 //! The splits of one folder, side by side: one table of them, and one of their classes.
 
-use std::{collections::BTreeMap, fmt::Write, path::Path};
+use std::{collections::BTreeMap, path::Path};
 
+use shardpack_format::{shell, text::path};
 use shardpack_packer::inspect::{Class, Summary, What};
 
 use super::text::{self, CLASSES_OF_ENDS, SHOWN_CLASSES, say};
-use crate::report;
+use crate::{lines::Lines, report};
 
 /// Splits that have a column in the table of classes.
 const COLUMNS: usize = 4;
@@ -18,9 +19,9 @@ pub fn are(summaries: &[Summary]) -> bool {
 }
 
 /// Adds what is in them.
-pub fn report(out: &mut String, summaries: &[Summary], quiet: bool) {
+pub fn report(out: &mut Lines, summaries: &[Summary], quiet: bool) {
     let Some(first) = summaries.first() else { return };
-    let folder = Path::new(&first.path).parent().map_or_else(String::new, |path| path.display().to_string());
+    let folder = Path::new(&first.path).parent().map_or_else(String::new, |path| self::path(path).to_string());
     let shown = |text: &str| report::path(text.as_bytes());
     let samples: u64 = summaries.iter().map(|summary| summary.samples).sum();
     let bytes = summaries.iter().map(|summary| summary.payload_bytes).sum();
@@ -43,15 +44,20 @@ pub fn report(out: &mut String, summaries: &[Summary], quiet: bool) {
         say(out, "changed", std::slice::from_ref(recipe));
     }
     text::crops(out, summaries);
-    // Writing to a String cannot fail.
-    let _ = writeln!(
+    out.gap();
+    line!(
         out,
-        "\n  {:<20} {:>11} {:>8} {:>8} {:>11} {:>11}",
-        "split", "samples", "share", "shards", "images", "not packed"
+        "  {:<20} {:>11} {:>8} {:>8} {:>11} {:>11}",
+        "split",
+        "samples",
+        "share",
+        "shards",
+        "images",
+        "not packed"
     );
     for summary in summaries {
         let missing = summary.ledger.map_or(0, |counts| counts.discovered - counts.packed);
-        let _ = writeln!(
+        line!(
             out,
             "  {:<20} {:>11} {:>8} {:>8} {:>11} {:>11}",
             report::clip(&shown(&summary.name), 20),
@@ -64,9 +70,9 @@ pub fn report(out: &mut String, summaries: &[Summary], quiet: bool) {
     }
     class_table(out, summaries, &classes);
     if !quiet {
-        out.push('\n');
-        say(out, "next", &[format!("shardpack verify {}", shown(&folder))]);
-        let _ = writeln!(out, "        shardpack inspect {}", shown(&first.path));
+        out.gap();
+        say(out, "next", &[format!("shardpack verify {}", shell::path(&folder))]);
+        line!(out, "        shardpack inspect {}", shell::path(&first.path));
     }
 }
 
@@ -81,14 +87,14 @@ fn classes(summaries: &[Summary]) -> BTreeMap<(i64, Option<&str>), Vec<u64>> {
     classes
 }
 
-fn class_table(out: &mut String, summaries: &[Summary], classes: &BTreeMap<(i64, Option<&str>), Vec<u64>>) {
+fn class_table(out: &mut Lines, summaries: &[Summary], classes: &BTreeMap<(i64, Option<&str>), Vec<u64>>) {
     if classes.is_empty() || summaries.len() > COLUMNS {
         return;
     }
     let cells = |cells: &mut dyn Iterator<Item = String>| cells.map(|cell| format!(" {cell:>11}")).collect::<String>();
     let heads = summaries.iter().map(|summary| report::clip(&report::path(summary.name.as_bytes()), 11));
-    // Writing to a String cannot fail.
-    let _ = writeln!(out, "\n  {:>5}  {:<22}{}", "label", "class", cells(&mut heads.into_iter()));
+    out.gap();
+    line!(out, "  {:>5}  {:<22}{}", "label", "class", cells(&mut heads.into_iter()));
     let (first, last) = match classes.len() {
         all if all <= SHOWN_CLASSES => (all, 0),
         _ => (CLASSES_OF_ENDS, CLASSES_OF_ENDS),
@@ -98,12 +104,12 @@ fn class_table(out: &mut String, summaries: &[Summary], classes: &BTreeMap<(i64,
     for (number, ((label, name), samples)) in sorted.iter().enumerate() {
         if number == first && last > 0 {
             let between = report::counted((sorted.len() - first - last) as u64, "class");
-            let _ = writeln!(out, "  {:>5}  {between} between (--json has all)", "…");
+            line!(out, "  {:>5}  {between} between (--json has all)", "…");
         }
         if number < first || number >= sorted.len() - last {
             let name = name.map_or_else(|| "-".to_owned(), |name| report::path(name.as_bytes()));
             let counts = cells(&mut samples.iter().map(|count| report::count(*count)));
-            let _ = writeln!(out, "  {label:>5}  {:<22}{counts}", report::clip(&name, 22));
+            line!(out, "  {label:>5}  {:<22}{counts}", report::clip(&name, 22));
         }
     }
 }

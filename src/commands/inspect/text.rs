@@ -1,13 +1,11 @@
 //! What `inspect` prints for people: a line a subject, classes as a table, 80 columns wide where names allow it.
 
-use std::fmt::Write;
-
 use shardpack_packer::{
     inspect::{Class, CropTables, Spread, Summary, What},
     shuffle_quality::{BATCH_SAMPLES, FEWEST_BATCHES, ShuffleQuality},
 };
 
-use crate::report;
+use crate::{lines::Lines, report};
 
 /// Up to so many classes are all shown; of more, [`CLASSES_OF_ENDS`] of the largest and of the smallest.
 pub const SHOWN_CLASSES: usize = 12;
@@ -23,13 +21,13 @@ const WIDTH: usize = 80;
 const WORD_WIDTH: usize = 8;
 
 /// A line that begins with `word`; where it gets too long it goes on below, between two parts.
-pub fn say(out: &mut String, word: &str, parts: &[String]) {
+pub fn say(out: &mut Lines, word: &str, parts: &[String]) {
     let mut line = format!("{word:<WORD_WIDTH$}");
     let mut is_first = true;
     for part in parts.iter().filter(|part| !part.is_empty()) {
         if !is_first && line.chars().count() + 2 + part.chars().count() > WIDTH {
-            out.push_str(&line);
-            out.push_str(";\n");
+            line.push(';');
+            out.line(&line);
             line = " ".repeat(WORD_WIDTH);
         } else if !is_first {
             line += "; ";
@@ -37,12 +35,11 @@ pub fn say(out: &mut String, word: &str, parts: &[String]) {
         line += part;
         is_first = false;
     }
-    out.push_str(&line);
-    out.push('\n');
+    out.line(&line);
 }
 
 /// Adds what is in one dataset, or in shards of one format.
-pub fn dataset(out: &mut String, summary: &Summary) {
+pub fn dataset(out: &mut Lines, summary: &Summary) {
     let shown = |text: String| report::path(text.as_bytes());
     let (word, parts) = match summary.what {
         What::Dataset => ("dataset", vec![format!("{} in {}", summary.name, summary.path)]),
@@ -107,7 +104,7 @@ fn from_to(spread: &Spread, each: &str, text: impl Fn(u64) -> String) -> String 
     }
 }
 
-fn shards(out: &mut String, summary: &Summary) {
+fn shards(out: &mut Lines, summary: &Summary) {
     let shards = &summary.shards;
     let size = shards.size.map_or_else(String::new, |size| format!(" of {}", from_to(&size, "", report::bytes)));
     let total = if shards.count > 1 { format!("{} in all", report::bytes(shards.bytes)) } else { String::new() };
@@ -133,7 +130,7 @@ pub fn format_parts(summary: &Summary) -> [String; 4] {
     [summary.format.clone(), compression, order, block]
 }
 
-fn components(out: &mut String, summary: &Summary) {
+fn components(out: &mut Lines, summary: &Summary) {
     let parts: Vec<_> = summary
         .components
         .iter()
@@ -157,7 +154,7 @@ fn components(out: &mut String, summary: &Summary) {
     }
 }
 
-fn overhead(out: &mut String, summary: &Summary) {
+fn overhead(out: &mut Lines, summary: &Summary) {
     let overhead = &summary.overhead;
     let Some(share) = overhead.share else { return };
     let longer = if share < 0.0 { "shorter" } else { "longer" };
@@ -170,7 +167,7 @@ fn overhead(out: &mut String, summary: &Summary) {
     say(out, "cost", &[shards, framing, index]);
 }
 
-fn tar(out: &mut String, summary: &Summary) {
+fn tar(out: &mut Lines, summary: &Summary) {
     let Some(tar) = &summary.tar else { return };
     let others = tar.members - tar.plain_members;
     let plain = match others {
@@ -209,7 +206,7 @@ pub(super) fn noun(summary: &Summary) -> &'static str {
     }
 }
 
-fn images_text(out: &mut String, summary: &Summary) {
+fn images_text(out: &mut Lines, summary: &Summary) {
     let images = &summary.images;
     let total = images.kinds.values().sum();
     if total == 0 {
@@ -258,7 +255,7 @@ fn shares(counts: &std::collections::BTreeMap<String, u64>, total: u64) -> Vec<S
 }
 
 /// Crop tables, where some of the summaries have them.
-pub fn crops(out: &mut String, summaries: &[Summary]) {
+pub fn crops(out: &mut Lines, summaries: &[Summary]) {
     let mut all = CropTables::default();
     summaries.iter().filter_map(|summary| summary.crops.clone()).for_each(|crops| all.merge(crops));
     if all.shards == 0 {
@@ -295,7 +292,7 @@ pub fn crops(out: &mut String, summaries: &[Summary]) {
     }
 }
 
-fn mix(out: &mut String, summary: &Summary) {
+fn mix(out: &mut Lines, summary: &Summary) {
     let told = summary.mix.iter().map(|mix| Some((mix, mix.deff?, mix.spread?))).collect::<Option<Vec<_>>>();
     let Some(told) = told.filter(|told| !told.is_empty()) else {
         let full = summary.classes.count - summary.classes.empty + u64::from(summary.classes.unlabelled_samples > 0);
@@ -328,7 +325,7 @@ fn reading(mix: &ShuffleQuality, deff: f64) -> String {
     if deff < 10.0 { format!("{deff:.2} ({readers})") } else { format!("{deff:.0} ({readers})") }
 }
 
-fn classes(out: &mut String, summary: &Summary) {
+fn classes(out: &mut Lines, summary: &Summary) {
     let classes = &summary.classes;
     if classes.list.is_empty() {
         return;
@@ -352,7 +349,8 @@ fn classes(out: &mut String, summary: &Summary) {
     let mut list: Vec<&Class> = classes.list.iter().collect();
     list.sort_by_key(|class| (std::cmp::Reverse(class.samples), class.label));
     let most = list.first().map_or(0, |class| class.samples);
-    let _ = writeln!(out, "\n  {:>5}  {:<NAME_WIDTH$} {:>11} {:>8}", "label", "class", "samples", "share");
+    out.gap();
+    line!(out, "  {:>5}  {:<NAME_WIDTH$} {:>11} {:>8}", "label", "class", "samples", "share");
     let (first, last) = match list.len() {
         all if all <= SHOWN_CLASSES => (all, 0),
         _ => (CLASSES_OF_ENDS, CLASSES_OF_ENDS),
@@ -362,14 +360,14 @@ fn classes(out: &mut String, summary: &Summary) {
     }
     if last > 0 {
         let between = report::counted((list.len() - first - last) as u64, "class");
-        let _ = writeln!(out, "  {:>5}  {between} between (--json has all)", "…");
+        line!(out, "  {:>5}  {between} between (--json has all)", "…");
         for class in &list[list.len() - last..] {
             class_line(out, class, most, summary.samples);
         }
     }
 }
 
-fn class_line(out: &mut String, class: &Class, most: u64, samples: u64) {
+fn class_line(out: &mut Lines, class: &Class, most: u64, samples: u64) {
     let name = class.name.as_deref().map_or_else(|| "-".to_owned(), |name| report::path(name.as_bytes()));
     let bar = "━".repeat((class.samples as f64 / most.max(1) as f64 * BAR_WIDTH as f64).round() as usize);
     let line = format!(
@@ -379,6 +377,5 @@ fn class_line(out: &mut String, class: &Class, most: u64, samples: u64) {
         report::count(class.samples),
         report::share(class.samples, samples),
     );
-    // Writing to a String cannot fail.
-    let _ = writeln!(out, "{}", line.trim_end());
+    line!(out, "{}", line.trim_end());
 }

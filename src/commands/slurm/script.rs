@@ -11,8 +11,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use shardpack_format::shell::{word, words};
+
 use super::indices::range;
-use crate::shell::{word, words};
 
 /// How often a part that ran into its limit of time is queued again by itself.
 const MOST_RESTARTS: u32 = 50;
