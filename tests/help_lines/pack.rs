@@ -144,6 +144,14 @@ pub const ROWS: &[Row] = &[
         &["pack @flat DST --no-labels"],
     ),
     (
+        "classes in UTF-16",
+        |bench| go(bench, &["$ ls SRC | iconv -f UTF-8 -t UTF-16 > @utf16.txt"]),
+        "pack SRC DST --classes @utf16.txt",
+        2,
+        "iconv -f UTF-16 -t UTF-8 FILE writes it anew",
+        &["$ iconv -f UTF-16 -t UTF-8 @utf16.txt > @classes.txt", "pack SRC DST --classes @classes.txt"],
+    ),
+    (
         "a damaged plan of an unfinished pack",
         |bench| {
             fs::create_dir_all(bench.dst().join(".shardpack")).unwrap();

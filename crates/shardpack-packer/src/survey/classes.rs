@@ -33,6 +33,7 @@ impl ClassList {
     /// # Errors
     /// When it is none: names that come twice, or numbers that are not those from 0 on.
     pub fn read(bytes: &[u8]) -> Result<Self> {
+        let bytes = utf8(bytes)?;
         let names = match json(bytes)? {
             Some(Value::Array(names)) => names.into_iter().map(text).collect::<Result<Vec<_>>>()?,
             Some(Value::Object(numbers)) => numbered(numbers.into_iter().collect())?,
@@ -72,6 +73,7 @@ impl ClassMap {
     /// # Errors
     /// Names the line that is none, or a class that comes twice.
     pub fn read(bytes: &[u8]) -> Result<Self> {
+        let bytes = utf8(bytes)?;
         let pairs: Vec<(Box<[u8]>, Box<[u8]>)> = match json(bytes)? {
             Some(Value::Object(pairs)) => {
                 let pair = |(old, new): (String, Value)| Ok((old.into_bytes().into(), text(new)?));
@@ -100,6 +102,16 @@ fn pair(number: usize, line: &[u8]) -> Result<(Box<[u8]>, Box<[u8]>)> {
         _ => {
             Err(Error::usage(format!("line {number} is not an old and a new name, with a tab, comma or space between")))
         }
+    }
+}
+
+/// The text without the mark that some programs put before it.
+fn utf8(bytes: &[u8]) -> Result<&[u8]> {
+    match bytes {
+        [0xef, 0xbb, 0xbf, text @ ..] => Ok(text),
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Err(Error::usage("written in UTF-16, and names are read as UTF-8")
+            .help("iconv -f UTF-16 -t UTF-8 FILE writes it anew")),
+        text => Ok(text),
     }
 }
 
@@ -208,7 +220,9 @@ mod tests {
 
     #[test]
     fn a_list_is_text_or_json() {
-        let rows: [(&str, &[&str]); 6] = [
+        let rows: [(&str, &[&str]); 8] = [
+            ("\u{feff}b\r\na\r\n", &["b", "a"]),
+            ("\u{feff}[\"b\", \"a\"]", &["b", "a"]),
             ("b\na\r\n\n", &["b", "a"]),
             ("a class with spaces\nb", &["a class with spaces", "b"]),
             (r#"["b", "a"]"#, &["b", "a"]),
@@ -225,6 +239,7 @@ mod tests {
                 }
             }
         }
+        assert!(ClassList::read(b"\xff\xfeb\0").unwrap_err().what().contains("UTF-16"));
         for wrong in ["", "a\nb\na", "[1]", "{\"a\": \"x\"}", "[", "{\"a\": 0, \"b\": 0}"] {
             assert!(ClassList::read(wrong.as_bytes()).is_err(), "{wrong}");
         }
@@ -235,7 +250,7 @@ mod tests {
         let map = |file: &str| ClassMap::read(file.as_bytes()).map(|map| map.0);
         let expected: HashMap<Box<[u8]>, Box<[u8]>> =
             [("a b", "c"), ("d", "e f")].into_iter().map(|(a, b)| (a.as_bytes().into(), b.as_bytes().into())).collect();
-        for file in ["a b\tc\nd\te f\n", "a b,c\r\nd, e f", r#"{"a b": "c", "d": "e f"}"#] {
+        for file in ["\u{feff}a b\tc\nd\te f\n", "a b\tc\nd\te f\n", "a b,c\r\nd, e f", r#"{"a b": "c", "d": "e f"}"#] {
             assert_eq!(map(file).unwrap(), expected, "{file}");
         }
         assert_eq!(map("d e f").unwrap().values().next().unwrap()[..], b"e f"[..]);

@@ -29,6 +29,8 @@ use crate::{monitor::Monitor, sys};
 const SNIFFED_BYTES: u64 = 64 << 20;
 /// The member with the name of an image's file.
 pub(super) const FILE_NAME: &[u8] = b"\"file_name\"";
+/// The member that LVIS has in its place.
+const COCO_URL: &[u8] = b"\"coco_url\"";
 /// How many names are tried.
 const TRIED: usize = 8;
 
@@ -47,14 +49,40 @@ struct Top<'a> {
 struct Image<'a> {
     #[serde(borrow)]
     id: &'a RawValue,
-    #[serde(borrow)]
-    file_name: Cow<'a, str>,
+    #[serde(borrow, default)]
+    file_name: Option<Cow<'a, str>>,
+    /// Where COCO has it, as LVIS tells it instead: its last two parts are the folder of a set and the file.
+    #[serde(borrow, default)]
+    coco_url: Option<Cow<'a, str>>,
+}
+
+impl Image<'_> {
+    /// The path of its file, as far as it is told: of a URL its last parts, `parts` of them.
+    fn path(&self, parts: usize) -> Option<&str> {
+        let url = || self.coco_url.as_deref().map(|url| last(url, parts));
+        self.file_name.as_deref().or_else(url)
+    }
+}
+
+/// The last parts of a URL.
+fn last(url: &str, parts: usize) -> &str {
+    let at = url.rmatch_indices('/').nth(parts.saturating_sub(1)).map_or(0, |(at, _)| at + 1);
+    &url[at..]
 }
 
 #[derive(Deserialize)]
 struct Annotation<'a> {
     #[serde(borrow)]
     image_id: &'a RawValue,
+    #[serde(borrow, default)]
+    category_id: Option<&'a RawValue>,
+    /// Of a panoptic annotation: its parts.
+    #[serde(borrow, default)]
+    segments_info: Vec<Segment<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Segment<'a> {
     #[serde(borrow, default)]
     category_id: Option<&'a RawValue>,
 }
@@ -65,11 +93,11 @@ struct Category<'a> {
     id: &'a RawValue,
 }
 
-/// An annotation: where its object lies, and which category it names.
+/// An annotation: where its object lies, and which categories it names.
 struct Found<'a> {
     image: u32,
     raw: &'a RawValue,
-    category: Option<u32>,
+    categories: Vec<u32>,
 }
 
 /// Reads a whole file.
@@ -99,9 +127,11 @@ pub(super) fn read(bytes: &[u8], rows: &mut Rows<'_>, monitor: &dyn Monitor) -> 
     for (number, raw) in top.annotations.iter().enumerate() {
         let annotation: Annotation<'_> =
             serde_json::from_str(raw.get()).map_err(|error| wrong("annotation", number, error))?;
-        let category = annotation.category_id.and_then(|id| categories.get(id.get()).copied());
+        let of_segments = annotation.segments_info.iter().filter_map(|segment| segment.category_id);
+        let named = annotation.category_id.into_iter().chain(of_segments);
+        let categories = named.filter_map(|id| categories.get(id.get()).copied()).collect();
         match numbers.get(annotation.image_id.get()) {
-            Some(image) => found.push(Found { image: *image, raw, category }),
+            Some(image) => found.push(Found { image: *image, raw, categories }),
             None => strange += 1,
         }
         if number % 4096 == 0 {
@@ -112,6 +142,10 @@ pub(super) fn read(bytes: &[u8], rows: &mut Rows<'_>, monitor: &dyn Monitor) -> 
     found.sort_by_key(|found| found.image);
     rows.begin(&["file_name", "image, annotations, categories"].map(str::to_owned), &Roles::default());
     rows.ignore("annotation of an image that the file does not list", strange);
+    let parts = match images.iter().find(|image| image.file_name.is_none()).and_then(|image| image.path(2)) {
+        Some(path) if !rows.is_file(path.as_bytes())? => 1,
+        _ => 2,
+    };
     let (mut rest, mut text) = (found.as_slice(), Vec::new());
     for (number, image) in images.iter().enumerate() {
         let count = rest.partition_point(|found| found.image as usize <= number);
@@ -122,16 +156,19 @@ pub(super) fn read(bytes: &[u8], rows: &mut Rows<'_>, monitor: &dyn Monitor) -> 
             let mut object = json::Object::begin(&mut text);
             json::compact(top.images[number].get(), object.member(b"image")?);
             list(own.iter().map(|found| found.raw), object.member(b"annotations")?);
-            let named: BTreeSet<u32> = own.iter().filter_map(|found| found.category).collect();
+            let named: BTreeSet<u32> = own.iter().flat_map(|found| found.categories.iter().copied()).collect();
             if !named.is_empty() {
                 let named = named.into_iter().map(|number| top.categories[number as usize]);
                 list(named, object.member(b"categories")?);
             }
             object.end();
         }
+        let path = image.path(parts).ok_or_else(|| {
+            Error::data(format!("image {number}, counted from 0, has neither file_name nor coco_url"))
+        })?;
         rows.add(&Row {
             line: number as u64 + 1,
-            path: image.file_name.as_bytes(),
+            path: path.as_bytes(),
             label: LabelValue::default(),
             class: None,
             split: None,
@@ -157,7 +194,11 @@ fn list<'a>(values: impl Iterator<Item = &'a RawValue>, out: &mut Vec<u8>) {
 /// # Errors
 /// When they are in none of those where they usually are.
 pub(super) fn root(path: &Path, folder: &Path, member: &[u8]) -> Result<PathBuf> {
-    let names = first_names(path, member)?;
+    let mut names = first_names(path, member)?;
+    if names.is_empty() && member == FILE_NAME {
+        let urls = first_names(path, COCO_URL)?;
+        names = urls.iter().flat_map(|url| [2, 1].map(|parts| last(url, parts).to_owned())).collect();
+    }
     let parent = match folder.file_name() {
         Some(_) => {
             folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_path_buf()

@@ -4,7 +4,10 @@
 //! letter, empty lines are none. The crate csv-core takes fields apart; lines, bounds and a quote that is not closed, which is an
 //! error, are told here.
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::{
+    collections::HashSet,
+    io::{self, BufRead, BufReader, Read},
+};
 
 use csv_core::ReadRecordResult;
 use shardpack_format::{Error, Result};
@@ -193,6 +196,10 @@ pub(super) fn read(input: impl Read, rows: &mut Rows<'_>, monitor: &dyn Monitor)
             }
         }
     };
+    let mut seen = HashSet::with_capacity(names.len());
+    if let Some(name) = names.iter().find(|name| !seen.insert(*name)) {
+        return Err(Error::data(format!("line {first_line}: column {name:?} stands twice")));
+    }
     rows.begin(&names, &roles);
     let mut text = Vec::new();
     let mut line = match pending {
@@ -242,20 +249,29 @@ pub(super) fn read_text(input: impl Read, rows: &mut Rows<'_>, monitor: &dyn Mon
     }
     let cut = |line: &[u8]| line.iter().rposition(u8::is_ascii_whitespace);
     let first = first.trim_ascii();
-    let has_labels = !rows.no_labels && cut(first).is_some() && !rows.is_file(first)?;
+    let has_fields = cut(first).is_some() && !rows.is_file(first)?;
+    let has_labels = has_fields && !rows.no_labels;
     let names = ["path", "label"].map(str::to_owned);
     let label = has_labels.then_some(1);
-    rows.begin(&names[..1 + usize::from(has_labels)], &Roles { path: 0, label, ..Roles::default() });
+    rows.begin(&names[..1 + usize::from(has_fields)], &Roles { path: 0, label, ..Roles::default() });
+    let mut text = Vec::new();
     lines::each(input, monitor, |number, line| {
         let whole = line.trim_ascii();
         if whole.is_empty() {
             return Ok(());
         }
-        let (path, label) = match cut(whole).filter(|_| has_labels) {
-            Some(at) => (whole[..at].trim_ascii_end(), LabelValue::of_text(&whole[at + 1..])),
-            None => (whole, LabelValue::default()),
+        let (path, field) = match cut(whole).filter(|_| has_fields) {
+            Some(at) => (whole[..at].trim_ascii_end(), Some(&whole[at + 1..])),
+            None => (whole, None),
         };
-        rows.add(&Row { line: number, path, label, class: None, split: None, text: b"{}" })
+        let label = field.filter(|_| has_labels).map(LabelValue::of_text).unwrap_or_default();
+        text.clear();
+        let mut object = json::Object::begin(&mut text);
+        if let Some(field) = field.filter(|_| !has_labels) {
+            json::field(field, object.member(b"label")?)?;
+        }
+        object.end();
+        rows.add(&Row { line: number, path, label, class: None, split: None, text: &text })
     })
 }
 

@@ -225,11 +225,23 @@ impl List {
     /// Lists it: one [`Found`] for each split, or one for all.
     pub(super) fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
         monitor.begin(Phase::Walking, 0, 0);
-        let mut rows = Rows::new(self, options, options.splits != Splits::None)?;
+        let mut splits = options.splits != Splits::None;
+        let mut rows = Rows::new(self, options, splits)?;
         self.read(&mut rows, monitor)?;
         if rows.has_other_splits() {
             // A column of that name that holds something else.
-            rows = Rows::new(self, options, false)?;
+            splits = false;
+            rows = Rows::new(self, options, splits)?;
+            self.read(&mut rows, monitor)?;
+        }
+        if let Some(what) = rows.labels_are_no_classes() {
+            rows = Rows::new(self, options, splits)?;
+            rows.no_labels = true;
+            let place = match rows.wants_text {
+                true => "they go along in the component json",
+                false => "--meta none leaves them behind",
+            };
+            rows.note(format!("labels are {what}, and no classes: {place}"));
             self.read(&mut rows, monitor)?;
         }
         rows.finish(options, monitor)

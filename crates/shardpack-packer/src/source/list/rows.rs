@@ -15,7 +15,7 @@ use shardpack_format::{Error, ErrorKind, Result, splits, text};
 use super::{
     Columns, List,
     columns::Roles,
-    label_value::{LabelValue, whole},
+    label_value::{LabelValue, Seen, whole},
 };
 use crate::{
     source::{
@@ -78,6 +78,9 @@ pub(super) struct Rows<'a> {
     roots: [PathBuf; 2],
     options: &'a Options,
     has_labels: bool,
+    labels: Seen,
+    /// What is put behind paths: `None` until the first row has told, which may say nothing.
+    extension: Option<Option<String>>,
     meta: bool,
     paths: Vec<u8>,
     texts: Vec<u8>,
@@ -110,6 +113,8 @@ impl<'a> Rows<'a> {
             roots: [absolute, resolved],
             options,
             has_labels: false,
+            labels: Seen::default(),
+            extension: None,
             meta: options.meta && !options.no_text,
             paths: Vec::new(),
             texts: Vec::new(),
@@ -153,6 +158,27 @@ impl<'a> Rows<'a> {
     /// Adds what a person should know.
     pub fn note(&mut self, note: String) {
         self.notes.push(note);
+    }
+
+    /// What labels are, where they are no classes.
+    pub fn labels_are_no_classes(&self) -> Option<&'static str> {
+        self.labels.are_no_classes()
+    }
+
+    /// What is to be put behind paths, where the first of them has no extension and is no file: the one that its file has.
+    fn missing_extension(&self, path: &[u8]) -> Result<Option<String>> {
+        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        if name.contains(&b'.') || self.is_file(path)? {
+            return Ok(None);
+        }
+        let known = names::EXTENSIONS.iter().flat_map(|known| [(*known).to_owned(), known.to_uppercase()]);
+        let is_there = known.map(|extension| {
+            let extension = format!(".{extension}");
+            Ok(self.is_file(&[path, extension.as_bytes()].concat())?.then_some(extension))
+        });
+        let mut found = is_there.filter_map(Result::transpose).collect::<Result<Vec<_>>>()?;
+        // Two are a question, which the message on a path that is no file asks.
+        Ok(if found.len() == 1 { found.pop() } else { None })
     }
 
     /// Whether a column of splits that was found by its name has other things in it.
@@ -223,14 +249,29 @@ impl<'a> Rows<'a> {
             return Err(in_line(format!("path {shown:?} is a URL, and the root is a folder"))
                 .help("--root URL names what all of them begin with, as in --root s3://bucket/images/"));
         }
-        let path = self.inside(row.path).ok_or_else(|| {
+        let mut path = self.inside(row.path).ok_or_else(|| {
             in_line(format!("path {shown:?} leads out of {}", text::path(&self.root)))
                 .help("--root FOLDER names the folder that all files are in; --root / takes them from anywhere")
         })?;
         if path.is_empty() {
             return Err(in_line(format!("path {shown:?} is the root itself")));
         }
+        if self.extension.is_none() {
+            self.extension = Some(self.missing_extension(&path)?);
+            if let Some(Some(extension)) = &self.extension {
+                self.notes.push(format!(
+                    "paths have no extension: {extension} is put behind them, as the file of the first has it"
+                ));
+            }
+        }
+        if let Some(Some(extension)) = &self.extension {
+            path.extend_from_slice(extension.as_bytes());
+        }
         let Some(split) = self.split(row)? else { return Ok(()) };
+        self.labels.add(&row.label);
+        if let (LabelValue::Text(label), None) = (&row.label, self.labels.is_path) {
+            self.labels.is_path = Some(names::is_image(label) && self.is_file(label)?);
+        }
         let (mut number, mut word) = (None, None);
         match &row.label {
             LabelValue::Missing => {}
@@ -238,6 +279,9 @@ impl<'a> Rows<'a> {
             LabelValue::Text(text) => {
                 number = std::str::from_utf8(text).ok().and_then(whole);
                 word = Some(self.words.intern(text));
+            }
+            LabelValue::Fraction(spelled) => {
+                self.unfit.insert(self.rows.len(), format!("label: {spelled} is no whole number"));
             }
             LabelValue::Unfit(why) => {
                 self.unfit.insert(self.rows.len(), format!("label: {why}"));
