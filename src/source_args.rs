@@ -69,6 +69,9 @@ pub struct SourceArgs {
     /// with commas [default: images, or the one other kind of file that there is]
     #[arg(long, value_name = "EXT|PATTERN", value_delimiter = ',')]
     files: Vec<String>,
+    /// Symbolic links in SRC are bad images, as --on-bad has it, and not followed
+    #[arg(long)]
+    no_follow: bool,
     /// Of a tree: files of the same name but for the extension are one sample; --files says which of them is its payload
     #[arg(long, value_enum, value_name = "stem")]
     group: Option<Group>,
@@ -168,6 +171,7 @@ impl SourceArgs {
         let with = self.with.iter().map(|with| Component::files(with)).collect::<Result<Vec<_>, _>>()?;
         for options in options {
             options.walk.no_labels = self.no_labels;
+            options.walk.no_follow = self.no_follow;
             options.walk.with.clone_from(&with);
             options.walk.files.clone_from(&self.files);
             options.walk.groups = self.group.is_some();

@@ -18,7 +18,8 @@ use shardpack_format::{Error, Result};
 use super::{
     Found,
     keep::{Keep, LEFT_OUT},
-    layout,
+    layout::{self, Likeness},
+    links::NOT_FOLLOWED,
     listed::Listed,
     missing_components::lacking,
     names::{self, Name, as_path},
@@ -35,6 +36,8 @@ use crate::{
 
 /// Why a payload right in the source, or in a split of it, is passed over.
 const OUTSIDE: &str = " outside a class folder";
+/// Folders of one folder each that are entered to find classes.
+const DEEPEST: usize = 3;
 
 /// What lies in a folder, by name: folders, and what else was found.
 struct Level {
@@ -78,6 +81,9 @@ pub fn discover(root: &Path, options: &Options, monitor: &dyn Monitor) -> Result
 /// As [`discover`].
 pub(super) fn discover_in(tree: Tree<'_>, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
     let found = discover_as(tree, options, monitor)?;
+    if !matches!(options.splits, Splits::Compared(_)) {
+        refuse_images_outside(tree, &found, options)?;
+    }
     match payload::told(tree, &found, options)? {
         None => Ok(found),
         Some((options, notes)) => {
@@ -88,10 +94,19 @@ pub(super) fn discover_in(tree: Tree<'_>, options: &Options, monitor: &dyn Monit
     }
 }
 
+/// Fails where most images of a source with classes are in no folder: they have no class, and nobody would miss them.
+fn refuse_images_outside(tree: Tree<'_>, found: &[Found], options: &Options) -> Result<()> {
+    let outside = |one: &Found| one.ignored.get(&format!("image{OUTSIDE}")).copied().unwrap_or(0);
+    let (images, packed) = (found.iter().map(outside).sum::<u64>(), found.iter().map(|one| one.listing.len()).sum());
+    match options.files.is_empty() && images > packed {
+        true => Err(layout::images_outside(tree.root, images, packed)),
+        false => Ok(()),
+    }
+}
+
 /// Lists a source where it is known which files are samples.
 fn discover_as(tree: Tree<'_>, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
     let keep = Keep::new(options)?;
-    let root = tree.root;
     if tree.listed.is_none() {
         monitor.begin(Phase::Walking, 0, 0);
     }
@@ -117,11 +132,29 @@ fn discover_as(tree: Tree<'_>, options: &Options, monitor: &dyn Monitor) -> Resu
         for (reason, count) in top.ignored {
             *found[0].ignored.entry(reason).or_default() += count;
         }
-    } else if options.splits == Splits::Auto && !options.no_labels {
-        layout::refuse_one_deep_class(root, &found)?;
-        layout::refuse_splits_in_classes(root, &found)?;
+    }
+    if !options.no_labels {
+        refuse_what_are_no_classes(tree, &found, options)?;
     }
     Ok(found)
+}
+
+/// Fails where folders that were taken for classes, or for splits, look like something else and nobody has said that they are.
+fn refuse_what_are_no_classes(tree: Tree<'_>, found: &[Found], options: &Options) -> Result<()> {
+    let (root, are_splits) = (tree.root, found.iter().any(|one| one.split.is_some()));
+    if are_splits && !matches!(options.splits, Splits::Compared(_)) {
+        layout::refuse_strange_splits(root, found, options.splits != Splits::Auto)?;
+    }
+    if options.splits == Splits::Auto {
+        if !are_splits {
+            layout::refuse_one_deep_class(root, found)?;
+            layout::refuse_splits_in_classes(root, found)?;
+        }
+        layout::pairs::refuse(tree, found)?;
+        layout::refuse_same_folders(root, found)?;
+        layout::refuse_letters(root, found)?;
+    }
+    Ok(())
 }
 
 /// The path of `split` in a tree.
@@ -145,9 +178,12 @@ fn walked(
             listed.rest(split, is_first, keep, &mut outcome);
             Ok(outcome)
         }
+        None if !keep.follows() && split.is_some() && path.is_symlink() => {
+            Err(Error::data(NOT_FOLLOWED).in_file(&path))
+        }
         None => {
             let threads = listing_threads(&path, options.threads);
-            walk::walk(&open(&path)?, &path, classes, keep, &options.with, threads, monitor)
+            walk::walk(tree.root, &open(&path)?, &path, classes, keep, &options.with, threads, monitor)
         }
     }
 }
@@ -211,7 +247,8 @@ fn finish(split: Option<String>, classes: &Arc<Vec<Box<[u8]>>>, mut outcome: Out
     outcome.unpacked.sort_unstable_by(order);
     let listing = Arc::new(outcome.samples.finish(Arc::clone(classes)));
     let noun = if keep.payloads().payload().is_none() { "image" } else { "sample" };
-    let (notes, payload) = (lacking(&listing, noun), keep.payloads().payload().cloned());
+    let (mut notes, payload) = (lacking(&listing, noun), keep.payloads().payload().cloned());
+    notes.extend(outcome.outside.note(noun));
     let files = keep.payloads().patterns().to_vec();
     let Outcome { unpacked, ignored, .. } = outcome;
     Found { split, listing, unpacked, ignored, notes, payload, files, ..Found::default() }
@@ -325,23 +362,73 @@ fn recognise(tree: Tree<'_>, top: &Level, options: &Options, keep: &Keep) -> Res
             Ok((!names.is_empty()).then_some(names))
         }
         Splits::Auto => {
-            let (mut parted, mut flat, mut others) = (Vec::new(), Vec::new(), Vec::new());
-            for folder in &top.folders {
-                match layout::is_called_like_a_split(folder) {
-                    true if has_classes(folder)? => parted.push(folder),
-                    true => flat.push(folder),
-                    false => others.push(folder),
-                }
-            }
+            let seen = likeness(tree, top, options, keep)?;
             let are_exact = known().count() == top.folders.len();
             let images_outside = options.no_labels && top.payloads() > 0;
-            match (parted.len(), flat.len(), others.len()) {
+            match (seen.parted.len(), seen.flat.len(), seen.others.len()) {
                 (1.., 0, 0) if are_exact && !images_outside => Ok(Some(known().map(str::to_owned).collect())),
+                (0, 0, _) => Ok(None),
                 // A class may happen to be called `test`; without labels nothing is mixed but splits.
-                (0, 0, _) | (0, _, 1..) => Ok(None),
+                (0, 1, 1..) if !matches!(Likeness::of(seen.flat[0]), Likeness::Set(_)) => Ok(None),
                 (1, ..) if options.no_labels => Ok(None),
-                _ => Err(layout::are_they_splits(root, &layout::Seen { parted, flat, others }, options.no_labels)),
+                _ => Err(layout::are_they_splits(root, &seen, options.no_labels)),
             }
         }
     }
+}
+
+/// Which folders of the first level are called like splits.
+fn likeness<'t>(tree: Tree<'_>, top: &'t Level, options: &Options, keep: &Keep) -> Result<layout::Seen<'t>> {
+    let like: Vec<_> = top.folders.iter().map(|folder| (folder, Likeness::of(folder))).collect();
+    // A class of trains, or one of tubes: both, among a few, are more than chance.
+    let words: BTreeSet<_> = like.iter().filter_map(|(_, like)| like.word()).collect();
+    let named = like.iter().filter(|(_, like)| like.word().is_some()).count();
+    let with_parts = words.len() > 1 && named * 5 >= like.len();
+    let mut seen = layout::Seen::default();
+    for (folder, like) in like {
+        if !like.is_sure() && !(with_parts && like.word().is_some()) {
+            seen.others.push(folder);
+            continue;
+        }
+        let path = if options.no_labels { Some(folder.clone()) } else { with_classes(tree, folder, keep)? };
+        match path {
+            None => seen.flat.push(folder),
+            Some(path) => {
+                seen.parted.push(folder);
+                seen.paths.push(path);
+            }
+        }
+    }
+    // What has its images in the one folder that is in it has no classes.
+    if seen.paths.iter().any(|path| path.contains(&b'/')) {
+        seen.paths.retain(|path| path.contains(&b'/'));
+    }
+    Ok(seen)
+}
+
+/// The folder that has folders in it: `folder`, or where it has but one, and nothing else, the one in it; `None` where there are none, or but
+/// one of the same name.
+fn with_classes(tree: Tree<'_>, folder: &[u8], keep: &Keep) -> Result<Option<Vec<u8>>> {
+    let mut at = folder.to_vec();
+    let mut here = level(tree, &at, keep)?;
+    if here.folders.is_empty() {
+        return Ok(None);
+    }
+    // As an archive that holds a folder of its own name is unpacked.
+    if here.folders.len() == 1
+        && here.folders[0] == folder
+        && level(tree, &names::join(folder, folder), keep)?.folders.is_empty()
+    {
+        return Ok(None);
+    }
+    for _ in 0..DEEPEST {
+        let [only] = here.folders.as_slice() else { break };
+        let below = names::join(&at, only);
+        let inner = level(tree, &below, keep)?;
+        if here.payloads() > 0 || inner.folders.is_empty() {
+            break;
+        }
+        (at, here) = (below, inner);
+    }
+    Ok(Some(at))
 }

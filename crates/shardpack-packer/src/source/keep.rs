@@ -17,6 +17,7 @@ pub(super) struct Keep {
     payloads: Payloads,
     include: GlobSet,
     exclude: GlobSet,
+    no_follow: bool,
 }
 
 impl Keep {
@@ -25,12 +26,18 @@ impl Keep {
             payloads: Payloads::new(&options.files)?,
             include: globs("--include", &options.include)?,
             exclude: globs("--exclude", &options.exclude)?,
+            no_follow: options.no_follow,
         })
     }
 
     /// Which files are payloads.
     pub fn payloads(&self) -> &Payloads {
         &self.payloads
+    }
+
+    /// Whether symbolic links are followed.
+    pub fn follows(&self) -> bool {
+        !self.no_follow
     }
 
     /// What an entry of a folder is, by its name alone.

@@ -3,26 +3,36 @@
 //! A folder that is taken for a class and is a split gives a dataset of wrong labels, and nothing later would show it. So
 //! what looks like both is a question to the person, before anything is packed.
 
+mod alike;
+pub(super) mod pairs;
+mod split_names;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
 };
 
-use shardpack_format::{Error, shell, size, splits::KNOWN, text};
+use shardpack_format::{Error, shell, size, splits, text};
 
 use super::{Found, names};
 use crate::{Result, ledger::Fate};
+
+pub(super) use alike::{refuse_letters, refuse_same_folders, refuse_strange_splits};
+pub(super) use split_names::Likeness;
 
 /// Folders that are shown by name.
 const SHOWN: usize = 5;
 
 /// The folders of the first level.
+#[derive(Default)]
 pub(super) struct Seen<'a> {
     /// Called like splits, with folders in them.
     pub parted: Vec<&'a Vec<u8>>,
     /// Called like splits, without folders in them.
     pub flat: Vec<&'a Vec<u8>>,
     pub others: Vec<&'a Vec<u8>>,
+    /// Where the classes of the parted lie: in them, or in the one folder that is in them.
+    pub paths: Vec<Vec<u8>>,
 }
 
 fn shown(names: &[&Vec<u8>]) -> String {
@@ -43,11 +53,11 @@ fn option(names: &[&Vec<u8>]) -> String {
     shell::word(names::as_path(&names.iter().map(|name| name.as_slice()).collect::<Vec<_>>().join(&b',')))
 }
 
-/// The value of `--split`: a name and its source, which is `name` in `root` unless another one is given.
-fn part(root: &Path, name: &[u8]) -> String {
-    let of_name = [names::as_path(name).as_os_str().as_encoded_bytes(), b"="].concat();
+/// The value of `--split`: a name and its source, which is at `path` in `root`.
+fn part(root: &Path, name: &[u8], path: &[u8]) -> String {
+    let of_name = [name, b"="].concat();
     let mut text = names::as_path(&of_name).as_os_str().to_owned();
-    text.push(root.join(names::as_path(name)));
+    text.push(root.join(names::as_path(path)));
     shell::word(text)
 }
 
@@ -56,13 +66,36 @@ fn with_list(name: &[u8]) -> String {
     shell::word(names::as_path(&[name, b"=LIST"].concat()))
 }
 
-fn help_alone(splits: &[&Vec<u8>]) -> String {
-    format!("--splits {} takes these alone", option(splits))
+/// What says that folders are classes all the same: those of these splits, or of a source without splits.
+fn help_classes(splits: &[&str]) -> String {
+    match splits.is_empty() {
+        true => "--splits none says that all are classes".to_owned(),
+        false => format!("--splits {} says that they are classes of these splits", splits.join(",")),
+    }
+}
+
+/// The names of the splits of a source.
+fn splits_of(found: &[Found]) -> Vec<&str> {
+    found.iter().filter_map(|one| one.split.as_deref()).collect()
+}
+
+/// What takes folders without classes for splits.
+fn help_flat(options: &str) -> String {
+    format!("--no-labels{options} packs them as splits without labels")
+}
+
+/// What is to be said beside `--no-labels`, where splits are not told by their names.
+fn flat_options(root: &Path, flat: &[&Vec<u8>], are_all: bool) -> String {
+    let are_exact = flat.iter().all(|name| splits::KNOWN.iter().any(|known| known.as_bytes() == name.as_slice()));
+    match are_all && are_exact {
+        true => String::new(),
+        false => format!(" {}", alike::split_options(root, flat.iter().copied())),
+    }
 }
 
 /// Folders that look like splits, and more that does not.
 pub(super) fn are_they_splits(root: &Path, seen: &Seen<'_>, no_labels: bool) -> Error {
-    let Seen { parted, flat, others } = seen;
+    let Seen { parted, flat, others, paths } = seen;
     let splits: Vec<&Vec<u8>> = parted.iter().chain(flat).copied().collect();
     let (mut what, mut help) = (Vec::new(), Vec::new());
     match (parted.is_empty(), flat.is_empty()) {
@@ -72,11 +105,11 @@ pub(super) fn are_they_splits(root: &Path, seen: &Seen<'_>, no_labels: bool) -> 
                 shown(flat),
                 by_count(flat, "looks like a split", "look like splits")
             ));
-            help.push("--no-labels packs them as splits without labels".to_owned());
+            help.push(help_flat(&flat_options(root, flat, others.is_empty())));
         }
         (false, true) => {
             what.push(format!("{} {}", shown(parted), by_count(parted, "looks like a split", "look like splits")));
-            help.push(help_alone(parted));
+            help.push(alike::help_splits(root, paths.iter()));
         }
         (false, false) => {
             what.push(format!(
@@ -87,10 +120,11 @@ pub(super) fn are_they_splits(root: &Path, seen: &Seen<'_>, no_labels: bool) -> 
                 by_count(flat, "has", "have")
             ));
             let other = text::shown(flat[0]);
-            help.push(help_alone(parted));
+            let path = paths.first().unwrap_or(parted[0]);
+            help.push(alike::help_splits(root, paths.iter()));
             help.push(format!(
                 "--split {} --split {} takes the labels of {other} from a list, as docs/recipes.md has it for ImageNet",
-                part(root, parted[0]),
+                part(root, parted[0], path),
                 with_list(flat[0]),
             ));
         }
@@ -99,10 +133,10 @@ pub(super) fn are_they_splits(root: &Path, seen: &Seen<'_>, no_labels: bool) -> 
         what.push(format!("{} {} not", shown(others), by_count(others, "does", "do")));
     }
     if no_labels {
-        help = vec![help_alone(&splits)];
+        help = vec![alike::help_splits(root, splits.iter().copied())];
         help.push("--splits none takes all as one set".to_owned());
     } else {
-        help.push("--splits none says that all are classes".to_owned());
+        help.push(help_classes(&[]));
     }
     Error::usage(what.join("; ")).in_file(root).help(help.join("; "))
 }
@@ -115,7 +149,7 @@ pub(super) fn no_classes(root: &Path, split: &str, path: &Path, images: u64) -> 
             "--split {} takes its labels from a list (docs/recipes.md has it for ImageNet), beside --split {} for the \
              others; without it in --splits it is left out; --no-labels packs all without labels",
             with_list(split.as_bytes()),
-            part(root, b"NAME"),
+            part(root, b"NAME", b"NAME"),
         ))
 }
 
@@ -167,7 +201,7 @@ pub(super) fn refuse_splits_in_classes(root: &Path, found: &[Found]) -> Result<(
         for folder in listed.chain(others.map(|unpacked| parent(&unpacked.path).to_vec())) {
             let mut parts = folder.split(|byte| *byte == b'/');
             let (class, inside) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-            match is_called_like_a_split(inside) {
+            match Likeness::of(inside).is_sure() {
                 true => drop(seen.entry(class.to_vec()).or_default().insert(inside.to_vec())),
                 false => all_are = false,
             }
@@ -190,9 +224,19 @@ pub(super) fn refuse_splits_in_classes(root: &Path, found: &[Found]) -> Result<(
         )))
 }
 
-/// Whether a folder has a name of a split, in any case.
-pub(super) fn is_called_like_a_split(name: &[u8]) -> bool {
-    KNOWN.iter().any(|split| split.as_bytes().eq_ignore_ascii_case(name))
+/// Images right in a source whose folders have none.
+pub(super) fn images_outside(root: &Path, images: u64, packed: u64) -> Error {
+    let what = match packed {
+        0 => format!("{} right in here, and none in its folders", size::counted(images, "image")),
+        packed => format!(
+            "{} right in here, in no class, and {} in its folders",
+            size::counted(images, "image"),
+            size::counted(packed, "image")
+        ),
+    };
+    Error::usage(what)
+        .in_file(root)
+        .help("--no-labels packs images that have no classes, wherever they lie; a list says what they are")
 }
 
 fn parent(path: &[u8]) -> &[u8] {

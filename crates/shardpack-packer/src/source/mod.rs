@@ -10,6 +10,7 @@ pub mod given;
 pub mod image_folder;
 mod keep;
 mod layout;
+mod links;
 pub mod list;
 mod listed;
 #[cfg(feature = "cloud")]

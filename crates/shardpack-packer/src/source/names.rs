@@ -10,18 +10,34 @@ pub const EXTENSIONS: [&str; 9] = ["jpg", "jpeg", "png", "ppm", "bmp", "pgm", "t
 /// What an entry of a folder is, by its name alone.
 pub(super) enum Name {
     Hidden,
-    /// Files that systems leave in folders.
+    /// Files and folders that systems leave in folders.
     System,
     /// An image, or what else a person has said that samples are.
     Payload,
     Other,
 }
 
+/// What systems and their programs leave beside what a person has put there.
+const SYSTEM: [&str; 11] = [
+    "thumbs.db",
+    "ehthumbs.db",
+    "desktop.ini",
+    "icon\r",
+    // Archives that macOS makes; network storage, with small copies of images and what was deleted; disks of Windows and Linux.
+    "__macosx",
+    "@eadir",
+    "#recycle",
+    "#snapshot",
+    "$recycle.bin",
+    "system volume information",
+    "lost+found",
+];
+
 /// What the entry called `name` is, where `is_payload` tells the names of payloads.
 pub(super) fn classify(name: &[u8], is_payload: impl Fn(&[u8]) -> bool) -> Name {
     match name {
         [b'.', ..] => Name::Hidden,
-        _ if [b"thumbs.db".as_slice(), b"desktop.ini"].iter().any(|s| s.eq_ignore_ascii_case(name)) => Name::System,
+        _ if SYSTEM.iter().any(|system| system.as_bytes().eq_ignore_ascii_case(name)) => Name::System,
         _ if is_payload(name) => Name::Payload,
         _ => Name::Other,
     }

@@ -84,6 +84,8 @@ pub struct Options {
     pub extensions: Extensions,
     /// What it tells begins with class, label and path.
     pub meta: bool,
+    /// Symbolic links in a tree, or in what a list names, are bad and not followed.
+    pub no_follow: bool,
     /// Which files of a tree are payloads, by extension or pattern; images, if there are none.
     pub files: Vec<String>,
     /// All files of the same name but for the extension are one sample.

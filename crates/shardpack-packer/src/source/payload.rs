@@ -231,6 +231,24 @@ impl Seen {
     }
 }
 
+/// Names of the files in `folder` and in the folders that are in it.
+pub(super) fn files_in(tree: Tree<'_>, folder: &Path) -> Vec<Vec<u8>> {
+    let (mut seen, mut files) = (Seen::default(), Vec::new());
+    let is_meant = |name: &[u8]| !matches!(names::classify(name, |_| false), Name::Hidden | Name::System);
+    for (name, is_folder) in seen.entries(tree, folder).into_iter().filter(|(name, _)| is_meant(name)) {
+        match is_folder {
+            false => files.push(name),
+            true => {
+                let inner = seen.entries(tree, &folder.join(names::as_path(&name)));
+                files.extend(
+                    inner.into_iter().filter(|(name, is_folder)| !is_folder && is_meant(name)).map(|(name, _)| name),
+                );
+            }
+        }
+    }
+    files
+}
+
 /// The extension that is the payload of groups without images: the first in the alphabet that is no text.
 fn first(kinds: &BTreeMap<String, u64>) -> Option<&String> {
     kinds.keys().find(|kind| !is_text(kind)).or_else(|| kinds.keys().next())

@@ -19,6 +19,7 @@ use shardpack_format::{Error, Result, component::Component, text};
 
 use super::{
     keep::{Keep, LEFT_OUT},
+    links::{Links, NOT_FOLLOWED, Outside},
     names::{Name, as_path, join, other_reason},
 };
 use crate::{
@@ -84,6 +85,8 @@ struct Task {
     class: Option<u32>,
     /// `None` for the root itself.
     above: Option<Arc<Above>>,
+    /// Where a link out of the source has led to on the way here.
+    outside: Option<Arc<Path>>,
 }
 
 /// What all threads of a walk share.
@@ -94,6 +97,7 @@ struct Walk<'a> {
     keep: &'a Keep,
     /// Files that are wanted beside images.
     components: &'a [Component],
+    links: Links,
     monitor: &'a dyn Monitor,
     queue: Mutex<Queue>,
     changed: Condvar,
@@ -117,6 +121,8 @@ pub(super) struct Outcome {
     pub unpacked: Vec<Unpacked>,
     /// Other files by reason.
     pub ignored: BTreeMap<String, u64>,
+    /// Samples that links out of the source lead to.
+    pub outside: Outside,
 }
 
 impl Outcome {
@@ -149,8 +155,11 @@ pub(super) fn open_folder(parent: impl AsFd, path: &[u8]) -> Result<OwnedFd, Err
     rustix::fs::openat(parent, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// Walks `classes` (path of the folder, empty for the root itself; number of the class) below `root` with `threads` threads.
+/// Walks `classes` (path of the folder, empty for the root itself; number of the class) below `root`, which is in `source` or is it, with
+/// `threads` threads.
+#[allow(clippy::too_many_arguments, reason = "each is one thing, and there is one caller")]
 pub(super) fn walk(
+    source: &Path,
     root: &OwnedFd,
     root_path: &Path,
     classes: Vec<(Vec<u8>, Option<u32>)>,
@@ -162,12 +171,16 @@ pub(super) fn walk(
     let stat = rustix::fs::fstat(root).map_err(|e| sys::io_error("cannot look at", root_path, e.into()))?;
     let above = Above::new(&stat, None);
     let above = |path: &[u8]| (!path.is_empty()).then(|| Arc::clone(&above));
-    let tasks = classes.into_iter().map(|(path, class)| Task { above: above(&path), path, class }).collect();
+    let links = Links::of(source);
+    let top = links.outside_of(root_path);
+    let task = |(path, class): (Vec<u8>, _)| Task { above: above(&path), path, class, outside: top.clone() };
+    let tasks = classes.into_iter().map(task).collect();
     let walk = Walk {
         root,
         root_path,
         keep,
         components,
+        links,
         monitor,
         queue: Mutex::new(Queue { tasks, ..Queue::default() }),
         changed: Condvar::new(),
@@ -240,8 +253,35 @@ impl Walk<'_> {
         }
     }
 
+    /// Where the link `name` in the folder at `path` leads to outside of the source; or that no link is followed.
+    fn link(&self, folder: impl AsFd, path: &[u8], name: &CStr) -> Result<Option<Arc<Path>>, &'static str> {
+        match self.keep.follows() {
+            true => Ok(self.links.outside(folder, &self.root_path.join(as_path(path)), name)),
+            false => Err(NOT_FOLLOWED),
+        }
+    }
+
+    /// The same of the folder of a class, of which no folder above has told what it is.
+    fn class_link(&self, path: &[u8]) -> Result<Option<Arc<Path>>, &'static str> {
+        let is_link = |stat: Stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
+        let Ok(name) = std::ffi::CString::new(path) else { return Ok(None) };
+        match rustix::fs::statat(self.root, &*name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(is_link) {
+            true => self.link(self.root, b"", &name),
+            false => Ok(None),
+        }
+    }
+
     /// Lists one folder; returns the folders in it.
     fn folder(&self, task: &Task) -> Result<Vec<Task>> {
+        let is_class = task.above.is_some() && !task.path.contains(&b'/');
+        let outside = match is_class.then(|| self.class_link(&task.path)) {
+            None => task.outside.clone(),
+            Some(Ok(outside)) => outside.or_else(|| task.outside.clone()),
+            Some(Err(why)) => {
+                lock(&self.outcome).unpacked.push(self.unseen(task.path.clone(), why.to_owned()));
+                return Ok(Vec::new());
+            }
+        };
         let fd = match open_folder(self.root, &task.path) {
             Ok(fd) => fd,
             Err(error) if is_of_path(error) && task.above.is_some() => {
@@ -272,6 +312,8 @@ impl Walk<'_> {
 
         let mut tasks = Vec::new();
         let mut images: Vec<(Box<CStr>, Stat)> = Vec::new();
+        // What links lead to.
+        let mut linked: BTreeMap<Box<CStr>, Arc<Path>> = BTreeMap::new();
         // Files that may belong to an image: whether one wants them.
         let mut wanted: BTreeMap<Box<[u8]>, bool> = BTreeMap::new();
         for (_, listed_type, name) in names {
@@ -298,12 +340,33 @@ impl Walk<'_> {
                 found.unpacked.push(unpacked(path(), task.class, Fate::Filtered, LEFT_OUT));
                 continue;
             }
-            match rustix::fs::statat(&fd, &*name, AtFlags::empty()) {
+            let looked = rustix::fs::statat(&fd, &*name, AtFlags::empty());
+            let is_link = match listed_type {
+                FileType::Unknown => rustix::fs::readlinkat(&fd, &*name, Vec::new()).is_ok(),
+                listed_type => listed_type == FileType::Symlink,
+            };
+            let is_meant = |stat: &Stat| {
+                FileType::from_raw_mode(stat.st_mode) == FileType::Directory || matches!(class_of_name, Name::Payload)
+            };
+            let outside = match looked {
+                Ok(stat) if is_link && is_meant(&stat) => match self.link(&fd, &task.path, &name) {
+                    Ok(led) => led.or_else(|| outside.clone()),
+                    Err(why) => {
+                        found.unpacked.push(unpacked(path(), task.class, Fate::Skipped, why));
+                        continue;
+                    }
+                },
+                _ => outside.clone(),
+            };
+            match looked {
                 Ok(stat) => match FileType::from_raw_mode(stat.st_mode) {
                     FileType::Directory => {
-                        tasks.push(Task { path: path(), class: task.class, above: Some(Arc::clone(&above)) })
+                        tasks.push(Task { path: path(), class: task.class, above: Some(Arc::clone(&above)), outside })
                     }
-                    FileType::RegularFile if matches!(class_of_name, Name::Payload) => images.push((name, stat)),
+                    FileType::RegularFile if matches!(class_of_name, Name::Payload) => {
+                        linked.extend(outside.map(|outside| (name.clone(), outside)));
+                        images.push((name, stat));
+                    }
                     _ if matches!(class_of_name, Name::Other) => found.ignore(other_reason(bytes)),
                     _ => found.unpacked.push(unpacked(path(), task.class, Fate::Skipped, "not a regular file")),
                 },
@@ -325,7 +388,7 @@ impl Walk<'_> {
         let (mut count, mut total) = (0, 0);
         for (name, stat) in images {
             let listed = |file: &[u8]| wanted.contains_key(file);
-            let cells = cells(&fd, b"", name.to_bytes(), self.components, &listed);
+            let cells = cells(&fd, b"", name.to_bytes(), self.components, self.keep.follows(), &listed);
             for file in self.components.iter().filter_map(|kind| kind.file_of(name.to_bytes())) {
                 wanted.entry(file.into()).and_modify(|claimed| *claimed = true);
             }
@@ -338,6 +401,7 @@ impl Walk<'_> {
                     let facts = Facts::of(&stat);
                     samples.push(name.to_bytes(), bytes, facts.inode, facts.mtime_ns);
                     samples.push_cells(&cells);
+                    linked.get(&name).into_iter().for_each(|folder| found.outside.add(folder));
                     count += 1;
                     total += u64::from(bytes);
                 }
@@ -353,6 +417,7 @@ impl Walk<'_> {
             outcome.samples.add(Folder { path: task.path.as_slice().into(), class: task.class }, &samples);
         }
         outcome.unpacked.append(&mut found.unpacked);
+        outcome.outside.join(&found.outside);
         for (reason, count) in found.ignored {
             *outcome.ignored.entry(reason).or_default() += count;
         }
@@ -391,20 +456,24 @@ pub(super) fn beside(file: &[u8], bytes: u64) -> Result<u32, String> {
     }
 }
 
-/// The files beside the image `name` in `folder` below `root`, of those that `may_be` says yes to; or why the image cannot
-/// be packed with them.
+/// The files beside the image `name` in `folder` below `root`, of those that `may_be` says yes to, links only where one `follows` them; or
+/// why the image cannot be packed with them.
 pub(super) fn cells(
     root: impl AsFd,
     folder: &[u8],
     name: &[u8],
     kinds: &[Component],
+    follows: bool,
     may_be: &dyn Fn(&[u8]) -> bool,
 ) -> Result<Vec<Cell>, String> {
     let of_kind = |kind: &Component| {
         let Some(file) = kind.file_of(name).filter(|file| may_be(file)) else { return Ok(Cell::ABSENT) };
         let wrong = |what: String| format!("{} beside it {what}", text::shown(&file));
         let look = |how| rustix::fs::statat(&root, join(folder, &file).as_slice(), how);
-        match look(AtFlags::empty()) {
+        match look(if follows { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW }) {
+            Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink => {
+                Err(wrong(format!("is {NOT_FOLLOWED}")))
+            }
             // A link that leads nowhere is there.
             Err(Errno::NOENT) if matches!(look(AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT)) => Ok(Cell::ABSENT),
             Err(error) => Err(wrong(unread(error))),

@@ -1,12 +1,13 @@
 //! The files that a list names: looked at by many threads, in the order of their paths.
 
 use std::{
+    os::fd::AsFd,
     path::Path,
     sync::{Mutex, PoisonError},
 };
 
 use rustix::{
-    fs::{AtFlags, FileType},
+    fs::{AtFlags, FileType, Stat},
     io::Errno,
 };
 use shardpack_format::{Result, component::Component};
@@ -15,7 +16,9 @@ use crate::{
     component_table::Cell,
     monitor::Monitor,
     parallel::each_while_helping,
-    source::{Prefix, ReadError, Refusal, names, prefix::without_place, storage::NETWORK_READS, walk},
+    source::{
+        Prefix, ReadError, Refusal, links::NOT_FOLLOWED, names, prefix::without_place, storage::NETWORK_READS, walk,
+    },
     sys,
 };
 
@@ -37,6 +40,8 @@ pub(super) struct Files<'a> {
     pub remote: Option<&'a Prefix>,
     /// What is wanted beside them.
     pub with: &'a [Component],
+    /// Symbolic links are bad, also on the way to a file.
+    pub no_follow: bool,
     pub threads: usize,
 }
 
@@ -68,7 +73,7 @@ impl Files<'_> {
                         }
                         let mut bytes = 0;
                         for (path, looked) in paths.iter().zip(looked) {
-                            *looked = path.map(|path| look_at(&root, path, self.with));
+                            *looked = path.map(|path| look_at(&root, path, self.with, !self.no_follow));
                             bytes +=
                                 looked.as_ref().and_then(|one| one.as_ref().ok()).map_or(0, |one| u64::from(one.bytes));
                         }
@@ -135,8 +140,18 @@ fn cut(path: &[u8]) -> (&[u8], &[u8]) {
     at.map_or((&[], path), |at| (&path[..at], &path[at + 1..]))
 }
 
+/// Whether `path` or a folder on the way to it is a link.
+fn has_link(root: &impl AsFd, path: &[u8]) -> bool {
+    let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at).chain([path.len()]);
+    let is_link = |stat: Stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
+    ends.into_iter().any(|end| rustix::fs::statat(root, &path[..end], AtFlags::SYMLINK_NOFOLLOW).is_ok_and(is_link))
+}
+
 /// What the file at `path` is.
-fn look_at(root: &impl std::os::fd::AsFd, path: &[u8], kinds: &[Component]) -> Result<Looked, String> {
+fn look_at(root: &impl AsFd, path: &[u8], kinds: &[Component], follows: bool) -> Result<Looked, String> {
+    if !follows && has_link(root, path) {
+        return Err(NOT_FOLLOWED.to_owned());
+    }
     let stat = rustix::fs::statat(root, path, AtFlags::empty()).map_err(walk::unread)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Err("not a regular file".to_owned());
@@ -147,6 +162,6 @@ fn look_at(root: &impl std::os::fd::AsFd, path: &[u8], kinds: &[Component]) -> R
         bytes: walk::image_bytes(&stat)?,
         place: facts.inode,
         stamp: facts.mtime_ns,
-        cells: walk::cells(root, folder, name, kinds, &|_| true)?,
+        cells: walk::cells(root, folder, name, kinds, follows, &|_| true)?,
     })
 }

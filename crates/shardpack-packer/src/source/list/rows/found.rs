@@ -82,7 +82,13 @@ impl Rows<'_> {
         let keep = Keep::new(options)?;
         let paths = numbers.iter().map(|number| self.path(&self.rows[*number]));
         let paths: Vec<Option<&[u8]>> = paths.map(|path| keep.wants(path).then_some(path)).collect();
-        let files = Files { root: self.root, remote: self.remote, with: &options.with, threads: options.threads };
+        let files = Files {
+            root: self.root,
+            remote: self.remote,
+            with: &options.with,
+            no_follow: options.no_follow,
+            threads: options.threads,
+        };
         let looked = files.look(&paths, monitor)?;
         let kinds: Vec<Component> =
             self.has_text.then(Component::text).into_iter().chain(options.with.iter().cloned()).collect();

@@ -1,0 +1,203 @@
+//! Folders of the first level that have the same folders in them, and splits whose classes are those of no other split.
+//!
+//! What is the same below each folder is what things are; the folder itself says where they are from. What is the same below no other
+//! split are no classes.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
+
+use shardpack_format::{Error, splits};
+
+use super::{super::Found, help_classes, option, part, shown, splits_of, with_list};
+use crate::Result;
+
+/// Folders by the path of the one that they are in.
+type Inside<'f> = BTreeMap<Vec<u8>, BTreeSet<&'f [u8]>>;
+
+/// The folders in each class: below what is the only one in it, with no images beside.
+fn inside(found: &Found) -> Inside<'_> {
+    let mut classes = BTreeMap::<&[u8], Vec<&[u8]>>::new();
+    for folder in found.listing.folders() {
+        let (class, below) = cut(&folder.path);
+        classes.entry(class).or_default().push(below);
+    }
+    classes.into_iter().map(|(class, below)| deepest(class, below)).collect()
+}
+
+/// Where there is more than one folder, or images, at or below `class`, and their names: of images, none.
+fn deepest<'f>(class: &[u8], mut below: Vec<&'f [u8]>) -> (Vec<u8>, BTreeSet<&'f [u8]>) {
+    let mut path = class.to_vec();
+    loop {
+        let firsts: BTreeSet<&[u8]> = below.iter().map(|below| cut(below).0).collect();
+        let only = firsts.first().copied().filter(|first| firsts.len() == 1 && !first.is_empty());
+        match only {
+            Some(only) if below.iter().all(|below| !cut(below).1.is_empty()) => {
+                path = [&path, b"/".as_slice(), only].concat();
+                below = below.iter().map(|below| cut(below).1).collect();
+            }
+            _ => return (path, firsts),
+        }
+    }
+}
+
+/// The first part of a path, and what follows.
+fn cut(path: &[u8]) -> (&[u8], &[u8]) {
+    match path.iter().position(|byte| *byte == b'/') {
+        Some(at) => (&path[..at], &path[at + 1..]),
+        None => (path, b""),
+    }
+}
+
+/// Fails where the folders of the first level have the same folders in them, and no images beside.
+///
+/// # Errors
+/// Names both.
+pub(in crate::source) fn refuse_same_folders(root: &Path, found: &[Found]) -> Result<()> {
+    for one in found {
+        let all = inside(one);
+        let mut sets = all.values();
+        let Some(first) = sets.next().filter(|first| first.len() > 1 && all.len() > 1) else { continue };
+        // One of a few may be missing somewhere.
+        let is_same = |set: &BTreeSet<&[u8]>| {
+            let shared = set.intersection(first).count();
+            shared > 1 && shared * 10 >= set.union(first).count() * 9
+        };
+        if first.contains(b"".as_slice()) || !sets.all(is_same) {
+            continue;
+        }
+        let tops: Vec<Vec<u8>> = all.keys().map(|path| cut(path).0.to_vec()).collect();
+        let shared: Vec<Vec<u8>> = first.iter().map(|name| name.to_vec()).collect();
+        let folder = one.split.as_ref().map_or_else(|| root.to_path_buf(), |split| root.join(split));
+        let help = match one.split.is_some() {
+            true => help_classes(&splits_of(found)),
+            false => format!("{}; {}", help_splits(root, all.keys()), help_classes(&splits_of(found))),
+        };
+        return Err(Error::usage(format!(
+            "{} have the same folders in them: {}",
+            shown(&tops.iter().collect::<Vec<_>>()),
+            shown(&shared.iter().collect::<Vec<_>>())
+        ))
+        .in_file(folder)
+        .help(help));
+    }
+    Ok(())
+}
+
+/// Fails where the folders of the first level are the first letters of those in them, which are the classes: Places.
+///
+/// # Errors
+/// Names some of both.
+pub(in crate::source) fn refuse_letters(root: &Path, found: &[Found]) -> Result<()> {
+    let is_letter = |class: &[u8], below: &[u8]| {
+        class.len() == 1 && below.first().is_some_and(|first| class[0].eq_ignore_ascii_case(first))
+    };
+    for one in found {
+        let folders: Vec<_> = one.listing.folders().iter().map(|folder| cut(&folder.path)).collect();
+        let letters: BTreeSet<&[u8]> = folders.iter().map(|(class, _)| *class).collect();
+        if letters.len() > 1 && folders.iter().all(|(class, below)| is_letter(class, below)) {
+            let letters: Vec<_> = letters.iter().map(|letter| letter.to_vec()).collect();
+            let classes: BTreeSet<_> = folders.iter().map(|(_, below)| cut(below).0.to_vec()).collect();
+            return Err(Error::usage(format!(
+                "{} are first letters of the folders in them: {}",
+                shown(&letters.iter().collect::<Vec<_>>()),
+                shown(&classes.iter().collect::<Vec<_>>())
+            ))
+            .in_file(root)
+            .help(format!(
+                "a list of paths and labels says what the classes are; {}",
+                help_classes(&splits_of(found))
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// What takes folders whose classes are right in them for splits.
+pub(super) fn help_splits<'p>(root: &Path, folders: impl Iterator<Item = &'p Vec<u8>> + Clone) -> String {
+    format!("{} takes these alone", split_options(root, folders))
+}
+
+/// `--splits NAMES`, or `--split NAME=FOLDER` for each, where they lie deeper or no split can be called so.
+pub(super) fn split_options<'p>(root: &Path, folders: impl Iterator<Item = &'p Vec<u8>> + Clone) -> String {
+    let are_fit =
+        folders.clone().all(|path| std::str::from_utf8(path).is_ok_and(|name| splits::check_name(name).is_ok()));
+    let one = |path: &Vec<u8>| format!("--split {}", part(root, split_name(path).as_bytes(), path));
+    match are_fit {
+        true => format!("--splits {}", option(&folders.collect::<Vec<_>>())),
+        false => folders.map(one).collect::<Vec<_>>().join(" "),
+    }
+}
+
+/// A name for the split that the first part of a path is.
+fn split_name(path: &[u8]) -> String {
+    let fit = |byte: &u8| if byte.is_ascii_alphanumeric() || *byte == b'-' { char::from(*byte) } else { '_' };
+    cut(path).0.iter().take(100).map(fit).collect()
+}
+
+fn help_deep(root: &Path, folders: &[Vec<u8>]) -> String {
+    format!("{} takes the folders in there for classes", split_options(root, folders.iter()))
+}
+
+/// Fails where a split has classes that no other split has: the folders in it are something else.
+///
+/// # Errors
+/// Names the split and a class of it, and one of another.
+pub(in crate::source) fn refuse_strange_splits(root: &Path, found: &[Found], are_named: bool) -> Result<()> {
+    let used: Vec<BTreeSet<u32>> =
+        found.iter().map(|one| one.listing.folders().iter().filter_map(|folder| folder.class).collect()).collect();
+    if used.iter().filter(|used| !used.is_empty()).count() < 2 {
+        return Ok(());
+    }
+    // One folder too high: what is in it are the classes.
+    let deep: Vec<Vec<u8>> = found.iter().filter_map(deep_class).collect();
+    if !are_named && deep.len() == found.len() && used.iter().all(|one| *one == used[0]) {
+        let class = cut(&deep[0]).1.to_vec();
+        let what = format!("all images of each split would be of one class, {}", shown(&[&class]));
+        let help = help_deep(root, &deep);
+        return Err(Error::usage(what).in_file(root).help(help));
+    }
+    let most = used.iter().map(BTreeSet::len).max().unwrap_or_default();
+    let other = used.iter().position(|used| used.len() == most).unwrap_or_default();
+    // Few-shot sets have other classes in each split: who names the splits may mean that.
+    let is_strange = |at: &usize| {
+        let own = &used[*at];
+        *at != other && !own.is_empty() && own.is_disjoint(&used[other]) && (!are_named || own.len() == 1)
+    };
+    let all: Vec<usize> = (0..found.len()).filter(is_strange).collect();
+    let Some(strange) = all.first().copied() else { return Ok(()) };
+    let split = |at: usize| found[at].split.clone().unwrap_or_default();
+    let class = |at: usize| {
+        let name = used[at].first().and_then(|class| found[at].listing.classes.get(*class as usize));
+        String::from_utf8_lossy(name.map_or(&[][..], |name| name)).into_owned()
+    };
+    let help = if deep.len() == found.len() {
+        help_deep(root, &deep)
+    } else {
+        let alone: Vec<_> = (0..found.len()).filter(|at| !all.contains(at)).map(split).collect();
+        format!(
+            "--splits {} leaves it out; --split {} takes its labels from a list (docs/recipes.md has it for ImageNet), beside \
+             --split {} for the others; --no-labels packs all without labels",
+            alone.join(","),
+            with_list(split(strange).as_bytes()),
+            part(root, b"NAME", b"NAME"),
+        )
+    };
+    let what = format!(
+        "no class of split {} is one of split {}: {:?} there, {:?} here",
+        split(strange),
+        split(other),
+        class(other),
+        class(strange)
+    );
+    Err(Error::usage(what).in_file(root).help(help))
+}
+
+/// The folder of the only class of a split, where all its images lie in folders of that.
+fn deep_class(found: &Found) -> Option<Vec<u8>> {
+    let inside = inside(found);
+    let is_deep = |folders: &BTreeSet<&[u8]>| inside.len() == 1 && !folders.contains(b"".as_slice());
+    let (path, _) = inside.first_key_value().filter(|(_, folders)| is_deep(folders))?;
+    Some([found.split.as_deref()?.as_bytes(), b"/", path].concat())
+}
