@@ -199,7 +199,7 @@ fn the_order_of_the_documentation_is_the_order_of_a_pack() {
 fn the_index_in_the_documentation_is_the_one_that_pack_writes() {
     let folder = tempfile::tempdir().unwrap();
     let (source, dst) = (folder.path().join("source"), folder.path().join("packed"));
-    for (name, bytes) in [("cat/a.jpg", "cat one"), ("dog/b.jpg", "dog two!")] {
+    for (name, bytes) in [("cat/a.jpg", b"\xff\xd8\xffcat!".as_slice()), ("dog/b.jpg", b"\xff\xd8\xffdog!!")] {
         let path = source.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, bytes).unwrap();

@@ -32,6 +32,10 @@ fn bench() -> Bench {
     Bench::with(&["a/1.jpg", "b/2.jpg", "b/3.jpg"])
 }
 
+fn tree() -> Bench {
+    Bench::with(&["a/1.jpg", "a/2.jpg", "b/3.jpg"])
+}
+
 #[test]
 fn a_csv_is_packed_by_its_columns_and_the_others_become_json() {
     let bench = bench();
@@ -426,4 +430,132 @@ print(len(found))
     let script = script.replace("newline='', encoding='utf-8')", "newline='', encoding='utf-8'), delimiter=';'");
     let out = Command::new(python).args(["-c", &script]).arg(&list).arg(bench.dst()).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&out.stdout).trim(), "60", "{}", String::from_utf8_lossy(&out.stderr));
+}
+
+#[test]
+fn labels_that_are_no_classes_go_along_in_the_text_and_that_is_said() {
+    let bench = tree();
+    let rows: [(&str, &str, &[&str], &str); 6] = [
+        ("pairs.txt", "a/1.jpg a/2.jpg\nb/3.jpg a/2.jpg\n", &[], r#"{"label":"a/2.jpg"}"#),
+        (
+            "scores.csv",
+            "path,score\na/1.jpg,0.5\na/2.jpg,1.25\nb/3.jpg,2\n",
+            &["--label-column", "score"],
+            r#"{"score":0.5}"#,
+        ),
+        ("labels.csv", "path,label\na/1.jpg,0.5\na/2.jpg,\nb/3.jpg,2\n", &[], r#"{"label":0.5}"#),
+        ("lines.txt", "a/1.jpg 0.5\na/2.jpg 0.25\nb/3.jpg 1\n", &[], r#"{"label":0.5}"#),
+        (
+            "tags.jsonl",
+            "{\"path\":\"a/1.jpg\",\"label\":[0, 2]}\n{\"path\":\"a/2.jpg\",\"label\":[1]}\n{\"path\":\"b/3.jpg\",\"label\":null}\n",
+            &[],
+            r#"{"label":[0,2]}"#,
+        ),
+        (
+            "objects.json",
+            r#"[{"path":"a/1.jpg","label":{"x": 1.50}},{"path":"a/2.jpg","label":{}}]"#,
+            &[],
+            r#"{"label":{"x":1.50}}"#,
+        ),
+    ];
+    for (name, content, options, expected) in rows {
+        let path = list(&bench, name, content);
+        for (number, more) in [&[][..], &["--no-labels"]].into_iter().enumerate() {
+            let dst = bench.at(&format!("{name}-{number}"));
+            let ran = pack(&path, &dst, &[options, more].concat()).code(0);
+            if number == 0 {
+                ran.says("and no classes: they go along in the component json");
+            }
+            let packed = samples(&dst);
+            assert_eq!(text(one(&packed, "a/1.jpg"), "json").unwrap(), expected, "{name} {more:?}");
+            assert_eq!(one(&packed, "a/1.jpg").0, None, "{name} {more:?}");
+        }
+        run(&["verify", bench.at(&format!("{name}-0")).to_str().unwrap(), "--against", path.to_str().unwrap()]).code(0);
+    }
+    // A few gaps among words are words, as they were.
+    let path = list(&bench, "words.csv", "path,label\na/1.jpg,0.5\na/2.jpg,cat\n");
+    pack(&path, &bench.at("words"), &[]).code(0).says("2 classes");
+}
+
+#[test]
+fn a_column_that_stands_twice_is_refused_by_name() {
+    let bench = tree();
+    let path = list(&bench, "twice.csv", "path,label,score,score\na/1.jpg,a,1,2\n");
+    pack(&path, &bench.at("x"), &[]).code(1).clean_error().says("line 1: column \"score\" stands twice");
+}
+
+#[test]
+fn paths_without_an_extension_get_that_of_their_files() {
+    let bench = tree();
+    let path = list(&bench, "ids.csv", "id,breed\na/1,boston\nb/3,dingo\ngone,dingo\n");
+    let options = ["--path-column", "id", "--label-column", "breed", "--on-bad", "skip"];
+    let ran = pack(&path, &bench.at("x"), &options).code(0).says("paths have no extension: .jpg is put behind them");
+    ran.says("gone.jpg: cannot be read");
+    assert_eq!(samples(&bench.at("x")).keys().collect::<Vec<_>>(), ["a/1.jpg", "b/3.jpg"]);
+    // Two that are called so are a question of the person who made them.
+    bench.file("a/1.png", b"x");
+    pack(&path, &bench.at("y"), &options).says("a/1: cannot be read");
+}
+
+#[test]
+fn panoptic_segments_name_their_categories_and_lvis_its_files_by_url() {
+    let bench = tree();
+    let coco = r#"{"images":[{"id":1,"file_name":"a/1.jpg"}],
+        "annotations":[{"image_id":1,"file_name":"1.png","segments_info":[{"id":7,"category_id":2},{"id":9,"category_id":5}]}],
+        "categories":[{"id":1,"name":"x"},{"id":2,"name":"y"},{"id":5,"name":"z"}]}"#;
+    pack(&list(&bench, "panoptic.json", coco), &bench.at("panoptic"), &[]).code(0);
+    let found = samples(&bench.at("panoptic"));
+    let text_of = text(one(&found, "a/1.jpg"), "json").unwrap().to_owned();
+    assert!(text_of.ends_with(r#""categories":[{"id":2,"name":"y"},{"id":5,"name":"z"}]}"#), "{text_of}");
+    for (name, url, path) in
+        [("set", "http://h/x/a/1.jpg", "a/1.jpg"), ("flat", "http://h/train2017/top.jpg", "top.jpg")]
+    {
+        bench.file("top.jpg", &jpeg(77, 5100));
+        let lvis = format!(r#"{{"images":[{{"id":1,"coco_url":"{url}"}}],"annotations":[],"categories":[]}}"#);
+        pack(&list(&bench, "lvis.json", &lvis), &bench.at(name), &[]).code(0);
+        assert_eq!(samples(&bench.at(name)).keys().collect::<Vec<_>>(), [path]);
+    }
+    let neither = r#"{"images":[{"id":1}],"annotations":[],"categories":[]}"#;
+    let neither = list(&bench, "neither.json", neither);
+    let root = bench.src();
+    pack(&neither, &bench.at("neither"), &["--root", root.to_str().unwrap()])
+        .code(1)
+        .says("neither file_name nor coco_url");
+}
+
+#[test]
+fn changes_that_move_pixels_are_refused_where_something_beside_an_image_tells_where_things_are() {
+    let bench = tree();
+    bench.file("a/1_mask.png", &support::png());
+    bench.file("a/1.xml", b"<annotation><object><bndbox><xmin>1</xmin></bndbox></object></annotation>");
+    bench.file("a/1.txt", b"a box of masks");
+    let coco = r#"{"images":[{"id":1,"file_name":"a/1.jpg"}],"annotations":[{"image_id":1,"bbox":[1,2,3,4]}]}"#;
+    let captions = r#"{"images":[{"id":1,"file_name":"a/1.jpg"}],"annotations":[{"image_id":1,"caption":"a box"}]}"#;
+    let (coco, captions) = (list(&bench, "coco.json", coco), list(&bench, "captions.json", captions));
+    let src = bench.src();
+    let dst = bench.at("x");
+    for change in [&["--resize", "8"][..], &["--rotate"]] {
+        let refused = |path: &Path, options: &[&str], what: &str| {
+            pack(path, &dst, &[change, options].concat()).code(2).clean_error().says(what).says(change[0]);
+            assert!(!dst.exists());
+        };
+        let works = |path: &Path, options: &[&str]| {
+            pack(path, &dst, &[change, options, &["--force"]].concat()).code(0);
+            fs::remove_dir_all(&dst).unwrap();
+        };
+        refused(&coco, &[], "the component json beside them, which says where things are");
+        works(&coco, &["--meta", "none"]);
+        works(&captions, &[]);
+        refused(&src, &["--with", "mask=*_mask.png"], "the component mask.png beside them, which is an image too");
+        refused(&src, &["--with", "xml"], "the component xml beside them, which says where things are");
+        works(&src, &["--with", "txt"]);
+        works(&src, &[]);
+    }
+    pack(&src, &bench.at("masked"), &["--with", "mask=*_mask.png"]).code(0);
+    let convert = |options: &[&str]| {
+        run(&[&["convert", bench.at("masked").to_str().unwrap(), dst.to_str().unwrap(), "--resize", "8"], options]
+            .concat())
+    };
+    convert(&[]).code(2).clean_error().says("--components takes those that it names, or none");
+    convert(&["--components", "none"]).code(0);
 }

@@ -370,15 +370,76 @@ fn a_shard_of_which_no_image_is_left_is_still_sealed() {
 fn an_image_of_another_kind_keeps_the_common_extension_and_is_named() {
     let bench = Bench::with(&["a/1.jpg", "a/2.jpg", "b/3.jpg"]);
     bench.file("b/png-inside.jpg", &png());
-    bench.file("b/text-inside.jpg", b"no image at all");
-    let ran = bench.pack(&[]).code(0).says("b/png-inside.jpg is a PNG (kept; the component stays .jpg)");
-    ran.says("b/text-inside.jpg is no image by its first bytes (kept; the component stays .jpg)");
+    bench.pack(&[]).code(0).says("b/png-inside.jpg is a PNG (kept; the component stays .jpg)");
     let dataset = sealed(&bench);
     assert!(dataset.samples.iter().all(|sample| sample.components.keys().eq(["cls", "jpg"])));
     assert_eq!(dataset.manifest.kinds["png"], 1);
     let json = bench.pack(&["--json", "--force"]).code(0).json();
-    assert_eq!(json["stray_samples"], 2);
-    assert_eq!(json["strays"].as_array().unwrap().len(), 2);
+    assert_eq!(json["stray_samples"], 1);
+    assert_eq!(json["strays"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn what_is_called_as_an_image_and_begins_as_none_is_a_bad_image() {
+    for (name, bytes) in [
+        ("b/text.jpg", &b"no image at all"[..]),
+        ("b/page.PNG", b"<!DOCTYPE html><html>"),
+        ("b/zeros.tif", &[0; 4096]),
+        ("b/array.webp", b"\x93NUMPY\x01\0v\0{'descr': '|u1'"),
+    ] {
+        let bench = Bench::with(&["a/1.jpg", "a/2.jpg", "b/3.jpg"]);
+        bench.file(name, bytes);
+        let list = bench.src().join("list.csv");
+        fs::write(&list, format!("path,label\na/1.jpg,x\n{name},y\n")).unwrap();
+        let why = format!("{name}: no image by its first bytes");
+        bench.pack(&[]).code(1).says(&why);
+        run(&["pack", list.to_str().unwrap(), bench.at("list").to_str().unwrap()]).code(1).says(&why);
+        bench.pack(&["--on-bad", "skip"]).code(0).says(&why);
+        let dataset = sealed(&bench);
+        assert_eq!((dataset.samples.len(), dataset.ledger.len()), (3, 1), "{name}");
+        run(&["verify", bench.dst().to_str().unwrap(), "--against", bench.src().to_str().unwrap()]).code(0);
+    }
+}
+
+#[test]
+fn images_behind_links_out_of_the_source_are_told_and_refused_where_no_link_is_followed() {
+    let bench = Bench::with(&["a/1.jpg", "a/2.jpg", "b/3.jpg"]);
+    let outside = Bench::with(&["raw/7.jpg", "raw/8.jpg", "raw/9.jpg", "raw/9.txt"]);
+    let raw = outside.src().join("raw");
+    bench.link("b/own.jpg", "../a/1.jpg");
+    bench.pack(&["--force"]).code(0).says_not("symbolic link");
+    bench.link("b/one.jpg", raw.join("7.jpg").to_str().unwrap());
+    bench
+        .pack(&["--force"])
+        .code(0)
+        .says(&format!("1 image is behind symbolic links out of the source, to {}", raw.display()));
+    bench.link("c", raw.to_str().unwrap());
+    let json = bench.pack(&["--force", "--json"]).code(0).json();
+    assert!(json["notes"].to_string().contains("4 images are behind symbolic links"), "{json}");
+    let manifest = fs::read_to_string(bench.dst().join("manifest.json")).unwrap();
+    assert!(!manifest.contains("raw"), "{manifest}");
+    let mut ran = bench.pack(&["--force", "--no-follow", "--on-bad", "skip"]).code(0);
+    for name in ["b/own.jpg", "b/one.jpg", "c"] {
+        ran = ran.says(&format!("{name}: a symbolic link, and --no-follow"));
+    }
+    assert_eq!(sealed(&bench).samples.len(), 3);
+    bench.pack(&["--force", "--no-follow"]).code(1);
+    bench.pack(&["--force", "--no-labels", "--no-follow", "--on-bad", "skip"]).code(0).says("3 of ");
+    // Beside images, and in lists.
+    bench.link("a/1.txt", raw.join("9.txt").to_str().unwrap());
+    let with = ["--force", "--with", "txt", "--exclude", "{b/o*,c/**}"];
+    bench.pack(&with).code(0);
+    bench.pack(&[&with[..], &["--no-follow"]].concat()).code(1).says("1.txt beside it is a symbolic link");
+    let list = bench.src().join("list.txt");
+    fs::write(&list, "a/2.jpg x\nb/own.jpg y\nc/8.jpg y\n").unwrap();
+    let (list, dst) = (list.to_str().unwrap(), bench.at("listed"));
+    run(&["pack", list, dst.to_str().unwrap()]).code(0);
+    let ran = run(&["pack", list, dst.to_str().unwrap(), "--no-follow", "--force", "--on-bad", "skip"]).code(0);
+    ran.says("b/own.jpg: a symbolic link").says("c/8.jpg: a symbolic link");
+    // The folder of a split.
+    let parted = Bench::with(&["train/a/1.jpg"]);
+    parted.link("val", outside.src().to_str().unwrap());
+    parted.pack(&["--no-labels", "--no-follow"]).code(1).says("val: a symbolic link, and --no-follow");
 }
 
 #[test]

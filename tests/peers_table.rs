@@ -15,7 +15,7 @@ fn peers_open_the_table() {
         Bench::with(&["train/cat/a.jpg", "train/dog, \"big\"/b.jpg", "train/dog, \"big\"/c d.jpg", "val/cat/e.jpg"]);
     bench.file("train/cat/two\nlines.jpg", &support::png());
     bench.file(name(b"val/cat/\xff.jpg"), &support::photo());
-    bench.file("val/cat/no image.jpg", b"no image at all");
+    bench.file("val/cat/no image.jpg", b"\xff\xd8\xffno image at all");
     bench.pack(&["--shards", "2", "--on-bad", "skip", "--quiet"]).code(0);
 
     let dst = bench.dst();

@@ -119,7 +119,7 @@ fn force_replaces_a_dataset_that_lost_its_manifest_or_has_a_damaged_one() {
         Dataset::read(&bench.dst()).check_source(&bench.src());
     }
     // Of one split that lost it, that is said too, and of splits that are others.
-    let (old, bench) = (Bench::with(&["train/x/1.jpg", "val/y/2.jpg"]), Bench::with(&["a/1.jpg"]));
+    let (old, bench) = (Bench::with(&["train/x/1.jpg", "val/x/2.jpg"]), Bench::with(&["a/1.jpg"]));
     old.pack(&[]).code(0);
     bench.pack_to(&old.dst(), &[]).code(2).says("splits: was train, val, is now none");
     fs::rename(old.src().join("val"), old.src().join("test")).unwrap();

@@ -55,7 +55,7 @@ pub struct Args {
     #[arg(long = "plan", value_name = "FILE", conflicts_with_all = [
         "format", "order", "seed", "shard_size", "shard_samples", "shards", "name", "splits", "split_fraction", "ext", "cls", "meta",
         "compress", "include", "exclude", "label_offset", "features", "mds_encoding", "settings", "root",
-        "path_column", "label_column", "split_column", "no_labels", "with", "files", "group", "parts",
+        "path_column", "label_column", "split_column", "no_labels", "no_follow", "with", "files", "group", "parts",
         "check", "formats", "min_side", "max_pixels", "dedup", "leaks", "near_duplicates", "sample_per_class", "classes",
         "class_map", "fix", "rotate", "resize", "encode", "quality", "drop_icc", "keep_exif",
     ])]
@@ -547,6 +547,6 @@ fn as_json(report: &Report, planned: &Planned, network: Option<Transfers>) -> se
         "unpacked": report::unpacked(&report.unpacked), "ignored_files": ignored,
         "strays": strays, "stray_samples": report.stray_samples, "shards": report.shards,
         "resumed_shards": report.resumed_shards, "left_uploads": report.left_uploads, "elapsed_ms": report.elapsed.as_millis() as u64,
-        "network": report::network_json(network),
+        "notes": planned.notes, "network": report::network_json(network),
     })
 }

@@ -1,23 +1,52 @@
-//! Looks into every image before it is packed, for `--check`; one that is damaged is refused as one that cannot be read.
+//! Looks into every image before it is packed; one that is damaged, or none, is refused as one that cannot be read.
 
-use shardpack_format::image_header::Header;
-use shardpack_imaging::{Limits, Refused};
+use shardpack_format::{component, image_header::Kind};
+use shardpack_imaging::{self as imaging, Limits};
 
-use crate::source::{Look, ReadError, Refusal, Source};
+use crate::{
+    plan::{Check, Plan},
+    source::{Look, Origin, ReadError, Refusal, Source},
+};
 
-/// A source whose images all pass `check`.
+/// What is asked of an image: by its number in the listing, and its bytes.
+type Asked<'a> = dyn Fn(u64, &[u8]) -> Result<(), String> + Sync + 'a;
+
+/// What `plan` asks of the images of `source`; `None` where they may be anything.
+///
+/// A dataset, or shards of others, say themselves what is an image; a file is called one by its name.
+pub(super) fn asked<'a>(source: &Origin, plan: &'a Plan) -> Option<Box<Asked<'a>>> {
+    let whole = |checked: Result<_, imaging::Refused>| checked.map(drop).map_err(|refused| refused.to_string());
+    match plan.options.check {
+        Check::Full => Some(Box::new(move |_, image| whole(imaging::check(image, &Limits::default())))),
+        Check::Entropy => Some(Box::new(move |_, image| whole(imaging::check_entropy(image, &Limits::default())))),
+        Check::Header if source.is_of_files() && plan.options.format.payload.is_none() => {
+            Some(Box::new(|number, image| begins_as_image(plan.listing.name(number), image)))
+        }
+        Check::Header => None,
+    }
+}
+
+/// Fails where a file is called as an image and does not begin as one.
+fn begins_as_image(name: &[u8], bytes: &[u8]) -> Result<(), String> {
+    let is_one = |kind: Kind| !matches!(kind, Kind::Unknown | Kind::Npy);
+    let extension = name.get(component::stem(name).len() + 1..).unwrap_or_default();
+    let called = std::str::from_utf8(extension).ok().and_then(|text| Kind::of_extension(&text.to_ascii_lowercase()));
+    match called.is_some_and(is_one) && !is_one(Kind::of(bytes)) {
+        true => Err("no image by its first bytes".to_owned()),
+        false => Ok(()),
+    }
+}
+
+/// A source whose images all are what is asked.
 pub(super) struct ImageCheck<'a> {
     pub(super) source: Box<dyn Source + 'a>,
-    pub(super) check: fn(&[u8], &Limits) -> Result<Header, Refused>,
+    pub(super) asked: &'a Asked<'a>,
 }
 
 impl Source for ImageCheck<'_> {
     fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
         self.source.read(number, payload)?;
-        match (self.check)(payload, &Limits::default()) {
-            Ok(_) => Ok(()),
-            Err(refused) => Err(ReadError::Refused(Refusal(refused.to_string()))),
-        }
+        (self.asked)(number, payload).map_err(|why| ReadError::Refused(Refusal(why)))
     }
 
     fn read_component(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
@@ -30,7 +59,7 @@ impl Source for ImageCheck<'_> {
 
     fn together(&self, numbers: &[u64]) -> Option<Box<dyn Source + '_>> {
         let source = self.source.together(numbers)?;
-        Some(Box::new(ImageCheck { source, check: self.check }))
+        Some(Box::new(ImageCheck { source, asked: self.asked }))
     }
 
     fn reads_that_help(&self) -> usize {

@@ -6,6 +6,7 @@ mod bucket;
 mod bucket_parts;
 mod change_part;
 mod destination;
+mod geometry;
 mod held;
 mod image_check;
 mod merge;
@@ -33,14 +34,14 @@ use shardpack_format::{
     manifest::{self, LEDGER_FILE, Manifest},
     size,
 };
-use shardpack_imaging::{self as imaging, Recipe};
+use shardpack_imaging::Recipe;
 use shardpack_reader::{StoreSettings, Transfers};
 
 use crate::{
     copy::{self, Copy, OnBad},
     ledger::{self, Fate, Unpacked},
     monitor::{Monitor, Phase},
-    plan::{self, Check, Plan},
+    plan::{self, Plan},
     seal, sidecars,
     source::{
         Origin, Refusal, Source, options,
@@ -412,10 +413,10 @@ fn copy_all(
             }
             None => planned.source.open(plan.split.as_deref(), &plan.listing, Some(&work), monitor)?,
         };
-        let source: Box<dyn Source> = match plan.options.check {
-            Check::Full if relay.is_none() => Box::new(ImageCheck { source, check: imaging::check }),
-            Check::Entropy if relay.is_none() => Box::new(ImageCheck { source, check: imaging::check_entropy }),
-            _ => source,
+        let asked = image_check::asked(&planned.source, plan).filter(|_| relay.is_none());
+        let source: Box<dyn Source> = match asked.as_deref() {
+            Some(asked) => Box::new(ImageCheck { source, asked }),
+            None => source,
         };
         let uploads = folders.uploads.map(|uploads| uploads.of_split(plan.split.as_deref()));
         let copy = Copy {

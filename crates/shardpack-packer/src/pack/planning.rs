@@ -15,7 +15,7 @@ use shardpack_imaging::Recipe;
 use super::{
     Extension, Place, PlanOptions, Planned,
     change_part::{Changed, ChangedPart, change_part},
-    destination, notes,
+    destination, geometry, notes,
     spools::Request,
     transformed,
 };
@@ -154,6 +154,7 @@ impl Surveyed {
             .map_err(|error| error.in_file(source.path()))?;
         settle_payload(&source, &mut found, &sniffed.kinds, first.recipe.is_some())?;
         refuse_image_options(options, &found)?;
+        geometry::refuse(&source, &found, first.recipe.as_ref())?;
         // A name that a person gives to files says that they are such.
         if first.recipe.is_none() && !options.iter().any(|options| matches!(options.extension, Extension::Fixed(_))) {
             npy::settle(&source, &mut found, monitor)?;
