@@ -168,7 +168,7 @@ const NOT_FOR: [(&str, &[&str]); 6] = [
 
 /// The command line, with its help as it is shown: where it `is_short`, what values an option takes is left to the long one.
 pub fn command(is_short: bool) -> Command {
-    let mut cli = Cli::command();
+    let mut cli = Cli::command().mut_args(told);
     let names: Vec<String> = cli.get_subcommands().map(|command| command.get_name().to_owned()).collect();
     for name in names {
         cli = cli.mut_subcommand(&name, |command| of_command(command, &name, is_short));
@@ -194,7 +194,7 @@ fn of_option(option: Arg, left_out: &[&str], is_short: bool) -> Arg {
     };
     let Some((_, short)) = SHORT.iter().find(|(name, _)| *name == id && !left_out.contains(name)) else {
         let is_hidden = !option.is_positional();
-        return option.hide_short_help(is_hidden);
+        return told(option).hide_short_help(is_hidden);
     };
     let has_value = option.is_positional() || option.get_action().takes_values();
     let option = match has_value && is_short {
@@ -207,9 +207,30 @@ fn of_option(option: Arg, left_out: &[&str], is_short: bool) -> Arg {
     }
 }
 
+/// `option` with its help as long help, if it has none: of an option that is hidden from the short help, manual pages have nothing else.
+fn told(option: Arg) -> Arg {
+    match (option.get_long_help(), option.get_help().cloned()) {
+        (None, Some(help)) => option.long_help(help),
+        _ => option,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn manual_pages_tell_what_each_option_does() {
+        let mut cli = command(false).disable_help_subcommand(true);
+        cli.build();
+        for command in cli.get_subcommands() {
+            for option in command.get_arguments().filter(|option| !option.is_hide_set()) {
+                let is_told =
+                    option.get_long_help().is_some() || option.get_help().is_some() && !option.is_hide_short_help_set();
+                assert!(is_told, "{} {}", command.get_name(), option.get_id());
+            }
+        }
+    }
 
     #[test]
     fn what_is_named_here_is_an_option_of_some_command() {
