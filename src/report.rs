@@ -22,7 +22,7 @@ use crate::{
     terminal::{self, Stream},
 };
 
-/// Images that are left out, and problems, that a terminal is told of.
+/// Of a list of failures, so many are named; all of them are where the last line says.
 pub const NAMED: usize = 20;
 /// Whoever read stdout has seen enough.
 static IS_CLOSED: AtomicBool = AtomicBool::new(false);
@@ -265,14 +265,18 @@ pub fn left_out(image: &[u8], reason: &str) -> String {
     format!("{}: {reason}", path(image))
 }
 
-/// The images that are left out, a line each. Where a ledger has all, and on a terminal, only the first; `all` says where
-/// all of them are.
-pub fn list_left_out(entries: &[Unpacked], has_ledger: bool, all: &str) -> Lines {
-    let shown = if has_ledger || Stream::Out.columns().is_some() { NAMED } else { entries.len() };
-    let line = |entry: &Unpacked| format!("        {}", left_out(&entry.path, &entry.reason));
-    let mut out: Lines = entries.iter().take(shown).map(line).collect();
-    if entries.len() > shown {
-        line!(out, "        … and {} more; {all}", count((entries.len() - shown) as u64));
+/// The images that are left out, a line each; `all` says where all of them are.
+pub fn list_left_out(entries: &[Unpacked], all: &str) -> Lines {
+    let line = |entry: &Unpacked| Lines::of(&format!("        {}", left_out(&entry.path, &entry.reason)));
+    first_of(entries, "        ", all, line)
+}
+
+/// The first of a list of failures, and how many more there are; `all` says where all of them are.
+pub fn first_of<T>(entries: &[T], indent: &str, all: &str, lines: impl Fn(&T) -> Lines) -> Lines {
+    let mut out = Lines::default();
+    out.extend(entries.iter().take(NAMED).map(lines));
+    if entries.len() > NAMED {
+        line!(out, "{indent}… and {} more; {all}", count((entries.len() - NAMED) as u64));
     }
     out
 }

@@ -53,7 +53,11 @@ const HEADS: [(&str, &str); 34] = [
 ];
 
 /// The lines that are prose, and may be broken; what is a command or a table stays as it is.
-const PROSE: [&str; 9] = ["error:", "help:", "note", "found", "plan", "source", "shards", "entries", "fields"];
+const PROSE: [&str; 27] = [
+    "error:", "help:", "note", "found", "plan", "source", "shards", "entries", "fields", "space", "network", "price",
+    "packed", "sealed", "merged", "unsure", "plain", "raw", "epoch", "decode", "crops", "tables", "skipped", "waits",
+    "order", "memory", "parts",
+];
 
 /// Where text goes.
 #[derive(Clone, Copy, Debug)]

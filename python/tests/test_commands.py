@@ -23,6 +23,12 @@ def program(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
+def test_names_of_others_stay_on_their_line() -> None:
+    error = shardpack.errors.DataError("is\x1b[2K\u202e", file="a\nok: verified", help="b\tc")
+    assert str(error) == "a\\u{a}ok: verified: is\\u{1b}[2K\\u{202e}\n  help: b\\u{9}c"
+    assert (error.message, error.file) == ("is\x1b[2K\u202e", "a\nok: verified")
+
+
 def test_a_function_makes_the_bytes_that_the_program_makes(tree: Path, tmp_path: Path) -> None:
     report = shardpack.pack(tree, tmp_path / "function", shard_size="1MiB", seed=7, exclude=["class09/*", "class08/*"])
     done = program("pack", tree, tmp_path / "program", "--shard-size", "1MiB", "--seed", 7, "--exclude", "class09/*",

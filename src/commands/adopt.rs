@@ -10,6 +10,7 @@ use super::pack::OnBadArg;
 use crate::{
     Outcome,
     args::{self, Talk},
+    lines::Lines,
     progress::{self, Progress},
     report,
     source_args::Records,
@@ -66,10 +67,9 @@ pub fn run(args: &Args) -> Result<Outcome> {
             "crops": {"kept_shards": found.crops.shards, "removed": removed.collect::<Vec<_>>()},
         }))?;
     } else {
-        let mut out = report::list_left_out(&found.bad, false, "--json names all");
-        for (name, why) in &found.crops.removed {
-            line!(out, "{}: removed: {why}", file(name));
-        }
+        let mut out = report::list_left_out(&found.bad, "--json names all");
+        let removed = |(name, why): &(String, _)| Lines::of(&format!("{}: removed: {why}", file(name)));
+        out += report::first_of(&found.crops.removed, "", "--json names all", removed);
         match &found.manifest {
             Some(manifest) => {
                 let shards = report::counted(manifest.shards.len() as u64, "shard");

@@ -77,16 +77,15 @@ pub fn run(args: &Args) -> Result<Outcome> {
 /// What was made, in lines.
 pub fn as_text(report: &Report) -> Lines {
     let mut out = Lines::default();
-    for damaged in &report.damaged {
+    out += report::first_of(&report.damaged, "", "--json names all", |damaged| {
         let (key, path) = (report::path(&damaged.key), report::path(&damaged.path));
-        line!(out, "{}: sample {key} ({path}): {}", damaged.shard, damaged.why);
-    }
-    for (shard, error) in &report.failed {
-        line!(out, "{shard}: no tables: {error}");
-        if let Some(help) = error.help_text() {
-            line!(out, "  help: {help}");
-        }
-    }
+        Lines::of(&format!("{}: sample {key} ({path}): {}", damaged.shard, damaged.why))
+    });
+    out += report::first_of(&report.failed, "", "--json names all", |(shard, error)| {
+        let mut lines = Lines::of(&format!("{shard}: no tables: {error}"));
+        lines.extend(error.help_text().map(|help| Lines::of(&format!("  help: {help}"))));
+        lines
+    });
     let share = 100.0 * report.table_bytes as f64 / report.payload_bytes.max(1) as f64;
     line!(
         out,

@@ -111,9 +111,8 @@ fn as_text(merged: &Merged, args: &Args) -> Lines {
         line!(out, "  help: {command} packs the first of them; shardpack status {dst} tells what runs");
         return out;
     }
-    for (file, what) in &merged.problems {
-        line!(out, "{file}: {what}");
-    }
+    let problem = |(file, what): &(String, String)| Lines::of(&format!("{file}: {what}"));
+    out += report::first_of(&merged.problems, "", "--json names all", problem);
     if !merged.problems.is_empty() {
         let problems = report::counted(merged.problems.len() as u64, "file");
         line!(out, "failed  {problems} not as the receipts of the parts say: nothing is sealed");
@@ -137,7 +136,7 @@ fn as_text(merged: &Merged, args: &Args) -> Lines {
     if !merged.unpacked.is_empty() {
         line!(out, "        {} not packed, see ledger.jsonl", report::count(merged.unpacked.len() as u64));
     }
-    out += report::list_left_out(&bad, true, "ledger.jsonl names all");
+    out += report::list_left_out(&bad, "ledger.jsonl names all");
     if merged.stray_samples > 0 {
         line!(
             out,

@@ -405,7 +405,7 @@ fn as_text(report: &Report, planned: &Planned, dst: &Path, quiet: bool) -> Lines
             "failed  {} could not be packed, nothing is sealed",
             report::counted(report.bad.len() as u64, planned.noun())
         );
-        out += report::list_left_out(&report.bad, false, "--json names all");
+        out += report::list_left_out(&report.bad, "--json names all");
         line!(out, "  help: mend them and run the same command again: finished shards that they are not in stay;");
         line!(out, "        or --on-bad skip leaves them out and names them in the ledger");
         line!(out, "        (more or fewer images than now are another order: then --force packs all anew)");
@@ -458,7 +458,7 @@ fn as_text(report: &Report, planned: &Planned, dst: &Path, quiet: bool) -> Lines
         );
     }
     out += report::left_uploads(&report.left_uploads);
-    out += report::list_left_out(&report.bad, true, "ledger.jsonl names all");
+    out += report::list_left_out(&report.bad, "ledger.jsonl names all");
     out += strays_as_text(&report.strays, report.stray_samples, planned, dst);
     if quiet {
         return out;

@@ -176,7 +176,7 @@ fn as_text(packed: &PartReport, planned: Option<&PlannedPart>, dst: &Path, quiet
         Ended::Bad => {
             let bad = report::counted(packed.bad.len() as u64, noun);
             line!(out, "failed  {bad} could not be packed, part {} is not done", planned.part);
-            out += report::list_left_out(&packed.bad, false, "--json names all");
+            out += report::list_left_out(&packed.bad, "--json names all");
             line!(
                 out,
                 "  help: --on-bad skip leaves them out and names them in the ledger; or mend them, plan again, and pack"
@@ -202,7 +202,7 @@ fn as_text(packed: &PartReport, planned: Option<&PlannedPart>, dst: &Path, quiet
     out += report::left_uploads(&packed.left_uploads);
     if !packed.bad.is_empty() {
         line!(out, "        {} not packed", report::counted(packed.bad.len() as u64, noun));
-        out += report::list_left_out(&packed.bad, true, "ledger.jsonl will name all");
+        out += report::list_left_out(&packed.bad, "ledger.jsonl will name all");
     }
     out += strays_as_text(&packed.strays, packed.stray_samples, &planned.planned, dst);
     if !quiet {
@@ -219,7 +219,7 @@ fn changed_as_text(changed: &ChangedPart, dst: &Path, quiet: bool) -> Lines {
     if !changed.bad.is_empty() {
         let bad = report::counted(changed.bad.len() as u64, "image");
         line!(out, "failed  {bad} could not be packed, part {} has not changed its images", changed.part);
-        out += report::list_left_out(&changed.bad, false, "--json names all");
+        out += report::list_left_out(&changed.bad, "--json names all");
         line!(out, "  help: --on-bad skip leaves them out and names them in the ledger; or mend them");
         return out;
     }

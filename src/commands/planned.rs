@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path};
 use serde_json::json;
 use shardpack_packer::{
     Error, Result,
-    ledger::Fate,
+    ledger::{Fate, Unpacked},
     pack::{self, Planned, Requests},
     plan::Plan,
     sys,
@@ -163,6 +163,13 @@ pub fn one_or_all(mut documents: Vec<serde_json::Value>) -> serde_json::Value {
     }
 }
 
+/// Whether what is left out is a folder or the like, of which nobody knows how many images it holds: an image is of a class where there are
+/// classes, and else its name has an extension.
+fn is_place(entry: &Unpacked, has_classes: bool) -> bool {
+    let name = entry.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    entry.class.is_none() && (has_classes || !name.contains(&b'.'))
+}
+
 /// What was found, and what the plan is: two lines.
 pub fn describe_source(planned: &Planned) -> Vec<String> {
     let plans = &planned.plans;
@@ -171,10 +178,14 @@ pub fn describe_source(planned: &Planned) -> Vec<String> {
     let classes = plans.first().map_or(0, |plan| plan.listing.classes.len() as u64);
     let splits: Vec<_> = plans.iter().filter_map(|plan| plan.split.clone()).collect();
     // What is known already not to go in.
-    let mut left_out = BTreeMap::<&str, u64>::new();
+    let (mut left_out, mut places) = (BTreeMap::<&str, u64>::new(), 0);
     for entry in plans.iter().flat_map(|plan| &plan.unpacked) {
         let fate = match entry.fate {
             Fate::Kept => continue,
+            Fate::Skipped if is_place(entry, classes > 0) => {
+                places += 1;
+                continue;
+            }
             Fate::Skipped => "cannot be packed",
             Fate::Filtered => "left out as asked",
             Fate::Duplicate => "duplicates",
@@ -198,6 +209,9 @@ pub fn describe_source(planned: &Planned) -> Vec<String> {
     );
     for (fate, images) in &left_out {
         found += &format!(", {} {fate}", report::count(*images));
+    }
+    if places > 0 {
+        found += &format!(", {} cannot be looked into", report::counted(places, "place"));
     }
     if !splits.is_empty() {
         found += &format!("; splits {}", splits.join(", "));

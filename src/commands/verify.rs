@@ -20,7 +20,6 @@ use crate::{
     progress::{self, Progress},
     report,
     source_args::ListArgs,
-    terminal::Stream,
 };
 
 /// Options of `verify`.
@@ -213,28 +212,21 @@ fn line(problem: &Problem) -> String {
     out + &problem.what
 }
 
+/// Where all of a list are.
+const ALL: &str = "--json names all";
+
 fn as_text(report: &Report, repaired: &Repaired, args: &Args) -> Lines {
     let mut out = Lines::default();
-    for file in &repaired.files {
-        line!(out, "mended  {file}");
-    }
-    for (file, why) in &repaired.failed {
-        line!(out, "cannot mend {file}: {why}");
-    }
+    out += report::first_of(&repaired.files, "", ALL, |file| Lines::of(&format!("mended  {file}")));
+    out += report::first_of(&repaired.failed, "", ALL, |(file, why)| Lines::of(&format!("cannot mend {file}: {why}")));
     out += report::left_uploads(&repaired.left_uploads);
-    let shown = if Stream::Out.columns().is_some() { report::NAMED } else { report.problems.len() };
-    for problem in report.problems.iter().take(shown) {
-        line!(out, "{}", line(problem));
-        if let Some(help) = &problem.help {
-            line!(out, "  help: {help}");
-        }
-    }
-    if report.problems.len() > shown {
-        let more = report::count((report.problems.len() - shown) as u64);
-        line!(out, "… and {more} more; a file, a pipe and --json get all");
-    }
-    for note in report.notes.iter().filter(|_| !args.talk.quiet) {
-        line!(out, "note    {note}");
+    out += report::first_of(&report.problems, "", ALL, |problem| {
+        let mut lines = Lines::of(&line(problem));
+        lines.extend(problem.help.as_ref().map(|help| Lines::of(&format!("  help: {help}"))));
+        lines
+    });
+    if !args.talk.quiet {
+        out += report::first_of(&report.notes, "note    ", ALL, |note| Lines::of(&format!("note    {note}")));
     }
     for (what, images) in &report.not_decoded {
         match what.strip_suffix(NO_IMAGE) {

@@ -180,7 +180,13 @@ fn text_of(summaries: &[inspect::Summary], quiet: bool) -> Lines {
 
 /// Prints problems to stderr, and says what they mean for the outcome.
 fn tell(problems: &[Error]) -> Outcome {
-    problems.iter().for_each(report::error);
+    problems.iter().take(report::NAMED).for_each(report::error);
+    if problems.len() > report::NAMED {
+        report::say(&format!(
+            "… and {} more; --json names all",
+            report::count((problems.len() - report::NAMED) as u64)
+        ));
+    }
     match problems.iter().any(|problem| problem.kind() != ErrorKind::Data) {
         true => Outcome::Refused,
         false if problems.is_empty() => Outcome::Done,

@@ -10,18 +10,29 @@ use crate::plan::{Compression, Plan};
 const LIKELY_READERS: usize = 32;
 const MANY_SHARDS: usize = 10_000;
 
-/// What a person should know of a plan before the work starts.
-pub(super) fn notes(plan: &Plan, kinds: &BTreeMap<Kind, u64>) -> Vec<String> {
+/// What a person should know of plans before the work starts.
+pub(super) fn notes<'a>(plans: impl Iterator<Item = &'a Plan> + Clone, kinds: &BTreeMap<Kind, u64>) -> Vec<String> {
+    // It is the largest split that many read.
+    let most = plans.clone().map(|plan| plan.listing.len()).max();
+    let mut notes = Vec::new();
+    for note in plans.flat_map(|plan| of_plan(plan, kinds, most == Some(plan.listing.len()))) {
+        // What holds for several splits is said once.
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+    notes
+}
+
+fn of_plan(plan: &Plan, kinds: &BTreeMap<Kind, u64>, is_largest: bool) -> Vec<String> {
     let mut notes = Vec::new();
     let shards = plan.shards.len();
     let mean = plan.shard_bytes() / shards as u64;
-    if shards < LIKELY_READERS && plan.listing.len() >= 10 * LIKELY_READERS as u64 {
+    if is_largest && shards < LIKELY_READERS && plan.listing.len() >= 10 * LIKELY_READERS as u64 {
         let mebibytes = (plan.shard_bytes() / LIKELY_READERS as u64).max(1 << 20) >> 20;
         notes.push(format!(
-            "{}: a job of 8 GPUs with 4 workers each has {LIKELY_READERS} readers, and readers that share out \
-             whole shards leave {} idle; --shard-size {mebibytes}MiB gives each one",
-            size::counted(shards as u64, "shard"),
-            LIKELY_READERS - shards
+            "{} for {LIKELY_READERS} readers, as 8 GPUs with 4 workers have: --shard-size {mebibytes}MiB gives each one",
+            size::counted(shards as u64, "shard")
         ));
     }
     if shards > MANY_SHARDS {

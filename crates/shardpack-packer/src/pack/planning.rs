@@ -204,7 +204,7 @@ impl Surveyed {
             let plans = found.iter().map(|found| Plan::new(found.with_kinds(&bytes.format.components), bytes.clone()));
             let plans = plans.collect::<Result<Vec<_>>>().map_err(|error| error.in_file(source.path()))?;
             let mut notes_of = std::mem::take(&mut of_source);
-            notes_of.extend(plans.iter().flat_map(|plan| notes::notes(plan, &sniffed.kinds)));
+            notes_of.extend(notes::notes(plans.iter(), &sniffed.kinds));
             notes_of.extend(placeless(&found, &bytes.format));
             let (source, storage, kinds) = (source.clone(), storage.clone(), sniffed.kinds.clone());
             all.push(Planned { source, plans, storage, kinds, notes: notes_of });
@@ -486,8 +486,7 @@ pub(super) fn looked_at(source: Origin, plans: Vec<Plan>) -> Result<Planned> {
     let sniffed = plans.iter().map(|plan| look(&source, plan.split.as_deref(), &plan.listing, true));
     let sniffed = together(sniffed.collect::<Result<_>>()?);
     let storage = storage::of(source.path(), &sniffed);
-    let notes =
-        plans.iter().filter(|plan| plan.has_all()).flat_map(|plan| notes::notes(plan, &sniffed.kinds)).collect();
+    let notes = notes::notes(plans.iter().filter(|plan| plan.has_all()), &sniffed.kinds);
     Ok(Planned { source, plans, storage, kinds: sniffed.kinds, notes })
 }
 
