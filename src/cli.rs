@@ -109,6 +109,17 @@ pub enum Command {
 }
 
 impl Command {
+    /// What `--memory` says of a command that reads shards or images.
+    pub fn memory(&self) -> Option<u64> {
+        match self {
+            Self::Pack(args) => args.run.memory,
+            Self::Convert(args) => args.run.memory,
+            Self::Verify(args) => args.memory,
+            Self::Inspect(args) => args.memory,
+            _ => None,
+        }
+    }
+
     /// Paths that may be URLs.
     pub fn urls(&self) -> Vec<&Path> {
         match self {

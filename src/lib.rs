@@ -22,7 +22,7 @@ mod terminal;
 use std::ffi::OsString;
 
 use clap::FromArgMatches;
-use shardpack_format::text;
+use shardpack_format::{memory, text};
 use shardpack_packer::{Error, ErrorKind, sys};
 
 /// What a command came to, when it ran to its end.
@@ -57,6 +57,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             None => return failed(&sys::not_a_path(url), is_json),
         }
     }
+    memory::allow(cli.command.memory().unwrap_or_else(args::default_memory));
     match run::run(cli) {
         Ok(Outcome::Done) => 0,
         Ok(Outcome::Wrong) => 1,

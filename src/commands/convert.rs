@@ -67,7 +67,7 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["label_feature", "label_from"])]
     no_labels: bool,
     #[command(flatten)]
-    run: RunArgs,
+    pub run: RunArgs,
     // Last: its headings hold for all that follows.
     #[command(flatten)]
     plan: PlanArgs,

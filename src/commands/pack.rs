@@ -63,7 +63,7 @@ pub struct Args {
     #[command(flatten)]
     source: SourceArgs,
     #[command(flatten)]
-    run: RunArgs,
+    pub run: RunArgs,
     // Last: its headings hold for all that follows.
     #[command(flatten)]
     plan: PlanArgs,
@@ -74,9 +74,10 @@ pub struct Args {
 pub struct RunArgs {
     #[command(flatten)]
     pub machine: Machine,
-    /// Budget for images in flight [default: a quarter of the machine's, at most 4GiB]
+    /// Budget for images in flight, and as much for those that are decoded; no piece of a foreign file may take more than
+    /// half of it [default: a quarter of the machine's, at most 4GiB]
     #[arg(long, value_name = "SIZE", value_parser = args::large_size)]
-    memory: Option<u64>,
+    pub memory: Option<u64>,
     /// Order in which the source is read; the shards are the same either way
     #[arg(long, value_enum, default_value = "auto")]
     read_order: ReadOrderArg,

@@ -15,7 +15,7 @@ use shardpack_reader::{StoreSettings, Transfers};
 use super::part::{self, Which};
 use crate::{
     Outcome,
-    args::{Machine, StoreArgs, Talk, Target},
+    args::{self, Machine, StoreArgs, Talk, Target},
     lines::Lines,
     progress::{self, Progress},
     report,
@@ -63,6 +63,10 @@ pub struct Args {
     /// all are right, so is all. auto: the one that Slurm, Kubernetes, AWS Batch, MPI or torchrun says
     #[arg(long, value_name = "I/N|auto", value_parser = part::which, conflicts_with_all = ["against", "repair"])]
     part: Option<Which>,
+    /// Memory for images that are decoded; no piece of a foreign file may take more than half of it [default: a quarter of the
+    /// machine's, at most 4GiB]
+    #[arg(long, value_name = "SIZE", value_parser = args::large_size)]
+    pub memory: Option<u64>,
     #[command(flatten)]
     store: StoreArgs,
     #[command(flatten)]

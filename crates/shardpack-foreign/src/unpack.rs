@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use shardpack_format::{
     Error, Result,
     formats::foreign::{Sequential, Skip},
+    memory,
 };
 
 use crate::place::Place;
@@ -17,6 +18,10 @@ use crate::place::Place;
 const SNAPPY_RATIO: u64 = 24;
 /// Bytes that are read from the compressed file at a time.
 const READ_BYTES: usize = 256 << 10;
+
+/// What decoders of zstd look back at without being asked to (`ZSTD_WINDOWLOG_LIMIT_DEFAULT`), and at least (RFC 8878, 3.1.1.1.2).
+const USUAL_WINDOW_LOG: u32 = 27;
+const LEAST_WINDOW_BYTES: u64 = 8 << 20;
 
 /// How a file is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,12 +90,16 @@ impl Packed {
             Self::Gzip => Box::new(Sequential(flate2::bufread::MultiGzDecoder::new(file))),
             Self::Zlib => Box::new(Sequential(flate2::bufread::ZlibDecoder::new(file))),
             Self::Zstd => {
-                let inner = zstd::Decoder::with_buffer(file).map_err(|e| Error::io("cannot unpack", e))?;
+                let mut inner = zstd::Decoder::with_buffer(file).map_err(|e| Error::io("cannot unpack", e))?;
+                // Of what a frame wants to look back at, as much as usual decoders have, or as there is memory for.
+                let window_log = memory::most_of_piece().max(LEAST_WINDOW_BYTES).ilog2().min(USUAL_WINDOW_LOG);
+                inner.window_log_max(window_log).map_err(|e| Error::io("cannot unpack", e))?;
                 Box::new(Sequential(inner))
             }
             Self::Bzip2 => Box::new(Sequential(bzip2::bufread::MultiBzDecoder::new(file))),
             Self::Brotli => Box::new(Sequential(brotli_decompressor::Decompressor::new(file, READ_BYTES))),
             Self::Snappy => {
+                memory::admit(bytes).map_err(|error| error.at_byte(0))?;
                 let mut packed = Vec::new();
                 file.read_to_end(&mut packed).map_err(|e| Error::io("cannot read", e))?;
                 let wrong = |error: snap::Error| Error::data(format!("damaged snappy: {error}"));
@@ -99,7 +108,12 @@ impl Packed {
                     let what = format!("damaged snappy: {bytes} bytes cannot hold the {promised} that it promises");
                     return Err(Error::data(what).at_byte(0));
                 }
-                Box::new(Cursor::new(snap::raw::Decoder::new().decompress_vec(&packed).map_err(wrong)?))
+                let mut unpacked = Vec::new();
+                memory::make_room(&mut unpacked, promised).map_err(|error| error.at_byte(0))?;
+                unpacked.resize(promised as usize, 0);
+                let found = snap::raw::Decoder::new().decompress(&packed, &mut unpacked).map_err(wrong)?;
+                unpacked.truncate(found);
+                Box::new(Cursor::new(unpacked))
             }
         })
     }

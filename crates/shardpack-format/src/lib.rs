@@ -14,6 +14,7 @@ pub mod help;
 pub mod image_header;
 pub mod index;
 pub mod manifest;
+pub mod memory;
 pub mod mixing;
 pub mod npy;
 pub mod permutation;

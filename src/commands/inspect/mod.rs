@@ -22,7 +22,7 @@ use shardpack_packer::{
 
 use crate::{
     Outcome,
-    args::{Machine, StoreArgs, Talk, Target},
+    args::{self, Machine, StoreArgs, Talk, Target},
     lines::Lines,
     progress::{self, Progress},
     report,
@@ -72,6 +72,9 @@ pub struct Args {
     /// With --extract and --table: replace FILE
     #[arg(long)]
     force: bool,
+    /// Memory, of which no piece of a foreign file may take more than half [default: a quarter of the machine's, at most 4GiB]
+    #[arg(long, value_name = "SIZE", value_parser = args::large_size)]
+    pub memory: Option<u64>,
     #[command(flatten)]
     store: StoreArgs,
     #[command(flatten)]

@@ -16,7 +16,7 @@ use super::{
         lmdb,
     },
     names::{IMAGES, Members, is_called},
-    open::{self, MOST_BYTES, OPENED},
+    open::{self, OPENED},
     values::{Kind, encoded, is_image},
     walk::{Images, record},
 };
@@ -123,8 +123,8 @@ fn bytes(dataset: &Dataset, left: u64, out: &mut Vec<u8>) -> Result<(), Lack> {
         return Err(Lack::NoImage(super::values::name(dataset.dtype()) + ", no image"));
     }
     let length = dataset.raw_byte_len().map_err(|error| Lack::Damaged(open::said(&error)))?;
-    if length > MOST_BYTES {
-        return Err(Lack::NoImage(format!("{length} bytes, more than {MOST_BYTES}, which is what is read at once")));
+    if length > open::most_bytes() {
+        return Err(Lack::NoImage(format!("{length} bytes, {}", open::at_once())));
     }
     if length as u64 > left {
         return Err(Lack::Damaged(format!("{length} bytes, more than the file can hold")));

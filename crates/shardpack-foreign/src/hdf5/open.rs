@@ -1,6 +1,6 @@
 //! An HDF5 file opened for reading, with limits on what its numbers may ask for.
 //!
-//! Holds at all times: no piece of the file longer than [`MOST_BYTES`] is read at once, and nothing longer is unpacked;
+//! Holds at all times: no piece of the file longer than [`most_bytes`] is read at once, and nothing longer is unpacked;
 //! other files that it refers to are never opened.
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use hdf5_reader::{
     FileStorage, FilterRegistry, Hdf5File, OpenOptions, RangeRequestStorage, Storage, StorageBuffer,
     error::{Error as Hdf5Error, Result as Hdf5Result},
 };
-use shardpack_format::{Error, Result};
+use shardpack_format::{Error, Result, memory};
 
 use super::{
     super::{Place, remote::Blocks},
@@ -18,8 +18,20 @@ use super::{
 
 /// The first bytes of a file, or of what follows a block of the user's own of 512, 1024, 2048, … bytes.
 const MAGIC: &[u8] = b"\x89HDF\r\n\x1a\n";
-/// Most bytes of a chunk, a row or a piece of the file.
-pub(super) const MOST_BYTES: usize = 256 << 20;
+/// Most bytes of a chunk, a row or a piece of the file, where there is memory for them.
+const MOST_BYTES: u64 = 256 << 20;
+
+/// What is said where something is longer.
+pub(super) fn at_once() -> String {
+    let most = most_bytes();
+    let how = if most as u64 == MOST_BYTES { "" } else { "; more --memory allows more" };
+    format!("more than {most}, which is what is read at once{how}")
+}
+
+/// The same, of the memory that there is: a chunk is in it as it is stored, unpacked, and as rows.
+pub(super) fn most_bytes() -> usize {
+    MOST_BYTES.min(memory::most_of_piece() / 2) as usize
+}
 
 /// Datasets after which the file is opened anew: the crate keeps what it has read of each.
 pub(super) const OPENED: usize = 4096;
@@ -46,9 +58,8 @@ impl Storage for Bounded {
     }
 
     fn read_range(&self, offset: u64, len: usize) -> Hdf5Result<StorageBuffer> {
-        if len > MOST_BYTES {
-            let what = format!("{len} bytes in one piece, more than {MOST_BYTES}, which is what is read at once");
-            return Err(Hdf5Error::ResourceLimit(what));
+        if len > most_bytes() {
+            return Err(Hdf5Error::ResourceLimit(format!("{len} bytes in one piece, {}", at_once())));
         }
         self.0.read_range(offset, len)
     }
@@ -61,14 +72,14 @@ impl Storage for Bounded {
 pub(super) fn open(place: &Place) -> Result<Hdf5File> {
     let mut filters = FilterRegistry::new();
     let lzf = |_: &_, input: &[u8], _| {
-        let unpacked = lzf::unpacked(input, MOST_BYTES);
+        let unpacked = lzf::unpacked(input, most_bytes());
         unpacked.ok_or_else(|| Hdf5Error::DecompressionError("damaged LZF".to_owned()))
     };
     filters.register(lzf::FILTER, Box::new(lzf));
     let options = OpenOptions::default()
         .with_filter_registry(filters)
-        .with_max_read_bytes(MOST_BYTES)
-        .with_max_chunk_bytes(MOST_BYTES)
+        .with_max_read_bytes(most_bytes())
+        .with_max_chunk_bytes(most_bytes())
         // Rows are read in the order of chunks, and none is needed twice.
         .with_chunk_cache_bytes(0);
     let storage: Box<dyn Storage> = match place {

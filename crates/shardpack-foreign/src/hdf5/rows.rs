@@ -14,7 +14,7 @@ use shardpack_format::{Error, Result};
 
 use super::{
     super::plain::by,
-    open::{self, MOST_BYTES},
+    open::{self, most_bytes},
 };
 
 /// Bytes of a batch of rows.
@@ -106,9 +106,9 @@ impl Rows {
         let in_dataset = |what: String| Error::data(format!("dataset {path}: {what}"));
         let item_bytes = dataset.raw_element_size().map_err(|error| in_dataset(open::said(&error)))?;
         let bytes_of = |axes: Vec<u64>| {
-            axes.into_iter().try_fold(item_bytes as u64, u64::checked_mul).filter(|bytes| *bytes <= MOST_BYTES as u64)
+            axes.into_iter().try_fold(item_bytes as u64, u64::checked_mul).filter(|bytes| *bytes <= most_bytes() as u64)
         };
-        let too_long = |what: &str| in_dataset(format!("{what} of more than {MOST_BYTES} bytes, which are not read"));
+        let too_long = |what: &str| in_dataset(format!("{what} of {}", open::at_once()));
         let row_bytes = bytes_of(dataset.shape().iter().skip(1).copied().collect()).ok_or_else(|| too_long("rows"))?;
         let chunks = dataset.chunks().unwrap_or_default();
         if !chunks.is_empty() && bytes_of(chunks.iter().copied().map(u64::from).collect()).is_none() {
@@ -130,7 +130,7 @@ impl Rows {
         let fit = (batch_bytes as u64 / row_bytes.max(1)).clamp(1, BATCH_ROWS);
         let step = match band {
             band if band <= fit => fit / band * band,
-            band if band.checked_mul(row_bytes).is_some_and(|bytes| bytes <= MOST_BYTES as u64) => band,
+            band if band.checked_mul(row_bytes).is_some_and(|bytes| bytes <= most_bytes() as u64) => band,
             _ => fit,
         };
         let (row_bytes, path) = (row_bytes as usize, path.to_owned());

@@ -17,7 +17,7 @@ use super::{
     super::{Lack, Place},
     layout::Samples,
     names::{LABELS, Members, rank},
-    open::{self, MOST_BYTES, OPENED},
+    open::{self, OPENED},
     values::{self, Kind, array_dtype, dtype, encoded},
     walk::{Images, record},
 };
@@ -163,8 +163,8 @@ fn label(file: &Hdf5File, first: &Members) -> Result<Option<String>> {
 /// All items of a dataset as they are stored.
 fn read(dataset: &Dataset, left: u64) -> Result<Vec<u8>, String> {
     let length = dataset.raw_byte_len().map_err(|error| open::said(&error))?;
-    if length > MOST_BYTES {
-        return Err(format!("{length} bytes, more than {MOST_BYTES}, which is what is read at once"));
+    if length > open::most_bytes() {
+        return Err(format!("{length} bytes, {}", open::at_once()));
     }
     if length as u64 > left {
         return Err(format!("{length} bytes, more than the file can hold"));

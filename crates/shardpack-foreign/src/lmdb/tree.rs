@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use shardpack_format::{Error, Result};
+use shardpack_format::{Error, Result, memory};
 
 use super::{
     Environment, FIRST_PAGE,
@@ -51,6 +51,8 @@ impl Environment {
             let what = format!("a value from {} to {}, the file has {} bytes", value.start, value.end, self.file_bytes);
             return Err(Error::data(what).in_file(self.path()));
         };
+        out.clear();
+        memory::make_room(out, bytes as u64).map_err(|error| error.in_file(self.path()).at_byte(value.start))?;
         out.resize(bytes, 0);
         let read = self.file.read_exact_at(out, value.start);
         read.map_err(|e| sys::io_error("cannot read", self.path(), e).at_byte(value.start))

@@ -15,7 +15,7 @@ use std::{
 };
 
 use flate2::{Crc, bufread::DeflateDecoder};
-use shardpack_format::{size, text};
+use shardpack_format::{memory, size, text};
 
 /// Longest directory in bytes: that of so many members, with names and fields as long as anybody writes.
 const MOST_DIRECTORY_BYTES: u64 = 1 << 16;
@@ -266,6 +266,9 @@ pub(super) fn member(stored: &[u8]) -> Result<(String, Vec<u8>)> {
     let (local, rest) = Local::of(stored).ok_or_else(gone)?;
     let of_member = |error: Fault| error.of_member(local.name);
     let packed = usize::try_from(local.packed_bytes).ok().and_then(|bytes| rest.get(..bytes)).ok_or_else(gone)?;
+    if memory::admit(local.bytes).is_err() {
+        return wrong(memory::too_long(local.bytes)).map_err(of_member);
+    }
     let mut content = Vec::new();
     let mut left = &packed[..0];
     if local.is_deflated {

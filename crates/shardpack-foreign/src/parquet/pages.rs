@@ -19,6 +19,8 @@ use parquet::{
     file::metadata::ColumnChunkMetaData,
 };
 
+use shardpack_format::{memory, size};
+
 use super::super::Bytes;
 use super::{
     codec::{Codec, external, failed, room},
@@ -132,10 +134,12 @@ impl Pages {
                 let found = header.packed_bytes;
                 return Err(failed(format!("page at byte {}: {found} bytes, {left} are left", self.at)));
             }
-            if header.unpacked_bytes > LIMIT_BYTES {
-                let found = header.unpacked_bytes;
-                let what = format!("page at byte {}: {found} bytes unpacked, at most 1 GiB is read", self.at);
-                return Err(failed(what));
+            let most = LIMIT_BYTES.min(memory::most_of_piece());
+            let found = header.unpacked_bytes.max(header.packed_bytes);
+            if found > most {
+                let how = if most == LIMIT_BYTES { "" } else { "; more --memory allows more" };
+                let (at, most) = (self.at, size::text(most));
+                return Err(failed(format!("page at byte {at}: {found} bytes unpacked, at most {most} is read{how}")));
             }
             match header.what {
                 What::Index => self.at = at + header.packed_bytes,

@@ -21,6 +21,7 @@ use crate::{
     Error, Result,
     formats::foreign::{Foreign, Input, Record, Skip, Walk, Wanted, append, unreadable},
     image_header::SNIFF_BYTES,
+    memory,
 };
 
 /// Longest config that is read, in bytes: some hundred for each column.
@@ -124,6 +125,7 @@ impl Shard {
             if let Some(total) = total_bytes.filter(|total| total.saturating_sub(at) < length) {
                 return Err(ends(total));
             }
+            memory::admit(length).map_err(|error| error.at_byte(at))?;
             let mut out = Vec::new();
             let came = append(&mut *bytes, length, &mut out).map_err(|error| unreadable(error, at))?;
             if came == length { Ok(out) } else { Err(ends(at + came)) }
@@ -176,6 +178,7 @@ impl Walk for Shard {
             return Err(cut(total));
         }
         self.record.clear();
+        memory::admit(length).map_err(|error| error.at_byte(start))?;
         let came = append(&mut *self.bytes, length, &mut self.record).map_err(|error| unreadable(error, start))?;
         if came < length {
             return Err(cut(start + came));

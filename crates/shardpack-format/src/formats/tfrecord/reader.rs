@@ -18,7 +18,7 @@ use crate::{
     Error, Result,
     formats::foreign::{self, Foreign, Image, Input, Record, Skip, Walk, Wanted},
     image_header::SNIFF_BYTES,
-    size,
+    memory, size,
 };
 
 /// What is fetched holds the file of an image, as it lies there.
@@ -142,10 +142,12 @@ impl Records {
             return Ok(Some((record_bytes, false)));
         }
         self.record.clear();
+        memory::admit(record_bytes).map_err(|error| error.at_byte(at))?;
         self.record.extend_from_slice(&head);
         let came = match left {
             // The file is known to be so long: one read, without growing on the way.
             Some(_) => {
+                memory::make_room(&mut self.record, rest_bytes).map_err(|error| error.at_byte(at))?;
                 self.record.resize(record_bytes as usize, 0);
                 foreign::fill(&mut self.input, &mut self.record[HEAD_BYTES..]).map(|came| came as u64)
             }

@@ -17,6 +17,7 @@ use super::{
 use crate::{
     error::{Error, Result},
     formats::foreign::{Skip, fill, unreadable},
+    memory,
 };
 
 const EXTENSION_LIMIT_BYTES: u64 = 1 << 20;
@@ -138,7 +139,7 @@ impl<R: Skip> Reader<R> {
         }
         out.clear();
         if self.total_bytes.is_some() {
-            out.reserve_exact(usize::try_from(bytes).unwrap_or(0));
+            memory::make_room(out, bytes).map_err(|error| error.at_byte(self.header_offset))?;
         }
         self.read_bytes(out, bytes)
     }
@@ -151,6 +152,9 @@ impl<R: Skip> Reader<R> {
 
     /// Reads the next `bytes` of the member's data into `out`, which is empty.
     fn read_bytes(&mut self, out: &mut Vec<u8>, bytes: u64) -> Result<()> {
+        if let Err(error) = memory::admit(bytes) {
+            return self.fail(error.at_byte(self.position));
+        }
         let read = Read::take(&mut self.inner, bytes).read_to_end(out);
         self.position += out.len() as u64;
         match read {

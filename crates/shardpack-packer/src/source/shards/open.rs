@@ -18,6 +18,7 @@ use shardpack_format::{
     Error, ErrorKind, Result,
     component::Form,
     formats::foreign::{Other, Wanted},
+    memory,
 };
 
 use super::{File, Shards};
@@ -345,8 +346,13 @@ impl ShardReader<'_> {
         let read = match fetched.place.take() == Some(place) && fetched.bytes.len() == bytes {
             true => Ok(()),
             false => {
-                fetched.bytes.resize(bytes, 0);
-                fetch(&mut fetched.bytes)
+                fetched.bytes.clear();
+                memory::make_room(&mut fetched.bytes, bytes as u64)
+                    .map_err(|error| self.refuse(number, offset, &error.what()))
+                    .and_then(|()| {
+                        fetched.bytes.resize(bytes, 0);
+                        fetch(&mut fetched.bytes)
+                    })
             }
         };
         let done = read.and_then(|()| {
@@ -383,6 +389,8 @@ impl ShardReader<'_> {
         }
         FETCHED.with_borrow_mut(|Fetched { bytes: fetched, place }| {
             *place = None;
+            fetched.clear();
+            memory::make_room(fetched, bytes as u64).map_err(|error| self.refuse(number, offset, &error.what()))?;
             fetched.resize(bytes, 0);
             self.fetch(at_hand, (number, offset), fetched, "the record")?;
             let image =
