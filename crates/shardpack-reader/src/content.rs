@@ -153,6 +153,33 @@ impl Content {
         Ok(())
     }
 
+    /// Whether there is no part of it that can be unpacked by itself.
+    pub fn is_one_frame(&self) -> bool {
+        self.frames.as_ref().is_some_and(|frames| frames.frames().len() == 1)
+    }
+
+    /// All of the unpacked shard.
+    ///
+    /// # Errors
+    /// As [`Content::fill`].
+    pub fn whole(&self) -> Result<Vec<u8>> {
+        let mut window = Window::default();
+        self.fill(&mut window, &mut Scratch::default(), 0..self.bytes)?;
+        window.bytes.truncate(window.held);
+        Ok(window.bytes)
+    }
+
+    /// Bytes `range` of `whole`.
+    ///
+    /// # Errors
+    /// When there are none.
+    pub fn part<'w>(&self, whole: &'w [u8], range: Range<u64>) -> Result<&'w [u8]> {
+        let ends = usize::try_from(range.start).ok().zip(usize::try_from(range.end).ok());
+        let part = ends.and_then(|(start, end)| whole.get(start..end));
+        let beyond = || Error::data(format!("bytes {}–{} of {}", range.start, range.end, self.bytes));
+        part.ok_or_else(|| beyond().in_file(&self.path))
+    }
+
     /// Says that bytes `range` of the unpacked shard were not right.
     pub fn forget(&self, range: &Range<u64>) {
         let Some(frames) = &self.frames else { return self.store.forget(self.shard, range.clone()) };

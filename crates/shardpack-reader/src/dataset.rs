@@ -26,6 +26,7 @@ use crate::{
     shard::Opened,
     splits::{no_manifest, refuse_unfinished, splits},
     store::{CacheUse, Files, Store, StoreSettings, Transfers},
+    wholes::Wholes,
 };
 
 /// A sealed dataset.
@@ -46,6 +47,8 @@ pub struct Dataset {
     /// Whether bytes come over a network.
     pub(crate) is_remote: bool,
     pub(crate) open_shards: OpenShards<Content>,
+    /// Those of a single frame, unpacked.
+    pub(crate) wholes: Wholes,
     /// How components are stored; made when it is first needed.
     format: OnceLock<Box<dyn Format>>,
 }
@@ -125,6 +128,7 @@ impl Dataset {
             is_mapped: true,
             is_remote: false,
             open_shards: OpenShards::new(manifest.shards.len()),
+            wholes: Wholes::default(),
             format: OnceLock::new(),
             folder,
             manifest,
@@ -176,6 +180,7 @@ impl Dataset {
     #[must_use]
     pub fn with_store(mut self, store: Arc<dyn Store>) -> Self {
         self.open_shards = OpenShards::new(self.manifest.shards.len());
+        self.wholes = Wholes::default();
         self.is_remote = store.transfers().is_some();
         self.check_content |= self.is_remote;
         self.store = store;

@@ -109,6 +109,7 @@ mod splits;
 mod store;
 mod turn;
 mod unpack;
+mod wholes;
 mod window;
 
 pub use dataset::Dataset;

@@ -179,7 +179,14 @@ impl<'d> Shard<'d> {
     /// # Errors
     /// When there are no such bytes, or they cannot be read or unpacked.
     pub fn read(&self, range: Range<u64>, out: &mut Vec<u8>) -> Result<()> {
-        self.dataset.open_shards.get(self.number, || self.content())?.read(range, out)
+        let content = self.dataset.open_shards.get(self.number, || self.content())?;
+        if !content.is_one_frame() {
+            return content.read(range, out);
+        }
+        let whole = self.dataset.wholes.get(self.number, || content.whole())?;
+        out.clear();
+        out.extend_from_slice(content.part(&whole, range)?);
+        Ok(())
     }
 
     /// Makes `window`, which may hold anything, hold bytes `range` of it. Of a compressed shard they count unpacked.
@@ -188,7 +195,12 @@ impl<'d> Shard<'d> {
     /// When there are no such bytes, or they cannot be read or unpacked; then the window holds nothing.
     pub fn fill(&self, window: &mut Window, scratch: &mut Scratch, range: Range<u64>) -> Result<()> {
         window.clear();
-        self.dataset.open_shards.get(self.number, || self.content())?.fill(window, scratch, range)
+        let content = self.dataset.open_shards.get(self.number, || self.content())?;
+        if !content.is_one_frame() {
+            return content.fill(window, scratch, range);
+        }
+        let whole = self.dataset.wholes.get(self.number, || content.whole())?;
+        window.hold(range.start, content.part(&whole, range)?)
     }
 
     /// Where the records of the rows `rows` lie, from the first byte of the first to the last byte of the last; rows that
@@ -231,6 +243,7 @@ impl<'d> Shard<'d> {
     pub(crate) fn sample_again(&self, row: u64) -> Result<Sample<'d>> {
         let record = reader::record(&self.row(row)?);
         self.dataset.open_shards.get(self.number, || self.content())?.forget(&record);
+        self.dataset.wholes.forget(self.number);
         self.sample_alone(row)
     }
 

@@ -2,16 +2,23 @@
 //!
 //! Without the feature `zstd` there is nothing here but the error that says so.
 
-use shardpack_format::{Error, Result};
+use shardpack_format::{Error, Result, memory};
 
 /// A zstd block of at most 128 KiB takes at least four bytes: three of header, one of content.
 /// Source: RFC 8878, 3.1.1.2 (`Block_Header`, `RLE_Block`, `Block_Maximum_Size`).
 const MOST_BYTES_PER_PACKED_BYTE: u64 = 128 * 1024 / 4;
 
+/// What is longer when unpacked has to fit the memory that there is for a piece.
+const USUAL_RATIO: u64 = 256;
+
 /// Checks the claim that `packed_bytes` unpack to `bytes`, before room is made for them.
 fn check_claim(packed_bytes: usize, bytes: u32) -> Result<()> {
     if u64::from(bytes) > (packed_bytes as u64).saturating_mul(MOST_BYTES_PER_PACKED_BYTE) {
         return Err(Error::data(format!("{packed_bytes} packed bytes cannot hold the {bytes} of the seek table")));
+    }
+    // No images are packed so tight; what is, may be made to harm.
+    if (packed_bytes as u64).saturating_mul(USUAL_RATIO) < u64::from(bytes) {
+        memory::admit(bytes.into())?;
     }
     Ok(())
 }

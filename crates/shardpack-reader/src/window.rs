@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
-use crate::unpack::Unpacker;
+use shardpack_format::Result;
+
+use crate::{buffer::make_room, unpack::Unpacker};
 
 /// Longer windows may be more than there is memory for, which is no reason to abort.
 const MOST_ZEROED_BYTES: usize = 32 << 20;
@@ -62,6 +64,17 @@ impl Window {
     /// Forgets what is held, as for another shard; the buffer stays.
     pub fn clear(&mut self) {
         self.held = 0;
+    }
+
+    /// Makes it hold `bytes` of the unpacked shard from `start` on.
+    ///
+    /// # Errors
+    /// When there is no memory.
+    pub(crate) fn hold(&mut self, start: u64, bytes: &[u8]) -> Result<()> {
+        make_room(&mut self.bytes, bytes.len())?;
+        self.bytes[..bytes.len()].copy_from_slice(bytes);
+        (self.start, self.held) = (start, bytes.len());
+        Ok(())
     }
 
     /// Bytes `range` of the unpacked shard, if all are held.

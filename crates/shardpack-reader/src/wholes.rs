@@ -1,0 +1,93 @@
+//! Shards that are a single frame, unpacked: the last ones that samples were read of, so that a shard is unpacked once and
+//! not once for each of its samples.
+//!
+//! Holds at all times: those that are kept have at most a fixed number of bytes together, or are one. Nobody ever waits: who
+//! comes while another looks unpacks for itself, so a lock that was held while the process forked does no harm.
+
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+
+use shardpack_format::Result;
+
+/// Four shards of the usual length.
+const MOST_BYTES: usize = if cfg!(test) { 1 << 12 } else { 256 << 20 };
+
+/// A shard by its number, unpacked.
+type Whole = (usize, Arc<Vec<u8>>);
+
+/// See the module; the last used is the last.
+#[derive(Default)]
+pub(crate) struct Wholes(Mutex<Vec<Whole>>);
+
+impl Wholes {
+    fn lock(&self) -> Option<MutexGuard<'_, Vec<Whole>>> {
+        match self.0.try_lock() {
+            Ok(kept) => Some(kept),
+            Err(TryLockError::Poisoned(kept)) => Some(kept.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// Shard `number`: the one that is kept, or what `unpack` makes, which then is kept.
+    pub fn get(&self, number: usize, unpack: impl FnOnce() -> Result<Vec<u8>>) -> Result<Arc<Vec<u8>>> {
+        if let Some(mut kept) = self.lock()
+            && let Some(at) = kept.iter().position(|(of, _)| *of == number)
+        {
+            let found = kept.remove(at);
+            let whole = Arc::clone(&found.1);
+            kept.push(found);
+            return Ok(whole);
+        }
+        let whole = Arc::new(unpack()?);
+        if let Some(mut kept) = self.lock() {
+            kept.retain(|(of, _)| *of != number);
+            kept.push((number, Arc::clone(&whole)));
+        }
+        self.make_room();
+        Ok(whole)
+    }
+
+    /// Lets go of the least used until the others are few enough.
+    fn make_room(&self) {
+        let Some(mut kept) = self.lock() else { return };
+        let mut bytes: usize = kept.iter().map(|(_, whole)| whole.len()).sum();
+        while bytes > MOST_BYTES && kept.len() > 1 {
+            bytes -= kept.remove(0).1.len();
+        }
+    }
+
+    /// Says that what was read of shard `number` was not right.
+    pub fn forget(&self, number: usize) {
+        if let Some(mut kept) = self.lock() {
+            kept.retain(|(of, _)| *of != number);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn a_shard_is_unpacked_again_only_when_others_took_its_room() {
+        let (wholes, unpacked) = (Wholes::default(), Cell::new(0));
+        let get = |number: usize| {
+            let unpack = || {
+                unpacked.set(unpacked.get() + 1);
+                Ok(vec![number as u8; MOST_BYTES / 2])
+            };
+            assert_eq!(wholes.get(number, unpack).unwrap()[7], number as u8);
+        };
+        for (number, unpacked_by_then) in [(0, 1), (0, 1), (1, 2), (0, 2), (2, 3), (0, 3), (1, 4)] {
+            get(number);
+            assert_eq!(unpacked.get(), unpacked_by_then, "shard {number}");
+        }
+        wholes.forget(1);
+        get(1);
+        assert_eq!(unpacked.get(), 5);
+        let _held = wholes.0.lock().unwrap();
+        get(1);
+        assert_eq!(unpacked.get(), 6);
+    }
+}
