@@ -1,14 +1,20 @@
 //! One image, decoded: for functions of Python's own.
 
-use std::cell::RefCell;
+use std::{
+    cell::RefCell,
+    sync::{Arc, LazyLock},
+};
 
 use pyo3::prelude::*;
-use shardpack_loader::{Error, Limits, training::Worker};
+use shardpack_loader::{Budget, Error, Limits, training::Worker};
 
 use crate::{arrays::Array, errors::Raise};
 
+/// Memory that all threads decode in, in bytes; one image may take all of it.
+static BUDGET: LazyLock<Arc<Budget>> = LazyLock::new(|| Arc::new(Budget::new(4 << 30)));
+
 thread_local! {
-    static WORKER: RefCell<Worker> = RefCell::new(Worker::new(Limits::default()));
+    static WORKER: RefCell<Worker> = RefCell::new(Worker::within(Limits::default(), Arc::clone(&BUDGET)));
 }
 
 /// The pixels of an encoded image, `[H, W, 3] uint8`, red, green, blue; turned as its Exif orientation says where `upright`.

@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-use shardpack_format::image_header::Kind;
+use shardpack_format::{image_header::Kind, size};
 
 /// How large an image may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Width times height.
     pub pixels: u64,
-    /// Memory for one decoded image, in bytes; a decoder may hold up to three times as much on the way.
+    /// Memory for the pixels of one image, in bytes; what a decoder holds on the way is for a [`Budget`](crate::Budget).
     pub bytes: u64,
 }
 
@@ -24,10 +24,12 @@ impl Limits {
     /// Refuses what is too large, before anything is allocated for it.
     pub(crate) fn admit(&self, width: u32, height: u32, bytes_per_pixel: u8) -> Result<(), Refused> {
         let pixels = u64::from(width) * u64::from(height);
-        if pixels > self.pixels || pixels.saturating_mul(bytes_per_pixel.into()) > self.bytes {
-            return Err(Refused::TooLarge { width, height });
+        let needed = pixels.saturating_mul(bytes_per_pixel.into());
+        match (pixels > self.pixels, needed > self.bytes) {
+            (true, _) => Err(Refused::TooLarge { width, height }),
+            (_, true) => Err(Refused::OverBudget { needed, allowed: self.bytes }),
+            _ => Ok(()),
         }
-        Ok(())
     }
 }
 
@@ -63,6 +65,18 @@ pub enum Refused {
         /// Pixels down.
         height: u32,
     },
+    /// Work on it takes more memory than is allowed; in bytes.
+    OverBudget {
+        /// What it takes.
+        needed: u64,
+        /// What there may be.
+        allowed: u64,
+    },
+    /// Work on it takes more memory than the system gives; in bytes.
+    NoMemory {
+        /// What it takes.
+        needed: u64,
+    },
     /// Truncated or damaged; what the decoder said.
     Damaged(Kind, String),
     /// Of a sort of its kind that has no decoder here, and which; whether it is whole is not told.
@@ -87,6 +101,12 @@ impl fmt::Display for Refused {
             Refused::NoDecoder(Kind::Unknown) => f.write_str("no image by its first bytes"),
             Refused::NoDecoder(kind) => write!(f, "{} cannot be decoded here", name(kind)),
             Refused::TooLarge { width, height } => write!(f, "{width} × {height} pixels are more than is allowed"),
+            Refused::OverBudget { needed, allowed } => {
+                write!(f, "it takes {} of memory, {} are allowed", size::text(*needed), size::text(*allowed))
+            }
+            Refused::NoMemory { needed } => {
+                write!(f, "it takes {} of memory, which the system does not give", size::text(*needed))
+            }
             Refused::Damaged(kind, what) => write!(f, "{} does not decode: {what}", name(kind)),
             Refused::Unsupported(kind, what) => write!(f, "{}: {what}", name(kind)),
             Refused::NoSuchPart => f.write_str("the wanted part is not within the image"),

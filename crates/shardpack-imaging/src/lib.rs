@@ -2,16 +2,18 @@
 //! of them: parts of images ([`crops`]), and slots of batches ([`training`]).
 //!
 //! Nothing here opens a path, starts a thread or reads a clock. No input makes these functions panic (a panic of a decoder is
-//! a refusal), or allocate more than [`Limits`] allow. The same input gives the same output on every machine, whatever its CPU
+//! a refusal), or allocate more than [`Limits`] allow; what threads allocate together a [`Budget`] bounds. The same input gives the same output on every machine, whatever its CPU
 //! can do; the feature `turbo` gives other bytes, and [`ENGINE`] says which of the two this is.
 
 pub mod crops;
 pub mod training;
 
+mod budget;
 mod contain;
 mod decode;
 mod encode;
 mod error;
+mod need;
 mod perceptual;
 mod picture;
 mod recipe;
@@ -20,12 +22,13 @@ mod resize;
 #[allow(unsafe_code, reason = "libjpeg-turbo is C")]
 mod turbo;
 
+pub use budget::{Budget, Taken};
 pub use decode::{check, check_entropy, decode};
 pub use encode::{Encode, encode};
 pub use error::{Limits, Refused};
 pub use perceptual::{distance, perceptual_hash};
 pub use picture::{Layout, Picture};
-pub use recipe::{Change, Outcome, Recipe, Resize, apply};
+pub use recipe::{Change, Outcome, Recipe, Resize, apply, apply_within};
 
 /// What made the pixels and bytes of [`apply`]: outputs are the same where this is the same. Its last number grows where
 /// something is decoded to other pixels, or no longer refused.

@@ -8,7 +8,7 @@ use std::fmt;
 use image::metadata::Orientation;
 use shardpack_format::image_header::{Header, Kind, Mode};
 
-use crate::{Encode, Limits, Picture, Refused, contain::contained, decode, encode, resize};
+use crate::{Budget, Encode, Limits, Picture, Refused, contain::contained, decode, encode, need, resize};
 
 /// The size that images are to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,10 +120,19 @@ pub enum Outcome {
 /// What [`crate::decode`] refuses, where pixels are needed; kinds without decoder, where anything is asked of them but
 /// `fix`; sizes that the kind asked for cannot have.
 pub fn apply(bytes: &[u8], recipe: &Recipe, limits: &Limits) -> Result<Outcome, Refused> {
-    contained(bytes, || make(bytes, recipe, limits))
+    contained(bytes, || make(bytes, recipe, limits, None))
 }
 
-fn make(bytes: &[u8], recipe: &Recipe, limits: &Limits) -> Result<Outcome, Refused> {
+/// As [`apply`], with memory of `budget`, which others may use too: waits for what the image takes, once its pixels are
+/// needed.
+///
+/// # Errors
+/// As [`apply`]; what takes more than all of the budget.
+pub fn apply_within(bytes: &[u8], recipe: &Recipe, budget: &Budget) -> Result<Outcome, Refused> {
+    contained(bytes, || make(bytes, recipe, &budget.limits(), Some(budget)))
+}
+
+fn make(bytes: &[u8], recipe: &Recipe, limits: &Limits, budget: Option<&Budget>) -> Result<Outcome, Refused> {
     let header = Header::of(bytes);
     let is_odd = recipe.fix && is_odd(&header);
     let recoded = recipe.encode.is_some_and(|encode| encode.kind() != header.kind);
@@ -145,6 +154,8 @@ fn make(bytes: &[u8], recipe: &Recipe, limits: &Limits) -> Result<Outcome, Refus
     if let Some((width, height)) = resized {
         limits.admit(width, height, 4)?;
     }
+    let needed = || need::change(bytes, &header, resized.unwrap_or((width, height)));
+    let _taken = budget.map(|budget| budget.for_work(needed())).transpose()?;
 
     let encode = recipe.encode.unwrap_or(Encode::like(header.kind));
     let mut picture = decode::decode_for(bytes, resized, limits)?;

@@ -6,7 +6,7 @@ mod samples;
 use proptest::prelude::*;
 use samples::{HEIGHT, WIDTH};
 use shardpack_format::{image_header::Kind, npy};
-use shardpack_imaging::{Layout, Limits, Picture, Refused, check, decode};
+use shardpack_imaging::{Budget, Layout, Limits, Picture, Refused, check, decode};
 
 /// Enough for every sample.
 const SMALL: Limits = Limits { pixels: 1 << 20, bytes: 1 << 23 };
@@ -140,6 +140,16 @@ fn a_header_that_asks_for_too_much_is_refused_before_anything_is_allocated() {
         let refused = decode(&bytes, &Limits::default()).unwrap_err();
         assert_eq!(refused, Refused::TooLarge { width: 60_000, height: 60_000 }, "{kind:?}");
         assert_eq!(refused.to_string(), "60000 × 60000 pixels are more than is allowed");
+    }
+    // Within the limit of pixels, but not within what all decoding may take.
+    for bytes in large(10_000) {
+        match Budget::new(64 << 20).for_decode(&bytes) {
+            Err(Refused::OverBudget { needed, allowed }) => {
+                assert!((250 << 20..1000 << 20).contains(&needed) && allowed == 64 << 20, "{:?}", Kind::of(&bytes));
+            }
+            other => panic!("{:?}: {other:?}", Kind::of(&bytes)),
+        }
+        assert!(Budget::new(1 << 30).for_decode(&bytes).is_ok(), "{:?}", Kind::of(&bytes));
     }
     let picture = samples::all().remove(0).2;
     let pixels = u64::from(WIDTH * HEIGHT);

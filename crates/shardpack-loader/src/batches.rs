@@ -273,7 +273,7 @@ impl Shared {
     }
 
     fn make_all(&self) -> Result<()> {
-        let mut worker = Worker::new(self.making.limits);
+        let mut worker = Worker::within(self.making.limits, Arc::clone(&self.making.decoding));
         let mut fetched = Vec::new();
         while let Some((building, first)) = self.next_samples(&mut fetched)? {
             let started = Instant::now();

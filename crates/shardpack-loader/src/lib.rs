@@ -78,7 +78,7 @@ pub use stats::Stats;
 pub use subset::Subset;
 
 pub use shardpack_format::{Error, ErrorKind, Location, Result, component::Form};
-pub use shardpack_imaging::{Limits, training};
+pub use shardpack_imaging::{Budget, Limits, training};
 pub use shardpack_reader::{Dataset, Sample, Store, StoreSettings, Transfers};
 
 // Compiles the page's example with the tests.

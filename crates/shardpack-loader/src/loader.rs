@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use shardpack_format::{Error, Result};
-use shardpack_imaging::Limits;
+use shardpack_imaging::{Budget, Limits};
 use shardpack_reader::Dataset;
 
 use crate::{
@@ -50,7 +50,7 @@ pub struct Options {
     /// How large images may be.
     pub limits: Limits,
     /// Memory for the runs that are read ahead, in bytes; `None` for 256 MiB, or as much more as the lanes of large batches need, up to
-    /// 2 GiB.
+    /// 2 GiB. Decoding has as much beside, and 1 GiB, or 128 MiB a thread, at least: an image that takes more is not right.
     pub memory_bytes: Option<u64>,
     /// Memory for finished batches, in bytes: beyond what four of them take, they are made ahead while training goes on.
     pub ahead_bytes: u64,
@@ -202,6 +202,14 @@ impl Loader {
         self.options.memory_bytes.unwrap_or_else(|| needs().usual_bytes())
     }
 
+    /// Memory that so many threads decode in, in bytes, beside that for runs: no less than that, than 1 GiB, and than 128 MiB for each
+    /// thread, so that photographs do not wait. An image that takes more than all of it is not right.
+    fn decoding_bytes(&self, threads: usize) -> u64 {
+        const OF_ALL: u64 = 1 << 30;
+        const OF_THREAD: u64 = 128 << 20;
+        self.memory_bytes().max(OF_ALL).max(OF_THREAD.saturating_mul(threads as u64))
+    }
+
     /// What the order follows from.
     pub fn order(&self) -> &order::Options {
         &self.plan.order
@@ -313,19 +321,20 @@ impl Loader {
         let ahead = usize::try_from(self.options.ahead_bytes).unwrap_or(usize::MAX) / batch_bytes;
         let ring = Ring::new(batch, slot_bytes, ahead.max(FEWEST_BATCHES), memories)?;
         let counters = Arc::new(Counters::default());
+        let threads = match self.options.threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            threads => threads,
+        };
         let making = Making {
             plan: self.plan.clone(),
             output: self.options.output.clone(),
             on_bad: self.options.on_bad,
             limits: self.options.limits,
+            decoding: Arc::new(Budget::new(self.decoding_bytes(threads))),
             columns: self.options.components.clone(),
             counters: Arc::clone(&counters),
         };
         let feed = self.feed(from, &counters)?;
-        let threads = match self.options.threads {
-            0 => std::thread::available_parallelism().map_or(1, usize::from),
-            threads => threads,
-        };
         Batches::start(making, feed, ring, from.clone(), threads)
     }
 

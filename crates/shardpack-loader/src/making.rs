@@ -6,7 +6,7 @@ use std::{
 };
 
 use shardpack_format::{Error, ErrorKind, Result, component::Form, image_header::Kind};
-use shardpack_imaging::{Limits, training::Worker};
+use shardpack_imaging::{Budget, Limits, Refused, training::Worker};
 use shardpack_reader::Sample;
 
 use crate::{
@@ -28,6 +28,8 @@ pub(crate) struct Making {
     pub output: Output,
     pub on_bad: OnBad,
     pub limits: Limits,
+    /// Memory that all threads decode in.
+    pub decoding: Arc<Budget>,
     /// Names of the components that go along.
     pub columns: Vec<String>,
     pub counters: Arc<Counters>,
@@ -138,7 +140,7 @@ impl Making {
                 let (table, has_none) = self.crop_table(&sample);
                 let outcome = worker
                     .run(transform, bytes, table, key, slot)
-                    .map_err(|refused| located(&sample, Error::data(refused.to_string())))?;
+                    .map_err(|refused| located(&sample, Error::data(said(&refused))))?;
                 decoded = Some((outcome, has_none));
             }
             Output::Own(own) => own.make(&sample, worker, key, slot).map_err(|error| located(&sample, error))?,
@@ -155,6 +157,14 @@ impl Making {
             label: sample.label().unwrap_or(NO_LABEL),
             payload,
         })
+    }
+}
+
+/// Why an image is refused, and what takes it where memory is short.
+fn said(refused: &Refused) -> String {
+    match refused {
+        Refused::OverBudget { .. } => format!("{refused} for decoding; the loader's memory is what allows more"),
+        refused => refused.to_string(),
     }
 }
 

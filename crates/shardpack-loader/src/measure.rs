@@ -12,7 +12,10 @@ use std::{
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use shardpack_format::{Error, Result, image_header::Header};
-use shardpack_imaging::crops::{Decoder, Rect, Wanted};
+use shardpack_imaging::{
+    Budget,
+    crops::{Decoder, Rect, Wanted},
+};
 use shardpack_reader::{Dataset, StoreSettings, Transfers};
 
 use crate::{
@@ -405,14 +408,14 @@ fn deff(dataset: &Dataset, batches: &[Vec<u64>]) -> Result<Option<Figure>> {
 fn images(loader: &Loader, watch: &Watch) -> Result<Vec<Vec<u8>>> {
     let began = Instant::now();
     let mut samples = loader.samples(&loader.beginning())?;
-    let mut decoder = Decoder::new(Limits::default());
+    let (mut decoder, budget) = (Decoder::new(Limits::default()), Budget::new(DECODING_BYTES));
     let (mut images, mut bytes, mut pixels) = (Vec::new(), 0, Vec::new());
     let (mut looked, mut found) = (0_usize, 0_usize);
     while let Some(fetched) = samples.next()? {
         let Ok(sample) = fetched.sample() else { continue };
         looked += 1;
         // The first ones are decoded, to know whether these are images; damaged ones may be among them.
-        let is_image = looked > LOOKED_AT || decoded(&mut decoder, sample.bytes(), &mut pixels);
+        let is_image = looked > LOOKED_AT || decoded(&mut decoder, &budget, sample.bytes(), &mut pixels);
         found += usize::from(is_image);
         if looked == LOOKED_AT && found == 0 {
             break;
@@ -428,8 +431,12 @@ fn images(loader: &Loader, watch: &Watch) -> Result<Vec<Vec<u8>>> {
     Ok(images)
 }
 
+/// Memory for whole images: those of many threads, or a huge one.
+const DECODING_BYTES: u64 = 4 << 30;
+
 /// Decodes the whole of an image.
-fn decoded(decoder: &mut Decoder, image: &[u8], pixels: &mut Vec<u8>) -> bool {
+fn decoded(decoder: &mut Decoder, budget: &Budget, image: &[u8], pixels: &mut Vec<u8>) -> bool {
+    let Ok(_taken) = budget.for_decode(image) else { return false };
     let header = Header::of(image);
     let rect = Rect { x: 0, y: 0, width: header.width, height: header.height };
     decoder.region(image, None, &Wanted { rect, reduce_by: 1, padded: false }, pixels).is_ok()
@@ -439,6 +446,7 @@ fn decode_whole(images: &[Vec<u8>], threads: usize, watch: &Watch) -> Result<Rat
     let (began, next, bytes) = (Began::now(), AtomicU64::new(0), AtomicU64::new(0));
     // Once through them is a fraction of a second, in which a thread that starts late would count.
     let least = watch.row / 4;
+    let budget = Budget::new(DECODING_BYTES);
     let work = || {
         let (mut decoder, mut pixels, mut done) = (Decoder::new(Limits::default()), Vec::new(), 0);
         loop {
@@ -448,7 +456,7 @@ fn decode_whole(images: &[Vec<u8>], threads: usize, watch: &Watch) -> Result<Rat
                 return done;
             }
             let image = &images[number % images.len()];
-            if decoded(&mut decoder, image, &mut pixels) {
+            if decoded(&mut decoder, &budget, image, &mut pixels) {
                 done += 1;
                 bytes.fetch_add(image.len() as u64, Relaxed);
             }

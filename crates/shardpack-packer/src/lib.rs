@@ -11,6 +11,7 @@ mod component_table;
 pub mod copy;
 pub mod crops;
 mod dataset_files;
+mod decoding;
 pub mod inspect;
 pub mod ledger;
 pub mod listing;

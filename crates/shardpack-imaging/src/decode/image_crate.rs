@@ -3,14 +3,21 @@
 use std::io::Cursor;
 
 use image::{DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, metadata::Orientation};
-use shardpack_format::image_header::Kind;
+use shardpack_format::image_header::{Header, Kind};
 
-use super::{png, xmp};
-use crate::{Layout, Limits, Picture, Refused, error::plain};
+use super::{png, truncation, xmp};
+use crate::{Layout, Limits, Picture, Refused, error::plain, need};
+
+/// What is packed beside the pixels may unpack to so many bytes: colour profiles of printers have some.
+const MOST_UNPACKED_BYTES: u64 = 16 << 20;
 
 fn open<'a>(bytes: &'a [u8], kind: Kind, limits: &Limits) -> Result<impl ImageDecoder + 'a, Refused> {
     let format = match kind {
         Kind::Png => ImageFormat::Png,
+        // Its decoder makes room for chunks that are longer than the file.
+        Kind::Webp if !truncation::webp_chunks_are_within(bytes) => {
+            return Err(Refused::Damaged(kind, "truncated".to_owned()));
+        }
         Kind::Webp => ImageFormat::WebP,
         Kind::Gif => ImageFormat::Gif,
         Kind::Bmp => ImageFormat::Bmp,
@@ -19,7 +26,13 @@ fn open<'a>(bytes: &'a [u8], kind: Kind, limits: &Limits) -> Result<impl ImageDe
     };
     let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
     let mut allowed = image::Limits::default();
-    allowed.max_alloc = Some(limits.bytes);
+    allowed.max_alloc = Some(match kind {
+        // For chunks alone, which may unpack to anything; pixels are admitted below.
+        Kind::Png => bytes.len() as u64 * 4 + MOST_UNPACKED_BYTES,
+        // Frames may be larger than the image; what is admitted below, is the image.
+        Kind::Gif => need::decode(bytes, &Header::of(bytes)).unwrap_or(limits.bytes) + MOST_UNPACKED_BYTES,
+        _ => limits.bytes,
+    });
     reader.limits(allowed);
     let decoder = reader.into_decoder().map_err(|error| damaged(kind, error))?;
     let (width, height) = decoder.dimensions();

@@ -10,7 +10,9 @@ mod xmp;
 
 use std::num::NonZeroU16;
 
+pub(crate) use jpeg::keeps_coefficients;
 use shardpack_format::image_header::{Header, Kind};
+pub(crate) use tiff::need as tiff_need;
 pub(crate) use xmp::orientation as orientation_in_xmp;
 
 use crate::{Limits, Picture, Refused, contain::contained, crops};

@@ -16,6 +16,19 @@ pub(super) fn is_whole(bytes: &[u8], kind: Kind) -> bool {
     }
 }
 
+/// Whether no chunk of a WebP says that it reaches beyond `bytes`. Source: RFC 9649, 2.3 (RIFF file format).
+pub(super) fn webp_chunks_are_within(bytes: &[u8]) -> bool {
+    let mut at = 12;
+    while at + 8 <= bytes.len() {
+        let length = le32(bytes, at + 4).unwrap_or(u32::MAX) as usize;
+        if length > bytes.len() - at - 8 {
+            return false;
+        }
+        at += 8 + length + length % 2;
+    }
+    true
+}
+
 fn le32(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|word| u32::from_le_bytes(*word))
 }

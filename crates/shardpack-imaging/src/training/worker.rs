@@ -3,6 +3,8 @@
 //! Holds at all times: what is written depends on the bytes, the transform and the key alone: not on what a worker did before, on
 //! crop tables, or on the CPU. All of a slot is written, or it is to be thrown away.
 
+use std::sync::Arc;
+
 use fast_image_resize::{
     FilterType, ResizeAlg, ResizeOptions, Resizer,
     images::{TypedCroppedImage, TypedImage, TypedImageRef},
@@ -18,9 +20,9 @@ use super::{
     turn::Turn,
 };
 use crate::{
-    Layout, Limits, Refused,
+    Budget, Layout, Limits, Refused, Taken,
     crops::{self, Wanted, Way},
-    decode,
+    decode, need,
 };
 
 /// How a slot came about.
@@ -48,6 +50,7 @@ pub struct Rgb<'a> {
 /// Makes slots of images, one after the other: one worker for each thread. Keeps decoders and memory from one image to the next.
 pub struct Worker {
     limits: Limits,
+    budget: Option<Arc<Budget>>,
     decoder: crops::Decoder,
     resizer: Resizer,
     /// `[_, _, 4]`, or 3 for whole images.
@@ -72,7 +75,13 @@ impl Worker {
     /// A worker that refuses larger images than these.
     pub fn new(limits: Limits) -> Self {
         let (resizer, decoder) = (Resizer::new(), crops::Decoder::new(limits));
-        Self { limits, decoder, resizer, decoded: Vec::new(), turned: Vec::new(), resized: Vec::new() }
+        Self { limits, budget: None, decoder, resizer, decoded: Vec::new(), turned: Vec::new(), resized: Vec::new() }
+    }
+
+    /// The same, with memory of `budget` for decoding, which others may use too.
+    pub fn within(limits: Limits, budget: Arc<Budget>) -> Self {
+        let limits = Limits { bytes: limits.bytes.min(budget.bytes()), ..limits };
+        Self { budget: Some(budget), ..Self::new(limits) }
     }
 
     /// Makes `slot`, which has [`Transform::slot_bytes`] bytes, of an encoded image.
@@ -97,6 +106,9 @@ impl Worker {
             return Err(Refused::SlotLength { expected: transform.slot_bytes(), found: slot.len() });
         }
         let header = Header::of(bytes);
+        self.forget();
+        let budget = self.budget.clone();
+        let _taken = taken(budget.as_deref(), bytes, &header, 8)?;
         let (outcome, geometry, turn, part) = match header.kind {
             Kind::Jpeg if header.width > 0 => self.part_of_jpeg(transform, bytes, &header, table, random_key)?,
             _ => self.part_of_whole(transform, bytes, &header, random_key)?,
@@ -106,12 +118,17 @@ impl Worker {
         let placing =
             Placing { axes: options.axes, size: options.cut.size(), placed: geometry.placed, flip: geometry.flip };
         slot::fill(transform.levels(), &placing, &mut self.resized, slot);
+        self.forget();
+        Ok(outcome)
+    }
+
+    /// Lets go of what a huge image has left.
+    fn forget(&mut self) {
         for buffer in [&mut self.decoded, &mut self.turned] {
             if buffer.capacity() > MOST_KEPT_BYTES {
                 *buffer = Vec::new();
             }
         }
-        Ok(outcome)
     }
 
     /// All pixels of an encoded image, turned as its Exif orientation says where `upright`: for functions of a caller's own.
@@ -120,6 +137,9 @@ impl Worker {
     /// What [`decode`] refuses.
     pub fn decode(&mut self, bytes: &[u8], upright: bool) -> Result<(Rgb<'_>, Outcome), Refused> {
         let header = Header::of(bytes);
+        self.forget();
+        let budget = self.budget.clone();
+        let _taken = taken(budget.as_deref(), bytes, &header, 6)?;
         let jpeg = (header.kind == Kind::Jpeg && header.width > 0).then(|| Jpeg::of(bytes));
         let by_parts = match jpeg {
             Some(jpeg) => self.whole_jpeg(bytes, &header)?.then_some((jpeg.orientation, header.width, header.height)),
@@ -265,6 +285,18 @@ impl Worker {
         let mut resized = resized.expect("it was made for that size");
         self.resizer.resize_typed(&window, &mut resized, &options).expect("a region lies within its window");
     }
+}
+
+/// What it takes to decode an image and to keep so many bytes of each pixel beside, of `budget`.
+fn taken<'b>(
+    budget: Option<&'b Budget>,
+    bytes: &[u8],
+    header: &Header,
+    of_pixel: u64,
+) -> Result<Option<Taken<'b>>, Refused> {
+    let kept = u64::from(header.width).saturating_mul(header.height.into()).saturating_mul(of_pixel);
+    let needed = || need::decode(bytes, header).map(|needed| needed.saturating_add(kept));
+    budget.map(|budget| budget.for_work(needed())).transpose()
 }
 
 /// Red, green and blue of a pixel: grey thrice, alpha left out.

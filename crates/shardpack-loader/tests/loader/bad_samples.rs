@@ -100,13 +100,21 @@ fn a_shard_that_is_cut_or_gone_in_mid_epoch_costs_its_samples_and_no_others() {
 }
 
 #[test]
-fn what_is_no_image_is_named() {
+fn what_is_no_image_or_takes_too_much_memory_is_named() {
+    let large = b"P6 12000 12000 255\n".as_slice();
+    for (payload, why) in [(b"no image".as_slice(), "no image"), (large, "the loader's memory")] {
+        named(payload, why);
+    }
+}
+
+fn named(payload: &[u8], why: &str) {
     let folder = tempfile::tempdir().unwrap();
     let mut all: Vec<_> = PHOTOS.iter().map(|photo| photo.to_vec()).collect();
-    all.push(b"no image".to_vec());
+    all.push(payload.to_vec());
     Packing::default().pack(folder.path(), &all);
     for (on_bad, expected) in [(OnBad::Skip, 4), (OnBad::Replace, 5)] {
-        let options = Options { batch: 5, on_bad, output: images(16, Dtype::Uint8), epochs: 1, ..Options::default() };
+        let (output, threads) = (images(16, Dtype::Uint8), 2);
+        let options = Options { batch: 5, on_bad, output, threads, epochs: 1, ..Options::default() };
         let one = loader(folder.path(), options);
         let mut batches = one.batches(&one.beginning()).unwrap();
         let batch = batches.next().unwrap().unwrap();
@@ -116,7 +124,7 @@ fn what_is_no_image_is_named() {
         let receipt = batches.receipt();
         let bad = if on_bad == OnBad::Skip { &receipt.skipped } else { &receipt.replaced };
         assert_eq!((bad.len(), bad[0].sample), (1, 4));
-        assert!(bad[0].reason.contains("no image"), "{bad:?}");
+        assert!(bad[0].reason.contains(why), "{bad:?}");
     }
 }
 

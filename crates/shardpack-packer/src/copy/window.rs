@@ -8,10 +8,10 @@ use std::{
 };
 
 use shardpack_format::Result;
+use shardpack_imaging::{Budget, Taken};
 
 use super::{
     Known, Part, Run, Span, Streamed, lock,
-    memory::{Budget, Taken},
     record::{Place, Renderer},
     sealer::Finished,
     sink::Sink,
@@ -73,14 +73,14 @@ impl Run<'_, '_> {
                 let mut bytes = 0;
                 let fit = rest.iter().take_while(|span| {
                     bytes += span.records_bytes;
-                    bytes <= budget.bytes / 2
+                    bytes <= budget.bytes() / 2
                 });
                 let (window, after) = rest.split_at(fit.count().max(1));
                 rest = after;
                 let bytes = window.iter().map(|span| span.records_bytes).sum();
-                if bytes > budget.bytes {
+                if bytes > budget.bytes() {
                     // A compressed shard that is longer than the budget; what is still in memory is written first.
-                    let _all = budget.take(budget.bytes);
+                    let _all = budget.take(budget.bytes());
                     self.in_threads(1, window, |span, buffer| {
                         let streamed = self.stream(*span, &Known::default(), buffer)?;
                         self.spent(*span, streamed, buffer, send)

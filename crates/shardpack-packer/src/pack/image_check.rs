@@ -4,6 +4,7 @@ use shardpack_format::{component, image_header::Kind};
 use shardpack_imaging::{self as imaging, Limits};
 
 use crate::{
+    decoding,
     plan::{Check, Plan},
     source::{Look, Origin, ReadError, Refusal, Source},
 };
@@ -15,10 +16,11 @@ type Asked<'a> = dyn Fn(u64, &[u8]) -> Result<(), String> + Sync + 'a;
 ///
 /// A dataset, or shards of others, say themselves what is an image; a file is called one by its name.
 pub(super) fn asked<'a>(source: &Origin, plan: &'a Plan) -> Option<Box<Asked<'a>>> {
-    let whole = |checked: Result<_, imaging::Refused>| checked.map(drop).map_err(|refused| refused.to_string());
+    let limits = Limits::default();
+    let whole = |checked: Result<_, imaging::Refused>| checked.map(drop).map_err(|refused| decoding::said(&refused));
     match plan.options.check {
-        Check::Full => Some(Box::new(move |_, image| whole(imaging::check(image, &Limits::default())))),
-        Check::Entropy => Some(Box::new(move |_, image| whole(imaging::check_entropy(image, &Limits::default())))),
+        Check::Full => Some(Box::new(move |_, image| whole(decoding::checked(image, &limits, imaging::check)))),
+        Check::Entropy => Some(Box::new(move |_, image| whole(decoding::checked(image, &limits, imaging::check_entropy)))),
         Check::Header if source.is_of_files() && plan.options.format.payload.is_none() => {
             Some(Box::new(|number, image| begins_as_image(plan.listing.name(number), image)))
         }

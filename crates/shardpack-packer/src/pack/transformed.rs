@@ -12,9 +12,10 @@ use std::{
 };
 
 use shardpack_format::{Result, hash, image_header::Kind};
-use shardpack_imaging::{Change, ENGINE, Encode, Limits, Outcome as Applied, Recipe, Resize};
+use shardpack_imaging::{Change, ENGINE, Encode, Outcome as Applied, Recipe, Resize, apply_within};
 
 use crate::{
+    decoding,
     ledger::{Fate, Unpacked, order},
     listing::Listing,
     monitor::{Monitor, Phase},
@@ -104,13 +105,13 @@ impl Maker<'_> {
             let Some(()) = reader.whole(number, buffer)? else { return Ok(None) };
             let called = named(listing.name(number)).filter(|_| recipe.fix && recipe.encode.is_none());
             let of_name = called.map(|encode| Recipe { encode: Some(encode), ..(*recipe).clone() });
-            let made = shardpack_imaging::apply(buffer, of_name.as_ref().unwrap_or(recipe), &Limits::default());
+            let made = apply_within(buffer, of_name.as_ref().unwrap_or(recipe), decoding::budget());
             Ok(Some(match made {
                 Ok(Applied::Untouched) => spool.add(key(number), What::Untouched, "", &[])?,
                 Ok(Applied::Made { bytes, changes, .. }) => {
                     spool.add(key(number), What::Made, &in_words(&changes), &bytes)?
                 }
-                Err(refused) => spool.add(key(number), What::Refused, &refused.to_string(), &[])?,
+                Err(refused) => spool.add(key(number), What::Refused, &decoding::said(&refused), &[])?,
             }))
         };
         let mut records = reader.each(Phase::Making, numbers.collect(), *jobs, *monitor, work)?;

@@ -11,6 +11,7 @@ use shardpack_imaging::{Limits, decode, distance, perceptual_hash};
 
 use super::{Choice, Fates, duplicates, parallel_reads::ImageReader};
 use crate::{
+    decoding,
     ledger::Fate,
     monitor::{Monitor, Phase},
     source::{Found, Origin},
@@ -32,7 +33,11 @@ pub(super) fn find(source: &Origin, found: &mut [Found], choice: &Choice, monito
         let hashes = reader.each(Phase::Looking, numbers, choice.jobs, monitor, |number, buffer| {
             let read = reader.whole(number, buffer)?;
             // What does not decode looks like nothing; whether it is packed is for --check.
-            Ok(read.and_then(|()| decode(buffer, &Limits::default()).ok()).map(perceptual_hash))
+            let hashed = |bytes: &[u8]| {
+                let _taken = decoding::budget().for_decode(bytes).ok()?;
+                decode(bytes, &Limits::default()).ok().map(perceptual_hash)
+            };
+            Ok(read.and_then(|()| hashed(buffer)))
         })?;
         hashes.into_iter().for_each(|(number, hash)| hashed.entry(hash).or_default().push((dataset, number)));
         fates.push(super::bad(reader.into_unread()));

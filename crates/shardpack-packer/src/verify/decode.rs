@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use shardpack_format::{image_header::Kind, npy};
 use shardpack_imaging::{Limits, Refused, check};
 
+use crate::decoding;
+
 /// What is there was packed by somebody who knew how large it is: memory alone is a bound.
 const LIMITS: Limits = Limits { pixels: u64::MAX, bytes: 2 << 30 };
 
@@ -19,14 +21,14 @@ pub(super) type NotDecoded = BTreeMap<String, u64>;
 /// # Errors
 /// Says in plain words what is wrong.
 pub(super) fn decode(bytes: &[u8], not_decoded: &mut NotDecoded) -> Result<(), String> {
-    match check(bytes, &LIMITS) {
+    match decoding::checked(bytes, &LIMITS, check) {
         Ok(_) => Ok(()),
         Err(Refused::NoDecoder(Kind::Unknown)) => Err(Refused::NoDecoder(Kind::Unknown).to_string()),
         Err(refused @ (Refused::NoDecoder(_) | Refused::Unsupported(..))) => {
             *not_decoded.entry(refused.to_string()).or_default() += 1;
             Ok(())
         }
-        Err(refused) => Err(refused.to_string()),
+        Err(refused) => Err(decoding::said(&refused)),
     }
 }
 

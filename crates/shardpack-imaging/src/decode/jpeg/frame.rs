@@ -80,6 +80,11 @@ impl Frame {
         Ok(None)
     }
 
+    /// Whether pixels can be made only when all scans are read, or by a decoder that does so.
+    pub(super) fn comes_in_several_scans(&self) -> bool {
+        !self.is_sequential || self.needs_another_decoder()
+    }
+
     /// Whether zune-jpeg 0.5 cannot be trusted with it: where channels come one after the other, it puts rows of those that
     /// are subsampled, and what is behind restart markers, in wrong places; where luma has fewer pixels than chroma, all.
     pub(super) fn needs_another_decoder(&self) -> bool {

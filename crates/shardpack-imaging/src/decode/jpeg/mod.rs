@@ -61,6 +61,11 @@ fn open<'a>(bytes: &'a [u8], limits: &Limits) -> Result<(JpegDecoder<ZCursor<&'a
     Ok((decoder, layout))
 }
 
+/// Whether a decoder has to keep all coefficients, or all channels, before it makes pixels.
+pub(crate) fn keeps_coefficients(bytes: &[u8]) -> bool {
+    Frame::of(bytes).is_ok_and(|frame| frame.is_none_or(|frame| frame.comes_in_several_scans()))
+}
+
 /// Exif orientation.
 pub(super) fn orientation(bytes: &[u8], limits: &Limits) -> Result<u8, Refused> {
     let bytes = tidy(bytes);

@@ -88,6 +88,12 @@ fn open(bytes: &[u8]) -> Result<Directory<'_>, Refused> {
     Directory::first(bytes).ok_or_else(|| refuse("truncated: what it says of its pixels is not in it"))
 }
 
+/// Bytes that it takes to decode the first picture, beside the file; `None` where that cannot be told, which will be refused.
+pub(crate) fn need(bytes: &[u8]) -> Option<u64> {
+    let directory = open(bytes).ok()?;
+    Plan::of(&directory, &Limits { pixels: u64::MAX, bytes: u64::MAX }).ok().map(|plan| plan.need(&directory))
+}
+
 /// Width, height and orientation.
 pub(super) fn look(bytes: &[u8]) -> Result<(u32, u32, u8), Refused> {
     let directory = open(bytes)?;

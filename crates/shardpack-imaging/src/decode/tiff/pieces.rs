@@ -158,6 +158,35 @@ impl Plan {
         Ok(out)
     }
 
+    /// Width and height of strips or tiles.
+    fn size_of_piece(&self, directory: &Directory<'_>, is_tiled: bool) -> (usize, usize) {
+        let side = |side: u64, most: usize| usize::try_from(side).unwrap_or(usize::MAX).min(most);
+        match is_tiled {
+            // A tile that is larger than the image is longer than what is taken of it.
+            true => (
+                side(directory.first_of(tag::TILE_WIDTH, 0), 1 << 16),
+                side(directory.first_of(tag::TILE_HEIGHT, 0), 1 << 16),
+            ),
+            false => (self.width, side(directory.first_of(tag::ROWS, u64::MAX), self.height)),
+        }
+    }
+
+    /// Bytes that it takes to decode the picture, beside the file: its samples, one piece, and the pixels.
+    pub(super) fn need(&self, directory: &Directory<'_>) -> u64 {
+        let is_tiled = !directory.numbers(tag::TILE_OFFSETS).is_empty();
+        let (width, height) = self.size_of_piece(directory, is_tiled);
+        let area = |width: usize, height: usize| (width as u64).saturating_mul(height as u64);
+        let (whole, piece) = (area(self.width, self.height), area(width, height.min(self.height)));
+        let of_piece = match self.compression {
+            // As it is in the file.
+            1 => 0,
+            7 => piece.saturating_mul(9),
+            _ => piece.saturating_mul((self.samples * self.bits) as u64) / 8,
+        };
+        // Samples are words of two bytes; pixels have at most four.
+        whole.saturating_mul(2 * self.samples as u64 + 4).saturating_add(of_piece)
+    }
+
     /// The pieces, plane by plane.
     fn pieces<'a>(&self, directory: &Directory<'a>, planes: usize) -> Result<Vec<Piece<'a>>, Refused> {
         let is_tiled = !directory.numbers(tag::TILE_OFFSETS).is_empty();
@@ -165,15 +194,7 @@ impl Plan {
             true => (directory.numbers(tag::TILE_OFFSETS), directory.numbers(tag::TILE_LENGTHS)),
             false => (directory.numbers(tag::STRIP_OFFSETS), directory.numbers(tag::STRIP_LENGTHS)),
         };
-        let side = |side: u64, most: usize| usize::try_from(side).unwrap_or(usize::MAX).min(most);
-        let (width, height) = match is_tiled {
-            // A tile that is larger than the image is longer than what is taken of it.
-            true => (
-                side(directory.first_of(tag::TILE_WIDTH, 0), 1 << 16),
-                side(directory.first_of(tag::TILE_HEIGHT, 0), 1 << 16),
-            ),
-            false => (self.width, side(directory.first_of(tag::ROWS, u64::MAX), self.height)),
-        };
+        let (width, height) = self.size_of_piece(directory, is_tiled);
         if width == 0 || height == 0 {
             return Err(refuse("strips or tiles without a size"));
         }
@@ -239,11 +260,14 @@ impl Plan {
         let tables = tables.strip_suffix(b"\xFF\xD9").unwrap_or(tables);
         let scan = piece.packed.strip_prefix(b"\xFF\xD8").ok_or_else(|| refuse("a JPEG in it does not begin"))?;
         let whole = [b"\xFF\xD8", &marker[..], tables, scan].concat();
-        let picture: Picture = jpeg::decode(&whole, limits).map_err(|refused| match refused {
-            Refused::Damaged(_, what) => Refused::Damaged(Kind::Tiff, format!("a JPEG in it: {what}")),
-            Refused::Unsupported(_, what) => Refused::Unsupported(Kind::Tiff, format!("a JPEG in it: {what}")),
-            other => other,
-        })?;
+        // It may be a little larger than its piece, but not another picture.
+        let pixels = (piece.width as u64 * piece.height as u64 * 2).max(1 << 16).min(limits.pixels);
+        let picture: Picture =
+            jpeg::decode(&whole, &Limits { pixels, ..*limits }).map_err(|refused| match refused {
+                Refused::Damaged(_, what) => Refused::Damaged(Kind::Tiff, format!("a JPEG in it: {what}")),
+                Refused::Unsupported(_, what) => Refused::Unsupported(Kind::Tiff, format!("a JPEG in it: {what}")),
+                other => other,
+            })?;
         let is_as_said = picture.layout.channels() == self.samples && picture.height as usize >= rows;
         if !is_as_said || (picture.width as usize) < piece.width.min(self.width - piece.x) {
             return Err(refuse("a JPEG in it has another size than its strip or tile"));

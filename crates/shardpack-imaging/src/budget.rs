@@ -1,0 +1,165 @@
+//! Memory that threads share: each takes what it needs whole, in the order in which they ask, and gives it back.
+//!
+//! Holds at all times: what is taken is no more than there is; who waits holds nothing of it, so none waits for ever.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use shardpack_format::image_header::Header;
+
+use crate::{Limits, Refused, need};
+
+/// From here on the system is asked whether it has as much before a decoder is let at it: no decoder survives a no.
+const ASKED_BYTES: u64 = 4 << 20;
+
+/// Memory that several threads share out among themselves; see [`Budget::for_decode`].
+#[derive(Debug)]
+pub struct Budget {
+    bytes: u64,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    free: u64,
+    /// The number that the next to ask gets.
+    asks: u64,
+    /// The number whose turn it is.
+    serves: u64,
+}
+
+impl Budget {
+    /// A budget of so many bytes.
+    pub fn new(bytes: u64) -> Self {
+        Self { bytes, state: Mutex::new(State { free: bytes, asks: 0, serves: 0 }), changed: Condvar::new() }
+    }
+
+    /// All of it, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The usual limits, but no image above this budget.
+    pub fn limits(&self) -> Limits {
+        let usual = Limits::default();
+        Limits { bytes: usual.bytes.min(self.bytes), ..usual }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until so many bytes are free, all of them if there are fewer, and takes them until the answer is dropped.
+    ///
+    /// Who asks is served before those who ask later: much is not kept waiting by many who want little.
+    pub fn take(&self, bytes: u64) -> Taken<'_> {
+        let bytes = bytes.min(self.bytes);
+        let mut state = self.state();
+        let number = state.asks;
+        state.asks += 1;
+        while state.serves != number || state.free < bytes {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.serves += 1;
+        state.free -= bytes;
+        if state.serves != state.asks {
+            self.changed.notify_all();
+        }
+        Taken { budget: self, bytes }
+    }
+
+    /// Takes what it takes to decode the image in `bytes`, and waits for it.
+    ///
+    /// # Errors
+    /// When it is more than all of the budget, or than the system has.
+    pub fn for_decode(&self, bytes: &[u8]) -> Result<Taken<'_>, Refused> {
+        self.for_work(need::decode(bytes, &Header::of(bytes)))
+    }
+
+    /// Takes `needed` bytes for decoders, which end the process where the system has no memory for them; all of the budget, where
+    /// nobody knows how many.
+    pub(crate) fn for_work(&self, needed: Option<u64>) -> Result<Taken<'_>, Refused> {
+        let Some(needed) = needed else { return Ok(self.take(self.bytes)) };
+        if needed > self.bytes {
+            return Err(Refused::OverBudget { needed, allowed: self.bytes });
+        }
+        let taken = self.take(needed);
+        let in_use = self.bytes - self.state().free;
+        if needed < ASKED_BYTES || is_there(in_use) {
+            return Ok(taken);
+        }
+        // What others hold may be theirs already, or may be yet to come: alone it can be told.
+        drop(taken);
+        let all = self.take(self.bytes);
+        if is_there(needed) { Ok(all) } else { Err(Refused::NoMemory { needed }) }
+    }
+}
+
+/// Whether the system has memory of so many bytes.
+fn is_there(bytes: u64) -> bool {
+    usize::try_from(bytes).is_ok_and(|bytes| {
+        let mut asked = Vec::<u8>::new();
+        let is_there = asked.try_reserve_exact(bytes).is_ok();
+        // Room that is never looked at may be left out by a compiler.
+        std::hint::black_box(&mut asked);
+        is_there
+    })
+}
+
+/// A part of a [`Budget`].
+#[derive(Debug)]
+pub struct Taken<'b> {
+    budget: &'b Budget,
+    bytes: u64,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        let mut state = self.budget.state();
+        state.free += self.bytes;
+        if state.serves != state.asks {
+            self.budget.changed.notify_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn no_more_is_taken_at_a_time_than_there_is_and_all_are_served() {
+        let (budget, held, served) = (Budget::new(10), AtomicU64::new(0), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            for thread in 0..4u64 {
+                let (budget, held, served) = (&budget, &held, &served);
+                scope.spawn(move || {
+                    for bytes in (0..200).map(|round| (thread + round) % 13) {
+                        let taken = budget.take(bytes);
+                        let bytes = bytes.min(10);
+                        assert!(held.fetch_add(bytes, Ordering::SeqCst) + bytes <= 10);
+                        std::thread::yield_now();
+                        held.fetch_sub(bytes, Ordering::SeqCst);
+                        drop(taken);
+                        served.fetch_add(1, Ordering::SeqCst);
+                    }
+                });
+            }
+        });
+        assert_eq!(served.into_inner(), 800);
+        assert_eq!(budget.state().free, 10);
+    }
+
+    #[test]
+    fn what_is_more_than_all_is_refused_and_what_the_system_lacks_too() {
+        let budget = Budget::new(1 << 60);
+        let refused = Budget::new(100).for_work(Some(101)).unwrap_err();
+        assert_eq!(refused, Refused::OverBudget { needed: 101, allowed: 100 });
+        assert_eq!(budget.for_work(Some(1 << 50)).unwrap_err(), Refused::NoMemory { needed: 1 << 50 });
+        // Nothing of it stays taken.
+        assert_eq!(budget.state().free, 1 << 60);
+        assert!(budget.for_work(Some(1 << 20)).is_ok());
+    }
+}

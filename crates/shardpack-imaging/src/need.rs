@@ -1,0 +1,68 @@
+//! How much memory work on an image takes, told by its headers before any of it is taken.
+//!
+//! Holds at all times: what is told is no less than what decoders and encoders allocate for pixels, as far as their own
+//! sources show, and not a multiple of it.
+
+use shardpack_format::image_header::{Header, Kind, Mode};
+
+use crate::decode::{keeps_coefficients, tiff_need};
+
+/// Tables, rows and what a file says beside its pixels.
+const BESIDE_BYTES: u64 = 64 << 10;
+
+/// Bytes that it takes to decode `bytes` to pixels of 8 bits; `None` where the headers do not tell its size, which is the
+/// decoder's to find.
+pub(crate) fn decode(bytes: &[u8], header: &Header) -> Option<u64> {
+    let length = bytes.len() as u64;
+    match header.kind {
+        Kind::Tiff => return Some(tiff_need(bytes)?.saturating_add(length).saturating_add(BESIDE_BYTES)),
+        // Items that are there, once more.
+        Kind::Npy => return Some(length),
+        Kind::Unknown | Kind::Jp2 | Kind::Jxl | Kind::Avif | Kind::Heif => return Some(0),
+        _ if header.width == 0 => return None,
+        _ => {}
+    }
+    let pixels = u64::from(header.width).saturating_mul(header.height.into());
+    let of_pixel = match header.kind {
+        Kind::Jpeg => {
+            // Blocks are decoded whole, of at most 32 × 32 pixels.
+            let padded = |side: u32| u64::from(side).next_multiple_of(32);
+            let made = padded(header.width).saturating_mul(padded(header.height));
+            let inks = match header.mode {
+                Mode::Gray => 1,
+                Mode::Cmyk => 4,
+                _ => 3,
+            };
+            // Two bytes a coefficient, where a channel comes in several scans, and then the pixels.
+            let coefficients = if keeps_coefficients(bytes) { made.saturating_mul(2 * inks) } else { 0 };
+            return Some(
+                coefficients.saturating_add(made.saturating_mul(inks.min(3))).saturating_add(2 * BESIDE_BYTES),
+            );
+        }
+        // As they are in the file, and once more where 16 bits become 8; palettes become colours with alpha.
+        Kind::Png | Kind::Pnm => {
+            let channels = match header.mode {
+                Mode::Gray => 2,
+                Mode::GrayAlpha => 2,
+                _ => 4,
+            };
+            if header.depth > 8 { 3 * channels } else { channels }
+        }
+        // A lossless one as words of four bytes, then the frame, then the canvas.
+        Kind::Webp => 12,
+        // A frame, and the canvas.
+        Kind::Gif => 9,
+        _ => 4,
+    };
+    Some(pixels.saturating_mul(of_pixel).saturating_add(BESIDE_BYTES))
+}
+
+/// Bytes that it takes to decode `bytes`, and to make a file of so many pixels of what comes.
+pub(crate) fn change(bytes: &[u8], header: &Header, (width, height): (u32, u32)) -> Option<u64> {
+    let wide = |width: u32, height: u32| u64::from(width).saturating_mul(height.into());
+    // Without alpha, or as wide as it will be while it is still as high as it was; then as it will be, turned, and as the file
+    // that holds it, of which the encoder of WebP makes words of four bytes first.
+    let between = wide(width, header.height).max(wide(header.width, header.height));
+    let after = between.saturating_mul(4).saturating_add(wide(width, height).saturating_mul(12));
+    Some(decode(bytes, header)?.saturating_add(after))
+}
