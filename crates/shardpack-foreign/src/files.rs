@@ -7,6 +7,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ffi::OsStr,
     path::{Path, PathBuf},
 };
 
@@ -16,6 +17,7 @@ use shardpack_format::{Error, ErrorKind, Result, formats::mds, shell, size};
 use super::{
     Kind, Place, Remote, ShardFile, key_labels,
     lmdb::DATA_FILE,
+    parquet,
     patterns::expanded,
     readers::many,
     recognise::{kind_by_name, recognise},
@@ -38,6 +40,10 @@ const HIDDEN: &str = "hidden";
 /// A folder that is no shard.
 pub const FOLDER: &str = "folder";
 const IRREGULAR: &str = "not a regular file";
+const METADATA: &str = "metadata of parquet files";
+const TABLE: &str = "table beside a tar of its name";
+/// Most folders in one another that tell columns: a link may lead back.
+const MOST_PARTITIONS: usize = 16;
 
 /// The files that some sources stand for.
 #[derive(Debug, Default)]
@@ -145,6 +151,9 @@ pub fn of_folder(folder: &Path, from: Option<Kind>) -> Result<Files> {
         Ok(sys::metadata_if_there(&path)?.map(|_| Place::Local(path)))
     };
     files.told(folder, paths.into_iter().map(Place::Local).collect(), index, &named, from)?;
+    if files.shards.is_empty() && files.problems.is_empty() {
+        files.of_partitions(folder, from)?;
+    }
     Ok(files)
 }
 
@@ -241,6 +250,7 @@ impl Files {
             }
         }
         let mut unknown = Vec::new();
+        let first = self.shards.len();
         for (place, found) in places.into_iter().zip(looked) {
             match found {
                 Ok(Some(shard)) if listed.contains(&shard.path) => {}
@@ -253,6 +263,7 @@ impl Files {
                 Err(error) => self.problems.push(error),
             }
         }
+        self.leave_tables(first);
         if self.shards.is_empty() && from.is_some() {
             // A person says what the files themselves do not.
             self.named(unknown, from);
@@ -262,8 +273,51 @@ impl Files {
         Ok(())
     }
 
+    /// Adds the shards of `folder` whose folders tell columns, as Hive has them, in their order.
+    fn of_partitions(&mut self, folder: &Path, from: Option<Kind>) -> Result<()> {
+        let failed = |e| sys::io_error("cannot read folder", folder, e);
+        let depth = folder.ancestors().take_while(|folder| is_called_partition(folder)).count();
+        let mut folders = Vec::new();
+        for entry in std::fs::read_dir(folder).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            if depth < MOST_PARTITIONS && is_called_partition(&path) && sys::is_folder(&path)? {
+                folders.push(path);
+            }
+        }
+        folders.sort();
+        for path in folders {
+            let found = of_folder(&path, from)?;
+            if let Some(folders) = self.ignored.get_mut(FOLDER).filter(|_| !found.shards.is_empty()) {
+                *folders = folders.saturating_sub(1);
+            }
+            self.append(found);
+        }
+        self.ignored.retain(|_, files| *files > 0);
+        Ok(())
+    }
+
+    /// Counts tables that lie beside tars of the same name, as img2dataset writes them, and hold no images: they tell of the samples in
+    /// the tars. Looks at the shards from number `first` on.
+    fn leave_tables(&mut self, first: usize) {
+        let stem = |shard: &ShardFile| shard.path.with_extension("");
+        let tars: BTreeSet<PathBuf> =
+            self.shards[first..].iter().filter(|shard| shard.kind.has_member_names()).map(stem).collect();
+        let is_table = |shard: &ShardFile| {
+            shard.kind == Kind::Parquet
+                && tars.contains(&stem(shard))
+                && shard.lies().open().is_ok_and(|file| parquet::has_images(file).is_ok_and(|has_images| !has_images))
+        };
+        let (tables, kept): (Vec<_>, Vec<_>) = self.shards.drain(first..).partition(is_table);
+        self.shards.extend(kept);
+        tables.iter().for_each(|_| self.ignore(TABLE));
+    }
+
     /// Whether what lies in a folder as `path` may be a shard, by its name; counts it where it is none.
     fn may_be(&mut self, path: &Path) -> bool {
+        if path.file_name().is_some_and(is_metadata) {
+            self.ignore(METADATA);
+            return false;
+        }
         let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
         if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.')) {
             self.ignore(HIDDEN);
@@ -281,7 +335,17 @@ impl Files {
     }
 
     /// Files that a person named.
-    fn named(&mut self, places: Vec<Place>, from: Option<Kind>) {
+    fn named(&mut self, mut places: Vec<Place>, from: Option<Kind>) {
+        let first = self.shards.len();
+        if places.len() > 1 {
+            places.retain(|place| {
+                let is_metadata = place.path().file_name().is_some_and(is_metadata);
+                if is_metadata {
+                    self.ignore(METADATA);
+                }
+                !is_metadata
+            });
+        }
         let found = of_each(&places, |place| match from {
             Some(kind) => ShardFile::of_kind(place, kind),
             None => recognise(place)?.ok_or_else(|| unknown(place.path())),
@@ -292,6 +356,7 @@ impl Files {
                 Err(error) => self.problems.push(error),
             }
         }
+        self.leave_tables(first);
     }
 
     /// The files right in `folder` that may be shards, by name.
@@ -382,6 +447,15 @@ impl Files {
         }
         Ok(())
     }
+}
+
+/// Whether a file of this name says where the parts of a parquet dataset are, and has no rows of its own.
+fn is_metadata(name: &OsStr) -> bool {
+    name == "_metadata" || name == "_common_metadata"
+}
+
+fn is_called_partition(folder: &Path) -> bool {
+    folder.file_name().and_then(OsStr::to_str).is_some_and(parquet::is_partition)
 }
 
 /// The unpacked file first.

@@ -8,7 +8,7 @@
 //! places are checked before they are used; a panic of the parquet crate, which some damage causes, is an error here.
 //!
 //! Not read: encrypted files, columns in other files, the codecs Brotli, LZO and LZ4 with Hadoop's framing, bytes in one
-//! of the encodings `DELTA_*`, images in lists or deeper in structures.
+//! of the encodings `DELTA_*`, several images of a row in a list, or deeper in structures.
 //!
 //! Specification: <https://github.com/apache/parquet-format>, 2.12. Written by: `datasets` 4.8, pyarrow 26.
 
@@ -22,6 +22,7 @@ mod footer;
 mod leaf;
 mod page_header;
 mod pages;
+mod partition;
 mod table;
 mod thrift;
 mod values;
@@ -30,7 +31,9 @@ use std::sync::Arc;
 
 use shardpack_format::{
     Error, Result,
-    formats::foreign::{Image, Label, Record, Walk, Wanted},
+    component::Form,
+    field_names,
+    formats::foreign::{Image, Label, Other, Record, Walk, Wanted},
     image_header::SNIFF_BYTES,
     text,
 };
@@ -41,11 +44,12 @@ use self::{
     components::Opened,
     errors::contained,
     footer::Footer,
-    leaf::{begins_like_image, in_column, open, rows},
+    leaf::{in_column, open, rows},
     values::Values,
 };
 use super::{Bytes, GoOn, Lack};
 
+pub use partition::{Partition, is_partition};
 pub use table::{Datum, Table};
 
 /// Whether a file begins as parquet does.
@@ -59,19 +63,35 @@ pub fn is(first: &[u8]) -> bool {
 /// When its footer is damaged, which column holds the images is not clear, or it has none of those that are wanted; and when `go_on`
 /// says so.
 pub fn walk(file: impl Into<Bytes>, wanted: &Wanted, go_on: GoOn<'_>) -> Result<Box<dyn Walk>> {
+    walk_part(file, Partition::default(), wanted, go_on)
+}
+
+/// As [`walk`], of a file whose folders tell columns.
+///
+/// # Errors
+/// As [`walk`].
+pub fn walk_part(
+    file: impl Into<Bytes>,
+    partition: Partition,
+    wanted: &Wanted,
+    go_on: GoOn<'_>,
+) -> Result<Box<dyn Walk>> {
     let file = file.into();
     let footer = Footer::read(&file)?;
     let file = Arc::new(file);
-    let mut columns = contained(|| Columns::of(&footer, wanted, |leaf| begins_like_image(&file, &footer, leaf)))?;
+    let of_file = partition.rest(wanted);
+    let mut columns = contained(|| Columns::of(&file, &footer, &of_file, go_on))?;
+    let of_folders = OfFolders::of(partition, &footer, &columns, wanted);
     let others = std::mem::take(&mut columns.others);
     let values = match columns.image {
         Some(_) => contained(|| Values::beside(&file, &footer, others, go_on))?,
-        None => contained(|| Values::of(&file, &footer, wanted, go_on))?,
+        None => contained(|| Values::of(&file, &footer, &of_file, go_on))?,
     };
     Ok(Box::new(Records {
         file,
         footer,
         columns,
+        of_folders,
         values,
         group: 0,
         open: None,
@@ -92,8 +112,7 @@ pub fn has_images(file: impl Into<Bytes>) -> Result<bool> {
     let file = file.into();
     let footer = Footer::read(&file)?;
     let file = Arc::new(file);
-    let columns =
-        contained(|| Columns::of(&footer, &Wanted::default(), |leaf| begins_like_image(&file, &footer, leaf)))?;
+    let columns = contained(|| Columns::of(&file, &footer, &Wanted::default(), &|| Ok(())))?;
     Ok(columns.image.is_some())
 }
 
@@ -102,8 +121,16 @@ pub fn has_images(file: impl Into<Bytes>) -> Result<bool> {
 /// # Errors
 /// When its footer is damaged, or it has no column of labels with the wanted name.
 pub fn classes(file: impl Into<Bytes>, wanted: &Wanted) -> Result<Vec<Vec<u8>>> {
+    classes_part(file, &Partition::default(), wanted)
+}
+
+/// As [`classes`], of a file whose folders tell columns.
+///
+/// # Errors
+/// As [`classes`].
+pub fn classes_part(file: impl Into<Bytes>, partition: &Partition, wanted: &Wanted) -> Result<Vec<Vec<u8>>> {
     let footer = Footer::read(&file.into())?;
-    let label = contained(|| Labels::of(&footer, wanted))?;
+    let label = contained(|| Labels::of(&footer, &partition.rest(wanted)))?;
     // Where rows are values, these are believed only where the label is.
     Ok(label.and_then(|label| label.names).unwrap_or_default())
 }
@@ -113,6 +140,7 @@ struct Records {
     file: Arc<Bytes>,
     footer: Footer,
     columns: Columns,
+    of_folders: OfFolders,
     /// What rows hold: all of it where they are samples of values, else what is beside the image.
     values: Values,
     /// Number of the next row group.
@@ -129,6 +157,50 @@ struct Records {
     beside: Vec<u8>,
     has_ended: bool,
     label_number: usize,
+}
+
+/// What the folders of a file tell of all of its rows.
+struct OfFolders {
+    /// The label, and what tells it.
+    label: Option<(String, Vec<u8>)>,
+    /// Components, with their content where it is wanted.
+    others: Vec<(String, Option<Vec<u8>>)>,
+}
+
+impl OfFolders {
+    fn of(partition: Partition, footer: &Footer, columns: &Columns, wanted: &Wanted) -> Self {
+        let schema = footer.metadata.file_metadata().schema_descr();
+        let is_own = |name: &str| schema.root_schema().get_fields().iter().any(|root| root.name() == name);
+        let mut all = partition.0;
+        all.retain(|(name, _)| !is_own(name));
+        let is_label = |name: &str| match &wanted.label {
+            Some(label) => label == name,
+            None => columns.label.is_none() && columns.class.is_none() && field_names::is_label(name),
+        };
+        // Whether labels are wanted or not: what goes along is the same.
+        let label = all.iter().position(|(name, _)| is_label(name));
+        let label = label.map(|at| match columns.image {
+            Some(_) => all.remove(at),
+            // Of values, the label is one too.
+            None => all[at].clone(),
+        });
+        let content = |(name, value): (String, Vec<u8>)| {
+            let value = Some(value).filter(|_| wanted.wants(&name));
+            (name, value)
+        };
+        Self { label, others: all.into_iter().map(content).collect() }
+    }
+
+    /// Adds the components of a row whose content so far is `out`, and begins at `at`; they are of `form`.
+    fn add(&self, form: Option<Form>, at: u64, (others, out): (&mut Vec<Other>, &mut Vec<u8>)) {
+        for (name, value) in &self.others {
+            let offset = value.as_ref().map(|_| at + out.len() as u64);
+            let value = value.as_deref().unwrap_or_default();
+            out.extend_from_slice(value);
+            let form = form.clone().filter(|_| offset.is_some());
+            others.push(Other { name: name.clone(), bytes: value.len() as u64, offset, recipe: 0, form });
+        }
+    }
 }
 
 /// The columns of a row group, as far as they are looked at, all before the same row.
@@ -183,7 +255,12 @@ impl Records {
             let bytes = value.as_ref().and_then(bytes_of).filter(|bytes| !bytes.is_empty());
             Ok(bytes.map(<[u8]>::to_vec))
         };
-        let image = group.image.as_mut().map(one).transpose()?.flatten();
+        let is_list = self.columns.image.as_ref().is_some_and(|image| image.is_list);
+        let image = match &mut group.image {
+            Some(cells) if is_list => cells.next_bytes().map_err(|error| in_column(error, number, cells))?,
+            Some(cells) => one(cells)?,
+            None => None,
+        };
         let (path, filename) = (text(&mut group.path)?, text(&mut group.filename)?);
         let class = text(&mut group.class)?;
         let label = match &mut group.label {
@@ -195,6 +272,10 @@ impl Records {
         let at = at.ok_or_else(|| Error::data("images of more than 64 bits of bytes"))?;
         let (mut others, lack) = self.values.row(&mut group.values, number, at, &mut self.beside)?;
         let is_damaged = matches!(lack, Lack::Damaged(_));
+        if !is_damaged && (self.columns.image.is_some() || !others.is_empty()) {
+            let form = self.columns.image.is_none().then_some(Form::Text);
+            self.of_folders.add(form, at, (&mut others, &mut self.beside));
+        }
         if self.columns.image.is_some() && image_bytes.is_none() {
             // Without the image, what is beside it is no sample and has no place.
             others.iter_mut().for_each(|other| (other.form, other.offset) = (None, None));
@@ -208,7 +289,10 @@ impl Records {
                 let class = column.class(&label).map(<[u8]>::to_vec);
                 (label, labels, class)
             }
-            None => (Label::Missing, 0, None),
+            None => match &self.of_folders.label {
+                Some((_, value)) => (Label::Text(value.clone()), 1, None),
+                None => (Label::Missing, 0, None),
+            },
         };
         let start = self.at;
         let place = match (image.as_ref().and_then(bytes_of), &path, &self.columns.image) {
@@ -242,7 +326,11 @@ impl Records {
             key_is_unique: false,
             filename: path.or(filename),
             class: class_of_label.or(class),
-            label_name: labelled.map(|column| column.name.clone()).unwrap_or_default(),
+            label_name: match (labelled, &self.of_folders.label) {
+                (Some(column), _) => column.name.clone(),
+                (None, Some((name, _))) => name.clone(),
+                (None, None) => String::new(),
+            },
             label,
             labels,
             image: place,
@@ -287,6 +375,10 @@ impl Walk for Records {
         }
         out.extend_from_slice(&self.beside);
         Ok(())
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.columns.notes.clone()
     }
 }
 

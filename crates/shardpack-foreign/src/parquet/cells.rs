@@ -264,6 +264,22 @@ impl Cells {
         }
     }
 
+    /// The bytes that the next row of a list of them has; `None` where it has none, or nulls among them.
+    ///
+    /// # Errors
+    /// As [`Cells::next_items`].
+    pub fn next_bytes(&mut self) -> Result<Option<Value>> {
+        let mut bytes = Vec::new();
+        self.next_items(&mut bytes)?;
+        let are_all = self.levels.definitions.iter().all(|level| *level == self.levels.most);
+        Ok((are_all && !bytes.is_empty()).then(|| Value::Bytes(bytes.into())))
+    }
+
+    /// Whether the column is a list.
+    pub fn is_list(&self) -> bool {
+        self.levels.element.is_some()
+    }
+
     /// Definition and repetition levels of the row that was read last; empty where the column has none.
     pub fn levels(&self) -> (&[i16], &[i16]) {
         (&self.levels.definitions, &self.levels.repetitions)
@@ -294,6 +310,9 @@ impl Levels {
         let (rows, ..) = reader.read_records(1, Some(definitions), Some(repetitions), &mut values)?;
         if rows != 1 {
             return Err(ParquetError::General("it ends before its row group does".to_owned()));
+        }
+        if repetitions.first().is_some_and(|level| *level != 0) {
+            return Err(ParquetError::General("its first value goes on with a row that does not begin".to_owned()));
         }
         Ok(values)
     }

@@ -1,20 +1,24 @@
 //! The columns of a parquet file: which holds the image, which the label, and how values are read.
 
+use std::sync::Arc;
+
 use parquet::{
     basic::Type as Physical,
     schema::types::{ColumnDescriptor, SchemaDescriptor, Type},
 };
 use shardpack_format::{
-    Error, Result,
+    Error, ErrorKind, Result,
     field_names::{self, CLASSES, LABELS},
     formats::foreign::{Label, Wanted},
     help,
 };
 
 use super::{
-    cells::{Cell, Value, is_number, is_readable, is_text},
+    super::{Bytes, GoOn},
+    cells::{Cell, Value, dtype, is_number, is_readable, is_text},
     components::{Component, Rows},
     footer::Footer,
+    leaf::{begins_like_image, is_whole, may_be_several},
 };
 
 /// Names of image columns, the likeliest first, where there are several.
@@ -36,6 +40,8 @@ pub(super) struct Columns {
     pub filename: Option<usize>,
     /// What the other columns are.
     pub others: Vec<Component>,
+    /// What a person should know of them.
+    pub notes: Vec<String>,
 }
 
 /// A column of images.
@@ -46,6 +52,8 @@ pub(super) struct Images {
     /// Where the images' paths are told.
     pub path: Option<usize>,
     is_plain: bool,
+    /// Whether the bytes of an image are numbers in a list.
+    pub is_list: bool,
 }
 
 /// A column of labels.
@@ -59,20 +67,31 @@ pub(super) struct Labels {
 }
 
 impl Columns {
-    /// The columns; `begins_like_image` says of a leaf whether its first values do, and `None` where it has none.
-    pub fn of(
-        footer: &Footer,
-        wanted: &Wanted,
-        begins_like_image: impl FnMut(usize) -> Result<Option<bool>>,
-    ) -> Result<Self> {
+    /// The columns.
+    pub fn of(file: &Arc<Bytes>, footer: &Footer, wanted: &Wanted, go_on: GoOn<'_>) -> Result<Self> {
         let schema = footer.metadata.file_metadata().schema_descr();
-        let Some(image) = Images::of(footer, wanted, begins_like_image)? else {
+        let Some(image) = Images::of(footer, wanted, |leaf| begins_like_image(file, footer, leaf))? else {
             let label = Labels::of_values(footer, wanted)?;
             let filename = flat(schema, KEY).filter(|leaf| is_text(&schema.column(*leaf)));
-            return Ok(Self { image: None, label, class: None, filename, others: Vec::new() });
+            return Ok(Self { image: None, label, class: None, filename, others: Vec::new(), notes: Vec::new() });
         };
-        let label = Labels::of(footer, wanted)?;
-        let told = |root: &str| root == image.name || label.as_ref().is_some_and(|label| label.name == root);
+        let mut notes = Vec::new();
+        let mut label = Labels::of(footer, wanted)?;
+        if let Some(found) = &label
+            && wanted.label.is_none()
+            && is_real(&schema.column(found.leaf))
+            && !is_whole(file, footer, found.leaf, go_on)?
+        {
+            notes.push(format!("column {:?} has no whole numbers: a component, and no class", found.name));
+            label = None;
+        }
+        let are_several = label.as_ref().is_some_and(|label| label.is_list && may_be_several(footer, label.leaf));
+        if let Some(found) = label.as_ref().filter(|_| are_several && !wanted.no_labels) {
+            let name = &found.name;
+            notes.push(format!("column {name:?} is lists of labels: one is the class, and all are a component"));
+        }
+        let told =
+            |root: &str| root == image.name || !are_several && label.as_ref().is_some_and(|label| label.name == root);
         let text = |names: &[&str]| {
             let mut found =
                 called(schema, names).into_iter().filter(|name| !told(name)).filter_map(|name| flat(schema, name));
@@ -88,8 +107,15 @@ impl Columns {
         let others = schema.root_schema().get_fields().iter().filter(|root| !told(root.name()));
         let others = others.filter(|root| !is_told(flat(schema, root.name())));
         let rows = Rows::Images(wanted);
-        let others = others.flat_map(|root| Component::of(footer, root, rows, &mut leaves_left)).collect();
-        Ok(Self { class, filename, others, image: Some(image), label })
+        let mut others: Vec<_> = others.flat_map(|root| Component::of(footer, root, rows, &mut leaves_left)).collect();
+        // What the column of images has beside them.
+        if !image.is_plain {
+            let own = asked(schema, &image.name)?;
+            let members = Component::of(footer, own, rows, &mut leaves_left).into_iter();
+            let is_image = |leaf: usize| leaf == image.bytes || image.path == Some(leaf);
+            others.extend(members.filter(|member| !is_image(member.leaves.start)));
+        }
+        Ok(Self { class, filename, others, image: Some(image), label, notes })
     }
 }
 
@@ -121,7 +147,12 @@ impl Images {
         }
         if found.is_empty() {
             for column in all.iter().filter(|column| !is_text(&schema.column(column.bytes))) {
-                if begins_like_image(column.bytes)? == Some(true) {
+                let is_image = match begins_like_image(column.bytes) {
+                    // Lists that cannot be looked at are lists.
+                    Err(error) if column.is_list && error.kind() == ErrorKind::Data => false,
+                    found => found? == Some(true),
+                };
+                if is_image {
                     found.push(column);
                 }
             }
@@ -147,21 +178,26 @@ impl Images {
         }
     }
 
-    /// The images in a column: bytes, or a structure of bytes and path as `datasets` writes it.
+    /// The images in a column: bytes, a list of them, or a structure of bytes and path as `datasets` writes it.
     fn in_column(schema: &SchemaDescriptor, name: &str) -> Option<Self> {
         let is_of_bytes = |leaf: &usize| {
             let column = schema.column(*leaf);
             column.physical_type() == Physical::BYTE_ARRAY && column.max_rep_level() == 0
         };
         if let Some(bytes) = flat(schema, name) {
-            let column = Self { name: name.to_owned(), bytes, path: None, is_plain: true };
+            let column = Self { name: name.to_owned(), bytes, path: None, is_plain: true, is_list: false };
             return is_of_bytes(&bytes).then_some(column);
+        }
+        let are_bytes = |leaf: &usize| matches!(dtype(&schema.column(*leaf)), Some("|u1" | "|i1"));
+        if let Some(bytes) = list(schema, name).filter(are_bytes) {
+            return Some(Self { name: name.to_owned(), bytes, path: None, is_plain: true, is_list: true });
         }
         let leaf = |child: &str| {
             let leaf = schema.columns().iter().position(|column| column.path().parts() == [name, child]);
             leaf.filter(is_of_bytes)
         };
-        Some(Self { name: name.to_owned(), bytes: leaf("bytes")?, path: leaf("path"), is_plain: false })
+        let (bytes, path) = (leaf("bytes")?, leaf("path"));
+        Some(Self { name: name.to_owned(), bytes, path, is_plain: false, is_list: false })
     }
 }
 
@@ -176,11 +212,10 @@ impl Labels {
         let label = Self::of(footer, wanted)?;
         Ok(label.filter(|label| {
             let column = schema.column(label.leaf);
-            let is_real = matches!(column.physical_type(), Physical::FLOAT | Physical::DOUBLE);
             // What is to be said for a text is a text too.
             let is_sentence = is_text(&column) && !field_names::is_class_in_words(&label.name);
             let is_one_of_several = schema.root_schema().get_fields().len() > 1;
-            wanted.label.is_some() || is_one_of_several && !label.is_list && !is_real && !is_sentence
+            wanted.label.is_some() || is_one_of_several && !label.is_list && !is_real(&column) && !is_sentence
         }))
     }
 
@@ -241,6 +276,11 @@ impl Labels {
     }
 }
 
+/// Whether a column holds numbers that may have fractions.
+fn is_real(column: &ColumnDescriptor) -> bool {
+    matches!(column.physical_type(), Physical::FLOAT | Physical::DOUBLE)
+}
+
 fn label(value: &Value) -> Label {
     match value {
         Value::Number(number) => Label::Number(*number),
@@ -285,7 +325,10 @@ fn asked<'s>(schema: &'s SchemaDescriptor, name: &str) -> Result<&'s Type> {
 fn odd_image(schema: &SchemaDescriptor) -> Option<&str> {
     let is_of_one = |leaf: usize| is_text(&schema.column(leaf)) || is_number(&schema.column(leaf));
     let may_be = |name: &str| flat(schema, name).is_some_and(is_of_one);
-    called(schema, &IMAGES).first().copied().filter(|name| !may_be(name) && Images::in_column(schema, name).is_none())
+    called(schema, &IMAGES)
+        .first()
+        .copied()
+        .filter(|name| !may_be(name) && Images::in_column(schema, name).is_none_or(|column| column.is_list))
 }
 
 /// What a column is, for a message.
@@ -307,3 +350,6 @@ fn names(schema: &SchemaDescriptor) -> String {
         _ => format!("it has {}", told.join(", ")),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -26,6 +26,8 @@ use super::{
     pages::Pages,
 };
 
+/// What a file in a column calls its bytes.
+pub(super) const BYTES: &str = "bytes";
 /// Most leaves that are read: each has a page in memory.
 const MOST_LEAVES: usize = 256;
 
@@ -123,16 +125,23 @@ impl Component {
         let schema = footer.metadata.file_metadata().schema_descr();
         let name = root.name();
         let own = leaves_of(schema, name);
-        let leaf = |name: String, leaf: usize, node: Node| Self::new(footer, name, leaf..leaf + 1, node, rows);
-        // An image beside the image, as `datasets` writes it.
-        let members: Vec<_> = own.clone().map(|leaf| schema.column(leaf).path().parts().to_vec()).collect();
-        let is_file = members.len() == 2 && members.iter().all(|parts| parts.len() == 2);
-        let found = match own.clone().next() {
-            Some(first) if is_file && members[0][1] == "bytes" && members[1][1] == "path" => {
-                let of = |leaf: usize| Node::Optional(schema.column(leaf).max_def_level(), Box::new(Node::Leaf(0)));
-                vec![leaf(name.to_owned(), first, of(first)), leaf(format!("{name}.path"), first + 1, of(first + 1))]
+        let found = match file_members(root) {
+            Some(members) => {
+                let (level, mut start) = (i16::from(root.is_optional()), own.start);
+                let member = |kind: &Arc<Type>| {
+                    let mut leaves = 0;
+                    let node = match node(kind, level, 0, &mut leaves, false) {
+                        within if level == 0 || matches!(within, Node::Optional(..)) => within,
+                        within => Node::Optional(level, Box::new(within)),
+                    };
+                    let own = start..start + leaves;
+                    start = own.end;
+                    let called = if kind.name() == BYTES { name.to_owned() } else { format!("{name}.{}", kind.name()) };
+                    Self::new(footer, called, own, node, rows)
+                };
+                members.iter().map(member).collect()
             }
-            _ => vec![Self::new(footer, name.to_owned(), own, node(root, 0, 0, &mut 0, false), rows)],
+            None => vec![Self::new(footer, name.to_owned(), own, node(root, 0, 0, &mut 0, false), rows)],
         };
         let is_wanted = |name: &str| match rows {
             Rows::Images(wanted) => wanted.wants(name),
@@ -324,6 +333,17 @@ fn is_bytes_or_text(column: &parquet::schema::types::ColumnDescriptor) -> bool {
         (Some(kind), _) => matches!(kind, L::String | L::Enum | L::Json | L::Bson),
         (None, kind) => matches!(kind, C::NONE | C::UTF8 | C::ENUM | C::JSON | C::BSON),
     }
+}
+
+/// The members of a file in a column, as `datasets` writes it: a structure of bytes and of what is known of them, as their path.
+fn file_members(root: &Type) -> Option<&[Arc<Type>]> {
+    let Type::GroupType { fields, .. } = root else { return None };
+    let info = root.get_basic_info();
+    let is_repeated = info.has_repetition() && info.repetition() == Repetition::REPEATED;
+    let is_bytes = |kind: &Arc<Type>| {
+        kind.name() == BYTES && kind.is_primitive() && kind.get_physical_type() == Physical::BYTE_ARRAY
+    };
+    (!is_repeated && fields.len() > 1 && fields.iter().any(is_bytes)).then_some(fields)
 }
 
 /// The leaves of the column `name`, which stand beside each other.

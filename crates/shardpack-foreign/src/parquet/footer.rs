@@ -3,6 +3,8 @@
 //! Holds at all times: what the parquet crate allocates or recurses by without asking has been checked before it is
 //! called.
 
+use std::{borrow::Cow, ops::Range};
+
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use serde_json::Value;
 use shardpack_format::{Error, Result};
@@ -75,7 +77,8 @@ impl Footer {
 
     fn parse(footer: &[u8], start: u64, total_bytes: u64) -> Result<Self> {
         check_schema(footer)?;
-        let metadata = contained(|| ParquetMetaDataReader::decode_metadata(footer).map_err(failed))?;
+        let footer = with_text(footer);
+        let metadata = contained(|| ParquetMetaDataReader::decode_metadata(&footer).map_err(failed))?;
         let damaged = |what: String| Error::data(format!("damaged parquet file: {what}"));
         let mut rows = 0u64;
         for (number, group) in metadata.row_groups().iter().enumerate() {
@@ -128,6 +131,33 @@ impl Footer {
         let names = feature.get("names")?.as_array()?.iter();
         names.map(|name| name.as_str().map(|name| name.as_bytes().to_vec())).collect()
     }
+}
+
+/// The footer with notes that are text: other programs write bytes there, for which the parquet crate refuses all of the file. What is
+/// beyond ASCII in such a note is replaced byte by byte. The fields' numbers are those of `FileMetaData` and `KeyValue`.
+fn with_text(footer: &[u8]) -> Cow<'_, [u8]> {
+    let mut wrong: Vec<Range<usize>> = Vec::new();
+    let mut text = |thrift: &mut Thrift<'_>, kind| {
+        let bytes = thrift.bytes(kind)?;
+        let end = footer.len() - thrift.left();
+        if let Some(bytes) = bytes.filter(|bytes| str::from_utf8(bytes).is_err()) {
+            wrong.push(end - bytes.len()..end);
+        }
+        Some(())
+    };
+    let read = Thrift::new(footer).fields(|thrift, field, kind| match field {
+        5 => thrift.structures(kind, |thrift| thrift.fields(|thrift, _, kind| text(thrift, kind))),
+        // The program that wrote the file.
+        6 => text(thrift, kind),
+        _ => thrift.skip(kind),
+    });
+    if read.is_none() || wrong.is_empty() {
+        return Cow::Borrowed(footer);
+    }
+    let mut footer = footer.to_vec();
+    let bytes = wrong.into_iter().flatten();
+    bytes.for_each(|at| footer[at] = if footer[at].is_ascii() { footer[at] } else { b'?' });
+    Cow::Owned(footer)
 }
 
 /// Checks that the groups of the schema have no more children than there are, and are not nested too deep. The fields'

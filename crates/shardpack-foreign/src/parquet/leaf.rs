@@ -11,7 +11,7 @@ use shardpack_format::{
 use super::super::Bytes;
 use super::{
     super::GoOn,
-    cells::{Cells, bytes_of},
+    cells::{Cells, Value, bytes_of},
     errors::in_place,
     footer::Footer,
     pages::Pages,
@@ -75,7 +75,8 @@ pub(super) fn each_value(
             if row % ASKED_ROWS == 0 {
                 go_on()?;
             }
-            let value = cells.next_one().map_err(|error| in_column(error, group, &cells))?;
+            let value = if cells.is_list() { cells.next_bytes() } else { cells.next_one() };
+            let value = value.map_err(|error| in_column(error, group, &cells))?;
             if value.as_ref().and_then(bytes_of).is_some_and(|bytes| look(bytes).is_break()) {
                 return Ok(());
             }
@@ -86,6 +87,33 @@ pub(super) fn each_value(
         }
     }
     Ok(())
+}
+
+/// Whether no number of a leaf has a fraction, as far as it can be read: damage is told where it is met.
+///
+/// # Errors
+/// When `go_on` says so.
+pub(super) fn is_whole(file: &Arc<Bytes>, footer: &Footer, leaf: usize, go_on: GoOn<'_>) -> Result<bool> {
+    for group in (0..footer.metadata.num_row_groups()).filter(|group| rows(footer, *group) > 0) {
+        let Ok(mut cells) = open(file, footer, group, leaf) else { return Ok(true) };
+        for row in 0..rows(footer, group) {
+            if row % ASKED_ROWS == 0 {
+                go_on()?;
+            }
+            let Ok(cell) = cells.next() else { return Ok(true) };
+            let has_fraction =
+                |value: &Value| matches!(value, Value::Real(real) if real.fract() != 0.0 || !real.is_finite());
+            if cell.iter().flatten().any(has_fraction) {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// Whether lists of a leaf may have several values in a row, as far as the footer tells, or none.
+pub(super) fn may_be_several(footer: &Footer, leaf: usize) -> bool {
+    footer.metadata.row_groups().iter().any(|group| group.column(leaf).num_values() != group.num_rows())
 }
 
 /// An error in cells of a row group.

@@ -18,7 +18,7 @@ use parquet::{
 
 use super::*;
 
-const JPEG: &[u8] = b"\xff\xd8\xff\xe0 not much of an image";
+pub(super) const JPEG: &[u8] = b"\xff\xd8\xff\xe0 not much of an image";
 const HF: &str = "message schema {
     optional group image { optional binary bytes; optional binary path (UTF8); }
     optional int64 label;
@@ -155,7 +155,7 @@ pub(super) fn all(walk: &mut dyn Walk) -> (Vec<(Record, Vec<u8>)>, Option<Error>
     }
 }
 
-fn records(file: File, wanted: &Wanted) -> Vec<(Record, Vec<u8>)> {
+pub(super) fn records(file: File, wanted: &Wanted) -> Vec<(Record, Vec<u8>)> {
     let (records, error) = all(&mut *walk(file, wanted, &|| Ok(())).unwrap());
     assert!(error.is_none(), "{error:?}");
     records
@@ -201,7 +201,7 @@ fn check(found: &[(Record, Vec<u8>)], rows: &[Row], what: &str) {
 }
 
 /// Names of the fields that are neither image nor label, and their lengths.
-fn others(record: &Record) -> Vec<(&str, u64)> {
+pub(super) fn others(record: &Record) -> Vec<(&str, u64)> {
     record.others.iter().map(|other| (other.name.as_str(), other.bytes)).collect()
 }
 
@@ -460,4 +460,18 @@ fn what_is_not_supported_says_so() {
 fn a_panic_becomes_an_error_and_says_why() {
     let error = contained::<()>(|| panic!("column start and length should not be negative")).unwrap_err();
     assert_eq!(error.to_string(), "damaged parquet file: column start and length should not be negative");
+}
+
+#[test]
+fn notes_that_are_no_text_keep_no_row_from_being_read() {
+    let rows = some_rows(5);
+    let note = KeyValue::new("pickled".to_owned(), "secret".to_owned());
+    let names = KeyValue::new("huggingface".to_owned(), FEATURES.to_owned());
+    let properties = properties().set_key_value_metadata(Some(vec![note, names])).build();
+    let file = file_of(HF, vec![group(&rows)], properties);
+    let mut bytes = vec![0; file.metadata().unwrap().len() as usize];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    let at = bytes.windows(6).rposition(|text| text == b"secret").unwrap();
+    bytes[at] = 0x80;
+    check(&records(written(&bytes), &Wanted::default()), &rows, "a pickle as a note");
 }

@@ -78,6 +78,17 @@ impl<'a> Thrift<'a> {
         }
     }
 
+    /// Reads bytes or text; passes over a value of any other type, which gives nothing.
+    pub fn bytes(&mut self, kind: Kind) -> Option<Option<&'a [u8]>> {
+        if kind.0 != BINARY {
+            return self.skip(kind).map(|()| None);
+        }
+        let count = usize::try_from(self.varint()?).ok()?;
+        let (bytes, rest) = self.rest.split_at_checked(count)?;
+        self.rest = rest;
+        Some(Some(bytes))
+    }
+
     /// Reads a list: `element` must read one of its structures. Lists of anything else are passed over.
     pub fn structures(&mut self, kind: Kind, mut element: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
         if kind.0 != LIST {

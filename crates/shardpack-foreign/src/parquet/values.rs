@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use parquet::schema::types::{SchemaDescriptor, Type};
+use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor, Type};
 use shardpack_format::{
     Error, ErrorKind, Result,
     component::{Form, MAX_AXES},
@@ -76,11 +76,13 @@ impl Values {
             }
             for mut component in Component::of(footer, root, Rows::Values, &mut leaves_left) {
                 let what = What::of(footer, &component, root.name());
-                if matches!(what, What::Whole(Some(Form::Bytes))) && root.is_group() {
-                    let path = component.leaves.end;
-                    if let Some(extension) = file_extension::of(file, footer, component.leaves.start, path, go_on)? {
-                        component.name = format!("{}.{extension}", component.name);
-                    }
+                let is_file = root.is_group() && component.name == root.name();
+                let is_path = |leaf: &ColumnDescPtr| leaf.path().parts() == [root.name(), "path"] && is_text(leaf);
+                if matches!(what, What::Whole(Some(Form::Bytes)))
+                    && let Some(path) = schema.columns().iter().position(is_path).filter(|_| is_file)
+                    && let Some(extension) = file_extension::of(file, footer, component.leaves.start, path, go_on)?
+                {
+                    component.name = format!("{}.{extension}", component.name);
                 }
                 all.push(Column { component, what });
             }
