@@ -58,9 +58,9 @@ pub(super) fn of(images: &Seen, seen: &[Seen], used: &[&str]) -> Vec<Component> 
 }
 
 impl Component {
-    /// Whether it is the dataset at `path`.
-    pub fn is_at(&self, path: &str) -> bool {
-        self.path == path
+    /// Where its dataset is.
+    pub fn path(&self) -> &String {
+        &self.path
     }
 }
 
@@ -182,6 +182,13 @@ fn text(dataset: &Dataset, item: &[u8]) -> Result<Vec<u8>, String> {
     let mut text = encoded(dataset, item.to_vec())?;
     text.truncate(text.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1));
     Ok(text)
+}
+
+/// A single number as its text; `None` for what is none.
+pub(super) fn number_text(kind: &Datatype, item: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    number(kind, item)?.write(&mut out);
+    Some(out)
 }
 
 fn number(kind: &Datatype, item: &[u8]) -> Option<Plain<'static>> {

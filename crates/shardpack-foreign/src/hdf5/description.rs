@@ -1,11 +1,11 @@
 //! A dataset by what its head says (path, kind of items, shape), and what its rows may be by that: images or labels.
 
 use hdf5_reader::{Dataset, Hdf5File};
-use shardpack_format::Result;
+use shardpack_format::{Result, field_names::LABELS, image_header::SNIFF_BYTES};
 
 use super::{
     super::plain::by,
-    names::{self, CLASSES, FILENAMES, IMAGES, LABELS, Members, rank},
+    names::{self, CLASSES, FILENAMES, IMAGES, Members, label_rank, rank},
     open,
     values::{self, Kind},
 };
@@ -14,6 +14,10 @@ use super::{
 pub(super) const MOST_TABLES: usize = 64;
 /// Groups whose datasets are looked at.
 const MOST_GROUPS: usize = 64;
+/// Longest axis that may be the colours of an image.
+const COLOURS: u64 = 4;
+/// The first names of [`IMAGES`], which are of nothing but images.
+const NAMES_OF_ONE: usize = 4;
 /// Datasets that a message names.
 pub(super) const TOLD: usize = 12;
 
@@ -21,6 +25,8 @@ pub(super) const TOLD: usize = 12;
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     pub path: String,
+    /// Where its head lies in the file.
+    address: u64,
     pub kind: Kind,
     type_name: String,
     pub shape: Vec<u64>,
@@ -37,6 +43,7 @@ impl Seen {
         let item = dataset.dtype();
         Self {
             path,
+            address: dataset.address(),
             kind: Kind::of(item),
             type_name: values::name(item),
             shape: dataset.shape().to_vec(),
@@ -63,7 +70,14 @@ impl Seen {
 
     /// Whether a row may be an encoded image.
     pub fn is_encoded(&self) -> bool {
-        self.shape.len() == 1 && matches!(self.kind, Kind::Bytes | Kind::Opaque | Kind::Text)
+        matches!(self.shape[..], [_] | [_, 1]) && matches!(self.kind, Kind::Bytes | Kind::Opaque | Kind::Text)
+            || self.is_padded()
+    }
+
+    /// Whether a row is bytes of a fixed number, which may be an encoded image and what fills it up.
+    pub fn is_padded(&self) -> bool {
+        let are_bytes = |bytes: u64| bytes >= SNIFF_BYTES as u64;
+        self.kind == Kind::Byte && matches!(self.shape[..], [_, bytes] | [_, bytes, 1] if are_bytes(bytes))
     }
 
     /// Whether rows may be pixels of images: any of a name that says so, else such as have axes of images.
@@ -74,6 +88,18 @@ impl Seen {
             && match self.shape.len() {
                 3 => is_named,
                 4 => is_named || few(self.shape.get(1)) || few(self.shape.last()),
+                _ => false,
+            }
+    }
+
+    /// Whether all of it may be the pixels of one image, by a name that says so and its axes.
+    pub fn is_one_image(&self) -> bool {
+        let few = |axis: Option<&u64>| axis.is_some_and(|axis| (1..=4).contains(axis));
+        self.kind == Kind::Byte
+            && names::is_called(&self.path, &IMAGES[..NAMES_OF_ONE])
+            && match self.shape.len() {
+                2 => true,
+                3 => few(self.shape.first()) || few(self.shape.last()),
                 _ => false,
             }
     }
@@ -109,24 +135,64 @@ impl Seen {
         rank(&self.path, &IMAGES).filter(|_| is_of_images && self.rows().is_some_and(|rows| rows > 0))
     }
 
+    /// Whether rows are numbers of any number.
+    pub fn is_list(&self) -> bool {
+        self.is_plain && self.shape.len() == 1 && matches!(self.kind, Kind::Bytes | Kind::Other) && self.dtype.is_none()
+    }
+
+    /// Whether the last word of its name, and not all of it, is one that labels are called by.
+    pub fn ends_in_label(&self) -> bool {
+        self.is_called_label() && label_rank(&self.path).is_none()
+    }
+
     /// Whether its name says that it is labels: all of it, or its last word.
     pub fn is_called_label(&self) -> bool {
         let is_of_names =
             self.kind == Kind::Text && (rank(&self.path, &CLASSES).is_some() || rank(&self.path, &FILENAMES).is_some());
         let is_one = self.shape.iter().product::<u64>() <= 1;
-        !is_of_names && (names::is_called(&self.path, &LABELS) || !is_one && names::ends_in(&self.path, &LABELS))
+        let ends_in_label = names::ends_in(&self.path, &LABELS) || names::ends_in(&self.path, &["classes"]);
+        !is_of_names && (label_rank(&self.path).is_some() || !is_one && ends_in_label)
     }
+}
+
+/// Whether datasets look like one sample together: all have the height and the width of an image, which are their first axes or their last.
+pub(super) fn are_one_sample(seen: &[Seen]) -> bool {
+    let are_numbers = seen.iter().all(|one| one.dtype.is_some() && one.shape.len() >= 2);
+    let is_alone = |one: &Seen| {
+        one.kind != Kind::Byte && one.shape.len() <= 3 && names::is_called(&one.path, &IMAGES[..NAMES_OF_ONE])
+    };
+    match seen {
+        [] => false,
+        [one] => are_numbers && is_alone(one),
+        _ => are_numbers && have_one_size(seen),
+    }
+}
+
+/// Whether two axes of one of them are the first or the last of all.
+fn have_one_size(seen: &[Seen]) -> bool {
+    let Some(least) = seen.iter().min_by_key(|one| one.shape.len()) else { return false };
+    let is_of_all = |axes: &[u64]| {
+        axes.iter().all(|axis| *axis > COLOURS)
+            && seen.iter().all(|one| one.shape.starts_with(axes) || one.shape.ends_with(axes))
+    };
+    least.shape.first_chunk::<2>().is_some_and(|axes| is_of_all(axes))
+        || least.shape.last_chunk::<2>().is_some_and(|axes| is_of_all(axes))
 }
 
 /// The datasets of all groups that have a few.
 pub(super) fn look(file: &Hdf5File, groups: &[Members]) -> Result<Vec<Seen>> {
-    let mut seen = Vec::new();
+    let mut seen: Vec<Seen> = Vec::new();
     for one in groups.iter().filter(|one| one.datasets.len() <= MOST_TABLES).take(MOST_GROUPS) {
         for name in &one.datasets {
             let path = one.path(name);
             let dataset =
                 file.dataset(&path).map_err(|error| open::told(error).in_sample(format!("dataset {path}")))?;
-            seen.push(Seen::of(path, &dataset));
+            // Links lead to the same dataset by other names.
+            let is_same =
+                |one: &&Seen| one.address == dataset.address() && names::split(&one.path) == names::split(&path);
+            if !seen.iter().any(|one| is_same(&one)) {
+                seen.push(Seen::of(path, &dataset));
+            }
         }
     }
     Ok(seen)

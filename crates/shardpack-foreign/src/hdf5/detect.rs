@@ -7,10 +7,12 @@ use shardpack_format::{Error, ErrorKind, Result, formats::foreign::Wanted, image
 
 use super::{
     description::{MOST_TABLES, Seen, look, told},
+    image_datasets,
     layout::{Layout, Samples, Table},
-    names::{self, CLASSES, Members, group_of, own_words, rank},
+    names::{self, CLASSES, IMAGES, Members, group_of, label_rank, own_words, rank},
     open,
     rows::Rows,
+    sample_groups,
     tables::{self, NAME_BOTH},
     value_rows,
     values::{self, Kind},
@@ -36,10 +38,20 @@ pub(super) fn layout(file: &Hdf5File, wanted: &Wanted) -> Result<Layout> {
                 check_no_table(&seen, &path, wanted)?;
                 return Ok(Layout::ImageDatasets(within));
             }
-            vec![named(file, &seen, &path).and_then(|found| match found.is_encoded() || is_wanted_pixels(&found) {
-                true => Ok(found),
-                false => Err(Error::usage(format!("dataset {} holds no images", found.told()))),
-            })?]
+            if let Some(samples) = sample_groups(&groups, empty.clone(), &seen)
+                && samples.groups.iter().any(|one| one.datasets.contains(&path))
+            {
+                return Ok(Layout::SampleGroups(Samples { image: Some(path), ..samples }));
+            }
+            let found = named(file, &seen, &path)?;
+            let is_encoded = found.is_encoded() && (!found.is_padded() || tables::begins_like_image(file, &found)?);
+            if !is_encoded && !is_wanted_pixels(&found) {
+                return Err(Error::usage(format!("dataset {} holds no images", found.told())));
+            }
+            vec![found]
+        }
+        None if let Some(samples) = image_samples(file, &groups, &empty, &seen)? => {
+            return Ok(Layout::SampleGroups(samples));
         }
         None => tables::candidates(file, &seen)?,
     };
@@ -51,12 +63,8 @@ pub(super) fn layout(file: &Hdf5File, wanted: &Wanted) -> Result<Layout> {
             return Ok(Layout::SampleGroups(samples));
         }
         let values = if wanted.image.is_none() { value_rows::tables(&seen) } else { Ok(Vec::new()) };
-        // Labels of a byte each are no image.
-        if let (Ok(tables), Some(first)) = (&values, seen.first())
-            && first.is_called_label()
-            && tables.iter().any(|table| table.values.len() > 1)
-            && seen.iter().any(Seen::is_number)
-        {
+        // Bytes beside as many labels, numbers or texts are rows of values, as other numbers are.
+        if values.as_ref().is_ok_and(|tables| tables.iter().any(|table| has_companion(table, &seen))) {
             return rows(values?, &seen);
         }
         return match (each(file, groups, &seen), values) {
@@ -73,6 +81,47 @@ pub(super) fn layout(file: &Hdf5File, wanted: &Wanted) -> Result<Layout> {
     let table = |images| tables::table(file, images, &seen, label.as_ref(), wanted);
     let tables: Result<Vec<_>> = images.iter().map(table).collect();
     rows(tables?, &seen)
+}
+
+/// Whether a table of values has several datasets, one of which can be no image of its own.
+fn has_companion(table: &Table, seen: &[Seen]) -> bool {
+    let is_of_table = |one: &&Seen| table.values.iter().any(|(path, _)| *path == one.path);
+    let is_no_image = |one: &Seen| {
+        one.is_number() || one.kind == Kind::Text || one.shape.len() == 1 && label_rank(&one.path).is_some()
+    };
+    table.rows.end > 1 && table.values.len() > 1 && seen.iter().filter(is_of_table).any(is_no_image)
+}
+
+/// The groups that are samples of an image each and of what goes with it.
+///
+/// # Errors
+/// When several of their datasets may be the image.
+fn image_samples(file: &Hdf5File, groups: &[Members], empty: &[Members], seen: &[Seen]) -> Result<Option<Samples>> {
+    let Some(samples) = sample_groups(groups, empty.to_vec(), seen) else { return Ok(None) };
+    let Some(first) = samples.groups.iter().find(|one| one.datasets.len() > 1) else { return Ok(None) };
+    let mut found = Vec::new();
+    for name in &first.datasets {
+        let dataset = file.dataset(&first.path(name)).map_err(open::told)?;
+        let is_encoded = image_datasets::is_encoded(&dataset);
+        let is_pixels = Seen::of(name.clone(), &dataset).is_one_image();
+        if is_encoded || is_pixels {
+            found.push((!is_encoded, rank(name, &IMAGES).unwrap_or(usize::MAX), name));
+        }
+    }
+    found.sort();
+    match &found[..] {
+        // Groups of images may be classes.
+        found if found.len() == first.datasets.len() => Ok(None),
+        [] => Ok(None),
+        [(.., one)] => Ok(Some(Samples { image: Some((*one).clone()), ..samples })),
+        [(first, rank, one), (second, other, two), ..] => match (first, rank) == (second, other) {
+            false => Ok(Some(Samples { image: Some((*one).clone()), ..samples })),
+            true => {
+                let what = format!("datasets {one} and {two} of each group both hold an image");
+                Err(Error::usage(what).help(NAME_BOTH))
+            }
+        },
+    }
 }
 
 /// Tables as a layout, with what nothing is made of.
@@ -117,15 +166,34 @@ fn sample_groups(groups: &[Members], empty: Vec<Members>, seen: &[Seen]) -> Opti
     let lacking = empty.into_iter().filter(|one| depth(one) == depth(first));
     let mut all: Vec<Members> = samples.into_iter().cloned().chain(lacking).collect();
     all.sort_by(|a, b| a.group.split('/').cmp(b.group.split('/')));
-    Some(Samples { groups: all, unused: others.into_iter().flat_map(|one| one.datasets.clone()).collect() })
+    Some(Samples {
+        groups: all,
+        image: None,
+        unused: others.into_iter().flat_map(|one| one.datasets.clone()).collect(),
+    })
 }
 
-/// Names of the classes in the order of labels, where a dataset beside the labels has them.
+/// Names of the classes in the order of labels, where the type of the labels or a dataset beside them has them.
 ///
 /// # Errors
 /// When the file is damaged.
-pub(super) fn classes(file: &Hdf5File, layout: &Layout) -> Result<Vec<Vec<u8>>> {
-    let Layout::Rows(tables) = layout else { return Ok(Vec::new()) };
+pub(super) fn classes(file: &Hdf5File, layout: &Layout, wanted: &Wanted) -> Result<Vec<Vec<u8>>> {
+    let told = |path: &str| -> Result<Option<Vec<Vec<u8>>>> {
+        Ok(values::class_names(file.dataset(path).map_err(open::told)?.dtype()))
+    };
+    let tables = match layout {
+        Layout::Rows(tables) => tables,
+        Layout::SampleGroups(samples) => {
+            let path = sample_groups::label_path(file, samples, wanted)?;
+            return Ok(path.map(|path| told(&path)).transpose()?.flatten().unwrap_or_default());
+        }
+        Layout::ImageDatasets(_) => return Ok(Vec::new()),
+    };
+    if let Some(path) = tables.first().and_then(|table| table.labels.as_ref())
+        && let Some(names) = told(path)?
+    {
+        return Ok(names);
+    }
     let seen = look(file, &names::list(file)?)?;
     let is_used = |path: &String| {
         tables.iter().any(|table| [&table.labels, &table.filenames].into_iter().flatten().any(|used| used == path))

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, vec::IntoIter};
 
-use hdf5_reader::{Dataset, Hdf5File};
+use hdf5_reader::{Attribute, Dataset, Hdf5File};
 use shardpack_format::{
     ErrorKind, Result,
     formats::foreign::{Label, Record, Wanted},
@@ -15,6 +15,7 @@ use super::{
         key_labels::{self, KeyLabels},
         lmdb,
     },
+    attributes,
     names::{IMAGES, Members, is_called},
     open::{self, OPENED},
     values::{Kind, encoded, is_image},
@@ -42,6 +43,8 @@ pub(super) struct ImageDatasets {
     are_splits: bool,
     /// Labels by the names of datasets, and where they come from.
     labels: Option<(KeyLabels, String)>,
+    /// The attribute that is the label, where nothing else tells labels.
+    label_attribute: Option<String>,
     /// A person has said where labels are.
     is_said: bool,
     notes: Vec<String>,
@@ -70,7 +73,16 @@ impl ImageDatasets {
         let shown = |list: PathBuf| list.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let labels = labels.map(|(table, list)| (table, shown(list)));
         let images = size::counted(images as u64, "image");
+        // Whether labels are wanted or not: what goes along is the same.
+        let label_attribute = match (&wanted.label, &labels) {
+            (Some(name), _) => Some(name.clone()),
+            (None, None) if named == 0 => first_label(file, &groups)?,
+            (None, _) => None,
+        };
         let note = match (&labels, named) {
+            (None, _) if let Some(name) = &label_attribute => {
+                format!("{images}, a dataset each; their labels are attribute {name}")
+            }
             (Some((_, list)), _) => format!("{images}, a dataset each; their labels are in {list}"),
             (None, 0) => format!("{images}, a dataset each, and no labels of them in it"),
             (None, groups) => {
@@ -89,11 +101,13 @@ impl ImageDatasets {
             groups: groups.into_iter(),
             are_splits,
             labels,
+            label_attribute,
             notes: vec![note],
         })
     }
 
-    fn read(&mut self, path: &str, out: &mut Vec<u8>) -> Result<Result<(), Lack>> {
+    /// The image of the dataset at `path`, its bytes in `out`, with its attributes; or why it has none.
+    fn read(&mut self, path: &str, out: &mut Vec<u8>) -> Result<Result<Vec<Attribute>, Lack>> {
         if self.opened == OPENED {
             (self.file, self.opened) = (None, 0);
         }
@@ -108,16 +122,19 @@ impl ImageDatasets {
         };
         let read = bytes(&dataset, self.left, out);
         self.left = self.left.saturating_sub(out.len() as u64);
-        Ok(read)
+        Ok(read.map(|()| attributes::own(&dataset)))
     }
 }
 
-/// The image that a dataset is.
-fn bytes(dataset: &Dataset, left: u64, out: &mut Vec<u8>) -> Result<(), Lack> {
+/// Appends the image that a dataset is to `out`; at most `left` bytes of it are stored.
+///
+/// # Errors
+/// Why it is none.
+pub(super) fn bytes(dataset: &Dataset, left: u64, out: &mut Vec<u8>) -> Result<(), Lack> {
     let kind = Kind::of(dataset.dtype());
     let is_one = dataset.num_elements().is_ok_and(|items| items == 1);
-    let is_encoded =
-        kind == Kind::Byte && dataset.ndim() == 1 || is_one && matches!(kind, Kind::Bytes | Kind::Opaque | Kind::Text);
+    let is_encoded = kind == Kind::Byte && is_line(dataset.shape())
+        || is_one && matches!(kind, Kind::Bytes | Kind::Opaque | Kind::Text);
     let is_pixels = kind == Kind::Byte && matches!(dataset.ndim(), 2 | 3);
     if !is_encoded && !is_pixels {
         return Err(Lack::NoImage(super::values::name(dataset.dtype()) + ", no image"));
@@ -130,7 +147,7 @@ fn bytes(dataset: &Dataset, left: u64, out: &mut Vec<u8>) -> Result<(), Lack> {
         return Err(Lack::Damaged(format!("{length} bytes, more than the file can hold")));
     }
     let read = dataset.read_raw_bytes().map_err(|error| Lack::Damaged(open::said(&open::cause(error))))?;
-    if is_pixels {
+    if is_pixels && !(is_encoded && is_image(&read)) {
         out.extend_from_slice(&npy::head("|u1", dataset.shape(), false));
         out.extend_from_slice(&read);
         return Ok(());
@@ -141,6 +158,25 @@ fn bytes(dataset: &Dataset, left: u64, out: &mut Vec<u8>) -> Result<(), Lack> {
     }
     out.extend_from_slice(&read);
     Ok(())
+}
+
+/// Whether all of a dataset is an encoded image, as its first bytes tell.
+pub(super) fn is_encoded(dataset: &Dataset) -> bool {
+    let is_one = dataset.num_elements().is_ok_and(|items| items == 1);
+    let is_line = match Kind::of(dataset.dtype()) {
+        Kind::Byte => is_line(dataset.shape()),
+        Kind::Bytes | Kind::Opaque | Kind::Text => is_one,
+        _ => false,
+    };
+    let is_short = dataset.raw_byte_len().is_ok_and(|bytes| bytes <= MOST_BYTES);
+    is_line
+        && is_short
+        && dataset.read_raw_bytes().is_ok_and(|read| encoded(dataset, read).is_ok_and(|bytes| is_image(&bytes)))
+}
+
+/// Whether bytes of this shape are one behind the other: an encoded image, if they begin like one.
+pub(super) fn is_line(shape: &[u64]) -> bool {
+    matches!(shape, [_] | [_, 1] | [1, _])
 }
 
 impl Images for ImageDatasets {
@@ -156,7 +192,19 @@ impl Images for ImageDatasets {
         };
         let group = self.group.0.clone();
         let path = super::names::join(&group, &name);
-        let image = self.read(&path, out)?.map_err(|why| why.at(&format!("dataset {path}")));
+        let read = self.read(&path, out)?.map_err(|why| why.at(&format!("dataset {path}")));
+        let image_bytes = out.len();
+        let (mut others, mut told) = (Vec::new(), Label::Missing);
+        for attribute in read.iter().flatten() {
+            match self.label_attribute.as_ref() == Some(&attribute.name) {
+                true => told = attributes::as_label(attribute),
+                false => {
+                    let found = (attribute.name.as_str(), attributes::of(attribute), &attribute.datatype);
+                    attributes::add(found, true, at, (&mut others, out));
+                }
+            }
+        }
+        let image = read.map(|_| image_bytes);
         let key = match self.are_splits {
             true => path.split_once('/').map_or(path.as_str(), |(_, rest)| rest),
             false => path.as_str(),
@@ -167,14 +215,19 @@ impl Images for ImageDatasets {
                 None if self.is_said => Label::Unfit(format!("{from} has no label for it")),
                 None => Label::Missing,
             },
-            None => Label::Missing,
+            None => told,
         };
+        let label_name = self.label_attribute.clone().filter(|_| label != Label::Missing).unwrap_or_default();
+        let end = at + if image.is_ok() { out.len() as u64 } else { 0 };
         Ok(Some(Record {
+            range: at..end,
+            others,
+            label_name,
             key_is_unique: true,
             labels: usize::from(label != Label::Missing),
             label,
             class: class(&group, self.are_splits).map(|class| class.as_bytes().to_vec()),
-            ..record(at, key.as_bytes().to_vec(), String::new(), image.map(|()| out.len()))
+            ..record(at, key.as_bytes().to_vec(), String::new(), image)
         }))
     }
 
@@ -182,6 +235,13 @@ impl Images for ImageDatasets {
         let differences = self.labels.iter().flat_map(|(list, name)| [list.unknown(name), list.unused(name)]).flatten();
         self.notes.iter().cloned().chain(differences).collect()
     }
+}
+
+/// The attribute of the first dataset that is called as labels are.
+fn first_label(file: &Hdf5File, groups: &[Members]) -> Result<Option<String>> {
+    let Some(path) = groups.first().and_then(|one| Some(one.path(one.datasets.first()?))) else { return Ok(None) };
+    let attributes = attributes::own(&file.dataset(&path).map_err(open::told)?);
+    Ok(attributes::label(&attributes).map(|one| one.name.clone()))
 }
 
 /// A list of labels beside the file at `place`, if one is there that names most of its images.

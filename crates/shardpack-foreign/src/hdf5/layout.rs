@@ -15,7 +15,7 @@ pub(super) enum Layout {
     Rows(Vec<Table>),
     /// A dataset each, in groups that may be classes.
     ImageDatasets(Vec<Members>),
-    /// Samples that are no images, a group each.
+    /// A group each, of values or of an image and what goes with it.
     SampleGroups(Samples),
 }
 
@@ -23,6 +23,8 @@ pub(super) enum Layout {
 #[derive(Debug)]
 pub(super) struct Samples {
     pub groups: Vec<Members>,
+    /// The dataset of each that is its image, if one is.
+    pub image: Option<String>,
     pub unused: Vec<String>,
 }
 
@@ -80,12 +82,17 @@ impl Table {
         }
     }
 
+    /// The datasets that something is made of, some of them twice.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        let own = [Some(&self.images), self.labels.as_ref(), self.of_labels.as_ref()];
+        let named = [self.filenames.as_ref(), self.shapes.as_ref()];
+        let values = self.values.iter().map(|(path, _)| path);
+        let beside = self.beside.iter().map(Component::path);
+        own.into_iter().chain(named).flatten().chain(values).chain(beside).map(String::as_str)
+    }
+
     /// Whether something is made of the dataset at `path`.
     pub fn uses(&self, path: &str) -> bool {
-        let own = [&self.labels, &self.of_labels, &self.filenames, &self.shapes];
-        self.images == path
-            || self.values.iter().any(|(value, _)| value == path)
-            || own.into_iter().flatten().any(|used| used == path)
-            || self.beside.iter().any(|one| one.is_at(path))
+        self.paths().any(|used| used == path)
     }
 }

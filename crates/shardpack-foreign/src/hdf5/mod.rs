@@ -8,15 +8,18 @@
 //! that is refused by its size; a panic of the crate is an error here; a damaged chunk is said of its rows alone.
 //!
 //! Not read: pixels that are not uint8, compound types, compression by filters other than gzip, LZF, szip, shuffle,
-//! fletcher32, scale-offset and n-bit; data in other files, to which nothing here follows.
+//! fletcher32, scale-offset and n-bit; data in other files, to which nothing here follows: links to them are refused or counted.
 //!
 //! Specification: HDF5 File Format 3.0, superblocks 0 to 3. Written by: h5py 3.16 with HDF5 2.0.
 
+mod attributes;
 mod components;
 mod description;
 mod detect;
 mod image_datasets;
+mod labels;
 mod layout;
+mod links;
 mod lzf;
 mod names;
 mod open;
@@ -29,6 +32,7 @@ mod value_rows;
 mod values;
 mod walk;
 
+use hdf5_reader::Hdf5File;
 use shardpack_format::{
     Error, Result,
     formats::foreign::{Walk, Wanted},
@@ -36,7 +40,8 @@ use shardpack_format::{
 
 use self::{
     image_datasets::ImageDatasets,
-    layout::Layout,
+    layout::{Layout, Table},
+    links::Links,
     records::Records,
     sample_groups::SampleGroups,
     walk::{Contained, Images, contained},
@@ -51,27 +56,41 @@ pub use split::{OddSplits, stray};
 /// When it is damaged, has no images, several datasets that could be meant, or not what is wanted.
 pub fn walk(file: impl Into<Place>, wanted: &Wanted, part: Option<&str>) -> Result<Box<dyn Walk>> {
     let place = &file.into();
-    let images: Box<dyn Images> = contained(|| {
+    let (images, left_out) = contained(|| {
         let file = open::open(place)?;
-        let layout = detect::layout(&file, wanted)?;
+        let (layout, links) = layout_of(&file, wanted)?;
         let are_splits = !layout.splits(&file)?.is_empty();
         let layout = layout.of_split(&file, part)?;
         let why = match &layout {
             Layout::Rows(_) => Some("its images are rows, and rows have no keys"),
-            Layout::SampleGroups(_) => Some("its samples are values, which a file of labels does not name"),
+            Layout::SampleGroups(_) => Some("its samples are groups, which a file of labels does not name"),
             Layout::ImageDatasets(_) => None,
         };
         if let Some(why) = why.filter(|_| !wanted.entries.is_unsaid()) {
             let error = Error::usage(why).in_file(place.path());
             return Err(error.help("--label-feature PATH names the dataset with their labels"));
         }
-        Ok(match layout {
+        let mut left_out = links.counted();
+        if let Layout::Rows(tables) = &layout {
+            left_out.extend(attributes::counted(&file, tables.iter().flat_map(Table::paths))?);
+        }
+        let images = match layout {
             Layout::Rows(tables) => Box::new(Records::new(&file, tables, wanted)) as Box<dyn Images>,
             Layout::SampleGroups(samples) => Box::new(SampleGroups::new(&file, place, samples, are_splits, wanted)?),
             Layout::ImageDatasets(groups) => Box::new(ImageDatasets::new(&file, place, groups, are_splits, wanted)?),
-        })
+        };
+        Ok((images, left_out))
     })?;
-    Ok(Box::new(Contained::new(images)))
+    Ok(Box::new(Contained::new(images, left_out)))
+}
+
+/// How the samples of `file` are kept, and the links that are not followed.
+fn layout_of(file: &Hdf5File, wanted: &Wanted) -> Result<(Layout, Links)> {
+    let links = Links::of(file, wanted)?;
+    match detect::layout(file, wanted) {
+        Ok(layout) => Ok((layout, links)),
+        Err(error) => Err(links.beside(error)),
+    }
 }
 
 /// Names of the classes in the order of their labels; none where the file does not tell them.
@@ -82,7 +101,7 @@ pub fn classes(file: impl Into<Place>, wanted: &Wanted) -> Result<Vec<Vec<u8>>> 
     let place = &file.into();
     contained(|| {
         let file = open::open(place)?;
-        detect::classes(&file, &detect::layout(&file, wanted)?)
+        detect::classes(&file, &layout_of(&file, wanted)?.0, wanted)
     })
 }
 
@@ -95,7 +114,32 @@ pub fn splits(file: impl Into<Place>, wanted: &Wanted) -> Result<Vec<String>> {
     let place = &file.into();
     contained(|| {
         let file = open::open(place)?;
-        detect::layout(&file, wanted)?.splits(&file)
+        layout_of(&file, wanted)?.0.splits(&file)
+    })
+}
+
+/// What a file has that looks like one sample.
+#[derive(Debug)]
+pub struct OneSample {
+    /// The names of its datasets.
+    pub names: Vec<String>,
+    /// The same with their types and axes, for a person.
+    pub told: String,
+}
+
+/// What the file has, if it looks like one sample: an image with masks of its size, and no row of a table.
+///
+/// # Errors
+/// When it is damaged.
+pub fn one_sample(file: impl Into<Place>) -> Result<Option<OneSample>> {
+    let place = &file.into();
+    contained(|| {
+        let file = open::open(place)?;
+        let groups = names::list(&file)?;
+        let [root] = &groups[..] else { return Ok(None) };
+        let seen = description::look(&file, &groups)?;
+        let is_sample = root.group.is_empty() && description::are_one_sample(&seen);
+        Ok(is_sample.then(|| OneSample { names: root.datasets.clone(), told: description::told(&seen) }))
     })
 }
 
@@ -107,7 +151,7 @@ pub fn odd_splits(file: impl Into<Place>, wanted: &Wanted) -> Result<OddSplits> 
     let place = &file.into();
     contained(|| {
         let file = open::open(place)?;
-        detect::layout(&file, wanted)?.odd_splits(&file)
+        layout_of(&file, wanted)?.0.odd_splits(&file)
     })
 }
 

@@ -2,8 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use hdf5_reader::Hdf5File;
-use shardpack_format::{Error, Result, splits::KNOWN};
+use hdf5_reader::{Hdf5File, group::Group};
+use shardpack_format::{
+    Error, Result,
+    field_names::{self, LABELS},
+    splits::KNOWN,
+};
 
 use super::open;
 
@@ -23,9 +27,6 @@ pub(super) const IMAGES: [&str; 13] = [
     "bytes",
     "pixels",
 ];
-/// The same of labels.
-pub(super) const LABELS: [&str; 10] =
-    ["labels", "label", "targets", "target", "y", "class", "cls", "class_id", "category", "classes"];
 /// The same of names of the images' files.
 pub(super) const FILENAMES: [&str; 8] =
     ["filenames", "filename", "file_names", "file_name", "paths", "path", "names", "keys"];
@@ -33,6 +34,8 @@ pub(super) const FILENAMES: [&str; 8] =
 pub(super) const CLASSES: [&str; 5] = ["classes", "class_names", "label_names", "list_classes", "categories"];
 /// The same of the axes of images that are stored as pixels end to end.
 pub(super) const SHAPES: [&str; 3] = ["shapes", "shape", "sizes"];
+/// Groups of a MATLAB 7.3 file that hold no variables, but what cells and objects in variables refer to.
+const MATLABS: [&str; 2] = ["#refs#", "#subsystem#"];
 /// How deep groups may be nested.
 const MOST_DEPTH: usize = 16;
 
@@ -61,7 +64,25 @@ pub(super) fn join(group: &str, name: &str) -> String {
 /// # Errors
 /// When the file is damaged, or groups are nested too deep.
 pub(super) fn list(file: &Hdf5File) -> Result<Vec<Members>> {
-    let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
+    let mut found = Vec::new();
+    each_group(file, &mut |path, _, groups, datasets| {
+        if !datasets.is_empty() || groups.is_empty() && !path.is_empty() {
+            found.push(Members { group: path.to_owned(), datasets: datasets.to_vec() });
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// What is shown of a group: its path, and the names of the groups and of the datasets right in it.
+pub(super) type Look<'l> = &'l mut dyn FnMut(&str, &Group, &[String], &[String]) -> Result<()>;
+
+/// Shows `look` each group once, by path.
+///
+/// # Errors
+/// When the file is damaged, or groups are nested too deep; and when `look` fails.
+pub(super) fn each_group(file: &Hdf5File, look: Look<'_>) -> Result<()> {
+    let mut seen = BTreeSet::new();
     // The next one last.
     let mut rest = vec![(String::new(), 0, file.root_group().map_err(open::told)?)];
     while let Some((path, depth, group)) = rest.pop() {
@@ -72,22 +93,21 @@ pub(super) fn list(file: &Hdf5File) -> Result<Vec<Members>> {
         if depth > MOST_DEPTH {
             return Err(Error::data(format!("groups in groups, {depth} deep, as at {path}")));
         }
-        let (mut groups, mut datasets) = group.member_names().map_err(|error| {
-            open::told(error)
-                .help("groups of more than about 20000 members, as h5py writes them with libver=\"latest\", are not read: write it without")
+        let (mut groups, mut datasets) = group.member_names().map_err(|error| match open::child(&error) {
+            Some((child, what)) => Error::data(format!("dataset {}: {what}", join(&path, &child))),
+            None => open::told(error)
+                .help("groups of more than about 20000 members, as h5py writes them with libver=\"latest\", are not read: write it without"),
         })?;
+        groups.retain(|name| depth > 0 || !MATLABS.contains(&name.as_str()));
         groups.sort_unstable();
         datasets.sort_unstable();
-        let is_empty = groups.is_empty() && !path.is_empty();
+        look(&path, &group, &groups, &datasets)?;
         for name in groups.into_iter().rev() {
             let inner = group.group(&name).map_err(open::told)?;
             rest.push((join(&path, &name), depth + 1, inner));
         }
-        if !datasets.is_empty() || is_empty {
-            found.push(Members { group: path, datasets });
-        }
     }
-    Ok(found)
+    Ok(())
 }
 
 /// The words of a name, in lower case.
@@ -113,9 +133,18 @@ pub(super) fn rank(path: &str, names: &[&str]) -> Option<usize> {
     whole.or_else(|| words.iter().filter_map(|word| place(word)).min().map(|place| 2 * place + 1))
 }
 
-/// The words of the last part of a path that is not a split, but for splits.
+/// The place of a path among the names of labels, all of which it is but for splits: a word of it is not enough.
+pub(super) fn label_rank(path: &str) -> Option<usize> {
+    field_names::rank(&own_words(path).join("_"), &LABELS)
+}
+
+/// The words of the last part of a path that is not a split, but for splits: `y` of `train_set_y`.
 pub(super) fn own_words(path: &str) -> Vec<String> {
-    let parts = path.rsplit('/').map(|part| words(part).filter(|word| !is_split(word)).collect::<Vec<_>>());
+    let own = |part: &str| {
+        let is_of_split = part.split('_').any(|word| is_split(&word.to_lowercase()));
+        words(part).filter(|word| !is_split(word) && !(is_of_split && word == "set")).collect::<Vec<_>>()
+    };
+    let parts = path.rsplit('/').map(own);
     parts.into_iter().find(|words| !words.is_empty()).unwrap_or_default()
 }
 
@@ -144,12 +173,12 @@ mod tests {
         assert_eq!(rank("imgs", &IMAGES), Some(4));
         assert_eq!(rank("a/X_train", &IMAGES), rank("train/x", &IMAGES));
         assert_eq!(rank("images/train", &IMAGES), rank("images", &IMAGES));
-        assert!(rank("train_set_y", &LABELS).is_some());
+        assert_eq!(label_rank("train_set_y"), label_rank("y"));
+        assert!(label_rank("Y_train").is_some() && label_rank("train/Label").is_some());
+        assert_eq!([label_rank("label_noise"), label_rank("image_labels"), label_rank("train")], [None; 3]);
         assert_eq!(rank("masks", &IMAGES), None);
         assert_eq!(rank("train", &IMAGES), None);
-        assert!(is_called("train/labels", &LABELS) && is_called("y_train", &LABELS));
-        assert!(ends_in("image_labels", &LABELS) && !is_called("image_labels", &LABELS));
-        assert!(!ends_in("class_weights", &LABELS));
+        assert!(ends_in("image_labels", &LABELS) && !ends_in("class_weights", &LABELS));
         assert_eq!(split("x_train").as_deref(), Some("train"));
         assert_eq!(split("val/images").as_deref(), Some("val"));
         assert_eq!(split("constraint"), None);

@@ -18,6 +18,10 @@ use super::{
 
 /// The first bytes of a file, or of what follows a block of the user's own of 512, 1024, 2048, … bytes.
 const MAGIC: &[u8] = b"\x89HDF\r\n\x1a\n";
+/// The class of a layout that is made of other datasets.
+const VIRTUAL: u8 = 3;
+/// What the crate says of data that lies in a file of its own.
+const RAW: &str = "external raw data file";
 /// Most bytes of a chunk, a row or a piece of the file, where there is memory for them.
 const MOST_BYTES: u64 = 256 << 20;
 
@@ -114,6 +118,18 @@ pub(super) fn told(error: Hdf5Error) -> Error {
     }
 }
 
+/// The dataset that is of a kind which is not read, where an error tells one, and what it is.
+pub(super) fn child(error: &Hdf5Error) -> Option<(String, String)> {
+    let Hdf5Error::Context { path, source } = error else { return None };
+    match &**source {
+        Hdf5Error::UnsupportedLayoutClass(VIRTUAL) => {
+            let (name, _) = path.strip_prefix("child '")?.rsplit_once("' at ")?;
+            Some((name.to_owned(), said(source)))
+        }
+        source => child(source),
+    }
+}
+
 /// What is wrong, for a message that says where.
 pub(super) fn said(error: &Hdf5Error) -> String {
     match error {
@@ -121,6 +137,10 @@ pub(super) fn said(error: &Hdf5Error) -> String {
             Some(name) => format!("compressed with {name}, which is not read"),
             None => error.to_string(),
         },
+        Hdf5Error::UnsupportedLayoutClass(VIRTUAL) => {
+            "a virtual dataset: its data lies in other datasets or files, which are not followed".to_owned()
+        }
+        Hdf5Error::Other(what) if what.starts_with(RAW) => format!("{what}: other files are not read"),
         Hdf5Error::ResourceLimit(what) => what.clone(),
         error => error.to_string(),
     }
@@ -128,7 +148,15 @@ pub(super) fn said(error: &Hdf5Error) -> String {
 
 /// Whether it is what is not read here, rather than damage: then it holds for all of a dataset.
 pub(super) fn is_limit(error: &Hdf5Error) -> bool {
-    matches!(error, Hdf5Error::UnsupportedFilter(_) | Hdf5Error::UnsupportedEncoding(_) | Hdf5Error::ResourceLimit(_))
+    let is_elsewhere = matches!(error, Hdf5Error::Other(what) if what.starts_with(RAW));
+    is_elsewhere
+        || matches!(
+            error,
+            Hdf5Error::UnsupportedFilter(_)
+                | Hdf5Error::UnsupportedEncoding(_)
+                | Hdf5Error::ResourceLimit(_)
+                | Hdf5Error::UnsupportedLayoutClass(VIRTUAL)
+        )
 }
 
 /// The innermost error: where it was is told here.

@@ -6,6 +6,7 @@ use hdf5_reader::Hdf5File;
 use shardpack_format::{
     Result,
     formats::foreign::{Label, Other, Record, Wanted},
+    image_header::{self, SNIFF_BYTES},
     npy,
 };
 
@@ -87,7 +88,11 @@ impl Opened {
             Err(what) => return Ok(Err(Lack::Damaged(what))),
         };
         let dataset = self.images.dataset();
-        if Kind::of(dataset.dtype()) == Kind::Byte {
+        let row = match dataset.shape() {
+            shape if Kind::of(dataset.dtype()) == Kind::Byte && (shape.len() == 2 || is_image(&row)) => unfilled(row),
+            _ => row,
+        };
+        if Kind::of(dataset.dtype()) == Kind::Byte && dataset.ndim() > 2 && !is_image(&row) {
             out.extend_from_slice(&npy::head(BYTES, &dataset.shape()[1..], false));
             out.extend_from_slice(&row);
             return Ok(Ok(()));
@@ -172,6 +177,16 @@ impl Opened {
         let text = row.and_then(|row| values::text(filenames.dataset(), &row));
         Ok(text.ok().filter(|text| !text.is_empty()))
     }
+}
+
+/// An encoded image without the zeros that fill it up to the length that all have, where none can be its own.
+fn unfilled(mut row: Vec<u8>) -> Vec<u8> {
+    let end = row.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    let kind = image_header::Kind::of(&row[..row.len().min(SNIFF_BYTES)]);
+    if end == 0 || matches!(kind, image_header::Kind::Jpeg | image_header::Kind::Png | image_header::Kind::Gif) {
+        row.truncate(end);
+    }
+    row
 }
 
 /// The axes of the image in row `number`.

@@ -1,11 +1,11 @@
-//! Samples that are no images, a group each: `/000001/{x, y}`, of which every group has datasets of the same names.
+//! Samples that are a group each: `/000001/{x, y}`, of which every group has datasets of the same names, and one may be the image.
 //!
 //! Holds at all times: one sample is in memory; a dataset is read whole, so one that is longer than what is read at once is refused by
 //! its size; the items of arrays are handed on as they are stored.
 
 use std::{collections::BTreeMap, vec::IntoIter};
 
-use hdf5_reader::{Attribute, Dataset, Datatype, Hdf5File, VarLenKind};
+use hdf5_reader::{Dataset, Datatype, Hdf5File, VarLenKind};
 use shardpack_format::{
     Result,
     component::Form,
@@ -15,12 +15,21 @@ use shardpack_format::{
 
 use super::{
     super::{Lack, Place},
+    attributes::{self, Found, array},
+    image_datasets,
     layout::Samples,
-    names::{LABELS, Members, rank},
+    names::{Members, label_rank},
     open::{self, OPENED},
     values::{self, Kind, array_dtype, dtype, encoded},
     walk::{Images, record},
 };
+
+/// What a sample holds: its image, if it has one that can be had, what is beside it, and its label.
+struct Sample {
+    image: Option<std::result::Result<usize, Lack>>,
+    others: Vec<Other>,
+    label: Label,
+}
 
 /// The samples, one after the other.
 pub(super) struct SampleGroups {
@@ -33,19 +42,14 @@ pub(super) struct SampleGroups {
     groups: IntoIter<Members>,
     unused: Vec<String>,
     are_splits: bool,
+    /// Dataset that is the image.
+    image: Option<String>,
+    /// Attributes of datasets, and of how many.
+    passed: BTreeMap<String, u64>,
     /// Dataset or attribute that is the label.
     label: Option<String>,
     label_number: usize,
     note: String,
-}
-
-/// What a dataset or an attribute of a sample is.
-enum Found {
-    /// Nothing.
-    Absent,
-    Is(Form, Vec<u8>),
-    /// What cannot be told.
-    Untold,
 }
 
 impl SampleGroups {
@@ -55,12 +59,7 @@ impl SampleGroups {
     /// When the first one cannot be read.
     pub fn new(file: &Hdf5File, place: &Place, samples: Samples, are_splits: bool, wanted: &Wanted) -> Result<Self> {
         let first = samples.groups.iter().find(|one| !one.datasets.is_empty());
-        let label = match (&wanted.label, first) {
-            _ if wanted.no_labels => None,
-            (Some(name), _) => Some(name.clone()),
-            (None, Some(first)) => label(file, first)?,
-            (None, None) => None,
-        };
+        let label = wanted_label(file, &samples, wanted)?;
         let count = size::counted(samples.groups.len() as u64, "sample");
         let names = first.map_or_else(String::new, |first| first.datasets.join(", "));
         Ok(Self {
@@ -73,13 +72,18 @@ impl SampleGroups {
             are_splits,
             label,
             label_number: wanted.label_number,
-            note: format!("{count}, a group each, of {names}"),
+            note: match &samples.image {
+                Some(image) => format!("{count}, a group each, of {names}; images {image}"),
+                None => format!("{count}, a group each, of {names}"),
+            },
+            image: samples.image,
+            passed: BTreeMap::new(),
         })
     }
 
-    /// The datasets and attributes of a group, their contents behind `out`, with the label if one of them is; or why they cannot be had.
-    fn sample(&mut self, one: &Members, at: u64, out: &mut Vec<u8>) -> Result<Result<(Vec<Other>, Label), Lack>> {
-        let (mut others, mut label) = (Vec::new(), Label::Missing);
+    /// The datasets and attributes of a group, their contents behind `out`, the image first; or why they cannot be had.
+    fn sample(&mut self, one: &Members, at: u64, out: &mut Vec<u8>) -> Result<Result<Sample, Lack>> {
+        let mut sample = Sample { image: None, others: Vec::new(), label: Label::Missing };
         if self.opened >= OPENED {
             (self.file, self.opened) = (None, 0);
         }
@@ -88,36 +92,47 @@ impl SampleGroups {
             slot => slot.insert(open::open(&self.place)?),
         };
         self.opened += one.datasets.len() + 1;
-        let mut add = |name: &str, found: Found, out: &mut Vec<u8>| {
-            let (bytes, offset, form) = match found {
-                Found::Absent => return,
-                Found::Untold => (0, None, None),
-                Found::Is(form, content) => {
-                    let offset = at + out.len() as u64;
-                    out.extend_from_slice(&content);
-                    (form.head_bytes() + content.len() as u64, Some(offset), Some(form))
-                }
-            };
-            others.push(Other { name: name.to_owned(), bytes, offset, recipe: 0, form });
-        };
+        let is_image = |name: &String| self.image.as_ref() == Some(name);
+        let is_beside = self.image.is_some();
         let is_label = |name: &str| self.label.as_deref() == Some(name);
-        for name in &one.datasets {
+        let (image, others): (Vec<_>, Vec<_>) = one.datasets.iter().partition(|name| is_image(name));
+        for name in image.into_iter().chain(others) {
             let path = one.path(name);
             let damaged = |what: String| Lack::Damaged(format!("dataset {path}: {what}"));
             let dataset = match file.dataset(&path).map_err(open::cause) {
                 Ok(dataset) => dataset,
                 Err(error) => return Ok(Err(damaged(open::said(&error)))),
             };
+            for attribute in attributes::own(&dataset) {
+                *self.passed.entry(attributes::left_out(&attribute.name, name)).or_default() += 1;
+            }
+            if is_image(name) {
+                let read = image_datasets::bytes(&dataset, self.left, out);
+                self.left = self.left.saturating_sub(out.len() as u64);
+                match read {
+                    Err(Lack::Damaged(what)) => return Ok(Err(damaged(what))),
+                    read => {
+                        sample.image = Some(read.map(|()| out.len()).map_err(|why| why.at(&format!("dataset {path}"))))
+                    }
+                }
+                continue;
+            }
             let read = match read(&dataset, self.left) {
                 Ok(read) => read,
                 Err(what) => return Ok(Err(damaged(what))),
             };
             self.left = self.left.saturating_sub(read.len() as u64);
             if is_label(name) {
-                label = values::label(&dataset, &read, self.label_number);
+                sample.label = values::label(&dataset, &read, self.label_number);
+                if is_beside {
+                    continue;
+                }
             }
             match content(&dataset, read) {
-                Ok(found) => add(name, found, out),
+                Ok(found) => {
+                    let found = (name.as_str(), found, dataset.dtype());
+                    attributes::add(found, is_beside, at, (&mut sample.others, out));
+                }
                 Err(what) => return Ok(Err(damaged(what))),
             }
         }
@@ -126,18 +141,38 @@ impl SampleGroups {
             Err(error) => return Ok(Err(Lack::Damaged(format!("attributes: {}", open::said(&error))))),
         };
         for attribute in attributes {
-            let found = of_attribute(&attribute);
             if is_label(&attribute.name) && !one.datasets.contains(&attribute.name) {
-                label = match &found {
-                    Found::Is(Form::Text, text) => Label::Text(text.clone()),
-                    Found::Is(..) => values::whole(&attribute.datatype, &attribute.raw_data),
-                    Found::Absent | Found::Untold => Label::Missing,
-                };
+                sample.label = attributes::as_label(&attribute);
+                if is_beside {
+                    continue;
+                }
             }
-            add(&attribute.name, found, out);
+            let found = (attribute.name.as_str(), attributes::of(&attribute), &attribute.datatype);
+            attributes::add(found, is_beside, at, (&mut sample.others, out));
         }
-        Ok(Ok((others, label)))
+        Ok(Ok(sample))
     }
+}
+
+/// Which dataset or attribute of the samples is their label.
+fn wanted_label(file: &Hdf5File, samples: &Samples, wanted: &Wanted) -> Result<Option<String>> {
+    let first = samples.groups.iter().find(|one| !one.datasets.is_empty());
+    // Whether labels are wanted or not: what goes along is the same.
+    match (&wanted.label, first) {
+        (Some(name), _) => Ok(Some(name.clone())),
+        (None, Some(first)) => label(file, first),
+        (None, None) => Ok(None),
+    }
+}
+
+/// The path of the dataset that is the label of the first sample, if one is.
+///
+/// # Errors
+/// When it cannot be read.
+pub(super) fn label_path(file: &Hdf5File, samples: &Samples, wanted: &Wanted) -> Result<Option<String>> {
+    let Some(name) = wanted_label(file, samples, wanted)? else { return Ok(None) };
+    let first = samples.groups.iter().find(|one| one.datasets.contains(&name));
+    Ok(first.map(|one| one.path(&name)))
 }
 
 /// Which dataset or attribute of the first sample is called as labels are, and is one number or text.
@@ -150,14 +185,10 @@ fn label(file: &Hdf5File, first: &Members) -> Result<Option<String>> {
             likely.push(name.clone());
         }
     }
-    for attribute in file.group(&first.group).and_then(|group| group.attributes()).map_err(open::told)? {
-        let is_one = attribute.num_elements().is_ok_and(|items| items == 1);
-        if is_one && matches!(Kind::of(&attribute.datatype), Kind::Byte | Kind::Whole | Kind::Text) {
-            likely.push(attribute.name);
-        }
-    }
-    let ranked = likely.into_iter().filter_map(|name| Some((rank(&name, &LABELS)?, name)));
-    Ok(ranked.min_by_key(|(rank, _)| *rank).map(|(_, name)| name))
+    let ranked = likely.into_iter().filter_map(|name| Some((label_rank(&name)?, name)));
+    let of_group = file.group(&first.group).and_then(|group| group.attributes()).map_err(open::told)?;
+    let of_group = attributes::label(&of_group).and_then(|one| Some((label_rank(&one.name)?, one.name.clone())));
+    Ok(ranked.chain(of_group).min_by_key(|(rank, _)| *rank).map(|(_, name)| name))
 }
 
 /// All items of a dataset as they are stored.
@@ -204,37 +235,6 @@ fn content(dataset: &Dataset, read: Vec<u8>) -> Result<Found, String> {
     })
 }
 
-fn array(dtype: &str, shape: &[u64], items: Vec<u8>) -> Result<Found, String> {
-    let form = Form::array(dtype, shape).map_err(|error| error.what())?;
-    match form.items_bytes() {
-        Some(bytes) if bytes == items.len() as u64 => Ok(Found::Is(form, items)),
-        // A dataset of no space.
-        _ if items.is_empty() => Ok(Found::Absent),
-        bytes => Err(format!("{} bytes, expected {}", items.len(), bytes.unwrap_or_default())),
-    }
-}
-
-/// What an attribute is; what is neither numbers nor one text cannot be told.
-fn of_attribute(attribute: &Attribute) -> Found {
-    let is_single = attribute.shape.is_empty();
-    let text = || array_dtype(&attribute.datatype).filter(|_| !is_single);
-    if let Some(dtype) = dtype(&attribute.datatype).or_else(text) {
-        return array(&dtype, &attribute.shape, attribute.raw_data.clone()).unwrap_or(Found::Untold);
-    }
-    let text = match (&attribute.decoded_strings, &attribute.datatype) {
-        (Some(texts), _) if attribute.shape.is_empty() && texts.len() == 1 => texts[0].clone().into_bytes(),
-        (None, Datatype::String { .. }) if attribute.shape.is_empty() && !values::is_reference(&attribute.datatype) => {
-            let end = attribute.raw_data.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-            attribute.raw_data[..end].to_vec()
-        }
-        _ => return Found::Untold,
-    };
-    match str::from_utf8(&text) {
-        Ok(_) => Found::Is(Form::Text, text),
-        Err(_) => Found::Untold,
-    }
-}
-
 impl Images for SampleGroups {
     fn next(&mut self, at: u64, out: &mut Vec<u8>) -> Result<Option<Record>> {
         let Some(one) = self.groups.next() else { return Ok(None) };
@@ -249,9 +249,14 @@ impl Images for SampleGroups {
                 let why = why.at(&format!("group {}", one.group));
                 Record { key_is_unique: true, ..record(at, key, String::new(), Err(why)) }
             }
-            Ok((others, label)) => {
-                let why = Lack::no_image("a group of values, no image");
+            Ok(Sample { image, others, label }) => {
+                let image = match image {
+                    Some(image) => image,
+                    None if self.image.is_some() => Err(Lack::no_image("a group without the image that others have")),
+                    None => Err(Lack::no_image("a group of values, no image")),
+                };
                 let named = self.label.clone().filter(|_| label != Label::Missing);
+                let name = self.image.clone().unwrap_or_default();
                 Record {
                     range: at..at + out.len() as u64,
                     key_is_unique: true,
@@ -259,7 +264,7 @@ impl Images for SampleGroups {
                     label_name: named.unwrap_or_default(),
                     label,
                     others,
-                    ..record(at, key, String::new(), Err(why))
+                    ..record(at, key, name, image)
                 }
             }
         }))
@@ -270,6 +275,7 @@ impl Images for SampleGroups {
     }
 
     fn passed(&self) -> BTreeMap<String, u64> {
-        self.unused.iter().map(|path| (format!("dataset {path}"), 1)).collect()
+        let unused = self.unused.iter().map(|path| (format!("dataset {path}"), 1));
+        unused.chain(self.passed.clone()).collect()
     }
 }

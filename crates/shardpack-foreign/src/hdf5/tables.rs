@@ -11,8 +11,9 @@ use shardpack_format::{Error, Result, formats::foreign::Wanted, help};
 use super::{
     components,
     description::{Seen, told},
+    labels,
     layout::Table,
-    names::{self, FILENAMES, IMAGES, LABELS, SHAPES, group_of, rank},
+    names::{self, FILENAMES, IMAGES, SHAPES, group_of, label_rank, rank},
     rows::Rows,
     values::{self, Kind, is_image},
 };
@@ -70,7 +71,7 @@ fn has_shapes(one: &Seen, seen: &[Seen]) -> bool {
 }
 
 /// Whether the first row that is not empty begins like an image.
-fn begins_like_image(file: &Hdf5File, one: &Seen) -> Result<bool> {
+pub(super) fn begins_like_image(file: &Hdf5File, one: &Seen) -> Result<bool> {
     let mut rows = Rows::open(file, &one.path)?;
     for number in 0..one.rows().unwrap_or(0).min(LOOKS) {
         let Ok(row) = rows.row(number)?.map(<[u8]>::to_vec) else { continue };
@@ -110,7 +111,7 @@ pub(super) fn table(
         Some(label) => Some(label),
         None if wanted.no_labels => None,
         None => {
-            let found = beside(images, seen, &LABELS, |one| one.is_label(rows))?;
+            let found = beside(images, seen, label_rank, |one| one.is_label(rows))?;
             check_labels(images, seen, found)?;
             found
         }
@@ -118,11 +119,20 @@ pub(super) fn table(
     // Whether labels are wanted or not: what goes along is the same.
     let of_labels = match label {
         Some(label) => Some(label),
-        None => beside(images, seen, &LABELS, |one| one.is_label(rows)).ok().flatten(),
+        None => beside(images, seen, label_rank, |one| one.is_label(rows)).ok().flatten(),
     };
-    let filenames = beside(images, seen, &FILENAMES, |one| {
-        one.kind == Kind::Text && one.shape == [rows] && of_labels.is_none_or(|labels| labels.path != one.path)
-    });
+    let no_class = match of_labels.filter(|_| label.is_none() && wanted.label_number == 0) {
+        Some(found) => labels::no_class(file, found)?,
+        None => None,
+    };
+    let is_class = |_: &&Seen| no_class.is_none();
+    let (labels, of_labels) = (labels.filter(is_class), of_labels.filter(is_class));
+    let filenames = beside(
+        images,
+        seen,
+        |path| rank(path, &FILENAMES),
+        |one| one.kind == Kind::Text && one.shape == [rows] && of_labels.is_none_or(|labels| labels.path != one.path),
+    );
     let filenames = filenames.ok().flatten();
     let shapes = (images.kind == Kind::Bytes).then(|| shapes(images, rows, seen)).flatten();
     let used: Vec<&str> = [of_labels, filenames, shapes].into_iter().flatten().map(|one| one.path.as_str()).collect();
@@ -130,7 +140,15 @@ pub(super) fn table(
     let mut note = format!("images {}", images.told());
     match labels {
         Some(labels) => note += &format!("; labels {}", labels.told()),
-        None => note += &format!("; no labels of {rows} rows"),
+        None => {
+            let is_list = |one: &&Seen| label_rank(&one.path).is_some() && one.rows() == Some(rows) && one.is_list();
+            let lists = || seen.iter().find(is_list).map(|one| super::labels::of_lists(one));
+            note += &no_class.or_else(lists).unwrap_or_else(|| format!("; no labels of {rows} rows"));
+            let may_be = |one: &&Seen| one.path != images.path && one.is_label(rows) && one.ends_in_label();
+            if let Some(one) = seen.iter().find(may_be).filter(|_| !wanted.no_labels) {
+                note += &format!("; {} may be: --label-feature {}", one.told(), one.path);
+            }
+        }
     }
     let path = |one: &Seen| one.path.clone();
     Ok(Table {
@@ -154,12 +172,12 @@ pub(super) fn table(
 fn beside<'s>(
     images: &Seen,
     seen: &'s [Seen],
-    names: &[&str],
+    place: impl Fn(&str) -> Option<usize>,
     is_fit: impl Fn(&Seen) -> bool,
 ) -> Result<Option<&'s Seen>> {
     let split = names::split(&images.path);
     let goes_with = |one: &&Seen| one.path != images.path && is_fit(one) && names::split(&one.path) == split;
-    let ranked = |one: &'s Seen| Some(((group_of(&one.path) != group_of(&images.path), rank(&one.path, names)?), one));
+    let ranked = |one: &'s Seen| Some(((group_of(&one.path) != group_of(&images.path), place(&one.path)?), one));
     let mut found: Vec<_> = seen.iter().filter(goes_with).filter_map(ranked).collect();
     found.sort_by_key(|(rank, _)| *rank);
     match &*found {
@@ -175,12 +193,13 @@ fn beside<'s>(
 /// does, `found`, is called so at least as clearly.
 fn check_labels(images: &Seen, seen: &[Seen], found: Option<&Seen>) -> Result<()> {
     let split = names::split(&images.path);
-    let place = |one: &Seen| (group_of(&one.path) != group_of(&images.path), rank(&one.path, &LABELS));
+    let place = |one: &Seen| (group_of(&one.path) != group_of(&images.path), label_rank(&one.path));
     let rows = images.rows().unwrap_or(0);
     let is_unfit = |one: &&Seen| {
         one.path != images.path
             && one.is_called_label()
             && !one.is_label(rows)
+            && !(one.rows() == Some(rows) && one.is_list())
             && (split.is_none() || names::split(&one.path) == split)
             && found.is_none_or(|found| place(one) < place(found))
     };
@@ -196,5 +215,5 @@ fn check_labels(images: &Seen, seen: &[Seen], found: Option<&Seen>) -> Result<()
 fn shapes<'s>(images: &Seen, rows: u64, seen: &'s [Seen]) -> Option<&'s Seen> {
     let is_fit =
         |one: &Seen| matches!(one.kind, Kind::Byte | Kind::Whole) && matches!(one.shape[..], [of, 2 | 3] if of == rows);
-    beside(images, seen, &SHAPES, is_fit).ok().flatten()
+    beside(images, seen, |path| rank(path, &SHAPES), is_fit).ok().flatten()
 }

@@ -9,7 +9,7 @@ use shardpack_format::{Error, Result, component::Form};
 use super::{
     description::Seen,
     layout::Table,
-    names::{CLASSES, LABELS, is_called, own_words, rank, split},
+    names::{CLASSES, is_called, label_rank, own_words, split},
     rows::Rows,
     values::{self, array_dtype, dtype, encoded},
 };
@@ -50,7 +50,7 @@ pub(super) fn tables(seen: &[Seen]) -> Result<Vec<Table>> {
         let label = kept
             .iter()
             .filter(|one| one.is_label(rows) && kept.len() > 1)
-            .filter_map(|one| Some((rank(&one.path, &LABELS)?, *one)))
+            .filter_map(|one| Some((label_rank(&one.path)?, *one)))
             .min_by_key(|(rank, _)| *rank)
             .map(|(_, one)| one);
         let values: Vec<(String, String)> = kept.iter().map(|one| (one.path.clone(), name(one, &kept))).collect();

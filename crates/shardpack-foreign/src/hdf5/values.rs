@@ -1,6 +1,6 @@
 //! Items of datasets as they are stored: what they are, their dtype, and what they say as a label or a name.
 
-use hdf5_reader::{Dataset, Datatype, StringSize, VarLenKind, error::ByteOrder};
+use hdf5_reader::{Dataset, Datatype, EnumMember, StringSize, VarLenKind, error::ByteOrder};
 use shardpack_format::{
     formats::foreign::Label,
     image_header::{self, SNIFF_BYTES},
@@ -150,7 +150,7 @@ pub(super) fn label(dataset: &Dataset, row: &[u8], number: usize) -> Label {
 
 fn one(dataset: &Dataset, item: &[u8]) -> Label {
     match Kind::of(dataset.dtype()) {
-        Kind::Byte | Kind::Whole => whole(dataset.dtype(), item),
+        Kind::Byte | Kind::Whole => whole_or_name(dataset.dtype(), item),
         Kind::Real => real(dataset.dtype(), item),
         Kind::Text => match text(dataset, item) {
             Ok(text) if text.is_empty() => Label::Missing,
@@ -188,6 +188,41 @@ pub(super) fn whole(kind: &Datatype, item: &[u8]) -> Label {
             }
         }
         other => Label::Unfit(name(other)),
+    }
+}
+
+/// Names of the values of an enum with their numbers, in the order of these; `None` for what is none, or a truth value.
+pub(super) fn enum_values(item: &Datatype) -> Option<Vec<(i64, &str)>> {
+    let Datatype::Enum { base, members } = item else { return None };
+    if is_bool(members.iter().map(|one| one.name.as_str())) {
+        return None;
+    }
+    let value = |one: &'_ EnumMember| match whole(base, &one.value) {
+        Label::Number(number) => Some(number),
+        _ => None,
+    };
+    let mut values: Vec<(i64, &str)> =
+        members.iter().filter_map(|one| Some((value(one)?, one.name.as_str()))).collect();
+    values.sort_unstable();
+    Some(values)
+}
+
+/// Names of classes that the type of labels tells: those of an enum whose values are 0, 1, 2 and so on.
+pub(super) fn class_names(item: &Datatype) -> Option<Vec<Vec<u8>>> {
+    let values = enum_values(item)?;
+    let are_numbers = !values.is_empty() && (0..).zip(&values).all(|(number, (value, _))| number == *value);
+    are_numbers.then(|| values.iter().map(|(_, name)| name.as_bytes().to_vec()).collect())
+}
+
+/// The number that a whole number is, or its name where it is of an enum whose values are no numbers of classes.
+pub(super) fn whole_or_name(kind: &Datatype, item: &[u8]) -> Label {
+    let number = whole(kind, item);
+    let (Label::Number(value), Some(values), None) = (&number, enum_values(kind), class_names(kind)) else {
+        return number;
+    };
+    match values.iter().find(|(known, _)| known == value) {
+        Some((_, name)) => Label::Name(name.as_bytes().to_vec()),
+        None => Label::Unfit(format!("{value} is none of the values of its enum")),
     }
 }
 

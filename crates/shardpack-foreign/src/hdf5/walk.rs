@@ -51,12 +51,14 @@ pub(super) struct Contained {
     /// Whether there is anything of it.
     has_content: bool,
     has_ended: bool,
+    /// What of the file nobody hands out, and how much of it.
+    left_out: BTreeMap<String, u64>,
 }
 
 impl Contained {
-    /// The walk of what `images` hands out.
-    pub fn new(images: Box<dyn Images>) -> Self {
-        Self { images, at: 0, content: Vec::new(), image_bytes: None, has_content: false, has_ended: false }
+    /// The walk of what `images` hands out, beside which there is what is `left_out`.
+    pub fn new(images: Box<dyn Images>, left_out: BTreeMap<String, u64>) -> Self {
+        Self { images, at: 0, content: Vec::new(), image_bytes: None, has_content: false, has_ended: false, left_out }
     }
 }
 
@@ -104,7 +106,9 @@ impl Walk for Contained {
     }
 
     fn passed(&self) -> BTreeMap<String, u64> {
-        self.images.passed()
+        let mut passed = self.images.passed();
+        passed.extend(self.left_out.clone());
+        passed
     }
 
     fn notes(&self) -> Vec<String> {

@@ -1,0 +1,166 @@
+//! Attributes of groups and datasets: which of them a person wrote, and what they are as values.
+
+use std::collections::BTreeMap;
+
+use hdf5_reader::{Attribute, Dataset, Datatype, Hdf5File};
+use shardpack_format::{
+    Result,
+    component::Form,
+    formats::foreign::{Label, Other},
+};
+
+use super::{
+    components::number_text,
+    names::label_rank,
+    open,
+    values::{self, Kind, array_dtype, dtype},
+};
+
+/// Attributes that libraries write for themselves.
+const OF_LIBRARIES: [&str; 22] = [
+    "CLASS",
+    "NAME",
+    "TITLE",
+    "VERSION",
+    "FLAVOR",
+    "PALETTE",
+    "IMAGE_VERSION",
+    "IMAGE_SUBCLASS",
+    "IMAGE_COLORMODEL",
+    "IMAGE_MINMAXRANGE",
+    "IMAGE_WHITE_IS_ZERO",
+    "INTERLACE_MODE",
+    "DISPLAY_ORIGIN",
+    "DIMENSION_LIST",
+    "DIMENSION_LABELS",
+    "REFERENCE_LIST",
+    "_FillValue",
+    "_Netcdf4Dimid",
+    "_Netcdf4Coordinates",
+    "MATLAB_class",
+    "MATLAB_int_decode",
+    "MATLAB_empty",
+];
+
+/// What a dataset or an attribute of a sample is.
+pub(super) enum Found {
+    /// Nothing.
+    Absent,
+    Is(Form, Vec<u8>),
+    /// What cannot be told.
+    Untold,
+}
+
+/// Those of a dataset that a person wrote.
+pub(super) fn own(dataset: &Dataset) -> Vec<Attribute> {
+    let mut all = dataset.attributes();
+    all.retain(|attribute| !OF_LIBRARIES.contains(&attribute.name.as_str()));
+    all
+}
+
+/// How many datasets at `paths` have each attribute, by what it is called among what is left out.
+///
+/// # Errors
+/// When the file is damaged.
+pub(super) fn counted<'p>(file: &Hdf5File, paths: impl Iterator<Item = &'p str>) -> Result<BTreeMap<String, u64>> {
+    let mut counted = BTreeMap::new();
+    for path in paths {
+        for attribute in own(&file.dataset(path).map_err(open::told)?) {
+            counted.insert(left_out(&attribute.name, path), 1);
+        }
+    }
+    Ok(counted)
+}
+
+/// What the attribute `name` of a dataset is called among what is left out.
+pub(super) fn left_out(name: &str, dataset: &str) -> String {
+    format!("attribute {name} of dataset {dataset}")
+}
+
+/// The one of `attributes` that is called as labels are, the likeliest first, and is one number or text.
+pub(super) fn label(attributes: &[Attribute]) -> Option<&Attribute> {
+    let is_one = |one: &&Attribute| {
+        one.num_elements().is_ok_and(|items| items == 1)
+            && matches!(Kind::of(&one.datatype), Kind::Byte | Kind::Whole | Kind::Text)
+    };
+    let ranked = attributes.iter().filter(is_one).filter_map(|one| Some((label_rank(&one.name)?, one)));
+    ranked.min_by_key(|(rank, _)| *rank).map(|(_, one)| one)
+}
+
+/// What an attribute says as a label.
+pub(super) fn as_label(attribute: &Attribute) -> Label {
+    match of(attribute) {
+        Found::Is(Form::Text, text) => Label::Text(text),
+        Found::Is(..) => values::whole_or_name(&attribute.datatype, &attribute.raw_data),
+        Found::Absent | Found::Untold => Label::Missing,
+    }
+}
+
+/// What an attribute is; what is neither numbers nor one text cannot be told.
+pub(super) fn of(attribute: &Attribute) -> Found {
+    let is_single = attribute.shape.is_empty();
+    let text = || array_dtype(&attribute.datatype).filter(|_| !is_single);
+    if let Some(dtype) = dtype(&attribute.datatype).or_else(text) {
+        return array(&dtype, &attribute.shape, attribute.raw_data.clone()).unwrap_or(Found::Untold);
+    }
+    let text = match (&attribute.decoded_strings, &attribute.datatype) {
+        (Some(texts), _) if attribute.shape.is_empty() && texts.len() == 1 => texts[0].clone().into_bytes(),
+        (None, Datatype::String { .. }) if attribute.shape.is_empty() && !values::is_reference(&attribute.datatype) => {
+            let end = attribute.raw_data.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+            attribute.raw_data[..end].to_vec()
+        }
+        _ => return Found::Untold,
+    };
+    match str::from_utf8(&text) {
+        Ok(_) => Found::Is(Form::Text, text),
+        Err(_) => Found::Untold,
+    }
+}
+
+/// An array of these items, if they are as many as its axes say.
+///
+/// # Errors
+/// What does not fit.
+pub(super) fn array(dtype: &str, shape: &[u64], items: Vec<u8>) -> std::result::Result<Found, String> {
+    let form = Form::array(dtype, shape).map_err(|error| error.what())?;
+    match form.items_bytes() {
+        Some(bytes) if bytes == items.len() as u64 => Ok(Found::Is(form, items)),
+        // A dataset of no space.
+        _ if items.is_empty() => Ok(Found::Absent),
+        bytes => Err(format!("{} bytes, expected {}", items.len(), bytes.unwrap_or_default())),
+    }
+}
+
+/// Appends what was found as the field `name` of a record that begins at `at`, whose content so far is `out`. Beside an image, a
+/// single number of type `item` is its text, and text has no form, as it is where images are rows.
+pub(super) fn add(
+    (name, found, item): (&str, Found, &Datatype),
+    is_beside: bool,
+    at: u64,
+    (others, out): (&mut Vec<Other>, &mut Vec<u8>),
+) {
+    let (content, form) = match found {
+        Found::Absent => return,
+        Found::Untold => {
+            return others.push(Other { name: name.to_owned(), bytes: 0, offset: None, recipe: 0, form: None });
+        }
+        Found::Is(form, content) => match &form {
+            Form::Text if is_beside => (content, None),
+            _ if is_beside && form.items_bytes().is_some() && is_one(item, &content) => {
+                match number_text(item, &content) {
+                    Some(text) => (text, None),
+                    None => (content, Some(form)),
+                }
+            }
+            _ => (content, Some(form)),
+        },
+    };
+    let head = form.as_ref().map_or(0, Form::head_bytes);
+    let offset = Some(at + out.len() as u64);
+    out.extend_from_slice(&content);
+    others.push(Other { name: name.to_owned(), bytes: head + content.len() as u64, offset, recipe: 0, form });
+}
+
+fn is_one(item: &Datatype, content: &[u8]) -> bool {
+    hdf5_reader::dtype_element_size(item).is_ok_and(|bytes| bytes == content.len())
+}

@@ -1,0 +1,41 @@
+//! Datasets that are called as labels are, and say more than one class of a row, or none.
+//!
+//! Holds at all times: where a row of one says what is no class, all of it goes along as a component, and a note says so.
+
+use hdf5_reader::Hdf5File;
+use shardpack_format::{Result, formats::foreign::Label};
+
+use super::{
+    description::Seen,
+    rows::Rows,
+    values::{self, Kind},
+};
+
+/// Why rows that are lists are no classes, for a note.
+pub(super) fn of_lists(labels: &Seen) -> String {
+    format!("; {} has lists of labels: a component, and no class", labels.told())
+}
+
+/// Why the rows of `labels` are no classes, for a note; `None` where they are.
+///
+/// # Errors
+/// When the dataset cannot be read.
+pub(super) fn no_class(file: &Hdf5File, labels: &Seen) -> Result<Option<String>> {
+    let are_several = matches!(labels.shape[..], [_, items] if items > 1) && labels.shape[0] != 1;
+    if !are_several && labels.kind != Kind::Real {
+        return Ok(None);
+    }
+    let mut rows = Rows::open(file, &labels.path)?;
+    for number in 0..labels.rows().unwrap_or(0) {
+        // Damage is told where the row is read.
+        let Ok(row) = rows.row(number)?.map(<[u8]>::to_vec) else { continue };
+        let item_bytes = rows.dataset().raw_element_size().unwrap_or(0).max(1);
+        let mut items = if are_several { row.chunks_exact(row.len().max(1)) } else { row.chunks_exact(item_bytes) };
+        let is_unfit = |item: &[u8]| matches!(values::label(rows.dataset(), item, 0), Label::Unfit(_));
+        if items.any(is_unfit) {
+            let what = if are_several { "several labels a row" } else { "no whole numbers" };
+            return Ok(Some(format!("; {} has {what}: a component, and no class", labels.told())));
+        }
+    }
+    Ok(None)
+}
