@@ -36,11 +36,6 @@ write('scalar', label=3)
 write('last-word', image_labels=labels[:5])
 write('masks', y=images[..., 0])
 write('weights', class_weights=np.ones(3, np.float32), num_classes=3, classes=np.array(['a', 'b'], 'S'))
-with h5py.File(f'{out}/many.h5', 'w') as file:
-    file['images'] = images
-    many = file.create_dataset('labels', (6,), h5py.vlen_dtype(np.int64))
-    for number in range(6):
-        many[number] = [number, 1]
 with h5py.File(f'{out}/float.h5', 'w') as file:
     file['images'], file['thumbs'], file['labels'] = images.astype(np.float32), images[:, :2], labels
 with h5py.File(f'{out}/each.h5', 'w') as file:
@@ -99,7 +94,6 @@ fn labels_that_do_not_fit_are_a_question_and_not_left_out() {
         ("scalar", "labels label int64 of one item do not go with"),
         ("last-word", "labels image_labels int64 5 do not go with"),
         ("masks", "labels y uint8 6×4×5 do not go with"),
-        ("many", "labels labels int64 of any length 6 do not go with"),
     ];
     for (name, says) in rows {
         let (from, dst) = (source.join(format!("{name}.h5")), bench.at(name));
@@ -206,4 +200,189 @@ fn rows_that_two_splits_share_are_a_question() {
     assert_eq!(["train", "test"].map(|split| labels(&bench.dst().join(split)).len()), [5, 2]);
     convert(&from, &bench.at("all"), &["--splits", "none"]).code(0);
     assert_eq!(labels(&bench.at("all")).len(), 6);
+}
+
+/// Links, enums, attributes, tables and groups of six samples, and labels that are no classes.
+const WRITE_ODD: &str = "
+import io, sys, h5py, numpy as np
+from PIL import Image
+out = sys.argv[1]
+images = np.arange(6 * 4 * 5 * 3, dtype=np.uint8).reshape(6, 4, 5, 3)
+labels = [2, 0, 1, 2, 0, 1]
+def jpeg(number):
+    file = io.BytesIO()
+    Image.fromarray(np.full((8, 8, 3), 20 * number, np.uint8)).save(file, 'JPEG')
+    return np.frombuffer(file.getvalue(), np.uint8)
+jpegs = [jpeg(number) for number in range(6)]
+def write(name, **datasets):
+    with h5py.File(f'{out}/{name}.h5', 'w') as file:
+        for path, value in datasets.items():
+            file[path.replace('__', '/')] = value
+write('pixels', images=images, more=labels)
+write('link', images=h5py.ExternalLink('pixels.h5', '/images'), labels=labels)
+write('link-label', images=images, Labels=h5py.SoftLink('/gone'))
+write('link-all', a=h5py.ExternalLink('pixels.h5', '/'), b=h5py.ExternalLink('pixels.h5', '/'))
+write('link-more', images=images, labels=labels, more=h5py.ExternalLink('pixels.h5', '/more'), rest=h5py.SoftLink('/x'))
+with h5py.File(f'{out}/link-dense.h5', 'w', libver='latest') as file:
+    for number in range(20):
+        file[f'more{number}'] = h5py.ExternalLink('pixels.h5', '/more')
+    file['images'], file['labels'] = images, labels
+write('alias', raw__images=images, images=h5py.SoftLink('/raw/images'), labels=labels)
+layout = h5py.VirtualLayout((6, 4, 5, 3), dtype='u1')
+layout[:] = h5py.VirtualSource('pixels.h5', 'images', shape=(6, 4, 5, 3))
+with h5py.File(f'{out}/virtual.h5', 'w') as file:
+    file.create_virtual_dataset('images', layout)
+    file['labels'] = labels
+kind = lambda **names: h5py.enum_dtype(names, basetype='i1')
+with h5py.File(f'{out}/enum.h5', 'w') as file:
+    file['images'] = images
+    file.create_dataset('labels', data=np.array(labels, 'i1'), dtype=kind(dog=0, cat=1, emu=2))
+with h5py.File(f'{out}/enum-from-1.h5', 'w') as file:
+    file['images'] = images
+    file.create_dataset('labels', data=np.array(labels, 'i1') + 1, dtype=kind(dog=1, cat=2, emu=3))
+with h5py.File(f'{out}/attributes.h5', 'w') as file:
+    for number in range(6):
+        file[f'img{number}'] = images[number]
+        file[f'img{number}'].attrs.update({'label': labels[number], 'caption': f'no {number}'})
+with h5py.File(f'{out}/attribute-of-rows.h5', 'w') as file:
+    file['images'], file['labels'] = images, labels
+    file['images'].attrs['camera'] = 'x'
+for name, of in (('groups', lambda n: images[n]), ('groups-encoded', lambda n: jpegs[n])):
+    with h5py.File(f'{out}/{name}.h5', 'w') as file:
+        for number in range(6):
+            file[f's{number}/image'], file[f's{number}/label'] = of(number), labels[number]
+write('noise', images=images, label_noise=labels)
+write('table', x=np.arange(6 * 70, dtype='u1').reshape(6, 70), y=labels)
+write('table-alone', bits=np.zeros((6, 2048), 'u1'), smiles=[f'n{number}' for number in range(6)])
+padded = np.zeros((6, max(map(len, jpegs)) + 9), 'u1')
+for number, one in enumerate(jpegs):
+    padded[number, :len(one)] = one
+write('padded', image=padded, label=labels)
+with h5py.File(f'{out}/column.h5', 'w') as file:
+    column = file.create_dataset('image', (6, 1), h5py.vlen_dtype(np.uint8))
+    for number, one in enumerate(jpegs):
+        column[number, 0] = one
+    file['label'] = labels
+write('multi-hot', images=images, labels=np.eye(6, dtype='u1') + np.eye(6, k=1, dtype='u1'))
+write('fractions', images=images, y=np.linspace(0, 1, 6))
+with h5py.File(f'{out}/many.h5', 'w') as file:
+    file['images'] = images
+    many = file.create_dataset('labels', (6,), h5py.vlen_dtype(np.int64))
+    for number in range(6):
+        many[number] = [number] * (number % 3)
+write('kept-back', x_train=images, y_train=labels, x_test=images, y_test=[-1] * 6)
+write('some-kept-back', images=images, labels=[-1, 0, 1, 2, 0, 1])
+write('matlab', images=images, labels=labels, **{'#refs#__a': np.zeros((6, 4, 5, 3), 'u1'), '#refs#__b': np.zeros((6, 4, 5, 3), 'u1')})
+for number in range(3):
+    write(f'one-{number}', image=np.zeros((60, 60, 3), 'u1'), mask=np.zeros((60, 60), 'u1'))
+";
+
+fn odd(bench: &Bench) -> PathBuf {
+    let python = std::env::var_os("SHARDPACK_PYTHON").unwrap();
+    let out = bench.at("odd");
+    fs::create_dir(&out).unwrap();
+    let ran = Command::new(python).args(["-c", WRITE_ODD]).arg(&out).output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    out
+}
+
+/// What is beside the images of a dataset, and the names of its classes.
+fn beside(dst: &Path) -> (String, Vec<String>) {
+    let dataset = Dataset::open(dst).unwrap();
+    let beside = dataset.manifest().format.settings.get("beside").cloned().unwrap_or_default();
+    (beside, dataset.classes().iter().map(|class| class.name.clone()).collect())
+}
+
+#[test]
+fn links_out_of_a_file_are_refused_or_counted_and_never_passed_over() {
+    let bench = Bench::new();
+    let source = odd(&bench);
+    let rows = [
+        ("link", "images is an external link to /images of pixels.h5, and other files are not read"),
+        ("link-label", "Labels is a link to /gone, which is not in the file"),
+        ("link-all", "no datasets in it; a is an external link to / of pixels.h5"),
+        ("virtual", "dataset images: a virtual dataset: its data lies in other datasets or files"),
+    ];
+    for (name, says) in rows {
+        let from = source.join(format!("{name}.h5"));
+        convert(&from, &bench.at(name), &[]).code(1).says(says).clean_error();
+        run(&["verify", from.to_str().unwrap()]).code(1).says(says);
+    }
+    // What the help says of a link that is not meant.
+    let ran = convert(&source.join("link.h5"), &bench.at("named"), &["--image-feature", "images"]);
+    ran.code(1).says("external link");
+    for (name, says) in [
+        ("link-more", "1 broken link rest, 1 external link more"),
+        ("link-dense", "20 external link"),
+        ("attribute-of-rows", "1 attribute camera of dataset images"),
+        ("alias", "images images uint8 6×4×5×3; labels labels"),
+        ("matlab", "images images uint8 6×4×5×3; labels labels"),
+    ] {
+        let (from, dst) = (source.join(format!("{name}.h5")), bench.at(name));
+        convert(&from, &dst, &["--order", "source"]).code(0).says(says);
+        assert_eq!(labels(&dst), LABELS, "{name}");
+        same(&dst, &from);
+    }
+}
+
+#[test]
+fn labels_are_told_by_whole_names_enums_and_attributes_and_what_is_no_class_is_a_component() {
+    let bench = Bench::new();
+    let source = odd(&bench);
+    let numbers = ["0", "1", "2"].as_slice();
+    for (name, components, classes) in [
+        ("enum", "", ["dog", "cat", "emu"].as_slice()),
+        ("enum-from-1", "", ["cat", "dog", "emu"].as_slice()),
+        ("attributes", "caption", numbers),
+        ("groups", "", numbers),
+        ("groups-encoded", "", numbers),
+        ("padded", "", numbers),
+        ("column", "", numbers),
+        ("noise", "label_noise", &[]),
+        ("table", "", numbers),
+        ("table-alone", "smiles", &[]),
+        ("multi-hot", "labels.npy", &[]),
+        ("fractions", "y", &[]),
+        ("many", "labels.npy", &[]),
+    ] {
+        let (from, dst) = (source.join(format!("{name}.h5")), bench.at(name));
+        convert(&from, &dst, &[]).code(0);
+        let (beside, found) = beside(&dst);
+        assert_eq!(found, classes, "{name}");
+        assert!(
+            beside.contains(components) && (beside.is_empty() || !components.is_empty() || name == "table"),
+            "{name}: {beside}"
+        );
+        assert_eq!(Dataset::open(&dst).unwrap().len(), 6, "{name}");
+        let is_encoded = ["groups-encoded", "padded", "column"].contains(&name);
+        assert_eq!(Dataset::open(&dst).unwrap().manifest().kinds.contains_key("jpeg"), is_encoded, "{name}");
+        same(&dst, &from);
+        convert(&from, &bench.at(&format!("{name}-no")), &["--no-labels", "--quiet"]).code(0);
+    }
+}
+
+#[test]
+fn labels_of_minus_1_are_none_where_all_of_a_split_are() {
+    let bench = Bench::new();
+    let source = odd(&bench);
+    let dst = bench.at("kept-back");
+    convert(&source.join("kept-back.h5"), &dst, &[]).code(0).says("every label is -1: samples have no labels");
+    assert_eq!(beside(&dst.join("train")).1, ["0", "1", "2"]);
+    assert_eq!((labels(&dst.join("test")), beside(&dst.join("test")).1.len()), (vec![None; 6], 0));
+    same(&dst, &source.join("kept-back.h5"));
+    let some = source.join("some-kept-back.h5");
+    convert(&some, &bench.at("some"), &[]).code(1).says("label -1: no class has a number below 0");
+    run(&["verify", some.to_str().unwrap()]).code(1).says("label -1");
+}
+
+#[test]
+fn files_of_a_sample_each_are_a_question() {
+    let bench = Bench::new();
+    let source = odd(&bench);
+    let from = source.join("one-*.h5");
+    let ran = convert(&from, &bench.dst(), &[]).code(2);
+    ran.says("3 files that look like a sample each").says("image uint8 60×60×3, mask uint8 60×60").clean_error();
+    // What the help says, done.
+    convert(&from, &bench.dst(), &["--images", "image", "--quiet"]).code(0);
+    assert_eq!(Dataset::open(bench.dst()).unwrap().len(), 180);
 }

@@ -183,6 +183,13 @@ pub const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
         "tests/hdf5_labels.rs",
         "rows_that_two_splits_share_are_a_question",
     ),
+    (
+        "write them as one file whose rows are the samples, or as .npy files; --images PATH or --components NAMES packs their rows all \
+         the same",
+        "--images",
+        "tests/hdf5_labels.rs",
+        "files_of_a_sample_each_are_a_question",
+    ),
     ("--splits NAMES takes these alone", "--splits", "tests/layouts.rs", super::LAYOUTS),
     ("--splits none takes all as one set", "--no-labels", "tests/layouts.rs", super::LAYOUTS),
     (

@@ -60,6 +60,10 @@ const NOT_HERE: &[(&str, &str)] = &[
         "groups of more than about 20000 members, as h5py writes them with libver=\"latest\", are not read: write it without",
         "it takes minutes to write such a file",
     ),
+    (
+        "`h5copy` copies what a link leads to into the file; --image-feature PATH and --label-feature PATH name other datasets",
+        "h5copy is no program of ours",
+    ),
 ];
 
 /// SRC and DST are those of the bench, `@x` is `x` beside them.

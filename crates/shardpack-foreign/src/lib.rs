@@ -298,7 +298,7 @@ impl ShardFile {
         let place = self.lies();
         let walk = match self.kind {
             Kind::Format(entry) => self.input().and_then(|input| entry.foreign.walk(input, wanted)),
-            Kind::Parquet => parquet::walk(place.open()?, wanted, go_on),
+            Kind::Parquet => parquet::walk_part(place.open()?, parquet::Partition::of(&self.path), wanted, go_on),
             Kind::Lmdb => lmdb::walk(place, wanted),
             Kind::Hdf5 => hdf5::walk(place, wanted, self.part.as_deref()),
         };
@@ -364,7 +364,7 @@ impl ShardFile {
         let place = self.lies();
         let classes = match self.kind {
             Kind::Format(_) | Kind::Lmdb => Ok(Vec::new()),
-            Kind::Parquet => parquet::classes(place.open()?, wanted),
+            Kind::Parquet => parquet::classes_part(place.open()?, &parquet::Partition::of(&self.path), wanted),
             Kind::Hdf5 => hdf5::classes(place.clone(), wanted),
         };
         place.told(classes.map_err(|error| error.in_file(&self.path)))
@@ -381,6 +381,19 @@ impl ShardFile {
             Kind::Format(_) | Kind::Parquet | Kind::Lmdb => Ok(Vec::new()),
         };
         place.told(splits.map_err(|error| error.in_file(&self.path)))
+    }
+
+    /// What it has, if it looks like one sample, and not like rows of a table.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn one_sample(&self) -> Result<Option<hdf5::OneSample>> {
+        let place = self.lies();
+        let sample = match self.kind {
+            Kind::Hdf5 => hdf5::one_sample(place.clone()),
+            Kind::Format(_) | Kind::Parquet | Kind::Lmdb => Ok(None),
+        };
+        place.told(sample.map_err(|error| error.in_file(&self.path)))
     }
 
     /// What is odd about them.

@@ -29,6 +29,9 @@ const FEW_CLASSES: u64 = 1 << 16;
 /// More classes than anybody has; each takes memory whether it has a sample or not.
 const MOST_CLASSES: u64 = 1 << 24;
 
+/// The label of samples whose labels are kept back, as those of test splits are.
+pub(crate) const NO_LABEL: i64 = -1;
+
 /// What a record says of its class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Said {
@@ -120,6 +123,8 @@ impl Words {
     pub fn said(&mut self, label: &Label, class: Option<&[u8]>, called: Option<&[u8]>) -> Result<Said, String> {
         let class = class.filter(|class| !class.is_empty());
         let (number, word, form) = match (label, called.filter(|_| class.is_none())) {
+            // All samples of a split may say so: then it has no labels.
+            (Label::Number(NO_LABEL), _) => (Some(NO_LABEL), None, Form::Settled),
             (Label::Number(number), _) if *number < 0 => return Err(below_zero(*number)),
             (Label::Number(number), called) => (Some(*number), class.or(called), Form::Settled),
             (Label::Text(text), called) if !text.is_empty() => match (whole(text), called) {
@@ -464,7 +469,7 @@ mod tests {
         let (names, numbers) = settle(&[(Label::Number(1 << 40), None), (Label::Number(1), None)], &[]);
         assert_eq!(names, ["0", "1"]);
         assert!(numbers[0].as_ref().unwrap_err().contains("too large"));
-        assert!(Words::default().said(&Label::Number(-1), None, None).is_err());
+        assert!(Words::default().said(&Label::Number(-2), None, None).is_err());
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod class_trees;
 mod components;
 mod open;
 mod preview;
+mod samples;
 mod scan;
 mod splits;
 mod stored;
@@ -31,7 +32,7 @@ use shardpack_reader::{Transfers, is_unfinished};
 
 use super::{
     Found,
-    classes::{Classes, Collector, Said, Words},
+    classes::{Classes, Collector, NO_LABEL, Said, Words},
     keep::Keep,
     missing_components::lacking,
     options::{Components, Options, SPLITS, Splits},
@@ -160,6 +161,7 @@ impl Shards {
                 File { shard, name, split }
             })
             .collect();
+        samples::check(files.iter().map(|file| &file.shard), &wanted)?;
         splits::inside(&mut files, &wanted, splits)?;
         splits::by_name(&mut files, splits)?;
         lmdb::check(&wanted.entries)?;
@@ -288,7 +290,9 @@ impl Shards {
         for split in self.splits() {
             let payload = settled.payload.clone();
             let extensions = settled.extensions.clone();
-            let mut one = Found { split, payload, extensions, is_numbered: classes.is_numbered, ..Found::default() };
+            let is_kept_back = is_kept_back(&self.files, &scanned, &split);
+            let is_numbered = classes.is_numbered && !is_kept_back;
+            let mut one = Found { split, payload, extensions, is_numbered, ..Found::default() };
             // Of which split it is, nobody can say: all are told of the first.
             one.unpacked.extend(lost.by_ref().map(|(path, reason)| Unpacked {
                 path: path.clone(),
@@ -296,7 +300,8 @@ impl Shards {
                 fate: Fate::Skipped,
                 reason: reason.as_str().into(),
             }));
-            let mut collector = Collector::with(&classes.names, settled.component_table());
+            let names = if is_kept_back { Arc::default() } else { Arc::clone(&classes.names) };
+            let mut collector = Collector::with(&names, settled.component_table());
             let mut notes = Vec::new();
             let of_split =
                 self.files.iter().zip(&mut scanned).enumerate().filter(|(_, (file, _))| file.split == one.split);
@@ -320,7 +325,7 @@ impl Shards {
                 for row in &scanned.rows {
                     let name = &*settled.name_of(scanned.name(row));
                     let fields_start = std::mem::replace(&mut fields_end, row.fields_end);
-                    match classes.number(row.said, &words) {
+                    match if is_kept_back { Ok(None) } else { classes.number(row.said, &words) } {
                         Err(reason) => {
                             let reason = format!("{reason} ({})", file.shard.place(&file.name, row.offset));
                             one.unpacked.push(refuse(None, name, Fate::Skipped, reason));
@@ -401,6 +406,9 @@ impl Shards {
             one.notes.extend(lacking(&listing, if settled.payload.is_none() { "image" } else { "sample" }));
             one.listing = Arc::new(listing);
             one.unpacked.sort_unstable_by(order);
+            if is_kept_back {
+                one.notes.push("every label is -1: samples have no labels, and there are no classes".to_owned());
+            }
             if classes.is_unlabelled && !wanted.no_labels && !one.listing.is_empty() {
                 one.notes.push(match &no_label {
                     Some(why) => format!("{why}: samples have no labels, and there are no classes"),
@@ -427,6 +435,13 @@ impl Shards {
         }
         Ok(found)
     }
+}
+
+/// Whether the labels of all samples of a split are kept back: each is the number that stands for none.
+fn is_kept_back(files: &[File], scanned: &[Option<Scanned>], split: &Option<String>) -> bool {
+    let own = || files.iter().zip(scanned).filter(|(file, _)| file.split == *split);
+    let mut rows = own().filter_map(|(_, scanned)| scanned.as_ref()).flat_map(|scanned| &scanned.rows).peekable();
+    rows.peek().is_some() && rows.all(|row| row.said.number == Some(NO_LABEL))
 }
 
 /// Where no record has an image, takes those with fields as samples, and tells which field is their label: that which a person

@@ -7,7 +7,7 @@ use shardpack_format::formats::foreign::Wanted;
 use super::{Walked, keys_at, of_sample};
 use crate::{
     foreign::ShardFile,
-    source::classes::{Classes, Words},
+    source::classes::{Classes, NO_LABEL, Words},
 };
 
 /// Names the samples whose class nobody could tell: of files of one format, which are one dataset.
@@ -34,6 +34,11 @@ pub(super) fn find_unfit(files: &[ShardFile], walked: &mut [Walked]) {
         let classes = Classes::settle(said, &words, &known);
         for number in numbers {
             let (file, walked) = (&files[number], &mut walked[number]);
+            // A file of a test split, whose labels are kept back.
+            if walked.said.iter().all(|(said, _)| said.number == Some(NO_LABEL)) {
+                walked.said.clear();
+                continue;
+            }
             let unfit = |(said, offset)| Some((offset, classes.number(said, &words).err()?));
             let unfit: BTreeMap<u64, String> = std::mem::take(&mut walked.said).into_iter().filter_map(unfit).collect();
             if unfit.is_empty() {
