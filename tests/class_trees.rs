@@ -93,6 +93,69 @@ fn folders_that_may_be_something_else_are_no_classes_unless_a_person_says_so() {
 }
 
 #[test]
+fn folders_of_splits_and_of_pairs_in_a_tar_are_a_question_and_its_answers_work() {
+    for (names, what, answers) in [
+        (
+            ["d/train/a/1.jpg", "d/train/b/2.jpg", "d/test/a/3.jpg", "d/test/a/4.jpg"],
+            "folders in it are splits: test, train",
+            [vec!["--include", "*test/*"], vec!["--label-from", "key"]],
+        ),
+        (
+            ["d/image/1.jpg", "d/image/2.jpg", "d/mask/1.jpg", "d/mask/2.jpg"],
+            "called as images and what belongs to them are, and are no classes then: image, mask",
+            [vec!["--include", "*image/*", "--no-labels"], vec!["--label-from", "key"]],
+        ),
+    ] {
+        let bench = Bench::new();
+        let tar = tar(&bench, &names);
+        convert(&[&tar], &bench.dst(), &[]).code(2).says(what).says("/*'").says("packs one of them");
+        for (options, count) in answers.iter().zip([2, 4]) {
+            convert(&[&tar], &bench.dst(), &[&options[..], &["--force"]].concat()).code(0);
+            assert_eq!(images(&bench.dst()), count, "{names:?} {options:?}");
+        }
+    }
+}
+
+#[test]
+fn a_tar_for_each_class_is_a_class_and_a_tar_of_tars_says_what_to_do() {
+    let of = |stem: &str, number: u64| {
+        let names = [1, 2].map(|image| format!("{stem}_{image}.JPEG"));
+        Tar::new().file(&names[0], &jpeg(number, 6000)).file(&names[1], &jpeg(number + 1, 6001)).bytes()
+    };
+    for (stems, are_classes) in [
+        (["n01440764", "n01443537"], true),
+        (["cats", "dogs"], true),
+        (["images", "masks"], false),
+        (["part-0001", "part-0002"], false),
+        (["00000", "00001"], false),
+    ] {
+        let bench = Bench::new();
+        let folder = bench.at("tars");
+        fs::create_dir(&folder).unwrap();
+        for (number, stem) in (0..).zip(stems) {
+            let inside = if stem.starts_with('n') { stem.to_owned() } else { format!("x{number}") };
+            fs::write(folder.join(format!("{stem}.tar")), of(&inside, 2 * number)).unwrap();
+        }
+        let ran = convert(&[&folder], &bench.dst(), &[]).code(0);
+        let expected = if are_classes { stems.map(str::to_owned).to_vec() } else { Vec::new() };
+        assert_eq!(classes(&bench.dst()), expected, "{stems:?}");
+        if are_classes {
+            ran.says("the name of each file is its class, 2 of them; --no-labels leaves it");
+            verify(&bench.dst(), &folder, &[]);
+            convert(&[&folder], &bench.at("none"), &["--no-labels"]).code(0);
+            assert_eq!(classes(&bench.at("none")), Vec::<String>::new());
+        }
+    }
+    let bench = Bench::new();
+    let outer = bench.at("train.tar");
+    fs::write(&outer, Tar::new().file("n01.tar", &of("n01", 0)).file("n02.tar", &of("n02", 2)).bytes()).unwrap();
+    convert(&[&outer], &bench.dst(), &[])
+        .code(2)
+        .says("its samples are archives themselves, the first n01.tar")
+        .says("unpack it into a folder, tar -xf FILE -C FOLDER, and convert that folder");
+}
+
+#[test]
 fn labels_of_a_tar_come_before_its_folders() {
     let bench = Bench::new();
     let tar = CALTECH

@@ -3,6 +3,24 @@
 /// Help lines that other tests follow: the line, a text of the test, its file and name.
 pub const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
     (
+        "unpack it into a folder, tar -xf FILE -C FOLDER, and convert that folder",
+        "unpack it into a folder, tar -xf FILE",
+        "tests/class_trees.rs",
+        "a_tar_for_each_class_is_a_class_and_a_tar_of_tars_says_what_to_do",
+    ),
+    (
+        "--include '*{first}/*' packs one of them",
+        "packs one of them",
+        "tests/class_trees.rs",
+        "folders_of_splits_and_of_pairs_in_a_tar_are_a_question_and_its_answers_work",
+    ),
+    (
+        "--include '*{first}/*' --no-labels packs one of them; --label-from key says that they are classes",
+        "packs one of them",
+        "tests/class_trees.rs",
+        "folders_of_splits_and_of_pairs_in_a_tar_are_a_question_and_its_answers_work",
+    ),
+    (
         "leave --crops out; for them, all shards are read once more",
         "leave --crops out; for them, all shards are read once more",
         "tests/stores_pack.rs",

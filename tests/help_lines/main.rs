@@ -34,6 +34,7 @@ const NOT_HERE: &[(&str, &str)] = &[
     ),
     ("make more parts", "nobody has a part of more than 2^32 samples here"),
     ("the same command goes on with the images that were changed", "no test knows when it is to interrupt"),
+    ("adopt takes images alone: shardpack convert SRC DST takes what is beside them", "the command line has no loader"),
     ("run the same command again once nobody writes to it any more", "no test knows when it is to write"),
     ("use the version of shardpack that wrote it, or a newer one", "there is no newer one"),
     ("leave image/class/label out of the features", "the command line gives labels to all samples or to none"),

@@ -7,10 +7,14 @@ use std::collections::BTreeMap;
 
 use shardpack_format::{
     Error, Result,
-    formats::foreign::{Record, Walk, Wanted},
+    formats::foreign::{Other, Record, Walk, Wanted},
 };
 
 use super::{header_check::no_image, key_class::KeyClass, npz::TakenApart, remote::Remote};
+
+/// Names of components that readers take for the label, and what a field of such a name is called that is none.
+const LABELS: [&str; 2] = ["label", "cls"];
+const NO_LABEL: &str = "labels";
 
 /// A walk through a file of any format.
 pub(super) struct Checked {
@@ -60,6 +64,11 @@ impl Checked {
         if let Some(wanted) = &self.renamed {
             let names = record.others.iter_mut().map(|other| &mut other.name).chain([&mut record.label_name]);
             names.for_each(|name| *name = wanted.called(name).into_owned());
+        }
+        if record.image.is_ok() {
+            // What is called so beside an image would be read as its label.
+            let is_label = |other: &&mut Other| LABELS.iter().any(|label| other.name.eq_ignore_ascii_case(label));
+            record.others.iter_mut().filter(is_label).for_each(|other| other.name = NO_LABEL.to_owned());
         }
         if let Ok(image) = record.image.as_ref()
             && self.by_content

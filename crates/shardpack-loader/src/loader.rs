@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use shardpack_format::{Error, Result};
+use shardpack_format::{Error, Result, formats::adopted};
 use shardpack_imaging::{Budget, Limits};
 use shardpack_reader::Dataset;
 
@@ -114,7 +114,12 @@ fn source(part: Part, components: &[String]) -> Result<Source> {
     let columns = components.iter().map(|wanted| {
         names.iter().position(|name| name == wanted).ok_or_else(|| {
             let what = format!("no component {wanted:?}; there are {}", names.join(", "));
-            Error::usage(what).in_file(dataset.folder())
+            let error = Error::usage(what).in_file(dataset.folder());
+            // The index of adopted shards tells of images alone.
+            match dataset.manifest().format.settings.contains_key(adopted::SETTING) {
+                true => error.help("adopt takes images alone: shardpack convert SRC DST takes what is beside them"),
+                false => error,
+            }
         })
     });
     let columns = columns.collect::<Result<_>>()?;

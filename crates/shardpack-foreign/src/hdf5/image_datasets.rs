@@ -168,7 +168,7 @@ pub(super) fn is_encoded(dataset: &Dataset) -> bool {
         Kind::Bytes | Kind::Opaque | Kind::Text => is_one,
         _ => false,
     };
-    let is_short = dataset.raw_byte_len().is_ok_and(|bytes| bytes <= MOST_BYTES);
+    let is_short = dataset.raw_byte_len().is_ok_and(|bytes| bytes <= open::most_bytes());
     is_line
         && is_short
         && dataset.read_raw_bytes().is_ok_and(|read| encoded(dataset, read).is_ok_and(|bytes| is_image(&bytes)))

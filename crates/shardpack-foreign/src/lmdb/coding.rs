@@ -26,11 +26,23 @@ impl Coding {
 
     /// The plain data that a value of this making is.
     pub fn decoded(self, input: &[u8]) -> Result<Value, String> {
-        match self {
+        let value = match self {
             Self::Image | Self::Datum => Err("no plain data".to_owned()),
             Self::Pickle => plain::pickle(input),
             Self::Msgpack => plain::msgpack(input),
             Self::Arrow => plain::arrow(input),
+        };
+        value.map(in_order)
+    }
+}
+
+/// A map whose keys are 0, 1, … is the list of its values.
+pub(super) fn in_order(value: Value) -> Value {
+    let is_place = |(place, (key, _)): (i64, &(Value, Value))| *key == Value::Int(place);
+    match value {
+        Value::Map(entries) if !entries.is_empty() && (0..).zip(&entries).all(is_place) => {
+            Value::List(entries.into_iter().map(|(_, value)| value).collect())
         }
+        value => value,
     }
 }

@@ -4,7 +4,11 @@
 
 use std::{borrow::Cow, ops::Range, sync::Arc};
 
-use shardpack_format::{Error, Result, npy};
+use shardpack_format::{
+    Error, Result,
+    image_header::{Kind, SNIFF_BYTES},
+    npy,
+};
 
 use super::{
     super::{
@@ -26,8 +30,14 @@ pub(super) enum Held {
     BluePlanes(Arc<Array>),
 }
 
-pub(super) fn held_by(value: &Value) -> std::result::Result<Held, Lack> {
+pub(super) fn held_by(value: &Value, input: &[u8]) -> std::result::Result<Held, Lack> {
+    // As `cv2.imencode` gave encoded images for years.
+    let is_column = |array: &Array| array.shape.len() > 1 && array.shape.iter().filter(|axis| **axis != 1).count() == 1;
+    let begins = |array: &Array| Kind::of(&array.data.first(input, SNIFF_BYTES)) != Kind::Unknown;
     match value {
+        Value::Array(array) if array.dtype == "|u1" && is_column(array) && begins(array) => {
+            Ok(Held::Bytes(array.data.clone()))
+        }
         Value::Array(array) if array.dtype == "|u1" && matches!(array.shape.len(), 2 | 3) => {
             Ok(Held::Array(Arc::clone(array)))
         }
@@ -114,7 +124,7 @@ pub(super) fn within(coding: Coding, sample: usize, field: usize) -> Option<u32>
 pub fn image(fetched: &[u8], recipe: u32) -> Result<Cow<'_, [u8]>> {
     if recipe & WITHIN != 0 {
         return fields::with_field(fetched, recipe >> WITHIN_SHIFT, |field| {
-            let held = held_by(field).map_err(|lack| Error::data(lack.what()))?;
+            let held = held_by(field, fetched).map_err(|lack| Error::data(lack.what()))?;
             let (place, _, recipe) = self::recipe(&held).map_err(Error::data)?;
             let bytes = fetched.get(place).ok_or_else(|| Error::data("its value is not what it was"))?;
             image(bytes, recipe).map(|image| Cow::Owned(image.into_owned()))

@@ -111,10 +111,14 @@ impl Pattern {
 
 /// A label that is text.
 pub(crate) fn label(text: &[u8]) -> Label {
+    if let number @ Label::Number(_) = Label::of_bytes(text) {
+        // Its bytes may be those of blanks.
+        return number;
+    }
     let text = text.trim_ascii();
     match str::from_utf8(text) {
         Ok("") => Label::Missing,
-        Ok(words) => Label::Text(words.as_bytes().to_vec()),
+        Ok(_) => Label::of_bytes(text),
         Err(_) => Label::Unfit(format!("{} bytes that are no text", text.len())),
     }
 }

@@ -44,7 +44,12 @@ impl Coding {
             Self::Datum => plain::datum(value).is_ok_and(|datum| {
                 datum.encoded || datum.channels > 0 && (!datum.data.is_empty() || datum.float_data && datum.height > 0)
             }),
-            Self::Msgpack | Self::Arrow => holds_samples(*coding),
+            // A byte or two begin as single values of msgpack by chance.
+            Self::Msgpack => {
+                let is_container = matches!(value, [0x80..=0x9f | 0xc4..=0xc9 | 0xd4..=0xd8 | 0xdc..=0xdf, ..]);
+                is_container && holds_samples(*coding)
+            }
+            Self::Arrow => holds_samples(*coding),
         };
         let all = [Self::Image, Self::Pickle, Self::Datum, Self::Msgpack, Self::Arrow];
         all.into_iter().filter(|coding| known.is_empty() || known.contains(coding)).find(is)
@@ -166,7 +171,7 @@ fn samples_of(value: &Value, input: &[u8], wanted: &Wanted) -> Vec<Found> {
     match value.items() {
         // Images alone, and not one with a label that is bytes.
         Some(items) if items.len() > 1 && items.iter().all(|item| is_image(item, input)) => {
-            items.iter().map(|item| Found::of(held_by(item))).collect()
+            items.iter().map(|item| Found::of(held_by(item, input))).collect()
         }
         _ => {
             let of = |sample: &Value| match or_fields(sample, input, wanted) {
@@ -193,6 +198,11 @@ fn or_fields(sample: &Value, input: &[u8], wanted: &Wanted) -> Found {
     let told = fields::label(sample, &named, input, wanted.label.as_deref(), wanted.label_number);
     let (label, label_field) = told.map_or((Label::Missing, None), |(label, name)| (label, Some(name)));
     let fields = fields::fields(named, input);
+    // Where nothing can be had, that is why.
+    let no_image = match fields.first() {
+        Some(Field { form: Err(what), .. }) if fields.iter().all(|field| field.form.is_err()) => what.clone(),
+        _ => no_image,
+    };
     Found { fields, label, label_field, ..Found::nothing(Lack::NoImage(no_image)) }
 }
 
@@ -200,7 +210,7 @@ fn or_fields(sample: &Value, input: &[u8], wanted: &Wanted) -> Found {
 fn with_fields(mut found: Found, sample: &Value, input: &[u8], wanted: &Wanted) -> Found {
     let image = match sample.items() {
         Some(items) => image_of(items).map(|place| &items[place]),
-        None => field(sample, input, &wanted.image, &IMAGES),
+        None => image_field(sample, input, wanted),
     };
     found.image_field = image.and_then(|image| fields::number_of(sample, input, image));
     if found.image_field.is_some() {
@@ -295,7 +305,7 @@ fn beside_each_other(value: &Value, input: &[u8], wanted: &Wanted) -> Option<Res
                 let list = list.as_ref().filter(|list| list.len() == images.len());
                 list.map_or(Some((name.clone(), None)), |list| other(name.clone(), &list[number]))
             });
-            Found { label, filename, others: others.collect(), ..Found::of(held_by(image)) }
+            Found { label, filename, others: others.collect(), ..Found::of(held_by(image, input)) }
         };
         Ok(images.iter().enumerate().map(found).collect())
     }))
@@ -308,29 +318,52 @@ fn field<'v>(value: &'v Value, input: &[u8], wanted: &Option<String>, likely: &[
     }
 }
 
+/// The field of a map that holds the image: the one that a person says or that is called so, else the only one of bytes that begins
+/// as images do.
+fn image_field<'v>(value: &'v Value, input: &[u8], wanted: &Wanted) -> Option<&'v Value> {
+    let begins = |value: &&Value| match held_by(value, input) {
+        Ok(Held::Bytes(part)) => Kind::of(&part.first(input, SNIFF_BYTES)) != Kind::Unknown,
+        _ => false,
+    };
+    field(value, input, &wanted.image, &IMAGES).or_else(|| {
+        let mut found = value.entries()?.iter().map(|(_, value)| value).filter(begins);
+        found.next().filter(|_| wanted.image.is_none() && found.next().is_none())
+    })
+}
+
+/// The label that `value` says, unless there are to be none; `None` where it is none that a class can be, such as a list or a fraction,
+/// and nobody has said that it is one: it is a field as all others are.
+fn label_in(value: Option<&Value>, input: &[u8], wanted: &Wanted) -> Option<Label> {
+    let label = label_of(value.filter(|_| !wanted.no_labels)?, input);
+    (wanted.label.is_some() || wanted.label_number > 0 || !matches!(label, Label::Unfit(_))).then_some(label)
+}
+
 /// What holds the image of a sample.
 fn held_of(value: &Value, input: &[u8], wanted: &Wanted) -> Result<Held, Lack> {
     if value.entries().is_some() {
-        let image = field(value, input, &wanted.image, &IMAGES);
-        return image.map_or_else(|| Err(Lack::no_image("a map without an image")), held_by);
+        let image = image_field(value, input, wanted).ok_or_else(|| Lack::no_image("a map without an image"));
+        return image.and_then(|image| held_by(image, input));
     }
-    let Some(items) = value.items() else { return held_by(value) };
-    image_of(items).map_or_else(|| Err(Lack::no_image("a list without bytes")), |image| held_by(&items[image]))
+    let Some(items) = value.items() else { return held_by(value, input) };
+    image_of(items).map_or_else(|| Err(Lack::no_image("a list without bytes")), |image| held_by(&items[image], input))
 }
 
 fn sample_of(value: &Value, input: &[u8], wanted: &Wanted) -> Found {
     let held = held_of(value, input, wanted);
     let field = |wanted: &Option<String>, likely: &[&str]| field(value, input, wanted, likely);
     if value.entries().is_some() {
-        let (image, label) = (field(&wanted.image, &IMAGES), field(&wanted.label, &LABELS));
+        let image = image_field(value, input, wanted);
+        let said = field(&wanted.label, &LABELS).filter(|said| image.is_none_or(|image| !std::ptr::eq(*said, image)));
+        let label = label_in(said, input, wanted);
+        let said = said.filter(|_| label.is_some());
         let name = field(&None, &FILENAMES);
         let filename = name.and_then(|name| name.as_text(input));
         let name = name.filter(|_| filename.is_some());
-        let others = further(value, input, &[image, label, name]).into_iter();
+        let others = further(value, input, &[image, said, name]).into_iter();
         let others = others.filter_map(|(name, value)| other(name, value));
         return Found {
             held,
-            label: label.map_or(Label::Missing, |label| label_of(label, input)),
+            label: label.unwrap_or(Label::Missing),
             filename: filename.map(|name| name.into_owned().into_bytes()),
             others: others.collect(),
             ..Found::nothing(Lack::no_image(""))
@@ -342,9 +375,10 @@ fn sample_of(value: &Value, input: &[u8], wanted: &Wanted) -> Found {
     // (image, label), in either order.
     let image = image_of(items);
     let others = items.iter().enumerate().filter(|(number, _)| Some(*number) != image);
-    let labels: Vec<_> = others.clone().map(|(_, item)| label_of(item, input)).collect();
+    let labels: Vec<_> = others.clone().map(|(_, item)| label_in(Some(item), input, wanted)).collect();
     // What has no name is called by its place, from 0.
-    let others = others.enumerate().filter(|(label, _)| wanted.label.is_some() || *label != wanted.label_number);
+    let is_label = |place: &usize| *place == wanted.label_number && labels.get(*place).is_some_and(Option::is_some);
+    let others = others.enumerate().filter(|(place, _)| wanted.label.is_some() || !is_label(place));
     let others = others.filter_map(|(_, (place, item))| other(format!("x{place}"), item));
     Found {
         others: others.collect(),
@@ -352,7 +386,7 @@ fn sample_of(value: &Value, input: &[u8], wanted: &Wanted) -> Found {
         label: match labels.get(wanted.label_number) {
             // Nothing in a list has a name.
             _ if wanted.label.is_some() => Label::Missing,
-            Some(label) => label.clone(),
+            Some(label) => label.clone().unwrap_or(Label::Missing),
             None if wanted.label_number == 0 => Label::Missing,
             None => Label::Unfit(format!("it has {} labels, number {} is wanted", labels.len(), wanted.label_number)),
         },
@@ -362,7 +396,7 @@ fn sample_of(value: &Value, input: &[u8], wanted: &Wanted) -> Found {
 
 /// Whether a value is an image by its first bytes, or by its axes.
 fn is_image(value: &Value, input: &[u8]) -> bool {
-    match held_by(value) {
+    match held_by(value, input) {
         Ok(Held::Array(_) | Held::BluePlanes(_)) => true,
         Ok(Held::Bytes(part)) => Kind::of(&part.first(input, SNIFF_BYTES)) != Kind::Unknown,
         Err(_) => false,
@@ -374,9 +408,9 @@ fn label_of(value: &Value, input: &[u8]) -> Label {
         Value::Int(number) => Label::Number(*number),
         Value::None => Label::Missing,
         Value::Float(number) if number.fract() == 0.0 && number.abs() < 9e15 => Label::Number(*number as i64),
-        Value::Text(_) | Value::Bytes(_) => match value.as_text(input) {
-            Some(text) => Label::Text(text.into_owned().into_bytes()),
-            None => Label::Unfit("bytes that are no text".to_owned()),
+        Value::Text(part) | Value::Bytes(part) => match Label::of_bytes(&part.read(input)) {
+            Label::Text(text) if str::from_utf8(&text).is_err() => Label::Unfit("bytes that are no text".to_owned()),
+            label => label,
         },
         // A number in an array of its own.
         Value::Array(array) if array.shape.iter().all(|axis| *axis == 1) => {

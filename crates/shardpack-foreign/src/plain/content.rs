@@ -30,6 +30,7 @@ pub fn form(value: &Value, input: &[u8]) -> Result<Option<(Form, u64)>, String> 
         Value::Float(_) => Form::Float,
         Value::Bool(_) | Value::List(_) | Value::Map(_) => Form::Json,
         Value::Huge => return Err(value.kind().to_owned()),
+        Value::Foreign(what) => return Err(what.to_string()),
     };
     let bytes = match form.items_bytes() {
         Some(items) => items + form.head_bytes(),
@@ -154,7 +155,7 @@ fn write(value: &Value, input: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
             out.push(b'}');
         }
         Value::Array(array) if let Some(number) = array.scalar(input) => write(&number, input, out)?,
-        Value::Huge | Value::Bytes(_) | Value::Array(_) => {
+        Value::Huge | Value::Bytes(_) | Value::Array(_) | Value::Foreign(_) => {
             return Err(format!("{} within a list or a map", value.kind()));
         }
     }

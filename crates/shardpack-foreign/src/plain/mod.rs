@@ -62,6 +62,8 @@ pub enum Value {
     Map(Vec<(Self, Self)>),
     /// An array of numbers.
     Array(Arc<Array>),
+    /// Something that is no plain data and was not made: what it asks for.
+    Foreign(Arc<str>),
 }
 
 /// Where bytes are.
@@ -230,6 +232,7 @@ impl Value {
             Self::List(_) => "a list",
             Self::Map(_) => "a map",
             Self::Array(_) => "an array",
+            Self::Foreign(_) => "an object of a program",
         }
     }
 }

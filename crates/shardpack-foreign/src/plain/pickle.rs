@@ -7,7 +7,9 @@
 //!
 //! Specification: `Lib/pickletools.py` of Python 3.11, protocols 0 to 5. Written by: Python 2.7 and 3, numpy 1 and 2.
 //!
-//! Refused: every other name, sets, persistent ids but those of a tensor's storage, the extension registry, buffers kept elsewhere, arrays of objects,
+//! A value that asks for any other name is not made, but told by what it asks for; the others beside it are.
+//!
+//! Refused: sets, persistent ids but those of a tensor's storage, the extension registry, buffers kept elsewhere, arrays of objects,
 //! structures or dates.
 
 mod build;
@@ -64,6 +66,8 @@ enum Object {
     Dtype(Dtype),
     /// An array that has not been told its content.
     Unfilled,
+    /// What is no plain data, which is never made: why.
+    Foreign(Arc<str>),
     Array(Arc<Array>),
 }
 
@@ -127,6 +131,9 @@ fn interpreted(bytes: &[u8]) -> Result<Value, String> {
             (machine.memory.stack, machine.memory.memo) = (Vec::new(), Vec::new());
         }
         let value = machine.value(root).map_err(|what| format!("pickle: {what}"))?;
+        if let Value::Foreign(what) = &value {
+            return Err(format!("pickle, {what}"));
+        }
         template::keep(&machine, root, &value);
         Ok(value)
     });
@@ -278,6 +285,9 @@ impl<'b> Machine<'b> {
                     _ => self.marked()?,
                 };
                 let Slot::Object(number) = self.top()? else { return Err(no_container()) };
+                if let Object::Foreign(_) = self.object(number) {
+                    return Ok(None);
+                }
                 // APPEND is for lists, SETITEM for dicts.
                 match (opcode, self.object(number)) {
                     (b'a' | b'e', Object::List(_)) | (b's' | b'u', Object::Map(_)) => self.extend(items)?,
@@ -328,14 +338,16 @@ impl<'b> Machine<'b> {
             }
 
             b'c' | b'i' => {
+                let start = self.cursor.at - 1;
                 let (module, name) = (self.cursor.line()?, self.cursor.line()?);
-                let global = Global::of(module, name)?;
+                let global = Global::of(module, name);
                 if opcode == b'i' {
-                    return Err("opcode INST, which is no plain data".to_owned());
+                    return Err(global.err().unwrap_or_else(|| "opcode INST, which is no plain data".to_owned()));
                 }
-                self.push(Slot::Global(global))?;
+                self.push_global(global, start)?;
             }
             0x93 => {
+                let start = self.cursor.at - 1;
                 let (name, module) = (self.pop()?, self.pop()?);
                 let (Some(name), Some(module)) = (self.bytes(name), self.bytes(module)) else {
                     return Err("STACK_GLOBAL without names".to_owned());
@@ -344,8 +356,8 @@ impl<'b> Machine<'b> {
                 self.room.work(name.len().saturating_add(module.len()))?;
                 self.look(&name);
                 self.look(&module);
-                let global = Global::of(&module.read(input), &name.read(input))?;
-                self.push(Slot::Global(global))?;
+                let global = Global::of(&module.read(input), &name.read(input));
+                self.push_global(global, start)?;
             }
             b'R' | 0x81 => {
                 let (arguments, function) = (self.pop()?, self.pop()?);
@@ -360,6 +372,18 @@ impl<'b> Machine<'b> {
             other => return Err(refused(other)),
         }
         Ok(None)
+    }
+
+    /// Pushes a name that was asked for at byte `start`, or why it means nothing: what is made of that is left out.
+    fn push_global(&mut self, global: Result<Global, String>, start: usize) -> Result<(), String> {
+        match global {
+            Ok(global) => self.push(Slot::Global(global)),
+            Err(what) => {
+                let what = format!("byte {start}: {what}");
+                self.room.work(what.len())?;
+                self.push_object(Object::Foreign(what.into()), 0)
+            }
+        }
     }
 
     /// A length or a number that follows an opcode.

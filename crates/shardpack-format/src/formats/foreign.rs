@@ -148,6 +148,25 @@ pub enum Label {
 }
 
 impl Label {
+    /// The label that bytes are: text, or where they are none, a whole number of 4 or 8 bytes, as numpy's `tobytes` writes one; no
+    /// class is called by control characters.
+    pub fn of_bytes(bytes: &[u8]) -> Self {
+        let is_control = |byte: &u8| byte.is_ascii_control() && !(0x09..=0x0d).contains(byte);
+        if !bytes.iter().any(is_control) {
+            return Self::Text(bytes.to_vec());
+        }
+        let number = match bytes.len() {
+            4 => bytes.as_array().map(|bytes| i64::from(i32::from_le_bytes(*bytes))),
+            8 => bytes.as_array().map(|bytes| i64::from_le_bytes(*bytes)),
+            _ => None,
+        };
+        match number {
+            // A larger one is no class, and more likely no number.
+            Some(number) if (0..1 << 24).contains(&number) => Self::Number(number),
+            _ => Self::Unfit(format!("a label of {} bytes that are neither text nor a small number", bytes.len())),
+        }
+    }
+
     /// The number that it is, or spells.
     pub fn number(&self) -> Option<i64> {
         match self {

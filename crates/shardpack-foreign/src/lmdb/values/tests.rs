@@ -68,3 +68,43 @@ fn samples_of_a_value_are_told_from_one_with_its_label() {
     let film = list(&[array("|u1", &[2, 4, 4, 3]), one]);
     assert!(labels(&film)[0].as_ref().unwrap_err().contains("2×4×4×3"));
 }
+
+#[test]
+fn images_without_a_name_and_labels_that_no_class_can_be_are_told_by_what_they_are() {
+    let text = |name: &str| Value::Text(Part::Owned(name.as_bytes().into()));
+    let list = || Value::List(vec![Value::Int(0), Value::Int(2)]);
+    let map = |entries: &[(&str, Value)]| {
+        Value::Map(entries.iter().map(|(name, value)| (text(name), value.clone())).collect())
+    };
+    let of = |value: &Value, no_labels: bool| {
+        let wanted = Wanted { no_labels, ..Wanted::default() };
+        let mut found = samples_of(value, &input(), &wanted);
+        let one = found.remove(0);
+        let fields: Vec<_> = one.fields.iter().map(|field| field.name.clone()).collect();
+        (one.held.is_ok(), one.label, fields)
+    };
+    let none: Vec<String> = Vec::new();
+    let labelled = |label: Value| map(&[("photo", jpeg()), ("Label", label)]);
+    assert_eq!(of(&labelled(Value::Int(1)), false), (true, Label::Number(1), none.clone()));
+    assert_eq!(of(&labelled(list()), false), (true, Label::Missing, vec!["Label".to_owned()]));
+    assert_eq!(of(&labelled(Value::Float(0.5)), false), (true, Label::Missing, vec!["Label".to_owned()]));
+    assert_eq!(of(&labelled(Value::Int(1)), true), (true, Label::Missing, vec!["Label".to_owned()]));
+    assert_eq!(of(&Value::List(vec![jpeg(), list()]), false), (true, Label::Missing, vec!["x1".to_owned()]));
+    let column = |shape: &[u64]| {
+        let array =
+            Array { dtype: "|u1".to_owned(), shape: shape.to_vec(), is_fortran: false, data: Part::Plain(0..8) };
+        held_by(&Value::Array(Arc::new(array)), &input())
+    };
+    assert!(matches!(column(&[8, 1]), Ok(Held::Bytes(_))) && matches!(column(&[1, 8]), Ok(Held::Bytes(_))));
+    assert!(matches!(column(&[4, 2]), Ok(Held::Array(_))));
+}
+
+#[test]
+fn a_single_value_of_a_few_bytes_is_no_proof_of_msgpack() {
+    for value in [&b"a"[..], b"7", b"\xe5", b"\xa3abc", b"\xca\0\0\x80\x3f"] {
+        assert_eq!(Coding::of(value, &[]), None, "{value:?}");
+    }
+    assert_eq!(Coding::of(b"\x81\xa1x\x07", &[]), Some(Coding::Msgpack));
+    let places = Value::Map(vec![(Value::Int(0), jpeg()), (Value::Int(1), Value::Int(5))]);
+    assert_eq!(labels(&super::super::coding::in_order(places)), [Ok(Label::Number(5))]);
+}

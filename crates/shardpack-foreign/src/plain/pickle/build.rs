@@ -17,6 +17,11 @@ const MAX_NAME_BYTES: usize = 32;
 impl Machine<'_> {
     /// Calls `function`, which is one that is known.
     pub(super) fn reduce(&mut self, function: Slot, arguments: Slot) -> Result<(), String> {
+        if let Slot::Object(number) = function
+            && let Object::Foreign(_) = self.object(number)
+        {
+            return self.push(function);
+        }
         let Slot::Global(function) = function else { return Err("something is called that is no function".to_owned()) };
         let wrong = || Err(format!("{function} is called with the wrong arguments"));
         let Some(arguments) = self.tuple(arguments) else { return wrong() };
@@ -76,6 +81,9 @@ impl Machine<'_> {
     /// Tells an object what it holds.
     pub(super) fn build(&mut self, object: Slot, state: Slot) -> Result<(), String> {
         let Slot::Object(number) = object else { return Err("a state for what has none".to_owned()) };
+        if let Object::Foreign(_) = self.object(number) {
+            return Ok(());
+        }
         let state = self.tuple(state).ok_or("a state that is no tuple")?;
         let built = match (self.object(number), state) {
             (Object::Dtype(dtype), &[Slot::Int(..), order, subtype, names, fields, ..]) => {
@@ -314,6 +322,7 @@ impl Machine<'_> {
             Object::Dtype(dtype) => return Err(format!("the type {dtype} itself is no plain data")),
             Object::Unfilled => return Err("an array without content".to_owned()),
             Object::Array(array) => Value::Array(Arc::clone(array)),
+            Object::Foreign(what) => Value::Foreign(Arc::clone(what)),
         })
     }
 

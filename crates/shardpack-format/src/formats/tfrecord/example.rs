@@ -1,4 +1,5 @@
-//! `tf.train.Example` on the wire: features by key, each with its list of values, trusting nothing.
+//! `tf.train.Example` on the wire: features by key, each with its list of values, trusting nothing. A `SequenceExample` is one
+//! with further features, whose values stand in steps: its context has the place of an Example's features on the wire.
 //!
 //! Holds at all times: everything found is a range of the data, within it; nothing is allocated but a small entry for
 //! each feature, of which there are at most [`MOST_FEATURES`]; messages are three deep and so are the loops.
@@ -39,6 +40,19 @@ pub(super) struct List {
     /// Length of the values in bytes: their own, 4 for each float, 8 for each integer.
     pub(super) bytes: u64,
     range: Range<usize>,
+    /// Of a feature of a `SequenceExample`'s `feature_lists`; `None` of a feature of an Example or of a context.
+    pub(super) steps: Option<Steps>,
+}
+
+/// How the values of a feature list stand in its steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Steps {
+    /// Number of steps.
+    pub(super) count: usize,
+    /// Values of each step, where each has as many.
+    pub(super) values: Option<usize>,
+    /// Length of each value in bytes, where they are bytes and all as long.
+    pub(super) bytes: Option<usize>,
 }
 
 /// A value of a list.
@@ -63,14 +77,22 @@ impl<'a> Example<'a> {
         let mut features = BTreeMap::new();
         let mut example = Wire::new(data, 0..data.len());
         while let Some(field) = example.next()? {
-            let Some(range) = field.bytes(1) else { continue };
+            let (range, is_in_steps) = match (field.bytes(1), field.bytes(2)) {
+                (Some(range), _) => (range, false),
+                (None, Some(range)) => (range, true),
+                (None, None) => continue,
+            };
             let mut entries = Wire::new(data, range);
             while let Some(field) = entries.next()? {
                 let Some(range) = field.bytes(1) else { continue };
                 let at = range.start;
-                let (key, list) = entry(data, range)?;
+                let (key, list) = entry(data, range, is_in_steps)?;
                 // Of two entries with one key the last counts.
-                features.insert(key, list);
+                let before = features.insert(key, list);
+                if before.is_some_and(|before: List| before.steps.is_some() != is_in_steps) {
+                    let key = String::from_utf8_lossy(key);
+                    return Err(Fault::new(at, format!("{key:?} is in the context and in the feature_lists")));
+                }
                 if features.len() > MOST_FEATURES {
                     return Err(Fault::new(at, format!("more than {MOST_FEATURES} features")));
                 }
@@ -92,8 +114,7 @@ impl<'a> Example<'a> {
     pub(super) fn value(&self, list: &List, number: usize) -> Option<Value> {
         let mut left = number;
         let mut found = None;
-        // The list was looked through when the example was parsed: it has no fault any more.
-        let _ = each(self.data, list.range.clone(), list.kind, &mut |value| {
+        self.each(list, &mut |value| {
             if left == 0 {
                 found = Some(value);
                 return false;
@@ -107,20 +128,53 @@ impl<'a> Example<'a> {
     /// All values of `list`, in order.
     pub(super) fn values(&self, list: &List) -> Vec<Value> {
         let mut values = Vec::new();
-        // As above.
-        let _ = each(self.data, list.range.clone(), list.kind, &mut |value| {
+        self.each(list, &mut |value| {
             values.push(value);
             true
         });
         values
     }
 
-    /// The numbers of `list`, little-endian, one behind the other; nothing for one of bytes.
+    /// Gives the values of `list` to `take`, until it says `false`.
+    fn each(&self, list: &List, take: &mut dyn FnMut(Value) -> bool) {
+        // The list was looked through when the example was parsed: it has no fault any more.
+        let _ = match list.steps {
+            None => each(self.data, list.range.clone(), list.kind, take),
+            Some(_) => each_step(self.data, list.range.clone(), &mut |kind, range| {
+                let mut goes_on = true;
+                each(self.data, range, kind, &mut |value| {
+                    goes_on = take(value);
+                    goes_on
+                })?;
+                Ok(goes_on)
+            }),
+        };
+    }
+
+    /// The values of each step of a feature list.
+    fn steps(&self, list: &List) -> Vec<Vec<Value>> {
+        let mut steps = Vec::new();
+        // As above.
+        let _ = each_step(self.data, list.range.clone(), &mut |kind, range| {
+            let mut values = Vec::new();
+            each(self.data, range, kind, &mut |value| {
+                values.push(value);
+                true
+            })?;
+            steps.push(values);
+            Ok(true)
+        });
+        steps
+    }
+
+    /// The numbers of `list`, little-endian, one behind the other; nothing for one of bytes, but of those of a feature list, as they are.
     pub(super) fn items(&self, list: &List) -> Vec<u8> {
         let mut items = Vec::with_capacity(usize::try_from(list.bytes).unwrap_or(0));
-        // As above.
-        let _ = each(self.data, list.range.clone(), list.kind, &mut |value| {
+        self.each(list, &mut |value| {
             match value {
+                Value::Bytes(range) if list.steps.is_some() => {
+                    items.extend_from_slice(self.data.get(range).unwrap_or_default());
+                }
                 Value::Float(number) => items.extend_from_slice(&number.to_le_bytes()),
                 Value::Int(number) => items.extend_from_slice(&number.to_le_bytes()),
                 Value::Bytes(_) => return false,
@@ -132,7 +186,7 @@ impl<'a> Example<'a> {
 
     /// Where the numbers of a list of floats lie in the data, if they lie there one behind the other.
     pub(super) fn packed_floats(&self, list: &List) -> Option<Range<usize>> {
-        if list.kind != Kind::Floats {
+        if list.kind != Kind::Floats || list.steps.is_some() {
             return None;
         }
         if list.values == 0 {
@@ -143,12 +197,12 @@ impl<'a> Example<'a> {
     }
 
     /// A list as text: its value if it is one number, else a list of all of them; `None` where one is bytes that are no text, or
-    /// where they are more than [`Plain::MOST_VALUES`].
+    /// where they are more than [`Plain::MOST_VALUES`]. Of a feature list, a list of its steps: of the one value that each has, or of lists.
     pub(super) fn text(&self, list: &List) -> Option<Vec<u8>> {
-        if list.values > Plain::MOST_VALUES {
+        let steps = list.steps.map_or(0, |steps| steps.count);
+        if list.values.max(steps) > Plain::MOST_VALUES {
             return None;
         }
-        let values = self.values(list);
         let plain = |value: &Value| {
             Some(match value {
                 Value::Bytes(range) => Plain::Text(str::from_utf8(self.data.get(range.clone())?).ok()?),
@@ -156,26 +210,38 @@ impl<'a> Example<'a> {
                 Value::Int(number) => Plain::Whole((*number).into()),
             })
         };
-        let values = values.iter().map(plain).collect::<Option<Vec<_>>>()?;
+        let all = |values: &[Value]| values.iter().map(plain).collect::<Option<Vec<_>>>();
         let mut out = Vec::new();
+        if list.steps.is_some_and(|steps| steps.values != Some(1)) {
+            out.push(b'[');
+            for (number, step) in self.steps(list).iter().enumerate() {
+                if number > 0 {
+                    out.push(b',');
+                }
+                Plain::write_list(all(step)?.into_iter(), &mut out);
+            }
+            out.push(b']');
+            return Some(out);
+        }
+        let values = all(&self.values(list))?;
         match *values {
-            [one @ (Plain::Single(_) | Plain::Whole(_))] => one.write(&mut out),
+            [one @ (Plain::Single(_) | Plain::Whole(_))] if list.steps.is_none() => one.write(&mut out),
             _ => Plain::write_list(values.into_iter(), &mut out),
         }
         Some(out)
     }
 
-    /// Where the one value of a list of bytes lies in the data; `None` where it is another list or has not one value.
+    /// Where the one value of a list of bytes lies in the data; `None` where it is another list, one of steps, or has not one value.
     pub(super) fn only_bytes(&self, list: &List) -> Option<Range<usize>> {
         match (list.values, self.value(list, 0)) {
-            (1, Some(Value::Bytes(range))) => Some(range),
+            (1, Some(Value::Bytes(range))) if list.steps.is_none() => Some(range),
             _ => None,
         }
     }
 }
 
-/// Key and list of the entry that lies at `range`.
-fn entry(data: &[u8], range: Range<usize>) -> Result<(&[u8], List)> {
+/// Key and list of the entry that lies at `range`, of `feature_lists` if it `is_in_steps`.
+fn entry(data: &[u8], range: Range<usize>, is_in_steps: bool) -> Result<(&[u8], List)> {
     let (mut key, mut feature) = (None, None);
     let mut fields = Wire::new(data, range.clone());
     while let Some(field) = fields.next()? {
@@ -187,7 +253,15 @@ fn entry(data: &[u8], range: Range<usize>) -> Result<(&[u8], List)> {
     }
     // Absent is empty: so it is with all fields of Protocol Buffers 3.
     let key = &data[key.unwrap_or(range.end..range.end)];
-    let mut lists = Wire::new(data, feature.unwrap_or(range.end..range.end));
+    let feature = feature.unwrap_or(range.end..range.end);
+    let list = if is_in_steps { in_steps(data, feature)? } else { in_one(data, feature)? };
+    Ok((key, list))
+}
+
+/// The kind of a feature, and where its list lies.
+fn list_of(data: &[u8], feature: Range<usize>) -> Result<(Kind, Range<usize>)> {
+    let end = feature.end;
+    let mut lists = Wire::new(data, feature);
     let mut list = None;
     while let Some(field) = lists.next()? {
         let kind = match field.number {
@@ -200,7 +274,12 @@ fn entry(data: &[u8], range: Range<usize>) -> Result<(&[u8], List)> {
             once(&mut list, (kind, range.clone()), range.start, "list")?;
         }
     }
-    let (kind, range) = list.unwrap_or((Kind::Nothing, range.end..range.end));
+    Ok(list.unwrap_or((Kind::Nothing, end..end)))
+}
+
+/// The list of a feature.
+fn in_one(data: &[u8], feature: Range<usize>) -> Result<List> {
+    let (kind, range) = list_of(data, feature)?;
     let (mut values, mut bytes) = (0, 0);
     each(data, range.clone(), kind, &mut |value| {
         values += 1;
@@ -211,7 +290,59 @@ fn entry(data: &[u8], range: Range<usize>) -> Result<(&[u8], List)> {
         };
         true
     })?;
-    Ok((key, List { kind, values, bytes, range }))
+    Ok(List { kind, values, bytes, range, steps: None })
+}
+
+/// The values of all steps of a feature list.
+fn in_steps(data: &[u8], range: Range<usize>) -> Result<List> {
+    let mut list = List { kind: Kind::Nothing, values: 0, bytes: 0, range: range.clone(), steps: None };
+    let (mut count, mut values_each, mut bytes_each) = (0, None, None);
+    // `None` until the first, which the others have to be like.
+    let is_like = |each: &mut Option<Option<usize>>, now: usize| match each {
+        None => *each = Some(Some(now)),
+        Some(before) => *before = before.filter(|before| *before == now),
+    };
+    each_step(data, range, &mut |kind, range| {
+        match (list.kind, kind) {
+            (_, Kind::Nothing) => {}
+            (Kind::Nothing, kind) => list.kind = kind,
+            (one, other) if one != other => {
+                return Err(Fault::new(range.start, "a feature list has steps of several types"));
+            }
+            _ => {}
+        }
+        let mut values = 0;
+        each(data, range, kind, &mut |value| {
+            values += 1;
+            list.bytes += match value {
+                Value::Bytes(range) => {
+                    is_like(&mut bytes_each, range.len());
+                    range.len() as u64
+                }
+                Value::Float(_) => 4,
+                Value::Int(_) => 8,
+            };
+            true
+        })?;
+        (count, list.values) = (count + 1, list.values + values);
+        is_like(&mut values_each, values);
+        Ok(true)
+    })?;
+    list.steps = Some(Steps { count, values: values_each.flatten(), bytes: bytes_each.flatten() });
+    Ok(list)
+}
+
+/// Gives kind and place of the list of each step of the feature list at `range` to `take`, until it says `false`.
+fn each_step(data: &[u8], range: Range<usize>, take: &mut dyn FnMut(Kind, Range<usize>) -> Result<bool>) -> Result<()> {
+    let mut steps = Wire::new(data, range);
+    while let Some(step) = steps.next()? {
+        let Some(feature) = step.bytes(1) else { continue };
+        let (kind, range) = list_of(data, feature)?;
+        if !take(kind, range)? {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Keeps `found`. Parts of a message that stand twice are to be merged, which no writer asks for and readers do in

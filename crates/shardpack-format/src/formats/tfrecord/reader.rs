@@ -8,7 +8,7 @@ mod values;
 
 use std::{borrow::Cow, io, ops::Range};
 
-use fields::{Found, describe, describe_values, image, lossy, no_image};
+use fields::{Found, describe, describe_values, image, lossy, lost_steps, no_image};
 
 use super::{
     example::Example,
@@ -178,6 +178,7 @@ impl Records {
             }
         };
         match parse(data) {
+            Ok(example) if let Some(what) = lost_steps(&example, data, &self.wanted) => record.image = Err(what),
             Ok(example) => match image(&example, data, &self.wanted) {
                 Ok(Some(Found { key, place, head })) => {
                     describe(&mut record, &mut self.wider, &example, data, Some(key), &self.wanted);

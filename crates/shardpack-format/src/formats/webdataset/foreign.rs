@@ -270,7 +270,8 @@ impl Samples {
         let end = sample.components.last().map_or(sample.offset, |last| last.offset + last.bytes.next_multiple_of(512));
         let image_offset = image.as_ref().ok().map(|image| image.offset);
         let label_offset = label_component.map(|component| component.offset);
-        let is_label = |component: &Component| label_offset == Some(component.offset);
+        // Without labels it is a component as all others are.
+        let is_label = |component: &Component| label_offset == Some(component.offset) && !self.wanted.no_labels;
         let others = sample
             .components
             .iter()
@@ -346,7 +347,9 @@ pub fn image_of(components: &[Component], wanted: &Wanted) -> Result<Image, Stri
         ([], None) => Err(format!("no image, there is {}", listed(components.iter()))),
         (images, _) => {
             let names = listed(images.iter().copied());
-            Err(format!("{} images: {names}; choose one with --image-feature", images.len()))
+            let has_dots = images.iter().all(|image| image.extension.contains(&b'.'));
+            let dots = if has_dots { "; a key ends at the first dot of a file's name" } else { "" };
+            Err(format!("{} images: {names}; choose one with --image-feature{dots}", images.len()))
         }
     }
 }

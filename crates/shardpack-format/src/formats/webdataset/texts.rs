@@ -163,5 +163,10 @@ pub(super) fn label(text: &[u8]) -> Label {
     let is_space = |byte: &u8| matches!(byte, b' ' | 0x09..=0x0d);
     let start = text.iter().position(|byte| !is_space(byte)).unwrap_or(text.len());
     let end = text.iter().rposition(|byte| !is_space(byte)).map_or(start, |last| last + 1);
-    if start == end { Label::Missing } else { Label::Text(text[start..end].to_vec()) }
+    match Label::of_bytes(text) {
+        Label::Text(_) if start == end => Label::Missing,
+        Label::Text(_) => Label::Text(text[start..end].to_vec()),
+        // Bytes of a number may be those of blanks.
+        other => other,
+    }
 }

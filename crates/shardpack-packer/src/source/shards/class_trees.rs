@@ -1,15 +1,49 @@
 //! Tar files of a tree of images, as Caltech 101 is downloaded: where no sample says anything of its class, the last folder of its
-//! name may be the class.
+//! name may be the class; or, of a tar for each class, as ImageNet is downloaded, the name of its file.
 //!
 //! Holds at all times: folders are taken for classes only where all samples have one, and are an image or a file and nothing beside,
-//! and where some hold several; that they were, or were not, is a note.
+//! and where some hold several; that they were, or were not, is a note. Folders that say a split, or hold pairs, are a question.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
-use shardpack_format::formats::foreign::{Label, Wanted};
+use shardpack_format::{
+    Error, Result,
+    formats::foreign::{Label, Wanted},
+};
 
-use super::{super::classes::Words, File, Scanned};
+use super::{
+    super::{classes::Words, keep::Keep},
+    File, Scanned,
+    scan::Row,
+};
 use crate::{foreign::key_class::folder, source::options::SPLITS};
+
+/// Words of folders that hold one half of pairs.
+const HALVES: [&str; 16] = [
+    "image",
+    "images",
+    "img",
+    "imgs",
+    "label",
+    "labels",
+    "mask",
+    "masks",
+    "annotation",
+    "annotations",
+    "annot",
+    "gt",
+    "groundtruth",
+    "seg",
+    "input",
+    "target",
+];
+/// Names that a message lists.
+const NAMED: usize = 4;
+/// What tar files are called behind their stem.
+const EXTENSIONS: [&str; 6] = [".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.xz", ".tar.bz2"];
 
 /// What folders of names are.
 #[derive(Default)]
@@ -20,19 +54,37 @@ pub(super) struct Trees {
     pub note: Option<String>,
 }
 
-/// Whether folders are the classes of all samples of `files`; if so, samples say them.
-pub(super) fn find(files: &[File], scanned: &mut [Scanned], words: &mut Words, wanted: &Wanted) -> Trees {
+/// Whether folders, or else files, are the classes of all samples of `files`; if so, samples say them.
+///
+/// # Errors
+/// When folders say a split, or hold pairs, of samples that are to be kept.
+pub(super) fn find(
+    files: &[File],
+    scanned: &mut [Scanned],
+    words: &mut Words,
+    wanted: &Wanted,
+    keep: &Keep,
+) -> Result<Trees> {
     let rows = || scanned.iter().flat_map(|file| file.rows.iter().map(move |row| (file, row)));
     let is_unsaid = wanted.label.is_none() && wanted.entries.is_unsaid() && !wanted.no_labels;
-    let says = |(_, row): (_, &super::scan::Row)| row.said.number.is_some() || row.said.word.is_some();
+    let says = |(_, row): (_, &Row)| row.said.number.is_some() || row.said.word.is_some();
     if !is_unsaid || !files.iter().all(|file| file.shard.kind.has_member_names()) || rows().any(says) {
-        return Trees::default();
+        return Ok(Trees::default());
+    }
+    let is_alone = scanned.iter().all(|file| file.files.len() <= usize::from(file.fields.are_files));
+    if let Some(names) = of_files(files, scanned).filter(|_| is_alone) {
+        let note = format!("no record has a label: the name of each file is its class, {} of them", names.len());
+        for (file, name) in scanned.iter_mut().zip(names) {
+            let label = Label::Name(name.into_bytes());
+            file.rows.iter_mut().for_each(|row| row.said = words.said(&label, None, None).unwrap_or(row.said));
+        }
+        return Ok(Trees { are_classes: false, note: Some(note + "; --no-labels leaves it") });
     }
     let mut folders: BTreeMap<Option<&[u8]>, u64> = BTreeMap::new();
     rows().for_each(|(file, row)| *folders.entry(folder(file.name(row))).or_default() += 1);
     let without = folders.remove(&None).unwrap_or(0);
     if folders.is_empty() {
-        return Trees::default();
+        return Ok(Trees::default());
     }
     let names: Vec<&[u8]> = folders.keys().copied().flatten().collect();
     let are_splits = names.iter().all(|name| SPLITS.iter().any(|split| split.as_bytes() == *name));
@@ -43,10 +95,14 @@ pub(super) fn find(files: &[File], scanned: &mut [Scanned], words: &mut Words, w
         && folders.values().any(|samples| *samples > 1)
         && !are_splits
         && !are_parts
-        && scanned.iter().all(|file| file.files.len() <= usize::from(file.fields.are_files));
+        && is_alone;
     if !are_classes {
         let note = "--label-from key takes the last folder of each name as its class";
-        return Trees { are_classes, note: Some(note.to_owned()) };
+        return Ok(Trees { are_classes, note: Some(note.to_owned()) });
+    }
+    let kept = rows().map(|(file, row)| file.name(row)).filter(|name| keep.wants(name));
+    if let Some((what, help)) = question(kept) {
+        return Err(Error::usage(what).in_file(&files[0].shard.path).help(help));
     }
     let note = format!("no record has a label: the last folder of each name is its class, {} of them", names.len());
     for file in scanned {
@@ -57,5 +113,136 @@ pub(super) fn find(files: &[File], scanned: &mut [Scanned], words: &mut Words, w
         }
         file.rows.iter_mut().zip(said).for_each(|(row, said)| row.said = said);
     }
-    Trees { are_classes, note: Some(note + "; --no-labels leaves it") }
+    Ok(Trees { are_classes, note: Some(note + "; --no-labels leaves it") })
+}
+
+/// What files are called, where that is their class: there are several, no image is in a folder, and either images are called after
+/// their file, as in `n01440764.tar`, or files have names that are no numbers of shards.
+fn of_files(files: &[File], scanned: &[Scanned]) -> Option<Vec<String>> {
+    let stem = |file: &File| {
+        let name = file.shard.path.file_name()?.to_str()?.to_owned();
+        let end = EXTENSIONS.iter().filter_map(|end| name.strip_suffix(end)).next()?;
+        Some(end.to_owned())
+    };
+    let stems = files.iter().map(stem).collect::<Option<Vec<_>>>()?;
+    let distinct: BTreeSet<&String> = stems.iter().collect();
+    let has_samples = scanned.iter().all(|file| !file.rows.is_empty());
+    if stems.len() < 2 || distinct.len() < stems.len() || !has_samples || files.iter().any(|file| file.split.is_some())
+    {
+        return None;
+    }
+    let each = || scanned.iter().zip(&stems);
+    let names = |file: &Scanned, is: &dyn Fn(&[u8]) -> bool| file.rows.iter().all(|row| is(file.name(row)));
+    let called_so = |name: &[u8], stem: &str| {
+        let name = name.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        name.strip_prefix(stem.as_bytes()).and_then(<[u8]>::first).is_some_and(|next| !next.is_ascii_alphanumeric())
+    };
+    if each().all(|(file, stem)| names(file, &|name| called_so(name, stem))) {
+        return Some(stems);
+    }
+    let in_folders = scanned.iter().any(|file| !names(file, &|name| folder(name).is_none()));
+    // `part-000017`: of one pattern, and a number.
+    let pattern = |stem: &String| stem.split(|c: char| c.is_ascii_digit()).filter(|part| !part.is_empty()).collect();
+    let patterns: BTreeSet<String> = stems.iter().map(pattern).collect();
+    let are_words =
+        patterns.len() == stems.len() && stems.iter().all(|stem| !stem.ends_with(|c: char| c.is_ascii_digit()));
+    let are_halves = stems.iter().any(|stem| is_half(stem) || split_of(stem).is_some());
+    let mut keys = BTreeSet::new();
+    let are_pairs = scanned.iter().any(|file| {
+        let own: BTreeSet<&[u8]> = file.rows.iter().map(|row| file.name(row)).collect();
+        own.iter().filter(|name| keys.contains(**name)).count() * 2 > own.len() || {
+            keys.extend(own);
+            false
+        }
+    });
+    let are_letters = stems.iter().all(|stem| stem.len() > 1);
+    (are_words && are_letters && !are_halves && !are_pairs && !in_folders).then_some(stems)
+}
+
+/// What has to be asked of folders that would be classes, and what helps; `names` are those of the images.
+fn question<'n>(names: impl Iterator<Item = &'n [u8]>) -> Option<(String, String)> {
+    let (mut above, mut classes) = (BTreeSet::new(), BTreeSet::new());
+    for name in names {
+        let mut parts: Vec<_> = name.split(|byte| *byte == b'/').map(String::from_utf8_lossy).collect();
+        parts.pop();
+        classes.extend(parts.pop().map(|class| class.into_owned()));
+        above.extend(parts.iter().find(|part| split_of(part).is_some()).map(|part| part.clone().into_owned()));
+    }
+    let listed = |names: &BTreeSet<String>| {
+        let more = if names.len() > NAMED { ", …" } else { "" };
+        names.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ") + more
+    };
+    if above.iter().filter_map(|name| split_of(name)).collect::<BTreeSet<_>>().len() > 1 {
+        let what = format!("folders in it are splits: {}; test images would be trained on", listed(&above));
+        let first = above.first()?;
+        let help = format!("--include '*{first}/*' packs one of them");
+        return Some((what, help));
+    }
+    let of_splits: BTreeSet<&str> = classes.iter().filter_map(|name| split_of(name)).collect();
+    let are_splits =
+        of_splits.len() > 1 || !of_splits.is_empty() && classes.iter().all(|name| split_of(name).is_some());
+    let are_halves = classes.iter().filter(|name| is_half(name)).count() > 1;
+    let what = match (are_splits, are_halves) {
+        (true, _) => "are called as splits are, and are no classes then",
+        (_, true) => "are called as images and what belongs to them are, and are no classes then",
+        _ => return None,
+    };
+    let first = classes.first()?;
+    let help =
+        format!("--include '*{first}/*' --no-labels packs one of them; --label-from key says that they are classes");
+    Some((format!("folders in it {what}: {}", listed(&classes)), help))
+}
+
+fn is_half(name: &str) -> bool {
+    let name = name.to_lowercase();
+    HALVES.contains(&name.as_str()) || name.split(|c: char| !c.is_alphanumeric()).any(|word| HALVES.contains(&word))
+}
+
+/// The split whose word a name begins with, or is: `trainannot`, `val2017`, `seg_test`.
+fn split_of(name: &str) -> Option<&'static str> {
+    let name = name.to_lowercase();
+    let begins = |split: &&&str| name.starts_with(**split);
+    let has = |split: &&&str| name.split(|c: char| !c.is_alphabetic()).any(|word| word == **split);
+    SPLITS.iter().find(has).or_else(|| SPLITS.iter().find(begins)).copied()
+}
+
+/// Extensions of archives.
+const ARCHIVES: [&str; 8] = ["tar", "tar.gz", "tgz", "zip", "tar.zst", "tar.xz", "tar.bz2", "7z"];
+
+/// Why samples that are files called `payload` are none: each is an archive of its own.
+///
+/// # Errors
+/// Says so of the file `path`.
+pub(super) fn refuse_archives(payload: &str, path: &Path, first: &[u8]) -> Result<()> {
+    if !ARCHIVES.contains(&payload) {
+        return Ok(());
+    }
+    let what = format!("its samples are archives themselves, the first {}", String::from_utf8_lossy(first));
+    Err(Error::usage(what)
+        .in_file(path)
+        .help("unpack it into a folder, tar -xf FILE -C FOLDER, and convert that folder"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_of_splits_and_pairs_are_a_question_and_classes_are_none() {
+        let rows: [(&[&str], &str); 9] = [
+            (&["seg_train/seg_train/sea/1.png", "seg_test/seg_test/sea/2.png"], "are splits: seg_test, seg_train"),
+            (&["ds/train/cat/1.png", "ds/test/cat/2.png"], "are splits: test, train"),
+            (&["ds/train/cat/1.png", "ds/train/dog/2.png"], ""),
+            (&["ds/train/image/1.png", "ds/train/label/1.png"], "image, label"),
+            (&["a/train/1.png", "a/trainannot/1.png", "a/val/2.png", "a/valannot/2.png"], "called as splits"),
+            (&["a/trainA/1.png", "a/trainB/1.png"], "called as splits"),
+            (&["101/accordion/1.png", "101/training_shoe/1.png", "101/cat/2.png"], ""),
+            (&["x/image/1.png", "x/cat/1.png"], ""),
+            (&["seg_train/sea/1.png", "seg_train/wood/1.png"], ""),
+        ];
+        for (names, expected) in rows {
+            let asked = question(names.iter().map(|name| name.as_bytes())).map_or_else(String::new, |(what, _)| what);
+            assert!(asked.contains(expected) && asked.is_empty() == expected.is_empty(), "{names:?}: {asked}");
+        }
+    }
 }

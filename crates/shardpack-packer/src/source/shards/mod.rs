@@ -278,12 +278,19 @@ impl Shards {
             // They are those of a field that is no label.
             known.clear();
         }
-        let trees = class_trees::find(&self.files, &mut scanned, &mut words, &wanted);
+        let trees = class_trees::find(&self.files, &mut scanned, &mut words, &wanted, &keep)?;
         let said = scanned.iter().flat_map(|file| file.rows.iter().map(|row| row.said));
         let classes = Classes::settle(said, &words, &known);
         let is_asked = matches!(options.components, Components::Named(_));
         let settled = components::settle(&scanned, options, label.as_deref())
             .map_err(|error| error.in_file(&self.files[0].shard.path))?;
+        if let (Some(payload), false) = (&settled.payload, is_asked) {
+            let first =
+                self.files.iter().zip(&scanned).find_map(|(file, one)| Some((file, one.name(one.rows.first()?))));
+            if let Some((file, first)) = first {
+                class_trees::refuse_archives(payload.name(), &file.shard.path, first)?;
+            }
+        }
         let mut scanned: Vec<Option<Scanned>> = scanned.into_iter().map(Some).collect();
         let mut found = Vec::new();
         let mut lost = self.lost.iter();

@@ -232,6 +232,9 @@ impl Scanned {
                 return Ok(fetch_bytes);
             }
             match keys.insert(hash::content(&record.key), offset) {
+                Some(first) if self.value_fields.are_files => Err(format!(
+                    "its key stands at byte {first} already: tar --sort=name puts files of one key together"
+                )),
                 Some(first) => Err(format!("its key stands at byte {first} already")),
                 None => Ok(fetch_bytes),
             }

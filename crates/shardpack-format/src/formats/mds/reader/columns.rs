@@ -57,6 +57,8 @@ pub(super) struct Columns {
     /// `None` until a column of bytes begins like an image, where no encoding tells.
     image: Option<usize>,
     label: Option<usize>,
+    /// Whether a person has said which column that is.
+    is_label_said: bool,
     class: Option<usize>,
     filename: Option<usize>,
     /// The label of samples without an image.
@@ -135,8 +137,11 @@ impl Columns {
                 .find(|found| columns[*found].encoding == "str" && Some(*found) != label && Some(*found) != image)
         };
         let (class, filename) = (text(&CLASSES), text(&FILENAMES));
+        // Without labels both are columns as all others are.
+        let (label, class) = if wanted.no_labels { (None, None) } else { (label, class) };
+        let is_label_said = wanted.label.is_some();
         let variable = columns.iter().filter(|column| column.fixed_bytes.is_none()).count();
-        Ok(Self { variable, image, label, class, filename, value_label, wider: Vec::new(), columns })
+        Ok(Self { variable, image, label, is_label_said, class, filename, value_label, wider: Vec::new(), columns })
     }
 
     /// See [`Walk::wider`](crate::formats::foreign::Walk::wider).
@@ -238,14 +243,18 @@ impl Columns {
                 }
             }),
         };
-        if let Some(number) = self.label {
-            record.label = label(&self.columns[number].encoding, of(number));
+        let said = self.label.map(|number| (number, label(&self.columns[number].encoding, of(number))));
+        // What no class can be, such as a fraction, is a value beside the image.
+        let said = said.filter(|(_, label)| self.is_label_said || !matches!(label, Label::Unfit(_)));
+        let label_at = said.as_ref().map(|(number, _)| *number);
+        if let Some((number, label)) = said {
+            record.label = label;
             record.label_name = self.columns[number].name.clone();
             record.labels = 1;
         }
         record.class = self.class.map(|number| of(number).to_vec());
         record.filename = self.filename.map(|number| of(number).to_vec());
-        let told = [self.image, self.label, self.class, self.filename];
+        let told = [self.image, label_at, self.class, self.filename];
         let others = self.columns.iter().zip(&places).enumerate().filter(|(number, _)| !told.contains(&Some(*number)));
         let mut damage = None;
         let other = |(number, (column, place)): (usize, (&Column, &Range<usize>))| {

@@ -45,7 +45,8 @@ pub(super) struct Found<'a> {
 
 /// The image of an example, by its content; names choose among several. `None` where nothing is one, text where something may be.
 pub(super) fn image<'a>(example: &Example<'a>, data: &[u8], wanted: &Wanted) -> Result<Option<Found<'a>>, String> {
-    let named = |name: &str| example.iter().find(|(key, _)| *key == name.as_bytes());
+    // Steps of a sequence are no image.
+    let named = |name: &str| example.iter().find(|(key, list)| *key == name.as_bytes() && list.steps.is_none());
     let is_file = |place: &Range<usize>| {
         let bytes = data.get(place.clone()).unwrap_or_default();
         Kind::of(&bytes[..bytes.len().min(SNIFF_BYTES)]) != Kind::Unknown
@@ -107,6 +108,24 @@ pub(super) fn image<'a>(example: &Example<'a>, data: &[u8], wanted: &Wanted) -> 
     }
 }
 
+/// Why an example cannot be packed though all else of it could: a feature list that is no component and is not left out.
+pub(super) fn lost_steps(example: &Example<'_>, data: &[u8], wanted: &Wanted) -> Option<String> {
+    let lists = || example.iter().filter(|(_, list)| list.steps.is_some());
+    lists().next()?;
+    let found = values::features(example, data);
+    let lost = found
+        .iter()
+        .filter_map(|one| one.as_ref().err())
+        .find(|(key, _)| lists().any(|(known, _)| known == *key) && wanted.wants(&lossy(key)));
+    lost.map(|(key, _)| {
+        let key = lossy(key);
+        format!(
+            "a SequenceExample whose feature_lists {key:?} are steps of bytes that are no text and differ in length; \
+             --components takes those that it names"
+        )
+    })
+}
+
 pub(super) fn no_image(example: &Example<'_>) -> String {
     format!("no feature holds an image: {}", keys(example))
 }
@@ -128,7 +147,7 @@ pub(super) fn describe_values(
                 Some(Value::Int(_)) => true,
                 Some(Value::Bytes(place)) => {
                     let is_word = LABEL_FIRST.contains(name) || field_names::is_class_in_words(name);
-                    is_word && values::is_text(&data[place])
+                    is_word && !matches!(Label::of_bytes(&data[place]), Label::Unfit(_))
                 }
                 Some(Value::Float(_)) | None => false,
             };
@@ -193,8 +212,13 @@ pub(super) fn describe(
     let mut used: Vec<&[u8]> = image.into_iter().collect();
     let mut several = None;
     let label = match &wanted.label {
+        _ if wanted.no_labels => None,
         Some(name) => example.list(name.as_bytes()).map(|list| (name.as_str(), list)),
-        None => labels(example).into_iter().find(|(_, list)| list.values > 0),
+        // What no class can be, such as a fraction, is a value beside the image.
+        None => labels(example).into_iter().find(|(_, list)| {
+            let is_first = wanted.label_number == 0;
+            list.values > 0 && !(is_first && matches!(label_of(example, data, list, 0), Label::Unfit(_)))
+        }),
     };
     if let Some((name, list)) = label {
         record.labels = list.values;
@@ -218,7 +242,9 @@ pub(super) fn describe(
         used.push(name.as_bytes());
         Some(data[place].to_vec())
     };
-    record.class = text(CLASSES);
+    if !wanted.no_labels {
+        record.class = text(CLASSES);
+    }
     record.filename = text(FILENAMES);
     let start = record.range.start;
     let name = |key: &[u8]| match lossy(key) {
@@ -269,7 +295,7 @@ fn labels<'e>(example: &'e Example<'_>) -> Vec<(&'e str, &'e List)> {
         None if name == LABEL_LAST => Some((2, 0)),
         None => field_names::rank(name, &field_names::LABELS).map(|place| (1, place)),
     };
-    let found = example.iter().filter_map(|(key, list)| {
+    let found = example.iter().filter(|(_, list)| list.steps.is_none()).filter_map(|(key, list)| {
         let name = str::from_utf8(key).ok()?;
         Some((rank(name)?, name, list))
     });
@@ -291,7 +317,7 @@ fn label_of(example: &Example<'_>, data: &[u8], list: &List, number: usize) -> L
         None if list.values == 0 => Label::Missing,
         None => Label::Unfit(format!("label number {number} of {}, counted from 0", list.values)),
         Some(Value::Int(label)) => Label::Number(label),
-        Some(Value::Bytes(place)) => Label::Text(data[place].to_vec()),
+        Some(Value::Bytes(place)) => Label::of_bytes(&data[place]),
         // 2^63, the first number that is too large, is a float.
         Some(Value::Float(label)) if label.fract() == 0.0 && label.abs() < i64::MAX as f32 => {
             Label::Number(label as i64)

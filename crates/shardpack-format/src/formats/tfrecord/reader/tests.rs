@@ -68,7 +68,9 @@ fn check_values(file: &[u8], record: &Record, wider: &[Option<u32>]) {
             recipe => TfRecords.component(whole, recipe).unwrap(),
         };
         assert_eq!(content.len() as u64, other.bytes, "{form}");
-        assert!(form.items_bytes().is_none() || content.starts_with(&form.head()));
+        // Beside an image a single number is text.
+        let is_text = wider[number].is_some() && record.image.is_ok();
+        assert!(form.items_bytes().is_none() || is_text || content.starts_with(&form.head()));
         if let Some(bytes) = wider[number] {
             let content = TfRecords.component(whole, other.recipe | Other::WIDER).unwrap();
             assert_eq!(content.len() as u64, u64::from(bytes), "{form}");
@@ -170,8 +172,9 @@ fn labels_of_every_kind_are_told() {
     let rows = [
         ("integer", small(&[9]), Label::Number(9)),
         ("whole float", float(9.0), Label::Number(9)),
-        ("broken float", float(9.5), Label::Unfit("label 9.5 is not a whole number".to_owned())),
-        ("no number", float(f32::NAN), Label::Unfit("label NaN is not a whole number".to_owned())),
+        // They are values beside the image.
+        ("broken float", float(9.5), Label::Missing),
+        ("no number", float(f32::NAN), Label::Missing),
         ("text", text(b"cat"), Label::Text(b"cat".to_vec())),
         ("empty list", small(&[]), Label::Missing),
         ("no list", Vec::new(), Label::Missing),
@@ -376,4 +379,80 @@ proptest! {
     ) {
         prop_assert!(both(&framed(&data)).1.is_none());
     }
+}
+
+/// A `SequenceExample`: features of its context, and the steps of each of its feature lists.
+fn sequence(context: &[(&str, Vec<u8>)], lists: &[(&str, Vec<Vec<u8>>)]) -> Vec<u8> {
+    let entry = |key: &str, value: &[u8]| field(0x0a, &[field(0x0a, key.as_bytes()), field(0x12, value)].concat());
+    let context: Vec<u8> = context.iter().flat_map(|(key, feature)| entry(key, feature)).collect();
+    let steps = |steps: &[Vec<u8>]| steps.iter().flat_map(|step| field(0x0a, step)).collect::<Vec<u8>>();
+    let lists: Vec<u8> = lists.iter().flat_map(|(key, list)| entry(key, &steps(list))).collect();
+    framed(&[field(0x0a, &context), field(0x12, &lists)].concat())
+}
+
+#[test]
+fn feature_lists_of_a_sequence_are_values_by_their_steps() {
+    let two = field(0x0a, &[field(0x0a, b"a"), field(0x0a, b"b")].concat());
+    let lists = [
+        ("ids", vec![small(&[1]), small(&[5])]),
+        ("pairs", vec![small(&[1, 2]), small(&[3, 4])]),
+        ("real", vec![float(0.5), float(1.5), float(2.0)]),
+        ("ragged", vec![small(&[1]), small(&[]), small(&[2, 3])]),
+        ("raw", vec![text(b"\0\x01"), text(b"\x02\x03"), text(b"\xff\0")]),
+        ("words", vec![text(b"a"), text(b"cat")]),
+        ("lists", vec![two, text(b"c")]),
+    ];
+    let contents = [
+        ("ids", "<i8[2]", ""),
+        ("lists", "json", "[[\"a\",\"b\"],[\"c\"]]"),
+        ("pairs", "<i8[2x2]", ""),
+        ("ragged", "json", "[[1],[],[2,3]]"),
+        ("raw", "|u1[3x2]", ""),
+        ("real", "<f4[3]", ""),
+        ("words", "json", "[\"a\",\"cat\"]"),
+    ];
+    for context in [vec![("label", small(&[1]))], vec![], vec![("image", text(JPEG)), ("label", small(&[1]))]] {
+        let (has_image, file) = (context.len() == 2, sequence(&context, &lists));
+        let (found, error) = both(&file);
+        let (record, _) = &found[0];
+        assert!(error.is_none() && record.image.is_ok() == has_image, "{:?}", record.image);
+        assert_eq!(record.label, if context.is_empty() { Label::Missing } else { Label::Number(1) });
+        for (name, form, content) in contents {
+            let other = record.others.iter().find(|other| other.name == name).unwrap();
+            // Beside an image, what is no array is text.
+            let told = other.form.as_ref().map_or_else(|| "json".to_owned(), ToString::to_string);
+            assert_eq!(told, form, "{name}");
+            let made = TfRecords.component(&file, other.recipe).unwrap();
+            assert_eq!(made.len() as u64, other.bytes, "{name}");
+            assert!(content.is_empty() || made == content.as_bytes(), "{name}");
+        }
+    }
+    let raw = both(&sequence(&[], &lists[4..5])).0[0].0.others[0].clone();
+    assert!(TfRecords.component(&sequence(&[], &lists[4..5]), raw.recipe).unwrap().ends_with(b"\0\x01\x02\x03\xff\0"));
+}
+
+#[test]
+fn a_sequence_that_cannot_be_had_whole_is_no_sample() {
+    let frames = [("frames", vec![text(JPEG), text(&[JPEG, b"\0"].concat())])];
+    let of = |file: &[u8]| both(file).0[0].0.image.clone().unwrap_err();
+    let what = of(&sequence(&[("image", text(JPEG))], &frames));
+    assert!(what.starts_with("a SequenceExample whose feature_lists \"frames\" are steps of bytes"), "{what}");
+    let what = of(&sequence(&[("x", small(&[1]))], &[("x", vec![small(&[1])])]));
+    assert!(what.contains("\"x\" is in the context and in the feature_lists"), "{what}");
+    let what = of(&sequence(&[], &[("x", vec![small(&[1]), float(1.0)])]));
+    assert!(what.contains("steps of several types"), "{what}");
+}
+
+#[test]
+fn labels_that_no_class_can_be_go_along_beside_the_image() {
+    let of = |feature: Vec<u8>, no_labels: bool| {
+        let wanted = Wanted { no_labels, ..Wanted::default() };
+        one(&[("image", text(JPEG)), ("label", feature)], &wanted)
+    };
+    let record = of(float(0.5), false);
+    assert_eq!((record.label, record.others[0].name.as_str()), (Label::Missing, "label"));
+    assert_eq!(of(text(&300u64.to_le_bytes()), false).label, Label::Number(300));
+    assert_eq!(of(text(&7u32.to_le_bytes()), false).label, Label::Number(7));
+    assert_eq!(of(text(b"\x01\x02"), false).others.len(), 1);
+    assert_eq!((of(small(&[1]), true).label, of(small(&[1]), true).others.len()), (Label::Missing, 1));
 }

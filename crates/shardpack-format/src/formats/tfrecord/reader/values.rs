@@ -1,6 +1,7 @@
 //! Features of examples as values: what they are, and their content; those of examples without an image, and of others what is an array.
 //!
-//! A list of numbers is an array, one number is a number, bytes are text or bytes; what [`super::super::writer`] writes beside a
+//! A list in steps, as a `SequenceExample` has it, is an array where each step has as many numbers, or one value of bytes as long as all,
+//! and else JSON. A list of numbers is an array, one number is a number, bytes are text or bytes; what [`super::super::writer`] writes beside a
 //! feature, `NAME/shape` and `NAME/dtype`, counts where it agrees with the feature's length. What a feature is depends on its
 //! example alone, so of a single value it is also told what it would be among lists, see [`Form::wider`].
 //!
@@ -17,6 +18,7 @@ use crate::{
 /// The dtypes of lists of floats and of whole numbers, as numpy writes them.
 const FLOAT32: &str = "<f4";
 const INT64: &str = "<i8";
+const BYTES: &str = "|u1";
 /// The dtype whose one number without a shape is a float of Python.
 const FLOAT64: &str = "<f8";
 /// Bit of a recipe that says that it is of a value; the number of the feature, from 0, stands above [`Other::WIDER`].
@@ -105,7 +107,7 @@ pub(super) fn content(example: &Example<'_>, data: &[u8], recipe: u32) -> Option
         Form::Int => number_of(example, list)?.write(&mut out),
         Form::Float => Plain::Double(double(only()?)?).write(&mut out),
         Form::Text | Form::Bytes => out.extend_from_slice(only()?),
-        Form::Json => out = texts(example, data, list)?,
+        Form::Json => out = json(example, data, list)?,
     }
     Some(out)
 }
@@ -127,6 +129,7 @@ fn feature<'a>(example: &Example<'a>, data: &[u8], number: u32, key: &'a [u8], l
     let (mut is_single, mut place) = (false, None);
     let form = match (list.kind, example.only_bytes(list)) {
         (Kind::Nothing, _) => return None,
+        _ if list.steps.is_some() => of_steps(example, data, list)?,
         (Kind::Floats | Kind::Ints, _) => {
             let dtype = if list.kind == Kind::Ints { INT64 } else { FLOAT32 };
             place = example.packed_floats(list);
@@ -172,7 +175,7 @@ fn feature<'a>(example: &Example<'a>, data: &[u8], number: u32, key: &'a [u8], l
         Some(items) => Some(items + form.head_bytes()),
         None => Some(match form {
             Form::Text | Form::Bytes => list.bytes,
-            Form::Json => texts(example, data, list)?.len() as u64,
+            Form::Json => json(example, data, list)?.len() as u64,
             _ => {
                 let mut out = Vec::new();
                 match form {
@@ -192,6 +195,26 @@ fn feature<'a>(example: &Example<'a>, data: &[u8], number: u32, key: &'a [u8], l
     // What is single may be wanted as another form, which only a recipe makes.
     let place = place.filter(|_| !is_single);
     Some(Feature { key, form, bytes, wider_bytes, place, recipe: IS_VALUE | number << 1, has_shape, has_dtype })
+}
+
+/// What a feature list is; `None` where its steps are bytes of several lengths that are no text.
+fn of_steps(example: &Example<'_>, data: &[u8], list: &List) -> Option<Form> {
+    let steps = list.steps?;
+    let array = |dtype: &str, last: usize| {
+        let shape = [steps.count as u64, last as u64];
+        Form::array(dtype, &shape[..if last == 1 { 1 } else { 2 }]).ok()
+    };
+    let is_words = |value: Value| match value {
+        Value::Bytes(range) => data.get(range).is_some_and(is_text),
+        Value::Float(_) | Value::Int(_) => true,
+    };
+    match (list.kind, steps.values, steps.bytes) {
+        (Kind::Ints, Some(values), _) => array(INT64, values),
+        (Kind::Floats, Some(values), _) => array(FLOAT32, values),
+        _ if example.values(list).into_iter().all(is_words) => Some(Form::Json),
+        (Kind::Bytes, Some(1), Some(bytes)) => Form::array(BYTES, &[steps.count as u64, bytes as u64]).ok(),
+        _ => None,
+    }
 }
 
 /// The key of what is told of a feature.
@@ -239,6 +262,11 @@ fn double(bytes: &[u8]) -> Option<f64> {
 pub(super) fn is_text(bytes: &[u8]) -> bool {
     let is_control = |byte: u8| byte.is_ascii_control() && !matches!(byte, b'\t' | b'\n' | b'\r');
     !bytes.iter().any(|byte| is_control(*byte)) && str::from_utf8(bytes).is_ok()
+}
+
+/// The values of a list as JSON, of a feature list by its steps.
+fn json(example: &Example<'_>, data: &[u8], list: &List) -> Option<Vec<u8>> {
+    if list.steps.is_some() { example.text(list) } else { texts(example, data, list) }
 }
 
 /// Texts as a list of JSON; `None` where one is none, or where they are more than can be.

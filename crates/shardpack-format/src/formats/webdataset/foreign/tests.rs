@@ -126,7 +126,8 @@ fn of_several_images_one_has_to_be_chosen() {
     let members: [(&str, &[u8]); 4] = [("a.cls", b"1"), ("a.a.jpg", b"left"), ("a.b.png", b"right"), ("a.raw", b"r")];
     let wanted = |image: &str| Wanted { image: Some(image.to_owned()), ..Wanted::default() };
     let image = |wanted: &Wanted| one(&members, wanted).image;
-    let two = "2 images: a.jpg and b.png; choose one with --image-feature";
+    let two =
+        "2 images: a.jpg and b.png; choose one with --image-feature; a key ends at the first dot of a file's name";
     assert_eq!(image(&Wanted::default()), Err(two.to_owned()));
     assert_eq!(image(&wanted("B.png")).unwrap().bytes, 5);
     assert_eq!(image(&wanted("raw")).unwrap().bytes, 1);
@@ -149,6 +150,8 @@ fn labels_are_text_without_the_spaces_around_it() {
         (b" \n", None),
         (b"\xff x\n", Some(b"\xff x")),
     ];
+    assert_eq!(label(&13i64.to_le_bytes()), Label::Number(13));
+    assert!(matches!(label(b"\x01x"), Label::Unfit(_)));
     for (bytes, expected) in rows {
         let expected = expected.map_or(Label::Missing, |text| Label::Text(text.to_vec()));
         assert_eq!(label(bytes), expected, "{}", bytes.escape_ascii());

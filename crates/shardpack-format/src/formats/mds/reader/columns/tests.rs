@@ -150,3 +150,19 @@ fn a_config_that_contradicts_itself_is_refused() {
         assert!(Columns::of(config, &wanted).is_err(), "{}", String::from_utf8_lossy(config));
     }
 }
+
+#[test]
+fn labels_that_no_class_can_be_and_those_that_nobody_wants_are_columns_as_others_are() {
+    let list = [("image", "jpeg", None), ("label", "float64", Some(8)), ("class_name", "str", None)];
+    let of = |label: f64, no_labels: bool| {
+        let mut found = columns(&list, &Wanted { no_labels, ..Wanted::default() }).unwrap();
+        let (image, word) = (b"\xff\xd8\xff\xe0", b"cat");
+        let sizes = [image.len() as u32, word.len() as u32].map(u32::to_le_bytes).concat();
+        let record = found.record(&[&sizes[..], image, &label.to_le_bytes(), word].concat(), 0, 0);
+        let names: Vec<_> = record.others.iter().map(|other| other.name.clone()).collect();
+        (record.label, record.class.is_some(), names.join(" "))
+    };
+    assert_eq!(of(2.0, false), (Label::Number(2), true, String::new()));
+    assert_eq!(of(0.5, false), (Label::Missing, true, "label".to_owned()));
+    assert_eq!(of(2.0, true), (Label::Missing, false, "label class_name".to_owned()));
+}
