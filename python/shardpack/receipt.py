@@ -17,10 +17,12 @@ class Expected:
     Attributes:
         samples: Number of samples.
         identities: Sum of their identities modulo 2^128, as 32 hexadecimal digits.
+        epoch: The epoch.
     """
 
     samples: int
     identities: str
+    epoch: int
 
 
 @dataclass(frozen=True)
@@ -44,8 +46,9 @@ class Receipt:
 
     @property
     def samples(self) -> int:
-        """Number of samples that were handed out."""
-        return int(self._read()["samples"])
+        """Number of samples that were handed out, each once, or another in their place; those that were skipped are not among them."""
+        told = self._read()
+        return int(told["samples"]) - len(told["skipped"])
 
     @property
     def repeated(self) -> int:
@@ -77,6 +80,6 @@ class Receipt:
         return Receipt(_native.join([receipt.json for receipt in receipts]))
 
     def proves(self, expected: Expected) -> bool:
-        """Whether just the samples that are expected are accounted for, each once: handed out, or named in `skipped` or `replaced`, which are
-        empty unless `on_bad` says so."""
-        return _native.proves(self.json, expected.samples, expected.identities)
+        """Whether just the samples that are expected of this epoch are accounted for, each once: handed out, or named in `skipped` or
+        `replaced`, which are empty unless `on_bad` says so."""
+        return _native.proves(self.json, expected.epoch, expected.samples, expected.identities)

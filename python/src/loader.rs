@@ -62,14 +62,20 @@ impl Engine {
 
     /// What the receipts of all ranks add up to after epoch `epoch`: samples, and identities in 32 hexadecimal digits.
     fn expected(&self, py: Python<'_>, epoch: u64) -> PyResult<(u64, String)> {
-        let sum = py.detach(|| self.loader.expected(epoch)).or_raise(py)?;
-        Ok((sum.samples, format!("{:032x}", sum.identities)))
+        let expected = py.detach(|| self.loader.expected(epoch)).or_raise(py)?;
+        Ok((expected.samples, format!("{:032x}", expected.identities)))
+    }
+
+    /// Names of the classes in the order of the labels in batches.
+    #[getter]
+    fn classes(&self) -> Vec<String> {
+        self.loader.classes().to_vec()
     }
 
     /// Bytes that a batch of images takes: 0 where none are made.
-    fn batch_bytes(&self) -> usize {
-        let batch = usize::try_from(self.loader.options().batch).unwrap_or(usize::MAX);
-        batch.saturating_mul(self.loader.options().output.slot_bytes())
+    fn batch_bytes(&self, py: Python<'_>) -> PyResult<usize> {
+        let most = usize::try_from(self.loader.most_in_batch().or_raise(py)?).unwrap_or(usize::MAX);
+        Ok(most.saturating_mul(self.loader.options().output.slot_bytes()))
     }
 
     /// Begins to make batches, from `state` on, in `memories`, or in memory of its own where there are none.

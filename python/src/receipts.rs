@@ -1,7 +1,7 @@
 //! Receipts: JSON in, JSON out.
 
 use pyo3::prelude::*;
-use shardpack_loader::{Receipt, Result, order::Sum};
+use shardpack_loader::{Expected, Receipt, Result};
 
 use crate::errors::Raise;
 
@@ -18,12 +18,12 @@ pub fn join(py: Python<'_>, receipts: Vec<String>) -> PyResult<String> {
     all.map(|all| all.to_json()).ok_or_else(|| pyo3::exceptions::PyValueError::new_err("no receipts"))
 }
 
-/// Whether `receipt` is of just `samples` samples with the sum `identities`, each once.
+/// Whether `receipt` is of just `samples` samples of epoch `epoch` with the sum `identities`, each once.
 #[pyfunction]
-pub fn proves(py: Python<'_>, receipt: &str, samples: u64, identities: &str) -> PyResult<bool> {
+pub fn proves(py: Python<'_>, receipt: &str, epoch: u64, samples: u64, identities: &str) -> PyResult<bool> {
     let receipt = Receipt::from_json(receipt).or_raise(py)?;
     let identities = u128::from_str_radix(identities, 16);
     let identities =
         identities.map_err(|_| pyo3::exceptions::PyValueError::new_err("identities are 32 hexadecimal digits"))?;
-    Ok(receipt.is_of(&Sum { samples, identities }))
+    Ok(receipt.is_of(&Expected { epoch, samples, identities }))
 }

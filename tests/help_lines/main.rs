@@ -32,6 +32,10 @@ const NOT_HERE: &[(&str, &str)] = &[
         "SSL_CERT_FILE=ca.pem names authorities of one's own",
         "python/tests/test_http.py follows it, in a process of its own",
     ),
+    (
+        "name the classes of both: shardpack convert --class-map FILE",
+        "python/tests/test_loader.py follows it: the program makes no mixes",
+    ),
     ("make more parts", "nobody has a part of more than 2^32 samples here"),
     ("the same command goes on with the images that were changed", "no test knows when it is to interrupt"),
     ("adopt takes images alone: shardpack convert SRC DST takes what is beside them", "the command line has no loader"),

@@ -62,7 +62,7 @@ impl Batch {
         self.samples.len()
     }
 
-    /// Whether there is none, which only the last batch of an epoch may be, or one whose samples were all skipped.
+    /// Whether there is none, as of a batch whose samples were all skipped.
     pub fn is_empty(&self) -> bool {
         self.samples.is_empty()
     }

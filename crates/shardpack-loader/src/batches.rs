@@ -146,7 +146,8 @@ impl Batches {
     ///
     /// # Errors
     /// When a sample of the batch is not right and the policy is [`OnBad::Error`](crate::OnBad::Error), or the system cannot read it: the next call
-    /// goes on with the batch after it, and the receipt lacks this one. When this process is a fork of the one that made it.
+    /// goes on with the batch after it, and the receipt lacks this one. When nothing can be made any more: then each call fails, since an end would
+    /// look like that of an epoch. When this process is a fork of the one that made it.
     #[expect(clippy::should_implement_trait, reason = "it ends at each epoch, and goes on")]
     pub fn next(&mut self) -> Result<Option<Batch>> {
         forked::check(self.process)?;
@@ -156,11 +157,15 @@ impl Batches {
         let finished = self.shared.outlet.take(self.sequence);
         self.shared.ring.wait_ends(matches!(finished, Finished::Batch(_)));
         counters.waited(asked.elapsed().as_nanos() as u64);
-        if !matches!(finished, Finished::End) {
+        if !matches!(finished, Finished::End | Finished::Broken) {
             self.sequence += 1;
         }
         match finished {
             Finished::End => Ok(None),
+            Finished::Broken => {
+                let what = "the batches have ended by an error that was told before: begin anew from the state after the last one";
+                Err(Error::new(ErrorKind::System, what))
+            }
             Finished::Failed(error) => Err(error),
             Finished::EpochEnd => {
                 self.begin_receipt();
@@ -259,11 +264,11 @@ impl Shared {
                 if let Some(building) = Arc::into_inner(building) {
                     self.finish(building);
                 }
-                return self.outlet.put(number + 1, Finished::End);
+                return self.outlet.put(number + 1, Finished::Broken);
             }
         };
         self.outlet.put(number, Finished::Failed(self.ended()));
-        self.outlet.put(number + 1, Finished::End);
+        self.outlet.put(number + 1, Finished::Broken);
     }
 
     /// Why a batch is not finished.
@@ -395,8 +400,7 @@ impl Shared {
             return;
         }
         let share = lanes.share();
-        let first = number * share.batch();
-        let own = share.own().saturating_sub(first);
+        let own = share.own().saturating_sub(share.batch_start(number));
         let making = &self.making;
         let mut made_of = Vec::with_capacity(len);
         let mut columns: Vec<_> = making.columns.iter().map(|_| Gathered::default()).collect();
@@ -409,10 +413,11 @@ impl Shared {
         for (slot, slotted) in all.into_iter().enumerate() {
             if (slot as u64) < own {
                 wanted.push(slotted.wanted);
+                bad.extend(slotted.bad);
             } else {
-                repeated += 1;
+                // One that is skipped is named where it comes first.
+                repeated += u64::from(slotted.kept.is_some());
             }
-            bad.extend(slotted.bad);
             if let Some(kept) = slotted.kept {
                 kept_slots.push(slot);
                 made_of.push(kept);

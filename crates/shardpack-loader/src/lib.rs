@@ -42,6 +42,7 @@
 mod batch;
 mod batches;
 mod budget;
+mod classes;
 mod cold;
 mod columns;
 mod feed;
@@ -69,7 +70,7 @@ pub use batches::Batches;
 pub use loader::{Loader, Options};
 pub use mix::{Part, Times};
 pub use output::{OnBad, Output, Own};
-pub use receipt::{Bad, Receipt};
+pub use receipt::{Bad, Expected, Receipt};
 pub use run::{Fetched, Payload};
 pub use samples::Samples;
 pub use slots::Memory;

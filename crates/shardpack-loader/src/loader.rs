@@ -10,12 +10,13 @@ use shardpack_imaging::{Budget, Limits};
 use shardpack_reader::Dataset;
 
 use crate::{
-    Batches, Memory, OnBad, Output, Part, Samples, State, Subset, Times,
+    Batches, Memory, OnBad, Output, Part, Samples, State, Subset, Times, classes,
     feed::Feed,
     making::Making,
     mix::Quotas,
     order::{self, Epoch, Identities, Last, Shuffle, Sum},
     plan::{Needs, Plan, Ranks, Source},
+    receipt::Expected,
     ring::Ring,
     stats::Counters,
 };
@@ -95,6 +96,7 @@ const FEWEST_BATCHES: usize = 4;
 pub struct Loader {
     plan: Plan,
     options: Options,
+    classes: Arc<[String]>,
 }
 
 /// Fails where a subset is told of a mix.
@@ -124,7 +126,7 @@ fn source(part: Part, components: &[String]) -> Result<Source> {
     });
     let columns = columns.collect::<Result<_>>()?;
     let identities = Identities::new(&dataset.manifest().id.0);
-    Ok(Source { dataset, selection, quotas, identities, columns })
+    Ok(Source { dataset, selection, quotas, identities, columns, labels: None })
 }
 
 impl Loader {
@@ -136,11 +138,12 @@ impl Loader {
         Self::of(vec![Part { dataset, subset: options.subset.clone(), times: Times::Once }], options, None)
     }
 
-    /// A loader of a mix: all parts in one order, each as often as its [`Times`] say. Labels are those of each dataset; subsets are
-    /// those of the parts.
+    /// A loader of a mix: all parts in one order, each as often as its [`Times`] say. Subsets are those of the parts, and have the labels of their
+    /// datasets; in batches labels are those of [`Loader::classes`].
     ///
     /// # Errors
-    /// As [`Loader::new`]; when there is no part, a part lacks a component, or [`Options::subset`] is set.
+    /// As [`Loader::new`]; when there is no part, a part lacks a component, one numbers its classes and another names them, or [`Options::subset`]
+    /// is set.
     pub fn mix(parts: Vec<Part>, options: Options) -> Result<Self> {
         whole(&options)?;
         Self::of(parts, options, None)
@@ -167,7 +170,9 @@ impl Loader {
     fn of(parts: Vec<Part>, options: Options, state: Option<&State>) -> Result<Self> {
         let Some(first) = parts.first() else { return Err(Error::usage("a mix of no datasets")) };
         let given = state.map(|state| state.order(&first.dataset)).transpose()?;
-        let sources = parts.into_iter().map(|part| source(part, &options.components)).collect::<Result<Vec<_>>>()?;
+        let mut sources =
+            parts.into_iter().map(|part| source(part, &options.components)).collect::<Result<Vec<_>>>()?;
+        let classes = classes::merge(&mut sources)?.into();
         let order = match given {
             Some(order) => order,
             None => {
@@ -187,12 +192,26 @@ impl Loader {
             let what = format!("an epoch of {samples} samples has no batch of {batch} for {world} ranks");
             return Err(Error::usage(what).in_file(plan.sources[0].dataset.folder()));
         }
-        Ok(Self { plan, options })
+        Ok(Self { plan, options, classes })
     }
 
     /// The dataset; of a mix, the first.
     pub fn dataset(&self) -> &Dataset {
         &self.plan.sources[0].dataset
+    }
+
+    /// Names of the classes in the order of the labels that batches have: those of the dataset, or of a mix those of all its datasets, each once;
+    /// with replacement characters where a name is not UTF-8.
+    pub fn classes(&self) -> &[String] {
+        &self.classes
+    }
+
+    /// Most samples of a batch: [`Options::batch`], or a rank's share of an epoch where that is less.
+    ///
+    /// # Errors
+    /// None that [`Loader::new`] did not find.
+    pub fn most_in_batch(&self) -> Result<u64> {
+        Ok(self.plan.share(self.plan.content(0)?.layout.samples(), 0)?.most_in_batch())
     }
 
     /// The options.
@@ -274,14 +293,16 @@ impl Loader {
     ///
     /// # Errors
     /// None that [`Loader::new`] did not find.
-    pub fn expected(&self, epoch: u64) -> Result<Sum> {
+    pub fn expected(&self, epoch: u64) -> Result<Expected> {
         let (content, lanes) = self.plan.lanes(epoch, 0)?;
-        if self.plan.last != Last::Drop {
-            return Ok((0..content.layout.samples()).map(|index| self.plan.identity(content.place(index))).collect());
-        }
-        let end = lanes.share().position_after(lanes.share().batches());
-        let order = lanes.epoch();
-        Ok((0..end).map(|position| self.plan.identity(content.place(order.sample_at(position)))).collect())
+        let identity = |index| self.plan.identity(content.place(index));
+        let sum: Sum = if self.plan.last == Last::Drop {
+            let end = lanes.share().position_after(lanes.share().batches());
+            (0..end).map(|position| identity(lanes.epoch().sample_at(position))).collect()
+        } else {
+            (0..content.layout.samples()).map(identity).collect()
+        };
+        Ok(Expected { epoch, samples: sum.samples, identities: sum.identities })
     }
 
     #[cfg(test)]
@@ -315,12 +336,12 @@ impl Loader {
     }
 
     /// As [`Loader::batches`], in memory of the caller's: as many batches exist at a time as there are `memories`, each of at
-    /// least [`Options::batch`] times [`Output::slot_bytes`] bytes.
+    /// least [`Loader::most_in_batch`] times [`Output::slot_bytes`] bytes.
     ///
     /// # Errors
     /// As [`Loader::batches`]; when a memory is too short.
     pub fn batches_in(&self, from: &State, memories: Vec<Box<dyn Memory>>) -> Result<Batches> {
-        let batch = usize::try_from(self.options.batch).unwrap_or(usize::MAX);
+        let batch = usize::try_from(self.most_in_batch()?).unwrap_or(usize::MAX);
         let slot_bytes = self.options.output.slot_bytes();
         let batch_bytes = batch.saturating_mul(slot_bytes).max(1);
         let ahead = usize::try_from(self.options.ahead_bytes).unwrap_or(usize::MAX) / batch_bytes;

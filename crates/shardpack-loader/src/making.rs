@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
 };
 
-use shardpack_format::{Error, ErrorKind, Result, component::Form, image_header::Kind};
+use shardpack_format::{Error, ErrorKind, Result, component::Form, image_header::Kind, npy};
 use shardpack_imaging::{Budget, Limits, Refused, training::Worker};
 use shardpack_reader::Sample;
 
@@ -154,7 +154,7 @@ impl Making {
         Ok(Kept {
             source: fetched.source(),
             sample: fetched.number(),
-            label: sample.label().unwrap_or(NO_LABEL),
+            label: source.label(sample.label()).unwrap_or(NO_LABEL),
             payload,
         })
     }
@@ -168,15 +168,28 @@ fn said(refused: &Refused) -> String {
     }
 }
 
-/// Component `number` of a sample, which is called `name`.
+/// Component `number` of a sample, which is called `name`: of arrays each sample has one, so that a batch has one of all.
 fn value<'s>(sample: &'s Sample<'_>, number: usize, name: &str) -> Result<Value<'s>> {
-    let Some(form) = sample.form(number) else { return Ok(Value::Missing) };
+    let is_array = name.rsplit('.').next() == Some("npy");
+    let wrong = |what: String| Err(located(sample, Error::data(format!("component {name:?}: {what}"))));
+    let Some(form) = sample.form(number) else {
+        return if is_array { wrong("the sample has no such array".to_owned()) } else { Ok(Value::Missing) };
+    };
     if let Some(items) = sample.items(number)? {
         return Ok(Value::Array(Cow::Borrowed(form), items));
     }
     let Some(content) = sample.content(number)? else { return Ok(Value::Missing) };
     // A file beside a payload, of which the index does not say what it is.
-    let is_file = *form == Form::Bytes && name.rsplit('.').next() == Some("npy");
+    let is_file = *form == Form::Bytes && is_array;
+    if is_file && !content.starts_with(b"\x93NUMPY") {
+        return wrong(format!("no array of numpy in its {} bytes", content.len()));
+    }
+    if is_file
+        && let Ok(head) = npy::read_head(&content)
+        && let Err(error) = head.check_length(content.len() as u64)
+    {
+        return wrong(error.to_string());
+    }
     let array = if is_file { Form::of_npy(&content, content.len() as u64) } else { None };
     let items = array.as_ref().and_then(|array| array.items(&content)).map(<[u8]>::to_vec);
     Ok(match (array, items) {

@@ -25,6 +25,16 @@ pub(crate) struct Source {
     pub identities: Identities,
     /// Of each component that goes along, its number in this dataset.
     pub columns: Vec<usize>,
+    /// Of each class its label in the list of all datasets, where that is another than its own.
+    pub labels: Option<Box<[i64]>>,
+}
+
+impl Source {
+    /// The label in a batch of a sample that has `own` in this dataset.
+    pub fn label(&self, own: Option<i64>) -> Option<i64> {
+        let (Some(labels), Some(own)) = (&self.labels, own) else { return own };
+        usize::try_from(own).ok().and_then(|own| labels.get(own)).copied()
+    }
 }
 
 /// See the module.

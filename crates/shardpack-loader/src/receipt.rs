@@ -3,8 +3,6 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use shardpack_format::{Error, Result, manifest::Blake3};
 
-use crate::order::Sum;
-
 /// What was handed out of one epoch, by one rank or, after [`Receipt::join`], by several.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -13,9 +11,9 @@ pub struct Receipt {
     pub dataset: Blake3,
     /// The epoch.
     pub epoch: u64,
-    /// Samples that were handed out, and the sum of their identities modulo 2^128.
+    /// Samples that are accounted for, each once: handed out, or named in `skipped` or `replaced`.
     pub samples: u64,
-    /// See [`Receipt::samples`]; in JSON 32 hexadecimal digits.
+    /// The sum of their identities modulo 2^128; in JSON 32 hexadecimal digits.
     #[serde(serialize_with = "to_hex", deserialize_with = "from_hex")]
     pub identities: u128,
     /// Samples that were handed out once more so that ranks have equally many; they are in no sum.
@@ -24,6 +22,17 @@ pub struct Receipt {
     pub skipped: Vec<Bad>,
     /// Samples that are not right, for which another one was handed out; the sum has the one that was to come.
     pub replaced: Vec<Bad>,
+}
+
+/// What the receipts of all ranks add up to after an epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// The epoch.
+    pub epoch: u64,
+    /// Its samples.
+    pub samples: u64,
+    /// The sum of their identities modulo 2^128.
+    pub identities: u128,
 }
 
 /// A sample that is not right.
@@ -66,9 +75,9 @@ impl Receipt {
         Ok(())
     }
 
-    /// Whether just the samples that `expected` is the sum of are accounted for, each once: handed out, or named as skipped or replaced.
-    pub fn is_of(&self, expected: &Sum) -> bool {
-        (self.samples, self.identities) == (expected.samples, expected.identities)
+    /// Whether just the samples that are `expected` of this epoch are accounted for, each once: handed out, or named as skipped or replaced.
+    pub fn is_of(&self, expected: &Expected) -> bool {
+        (self.epoch, self.samples, self.identities) == (expected.epoch, expected.samples, expected.identities)
     }
 
     /// As one line of JSON.
@@ -112,8 +121,15 @@ mod tests {
         let back = Receipt::from_json(&other.to_json()).unwrap();
         assert_eq!(back, other);
         one.join(&back).unwrap();
-        assert!(one.is_of(&Sum { samples: 2, identities: 4 }));
-        assert!(!one.is_of(&Sum { samples: 3, identities: 4 }) && !one.is_of(&Sum { samples: 2, identities: 5 }));
+        let expected = Expected { epoch: 3, samples: 2, identities: 4 };
+        assert!(one.is_of(&expected));
+        for other in [
+            Expected { epoch: 2, ..expected },
+            Expected { samples: 3, ..expected },
+            Expected { identities: 5, ..expected },
+        ] {
+            assert!(!one.is_of(&other), "{other:?}");
+        }
         assert_eq!((one.skipped.len(), one.replaced.len()), (1, 1));
         assert!(one.join(&Receipt::new(Blake3([1; 32]), 4)).is_err());
         assert!(one.join(&Receipt::new(Blake3([2; 32]), 3)).is_err());

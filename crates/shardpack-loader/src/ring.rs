@@ -21,6 +21,8 @@ pub(crate) enum Finished<T> {
     /// The batch could not be made.
     Failed(Error),
     End,
+    /// As `End`, before its time: why was told by what failed.
+    Broken,
 }
 
 /// See the module; made batches are told apart by their number alone here.
@@ -161,14 +163,15 @@ impl<T> Outlet<T> {
         waited.unwrap_or_else(PoisonError::into_inner).0.contains_key(&number)
     }
 
-    /// Waits for number `number`, and takes it. An end stays.
+    /// Waits for number `number`, and takes it. An end stays, one before its time too.
     pub fn take(&self, number: u64) -> Finished<T> {
         let mut finished = self.finished.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             match finished.remove(&number) {
-                Some(Finished::End) => {
-                    finished.insert(number, Finished::End);
-                    return Finished::End;
+                Some(end @ (Finished::End | Finished::Broken)) => {
+                    let is_broken = matches!(end, Finished::Broken);
+                    finished.insert(number, end);
+                    return if is_broken { Finished::Broken } else { Finished::End };
                 }
                 Some(one) => return one,
                 None => finished = self.changed.wait(finished).unwrap_or_else(PoisonError::into_inner),
@@ -220,8 +223,9 @@ mod tests {
         for (number, expected) in [(0, "first"), (1, "second")] {
             assert!(matches!(outlet.take(number), Finished::Batch(found) if found == expected));
         }
+        outlet.put(3, Finished::Broken);
         for _ in 0..2 {
-            assert!(matches!(outlet.take(2), Finished::End));
+            assert!(matches!(outlet.take(2), Finished::End) && matches!(outlet.take(3), Finished::Broken));
         }
     }
 }

@@ -8,7 +8,9 @@ use shardpack_format::{Error, Result};
 /// What becomes of the end of an epoch, where the samples do not fill the batches of all ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Last {
-    /// Every sample once: the last batch is shorter, and in it ranks may differ by one sample; one may be left with none.
+    /// Every sample once: the last batch is shorter, and in it ranks may differ by one sample. None is left without: where there are fewer
+    /// samples than ranks at the last step, the step before gives it some of its own. Only where that has none to give, with batches of one
+    /// sample or fewer samples than ranks in all, the first samples come again, as with [`Last::Pad`].
     #[default]
     Short,
     /// Only whole batches: what is left at the end is not seen in this epoch.
@@ -79,6 +81,18 @@ impl Share {
         self.samples - self.start
     }
 
+    /// How many samples the step before the last gives to the last one, so that each rank has a sample there.
+    fn lent(&self) -> u64 {
+        let rest = self.left() % self.step();
+        if self.last == Last::Short && 0 < rest && rest < self.world { self.world - rest } else { 0 }
+    }
+
+    /// Whether the first samples come again at the end.
+    fn pads(&self) -> bool {
+        // Of a step before that takes one sample of each rank, or is not there, nothing can be lent.
+        self.last == Last::Pad || self.lent() > 0 && (self.batch == 1 || self.left() < self.world)
+    }
+
     /// Number of batches, the same for all ranks.
     pub fn batches(&self) -> u64 {
         match self.last {
@@ -91,8 +105,8 @@ impl Share {
     pub fn len(&self) -> u64 {
         match self.last {
             Last::Drop => self.batches() * self.batch,
-            Last::Pad => self.left().div_ceil(self.world),
-            Last::Short => self.left().saturating_sub(self.rank).div_ceil(self.world),
+            _ if self.pads() => self.left().div_ceil(self.world),
+            _ => self.left().saturating_sub(self.rank).div_ceil(self.world),
         }
     }
 
@@ -101,9 +115,21 @@ impl Share {
         self.len() == 0
     }
 
-    /// Number of samples in batch `batch`.
+    /// The number of this rank's first sample in batch `batch`, of the last or later ones where there are none.
+    pub fn batch_start(&self, batch: u64) -> u64 {
+        let (start, len) = (batch.saturating_mul(self.batch), self.len());
+        // The last batch has the last sample, whichever step that would be of.
+        start.min(if batch.checked_add(1) == Some(self.batches()) { len.saturating_sub(1) } else { len })
+    }
+
+    /// Number of samples in batch `batch`: 1 at least, as long as there are batches.
     pub fn batch_len(&self, batch: u64) -> u64 {
-        self.len().saturating_sub(batch.saturating_mul(self.batch)).min(self.batch)
+        self.batch_start(batch.saturating_add(1)) - self.batch_start(batch)
+    }
+
+    /// Most samples of a batch.
+    pub fn most_in_batch(&self) -> u64 {
+        self.batch.min(self.left().div_ceil(self.world))
     }
 
     /// The position in the epoch of this rank's sample `number`, which is less than [`Share::len`].
@@ -117,8 +143,8 @@ impl Share {
     /// How many of this rank's samples are none that repeat others.
     pub fn own(&self) -> u64 {
         match self.last {
-            Last::Pad => self.left().saturating_sub(self.rank).div_ceil(self.world),
-            _ => self.len(),
+            Last::Drop => self.len(),
+            _ => self.left().saturating_sub(self.rank).div_ceil(self.world),
         }
     }
 
@@ -129,7 +155,9 @@ impl Share {
 
     /// The position that follows batch number `batches - 1`, for all ranks: where a run goes on that stopped there.
     pub fn position_after(&self, batches: u64) -> u64 {
-        let taken = u128::from(batches) * u128::from(self.step());
+        let lends = batches.checked_add(1) == Some(self.batches()) && !self.pads();
+        let lent = if lends { self.lent() } else { 0 };
+        let taken = u128::from(batches) * u128::from(self.step()) - u128::from(lent);
         let after = u128::from(self.start) + taken;
         u64::try_from(after).map_or(self.samples, |after| after.min(self.samples))
     }
@@ -188,6 +216,29 @@ mod tests {
     }
 
     #[test]
+    fn no_rank_is_left_without_a_sample() {
+        for (samples, start, world, batch, expected) in [
+            (17, 0, 2, 4, &[&[4, 4, 1][..], &[4, 3, 1]][..]),
+            (17, 8, 2, 4, &[&[4, 1], &[3, 1]]),
+            (17, 15, 2, 4, &[&[1], &[1]]),
+            (18, 0, 2, 4, &[&[4, 4, 1], &[4, 4, 1]]),
+            (13, 0, 4, 3, &[&[3, 1], &[2, 1], &[2, 1], &[2, 1]]),
+            (5, 0, 2, 9, &[&[3], &[2]]),
+            // Nothing can be lent: the first samples come again.
+            (5, 0, 2, 1, &[&[1, 1, 1], &[1, 1, 1]]),
+            (2, 0, 3, 4, &[&[1], &[1], &[1]]),
+            (17, 15, 3, 4, &[&[1], &[1], &[1]]),
+        ] {
+            for (rank, expected) in (0..world).zip(expected) {
+                let share = Share::new(samples, start, (rank, world), batch, Last::Short).unwrap();
+                let found: Vec<_> = (0..share.batches()).map(|number| share.batch_len(number)).collect();
+                assert_eq!(found, *expected, "{samples} from {start}, rank {rank} of {world}");
+                assert!(found.iter().all(|len| *len <= share.most_in_batch()));
+            }
+        }
+    }
+
+    #[test]
     fn what_does_not_fit_is_refused() {
         for (samples, start, ranks, batch) in [
             (10, 11, (0, 1), 1),
@@ -225,8 +276,16 @@ mod tests {
                         prop_assert!(seen.iter().all(|times| *times <= 1));
                     }
                     Last::Short => {
-                        prop_assert!(seen[start as usize..].iter().all(|times| *times == 1));
-                        prop_assert_eq!(total, left);
+                        let is_padded = padded > 0;
+                        prop_assert!(seen[start as usize..].iter().all(|times| *times == 1 || is_padded && *times >= 1));
+                        prop_assert_eq!(total - padded, left);
+                        // Never where each rank can have a sample in each batch without.
+                        prop_assert!(!is_padded || left < world || batch == 1 && left % world > 0);
+                        for number in 0..shares[0].batches() {
+                            let lens = || shares.iter().map(|share| share.batch_len(number));
+                            prop_assert!(lens().min() >= Some(1) && lens().max() <= Some(batch));
+                            prop_assert!(lens().max().unwrap() - lens().min().unwrap() <= 1);
+                        }
                     }
                     Last::Pad => {
                         prop_assert!(lens.clone().all(|len| len == shares[0].len()));
@@ -235,8 +294,13 @@ mod tests {
                     }
                 }
                 // What follows a step is what all ranks have taken.
-                let position = shares[0].position_after(1);
-                prop_assert_eq!(position, samples.min(start + world * batch));
+                for batches in 0..=shares[0].batches() {
+                    let end = |share: &Share| share.batch_start(batches).min(share.own());
+                    let taken: u64 = shares.iter().map(end).sum();
+                    prop_assert_eq!(shares[0].position_after(batches), start + taken);
+                    let taken = |share: &Share| (0..end(share)).map(|number| share.position(number)).max();
+                    prop_assert!(shares.iter().filter_map(taken).all(|last| last < shares[0].position_after(batches)));
+                }
                 prop_assert_eq!(shares[0].position_after(u64::MAX), samples);
             }
         }

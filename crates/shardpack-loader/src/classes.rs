@@ -1,0 +1,98 @@
+//! The classes of a mix: those of all its datasets as one list, by their names.
+//!
+//! Holds at all times: two classes have one label only where both have the same name. The list is the one that `convert` makes of the datasets.
+
+use std::collections::{BTreeSet, HashMap};
+
+use shardpack_format::{Error, Result};
+
+use crate::plan::Source;
+
+/// Names of classes, in the order of their labels.
+type Names = Vec<Vec<u8>>;
+
+/// Names of the classes of all sources; each source comes to know what its labels are among them.
+///
+/// # Errors
+/// When one source numbers its classes and another names them.
+pub(crate) fn merge(sources: &mut [Source]) -> Result<Vec<String>> {
+    let names =
+        |source: &Source| -> Names { source.dataset.classes().iter().map(|class| class.name_bytes()).collect() };
+    let lists: Vec<Names> = sources.iter().map(names).collect();
+    let all = merged(&lists).map_err(|(numbered, named)| {
+        let folder = |at: usize| sources.get(at).map(|source| source.dataset.folder().display().to_string());
+        let what = format!("it numbers its classes, and {} names them", folder(named).unwrap_or_default());
+        Error::usage(what)
+            .in_file(folder(numbered).unwrap_or_default())
+            .help("name the classes of both: shardpack convert --class-map FILE")
+    })?;
+    for (source, own) in sources.iter_mut().zip(&lists) {
+        source.labels = labels(own, &all);
+    }
+    Ok(all.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect())
+}
+
+/// The list of all; or which list numbers its classes where another names them.
+fn merged(lists: &[Names]) -> std::result::Result<Names, (usize, usize)> {
+    // A part without classes has no labels that could be taken for another's.
+    let with: Vec<(usize, &Names)> = lists.iter().enumerate().filter(|(_, list)| !list.is_empty()).collect();
+    let Some((_, longest)) = with.iter().max_by_key(|(_, list)| list.len()) else { return Ok(Names::new()) };
+    if with.iter().all(|(_, list)| longest.starts_with(list)) {
+        return Ok(longest.to_vec());
+    }
+    let is_numbered =
+        |list: &Names| list.iter().enumerate().all(|(number, name)| number.to_string().as_bytes() == &**name);
+    let find = |wanted: bool| with.iter().find(|(_, list)| is_numbered(list) == wanted).map(|(at, _)| *at);
+    if let (Some(numbered), Some(named)) = (find(true), find(false)) {
+        return Err((numbered, named));
+    }
+    let mut seen: BTreeSet<&[u8]> = BTreeSet::new();
+    let in_turn: Vec<&Vec<u8>> = with.iter().flat_map(|(_, list)| *list).filter(|name| seen.insert(name)).collect();
+    if let Some((_, whole)) = with.iter().find(|(_, list)| list.len() == in_turn.len()) {
+        return Ok(whole.to_vec());
+    }
+    let mut all: Names = in_turn.into_iter().cloned().collect();
+    if with.iter().all(|(_, list)| list.is_sorted()) {
+        all.sort_unstable();
+    }
+    Ok(all)
+}
+
+/// Of each of `own` its number in `all`; `None` where that is its own.
+fn labels(own: &Names, all: &Names) -> Option<Box<[i64]>> {
+    if all.starts_with(own) {
+        return None;
+    }
+    let numbers: HashMap<&[u8], i64> = all.iter().map(Vec::as_slice).zip(0..).collect();
+    Some(own.iter().filter_map(|name| numbers.get(name.as_slice()).copied()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(list: &[&str]) -> Names {
+        list.iter().map(|name| name.as_bytes().to_vec()).collect()
+    }
+
+    #[test]
+    fn classes_are_one_where_their_names_are() {
+        let rows: [(&[&str], &[&str], &[&str], Option<&[i64]>); 8] = [
+            (&["a", "b"], &["a", "b"], &["a", "b"], None),
+            (&["a", "b", "c"], &["a", "c"], &["a", "b", "c"], Some(&[0, 2])),
+            (&["a", "c"], &["b", "c"], &["a", "b", "c"], Some(&[1, 2])),
+            (&["dog", "cat"], &["cat", "dog"], &["dog", "cat"], Some(&[1, 0])),
+            (&["dog", "cat"], &["ant", "cat"], &["dog", "cat", "ant"], Some(&[2, 1])),
+            (&["0", "1"], &["0", "1", "2"], &["0", "1", "2"], None),
+            (&["cat"], &[], &["cat"], None),
+            (&[], &[], &[], None),
+        ];
+        for (first, second, expected, second_labels) in rows {
+            let lists = [names(first), names(second)];
+            let all = merged(&lists).unwrap();
+            assert_eq!(all, names(expected));
+            assert_eq!(labels(&lists[1], &all).as_deref(), second_labels, "{second:?} of {expected:?}");
+        }
+        assert_eq!(merged(&[names(&["cat", "dog"]), names(&[]), names(&["0", "1"])]), Err((2, 0)));
+    }
+}
