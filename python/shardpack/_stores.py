@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Union
 
 from . import _native
-from ._sizes import in_bytes
+from ._sizes import in_bytes, shown
 from .errors import UsageError
 from .running import PathLike
 
@@ -96,10 +97,36 @@ def absolute(path: PathLike) -> str:
 
 
 def open_native(path: PathLike, check_content: bool = False, store: Settings | None = None) -> _native.Dataset:
-    """A dataset of the native part; that there is no such path is the caller's mistake and not the machine's."""
-    if not is_url(path) and not os.path.exists(path):
+    """A dataset of the native part; that there is no such path, or something else, is the caller's mistake and not the machine's."""
+    if not isinstance(path, (str, os.PathLike)) or not isinstance(os.fspath(path), str):
+        raise UsageError(f"path={shown(path)}: the folder of a packed dataset is wanted, or its URL as a string")
+    if is_url(path):
+        store = store or Settings()
+        return _native.Dataset(os.fspath(path), check_content, store.pairs, store.cache)
+    if not os.path.exists(path):
         is_of_url = re.match(r"[A-Za-z][A-Za-z0-9]+:/[^/]", os.fspath(path)) is not None
         help = "give a URL as a string: pathlib takes one of its slashes" if is_of_url else None
         raise UsageError("there is no such folder", os.fspath(path), help=help)
+    if not os.path.isdir(path):
+        folder = os.path.dirname(os.path.abspath(path))
+        is_packed = os.path.exists(os.path.join(folder, "manifest.json"))
+        help = f"open its folder: {folder!r}" if is_packed else _packing(path, "convert")
+        raise UsageError("this is a file, and no folder of a packed dataset", os.fspath(path), help=help)
     store = store or Settings()
-    return _native.Dataset(os.fspath(path), check_content, store.pairs, store.cache)
+    try:
+        return _native.Dataset(os.fspath(path), check_content, store.pairs, store.cache)
+    except UsageError as error:
+        if error.help is None and not os.path.exists(os.path.join(path, "manifest.json")):
+            with os.scandir(path) as entries:
+                is_shards = any(entry.name.endswith(_SHARDS) for entry in itertools.islice(entries, 1000))
+            error.help = _packing(path, "convert" if is_shards else "pack")
+        raise
+
+
+#: Ends of the names of files that hold samples.
+_SHARDS = (".tar", ".tfrecord", ".tfrecords", ".mds", ".parquet", ".rec", ".mdb", ".h5", ".hdf5", ".npz", ".arrow")
+
+
+def _packing(path: PathLike, command: str) -> str:
+    """What to do with images or shards of others."""
+    return f'shardpack.{command}({os.fspath(path)!r}, "packed") makes a dataset of it, which is to be opened then'

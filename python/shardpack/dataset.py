@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
@@ -15,13 +16,14 @@ import numpy.typing as npt
 from . import _native
 from ._stores import Settings, Store, absolute, open_native
 from .batch import _kind, figures
+from .errors import UsageError
 from .running import PathLike
 
 #: Samples that a notebook shows.
 _SHOWN = 12
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sample:
     """A sample.
 
@@ -61,6 +63,13 @@ class Sample:
 
         return Image.open(io.BytesIO(self.bytes)).convert("RGB")
 
+    def __repr__(self) -> str:
+        # Payload and components may be megabytes.
+        told = [f"number={self.number}", f"key={self.key!r}", f"label={self.label}", f"class_name={self.class_name!r}"]
+        told += [f"kind={self.kind!r}", f"size={self.size}", f"{len(self.bytes)} bytes"]
+        told += [f"components: {', '.join(self.components)}"] * bool(self.components)
+        return f"Sample({', '.join(told)})"
+
     def _repr_html_(self) -> str:
         return figures([_kind(self.bytes)], [self.class_name or self.key])
 
@@ -98,9 +107,9 @@ class Dataset(Sequence[Any]):
         cache_bytes: int | str | None = None,
     ) -> None:
         settings = Settings.of(store).with_cache(cache_dir, cache_bytes)
+        self._native = open_native(path, check_content, settings)
         self._given = os.fspath(path), transform, target_transform, check_content, settings
         self.path, self.transform, self.target_transform = os.fspath(path), transform, target_transform
-        self._native = open_native(path, check_content, settings)
 
     def __reduce__(self) -> tuple[Any, ...]:
         path, transform, target_transform, check_content, settings = self._given
@@ -125,6 +134,10 @@ class Dataset(Sequence[Any]):
 
     def __getitems__(self, numbers: Sequence[int]) -> list[Any]:
         """What torch's DataLoader asks for where it is there."""
+        collate = sys.modules.get("torch.utils.data._utils.collate")
+        if self.transform is None and collate is not None:
+            # Of what its own function for batches, if it has been given no other, says nothing but that it is no tensor.
+            collate.default_collate_fn_map.setdefault(Sample, _refuse)
         return self.get_many(numbers)
 
     def __iter__(self) -> Iterator[Any]:
@@ -254,6 +267,13 @@ class Dataset(Sequence[Any]):
             [_kind(sample.bytes) for sample in shown], [sample.class_name or sample.key for sample in shown]
         )
         return f"<p>{self.name}: {len(self)} samples, {len(self.classes)} classes</p>{pictures}"
+
+
+def _refuse(*_batch: Any, **_options: Any) -> Any:
+    raise UsageError(
+        "samples of a Dataset without transform are no tensors that a DataLoader puts together",
+        help="Dataset(path, transform=…) gives (image, label); collate_fn=list gives the samples as they are",
+    )
 
 
 def _opened(

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, Union
@@ -42,14 +43,15 @@ class Progress:
     total_bytes: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """What came of a command.
 
     Attributes:
         ok: Whether all is right: the exit code of the program would be 0.
         document: What `shardpack COMMAND --json` prints (docs/json.schema.json); its fields are attributes of the report too.
-        notes: The lines that the program prints to stderr beside progress.
+        notes: The lines that the program prints to stderr beside progress. Those that begin with `note` are warnings too, of the class
+            `running.Note`.
     """
 
     ok: bool
@@ -67,6 +69,48 @@ class Report:
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self.document]
 
+    def __repr__(self) -> str:
+        return f"Report(ok={self.ok}, fields: {', '.join(self.document)}; print() shows them)"
+
+    def __str__(self) -> str:
+        return "\n".join([f"ok: {self.ok}", *_lines(self.document, 0)])
+
+
+#: Items of a list that `print(report)` shows.
+_SHOWN = 5
+
+
+def _lines(value: Any, depth: int) -> list[str]:
+    """A value of JSON as lines: names and values, of lists the first items."""
+    before = "  " * depth
+    if isinstance(value, dict):
+        lines = []
+        for name, one in value.items():
+            if isinstance(one, (dict, list)) and one:
+                lines += [f"{before}{name}: {len(one)}" if isinstance(one, list) else f"{before}{name}:"]
+                lines += _lines(one, depth + 1)
+            else:
+                lines.append(f"{before}{name}: {_shown(one)}")
+        return lines
+    lines = []
+    for one in value[:_SHOWN]:
+        if isinstance(one, (dict, list)):
+            first, *others = _lines(one, depth + 1) or [before]
+            lines += [f"{before}- {first.lstrip()}", *others]
+        else:
+            lines.append(f"{before}- {_shown(one)}")
+    return lines + [f"{before}… and {len(value) - _SHOWN} more"] * (len(value) > _SHOWN)
+
+
+def _shown(value: Any) -> str:
+    """A value on one line: what is not printable comes from files, and could draw on a terminal."""
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if text.isprintable() else repr(text)
+
+
+class Note(UserWarning):
+    """What a command says beside its result: where it guessed, or what is left out."""
+
 
 def run(command: str, places: Sequence[str], given: Mapping[str, Any]) -> Report:
     """Runs a command with what a function was given: the arguments called `places` by place, `progress`, and options of the command line in
@@ -75,10 +119,15 @@ def run(command: str, places: Sequence[str], given: Mapping[str, Any]) -> Report
     progress: bool | Callable[[Progress], None] | None = options.pop("progress")
     tell = teller(progress, _bar)
     try:
-        return report(*follow(_native.Command(arguments(command, places, options)), tell))
+        done = report(*follow(_native.Command(arguments(command, places, options)), tell))
     finally:
         if tell is not None and hasattr(tell, "close"):
             tell.close()
+    for line in done.notes:
+        if line.startswith("note "):
+            # Told of the line that called the command.
+            warnings.warn(line.removeprefix("note ").strip(), Note, stacklevel=3)
+    return done
 
 
 def arguments(command: str, places: Sequence[str], options: Mapping[str, Any]) -> list[str]:
@@ -150,7 +199,7 @@ def teller(
     if callable(progress):
         return progress
     if progress is None:
-        progress = "ipykernel" in sys.modules
+        progress = "ipykernel" in sys.modules or (sys.stderr is not None and sys.stderr.isatty())
     return bar() if progress else None
 
 
@@ -158,7 +207,30 @@ def _bar() -> Callable[[Progress], None]:
     try:
         return _Bar()
     except ImportError:
-        raise errors.UsageError("progress=True needs tqdm", help="pip install tqdm, or give a function") from None
+        return _Line()
+
+
+class _Line:
+    """One line a thing that is done, written over itself, where there is no tqdm."""
+
+    def __init__(self) -> None:
+        self._verb, self._line = "", ""
+
+    def __call__(self, now: Progress) -> None:
+        if now.verb != self._verb:
+            self.close()
+            self._verb = now.verb
+        of = f" of {now.total_samples:,}" if now.total_samples else ""
+        line = f"{now.verb}: {now.samples:,}{of} samples, {now.bytes / 2**20:,.1f} MiB"
+        if line != self._line and now.verb:
+            self._line = line
+            print(f"\r{line}\033[K", end="", file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """Leaves the last line as it is."""
+        if self._line:
+            print(file=sys.stderr)
+        self._line = ""
 
 
 class _Bar:

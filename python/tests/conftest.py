@@ -71,6 +71,26 @@ def packed(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """17 photographs in 2 classes."""
+    folder = tmp_path_factory.mktemp("few")
+    assert shardpack.pack(make_tree(folder / "photos", 17, 2), folder / "packed").ok
+    return folder / "packed"
+
+
+@pytest.fixture(scope="session")
+def ragged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """12 photographs with an array beside each, of another shape beside 5, in Fortran's order beside 7."""
+    folder = tmp_path_factory.mktemp("ragged")
+    make_tree(folder / "photos", 12, 1)
+    for number in range(12):
+        array = np.full((2, 3), number, np.float32) if number != 5 else np.full(4, number, np.float32)
+        np.save(folder / f"photos/class00/{number:06}.npy", np.asfortranarray(array) if number == 7 else array)
+    assert shardpack.pack(folder / "photos", folder / "packed", with_="npy").ok
+    return folder / "packed"
+
+
+@pytest.fixture(scope="session")
 def arrays(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """1,000 samples of a float32[64] in 7 classes, which its first number divided by 64 tells."""
     folder = tmp_path_factory.mktemp("arrays")

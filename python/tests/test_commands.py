@@ -29,6 +29,13 @@ def test_names_of_others_stay_on_their_line() -> None:
     assert (error.message, error.file) == ("is\x1b[2K\u202e", "a\nok: verified")
 
 
+def test_a_report_is_printed_as_lines(few: Path) -> None:
+    report = shardpack.inspect(few)
+    lines = str(report).splitlines()
+    assert "ok: True" in lines and "    samples: 17" in lines and max(map(len, lines)) < 200
+    assert len(repr(report)) < 200 and "datasets" in repr(report)
+
+
 def test_a_function_makes_the_bytes_that_the_program_makes(tree: Path, tmp_path: Path) -> None:
     report = shardpack.pack(tree, tmp_path / "function", shard_size="1MiB", seed=7, exclude=["class09/*", "class08/*"])
     done = program("pack", tree, tmp_path / "program", "--shard-size", "1MiB", "--seed", 7, "--exclude", "class09/*",

@@ -22,6 +22,11 @@ def dataset(packed: Path) -> shardpack.Dataset:
     return shardpack.Dataset(packed)
 
 
+def test_a_sample_is_shown_in_one_line(few: Path) -> None:
+    shown = repr(shardpack.Dataset(few)[0])
+    assert len(shown) < 200 and "kind='jpeg'" in shown and " bytes)" in shown
+
+
 def test_every_sample_is_the_file_that_was_packed(dataset: shardpack.Dataset, tree: Path) -> None:
     assert len(dataset) == 300 and len(dataset.classes) == 10
     for number, sample in enumerate(dataset):
