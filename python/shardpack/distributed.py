@@ -6,6 +6,7 @@ import os
 import sys
 from typing import Any, NamedTuple
 
+from ._options import whole
 from .errors import UsageError
 
 
@@ -15,6 +16,11 @@ class Ranks(NamedTuple):
     rank: int
     world_size: int
     source: str
+
+    def of(self, worker: Worker) -> Ranks:
+        """What one worker of this rank is, where all workers of all ranks are ranks."""
+        rank, size = self.rank * worker.workers + worker.number, self.world_size * worker.workers
+        return Ranks(rank, size, f"{self.source}, and worker {worker.number} of {worker.workers}")
 
 
 #: Variables of launchers: rank, number of ranks, launcher. Of Slurm those of a step: a batch script has the others too, and is one process.
@@ -44,7 +50,7 @@ def find(rank: int | None = None, world_size: int | None = None, process_group: 
     if (rank is None) != (world_size is None):
         raise UsageError("rank and world_size come together")
     if rank is not None and world_size is not None:
-        return _checked(rank, world_size, "arguments")
+        return _checked(whole(rank, "rank"), whole(world_size, "world_size", 1), "arguments")
     torch = sys.modules.get("torch")
     spread = getattr(torch, "distributed", None)
     if process_group is not None:
@@ -67,6 +73,21 @@ def find(rank: int | None = None, world_size: int | None = None, process_group: 
         if size and size > 1:
             return _checked(client.process_id, size, "JAX")
     return Ranks(0, 1, "one process")
+
+
+class Worker(NamedTuple):
+    """Which worker of a DataLoader of torch this process is, and of how many."""
+
+    number: int
+    workers: int
+
+
+def worker() -> Worker | None:
+    """Which worker of a DataLoader this is; `None` in a process that is none, or the only one. torch is asked where it is
+    imported, as it is in all workers."""
+    data = sys.modules.get("torch.utils.data")
+    info = None if data is None else data.get_worker_info()
+    return None if info is None or info.num_workers < 2 else Worker(info.id, info.num_workers)
 
 
 def _checked(rank: int, world_size: int, source: str) -> Ranks:

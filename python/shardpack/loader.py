@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Union
+from typing import Any, NoReturn, Union
 
 import numpy as np
 
 from . import _native, distributed
+from ._epoch import Epoch
 from ._mapped import Mapped
-from ._sizes import in_bytes
+from ._options import choice, flag, function, refuse, several, whole, whole_or_none
+from ._sizes import in_bytes, shown
 from ._stores import Settings, Store, is_url, open_native
 from .batch import NO_LABEL, Batch, Encoded, NamedBatch
 from .errors import UsageError
@@ -51,8 +54,10 @@ class Loader:
         as_dict: Batches are dicts in any case.
         shuffle: `"lanes"` or `True`, as good as a true shuffle with large reads; `"full"`, a read for each sample; `"none"` or `False`.
         seed: Chooses order and random transforms.
-        last: The end of an epoch: `"short"`, every sample once; `"drop"`; `"pad"`, as torch's DistributedSampler does.
-        rank: Which rank this process is, from 0; found out if `None` (see `distributed.find`).
+        last: The end of an epoch: `"short"`, every sample once, and none of the batches empty; `"drop"`; `"pad"`, as torch's DistributedSampler
+            does.
+        rank: Which rank this process is, from 0; found out if `None` (see `distributed.find`). In a worker of torch's DataLoader it is divided
+            among the workers.
         world_size: Number of ranks.
         process_group: One of torch.distributed, to find them by.
         output: `"torch"`, `"numpy"`, or `None`: torch where it is imported when the first batch is asked for.
@@ -85,7 +90,7 @@ class Loader:
 
     def __init__(
         self,
-        path: PathLike | Sequence[Part],
+        path: PathLike | Part | Sequence[Part],
         batch_size: int = 64,
         *,
         transform: Transform | None = None,
@@ -101,7 +106,7 @@ class Loader:
         process_group: Any = None,
         output: str | None = None,
         pin_memory: bool = False,
-        range: range | None = None,
+        range: range | tuple[int, int] | None = None,
         classes: Sequence[int | str] | None = None,
         samples: Sequence[int] | None = None,
         part: tuple[float, float] | None = None,
@@ -121,21 +126,25 @@ class Loader:
         store: Store | None = None,
         cache_dir: PathLike | None = None,
         cache_bytes: int | str | None = None,
+        **unknown: NoReturn,
     ) -> None:
-        choice = {"range": range, "classes": classes, "samples": samples, "part": part, "balance": balance}
+        if unknown:
+            refuse(list(unknown), Loader.__init__.__kwdefaults__)
+        chosen = {"range": range, "classes": classes, "samples": samples, "part": part, "balance": balance}
         if isinstance(path, (str, os.PathLike)):
-            parts = [Part(path, part_seed=part_seed, **choice)]  # type: ignore[arg-type]
+            parts = [Part(path, part_seed=part_seed, **chosen)]  # type: ignore[arg-type]
         else:
-            parts = list(path)
-            if told := [name for name, value in choice.items() if value is not None]:
+            parts = _mix(path)
+            if told := [name for name, value in chosen.items() if value is not None]:
                 raise UsageError(f"{told[0]} of a mix: each Part has its own")
         if not parts:
             raise UsageError("a mix of no datasets")
-        if output not in (None, "torch", "numpy"):
-            raise UsageError(f"output={output!r}: torch, numpy, or None")
+        if output is not None:
+            choice(output, "output", ("torch", "numpy"))
+        pipeline = _pipeline(transform)
         if transform is not None and sample_transform is not None:
             raise UsageError("transform and sample_transform: one of them makes the images")
-        if pin_memory and (transform is None or output == "numpy"):
+        if flag(pin_memory, "pin_memory") and (transform is None or output == "numpy"):
             raise UsageError("pin_memory is for images that a native transform makes, as torch tensors")
         stores = _stores_of(parts, Settings.of(store), Settings().with_cache(cache_dir, cache_bytes))
         opened = [open_native(one.path, store=settings) for one, settings in zip(parts, stores)]
@@ -151,46 +160,60 @@ class Loader:
         if transform is None and sample_transform is None and not components and not holds_images:
             # The component cls is the label, which comes anyway.
             components = [name for name in opened[0].components if name != "cls"]
-        self._components = list(components)
+        self._components = [str(name) for name in several(components, "components", "names")]
         self._wants_payload = transform is None and (holds_images or sample_transform is not None)
-        pipeline = _pipeline(transform)
         self._request: dict[str, Any] = {
             "parts": [one._request(found.classes, settings) for one, found, settings in zip(parts, opened, stores)],
-            "weights": None if epoch_samples is None else [weights, epoch_samples],
-            "batch": batch_size,
-            "seed": seed,
-            "shuffle": shuffle if isinstance(shuffle, str) else "lanes" if shuffle else "none",
-            "lanes": lanes,
-            "last": last,
+            "weights": None if epoch_samples is None else [weights, whole(epoch_samples, "epoch_samples", 1)],
+            "batch": whole(batch_size, "batch_size", 1),
+            "seed": whole(seed, "seed"),
+            "shuffle": _shuffle(shuffle),
+            "lanes": whole_or_none(lanes, "lanes", 1),
+            "last": choice(last, "last", ("short", "drop", "pad")),
             "transform": None if pipeline is None else pipeline._request,
             "payload": self._wants_payload,
             "components": self._components,
-            "on_bad": on_bad,
-            "check_content": check_content,
-            "max_pixels": max_pixels,
+            "on_bad": choice(on_bad, "on_bad", ("error", "skip", "replace")),
+            "check_content": flag(check_content, "check_content"),
+            "max_pixels": whole_or_none(max_pixels, "max_pixels", 1),
             "memory_bytes": None if memory is None else in_bytes(memory, "memory"),
             "ahead_bytes": in_bytes(ahead, "ahead"),
-            "read_threads": read_threads,
-            "threads": threads,
-            "epochs": epochs,
+            "read_threads": whole(read_threads, "read_threads", 1, _THREADS_END),
+            "threads": whole(threads, "threads", 0, _THREADS_END),
+            "epochs": whole_or_none(epochs, "epochs"),
         }
         self._ranks_wanted = rank, world_size, process_group
-        self._as_dict = as_dict or bool(self._components)
+        if rank is not None or world_size is not None:
+            # What is wrong with them shows now.
+            distributed.find(rank, world_size)
+        if rank is not None and self._divides and distributed.worker() is not None:
+            raise UsageError(
+                "rank and world_size in a worker of a DataLoader: nobody can say whether they divide among its workers",
+                help="leave them out, and the loader divides; or take shardpack.torch.IterableDataset",
+            )
+        self._as_dict = flag(as_dict, "as_dict") or bool(self._components)
         self._output, self._pin_memory, self._is_bfloat16 = (
             output,
             pin_memory,
             pipeline is not None and pipeline._request["dtype"] == "bfloat16",
         )
-        self._mapped = None if sample_transform is None else Mapped(sample_transform, threads or os.cpu_count() or 1)
-        self._batch_transform, self._progress = batch_transform, progress
+        call = function(sample_transform, "sample_transform")
+        self._mapped = None if call is None else Mapped(call, self._request["threads"] or os.cpu_count() or 1)
+        self._batch_transform = function(batch_transform, "batch_transform")
+        self._progress = flag(progress, "progress")
         self._paths = [os.fspath(one.path) for one in parts]
-        self._classes = opened[0].classes
         self._forget()
         # What is wrong shows now; ranks are found out later, and one of one is as good for that. It may well be what they are.
         self._alone: _native.Engine | None = self._engine_of(distributed.Ranks(0, 1, ""))
+        self._classes = self._alone.classes
+
+    #: Whether workers of a DataLoader share what the rank has: `shardpack.torch` has divided before.
+    _divides = True
 
     def _forget(self) -> None:
         self._ranks: distributed.Ranks | None = None
+        #: The worker of a DataLoader that the engine is of.
+        self._worker: distributed.Worker | None = None
         self._made: _native.Engine | None = None
         self._stream: _native.Stream | None = None
         #: Where the stream is, and the tensors that it makes batches in, by address.
@@ -211,18 +234,22 @@ class Loader:
     def ranks(self) -> distributed.Ranks:
         """Which rank this is, of how many, and who says so: found out when it is first asked for, which the first batch and `len` do."""
         if self._ranks is None:
-            rank, world_size, group = self._ranks_wanted
-            self._ranks = distributed.find(rank, world_size, group)
-        return self._ranks
+            self._ranks = distributed.find(*self._ranks_wanted)
+        worker = distributed.worker() if self._divides else None
+        if worker != self._worker:
+            self._worker, self._made = worker, None
+        # Else each worker would give every sample.
+        return self._ranks if worker is None else self._ranks.of(worker)
 
     def _engine_of(self, ranks: distributed.Ranks, order: str | None = None) -> _native.Engine:
         request = {**self._request, "rank": ranks.rank, "world": ranks.world_size}
         return _native.Engine(json.dumps(request), order, self._opened)
 
     def _engine(self) -> _native.Engine:
+        ranks = self.ranks
         if self._made is None:
-            is_alone = self.ranks[:2] == (0, 1) and self._order is None
-            self._made = (self._alone if is_alone else None) or self._engine_of(self.ranks, self._order)
+            is_alone = ranks[:2] == (0, 1) and self._order is None
+            self._made = (self._alone if is_alone else None) or self._engine_of(ranks, self._order)
             self._alone, self._opened = None, []
         return self._made
 
@@ -247,21 +274,23 @@ class Loader:
 
     @property
     def classes(self) -> list[str]:
-        """Names of the classes in the order of their labels; of a mix, those of the first dataset."""
+        """Names of the classes in the order of their labels; of a mix those of all its datasets, each once."""
         return list(self._classes)
 
     def set_epoch(self, epoch: int) -> None:
         """Makes `epoch` the one that `iter()` gives next. Where that is the one that `load_state_dict` has set, it goes on in its midst."""
+        epoch = whole(epoch, "epoch")
         if epoch != self._next_epoch:
             self._next_epoch, self._resume, self._state = epoch, None, None
             self._close()
 
     def expected(self, epoch: int) -> Expected:
         """What the receipts of all ranks add up to after `epoch`, if each sample was seen once."""
-        return Expected(*self._engine().expected(epoch))
+        samples, identities = self._engine().expected(whole(epoch, "epoch"))
+        return Expected(samples, identities, int(epoch))
 
     def __repr__(self) -> str:
-        ranks = "rank not known yet" if self._ranks is None else "rank {} of {} by {}".format(*self._ranks)
+        ranks = "rank not known yet" if self._ranks is None else "rank {} of {} by {}".format(*self.ranks)
         return f"Loader({', '.join(map(repr, self._paths))}, batch_size={self._request['batch']}, epoch={self._next_epoch}, {ranks})"
 
     # Going on.
@@ -280,7 +309,7 @@ class Loader:
             UsageError: When it is of another dataset.
             DataError: When it is no state.
         """
-        if "shardpack" not in state:
+        if not isinstance(state, Mapping) or "shardpack" not in state:
             raise UsageError("no state of a loader: it lacks 'shardpack'")
         text = json.dumps(state["shardpack"])
         engine = self._engine_of(self.ranks, text)
@@ -325,55 +354,27 @@ class Loader:
             self._stream = engine.start(self._resume or engine.start_of(self._next_epoch), memories)
         return self._stream
 
-    def __iter__(self) -> Iterator[Any]:
-        batches = self._batches()
-        if not self._progress:
-            return batches
-        try:
-            from tqdm.auto import tqdm
-        except ImportError:
-            raise UsageError("progress=True needs tqdm", help="pip install tqdm") from None
-        total = self.batches_left
-        shown: Iterator[Any] = iter(tqdm(batches, total=total, desc=f"epoch {self._next_epoch}", unit="batch"))
-        return shown
-
-    def _batches(self) -> Iterator[Any]:
+    def _begin_epoch(self) -> _native.Stream:
+        """Begins what `iter()` gives next."""
         epochs = self._request["epochs"]
         if epochs is not None and self._next_epoch >= epochs:
             raise UsageError(f"epoch {self._next_epoch} of a loader with epochs={epochs}", help="they count from 0")
         stream = self._begin()
-        self._next_epoch, self._resume = self._next_epoch + 1, None
+        # Until the first batch is handed out, a run that ends goes on where this epoch begins.
+        self._state = self._resume or self._engine().start_of(self._next_epoch)
+        self._next_epoch, self._resume, self._receipt = self._next_epoch + 1, None, None
         self._is_under_way = True
-        raw = self._native_batches(stream)
-        told = ((one, self._content(one, memory), None) for one, memory in raw)
-        made: Generator[Any, None, None] = told if self._mapped is None else self._mapped(stream, raw)
-        try:
-            for native, content, receipt in made:
-                batch = self._batch(native, content)
-                self._state, self._receipt = native.state, receipt
-                yield batch
-            if self._stream is stream:
-                self._state, self._receipt = stream.state(), None
-                self._is_under_way = False
-        finally:
-            made.close()
+        return stream
 
-    def _native_batches(self, stream: _native.Stream) -> Iterator[tuple[_native.Batch, Any]]:
-        while True:
-            if self._stream is not stream:
-                raise UsageError(
-                    "the loader has gone on to another epoch",
-                    help="a loader has one iterator at a time; two loaders have two",
-                )
-            memory = self._pinned(self._engine()) if self._pin_memory else None
-            batch = stream.next(memory)
-            if batch is None:
-                return
-            found = None
-            if memory is not None and batch.address is not None:
-                found = self._lent.pop(batch.address)
-                self._lent[memory.data_ptr()] = memory
-            yield batch, found
+    def __iter__(self) -> Iterator[Any]:
+        return Epoch(self)
+
+    def __getitem__(self, number: object) -> NoReturn:
+        # What a DataLoader asks for that takes this for a dataset.
+        raise UsageError(
+            "a Loader makes batches by itself, and has none by number",
+            help="for batch in loader; shardpack.torch.IterableDataset is for a DataLoader, shardpack.Dataset has samples by number",
+        )
 
     def _pinned(self, engine: _native.Engine) -> Any:
         import torch
@@ -396,6 +397,19 @@ class Loader:
         # torch has one byte order.
         return torch.from_numpy(found if found.dtype.isnative else found.astype(found.dtype.newbyteorder("=")))
 
+    def _value(self, value: Any, name: str) -> Any:
+        """A value of a column whose arrays differ in shape or dtype."""
+        if isinstance(value, _native.Array):
+            return self._array(value)
+        if isinstance(value, bytes) and name.rpartition(".")[2] == "npy":
+            # In an order of its items, or with a head, that the native part does not stack.
+            try:
+                return self._array(np.load(io.BytesIO(value), allow_pickle=False))
+            except ValueError:
+                # Python objects: nobody reads them for the caller.
+                return value
+        return value
+
     def _content(self, native: _native.Batch, memory: Any) -> Any:
         """Images or payloads, as the caller wants them."""
         if memory is not None:
@@ -406,7 +420,7 @@ class Loader:
             assert slot is not None, "pinned memory is for images"
             shape, dtype = slot
             kind = {"|u1": torch.uint8, "<f4": torch.float32, "<f2": torch.float16, "<u2": torch.bfloat16}[dtype]
-            return memory.view(kind).view(self._request["batch"], *shape)[: native.samples]
+            return memory.view(kind).view(-1, *shape)[: native.samples]
         if native.images is None:
             return None if native.encoded is None else Encoded(native.encoded)
         if not self._is_bfloat16:
@@ -432,7 +446,9 @@ class Loader:
             if self._classes or not self._components or bool((labels != NO_LABEL).any()):
                 batch["label"] = labels
             for name, column in native.columns:
-                batch[name] = column if isinstance(column, list) else self._array(column)
+                batch[name] = (
+                    [self._value(one, name) for one in column] if isinstance(column, list) else self._array(column)
+                )
         else:
             batch = Batch((content, labels))
         batch._tell(native, self._classes)
@@ -477,6 +493,29 @@ _NUMPY_ALONE = {"uint16", "uint32", "uint64"}
 #: Batches that exist at a time in memory of torch's: as many as in the loader's own.
 _AHEAD = 4
 
+#: Numbers of threads are below it.
+_THREADS_END = 4097
+
+
+def _mix(given: Any) -> list[Part]:
+    """The parts of a mix."""
+    if isinstance(given, Part):
+        return [given]
+    parts = several(given, "path", "Parts")
+    for one in parts:
+        if not isinstance(one, Part):
+            raise UsageError(
+                f"{shown(one)} in a list of datasets: a mix is a list of Parts",
+                help='[shardpack.Part("one"), shardpack.Part("two")]',
+            )
+    return parts
+
+
+def _shuffle(shuffle: Any) -> str:
+    if isinstance(shuffle, str):
+        return choice(shuffle, "shuffle", ("lanes", "full", "none"))
+    return "lanes" if flag(shuffle, "shuffle") else "none"
+
 
 def _stores_of(parts: Sequence[Part], shared: Settings, cached: Settings) -> list[Settings]:
     """Of each part the settings of its store, and the cache, which is for all URLs."""
@@ -501,6 +540,13 @@ def _pipeline(transform: Transform | None) -> Pipeline | None:
         return imagenet_train()
     if transform == "eval":
         return imagenet_eval()
+    if isinstance(transform, Step):
+        return Pipeline([transform])
     if isinstance(transform, str):
         raise UsageError(f"transform={transform!r}: train, eval, steps of shardpack.transforms, or a Pipeline")
-    return Pipeline(list(transform))
+    if callable(transform):
+        raise UsageError(
+            f"transform={shown(transform)}: a function, and no steps of shardpack.transforms",
+            help="sample_transform=lambda item: function(item.pil()) calls it in threads, as transforms of torchvision are called",
+        )
+    return Pipeline(several(transform, "transform", "steps of shardpack.transforms"))

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ._options import number, numbers, several, whole
+from ._sizes import shown
 from ._stores import Settings, Store
 from .errors import UsageError
 from .running import PathLike
@@ -18,7 +20,7 @@ class Part:
 
     Args:
         path: Its folder, or its URL.
-        range: Only the samples of this range of numbers.
+        range: Only the samples of this range of numbers, as `range(10, 20)` or `(10, 20)`.
         classes: Only these classes, by label or by name.
         samples: Only these samples, by their numbers.
         part: Only the samples from one share to another in a random order that `part_seed` fixes: `(0.0, 0.9)` to train and
@@ -32,7 +34,7 @@ class Part:
     """
 
     path: PathLike
-    range: range | None = None
+    range: range | tuple[int, int] | None = None
     classes: Sequence[int | str] | None = None
     samples: Sequence[int] | None = None
     part: tuple[float, float] | None = None
@@ -46,9 +48,15 @@ class Part:
     def _request(self, classes: Sequence[str], store: Settings) -> dict[str, Any]:
         chosen = {
             "range": None if self.range is None else _range(self.range),
-            "classes": None if self.classes is None else [_label(one, classes) for one in self.classes],
-            "samples": None if self.samples is None else [int(one) for one in self.samples],
-            "part": None if self.part is None else [*map(float, self.part), self.part_seed],
+            "classes": None
+            if self.classes is None
+            else [_label(one, classes) for one in several(self.classes, "classes", "labels and names")],
+            "samples": None
+            if self.samples is None
+            else [whole(one, "samples") for one in several(self.samples, "samples", "numbers of samples")],
+            "part": None
+            if self.part is None
+            else [*numbers(self.part, "part", 2, 0.0, 1.0), whole(self.part_seed, "part_seed")],
         }
         chosen = {name: value for name, value in chosen.items() if value is not None}
         if len(chosen) > 1:
@@ -57,24 +65,29 @@ class Part:
         if self.total is not None and self.balance is not None:
             raise UsageError("total and balance: one of them says how often samples come")
         if self.total is not None:
-            times = {"total": self.total}
+            times = {"total": whole(self.total, "total")}
         if self.balance is not None:
-            times = {"classes": float(self.balance)}
+            times = {"classes": number(self.balance, "balance", 0.0, 1.0)}
         stored = {"path": os.fspath(self.path), "store": store.pairs, "cache": store.cache}
         return {**stored, "subset": chosen or "all", "times": times}
 
 
-def _range(numbers: range) -> list[int]:
-    if numbers.step != 1:
-        raise UsageError(f"{numbers}: a range with a step", help="samples=[…] takes any numbers")
-    if numbers.start < 0:
-        raise UsageError(f"{numbers}: samples count from 0")
-    return [numbers.start, max(numbers.stop, numbers.start)]
+def _range(given: Any) -> list[int]:
+    if isinstance(given, range):
+        if given.step != 1:
+            raise UsageError(f"{given}: a range with a step", help="samples=[…] takes any numbers")
+        start, end = given.start, given.stop
+    elif isinstance(given, (list, tuple)) and len(given) == 2:
+        start, end = given
+    else:
+        raise UsageError(f"range={shown(given)}: the first number and the one behind the last", help="range=(0, 1000)")
+    start, end = whole(start, "range"), whole(end, "range")
+    return [start, max(end, start)]
 
 
 def _label(one: int | str, classes: Sequence[str]) -> int:
     if not isinstance(one, str):
-        return int(one)
+        return whole(one, "classes", -(2**63), 2**63)
     if one not in classes:
         raise UsageError(f"no class {one!r}: there are {len(classes)}", help="Dataset(path).classes has them")
     return list(classes).index(one)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import multiprocessing
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,6 +24,12 @@ from .running import PathLike
 
 #: Most workers of a DataLoader.
 _MOST_WORKERS = 4096
+
+
+class _Divided(Loader):
+    """Of one worker, whose rank has been divided."""
+
+    _divides = False
 
 
 class IterableDataset(torch.utils.data.IterableDataset[Any]):
@@ -44,6 +51,8 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         self._options = {"threads": 1, "read_threads": 1, **options}
         self._ranks_wanted = tuple(self._options.pop(name, None) for name in ("rank", "world_size", "process_group"))
         self._ranks: distributed.Ranks | None = None
+        #: Of so many workers.
+        self._lengths: dict[int, int] = {}
         #: The epoch that each worker gives next: shared, since workers may live for one epoch.
         self._epochs = multiprocessing.RawArray(ctypes.c_uint64, _MOST_WORKERS)
         # What is wrong with them shows here, and not in a worker.
@@ -51,7 +60,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
 
     def _loader(self, rank: int, world_size: int) -> Loader:
         path, batch_size = self._arguments
-        return Loader(path, batch_size, rank=rank, world_size=world_size, **{"output": "torch", **self._options})
+        return _Divided(path, batch_size, rank=rank, world_size=world_size, **{"output": "torch", **self._options})
 
     def _found(self) -> distributed.Ranks:
         if self._ranks is None:
@@ -67,6 +76,16 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         """Makes `epoch` the one that the next pass gives."""
         for worker in range(_MOST_WORKERS):
             self._epochs[worker] = epoch
+
+    def __len__(self) -> int:
+        """Batches of an epoch of this rank, of all workers together: those of the DataLoader that asks, or of one."""
+        # There alone it is known how many workers there are, and each may have a batch more than a share of those of one.
+        asking = sys._getframe(1).f_locals.get("self")
+        workers = max(asking.num_workers, 1) if isinstance(asking, torch.utils.data.DataLoader) else 1
+        if workers not in self._lengths:
+            rank, world_size, _ = self._found()
+            self._lengths[workers] = workers * len(self._loader(rank * workers, world_size * workers))
+        return self._lengths[workers]
 
     def __iter__(self) -> Pass:
         worker = torch.utils.data.get_worker_info()
@@ -86,18 +105,14 @@ class Pass(Iterator[Any]):
 
     def __next__(self) -> Any:
         if self._batches is None:
-            self._batches = self._run()
-        return next(self._batches)
-
-    def _run(self) -> Iterator[Any]:
-        self._epochs[self._worker] = self._epoch + 1
-        if self._loader.epoch != self._epoch:
-            # The state that was loaded is that of its end.
-            return
+            self._epochs[self._worker] = self._epoch + 1
+            # The state that was loaded may be that of its end.
+            self._batches = iter(self._loader) if self._loader.epoch == self._epoch else iter(())
         try:
-            yield from self._loader
-        finally:
+            return next(self._batches)
+        except StopIteration:
             self._loader.close()
+            raise
 
     def state_dict(self) -> dict[str, Any]:
         """As `Loader.state_dict`, and the epoch of this pass: a worker may have ended it while others have not."""

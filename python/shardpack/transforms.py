@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Union
 
+from ._options import choice, flag, number, numbers, whole
+from ._sizes import shown
 from .errors import UsageError
 
 __all__ = [
@@ -37,11 +39,32 @@ IMAGENET_STD = (0.229, 0.224, 0.225)
 Size = Union[int, Sequence[int]]
 
 
-def _both(size: Size) -> list[int]:
-    if isinstance(size, int):
-        return [size, size]
-    height, width = size
-    return [int(height), int(width)]
+#: Sides are below it.
+_SIDE_END = 65_536
+
+_FILTERS = ("bilinear", "bicubic")
+_DTYPES = ("uint8", "float32", "float16", "bfloat16")
+
+
+def _side(size: Any, name: str) -> int | list[int]:
+    """A side, or height and width."""
+    if isinstance(size, (list, tuple)):
+        if len(size) != 2:
+            raise UsageError(f"{name}={shown(size)}: a side in pixels, or height and width")
+        return [whole(one, name, 1, _SIDE_END) for one in size]
+    return whole(size, name, 1, _SIDE_END)
+
+
+def _both(size: Any, name: str) -> list[int]:
+    found = _side(size, name)
+    return found if isinstance(found, list) else [found, found]
+
+
+def _dtype(dtype: Any) -> str:
+    """The name of a dtype, which may be one of numpy or torch."""
+    if not isinstance(dtype, str):
+        dtype = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype).removeprefix("torch.")
+    return choice(dtype, "dtype", _DTYPES)
 
 
 class Step:
@@ -140,10 +163,12 @@ class Pipeline:
         order = [(Resize,), (CenterCrop, RandomResizedCrop), (RandomHorizontalFlip,), (Normalize,)]
         at = 0
         found: dict[type, Any] = {}
+        if not isinstance(self.steps, (list, tuple)):
+            raise UsageError(f"steps={shown(self.steps)}: a list of steps of shardpack.transforms is wanted")
         for step in self.steps:
             place = next((number for number, kinds in enumerate(order) if isinstance(step, kinds)), None)
             if place is None:
-                raise UsageError(f"{step!r} is no native transform", help="sample_transform takes any function")
+                raise UsageError(f"{shown(step)} is no native transform", help="sample_transform takes any function")
             if place < at:
                 raise UsageError(
                     f"{type(step).__name__} comes too late",
@@ -155,31 +180,39 @@ class Pipeline:
             if resize is not None:
                 raise UsageError("Resize before RandomResizedCrop changes pixels twice", help="leave Resize out")
             cut: dict[str, Any] = {
-                "random": {"size": _both(random.size), "scale": list(random.scale), "ratio": list(random.ratio)}
+                "random": {
+                    "size": _both(random.size, "RandomResizedCrop: size"),
+                    "scale": numbers(random.scale, "RandomResizedCrop: scale", 2, 0.0),
+                    "ratio": numbers(random.ratio, "RandomResizedCrop: ratio", 2, 0.0),
+                }
             }
         elif crop is not None:
             how: Any = "not"
             if resize is not None:
-                how = {"short": resize.size} if isinstance(resize.size, int) else {"exact": _both(resize.size)}
-            cut = {"center": {"resize": how, "size": _both(crop.size)}}
-        elif resize is not None and not isinstance(resize.size, int):
-            cut = {"whole": _both(resize.size)}
+                side = _side(resize.size, "Resize: size")
+                how = {"exact": side} if isinstance(side, list) else {"short": side}
+            cut = {"center": {"resize": how, "size": _both(crop.size, "CenterCrop: size")}}
+        elif resize is not None and isinstance(_side(resize.size, "Resize: size"), list):
+            cut = {"whole": _both(resize.size, "Resize: size")}
         else:
             raise UsageError(
                 "images of a batch need one size",
                 help="Resize((height, width)), CenterCrop(size) or RandomResizedCrop(size)",
             )
         flip, normalise = found.get(RandomHorizontalFlip), found.get(Normalize)
-        dtype = self.dtype or ("uint8" if normalise is None else "float32")
+        dtype = ("uint8" if normalise is None else "float32") if self.dtype is None else _dtype(self.dtype)
+        by = random or resize or Resize(1)
         return {
             "cut": cut,
-            "filter": (random or resize or Resize(1)).interpolation,
-            "flip": 0.0 if flip is None else float(flip.p),
-            "axes": self.layout,
+            "filter": choice(by.interpolation, f"{type(by).__name__}: interpolation", _FILTERS),
+            "flip": 0.0 if flip is None else number(flip.p, "RandomHorizontalFlip: p", 0.0, 1.0),
+            "axes": choice(self.layout, "layout", ("CHW", "HWC")),
             "dtype": dtype,
-            "normalise": None if normalise is None else [list(normalise.mean), list(normalise.std)],
-            "reduce": self.reduce,
-            "upright": self.upright,
+            "normalise": None
+            if normalise is None
+            else [numbers(normalise.mean, "Normalize: mean", 3), numbers(normalise.std, "Normalize: std", 3, 0.0)],
+            "reduce": flag(self.reduce, "reduce"),
+            "upright": flag(self.upright, "upright"),
         }
 
 
@@ -197,6 +230,7 @@ def imagenet_eval(
 ) -> Pipeline:
     """As ImageNet is evaluated: the shorter side resized to `resize` (8/7 of `size` if `None`), and the middle. uint8, unless
     `dtype` is a float: then it is normalised with `IMAGENET_MEAN` and `IMAGENET_STD`."""
+    whole(size, "size", 1, _SIDE_END)
     steps: list[Step] = [Resize(round(size * 8 / 7) if resize is None else resize), CenterCrop(size)]
     if dtype not in (None, "uint8"):
         steps.append(Normalize())

@@ -54,6 +54,7 @@ def test_every_sample_comes_once_an_epoch_in_another_order(packed: Path) -> None
     assert sorted(first) == sorted(second) == list(range(300)) and first != second
     assert len(made) == 19 and made.epoch == 2 and numbers_of(loader(packed)) == first
     assert made.receipt().proves(made.expected(1)) and made.receipt().epoch == 1
+    assert not made.receipt().proves(made.expected(0))
 
 
 def test_labels_are_those_of_the_classes(packed: Path) -> None:
@@ -293,12 +294,14 @@ def test_subsets_mixes_and_policies(packed: Path) -> None:
         {"transform": [transforms.Resize(9)]},
         {"transform": [transforms.CenterCrop(9), transforms.Resize(9)]},
         {"transform": [transforms.CenterCrop(0)]},
-        {"transform": transforms.Pipeline([transforms.CenterCrop(9)], dtype="int3")},
     ],
 )
 def test_what_is_not_possible_is_said_at_once(packed: Path, options: dict) -> None:
     with pytest.raises(shardpack.UsageError):
         len(loader(packed, **options))
+    for wrong in ({"dtype": "int3"}, {"layout": "CWH"}, {"upright": "no"}):
+        with pytest.raises(shardpack.UsageError):
+            transforms.Pipeline([transforms.CenterCrop(9)], **wrong)
 
 
 def test_damage_is_an_error_with_a_place_or_skipped_and_named(tree: Path, tmp_path: Path) -> None:
@@ -315,7 +318,7 @@ def test_damage_is_an_error_with_a_place_or_skipped_and_named(tree: Path, tmp_pa
     seen = numbers_of(made)
     (bad,) = made.receipt().skipped
     assert sorted(seen + [bad["sample"]]) == list(range(300)) and "hash" in bad["reason"]
-    assert made.receipt().proves(made.expected(0)) and made.stats()["skipped"] == 1
+    assert made.receipt().proves(made.expected(0)) and made.stats()["skipped"] == 1 and made.receipt().samples == 299
     made = loader(tmp_path / "packed", check_content=True, on_bad="replace")
     assert len(numbers_of(made)) == 300 and made.receipt().replaced[0]["sample"] == bad["sample"]
     assert dataset[bad["sample"]].label == dataset[made.receipt().replaced[0]["by"]].label
@@ -495,6 +498,265 @@ def test_ranks_are_found_late_and_shown(packed: Path, monkeypatch: pytest.Monkey
     assert loader(packed).ranks.world_size == 1
     monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "4")
     assert loader(packed).ranks == (0, 4, "Slurm")
+
+
+@pytest.mark.parametrize("begins", ["anew", "at an epoch", "in its midst"])
+def test_a_state_between_the_beginning_of_an_epoch_and_its_first_batch_is_that_beginning(
+    few: Path, begins: str
+) -> None:
+    states: list[dict] = []
+
+    def told(batch: shardpack.Batch) -> shardpack.Batch:
+        states.append(json.loads(json.dumps(made.state_dict())))
+        return batch
+
+    made = loader(few, 4, transform=None, batch_transform=told)
+    if begins == "at an epoch":
+        made.set_epoch(5)
+    if begins == "in its midst":
+        first = loader(few, 4, transform=None)
+        next(iter(first))
+        made.load_state_dict(first.state_dict())
+    seen = numbers_of(made)
+    gone_on = loader(few, 4, transform=None)
+    gone_on.load_state_dict(states[0])
+    assert numbers_of(gone_on) == seen and len(seen) == (13 if begins == "in its midst" else 17)
+
+
+@pytest.fixture
+def damaged(tree: Path, tmp_path: Path) -> Path:
+    """The photographs in one shard, of which sample 7 is damaged."""
+    shardpack.pack(tree, tmp_path / "packed")
+    (shard,) = (tmp_path / "packed").glob("*.tar")
+    content = bytearray(shard.read_bytes())
+    with shardpack_payload(tmp_path / "packed", 7) as (start, end):
+        content[start:end] = bytes(end - start)
+    shard.write_bytes(content)
+    return tmp_path / "packed"
+
+
+@pytest.mark.parametrize("options", [{}, {"sample_transform": lambda item: item.number}])
+def test_an_iterator_goes_on_behind_an_error(damaged: Path, options: dict) -> None:
+    made = loader(damaged, 4, range=(0, 20), transform=None, check_content=True, **options)
+    batches, seen, errors = iter(made), [], 0
+    while True:
+        try:
+            seen += next(batches).samples.tolist()
+        except shardpack.DataError:
+            errors += 1
+        except StopIteration:
+            break
+    assert (len(seen), len(set(seen)), errors, 7 in seen) == (16, 16, 1, False)
+    assert not made.receipt().proves(made.expected(0)) and made.receipt().samples == 16
+
+
+def test_an_error_in_a_function_of_the_callers_costs_its_batch(few: Path) -> None:
+    def fails(item: shardpack.Item) -> int:
+        if item.number == 7:
+            raise KeyError("mine")
+        return item.number
+
+    batches, seen = iter(loader(few, 4, transform=None, sample_transform=fails)), []
+    for _ in range(6):
+        with contextlib.suppress(KeyError):
+            seen += next(batches, None) or ()
+    assert 7 not in [number for content in seen[::2] for number in content] and len(seen) == 8
+    with pytest.raises(StopIteration):
+        next(batches)
+
+
+@pytest.mark.parametrize(
+    ("world_size", "batch_size", "expected"),
+    [
+        (2, 4, [[4, 4, 1], [4, 3, 1]]),
+        (4, 4, [[4, 1], [3, 1], [3, 1], [3, 1]]),
+        (2, 1, [[1] * 9] * 2),
+        (20, 4, [[1]] * 20),
+    ],
+)
+def test_no_batch_is_empty(few: Path, world_size: int, batch_size: int, expected: list[list[int]]) -> None:
+    loaders = [loader(few, batch_size, transform=None, rank=rank, world_size=world_size) for rank in range(world_size)]
+    batches = [[batch.samples.tolist() for batch in one] for one in loaders]
+    assert [[len(batch) for batch in rank] for rank in batches] == expected
+    assert {number for rank in batches for batch in rank for number in batch} == set(range(17))
+    receipt = shardpack.Receipt.join(one.receipt() for one in loaders)
+    assert receipt.proves(loaders[0].expected(0)) and receipt.samples == 17
+    # Where there is no other way, the first samples come again.
+    assert receipt.repeated == sum(map(sum, expected)) - 17
+
+
+@pytest.mark.parametrize("stop", [1, 2])
+def test_a_run_goes_on_behind_a_batch_that_lent_a_sample(few: Path, stop: int) -> None:
+    seen = []
+    for rank in range(2):
+        made = loader(few, 4, transform=None, rank=rank, world_size=2)
+        batches = iter(made)
+        seen += numbers_of(next(batches) for _ in range(stop))
+    for world_size in (1, 2):
+        rest = []
+        for rank in range(world_size):
+            gone_on = loader(few, 4, transform=None, rank=rank, world_size=world_size)
+            gone_on.load_state_dict(made.state_dict())
+            rest += numbers_of(gone_on)
+        assert sorted(seen + rest) == list(range(17))
+
+
+def test_arrays_of_other_shapes_are_a_list_of_arrays(ragged: Path) -> None:
+    for batch in shardpack.Loader(ragged, 4, components=["npy"], output="numpy"):
+        column = batch["npy"]
+        assert all(isinstance(one, np.ndarray) and one.dtype == np.float32 for one in column)
+        assert isinstance(column, np.ndarray) or {one.shape for one in column} <= {(2, 3), (4,)}
+        assert len(pickle.dumps(dict(batch))) > 0
+    paths = shardpack.Dataset(ragged).paths
+    alone = shardpack.Loader(ragged, 4, components=["npy"], output="numpy", samples=[paths.index("class00/000007.jpg")])
+    (batch,) = alone
+    assert np.array_equal(np.asarray(batch["npy"]), np.full((1, 2, 3), 7))
+
+
+def test_an_array_that_is_missing_or_empty_is_an_error_that_names_it(tree: Path, tmp_path: Path) -> None:
+    photos = sorted(tree.glob("class00/*.jpg"))[:8]
+    (tmp_path / "photos/a").mkdir(parents=True)
+    for number, photo in enumerate(photos):
+        (tmp_path / f"photos/a/{number}.jpg").write_bytes(photo.read_bytes())
+        if number != 3:
+            np.save(tmp_path / f"photos/a/{number}.npy", np.zeros(2))
+    (tmp_path / "photos/a/4.npy").write_bytes(b"")
+    with pytest.warns(UserWarning, match="1 of 8 images without npy"):
+        shardpack.pack(tmp_path / "photos", tmp_path / "packed", with_="npy")
+    with pytest.raises(shardpack.DataError, match='component "npy"'):
+        list(shardpack.Loader(tmp_path / "packed", 8, components=["npy"], output="numpy"))
+    made = shardpack.Loader(tmp_path / "packed", 8, components=["npy"], output="numpy", on_bad="skip")
+    (batch,) = made
+    assert batch["npy"].shape == (6, 2) and made.receipt().samples == 6
+    reasons = sorted(one["reason"].rpartition(": ")[2] for one in made.receipt().skipped)
+    assert reasons == ["no array of numpy in its 0 bytes", "the sample has no such array"]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"batch_size": "64"}, "batch_size='64': a whole number"),
+        ({"batch_size": 64.0}, "batch_size=64.0: a whole number"),
+        ({"batch_size": None}, "batch_size=None: a whole number"),
+        ({"batch_size": True}, "batch_size=True: a whole number"),
+        ({"seed": -1}, r"seed=-1: 0 to 2\^64 - 1"),
+        ({"seed": None}, "seed=None"),
+        ({"seed": float("nan")}, "seed=nan"),
+        ({"lanes": 0}, "lanes=0: 1 to"),
+        ({"threads": 10**6}, "threads=1000000: 0 to 4096"),
+        ({"max_pixels": -1}, "max_pixels=-1"),
+        ({"memory": 1.5}, "memory=1.5: a number of bytes"),
+        ({"shuffle": 3}, "shuffle=3"),
+        ({"check_content": "no"}, "check_content='no': True or False"),
+        ({"part": (0, float("nan"))}, "part=nan: a number"),
+        ({"part": 0.5}, "part=0.5: 2 numbers"),
+        ({"balance": "all"}, "balance='all': a number"),
+        ({"range": 5}, "range=5: the first number"),
+        ({"range": (0, 1, 2)}, r"range=\(0, 1, 2\): the first number"),
+        ({"classes": "class00"}, "classes='class00': a list"),
+        ({"samples": [0.5]}, "samples=0.5: a whole number"),
+        ({"components": "npy"}, "components='npy': a list"),
+        ({"rank": 0.0, "world_size": 1}, "rank=0.0: a whole number"),
+        ({"batch_transform": 3}, "batch_transform=3: a function"),
+        ({"transform": lambda image: image}, "sample_transform=lambda"),
+        ({"transform": [transforms.RandomResizedCrop("32")]}, "RandomResizedCrop: size='32': a whole number"),
+        ({"transform": transforms.RandomResizedCrop(2.5)}, "RandomResizedCrop: size=2.5"),
+        ({"transform": [transforms.CenterCrop((8, 8, 8))]}, "CenterCrop: size="),
+        ({"transform": [transforms.RandomResizedCrop(8, scale=(0, "1"))]}, "RandomResizedCrop: scale='1': a number"),
+        (
+            {"transform": [transforms.CenterCrop(8), transforms.RandomHorizontalFlip(2)]},
+            "RandomHorizontalFlip: p=2: 0 to 1",
+        ),
+        (
+            {"transform": [transforms.CenterCrop(8), transforms.Normalize([0, 0], [1, 1])]},
+            "Normalize: mean=.*3 numbers",
+        ),
+        ({"drop_last": True}, 'last="drop"'),
+        ({"num_workers": 4}, "threads=number"),
+        ({"collate_fn": list}, "batch_transform=function"),
+        ({"sampler": None}, "shuffle, part, range"),
+        ({"prefetch_factor": 2}, "ahead=bytes"),
+        ({"shufle": True}, "perhaps shuffle"),
+    ],
+)
+def test_options_are_checked_by_name(few: Path, options: dict, says: str) -> None:
+    with pytest.raises(shardpack.UsageError, match=says):
+        shardpack.Loader(few, **options)
+
+
+def test_numbers_of_numpy_are_numbers(few: Path) -> None:
+    options = {"seed": np.int64(3), "rank": np.int32(0), "world_size": np.uint8(1), "memory": np.int64(1 << 30)}
+    made = shardpack.Loader(
+        few, np.int64(4), transform=transforms.imagenet_eval(np.int64(8), dtype=np.float32), **options
+    )
+    made.set_epoch(np.int64(2))
+    assert len(made) == 5 and made.expected(np.int64(2)).epoch == 2 and len(numbers_of(made)) == 17
+    for some in (range(8), (0, 8), [np.int64(0), np.int64(8)]):
+        assert sorted(numbers_of(shardpack.Loader(few, 4, range=some, output="numpy"))) == list(range(8))
+    assert len(shardpack.Loader(few, 4, part=(np.float32(0), np.float64(0.5)))) == 2
+
+
+@pytest.mark.parametrize("transform", [None, "eval"])
+def test_a_batch_may_be_larger_than_an_epoch(few: Path, transform: str | None) -> None:
+    assert [len(batch.samples) for batch in shardpack.Loader(few, 2**40, transform=transform, output="numpy")] == [17]
+
+
+def test_generators_of_samples_follow_the_seed_of_the_loader(few: Path) -> None:
+    def drawn(seed: int, state: dict | None = None) -> set[int]:
+        made = loader(few, 4, transform=None, seed=seed, sample_transform=lambda item: int(item.rng().integers(2**40)))
+        if state is not None:
+            made.load_state_dict(state)
+        return {number for batch in made for number in batch[0]}
+
+    assert len(drawn(1)) == 17 and not drawn(1) & drawn(2) and drawn(1) == drawn(1)
+    # A run that goes on has the seed of its state.
+    assert drawn(2, loader(few, 4, transform=None, seed=1).state_dict()) == drawn(1)
+
+
+def test_a_mix_has_the_classes_of_all_its_parts(tree: Path, few: Path, tmp_path: Path) -> None:
+    for name, classes in (("one", ["ant", "cat"]), ("two", ["bee", "cat"]), ("numbers", ["0", "1", "2"])):
+        for number, label in enumerate(classes):
+            (tmp_path / f"{name}.tree" / label).mkdir(parents=True)
+            photos = sorted(tree.glob(f"class0{number}/*.jpg"))[:3]
+            for photo in photos:
+                (tmp_path / f"{name}.tree" / label / photo.name).write_bytes(photo.read_bytes())
+        shardpack.pack(tmp_path / f"{name}.tree", tmp_path / name)
+    parts = [shardpack.Part(tmp_path / "one"), shardpack.Part(tmp_path / "two", classes=["cat", "bee"])]
+    datasets = [shardpack.Dataset(part.path) for part in parts]
+    for given in (parts, parts[::-1]):
+        made = shardpack.Loader(given, 4, output="numpy")
+        assert made.classes == ["ant", "bee", "cat"]
+        for batch in made:
+            for source, number, label in zip(batch.sources, batch.samples, batch[1]):
+                dataset = datasets[int(source)] if given is parts else datasets[1 - int(source)]
+                assert made.classes[label] == dataset[int(number)].class_name
+    assert shardpack.Loader(parts[0], 4).classes == ["ant", "cat"]
+    with pytest.raises(shardpack.UsageError, match="numbers its classes") as raised:
+        shardpack.Loader([*parts, shardpack.Part(tmp_path / "numbers")], 4)
+    # What it advises works.
+    assert "shardpack convert --class-map FILE" in raised.value.help
+    (tmp_path / "map").write_text("0,ant\n1,cat\n2,dog\n")
+    shardpack.convert(tmp_path / "numbers", tmp_path / "named", class_map=tmp_path / "map")
+    assert shardpack.Loader([*parts, shardpack.Part(tmp_path / "named")], 4).classes == ["ant", "bee", "cat", "dog"]
+
+
+def test_what_is_no_packed_dataset_is_told_with_what_makes_one_of_it(tree: Path, few: Path, tmp_path: Path) -> None:
+    (shard,) = few.glob("*.tar")
+    (tmp_path / "a.tar").write_bytes(b"")
+    for opening in shardpack.Loader, shardpack.Dataset:
+        for path, says in [
+            (tree, "shardpack.pack"),
+            (tmp_path, "shardpack.convert"),
+            (tmp_path / "a.tar", "shardpack.convert"),
+            (shard, "open its folder"),
+        ]:
+            with pytest.raises(shardpack.UsageError, match=says):
+                opening(path)
+    for wrong in (["a", "b"], 3, None, b"packed"):
+        with pytest.raises(shardpack.UsageError):
+            shardpack.Loader(wrong)
+    with pytest.raises(shardpack.UsageError, match=r"shardpack.Part\("):
+        shardpack.Loader([str(few), str(few)])
 
 
 def run(script: str, *arguments: object, **options) -> subprocess.CompletedProcess[str]:

@@ -158,6 +158,89 @@ def test_a_pass_takes_the_state_of_a_pass_at_any_time(packed: Path) -> None:
         batches.load_state_dict(shardpack.Loader(packed, 16).state_dict())
 
 
+class Own(torch.utils.data.IterableDataset):
+    """A dataset of the caller's around a loader."""
+
+    def __init__(self, packed: Path, is_late: bool, **options: object) -> None:
+        self.packed, self.options = packed, options
+        self.loader = None if is_late else shardpack.Loader(packed, 4, output="torch", **options)
+
+    def __iter__(self):
+        for batch in self.loader or shardpack.Loader(self.packed, 4, output="torch", **self.options):
+            yield batch.samples.tolist()
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+@pytest.mark.parametrize("workers", [0, 1, 2, 3])
+def test_workers_share_a_loader_in_a_dataset_of_the_callers(few: Path, is_late: bool, workers: int) -> None:
+    loader = torch.utils.data.DataLoader(Own(few, is_late), batch_size=None, num_workers=workers)
+    for _ in range(2):
+        assert sorted(numbers_of(loader)) == list(range(17))
+    if not is_late:
+        # Also where the rank was found before there were workers, and where it was given.
+        ranks = [Own(few, False, rank=rank, world_size=2) for rank in range(2)]
+        loaders = [torch.utils.data.DataLoader(one, batch_size=None, num_workers=workers) for one in ranks]
+        assert {len(one.loader) for one in ranks} == {3}
+        assert sorted(sum((numbers_of(one) for one in loaders), [])) == list(range(17))
+    elif workers > 1:
+        given = torch.utils.data.DataLoader(Own(few, True, rank=0, world_size=1), batch_size=None, num_workers=workers)
+        with pytest.raises(shardpack.UsageError, match="shardpack.torch.IterableDataset"):
+            list(given)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_dataloader_around_a_loader_or_bare_samples_says_what_to_use(few: Path, workers: int) -> None:
+    for wrong, says in [
+        (shardpack.Loader(few, 4), "shardpack.torch.IterableDataset is for a DataLoader"),
+        (shardpack.Dataset(few), "Dataset\\(path, transform="),
+    ]:
+        with pytest.raises(shardpack.UsageError, match=says):
+            list(torch.utils.data.DataLoader(wrong, num_workers=workers))
+    samples = torch.utils.data.DataLoader(shardpack.Dataset(few), batch_size=4, num_workers=workers, collate_fn=list)
+    assert [sample.number for batch in samples for sample in batch] == list(range(17))
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2, 3])
+def test_a_dataset_of_batches_has_the_length_that_it_gives(few: Path, workers: int) -> None:
+    from shardpack.torch import IterableDataset
+
+    dataset = IterableDataset(few, 4, transform=shardpack.transforms.imagenet_eval(8))
+    loader = torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=workers)
+    assert len(dataset) == 5 and len(list(loader)) == len(loader)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_arrays_of_other_shapes_go_through_the_workers_of_a_dataloader(ragged: Path, workers: int) -> None:
+    from shardpack.torch import IterableDataset
+
+    dataset = IterableDataset(ragged, 4, components=["npy"])
+    columns = [batch["npy"] for batch in torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=workers)]
+    assert sorted(float(one.flatten()[0]) for column in columns for one in column) == list(range(12))
+    assert any(isinstance(column, list) for column in columns)
+
+
+def test_a_worker_goes_on_behind_an_error(few: Path, tmp_path: Path) -> None:
+    from shardpack.torch import IterableDataset
+
+    def fails(item: shardpack.Item) -> int:
+        if item.number == 7:
+            raise KeyError("mine")
+        return item.number
+
+    dataset = IterableDataset(few, 4, sample_transform=fails)
+    for workers in (0, 2):
+        batches = iter(torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=workers))
+        seen, errors = [], 0
+        while True:
+            try:
+                seen += next(batches)[0]
+            except KeyError:
+                errors += 1
+            except StopIteration:
+                break
+        assert errors == 1 and 7 not in seen and len(seen) >= 13
+
+
 def sample_number(sample: shardpack.Sample) -> int:
     return sample.number
 
