@@ -357,3 +357,132 @@ fn a_source_that_changes_anyhow_between_two_runs_gives_what_one_run_gives() {
     }
     assert!(stayed >= 4, "{stayed} of 12");
 }
+
+/// A folder of somebody else's, which nothing may touch.
+fn strangers(bench: &Bench) -> std::path::PathBuf {
+    for (path, bytes) in [("keep/me.txt", "mine"), ("lock", ""), ("plan", "mine"), ("train/shard-000000.tar", "mine")] {
+        bench.file(bench.at("strangers").join(path), bytes.as_bytes());
+    }
+    bench.at("strangers")
+}
+
+#[test]
+fn nothing_is_written_moved_or_removed_where_a_link_in_the_place_of_our_own_folders_leads() {
+    let bench = Bench::with(&["a/1.jpg", "b/2.jpg"]);
+    bench.file(bench.at("tree/train/a/1.jpg"), &photo());
+    bench.file(bench.at("tree/val/a/1.jpg"), &photo());
+    bench.shardpack("pack SRC @sealed").code(0);
+    let strangers = strangers(&bench);
+    let before = contents(&strangers);
+    let rows = [
+        ("pack SRC DST", ""),
+        ("pack SRC DST --force", ""),
+        ("pack SRC DST --resize 8", ""),
+        ("pack SRC DST --format webdataset --format mds", "webdataset"),
+        ("pack SRC DST --format webdataset --format mds --resize 8", "webdataset"),
+        ("pack @tree DST", ""),
+        ("pack SRC DST --part 1/2", ""),
+        ("pack SRC DST --resize 8 --part 1/2", ""),
+        ("convert @sealed DST", ""),
+        ("merge DST", ""),
+    ];
+    for (command, below) in rows {
+        let dst = bench.dst().join(below);
+        fs::create_dir_all(&dst).unwrap();
+        let work = dst.join(".shardpack");
+        symlink(&strangers, &work).unwrap();
+        let ran = bench.shardpack(command).code(2).clean_error();
+        assert!(ran.stderr.contains(&format!("{}: is a symbolic link", work.display())), "{command}: {}", ran.stderr);
+        assert_eq!(contents(&strangers), before, "{command}");
+        fs::remove_file(&work).unwrap();
+        // The same with a folder of which parts are links.
+        if !["pack SRC DST", "pack SRC DST --resize 8", "pack SRC DST --part 1/2", "merge DST"].contains(&command) {
+            fs::remove_dir_all(bench.dst()).unwrap();
+            continue;
+        }
+        for name in ["lock", "plan", "made", "replaced", "replaced.part", "discarded", "splits", "runs", "spools"] {
+            fs::create_dir(&work).unwrap();
+            symlink(strangers.join(if name == "lock" { "lock" } else { "" }), work.join(name)).unwrap();
+            bench.shardpack(command).code(2).clean_error();
+            assert_eq!(contents(&strangers), before, "{command}: {name}");
+            fs::remove_dir_all(&work).unwrap();
+        }
+        fs::remove_dir_all(bench.dst()).unwrap();
+    }
+}
+
+#[test]
+fn folders_of_a_dataset_that_are_links_are_not_written_to() {
+    let bench = Bench::with(&["a/1.jpg", "b/2.jpg"]);
+    let strangers = strangers(&bench);
+    let before = contents(&strangers);
+    let dst = bench.dst();
+    // Of a pack that is to be finished.
+    bench.file(bench.src().join("b/3.jpg"), b"");
+    bench.pack(&[]).code(1);
+    fs::remove_file(bench.src().join("b/3.jpg")).unwrap();
+    fs::remove_dir_all(dst.join("index")).unwrap();
+    symlink(&strangers, dst.join("index")).unwrap();
+    bench.pack(&[]).code(2);
+    bench.pack(&["--force"]).code(2);
+    assert_eq!(contents(&strangers), before);
+    fs::remove_dir_all(&dst).unwrap();
+    // Of a dataset that is mended, or given crop tables.
+    bench.pack(&[]).code(0);
+    fs::rename(dst.join("index"), bench.at("index")).unwrap();
+    symlink(bench.at("index"), dst.join("index")).unwrap();
+    let index = bench.at("index/shard-000000.index");
+    let mut bytes = fs::read(&index).unwrap();
+    bytes[100] ^= 1;
+    let (whole, bytes) = (fs::read(&index).unwrap(), bytes);
+    fs::write(&index, bytes).unwrap();
+    let damaged = contents(&bench.at("index"));
+    bench.shardpack("verify DST --repair SRC").code(2).clean_error().says("index: is a symbolic link");
+    assert_eq!(contents(&bench.at("index")), damaged);
+    fs::write(&index, whole).unwrap();
+    let before_crops = contents(&bench.at("index"));
+    bench.shardpack("crops DST").code(2).clean_error().says("index: is a symbolic link");
+    assert_eq!(contents(&bench.at("index")), before_crops);
+    fs::remove_file(dst.join("index")).unwrap();
+    fs::rename(bench.at("index"), dst.join("index")).unwrap();
+    symlink(&strangers, dst.join(".shardpack-repair")).unwrap();
+    let shard = dst.join("shard-000000.tar");
+    let mut bytes = fs::read(&shard).unwrap();
+    bytes[600] ^= 1;
+    fs::write(&shard, bytes).unwrap();
+    bench.shardpack("verify DST --repair SRC").code(2).clean_error().says(".shardpack-repair: is a symbolic link");
+    assert_eq!(contents(&strangers), before);
+    fs::remove_file(dst.join(".shardpack-repair")).unwrap();
+    bench.shardpack("verify DST --repair SRC").code(0);
+    // Of shards that are adopted.
+    fs::create_dir(bench.at("adopted")).unwrap();
+    fs::copy(&shard, bench.at("adopted/x.tar")).unwrap();
+    for name in ["index", ".shardpack"] {
+        symlink(&strangers, bench.at("adopted").join(name)).unwrap();
+        bench.shardpack("adopt @adopted").code(2).clean_error();
+        fs::remove_file(bench.at("adopted").join(name)).unwrap();
+    }
+    assert_eq!(contents(&strangers), before);
+    bench.shardpack("adopt @adopted").code(0);
+}
+
+#[test]
+fn a_link_under_a_name_that_a_file_has_until_it_is_finished_leads_nowhere() {
+    let bench = Bench::with(&["a/1.jpg", "b/2.jpg"]);
+    fs::write(bench.at("victim"), "mine").unwrap();
+    bench.pack(&[]).code(0);
+    let dst = bench.dst();
+    let (crops, table) = (dst.join("index/shard-000000.crops.part"), bench.at("t.csv"));
+    let rows = [
+        ("plan SRC DST -o @p", bench.at("p.part"), bench.at("p")),
+        ("crops DST", crops, dst.join("index/shard-000000.crops")),
+        ("inspect DST --table @t.csv", bench.at("t.csv.tmp"), table),
+    ];
+    for (command, link, made) in rows {
+        symlink(bench.at("victim"), &link).unwrap();
+        bench.shardpack(command).code(0);
+        assert!(made.metadata().unwrap().len() > 4 && !made.is_symlink(), "{command}");
+        assert_eq!(fs::read(bench.at("victim")).unwrap(), b"mine", "{command}");
+        let _ = fs::remove_file(link);
+    }
+}

@@ -70,11 +70,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         let [planned] = all.as_slice() else {
             return Err(Error::usage("a plan file is of one format").help("give --format once, or leave --output out"));
         };
-        let folder = match output.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
-        plan_file::write(output, folder, &planned.source.resolved()?, &planned.plans)?;
+        plan_file::write(output, &planned.source.resolved()?, &planned.plans)?;
     }
     if args.price.is_some() && all.iter().all(|planned| pack::requests(planned, dst) == pack::Requests::default()) {
         return Err(price::of_nothing());

@@ -25,6 +25,17 @@ pub const ROWS: &[Row] = &[
         &["pack SRC @x", "$ mv DST/thesis.tex @", "pack SRC DST"],
     ),
     (
+        "a link in the place of the work folder",
+        |bench| {
+            fs::create_dir(bench.dst()).unwrap();
+            std::os::unix::fs::symlink(bench.src(), bench.dst().join(".shardpack")).unwrap();
+        },
+        "pack SRC DST",
+        2,
+        "remove it, or choose another folder",
+        &["pack SRC @x", "$ rm DST/.shardpack", "pack SRC DST"],
+    ),
+    (
         "lost manifest, verify",
         |bench| {
             packed(bench);

@@ -33,6 +33,7 @@ use crate::{
     ledger::{self, Unpacked},
     listing::Listing,
     monitor::{Monitor, Phase},
+    own,
     plan::BLOCK_BYTES,
     source::{
         COMPONENT, Found, Origin, Shards,
@@ -124,19 +125,16 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
         return Err(Error::data("has no sample that can be read: a shard holds at least one").in_file(&file.path));
     }
     let others = components(folder, &files)?;
-    let work = folder.join(WORK_FOLDER);
-    sys::create_folder(&work)?;
+    let work = own::work_folder(folder, WORK_FOLDER)?;
+    let indexes = own::folder(folder, manifest::INDEX_FOLDER)?;
     let lock = sys::Lock::take(&work.join("lock"))?;
     // The manifest goes first: what is left then does not look finished.
     [manifest::FILE, manifest::SUMS_FILE, manifest::LEDGER_FILE]
         .iter()
         .try_for_each(|name| sys::remove_file(&folder.join(name)))?;
-    let indexes = folder.join(manifest::INDEX_FOLDER);
-    if sys::is_there(&indexes)? {
-        adopted_crops::set_aside(&indexes, &work)?;
-        std::fs::remove_dir_all(&indexes).map_err(|e| sys::io_error("cannot remove", &indexes, e))?;
-    }
-    sys::create_folder(&indexes)?;
+    adopted_crops::set_aside(&indexes, &work)?;
+    std::fs::remove_dir_all(&indexes).map_err(|e| sys::io_error("cannot remove", &indexes, e))?;
+    own::folder(folder, manifest::INDEX_FOLDER)?;
     let extension = common_extension(first, &options.wanted, &found)?;
     let bytes = files.iter().map(|file| file.bytes).sum();
     monitor.begin(Phase::Packing, found.listing.len(), bytes);

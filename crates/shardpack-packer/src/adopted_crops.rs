@@ -16,7 +16,7 @@ use shardpack_format::{
 };
 use shardpack_reader::{Dataset, Shard};
 
-use crate::{monitor::Monitor, sys};
+use crate::{monitor::Monitor, own, sys};
 
 /// Folder within the work folder.
 const ASIDE: &str = "crops";
@@ -32,8 +32,7 @@ pub struct KeptCrops {
 
 /// Moves the files of tables out of the folder of indexes, which is made anew.
 pub(crate) fn set_aside(indexes: &Path, work: &Path) -> Result<()> {
-    let aside = work.join(ASIDE);
-    sys::create_folder(&aside)?;
+    let aside = own::folder(work, ASIDE)?;
     for path in tables(indexes)? {
         let to = aside.join(path.file_name().unwrap_or_default());
         fs::rename(&path, &to).map_err(|e| sys::io_error("cannot move", &path, e))?;

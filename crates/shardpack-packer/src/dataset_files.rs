@@ -4,7 +4,7 @@
 
 use std::{
     fs::File,
-    io::{self, Write},
+    io,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
 };
@@ -12,7 +12,7 @@ use std::{
 use shardpack_format::Result;
 use shardpack_reader::{StoreSettings, Transfers};
 
-use crate::sys;
+use crate::{own, sys};
 
 /// Longest manifest that is read from a URL, in bytes: that of some millions of shards.
 #[cfg(feature = "cloud")]
@@ -139,10 +139,10 @@ impl DatasetFiles {
     pub fn put(&self, name: &str, unfinished: &str, bytes: Vec<u8>) -> Result<()> {
         match self {
             Self::Local(folder) => {
-                let (path, temporary) = (folder.join(name), folder.join(unfinished));
-                let mut file = File::create(&temporary).map_err(|e| sys::io_error("cannot create", &temporary, e))?;
-                file.write_all(&bytes).map_err(|e| sys::io_error("cannot write", &temporary, e))?;
-                sys::finish_durably(&file, &temporary, &path)
+                own::folder(folder, Path::new(name).parent().unwrap_or(Path::new("")))?;
+                let mut temporary = own::Temporary::at(folder.join(unfinished))?;
+                temporary.write(&bytes)?;
+                temporary.finish(&folder.join(name))
             }
             #[cfg(feature = "cloud")]
             Self::Store(store) => store.put(name, bytes),

@@ -16,6 +16,7 @@ pub mod inspect;
 pub mod ledger;
 pub mod listing;
 pub mod monitor;
+mod own;
 pub mod pack;
 mod parallel;
 pub mod part;

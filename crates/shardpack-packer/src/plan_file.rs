@@ -35,6 +35,7 @@ use shardpack_format::{
 use crate::{
     ledger::{self, Unpacked},
     listing::OwnOrder,
+    own,
     part::Part,
     plan::{Options, Plan, Restored, Shard, Whole},
     source::{Found, Origin},
@@ -124,21 +125,25 @@ struct Dataset {
     shards: Vec<Shard>,
 }
 
-/// Writes `plans` to `path`, by way of a temporary name in `work`.
+/// Writes `plans` to `path`, by way of a temporary name beside it.
 ///
 /// # Errors
 /// When it cannot be written.
-pub fn write(path: &Path, work: &Path, source: &Origin, plans: &[Plan]) -> Result<()> {
-    let temporary = work.join(format!("{}.part", path.file_name().unwrap_or_default().to_string_lossy()));
-    let file = write_to(&temporary, source, plans)?;
-    sys::finish_durably(&file, &temporary, path)
+pub fn write(path: &Path, source: &Origin, plans: &[Plan]) -> Result<()> {
+    let temporary = own::Temporary::beside(path)?;
+    write_into(&temporary.file, temporary.path(), source, plans)?;
+    temporary.finish(path)
 }
 
 /// Writes `plans` to `path` as it is.
 pub(crate) fn write_to(path: &Path, source: &Origin, plans: &[Plan]) -> Result<File> {
+    let file = own::create(path)?;
+    write_into(&file, path, source, plans).map(|()| file)
+}
+
+fn write_into(file: &File, path: &Path, source: &Origin, plans: &[Plan]) -> Result<()> {
     let failed = |e| sys::io_error("cannot write", path, e);
-    let file = File::create(path).map_err(|e| sys::io_error("cannot create", path, e))?;
-    let mut out = BufWriter::new(&file);
+    let mut out = BufWriter::new(file);
     out.write_all(MAGIC).and_then(|()| out.write_all(&VERSION.to_le_bytes())).map_err(failed)?;
     let (mut at, mut table) = (START, Vec::new());
     for plan in plans {
@@ -159,9 +164,7 @@ pub(crate) fn write_to(path: &Path, source: &Origin, plans: &[Plan]) -> Result<F
     }
     let header = packed_header(source, plans, &table)?;
     out.write_all(&header).and_then(|()| out.write_all(&end(at, &header))).map_err(failed)?;
-    out.flush().map_err(failed)?;
-    drop(out);
-    Ok(file)
+    out.flush().map_err(failed)
 }
 
 /// What follows a header that starts there.
@@ -310,7 +313,7 @@ impl Header {
     /// Writes a plan file of this header alone to `path`, as it is.
     pub(crate) fn write_to(&self, path: &Path) -> Result<File> {
         let all = self.to_bytes();
-        let mut file = File::create(path).map_err(|e| sys::io_error("cannot create", path, e))?;
+        let mut file = own::create(path)?;
         file.write_all(&all).map_err(|e| sys::io_error("cannot write", path, e))?;
         Ok(file)
     }

@@ -17,7 +17,7 @@ use shardpack_format::{
     text,
 };
 
-use crate::{part::Part, plan::Plan, sys, uploads::Uploads};
+use crate::{own, part::Part, plan::Plan, sys, uploads::Uploads};
 
 /// Bytes that are written at a time.
 const WRITE_BYTES: usize = 256 << 10;
@@ -272,17 +272,8 @@ impl Files<'_> {
         let file = out.into_inner().map_err(|e| sys::io_error("cannot write", &temporary, e.into_error()))?;
         let path = self.writer.dst.join(&name);
         // The name first: what is there and named nowhere would be taken for somebody else's.
-        let list = self.writer.begun;
-        let mut begun = File::options().create(true).append(true).open(list);
-        begun
-            .as_mut()
-            .map_err(|e| std::io::Error::from(e.kind()))
-            // In one write: others append to the list at the same time.
-            .and_then(|begun| begun.write_all(format!("{name}\n").as_bytes()))
-            .map_err(|e| sys::io_error("cannot write", list, e))?;
-        if let Some(folder) = path.parent() {
-            sys::create_folder(folder)?;
-        }
+        own::append(self.writer.begun, &format!("{name}\n"))?;
+        own::folder(self.writer.dst, Path::new(&name).parent().unwrap_or(Path::new("")))?;
         sys::finish_durably(&file, &temporary, &path)?;
         self.done.push(manifest::File { file: name, bytes, blake3: Blake3(*hasher.finalize().as_bytes()) });
         Ok(())
@@ -302,7 +293,7 @@ impl sidecars::Files for Files<'_> {
             return Ok(());
         }
         let temporary = self.writer.work.join(&self.part);
-        let file = File::create(&temporary).map_err(|e| sys::io_error("cannot create", &temporary, e))?;
+        let file = own::create(&temporary)?;
         let out = BufWriter::with_capacity(WRITE_BYTES, file);
         self.open = Some(Open { name: name.to_owned(), temporary, out, hasher: blake3::Hasher::new(), bytes: 0 });
         Ok(())

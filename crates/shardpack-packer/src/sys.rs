@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File, TryLockError},
-    io::{self, Write},
+    io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
@@ -12,6 +12,8 @@ pub use shardpack_foreign::sys::{
     read_if_there,
 };
 use shardpack_format::{Error, ErrorKind, Result};
+
+use crate::own;
 
 /// Whether `text` names another place than a file on this machine: `s3://bucket/x`.
 pub fn is_url(text: &str) -> bool {
@@ -54,11 +56,9 @@ pub fn resolved(path: &Path) -> Result<PathBuf> {
 /// Writes a whole small file so that it is either absent or complete, whatever happens: temporary name in `work`,
 /// fsync, rename.
 pub fn write_durably(work: &Path, path: &Path, bytes: &[u8]) -> Result<()> {
-    let name = path.file_name().unwrap_or(path.as_os_str());
-    let temporary = work.join(name);
-    let mut file = File::create(&temporary).map_err(|e| io_error("cannot create", &temporary, e))?;
-    file.write_all(bytes).map_err(|e| io_error("cannot write", &temporary, e))?;
-    finish_durably(&file, &temporary, path)
+    let mut temporary = own::Temporary::at(work.join(path.file_name().unwrap_or(path.as_os_str())))?;
+    temporary.write(bytes)?;
+    temporary.finish(path)
 }
 
 /// Gives a file that has been written its final name: fsync, then rename.
@@ -242,8 +242,12 @@ fn has_no_locks(error: &io::Error) -> bool {
 
 /// Opens a lock file to read and write: over NFS a lock that is shared needs the one, a lock that is not the other.
 fn lock_file(path: &Path, create: bool) -> Result<File> {
-    let open = File::options().read(true).write(true).create(create).truncate(false).open(path);
-    open.map_err(|e| io_error("cannot create", path, e))
+    let mut options = File::options();
+    options.read(true).write(true);
+    match create {
+        true => own::open_or_create(path, &mut options),
+        false => options.open(path).map_err(|e| io_error("cannot open", path, e)),
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 use std::{
     collections::BTreeMap,
     fs::File,
-    io::{self, Read, Write},
+    io::{self, Read},
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -16,7 +16,7 @@ use shardpack_format::{Error, ErrorKind, Result, hash, help};
 use shardpack_reader::{StoreSettings, Transfers};
 use shardpack_store::{Completed, Store, Upload};
 
-use crate::{dataset_files::DatasetFiles, monitor::Monitor, parallel::each, sys};
+use crate::{dataset_files::DatasetFiles, monitor::Monitor, own, parallel::each, sys};
 
 /// Shortest part: S3 takes no shorter ones than 5 MiB, and each is a request.
 const PART_BYTES: u64 = 8 << 20;
@@ -320,10 +320,7 @@ impl Uploads {
 
 /// Writes into a record what became of the parts that `id` stands for.
 fn note(record: &Path, id: &str, name: &str) -> Result<()> {
-    let written = File::options().create(true).append(true).open(record);
-    // In one write: other threads append to it at the same time.
-    let written = written.and_then(|mut file| file.write_all(format!("{id}\t{name}\n").as_bytes()));
-    written.map_err(|error| sys::io_error("cannot write", record, error))
+    own::append(record, &format!("{id}\t{name}\n"))
 }
 
 /// What a function reads.

@@ -9,7 +9,7 @@ use std::{
 
 use shardpack_format::{Result, hash};
 
-use crate::{sys, uploads::ObjectOutput};
+use crate::{own, sys, uploads::ObjectOutput};
 
 /// See the module. Clones are of the same.
 #[derive(Clone, Debug)]
@@ -21,8 +21,7 @@ pub(super) enum Output {
 impl Output {
     /// A file, made anew.
     pub fn file(path: PathBuf) -> Result<Self> {
-        let file = File::create(&path).map_err(|e| sys::io_error("cannot create", &path, e))?;
-        Ok(Self::File(Arc::new(file), path))
+        Ok(Self::File(Arc::new(own::create(&path)?), path))
     }
 
     pub fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {

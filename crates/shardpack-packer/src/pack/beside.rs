@@ -18,7 +18,7 @@ use super::{
     receipt,
     runs::{self, Run},
 };
-use crate::{part::Part, plan::Plan, sys};
+use crate::{own, part::Part, plan::Plan, sys};
 
 /// Leaves a work folder in which nothing has begun as if it had never been asked for; the last one that is in it does.
 fn leave(work: &Path) -> Result<()> {
@@ -74,10 +74,11 @@ impl Beside {
         look: impl FnOnce(&Self) -> Result<()>,
     ) -> Result<Self> {
         let (work, is_new) = (dst.join(WORK_FOLDER), !sys::is_there(dst)?);
+        own::check(dst, WORK_FOLDER)?;
         let mut tries = 0;
         let joined = loop {
-            let joined = sys::create_folder(&work)
-                .and_then(|()| share_soon(&work.join(LOCK_FILE)))
+            let joined = own::work_folder(dst, WORK_FOLDER)
+                .and_then(|work| share_soon(&work.join(LOCK_FILE)))
                 .and_then(|shared| Self::join_in(part, plans, (dst, bucket), &work, shared));
             match joined {
                 // Another that has found that it cannot begin has removed folders that were empty still.
@@ -113,7 +114,7 @@ impl Beside {
                     .in_file(dst)
                     .help("choose another folder, or remove this"));
             }
-            [runs::FOLDER, receipt::FOLDER].iter().try_for_each(|name| sys::create_folder(&work.join(name)))?;
+            [runs::FOLDER, receipt::FOLDER].iter().try_for_each(|name| own::folder(work, name).map(drop))?;
         }
         let mut left_uploads = Vec::new();
         runs::clear(work, |folder| {
@@ -137,7 +138,7 @@ impl Beside {
                 if path.is_dir() { destination::remove_folder(&path)? } else { sys::remove_file(&path)? }
             }
         }
-        sys::create_folder(&self.work.join(receipt::FOLDER))
+        own::folder(&self.work, receipt::FOLDER).map(drop)
     }
 }
 

@@ -28,7 +28,7 @@ use super::{
 };
 use shardpack_reader::StoreSettings;
 
-use crate::{copy, monitor::Monitor, plan::Plan, plan_file, source::Origin, sys, uploads::Uploads};
+use crate::{copy, monitor::Monitor, own, plan::Plan, plan_file, source::Origin, sys, uploads::Uploads};
 
 /// In the folder of a destination: what its dataset is until it is there.
 const DATASET_FOLDER: &str = "dataset";
@@ -41,6 +41,8 @@ pub(super) struct Bucket {
     pub uploads: Uploads,
     /// The folder of this machine that is kept for it.
     pub work: PathBuf,
+    /// Whether the folder that it lies in was named, and not found.
+    is_named: bool,
 }
 
 /// Where a pack into `dst` keeps its plan and what is finished: `dst` itself, or of a URL a folder in `work`, or in the user's folder for the state
@@ -61,6 +63,18 @@ pub fn local_folder(dst: &Path, work: Option<&Path>) -> Result<PathBuf> {
 /// When there is no such folder.
 pub fn repair_folder(url: &Path, work: Option<&Path>) -> Result<PathBuf> {
     Ok(work_of_url(url, work)?.with_extension("repair"))
+}
+
+/// Makes the folder of this machine that is kept for a URL, below the one that `is_named`.
+///
+/// # Errors
+/// When one of them is a link, or a stranger's.
+pub fn make_work(work: &Path, is_named: bool) -> Result<()> {
+    let (above, name) = (work.parent().unwrap_or(Path::new("")), work.file_name().unwrap_or_default());
+    if is_named {
+        own::no_link(above)?;
+    }
+    own::work_folder(above, name).map(drop)
 }
 
 fn work_of_url(url: &Path, work: Option<&Path>) -> Result<PathBuf> {
@@ -85,8 +99,13 @@ impl Bucket {
         if !sys::is_store(dst) {
             return Ok(None);
         }
-        let work = work_of_url(dst, work)?;
-        Ok(Some(Self { uploads: Uploads::new(dst, store, &work)?, work }))
+        let (work, is_named) = (work_of_url(dst, work)?, work.is_some());
+        Ok(Some(Self { uploads: Uploads::new(dst, store, &work)?, work, is_named }))
+    }
+
+    /// Makes the folder of this machine that is kept for it: see [`make_work`].
+    pub fn make_work(&self) -> Result<()> {
+        make_work(&self.work, self.is_named)
     }
 
     /// Packs what was planned, or goes on with it.
@@ -107,7 +126,7 @@ impl Bucket {
         } else {
             self.refuse_others(plans, &there, options.force)?;
         }
-        sys::create_folder(&self.work)?;
+        self.make_work()?;
         // What is sent takes memory, too.
         let (jobs, memory_bytes) = Uploads::threads(options.memory_bytes, options.jobs);
         let options = &Options { jobs, memory_bytes, ..options.clone() };

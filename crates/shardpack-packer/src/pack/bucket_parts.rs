@@ -20,7 +20,7 @@ use super::{
     receipt::{self, Found, Receipt},
 };
 use crate::{
-    copy,
+    copy, own,
     part::Part,
     plan::Plan,
     plan_file::{self, Header},
@@ -236,13 +236,12 @@ impl Bucket {
     /// # Errors
     /// When the store does not answer, or they cannot be written.
     pub fn copy_receipts(&self, work: &std::path::Path) -> Result<()> {
-        let folder = work.join(receipt::FOLDER);
-        destination::remove_folder(&folder)?;
-        sys::create_folder(&folder)?;
+        destination::remove_folder(&work.join(receipt::FOLDER))?;
+        let folder = own::folder(work, receipt::FOLDER)?;
         crate::parallel::each(&self.receipts()?, 32, |part| {
             let bytes = self.uploads.of_split(None).read_if_there(&receipt_name(*part))?;
             let path = folder.join(receipt::file(*part));
-            fs::write(&path, bytes.unwrap_or_default()).map_err(|error| sys::io_error("cannot write", &path, error))
+            own::write(&path, &bytes.unwrap_or_default())
         })
     }
 

@@ -15,7 +15,7 @@ use shardpack_format::{
 };
 
 use super::{alike::alike, dataset_folder, held::Held, work_of};
-use crate::{copy, plan::Plan, plan_file, seal, sidecars, source::Origin, sys};
+use crate::{copy, own, plan::Plan, plan_file, seal, sidecars, source::Origin, sys};
 
 pub(super) const PLAN_FILE: &str = "plan";
 pub(super) const LOCK_FILE: &str = "lock";
@@ -119,7 +119,7 @@ impl Destination {
         refuse_inside(dst, source)?;
         let (is_new, work) = (!sys::is_there(dst)?, dst.join(WORK_FOLDER));
         let fresh = !sys::is_there(&work)?;
-        sys::create_folder(&work)?;
+        own::work_folder(dst, WORK_FOLDER)?;
         let destination = Self { _lock: sys::Lock::take(&work.join(LOCK_FILE))?, work, fresh, is_new };
         match destination.look(dst, source, plans, force, is_kept_for) {
             Ok(State::Sealed(manifests)) => {
@@ -184,7 +184,7 @@ impl Destination {
     pub fn begin(&self, dst: &Path, source: &Origin, plans: &[Plan], held: &Held, is_needed: bool) -> Result<()> {
         self.set_aside(dst, held)?;
         self.remove_remains()?;
-        plan_file::write(&self.work.join(PLAN_FILE), &self.work, source, plans)?;
+        plan_file::write(&self.work.join(PLAN_FILE), source, plans)?;
         sys::sync_folder(&self.work)?;
         if is_needed {
             self.remove_replaced()?;
@@ -206,7 +206,7 @@ impl Destination {
                 sys::sync_folder(&folder)?;
             }
         }
-        plan_file::write(&self.work.join(PLAN_FILE), &self.work, source, plans)?;
+        plan_file::write(&self.work.join(PLAN_FILE), source, plans)?;
         sys::sync_folder(&self.work)
     }
 
@@ -225,10 +225,9 @@ impl Destination {
     }
 
     fn move_aside(&self, dst: &Path, held: &Held) -> Result<()> {
-        let aside = self.work.join(ASIDE_FOLDER);
-        sys::create_folder(&aside)?;
+        let aside = own::folder(&self.work, ASIDE_FOLDER)?;
         for path in &held.files {
-            move_file(&dst.join(path), &aside.join(path))?;
+            move_file(path, dst, &aside)?;
             if path.ends_with(manifest::FILE) {
                 // A power cut must not bring a manifest back to shards that are gone.
                 sys::sync_folder(&dst.join(path.parent().unwrap_or(path)))?;
@@ -253,7 +252,7 @@ impl Destination {
         }
         let mut files = files_in(&aside)?;
         files.sort_by_key(|path| path.file_name() == Some(manifest::FILE.as_ref()));
-        files.iter().try_for_each(|path| move_file(&aside.join(path), &dst.join(path)))?;
+        files.iter().try_for_each(|path| move_file(path, &aside, dst))?;
         remove_folder(&aside)
     }
 
@@ -276,9 +275,7 @@ impl Destination {
 
     /// Folder for what is not finished of a dataset.
     pub fn work(&self, plan: &Plan) -> Result<PathBuf> {
-        let folder = work_of(&self.work, plan.split.as_deref());
-        sys::create_folder(&folder)?;
-        Ok(folder)
+        own::folder(&self.work, work_of(Path::new(""), plan.split.as_deref()))
     }
 
     /// Length in bytes of what can be removed for the new dataset: what was sealed here, or was set aside before.
@@ -350,10 +347,10 @@ fn rename(from: &Path, to: &Path) -> Result<()> {
     fs::rename(from, to).map_err(|e| sys::io_error("cannot move", from, e))
 }
 
-/// Moves a file into a folder that is made where it is missing.
-fn move_file(from: &Path, to: &Path) -> Result<()> {
-    sys::create_folder(to.parent().unwrap_or(to))?;
-    rename(from, to)
+/// Moves the file `path` of a folder into another; folders that are missing there are made.
+fn move_file(path: &Path, from: &Path, to: &Path) -> Result<()> {
+    own::folder(to, path.parent().unwrap_or(Path::new("")))?;
+    rename(&from.join(path), &to.join(path))
 }
 
 /// Removes a folder and all in it; one that is not there is fine.
@@ -366,7 +363,8 @@ pub(super) fn remove_folder(path: &Path) -> Result<()> {
 
 /// Removes what a merge that was stopped at the very end has left of the work folder of a sealed dataset. Where another
 /// process is at it, or something lies there that is no part's, it stays.
-pub(super) fn remove_rest(work: &Path) -> Result<()> {
+pub(super) fn remove_rest(dst: &Path) -> Result<()> {
+    let work = &dst.join(WORK_FOLDER);
     if !sys::is_there(work)? {
         return Ok(());
     }
@@ -410,6 +408,7 @@ pub(super) fn prepare(
     let mut are_sealed = !force;
     for (dst, plans) in folders.iter().zip(plans) {
         refuse_inside(dst, source)?;
+        own::check(dst, WORK_FOLDER)?;
         let is_here = sys::is_there(dst)?;
         let sealed = if are_sealed && is_here { sealed_here(dst, plans)? } else { None };
         sealed.iter().try_for_each(|manifests| still_there(dst, plans, manifests))?;
@@ -436,8 +435,7 @@ pub(super) fn prepare(
         }
     }
     let Some(dst) = folders.first().filter(|_| !are_sealed) else { return Ok(None) };
-    let work = dst.join(WORK_FOLDER);
-    sys::create_folder(&work)?;
+    let work = own::work_folder(dst, WORK_FOLDER)?;
     let lock = sys::Lock::take(&work.join(LOCK_FILE))?;
     Ok(Some(Prepared { work, _lock: lock }))
 }
@@ -453,7 +451,9 @@ pub(super) fn make_durable(dst: &Path) -> Result<()> {
 
 /// Makes the folders of the datasets; what is there stays.
 pub(super) fn create_folders(dst: &Path, plans: &[Plan]) -> Result<()> {
-    plans.iter().try_for_each(|plan| sys::create_folder(&dataset_folder(dst, plan).join(manifest::INDEX_FOLDER)))
+    plans.iter().try_for_each(|plan| {
+        own::folder(dst, dataset_folder(Path::new(""), plan).join(manifest::INDEX_FOLDER)).map(drop)
+    })
 }
 
 /// A folder of shards inside the source would be a class of it the next time, and the other way round worse. Files of a

@@ -31,6 +31,7 @@ use crate::{
     copy::Sealed,
     ledger::{Fate, Unpacked},
     monitor::{Monitor, Phase},
+    own,
     part::{Part, owners},
     plan::Plan,
     plan_file, seal, sidecars, sys,
@@ -149,10 +150,10 @@ impl At<'_> {
             return Ok(());
         }
         let path = folder.join(&file.file);
+        own::folder(folder, Path::new(&file.file).parent().unwrap_or(Path::new("")))?;
         let gone = || Error::data("was removed while it was read").in_file(&path);
         let bytes = self.read(folder, file)?.ok_or_else(gone)?;
-        sys::create_folder(path.parent().unwrap_or(&path))?;
-        fs::write(&path, bytes).map_err(|error| sys::io_error("cannot write", &path, error))
+        own::write(&path, &bytes)
     }
 }
 
@@ -196,6 +197,7 @@ fn merge_at(at: &At<'_>, options: &Options, monitor: &dyn Monitor) -> Result<Mer
         elapsed: Duration::ZERO,
     };
     let (dst, work) = (at.dst, at.work());
+    own::check(&at.folder, WORK_FOLDER)?;
     let is_begun = match at.bucket {
         None => sys::is_there(&work.join(PLAN_FILE))?,
         Some(bucket) => bucket.plan()?.is_some(),
@@ -213,7 +215,7 @@ fn merge_at(at: &At<'_>, options: &Options, monitor: &dyn Monitor) -> Result<Mer
             Some(sealed) => {
                 still_right(at, &sealed, options, monitor)?;
                 match at.bucket {
-                    None => destination::remove_rest(&work)?,
+                    None => destination::remove_rest(dst)?,
                     Some(bucket) => bucket.remove_shared()?,
                 }
                 let manifests = sealed.into_iter().map(|(_, manifest)| manifest).collect();
@@ -224,8 +226,9 @@ fn merge_at(at: &At<'_>, options: &Options, monitor: &dyn Monitor) -> Result<Mer
                 .help("shardpack pack SRC DST --part I/N packs one of N parts")),
         };
     }
-    if at.bucket.is_some() {
-        sys::create_folder(&work)?;
+    if let Some(bucket) = at.bucket {
+        bucket.make_work()?;
+        own::work_folder(&at.folder, WORK_FOLDER)?;
     }
     let _shared = sys::Lock::share(&work.join(LOCK_FILE))?;
     let _alone = sys::Lock::take_where_there_are_locks(&work.join(MERGE_LOCK_FILE))?;
@@ -287,8 +290,8 @@ fn merge_at(at: &At<'_>, options: &Options, monitor: &dyn Monitor) -> Result<Mer
     let mut manifests = Vec::new();
     for (plan, received) in plans.iter().zip(&sealed) {
         let names = choice.names(plan)?;
-        let (folder, work) = (dataset_folder(&at.folder, plan), work_of(&work, plan.split.as_deref()));
-        sys::create_folder(&work)?;
+        let folder = dataset_folder(&at.folder, plan);
+        let work = own::folder(&work, work_of(Path::new(""), plan.split.as_deref()))?;
         let of_shards = received.values().flat_map(|shard| &shard.sidecars).cloned().collect();
         let sealed = received.iter().map(|(number, shard)| (*number, shard.sealed.clone())).collect();
         let uploads = at.uploads(&folder);

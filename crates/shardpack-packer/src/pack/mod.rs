@@ -41,6 +41,7 @@ use crate::{
     copy::{self, Copy, OnBad},
     ledger::{self, Fate, Unpacked},
     monitor::{Monitor, Phase},
+    own,
     plan::{self, Plan},
     seal, sidecars,
     source::{
@@ -51,7 +52,7 @@ use crate::{
     uploads::Uploads,
 };
 use bucket::Bucket;
-pub use bucket::{local_folder, repair_folder};
+pub use bucket::{local_folder, make_work, repair_folder};
 pub use change_part::ChangedPart;
 use destination::{Destination, State};
 use image_check::ImageCheck;
@@ -401,10 +402,7 @@ fn copy_all(
 ) -> Result<Vec<copy::Outcome>> {
     let mut outcomes = Vec::new();
     for (number, (plan, sealed)) in planned.plans.iter().zip(recalled).enumerate() {
-        let of_split = |work| {
-            let folder = work_of(work, plan.split.as_deref());
-            sys::create_folder(&folder).map(|()| folder)
-        };
+        let of_split = |work| own::folder(work, work_of(Path::new(""), plan.split.as_deref()));
         let (work, shared) = (of_split(folders.work)?, of_split(folders.shared)?);
         let source: Box<dyn Source> = match relay {
             Some((first, folder)) => {

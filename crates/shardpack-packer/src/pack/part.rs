@@ -168,7 +168,9 @@ pub fn pack_part(planned: &PlannedPart, dst: &Path, options: &Options, monitor: 
     };
     let packed = match is_sealed()? {
         Some(_) => Ok(empty(planned, Ended::Sealed, start)),
-        None => Beside::begin(planned, &folder, bucket)
+        None => bucket
+            .map_or(Ok(()), Bucket::make_work)
+            .and_then(|()| Beside::begin(planned, &folder, bucket))
             .and_then(|beside| beside.pack(planned, &folder, bucket, options, monitor, start)),
     };
     let report = match packed {

@@ -27,6 +27,7 @@ use super::{
 use crate::{
     listing::take,
     monitor::Monitor,
+    own,
     part::Part,
     plan::Plan,
     source::{
@@ -261,8 +262,7 @@ pub(super) fn make(
     names_refused: bool,
     monitor: &dyn Monitor,
 ) -> Result<Vec<(usize, u64, String)>> {
-    let folder = work.join(FOLDER);
-    sys::create_folder(&folder)?;
+    let folder = own::folder(work, FOLDER)?;
     let Some(name) = run.file_name().and_then(|name| name.to_str()) else {
         return Err(Error::data("a process without a name").in_file(run));
     };

@@ -24,7 +24,6 @@ use crate::{
         transformed::{Made, Record, Split, Spool, Transformed, What},
     },
     survey::ImageReader,
-    sys,
 };
 
 /// Name of the spool in the work folder.
@@ -66,7 +65,6 @@ pub(super) fn transform(
     jobs: usize,
     monitor: &dyn Monitor,
 ) -> Result<(Origin, Vec<Found>)> {
-    sys::create_folder(work)?;
     let path = work.join(SPOOL_FILE);
     let (spool, known) = Spool::open(&path, &words(recipe))?;
     let maker = Maker { origin: &origin, recipe, spool, known, jobs, monitor };

@@ -22,12 +22,7 @@ mod csv;
 mod foreign;
 mod parquet_file;
 
-use std::{
-    borrow::Cow,
-    fs::{self, File},
-    io::BufWriter,
-    path::{Path, PathBuf},
-};
+use std::{borrow::Cow, fs::File, io::BufWriter, path::Path};
 
 use shardpack_format::{Error, Result, formats::Choice, hash, help, index::RowRef};
 use shardpack_reader::Shard;
@@ -35,7 +30,7 @@ use shardpack_reader::Shard;
 use crate::{
     inspect::{Target, View},
     monitor::{Monitor, Phase},
-    sys,
+    own, sys,
 };
 
 /// Rows after which it is asked whether to go on.
@@ -130,8 +125,8 @@ pub fn write(targets: &[Target], path: &Path, force: bool, monitor: &dyn Monitor
     if !force && path.symlink_metadata().is_ok() {
         return Err(Error::usage("is there already").in_file(path).help(help::REPLACE));
     }
-    let temporary = Temporary::create(path)?;
-    let file = temporary.file.try_clone().map_err(|e| sys::io_error("cannot write", &temporary.path, e))?;
+    let temporary = own::Temporary::beside(path)?;
+    let file = temporary.file.try_clone().map_err(|e| sys::io_error("cannot write", temporary.path(), e))?;
     let mut sink: Box<dyn Sink> = match kind {
         Kind::Parquet => Box::new(parquet_file::Writer::new(file)?),
         Kind::Csv => Box::new(csv::Writer::new(BufWriter::with_capacity(1 << 20, file))?),
@@ -160,8 +155,8 @@ pub fn write(targets: &[Target], path: &Path, force: bool, monitor: &dyn Monitor
         }
         sink.finish()
     };
-    let file = written().map_err(|error: Error| error.in_file(path))?;
-    temporary.finish(&file, path)?;
+    written().map_err(|error: Error| error.in_file(path))?;
+    temporary.finish(path)?;
     Ok(rows)
 }
 
@@ -204,36 +199,10 @@ fn cells<'a>(view: &'a View, choice: &Choice, shard: Shard<'a>, number: u64, row
     ]
 }
 
-/// A file that goes away again unless it is finished.
-struct Temporary {
-    file: File,
-    path: PathBuf,
-}
-
-impl Temporary {
-    /// Beside `path`, so that it can be renamed to it.
-    fn create(path: &Path) -> Result<Self> {
-        let mut name = path.file_name().unwrap_or_default().to_os_string();
-        name.push(format!(".{}.tmp", std::process::id()));
-        let temporary = path.with_file_name(name);
-        let file = File::create(&temporary).map_err(|e| sys::io_error("cannot create", &temporary, e))?;
-        Ok(Self { file, path: temporary })
-    }
-
-    fn finish(self, file: &File, path: &Path) -> Result<()> {
-        sys::finish_durably(file, &self.path, path)
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        // Once it is renamed there is nothing of this name.
-        let _ = fs::remove_file(&self.path);
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -244,19 +213,6 @@ mod tests {
         for name in ["a", "a.tsv", "parquet", ".csv"] {
             assert!(Kind::of(Path::new(name)).is_err(), "{name}");
         }
-    }
-
-    #[test]
-    fn a_file_that_is_not_finished_goes_away() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.csv");
-        drop(Temporary::create(&path).unwrap());
-        assert_eq!(folder.path().read_dir().unwrap().count(), 0);
-        let temporary = Temporary::create(&path).unwrap();
-        let file = temporary.file.try_clone().unwrap();
-        temporary.finish(&file, &path).unwrap();
-        let names: Vec<_> = folder.path().read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        assert_eq!(names, ["a.csv"]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use shardpack_format::{Error, ErrorKind, Result, hash, manifest, size};
 use shardpack_reader::Transfers;
 
 use super::{Opened, Options};
-use crate::{dataset_files::DatasetFiles, monitor::Monitor, pack, sys, uploads::Uploads};
+use crate::{dataset_files::DatasetFiles, monitor::Monitor, own, pack, sys, uploads::Uploads};
 
 /// What a repair has in a folder that is mended: in it, what is not finished.
 const FOLDER: &str = ".shardpack-repair";
@@ -49,7 +49,7 @@ impl Remote {
                 .help("mend a copy that is a folder, and copy what was mended"));
         }
         let work = pack::repair_folder(url, options.work.as_deref())?;
-        sys::create_folder(&work)?;
+        pack::make_work(&work, options.work.is_some())?;
         let lock = sys::Lock::take(&work.join("lock"))?;
         let uploads = Uploads::new(url, &options.store, &work)?;
         let left = uploads.give_up_begun()?;
@@ -75,6 +75,11 @@ impl Remote {
     }
 }
 
+/// The folder that `file` lies in, by its name in a dataset.
+fn folder_of(file: &str) -> &Path {
+    Path::new(file).parent().unwrap_or(Path::new(""))
+}
+
 /// Where the mended files of one dataset go.
 pub(super) struct Place<'r> {
     dataset: &'r Opened,
@@ -95,12 +100,10 @@ impl<'r> Place<'r> {
                 if sys::is_there(&work)? {
                     fs::remove_dir_all(&work).map_err(|e| sys::io_error("cannot remove", &work, e))?;
                 }
-                sys::create_folder(&work)?;
-                (work, None)
+                (own::folder(&remote.work, MADE)?, None)
             }
             None => {
-                let work = dataset.files.path().join(FOLDER);
-                sys::create_folder(&work)?;
+                let work = own::work_folder(dataset.files.path(), FOLDER)?;
                 let lock = sys::Lock::take(&work.join("lock"))?;
                 (work, Some(lock))
             }
@@ -134,9 +137,8 @@ impl<'r> Place<'r> {
 
     /// Puts these bytes in the place of `file`.
     pub fn put_bytes(&self, file: &str, bytes: &[u8]) -> Result<()> {
-        let made = self.work.join(file);
-        sys::create_folder(made.parent().unwrap_or(&self.work))?;
-        fs::write(&made, bytes).map_err(|e| sys::io_error("cannot write", &made, e))?;
+        own::folder(&self.work, folder_of(file))?;
+        own::write(&self.work.join(file), bytes)?;
         self.put(file, bytes.len() as u64, &hash::file(bytes))
     }
 
@@ -144,8 +146,8 @@ impl<'r> Place<'r> {
     pub fn put(&self, file: &str, bytes: u64, blake3: &hash::FileHash) -> Result<()> {
         let made = self.work.join(file);
         let Some(uploads) = &self.uploads else {
-            let path = self.dataset.files.path().join(file);
-            sys::create_folder(path.parent().unwrap_or(self.dataset.files.path()))?;
+            let path = own::folder(self.dataset.files.path(), folder_of(file))?
+                .join(Path::new(file).file_name().unwrap_or_default());
             let written = File::open(&made).map_err(|e| sys::io_error("cannot open", &made, e))?;
             return sys::finish_durably(&written, &made, &path);
         };

@@ -36,6 +36,7 @@ use crate::{
     dataset_files::{DatasetFile, DatasetFiles},
     ledger::{self, Fate},
     monitor::{Monitor, Phase, Silent},
+    own,
     parallel::each,
     plan::{Check, Compression, Cut, Options, Order, Plan},
     sidecars,
@@ -256,10 +257,9 @@ impl Repair<'_> {
         let dataset = self.dataset;
         let (format, manifest) = (dataset.format()?, &dataset.manifest);
         let name = |file: &str| format!("{}{file}", dataset.prefix);
-        let parts = self.work.join("parts");
-        sys::create_folder(&parts)?;
+        let parts = own::folder(self.work, "parts")?;
         if let Some(uploads) = self.place.uploads() {
-            sys::create_folder(&self.work.join(manifest::INDEX_FOLDER))?;
+            own::folder(self.work, manifest::INDEX_FOLDER)?;
             each(&manifest.shards, NETWORK_READS, |shard| {
                 self.monitor.go_on()?;
                 let is_right = |bytes: &[u8]| hash::file(bytes) == shard.index.blake3.0;
@@ -267,7 +267,7 @@ impl Repair<'_> {
                 // Without one that is right, nothing is made of it.
                 let Some(bytes) = bytes.filter(|bytes| is_right(bytes)) else { return Ok(()) };
                 let path = self.work.join(&shard.index.file);
-                std::fs::write(&path, bytes).map_err(|e| sys::io_error("cannot write", &path, e))
+                own::write(&path, &bytes)
             })?;
         }
         let (mut mended, mut why) = (BTreeSet::new(), None);
@@ -347,7 +347,7 @@ impl Repair<'_> {
     fn patch(&self, shard: &manifest::Shard, index: &Index<Vec<u8>>, original: &Original<'_>) -> Result<()> {
         let format = self.dataset.format()?;
         let made = self.work.join(&shard.file);
-        let mut new = File::create(&made).map_err(|e| sys::io_error("cannot create", &made, e))?;
+        let mut new = own::create(&made)?;
         let old = self.old(shard, &made, &new)?;
         let mut hasher = blake3::Hasher::new();
         let mut put = |bytes: &[u8]| {
@@ -410,9 +410,8 @@ impl Repair<'_> {
     fn rebuild(&self, number: usize, shard: &manifest::Shard, original: &Original<'_>) -> Result<()> {
         let mut plan = self.plan(original.found)?;
         plan.held = number..number + 1;
-        sys::create_folder(&self.work.join(manifest::INDEX_FOLDER))?;
-        let parts = self.work.join("parts");
-        sys::create_folder(&parts)?;
+        own::folder(self.work, manifest::INDEX_FOLDER)?;
+        let parts = own::folder(self.work, "parts")?;
         let copy = Copy {
             plan: &plan,
             source: original.reader,

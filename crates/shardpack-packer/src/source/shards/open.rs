@@ -26,6 +26,7 @@ use crate::{
     foreign::{Facts, Remote, ShardFile},
     listing::Listing,
     monitor::{Monitor, Phase},
+    own,
     source::{Look, ReadError, Refusal, Source, sealed::refused, storage},
     sys,
 };
@@ -106,8 +107,7 @@ impl Unpacked {
     /// A folder in `work`, or one of its own where the system has temporary files.
     fn create(work: Option<&Path>) -> Result<Self> {
         if let Some(work) = work {
-            let folder = work.join("unpacked");
-            return sys::create_folder(&folder).map(|()| Self(folder));
+            return own::folder(work, "unpacked").map(Self);
         }
         let mut number = 0;
         loop {
@@ -210,7 +210,7 @@ impl Unpacking<'_> {
     /// Writes what it holds, as far as it can be unpacked: what was listed lies before that.
     fn write(&self, wanted: &Wanted, path: &Path, monitor: &dyn Monitor) -> Result<()> {
         let failed = |e| sys::io_error("cannot write", path, e);
-        let mut out = fs::File::create(path).map_err(failed)?;
+        let mut out = own::create(path)?;
         let mut buffer = vec![0; UNPACK_BYTES];
         let mut left = self.end;
         // Images lie where they do whatever there is to know of their labels.

@@ -19,7 +19,7 @@ use std::{
 
 use shardpack_format::{Error, Result, hash};
 
-use crate::{listing::take, sys};
+use crate::{listing::take, own, sys};
 
 const MAGIC: &[u8; 8] = b"shardsp2";
 const HEADER_BYTES: u64 = 24;
@@ -76,7 +76,7 @@ impl Spool {
     /// When it cannot be read or written.
     pub fn open(path: &Path, recipe: &str) -> Result<(Self, HashMap<u128, Record>)> {
         let failed = |error| sys::io_error("cannot open", path, error);
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(failed)?;
+        let file = own::open_or_create(path, OpenOptions::new().read(true).write(true))?;
         let header = [&MAGIC[..], &hash::content(recipe.as_bytes()).to_le_bytes()].concat();
         let (mut known, mut end) = (HashMap::new(), HEADER_BYTES);
         let mut input = BufReader::with_capacity(1 << 20, &file);

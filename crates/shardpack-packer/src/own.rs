@@ -1,0 +1,308 @@
+//! Folders and files of our own: work folders, the folders of a dataset, and files under a temporary name.
+//!
+//! Holds at all times: none of them is reached through a symbolic link that somebody has laid there, so nothing is written,
+//! moved or removed elsewhere; and a file under a temporary name is a new one.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    hash::{BuildHasher, Hasher},
+    io::{self, Write},
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+use rustix::{
+    fs::{Mode, OFlags, mkdirat, open, openat},
+    io::Errno,
+    process::geteuid,
+};
+use shardpack_format::{Error, Result};
+
+use crate::sys::{self, io_error};
+
+/// Folders in a work folder that hold files of the dataset that is replaced, which may be links of their owner.
+const OF_OTHERS: [&str; 3] = ["replaced", "replaced.part", "discarded"];
+/// How often a temporary file is made while another process makes one of the same name.
+const MOST_TRIES: usize = 100;
+/// What helps where something lies in the place of a folder or file of ours.
+const REMOVE: &str = "remove it, or choose another folder";
+
+fn is_link(path: &Path) -> Error {
+    Error::usage("is a symbolic link, where shardpack has a folder or file of its own").in_file(path).help(REMOVE)
+}
+
+/// Fails where there is a link at `path`.
+pub fn no_link(path: &Path) -> Result<()> {
+    if path.is_symlink() { Err(is_link(path)) } else { Ok(()) }
+}
+
+/// Makes the folder `below` in `above` with those between, none of which may be a link; `above` may be one. Tells its path.
+pub fn folder(above: &Path, below: impl AsRef<Path>) -> Result<PathBuf> {
+    sys::create_folder(above)?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let start = if above.as_os_str().is_empty() { Path::new(".") } else { above };
+    let mut at = open(start, flags, Mode::empty()).map_err(|e| io_error("cannot open folder", above, e.into()))?;
+    let mut path = above.to_path_buf();
+    for name in below.as_ref() {
+        path.push(name);
+        match mkdirat(&at, name, Mode::from_raw_mode(0o777)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(io_error("cannot create folder", &path, error.into())),
+        }
+        at = openat(&at, name, flags | OFlags::NOFOLLOW, Mode::empty()).map_err(|error| match path.is_symlink() {
+            true => is_link(&path),
+            false => io_error("cannot open folder", &path, error.into()),
+        })?;
+    }
+    Ok(path)
+}
+
+/// Makes the work folder `name` in `above`, if [`check`] has nothing against it; tells its path.
+pub fn work_folder(above: &Path, name: impl AsRef<Path>) -> Result<PathBuf> {
+    check(above, &name)?;
+    folder(above, name)
+}
+
+/// Fails where a stranger may have laid the work folder `name` in `above`, or there is a link in it; one that is not there is
+/// fine.
+///
+/// It belongs to the caller or to the owner of `above`, or to a member of the group that may write there too.
+///
+/// # Errors
+/// As said, and when it cannot be looked at.
+pub fn check(above: &Path, name: impl AsRef<Path>) -> Result<()> {
+    let work = above.join(name);
+    let found = match fs::symlink_metadata(&work) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(()),
+        found => found.map_err(|e| io_error("cannot look at", &work, e))?,
+    };
+    if found.is_symlink() {
+        return Err(is_link(&work));
+    }
+    if !found.is_dir() {
+        return Err(Error::usage("is no folder, where shardpack has one of its own").in_file(work).help(REMOVE));
+    }
+    let start = if above.as_os_str().is_empty() { Path::new(".") } else { above };
+    let of = fs::metadata(start).map_err(|e| io_error("cannot look at", above, e))?;
+    let is_of_group = of.mode() & 0o022 == 0o020 && of.gid() == found.gid();
+    if found.uid() != geteuid().as_raw() && found.uid() != of.uid() && !is_of_group {
+        let what = format!("belongs to user {}, who is neither you nor the owner of {}", found.uid(), above.display());
+        return Err(Error::usage(what).in_file(work).help(REMOVE));
+    }
+    without_links(&work)
+}
+
+/// Fails where there is a link in a work folder, or below it.
+fn without_links(work: &Path) -> Result<()> {
+    let mut todo = vec![work.to_path_buf()];
+    while let Some(folder) = todo.pop() {
+        let failed = |e| io_error("cannot read folder", &folder, e);
+        // Other processes remove what is theirs meanwhile.
+        let is_gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+        let entries = match fs::read_dir(&folder) {
+            Err(error) if is_gone(&error) => continue,
+            entries => entries.map_err(failed)?,
+        };
+        for entry in entries {
+            let entry = entry.map_err(failed)?;
+            let kind = match entry.file_type() {
+                Err(error) if is_gone(&error) => continue,
+                kind => kind.map_err(failed)?,
+            };
+            if kind.is_symlink() {
+                return Err(is_link(&entry.path()));
+            }
+            if kind.is_dir() && !(folder == work && OF_OTHERS.iter().any(|name| entry.file_name() == *name)) {
+                todo.push(entry.path());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Makes a file of this name; what an earlier run has left there, or a link, goes away first.
+pub fn create(path: &Path) -> Result<File> {
+    let mut tries = 0;
+    loop {
+        match File::options().read(true).write(true).create_new(true).open(path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tries < MOST_TRIES => {
+                sys::remove_file(path)?;
+                tries += 1;
+            }
+            made => return made.map_err(|e| io_error("cannot create", path, e)),
+        }
+    }
+}
+
+/// Makes a file of this name that holds these bytes, as [`create`] does.
+pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    create(path)?.write_all(bytes).map_err(|e| io_error("cannot write", path, e))
+}
+
+/// Opens a file as `options` say, or makes it, but not through a link.
+pub fn open_or_create(path: &Path, options: &mut OpenOptions) -> Result<File> {
+    let flags = OFlags::NOFOLLOW.bits().cast_signed();
+    options.create(true).custom_flags(flags).open(path).map_err(|error| match path.is_symlink() {
+        true => is_link(path),
+        false => io_error("cannot create", path, error),
+    })
+}
+
+/// Adds a line to a file in one write: others may append to it at the same time.
+pub fn append(path: &Path, line: &str) -> Result<()> {
+    let mut file = open_or_create(path, File::options().append(true))?;
+    file.write_all(line.as_bytes()).map_err(|e| io_error("cannot write", path, e))
+}
+
+/// A file under a temporary name, which goes away again unless it is finished.
+#[derive(Debug)]
+pub struct Temporary {
+    /// To write to.
+    pub file: File,
+    path: PathBuf,
+    is_finished: bool,
+}
+
+impl Temporary {
+    /// Makes the file `path`, in a folder of ours or under a name that is nobody else's: see [`create`].
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn at(path: PathBuf) -> Result<Self> {
+        Ok(Self { file: create(&path)?, path, is_finished: false })
+    }
+
+    /// Makes a file beside `path`, so that it can be renamed to it, under a name that nobody can know before.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn beside(path: &Path) -> Result<Self> {
+        let mut name = path.file_name().unwrap_or_default().to_os_string();
+        // Keys of a hash map are random for each process and time.
+        let random = std::hash::RandomState::new().build_hasher().finish();
+        name.push(format!(".{random:016x}.part"));
+        Self::at(path.with_file_name(name))
+    }
+
+    /// Its temporary path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Adds these bytes.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file.write_all(bytes).map_err(|e| io_error("cannot write", &self.path, e))
+    }
+
+    /// Makes it durable, and gives it the name `path`.
+    ///
+    /// # Errors
+    /// When that fails.
+    pub fn finish(mut self, path: &Path) -> Result<()> {
+        sys::finish_durably(&self.file, &self.path, path)?;
+        self.is_finished = true;
+        Ok(())
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+
+    use shardpack_format::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn a_folder_is_not_made_through_a_link() {
+        let root = tempfile::tempdir().unwrap();
+        let (dst, other) = (root.path().join("dst"), root.path().join("other"));
+        assert!(folder(&dst, "a/b").unwrap().is_dir());
+        fs::create_dir(&other).unwrap();
+        symlink(&other, dst.join("c")).unwrap();
+        symlink(root.path().join("nowhere"), dst.join("a/d")).unwrap();
+        for (below, link) in [("c", "c"), ("c/x", "c"), ("a/d", "a/d"), ("a/d/x", "a/d")] {
+            let error = folder(&dst, below).unwrap_err();
+            assert_eq!((error.kind(), error.location().file.clone()), (ErrorKind::Usage, Some(dst.join(link))));
+        }
+        assert_eq!(other.read_dir().unwrap().count(), 0);
+        assert!(!root.path().join("nowhere").exists());
+        // The destination itself may be one.
+        symlink(&other, root.path().join("link")).unwrap();
+        assert!(folder(&root.path().join("link"), "x").unwrap().is_dir());
+    }
+
+    #[test]
+    fn a_link_in_a_work_folder_is_refused_unless_it_is_of_the_dataset_that_is_replaced() {
+        let dst = tempfile::tempdir().unwrap();
+        let work = work_folder(dst.path(), "work").unwrap();
+        fs::create_dir_all(work.join("replaced/index")).unwrap();
+        symlink("/", work.join("replaced/a.tar")).unwrap();
+        check(dst.path(), "work").unwrap();
+        fs::create_dir_all(work.join("splits/train")).unwrap();
+        symlink("/", work.join("splits/train/a.part")).unwrap();
+        assert_eq!(check(dst.path(), "work").unwrap_err().location().file, Some(work.join("splits/train/a.part")));
+        fs::remove_file(work.join("splits/train/a.part")).unwrap();
+        for name in OF_OTHERS {
+            let _ = fs::remove_dir_all(work.join(name));
+            symlink("/", work.join(name)).unwrap();
+            assert_eq!(check(dst.path(), "work").unwrap_err().location().file, Some(work.join(name)));
+            fs::remove_file(work.join(name)).unwrap();
+        }
+        fs::write(dst.path().join("file"), "").unwrap();
+        assert_eq!(check(dst.path(), "file").unwrap_err().kind(), ErrorKind::Usage);
+    }
+
+    #[test]
+    fn a_work_folder_is_the_callers_or_the_owners_or_the_groups() {
+        let dst = tempfile::tempdir().unwrap();
+        let work = work_folder(dst.path(), "work").unwrap();
+        if chown(&work, Some(12345), Some(54321)).is_err() {
+            println!("only root gives files away: not tried");
+            return;
+        }
+        assert!(check(dst.path(), "work").unwrap_err().what().starts_with("belongs to user 12345"));
+        chown(dst.path(), Some(12345), None).unwrap();
+        check(dst.path(), "work").unwrap();
+        chown(dst.path(), Some(0), Some(54321)).unwrap();
+        for (mode, is_fine) in [(0o2775, true), (0o2755, false), (0o777, false)] {
+            fs::set_permissions(dst.path(), fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(check(dst.path(), "work").is_ok(), is_fine, "{mode:o}");
+        }
+    }
+
+    #[test]
+    fn a_temporary_file_is_new_and_goes_away_unless_it_is_finished() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, victim) = (folder.path().join("a.part"), folder.path().join("victim"));
+        fs::write(&victim, "mine").unwrap();
+        symlink(&victim, &path).unwrap();
+        write(&path, b"ours").unwrap();
+        fs::hard_link(&victim, folder.path().join("b.part")).unwrap();
+        write(&folder.path().join("b.part"), b"ours").unwrap();
+        symlink(&victim, folder.path().join("c")).unwrap();
+        assert_eq!(append(&folder.path().join("c"), "line\n").unwrap_err().kind(), ErrorKind::Usage);
+        assert_eq!(fs::read(&victim).unwrap(), b"mine");
+
+        let other = tempfile::tempdir().unwrap();
+        let path = other.path().join("x");
+        drop(Temporary::beside(&path).unwrap());
+        assert_eq!(other.path().read_dir().unwrap().count(), 0);
+        let mut temporary = Temporary::beside(&path).unwrap();
+        temporary.write(b"whole").unwrap();
+        temporary.finish(&path).unwrap();
+        let names: Vec<_> = other.path().read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["x"]);
+    }
+}
