@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Error, Result,
     hash::{self, FileHash},
-    help,
+    help, splits,
 };
 
 /// Name of the file in a dataset's folder.
@@ -310,6 +310,12 @@ impl Manifest {
                     ));
                 }
             }
+            if is_own_name(&shard.file) || !index.ends_with(".index") {
+                return wrong(format!(
+                    "shard {:?} with index {:?}: a name that the dataset needs for another file, or none of an index",
+                    shard.file, shard.index.file
+                ));
+            }
             if !names.insert(shard.file.as_str()) || !names.insert(shard.index.file.as_str()) {
                 return wrong(format!("shard {:?} is listed twice", shard.file));
             }
@@ -320,8 +326,7 @@ impl Manifest {
                 .file
                 .strip_prefix(".nv-meta/")
                 .map_or(sidecar.file.as_str(), |name| name.trim_start_matches('.'));
-            let own = [FILE, SUMS_FILE, LEDGER_FILE, INDEX_FOLDER, WORK_FOLDER].contains(&sidecar.file.as_str());
-            if !is_plain_name(name) || own || !names.insert(sidecar.file.as_str()) {
+            if !is_plain_name(name) || is_own_name(&sidecar.file) || !names.insert(sidecar.file.as_str()) {
                 return wrong(format!("sidecar {:?}: not a plain file name, or listed twice", sidecar.file));
             }
         }
@@ -356,6 +361,12 @@ fn check_sum(what: &str, mut parts: impl Iterator<Item = u64>, total: u64) -> Re
         Some(sum) => Err(Error::data(format!("{what}: the parts add up to {sum}, the total says {total}"))),
         None => Err(Error::data(format!("{what}: the parts add up to more than 2^64"))),
     }
+}
+
+/// Whether something of the dataset itself is called so, or would be on a file system that knows no upper case.
+fn is_own_name(name: &str) -> bool {
+    let own = [FILE, SUMS_FILE, LEDGER_FILE, splits::FILE, INDEX_FOLDER];
+    own.iter().any(|own| name.eq_ignore_ascii_case(own)) || name.to_ascii_lowercase().starts_with(WORK_FOLDER)
 }
 
 /// Whether `name` is a single file name that stays in its folder.
@@ -457,6 +468,24 @@ pub(crate) mod tests {
             let (bytes, _) = manifest.to_bytes().unwrap();
             assert!(Manifest::read(&bytes).is_err(), "{name}");
         }
+    }
+
+    #[test]
+    fn names_that_the_dataset_needs_itself_are_none_of_a_shard_or_sidecar() {
+        let own =
+            ["manifest.json", "BLAKE3SUMS", "ledger.jsonl", "splits.json", "index", "Manifest.JSON", ".shardpack"];
+        for name in own.into_iter().chain([".shardpack-repair", "index/train-000001.index"]) {
+            let mut shard = small();
+            shard.shards[0].file = name.into();
+            let mut sidecar = small();
+            sidecar.sidecars = vec![File { file: name.into(), bytes: 1, blake3: Blake3([1; 32]) }];
+            for manifest in [shard, sidecar] {
+                assert!(Manifest::read(&manifest.to_bytes().unwrap().0).is_err(), "{name}");
+            }
+        }
+        let mut manifest = small();
+        manifest.shards[0].index.file = "index/train-000001.crops".into();
+        assert!(Manifest::read(&manifest.to_bytes().unwrap().0).is_err());
     }
 
     #[test]
