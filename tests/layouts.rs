@@ -217,6 +217,51 @@ fn a_split_without_class_folders_is_refused_with_what_helps() {
 }
 
 #[test]
+fn a_packed_dataset_is_no_tree_of_images() {
+    let bench = Bench::with(&["a/1.jpg", "b/2.jpg"]);
+    for path in ["train/a/1.jpg", "val/a/1.jpg"] {
+        bench.file(bench.at("tree").join(path), &jpeg(1, 5100));
+    }
+    bench.shardpack("pack SRC @sealed").code(0);
+    bench.shardpack("pack @tree @splits").code(0);
+    bench.shardpack("pack SRC @formats --format webdataset --format mds").code(0);
+    for name in ["lost", "adopted"] {
+        fs::create_dir(bench.at(name)).unwrap();
+        fs::copy(bench.at("sealed/shard-000000.tar"), bench.at(name).join("x.tar")).unwrap();
+    }
+    bench.shardpack("adopt @adopted").code(0);
+    bench.shardpack("pack SRC @lost/below").code(0);
+    fs::remove_file(bench.at("lost/below/manifest.json")).unwrap();
+    fs::rename(bench.at("lost/below"), bench.at("manifest-lost")).unwrap();
+    let unfinished = Bench::with(&["a/1.jpg"]);
+    unfinished.file("a/2.jpg", b"");
+    unfinished.pack_to(&bench.at("unfinished"), &[]).code(1);
+    for source in ["sealed", "splits", "formats", "adopted", "manifest-lost", "unfinished"] {
+        let rows = [
+            "pack",
+            "plan",
+            "pack --files index",
+            "pack --files tar --no-labels",
+            "pack --no-labels",
+            "pack --dry-run",
+        ];
+        for row in rows {
+            let ran = bench.shardpack(&format!("{row} @{source} @out")).code(2).clean_error();
+            ran.says("is a packed dataset, and no tree of images").says("shardpack convert packs it anew");
+            assert!(!bench.at("out").exists(), "{row} {source}");
+        }
+    }
+    bench.shardpack("slurm @sealed @out --array 4").code(2).says("shardpack convert packs it anew");
+    // Others have files of these names, too.
+    fs::create_dir_all(bench.src().join("index")).unwrap();
+    for name in ["manifest.json", "splits.json", "index/3.jpg"] {
+        let bytes = if name.ends_with("jpg") { jpeg(3, 5100) } else { b"{}".to_vec() };
+        bench.file(name, &bytes);
+    }
+    bench.shardpack("pack SRC @out").code(0);
+}
+
+#[test]
 fn sources_that_are_splits_share_one_list_of_classes() {
     let bench = imagenet();
     fs::write(

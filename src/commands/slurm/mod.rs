@@ -15,7 +15,7 @@ use shardpack_format::help;
 use shardpack_packer::{
     Error, ErrorKind, Result,
     pack::{self, PartState},
-    sys,
+    source, sys,
 };
 use shardpack_reader::StoreSettings;
 
@@ -218,6 +218,9 @@ fn script(args: &Args) -> Result<Script> {
         return Err(Error::usage(format!("{}: {why}", report::path(option.as_encoded_bytes()))));
     }
     let (src, dst) = paths(args)?;
+    if let Some(src) = src.filter(|src| !sys::is_store(src)) {
+        source::given::refuse_packed(src)?;
+    }
     if let (Some(option), true) = (args.given.plan.first(), args.missing || args.plan_file.is_some()) {
         let option = report::path(option.as_encoded_bytes());
         return Err(Error::usage(format!("{option} is of a plan that is yet to be made, and there is one")));

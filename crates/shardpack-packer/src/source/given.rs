@@ -18,7 +18,7 @@ use shardpack_format::{
     manifest::{self, INDEX_FOLDER, Manifest, SUMS_FILE, WORK_FOLDER},
     splits, text,
 };
-use shardpack_reader::{StoreSettings, Transfers, is_to_be_replaced, is_unfinished};
+use shardpack_reader::{StoreSettings, Transfers, is_to_be_replaced, is_unfinished, unfinished};
 
 use super::{
     Root, Shards,
@@ -259,6 +259,7 @@ impl Given {
             return Ok(());
         }
         if !known.contains_key(&folder) {
+            refuse_unfinished(&folder)?;
             let file = folder.join(manifest::FILE);
             let read = |bytes: Vec<u8>| Manifest::read(&bytes).map_err(|error| error.in_file(&file));
             let manifest = sys::read_if_there(&file)?.map(read).transpose()?;
@@ -453,6 +454,47 @@ pub fn is_dataset(path: &Path) -> Result<bool> {
         }
     }
     Ok(false)
+}
+
+/// Whether a folder, which `has` what is called so, is a dataset of ours, or what is left of one.
+pub(super) fn is_packed(has: impl Fn(&str) -> Result<bool>) -> Result<bool> {
+    Ok(has(SUMS_FILE)? && (has(manifest::FILE)? || has(INDEX_FOLDER)?))
+}
+
+/// That `folder` is one.
+pub(super) fn packed(folder: &Path) -> Error {
+    let error = Error::usage("is a packed dataset, and no tree of images").in_file(folder);
+    error.help("shardpack convert packs it anew")
+}
+
+/// Fails where `folder` is a dataset of ours, which `pack` does not take.
+///
+/// # Errors
+/// As said, and when it cannot be looked at.
+pub fn refuse_packed(folder: &Path) -> Result<()> {
+    if is_packed_folder(folder)? { Err(packed(folder)) } else { Ok(()) }
+}
+
+/// The same of a folder of this machine; one that is not finished, and one of splits, are such too.
+pub(super) fn is_packed_folder(folder: &Path) -> Result<bool> {
+    let has = |name: &str| is_there(&folder.join(name));
+    if is_packed(has)? || has(WORK_FOLDER)? {
+        return Ok(true);
+    }
+    // Others have files of that name.
+    Ok(sys::read_if_there(&folder.join(splits::FILE))?.is_some_and(|bytes| splits::Record::read(&bytes).is_ok()))
+}
+
+/// Fails where `folder`, or the one that it is a split of, holds a pack that is not finished: shards of it are half of a dataset.
+fn refuse_unfinished(folder: &Path) -> Result<()> {
+    match unfinished(folder)? {
+        None => Ok(()),
+        Some(folder) => {
+            let shown = folder.canonicalize().unwrap_or(folder);
+            let error = Error::data(format!("holds an unfinished pack: {WORK_FOLDER} is in it")).in_file(shown);
+            Err(error.help(help::FINISH_PACK))
+        }
+    }
 }
 
 /// The folder that a file is in.

@@ -16,7 +16,7 @@ use rustix::{
 use shardpack_format::{Error, Result};
 
 use super::{
-    Found,
+    Found, given,
     keep::{Keep, LEFT_OUT},
     layout::{self, Likeness},
     links::NOT_FOLLOWED,
@@ -38,6 +38,9 @@ use crate::{
 const OUTSIDE: &str = " outside a class folder";
 /// Folders of one folder each that are entered to find classes.
 const DEEPEST: usize = 3;
+
+/// Folders that are looked at for datasets: so many nobody has in one folder, and classes there may be 100,000.
+const MOST_DATASETS: usize = 100;
 
 /// What lies in a folder, by name: folders, and what else was found.
 struct Level {
@@ -67,6 +70,23 @@ impl Tree<'_> {
     /// The path of a folder in it; of itself that which it was given.
     fn path(&self, below: &[u8]) -> PathBuf {
         if below.is_empty() { self.root.to_path_buf() } else { self.root.join(as_path(below)) }
+    }
+
+    /// Fails where it, or a folder right in it, is a dataset of ours: its index files and seals are no samples.
+    fn refuse_packed(self, folders: &[Vec<u8>]) -> Result<()> {
+        let folders = if folders.len() > MOST_DATASETS { &[] } else { folders };
+        for folder in [Vec::new()].iter().chain(folders) {
+            let is_packed = match self.listed {
+                None => given::is_packed_folder(&self.path(folder)),
+                Some((listed, _)) => {
+                    given::is_packed(|name| Ok(listed.names(folder).any(|(found, _)| found == name.as_bytes())))
+                }
+            };
+            if is_packed? {
+                return Err(given::packed(&self.path(folder)));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -111,6 +131,7 @@ fn discover_as(tree: Tree<'_>, options: &Options, monitor: &dyn Monitor) -> Resu
         monitor.begin(Phase::Walking, 0, 0);
     }
     let mut top = level(tree, b"", &keep)?;
+    tree.refuse_packed(&top.folders)?;
     let splits = recognise(tree, &top, options, &keep)?;
     let roots: Vec<Option<String>> = match &splits {
         None => vec![None],

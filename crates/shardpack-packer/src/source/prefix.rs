@@ -18,7 +18,7 @@ use shardpack_reader::{StoreSettings, Transfers};
 use shardpack_store::{Settings, Store};
 
 use super::{
-    Found, Look, ReadError, Refusal, Source,
+    Found, Look, ReadError, Refusal, Source, given,
     image_folder::{self, Tree},
     listed::Listed,
     lists, names, npz,
@@ -110,8 +110,7 @@ impl Prefix {
         let listed = lists::all(&self.0.store, monitor)?;
         let has = |name: &str| listed.names(b"").any(|(found, is_folder)| !is_folder && found == name.as_bytes());
         if has(manifest::FILE) || has(splits::FILE) {
-            let error = Error::usage("is a packed dataset, and no tree of images").in_file(self.url());
-            return Err(error.help("shardpack convert packs it anew"));
+            return Err(given::packed(self.url()));
         }
         if listed.is_empty() {
             return Err(Error::usage("nothing lies below this URL").in_file(self.url()));
