@@ -449,7 +449,7 @@ fn a_pack_of_something_else_is_refused_before_an_image_is_changed() {
     bench
         .pack(&["--resize", "32"])
         .code(2)
-        .says("holds an unfinished pack of something else: check: was full, is now header")
+        .says("holds an unfinished pack of something else: --check: was full, is now header")
         .clean_error();
     assert!(!bench.dst().join(".shardpack/made").exists());
     bench.pack(&["--resize", "32", "--on-bad", "skip", "--force"]).code(0);

@@ -145,10 +145,10 @@ fn another_option_between_the_kill_and_the_same_command_is_refused_and_costs_not
     }
     let before = contents(&dst);
     let rows: [(&[&str], &str); 4] = [
-        (&["--shards", "9", "--seed", "5"], "seed: was 0, is now 5"),
-        (&["--shards", "8"], "size: was 9 shards, is now 8 shards"),
+        (&["--shards", "9", "--seed", "5"], "--seed: was 0, is now 5"),
+        (&["--shards", "8"], "shards: was --shards 9, is now --shards 8"),
         (&["--shards", "9", "--format", "mds"], "format: was webdataset"),
-        (&["--shards", "9", "--resize", "16"], "recipe: was none"),
+        (&["--shards", "9", "--resize", "16"], "was as they are"),
     ];
     for (more, says) in rows {
         let ran = sources.pack(&dst, more).code(2).clean_error();

@@ -156,13 +156,13 @@ fn an_unfinished_pack_is_refused_to_other_options_and_another_source_with_what_c
         ran.code(2).clean_error().says("holds an unfinished pack of something else").says(what).says("--force");
         assert_eq!(contents(&bench.dst()), before);
     };
-    refused(bench.pack(&["--shards", "3", "--seed", "5"]), "seed: was 0, is now 5");
-    refused(bench.pack(&["--shards", "2"]), "size: was 3 shards, is now 2 shards");
-    let with_json = "format: was webdataset of jpg, cls, is now webdataset of jpg, cls, json";
+    refused(bench.pack(&["--shards", "3", "--seed", "5"]), "--seed: was 0, is now 5");
+    refused(bench.pack(&["--shards", "2"]), "shards: was --shards 3, is now --shards 2");
+    let with_json = "--meta: was none, is now json";
     refused(bench.pack(&["--shards", "3", "--meta", "json"]), with_json);
-    refused(bench.pack(&["--shards", "3", "--compress", "zstd"]), "compression: was none, is now zstd:3");
-    refused(bench.pack(&["--shards", "3", "--order", "source"]), "order: was shuffled, is now that of the source");
-    refused(bench.pack(&["--shards", "3", "--name", "x"]), "datasets: was shard, is now x");
+    refused(bench.pack(&["--shards", "3", "--compress", "zstd"]), "--compress: was none, is now zstd:3");
+    refused(bench.pack(&["--shards", "3", "--order", "source"]), "--order: was shuffled, is now source");
+    refused(bench.pack(&["--shards", "3", "--name", "x"]), "--name: was shard, is now x");
     bench.file("b/new.jpg", &photo());
     // A source that has changed is told, and goes on where a shard stays.
     bench.file("b/new.jpg", &photo());
@@ -244,12 +244,12 @@ fn a_sealed_dataset_of_something_else_is_said_to_differ_in_what_it_does() {
     bench.pack(&["--shards", "1"]).code(0);
     let before = contents(&bench.dst());
     let rows: [(&[&str], &str); 8] = [
-        (&["--seed", "5"], "seed: was 0, is now 5"),
-        (&["--order", "source"], "order: was feistel-8, is now source"),
-        (&["--format", "mds"], "format: was webdataset, is now mds"),
-        (&["--compress", "zstd"], "compression: was none, is now zstd:3"),
-        (&["--meta", "json"], "parts of a sample: was jpg, cls, is now jpg, cls, json"),
-        (&["--resize", "8"], "recipe: was none, is now "),
+        (&["--seed", "5"], "--seed: was 0, is now 5"),
+        (&["--order", "source"], "--order: was shuffled, is now source"),
+        (&["--format", "mds"], "--format: was webdataset, is now mds"),
+        (&["--compress", "zstd"], "--compress: was none, is now zstd:3"),
+        (&["--meta", "json"], "parts of a sample (--ext, --cls, --meta): was jpg, cls, is now jpg, cls, json"),
+        (&["--resize", "8"], "images (--resize, --encode, --fix, --rotate): was as they are, is now changed by "),
         (&["--splits", "none"], "splits: was train, val, is now none"),
         (&["--shards", "2"], "shards: was 1 of "),
     ];
@@ -485,4 +485,100 @@ fn a_link_under_a_name_that_a_file_has_until_it_is_finished_leads_nowhere() {
         assert_eq!(fs::read(bench.at("victim")).unwrap(), b"mine", "{command}");
         let _ = fs::remove_file(link);
     }
+}
+
+#[test]
+fn a_destination_is_looked_at_before_the_source_is_listed() {
+    let bench = Bench::with(&["a/1.jpg"]);
+    let strange = |name: &str| {
+        fs::create_dir(bench.at(name)).unwrap();
+        fs::write(bench.at(name).join("thesis.tex"), "").unwrap();
+    };
+    strange("strange");
+    fs::create_dir(bench.at("formats")).unwrap();
+    strange("formats/mds");
+    fs::write(bench.at("file"), "").unwrap();
+    bench.shardpack("pack SRC @sealed").code(0);
+    // Nothing is in it, which would be said first if it were listed.
+    fs::create_dir(bench.at("empty")).unwrap();
+    for source in ["pack @empty", "pack @empty --dry-run", "pack @empty --part 1/2", "convert @sealed"] {
+        bench.shardpack(&format!("{source} @strange")).code(2).clean_error().says("thesis.tex");
+        bench.shardpack(&format!("{source} @file")).code(2).clean_error().says("is a file, and no folder");
+    }
+    let formats = "--format webdataset --format mds";
+    bench.shardpack(&format!("pack @empty @formats {formats}")).code(2).says("thesis.tex");
+    bench.shardpack(&format!("convert @sealed @formats {formats}")).code(2).says("thesis.tex");
+    assert!(!bench.at("formats/webdataset").exists());
+}
+
+#[test]
+fn a_dry_run_refuses_what_the_run_refuses() {
+    let bench = Bench::with(&["a/1.jpg"]);
+    for options in [&["--sidecars", "x"][..], &["--sidecars", "dali", "--format", "mds"], &["--memory", "1KiB"]] {
+        let said = bench.pack(options).code(2).stderr;
+        let ran = bench.pack(&[options, &["--dry-run"]].concat()).code(2).clean_error();
+        assert!(ran.stdout.is_empty() && said.ends_with(&ran.stderr), "{said}\n{}", ran.stderr);
+    }
+}
+
+#[test]
+fn shards_of_what_is_not_finished_are_half_of_a_dataset() {
+    let bench = Bench::with(&["a/1.jpg", "a/2.jpg", "b/3.jpg", "b/4.jpg"]);
+    bench.file("b/5.jpg", b"");
+    for path in ["train/a/1.jpg", "val/a/1.jpg"] {
+        bench.file(bench.at("tree").join(path), &photo());
+    }
+    bench.file(bench.at("tree/val/a/2.jpg"), b"");
+    bench.pack(&["--format", "mds", "--shards", "4"]).code(1);
+    bench.shardpack("pack @tree @splits --format mds").code(1);
+    for folder in [bench.dst(), bench.at("splits/train")] {
+        let shards = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+        let shards: Vec<_> = shards.filter(|path| path.extension().is_some_and(|end| end == "mds")).collect();
+        assert!(!shards.is_empty());
+        let with = |before: &[&str], after: &[&Path]| {
+            let words =
+                before.iter().map(Path::new).chain(shards.iter().map(|shard| &**shard)).chain(after.iter().copied());
+            support::run(&words.collect::<Vec<_>>()).clean_error().says("an unfinished pack")
+        };
+        with(&["verify"], &[]).code(1);
+        with(&["convert"], &[&bench.at("out")]).code(1);
+        with(&["inspect"], &[]).code(2);
+        assert!(!bench.at("out").exists());
+    }
+    fs::remove_file(bench.src().join("b/5.jpg")).unwrap();
+    bench.pack(&["--format", "mds", "--shards", "4"]).code(0);
+}
+
+#[test]
+fn of_two_formats_one_is_no_dataset_of_both() {
+    let bench = Bench::with(&["a/1.jpg"]);
+    bench.pack(&["--format", "webdataset", "--format", "mds"]).code(0);
+    bench.shardpack("verify DST").code(0);
+    // As it lies there while the first is packed.
+    fs::remove_dir_all(bench.dst().join("mds")).unwrap();
+    fs::create_dir_all(bench.dst().join("mds/.shardpack")).unwrap();
+    bench.shardpack("verify DST").code(1).says("mds").says("an unfinished pack");
+    bench.shardpack("status DST").code(2).says("of which are unfinished: mds").says("shardpack status ");
+    bench.shardpack(&format!("status {}", bench.dst().join("mds").display())).code(0).says("not planned yet");
+    bench.pack(&["--format", "webdataset", "--format", "mds"]).code(0);
+    bench.shardpack("verify DST").code(0);
+    bench.shardpack("status DST").code(0).says("nothing is unfinished here");
+    // Nothing is left of the second where the first is refused.
+    let refused = Bench::with(&["a/1.jpg"]);
+    refused.pack(&["--format", "webdataset", "--format", "mds", "--sidecars", "x"]).code(2);
+    assert!(!refused.dst().exists());
+}
+
+#[test]
+fn images_that_are_changed_are_something_unfinished() {
+    let bench = Bench::with(&["a/1.jpg"]);
+    let work = bench.dst().join(".shardpack");
+    fs::create_dir_all(&work).unwrap();
+    bench.shardpack("status DST").code(0).says("shards  are not planned yet");
+    fs::write(work.join("made"), "").unwrap();
+    bench.shardpack("status DST").code(0).says("images  are changed first: shards are planned when all are changed");
+    let json = bench.shardpack("status DST --json").code(0).json();
+    assert_eq!((json["unfinished"].as_bool(), json["changing"].as_bool()), (Some(true), Some(true)));
+    bench.pack(&["--resize", "8"]).code(0);
+    bench.shardpack("status DST").code(0).says("nothing is unfinished here");
 }

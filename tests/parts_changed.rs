@@ -250,7 +250,7 @@ fn parts_of_another_recipe_plan_or_source_are_refused_by_name() {
     bench
         .shardpack("pack SRC DST --resize 16 --shards 4 --part 2/2")
         .code(2)
-        .says("holds parts of another plan: recipe: was none");
+        .says("holds parts of another plan: images (--resize, --encode, --fix, --rotate): was as they are");
 }
 
 #[test]

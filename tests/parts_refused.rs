@@ -23,10 +23,10 @@ fn parts_of_another_plan_are_refused_by_name() {
     bench.shardpack("plan SRC DST --shards 6 --seed 4 -o @other.plan").code(0);
     let before = contents(&bench.dst());
     let rows = [
-        ("pack SRC DST --shards 6 --seed 1 --part 2/3", "seed: was 0, is now 1"),
-        ("pack SRC DST --shards 7 --part 2/3", "size: was 6 shards, is now 7 shards"),
+        ("pack SRC DST --shards 6 --seed 1 --part 2/3", "--seed: was 0, is now 1"),
+        ("pack SRC DST --shards 7 --part 2/3", "shards: was --shards 6, is now --shards 7"),
         ("pack SRC DST --shards 6 --format mds --part 2/3", "format: was webdataset"),
-        ("pack --plan @other.plan DST --part 2/3", "seed: was 0, is now 4"),
+        ("pack --plan @other.plan DST --part 2/3", "--seed: was 0, is now 4"),
         ("pack SRC DST --shards 6 --include *0.jpg --part 2/3", "is gone"),
         ("pack SRC DST --shards 6 --part 2/3 --force", "cannot be used with"),
         ("pack SRC DST --shards 6 --part 4/3", "part 4 of 3"),
@@ -89,7 +89,7 @@ fn parts_of_another_plan_are_refused_by_name() {
     bench
         .shardpack("pack SRC DST --shards 6 --seed 1 --part 1/3")
         .code(2)
-        .says("holds another dataset: seed: was 0, is now 1");
+        .says("holds another dataset: --seed: was 0, is now 1");
     assert_eq!(contents(&bench.dst()), sealed, "nothing is left of what was refused");
     fs::write(bench.at("other/stranger"), b"x").unwrap();
     fs::remove_dir_all(bench.at("other").join(WORK)).unwrap();

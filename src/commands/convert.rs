@@ -22,7 +22,7 @@ use shardpack_packer::{
 
 use shardpack_reader::StoreSettings;
 
-use super::pack::{RunArgs, plan_and_go};
+use super::pack::{RunArgs, look_at, plan_and_go};
 use crate::{
     Outcome,
     args::PlanArgs,
@@ -116,6 +116,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
                 .help(crate::source_args::SPLITS_ALONE));
         }
     };
+    look_at(&origin, &options, dst, &args.run)?;
     // Of a dataset of ours they are a question.
     let components = if origin.is_of_shards() { components } else { chosen.clone() };
     for options in &mut options {

@@ -197,6 +197,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
             let places: Vec<&Path> = args.source.places(src).into_iter().chain([dst]).collect();
             let (of_source, of_dst) = args.run.store.of_both(&places)?;
             let origin = args.source.origin(src, &of_source)?;
+            look_at(&origin, &options, dst, &args.run)?;
             plan_and_go(origin, &options, (dst, &of_dst), &args.run, &monitor, None)
         }
     }
@@ -229,6 +230,16 @@ fn folder_of(dst: &Path, format: &str, formats: usize) -> PathBuf {
         (_, Some(url)) => format!("{}/{format}", url.trim_end_matches('/')).into(),
         (_, None) => dst.join(format),
     }
+}
+
+/// Fails where it shows before the source is listed that nothing can be packed into `dst`.
+pub fn look_at(source: &Origin, options: &[PlanOptions], dst: &Path, run: &RunArgs) -> Result<()> {
+    run.refuse_work(dst)?;
+    if sys::is_store(dst) {
+        return Ok(());
+    }
+    let formats = options.iter().map(|one| folder_of(dst, &one.bytes.format.name, options.len()));
+    formats.collect::<Vec<_>>().iter().try_for_each(|folder| pack::look_at(folder, source, run.part.is_some()))
 }
 
 /// Where images are changed before they are packed into `dst`.
@@ -264,14 +275,16 @@ fn go(
         let error = Error::usage("--dry-run with --crops, and DST is a URL: what crop tables take is not counted");
         return Err(error.in_file(dst).help("leave --crops out; for them, all shards are read once more"));
     }
+    let options = run.options(store.clone());
+    if run.dry_run || planned.len() > 1 {
+        // A refusal of a later format comes before an earlier one is packed.
+        planned.iter().try_for_each(|one| pack::check(one, &options))?;
+    }
     if run.dry_run {
         return planned::print(planned, Some(dst), None, run.talk).map(|()| Outcome::Done);
     }
-    let options = run.options(store.clone());
-    if run.force && planned.len() > 1 {
-        // A refusal of a later format comes before an earlier one is replaced.
-        planned.iter().try_for_each(|one| pack::check(one, &options))?;
-    }
+    let later = if sys::is_store(dst) { &[] } else { planned.get(1..).unwrap_or_default() };
+    let mut announced = Some(pack::Announced::of(later.iter().map(folder))?);
     let (mut reports, mut networks, mut taken) = (Vec::new(), Vec::new(), None::<Transfers>);
     let mut tables = Vec::new();
     for (number, one) in planned.iter().enumerate() {
@@ -297,6 +310,9 @@ fn go(
                     ErrorKind::Interrupted => kept(error, one, &pack::local_folder(&folder(one), run.work.as_deref())?),
                     _ => error,
                 };
+                if let Some(announced) = announced.take().filter(|_| number == 0) {
+                    announced.withdraw();
+                }
                 return Err(ended(run, &reports, planned, &networks, error)?);
             }
         };

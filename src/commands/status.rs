@@ -65,8 +65,12 @@ fn named(status: &Status, state: PartState) -> String {
 
 fn as_text(status: &Status, args: &Args) -> Lines {
     let (mut out, dst) = (Lines::default(), shell::path(&args.folder));
-    if status.is_changing {
+    if status.is_changing && status.parts.is_empty() {
+        line!(out, "images  are changed first: shards are planned when all are changed");
+    } else if status.is_changing {
         line!(out, "images  are changed first: shards are planned when all parts have changed theirs");
+    } else if status.all_shards == 0 {
+        line!(out, "shards  are not planned yet");
     } else {
         line!(
             out,

@@ -25,7 +25,7 @@ const OF_OTHERS: [&str; 3] = ["replaced", "replaced.part", "discarded"];
 /// How often a temporary file is made while another process makes one of the same name.
 const MOST_TRIES: usize = 100;
 /// What helps where something lies in the place of a folder or file of ours.
-const REMOVE: &str = "remove it, or choose another folder";
+pub const REMOVE: &str = "remove it, or choose another folder";
 
 fn is_link(path: &Path) -> Error {
     Error::usage("is a symbolic link, where shardpack has a folder or file of its own").in_file(path).help(REMOVE)

@@ -93,6 +93,17 @@ pub fn free_bytes(path: &Path) -> Result<u64> {
     Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
+/// Fails where nothing can be made in the folder `path`, or in the nearest one above it that exists.
+///
+/// # Errors
+/// As said.
+pub fn check_writable(path: &Path) -> Result<()> {
+    use rustix::fs::Access;
+    let existing = nearest_existing(path);
+    rustix::fs::access(&existing, Access::WRITE_OK | Access::EXEC_OK)
+        .map_err(|error| io_error("cannot write to", &existing, error.into()))
+}
+
 fn nearest_existing(path: &Path) -> PathBuf {
     let existing = path.ancestors().find(|above| !above.as_os_str().is_empty() && above.exists());
     existing.map_or_else(|| PathBuf::from("."), Path::to_path_buf)

@@ -44,7 +44,7 @@ pub struct Wanted {
 }
 
 /// Names of what [`Wanted::said`] tells: those of the options of the command line.
-const SAID: [&str; 8] =
+pub const SAID: [&str; 8] =
     ["fields", "image_feature", "label_feature", "label_index", "from", "label_from", "key_pattern", "skip_header"];
 
 impl Wanted {

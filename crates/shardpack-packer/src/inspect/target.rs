@@ -289,8 +289,8 @@ fn of_dataset(resolved: &mut Resolved, is_next: bool, path: &Path) -> Result<Opt
         return Ok(Some(Vec::new()));
     }
     let folder = folder_of(path);
+    refuse_unfinished(&folder)?;
     if sys::is_file(&folder.join(manifest::FILE))? {
-        refuse_unfinished(&folder)?;
         let mut view = Box::new(View { dataset: open(&folder)?, shards: Vec::new() });
         if view.add(path) {
             return Ok(Some(vec![Target::Dataset(view)]));

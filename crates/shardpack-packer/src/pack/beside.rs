@@ -51,6 +51,8 @@ fn is_gone(error: &Error) -> bool {
     error.io_error().is_some_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
+/// What helps where something else is in the folder: parts replace nothing.
+pub(super) const OTHER_FOLDER: &str = "choose another folder, or remove this";
 /// How often folders are made that others remove; they do so once each.
 const MOST_TRIES: u32 = 1000;
 
@@ -110,9 +112,7 @@ impl Beside {
             // Another part may have begun since, and what is there is its own.
             if !held.is_empty() && !sys::is_there(&plan)? {
                 let what = held.what(dst, plans);
-                return Err(Error::usage(format!("holds {what}"))
-                    .in_file(dst)
-                    .help("choose another folder, or remove this"));
+                return Err(Error::usage(format!("holds {what}")).in_file(dst).help(OTHER_FOLDER));
             }
             [runs::FOLDER, receipt::FOLDER].iter().try_for_each(|name| own::folder(work, name).map(drop))?;
         }

@@ -440,6 +440,34 @@ pub(super) fn prepare(
     Ok(Some(Prepared { work, _lock: lock }))
 }
 
+/// Fails where it shows before `source` is listed that it, or a part of it, cannot be packed into the folder `dst`.
+///
+/// # Errors
+/// When it is inside the source or no folder, cannot be written to, or holds what no dataset names; and when a stranger's work folder is in it.
+pub fn look_at(dst: &Path, source: &Origin, is_part: bool) -> Result<()> {
+    refuse_inside(dst, source)?;
+    own::check(dst, WORK_FOLDER)?;
+    let found = sys::metadata_if_there(dst)?;
+    if found.as_ref().is_some_and(|found| !found.is_dir()) {
+        return Err(Error::usage("is a file, and no folder").in_file(dst).help(own::REMOVE));
+    }
+    sys::check_writable(dst)?;
+    // What was packed here, or begun, is compared with what is to be packed.
+    let work = dst.join(WORK_FOLDER);
+    if found.is_none() || sys::is_there(&work.join(PLAN_FILE))? || sys::is_there(&work.join(ASIDE_FOLDER))? {
+        return Ok(());
+    }
+    let held = Held::look(dst, &[], &work)?;
+    match held.refuse_foreign(dst) {
+        Err(error) if !held.is_sealed && is_part => {
+            // Parts replace nothing.
+            Err(Error::usage(error.what()).in_file(dst).help(super::beside::OTHER_FOLDER))
+        }
+        Err(error) if !held.is_sealed => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// Makes the names in `dst`, and its own, durable.
 pub(super) fn make_durable(dst: &Path) -> Result<()> {
     sys::sync_folder(dst)?;

@@ -1,6 +1,7 @@
 //! Pack: source → plan → copy → seal.
 
 mod alike;
+mod announced;
 mod beside;
 mod bucket;
 mod bucket_parts;
@@ -51,9 +52,11 @@ use crate::{
     survey, sys,
     uploads::Uploads,
 };
+pub use announced::Announced;
 use bucket::Bucket;
 pub use bucket::{local_folder, make_work, repair_folder};
 pub use change_part::ChangedPart;
+pub use destination::look_at;
 use destination::{Destination, State};
 use image_check::ImageCheck;
 pub use merge::{Merged, Missing, Options as MergeOptions, merge};

@@ -10,9 +10,9 @@ use std::{
 };
 
 use shardpack_format::{Error, Result, manifest::WORK_FOLDER};
-use shardpack_reader::StoreSettings;
+use shardpack_reader::{StoreSettings, is_unfinished};
 
-use super::{bucket::Bucket, dataset_folder, destination::PLAN_FILE, receipt, runs, split_prefix, spools};
+use super::{bucket::Bucket, dataset_folder, destination::PLAN_FILE, receipt, runs, split_prefix, spools, transformed};
 use crate::{
     copy,
     part::{Part, owners},
@@ -39,7 +39,7 @@ pub enum PartState {
 pub struct Status {
     /// Each part, where there are receipts or processes of parts; of several numbers of parts, that of which most is done.
     pub parts: Vec<(Part, PartState)>,
-    /// Images are changed first: the parts are those that change them, and there are no shards yet.
+    /// Images are changed first, by one process or by the parts: there are no shards yet.
     pub is_changing: bool,
     /// Images are changed by the parts, or were: no plan file tells how.
     pub is_changed: bool,
@@ -91,15 +91,17 @@ pub fn status(dst: &Path, store: &StoreSettings) -> Result<Option<Status>> {
         runs::all(&work)?.into_iter().filter(runs::Found::is_running).map(|run| run.part).collect();
     if !sys::is_there(&work.join(PLAN_FILE))? {
         let changed = spools::parts(&work)?;
-        if !sys::is_there(&work.join(spools::FOLDER))? {
-            return Ok(None);
+        let has = |name: &str| sys::is_there(&work.join(name));
+        let is_changing = has(spools::FOLDER)? || has(transformed::SPOOL_FILE)?;
+        if !is_changing && !is_unfinished(dst)? {
+            return refuse_several(dst).map(|()| None);
         }
         let parts = parts(&changed, &running);
         let is_complete = !parts.is_empty() && parts.iter().all(|(_, state)| *state == PartState::Done);
         return Ok(Some(Status {
             parts,
-            is_changing: true,
-            is_changed: true,
+            is_changing,
+            is_changed: is_changing,
             shards: 0,
             all_shards: 0,
             bytes: 0,
@@ -116,6 +118,24 @@ pub fn status(dst: &Path, store: &StoreSettings) -> Result<Option<Status>> {
     let rate = rate(&finished, SystemTime::now());
     let finished = finished.into_iter().map(|(bytes, _)| bytes);
     Ok(Some(Status { bytes_per_second: rate, ..of_plans(&plans, &finished.collect::<Vec<_>>(), &receipts, &running) }))
+}
+
+/// Fails where packs are unfinished in folders of `dst`, as of several formats.
+fn refuse_several(dst: &Path) -> Result<()> {
+    let failed = |e| sys::io_error("cannot read folder", dst, e);
+    let mut unfinished = Vec::new();
+    for entry in fs::read_dir(dst).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if sys::is_folder(&path)? && is_unfinished(&path)? {
+            unfinished.push(path);
+        }
+    }
+    unfinished.sort();
+    let Some(first) = unfinished.first() else { return Ok(()) };
+    let names: Vec<_> =
+        unfinished.iter().filter_map(|path| path.file_name()).map(|name| name.to_string_lossy()).collect();
+    let what = format!("holds packs of their own, of which are unfinished: {}", names.join(", "));
+    Err(Error::usage(what).in_file(dst).help(format!("shardpack status {}", first.display())))
 }
 
 /// The same of parts in a store: one list tells all.

@@ -1,12 +1,12 @@
 //! What is different between two plans, or between a plan and a sealed dataset, in one line for a person.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use shardpack_format::{
     component::{Component, Form},
-    formats::Choice,
+    formats::{Choice, adopted, foreign::SAID},
     manifest::Manifest,
-    sample, size,
+    permutation, sample, size,
 };
 
 use super::PlanFile;
@@ -29,21 +29,33 @@ pub fn request_difference(old: &PlanFile, source: &Origin, new: &[Plan]) -> Opti
     }
     let old = &old.plans;
 
-    let names = |plans: &[Plan]| plans.iter().map(|plan| plan.name.clone()).collect::<Vec<_>>().join(", ");
+    let has_splits = |plans: &[Plan]| plans.iter().any(|plan| plan.split.is_some());
+    let is_split = has_splits(old) || has_splits(new);
+    let names = |plans: &[Plan]| match is_split && !has_splits(plans) {
+        true => none(),
+        false => plans.iter().map(|plan| plan.name.clone()).collect::<Vec<_>>().join(", "),
+    };
     if names(old) != names(new) {
-        return changed([("datasets", names(old), names(new))]);
+        return changed([(if is_split { "splits" } else { "--name" }, names(old), names(new))]);
     }
     old.iter().zip(new).find_map(|(old, new)| options(&old.options, &new.options))
 }
 
-fn recipe(options: &Options) -> String {
-    options.recipe.clone().unwrap_or_else(|| "none".to_owned())
+/// What changes images.
+const RECIPE: &str = "images (--resize, --encode, --fix, --rotate)";
+
+fn none() -> String {
+    "none".to_owned()
+}
+
+fn recipe(recipe: Option<&String>) -> String {
+    recipe.map_or_else(|| "as they are".to_owned(), |recipe| format!("changed by {recipe}"))
 }
 
 fn order(order: Order) -> String {
     match order {
         Order::Shuffled => "shuffled".to_owned(),
-        Order::Source => "that of the source".to_owned(),
+        Order::Source => "source".to_owned(),
     }
 }
 
@@ -57,10 +69,9 @@ fn check(check: Check) -> String {
 
 fn cut(cut: Cut) -> String {
     match cut {
-        Cut::ShardSize(bytes) => format!("shards of at most {}", size::text(bytes)),
-        Cut::ShardSamples(samples) => format!("shards of at most {}", size::counted(samples, "sample")),
-        Cut::Shards(1) => "1 shard".to_owned(),
-        Cut::Shards(shards) => size::counted(shards, "shard"),
+        Cut::ShardSize(bytes) => format!("--shard-size {}", size::text(bytes)),
+        Cut::ShardSamples(samples) => format!("--shard-samples {samples}"),
+        Cut::Shards(shards) => format!("--shards {shards}"),
     }
 }
 
@@ -74,25 +85,24 @@ fn fractions(choice: &Choice) -> String {
     choice.fractions.clone().unwrap_or_else(|| "those of the source".to_owned())
 }
 
-/// What was said of records.
-fn fields(choice: &Choice) -> String {
-    let all: Vec<_> = choice.wanted.said().map(|(name, said)| format!("{name} {said}")).collect();
-    if all.is_empty() { "as they are found".to_owned() } else { all.join(", ") }
+/// What a person says for a setting of a manifest to come out so.
+fn option(setting: &str) -> String {
+    match setting {
+        "beside" => "what samples have beside the image (--with, --components, --fields)".to_owned(),
+        "payload" => "what samples are (--files, --image-feature)".to_owned(),
+        "encoding" => "--mds-encoding".to_owned(),
+        adopted::SETTING => "shards of another writer (adopt)".to_owned(),
+        "files" | "split_fraction" | "meta" | "label_offset" | "features" => format!("--{}", setting.replace('_', "-")),
+        said if SAID.contains(&said) => format!("--{}", said.replace('_', "-")),
+        other => format!("--set {other}"),
+    }
 }
 
-/// A format with what is in its samples.
-fn format(choice: &Choice) -> String {
-    let image = choice.extension.clone().unwrap_or_else(|| "each image by its kind".to_owned());
-    let parts = [(choice.cls, "cls"), (choice.json, "json")].into_iter().filter(|(is_in, _)| *is_in);
-    let parts = parts.map(|(_, name)| name.to_owned());
-    let components = (!choice.components.is_empty()).then(|| Component::list(&choice.components));
-    let parts: Vec<_> = [image].into_iter().chain(parts).chain(components).collect();
-    format!("{} of {}{}", choice.name, parts.join(", "), settings(&choice.settings))
-}
-
-fn settings(settings: &BTreeMap<String, String>) -> String {
-    let all: Vec<_> = settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    if all.is_empty() { String::new() } else { format!(" with {}", all.join(", ")) }
+/// The first setting that differs.
+fn settings(old: &BTreeMap<String, String>, new: &BTreeMap<String, String>) -> Option<String> {
+    let value = |of: &BTreeMap<String, String>, name: &str| of.get(name).cloned().unwrap_or_else(none);
+    let names = old.keys().chain(new.keys()).collect::<BTreeSet<_>>();
+    names.into_iter().find_map(|name| changed([(option(name).as_str(), value(old, name), value(new, name))]))
 }
 
 /// Says in one line in what a sealed dataset is another than `plan` would make; `None` where its manifest does not tell. Of
@@ -100,21 +110,25 @@ fn settings(settings: &BTreeMap<String, String>) -> String {
 pub fn sealed_difference(manifest: &Manifest, plan: &Plan) -> Option<String> {
     let new = &plan.options;
     let seed = if plan.order_algorithm() == "source" { 0 } else { new.seed };
-    let format = |name: &str, of: &BTreeMap<String, String>| format!("{name}{}", settings(of));
     let shards = |shards: usize, bytes: u64| format!("{shards} of {} in all", size::text(bytes));
     let (of_classes, unclassified) = plan.counts();
     let found = of_classes.iter().map(|counts| counts.discovered).sum::<u64>() + unclassified.discovered;
+    let order = |algorithm: &str| if algorithm == permutation::ALGORITHM { "shuffled" } else { algorithm }.to_owned();
+    let of_format = changed([("--format", manifest.format.name.clone(), plan.format().name().to_owned())]);
+    let of_format = of_format.or_else(|| settings(&manifest.format.settings, &new.format.stored(plan.format())));
+    if of_format.is_some() {
+        return of_format;
+    }
     let mut changes = vec![
+        ("--order", order(&manifest.order.algorithm), order(plan.order_algorithm())),
+        ("--seed", manifest.order.seed.to_string(), seed.to_string()),
+        ("--compress", manifest.format.compression.clone(), new.compression.to_string()),
         (
-            "format",
-            format(&manifest.format.name, &manifest.format.settings),
-            format(plan.format().name(), &new.format.stored(plan.format())),
+            "parts of a sample (--ext, --cls, --meta)",
+            manifest.components.join(", "),
+            plan.format().components().join(", "),
         ),
-        ("order", manifest.order.algorithm.clone(), plan.order_algorithm().to_owned()),
-        ("seed", manifest.order.seed.to_string(), seed.to_string()),
-        ("compression", manifest.format.compression.clone(), new.compression.to_string()),
-        ("parts of a sample", manifest.components.join(", "), plan.format().components().join(", ")),
-        ("recipe", manifest.recipe.clone().unwrap_or_else(|| "none".to_owned()), recipe(new)),
+        (RECIPE, recipe(manifest.recipe.as_ref()), recipe(new.recipe.as_ref())),
         ("classes", manifest.classes.len().to_string(), plan.listing.classes.len().to_string()),
         ("images", manifest.ledger.counts.discovered.to_string(), found.to_string()),
     ];
@@ -127,25 +141,38 @@ pub fn sealed_difference(manifest: &Manifest, plan: &Plan) -> Option<String> {
     changed(changes)
 }
 
-fn changed(changes: impl IntoIterator<Item = (&'static str, String, String)>) -> Option<String> {
+fn changed<'w>(changes: impl IntoIterator<Item = (&'w str, String, String)>) -> Option<String> {
     let change = changes.into_iter().find(|(_, old, new)| old != new);
     change.map(|(what, old, new)| format!("{what}: was {old}, is now {new}"))
 }
 
 fn options(old: &Options, new: &Options) -> Option<String> {
+    let (was, now) = (&old.format, &new.format);
+    let extension = |choice: &Choice| choice.extension.clone().unwrap_or_else(|| "content".to_owned());
+    let is_in = |is_in: bool, name: &str| if is_in { name.to_owned() } else { none() };
+    let beside = |choice: &Choice| match choice.components.as_slice() {
+        [] => none(),
+        all => Component::list(all),
+    };
+    let of_beside = option("beside");
+    let said = |choice: &Choice| choice.wanted.said().map(|(name, said)| (name.to_owned(), said)).collect();
     let changes = [
-        ("order", order(old.order), order(new.order)),
-        ("seed", old.seed.to_string(), new.seed.to_string()),
-        ("size", cut(old.cut), cut(new.cut)),
-        ("format", format(&old.format), format(&new.format)),
-        ("files", files(&old.format), files(&new.format)),
-        ("splits", fractions(&old.format), fractions(&new.format)),
-        ("fields", fields(&old.format), fields(&new.format)),
-        ("compression", old.compression.to_string(), new.compression.to_string()),
-        ("check", check(old.check), check(new.check)),
-        ("recipe", recipe(old), recipe(new)),
+        ("--order", order(old.order), order(new.order)),
+        ("--seed", old.seed.to_string(), new.seed.to_string()),
+        ("shards", cut(old.cut), cut(new.cut)),
+        ("--format", was.name.clone(), now.name.clone()),
+        ("--ext", extension(was), extension(now)),
+        ("--cls", is_in(was.cls, "label"), is_in(now.cls, "label")),
+        ("--meta", is_in(was.json, "json"), is_in(now.json, "json")),
+        (of_beside.as_str(), beside(was), beside(now)),
+        ("--files", files(was), files(now)),
+        ("--split-fraction", fractions(was), fractions(now)),
+        ("--compress", old.compression.to_string(), new.compression.to_string()),
+        ("--check", check(old.check), check(new.check)),
+        (RECIPE, recipe(old.recipe.as_ref()), recipe(new.recipe.as_ref())),
     ];
-    changed(changes)
+    let of_settings = || settings(&was.settings, &now.settings);
+    changed(changes).or_else(of_settings).or_else(|| settings(&said(was), &said(now)))
 }
 
 /// What shows a change of what a sample has beside its image.

@@ -546,10 +546,17 @@ fn strangers_beside_splits(dst: &Path, datasets: &[Opened], report: &mut Report)
         datasets.iter().any(|dataset| dataset.prefix == prefix)
             || report.problems.iter().any(|problem| problem.file.starts_with(&prefix))
     };
-    let strangers: Vec<Problem> = given::beside_splits(dst, is_split)?
-        .into_iter()
-        .map(|file| Problem { file, what: STRANGER_BESIDE.to_owned(), ..Problem::default() })
-        .collect();
-    report.problems.extend(strangers);
+    for file in given::beside_splits(dst, is_split)? {
+        let path = dst.join(&file);
+        let problem = match sys::is_folder(&path)? && is_unfinished(&path)? {
+            true => Problem {
+                what: "an unfinished pack".to_owned(),
+                help: Some(help::FINISH_PACK.to_owned()),
+                ..Problem::default()
+            },
+            false => Problem { what: STRANGER_BESIDE.to_owned(), ..Problem::default() },
+        };
+        report.problems.push(Problem { file, ..problem });
+    }
     Ok(())
 }

@@ -1,0 +1,79 @@
+//! Datasets that are packed after others: what is in their folders until then says that they are not there yet.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use shardpack_format::{Result, manifest::WORK_FOLDER};
+
+use crate::{own, sys};
+
+/// Work folders in which nothing has begun, and whether the folder that one is in was not there.
+#[derive(Debug, Default)]
+pub struct Announced(Vec<(PathBuf, bool)>);
+
+impl Announced {
+    /// Makes one in each of `folders` that is not there, or is empty: of those that hold something, the pack itself tells.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn of(folders: impl IntoIterator<Item = PathBuf>) -> Result<Self> {
+        let mut all = Self::default();
+        for folder in folders {
+            let is_new = sys::is_there(&folder).map(|is_there| !is_there);
+            let made = is_new.and_then(|is_new| match is_new || is_empty(&folder)? {
+                true => own::work_folder(&folder, WORK_FOLDER).map(|work| Some((work, is_new))),
+                false => Ok(None),
+            });
+            match made {
+                Ok(made) => all.0.extend(made),
+                Err(error) => {
+                    all.withdraw();
+                    return Err(error);
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// Removes those in which nothing has begun still.
+    pub fn withdraw(self) {
+        for (work, is_new) in self.0 {
+            // What is left of an empty folder matters less than why nothing was packed.
+            let _ = fs::remove_dir(&work);
+            if is_new {
+                let _ = work.parent().map(fs::remove_dir);
+            }
+        }
+    }
+}
+
+fn is_empty(folder: &Path) -> Result<bool> {
+    let failed = |e| sys::io_error("cannot read folder", folder, e);
+    Ok(fs::read_dir(folder).map_err(failed)?.next().is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use shardpack_reader::is_unfinished;
+
+    use super::*;
+
+    #[test]
+    fn what_comes_later_is_unfinished_until_it_is_there_or_nothing_was_packed() {
+        let root = tempfile::tempdir().unwrap();
+        let (new, empty, held) = (root.path().join("a/new"), root.path().join("empty"), root.path().join("held"));
+        fs::create_dir(&empty).unwrap();
+        fs::create_dir(&held).unwrap();
+        fs::write(held.join("x"), "").unwrap();
+        let announced = Announced::of([new.clone(), empty.clone(), held.clone()]).unwrap();
+        assert!([&new, &empty].into_iter().all(|folder| is_unfinished(folder).unwrap()));
+        fs::write(empty.join(WORK_FOLDER).join("plan"), "").unwrap();
+        announced.withdraw();
+        assert!(!new.exists() && is_unfinished(&empty).unwrap() && held.join("x").exists());
+        fs::write(root.path().join("file"), "").unwrap();
+        assert!(Announced::of([new.clone(), root.path().join("file")]).is_err());
+        assert!(!new.exists());
+    }
+}
