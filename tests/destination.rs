@@ -454,6 +454,13 @@ fn folders_of_a_dataset_that_are_links_are_not_written_to() {
     assert_eq!(contents(&strangers), before);
     fs::remove_file(dst.join(".shardpack-repair")).unwrap();
     bench.shardpack("verify DST --repair SRC").code(0);
+    // Of a format.
+    fs::create_dir(bench.at("formats")).unwrap();
+    symlink(&dst, bench.at("formats/mds")).unwrap();
+    let packed = contents(&dst);
+    let ran = bench.shardpack("pack SRC @formats --format webdataset --format mds --force").code(2).clean_error();
+    ran.says("mds: is a symbolic link");
+    assert_eq!(contents(&dst), packed);
     // Of shards that are adopted.
     fs::create_dir(bench.at("adopted")).unwrap();
     fs::copy(&shard, bench.at("adopted/x.tar")).unwrap();

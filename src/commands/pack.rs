@@ -239,7 +239,12 @@ pub fn look_at(source: &Origin, options: &[PlanOptions], dst: &Path, run: &RunAr
         return Ok(());
     }
     let formats = options.iter().map(|one| folder_of(dst, &one.bytes.format.name, options.len()));
-    formats.collect::<Vec<_>>().iter().try_for_each(|folder| pack::look_at(folder, source, run.part.is_some()))
+    formats.collect::<Vec<_>>().iter().try_for_each(|folder| {
+        if options.len() > 1 {
+            pack::no_link(folder)?;
+        }
+        pack::look_at(folder, source, run.part.is_some())
+    })
 }
 
 /// Where images are changed before they are packed into `dst`.

@@ -32,6 +32,9 @@ fn is_link(path: &Path) -> Error {
 }
 
 /// Fails where there is a link at `path`.
+///
+/// # Errors
+/// As said.
 pub fn no_link(path: &Path) -> Result<()> {
     if path.is_symlink() { Err(is_link(path)) } else { Ok(()) }
 }

@@ -416,3 +416,24 @@ fn files_of(manifest: &Manifest) -> Vec<(String, u64)> {
     let others = others.chain(&manifest.ledger.file).map(|file| (file.file.clone(), file.bytes));
     shards.chain(others).chain([(SUMS_FILE.to_owned(), manifest.sums().len() as u64)]).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::symlink};
+
+    use super::*;
+
+    #[test]
+    fn the_folder_that_is_kept_for_a_url_is_not_made_through_a_link() {
+        let root = tempfile::tempdir().unwrap();
+        let (strangers, link) = (root.path().join("strangers"), root.path().join("link"));
+        fs::create_dir(&strangers).unwrap();
+        symlink(&strangers, &link).unwrap();
+        assert_eq!(make_work(&link.join("x"), true).unwrap_err().location().file, Some(link.clone()));
+        assert_eq!(strangers.read_dir().unwrap().count(), 0);
+        // That of all programs may lie elsewhere.
+        make_work(&link.join("x"), false).unwrap();
+        symlink(&strangers, strangers.join("y")).unwrap();
+        assert_eq!(make_work(&strangers.join("y"), true).unwrap_err().location().file, Some(strangers.join("y")));
+    }
+}

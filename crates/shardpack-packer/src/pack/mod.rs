@@ -38,6 +38,7 @@ use shardpack_format::{
 use shardpack_imaging::Recipe;
 use shardpack_reader::{StoreSettings, Transfers};
 
+pub use crate::own::no_link;
 use crate::{
     copy::{self, Copy, OnBad},
     ledger::{self, Fate, Unpacked},
