@@ -2,7 +2,10 @@
 
 use std::any::Any;
 
-use shardpack_format::{Error, Result, contain::caught};
+use shardpack_format::{
+    Error, Result,
+    contain::{self, caught},
+};
 
 /// What the language itself says where it panics.
 const OF_CODE: [&str; 6] = ["`", "out of bounds", "out of range", "attempt to", "assertion", "overflow"];
@@ -14,11 +17,7 @@ pub(super) fn contained<T>(what: &str, call: impl FnOnce() -> Result<T>) -> Resu
 
 /// What the panic says of the file; what the language says of the crate's code tells nobody anything.
 fn message(panic: &(dyn Any + Send)) -> &str {
-    let text = match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
-        (Some(text), _) => *text,
-        (None, Some(text)) => text.as_str(),
-        (None, None) => "",
-    };
+    let text = contain::message(panic).unwrap_or_default();
     let is_of_code = OF_CODE.iter().any(|part| text.contains(part));
     if text.is_empty() || is_of_code { "its content contradicts itself" } else { text }
 }

@@ -1,11 +1,14 @@
 //! Panics of crates that read what others wrote, which some bytes cause: they become errors of whoever calls.
 
 use std::{
+    any::Any,
     cell::Cell,
     panic::{self, AssertUnwindSafe},
     sync::Once,
     thread,
 };
+
+use crate::{Error, ErrorKind, help};
 
 thread_local! {
     /// Whether panics of this thread are about to be told, so that nothing is printed of them.
@@ -35,6 +38,20 @@ pub fn caught<T>(call: impl FnOnce() -> T) -> thread::Result<T> {
     outcome
 }
 
+/// The error that a panic is to whoever may not see one; `place` is where in the code it came about, where that is known.
+pub fn bug(panic: &(dyn Any + Send), place: Option<&str>) -> Error {
+    let what = message(panic).unwrap_or("it does not say what");
+    let place = place.map_or_else(String::new, |place| format!(" ({place})"));
+    // A bug is told in one line.
+    let what = what.lines().next().unwrap_or_default();
+    Error::new(ErrorKind::System, format!("a bug of shardpack: {what}{place}")).help(help::REPORT)
+}
+
+/// What a panic says, where that is text.
+pub fn message(panic: &(dyn Any + Send)) -> Option<&str> {
+    panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -42,7 +59,10 @@ mod tests {
     #[test]
     fn a_panic_is_caught_and_what_comes_after_is_as_ever() {
         let panic = caught(|| -> u8 { panic!("out of bounds") }).unwrap_err();
-        assert_eq!(panic.downcast_ref::<&str>(), Some(&"out of bounds"));
+        assert_eq!(message(&*panic), Some("out of bounds"));
+        let told = bug(&*panic, Some("src/x.rs:7"));
+        assert_eq!(told.to_string(), "a bug of shardpack: out of bounds (src/x.rs:7)");
+        assert!(told.help_text().is_some_and(|help| help.starts_with("please report it")));
         assert_eq!(caught(|| 7).unwrap(), 7);
         assert!(!IS_CONTAINED.get());
     }

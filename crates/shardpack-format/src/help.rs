@@ -29,6 +29,11 @@ pub const ARROW_TO_PARQUET: &str = "convert reads parquet: datasets.load_from_di
 /// Classes of one side have other names than those of the other.
 pub const MAP_CLASSES: &str = "--class-map FILE says which old names are which new ones";
 
+/// shardpack itself is wrong.
+pub const REPORT: &str = "please report it with the command and what it says with RUST_BACKTRACE=1";
+/// The system lets nobody start more threads.
+pub const THREADS: &str = "raise `ulimit -u`, or use fewer threads: --jobs 1";
+
 /// Several fields may be the images; one of them is called `name`.
 pub fn this_image(name: &str) -> String {
     format!("--image-feature {name} packs that one")

@@ -1,6 +1,6 @@
 //! What shardpack puts on disk, to the byte: shards, their index, the manifest, and the order of samples.
 //!
-//! Nothing here opens a path, starts a thread or reads a clock. Whatever is read is checked before it is used: no
+//! Nothing here reads a clock; only [`regular`] opens paths, and only [`threads`] starts threads. Whatever is read is checked before it is used: no
 //! input makes these functions panic, hang, or allocate more than the input is long.
 
 pub mod component;
@@ -18,11 +18,13 @@ pub mod memory;
 pub mod mixing;
 pub mod npy;
 pub mod permutation;
+pub mod regular;
 pub mod sample;
 pub mod seekable;
 pub mod shell;
 pub mod size;
 pub mod splits;
 pub mod text;
+pub mod threads;
 
 pub use error::{Error, ErrorKind, Location, Result};
