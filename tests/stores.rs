@@ -12,8 +12,10 @@ mod support;
 
 use std::{
     fs,
+    io::{Read, Write},
     path::{Path, PathBuf},
     process::Command,
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -351,4 +353,166 @@ fn what_cannot_be_done_at_a_url_is_said() {
     let log = nginx.url("packed");
     run(&["verify", &log, "--store", "header=X-Key: 1"], &[]).code(0);
     run(&["verify", &nginx.url("redirect/packed"), "--store", "header=X-Key: 1"], &[]).code(0);
+}
+
+/// A server that gives each request the answer of `answer`, which has its head: where it is.
+fn serve(answer: impl Fn(&str) -> Vec<u8> + Send + 'static) -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let (mut head, mut byte) = (Vec::new(), [0]);
+            while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|read| read == 1) {
+                head.push(byte[0]);
+            }
+            // Who asks may have gone away.
+            let _ = stream.write_all(&answer(&String::from_utf8_lossy(&head)));
+        }
+    });
+    address
+}
+
+fn answer(status: &str, more: &str, body: &str) -> Vec<u8> {
+    format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n{more}\r\n{body}", body.len()).into_bytes()
+}
+
+#[test]
+fn settings_that_no_request_can_have_are_refused_by_their_names() {
+    let keys = [("AWS_ACCESS_KEY_ID", "a"), ("AWS_SECRET_ACCESS_KEY", "SECRETS"), ("AWS_REGION", "us-east-1")];
+    let (s3, gs, az) = ("s3://bucket/x", "gs://bucket/x", "abfss://c@account.dfs.core.windows.net/x");
+    let at = "endpoint=http://127.0.0.1:9";
+    let of_s3 = |more: &[(&'static str, &'static str)]| [&keys[..], more].concat();
+    let key = ("AZURE_STORAGE_ACCOUNT_KEY", "c2VjcmV0");
+    let cases: Vec<(&str, &str, Vec<(&str, &str)>, &str)> = vec![
+        (s3, "endpoint=127.0.0.1:9000", of_s3(&[]), "endpoint"),
+        (s3, "endpoint=minio.example.org", of_s3(&[]), "endpoint"),
+        (s3, "endpoint=", of_s3(&[]), "endpoint"),
+        (s3, "endpoint=http://a b", of_s3(&[]), "endpoint"),
+        (s3, "endpoint=http://user:SECRETS@host", of_s3(&[]), "endpoint"),
+        (s3, "region=us east", of_s3(&[]), "region"),
+        (s3, "region=", of_s3(&[]), "region"),
+        (s3, "metadata_endpoint=x", of_s3(&[]), "metadata_endpoint"),
+        (s3, "proxy=http://a\nb", of_s3(&[]), "proxy"),
+        (s3, "retry_for=1", of_s3(&[("AWS_ENDPOINT_URL", "127.0.0.1:9")]), "AWS_ENDPOINT_URL"),
+        (s3, at, of_s3(&[("AWS_SESSION_TOKEN", "SECRETS\n")]), "AWS_SESSION_TOKEN"),
+        (s3, at, of_s3(&[("AWS_ACCESS_KEY_ID", "SECRETS\n")]), "AWS_ACCESS_KEY_ID"),
+        (s3, at, of_s3(&[("AWS_SECRET_ACCESS_KEY", "SECRETSé")]), "AWS_SECRET_ACCESS_KEY"),
+        (s3, at, of_s3(&[("AWS_REGION", "us-east-1\n")]), "AWS_REGION"),
+        (s3, at, vec![("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "x")], "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"),
+        (
+            s3,
+            at,
+            vec![("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://example.org/")],
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+        ),
+        (gs, "endpoint=127.0.0.1:9", vec![], "endpoint"),
+        (gs, "bearer_token=SECRETS\n", vec![], "bearer_token"),
+        (gs, "base_url=a b", vec![], "base_url"),
+        (gs, "retry_for=1", vec![("STORAGE_EMULATOR_HOST", "a b")], "STORAGE_EMULATOR_HOST"),
+        (az, "endpoint=host", vec![key], "endpoint"),
+        (az, "tenant_id=a b", vec![key], "tenant_id"),
+        (az, "retry_for=1", vec![key, ("AZURE_TENANT_ID", "SECRETS\n")], "AZURE_TENANT_ID"),
+        (az, "authority_host=x", vec![key], "authority_host"),
+        ("az://c/x", "retry_for=1", vec![key, ("AZURE_STORAGE_ACCOUNT_NAME", "a b")], "AZURE_STORAGE_ACCOUNT_NAME"),
+    ];
+    for (url, setting, environment, name) in cases {
+        let ran = run(&["verify", url, "--store", setting], &environment).code(2).says(name).clean_error();
+        ran.says_not("SECRETS").says_not("panicked");
+    }
+    let of_profile = tempfile::NamedTempFile::new().unwrap();
+    fs::write(of_profile.path(), "[default]\naws_access_key_id=A\naws_secret_access_key=SECRETS\u{1}\n").unwrap();
+    let files = [("AWS_SHARED_CREDENTIALS_FILE", of_profile.path().to_str().unwrap())];
+    let ran = run(&["verify", s3, "--store", at], &files).code(2).says("profile default: aws_secret_access_key has");
+    ran.says_not("SECRETS").says("look at where it is set: a line feed at the end of a file is often taken along");
+    let ran = run(&["verify", s3, "--store", "region=us east"], &keys).code(2);
+    ran.says("look at where it is set; a blank or quotes are often taken along");
+    let ran = run(&["verify", s3, "--store", "endpoint=host:9"], &keys).code(2);
+    ran.says("such a URL begins with http:// or https://, as in http://127.0.0.1:9000");
+    run(&["verify", s3, "--store", "proxy=http://[x"], &keys).code(2).says("write proxy=http://HOST:PORT");
+    let ran = run(&["verify", s3], &[("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://example.org/")]).code(2);
+    ran.says("a token would go there as it is: use https://");
+}
+
+#[test]
+fn the_server_of_a_container_is_asked_with_the_token_that_there_is() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), "of-file\n").unwrap();
+    let file = file.path().to_str().unwrap();
+    let (of_text, of_file) = ("AWS_CONTAINER_AUTHORIZATION_TOKEN", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
+    for (tokens, expected) in [
+        (vec![], None),
+        (vec![(of_text, "of-text")], Some("of-text")),
+        (vec![(of_file, file)], Some("of-file")),
+        (vec![(of_text, "of-text"), (of_file, file)], Some("of-file")),
+    ] {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&asked);
+        let credentials = serve(move |head| {
+            seen.lock().unwrap().push(head.to_owned());
+            answer("200 OK", "", r#"{"AccessKeyId":"THEKEY","SecretAccessKey":"S","Token":"T"}"#)
+        });
+        let uri = format!("{credentials}/creds");
+        let store = serve(|head| match head.contains("Credential=THEKEY/") {
+            true => answer("403 Forbidden", "", "<Error><Code>Known</Code></Error>"),
+            false => answer("403 Forbidden", "", "<Error><Code>Unknown</Code></Error>"),
+        });
+        let settings = [("AWS_CONTAINER_CREDENTIALS_FULL_URI", uri.as_str()), ("AWS_ENDPOINT_URL", &store)];
+        run(&["verify", "s3://bucket/x", "--store", "retry_for=1"], &[&settings[..], &tokens].concat())
+            .code(2)
+            .says("Known");
+        let asked = asked.lock().unwrap();
+        let head = asked.first().unwrap().to_ascii_lowercase();
+        assert!(head.starts_with("get /creds "), "{head}");
+        let token = head.lines().find_map(|line| line.strip_prefix("authorization: "));
+        assert_eq!(token, expected, "{head}");
+    }
+    // One that gives what no request can have, or nothing.
+    for (body, said) in [
+        (r#"{"AccessKeyId":"A","SecretAccessKey":"S","Token":"SECRETS\n"}"#, "the session token has a line feed"),
+        ("SECRETS", "sends no credentials: line 1, column 1"),
+    ] {
+        let uri = serve(move |_| answer("200 OK", "", body));
+        let settings =
+            [("AWS_CONTAINER_CREDENTIALS_FULL_URI", uri.as_str()), ("AWS_ENDPOINT_URL", "http://127.0.0.1:9")];
+        let ran = run(&["verify", "s3://bucket/x", "--store", "retry_for=1"], &settings).code(2).says(said);
+        ran.says_not("SECRETS");
+    }
+}
+
+#[test]
+fn a_page_for_people_is_no_dataset() {
+    let page = "<!DOCTYPE html><html><body>log in</body></html>";
+    for head in ["Content-Type: text/html\r\n", ""] {
+        let url = serve(move |_| answer("200 OK", head, page));
+        for command in ["verify", "inspect"] {
+            let ran = run(&[command, &format!("{url}/x"), "--store", "retry_for=1"], &[]).code(2);
+            ran.says("no dataset").says("the server answers with a page of HTML");
+        }
+    }
+    // A dataset of which one shard is a page.
+    let bench = Bench::of(12, 500);
+    bench.pack(&["--shards", "2"]).code(0);
+    let folder = bench.dst();
+    let url = serve(move |head| {
+        let name = head.split(' ').nth(1).unwrap().strip_prefix("/x/").unwrap();
+        match fs::read(folder.join(name)) {
+            Ok(bytes) if name != "shard-000001.tar" => {
+                let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", bytes.len());
+                [head.into_bytes(), bytes].concat()
+            }
+            _ => answer("200 OK", "Content-Type: text/html\r\n", page),
+        }
+    });
+    let ran = run(&["verify", &format!("{url}/x"), "--store", "retry_for=1"], &[]).code(1);
+    ran.says("shard-000001.tar: missing, with its 6 samples").says_not("shard-000000.tar: ");
+}
+
+#[test]
+fn a_redirect_to_where_a_machine_has_its_secrets_is_not_followed() {
+    for to in ["http://169.254.169.254/latest/", "http://[fe80::1]/", "http://[::ffff:169.254.169.254]/"] {
+        let url = serve(move |_| answer("302 Found", &format!("Location: {to}\r\n"), ""));
+        let ran = run(&["verify", &format!("{url}/x"), "--store", "retry_for=1"], &[]).code(2);
+        ran.says("a redirect to an address of the machine's own network (link-local)");
+    }
 }

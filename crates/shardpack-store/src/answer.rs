@@ -4,7 +4,7 @@ use std::{ops::Range, time::Duration};
 
 use reqwest::{
     StatusCode,
-    header::{CONTENT_ENCODING, CONTENT_RANGE, ETAG, HeaderMap, LAST_MODIFIED, RETRY_AFTER},
+    header::{CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, LAST_MODIFIED, RETRY_AFTER},
 };
 use shardpack_format::{Error, ErrorKind};
 
@@ -44,6 +44,8 @@ pub(crate) struct Body {
     pub skipped: u64,
     /// Length of the object in bytes, where the answer says it.
     pub object_bytes: Option<u64>,
+    /// Whether the answer says that it is a page for people.
+    pub is_html: bool,
 }
 
 /// What tells one version of an object from another, as far as the server says.
@@ -108,14 +110,17 @@ pub(crate) fn read(status: StatusCode, headers: &HeaderMap, range: Option<&Range
             .help("serve shards as they are, without compression"),
         ));
     }
+    let of_page =
+        |value: &HeaderValue| value.as_bytes().get(..9).is_some_and(|kind| kind.eq_ignore_ascii_case(b"text/html"));
+    let is_html = headers.get(CONTENT_TYPE).is_some_and(of_page);
     match (status, range) {
-        (StatusCode::OK, None) => Ok(Body { skipped: 0, object_bytes: length(headers) }),
+        (StatusCode::OK, None) => Ok(Body { skipped: 0, object_bytes: length(headers), is_html }),
         // The server knows no ranges.
-        (StatusCode::OK, Some(range)) => Ok(Body { skipped: range.start, object_bytes: length(headers) }),
+        (StatusCode::OK, Some(range)) => Ok(Body { skipped: range.start, object_bytes: length(headers), is_html }),
         (StatusCode::PARTIAL_CONTENT, Some(range)) => {
             let text = headers.get(CONTENT_RANGE).and_then(|value| value.to_str().ok()).unwrap_or_default();
             match content_range(text) {
-                Some((found, object_bytes)) if found == *range => Ok(Body { skipped: 0, object_bytes }),
+                Some((found, object_bytes)) if found == *range => Ok(Body { skipped: 0, object_bytes, is_html }),
                 _ => Err(Failed::of_server(format!(
                     "bytes {}-{} were asked for, the server answers {text:?}",
                     range.start,
@@ -165,6 +170,19 @@ pub(crate) fn refused(status: StatusCode, headers: &HeaderMap, text: &str) -> Fa
         }
         _ => Failed::of_server(format!("the server answers {said}")),
     }
+}
+
+/// Whether these are the first bytes of a page of HTML; where the server says so, any tag is one.
+pub(crate) fn is_page(bytes: &[u8], is_html: bool) -> bool {
+    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii_start();
+    let begins = |word: &[u8]| text.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word));
+    begins(b"<!doctype html") || begins(b"<html") || is_html && text.starts_with(b"<")
+}
+
+/// Whether an object of this name may be such a page.
+pub(crate) fn is_named_as_page(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    [".html", ".htm", ".xhtml"].iter().any(|end| name.ends_with(end))
 }
 
 /// The text of an element of XML that has no others in it.
@@ -232,7 +250,7 @@ fn content_range(text: &str) -> Option<(Range<u64>, Option<u64>)> {
 
 #[cfg(test)]
 mod tests {
-    use reqwest::header::{HeaderName, HeaderValue};
+    use reqwest::header::HeaderName;
 
     use super::*;
 
@@ -257,7 +275,9 @@ mod tests {
             assert!(matches!(answer, Err(Failed::Never(_))), "{text}");
         }
         let whole = read(StatusCode::OK, &headers(&[("content-length", "20")]), Some(&(5..10))).unwrap();
-        assert_eq!(whole, Body { skipped: 5, object_bytes: Some(20) });
+        assert_eq!(whole, Body { skipped: 5, object_bytes: Some(20), is_html: false });
+        let page = read(StatusCode::OK, &headers(&[("content-type", "Text/HTML; charset=utf-8")]), None).unwrap();
+        assert!(page.is_html);
         let encoded = read(StatusCode::OK, &headers(&[("content-encoding", "gzip")]), None);
         assert!(matches!(encoded, Err(Failed::Never(_))));
     }
@@ -288,6 +308,18 @@ mod tests {
         }
         assert!(matches!(read(StatusCode::NOT_FOUND, &headers(&[]), None), Err(Failed::NotThere)));
         assert!(matches!(read(StatusCode::FORBIDDEN, &headers(&[]), None), Err(Failed::Refused(_))));
+    }
+
+    #[test]
+    fn pages_for_people_are_known_by_their_first_bytes() {
+        for page in ["<!DOCTYPE html>\n<html>", "\n <html lang=en>", "\u{feff}<!doctype HTML PUBLIC"] {
+            assert!(is_page(page.as_bytes(), false), "{page}");
+        }
+        for other in ["", "{", "<?xml?>", "<!doctype htm", "\u{89}PNG"] {
+            assert!(!is_page(other.as_bytes(), false), "{other}");
+        }
+        assert!(is_page(b"<", true) && is_page(b"<head>", true) && !is_page(b"{", true));
+        assert!(is_named_as_page("a/b.HTML") && !is_named_as_page("manifest.json") && !is_named_as_page("html"));
     }
 
     #[test]

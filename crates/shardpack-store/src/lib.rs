@@ -7,10 +7,15 @@
 //! server sends is bounded by what was asked for. Whether the bytes are right their hashes say, which is the caller's part.
 
 mod answer;
+mod checked;
+mod container;
+#[doc(hidden)]
+pub mod fuzz;
 mod limiter;
 mod listing;
 mod location;
 mod objects;
+mod pace;
 mod pages;
 mod patience;
 mod persistence;

@@ -16,6 +16,8 @@ use crate::{
     service::{Notes, Use},
 };
 
+/// So many pages are taken: as many objects as no bucket is packed of.
+const MOST_PAGES: u64 = 1_000_000;
 /// So many pages in a row may be empty, as they are where much was deleted of a bucket that keeps versions.
 const MOST_EMPTY: u32 = 2000;
 
@@ -91,21 +93,16 @@ impl Store {
     }
 
     fn pages(&self, below: &str, are_folders: bool, take: &mut dyn FnMut(Page) -> Result<()>) -> Result<()> {
-        let (mut token, mut tokens, mut empty) = (None, HashSet::new(), 0);
+        let (mut token, mut turns) = (None, Turns::up_to(MOST_PAGES));
         let wrong = |what: &str| {
             Error::new(shardpack_format::ErrorKind::System, what).in_file(format!("{}{below}", self.url()))
         };
         loop {
             let (page, next) = self.page(below, are_folders, token)?;
-            empty = if page == Page::default() { empty + 1 } else { 0 };
+            let is_empty = page == Page::default();
             take(page)?;
             let Some(next) = next else { return Ok(()) };
-            if !tokens.insert(next.clone()) {
-                return Err(wrong("the server lists the same again and again"));
-            }
-            if empty == MOST_EMPTY {
-                return Err(wrong(&format!("the server lists nothing, {MOST_EMPTY} pages long")));
-            }
+            turns.one_more(&next, is_empty).map_err(|what| wrong(&what))?;
             token = Some(next);
         }
     }
@@ -153,6 +150,35 @@ impl Store {
     }
 }
 
+/// The pages of a list that were taken.
+struct Turns {
+    /// Hashes of what stood for them: a server may make them long.
+    tokens: HashSet<u128>,
+    most: u64,
+    empty: u32,
+}
+
+impl Turns {
+    fn up_to(most: u64) -> Self {
+        Self { tokens: HashSet::new(), most, empty: 0 }
+    }
+
+    /// One was taken, and there is another, which `next` stands for.
+    fn one_more(&mut self, next: &str, is_empty: bool) -> Result<(), String> {
+        self.empty = if is_empty { self.empty + 1 } else { 0 };
+        if !self.tokens.insert(shardpack_format::hash::content(next.as_bytes())) {
+            return Err("the server lists the same again and again".to_owned());
+        }
+        if self.empty == MOST_EMPTY {
+            return Err(format!("the server lists nothing, {MOST_EMPTY} pages long"));
+        }
+        if self.tokens.len() as u64 >= self.most {
+            return Err(format!("the server's list does not end, {} pages long", self.most));
+        }
+        Ok(())
+    }
+}
+
 fn outside(key: &str, place: &str) -> Error {
     let what = format!("the server lists {key:?}, which does not begin as it should");
     Error::new(shardpack_format::ErrorKind::System, what).in_file(place)
@@ -171,4 +197,29 @@ async fn asked(
     let found = objects.page(prefix, are_folders, token, &notes).await;
     asker.counted(&notes);
     Ok((found?, notes.odd()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many pages are taken of a list whose pages `next` stands for.
+    fn taken(most: u64, next: impl Fn(u64) -> (String, bool)) -> (u64, String) {
+        let mut turns = Turns::up_to(most);
+        let ends = |number: u64| {
+            let (next, is_empty) = next(number);
+            Some((number, turns.one_more(&next, is_empty).err()?))
+        };
+        (1..).find_map(ends).unwrap()
+    }
+
+    #[test]
+    fn a_list_that_does_not_end_is_an_error() {
+        let (pages, what) = taken(5000, |number| (number.to_string(), false));
+        assert_eq!((pages, what.as_str()), (5000, "the server's list does not end, 5000 pages long"));
+        let (pages, what) = taken(5000, |number| (number.to_string(), number > 10));
+        assert_eq!((pages, what.as_str()), (2010, "the server lists nothing, 2000 pages long"));
+        let (pages, what) = taken(5000, |number| ((number % 3).to_string(), false));
+        assert_eq!((pages, what.as_str()), (4, "the server lists the same again and again"));
+    }
 }

@@ -156,7 +156,8 @@ pub fn is_key(name: &str) -> bool {
         && !name.contains(|c: char| c.is_ascii_control())
 }
 
-fn is_bucket(name: &str) -> bool {
+/// Whether a bucket, an account or the like can have this name.
+pub(crate) fn is_bucket(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '$'))
 }
 

@@ -1,6 +1,6 @@
 //! Objects of S3, Google Cloud Storage and Azure, through clients of `object_store` that do not repeat what failed: that is ours.
 
-use std::{borrow::Cow, ops::Range, sync::Arc};
+use std::{borrow::Cow, ops::Range, str::FromStr, sync::Arc};
 
 use bytes::Bytes;
 use object_store::{
@@ -17,6 +17,7 @@ use shardpack_format::{Error, Result};
 
 use crate::{
     answer::Failed,
+    checked, container,
     location::{Kind, Location},
     profile,
     service::{Connector, Notes},
@@ -164,18 +165,37 @@ fn once() -> RetryConfig {
 
 type Made = (Arc<dyn Bucket>, String);
 
+/// What the environment and `settings` say to the client of a kind of store, the latter last: its name where it is set, as the client's text and
+/// key have it, and the value.
+fn configured<K: FromStr>(
+    kind: Kind,
+    settings: &Settings,
+    is_ours: impl Fn(&K) -> bool,
+) -> Result<Vec<(String, (String, K), String)>> {
+    let mut all = Vec::new();
+    for (name, text, value) in checked::environment(kind) {
+        // Others have variables that begin alike.
+        if let Some(key) = text.parse().ok().filter(|key| !is_ours(key)) {
+            all.push((name, (text, key), value));
+        }
+    }
+    for (name, value) in settings.of_client(kind) {
+        let key = name.parse().ok().filter(|key| !is_ours(key)).ok_or_else(|| unknown(kind, name))?;
+        all.push((name.to_owned(), (name.to_owned(), key), value.to_owned()));
+    }
+    Ok(all)
+}
+
 fn usage(error: object_store::Error) -> Error {
     Error::usage(error.to_string())
 }
 
 fn s3(location: &Location, settings: &Settings, connector: Connector) -> Result<Made> {
-    let mut builder = AmazonS3Builder::from_env();
-    for (name, value) in settings.of_client(Kind::S3) {
-        let key = name.parse().map_err(|_| unknown(Kind::S3, name))?;
-        if matches!(key, AmazonS3ConfigKey::Client(_) | AmazonS3ConfigKey::Bucket) {
-            return Err(unknown(Kind::S3, name));
-        }
-        builder = builder.with_config(key, value);
+    let mut builder = AmazonS3Builder::new();
+    let is_ours = |key: &AmazonS3ConfigKey| matches!(key, AmazonS3ConfigKey::Client(_) | AmazonS3ConfigKey::Bucket);
+    for (name, key, value) in configured(Kind::S3, settings, is_ours)? {
+        checked::value(&name, &key.0, &value)?;
+        builder = builder.with_config(key.1, value);
     }
     let has = |builder: &AmazonS3Builder, key| builder.get_config_value(&key).is_some_and(|value| !value.is_empty());
     // An explicit profile is before the environment, as in the programs of AWS.
@@ -186,11 +206,13 @@ fn s3(location: &Location, settings: &Settings, connector: Connector) -> Result<
         profile.region.as_deref().filter(|_| !given)
     });
     if let Some(region) = region {
+        checked::value("region", "region", region)?;
         builder = builder.with_region(region);
     }
     let has_endpoint = has(&builder, AmazonS3ConfigKey::Endpoint) || has(&builder, AmazonS3ConfigKey::S3Endpoint);
     let endpoint = profile.endpoint.as_deref().filter(|_| !has_endpoint);
     if let Some(endpoint) = settings.get("endpoint").or(endpoint) {
+        checked::url("endpoint", endpoint)?;
         builder = builder.with_config(AmazonS3ConfigKey::S3Endpoint, endpoint).with_endpoint(endpoint);
     }
     if settings.is("anonymous")? {
@@ -206,21 +228,24 @@ fn s3(location: &Location, settings: &Settings, connector: Connector) -> Result<
     } else if !has_keys && let Some(credentials) = profile.credentials? {
         builder = builder.with_credentials(credentials);
     } else if !has_keys {
-        let is_elsewhere = has(&builder, AmazonS3ConfigKey::WebIdentityTokenFile)
-            || has(&builder, AmazonS3ConfigKey::ContainerCredentialsRelativeUri)
-            || has(&builder, AmazonS3ConfigKey::ContainerCredentialsFullUri);
+        let is_elsewhere =
+            has(&builder, AmazonS3ConfigKey::WebIdentityTokenFile) && has(&builder, AmazonS3ConfigKey::RoleArn);
+        let of_container = container::Container::of_environment(&connector)?.filter(|_| !is_elsewhere);
         tried.push_str(
             ", AWS_WEB_IDENTITY_TOKEN_FILE with AWS_ROLE_ARN, AWS_CONTAINER_CREDENTIALS_RELATIVE_URI and _FULL_URI",
         );
-        let is_disabled =
-            std::env::var("AWS_EC2_METADATA_DISABLED").is_ok_and(|value| value.eq_ignore_ascii_case("true"));
-        if !is_elsewhere && is_disabled {
+        let says_so = |value: String| ["true", "1", "yes"].contains(&value.trim().to_ascii_lowercase().as_str());
+        let is_disabled = std::env::var("AWS_EC2_METADATA_DISABLED").is_ok_and(says_so);
+        if let Some(container) = of_container {
+            builder = builder.with_credentials(container::provider(container));
+        } else if !is_elsewhere && is_disabled {
             let error = Error::usage("no credentials").help(format!(
                 "looked for {tried}; AWS_EC2_METADATA_DISABLED says that there are none of the machine; public objects: --store anonymous=true"
             ));
             return Err(error);
+        } else if !is_elsewhere {
+            tried.push_str(", and those of the machine at 169.254.169.254");
         }
-        tried.push_str(", and those of the machine at 169.254.169.254");
     }
     // Not every server knows how to remove several at a time.
     let builder = builder.with_disable_bulk_delete(true).with_bucket_name(&location.bucket);
@@ -229,19 +254,19 @@ fn s3(location: &Location, settings: &Settings, connector: Connector) -> Result<
 }
 
 fn google(location: &Location, settings: &Settings, connector: Connector) -> Result<Made> {
-    let mut builder = GoogleCloudStorageBuilder::from_env();
-    for (name, value) in settings.of_client(Kind::Google) {
-        let key = name.parse().map_err(|_| unknown(Kind::Google, name))?;
-        if matches!(key, GoogleConfigKey::Client(_) | GoogleConfigKey::Bucket) {
-            return Err(unknown(Kind::Google, name));
-        }
-        builder = builder.with_config(key, value);
+    let mut builder = GoogleCloudStorageBuilder::new();
+    let is_ours = |key: &GoogleConfigKey| matches!(key, GoogleConfigKey::Client(_) | GoogleConfigKey::Bucket);
+    for (name, key, value) in configured(Kind::Google, settings, is_ours)? {
+        checked::value(&name, &key.0, &value)?;
+        builder = builder.with_config(key.1, value);
     }
     let emulator = std::env::var("STORAGE_EMULATOR_HOST").ok().filter(|host| !host.is_empty());
     // Without a scheme it is http, as the clients of Google take it.
     let emulator = emulator.map(|host| if host.contains("://") { host } else { format!("http://{host}") });
     let is_emulator = emulator.is_some() && settings.get("endpoint").is_none();
     if let Some(endpoint) = settings.get("endpoint").map(str::to_owned).or(emulator) {
+        let name = if is_emulator { "STORAGE_EMULATOR_HOST" } else { "endpoint" };
+        checked::url(name, &endpoint)?;
         builder = builder.with_base_url(&endpoint);
     }
     if settings.is("anonymous")? || is_emulator {
@@ -259,30 +284,30 @@ fn google(location: &Location, settings: &Settings, connector: Connector) -> Res
 }
 
 fn azure(location: &Location, settings: &Settings, connector: Connector) -> Result<Made> {
-    let mut builder = MicrosoftAzureBuilder::from_env();
+    let mut builder = MicrosoftAzureBuilder::new();
+    let is_ours = |key: &AzureConfigKey| matches!(key, AzureConfigKey::Client(_) | AzureConfigKey::ContainerName);
+    for (name, key, value) in configured(Kind::Azure, settings, is_ours)? {
+        checked::value(&name, &key.0, &value)?;
+        builder = builder.with_config(key.1, value);
+    }
     for (name, value) in connection_string() {
-        let key = match name.to_ascii_lowercase().as_str() {
-            "accountname" => AzureConfigKey::AccountName,
-            "accountkey" => AzureConfigKey::AccessKey,
-            "sharedaccesssignature" => AzureConfigKey::SasKey,
-            "blobendpoint" => AzureConfigKey::Endpoint,
+        let (key, checks) = match name.to_ascii_lowercase().as_str() {
+            "accountname" => (AzureConfigKey::AccountName, "account_name"),
+            "accountkey" => (AzureConfigKey::AccessKey, "account_key"),
+            "sharedaccesssignature" => (AzureConfigKey::SasKey, "sas_key"),
+            "blobendpoint" => (AzureConfigKey::Endpoint, "endpoint"),
             _ => continue,
         };
         if builder.get_config_value(&key).is_none() {
+            checked::value(&format!("{name} of AZURE_STORAGE_CONNECTION_STRING"), checks, &value)?;
             builder = builder.with_config(key, value);
         }
-    }
-    for (name, value) in settings.of_client(Kind::Azure) {
-        let key = name.parse().map_err(|_| unknown(Kind::Azure, name))?;
-        if matches!(key, AzureConfigKey::Client(_) | AzureConfigKey::ContainerName) {
-            return Err(unknown(Kind::Azure, name));
-        }
-        builder = builder.with_config(key, value);
     }
     if let Some(account) = &location.account {
         builder = builder.with_account(account);
     }
     if let Some(endpoint) = settings.get("endpoint") {
+        checked::url("endpoint", endpoint)?;
         builder = builder.with_endpoint(endpoint.to_owned());
     }
     if settings.is("anonymous")? {

@@ -114,18 +114,7 @@ impl Plain {
         range: Option<&Range<u64>>,
         silence: Duration,
     ) -> Option<Answer<'_>> {
-        let mut parsed = [httparse::EMPTY_HEADER; MOST_HEADERS];
-        let mut answer = httparse::Response::new(&mut parsed);
-        let read = match answer.parse(head) {
-            Ok(httparse::Status::Complete(read)) => read,
-            _ => return None,
-        };
-        let status = StatusCode::from_u16(answer.code?).ok()?;
-        let mut headers = HeaderMap::new();
-        for header in answer.headers.iter() {
-            let name = HeaderName::from_bytes(header.name.as_bytes()).ok()?;
-            headers.append(name, HeaderValue::from_bytes(header.value).ok()?);
-        }
+        let (read, version, status, headers) = parsed(head)?;
         let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
         let length: Option<u64> = lengths.next().and_then(|value| value.to_str().ok()?.parse().ok());
         let left = match (status, range) {
@@ -138,7 +127,7 @@ impl Plain {
         };
         connection.early = head[read..].to_vec();
         let closes = headers.get(CONNECTION).is_some_and(|value| !value.as_bytes().eq_ignore_ascii_case(b"keep-alive"));
-        let is_kept = answer.version == Some(1) && !closes && status.is_success();
+        let is_kept = version == Some(1) && !closes && status.is_success();
         Some(Answer { plain: self, status, headers, connection, left, is_kept, silence })
     }
 }
@@ -176,6 +165,23 @@ impl Answer<'_> {
             idle.push(stream);
         }
     }
+}
+
+/// Of the head of an answer its length, the version of HTTP after the dot, the status and the headers.
+pub(crate) fn parsed(head: &[u8]) -> Option<(usize, Option<u8>, StatusCode, HeaderMap)> {
+    let mut parsed = [httparse::EMPTY_HEADER; MOST_HEADERS];
+    let mut answer = httparse::Response::new(&mut parsed);
+    let read = match answer.parse(head) {
+        Ok(httparse::Status::Complete(read)) => read,
+        _ => return None,
+    };
+    let status = StatusCode::from_u16(answer.code?).ok()?;
+    let mut headers = HeaderMap::new();
+    for header in answer.headers.iter() {
+        let name = HeaderName::from_bytes(header.name.as_bytes()).ok()?;
+        headers.append(name, HeaderValue::from_bytes(header.value).ok()?);
+    }
+    Some((read, answer.version, status, headers))
 }
 
 /// The text of a request.

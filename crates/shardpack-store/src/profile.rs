@@ -1,8 +1,8 @@
-//! Credentials of AWS that profiles of `~/.aws` give: keys, or a program that prints them.
+//! Credentials of AWS that profiles of `~/.aws` give: keys, or a program that prints them; and those that are asked for again before they end.
 
 use std::{
     collections::BTreeMap,
-    env, fs,
+    env,
     path::PathBuf,
     process::{Command, Stdio},
     sync::Arc,
@@ -16,7 +16,9 @@ use object_store::{
     aws::{AwsCredential, AwsCredentialProvider},
 };
 use serde::Deserialize;
-use shardpack_format::{Error, Result};
+use shardpack_format::{Error, Result, regular};
+
+use crate::{checked, container::Container};
 
 /// Credentials are asked for again so long before they end.
 const BEFORE_END: Duration = Duration::from_secs(5 * 60);
@@ -30,7 +32,10 @@ pub(crate) struct Profile {
     pub said: String,
 }
 
-type Values = BTreeMap<String, String>;
+pub(crate) type Values = BTreeMap<String, String>;
+
+/// What is taken of a profile as it is.
+const USED: [&str; 5] = ["region", "endpoint_url", "aws_access_key_id", "aws_secret_access_key", "aws_session_token"];
 
 /// Reads the profile `given`, or that of the environment, or the default one, which need not be there.
 pub(crate) fn read(given: Option<&str>) -> Result<Profile> {
@@ -48,8 +53,8 @@ pub(crate) fn read(given: Option<&str>) -> Result<Profile> {
             continue;
         };
         files.push(shardpack_format::text::path(&path).to_string());
-        let text = match fs::read_to_string(&path) {
-            Ok(text) => text,
+        let text = match regular::read(&path) {
+            Ok(text) => String::from_utf8_lossy(&text).into_owned(),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
             Err(error) => return Err(Error::io("cannot read", error).in_file(path)),
         };
@@ -63,12 +68,19 @@ pub(crate) fn read(given: Option<&str>) -> Result<Profile> {
     if values.is_empty() && named.is_some() {
         return Err(Error::usage(format!("there is no {said}")).help("AWS_PROFILE or --store profile=NAME names it"));
     }
-    let credentials = credentials(&values).map_err(|error| error.in_file(format!("profile {name}")));
-    Ok(Profile { region: values.remove("region"), endpoint: values.remove("endpoint_url"), credentials, said })
+    let place = format!("profile {name}");
+    for (key, value) in
+        USED.iter().filter_map(|key| Some((*key, values.get(*key)?))).filter(|(_, value)| !value.is_empty())
+    {
+        checked::value(key, key, value).map_err(|error| error.in_file(&place))?;
+    }
+    let credentials = credentials(&values).map_err(|error| error.in_file(&place));
+    let mut value = |name: &str| values.remove(name).filter(|value| !value.is_empty());
+    Ok(Profile { region: value("region"), endpoint: value("endpoint_url"), credentials, said })
 }
 
 /// Names and values of a section of an INI file.
-fn section(text: &str, is_ours: impl Fn(&str) -> bool) -> Values {
+pub(crate) fn section(text: &str, is_ours: impl Fn(&str) -> bool) -> Values {
     let mut values = Values::new();
     let mut is_in = false;
     for line in text.lines() {
@@ -87,14 +99,14 @@ fn section(text: &str, is_ours: impl Fn(&str) -> bool) -> Values {
     values
 }
 
-fn credentials(values: &Values) -> Result<Option<AwsCredentialProvider>> {
+pub(crate) fn credentials(values: &Values) -> Result<Option<AwsCredentialProvider>> {
     let value = |name: &str| values.get(name).filter(|value| !value.is_empty()).cloned();
     if let (Some(key_id), Some(secret_key)) = (value("aws_access_key_id"), value("aws_secret_access_key")) {
         let credential = AwsCredential { key_id, secret_key, token: value("aws_session_token") };
         return Ok(Some(Arc::new(StaticCredentialProvider::new(credential))));
     }
     if let Some(command) = value("credential_process") {
-        return Ok(Some(Arc::new(Process { command, kept: Arc::default() })));
+        return Ok(Some(Arc::new(Asked::new(From::Process(command)))));
     }
     let unread = ["sso_session", "sso_start_url", "role_arn", "web_identity_token_file"];
     match unread.iter().find(|name| values.contains_key(**name)) {
@@ -106,15 +118,30 @@ fn credentials(values: &Values) -> Result<Option<AwsCredentialProvider>> {
     }
 }
 
-/// A program that prints credentials, asked again before those it printed end.
+/// Who gives credentials that end.
 #[derive(Debug)]
-struct Process {
-    command: String,
-    kept: Arc<tokio::sync::Mutex<Option<Kept>>>,
+pub(crate) enum From {
+    /// A program that prints them.
+    Process(String),
+    /// A server beside a container.
+    Container(Container),
+}
+
+/// Credentials that are asked for again before they end.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    from: From,
+    kept: tokio::sync::Mutex<Option<Kept>>,
+}
+
+impl Asked {
+    pub fn new(from: From) -> Self {
+        Self { from, kept: tokio::sync::Mutex::default() }
+    }
 }
 
 #[derive(Clone, Debug)]
-struct Kept {
+pub(crate) struct Kept {
     credential: Arc<AwsCredential>,
     end: Option<SystemTime>,
 }
@@ -131,7 +158,7 @@ struct Printed {
 }
 
 #[async_trait]
-impl CredentialProvider for Process {
+impl CredentialProvider for Asked {
     type Credential = AwsCredential;
 
     async fn get_credential(&self) -> object_store::Result<Arc<AwsCredential>> {
@@ -141,13 +168,16 @@ impl CredentialProvider for Process {
         {
             return Ok(Arc::clone(credential));
         }
-        let command = self.command.clone();
-        let run = tokio::task::spawn_blocking(move || run(&command)).await;
-        let made = run.map_err(|error| error.to_string()).and_then(|made| made);
-        let made = made.map_err(|what| object_store::Error::Generic {
-            store: "S3",
-            source: format!("credential_process: {what}").into(),
-        })?;
+        let made = match &self.from {
+            From::Process(command) => {
+                let command = command.clone();
+                let run = tokio::task::spawn_blocking(move || run(&command)).await;
+                let made = run.map_err(|error| error.to_string()).and_then(|made| made);
+                made.map_err(|what| format!("credential_process: {what}"))
+            }
+            From::Container(container) => container.ask().await,
+        };
+        let made = made.map_err(|what| object_store::Error::Generic { store: "S3", source: what.into() })?;
         let credential = Arc::clone(&made.credential);
         *kept = Some(made);
         Ok(credential)
@@ -166,7 +196,7 @@ fn run(command: &str) -> Result<Kept, String> {
     read_printed(&output.stdout)
 }
 
-fn read_printed(text: &[u8]) -> Result<Kept, String> {
+pub(crate) fn read_printed(text: &[u8]) -> Result<Kept, String> {
     let wrong = |what: String| format!("prints no credentials of version 1: {what}");
     // Of an error, the place alone: the rest quotes what was printed.
     let place = |error: serde_json::Error| wrong(format!("line {}, column {}", error.line(), error.column()));
@@ -177,12 +207,43 @@ fn read_printed(text: &[u8]) -> Result<Kept, String> {
     let end = printed.expiration.map(|text| {
         DateTime::parse_from_rfc3339(&text).map(SystemTime::from).map_err(|error| wrong(format!("Expiration: {error}")))
     });
-    let credential = AwsCredential {
-        key_id: printed.access_key_id,
-        secret_key: printed.secret_access_key,
-        token: printed.session_token,
-    };
-    Ok(Kept { credential: Arc::new(credential), end: end.transpose()? })
+    let (key_id, secret_key) = (printed.access_key_id, printed.secret_access_key);
+    kept(AwsCredential { key_id, secret_key, token: printed.session_token }, end.transpose()?)
+}
+
+/// What the server of a container sends.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Given {
+    access_key_id: String,
+    secret_access_key: String,
+    token: Option<String>,
+    expiration: Option<String>,
+}
+
+/// Reads what the server of a container sends.
+///
+/// # Errors
+/// What is wrong with it, without a word of it.
+pub(crate) fn read_given(text: &[u8]) -> Result<Kept, String> {
+    let wrong = |what: String| format!("the server of the container sends no credentials: {what}");
+    let place = |error: serde_json::Error| wrong(format!("line {}, column {}", error.line(), error.column()));
+    let given: Given = serde_json::from_slice(text).map_err(place)?;
+    let end = given.expiration.map(|text| {
+        DateTime::parse_from_rfc3339(&text).map(SystemTime::from).map_err(|error| wrong(format!("Expiration: {error}")))
+    });
+    let (key_id, secret_key) = (given.access_key_id, given.secret_access_key);
+    kept(AwsCredential { key_id, secret_key, token: given.token }, end.transpose()?)
+}
+
+/// Credentials that a request can have.
+fn kept(credential: AwsCredential, end: Option<SystemTime>) -> Result<Kept, String> {
+    let AwsCredential { key_id, secret_key, token } = &credential;
+    let token = ("the session token", token.as_ref());
+    for (name, value) in [("the key's name", Some(key_id)), ("the key", Some(secret_key)), token] {
+        value.map_or(Ok(()), |value| checked::text(name, value)).map_err(|error| error.what())?;
+    }
+    Ok(Kept { credential: Arc::new(credential), end })
 }
 
 #[cfg(test)]
@@ -209,6 +270,10 @@ mod tests {
             let error = read_printed(wrong.as_bytes()).map(drop).unwrap_err();
             assert!(!error.contains("SECRET"), "{error}");
         }
+        let given = br#"{"AccessKeyId": "A", "SecretAccessKey": "B", "Token": "C", "RoleArn": "x"}"#;
+        assert_eq!(read_given(given).unwrap().credential.token.as_deref(), Some("C"));
+        let odd = read_given(br#"{"AccessKeyId": "A", "SecretAccessKey": "B", "Token": "SECRET\n"}"#).map(drop);
+        assert_eq!(odd.unwrap_err(), "the session token has a line feed, which no request can have");
         assert!(run("exit 3").is_err() && run("echo no >&2; false").unwrap_err().contains(": no"));
     }
 

@@ -15,7 +15,9 @@ use shardpack_format::{Error, ErrorKind, Result, size};
 
 use crate::{
     answer::{self, Body, Failed, Version},
+    location::Kind,
     objects,
+    pace::Pace,
     persistence::Asker,
     plain,
     service::Notes,
@@ -112,14 +114,15 @@ impl Reading<'_> {
     pub async fn run(self, mut sink: impl Sink) -> Result<Found> {
         let Asker { shared, location, .. } = self.asker;
         let mut persistence = self.asker.persistence();
-        let mut done = 0;
+        let (mut done, mut pace) = (0, Pace::new(self.asker.options));
         loop {
             let before = done;
-            let failed = match self.attempt(&mut done, &mut sink).await {
+            let failed = match self.attempt(&mut done, &mut pace, &mut sink).await {
                 Ok(object_bytes) => return Ok(Found { is_there: true, object_bytes }),
                 Err(failed) => failed,
             };
-            if done > before {
+            // What trickles is none, or it would be asked for again without an end.
+            if done > before && !pace.is_slow() {
                 persistence.progress();
             }
             match failed {
@@ -171,11 +174,11 @@ impl Reading<'_> {
             modified: Some(meta.last_modified.to_rfc3339().into_bytes()),
             modified_s: Some(meta.last_modified.timestamp()),
         };
-        Ok((Body { skipped: 0, object_bytes: Some(meta.size) }, version, Chunks::Objects(stream)))
+        Ok((Body { skipped: 0, object_bytes: Some(meta.size), is_html: false }, version, Chunks::Objects(stream)))
     }
 
     /// Asks once for what is missing behind the first `done` bytes; how long the object is.
-    async fn attempt(&self, done: &mut u64, sink: &mut impl Sink) -> Result<Option<u64>, Failed> {
+    async fn attempt(&self, done: &mut u64, pace: &mut Pace, sink: &mut impl Sink) -> Result<Option<u64>, Failed> {
         let Wanted { name, range, object_bytes, most, .. } = &self.wanted;
         // An object whose length is not known is read from its beginning again.
         let rest = range.as_ref().map(|range| range.start + *done..range.end);
@@ -183,9 +186,13 @@ impl Reading<'_> {
         let asked = Instant::now();
         let (body, version, mut chunks) = self.ask(rest.as_ref()).await?;
         self.asker.shared.limiter.began(asked.elapsed());
+        pace.begin(Instant::now());
         if let (Some(expected), Some(found)) = (object_bytes, body.object_bytes)
             && *expected != found
         {
+            if body.is_html && self.is_page(b"<", true) {
+                return Err(self.page());
+            }
             return Err(Failed::Never(match self.wanted.stamp {
                 Some(_) => Error::data(format!("{CHANGED}: {found} bytes, the plan says {expected}")),
                 None => Error::data(format!("{found} bytes, the manifest says {expected}"))
@@ -199,6 +206,8 @@ impl Reading<'_> {
             Some(rest) => (body.skipped, rest.end - rest.start),
             None => (*done, most.saturating_sub(*done)),
         };
+        // The beginning of the object comes.
+        let mut is_first = body.skipped > 0 || rest.as_ref().is_none_or(|rest| rest.start == 0);
         let mut came = 0;
         loop {
             let fit = if skipped == 0 { usize::try_from(left).unwrap_or(usize::MAX) } else { 0 };
@@ -208,6 +217,9 @@ impl Reading<'_> {
                 Next::End => break,
                 Next::Bytes(chunk) => chunk,
                 Next::Put(bytes) => {
+                    if std::mem::take(&mut is_first) && self.is_page(&room[..bytes], body.is_html) {
+                        return Err(self.page());
+                    }
                     self.asker.counters.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
                     sink.came(bytes);
                     came += bytes as u64;
@@ -216,9 +228,13 @@ impl Reading<'_> {
                     if left == 0 {
                         break;
                     }
+                    pace.came(bytes, Instant::now())?;
                     continue;
                 }
             };
+            if std::mem::take(&mut is_first) && self.is_page(&chunk, body.is_html) {
+                return Err(self.page());
+            }
             self.asker.counters.bytes.fetch_add(chunk.len() as u64, Ordering::Relaxed);
             came += chunk.len() as u64;
             let skip = skipped.min(chunk.len() as u64);
@@ -234,6 +250,7 @@ impl Reading<'_> {
             if rest.is_some() && left == 0 {
                 break;
             }
+            pace.came(chunk.len(), Instant::now())?;
         }
         let is_short = match &rest {
             // Whoever asks for the length of an empty object gets it from a server without ranges.
@@ -248,6 +265,18 @@ impl Reading<'_> {
         }
         self.asker.shared.limiter.well();
         Ok(body.object_bytes)
+    }
+
+    /// Whether what a web server sends is a page for people, as some have it where there is nothing: by its first bytes.
+    fn is_page(&self, bytes: &[u8], is_html: bool) -> bool {
+        let may_be = self.asker.location.kind == Kind::Web && !answer::is_named_as_page(&self.wanted.name);
+        may_be && answer::is_page(bytes, is_html)
+    }
+
+    /// There is a page in place of the object.
+    fn page(&self) -> Failed {
+        self.asker.counters.pages.fetch_add(1, Ordering::Relaxed);
+        Failed::NotThere
     }
 
     /// Fails where this is another version than was listed, or was read of the object before.

@@ -8,7 +8,7 @@
 use std::{cell::RefCell, collections::HashMap, future::Future, rc::Rc, sync::Mutex};
 
 use reqwest::Client;
-use shardpack_format::{Error, Result};
+use shardpack_format::{Error, ErrorKind, Result, contain};
 use tokio::runtime::{Builder, Handle, Runtime};
 
 /// Sets that are left at most: each has connections open.
@@ -78,7 +78,14 @@ pub(crate) fn wait<T>(work: impl Future<Output = T>) -> Result<T> {
         let error = Error::usage("a thread of an asynchronous runtime cannot wait for a server");
         return Err(error.help("tokio::task::spawn_blocking has threads that can"));
     }
-    Ok(of_thread()?.runtime.block_on(work))
+    let of_thread = of_thread()?;
+    contain::caught(|| of_thread.runtime.block_on(work)).map_err(|panic| {
+        // Whatever it was doing is not gone on with.
+        OF_THREAD.with_borrow_mut(|held| held.0 = None);
+        let what = contain::message(&*panic).unwrap_or("it does not say why");
+        Error::new(ErrorKind::System, format!("the client of the store gives up: {what}"))
+            .help("look at the settings of the store, and at `ulimit -u`")
+    })
 }
 
 /// This thread's connections to server number `server`, which `make` opens.
@@ -105,6 +112,14 @@ mod tests {
         std::thread::spawn(|| wait(async { 1 }).unwrap()).join().unwrap();
         // Other tests may have taken some meanwhile, but it is not made anew each time.
         assert!(left >= 1 && LEFT.lock().unwrap().len() <= left + 1);
+    }
+
+    #[test]
+    fn a_client_that_panics_gives_an_error_and_the_next_request_is_as_ever() {
+        let error = wait(async { panic!("request valid: {}", "InvalidUri") }).map(|()| ()).unwrap_err();
+        assert_eq!(error.to_string(), "the client of the store gives up: request valid: InvalidUri");
+        assert!(error.help_text().is_some_and(|help| help.starts_with("look at the settings of the store")));
+        assert_eq!(wait(async { 1 }).unwrap(), 1);
     }
 
     #[test]

@@ -7,8 +7,9 @@ use shardpack_format::{Error, Result};
 use crate::location::Kind;
 
 /// Settings that every store has, and what they are.
-const ALL: [(&str, &str); 4] = [
+const ALL: [(&str, &str); 5] = [
     ("ca_file", "a file of certificates that are trusted besides the system's"),
+    ("min_rate", "bytes a second of an answer, over a minute, below which it is asked for again (1024; 0: none)"),
     ("proxy", "the URL of a proxy"),
     ("requests", "requests at a time at most, 1 to 1024 (64, and up to 256 where that helps)"),
     ("retry_for", "seconds in which nothing of use came before it is an error (300)"),
@@ -48,6 +49,9 @@ pub(crate) struct Options {
     pub first_patience: Duration,
     /// How long nothing may come of an answer before it is asked for again from there.
     pub silence: Duration,
+    /// Bytes a second of an answer, over `rate_time`, below which it is asked for again: one that trickles is no better than silence.
+    pub least_rate: u64,
+    pub rate_time: Duration,
     /// Requests at a time until it is known whether more help.
     pub first_requests: u32,
     /// Most requests at a time.
@@ -57,7 +61,15 @@ pub(crate) struct Options {
 impl Default for Options {
     fn default() -> Self {
         let (patience, first_patience) = (Duration::from_secs(300), Duration::from_secs(10));
-        Self { patience, first_patience, silence: Duration::from_secs(30), first_requests: 64, most_requests: 256 }
+        Self {
+            patience,
+            first_patience,
+            silence: Duration::from_secs(30),
+            least_rate: 1024,
+            rate_time: Duration::from_secs(60),
+            first_requests: 64,
+            most_requests: 256,
+        }
     }
 }
 
@@ -102,20 +114,23 @@ impl Settings {
 
     pub(crate) fn options(&self) -> Result<Options> {
         let mut options = Options::default();
-        let number = |name: &str, most: u64| match self.get(name) {
+        let number = |name: &str, least: u64, most: u64| match self.get(name) {
             None => Ok(None),
             Some(value) => match value.parse::<u64>() {
-                Ok(number) if (1..=most).contains(&number) => Ok(Some(number)),
-                _ => Err(Error::usage(format!("{name}={value}: it is a number from 1 to {most}"))),
+                Ok(number) if (least..=most).contains(&number) => Ok(Some(number)),
+                _ => Err(Error::usage(format!("{name}={value}: it is a number from {least} to {most}"))),
             },
         };
-        if let Some(seconds) = number("retry_for", 7 * 86400)? {
+        if let Some(seconds) = number("retry_for", 1, 7 * 86400)? {
             options.patience = Duration::from_secs(seconds);
             options.first_patience = options.first_patience.min(options.patience);
         }
-        if let Some(requests) = number("requests", 1024)? {
+        if let Some(requests) = number("requests", 1, 1024)? {
             // Whoever says how many has measured.
             (options.first_requests, options.most_requests) = (requests as u32, requests as u32);
+        }
+        if let Some(rate) = number("min_rate", 0, 1 << 40)? {
+            options.least_rate = rate;
         }
         Ok(options)
     }
@@ -163,7 +178,9 @@ mod tests {
         assert_eq!(settings.of_client(Kind::S3).map(|(name, _)| name).collect::<Vec<_>>(), ["header", "header"]);
         assert_eq!(settings.options().unwrap().most_requests, 7);
         assert!(!format!("{settings:?}").contains("b=c"));
-        for wrong in ["requests=0", "requests=many", "retry_for=-1", "retry_for=604801"] {
+        assert_eq!(of(&["min_rate=0"]).options().unwrap().least_rate, 0);
+        for wrong in ["min_rate=1KiB", "min_rate=-1", "requests=0", "requests=many", "retry_for=-1", "retry_for=604801"]
+        {
             assert!(of(&[wrong]).options().is_err(), "{wrong}");
         }
         for (value, is) in [("true", Some(true)), ("0", Some(false)), ("on", None)] {

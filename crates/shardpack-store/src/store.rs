@@ -44,6 +44,8 @@ pub(crate) struct Counters {
     pub again: AtomicU64,
     pub too_many: AtomicU64,
     pub sent_bytes: AtomicU64,
+    /// Pages for people that came in place of objects.
+    pub pages: AtomicU64,
 }
 
 /// A folder on a web server, or a prefix of a bucket.
@@ -145,7 +147,7 @@ impl Store {
 
     /// What reading has taken so far.
     pub fn counts(&self) -> Counts {
-        let Counters { requests, bytes, again, too_many, sent_bytes } = &self.counters;
+        let Counters { requests, bytes, again, too_many, sent_bytes, pages: _ } = &self.counters;
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Counts {
             requests: of(requests),
@@ -153,6 +155,21 @@ impl Store {
             again: of(again),
             too_many: of(too_many),
             sent_bytes: of(sent_bytes),
+        }
+    }
+
+    /// Whether the server has sent a page for people in place of an object.
+    pub fn sends_pages(&self) -> bool {
+        self.counters.pages.load(Ordering::Relaxed) > 0
+    }
+
+    /// `error` of an object that is not there, with a word of it if the server has sent a page for people instead.
+    #[must_use]
+    pub fn not_there(&self, error: Error) -> Error {
+        match self.sends_pages() {
+            false => error,
+            true => error
+                .and("the server answers with a page of HTML, as some do for what is not there, or to ask for a login"),
         }
     }
 
@@ -267,7 +284,8 @@ impl Store {
         match self.range(name, object_bytes, None, range, sink)? {
             true => Ok(()),
             false => {
-                Err(Error::data("the manifest names this object, and it is not there").in_file(self.object_url(name)))
+                let error = Error::data("the manifest names this object, and it is not there");
+                Err(self.not_there(error).in_file(self.object_url(name)))
             }
         }
     }
@@ -281,7 +299,7 @@ impl Store {
         let range = offset..offset.saturating_add(into.len() as u64);
         match self.range(name, object_bytes, Some(stamp), range, Filling(into))? {
             true => Ok(()),
-            false => Err(Error::data("is not there any more").in_file(self.object_url(name))),
+            false => Err(self.not_there(Error::data("is not there any more")).in_file(self.object_url(name))),
         }
     }
 
@@ -296,7 +314,7 @@ impl Store {
         let wanted = Wanted { name, range: None, object_bytes: None, stamp, is_optional: false, most };
         match self.run(wanted, |bytes: &[u8]| all.extend_from_slice(bytes))?.is_there {
             true => Ok(all),
-            false => Err(Error::data("is not there any more").in_file(url)),
+            false => Err(self.not_there(Error::data("is not there any more")).in_file(url)),
         }
     }
 

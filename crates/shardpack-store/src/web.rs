@@ -1,16 +1,20 @@
 //! Connections to servers, and objects of web servers.
 
-use std::{fs, ops::Range};
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs},
+    ops::Range,
+};
 
 use reqwest::{
     Certificate, Client, Proxy, Response, Url,
     header::{ACCEPT_ENCODING, HeaderMap, HeaderName, HeaderValue, RANGE},
     redirect,
 };
-use shardpack_format::{Error, ErrorKind, Result};
+use shardpack_format::{Error, ErrorKind, Result, regular};
 
 use crate::{
     answer::{Failed, causes, failed_way},
+    checked,
     location::Kind,
     settings::{Options, Settings},
 };
@@ -31,7 +35,7 @@ pub(crate) fn client(kind: Kind, settings: &Settings, options: &Options) -> Resu
     let of_aws = || std::env::var("AWS_CA_BUNDLE").ok().filter(|path| kind == Kind::S3 && !path.is_empty());
     if let Some(path) = ca.or_else(of_aws) {
         let wrong = |what: String| Error::usage(what).in_file(&path).help("ca_file is a file of PEM certificates");
-        let bytes = fs::read(&path).map_err(|error| wrong(format!("cannot read: {error}")))?;
+        let bytes = regular::read(&path).map_err(|error| wrong(format!("cannot read: {error}")))?;
         let found = Certificate::from_pem_bundle(&bytes).map_err(|error| wrong(causes(&error)))?;
         if found.is_empty() {
             return Err(wrong("there is no certificate in it".to_owned()));
@@ -39,7 +43,10 @@ pub(crate) fn client(kind: Kind, settings: &Settings, options: &Options) -> Resu
         client = client.tls_certs_merge(found);
     }
     if let Some(proxy) = settings.get("proxy") {
-        let proxy = Proxy::all(proxy).map_err(|error| Error::usage(format!("no proxy: {error}")))?;
+        checked::text("proxy", proxy)?;
+        // The error of the client may quote a password.
+        let wrong = |_| Error::usage("proxy is no URL of a proxy").help("write proxy=http://HOST:PORT");
+        let proxy = Proxy::all(proxy).map_err(wrong)?;
         client = client.proxy(proxy);
     }
     client.build().map_err(|error| Error::new(ErrorKind::System, format!("cannot speak HTTP: {}", causes(&error))))
@@ -57,12 +64,45 @@ fn followed(settings: &Settings) -> redirect::Policy {
             attempt.error("a redirect to what is no web server")
         } else if from_https && attempt.url().scheme() != "https" {
             attempt.error("a redirect from https to http")
+        } else if !before.is_some_and(is_link_local) && is_link_local(attempt.url()) {
+            attempt
+                .error("a redirect to an address of the machine's own network (link-local), where its secrets may be")
         } else if is_elsewhere && has_headers {
             attempt.error("a redirect to another server, which would be sent the header, too")
         } else {
             attempt.follow()
         }
     })
+}
+
+/// Whether `url` names an address that no router passes on, where the credentials of machines are given out. One that is named otherwise is
+/// looked up.
+fn is_link_local(url: &Url) -> bool {
+    let Some(host) = url.host_str() else { return false };
+    match host.trim_start_matches('[').trim_end_matches(']').parse() {
+        Ok(address) => is_local(address),
+        // A name that has no address here may have one where the proxy is.
+        Err(_) => (host, url.port_or_known_default().unwrap_or(80))
+            .to_socket_addrs()
+            .is_ok_and(|mut all| all.any(|address| is_local(address.ip()))),
+    }
+}
+
+fn is_local(address: IpAddr) -> bool {
+    // fd00:ec2::/32 is where AWS has the same of IPv6.
+    let of_six = |address: Ipv6Addr| address.is_unicast_link_local() || address.segments()[..2] == [0xfd00, 0xec2];
+    match address {
+        IpAddr::V4(address) => address.is_link_local(),
+        IpAddr::V6(address) => of_six(address) || four_in(address).is_some_and(|four| four.is_link_local()),
+    }
+}
+
+/// The address of IPv4 that one of IPv6 stands for: mapped, compatible, or behind NAT64.
+fn four_in(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    let [a, b, c, d, e, f, high, low] = address.segments();
+    let is_nat = [a, b, c, d, e, f] == [0x64, 0xff9b, 0, 0, 0, 0];
+    let four = Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
+    if is_nat { Some(four) } else { address.to_ipv4() }
 }
 
 /// The headers that the user gives, and those of each request.
@@ -95,6 +135,44 @@ pub(crate) async fn get(
     request.send().await.map_err(failed)
 }
 
+/// What the matter is, without the URL.
+pub(crate) fn said(error: &reqwest::Error) -> String {
+    match causes(error) {
+        said if said.is_empty() => "the request failed".to_owned(),
+        said => said,
+    }
+}
+
 pub(crate) fn failed(error: reqwest::Error) -> Failed {
     failed_way(&error, error.is_redirect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_that_no_router_passes_on_are_known_however_they_are_written() {
+        for (url, is) in [
+            ("http://169.254.169.254/latest/", true),
+            ("http://169.254.0.1/", true),
+            ("http://2852039166/", true),
+            ("http://0xa9fea9fe/", true),
+            ("http://[fe80::1]/", true),
+            ("http://[febf::1]/", true),
+            ("http://[::ffff:169.254.169.254]/", true),
+            ("http://[::ffff:a9fe:a9fe]/", true),
+            ("http://[::169.254.169.254]/", true),
+            ("http://[64:ff9b::a9fe:a9fe]/", true),
+            ("http://[fd00:ec2::254]/", true),
+            ("http://127.0.0.1/", false),
+            ("http://localhost/", false),
+            ("http://[::1]/", false),
+            ("http://[fec0::1]/", false),
+            ("http://169.255.0.1/", false),
+            ("http://[::ffff:10.0.0.1]/", false),
+        ] {
+            assert_eq!(is_link_local(&Url::parse(url).unwrap()), is, "{url}");
+        }
+    }
 }
