@@ -11,6 +11,7 @@ mod cli;
 mod commands;
 mod help;
 pub mod hosted;
+mod panics;
 mod price;
 mod progress;
 mod report;
@@ -58,7 +59,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         }
     }
     memory::allow(cli.command.memory().unwrap_or_else(args::default_memory));
-    match run::run(cli) {
+    match panics::contained(|| run::run(cli)) {
         Ok(Outcome::Done) => 0,
         Ok(Outcome::Wrong) => 1,
         Ok(Outcome::Refused) => 2,

@@ -1,9 +1,9 @@
 //! The options that say what goes in.
 
-use std::{fs, path::Path, path::PathBuf};
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use shardpack_format::image_header::Kind;
+use shardpack_format::{image_header::Kind, regular};
 use shardpack_packer::{
     Error, Result,
     plan::Check,
@@ -112,11 +112,11 @@ impl Selection {
 
 fn read(path: &Path) -> Result<Vec<u8>> {
     let failed = |error| Error::io("cannot read", error).in_file(path);
-    let bytes = fs::metadata(path).map_err(failed)?.len();
+    let bytes = regular::open(path).and_then(|file| file.metadata()).map_err(failed)?.len();
     if bytes > CLASS_FILE_BYTES {
         return Err(Error::usage(format!("{bytes} bytes: no list of classes is that long")).in_file(path));
     }
-    fs::read(path).map_err(failed)
+    regular::read(path).map_err(failed)
 }
 
 fn kind(name: &str) -> Result<Kind, String> {

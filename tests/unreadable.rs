@@ -9,11 +9,11 @@
 mod faults;
 mod support;
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, process::Command, time::Duration};
 
 use faults::{EACCES, EIO, ENOENT, ESTALE, fault};
 use shardpack_packer::ledger::Fate;
-use support::{Bench, Dataset, run};
+use support::{Bench, Dataset, Ran, binary, contents, run};
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -215,4 +215,196 @@ fn nothing_to_pack_is_told_with_the_first_path_and_its_reason() {
     }
     let ran = bench.pack(&["--resize", "64"]).code(1).clean_error();
     ran.says("none of 2 images can be packed, the first: a/1.jpg: ").says_not("an ImageFolder is");
+}
+
+/// Runs the binary for a minute at most: what waits for ever has no exit code then.
+fn run_soon(args: &[&str]) -> Ran {
+    let ran = assert_cmd::Command::new(binary()).args(args).timeout(Duration::from_secs(60)).output().unwrap();
+    ran.into()
+}
+
+/// Puts something else in the place of `path`: a pipe that nobody writes into, or a link to what never ends.
+fn put(path: &Path, other: &str) {
+    let _ = fs::remove_file(path);
+    match other {
+        "pipe" => assert!(Command::new("mkfifo").arg(path).status().unwrap().success()),
+        device => std::os::unix::fs::symlink(device, path).unwrap(),
+    }
+}
+
+#[test]
+fn pipes_and_devices_in_place_of_files_of_a_dataset_are_named_and_not_waited_for() {
+    let bench = Bench::of(6, 500);
+    bench.pack(&["--shards", "2", "--sidecars", "wids"]).code(0);
+    run(&["crops", text(&bench.dst())]).code(0);
+    let (copy, out) = (bench.at("copy"), bench.at("out"));
+    let files: Vec<String> = contents(&bench.dst())
+        .into_iter()
+        .filter(|(path, hash)| !hash.is_empty() && !path.to_string_lossy().contains("000001"))
+        .map(|(path, _)| path.to_string_lossy().into_owned())
+        .collect();
+    assert!(files.len() >= 6, "{files:?}");
+    for file in &files {
+        for other in ["pipe", "/dev/zero"] {
+            assert!(Command::new("cp").arg("-rT").arg(bench.dst()).arg(&copy).status().unwrap().success());
+            put(&copy.join(file), other);
+            let at = text(&copy);
+            run_soon(&["verify", at]).code(1).says(&format!("{file}: ")).says_not("panicked");
+            let is_read = ["manifest.json", "index/shard-000000.index"].contains(&file.as_str());
+            for words in [
+                &["verify", at, "--quick"][..],
+                &["inspect", at],
+                &["inspect", at, "--samples"],
+                &["convert", at, text(&out), "--force"],
+                &["crops", at],
+                &["bench", at, "--seconds", "0.1"],
+            ] {
+                if words[0] == "bench" && !is_read {
+                    continue;
+                }
+                let ran = run_soon(words);
+                assert!((if is_read { 1..=2 } else { 0..=2 }).contains(&ran.code), "{file} {other} {words:?}: {ran:?}");
+                let _ = fs::remove_dir_all(&out);
+            }
+            let (send, receive) = std::sync::mpsc::channel();
+            let folder = copy.clone();
+            std::thread::spawn(move || {
+                let read = shardpack_reader::Dataset::open(folder)
+                    .and_then(|dataset| (0..dataset.len()).try_for_each(|number| dataset.sample(number).map(drop)));
+                send.send(read.map_err(|error| error.to_string())).unwrap();
+            });
+            let read = receive.recv_timeout(Duration::from_secs(60)).expect(file);
+            assert!(read.is_ok() != (is_read || file == "shard-000000.tar"), "{file}: {read:?}");
+            fs::remove_dir_all(&copy).unwrap();
+        }
+    }
+}
+
+#[test]
+fn pipes_and_devices_in_place_of_files_that_a_person_names_are_refused() {
+    let bench = Bench::of(6, 500);
+    let (src, dst) = (bench.src(), bench.dst());
+    let (src, dst) = (text(&src), text(&dst));
+    fs::create_dir_all(bench.at("unfinished/.shardpack/receipts")).unwrap();
+    fs::create_dir_all(bench.at("splits/train")).unwrap();
+    for other in ["pipe", "/dev/zero"] {
+        for name in [
+            "list.csv",
+            "list.jsonl",
+            "list.json",
+            "names.txt",
+            "plan",
+            "unfinished/.shardpack/plan",
+            "splits/splits.json",
+        ] {
+            put(&bench.at(name), other);
+        }
+        let at = |name: &str| bench.at(name).to_str().unwrap().to_owned();
+        for words in [
+            &["pack", &at("list.csv"), dst][..],
+            &["pack", &at("list.jsonl"), dst],
+            &["pack", &at("list.json"), dst],
+            &["pack", src, dst, "--classes", &at("names.txt")],
+            &["pack", src, dst, "--class-map", &at("names.txt")],
+            &["pack", "--plan", &at("plan"), dst],
+            &["pack", src, &at("unfinished")],
+            &["status", &at("unfinished")],
+            &["merge", &at("unfinished")],
+            &["verify", &at("splits")],
+            &["inspect", &at("splits")],
+            &["inspect", &at("plan")],
+            &["verify", &at("list.json")],
+        ] {
+            let ran = run_soon(words);
+            assert!([1, 2].contains(&ran.code), "{other} {words:?}: {ran:?}");
+            ran.says_not("panicked");
+        }
+    }
+}
+
+/// Begins of a command line that runs what follows as somebody else who may have so many processes and threads; `None` where that has no effect.
+fn few_threads(most: u32) -> Option<Vec<String>> {
+    let limited = |most: u32| {
+        let words = format!("setpriv --reuid=54321 --regid=54321 --clear-groups prlimit --nproc={most}:{most}");
+        words.split(' ').map(str::to_owned).collect::<Vec<_>>()
+    };
+    let words = limited(1);
+    let two = Command::new(&words[0]).args(&words[1..]).args(["sh", "-c", "true & wait"]).output();
+    match two {
+        Ok(output) if !output.status.success() || !output.stderr.is_empty() => {}
+        _ => {
+            eprintln!("nobody's threads can be limited here: what the limit shows is not tried");
+            return None;
+        }
+    }
+    Some(limited(most))
+}
+
+#[test]
+fn a_limit_of_threads_is_an_error_or_changes_nothing() {
+    let Some(_) = few_threads(1) else { return };
+    let bench = Bench::of(60, 5000);
+    bench.pack(&["--shards", "3"]).code(0);
+    let expected = contents(&bench.dst());
+    let open = |path: &Path| Command::new("chmod").arg("-R").arg("a+rwX").arg(path).status().unwrap();
+    assert!(open(bench.src().parent().unwrap()).success());
+    let (src, packed) = (bench.src(), bench.dst());
+    let (src, packed, out, program) = (text(&src), text(&packed), bench.at("out"), binary());
+    let out = text(&out);
+    let as_other = ["--reuid=54321", "--regid=54321", "--clear-groups"];
+    if !Command::new("setpriv").args(as_other).arg(&program).arg("--version").output().unwrap().status.success() {
+        eprintln!("another user cannot run the program here: what a limit of threads shows is not tried");
+        return;
+    }
+    let mut errors = 0;
+    for most in [1, 2, 3, 4, 6, 9] {
+        for words in [
+            &["pack", src, out, "--shards", "3", "--jobs", "4"][..],
+            &["pack", src, out, "--shards", "3", "--check", "full", "--dedup", "exact"],
+            &["convert", packed, out, "--format", "tfrecord"],
+            &["verify", packed, "--against", src],
+            &["inspect", packed, "--json"],
+            &["crops", packed, "--force"],
+            &["bench", packed, "--seconds", "0.1"],
+        ] {
+            let limited = few_threads(most).unwrap();
+            let mut command = assert_cmd::Command::new(&limited[0]);
+            let ran = command.args(&limited[1..]).arg(&program).args(words).timeout(Duration::from_secs(60)).output();
+            let ran = Ran::from(ran.unwrap()).says_not("panicked").says_not("bug");
+            match ran.code {
+                0 if words[0] == "pack" => assert_eq!(contents(Path::new(out)), expected, "{most} {words:?}"),
+                0 => {}
+                _ => {
+                    errors += 1;
+                    ran.code(2).says("cannot start a thread").says("raise `ulimit -u`, or use fewer threads: --jobs 1");
+                }
+            }
+            let _ = fs::remove_dir_all(out);
+        }
+    }
+    assert!(errors > 0, "the limit has no effect");
+}
+
+#[test]
+fn errors_of_the_machine_end_a_listing_whatever_is_wanted_of_bad_images() {
+    const EINTR: i32 = 4;
+    const ETIMEDOUT: i32 = 110;
+    let bench = Bench::with(&["a/1.jpg", "a/2.jpg", "b/3.jpg"]);
+    bench.file("a/2.txt", b"two");
+    let list = bench.src().join("x.csv");
+    fs::write(&list, "path,label\na/1.jpg,a\na/2.jpg,a\nb/3.jpg,b\n").unwrap();
+    let (src, dst) = (bench.src(), bench.dst());
+    for source in [&src, &list] {
+        let args = ["pack", text(source), text(&dst), "--with", "txt", "--on-bad", "skip"];
+        for errno in [EIO, ESTALE, EINTR, ETIMEDOUT] {
+            for at in ["a/2.jpg", "a/2.txt"] {
+                // The first call is the listing's.
+                for when in [1, 0] {
+                    let Some(ran) = faults::run(&[fault("stat", errno, when, at)], &args) else { return };
+                    ran.code(2).says(&format!("{at}: cannot look at")).clean_error();
+                    assert!(!dst.join("manifest.json").exists(), "{errno} {at}");
+                }
+            }
+        }
+    }
 }

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use shardpack_format::{Error, Result, formats::foreign::Skip};
+use shardpack_format::{Error, Result, formats::foreign::Skip, regular};
 
 use crate::{
     remote::{Blocks, Remote, Stream},
@@ -103,7 +103,7 @@ impl Place {
         match self {
             Self::Local(path) => {
                 let failed = |e| sys::io_error("cannot open", path, e);
-                File::open(path).map_err(failed)?.read_at(out, 0).map_err(failed)
+                regular::open(path).map_err(failed)?.read_at(out, 0).map_err(failed)
             }
             Self::Remote(remote) => {
                 let first = remote.first()?;
@@ -139,7 +139,7 @@ impl Place {
 }
 
 fn open(path: &Path) -> Result<File> {
-    File::open(path).map_err(|e| sys::io_error("cannot open", path, e))
+    regular::open(path).map_err(|e| sys::io_error("cannot open", path, e))
 }
 
 /// The bytes of an open file.

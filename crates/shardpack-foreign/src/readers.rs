@@ -8,6 +8,8 @@ use std::sync::{
     mpsc::{Receiver, Sender, channel},
 };
 
+use shardpack_format::threads;
+
 /// Most threads: they wait, and take no time of the processor.
 const MOST: usize = 64;
 
@@ -65,7 +67,7 @@ pub fn many<P: Sync, T: Send>(all: &[P], look: impl Fn(&P) -> T + Sync) -> Vec<T
             found.lock().unwrap_or_else(PoisonError::into_inner).push(one);
         }
     };
-    std::thread::scope(|scope| (0..all.len().min(MOST)).for_each(|_| drop(scope.spawn(work))));
+    threads::each(all.len().min(MOST), work);
     let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
     found.sort_unstable_by_key(|(at, _)| *at);
     found.into_iter().map(|(_, one)| one).collect()

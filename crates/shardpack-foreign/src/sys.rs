@@ -8,10 +8,13 @@ use std::{
     path::Path,
 };
 
-use shardpack_format::{Error, Result};
+use shardpack_format::{Error, Result, regular};
 
 /// Adds what to do to an error of the system, where there is something that helps.
 pub fn io_error(what: &str, path: &Path, error: io::Error) -> Error {
+    if regular::is_other(&error) {
+        return Error::data(error.to_string()).in_file(path);
+    }
     let help = match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
         Some(rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT) => {
             Some("free space and run the same command again: it goes on from the finished shards")
@@ -132,13 +135,12 @@ pub fn missing(path: &Path, otherwise: &'static str) -> &'static str {
 /// # Errors
 /// When it cannot be read, is no regular file, or is longer.
 pub fn read_at_most(path: &Path, most: u64) -> Result<Vec<u8>> {
-    let failed = |e| io_error("cannot read", path, e);
-    // Opening a pipe would wait for its writer.
-    if !path.metadata().map_err(failed)?.is_file() {
-        return Err(Error::usage("not a regular file").in_file(path));
-    }
+    let failed = |e| match regular::is_other(&e) {
+        true => Error::usage(e.to_string()).in_file(path),
+        false => io_error("cannot read", path, e),
+    };
     let mut bytes = Vec::new();
-    fs::File::open(path).and_then(|file| file.take(most + 1).read_to_end(&mut bytes)).map_err(failed)?;
+    regular::open(path).and_then(|file| file.take(most + 1).read_to_end(&mut bytes)).map_err(failed)?;
     match bytes.len() as u64 > most {
         true => Err(Error::usage(format!("longer than {most} bytes")).in_file(path)),
         false => Ok(bytes),
@@ -147,7 +149,7 @@ pub fn read_at_most(path: &Path, most: u64) -> Result<Vec<u8>> {
 
 /// Reads a whole file; `None` where there is none.
 pub fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>> {
-    match fs::read(path) {
+    match regular::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(io_error("cannot read", path, error)),

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use shardpack_format::{Error, ErrorKind, Result};
+use shardpack_format::{Error, ErrorKind, Result, threads};
 use shardpack_imaging::training::Worker;
 
 use crate::{
@@ -108,7 +108,7 @@ impl std::fmt::Debug for Batches {
 }
 
 impl Batches {
-    pub(crate) fn start(making: Making, feed: Feed, ring: Ring, state: State, threads: usize) -> Result<Self> {
+    pub(crate) fn start(making: Making, feed: Feed, ring: Ring, state: State, jobs: usize) -> Result<Self> {
         let handle = feed.handle();
         let receipt = Receipt::new(making.plan.id(), state.epoch);
         let front = Front { feed, building: None, next_slot: 0, batch: 0, sequence: 0, has_ended: false };
@@ -131,12 +131,12 @@ impl Batches {
             has_ended: false,
             state,
         };
-        for number in 0..threads.max(1) {
+        for number in 0..jobs.max(1) {
             let shared = Arc::clone(&batches.shared);
             let thread = std::thread::Builder::new()
                 .name(format!("shardpack-make-{number}"))
                 .spawn(move || shared.work())
-                .map_err(|error| Error::io("cannot start a thread", error))?;
+                .map_err(threads::cannot_start)?;
             batches.threads.push(thread);
         }
         Ok(batches)

@@ -10,7 +10,7 @@ use std::{
 };
 
 use serde::Serialize;
-use shardpack_format::{Error, Result};
+use shardpack_format::{Error, Result, regular};
 use shardpack_reader::Dataset;
 
 /// A cold row has so many percent of its bytes from a device: what others read at the same time may come from memory.
@@ -52,7 +52,7 @@ impl Beginning {
         let until = Instant::now() + SETTLING;
         for shard in dataset.shards() {
             let index = shard.index_path();
-            let index = File::open(&index).map_err(|error| Error::io("cannot open", error).in_file(index))?;
+            let index = regular::open(&index).map_err(|error| Error::io("cannot open", error).in_file(index))?;
             let file = shard.open()?;
             forget(&file)?;
             while is_seen(&file, shard.entry().bytes) {

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use shardpack_format::{Error, ErrorKind, Result};
+use shardpack_format::{Error, ErrorKind, Result, threads};
 use shardpack_reader::{CacheUse, Scratch, Transfers};
 
 use crate::{
@@ -121,7 +121,7 @@ impl Feed {
     fn thread(&mut self, name: String, work: fn(&Shared) -> Result<()>) -> Result<()> {
         let shared = Arc::clone(&self.shared);
         let thread = std::thread::Builder::new().name(name).spawn(move || shared.contained(work));
-        self.threads.push(thread.map_err(|error| Error::io("cannot start a thread", error))?);
+        self.threads.push(thread.map_err(threads::cannot_start)?);
         Ok(())
     }
 

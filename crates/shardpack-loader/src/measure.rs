@@ -11,7 +11,7 @@ use std::{
 
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
-use shardpack_format::{Error, Result, image_header::Header};
+use shardpack_format::{Error, Result, image_header::Header, threads};
 use shardpack_imaging::{
     Budget,
     crops::{Decoder, Rect, Wanted},
@@ -442,7 +442,7 @@ fn decoded(decoder: &mut Decoder, budget: &Budget, image: &[u8], pixels: &mut Ve
     decoder.region(image, None, &Wanted { rect, reduce_by: 1, padded: false }, pixels).is_ok()
 }
 
-fn decode_whole(images: &[Vec<u8>], threads: usize, watch: &Watch) -> Result<Rate> {
+fn decode_whole(images: &[Vec<u8>], jobs: usize, watch: &Watch) -> Result<Rate> {
     let (began, next, bytes) = (Began::now(), AtomicU64::new(0), AtomicU64::new(0));
     // Once through them is a fraction of a second, in which a thread that starts late would count.
     let least = watch.row / 4;
@@ -462,11 +462,7 @@ fn decode_whole(images: &[Vec<u8>], threads: usize, watch: &Watch) -> Result<Rat
             }
         }
     };
-    let samples = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        let failed = |_| Error::new(shardpack_format::ErrorKind::System, "a thread that decodes has failed");
-        workers.into_iter().map(|worker| worker.join().map_err(failed)).sum::<Result<u64>>()
-    })?;
+    let samples: u64 = threads::gather(jobs, work).into_iter().sum();
     Ok(began.rate(samples, bytes.load(Relaxed)))
 }
 

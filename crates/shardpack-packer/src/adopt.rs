@@ -6,7 +6,6 @@
 use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
-    fs::File,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
 };
@@ -23,6 +22,7 @@ use shardpack_format::{
     image_header::Header,
     index::{self, Index, Summary},
     manifest::{self, BY_KIND, Blake3, Class, Counts, Ledger, Manifest, Order, WORK_FOLDER},
+    regular,
     sample::{Extent, Row},
 };
 
@@ -231,7 +231,7 @@ impl Adopter<'_> {
     /// Reads a shard and writes its index. `samples` are those of its records that are samples.
     fn shard(&self, shard: &ShardFile, samples: &[(u64, u64)]) -> Result<Done> {
         let records = self.records(shard, samples)?;
-        let file = File::open(&shard.path).map_err(|e| sys::io_error("cannot open", &shard.path, e))?;
+        let file = regular::open(&shard.path).map_err(|e| sys::io_error("cannot open", &shard.path, e))?;
         let (mut hasher, mut stored, mut rows) = (blake3::Hasher::new(), Vec::new(), Vec::with_capacity(records.len()));
         let mut done = Done { entry: entry(shard)?, payload_bytes: 0, kinds: BTreeMap::new() };
         for (number, (record, sample)) in records.iter().enumerate() {
@@ -428,7 +428,7 @@ fn components(folder: &Path, shards: &[&ShardFile]) -> Result<Vec<PathBuf>> {
 
 /// A file that the manifest names as it is.
 fn as_it_is(path: &Path) -> Result<manifest::File> {
-    let bytes = std::fs::read(path).map_err(|e| sys::io_error("cannot read", path, e))?;
+    let bytes = regular::read(path).map_err(|e| sys::io_error("cannot read", path, e))?;
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     Ok(manifest::File { file: name, bytes: bytes.len() as u64, blake3: Blake3(hash::file(&bytes)) })
 }

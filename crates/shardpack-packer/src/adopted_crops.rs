@@ -13,6 +13,7 @@ use shardpack_format::{
     Error, ErrorKind, Result,
     crops::{self, Crops, Summary, Table},
     hash::FileHash,
+    regular,
 };
 use shardpack_reader::{Dataset, Shard};
 
@@ -52,7 +53,7 @@ pub(crate) fn keep(folder: &Path, work: &Path, monitor: &dyn Monitor) -> Result<
     dataset.shards().for_each(|shard| shards.entry(shard.entry().blake3.0).or_default().push(shard));
     for path in tables(&aside)? {
         monitor.go_on()?;
-        let bytes = fs::read(&path).map_err(|e| sys::io_error("cannot read", &path, e))?;
+        let bytes = regular::read(&path).map_err(|e| sys::io_error("cannot read", &path, e))?;
         match anew(bytes, &shards) {
             Ok((shards, bytes)) => {
                 for shard in shards {

@@ -18,6 +18,7 @@ use shardpack_format::{
     Error, ErrorKind, Result,
     crops::{self as tables, Summary, Table},
     manifest::{self, Manifest},
+    threads,
 };
 use shardpack_imaging::crops::{NoTable, scan};
 use shardpack_reader::{Dataset, Shard, StoreSettings, Transfers};
@@ -300,12 +301,8 @@ fn make_rows(shard: &Shard<'_>, options: &Options, monitor: &dyn Monitor) -> Res
         }
     };
     let spans_of_shard = samples.end.saturating_sub(samples.start).div_ceil(SPAN_SAMPLES) as usize;
-    std::thread::scope(|scope| {
-        let waiting = if shard.dataset().transfers().is_some() { MOST_WAITING } else { 1 };
-        for _ in 0..options.jobs.max(waiting).min(spans_of_shard.max(1)) {
-            scope.spawn(work);
-        }
-    });
+    let waiting = if shard.dataset().transfers().is_some() { MOST_WAITING } else { 1 };
+    threads::each(options.jobs.max(waiting).min(spans_of_shard.max(1)), work);
     if let Some((_, error)) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(error);
     }

@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use shardpack_format::Result;
+use shardpack_format::{Result, regular};
 use shardpack_reader::{StoreSettings, Transfers};
 
 use crate::{own, sys};
@@ -154,7 +154,7 @@ impl DatasetFiles {
         let path = self.shown(name);
         match self {
             Self::Local(_) => {
-                let file = match File::open(&path) {
+                let file = match regular::open(&path) {
                     Ok(file) => file,
                     Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
                     Err(error) => return Err(sys::io_error("cannot open", &path, error)),

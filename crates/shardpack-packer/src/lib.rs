@@ -37,4 +37,5 @@ pub mod uploads;
 pub mod uploads;
 pub mod verify;
 
+pub use parallel::start_pool;
 pub use shardpack_format::{Error, ErrorKind, Result, formats};

@@ -1,6 +1,6 @@
 //! How long work tells how far it is, and how it learns that it shall stop.
 
-use shardpack_format::{Error, ErrorKind, Result};
+use shardpack_format::{Error, ErrorKind, Result, threads};
 
 /// What is being done, for a person who waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,14 +50,14 @@ pub trait Monitor: Sync {
         false
     }
 
-    /// Fails when the person wants it to stop.
+    /// Fails when the person wants it to stop, or the machine had no thread for somebody who took that for damage.
     ///
     /// # Errors
-    /// With [`ErrorKind::Interrupted`].
+    /// With [`ErrorKind::Interrupted`]; that of [`threads::check`].
     fn go_on(&self) -> Result<()> {
         match self.interrupted() {
             true => Err(Error::new(ErrorKind::Interrupted, "interrupted")),
-            false => Ok(()),
+            false => threads::check(),
         }
     }
 }

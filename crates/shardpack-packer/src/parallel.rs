@@ -1,22 +1,82 @@
 //! Many requests at a time: one function for all items, by threads that wait for answers and take no time of the processor.
 
 use std::{
+    io,
     sync::{
-        Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
+        mpsc::{self, Sender},
     },
     thread::Scope,
 };
 
-use shardpack_format::{Error, Result};
+use rayon::{ThreadBuilder, ThreadPoolBuilder};
+use shardpack_format::{Error, ErrorKind, Result, help, threads};
+
+/// Starts the threads that parallel iterators have outside of [`in_pool`]: as many as there are cores, or as many as can be started. Without it
+/// the first of them panics where they cannot.
+///
+/// # Errors
+/// When there can be none.
+pub fn start_pool() -> Result<()> {
+    static STARTED: Mutex<bool> = Mutex::new(false);
+    let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+    if !*started {
+        let (threads, give) = waiting(std::thread::available_parallelism().map_or(1, std::num::NonZero::get))?;
+        // Fails where whoever has this crate has started them before, which is as good: a second attempt of one that failed would not be.
+        let builder = ThreadPoolBuilder::new().num_threads(threads);
+        let _ = builder.spawn_handler(|thread| give.send(thread).map_err(io::Error::other)).build_global();
+        *started = true;
+    }
+    Ok(())
+}
+
+/// Does `work` where parallel iterators have `jobs` threads, or as many as can be started.
+///
+/// # Errors
+/// That of `work`; when no thread can be started.
+pub(crate) fn in_pool<T: Send>(jobs: usize, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    let (threads, give) = waiting(jobs)?;
+    let builder = ThreadPoolBuilder::new().num_threads(threads);
+    let pool = builder.spawn_handler(|thread| give.send(thread).map_err(io::Error::other)).build();
+    let failed = |error| Error::new(ErrorKind::System, format!("cannot start a thread: {error}")).help(help::THREADS);
+    pool.map_err(failed)?.install(work)
+}
+
+/// Starts `most` threads, or as many as can be, each of which becomes the thread of a pool that it is given; how many those are. They end where they
+/// are given none.
+///
+/// A pool that starts its threads itself has none at all where one of them fails.
+fn waiting(most: usize) -> Result<(usize, Sender<ThreadBuilder>)> {
+    let (give, take) = mpsc::channel::<ThreadBuilder>();
+    let take = Arc::new(Mutex::new(take));
+    let mut threads = 0;
+    while threads < most.max(1) {
+        let take = Arc::clone(&take);
+        let work = move || {
+            let given = take.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            given.into_iter().for_each(ThreadBuilder::run);
+        };
+        match std::thread::Builder::new().spawn(work) {
+            Ok(_) => threads += 1,
+            Err(error) if threads == 0 => return Err(threads::cannot_start(error)),
+            Err(_) => break,
+        }
+    }
+    Ok((threads, give))
+}
 
 /// Has so many threads take `step` again and again, each until that says that nothing is left; one more where `helping` says that more
 /// of them help.
 pub(crate) fn steps(threads: usize, helping: &(dyn Fn() -> usize + Sync), step: &(dyn Fn() -> bool + Sync)) {
+    if threads == 0 {
+        return;
+    }
     let running = AtomicUsize::new(threads);
     std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| take_steps(scope, &running, helping, step));
+        let start = |_: &usize| threads::start(scope, || take_steps(scope, &running, helping, step)).is_ok();
+        if (0..threads).take_while(start).count() == 0 {
+            take_steps(scope, &running, helping, step);
         }
     });
 }
@@ -30,7 +90,8 @@ fn take_steps<'scope>(
     while step() {
         let one_more = |running: usize| (running < helping()).then_some(running + 1);
         if running.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok() {
-            scope.spawn(move || take_steps(scope, running, helping, step));
+            // Where the system lets nobody start more, those that are there do.
+            let _ = threads::start(scope, move || take_steps(scope, running, helping, step));
         }
     }
 }

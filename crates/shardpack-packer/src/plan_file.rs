@@ -30,6 +30,7 @@ use shardpack_format::{
     Error, Result,
     component::{Component, Form},
     hash::{self, FileHash},
+    regular,
 };
 
 use crate::{
@@ -211,7 +212,7 @@ pub fn read_header(path: &Path) -> Result<Header> {
 }
 
 fn opened(path: &Path) -> Result<File> {
-    File::open(path).map_err(|e| sys::io_error("cannot read", path, e))
+    regular::open(path).map_err(|e| sys::io_error("cannot read", path, e))
 }
 
 fn read_header_of(file: &File) -> Result<Header> {
@@ -233,6 +234,15 @@ pub(crate) fn header_in(bytes: &[u8]) -> Result<Header> {
     let (all, end) = bytes.split_at(end_of(bytes.len() as u64)? as usize);
     let header_at = header_start(all, end, all.len() as u64)?;
     header(all[header_at as usize..].to_vec(), header_at, end)
+}
+
+/// Reads `bytes` as what is compressed in a header, whose hash is made right, for fuzzing.
+#[doc(hidden)]
+pub fn fuzz(bytes: &[u8]) -> Result<usize> {
+    let packed = zstd::bulk::compress(bytes, LEVEL).map_err(|error| Error::io("cannot compress the plan", error))?;
+    let end = end(START, &packed);
+    let header = header(packed, START, &end)?;
+    Ok(header.plans()?.iter().map(|plan| plan.shards.len()).sum())
 }
 
 /// Where the end begins of a plan file that is so long.

@@ -7,6 +7,7 @@ use shardpack_format::{
     Result, hash,
     manifest::{self, BY_KIND, Blake3, Class, Format, Ledger, Manifest, Order},
     splits::{self, Record, Split},
+    threads,
 };
 
 use crate::{
@@ -27,6 +28,8 @@ pub fn seal(
     (dst, uploads): (&Path, Option<&Uploads>),
     work: &Path,
 ) -> Result<Manifest> {
+    // What was left out may have been taken for damaged.
+    threads::check()?;
     let mut unpacked: Vec<_> =
         plan.unpacked.iter().chain(sealed.values().flat_map(|shard| &shard.unpacked)).cloned().collect();
     unpacked.sort_by(|a, b| ledger::order(a, b).then(a.fate.cmp(&b.fate)));

@@ -14,7 +14,7 @@ use shardpack_format::{
     hash::digest,
     index::Index,
     manifest::{self, Blake3, Manifest},
-    text,
+    regular, text,
 };
 
 use crate::{own, part::Part, plan::Plan, sys, uploads::Uploads};
@@ -188,7 +188,7 @@ impl Writer<'_> {
         let path = self.dst.join(&shard.file);
         let failed = |e| sys::io_error("cannot read", &path, e);
         let file: Box<dyn Read> = match self.uploads {
-            None => Box::new(File::open(&path).map_err(failed)?),
+            None => Box::new(regular::open(&path).map_err(failed)?),
             Some(uploads) => Box::new(uploads.reader(&shard.file, shard.bytes)),
         };
         let mut inner: Box<dyn Read> = if unpack { Box::new(zstd::Decoder::new(file).map_err(failed)?) } else { file };
@@ -198,7 +198,7 @@ impl Writer<'_> {
 
     fn index(&self, shard: &manifest::Shard) -> Result<Index<Vec<u8>>> {
         let path = self.dst.join(&shard.index.file);
-        let bytes = fs::read(&path).map_err(|e| sys::io_error("cannot read", &path, e))?;
+        let bytes = regular::read(&path).map_err(|e| sys::io_error("cannot read", &path, e))?;
         Index::open(bytes).map_err(|error| error.in_file(&path))
     }
 

@@ -5,14 +5,13 @@
 
 use std::{
     collections::BTreeMap,
-    fs::File,
     io::{self, Read},
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use shardpack_format::{Error, ErrorKind, Result, hash, help};
+use shardpack_format::{Error, ErrorKind, Result, hash, help, regular};
 use shardpack_reader::{StoreSettings, Transfers};
 use shardpack_store::{Completed, Store, Upload};
 
@@ -221,9 +220,9 @@ impl Uploads {
         let failed = |error| sys::io_error("cannot read", path, error);
         let output = self.shard(file, bytes, false);
         if bytes <= output.part_bytes {
-            return self.put(file, std::fs::read(path).map_err(failed)?);
+            return self.put(file, regular::read(path).map_err(failed)?);
         }
-        let from = File::open(path).map_err(failed)?;
+        let from = regular::open(path).map_err(failed)?;
         let starts: Vec<u64> = (0..bytes.div_ceil(output.part_bytes)).map(|part| part * output.part_bytes).collect();
         each(&starts, MOST_THREADS, |start| {
             let (mut at, end) = (*start, bytes.min(start + output.part_bytes));
@@ -276,7 +275,7 @@ impl Uploads {
     pub fn put_files(&self, from: &Path, files: &[PathBuf]) -> Result<()> {
         each(files, REQUESTS, |file| {
             let path = from.join(file);
-            let bytes = std::fs::read(&path).map_err(|error| sys::io_error("cannot read", &path, error))?;
+            let bytes = regular::read(&path).map_err(|error| sys::io_error("cannot read", &path, error))?;
             self.put(&file.to_string_lossy(), bytes)
         })
     }

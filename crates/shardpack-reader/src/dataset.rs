@@ -4,10 +4,15 @@
 
 use std::{
     borrow::Cow,
-    fmt, io,
+    fmt,
+    fs::File,
+    io,
     ops::{Bound, Range, RangeBounds},
     path::{Path, PathBuf},
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use shardpack_format::{
@@ -15,10 +20,11 @@ use shardpack_format::{
     formats::{self, Choice, Format},
     index::RowRef,
     manifest::{self, Class, Manifest},
+    regular,
 };
 
 use crate::{
-    Reader, Sample, Shard,
+    Bytes, Reader, Sample, Shard,
     content::{Compression, Content},
     files,
     open_shards::OpenShards,
@@ -28,6 +34,9 @@ use crate::{
     store::{CacheUse, Files, Store, StoreSettings, Transfers},
     wholes::Wholes,
 };
+
+/// So much of indexes and crop tables is copied into memory where that is wished: of 2.5 million samples, or of all those that fit beside a training.
+const MOST_COPIED_BYTES: u64 = 256 << 20;
 
 /// A sealed dataset.
 ///
@@ -44,6 +53,10 @@ pub struct Dataset {
     pub(crate) store: Arc<dyn Store>,
     /// Whether the shards are files that may be mapped.
     pub(crate) is_mapped: bool,
+    /// Whether nothing is mapped that is copied anyway.
+    pub(crate) copies: bool,
+    /// Bytes of indexes and crop tables that are still copied before others are mapped.
+    copies_left: AtomicU64,
     /// Whether bytes come over a network.
     pub(crate) is_remote: bool,
     pub(crate) open_shards: OpenShards<Content>,
@@ -89,7 +102,7 @@ impl Dataset {
         settings.refuse_for(folder)?;
         refuse_unfinished(folder)?;
         let path = folder.join(manifest::FILE);
-        let bytes = match std::fs::read(&path) {
+        let bytes = match regular::read_at_most(&path, files::MOST_MANIFEST_BYTES) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(no_manifest(folder)),
             Err(error) => return Err(files::io_error("cannot read", error).in_file(&path)),
@@ -102,8 +115,13 @@ impl Dataset {
     /// # Errors
     /// None that [`Dataset::open`] has not told.
     pub fn again(&self) -> Result<Self> {
-        let again = Self::of(self.folder.clone(), self.manifest.clone())?;
-        let again = if self.is_mapped { again } else { again.with_store(Arc::clone(&self.store)) };
+        let mut again = Self::of(self.folder.clone(), self.manifest.clone())?;
+        if !self.is_mapped {
+            again = again.with_store(Arc::clone(&self.store));
+        }
+        if self.copies {
+            again = again.copied();
+        }
         Ok(again.check_content(self.check_content))
     }
 
@@ -126,6 +144,8 @@ impl Dataset {
             opened: manifest.shards.iter().map(|_| Opened::default()).collect(),
             store: Arc::new(Files::new(&folder, &manifest)),
             is_mapped: true,
+            copies: false,
+            copies_left: AtomicU64::new(0),
             is_remote: false,
             open_shards: OpenShards::new(manifest.shards.len()),
             wholes: Wholes::default(),
@@ -173,6 +193,24 @@ impl Dataset {
     /// Whether every image is: see [`Dataset::check_content`].
     pub fn checks_content(&self) -> bool {
         self.check_content
+    }
+
+    /// Has nothing mapped but what is over 256 MiB of indexes and crop tables together: whoever copies what is read loses nothing by that, and a
+    /// file that is cut short meanwhile is an error, where it would kill the process.
+    #[must_use]
+    pub fn copied(mut self) -> Self {
+        self.copies = true;
+        self.copies_left = AtomicU64::new(MOST_COPIED_BYTES);
+        self
+    }
+
+    /// The bytes of a whole `file`, an index or crop tables, which is `bytes` long.
+    pub(crate) fn bytes_of(&self, file: &File, bytes: u64) -> io::Result<Bytes> {
+        let left = |left: u64| left.checked_sub(bytes);
+        match self.copies_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left) {
+            Ok(_) => Bytes::read(file, bytes),
+            Err(_) => Bytes::map_or_read(file, bytes),
+        }
     }
 
     /// Has the bytes of shards come from `store`, and not from the files beside the manifest; indexes still are files, unless it

@@ -6,7 +6,10 @@ use std::{
     path::Path,
 };
 
-use shardpack_format::{Error, Result, help};
+use shardpack_format::{Error, Result, help, regular};
+
+/// Longest manifest that is read: that of some millions of shards.
+pub(crate) const MOST_MANIFEST_BYTES: u64 = 1 << 30;
 
 /// Opens `path`, which the manifest says is `bytes` long.
 ///
@@ -20,11 +23,7 @@ pub(crate) fn open(path: &Path, bytes: u64) -> Result<File> {
         _ => io_error("cannot open", error),
     };
     let open = || {
-        // To open a pipe would wait for its writer.
-        if !std::fs::metadata(path).map_err(failed)?.is_file() {
-            return Err(Error::data("not a regular file"));
-        }
-        let file = File::open(path).map_err(failed)?;
+        let file = regular::open(path).map_err(failed)?;
         match file.metadata().map_err(|error| io_error("cannot look at", error))?.len() {
             found if found == bytes => Ok(file),
             found => Err(Error::data(format!("{found} bytes, the manifest says {bytes}")).help(help::COPY_AGAIN)),
@@ -47,6 +46,9 @@ pub(crate) fn metadata_if_there(path: &Path) -> Result<Option<Metadata>> {
 
 /// `error` of the system, with the help that there is.
 pub(crate) fn io_error(what: &str, error: io::Error) -> Error {
+    if regular::is_other(&error) {
+        return Error::data(error.to_string());
+    }
     // EMFILE and ENFILE have no name of their own in std; their numbers are the same on every Unix.
     let too_many_files = matches!(error.raw_os_error(), Some(23 | 24));
     let error = Error::io(what, error);

@@ -67,8 +67,8 @@
 //! The bytes of a mapping are the file's: if another process cuts a mapped file short, whoever touches the missing part
 //! is killed by the system (`SIGBUS`), and if it writes into the file, the bytes change under the borrower. Sealed
 //! datasets are not changed, and to replace or delete a file as a whole does no harm. Where files may be cut in use,
-//! [`Dataset::read`] and [`Reader`] do not map shards and report a cut one as an error; the mapped indexes, about 100
-//! bytes a sample, still have to stay.
+//! [`Dataset::read`] and [`Reader`] do not map shards and report a cut one as an error, and [`Dataset::copied`] does without all mappings but
+//! those of indexes and crop tables over 256 MiB.
 //!
 //! # Web servers
 //!
@@ -112,6 +112,9 @@ mod unpack;
 mod wholes;
 mod window;
 
+#[cfg(feature = "cloud")]
+#[doc(hidden)]
+pub use cache::fuzz_blocks;
 pub use dataset::Dataset;
 pub use mapping::Bytes;
 pub use reader::Reader;

@@ -61,7 +61,11 @@ impl Bytes {
         Self::map(file, bytes).or_else(|_| Self::read(file, bytes))
     }
 
-    fn read(file: &File, bytes: u64) -> io::Result<Self> {
+    /// A copy of the whole of `file`, which was found to be `bytes` long.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is shorter by now.
+    pub(crate) fn read(file: &File, bytes: u64) -> io::Result<Self> {
         let length = usize::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
         let mut copy = Vec::new();
         copy.try_reserve_exact(length)?;

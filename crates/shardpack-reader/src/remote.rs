@@ -15,12 +15,11 @@ use shardpack_store::Settings;
 use crate::{
     Dataset, StoreSettings,
     cache::{Cache, Object},
+    files::MOST_MANIFEST_BYTES,
     splits::{several, split_differences},
     store::{CacheUse, Store, Transfers},
 };
 
-/// Longest manifest that is read: that of some millions of shards.
-const MOST_MANIFEST_BYTES: u64 = 1 << 30;
 /// Longest crop tables of a shard that are read.
 const MOST_CROPS_BYTES: u64 = 1 << 30;
 
@@ -106,7 +105,7 @@ fn read_record(objects: &shardpack_store::Store) -> Result<Option<Record>> {
 
 fn no_dataset(objects: &shardpack_store::Store) -> Error {
     let what = format!("no dataset: there is neither {} nor {}", manifest::FILE, record::FILE);
-    Error::usage(what).in_file(objects.url()).help(help::URL_OF_FOLDER)
+    objects.not_there(Error::usage(what)).in_file(objects.url()).help(help::URL_OF_FOLDER)
 }
 
 /// The objects of a dataset.
@@ -125,7 +124,10 @@ impl Remote {
     }
 
     fn read_index(&self, file: &File, object: Object<'_>) -> Result<Vec<u8>> {
-        let missing = || Error::data("the manifest names this object, and it is not there").help(help::COPY_AGAIN);
+        let missing = || {
+            let error = Error::data("the manifest names this object, and it is not there");
+            self.objects.not_there(error).help(help::COPY_AGAIN)
+        };
         let Some(cache) = &self.cache else {
             return self.objects.read_all(&file.file, file.bytes)?.ok_or_else(missing);
         };

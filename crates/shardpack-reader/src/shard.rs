@@ -9,7 +9,7 @@ use shardpack_format::{
     crops::{self, Crops},
     hash, help,
     index::{Index, RowRef},
-    manifest,
+    manifest, regular,
 };
 
 use crate::{
@@ -290,7 +290,7 @@ impl<'d> Shard<'d> {
 
     /// The whole of it, mapped; `None` where it is compressed, no file, or the system refuses.
     pub(crate) fn map(&self) -> Result<Option<&'d [u8]>> {
-        if self.dataset.compression != Compression::None || !self.dataset.is_mapped {
+        if self.dataset.compression != Compression::None || !self.dataset.is_mapped || self.dataset.copies {
             return Ok(None);
         }
         let opened = &self.dataset.opened[self.number].map;
@@ -311,13 +311,13 @@ impl<'d> Shard<'d> {
             Some(Some(bytes)) => bytes.into(),
             Some(None) => return Ok(None),
             None => {
-                let file = match File::open(self.crops_path()) {
+                let file = match regular::open(self.crops_path()) {
                     Ok(file) => file,
                     Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
                     Err(error) => return Err(files::io_error("cannot open", error)),
                 };
                 let bytes = file.metadata().map_err(|error| files::io_error("cannot look at", error))?.len();
-                Bytes::map_or_read(&file, bytes).map_err(|error| files::io_error("cannot read", error))?
+                self.dataset.bytes_of(&file, bytes).map_err(cut)?
             }
         };
         let crops = Crops::open(bytes)?;
@@ -335,7 +335,7 @@ impl<'d> Shard<'d> {
             Some(bytes) => bytes.into(),
             None => {
                 let file = files::open(&self.index_path(), entry.index.bytes)?;
-                Bytes::map_or_read(&file, entry.index.bytes).map_err(|error| files::io_error("cannot read", error))?
+                self.dataset.bytes_of(&file, entry.index.bytes).map_err(cut)?
             }
         };
         let index = Index::open(bytes)?;
@@ -363,5 +363,13 @@ impl<'d> Shard<'d> {
             )));
         }
         Ok(index)
+    }
+}
+
+/// The error of a file that could not be read whole, though it was as long as it should be.
+fn cut(error: io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => Error::data("cut short since it was opened").help(help::COPY_AGAIN),
+        _ => files::io_error("cannot read", error),
     }
 }

@@ -8,6 +8,7 @@ use std::{
 use shardpack_format::{
     Error, Result, hash, help,
     manifest::{self, Manifest},
+    regular,
     splits::{self as record, Difference, Record},
 };
 
@@ -65,7 +66,7 @@ pub fn look_at_splits(path: impl AsRef<Path>) -> Result<Splits> {
         return Ok(Splits::default());
     }
     let found = list(path)?;
-    let read = |file: &Path| match std::fs::read(file) {
+    let read = |file: &Path| match regular::read_at_most(file, files::MOST_MANIFEST_BYTES) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(files::io_error("cannot read", error).in_file(file)),

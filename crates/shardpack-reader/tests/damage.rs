@@ -357,3 +357,26 @@ fn a_shard_that_is_no_file_is_not_waited_for() -> Result<()> {
     assert!(dataset.sample(0).map(drop).unwrap_err().to_string().contains("not a regular file"));
     dataset.sample(10).map(drop)
 }
+
+#[test]
+fn of_a_dataset_that_is_copied_a_file_may_be_cut_while_it_is_open() {
+    for zstd in [None, Some(1)] {
+        let packed = Packed::new(zstd);
+        let dataset = packed.open().copied();
+        let labels =
+            |dataset: &Dataset| (0..dataset.len()).map(|number| dataset.row(number).unwrap().label).collect::<Vec<_>>();
+        let (before, first) = (labels(&dataset), dataset.sample(0).unwrap().bytes().to_vec());
+        assert_eq!(dataset.again().unwrap().sample(0).unwrap().bytes(), first);
+        cut(&packed.index(), 10);
+        cut(&packed.shard, 100);
+        // What was read stays; what is cut is told.
+        assert_eq!(labels(&dataset), before);
+        for number in 0..10 {
+            let error = dataset.sample(number).map(drop).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Data, "{error}");
+        }
+        dataset.sample(10).unwrap();
+        let error = dataset.again().unwrap().row(0).map(drop).unwrap_err();
+        assert!(error.to_string().contains("10 bytes, the manifest says"), "{error}");
+    }
+}

@@ -2,7 +2,12 @@
 //!
 //! Holds at all times: a batch has [`BATCH_BYTES`] and one value more at most; its samples keep the order of its entries.
 
-use std::{ops::Range, panic::resume_unwind, thread};
+use std::{
+    ops::Range,
+    panic::resume_unwind,
+    sync::{Arc, Mutex, PoisonError},
+    thread::{self, JoinHandle},
+};
 
 use shardpack_format::formats::foreign::Wanted;
 
@@ -55,6 +60,35 @@ pub(super) struct Batch {
     pub found: Vec<Vec<Found>>,
 }
 
+/// A batch whose samples a thread finds meanwhile.
+pub enum Ahead {
+    Thread(JoinHandle<Option<Batch>>),
+    /// No thread could be started.
+    Done(Box<Batch>),
+}
+
+impl Ahead {
+    pub fn begin(batch: Batch, decode: Arc<Decode>, threads: usize) -> Self {
+        // It is there still where the thread is not.
+        let batch = Arc::new(Mutex::new(Some(batch)));
+        let take = |batch: &Mutex<Option<Batch>>| batch.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let (given, of_thread) = (Arc::clone(&batch), Arc::clone(&decode));
+        let work = move || take(&given).map(|batch| batch.decoded(&of_thread, threads));
+        match thread::Builder::new().spawn(work) {
+            Ok(thread) => Self::Thread(thread),
+            Err(_) => Self::Done(Box::new(take(&batch).unwrap_or_default().decoded(&decode, 1))),
+        }
+    }
+
+    /// Waits for its samples.
+    pub fn end(self) -> Batch {
+        match self {
+            Self::Thread(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)).unwrap_or_default(),
+            Self::Done(batch) => *batch,
+        }
+    }
+}
+
 impl Batch {
     /// The same with its samples.
     pub fn decoded(self, decode: &Decode, threads: usize) -> Self {
@@ -66,10 +100,15 @@ impl Batch {
         let found = thread::scope(|scope| {
             let mut parts = self.entries.chunks(self.entries.len().div_ceil(threads).max(1));
             let first = parts.next().unwrap_or_default();
-            let others: Vec<_> = parts.map(|part| scope.spawn(move || found_in(part))).collect();
+            let start = |part| thread::Builder::new().spawn_scoped(scope, move || found_in(part)).map_err(|_| part);
+            let others: Vec<_> = parts.map(start).collect();
             let mut found = found_in(first);
             for other in others {
-                found.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+                found.extend(match other {
+                    Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+                    // The system lets nobody start more.
+                    Err(part) => found_in(part),
+                });
             }
             found
         });

@@ -12,9 +12,7 @@ use std::{
     collections::{BTreeMap, VecDeque},
     mem,
     ops::Range,
-    panic::resume_unwind,
     sync::Arc,
-    thread::{self, JoinHandle},
 };
 
 use shardpack_format::{
@@ -32,7 +30,7 @@ use super::{
         key_labels::{self, KeyLabels},
     },
     Database, Entry, Environment, Walk,
-    batch::{BATCH_BYTES, BATCH_ENTRIES, Batch, Decode},
+    batch::{Ahead, BATCH_BYTES, BATCH_ENTRIES, Batch, Decode},
     coding::Coding,
     detect::{Detected, detect, is_sample},
     fields::{self, Field},
@@ -178,7 +176,7 @@ struct Samples {
     /// How values are taken apart.
     decode: Arc<Decode>,
     /// The last batch that was read, which is being taken apart.
-    ahead: Option<JoinHandle<Batch>>,
+    ahead: Option<Ahead>,
     /// What came after it and is none of it.
     read_ahead: Option<Result<Option<Entry>>>,
     /// Samples of the last values that are to come.
@@ -241,15 +239,15 @@ impl Samples {
             }
         }
         let (decode, threads) = (Arc::clone(&self.decode), rayon::current_num_threads());
-        let before = self.ahead.replace(thread::spawn(move || batch.decoded(&decode, threads)));
+        let before = self.ahead.replace(Ahead::begin(batch, decode, threads));
         if let Some(before) = before {
             self.take_batch(before);
         }
     }
 
     /// Takes the samples of a batch.
-    fn take_batch(&mut self, batch: JoinHandle<Batch>) {
-        let batch = batch.join().unwrap_or_else(|panic| resume_unwind(panic));
+    fn take_batch(&mut self, batch: Ahead) {
+        let batch = batch.end();
         for ((entry, place), found) in batch.entries.iter().zip(batch.found) {
             if let Err(error) = self.take(entry, &batch.values[place.clone()], found) {
                 // Once those before it are taken.

@@ -32,6 +32,7 @@ use shardpack_format::{
     Error, Result,
     formats::Format,
     index::{Index, Rows},
+    threads,
 };
 
 use crate::{
@@ -159,8 +160,13 @@ impl<'a> Copy<'a> {
         };
         let receive = Mutex::new(receive);
         std::thread::scope(|scope| {
-            for _ in 0..self.jobs.clamp(1, 4) {
-                scope.spawn(|| run.seal_all(&receive));
+            for number in 0..self.jobs.clamp(1, 4) {
+                match threads::start(scope, || run.seal_all(&receive)) {
+                    Ok(_) => {}
+                    Err(error) if number == 0 => return run.fail(error),
+                    // One is enough.
+                    Err(_) => break,
+                }
             }
             let spans: Vec<Span> = spans.into_iter().flatten().collect();
             match self.read_order {
@@ -247,21 +253,17 @@ impl Run<'_, '_> {
     }
 
     /// Hands out `items` in order to so many threads, each with a buffer of its own, until all are done or one fails.
-    fn in_threads<T: Sync>(&self, threads: usize, items: &[T], work: impl Fn(&T, &mut Vec<u8>) -> Result<()> + Sync) {
+    fn in_threads<T: Sync>(&self, jobs: usize, items: &[T], work: impl Fn(&T, &mut Vec<u8>) -> Result<()> + Sync) {
         let next = AtomicUsize::new(0);
-        std::thread::scope(|scope| {
-            for _ in 0..threads {
-                scope.spawn(|| {
-                    let mut buffer = Vec::new();
-                    while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        if !self.goes_on() {
-                            return;
-                        }
-                        if let Err(error) = work(item, &mut buffer) {
-                            return self.fail(error);
-                        }
-                    }
-                });
+        threads::each(jobs, || {
+            let mut buffer = Vec::new();
+            while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+                if !self.goes_on() {
+                    return;
+                }
+                if let Err(error) = work(item, &mut buffer) {
+                    return self.fail(error);
+                }
             }
         });
     }

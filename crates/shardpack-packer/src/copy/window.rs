@@ -7,7 +7,7 @@ use std::{
     sync::{Mutex, mpsc},
 };
 
-use shardpack_format::Result;
+use shardpack_format::{Result, threads};
 use shardpack_imaging::{Budget, Taken};
 
 use super::{
@@ -52,20 +52,23 @@ impl Run<'_, '_> {
     /// Copies `spans` window by window, with so many reads in flight. While one window is written the next is read; each has
     /// half of the memory budget, more only where a single span takes it.
     pub(super) fn window_all(&self, spans: &[Span], reads: usize, send: &mpsc::SyncSender<Finished>) {
-        let threads = match self.copy.threads() {
-            Ok(threads) => threads,
+        let jobs = match self.copy.threads() {
+            Ok(jobs) => jobs,
             Err(error) => return self.fail(error),
         };
         let budget = Budget::new(self.copy.memory_bytes);
         // Nothing waits in the channel: the budget is what bounds how far the reads are ahead.
         let (give, take) = mpsc::channel::<Window<'_>>();
         std::thread::scope(|scope| {
-            scope.spawn(|| {
+            let writer = threads::start(scope, || {
                 for Window { loaded, taken } in take {
-                    self.write_all(loaded, threads, send);
+                    self.write_all(loaded, jobs, send);
                     drop(taken);
                 }
             });
+            if let Err(error) = writer {
+                return self.fail(error);
+            }
             // Moved in, so that the writer ends when this does.
             let give = give;
             let mut rest = spans;

@@ -14,8 +14,8 @@ use shardpack_format::{
     shell, text,
 };
 
-use super::{Target, View, in_pool, scan};
-use crate::{foreign::ShardFile, monitor::Monitor};
+use super::{Target, View, scan};
+use crate::{foreign::ShardFile, monitor::Monitor, parallel::in_pool};
 
 /// Rows after which it is asked whether to go on.
 const ROWS_AT_ONCE: u64 = 4096;

@@ -18,11 +18,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use shardpack_format::{
-    Error, ErrorKind, Result,
+    Error, Result,
     manifest::{Counts, Order},
 };
 
-use crate::{monitor::Monitor, shuffle_quality::ShuffleQuality};
+use crate::{monitor::Monitor, parallel::in_pool, shuffle_quality::ShuffleQuality};
 
 pub use crop_tables::CropTables;
 pub use extract::{Extracted, extract};
@@ -238,11 +238,4 @@ pub fn inspect(targets: &[Target], jobs: usize, monitor: &dyn Monitor) -> Result
         }
         Ok(report)
     })
-}
-
-/// Does `work` where parallel iterators have `jobs` threads.
-pub(crate) fn in_pool<T: Send>(jobs: usize, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(jobs).build();
-    let failed = |error| Error::new(ErrorKind::System, format!("cannot start {jobs} threads: {error}"));
-    pool.map_err(failed)?.install(work)
 }

@@ -4,7 +4,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs::{self, File},
+    fs,
     io::Read,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
@@ -16,7 +16,7 @@ use shardpack_format::{
     Error, Result, hash,
     index::Head,
     manifest::{self, Manifest, WORK_FOLDER},
-    size,
+    regular, size, threads,
 };
 use shardpack_reader::{StoreSettings, Transfers};
 
@@ -139,7 +139,7 @@ impl At<'_> {
             Some(uploads) => Ok(Box::new(uploads.reader(file, bytes))),
             None => {
                 let path = folder.join(file);
-                Ok(Box::new(File::open(&path).map_err(|e| sys::io_error("cannot read", &path, e))?))
+                Ok(Box::new(regular::open(&path).map_err(|e| sys::io_error("cannot read", &path, e))?))
             }
         }
     }
@@ -514,14 +514,7 @@ fn check(at: &At<'_>, all: &[Looked<'_>], options: &Options, monitor: &dyn Monit
     };
     // Who waits for answers takes no time of the processor.
     let jobs = if at.bucket.is_some() { REQUESTS } else { options.jobs.max(1) };
-    let mut problems = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
-        let join = |thread: std::thread::ScopedJoinHandle<'_, Result<Vec<_>>>| {
-            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
-        threads.into_iter().map(join).collect::<Result<Vec<_>>>()
-    })?
-    .concat();
+    let mut problems = threads::gather(jobs, work).into_iter().collect::<Result<Vec<_>>>()?.concat();
     problems.sort();
     Ok(problems)
 }
@@ -548,7 +541,7 @@ fn check_one(
     let path = folder.join(&index.file);
     let failed = |e| sys::io_error("cannot read", &path, e);
     let mut head = [0; Head::BYTES];
-    File::open(&path).and_then(|opened| opened.read_exact_at(&mut head, 0)).map_err(failed)?;
+    regular::open(&path).and_then(|opened| opened.read_exact_at(&mut head, 0)).map_err(failed)?;
     let head = Head::read(&head)
         .filter(|head| (head.rows, head.shard_bytes, head.shard_blake3) == (*samples, *bytes, blake3.0));
     if head.is_none() {
@@ -556,7 +549,7 @@ fn check_one(
     }
     let differs = |name: &String| Some((name.clone(), format!("its hash differs from the {by}")));
     // What came over a network is in memory anyway.
-    if at.bucket.is_some() && hash::file(&fs::read(&path).map_err(failed)?) != index.blake3.0 {
+    if at.bucket.is_some() && hash::file(&regular::read(&path).map_err(failed)?) != index.blake3.0 {
         return Ok(differs(&index.file));
     }
     if !verify {

@@ -577,3 +577,12 @@ fn report(
         elapsed: start.elapsed(),
     }
 }
+
+/// Reads `bytes` as the receipt of a part, for fuzzing.
+///
+/// # Errors
+/// Why it is none.
+#[doc(hidden)]
+pub fn fuzz_receipt(bytes: &[u8]) -> Result<()> {
+    receipt::fuzz(bytes)
+}

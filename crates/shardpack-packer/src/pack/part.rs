@@ -15,7 +15,7 @@ use shardpack_format::{
     Error, ErrorKind, Result,
     image_header::Kind,
     manifest::{self, Manifest, WORK_FOLDER},
-    size,
+    regular, size,
 };
 use shardpack_reader::Transfers;
 
@@ -264,7 +264,7 @@ impl Beside {
         let file = match &planned.common {
             // With its samples, where that costs nothing: then the work folder has all that it takes to go on.
             Common::File(file, _) if file.canonicalize().is_ok_and(|file| fs::hard_link(file, &temporary).is_ok()) => {
-                fs::File::open(&temporary).map_err(|e| sys::io_error("cannot read", &temporary, e))?
+                regular::open(&temporary).map_err(|e| sys::io_error("cannot read", &temporary, e))?
             }
             Common::File(_, header) => header.write_to(&temporary)?,
             Common::Walk(plans) => plan_file::write_to(&temporary, &planned.planned.source, plans)?,

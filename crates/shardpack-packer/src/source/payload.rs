@@ -16,6 +16,7 @@ use shardpack_format::{
     Error, Result,
     component::{self, Component},
     image_header::{Kind, SNIFF_BYTES},
+    regular,
 };
 
 use super::{
@@ -215,7 +216,7 @@ impl Seen {
             Some((_, first_bytes)) => begins(&first_bytes(file)),
             None => {
                 let mut first = [0; SNIFF_BYTES];
-                let read = fs::File::open(file).and_then(|mut file| file.read(&mut first)).unwrap_or(0);
+                let read = regular::open(file).and_then(|mut file| file.read(&mut first)).unwrap_or(0);
                 begins(&first[..read])
             }
         })

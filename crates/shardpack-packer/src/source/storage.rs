@@ -22,7 +22,10 @@ use rustix::{
     fs::Advice,
     io::{Errno, ReadWriteFlags},
 };
-use shardpack_format::image_header::{Kind, SNIFF_BYTES};
+use shardpack_format::{
+    image_header::{Kind, SNIFF_BYTES},
+    threads,
+};
 
 use super::{Look, ReadError, Source};
 use crate::{listing::Listing, sys};
@@ -133,20 +136,16 @@ pub fn sniff(source: &dyn Source, listing: &Listing, is_copied: bool) -> Result<
 pub fn sniff_remote(source: &dyn Source, listing: &Listing) -> Result<Sniffed, ReadError> {
     let looks = looks(listing);
     let (next, seen) = (AtomicUsize::new(0), Mutex::new((BTreeMap::new(), None)));
-    std::thread::scope(|scope| {
-        for _ in 0..looks.len().min(NETWORK_READS) {
-            scope.spawn(|| {
-                while let Some(number) = looks.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let mut first = [0; SNIFF_BYTES];
-                    let looked = source.peek(*number, &mut first, Look::Start);
-                    let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-                    match looked {
-                        Ok(bytes) => *seen.0.entry(Kind::of(&first[..bytes.unwrap_or(0)])).or_default() += 1,
-                        Err(ReadError::Refused(_)) => {}
-                        Err(fatal) => drop(seen.1.get_or_insert(fatal)),
-                    }
-                }
-            });
+    threads::each(looks.len().min(NETWORK_READS), || {
+        while let Some(number) = looks.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let mut first = [0; SNIFF_BYTES];
+            let looked = source.peek(*number, &mut first, Look::Start);
+            let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+            match looked {
+                Ok(bytes) => *seen.0.entry(Kind::of(&first[..bytes.unwrap_or(0)])).or_default() += 1,
+                Err(ReadError::Refused(_)) => {}
+                Err(fatal) => drop(seen.1.get_or_insert(fatal)),
+            }
         }
     });
     match seen.into_inner().unwrap_or_else(PoisonError::into_inner) {

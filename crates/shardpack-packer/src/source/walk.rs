@@ -15,7 +15,7 @@ use rustix::{
     fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat},
     io::Errno,
 };
-use shardpack_format::{Error, Result, component::Component, text};
+use shardpack_format::{Error, Result, component::Component, text, threads};
 
 use super::{
     keep::{Keep, LEFT_OUT},
@@ -165,7 +165,7 @@ pub(super) fn walk(
     classes: Vec<(Vec<u8>, Option<u32>)>,
     keep: &Keep,
     components: &[Component],
-    threads: usize,
+    jobs: usize,
     monitor: &dyn Monitor,
 ) -> Result<Outcome> {
     let stat = rustix::fs::fstat(root).map_err(|e| sys::io_error("cannot look at", root_path, e.into()))?;
@@ -189,11 +189,7 @@ pub(super) fn walk(
             ..Outcome::default()
         }),
     };
-    std::thread::scope(|scope| {
-        for _ in 0..threads.max(1) {
-            scope.spawn(|| walk.work());
-        }
-    });
+    threads::each(jobs, || walk.work());
     match lock(&walk.queue).failed.take() {
         Some(error) => Err(error),
         None => Ok(walk.outcome.into_inner().unwrap_or_else(PoisonError::into_inner)),
@@ -370,15 +366,10 @@ impl Walk<'_> {
                     _ if matches!(class_of_name, Name::Other) => found.ignore(other_reason(bytes)),
                     _ => found.unpacked.push(unpacked(path(), task.class, Fate::Skipped, "not a regular file")),
                 },
+                Err(error) if !is_of_path(error) => return Err(self.error("cannot look at", &path(), error)),
                 // It may be a folder of images.
-                Err(error) if matches!(class_of_name, Name::Other) && is_of_path(error) => {
-                    found.unpacked.push(self.unseen(path(), unread(error)));
-                }
-                Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM)) => {
-                    return Err(self.error("cannot look at", &path(), error));
-                }
                 Err(error) if matches!(class_of_name, Name::Other) => {
-                    return Err(self.error("cannot look at", &path(), error));
+                    found.unpacked.push(self.unseen(path(), unread(error)));
                 }
                 Err(error) => found.unpacked.push(unpacked(path(), task.class, Fate::Skipped, &unread(error))),
             }
@@ -388,7 +379,8 @@ impl Walk<'_> {
         let (mut count, mut total) = (0, 0);
         for (name, stat) in images {
             let listed = |file: &[u8]| wanted.contains_key(file);
-            let cells = cells(&fd, b"", name.to_bytes(), self.components, self.keep.follows(), &listed);
+            let cells = cells(&fd, b"", name.to_bytes(), self.components, self.keep.follows(), &listed)
+                .map_err(|(file, error)| self.error("cannot look at", &join(&task.path, &file), error))?;
             for file in self.components.iter().filter_map(|kind| kind.file_of(name.to_bytes())) {
                 wanted.entry(file.into()).and_modify(|claimed| *claimed = true);
             }
@@ -458,6 +450,9 @@ pub(super) fn beside(file: &[u8], bytes: u64) -> Result<u32, String> {
 
 /// The files beside the image `name` in `folder` below `root`, of those that `may_be` says yes to, links only where one `follows` them; or
 /// why the image cannot be packed with them.
+///
+/// # Errors
+/// The file that the machine did not show, see [`is_of_path`].
 pub(super) fn cells(
     root: impl AsFd,
     folder: &[u8],
@@ -465,24 +460,25 @@ pub(super) fn cells(
     kinds: &[Component],
     follows: bool,
     may_be: &dyn Fn(&[u8]) -> bool,
-) -> Result<Vec<Cell>, String> {
+) -> Result<Result<Vec<Cell>, String>, (Vec<u8>, Errno)> {
     let of_kind = |kind: &Component| {
-        let Some(file) = kind.file_of(name).filter(|file| may_be(file)) else { return Ok(Cell::ABSENT) };
-        let wrong = |what: String| format!("{} beside it {what}", text::shown(&file));
+        let Some(file) = kind.file_of(name).filter(|file| may_be(file)) else { return Ok(Ok(Cell::ABSENT)) };
+        let wrong = |what: String| Ok(Err(format!("{} beside it {what}", text::shown(&file))));
         let look = |how| rustix::fs::statat(&root, join(folder, &file).as_slice(), how);
         match look(if follows { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW }) {
             Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink => {
-                Err(wrong(format!("is {NOT_FOLLOWED}")))
+                wrong(format!("is {NOT_FOLLOWED}"))
             }
             // A link that leads nowhere is there.
-            Err(Errno::NOENT) if matches!(look(AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT)) => Ok(Cell::ABSENT),
-            Err(error) => Err(wrong(unread(error))),
+            Err(Errno::NOENT) if matches!(look(AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT)) => Ok(Ok(Cell::ABSENT)),
+            Err(error) if !is_of_path(error) => Err((join(folder, &file), error)),
+            Err(error) => wrong(unread(error)),
             Ok(stat) if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile => {
-                Err(wrong("is not a regular file".to_owned()))
+                wrong("is not a regular file".to_owned())
             }
             Ok(stat) => {
-                let bytes = beside(&file, u64::try_from(stat.st_size).unwrap_or(0))?;
-                Ok(Cell::file(bytes, Facts::of(&stat).mtime_ns))
+                let bytes = beside(&file, u64::try_from(stat.st_size).unwrap_or(0));
+                Ok(bytes.map(|bytes| Cell::file(bytes, Facts::of(&stat).mtime_ns)))
             }
         }
     };

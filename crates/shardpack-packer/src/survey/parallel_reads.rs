@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use shardpack_format::{Error, Result};
+use shardpack_format::{Error, Result, threads};
 
 use crate::{
     listing::Listing,
@@ -87,7 +87,7 @@ impl<'a> ImageReader<'a> {
         &self,
         phase: Phase,
         mut numbers: Vec<u64>,
-        threads: usize,
+        jobs: usize,
         monitor: &dyn Monitor,
         look: impl Fn(u64, &mut Vec<u8>) -> Result<Option<T>> + Sync,
     ) -> Result<Vec<(u64, T)>> {
@@ -107,15 +107,11 @@ impl<'a> ImageReader<'a> {
             all.lock().unwrap_or_else(PoisonError::into_inner).append(&mut said);
             Ok(())
         };
-        let threads = if self.is_remote { threads.max(NETWORK_READS) } else { threads };
-        std::thread::scope(|scope| {
-            for _ in 0..threads.max(1) {
-                scope.spawn(|| {
-                    if let Err(error) = work() {
-                        next.store(numbers.len(), Ordering::Relaxed);
-                        failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-                    }
-                });
+        let jobs = if self.is_remote { jobs.max(NETWORK_READS) } else { jobs };
+        threads::each(jobs, || {
+            if let Err(error) = work() {
+                next.store(numbers.len(), Ordering::Relaxed);
+                failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
             }
         });
         if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {

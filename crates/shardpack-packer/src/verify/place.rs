@@ -4,11 +4,11 @@
 //! given up by the next one.
 
 use std::{
-    fs::{self, File},
+    fs,
     path::{Path, PathBuf},
 };
 
-use shardpack_format::{Error, ErrorKind, Result, hash, manifest, size};
+use shardpack_format::{Error, ErrorKind, Result, hash, manifest, regular, size};
 use shardpack_reader::Transfers;
 
 use super::{Opened, Options};
@@ -148,7 +148,7 @@ impl<'r> Place<'r> {
         let Some(uploads) = &self.uploads else {
             let path = own::folder(self.dataset.files.path(), folder_of(file))?
                 .join(Path::new(file).file_name().unwrap_or_default());
-            let written = File::open(&made).map_err(|e| sys::io_error("cannot open", &made, e))?;
+            let written = regular::open(&made).map_err(|e| sys::io_error("cannot open", &made, e))?;
             return sys::finish_durably(&written, &made, &path);
         };
         self.still_this_dataset()?;

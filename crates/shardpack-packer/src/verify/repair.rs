@@ -18,7 +18,7 @@ use shardpack_format::{
     formats::{self, Format},
     hash, help,
     index::{Index, RowRef},
-    manifest, permutation, size,
+    manifest, permutation, regular, size,
 };
 use shardpack_reader::{Dataset, Transfers};
 
@@ -391,7 +391,7 @@ impl Repair<'_> {
     fn old(&self, shard: &manifest::Shard, made: &Path, new: &File) -> Result<Option<Old>> {
         let files = &self.dataset.files;
         if let Some(folder) = files.local() {
-            return Ok(File::open(folder.join(&shard.file)).ok().map(|file| Old { file, there: None }));
+            return Ok(regular::open(folder.join(&shard.file)).ok().map(|file| Old { file, there: None }));
         }
         let Some(there) = files.file(&shard.file)? else { return Ok(None) };
         let bytes = there.bytes().min(shard.bytes);
@@ -402,7 +402,7 @@ impl Repair<'_> {
             there.read_exact_at(&mut piece, *start)?;
             new.write_all_at(&piece, *start).map_err(|e| sys::io_error("cannot write", made, e))
         })?;
-        let file = File::open(made).map_err(|e| sys::io_error("cannot open", made, e))?;
+        let file = regular::open(made).map_err(|e| sys::io_error("cannot open", made, e))?;
         Ok(Some(Old { file, there: Some(there) }))
     }
 

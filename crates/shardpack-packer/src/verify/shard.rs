@@ -9,11 +9,11 @@ use std::{
 };
 
 use shardpack_format::{
-    Error, Result,
+    Error, ErrorKind, Result,
     formats::{Choice, Format},
     hash::{self, FileHash},
     index::{Index, RowRef},
-    manifest, size,
+    manifest, size, threads,
 };
 
 use super::{
@@ -120,24 +120,20 @@ pub(super) fn verify_all(
 pub(super) fn in_order<T: Send>(count: usize, jobs: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
     let results: Vec<Mutex<Option<T>>> = (0..count).map(|_| Mutex::new(None)).collect();
-    std::thread::scope(|scope| {
-        for _ in 0..jobs.clamp(1, count.max(1)) {
-            scope.spawn(|| {
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= count {
-                        return;
-                    }
-                    match work(number) {
-                        Ok(result) => *results[number].lock().unwrap_or_else(PoisonError::into_inner) = Some(result),
-                        Err(error) => {
-                            failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-                            next.store(count, Ordering::Relaxed);
-                            return;
-                        }
-                    }
+    threads::each(jobs.clamp(1, count.max(1)), || {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= count {
+                return;
+            }
+            match work(number) {
+                Ok(result) => *results[number].lock().unwrap_or_else(PoisonError::into_inner) = Some(result),
+                Err(error) => {
+                    failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                    next.store(count, Ordering::Relaxed);
+                    return;
                 }
-            });
+            }
         }
     });
     match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
@@ -152,17 +148,26 @@ pub(super) fn in_order<T: Send>(count: usize, jobs: usize, work: impl Fn(usize) 
 fn open<'a>(dataset: &Opened, entry: &'a manifest::Shard) -> Result<Shard<'a>> {
     let mut problems = Vec::new();
     let index = open_index(dataset, entry, &mut problems)?;
-    let file = dataset.files.file(&entry.file)?;
-    let bytes = file.as_ref().map_or(0, DatasetFile::bytes);
-    if file.is_none() {
-        let what = format!("missing, with its {}", size::counted(entry.samples, "sample"));
-        problems.push(dataset.problem(&entry.file, what));
-    } else {
-        if bytes != entry.bytes {
-            let what = format!("{bytes} bytes, the manifest says {}", entry.bytes);
-            let range = bytes.min(entry.bytes)..bytes.max(entry.bytes);
-            problems.push(Problem { bytes: Some(range), ..dataset.problem(&entry.file, what) });
+    let file = match dataset.files.file(&entry.file) {
+        // A pipe, say.
+        Err(error) if error.kind() == ErrorKind::Data => {
+            problems.push(dataset.problem(&entry.file, error.what()));
+            None
         }
+        file => {
+            let file = file?;
+            if file.is_none() {
+                let what = format!("missing, with its {}", size::counted(entry.samples, "sample"));
+                problems.push(dataset.problem(&entry.file, what));
+            }
+            file
+        }
+    };
+    let bytes = file.as_ref().map_or(0, DatasetFile::bytes);
+    if file.is_some() && bytes != entry.bytes {
+        let what = format!("{bytes} bytes, the manifest says {}", entry.bytes);
+        let range = bytes.min(entry.bytes)..bytes.max(entry.bytes);
+        problems.push(Problem { bytes: Some(range), ..dataset.problem(&entry.file, what) });
     }
     Ok(Shard { entry, index, file, bytes, sums: None, problems })
 }
@@ -174,9 +179,17 @@ fn open_index(
 ) -> Result<Option<Index<Vec<u8>>>> {
     let name = &entry.index.file;
     let is_intact = |bytes: &[u8]| bytes.len() as u64 == entry.index.bytes && hash::file(bytes) == entry.index.blake3.0;
-    let Some(bytes) = dataset.files.read_if_there(name, Some(entry.index.bytes), is_intact)? else {
-        problems.push(dataset.problem(name, "missing"));
-        return Ok(None);
+    let bytes = match dataset.files.read_if_there(name, Some(entry.index.bytes), is_intact) {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => {
+            problems.push(dataset.problem(name, "missing"));
+            return Ok(None);
+        }
+        Err(error) if error.kind() == ErrorKind::Data => {
+            problems.push(dataset.problem(name, error.what()));
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
     };
     let intact = is_intact(&bytes);
     let length = bytes.len();

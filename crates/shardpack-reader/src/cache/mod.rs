@@ -5,6 +5,9 @@
 
 mod blocks;
 mod folder;
+mod fuzz;
+
+pub use fuzz::fuzz_blocks;
 
 use std::{
     io,

@@ -7,7 +7,7 @@ mod frame;
 use std::borrow::Cow;
 
 use image::metadata::Orientation;
-use shardpack_format::image_header::Kind;
+use shardpack_format::{image_header::Kind, threads};
 use zune_jpeg::{
     JpegDecoder,
     errors::DecodeErrors,
@@ -104,7 +104,10 @@ pub(super) fn decode_reduced(bytes: &[u8], at_least: (u32, u32), limits: &Limits
 /// All pixels, by the crate jpeg-decoder.
 fn by_another(bytes: &[u8], layout: Layout, limits: &Limits) -> Result<(u32, u32, Vec<u8>), Refused> {
     let by_decoder = |error: jpeg_decoder::Error| match error {
-        jpeg_decoder::Error::Io(_) => damaged("truncated"),
+        jpeg_decoder::Error::Io(error) => {
+            of_threads(&error);
+            damaged("truncated")
+        }
         error => damaged(plain(&error.to_string())),
     };
     let mut decoder = jpeg_decoder::Decoder::new(bytes);
@@ -119,6 +122,13 @@ fn by_another(bytes: &[u8], layout: Layout, limits: &Limits) -> Result<(u32, u32
             let what = "four inks that are scanned one after the other are not decoded here";
             Err(Refused::Unsupported(Kind::Jpeg, what.to_owned()))
         }
+    }
+}
+
+/// jpeg-decoder starts threads of its own: bytes in memory end early, and give no other error of the system.
+fn of_threads(error: &std::io::Error) {
+    if error.kind() != std::io::ErrorKind::UnexpectedEof && error.raw_os_error().is_some() {
+        threads::refused();
     }
 }
 
@@ -145,8 +155,14 @@ fn reduced(bytes: &[u8], layout: Layout, at_least: (u32, u32), limits: &Limits) 
     if whole.pixel_format != format || width > whole.width.div_ceil(4) || height > whole.height.div_ceil(4) {
         return None;
     }
-    let pixels = decoder.decode().ok()?;
-    Some((width.into(), height.into(), pixels))
+    match decoder.decode() {
+        Ok(pixels) => Some((width.into(), height.into(), pixels)),
+        Err(jpeg_decoder::Error::Io(error)) => {
+            of_threads(&error);
+            None
+        }
+        Err(_) => None,
+    }
 }
 
 /// Pixels with what the headers say beside them.

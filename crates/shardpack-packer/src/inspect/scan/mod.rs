@@ -15,6 +15,7 @@ use shardpack_format::{
     component::Form,
     formats::webdataset,
     image_header::{Header, SNIFF_BYTES},
+    regular,
 };
 
 use super::Tar;
@@ -99,7 +100,7 @@ impl Heads {
         if !file.is_plain() || file.remote.is_some() {
             return Ok(None);
         }
-        let opened = File::open(&file.path).map_err(|error| sys::io_error("cannot open", &file.path, error))?;
+        let opened = regular::open(&file.path).map_err(|error| sys::io_error("cannot open", &file.path, error))?;
         Ok(Some(Self(opened)))
     }
 

@@ -1,6 +1,6 @@
 //! A tar file, member by member: of a plain one only headers, labels and the heads of images are read.
 
-use std::{collections::VecDeque, fs::File, io::BufReader};
+use std::{collections::VecDeque, io::BufReader};
 
 use shardpack_format::{
     Error, Result,
@@ -14,6 +14,7 @@ use shardpack_format::{
         },
     },
     image_header::{Header, Kind, SNIFF_BYTES},
+    regular,
 };
 
 use super::{FIRST_BYTES, FileFacts, Found, HEAD_BYTES, Heads, Picture, Scanned};
@@ -41,7 +42,7 @@ impl Opened {
             let input = file.input()?;
             return Ok(Self { reader: Reader::new(input.bytes, input.total_bytes), heads: None });
         };
-        let opened = File::open(&file.path).map_err(|error| sys::io_error("cannot open", &file.path, error))?;
+        let opened = regular::open(&file.path).map_err(|error| sys::io_error("cannot open", &file.path, error))?;
         // A small buffer: most of what follows a header is passed over.
         let inner: Box<dyn Skip> = Box::new(BufReader::with_capacity(FIRST_BYTES, opened));
         Ok(Self { reader: Reader::new(inner, Some(file.bytes)), heads: Some(heads) })

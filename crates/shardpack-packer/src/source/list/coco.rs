@@ -8,14 +8,13 @@
 use std::{
     borrow::Cow,
     collections::{BTreeSet, HashMap},
-    fs::File,
     io::Read,
     path::{Path, PathBuf},
 };
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use shardpack_format::{Error, Result, text};
+use shardpack_format::{Error, Result, regular, text};
 
 use super::{
     columns::Roles,
@@ -238,7 +237,7 @@ fn shown(folders: &[PathBuf]) -> String {
 /// The first names of images that stand in a file, found without parsing it.
 fn first_names(path: &Path, member: &[u8]) -> Result<Vec<String>> {
     let failed = |e| sys::io_error("cannot read", path, e);
-    let mut input = File::open(path).map_err(failed)?.take(SNIFFED_BYTES);
+    let mut input = regular::open(path).map_err(failed)?.take(SNIFFED_BYTES);
     let (mut held, mut piece, mut names) = (Vec::new(), vec![0; 1 << 20], Vec::new());
     loop {
         let read = input.read(&mut piece).map_err(failed)?;

@@ -10,7 +10,7 @@ use rustix::{
     fs::{AtFlags, FileType, Stat},
     io::Errno,
 };
-use shardpack_format::{Result, component::Component};
+use shardpack_format::{Result, component::Component, threads};
 
 use crate::{
     component_table::Cell,
@@ -61,25 +61,34 @@ impl Files<'_> {
         looked.resize_with(paths.len(), || None);
         let batches = Mutex::new(paths.chunks(BATCH).zip(looked.chunks_mut(BATCH)));
         let failed = Mutex::new(Ok(()));
-        std::thread::scope(|scope| {
-            for _ in 0..self.threads.max(1) {
-                scope.spawn(|| {
-                    loop {
-                        let next = batches.lock().unwrap_or_else(PoisonError::into_inner).next();
-                        let Some((paths, looked)) = next else { return };
-                        if let Err(error) = monitor.go_on() {
-                            *failed.lock().unwrap_or_else(PoisonError::into_inner) = Err(error);
-                            return;
+        let fail = |error| {
+            let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+            if failed.is_ok() {
+                *failed = Err(error);
+            }
+        };
+        threads::each(self.threads, || {
+            loop {
+                let next = batches.lock().unwrap_or_else(PoisonError::into_inner).next();
+                let Some((paths, looked)) = next else { return };
+                if let Err(error) = monitor.go_on() {
+                    return fail(error);
+                }
+                let mut bytes = 0;
+                for (path, looked) in paths.iter().zip(looked) {
+                    let Some(path) = path else { continue };
+                    match look_at(&root, path, self.with, !self.no_follow) {
+                        Ok(found) => {
+                            bytes += found.as_ref().map_or(0, |found| u64::from(found.bytes));
+                            *looked = Some(found);
                         }
-                        let mut bytes = 0;
-                        for (path, looked) in paths.iter().zip(looked) {
-                            *looked = path.map(|path| look_at(&root, path, self.with, !self.no_follow));
-                            bytes +=
-                                looked.as_ref().and_then(|one| one.as_ref().ok()).map_or(0, |one| u64::from(one.bytes));
+                        Err((path, error)) => {
+                            let path = self.root.join(names::as_path(&path));
+                            return fail(sys::io_error("cannot look at", &path, error.into()));
                         }
-                        monitor.advance(paths.len() as u64, bytes);
                     }
-                });
+                }
+                monitor.advance(paths.len() as u64, bytes);
             }
         });
         failed.into_inner().unwrap_or_else(PoisonError::into_inner)?;
@@ -147,21 +156,30 @@ fn has_link(root: &impl AsFd, path: &[u8]) -> bool {
     ends.into_iter().any(|end| rustix::fs::statat(root, &path[..end], AtFlags::SYMLINK_NOFOLLOW).is_ok_and(is_link))
 }
 
-/// What the file at `path` is.
-fn look_at(root: &impl AsFd, path: &[u8], kinds: &[Component], follows: bool) -> Result<Looked, String> {
+/// What the file at `path` is, or why it is no sample.
+///
+/// # Errors
+/// The file that the machine did not show.
+fn look_at(
+    root: &impl AsFd,
+    path: &[u8],
+    kinds: &[Component],
+    follows: bool,
+) -> Result<Result<Looked, String>, (Vec<u8>, Errno)> {
     if !follows && has_link(root, path) {
-        return Err(NOT_FOLLOWED.to_owned());
+        return Ok(Err(NOT_FOLLOWED.to_owned()));
     }
-    let stat = rustix::fs::statat(root, path, AtFlags::empty()).map_err(walk::unread)?;
+    let stat = match rustix::fs::statat(root, path, AtFlags::empty()) {
+        Ok(stat) => stat,
+        Err(error) if walk::is_of_path(error) => return Ok(Err(walk::unread(error))),
+        Err(error) => return Err((path.to_vec(), error)),
+    };
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Err("not a regular file".to_owned());
+        return Ok(Err("not a regular file".to_owned()));
     }
     let (folder, name) = cut(path);
     let facts = walk::Facts::of(&stat);
-    Ok(Looked {
-        bytes: walk::image_bytes(&stat)?,
-        place: facts.inode,
-        stamp: facts.mtime_ns,
-        cells: walk::cells(root, folder, name, kinds, follows, &|_| true)?,
-    })
+    let cells = walk::cells(root, folder, name, kinds, follows, &|_| true)?;
+    Ok(walk::image_bytes(&stat)
+        .and_then(|bytes| Ok(Looked { bytes, place: facts.inode, stamp: facts.mtime_ns, cells: cells? })))
 }

@@ -5,11 +5,11 @@
 //!
 //! Specification: MMEngine 0.10, `BaseDataset.load_data_list`.
 
-use std::{fs::File, io::Read, path::Path};
+use std::{io::Read, path::Path};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use shardpack_format::{Error, Result};
+use shardpack_format::{Error, Result, regular};
 
 use super::{
     jsonl::{Classes, read_objects},
@@ -46,7 +46,7 @@ struct Meta {
 pub(super) fn is(path: &Path) -> Result<bool> {
     let failed = |e| sys::io_error("cannot read", path, e);
     let mut first = Vec::new();
-    File::open(path).map_err(failed)?.take(SNIFFED_BYTES).read_to_end(&mut first).map_err(failed)?;
+    regular::open(path).map_err(failed)?.take(SNIFFED_BYTES).read_to_end(&mut first).map_err(failed)?;
     Ok(first.windows(DATA_LIST.len()).any(|window| window == DATA_LIST))
 }
 

@@ -16,13 +16,12 @@ mod parquet;
 mod rows;
 
 use std::{
-    fs::File,
     io::Read,
     path::{Path, PathBuf},
 };
 
 use serde::{Deserialize, Serialize};
-use shardpack_format::{Error, ErrorKind, Result, component::Component, manifest};
+use shardpack_format::{Error, ErrorKind, Result, component::Component, manifest, regular};
 use shardpack_reader::StoreSettings;
 
 use super::{
@@ -126,7 +125,7 @@ pub(super) fn is_list(path: &Path, columns: &Columns) -> Result<bool> {
     if kind != Kind::Parquet {
         return Ok(true);
     }
-    let open = || File::open(path).map_err(|e| sys::io_error("cannot open", path, e));
+    let open = || regular::open(path).map_err(|e| sys::io_error("cannot open", path, e));
     match foreign::parquet::has_images(open()?) {
         Ok(true) => Ok(false),
         Ok(false) if !columns.is_empty() => Ok(true),
@@ -153,7 +152,7 @@ impl List {
                 .in_file(path)
                 .help("shardpack convert reads shards")
         })?;
-        let mut file = File::open(path).map_err(|e| sys::io_error("cannot open", path, e))?;
+        let mut file = regular::open(path).map_err(|e| sys::io_error("cannot open", path, e))?;
         if kind == Kind::Coco {
             let mut first = [0; 64];
             let read = file.read(&mut first).map_err(|e| sys::io_error("cannot read", path, e))?;
@@ -182,7 +181,7 @@ impl List {
 
     /// Whether it is a Parquet file with a column that would be the component `component`, if rows were samples.
     pub(crate) fn has_column(&self, component: &str) -> bool {
-        let table = (self.kind == Kind::Parquet).then(|| File::open(&self.path).ok()).flatten();
+        let table = (self.kind == Kind::Parquet).then(|| regular::open(&self.path).ok()).flatten();
         let Some(Ok(table)) = table.map(foreign::parquet::Table::open) else { return false };
         let is = |name: &String| {
             Component::field(name).is_ok_and(|one| Component::field(component).is_ok_and(|other| one == other))
@@ -248,7 +247,7 @@ impl List {
     }
 
     fn read(&self, rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Result<()> {
-        let open = || File::open(&self.path).map_err(|e| sys::io_error("cannot open", &self.path, e));
+        let open = || regular::open(&self.path).map_err(|e| sys::io_error("cannot open", &self.path, e));
         let read = match self.kind {
             Kind::Csv => csv::read(open()?, rows, monitor),
             Kind::Text => csv::read_text(open()?, rows, monitor),
@@ -263,7 +262,7 @@ impl List {
 
     /// All of the file.
     fn whole(&self) -> Result<Vec<u8>> {
-        let mut bytes = std::fs::read(&self.path).map_err(|e| sys::io_error("cannot read", &self.path, e))?;
+        let mut bytes = regular::read(&self.path).map_err(|e| sys::io_error("cannot read", &self.path, e))?;
         if bytes.starts_with(json::BOM) {
             bytes.drain(..json::BOM.len());
         }

@@ -18,7 +18,7 @@ use shardpack_format::{
     Error, ErrorKind, Result,
     component::Form,
     formats::foreign::{Other, Wanted},
-    memory,
+    memory, regular,
 };
 
 use super::{File, Shards};
@@ -239,7 +239,7 @@ impl ShardReader<'_> {
     fn file(&self, number: usize) -> Result<Arc<fs::File>, ReadError> {
         let open = || {
             let path = &self.paths[number];
-            fs::File::open(path).map(Arc::new).map_err(|e| refused(sys::io_error("cannot open", path, e)))
+            regular::open(path).map(Arc::new).map_err(|e| refused(sys::io_error("cannot open", path, e)))
         };
         match self.open.get(number) {
             None => open(),

@@ -206,7 +206,12 @@ impl Urls {
                     manifest::FILE,
                     splits::FILE
                 );
-                Error::usage(what).in_file(source).help(help::URL_OF_FOLDER)
+                let stores = self.stores.by_url.lock().unwrap_or_else(PoisonError::into_inner);
+                let error = Error::usage(what).in_file(source).help(help::URL_OF_FOLDER);
+                match stores.values().find(|store| store.sends_pages()) {
+                    Some(store) => store.not_there(error),
+                    None => error,
+                }
             }
             _ => error,
         })? {

@@ -17,7 +17,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use shardpack_format::{Error, Result, hash};
+use shardpack_format::{Error, Result, hash, regular};
 
 use crate::{listing::take, own, sys};
 
@@ -98,7 +98,7 @@ impl Spool {
     /// # Errors
     /// When it cannot be opened.
     pub fn reader(path: &Path) -> Result<Self> {
-        let file = File::open(path).map_err(|error| sys::io_error("cannot open", path, error))?;
+        let file = regular::open(path).map_err(|error| sys::io_error("cannot open", path, error))?;
         Ok(Self { path: path.to_path_buf(), file, end: Mutex::new(0) })
     }
 

@@ -31,8 +31,8 @@ use crate::{
         ShardFile,
         files::{Files, NO_SAMPLE, WITHOUT_SAMPLES},
     },
-    inspect::in_pool,
     monitor::{Monitor, Phase},
+    parallel::in_pool,
     source::{
         classes::{Said, Words},
         given::Looked,

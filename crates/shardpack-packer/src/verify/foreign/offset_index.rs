@@ -2,12 +2,12 @@
 //!
 //! Source: MXNet `recordio.py` (`MXIndexedRecordIO`) for key and offset; DALI `tools/tfrecord2idx` for offset and length.
 
-use std::{fs::File, io::Read, path::PathBuf};
+use std::{io::Read, path::PathBuf};
 
 use shardpack_format::{
     Error, Result,
     formats::{recordio, tfrecord},
-    size, text,
+    regular, size, text,
 };
 
 use super::{Problem, Walked, shown};
@@ -97,7 +97,7 @@ fn entries(file: &ShardFile, index: &Index, records: u64) -> Result<Vec<(u64, Op
     let most = ENTRY_BYTES * (records + 1);
     let mut read = Vec::new();
     if index.bytes.is_none() {
-        File::open(&index.path).and_then(|file| file.take(most + 1).read_to_end(&mut read)).map_err(failed)?;
+        regular::open(&index.path).and_then(|file| file.take(most + 1).read_to_end(&mut read)).map_err(failed)?;
     }
     let bytes = index.bytes.as_ref().unwrap_or(&read);
     if bytes.len() as u64 > most {

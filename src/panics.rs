@@ -1,0 +1,79 @@
+//! Panics, which are bugs, end a command as errors do: in one line, with the exit code of an error, and with `--json` in its document.
+
+use std::{
+    env,
+    panic::{self, AssertUnwindSafe, catch_unwind},
+    sync::{Mutex, Once, PoisonError},
+};
+
+use shardpack_format::{
+    contain::{bug, message},
+    threads,
+};
+use shardpack_packer::{Result, start_pool};
+
+/// What the last panic of any thread said, and where.
+static SAID: Mutex<Option<(String, String)>> = Mutex::new(None);
+
+/// What `command` gives; a panic of its thread, or of one that it waits for, is an error.
+pub fn contained<T>(command: impl FnOnce() -> Result<T>) -> Result<T> {
+    listen();
+    // What another command was refused.
+    let _ = threads::check();
+    catch_unwind(AssertUnwindSafe(|| {
+        start_pool()?;
+        let done = command()?;
+        threads::check().map(|()| done)
+    }))
+    .unwrap_or_else(|panic| {
+        let said = SAID.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // Another one may have come to its end elsewhere.
+        let place = said.filter(|(what, _)| message(&*panic) == Some(what)).map(|(_, place)| place);
+        Err(bug(&*panic, place.as_deref()))
+    })
+}
+
+/// Has panics noted instead of printed, once and for good; with RUST_BACKTRACE they are printed, too.
+fn listen() {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        // A test says what is wrong by a panic.
+        if cfg!(test) {
+            return;
+        }
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |panic| {
+            let place = panic.location().map(ToString::to_string).unwrap_or_default();
+            let what = message(panic.payload()).unwrap_or_default().to_owned();
+            *SAID.lock().unwrap_or_else(PoisonError::into_inner) = Some((what, place));
+            if env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0") {
+                before(panic);
+            }
+        }));
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use shardpack_packer::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn a_panic_of_a_command_is_an_error() {
+        let error = contained(|| -> Result<()> { panic!("index out of bounds") }).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::System);
+        assert_eq!(error.to_string(), "a bug of shardpack: index out of bounds");
+        assert_eq!(contained(|| Ok(7)).unwrap(), 7);
+        let of_thread = || std::thread::scope(|scope| drop(scope.spawn(|| panic!("in a thread"))));
+        assert!(
+            contained(|| -> Result<()> {
+                of_thread();
+                Ok(())
+            })
+            .unwrap_err()
+            .to_string()
+            .contains("thread")
+        );
+    }
+}
