@@ -9,11 +9,14 @@ use pyo3::{
     types::PyBytes,
 };
 use shardpack::hosted::Call;
+use shardpack_format::{Error, ErrorKind, threads::cannot_start};
+
+use crate::errors::{Raise, detached, raised};
 
 /// Runs the program `shardpack` with these arguments, the first of which is its name; gives the exit code.
 #[pyfunction]
-pub fn command_line(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
-    py.detach(|| shardpack::main(arguments))
+pub fn command_line(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<u8> {
+    detached(py, || shardpack::main(arguments))
 }
 
 /// Bytes of a size as the command line takes it: `256MiB`, `1.5GB`.
@@ -45,8 +48,8 @@ impl Command {
 impl Command {
     /// Begins to run `arguments`, the first of which is the name of a command.
     #[new]
-    fn new(arguments: Vec<OsString>) -> PyResult<Self> {
-        let call = Call::start(arguments)?;
+    fn new(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<Self> {
+        let call = Call::start(arguments).map_err(cannot_start).or_raise(py)?;
         Ok(Self { call: Mutex::new(Some(call)) })
     }
 
@@ -70,7 +73,8 @@ impl Command {
     fn finish<'py>(&self, py: Python<'py>) -> PyResult<(u8, Bound<'py, PyBytes>, Vec<String>)> {
         let call = self.call.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
         let call = call.ok_or_else(|| PyRuntimeError::new_err("the command has ended"))?;
-        let answer = py.detach(|| call.finish()).ok_or_else(|| PyRuntimeError::new_err("the command panicked"))?;
+        let panicked = || raised(py, &Error::new(ErrorKind::System, "the command panicked"));
+        let answer = detached(py, || call.finish())?.ok_or_else(panicked)?;
         Ok((answer.code, PyBytes::new(py, &answer.printed), answer.said))
     }
 }

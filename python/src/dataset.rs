@@ -11,7 +11,12 @@ use shardpack_format::image_header::Kind;
 use shardpack_loader::NO_LABEL;
 use shardpack_reader::RowRef;
 
-use crate::{arrays::Array, errors::Raise, options::settings, stream::value_of};
+use crate::{
+    arrays::Array,
+    errors::{Raise, contained, detached},
+    options::settings,
+    stream::value_of,
+};
 
 /// Whether this is no path, but the URL of a dataset.
 #[pyfunction]
@@ -92,7 +97,7 @@ impl Dataset {
             }
             Ok::<_, shardpack_loader::Error>(column)
         };
-        py.detach(all).or_raise(py)
+        detached(py, all)?.or_raise(py)
     }
 
     /// A sample as Python has it.
@@ -141,8 +146,8 @@ impl Dataset {
         cache: Option<(PathBuf, u64)>,
     ) -> PyResult<Self> {
         let store = settings(store, cache);
-        let opened = py.detach(|| shardpack_reader::Dataset::open_with(path, &store)).or_raise(py)?;
-        Ok(Self { dataset: opened.check_content(check_content) })
+        let opened = detached(py, || shardpack_reader::Dataset::open_with(path, &store))?.or_raise(py)?;
+        Ok(Self { dataset: opened.copied().check_content(check_content) })
     }
 
     fn __len__(&self) -> PyResult<usize> {
@@ -183,31 +188,31 @@ impl Dataset {
     /// Sample `number`; negative ones count from the end.
     fn sample(&self, py: Python<'_>, number: i64) -> PyResult<Sample> {
         let number = self.number(number)?;
-        let found = py.detach(|| self.dataset.sample(number)).or_raise(py)?;
-        self.told(py, &found)
+        let found = detached(py, || self.dataset.sample(number))?.or_raise(py)?;
+        contained(py, || self.told(py, &found))
     }
 
     /// The samples from number `first` on, in large reads: those before `end`, and of these no more than fit into `bytes` as they are
     /// stored, but one.
     fn samples(&self, py: Python<'_>, first: u64, end: u64, bytes: u64) -> PyResult<Vec<Sample>> {
-        let mut reader = self.dataset.reader(first..end).or_raise(py)?;
+        let mut reader = detached(py, || self.dataset.reader(first..end))?.or_raise(py)?;
         let mut samples = Vec::new();
         let mut held_bytes = 0_u64;
         while held_bytes < bytes
-            && let Some(found) = py.detach(|| reader.next()).or_raise(py)?
+            && let Some(found) = detached(py, || reader.next())?.or_raise(py)?
         {
             held_bytes = held_bytes.saturating_add(found.record().len() as u64);
             if held_bytes > bytes && !samples.is_empty() {
                 break;
             }
-            samples.push(self.told(py, &found)?);
+            samples.push(contained(py, || self.told(py, &found))?);
         }
         Ok(samples)
     }
 
     /// Number of the sample with this key; `None` where there is none.
     fn find(&self, py: Python<'_>, key: &str) -> PyResult<Option<u64>> {
-        py.detach(|| self.dataset.find(key)).or_raise(py)
+        detached(py, || self.dataset.find(key))?.or_raise(py)
     }
 
     /// `[N] int64`, or those of the samples from `first` to `end`; of samples without a label the least int64.

@@ -8,7 +8,10 @@ use std::{
 use pyo3::prelude::*;
 use shardpack_loader::{Budget, Error, Limits, training::Worker};
 
-use crate::{arrays::Array, errors::Raise};
+use crate::{
+    arrays::Array,
+    errors::{Raise, detached},
+};
 
 /// Memory that all threads decode in, in bytes; one image may take all of it.
 static BUDGET: LazyLock<Arc<Budget>> = LazyLock::new(|| Arc::new(Budget::new(4 << 30)));
@@ -21,13 +24,13 @@ thread_local! {
 #[pyfunction]
 #[pyo3(signature = (content, upright=false))]
 pub fn decode(py: Python<'_>, content: &[u8], upright: bool) -> PyResult<Array> {
-    let decoded = py.detach(|| {
+    let decoded = detached(py, || {
         WORKER.with_borrow_mut(|worker| {
             let decoded = worker.decode(content, upright);
             let (rgb, _) = decoded.map_err(|refused| Error::data(refused.to_string()))?;
             Ok::<_, Error>((rgb.pixels.to_vec(), vec![rgb.height as usize, rgb.width as usize, 3]))
         })
     });
-    let (pixels, shape) = decoded.or_raise(py)?;
+    let (pixels, shape) = decoded?.or_raise(py)?;
     Ok(Array::shaped(pixels, "|u1", shape))
 }

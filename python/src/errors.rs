@@ -1,7 +1,10 @@
 //! Errors of the libraries as exceptions of `shardpack.errors`.
 
 use pyo3::prelude::*;
-use shardpack_format::{Error, ErrorKind};
+use shardpack_format::{
+    Error, ErrorKind,
+    contain::{bug, caught},
+};
 
 /// The exception for `error`, with its place and its help.
 pub fn raised(py: Python<'_>, error: &Error) -> PyErr {
@@ -15,6 +18,16 @@ pub fn raised(py: Python<'_>, error: &Error) -> PyErr {
     let arguments = (error.what(), at.file.as_deref(), at.sample.as_deref(), at.byte, error.help_text());
     let made = py.import("shardpack.errors").and_then(|errors| errors.getattr(class)?.call1(arguments));
     made.map_or_else(|failed| failed, PyErr::from_value)
+}
+
+/// What `call` gives; a panic in it is an error of the machine, where pyo3 would raise what no `except Exception` catches.
+pub fn contained<T>(py: Python<'_>, call: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+    caught(call).unwrap_or_else(|panic| Err(raised(py, &bug(&*panic, None))))
+}
+
+/// As [`contained`], without the interpreter's lock meanwhile. All that takes long goes through here.
+pub fn detached<T: Send>(py: Python<'_>, call: impl FnOnce() -> T + Send) -> PyResult<T> {
+    py.detach(|| caught(call).map_err(|panic| bug(&*panic, None))).or_raise(py)
 }
 
 /// Turns errors of the libraries into exceptions.

@@ -5,7 +5,7 @@ use shardpack_loader::{Loader, Output};
 
 use crate::{
     dataset::Dataset,
-    errors::Raise,
+    errors::{Raise, detached},
     memory,
     options::{self, Request, Slot},
     stream::Stream,
@@ -27,20 +27,20 @@ impl Engine {
     fn new(py: Python<'_>, request: &str, state: Option<&str>, opened: Vec<PyRef<'_, Dataset>>) -> PyResult<Self> {
         let state = state.map(|json| options::state(py, json)).transpose()?;
         let opened = opened.iter().map(|one| one.again()).collect::<Result<_, _>>().or_raise(py)?;
-        let made = py.detach(|| Request::read(request)?.loader(state.as_ref(), opened));
+        let made = detached(py, || Request::read(request)?.loader(state.as_ref(), opened))?;
         let (loader, slot) = made.or_raise(py)?;
         Ok(Self { loader, slot })
     }
 
     /// Batches of this rank in an epoch.
     fn batches_of_epoch(&self, py: Python<'_>) -> PyResult<u64> {
-        self.loader.batches_of_epoch().or_raise(py)
+        detached(py, || self.loader.batches_of_epoch())?.or_raise(py)
     }
 
     /// Batches of this rank in the rest of the epoch that `state` is in.
     fn batches_left(&self, py: Python<'_>, state: &str) -> PyResult<u64> {
         let state = options::state(py, state)?;
-        py.detach(|| self.loader.batches_left(&state)).or_raise(py)
+        detached(py, || self.loader.batches_left(&state))?.or_raise(py)
     }
 
     /// Shape of an image in a batch, and dtype as numpy writes it; `None` where none are made.
@@ -50,7 +50,7 @@ impl Engine {
 
     /// Samples of an epoch, of all ranks together.
     fn samples_of_epoch(&self, py: Python<'_>) -> PyResult<u64> {
-        Ok(self.loader.epoch(0).or_raise(py)?.len())
+        detached(py, || self.loader.epoch(0).map(|epoch| epoch.len()))?.or_raise(py)
     }
 
     /// The state at the start of epoch `epoch`.
@@ -62,7 +62,7 @@ impl Engine {
 
     /// What the receipts of all ranks add up to after epoch `epoch`: samples, and identities in 32 hexadecimal digits.
     fn expected(&self, py: Python<'_>, epoch: u64) -> PyResult<(u64, String)> {
-        let expected = py.detach(|| self.loader.expected(epoch)).or_raise(py)?;
+        let expected = detached(py, || self.loader.expected(epoch))?.or_raise(py)?;
         Ok((expected.samples, format!("{:032x}", expected.identities)))
     }
 
@@ -82,7 +82,7 @@ impl Engine {
     fn start(&self, py: Python<'_>, state: &str, memories: Vec<Bound<'_, PyAny>>) -> PyResult<Stream> {
         let state = options::state(py, state)?;
         let memories = memories.into_iter().map(memory::lend).collect::<PyResult<Vec<_>>>()?;
-        let batches = py.detach(|| self.loader.batches_in(&state, memories)).or_raise(py)?;
+        let batches = detached(py, || self.loader.batches_in(&state, memories))?.or_raise(py)?;
         let has_payloads = matches!(self.loader.options().output, Output::Encoded);
         Ok(Stream::new(batches, self.slot.clone(), has_payloads))
     }

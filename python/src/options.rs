@@ -214,7 +214,8 @@ impl Request {
                 TimesRequest::Total(total) => Times::Total(total),
                 TimesRequest::Classes(power) => Times::Classes(power),
             };
-            let open = || Dataset::open_with(&part.path, &settings(part.store.iter().cloned(), part.cache.clone()));
+            let store = settings(part.store.iter().cloned(), part.cache.clone());
+            let open = || Dataset::open_with(&part.path, &store).map(Dataset::copied);
             parts.push(Part { dataset: opened.next().map_or_else(open, Ok)?, subset, times });
         }
         if let Some((weights, samples)) = &self.weights {

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use shardpack_loader::{Expected, Receipt, Result};
 
-use crate::errors::Raise;
+use crate::errors::{Raise, contained};
 
 /// The receipts of several ranks, or of parts of a run, as one.
 #[pyfunction]
@@ -14,7 +14,7 @@ pub fn join(py: Python<'_>, receipts: Vec<String>) -> PyResult<String> {
         receipts.try_for_each(|receipt| all.join(&receipt?))?;
         Ok(Some(all))
     };
-    let all = joined().or_raise(py)?;
+    let all = contained(py, || joined().or_raise(py))?;
     all.map(|all| all.to_json()).ok_or_else(|| pyo3::exceptions::PyValueError::new_err("no receipts"))
 }
 

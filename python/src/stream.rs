@@ -14,7 +14,7 @@ use shardpack_loader::{Batches, Form, Payload, Values};
 
 use crate::{
     arrays::Array,
-    errors::{Raise, raised},
+    errors::{Raise, detached, raised},
     memory,
     options::Slot,
 };
@@ -50,14 +50,14 @@ impl Payloads {
     }
 
     /// A copy of all, one behind the other, and where each begins, `[B + 1] uint64`.
-    fn joined(&self, py: Python<'_>) -> (Array, Array) {
+    fn joined(&self, py: Python<'_>) -> PyResult<(Array, Array)> {
         let mut offsets = vec![0_u64];
         offsets.extend(self.payloads.iter().scan(0, |end, payload| {
             *end += payload.len() as u64;
             Some(*end)
         }));
-        let bytes = py.detach(|| self.payloads.iter().map(|payload| &payload[..]).collect::<Vec<_>>().concat());
-        (Array::of(bytes, "|u1"), Array::of(offsets, "<u8"))
+        let bytes = detached(py, || self.payloads.iter().map(|payload| &payload[..]).collect::<Vec<_>>().concat())?;
+        Ok((Array::of(bytes, "|u1"), Array::of(offsets, "<u8")))
     }
 }
 
@@ -95,10 +95,10 @@ impl Stream {
     }
 
     fn with<T: Send>(&self, py: Python<'_>, call: impl FnOnce(&mut Batches) -> T + Send) -> PyResult<T> {
-        let found = py.detach(|| {
+        let found = detached(py, || {
             let mut batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
             batches.as_mut().map(call)
-        });
+        })?;
         found.ok_or_else(|| PyRuntimeError::new_err("the loader is closed"))
     }
 }
@@ -158,8 +158,8 @@ impl Stream {
     }
 
     /// Ends the threads; batches that were handed out stay.
-    fn close(&self, py: Python<'_>) {
-        py.detach(|| drop(self.batches.lock().unwrap_or_else(PoisonError::into_inner).take()));
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        detached(py, || drop(self.batches.lock().unwrap_or_else(PoisonError::into_inner).take()))
     }
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -186,3 +187,23 @@ def test_ranges_are_what_samples_are_one_by_one(packed: Path, arrays: Path, tmp_
         with pytest.raises(shardpack.Error, match="samples 0"):
             native.samples(0, count + 1, 1)
         assert native.keys(count, 0) == [] and native.keys(count - 1, count + 9) == native.keys()[-1:]
+
+
+def test_a_file_that_is_cut_while_it_is_open_is_an_error(packed: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(packed, tmp_path / "copy"))
+    dataset = shardpack.Dataset(copy)
+    labels, loader = dataset.labels.tolist(), shardpack.Loader(copy, 8, transform=None)
+    batches = iter(loader)
+    next(batches)
+    shards = sorted(path for path in copy.iterdir() if path.name.startswith("shard-"))
+    for path in [*shards, *sorted((copy / "index").iterdir())]:
+        os.truncate(path, 100)
+    # What was read of an index stays.
+    assert dataset.labels.tolist() == labels
+    with pytest.raises(shardpack.DataError):
+        dataset[0]
+    with pytest.raises(shardpack.DataError):
+        shardpack.Dataset(copy).labels
+    with pytest.raises(shardpack.DataError):
+        list(shardpack.Loader(copy, 8, transform=None))
+    loader.close()
