@@ -19,9 +19,26 @@ use crate::{
     python, tools,
 };
 
-const TARGETS: [&str; 17] = [
+const TARGETS: [&str; 26] = [
     "tar", "tfrecord", "recordio", "mds", "parquet", "hdf5", "lmdb", "plain", "npy", "npz", "imaging", "crops", "list",
-    "coco", "index", "manifest", "seekable",
+    "coco", "index", "manifest", "seekable", "plan", "receipt", "splits", "ledger", "classes", "cache", "http", "xml",
+    "profile",
+];
+/// Seeds that are short, by the names of their targets.
+const TEXTS: [(&str, &[u8]); 9] = [
+    ("plan", b"\x40\0\0\0\0\0\0\0{\"shardpack\": \"0.1.0\", \"source\": {\"tree\": \"/a\"}, \"datasets\": []}"),
+    (
+        "receipt",
+        b"{\"schema\":\"shardpack-receipt/1\",\"shardpack\":\"0.1.0\",\"part\":\"1/1\",\"sidecars\":[],\"datasets\":[],\
+        \"blake3\":\"0000000000000000000000000000000000000000000000000000000000000000\"}",
+    ),
+    ("splits", b"{\"schema\": \"shardpack-splits/1\", \"splits\": [{\"name\": \"train\", \"samples\": 1}]}"),
+    ("ledger", b"{\"path\":\"a/b.jpg\",\"class\":0,\"fate\":\"skipped\",\"reason\":\"empty file\"}\n"),
+    ("classes", b"{\"old\": \"new\", \"0\": [\"n01\", \"tench\"]}"),
+    ("cache", b"\x05\0\0\0\x05\0\0\0\0\0\0\0"),
+    ("http", b"HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 5-9/20\r\nETag: \"1\"\r\nContent-Length: 5\r\n\r\nabcde"),
+    ("xml", b"<L><Contents><Key>a//b&#10;</Key><Size>7</Size></Contents><Error><Code>SlowDown</Code><Message>m</Message></Error></L>"),
+    ("profile", b"[default]\naws_access_key_id = A\naws_secret_access_key = B\nregion=x\n[profile b]\ncredential_process = p\n"),
 ];
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
@@ -291,6 +308,10 @@ fn seed(name: &str, corpus: &Path) -> Result<()> {
         }
         "index" => copy(&packed.join("plain/index/shard-000000.index"), &corpus.join("own.index"))?,
         "manifest" => copy(&packed.join("plain/manifest.json"), &corpus.join("own.json"))?,
+        "plan" | "receipt" | "splits" | "ledger" | "classes" | "cache" | "http" | "xml" | "profile" => {
+            let (_, bytes) = TEXTS.iter().find(|(of, _)| *of == name).ok_or("no seed")?;
+            write(&corpus.join("seed"), bytes)?;
+        }
         _ => {
             let shard = packed.join("zstd/shard-000000.tar.zst");
             let bytes = fs::read(&shard).map_err(|error| format!("{}: {error}", shard.display()))?;

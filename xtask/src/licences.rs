@@ -1,7 +1,7 @@
 //! The licences of all dependencies against the list in deny.toml: by a reading of our own, which takes no time, and by
-//! cargo-deny, which also looks at sources and bans.
+//! cargo-deny, which also looks at sources, bans and advisories.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, path::Path};
 
 use crate::{
     Result,
@@ -24,10 +24,20 @@ pub fn check(install: bool) -> Result<()> {
         run(install.arg(target("tools")).env("CARGO_PROFILE_DEV_DEBUG", "false"))?;
         own
     } else {
-        println!("cargo-deny is not installed: sources and bans were not looked at (--full installs it)");
+        println!("cargo-deny is not installed: sources, bans and advisories were not looked at (--full installs it)");
         return Ok(());
     };
-    run(&mut command(program, ["check", "--hide-inclusion-graph", "licenses", "bans", "sources"]))
+    run(&mut command(&program, ["check", "--hide-inclusion-graph", "licenses", "bans", "sources"]))?;
+    check_advisories(&program)
+}
+
+/// Asks the database of advisories: a step of its own, since it changes without us, and is not there without a network.
+fn check_advisories(program: &Path) -> Result<()> {
+    if let Err(error) = output(&mut command(program, ["fetch", "db"])) {
+        println!("advisories were not asked: no database ({})", error.lines().next().unwrap_or_default());
+        return Ok(());
+    }
+    run(&mut command(program, ["check", "--hide-inclusion-graph", "--disable-fetch", "advisories"]))
 }
 
 fn check_metadata() -> Result<()> {

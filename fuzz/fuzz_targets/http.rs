@@ -1,0 +1,10 @@
+//! Bytes as the head of an answer of a server.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use shardpack_fuzz::within;
+use shardpack_store::fuzz;
+
+fuzz_target!(|input: &[u8]| {
+    within(64 << 10, 16, input, || fuzz::head(input));
+});

@@ -1,0 +1,14 @@
+//! Bytes as a ledger; one that is accepted comes back as it was.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use shardpack_fuzz::within;
+use shardpack_packer::ledger;
+
+fuzz_target!(|input: &[u8]| {
+    within(64 << 10, 512, input, || {
+        let Ok(entries) = ledger::read(input) else { return };
+        let bytes = ledger::write(&entries).expect("paths and text");
+        assert_eq!(ledger::read(&bytes).expect("what was accepted"), entries);
+    });
+});

@@ -1,0 +1,10 @@
+//! Text as a page of a list, and as an error, of a store.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use shardpack_fuzz::within;
+use shardpack_store::fuzz;
+
+fuzz_target!(|input: &str| {
+    within(64 << 10, 64, input.as_bytes(), || fuzz::page(input));
+});
