@@ -20,7 +20,9 @@ pub(super) fn asked<'a>(source: &Origin, plan: &'a Plan) -> Option<Box<Asked<'a>
     let whole = |checked: Result<_, imaging::Refused>| checked.map(drop).map_err(|refused| decoding::said(&refused));
     match plan.options.check {
         Check::Full => Some(Box::new(move |_, image| whole(decoding::checked(image, &limits, imaging::check)))),
-        Check::Entropy => Some(Box::new(move |_, image| whole(decoding::checked(image, &limits, imaging::check_entropy)))),
+        Check::Entropy => {
+            Some(Box::new(move |_, image| whole(decoding::checked(image, &limits, imaging::check_entropy))))
+        }
         Check::Header if source.is_of_files() && plan.options.format.payload.is_none() => {
             Some(Box::new(|number, image| begins_as_image(plan.listing.name(number), image)))
         }
