@@ -191,7 +191,7 @@ fn progress_and_notes_fit_the_terminal() {
 
         let args = ["pack", src, planned, "--shards", "2", "--dry-run"];
         let lines = self::lines(&on_terminal(columns, &args).code(0).stdout);
-        let at = lines.iter().position(|line| line.starts_with("note    2 shards: a job")).unwrap();
+        let at = lines.iter().position(|line| line.starts_with("note    2 shards for 32 readers")).unwrap();
         let note: Vec<_> =
             lines[at..].iter().enumerate().take_while(|(n, l)| *n == 0 || l.starts_with("        ")).collect();
         assert!(note.len() > 1, "{note:?}");
