@@ -25,7 +25,9 @@ pub fn start_pool() -> Result<()> {
         let (threads, give) = waiting(std::thread::available_parallelism().map_or(1, std::num::NonZero::get))?;
         // Fails where whoever has this crate has started them before, which is as good: a second attempt of one that failed would not be.
         let builder = ThreadPoolBuilder::new().num_threads(threads);
-        let _ = builder.spawn_handler(|thread| give.send(thread).map_err(io::Error::other)).build_global();
+        let _ = builder
+            .spawn_handler(|thread| give.send(thread).map_err(|_| io::Error::other("no thread waits for it")))
+            .build_global();
         *started = true;
     }
     Ok(())
@@ -38,7 +40,9 @@ pub fn start_pool() -> Result<()> {
 pub(crate) fn in_pool<T: Send>(jobs: usize, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let (threads, give) = waiting(jobs)?;
     let builder = ThreadPoolBuilder::new().num_threads(threads);
-    let pool = builder.spawn_handler(|thread| give.send(thread).map_err(io::Error::other)).build();
+    let pool = builder
+        .spawn_handler(|thread| give.send(thread).map_err(|_| io::Error::other("no thread waits for it")))
+        .build();
     let failed = |error| Error::new(ErrorKind::System, format!("cannot start a thread: {error}")).help(help::THREADS);
     pool.map_err(failed)?.install(work)
 }

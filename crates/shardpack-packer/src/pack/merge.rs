@@ -4,7 +4,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
     io::Read,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
