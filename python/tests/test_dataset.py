@@ -201,9 +201,9 @@ def test_a_file_that_is_cut_while_it_is_open_is_an_error(packed: Path, tmp_path:
     # What was read of an index stays.
     assert dataset.labels.tolist() == labels
     with pytest.raises(shardpack.DataError):
-        dataset[0]
+        _ = dataset[0]
     with pytest.raises(shardpack.DataError):
-        shardpack.Dataset(copy).labels
+        _ = shardpack.Dataset(copy).labels
     with pytest.raises(shardpack.DataError):
         list(shardpack.Loader(copy, 8, transform=None))
     loader.close()
