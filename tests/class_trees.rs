@@ -151,7 +151,7 @@ fn a_tar_for_each_class_is_a_class_and_a_tar_of_tars_says_what_to_do() {
     fs::write(&outer, Tar::new().file("n01.tar", &of("n01", 0)).file("n02.tar", &of("n02", 2)).bytes()).unwrap();
     convert(&[&outer], &bench.dst(), &[])
         .code(2)
-        .says("its samples are archives themselves, the first n01.tar")
+        .says("its samples are archives themselves, the first n01")
         .says("unpack it into a folder, tar -xf FILE -C FOLDER, and convert that folder");
 }
 
