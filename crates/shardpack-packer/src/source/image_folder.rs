@@ -77,7 +77,11 @@ impl Tree<'_> {
         let folders = if folders.len() > MOST_DATASETS { &[] } else { folders };
         for folder in [Vec::new()].iter().chain(folders) {
             let is_packed = match self.listed {
-                None => given::is_packed_folder(&self.path(folder)),
+                // What of a class cannot be looked at the walk names, and leaves out where that is wanted.
+                None => given::is_packed_folder(&self.path(folder)).or_else(|error| {
+                    let is_of_class = !folder.is_empty() && error.io_error().is_some_and(|e| !sys::is_of_machine(e));
+                    if is_of_class { Ok(false) } else { Err(error) }
+                }),
                 Some((listed, _)) => {
                     given::is_packed(|name| Ok(listed.names(folder).any(|(found, _)| found == name.as_bytes())))
                 }
