@@ -429,11 +429,14 @@ mod tests {
         let (strangers, link) = (root.path().join("strangers"), root.path().join("link"));
         fs::create_dir(&strangers).unwrap();
         symlink(&strangers, &link).unwrap();
-        assert_eq!(make_work(&link.join("x"), true).unwrap_err().location().file, Some(link.clone()));
+        assert_eq!(make_work(&link.join("x"), true).unwrap_err().location().file, Some(link.display().to_string()));
         assert_eq!(strangers.read_dir().unwrap().count(), 0);
         // That of all programs may lie elsewhere.
         make_work(&link.join("x"), false).unwrap();
         symlink(&strangers, strangers.join("y")).unwrap();
-        assert_eq!(make_work(&strangers.join("y"), true).unwrap_err().location().file, Some(strangers.join("y")));
+        assert_eq!(
+            make_work(&strangers.join("y"), true).unwrap_err().location().file,
+            Some(strangers.join("y").display().to_string())
+        );
     }
 }

@@ -17,7 +17,7 @@ fn a_plan_comes_back_as_it_was_and_no_flip_goes_unseen() {
     let path = folder.path().join("x.plan");
     let plans = [plan(&[10, 20, 30], 5)];
     let source = Origin::Folder("src".into());
-    write(&path, folder.path(), &source, &plans).unwrap();
+    write(&path, &source, &plans).unwrap();
     let back = read(&path).unwrap();
     assert_eq!(back.source.path(), Path::new("src"));
     assert_eq!(back.plans[0].hash().unwrap(), plans[0].hash().unwrap());
@@ -58,7 +58,7 @@ fn a_plan_of_values_comes_back_with_their_forms() {
     let plan = Plan::new(found, options).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.plan");
-    write(&path, folder.path(), &Origin::Folder("src".into()), std::slice::from_ref(&plan)).unwrap();
+    write(&path, &Origin::Folder("src".into()), std::slice::from_ref(&plan)).unwrap();
     let back = read(&path).unwrap();
     let (old, new) = (plan.listing.components(), back.plans[0].listing.components());
     assert_eq!((&old.payload, &old.payload_forms, &old.forms), (&new.payload, &new.payload_forms, &new.forms));
