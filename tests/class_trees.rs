@@ -108,7 +108,7 @@ fn folders_of_splits_and_of_pairs_in_a_tar_are_a_question_and_its_answers_work()
     ] {
         let bench = Bench::new();
         let tar = tar(&bench, &names);
-        convert(&[&tar], &bench.dst(), &[]).code(2).says(what).says("/*'").says("packs one of them");
+        convert(&[&tar], &bench.dst(), &[]).code(2).says(what).says("/*'").says("packs one");
         for (options, count) in answers.iter().zip([2, 4]) {
             convert(&[&tar], &bench.dst(), &[&options[..], &["--force"]].concat()).code(0);
             assert_eq!(images(&bench.dst()), count, "{names:?} {options:?}");

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use shardpack_format::{
     Error, Result,
-    formats::foreign::{Other, Record, Walk, Wanted},
+    formats::foreign::{Label, Other, Record, Walk, Wanted},
 };
 
 use super::{header_check::no_image, key_class::KeyClass, npz::TakenApart, remote::Remote};
@@ -27,6 +27,9 @@ pub(super) struct Checked {
     renamed: Option<Wanted>,
     /// Where keys tell the label.
     keys: Option<KeyClass>,
+    /// Whether nobody wants what records say of labels, and whether a person has named the field.
+    no_labels: bool,
+    is_label_said: bool,
     first: Vec<u8>,
     /// Why the last record has no image though the walk has one.
     refused: Option<String>,
@@ -44,7 +47,18 @@ impl Checked {
     ) -> Self {
         let renamed = (!wanted.renames.is_empty()).then(|| wanted.clone());
         let (by_content, first, refused) = (wanted.image.is_none(), Vec::new(), None);
-        Self { walk, npz, by_content, renamed, keys, first, refused, remote }
+        Self {
+            walk,
+            npz,
+            by_content,
+            renamed,
+            keys,
+            no_labels: wanted.no_labels,
+            is_label_said: wanted.label.is_some(),
+            first,
+            refused,
+            remote,
+        }
     }
 
     /// What came of a read, unless the network is why.
@@ -65,7 +79,7 @@ impl Checked {
             let names = record.others.iter_mut().map(|other| &mut other.name).chain([&mut record.label_name]);
             names.for_each(|name| *name = wanted.called(name).into_owned());
         }
-        if record.image.is_ok() {
+        if record.image.is_ok() && !self.is_label_said && (self.no_labels || record.label == Label::Missing) {
             // What is called so beside an image would be read as its label.
             let is_label = |other: &&mut Other| LABELS.iter().any(|label| other.name.eq_ignore_ascii_case(label));
             record.others.iter_mut().filter(is_label).for_each(|other| other.name = NO_LABEL.to_owned());

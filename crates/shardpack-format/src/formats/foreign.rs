@@ -151,8 +151,8 @@ impl Label {
     /// The label that bytes are: text, or where they are none, a whole number of 4 or 8 bytes, as numpy's `tobytes` writes one; no
     /// class is called by control characters.
     pub fn of_bytes(bytes: &[u8]) -> Self {
-        let is_control = |byte: &u8| byte.is_ascii_control() && !(0x09..=0x0d).contains(byte);
-        if !bytes.iter().any(is_control) {
+        let is_blank = |byte: &u8| matches!(byte, b' ' | 0x09..=0x0d);
+        if !bytes.contains(&0) && (bytes.iter().all(is_blank) || !bytes.iter().all(u8::is_ascii_control)) {
             return Self::Text(bytes.to_vec());
         }
         let number = match bytes.len() {

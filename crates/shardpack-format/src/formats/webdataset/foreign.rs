@@ -261,7 +261,8 @@ impl Samples {
             .map(|(_, bytes)| bytes);
         let Told { label, component: label_component, member, class, filename } =
             read.texts.told(&sample.components, &self.wanted);
-        let member = member.map(|member| format!("{member} in json"));
+        // Of files that are no images, how many say one tells whether it is a label.
+        let member = member.filter(|_| !is_of_files).map(|member| format!("{member} in json"));
         let labels = usize::from(label != Label::Missing);
         let label = match self.wanted.label_number {
             number if number >= 1 && labels == 1 => Label::Unfit(format!("a single label, there is no label {number}")),

@@ -188,8 +188,7 @@ fn question<'n>(names: impl Iterator<Item = &'n [u8]>) -> Option<(String, String
         _ => return None,
     };
     let first = classes.first()?;
-    let help =
-        format!("--include '*{first}/*' --no-labels packs one of them; --label-from key says that they are classes");
+    let help = format!("--include '*{first}/*' --no-labels packs one; --label-from key takes them as classes");
     Some((format!("folders in it {what}: {}", listed(&classes)), help))
 }
 

@@ -147,7 +147,9 @@ pub(super) fn describe_values(
                 Some(Value::Int(_)) => true,
                 Some(Value::Bytes(place)) => {
                     let is_word = LABEL_FIRST.contains(name) || field_names::is_class_in_words(name);
-                    is_word && !matches!(Label::of_bytes(&data[place]), Label::Unfit(_))
+                    is_word
+                        && (values::is_text(&data[place.clone()])
+                            || matches!(Label::of_bytes(&data[place]), Label::Number(_)))
                 }
                 Some(Value::Float(_)) | None => false,
             };

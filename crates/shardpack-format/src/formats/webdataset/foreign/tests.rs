@@ -151,7 +151,7 @@ fn labels_are_text_without_the_spaces_around_it() {
         (b"\xff x\n", Some(b"\xff x")),
     ];
     assert_eq!(label(&13i64.to_le_bytes()), Label::Number(13));
-    assert!(matches!(label(b"\x01x"), Label::Unfit(_)));
+    assert!(matches!(label(b"\x01\0x"), Label::Unfit(_)));
     for (bytes, expected) in rows {
         let expected = expected.map_or(Label::Missing, |text| Label::Text(text.to_vec()));
         assert_eq!(label(bytes), expected, "{}", bytes.escape_ascii());
