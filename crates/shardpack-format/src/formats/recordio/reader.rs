@@ -174,7 +174,7 @@ impl<R: Skip> Records<R> {
     /// Reads on in the payload until `bytes` of it are there, or all.
     fn read_until(&mut self, bytes: usize) -> Result<()> {
         let wanted = bytes.saturating_sub(self.payload.len()).min(self.unread.0 as usize);
-        memory::admit(bytes as u64).map_err(|error| error.at_byte(self.at))?;
+        memory::admit((self.payload.len() + wanted) as u64).map_err(|error| error.at_byte(self.at))?;
         let read = foreign::append(&mut self.inner, wanted as u64, &mut self.payload);
         let read = read.map_err(|error| foreign::unreadable(error, self.at))?;
         self.at += read;
