@@ -378,6 +378,8 @@ impl<'b> Machine<'b> {
     fn push_global(&mut self, global: Result<Global, String>, start: usize) -> Result<(), String> {
         match global {
             Ok(global) => self.push(Slot::Global(global)),
+            // Of a tensor's storage there is nothing else to be read.
+            Err(what) if self.is_storage => Err(what),
             Err(what) => {
                 let what = format!("byte {start}: {what}");
                 self.room.work(what.len())?;
