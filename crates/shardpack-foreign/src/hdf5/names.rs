@@ -142,7 +142,7 @@ pub(super) fn label_rank(path: &str) -> Option<usize> {
 pub(super) fn own_words(path: &str) -> Vec<String> {
     let own = |part: &str| {
         let is_of_split = part.split('_').any(|word| is_split(&word.to_lowercase()));
-        words(part).filter(|word| !is_split(word) && !(is_of_split && word == "set")).collect::<Vec<_>>()
+        words(part).filter(|word| !(is_split(word) || is_of_split && word == "set")).collect::<Vec<_>>()
     };
     let parts = path.rsplit('/').map(own);
     parts.into_iter().find(|words| !words.is_empty()).unwrap_or_default()

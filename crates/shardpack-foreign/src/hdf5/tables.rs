@@ -142,7 +142,7 @@ pub(super) fn table(
         Some(labels) => note += &format!("; labels {}", labels.told()),
         None => {
             let is_list = |one: &&Seen| label_rank(&one.path).is_some() && one.rows() == Some(rows) && one.is_list();
-            let lists = || seen.iter().find(is_list).map(|one| labels::of_lists(one));
+            let lists = || seen.iter().find(is_list).map(labels::of_lists);
             note += &no_class.or_else(lists).unwrap_or_else(|| format!("; no labels of {rows} rows"));
             let may_be = |one: &&Seen| one.path != images.path && one.is_label(rows) && one.ends_in_label();
             if let Some(one) = seen.iter().find(may_be).filter(|_| !wanted.no_labels) {
