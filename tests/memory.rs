@@ -146,7 +146,7 @@ fn shards_of_others_that_unpack_to_more_than_the_memory_are_refused_by_their_nam
     let samples = 250_000_000_u32.to_le_bytes();
     let crc = |bytes: &[u8]| {
         let crc = crc32c(bytes);
-        ((crc >> 15) | (crc << 17)).wrapping_add(0xa282_ead8).to_le_bytes()
+        crc.rotate_right(15).wrapping_add(0xa282_ead8).to_le_bytes()
     };
     let length = (1_u64 << 30).to_le_bytes();
     let record = [&length[..], &crc(&length)].concat();

@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_client_that_panics_gives_an_error_and_the_next_request_is_as_ever() {
-        let error = wait(async { panic!("request valid: {}", "InvalidUri") }).map(|()| ()).unwrap_err();
+        let error = wait::<()>(async { panic!("request valid: {}", "InvalidUri") }).unwrap_err();
         assert_eq!(error.to_string(), "the client of the store gives up: request valid: InvalidUri");
         assert!(error.help_text().is_some_and(|help| help.starts_with("look at the settings of the store")));
         assert_eq!(wait(async { 1 }).unwrap(), 1);

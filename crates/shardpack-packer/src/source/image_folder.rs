@@ -411,7 +411,7 @@ fn likeness<'t>(tree: Tree<'_>, top: &'t Level, options: &Options, keep: &Keep) 
     let with_parts = words.len() > 1 && named * 5 >= like.len();
     let mut seen = layout::Seen::default();
     for (folder, like) in like {
-        if !like.is_sure() && !(with_parts && like.word().is_some()) {
+        if !(like.is_sure() || with_parts && like.word().is_some()) {
             seen.others.push(folder);
             continue;
         }
