@@ -236,7 +236,7 @@ fn rows_of_an_hdf5_file_are_accounted_for() {
         ("no-labels", Counted(6, 0, 0)),
         ("no-images", Counted(3, 3, 0)),
         ("negative", Counted(5, 1, 0)),
-        ("not-whole", Counted(3, 3, 0)),
+        ("not-whole", Counted(6, 0, 0)),
         ("some-labels", Counted(5, 1, 0)),
         ("names", Counted(6, 0, 0)),
         ("each", Counted(7, 2, 0)),

@@ -141,7 +141,7 @@ fn what_is_changed_is_the_same_on_any_number_of_threads_and_in_every_format() {
     assert_eq!(support::images(&bench.at("both/tfrecord")), support::images(&bench.dst()));
     // The same command has nothing to do, and does not change images to find out.
     bench.pack(&options).code(0).says("are packed here already").says_not("images changed").says_not("0 shards");
-    bench.pack(&["--resize", "99"]).code(2).says("holds another dataset: recipe: was ").clean_error();
+    bench.pack(&["--resize", "99"]).code(2).says("--rotate): was changed by fix, rotate, resize 100").clean_error();
     bench.pack(&["--resize", "99", "--force"]).code(0);
     assert!(!bench.dst().join(".shardpack").exists());
 }

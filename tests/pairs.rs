@@ -237,6 +237,8 @@ fn asked() -> Vec<Asked> {
 fn refusal(source: &Source, asked: &Asked) -> Option<&'static str> {
     let has = |option: &str| asked.options.iter().any(|one| one == option);
     match () {
+        // Its boxes would stay where they are.
+        () if has("--resize") && source.name == "coco" => Some("--resize changes images"),
         () if has("recordio") && source.beside.is_some() => Some("recordio"),
         () if has("recordio") && source.classes.is_none() => Some("RecordIO has a label in every record"),
         () if has("--classes") && source.classes.is_none() => Some("--classes"),

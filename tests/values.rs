@@ -176,7 +176,9 @@ fn values_beside_an_image_go_along() {
     // Changed images keep what is beside them, and who wants nothing of it reads the image alone.
     let source = values.join("pictures.lmdb");
     let small = bench.at("small");
-    convert(&source, &small, &["--resize", "16", "--encode", "png"]).code(0);
+    let change = ["--resize", "16", "--encode", "png"];
+    convert(&source, &small, &change).code(2).says("not the component boxes.json beside them");
+    convert(&source, &small, &[&change[..], &["--components", "caption,score,embedding"]].concat()).code(0);
     verified(&small);
     let none = bench.at("none");
     let told = convert(&source, &none, &["--components", "none", "--json"]).code(0).json();
@@ -273,7 +275,9 @@ fn fields_get_other_names() {
     fs::write(&shard, [&good[..700], &[!good[700]], &good[701..]].concat()).unwrap();
     run(&["verify", dst.to_str().unwrap(), "--repair", source.to_str().unwrap()]).code(0);
     assert!(fs::read(&shard).unwrap() == good);
-    convert(&source, &dst, &["--fields", "fingerprint,energy:fp"]).code(2).says("fields=energy:fp");
+    convert(&source, &dst, &["--fields", "fingerprint,energy:fp"])
+        .code(2)
+        .says("--fields): was energy.json:float, is now fp.json:float");
     // Two change their names.
     let swapped = bench.at("swapped");
     convert(&source, &swapped, &["--fields", "energy:name,name:energy,atoms"]).code(0);

@@ -49,7 +49,7 @@ pub fn test(mut arguments: Arguments) -> Result<()> {
         let _warm = warmed(&mut pythons)?;
         run_tests("--workspace", true, &pythons)
     })?;
-    steps.step("package", || package::test(peers, full))?;
+    steps.step("package", || package::test(peers))?;
     if full {
         steps.step("stores at the size of users", || {
             run(&mut cargo("test --release --test stores_all -- --ignored --nocapture"))
@@ -75,7 +75,7 @@ fn others(full: bool, peers: bool, fuzz_seconds: u64) -> Vec<Step> {
         );
     }
     if !full {
-        println!("the feature turbo, the package as it is for use, fuzzing and sweeps are done with --full only");
+        println!("the feature turbo, fuzzing and sweeps are done with --full only");
         return others;
     }
     let turbo = || match tools::path() {

@@ -81,7 +81,7 @@ fn wheel(python: &Path, how: Build) -> Result<PathBuf> {
 /// `package`.
 pub fn task(mut arguments: Arguments) -> Result<()> {
     let full = arguments.flag("--full");
-    arguments.end().and_then(|()| test(full, full))
+    arguments.end().and_then(|()| test(full))
 }
 
 /// The Python of the environment that has the package, as it is for use.
@@ -107,10 +107,10 @@ fn install(python: &Path, wheel: &Path) -> Result<()> {
     run(command(python, PIP).arg("--force-reinstall").arg(wheel))
 }
 
-/// Builds the wheel, as it is for use if `full`, and runs python/tests against it; those with PyTorch and the like as well if `peers`.
-pub fn test(peers: bool, full: bool) -> Result<()> {
+/// Builds the wheel and runs python/tests against it; if `peers`, the wheel as it is for use, and those with PyTorch and the like as well.
+pub fn test(peers: bool) -> Result<()> {
     let python = environment()?;
-    let wheel = wheel(&python, if full { Build::Fast } else { Build::Debug })?;
+    let wheel = wheel(&python, if peers { Build::Fast } else { Build::Debug })?;
     install(&python, &wheel)?;
     run(&mut command(&python, ["-m", "ruff", "check", "python"]))?;
     run(&mut command(&python, ["-m", "ruff", "format", "--quiet", "--check", "python"]))?;

@@ -71,7 +71,7 @@ fn the_difference_is_named() {
     let source = Origin::Folder("src".into());
     let old = PlanFile { source: source.clone(), plans: vec![plan(&[10, 20, 30], 0)] };
     let says = |new: Plan| difference(&old, &source, &[new]).unwrap();
-    assert_eq!(says(plan(&[10, 20, 30], 1)), "seed: was 0, is now 1");
+    assert_eq!(says(plan(&[10, 20, 30], 1)), "--seed: was 0, is now 1");
     assert_eq!(says(plan(&[10, 21, 30], 0)), "class/000001.jpg was changed");
     assert_eq!(says(plan(&[10, 20], 0)), "class/000002.jpg is gone");
     assert_eq!(says(plan(&[10, 20, 30, 1, 1], 0)), "class/000003.jpg is new, and 1 more");
