@@ -27,6 +27,7 @@ def pack(
     no_labels: bool = False,
     with_: Values | None = None,
     files: Values | None = None,
+    no_follow: bool = False,
     group: Value | None = None,
     jobs: Value | None = None,
     memory: Value | None = None,
@@ -93,10 +94,12 @@ def pack(
         no_labels: Samples have no labels.
         with_: Files beside images: txt,mask=*_mask.png.
         files: Samples that are no images: flac, or '*.flac'.
+        no_follow: Symbolic links in SRC are bad images, as --on-bad has it, and not followed.
         group: Of a tree: files of the same name but for the extension are one sample; --files says which of them is
             its payload: stem.
         jobs: Threads [default: all cores].
-        memory: Budget for images in flight [default: a quarter of the machine's, at most 4GiB].
+        memory: Budget for images in flight, and as much for those that are decoded; no piece of a foreign file may
+            take more than half of it [default: a quarter of the machine's, at most 4GiB].
         read_order: Order in which the source is read; the shards are the same either way: auto, plan, physical
             [default: auto].
         on_bad: Bad images: error (seal nothing) or skip: error, skip [default: error].
@@ -248,7 +251,8 @@ def convert(
         fields: Fields of records that are components, with commas, and other names for some: energy,forces:f.
         no_labels: Samples have no labels, whatever records say.
         jobs: Threads [default: all cores].
-        memory: Budget for images in flight [default: a quarter of the machine's, at most 4GiB].
+        memory: Budget for images in flight, and as much for those that are decoded; no piece of a foreign file may
+            take more than half of it [default: a quarter of the machine's, at most 4GiB].
         read_order: Order in which the source is read; the shards are the same either way: auto, plan, physical
             [default: auto].
         on_bad: Bad images: error (seal nothing) or skip: error, skip [default: error].
@@ -373,6 +377,7 @@ def plan(
     no_labels: bool = False,
     with_: Values | None = None,
     files: Values | None = None,
+    no_follow: bool = False,
     group: Value | None = None,
     jobs: Value | None = None,
     format: Values | None = None,
@@ -433,6 +438,7 @@ def plan(
         no_labels: Samples have no labels.
         with_: Files beside images: txt,mask=*_mask.png.
         files: Samples that are no images: flac, or '*.flac'.
+        no_follow: Symbolic links in SRC are bad images, as --on-bad has it, and not followed.
         group: Of a tree: files of the same name but for the extension are one sample; --files says which of them is
             its payload: stem.
         jobs: Threads [default: all cores].
@@ -547,6 +553,7 @@ def verify(
     split_column: Value | None = None,
     label_from: Value | None = None,
     part: Value | None = None,
+    memory: Value | None = None,
     store: Values | None = None,
     jobs: Value | None = None,
     progress: bool | Callable[[Progress], None] | None = None,
@@ -570,6 +577,8 @@ def verify(
         part: Only one of N parts of the shards, which are even by bytes, and with the first part what is of the whole
             dataset: when all are right, so is all. auto: the one that Slurm, Kubernetes, AWS Batch, MPI or torchrun
             says.
+        memory: Memory for images that are decoded; no piece of a foreign file may take more than half of it [default:
+            a quarter of the machine's, at most 4GiB].
         store: Of a URL, a setting of its store beside what the environment says: endpoint=URL, region=NAME,
             profile=NAME, anonymous=true, requester_pays=true, "header=NAME: VALUE", ca_file=FILE, proxy=URL,
             requests=N, retry_for=SECONDS; where there are two stores, src.NAME=VALUE and dst.NAME=VALUE are of one.
@@ -625,6 +634,7 @@ def inspect(
     output: Value | None = None,
     table: Value | None = None,
     force: bool = False,
+    memory: Value | None = None,
     store: Values | None = None,
     jobs: Value | None = None,
     progress: bool | Callable[[Progress], None] | None = None,
@@ -642,6 +652,8 @@ def inspect(
         output: With --extract: file to write, or - for stdout.
         table: Write the index as FILE.parquet or FILE.csv.
         force: Replace what is there.
+        memory: Memory, of which no piece of a foreign file may take more than half [default: a quarter of the
+            machine's, at most 4GiB].
         store: Of a URL, a setting of its store beside what the environment says: endpoint=URL, region=NAME,
             profile=NAME, anonymous=true, requester_pays=true, "header=NAME: VALUE", ca_file=FILE, proxy=URL,
             requests=N, retry_for=SECONDS; where there are two stores, src.NAME=VALUE and dst.NAME=VALUE are of one.
