@@ -55,7 +55,7 @@ def number(value: Any, name: str, least: float = -math.inf, most: float = math.i
     """A finite number from `least` to `most`."""
     if not isinstance(value, Real) or isinstance(value, bool) or not math.isfinite(value):
         raise UsageError(f"{name}={shown(value)}: a number is wanted")
-    if not least <= value <= most:
+    if not least <= float(value) <= most:
         limits = f"{least:g} or more is" if most == math.inf else f"{least:g} to {most:g} are"
         raise UsageError(f"{name}={value!r}: {limits} possible")
     return float(value)

@@ -129,7 +129,7 @@ class Loader:
         **unknown: NoReturn,
     ) -> None:
         if unknown:
-            refuse(list(unknown), Loader.__init__.__kwdefaults__)
+            refuse(list(unknown), Loader.__init__.__kwdefaults__ or ())
         chosen = {"range": range, "classes": classes, "samples": samples, "part": part, "balance": balance}
         if isinstance(path, (str, os.PathLike)):
             parts = [Part(path, part_seed=part_seed, **chosen)]  # type: ignore[arg-type]

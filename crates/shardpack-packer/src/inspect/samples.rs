@@ -9,7 +9,6 @@ use shardpack_format::{
     hash,
     image_header::{Header, Kind, Mode},
     index::RowRef,
-    text,
 };
 use shardpack_reader::Shard;
 
@@ -256,7 +255,7 @@ fn of_row(view: &View, choice: &Choice, shard: Shard<'_>, number: u64, row: &Row
         dataset: Some(view.dataset.name().to_owned()),
         shard: shard.entry().file.clone(),
         number,
-        key: text::shown(row.key).to_string(),
+        key: String::from_utf8_lossy(row.key).into_owned(),
         label: row.label,
         class: row.label.and_then(|label| view.dataset.class_name(label)).map(str::to_owned),
         kind: choice.kind_of(&row.image, row.path),
@@ -265,7 +264,7 @@ fn of_row(view: &View, choice: &Choice, shard: Shard<'_>, number: u64, row: &Row
         mode: row.image.mode.name(),
         depth: row.image.depth,
         bytes: row.payload().1.into(),
-        path: Some(text::shown(row.path).to_string()),
+        path: Some(String::from_utf8_lossy(row.path).into_owned()),
         path_hex,
     }
 }
@@ -277,7 +276,7 @@ fn of_foreign(shard: &str, number: u64, scanned: &Scanned) -> Sample {
         dataset: None,
         shard: shard.to_owned(),
         number,
-        key: text::shown(&scanned.key).to_string(),
+        key: String::from_utf8_lossy(&scanned.key).into_owned(),
         label: scanned.label,
         class: scanned.class.clone(),
         kind: Cow::Borrowed(image.kind.name()),
@@ -286,7 +285,7 @@ fn of_foreign(shard: &str, number: u64, scanned: &Scanned) -> Sample {
         mode: image.mode.name(),
         depth: image.depth,
         bytes,
-        path: path.map(|path| text::shown(path).to_string()),
+        path: path.map(|path| String::from_utf8_lossy(path).into_owned()),
         path_hex: path.filter(|path| std::str::from_utf8(path).is_err()).map(hash::hex),
     }
 }

@@ -16,7 +16,7 @@ use super::{
     split_names::words,
     splits_of,
 };
-use crate::{Result, ledger::Fate, listing::Listing};
+use crate::{Result, listing::Listing};
 
 /// Most folders of classes that can be pairs.
 const MOST: usize = 24;
@@ -231,12 +231,11 @@ pub(in crate::source) fn refuse(tree: Tree<'_>, found: &[Found]) -> Result<()> {
 
 /// A class without images whose files are called as the images of another one, behind that one: boxes, outlines.
 fn with_texts<'l>(tree: Tree<'_>, found: &'l Found, classes: &[Class<'l>]) -> Option<(&'l [u8], &'l [u8])> {
-    // One whose images a person leaves out is no question any more.
-    let filtered = found.unpacked.iter().filter(|unpacked| unpacked.fate == Fate::Filtered);
-    let filtered: BTreeSet<Option<u32>> = filtered.map(|unpacked| unpacked.class).collect();
+    // One whose images a person leaves out is no question any more, and one that cannot be looked at is named as that.
+    let told: BTreeSet<Option<u32>> = found.unpacked.iter().map(|unpacked| unpacked.class).collect();
     let numbered = (0u32..).zip(found.listing.classes.iter().map(|name| &name[..]));
     let mut empty = numbered.filter(|(number, name)| {
-        !filtered.contains(&Some(*number)) && !classes.iter().any(|class| class.name == *name)
+        !told.contains(&Some(*number)) && !classes.iter().any(|class| class.name == *name)
     });
     let of_split = found.split.as_ref().map_or_else(|| tree.root.to_path_buf(), |split| tree.root.join(split));
     empty.find_map(|(_, name)| {
