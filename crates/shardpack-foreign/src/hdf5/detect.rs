@@ -189,6 +189,10 @@ pub(super) fn classes(file: &Hdf5File, layout: &Layout, wanted: &Wanted) -> Resu
         }
         Layout::ImageDatasets(_) => return Ok(Vec::new()),
     };
+    // Where labels are no classes, names are none either.
+    if tables.iter().all(|table| table.labels.is_none()) {
+        return Ok(Vec::new());
+    }
     if let Some(path) = tables.first().and_then(|table| table.labels.as_ref())
         && let Some(names) = told(path)?
     {

@@ -163,7 +163,7 @@ pub(in crate::source) fn refuse_strange_splits(root: &Path, found: &[Found], are
     // Few-shot sets have other classes in each split: who names the splits may mean that.
     let is_strange = |at: &usize| {
         let own = &used[*at];
-        *at != other && !own.is_empty() && own.is_disjoint(&used[other]) && (!are_named || own.len() == 1)
+        *at != other && most > 1 && !own.is_empty() && own.is_disjoint(&used[other]) && (!are_named || own.len() == 1)
     };
     let all: Vec<usize> = (0..found.len()).filter(is_strange).collect();
     let Some(strange) = all.first().copied() else { return Ok(()) };
