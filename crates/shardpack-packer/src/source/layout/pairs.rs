@@ -233,9 +233,12 @@ pub(in crate::source) fn refuse(tree: Tree<'_>, found: &[Found]) -> Result<()> {
 fn with_texts<'l>(tree: Tree<'_>, found: &'l Found, classes: &[Class<'l>]) -> Option<(&'l [u8], &'l [u8])> {
     // One whose images a person leaves out is no question any more, and one that cannot be looked at is named as that.
     let told: BTreeSet<Option<u32>> = found.unpacked.iter().map(|unpacked| unpacked.class).collect();
+    let is_told =
+        |name: &[u8]| found.unpacked.iter().any(|one| one.path.rsplit(|byte| *byte == b'/').next() == Some(name));
     let numbered = (0u32..).zip(found.listing.classes.iter().map(|name| &name[..]));
-    let mut empty = numbered
-        .filter(|(number, name)| !told.contains(&Some(*number)) && !classes.iter().any(|class| class.name == *name));
+    let mut empty = numbered.filter(|(number, name)| {
+        !told.contains(&Some(*number)) && !is_told(name) && !classes.iter().any(|class| class.name == *name)
+    });
     let of_split = found.split.as_ref().map_or_else(|| tree.root.to_path_buf(), |split| tree.root.join(split));
     empty.find_map(|(_, name)| {
         let files = payload::files_in(tree, &of_split.join(as_path(name)));
