@@ -160,10 +160,12 @@ pub(in crate::source) fn refuse_strange_splits(root: &Path, found: &[Found], are
     }
     let most = used.iter().map(BTreeSet::len).max().unwrap_or_default();
     let other = used.iter().position(|used| used.len() == most).unwrap_or_default();
+    // Splits of one class each tell nothing, unless each has a folder of its own name.
+    let are_told = most > 1 || deep.len() == found.len();
     // Few-shot sets have other classes in each split: who names the splits may mean that.
     let is_strange = |at: &usize| {
         let own = &used[*at];
-        *at != other && most > 1 && !own.is_empty() && own.is_disjoint(&used[other]) && (!are_named || own.len() == 1)
+        *at != other && are_told && !own.is_empty() && own.is_disjoint(&used[other]) && (!are_named || own.len() == 1)
     };
     let all: Vec<usize> = (0..found.len()).filter(is_strange).collect();
     let Some(strange) = all.first().copied() else { return Ok(()) };
