@@ -56,6 +56,8 @@ fn convert(target: &[String], dst: &Path, options: &[&str]) -> Value {
     for (number, document) in documents.into_iter().enumerate() {
         let document = document.as_object_mut().unwrap();
         document.remove("elapsed_ms");
+        let notes = document["notes"].as_array_mut().unwrap();
+        notes.retain(|note| !(is_url(target) && note.as_str().unwrap().contains("was not looked for")));
         let network = document.remove("network").unwrap();
         match is_url(target) {
             // A second format is made of the first.

@@ -12,7 +12,7 @@ use std::{
 };
 
 use shardpack_format::{Result, hash, image_header::Kind};
-use shardpack_imaging::{Change, ENGINE, Encode, Outcome as Applied, Recipe, Resize, apply_within};
+use shardpack_imaging::{Change, ENGINE, Encode, Outcome as Applied, Recipe, Refused, Resize, apply_within};
 
 use crate::{
     decoding,
@@ -108,6 +108,11 @@ impl Maker<'_> {
                 Ok(Applied::Untouched) => spool.add(key(number), What::Untouched, "", &[])?,
                 Ok(Applied::Made { bytes, changes, .. }) => {
                     spool.add(key(number), What::Made, &in_words(&changes), &bytes)?
+                }
+                // Not kept either: it says something of this run's memory, and nothing of the image.
+                Err(refused @ Refused::OverBudget { .. }) => {
+                    let text = decoding::said(&refused);
+                    Record { what: What::Refused, text, place: 0, bytes: 0 }
                 }
                 Err(refused) => spool.add(key(number), What::Refused, &decoding::said(&refused), &[])?,
             }))
