@@ -154,12 +154,10 @@ fn until_the_images_of_a_replacement_are_made_the_dataset_of_before_is_whole() {
             let row = format!("{files:?} {of_old:?} {recipe:?}");
             let options = [recipe, if twice { of_old } else { &[] }].concat();
             let refused = [&options[..], &["--force", "--memory", "257KiB"]].concat();
-            // Refused late, when the images are made.
-            new.pack_to(&dst, &refused)
-                .code(1)
-                .clean_error()
-                .says("none of 2 images can be packed")
-                .says("--memory allows 257.0 KiB");
+            // Refused late, when the images are made: by what decoding takes, or by the longest of what comes out.
+            let ran = new.pack_to(&dst, &refused);
+            assert!([1, 2].contains(&ran.code), "{row}: exit {}", ran.code);
+            ran.clean_error().says("--memory").says("257.0 KiB");
             let first = if twice { dst.join("mds") } else { dst.clone() };
             assert!(first.join(WORK).exists(), "{row}");
             let verified = run(&["verify", dst.to_str().unwrap()]).code(0);
@@ -179,7 +177,7 @@ fn until_the_images_of_a_replacement_are_made_the_dataset_of_before_is_whole() {
             // The command of then has nothing to do, and ends what was begun.
             old.pack(of_old).code(0).says("nothing to do");
             assert_eq!(contents(&dst), before, "{row}");
-            new.pack_to(&dst, &refused).code(1);
+            assert_ne!(new.pack_to(&dst, &refused).code, 0, "{row}");
             let whole = new.at("whole");
             new.pack_to(&whole, &options).code(0);
             new.pack_to(&dst, &[&options[..], &["--force"]].concat()).code(0);
