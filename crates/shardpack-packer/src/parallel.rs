@@ -13,7 +13,7 @@ use std::{
 use rayon::{ThreadBuilder, ThreadPoolBuilder};
 use shardpack_format::{Error, ErrorKind, Result, help, threads};
 
-/// Starts the threads that parallel iterators have outside of [`in_pool`]: as many as there are cores, or as many as can be started. Without it
+/// Starts the threads that parallel iterators have outside of `in_pool`: as many as there are cores, or as many as can be started. Without it
 /// the first of them panics where they cannot.
 ///
 /// # Errors
