@@ -109,7 +109,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// What `--memory` says of a command that reads shards or images.
+    /// `--memory` of a command that reads shards or images.
     pub fn memory(&self) -> Option<u64> {
         match self {
             Self::Pack(args) => args.run.memory,

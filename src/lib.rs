@@ -111,7 +111,7 @@ fn fit_to_show(error: clap::Error, arguments: &[OsString]) -> clap::Error {
     let parsed = help::command(false).try_get_matches_from(fit.iter().map(|argument| &**argument));
     match parsed.and_then(|matches| cli::Cli::from_arg_matches(&matches)) {
         Err(error) if error.use_stderr() => error,
-        // What is shown of them is right, but they are not.
+        // They are shown escaped, but are wrong.
         _ => clap::Error::raw(error.kind(), text::line(&error.kind().to_string())),
     }
 }

@@ -12,7 +12,7 @@ use shardpack_format::{
 };
 use shardpack_packer::{Result, start_pool};
 
-/// What the last panic of any thread said, and where.
+/// Message and place of the last panic of any thread.
 static SAID: Mutex<Option<(String, String)>> = Mutex::new(None);
 
 /// What `command` gives; a panic of its thread, or of one that it waits for, is an error.
@@ -37,7 +37,7 @@ pub fn contained<T>(command: impl FnOnce() -> Result<T>) -> Result<T> {
 fn listen() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
-        // A test says what is wrong by a panic.
+        // Tests fail by a panic.
         if cfg!(test) {
             return;
         }

@@ -22,7 +22,7 @@ use crate::{
     terminal::{self, Stream},
 };
 
-/// Of a list of failures, so many are named; all of them are where the last line says.
+/// Number of failures that a list names; its last line names the place of the full list.
 pub const NAMED: usize = 20;
 /// Whoever read stdout has seen enough.
 static IS_CLOSED: AtomicBool = AtomicBool::new(false);
@@ -265,13 +265,13 @@ pub fn left_out(image: &[u8], reason: &str) -> String {
     format!("{}: {reason}", path(image))
 }
 
-/// The images that are left out, a line each; `all` says where all of them are.
+/// The left-out images, a line each; `all` names the place of the full list.
 pub fn list_left_out(entries: &[Unpacked], all: &str) -> Lines {
     let line = |entry: &Unpacked| Lines::of(&format!("        {}", left_out(&entry.path, &entry.reason)));
     first_of(entries, "        ", all, line)
 }
 
-/// The first of a list of failures, and how many more there are; `all` says where all of them are.
+/// The first failures and the number of others; `all` names the place of the full list.
 pub fn first_of<T>(entries: &[T], indent: &str, all: &str, lines: impl Fn(&T) -> Lines) -> Lines {
     let mut out = Lines::default();
     out.extend(entries.iter().take(NAMED).map(lines));

@@ -101,7 +101,7 @@ fn labels_that_do_not_fit_are_a_question_and_not_left_out() {
         assert!(!dst.join("manifest.json").exists(), "{name}");
         run(&["verify", from.to_str().unwrap()]).code(1).says(says);
         run(&["inspect", from.to_str().unwrap()]).says(says);
-        // What the help says, done.
+        // As the help line advises.
         convert(&from, &dst, &[&["--no-labels"], ORDERED].concat()).code(0);
         assert_eq!(labels(&dst), [None; 6], "{name}");
         run(&["verify", "--quiet", dst.to_str().unwrap(), "--against", from.to_str().unwrap()]).code(0);
@@ -382,7 +382,7 @@ fn files_of_a_sample_each_are_a_question() {
     let from = source.join("one-*.h5");
     let ran = convert(&from, &bench.dst(), &[]).code(2);
     ran.says("3 files that look like a sample each").says("image uint8 60×60×3, mask uint8 60×60").clean_error();
-    // What the help says, done.
+    // As the help line advises.
     convert(&from, &bench.dst(), &["--images", "image", "--quiet"]).code(0);
     assert_eq!(Dataset::open(bench.dst()).unwrap().len(), 180);
 }

@@ -16,7 +16,7 @@ use support::{Bench, Ran, png, run, run_after};
 const LIMIT: &str = "export MALLOC_ARENA_MAX=1 && ulimit -v 700000";
 const MIB: usize = 1 << 20;
 
-/// Runs within the limit; what it says stands in no abort.
+/// Runs within the limit, and fails if the program aborts.
 fn limited(bench: &Bench, line: &str) -> Ran {
     let ran = run_after(LIMIT, &bench.words(line));
     assert!((0..=2).contains(&ran.code), "{line}: {}: {}{}", ran.code, ran.stdout, ran.stderr);

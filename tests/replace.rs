@@ -154,7 +154,7 @@ fn until_the_images_of_a_replacement_are_made_the_dataset_of_before_is_whole() {
             let row = format!("{files:?} {of_old:?} {recipe:?}");
             let options = [recipe, if twice { of_old } else { &[] }].concat();
             let refused = [&options[..], &["--force", "--memory", "257KiB"]].concat();
-            // Refused late, when the images are made: by what decoding takes, or by the longest of what comes out.
+            // Refused late, while images are changed: by the memory for decoding, or by the longest result.
             let ran = new.pack_to(&dst, &refused);
             assert!([1, 2].contains(&ran.code), "{row}: exit {}", ran.code);
             ran.clean_error().says("--memory").says("257.0 KiB");

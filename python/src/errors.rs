@@ -20,7 +20,7 @@ pub fn raised(py: Python<'_>, error: &Error) -> PyErr {
     made.map_or_else(|failed| failed, PyErr::from_value)
 }
 
-/// What `call` gives; a panic in it is an error of the machine, where pyo3 would raise what no `except Exception` catches.
+/// Runs `call`. A panic becomes a `MachineError`; pyo3 would raise an exception that `except Exception` does not catch.
 pub fn contained<T>(py: Python<'_>, call: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
     caught(call).unwrap_or_else(|panic| Err(raised(py, &bug(&*panic, None))))
 }

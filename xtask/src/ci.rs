@@ -20,7 +20,7 @@ use crate::{
 pub fn test(mut arguments: Arguments) -> Result<()> {
     let is_ci = is_ci();
     let full = arguments.flag("--full");
-    // A machine that judges a change asks the readers of others, too; what takes long is left to --full.
+    // CI runs the peers' readers, too; long steps are left to --full.
     let peers = full || is_ci;
     let fuzz_seconds = arguments.number("--fuzz-seconds")?.unwrap_or(5);
     arguments.end()?;

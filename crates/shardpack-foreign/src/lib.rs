@@ -137,7 +137,7 @@ pub struct ShardFile {
     pub bytes: u64,
     /// Time of the last change in nanoseconds since 1970; at a URL, what tells its version.
     pub mtime_ns: i64,
-    /// Number of the file in its file system; `None` where a plan tells of it, which may be carried out on another copy.
+    /// Inode of the file; `None` if it comes from a plan, which may run on another copy.
     pub inode: Option<u64>,
     /// Its format.
     pub kind: Kind,
@@ -210,7 +210,7 @@ impl ShardFile {
         self.remote.as_ref().and_then(Remote::failure)
     }
 
-    /// What tells whether it is still the same, as it is now. Of a file at a URL each answer tells its version.
+    /// The current identity of the file. At a URL, each response carries the version.
     ///
     /// # Errors
     /// When it cannot be looked at.

@@ -159,9 +159,9 @@ struct Records {
     label_number: usize,
 }
 
-/// What the folders of a file tell of all of its rows.
+/// Partition values from the folders of a file, equal for all of its rows.
 struct OfFolders {
-    /// The label, and what tells it.
+    /// The label and its source.
     label: Option<(String, Vec<u8>)>,
     /// Components, with their content where it is wanted.
     others: Vec<(String, Option<Vec<u8>>)>,

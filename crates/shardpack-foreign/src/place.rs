@@ -17,12 +17,12 @@ use crate::{
 /// A seek costs a system call; small records are passed over within the buffer.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// What tells whether a file is still the same.
+/// Identity of a file, to detect a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// Length in bytes.
     pub bytes: u64,
-    /// Time of the last change in nanoseconds since 1970; at a URL, what tells its version.
+    /// Time of the last change in nanoseconds since 1970; at a URL, a hash of the version.
     pub mtime_ns: i64,
     /// Number of the file in its file system: one that was put in its place has another.
     pub inode: u64,
@@ -60,7 +60,7 @@ impl Place {
         }
     }
 
-    /// What tells whether it is still the same.
+    /// The identity of the file.
     ///
     /// # Errors
     /// When it cannot be looked at, or is no regular file.

@@ -91,7 +91,7 @@ impl Packed {
             Self::Zlib => Box::new(Sequential(flate2::bufread::ZlibDecoder::new(file))),
             Self::Zstd => {
                 let mut inner = zstd::Decoder::with_buffer(file).map_err(|e| Error::io("cannot unpack", e))?;
-                // Of what a frame wants to look back at, as much as usual decoders have, or as there is memory for.
+                // The window is limited to that of usual decoders, or to the memory there is.
                 let window_log = memory::most_of_piece().max(LEAST_WINDOW_BYTES).ilog2().min(USUAL_WINDOW_LOG);
                 inner.window_log_max(window_log).map_err(|e| Error::io("cannot unpack", e))?;
                 Box::new(Sequential(inner))

@@ -47,7 +47,7 @@ pub fn bug(panic: &(dyn Any + Send), place: Option<&str>) -> Error {
     Error::new(ErrorKind::System, format!("a bug of shardpack: {what}{place}")).help(help::REPORT)
 }
 
-/// What a panic says, where that is text.
+/// The message of a panic, if it is text.
 pub fn message(panic: &(dyn Any + Send)) -> Option<&str> {
     panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str))
 }

@@ -1,4 +1,4 @@
-//! How much memory this process may take for what has to lie in it whole. A process has one, so it is said in one place.
+//! Limit of memory for records and chunks that must be in memory as a whole. It belongs to the process.
 //!
 //! Holds at all times: a piece that is admitted is at most half of it, for there is more than one at a time.
 
@@ -26,7 +26,7 @@ pub fn most_of_piece() -> u64 {
 /// Refuses a piece of a file of others of so many bytes, if it is too long.
 ///
 /// # Errors
-/// Says by how much, and what helps.
+/// Names both sizes and the option.
 pub fn admit(bytes: u64) -> Result<()> {
     match bytes > most_of_piece() {
         true => Err(Error::data(too_long(bytes))),

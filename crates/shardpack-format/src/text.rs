@@ -20,7 +20,7 @@ pub fn path<P: AsRef<Path> + ?Sized>(path: &P) -> Shown<'_> {
 }
 
 impl Shown<'_> {
-    /// As text, the parts of which that are UTF-8 are what `valid` makes of them.
+    /// Formats bytes as text: `valid` formats the parts that are UTF-8.
     fn text(self, valid: impl Fn(&str) -> String) -> String {
         let chunk = |chunk: std::str::Utf8Chunk<'_>| {
             let invalid = chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}"));

@@ -1,4 +1,4 @@
-//! Threads that a limit of the system may refuse: a pool goes on with fewer of them, and whoever needs one is told.
+//! Threads that a limit of the system may refuse: a pool runs with fewer threads, and a thread that must exist is an error.
 //!
 //! The one part of this crate that starts threads, for all crates above it.
 
@@ -18,7 +18,7 @@ pub fn refused() {
     REFUSED.store(true, Ordering::Relaxed);
 }
 
-/// Whether all threads were started; asked before what was found holds.
+/// Whether all threads were started; to be checked before results are used.
 ///
 /// # Errors
 /// When [`refused`] was called; once.
@@ -34,7 +34,7 @@ pub fn cannot_start(error: std::io::Error) -> Error {
     Error::io("cannot start a thread", error).help(help::THREADS)
 }
 
-/// Has `most` threads do `work`, or as many as can be started, or this one; what each of them gives, in no order.
+/// Runs `work` on up to `most` threads, at least on this one, and returns their results in no order.
 pub fn gather<T: Send>(most: usize, work: impl Fn() -> T + Sync) -> Vec<T> {
     scope(|scope| {
         let threads: Vec<_> = (0..most.max(1)).map_while(|_| Builder::new().spawn_scoped(scope, &work).ok()).collect();

@@ -1,6 +1,6 @@
 //! Memory that threads share: each takes what it needs whole, in the order in which they ask, and gives it back.
 //!
-//! Holds at all times: what is taken is no more than there is; who waits holds nothing of it, so none waits for ever.
+//! Holds at all times: no more than the budget is taken; a waiting thread holds none, so no thread waits for ever.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -88,7 +88,7 @@ impl Budget {
         if needed < ASKED_BYTES || is_there(in_use) {
             return Ok(taken);
         }
-        // What others hold may be theirs already, or may be yet to come: alone it can be told.
+        // Memory of other threads may be allocated already or not: only a single decode can be checked.
         drop(taken);
         let all = self.take(self.bytes);
         if is_there(needed) { Ok(all) } else { Err(Refused::NoMemory { needed }) }

@@ -1,4 +1,4 @@
-//! How much memory work on an image takes, told by its headers before any of it is taken.
+//! Memory that decoding an image needs, computed from its header before anything is allocated.
 //!
 //! Holds at all times: what is told is no less than what decoders and encoders allocate for pixels, as far as their own
 //! sources show, and not a multiple of it.
@@ -7,7 +7,7 @@ use shardpack_format::image_header::{Header, Kind, Mode};
 
 use crate::decode::{keeps_coefficients, tiff_need};
 
-/// Tables, rows and what a file says beside its pixels.
+/// Tables, rows and metadata.
 const BESIDE_BYTES: u64 = 64 << 10;
 
 /// Bytes that it takes to decode `bytes` to pixels of 8 bits; `None` where the headers do not tell its size, which is the
@@ -57,7 +57,7 @@ pub(crate) fn decode(bytes: &[u8], header: &Header) -> Option<u64> {
     Some(pixels.saturating_mul(of_pixel).saturating_add(BESIDE_BYTES))
 }
 
-/// Bytes that it takes to decode `bytes`, and to make a file of so many pixels of what comes.
+/// Bytes to decode `bytes` and to encode an image of so many pixels.
 pub(crate) fn change(bytes: &[u8], header: &Header, (width, height): (u32, u32)) -> Option<u64> {
     let wide = |width: u32, height: u32| u64::from(width).saturating_mul(height.into());
     // Without alpha, or as wide as it will be while it is still as high as it was; then as it will be, turned, and as the file

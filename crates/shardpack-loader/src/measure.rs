@@ -364,7 +364,7 @@ fn read_raw(loader: &Loader, epoch: u64, watch: &Watch) -> Result<Raw> {
 /// R, DEFF and correlations.
 type Mixed = (Option<Figure>, Option<Figure>, Option<Times>);
 
-/// R, DEFF and correlations of what was delivered, as to one rank that is all there are.
+/// R, DEFF and correlations of the delivered samples, for one rank.
 fn mixed(loader: &Loader, batch: u64, first: &[u64], second: &[u64]) -> Result<Mixed> {
     let samples = loader.dataset().len();
     let batches = |numbers: &[u64]| -> Vec<Vec<u64>> {

@@ -21,7 +21,7 @@ pub(crate) enum Finished<T> {
     /// The batch could not be made.
     Failed(Error),
     End,
-    /// As `End`, before its time: why was told by what failed.
+    /// As `End`, but early: the failed part has reported the error.
     Broken,
 }
 

@@ -1,6 +1,6 @@
 //! Memory for images that are decoded: all threads share what `--memory` allows, beside the images in flight.
 //!
-//! Holds at all times: an image is decoded when what it takes is free; one that takes more than all of it is a bad image.
+//! Holds at all times: a decode waits for its memory; an image that needs more than the whole budget is a bad image.
 
 use std::sync::LazyLock;
 
@@ -28,7 +28,7 @@ pub(crate) fn checked<T>(
     check(bytes, limits)
 }
 
-/// Says why an image is refused; and what allows more memory, where that is why.
+/// Reason why an image is refused; names `--memory` if memory is the reason.
 pub(crate) fn said(refused: &Refused) -> String {
     match refused {
         Refused::OverBudget { needed, allowed } => {

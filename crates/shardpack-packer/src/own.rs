@@ -39,7 +39,7 @@ pub fn no_link(path: &Path) -> Result<()> {
     if path.is_symlink() { Err(is_link(path)) } else { Ok(()) }
 }
 
-/// Makes the folder `below` in `above` with those between, none of which may be a link; `above` may be one. Tells its path.
+/// Makes the folder `below` in `above` with its parents, and returns its path. Only `above` may be a link.
 pub fn folder(above: &Path, below: impl AsRef<Path>) -> Result<PathBuf> {
     sys::create_folder(above)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;

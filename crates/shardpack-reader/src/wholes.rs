@@ -55,7 +55,7 @@ impl Wholes {
         }
     }
 
-    /// Says that what was read of shard `number` was not right.
+    /// Marks the unpacked bytes of shard `number` as wrong.
     pub fn forget(&self, number: usize) {
         if let Some(mut kept) = self.lock() {
             kept.retain(|(of, _)| *of != number);

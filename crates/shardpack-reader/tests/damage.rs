@@ -369,7 +369,7 @@ fn of_a_dataset_that_is_copied_a_file_may_be_cut_while_it_is_open() {
         assert_eq!(dataset.again().unwrap().sample(0).unwrap().bytes(), first);
         cut(&packed.index(), 10);
         cut(&packed.shard, 100);
-        // What was read stays; what is cut is told.
+        // Samples read before the cut stay valid; a read behind it is an error.
         assert_eq!(labels(&dataset), before);
         for number in 0..10 {
             let error = dataset.sample(number).map(drop).unwrap_err();

@@ -98,7 +98,7 @@ impl Container {
     }
 }
 
-/// What tells the server who asks; a file is read each time, since its token changes.
+/// The authorization token. A token file is read for each request, since its token changes.
 fn token() -> Result<Option<HeaderValue>, String> {
     let (name, text) = match (variable(TOKEN_FILE).map(PathBuf::from), variable(TOKEN)) {
         (Some(path), _) => {

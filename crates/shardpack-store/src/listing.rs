@@ -152,7 +152,7 @@ impl Store {
 
 /// The pages of a list that were taken.
 struct Turns {
-    /// Hashes of what stood for them: a server may make them long.
+    /// Hashes of the tokens, as a server may send long ones.
     tokens: HashSet<u128>,
     most: u64,
     empty: u32,

@@ -224,7 +224,7 @@ struct Given {
 /// Reads what the server of a container sends.
 ///
 /// # Errors
-/// What is wrong with it, without a word of it.
+/// The fault, without the value itself.
 pub(crate) fn read_given(text: &[u8]) -> Result<Kept, String> {
     let wrong = |what: String| format!("the server of the container sends no credentials: {what}");
     let place = |error: serde_json::Error| wrong(format!("line {}, column {}", error.line(), error.column()));

@@ -121,7 +121,7 @@ impl Reading<'_> {
                 Ok(object_bytes) => return Ok(Found { is_there: true, object_bytes }),
                 Err(failed) => failed,
             };
-            // What trickles is none, or it would be asked for again without an end.
+            // A trickle is no progress, or it would be requested again without end.
             if done > before && !pace.is_slow() {
                 persistence.progress();
             }

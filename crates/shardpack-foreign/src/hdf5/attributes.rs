@@ -1,4 +1,4 @@
-//! Attributes of groups and datasets: which of them a person wrote, and what they are as values.
+//! Attributes of groups and datasets: those that a person wrote, and their values.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ pub(super) enum Found {
     /// Nothing.
     Absent,
     Is(Form, Vec<u8>),
-    /// What cannot be told.
+    /// An unsupported type.
     Untold,
 }
 
@@ -58,7 +58,7 @@ pub(super) fn own(dataset: &Dataset) -> Vec<Attribute> {
     all
 }
 
-/// How many datasets at `paths` have each attribute, by what it is called among what is left out.
+/// Number of datasets at `paths` with each attribute, by its name among the left-out fields.
 ///
 /// # Errors
 /// When the file is damaged.
@@ -72,7 +72,7 @@ pub(super) fn counted<'p>(file: &Hdf5File, paths: impl Iterator<Item = &'p str>)
     Ok(counted)
 }
 
-/// What the attribute `name` of a dataset is called among what is left out.
+/// Name of the attribute `name` of a dataset among the left-out fields.
 pub(super) fn left_out(name: &str, dataset: &str) -> String {
     format!("attribute {name} of dataset {dataset}")
 }
@@ -87,7 +87,7 @@ pub(super) fn label(attributes: &[Attribute]) -> Option<&Attribute> {
     ranked.min_by_key(|(rank, _)| *rank).map(|(_, one)| one)
 }
 
-/// What an attribute says as a label.
+/// An attribute as a label.
 pub(super) fn as_label(attribute: &Attribute) -> Label {
     match of(attribute) {
         Found::Is(Form::Text, text) => Label::Text(text),
@@ -96,7 +96,7 @@ pub(super) fn as_label(attribute: &Attribute) -> Label {
     }
 }
 
-/// What an attribute is; what is neither numbers nor one text cannot be told.
+/// The value of an attribute: numbers or one text. Other types are unsupported.
 pub(super) fn of(attribute: &Attribute) -> Found {
     let is_single = attribute.shape.is_empty();
     let text = || array_dtype(&attribute.datatype).filter(|_| !is_single);

@@ -92,7 +92,7 @@ impl Seen {
             }
     }
 
-    /// Whether all of it may be the pixels of one image, by a name that says so and its axes.
+    /// Whether name and axes of the dataset allow the pixels of one image.
     pub fn is_one_image(&self) -> bool {
         let few = |axis: Option<&u64>| axis.is_some_and(|axis| (1..=4).contains(axis));
         self.kind == Kind::Byte

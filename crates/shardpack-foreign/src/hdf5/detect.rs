@@ -92,7 +92,7 @@ fn has_companion(table: &Table, seen: &[Seen]) -> bool {
     table.rows.end > 1 && table.values.len() > 1 && seen.iter().filter(is_of_table).any(is_no_image)
 }
 
-/// The groups that are samples of an image each and of what goes with it.
+/// The groups that are a sample each: an image and its components.
 ///
 /// # Errors
 /// When several of their datasets may be the image.

@@ -1,6 +1,6 @@
 //! Datasets that are called as labels are, and say more than one class of a row, or none.
 //!
-//! Holds at all times: where a row of one says what is no class, all of it goes along as a component, and a note says so.
+//! Holds at all times: if one row is no class, the whole dataset becomes a component, and a note names it.
 
 use hdf5_reader::Hdf5File;
 use shardpack_format::{Result, formats::foreign::Label};

@@ -133,7 +133,7 @@ pub(super) fn rank(path: &str, names: &[&str]) -> Option<usize> {
     whole.or_else(|| words.iter().filter_map(|word| place(word)).min().map(|place| 2 * place + 1))
 }
 
-/// The place of a path among the names of labels, all of which it is but for splits: a word of it is not enough.
+/// Rank of a path among the names of labels. The whole name has to match, words for splits apart.
 pub(super) fn label_rank(path: &str) -> Option<usize> {
     field_names::rank(&own_words(path).join("_"), &LABELS)
 }

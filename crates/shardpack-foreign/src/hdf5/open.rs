@@ -20,12 +20,12 @@ use super::{
 const MAGIC: &[u8] = b"\x89HDF\r\n\x1a\n";
 /// The class of a layout that is made of other datasets.
 const VIRTUAL: u8 = 3;
-/// What the crate says of data that lies in a file of its own.
+/// The crate's message about external raw data.
 const RAW: &str = "external raw data file";
 /// Most bytes of a chunk, a row or a piece of the file, where there is memory for them.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// What is said where something is longer.
+/// The message if something is longer.
 pub(super) fn at_once() -> String {
     let most = most_bytes();
     let how = if most as u64 == MOST_BYTES { "" } else { "; more --memory allows more" };
@@ -118,7 +118,7 @@ pub(super) fn told(error: Hdf5Error) -> Error {
     }
 }
 
-/// The dataset that is of a kind which is not read, where an error tells one, and what it is.
+/// The dataset of an unsupported layout that an error names, and its layout.
 pub(super) fn child(error: &Hdf5Error) -> Option<(String, String)> {
     let Hdf5Error::Context { path, source } = error else { return None };
     match &**source {

@@ -24,7 +24,7 @@ use super::{
     walk::{Images, record},
 };
 
-/// What a sample holds: its image, if it has one that can be had, what is beside it, and its label.
+/// A sample: its image, if it has a readable one, its components and its label.
 struct Sample {
     image: Option<std::result::Result<usize, Lack>>,
     others: Vec<Other>,

@@ -51,12 +51,12 @@ pub(super) struct Contained {
     /// Whether there is anything of it.
     has_content: bool,
     has_ended: bool,
-    /// What of the file nobody hands out, and how much of it.
+    /// Left-out parts of the file, and their counts.
     left_out: BTreeMap<String, u64>,
 }
 
 impl Contained {
-    /// The walk of what `images` hands out, beside which there is what is `left_out`.
+    /// Walks the samples of `images`, and keeps the counts of `left_out`.
     pub fn new(images: Box<dyn Images>, left_out: BTreeMap<String, u64>) -> Self {
         Self { images, at: 0, content: Vec::new(), image_bytes: None, has_content: false, has_ended: false, left_out }
     }

@@ -40,7 +40,7 @@ pub(super) struct Columns {
     pub filename: Option<usize>,
     /// What the other columns are.
     pub others: Vec<Component>,
-    /// What a person should know of them.
+    /// Notes on the columns.
     pub notes: Vec<String>,
 }
 

@@ -335,7 +335,7 @@ fn is_bytes_or_text(column: &parquet::schema::types::ColumnDescriptor) -> bool {
     }
 }
 
-/// The members of a file in a column, as `datasets` writes it: a structure of bytes and of what is known of them, as their path.
+/// The members of a file column as `datasets` writes it: a struct of bytes, path and further fields.
 fn file_members(root: &Type) -> Option<&[Arc<Type>]> {
     let Type::GroupType { fields, .. } = root else { return None };
     let info = root.get_basic_info();

@@ -22,7 +22,7 @@ impl Partition {
         Self(all)
     }
 
-    /// What is wanted of the file itself: not the label, if a folder tells it.
+    /// The selection for the file itself, without the label if a folder gives it.
     pub(super) fn rest<'w>(&self, wanted: &'w Wanted) -> Cow<'w, Wanted> {
         match &wanted.label {
             Some(label) if self.0.iter().any(|(name, _)| name == label) => {

@@ -62,7 +62,7 @@ pub enum Value {
     Map(Vec<(Self, Self)>),
     /// An array of numbers.
     Array(Arc<Array>),
-    /// Something that is no plain data and was not made: what it asks for.
+    /// A value that is no plain data and was not built: the class that it needs.
     Foreign(Arc<str>),
 }
 

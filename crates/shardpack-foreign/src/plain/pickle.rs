@@ -7,7 +7,7 @@
 //!
 //! Specification: `Lib/pickletools.py` of Python 3.11, protocols 0 to 5. Written by: Python 2.7 and 3, numpy 1 and 2.
 //!
-//! A value that asks for any other name is not made, but told by what it asks for; the others beside it are.
+//! A value that needs any other class is not built: it carries the name of that class. Values beside it are built.
 //!
 //! Refused: sets, persistent ids but those of a tensor's storage, the extension registry, buffers kept elsewhere, arrays of objects,
 //! structures or dates.
@@ -374,7 +374,7 @@ impl<'b> Machine<'b> {
         Ok(None)
     }
 
-    /// Pushes a name that was asked for at byte `start`, or why it means nothing: what is made of that is left out.
+    /// Pushes the class named at byte `start`, or the reason why it is unsupported; values built from it are left out.
     fn push_global(&mut self, global: Result<Global, String>, start: usize) -> Result<(), String> {
         match global {
             Ok(global) => self.push(Slot::Global(global)),

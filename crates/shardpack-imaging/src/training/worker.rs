@@ -122,7 +122,7 @@ impl Worker {
         Ok(outcome)
     }
 
-    /// Lets go of what a huge image has left.
+    /// Frees buffers that a huge image left behind.
     fn forget(&mut self) {
         for buffer in [&mut self.decoded, &mut self.turned] {
             if buffer.capacity() > MOST_KEPT_BYTES {

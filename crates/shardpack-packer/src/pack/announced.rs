@@ -1,4 +1,4 @@
-//! Datasets that are packed after others: what is in their folders until then says that they are not there yet.
+//! Datasets that are packed after others: a work folder marks each as unfinished from the start.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use crate::{own, sys};
 pub struct Announced(Vec<(PathBuf, bool)>);
 
 impl Announced {
-    /// Makes one in each of `folders` that is not there, or is empty: of those that hold something, the pack itself tells.
+    /// Makes a work folder in each of `folders` that is missing or empty. The pack itself checks the others.
     ///
     /// # Errors
     /// When it cannot be made.

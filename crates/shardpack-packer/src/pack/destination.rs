@@ -452,7 +452,7 @@ pub fn look_at(dst: &Path, source: &Origin, is_part: bool) -> Result<()> {
         return Err(Error::usage("is a file, and no folder").in_file(dst).help(own::REMOVE));
     }
     sys::check_writable(dst)?;
-    // What was packed here, or begun, is compared with what is to be packed.
+    // The earlier pack here is compared with this one.
     let work = dst.join(WORK_FOLDER);
     if found.is_none() || sys::is_there(&work.join(PLAN_FILE))? || sys::is_there(&work.join(ASIDE_FOLDER))? {
         return Ok(());

@@ -16,7 +16,7 @@ use crate::source::{Found, Origin, Source};
 const TRIED: u64 = 16;
 /// Longest component that is looked into.
 const MOST_BYTES: u32 = 16 << 20;
-/// Words of names of what says where something is in an image, or is as large as it.
+/// Words in names of components that hold positions in an image, or have its size.
 const PLACES: [&str; 27] = [
     "bbox",
     "bboxes",
@@ -90,7 +90,7 @@ fn is_place(name: &str) -> bool {
     lower.split(|c: char| !c.is_ascii_alphabetic()).any(|word| PLACES.contains(&word))
 }
 
-/// What the name of a component says.
+/// Meaning of a component's name.
 fn named(kind: &Component) -> Option<&'static str> {
     let extension = kind.name().rsplit('.').next().unwrap_or_default();
     let is_image = Kind::of_extension(extension).is_some_and(|kind| kind != Kind::Npy);
@@ -112,7 +112,7 @@ fn by_content<'f>(source: &Origin, found: &'f Found) -> Result<Option<(&'f Compo
         for ((which, kind), cell) in table.kinds.iter().enumerate().zip(table.cells_of(number)) {
             let Some(bytes) = cell.length().filter(|bytes| *bytes <= MOST_BYTES) else { continue };
             let mut content = vec![0; bytes as usize];
-            // What cannot be read is told when it is copied.
+            // The copy reports unreadable files.
             if samples.read_component(number, which, &mut content).is_err() {
                 continue;
             }

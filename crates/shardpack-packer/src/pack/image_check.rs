@@ -9,10 +9,10 @@ use crate::{
     source::{Look, Origin, ReadError, Refusal, Source},
 };
 
-/// What is asked of an image: by its number in the listing, and its bytes.
+/// A check of an image, given its number in the listing and its bytes.
 type Asked<'a> = dyn Fn(u64, &[u8]) -> Result<(), String> + Sync + 'a;
 
-/// What `plan` asks of the images of `source`; `None` where they may be anything.
+/// The check that `plan` needs for the images of `source`; `None` if there is none.
 ///
 /// A dataset, or shards of others, say themselves what is an image; a file is called one by its name.
 pub(super) fn asked<'a>(source: &Origin, plan: &'a Plan) -> Option<Box<Asked<'a>>> {
@@ -41,7 +41,7 @@ fn begins_as_image(name: &[u8], bytes: &[u8]) -> Result<(), String> {
     }
 }
 
-/// A source whose images all are what is asked.
+/// A source whose images all pass the check.
 pub(super) struct ImageCheck<'a> {
     pub(super) source: Box<dyn Source + 'a>,
     pub(super) asked: &'a Asked<'a>,

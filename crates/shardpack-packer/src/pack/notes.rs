@@ -16,7 +16,7 @@ pub(super) fn notes<'a>(plans: impl Iterator<Item = &'a Plan> + Clone, kinds: &B
     let most = plans.clone().map(|plan| plan.listing.len()).max();
     let mut notes = Vec::new();
     for note in plans.flat_map(|plan| of_plan(plan, kinds, most == Some(plan.listing.len()))) {
-        // What holds for several splits is said once.
+        // A note that several splits share is printed once.
         if !notes.contains(&note) {
             notes.push(note);
         }

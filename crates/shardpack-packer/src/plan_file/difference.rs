@@ -85,7 +85,7 @@ fn fractions(choice: &Choice) -> String {
     choice.fractions.clone().unwrap_or_else(|| "those of the source".to_owned())
 }
 
-/// What a person says for a setting of a manifest to come out so.
+/// The option behind a setting of the manifest.
 fn option(setting: &str) -> String {
     match setting {
         "beside" => "what samples have beside the image (--with, --components, --fields)".to_owned(),

@@ -456,7 +456,7 @@ pub fn is_dataset(path: &Path) -> Result<bool> {
     Ok(false)
 }
 
-/// Whether a folder, which `has` what is called so, is a dataset of ours, or what is left of one.
+/// Whether a folder is a dataset of ours or the rest of one; `has` looks names up in it.
 pub(super) fn is_packed(has: impl Fn(&str) -> Result<bool>) -> Result<bool> {
     Ok(has(SUMS_FILE)? && (has(manifest::FILE)? || has(INDEX_FOLDER)?))
 }

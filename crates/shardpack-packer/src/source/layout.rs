@@ -84,7 +84,7 @@ fn help_flat(options: &str) -> String {
     format!("--no-labels{options} packs them as splits without labels")
 }
 
-/// What is to be said beside `--no-labels`, where splits are not told by their names.
+/// The options beside `--no-labels` if names do not identify the splits.
 fn flat_options(root: &Path, flat: &[&Vec<u8>], are_all: bool) -> String {
     let are_exact = flat.iter().all(|name| splits::KNOWN.iter().any(|known| known.as_bytes() == name.as_slice()));
     match are_all && are_exact {

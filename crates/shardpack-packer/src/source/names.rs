@@ -17,7 +17,7 @@ pub(super) enum Name {
     Other,
 }
 
-/// What systems and their programs leave beside what a person has put there.
+/// Names of files that operating systems and their programs leave in folders.
 const SYSTEM: [&str; 11] = [
     "thumbs.db",
     "ehthumbs.db",

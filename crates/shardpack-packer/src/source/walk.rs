@@ -257,7 +257,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The same of the folder of a class, of which no folder above has told what it is.
+    /// The same for the folder of a class, if no parent folder gave its type.
     fn class_link(&self, path: &[u8]) -> Result<Option<Arc<Path>>, &'static str> {
         let is_link = |stat: Stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
         let Ok(name) = std::ffi::CString::new(path) else { return Ok(None) };

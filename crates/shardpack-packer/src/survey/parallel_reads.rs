@@ -68,7 +68,7 @@ impl<'a> ImageReader<'a> {
         }
     }
 
-    /// Says after the last read whether what was read is what was listed.
+    /// Checks after the last read that the source is unchanged since it was listed.
     ///
     /// # Errors
     /// As [`Source::unchanged`].

@@ -36,7 +36,7 @@ pub struct Told<'c> {
     pub label: Label,
     /// The component that says it, where it is one of its own.
     pub component: Option<&'c Component>,
-    /// The member of `json` that says it, where that is what does.
+    /// The member of `json` that holds the label, if one does.
     pub member: Option<String>,
     /// Name of its class.
     pub class: Option<Vec<u8>>,

@@ -203,7 +203,7 @@ fn are_called_so(a: &[u8], b: &[u8]) -> bool {
 /// Fails where the files of two classes are pairs by their names.
 ///
 /// # Errors
-/// Names the folders, and what takes one of them.
+/// Names the folders and the options that pack one of them.
 pub(in crate::source) fn refuse(tree: Tree<'_>, found: &[Found]) -> Result<()> {
     for one in found.iter().filter(|one| one.listing.classes.len() <= MOST) {
         let classes = Class::all(&one.listing);

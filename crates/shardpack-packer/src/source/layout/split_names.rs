@@ -27,7 +27,7 @@ const SPLIT_WORDS: [(&str, &str); 18] = [
     ("folds", "fold"),
 ];
 
-/// Words that are said of sets of files, and of what is in them.
+/// Words for sets of files and for their content.
 const SET_WORDS: [&str; 54] = [
     "all",
     "annot",

@@ -56,7 +56,7 @@ struct Image<'a> {
 }
 
 impl Image<'_> {
-    /// The path of its file, as far as it is told: of a URL its last parts, `parts` of them.
+    /// The path of its file, or the last `parts` parts of its URL.
     fn path(&self, parts: usize) -> Option<&str> {
         let url = || self.coco_url.as_deref().map(|url| last(url, parts));
         self.file_name.as_deref().or_else(url)

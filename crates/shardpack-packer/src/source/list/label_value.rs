@@ -31,7 +31,7 @@ impl LabelValue {
     }
 }
 
-/// What the labels of a list are, as far as it tells whether they are classes.
+/// Types of the labels of a list, to decide whether they are classes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen {
     whole: u64,
@@ -59,7 +59,7 @@ impl Seen {
         *count += 1;
     }
 
-    /// What they are, where that is no class: values that were measured, a few of them lacking, or lists and objects.
+    /// The type of labels that are no classes: measured values, a few missing, or lists and objects.
     pub fn are_no_classes(&self) -> Option<&'static str> {
         let numbers = self.whole + self.fractions;
         if self.is_path == Some(true) && numbers == 0 {

@@ -79,7 +79,7 @@ pub(super) struct Rows<'a> {
     options: &'a Options,
     has_labels: bool,
     labels: Seen,
-    /// What is put behind paths: `None` until the first row has told, which may say nothing.
+    /// Extension to append to paths; `None` until the first row decides.
     extension: Option<Option<String>>,
     meta: bool,
     paths: Vec<u8>,
@@ -165,7 +165,7 @@ impl<'a> Rows<'a> {
         self.labels.are_no_classes()
     }
 
-    /// What is to be put behind paths, where the first of them has no extension and is no file: the one that its file has.
+    /// The extension to append to paths, if the first path has none and only a file with an extension exists.
     fn missing_extension(&self, path: &[u8]) -> Result<Option<String>> {
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         if name.contains(&b'.') || self.is_file(path)? {

@@ -159,7 +159,7 @@ fn of_files(files: &[File], scanned: &[Scanned]) -> Option<Vec<String>> {
     (are_words && are_letters && !are_halves && !are_pairs && !in_folders).then_some(stems)
 }
 
-/// What has to be asked of folders that would be classes, and what helps; `names` are those of the images.
+/// The question about folders that would become classes, and its help line; `names` are the names of the images.
 fn question<'n>(names: impl Iterator<Item = &'n [u8]>) -> Option<(String, String)> {
     let (mut above, mut classes) = (BTreeSet::new(), BTreeSet::new());
     for name in names {

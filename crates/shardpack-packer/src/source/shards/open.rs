@@ -89,7 +89,7 @@ pub struct ShardReader<'a> {
     number: u64,
     listing: &'a Listing,
     files: &'a [File],
-    /// What tells whether each is still the file that was opened.
+    /// Identity of each file when it was opened.
     facts: Vec<Facts>,
     wanted: &'a Wanted,
     /// Where each file is read: itself, or what it was unpacked to.

@@ -10,13 +10,13 @@ use crate::foreign::ShardFile;
 /// As said; and when a file cannot be read.
 pub(super) fn check<'f>(mut files: impl ExactSizeIterator<Item = &'f ShardFile>, wanted: &Wanted) -> Result<()> {
     let count = files.len();
-    // A person has said what rows are.
+    // The options decide.
     let is_said = wanted.image.is_some() || wanted.label.is_some() || wanted.components.is_some();
     let (Some(first), Some(last)) = (files.next(), files.last()) else { return Ok(()) };
     if is_said {
         return Ok(());
     }
-    // What is wrong with a file is told where it is walked.
+    // The walk reports damaged files.
     let (Ok(Some(one)), Ok(Some(other))) = (first.one_sample(), last.one_sample()) else { return Ok(()) };
     if one.names != other.names {
         return Ok(());
