@@ -322,7 +322,7 @@ fn what_cannot_be_done_at_a_url_is_said() {
         (vec!["verify", &url, dst], "is a URL, and "),
         (vec!["verify", dst, "--store", "requests=3"], "this is a folder"),
         (vec!["inspect", dst, "--store", "requests=3"], "this is a folder"),
-        (vec!["verify", &url, "--store", "requests"], "a setting of a store without ="),
+        (vec!["verify", &url, "--store", "requests"], "a setting without =, which is not shown"),
         (vec!["verify", &url, "--store", "region=x"], "has no setting region"),
         (vec!["verify", dst, "--repair", src, "--work", "x"], "--work is for a dataset at a URL"),
         (vec!["inspect", &url, "--table", "s3://bucket/x.csv"], "is a URL"),

@@ -189,8 +189,11 @@ pub(super) fn classes(file: &Hdf5File, layout: &Layout, wanted: &Wanted) -> Resu
         }
         Layout::ImageDatasets(_) => return Ok(Vec::new()),
     };
-    // Where labels are no classes, names are none either.
-    if tables.iter().all(|table| table.labels.is_none()) {
+    // Labels that became components are no classes, so names are none either. Names without any labels stay, and each row lacks one.
+    let has_no_class = |table: &Table| {
+        table.labels.is_none() && table.beside.iter().any(|component| label_rank(component.path()).is_some())
+    };
+    if tables.iter().any(has_no_class) && tables.iter().all(|table| table.labels.is_none()) {
         return Ok(Vec::new());
     }
     if let Some(path) = tables.first().and_then(|table| table.labels.as_ref())
