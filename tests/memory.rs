@@ -96,20 +96,24 @@ fn what_is_packed_beside_pixels_is_not_unpacked_without_end() {
 }
 
 #[test]
-fn an_image_that_takes_more_than_the_memory_is_refused_by_its_name() {
+fn an_image_that_takes_more_than_the_memory_ends_the_run_and_is_named() {
     let bench = Bench::with(&["a/fine.jpg"]);
-    bench.file("a/large.png", &png_of(10_000, 10_000));
-    bench.file("a/large.jpg", &jpeg_of(10_000, 10_000));
-    bench.file("a/large.ppm", &[b"P6 10000 10000 255\n".as_slice(), &[0; 100]].concat());
-    for options in ["--check full", "--resize 8"] {
-        let line = format!("pack SRC DST --force --memory 64MiB --jobs 2 {options}");
-        let ran = limited(&bench, &line).code(1);
-        ran.says("a/large.jpg: it takes").says("--memory allows 64.0 MiB");
-        limited(&bench, &format!("{line} --on-bad skip")).code(0);
-        let skipped = support::Dataset::read(&bench.dst()).unpacked();
-        assert_eq!(skipped.len(), 3, "{skipped:?}");
-        assert!(skipped.iter().all(|(_, fate, why)| *fate == Fate::Skipped && why.contains("--memory")), "{skipped:?}");
+    bench.file("a/large.png", &png_of(6_000, 6_000));
+    bench.file("a/large.jpg", &jpeg_of(6_000, 6_000));
+    bench.file("a/large.ppm", &[b"P6 6000 6000 255\n".as_slice(), &[0; 100]].concat());
+    // What is packed must not depend on memory: no such image is skipped.
+    for options in ["--check full", "--check entropy", "--resize 8", "--near-duplicates"] {
+        for on_bad in ["", "--on-bad skip"] {
+            let line = format!("pack SRC DST --force --memory 64MiB --jobs 2 {options} {on_bad}");
+            let ran = limited(&bench, &line).code(2).clean_error();
+            ran.says("a/large.").says(": it takes").says("--memory allows 64.0 MiB").says("decodes it");
+            assert!(!bench.dst().join("manifest.json").exists(), "{line}");
+        }
     }
+    // The help is right: with as much, these are bad images.
+    limited(&bench, "pack SRC DST --force --memory 400MiB --jobs 1 --check full --on-bad skip").code(0);
+    let skipped = support::Dataset::read(&bench.dst()).unpacked();
+    assert!(skipped.len() == 3 && skipped.iter().all(|(_, fate, _)| *fate == Fate::Skipped), "{skipped:?}");
     limited(&bench, "pack SRC @kept").code(0);
     limited(&bench, "verify @kept --decode --memory 64MiB").code(1).says("--memory allows 64.0 MiB");
 }
@@ -120,9 +124,7 @@ fn where_the_system_has_no_memory_the_image_is_named() {
     bench.file("a/large.png", &png_of(13_000, 13_000));
     for options in ["--check full", "--resize 8"] {
         let line = format!("pack SRC DST --force --memory 4GiB --jobs 2 --on-bad skip {options}");
-        limited(&bench, &line).code(0);
-        let skipped = support::Dataset::read(&bench.dst()).unpacked();
-        assert!(skipped.len() == 1 && skipped[0].2.contains("which the system does not give"), "{skipped:?}");
+        limited(&bench, &line).code(2).says("a/large.png").says("which the system does not give");
     }
 }
 

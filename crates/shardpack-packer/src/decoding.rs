@@ -1,10 +1,11 @@
 //! Memory for images that are decoded: all threads share what `--memory` allows, beside the images in flight.
 //!
-//! Holds at all times: a decode waits for its memory; an image that needs more than the whole budget is a bad image.
+//! Holds at all times: a decode waits for its memory; an image that needs more than the whole budget ends a pack, because what is
+//! packed must not depend on memory.
 
 use std::sync::LazyLock;
 
-use shardpack_format::{memory, size};
+use shardpack_format::{Error, Result, memory, size};
 use shardpack_imaging::{Budget, Limits, Refused};
 
 /// Made when the first image is decoded: by then it has been said how much there is.
@@ -22,8 +23,8 @@ pub(crate) fn budget() -> &'static Budget {
 pub(crate) fn checked<T>(
     bytes: &[u8],
     limits: &Limits,
-    check: impl Fn(&[u8], &Limits) -> Result<T, Refused>,
-) -> Result<T, Refused> {
+    check: impl Fn(&[u8], &Limits) -> std::result::Result<T, Refused>,
+) -> std::result::Result<T, Refused> {
     let _taken = budget().for_decode(bytes)?;
     check(bytes, limits)
 }
@@ -36,4 +37,19 @@ pub(crate) fn said(refused: &Refused) -> String {
         }
         refused => refused.to_string(),
     }
+}
+
+/// Reason why the image `name` is bad, for `--on-bad`.
+///
+/// # Errors
+/// When memory is the reason: with more of it, the image may be fine.
+pub(crate) fn verdict(refused: &Refused, name: impl FnOnce() -> String) -> Result<String> {
+    let help = match refused {
+        Refused::OverBudget { needed, allowed } if *allowed == budget().bytes() => {
+            format!("--memory {} decodes it; --exclude leaves it out", size::text(needed.next_multiple_of(1 << 20)))
+        }
+        Refused::NoMemory { .. } => "give this machine more memory, or use --exclude to leave it out".to_owned(),
+        refused => return Ok(said(refused)),
+    };
+    Err(Error::usage(said(refused)).in_sample(name()).help(help))
 }

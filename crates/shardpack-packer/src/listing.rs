@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use shardpack_format::{Error, Result, component::Component};
+use shardpack_format::{Error, Result, component::Component, text};
 
 pub use builder::{Builder, FolderSamples};
 pub(crate) use subset::Unordered;
@@ -241,6 +241,13 @@ impl Listing {
             out.push(b'/');
         }
         out.extend_from_slice(self.name(number));
+    }
+
+    /// The same for a person to read.
+    pub(crate) fn shown(&self, number: u64) -> String {
+        let mut path = Vec::new();
+        self.path(number, &mut path);
+        text::shown(&path).to_string()
     }
 
     /// What samples have beside image, name and class.

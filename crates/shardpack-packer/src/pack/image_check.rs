@@ -1,7 +1,7 @@
 //! Looks into every image before it is packed; one that is damaged, or none, is refused as one that cannot be read.
 
 use shardpack_format::{component, image_header::Kind};
-use shardpack_imaging::{self as imaging, Limits};
+use shardpack_imaging::{self as imaging, Limits, Refused};
 
 use crate::{
     decoding,
@@ -10,19 +10,23 @@ use crate::{
 };
 
 /// A check of an image, given its number in the listing and its bytes.
-type Asked<'a> = dyn Fn(u64, &[u8]) -> Result<(), String> + Sync + 'a;
+type Asked<'a> = dyn Fn(u64, &[u8]) -> Result<(), ReadError> + Sync + 'a;
 
 /// The check that `plan` needs for the images of `source`; `None` if there is none.
 ///
 /// A dataset, or shards of others, say themselves what is an image; a file is called one by its name.
 pub(super) fn asked<'a>(source: &Origin, plan: &'a Plan) -> Option<Box<Asked<'a>>> {
     let limits = Limits::default();
-    let whole = |checked: Result<_, imaging::Refused>| checked.map(drop).map_err(|refused| decoding::said(&refused));
+    let refused = |number, refused: Refused| {
+        decoding::verdict(&refused, || plan.listing.shown(number)).map_or_else(ReadError::Fatal, bad)
+    };
     match plan.options.check {
-        Check::Full => Some(Box::new(move |_, image| whole(decoding::checked(image, &limits, imaging::check)))),
-        Check::Entropy => {
-            Some(Box::new(move |_, image| whole(decoding::checked(image, &limits, imaging::check_entropy))))
-        }
+        Check::Full => Some(Box::new(move |number, image| {
+            decoding::checked(image, &limits, imaging::check).map(drop).map_err(|why| refused(number, why))
+        })),
+        Check::Entropy => Some(Box::new(move |number, image| {
+            decoding::checked(image, &limits, imaging::check_entropy).map(drop).map_err(|why| refused(number, why))
+        })),
         Check::Header if source.is_of_files() && plan.options.format.payload.is_none() => {
             Some(Box::new(|number, image| begins_as_image(plan.listing.name(number), image)))
         }
@@ -30,13 +34,17 @@ pub(super) fn asked<'a>(source: &Origin, plan: &'a Plan) -> Option<Box<Asked<'a>
     }
 }
 
+fn bad(why: String) -> ReadError {
+    ReadError::Refused(Refusal(why))
+}
+
 /// Fails where a file is called as an image and does not begin as one.
-fn begins_as_image(name: &[u8], bytes: &[u8]) -> Result<(), String> {
+fn begins_as_image(name: &[u8], bytes: &[u8]) -> Result<(), ReadError> {
     let is_one = |kind: Kind| !matches!(kind, Kind::Unknown | Kind::Npy);
     let extension = name.get(component::stem(name).len() + 1..).unwrap_or_default();
     let called = std::str::from_utf8(extension).ok().and_then(|text| Kind::of_extension(&text.to_ascii_lowercase()));
     match called.is_some_and(is_one) && !is_one(Kind::of(bytes)) {
-        true => Err("no image by its first bytes".to_owned()),
+        true => Err(bad("no image by its first bytes".to_owned())),
         false => Ok(()),
     }
 }
@@ -50,7 +58,7 @@ pub(super) struct ImageCheck<'a> {
 impl Source for ImageCheck<'_> {
     fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
         self.source.read(number, payload)?;
-        (self.asked)(number, payload).map_err(|why| ReadError::Refused(Refusal(why)))
+        (self.asked)(number, payload)
     }
 
     fn read_component(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {

@@ -12,7 +12,7 @@ use std::{
 };
 
 use shardpack_format::{Result, hash, image_header::Kind};
-use shardpack_imaging::{Change, ENGINE, Encode, Outcome as Applied, Recipe, Refused, Resize, apply_within};
+use shardpack_imaging::{Change, ENGINE, Encode, Outcome as Applied, Recipe, Resize, apply_within};
 
 use crate::{
     decoding,
@@ -109,12 +109,10 @@ impl Maker<'_> {
                 Ok(Applied::Made { bytes, changes, .. }) => {
                     spool.add(key(number), What::Made, &in_words(&changes), &bytes)?
                 }
-                // Not kept either: it says something of this run's memory, and nothing of the image.
-                Err(refused @ Refused::OverBudget { .. }) => {
-                    let text = decoding::said(&refused);
-                    Record { what: What::Refused, text, place: 0, bytes: 0 }
+                Err(refused) => {
+                    let why = decoding::verdict(&refused, || listing.shown(number))?;
+                    spool.add(key(number), What::Refused, &why, &[])?
                 }
-                Err(refused) => spool.add(key(number), What::Refused, &decoding::said(&refused), &[])?,
             }))
         };
         let mut records = reader.each(Phase::Making, numbers.collect(), *jobs, *monitor, work)?;

@@ -5,7 +5,7 @@
 
 use shardpack_format::{Result, hash};
 
-use super::{Choice, Fates, parallel_reads::ImageReader, shown};
+use super::{Choice, Fates, parallel_reads::ImageReader};
 use crate::{
     ledger::Fate,
     monitor::{Monitor, Phase},
@@ -73,7 +73,7 @@ fn leak(found: &[Found], group: &[Image], image: &Image) -> Option<String> {
 pub(super) fn name(found: &[Found], (dataset, number): &Image) -> String {
     let one = &found[*dataset];
     let split = one.split.as_ref().map_or_else(String::new, |split| format!("{split}/"));
-    split + &shown(&one.listing, *number)
+    split + &one.listing.shown(*number)
 }
 
 /// Images with the same bytes, in order in each group; and for each dataset what could not be read.

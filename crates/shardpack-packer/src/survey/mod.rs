@@ -140,8 +140,3 @@ fn path(listing: &Listing, number: u64) -> Vec<u8> {
     listing.path(number, &mut path);
     path
 }
-
-/// A path for a person.
-fn shown(listing: &Listing, number: u64) -> String {
-    text::shown(&path(listing, number)).to_string()
-}

@@ -33,11 +33,12 @@ pub(super) fn find(source: &Origin, found: &mut [Found], choice: &Choice, monito
         let hashes = reader.each(Phase::Looking, numbers, choice.jobs, monitor, |number, buffer| {
             let read = reader.whole(number, buffer)?;
             // What does not decode looks like nothing; whether it is packed is for --check.
-            let hashed = |bytes: &[u8]| {
-                let _taken = decoding::budget().for_decode(bytes).ok()?;
-                decode(bytes, &Limits::default()).ok().map(perceptual_hash)
-            };
-            Ok(read.and_then(|()| hashed(buffer)))
+            let Some(()) = read else { return Ok(None) };
+            let hash = |bytes: &[u8], limits: &Limits| decode(bytes, limits).map(perceptual_hash);
+            match decoding::checked(buffer, &Limits::default(), hash) {
+                Ok(hash) => Ok(Some(hash)),
+                Err(refused) => decoding::verdict(&refused, || one.listing.shown(number)).map(|_| None),
+            }
         })?;
         hashes.into_iter().for_each(|(number, hash)| hashed.entry(hash).or_default().push((dataset, number)));
         fates.push(super::bad(reader.into_unread()));
