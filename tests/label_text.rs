@@ -101,14 +101,19 @@ fn image(number: usize) -> Vec<u8> {
     jpeg(number as u64 + 1, 5500 + number)
 }
 
-/// The names of the classes of the samples, in the order of their images.
-fn packed(source: &Path, dst: &Path, options: &[&str]) -> Vec<String> {
+/// Packs, and compares with the source.
+fn packed_right(source: &Path, dst: &Path, options: &[&str]) {
     let ran = match source.extension().is_some_and(|extension| extension == "csv") {
         true => run(&[&["pack", source.to_str().unwrap(), dst.to_str().unwrap()], options].concat()),
         false => convert(&[source], dst, options),
     };
     ran.code(0);
     run(&["verify", "--quiet", dst.to_str().unwrap(), "--against", source.to_str().unwrap()]).code(0);
+}
+
+/// The names of the classes of the samples, in the order of their images.
+fn packed(source: &Path, dst: &Path, options: &[&str]) -> Vec<String> {
+    packed_right(source, dst, options);
     let mut samples = samples(dst);
     samples.sort_by_key(|(_, image)| image.len());
     let names = classes(dst);
@@ -148,6 +153,32 @@ fn text_that_is_all_numbers_is_numbers_but_for_the_text_in_a_picture() {
         assert_eq!(numbers, expected, "{}", source.display());
         assert_eq!(classes(&bench.dst()).len(), if is_ocr { 3 } else { 11 }, "{}", source.display());
         fs::remove_dir_all(bench.dst()).unwrap();
+    }
+}
+
+#[test]
+fn numbers_with_fractions_are_no_classes_in_any_source_but_for_the_text_in_a_picture() {
+    let (bench, labels) = (Bench::new(), ["0.5", "1.25", "3", "0.03", "7.5"]);
+    for (source, options) in written(&bench, &labels) {
+        let (name, dst) = (source.display(), bench.dst());
+        if !options.is_empty() {
+            let ran = convert(&[&source], &dst, &options).code(2).clean_error();
+            ran.says("are numbers with fractions, and no classes");
+            continue;
+        }
+        packed_right(&source, &dst, &[]);
+        if source.ends_with("ocr.lmdb") {
+            assert_eq!(classes(&dst).len(), labels.len(), "{name}");
+            fs::remove_dir_all(&dst).unwrap();
+            continue;
+        }
+        assert!(classes(&dst).is_empty(), "{name}");
+        let found = fs::read(dst.join("shard-000000.tar")).unwrap();
+        for label in labels {
+            let is_there = found.windows(label.len()).any(|text| text == label.as_bytes());
+            assert!(is_there, "{name}: {label}");
+        }
+        fs::remove_dir_all(&dst).unwrap();
     }
 }
 

@@ -3,7 +3,10 @@
 //! Holds at all times: if one row is no class, the whole dataset becomes a component, and a note names it.
 
 use hdf5_reader::Hdf5File;
-use shardpack_format::{Result, formats::foreign::Label};
+use shardpack_format::{
+    Result,
+    formats::foreign::{Label, LabelTypes},
+};
 
 use super::{
     description::Seen,
@@ -22,20 +25,28 @@ pub(super) fn of_lists(labels: &Seen) -> String {
 /// When the dataset cannot be read.
 pub(super) fn no_class(file: &Hdf5File, labels: &Seen) -> Result<Option<String>> {
     let are_several = matches!(labels.shape[..], [_, items] if items > 1) && labels.shape[0] != 1;
-    if !are_several && labels.kind != Kind::Real {
+    if !are_several && !matches!(labels.kind, Kind::Real | Kind::Text) {
         return Ok(None);
     }
+    let mut texts = LabelTypes::default();
     let mut rows = Rows::open(file, &labels.path)?;
     for number in 0..labels.rows().unwrap_or(0) {
         // Damage is told where the row is read.
         let Ok(row) = rows.row(number)?.map(<[u8]>::to_vec) else { continue };
         let item_bytes = rows.dataset().raw_element_size().unwrap_or(0).max(1);
         let mut items = if are_several { row.chunks_exact(row.len().max(1)) } else { row.chunks_exact(item_bytes) };
-        let is_unfit = |item: &[u8]| matches!(values::label(rows.dataset(), item, 0), Label::Unfit(_));
+        let is_unfit = |item: &[u8]| match values::label(rows.dataset(), item, 0) {
+            Label::Unfit(_) => labels.kind != Kind::Text,
+            Label::Text(text) => {
+                texts.add(&text);
+                false
+            }
+            _ => false,
+        };
         if items.any(is_unfit) {
             let what = if are_several { "several labels a row" } else { "no whole numbers" };
             return Ok(Some(format!("; {} has {what}: a component, and no class", labels.told())));
         }
     }
-    Ok(None)
+    Ok(texts.are_measured().then(|| format!("; {} has no whole numbers: a component, and no class", labels.told())))
 }

@@ -79,7 +79,7 @@ impl Columns {
         let mut label = Labels::of(footer, wanted)?;
         if let Some(found) = &label
             && wanted.label.is_none()
-            && is_real(&schema.column(found.leaf))
+            && (is_real(&schema.column(found.leaf)) || is_text(&schema.column(found.leaf)))
             && !is_whole(file, footer, found.leaf, go_on)?
         {
             notes.push(format!("column {:?} has no whole numbers: a component, and no class", found.name));

@@ -5,6 +5,7 @@ use std::{ops::ControlFlow, sync::Arc};
 use parquet::errors::ParquetError;
 use shardpack_format::{
     Error, Result,
+    formats::foreign::LabelTypes,
     image_header::{Kind, SNIFF_BYTES},
 };
 
@@ -89,11 +90,13 @@ pub(super) fn each_value(
     Ok(())
 }
 
-/// Whether no number of a leaf has a fraction, as far as it can be read: damage is told where it is met.
+/// Whether no number of a leaf has a fraction, and its texts spell no measured values, as far as it can be read: damage is told
+/// where it is met.
 ///
 /// # Errors
 /// When `go_on` says so.
 pub(super) fn is_whole(file: &Arc<Bytes>, footer: &Footer, leaf: usize, go_on: GoOn<'_>) -> Result<bool> {
+    let mut texts = LabelTypes::default();
     for group in (0..footer.metadata.num_row_groups()).filter(|group| rows(footer, *group) > 0) {
         let Ok(mut cells) = open(file, footer, group, leaf) else { return Ok(true) };
         for row in 0..rows(footer, group) {
@@ -106,9 +109,10 @@ pub(super) fn is_whole(file: &Arc<Bytes>, footer: &Footer, leaf: usize, go_on: G
             if cell.iter().flatten().any(has_fraction) {
                 return Ok(false);
             }
+            cell.iter().flatten().filter_map(bytes_of).for_each(|text| texts.add(text));
         }
     }
-    Ok(true)
+    Ok(!texts.are_measured())
 }
 
 /// Whether lists of a leaf may have several values in a row, as far as the footer tells, or none.

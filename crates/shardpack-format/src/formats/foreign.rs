@@ -5,6 +5,7 @@
 //! the walk goes on; an error ends it, for where the next record begins is unknown then.
 
 mod input;
+mod label_types;
 mod plain;
 
 use std::{borrow::Cow, collections::BTreeMap, ops::Range};
@@ -16,6 +17,7 @@ use crate::{
     component::{Component, Form},
 };
 pub use input::{Input, Sequential, Skip, append, fill, unreadable};
+pub use label_types::LabelTypes;
 pub use plain::Plain;
 
 /// What a user said of records whose fields have names: features, columns, extensions.

@@ -14,7 +14,7 @@ use std::{
 
 use shardpack_format::{
     Result,
-    formats::foreign::{Label, whole},
+    formats::foreign::{Label, LabelTypes, whole},
     sample,
 };
 
@@ -139,6 +139,21 @@ impl Words {
             (Label::Unfit(reason), _) => return Err(format!("label: {reason}")),
         };
         Ok(Said { number, word: word.map(|word| self.intern(word)), form })
+    }
+
+    /// Whether the labels of samples that say `said` are text that spells measured values, which are no classes.
+    pub fn are_measured(&self, said: impl Iterator<Item = Said>) -> bool {
+        let mut types = LabelTypes::default();
+        for said in said {
+            match (said.number, said.word) {
+                (Some(_), _) => types.whole += 1,
+                // A name of a folder, or the text in a picture, names a class whatever it spells.
+                (None, Some(_)) if said.form == Form::Settled => types.words += 1,
+                (None, Some(word)) => types.add(self.text(word)),
+                (None, None) => {}
+            }
+        }
+        types.are_measured()
     }
 
     /// Takes over the words of `other`; gives what each of them is here.

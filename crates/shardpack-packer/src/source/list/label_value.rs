@@ -1,5 +1,7 @@
 //! The label value of a row of a list: a whole number, a name, nothing, or something that is no label.
 
+use shardpack_format::formats::foreign::LabelTypes;
+
 /// Up to here every whole number is exact in 64-bit floating point.
 const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
 
@@ -34,9 +36,7 @@ impl LabelValue {
 /// Types of the labels of a list, to decide whether they are classes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen {
-    whole: u64,
-    fractions: u64,
-    words: u64,
+    types: LabelTypes,
     unfit: u64,
     /// Whether the first of the words is the path of an image, which is beside this one and names no class.
     pub is_path: Option<bool>,
@@ -45,40 +45,26 @@ pub(super) struct Seen {
 impl Seen {
     /// Takes note of a label.
     pub fn add(&mut self, label: &LabelValue) {
-        let count = match label {
-            LabelValue::Missing => return,
-            LabelValue::Number(_) => &mut self.whole,
-            LabelValue::Fraction(_) => &mut self.fractions,
-            LabelValue::Unfit(_) => &mut self.unfit,
-            LabelValue::Text(text) => match std::str::from_utf8(text) {
-                Ok(text) if whole(text).is_some() => &mut self.whole,
-                Ok(text) if is_fraction(text) => &mut self.fractions,
-                _ => &mut self.words,
-            },
-        };
-        *count += 1;
+        match label {
+            LabelValue::Missing => {}
+            LabelValue::Number(_) => self.types.whole += 1,
+            LabelValue::Fraction(_) => self.types.fractions += 1,
+            LabelValue::Unfit(_) => self.unfit += 1,
+            LabelValue::Text(text) => self.types.add(text),
+        }
     }
 
     /// The type of labels that are no classes: measured values, a few missing, or lists and objects.
     pub fn are_no_classes(&self) -> Option<&'static str> {
-        let numbers = self.whole + self.fractions;
+        let numbers = self.types.whole + self.types.fractions;
         if self.is_path == Some(true) && numbers == 0 {
             return Some("paths of images");
         }
-        if self.fractions > 0 && self.words * 10 <= numbers {
+        if self.types.are_measured() {
             return Some("numbers with fractions");
         }
-        (self.unfit > 0 && numbers + self.words == 0).then_some("lists, objects or truth values")
+        (self.unfit > 0 && numbers + self.types.words == 0).then_some("lists, objects or truth values")
     }
-}
-
-/// Whether a text is a number that is no whole one.
-fn is_fraction(text: &str) -> bool {
-    let begins = |text: &str| text.trim_start_matches(['-', '+']).starts_with(|c: char| c.is_ascii_digit() || c == '.');
-    // `1.2.3` and `1e5x` are none; `007` is a name, and so is `1e400`.
-    begins(text)
-        && text.contains(['.', 'e', 'E'])
-        && text.parse().is_ok_and(|number: f64| number.is_finite() && number.fract() != 0.0)
 }
 
 /// The whole number that a text is: `7`, and `7.0` as tables with gaps have it; not `007`.
@@ -100,18 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_measured_is_no_class() {
-        let of = |labels: &[&str]| {
-            let mut seen = Seen::default();
-            labels.iter().for_each(|label| seen.add(&LabelValue::of_text(label.as_bytes())));
-            seen.are_no_classes()
-        };
-        for labels in [&["0.5", "1.25", "-3e-2"][..], &["1", "2.5", "", "3"], &["7.5"], &[".5"]] {
-            assert!(of(labels).is_some(), "{labels:?}");
-        }
-        for labels in [&["1", "2.0", "3"][..], &["cat", "0.5"], &["007", "1e400"], &["1.2.3"], &[""], &[]] {
-            assert_eq!(of(labels), None, "{labels:?}");
-        }
+    fn lists_and_objects_are_no_classes_where_there_is_nothing_else() {
         let mut unfit = Seen::default();
         unfit.add(&LabelValue::Unfit("a list".to_owned()));
         assert!(unfit.are_no_classes().is_some());

@@ -280,6 +280,9 @@ impl Shards {
         }
         let trees = class_trees::find(&self.files, &mut scanned, &mut words, &wanted, &keep)?;
         let said = scanned.iter().flat_map(|file| file.rows.iter().map(|row| row.said));
+        if known.is_empty() && words.are_measured(said.clone()) {
+            return self.discover_without_labels(options, monitor);
+        }
         let classes = Classes::settle(said, &words, &known);
         let is_asked = matches!(options.components, Components::Named(_));
         let settled = components::settle(&scanned, options, label.as_deref())
@@ -439,6 +442,21 @@ impl Shards {
             for (reason, files) in &self.ignored {
                 *first.ignored.entry(reason.clone()).or_default() += files;
             }
+        }
+        Ok(found)
+    }
+}
+
+impl Shards {
+    /// Walks again, where labels are measured values and no classes: they go along as a component.
+    fn discover_without_labels(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+        if self.wanted.label.is_some() || !self.wanted.entries.is_unsaid() {
+            let error = Error::usage("labels are numbers with fractions, and no classes");
+            return Err(error.in_file(&self.files[0].shard.path).help("--no-labels packs samples without a class"));
+        }
+        let mut found = self.discover(&Options { no_labels: true, ..options.clone() }, monitor)?;
+        if let Some(first) = found.first_mut() {
+            first.notes.push("labels are numbers with fractions, and no classes: they are a component".to_owned());
         }
         Ok(found)
     }

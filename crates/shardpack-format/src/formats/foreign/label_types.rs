@@ -1,0 +1,62 @@
+//! What labels that are text spell: whole numbers, numbers with fractions, or words.
+
+/// How many labels of a source spell what.
+///
+/// A number with a fraction measures something and names no class. One name among many words may spell one all the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LabelTypes {
+    /// Whole numbers.
+    pub whole: u64,
+    /// Numbers that are no whole ones.
+    pub fractions: u64,
+    /// Anything else.
+    pub words: u64,
+}
+
+impl LabelTypes {
+    /// Counts a label that is text.
+    pub fn add(&mut self, text: &[u8]) {
+        *match std::str::from_utf8(text) {
+            Ok(text) if is_fraction(text) => &mut self.fractions,
+            Ok(text) if text.parse().is_ok_and(f64::is_finite) => &mut self.whole,
+            _ => &mut self.words,
+        } += 1;
+    }
+
+    /// Whether labels are measured values, a few missing (`n/a`), and no classes.
+    pub fn are_measured(&self) -> bool {
+        self.fractions > 0 && self.words * 10 <= self.whole + self.fractions
+    }
+}
+
+/// Whether a text is a number that is no whole one: `0.5`, `.5`, `-3e-2`; not `1.2.3`, `007` or `1e400`.
+pub fn is_fraction(text: &str) -> bool {
+    let begins = |text: &str| text.trim_start_matches(['-', '+']).starts_with(|c: char| c.is_ascii_digit() || c == '.');
+    begins(text)
+        && text.contains(['.', 'e', 'E'])
+        && text.parse().is_ok_and(|number: f64| number.is_finite() && number.fract() != 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_measured_is_no_class() {
+        let are_measured = |labels: &[&str]| {
+            let mut types = LabelTypes::default();
+            labels.iter().for_each(|label| types.add(label.as_bytes()));
+            types.are_measured()
+        };
+        for labels in [&["0.5", "1.25", "-3e-2"][..], &["1", "2.5", "3"], &["7.5"], &[".5"]] {
+            assert!(are_measured(labels), "{labels:?}");
+        }
+        for labels in [&["1", "2.0", "3"][..], &["cat", "0.5"], &["007", "1e400"], &["1.2.3"], &["nan", "."], &[]] {
+            assert!(!are_measured(labels), "{labels:?}");
+        }
+        let mut types = LabelTypes { whole: 9, fractions: 1, words: 1 };
+        assert!(types.are_measured(), "one of 11 is missing");
+        types.words = 2;
+        assert!(!types.are_measured());
+    }
+}
