@@ -9,7 +9,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use shardpack_format::{Error, Result, manifest::WORK_FOLDER};
+use shardpack_format::{Error, Result, manifest::WORK_FOLDER, shell};
 use shardpack_reader::{StoreSettings, is_unfinished};
 
 use super::{bucket::Bucket, dataset_folder, destination::PLAN_FILE, receipt, runs, split_prefix, spools, transformed};
@@ -135,7 +135,7 @@ fn refuse_several(dst: &Path) -> Result<()> {
     let names: Vec<_> =
         unfinished.iter().filter_map(|path| path.file_name()).map(|name| name.to_string_lossy()).collect();
     let what = format!("holds packs of their own, of which are unfinished: {}", names.join(", "));
-    Err(Error::usage(what).in_file(dst).help(format!("shardpack status {}", first.display())))
+    Err(Error::usage(what).in_file(dst).help(format!("shardpack status {}", shell::path(first))))
 }
 
 /// The same of parts in a store: one list tells all.
